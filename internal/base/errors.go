@@ -1,0 +1,103 @@
+package base
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinel errors of the engine. Public packages re-export the ones their
+// callers meet; all of them are matched with errors.Is.
+var (
+	// ErrClosed: the store was closed. Nothing was written.
+	ErrClosed = errors.New("store is closed")
+	// ErrReadOnly: the store was opened read-only. Nothing was written.
+	ErrReadOnly = errors.New("store is read-only")
+	// ErrTooLarge: a value, key or record is over a documented limit. Nothing
+	// was written.
+	ErrTooLarge = errors.New("over the size limit")
+	// ErrLocked: another live process holds the store's lock.
+	ErrLocked = errors.New("store is locked by another process")
+	// ErrNotStore: the directory holds files that are not a stele store.
+	ErrNotStore = errors.New("not a stele store")
+	// ErrDiskFull: the device has no room. Nothing of the refused call was
+	// acknowledged; reads go on, and writes resume when space returns.
+	ErrDiskFull = errors.New("disk is full")
+	// ErrPoisoned: an earlier write or sync failed in a way after which the
+	// state of the file is unknown. Writes are refused until the store is
+	// reopened; reads go on. The error wraps the first cause.
+	ErrPoisoned = errors.New("store is poisoned by an earlier I/O error")
+	// ErrCorrupt matches every *CorruptionError.
+	ErrCorrupt = errors.New("stored data is damaged")
+	// ErrVersion matches every *VersionError.
+	ErrVersion = errors.New("format version is not supported")
+	// ErrOutcomeUnknown: the caller stopped waiting after the record had been
+	// handed to the log. It may or may not survive.
+	ErrOutcomeUnknown = errors.New("the outcome of the write is unknown")
+)
+
+// CorruptionError names damaged bytes. Nothing damaged is ever returned as
+// data; the caller gets this error instead.
+type CorruptionError struct {
+	File   string // file name within the store
+	Kind   string // what was being read: "log frame", "segment block", …
+	Offset int64  // where in the file; -1 if unknown
+	Len    int64  // length in bytes; 0 if unknown
+	Detail string // what did not fit
+	Err    error  // underlying cause, may be nil
+}
+
+// Error says where the damage is and what to do about it.
+func (e *CorruptionError) Error() string {
+	s := fmt.Sprintf("%s: damaged %s at offset %d", e.File, e.Kind, e.Offset)
+	if e.Len > 0 {
+		s += fmt.Sprintf(" (%d bytes)", e.Len)
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the underlying cause.
+func (e *CorruptionError) Unwrap() error { return e.Err }
+
+// Is makes every CorruptionError match ErrCorrupt.
+func (e *CorruptionError) Is(target error) bool { return target == ErrCorrupt }
+
+// VersionError is returned for a file written by a newer (or unknown) format
+// version. The file is intact and untouched.
+type VersionError struct {
+	File      string
+	Have      uint32
+	Supported uint32
+}
+
+// Error says that an upgrade, not a repair, is needed.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s: written by a newer version of stele: format version %d, this build reads up to %d; upgrade stele",
+		e.File, e.Have, e.Supported)
+}
+
+// Is makes every VersionError match ErrVersion.
+func (e *VersionError) Is(target error) bool { return target == ErrVersion }
+
+// LockedError says who holds the lock; it matches ErrLocked.
+type LockedError struct {
+	Dir    string
+	Holder string // what the holder wrote about itself, for people
+}
+
+// Error names the directory and the holder.
+func (e *LockedError) Error() string {
+	h := e.Holder
+	if h == "" {
+		h = "unknown"
+	}
+	return fmt.Sprintf("store %s is locked by another process (%s); close it there, or open read-only", e.Dir, h)
+}
+
+// Is makes every LockedError match ErrLocked.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }

@@ -1,0 +1,68 @@
+// Package vfs is stele's only way to disk. The engine sees files through the
+// small interface here, so that the same code runs on the operating system, in
+// memory, and on file systems that crash, fill up, fail and rot on purpose.
+package vfs
+
+import (
+	"errors"
+	"io"
+)
+
+// ErrLockHeld is returned by FS.Lock when another holder has the lock.
+var ErrLockHeld = errors.New("lock is held")
+
+// FS is a flat view of one or more directories. Paths use the separator of the
+// operating system and are passed through as given.
+//
+// Errors match the io/fs sentinels (fs.ErrNotExist, fs.ErrExist) where these
+// apply, and syscall.ENOSPC / syscall.EIO where the device says so.
+// All methods may be called concurrently.
+type FS interface {
+	// Create makes a new file for reading and writing; it fails with
+	// fs.ErrExist if the name is taken. The name is durable only after SyncDir.
+	Create(name string) (File, error)
+	// OpenReadWrite opens an existing file for reading and writing.
+	OpenReadWrite(name string) (File, error)
+	// Open opens an existing file for reading.
+	Open(name string) (File, error)
+	// Rename replaces newname by oldname atomically, within one directory.
+	// Durable after SyncDir.
+	Rename(oldname, newname string) error
+	// Remove deletes a file. Durable after SyncDir. With Windows rules a file
+	// that is open cannot be removed or renamed.
+	Remove(name string) error
+	// List returns the names in a directory, sorted.
+	List(dir string) ([]string, error)
+	// MkdirAll creates a directory and its parents.
+	MkdirAll(dir string) error
+	// SyncDir makes creations, renames and removals in dir durable. A no-op
+	// where the system has no such thing (Windows).
+	SyncDir(dir string) error
+	// Lock takes an exclusive lock on a lock file, creating it if needed, and
+	// writes text into it for people to read. It does not wait: ErrLockHeld if
+	// another process or another handle of this process holds it. The lock
+	// dies with the process. Closing the result releases it; the file stays.
+	Lock(name, text string) (io.Closer, error)
+	// FreeSpace is the number of bytes an ordinary user can still write to the
+	// device of dir, or math.MaxInt64 if the system does not say.
+	FreeSpace(dir string) (int64, error)
+}
+
+// File is an open file. Reads and writes name their offset; there is no cursor.
+// ReadAt may be called concurrently with everything; of the writing methods at
+// most one runs at a time.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// Sync makes data and all metadata durable (fsync; F_FULLFSYNC on darwin).
+	Sync() error
+	// SyncData makes data, and the metadata needed to read it back, durable
+	// (fdatasync where there is one, else Sync).
+	SyncData() error
+	// Truncate sets the size. Growing fills with zeros.
+	Truncate(size int64) error
+	// Size is the current size in bytes.
+	Size() (int64, error)
+	// Close releases the file. Unsynced data stays with the kernel.
+	Close() error
+}
