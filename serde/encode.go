@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/stele-go/stele/internal/base"
 )
@@ -56,7 +57,7 @@ func (c *Codec) encodeMsgpack(v any) ([]byte, error) {
 
 // release returns e to the pool without references into the caller's values.
 func (e *encoder) release() {
-	clear(e.pairs[:cap(e.pairs)])
+	clear(e.pairs) // empty unless an error cut the work short
 	if cap(e.buf) > keepBuffer {
 		e.buf = nil
 	}
@@ -148,6 +149,8 @@ func (e *encoder) plain(v any) error {
 		e.buf = appendFloat(e.buf, float64(v))
 	case *Ext:
 		return e.ext(v)
+	case fieldList:
+		return e.fields(v)
 	default:
 		if done, err := e.native(v); done {
 			return err
@@ -202,23 +205,43 @@ func typedMap[V any](e *encoder, m map[string]V) error {
 }
 
 // sortedPairs writes a map whose pairs are on the stack from base up. Sorting
-// is by bytes, which for UTF-8 is the order of Python's sorted.
+// is by bytes, which for UTF-8 is the order of Python's sorted().
 func (e *encoder) sortedPairs(m any, base int) error {
 	if err := e.enter(m); err != nil {
 		return err
 	}
+	e.buf = appendMapHeader(e.buf, len(e.pairs)-base)
+	if err := e.popSorted(base); err != nil {
+		return err
+	}
+	e.leave()
+	return nil
+}
+
+// popSorted writes the pairs on the stack from base up, and takes them off.
+func (e *encoder) popSorted(base int) error {
 	slices.SortFunc(e.pairs[base:], func(a, b pair) int { return strings.Compare(a.key, b.key) })
-	n := len(e.pairs) - base
-	e.buf = appendMapHeader(e.buf, n)
-	for i := range n {
-		p := e.pairs[base+i] // by index: nested maps grow the stack and may move it
-		e.buf = appendStr(e.buf, p.key)
-		if err := e.value(p.val); err != nil {
-			return within(err, keySegment(p.key))
+	for i, n := base, len(e.pairs); i < n; i++ {
+		p := e.pairs[i] // by index: nested maps grow the stack and may move it
+		if err := e.keyed(p.key, p.val); err != nil {
+			return err
 		}
 	}
+	clear(e.pairs[base:])
 	e.pairs = e.pairs[:base]
-	e.leave()
+	return nil
+}
+
+// keyed writes one pair of a map. A key that is not UTF-8 is refused, not
+// mended as a string would be: two keys could become one.
+func (e *encoder) keyed(key string, val any) error {
+	if !utf8.ValidString(key) {
+		return within(e.fail(key, fmt.Errorf("map key is not UTF-8: %w", ErrUnsupported)), keySegment(key))
+	}
+	e.buf = append(appendStrHeader(e.buf, len(key)), key...)
+	if err := e.value(val); err != nil {
+		return within(err, keySegment(key))
+	}
 	return nil
 }
 
@@ -229,9 +252,8 @@ func (e *encoder) fields(f fieldList) error {
 	}
 	e.buf = appendMapHeader(e.buf, len(f))
 	for _, p := range f {
-		e.buf = appendStr(e.buf, p.key)
-		if err := e.value(p.val); err != nil {
-			return within(err, keySegment(p.key))
+		if err := e.keyed(p.key, p.val); err != nil {
+			return err
 		}
 	}
 	e.leave()

@@ -20,8 +20,8 @@ type anyPair struct {
 // mapKey is a key ready to be compared and written.
 type mapKey struct {
 	rank keyRank
-	// neg and mag hold an integer, num a float; whichever, num orders both
-	// first and the integer parts break ties above 2^53.
+	// num orders all numbers first; i and u break the ties that rounding to a
+	// float leaves above 2^53.
 	num float64
 	i   int64
 	u   uint64
@@ -114,6 +114,19 @@ func (a mapKey) append(b []byte) []byte {
 }
 
 func (e *encoder) anyMap(m map[any]any) error {
+	if err := e.enter(m); err != nil {
+		return err
+	}
+	e.buf = appendMapHeader(e.buf, len(m))
+	if err := e.restOfAny(m); err != nil {
+		return err
+	}
+	e.leave()
+	return nil
+}
+
+// restOfAny writes the pairs of m without a head.
+func (e *encoder) restOfAny(m map[any]any) error {
 	pairs := make([]anyPair, 0, len(m))
 	for k, v := range m {
 		key, err := e.key(k)
@@ -134,21 +147,22 @@ func (e *encoder) key(k any) (mapKey, error) {
 }
 
 func (e *encoder) sortedAnyPairs(m any, pairs []anyPair) error {
-	if err := e.enter(m); err != nil {
-		return err
-	}
 	slices.SortFunc(pairs, func(a, b anyPair) int { return a.key.compare(b.key) })
-	e.buf = appendMapHeader(e.buf, len(pairs))
 	for i, p := range pairs {
 		if i > 0 && p.key.compare(pairs[i-1].key) == 0 {
 			return within(e.fail(m, fmt.Errorf("two keys are written alike: %w", ErrUnsupported)), keySegment(p.key.String()))
+		}
+		if p.key.rank == rankStr {
+			if err := e.keyed(p.key.s, p.val); err != nil {
+				return err
+			}
+			continue
 		}
 		e.buf = p.key.append(e.buf)
 		if err := e.value(p.val); err != nil {
 			return within(err, keySegment(p.key.String()))
 		}
 	}
-	e.leave()
 	return nil
 }
 
