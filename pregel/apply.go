@@ -48,11 +48,17 @@ func (a *applier) apply(tasks []taskWrites) (map[string]bool, error) {
 		}
 	}
 	a.updated, a.backup = map[string]bool{}, map[string]channel.Channel{}
+	applied := false
+	defer func() { // also when a reducer panics
+		if !applied {
+			maps.Copy(a.set.by, a.backup)
+		}
+	}()
 	bumped, err := a.changeChannels(tasks, step)
 	if err != nil {
-		maps.Copy(a.set.by, a.backup)
 		return nil, err
 	}
+	applied = true
 	for _, t := range tasks {
 		seen := a.cp.seen[t.node]
 		if seen == nil {
@@ -120,7 +126,6 @@ func (a *applier) changeChannels(tasks []taskWrites, step bool) (map[string]bool
 		if a.updated[name] || !ch.Available() {
 			continue
 		}
-		a.keep(name, ch)
 		changed, err := ch.Update(nil)
 		if err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ func (e *TypeError) Error() string {
 func (e *TypeError) Unwrap() error { return e.Err }
 
 // Convert makes a T of v: as it is, as another number type without loss, or, for
-// data that was decoded without knowing T, by way of its serialized form.
+// data that was decoded without knowing T, field by field.
 func Convert[T any](v any) (T, error) {
 	if x, ok := v.(T); ok {
 		return x, nil
@@ -52,12 +52,8 @@ func Convert[T any](v any) (T, error) {
 	if rv.Type().ConvertibleTo(want) && rv.Kind() == want.Kind() {
 		return rv.Convert(want).Interface().(T), nil
 	}
-	typed, err := serde.Default().Encode(v)
-	if err != nil {
-		return zero, &TypeError{Want: want, Got: v, Err: err}
-	}
 	var out T
-	if err := serde.Default().DecodeInto(typed, &out); err != nil {
+	if err := serde.Assign(&out, v); err != nil {
 		return zero, &TypeError{Want: want, Got: v, Err: err}
 	}
 	return out, nil

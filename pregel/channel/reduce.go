@@ -165,3 +165,6 @@ func MergeMaps[K comparable, V any](value, write map[K]V) map[K]V {
 	maps.Copy(out, write)
 	return out
 }
+
+// AsOverwrite recognises a write that replaces the value of a reducing channel.
+func AsOverwrite(v any) (serde.Overwrite, bool) { return serde.AsOverwrite(v) }
