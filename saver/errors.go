@@ -13,8 +13,8 @@ var (
 	ErrClosed = base.ErrClosed
 	// ErrReadOnly: the store was opened read-only; nothing was written.
 	ErrReadOnly = base.ErrReadOnly
-	// ErrTooLarge: a value (64 MiB), key (4 KiB) or record (256 MiB) is over
-	// its limit; nothing was written.
+	// ErrTooLarge: a value (64 MiB), name (1 KiB; a namespace 2 KiB), or all the
+	// values of one call (256 MiB) are over their limit; nothing was written.
 	ErrTooLarge = base.ErrTooLarge
 	// ErrLocked: another process has the store open; see LockedError.
 	ErrLocked = base.ErrLocked
