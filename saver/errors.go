@@ -58,7 +58,11 @@ var (
 	// deleted. Nothing was written: deleted stays deleted. A checkpoint put
 	// without a parent starts the thread anew.
 	ErrThreadDeleted = errors.New("the thread was deleted")
-	// ErrThreadExists: the target of a copy already has checkpoints.
+	// ErrAncestorCycle: a walk over parents came back to where it was. Such a
+	// loop arises when a checkpoint is put again upon one of its descendants;
+	// put it again upon its true parent.
+	ErrAncestorCycle = errors.New("checkpoint is its own ancestor")
+	// ErrThreadExists: the target of a copy already has checkpoints or writes.
 	ErrThreadExists = errors.New("the thread already exists")
 )
 

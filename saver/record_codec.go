@@ -6,8 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-
-	"github.com/stele-go/stele/serde"
 )
 
 // maxPrealloc bounds what a length in damaged bytes can ask for in advance.
