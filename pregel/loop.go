@@ -177,7 +177,7 @@ func (l *loop) enter(ctx context.Context) error {
 	}
 	if l.saver != nil {
 		l.pipe = newPipeline(ctx, l.observeSave)
-		if s, ok := l.saver.(serializer); ok {
+		if s, ok := l.saver.(saver.Serializing); ok {
 			l.codec = s.Serializer()
 		}
 	}

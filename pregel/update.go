@@ -50,7 +50,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]
 	var out Config
 	for i, updates := range supersteps {
 		u := &updater{g: target, s: s, at: at, first: i == 0, forced: map[string]bool{}}
-		if c, ok := s.(serializer); ok {
+		if c, ok := s.(saver.Serializing); ok {
 			u.codec = c.Serializer()
 		}
 		if out, err = u.superstep(ctx, updates); err != nil {

@@ -103,3 +103,20 @@ func decode[T any](v Stored) (T, error) {
 }
 
 func restoreError(key string, err error) error { return fmt.Errorf("restore channel %q: %w", key, err) }
+
+// ConvertInto is Convert into dst, a non-nil pointer to a value of a type that is
+// not known when the program is compiled.
+func ConvertInto(dst, v any) error {
+	want := reflect.TypeOf(dst).Elem()
+	rv := reflect.ValueOf(v)
+	if v != nil {
+		if out, ok := convertNumber(rv, want); ok {
+			reflect.ValueOf(dst).Elem().Set(out)
+			return nil
+		}
+	}
+	if err := serde.Assign(dst, v); err != nil {
+		return &TypeError{Want: want, Got: v, Err: err}
+	}
+	return nil
+}
