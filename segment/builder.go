@@ -110,11 +110,7 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	window := 1 << 20
-	for window < o.BlockSize {
-		window <<= 1
-	}
-	comp, err := newCompressor(o.Level, window)
+	comp, err := newCompressor(o.Level, o.BlockSize)
 	if err != nil {
 		return nil, err
 	}

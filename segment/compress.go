@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -13,9 +14,8 @@ const (
 	// minCompress: below it the frame of zstd eats what could be saved.
 	minCompress = 64
 	// streamFrom: payloads from here on that come in parts are compressed as a
-	// stream, never joined. One part may be compressed whole up to streamWhole.
-	streamFrom  = 1 << 20
-	streamWhole = MaxBlockSize
+	// stream, never joined.
+	streamFrom = 1 << 20
 	// sampleSize bytes from the front and from the middle of a large payload
 	// decide whether compressing it is tried at all.
 	sampleSize = 64 << 10
@@ -30,13 +30,21 @@ func worthwhile(raw, stored int) bool { return stored <= raw-raw/20 }
 // compressor turns payloads into what a frame stores. It belongs to one
 // builder and keeps its buffers between frames.
 type compressor struct {
-	enc  *zstd.Encoder
-	join []byte // parts of a small payload, joined
-	dst  []byte // output for payloads up to streamWhole
-	sink chunkSink
+	enc *zstd.Encoder
+	// whole: one part up to this size, that of a block, is compressed at once.
+	whole int
+	join  []byte // parts of a small payload, joined
+	dst   []byte // output for payloads that are not streamed
+	sink  chunkSink
 }
 
-func newCompressor(level, window int) (*compressor, error) {
+// newCompressor makes one for blocks of up to blockSize bytes.
+func newCompressor(level, blockSize int) (*compressor, error) {
+	// The window spans a block, so that its last value still refers to the first.
+	window := 1 << 20
+	for window < blockSize {
+		window <<= 1
+	}
 	enc, err := zstd.NewWriter(nil,
 		zstd.WithEncoderLevel(zstd.EncoderLevel(level)),
 		zstd.WithEncoderConcurrency(1), // no goroutine: the builder's caller does the work
@@ -46,7 +54,7 @@ func newCompressor(level, window int) (*compressor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
 	}
-	return &compressor{enc: enc}, nil
+	return &compressor{enc: enc, whole: max(blockSize, streamFrom-1)}, nil
 }
 
 // pack returns the bytes to store for the payload in parts, n bytes in all. The
@@ -55,7 +63,7 @@ func (c *compressor) pack(parts [][]byte, n int) (codec, [][]byte, error) {
 	if n < minCompress {
 		return codecRaw, parts, nil
 	}
-	if n < streamFrom || (len(parts) == 1 && n <= streamWhole) {
+	if n < streamFrom || (len(parts) == 1 && n <= c.whole) {
 		src := parts[0]
 		if len(parts) > 1 {
 			c.join = c.join[:0]
@@ -64,7 +72,8 @@ func (c *compressor) pack(parts [][]byte, n int) (codec, [][]byte, error) {
 			}
 			src = c.join
 		}
-		c.dst = c.enc.EncodeAll(src, c.dst[:0])
+		// Room for output without a gain too, or it would grow by doubling.
+		c.dst = c.enc.EncodeAll(src, slices.Grow(c.dst[:0], n+n/64+64))
 		if !worthwhile(n, len(c.dst)) {
 			return codecRaw, parts, nil
 		}

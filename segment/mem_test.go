@@ -8,12 +8,14 @@ import (
 
 // memFile is a file in memory that counts what is done to it.
 type memFile struct {
-	mu     sync.Mutex
-	b      []byte
-	synced int // length at the last sync
-	syncs  int
-	maxGap int // most bytes ever unsynced
-	closed bool
+	mu      sync.Mutex
+	b       []byte
+	synced  int // length at the last sync
+	syncs   int
+	maxGap  int // most bytes ever unsynced
+	closed  bool
+	readErr error
+	reads   int
 }
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
@@ -21,6 +23,10 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	defer f.mu.Unlock()
 	if f.closed {
 		return 0, errors.New("file is closed")
+	}
+	f.reads++
+	if f.readErr != nil {
+		return 0, f.readErr
 	}
 	if off >= int64(len(f.b)) {
 		return 0, io.EOF

@@ -43,15 +43,10 @@ type verifier struct {
 }
 
 func (v *verifier) run(ctx context.Context, t *contents) error {
-	b := make([]byte, fileHeaderSize)
-	err := readFull(v.r.f, place{v.r.name, "segment header", 0, fileHeaderSize}, b)
-	if err == nil {
-		err = v.header(b)
-	}
-	if err := v.note(err); err != nil {
+	if err := v.ends(t); err != nil {
 		return err
 	}
-	v.done = fileHeaderSize + footerSize
+	v.done = fileHeaderSize + v.r.props.Size - v.r.end
 	for _, f := range t.families {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -76,6 +71,28 @@ func (v *verifier) run(ctx context.Context, t *contents) error {
 	}
 	v.report()
 	return nil
+}
+
+// ends checks header and footer.
+func (v *verifier) ends(t *contents) error {
+	b := make([]byte, fileHeaderSize)
+	err := readFull(v.r.f, place{v.r.name, "segment header", 0, fileHeaderSize}, b)
+	if err == nil {
+		err = v.header(b)
+	}
+	if err := v.note(err); err != nil {
+		return err
+	}
+	if v.r.salvaged {
+		return nil
+	}
+	// Open may have been long ago: the bytes are read anew.
+	ft, err := readFooter(v.r.f, v.r.name, v.r.props.Size)
+	if err == nil && ft != t.footer {
+		p := place{v.r.name, "segment footer", v.r.end, footerSize}
+		err = p.corrupt(nil, "it changed since the segment was opened")
+	}
+	return v.note(err)
 }
 
 // note files a finding, and returns what is none: an error of the device.
