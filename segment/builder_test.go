@@ -59,7 +59,7 @@ func (f *faultFile) Sync() error {
 // is retried, and what was left behind is no segment.
 func TestBuilderFaults(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	big, some := noise(r, 700<<10), noise(r, 5<<10)
+	big, some := noise(r, 300<<10), noise(r, 5<<10)
 	build := func(f *faultFile) (err error) {
 		note := func(e error) {
 			if err != nil && !errors.Is(e, err) {
@@ -69,13 +69,13 @@ func TestBuilderFaults(t *testing.T) {
 				err = e
 			}
 		}
-		b, e := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 3, SyncEvery: 300 << 10})
+		b, e := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 3, SyncEvery: 100 << 10, BlockSize: 256 << 10})
 		note(e)
 		for id := range uint64(3) {
 			note(b.BeginFamily(id))
 			note(b.AddHistory(ValueID{base.LSN(id + 1), 0}, big))
 			note(b.AddHead(ValueID{base.LSN(id + 1), 1}, some, some))
-			note(b.AddHistory(ValueID{base.LSN(id + 1), 2}, big[:600<<10]))
+			note(b.AddHistory(ValueID{base.LSN(id + 1), 2}, big[:200<<10]))
 			note(b.EndFamily(some))
 		}
 		b.SetTombstones(some)
