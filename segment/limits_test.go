@@ -56,6 +56,9 @@ func TestNewerIsNotDamage(t *testing.T) {
 			}
 		}
 		var ve *base.VersionError
+		if name == "encrypted" && !strings.Contains(err.Error(), "encrypted frame") {
+			t.Errorf("%s: %v", name, err)
+		}
 		if !errors.As(err, &ve) || errors.Is(err, base.ErrCorrupt) || ve.Have <= ve.Supported || ve.File != "000012.seg" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -75,12 +78,15 @@ func TestNewerIsNotDamage(t *testing.T) {
 func TestOwnErrors(t *testing.T) {
 	f, _ := tiny(t, 99)
 	size := int64(len(f.b))
+	resized := bytes.Clone(f.b)
+	resized[size-footerSize+24]++
 	for _, c := range []struct {
 		name   string
 		b      []byte
 		is     error
 		detail string
 	}{
+		{"size", reseal(resized), base.ErrCorrupt, "footer says"},
 		{"stranger", bytes.Repeat([]byte("text "), 100), ErrMagic, "not a segment"},
 		{"cut", f.b[:size-8], ErrMagic, "no footer at the end"},
 		{"flip", flip(f.b, size-100), ErrChecksum, "footer"},
@@ -89,6 +95,59 @@ func TestOwnErrors(t *testing.T) {
 		_, err := Open(&memFile{b: c.b}, "000012.seg", int64(len(c.b)))
 		if !errors.Is(err, c.is) || !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), c.detail) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestTablesRefuse: tables with intact checksums that break a rule.
+func TestTablesRefuse(t *testing.T) {
+	p := place{"x", "segment directory", 4096, 0}
+	blocks := []extent{{64, 64}, {128, 64}}
+	good := func() []ValueLoc {
+		return []ValueLoc{
+			{ValueID: ValueID{3, 1}, Loc: Loc{64, 64, 0, 1, 7}},
+			{ValueID: ValueID{3, 2}, Loc: Loc{128, 64, 0, 1, 7}, Encoding: ReversePatch, Base: ValueID{3, 1}},
+		}
+	}
+	if _, _, _, err := decodeDirectory(p, appendDirectory(nil, nil, blocks, good())); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(v []ValueLoc) ([]extent, []byte){
+		"same id":         func(v []ValueLoc) ([]extent, []byte) { v[1].Ord, v[1].Base.LSN = 1, 9; return blocks, nil },
+		"descending LSN":  func(v []ValueLoc) ([]extent, []byte) { v[1].LSN = 2; return blocks, nil },
+		"descending ord":  func(v []ValueLoc) ([]extent, []byte) { v[1].Ord = 0; return blocks, nil },
+		"LSN 0":           func(v []ValueLoc) ([]extent, []byte) { v[0].LSN = 0; return blocks, nil },
+		"too long":        func(v []ValueLoc) ([]extent, []byte) { v[0].Len = MaxBlockRaw + 1; return blocks, nil },
+		"too far":         func(v []ValueLoc) ([]extent, []byte) { v[0].Inner = MaxBlockRaw; return blocks, nil },
+		"own base":        func(v []ValueLoc) ([]extent, []byte) { v[1].Base = v[1].ValueID; return blocks, nil },
+		"no base":         func(v []ValueLoc) ([]extent, []byte) { v[1].Base = ValueID{}; return blocks, nil },
+		"no such block":   func(v []ValueLoc) ([]extent, []byte) { v[1].Off = 1 << 20; return blocks, nil },
+		"in the header":   func([]ValueLoc) ([]extent, []byte) { return []extent{{0, 64}, {128, 64}}, nil },
+		"behind the end":  func([]ValueLoc) ([]extent, []byte) { return []extent{{64, 64}, {128, 8192}}, nil },
+		"tiny block":      func([]ValueLoc) ([]extent, []byte) { return []extent{{64, 64}, {128, 24}}, nil },
+		"trailing bytes":  func([]ValueLoc) ([]extent, []byte) { return blocks, []byte{0} },
+		"directory bytes": func([]ValueLoc) ([]extent, []byte) { return nil, nil },
+	} {
+		v := good()
+		bl, tail := change(v)
+		b := append(appendDirectory(nil, nil, bl, v), tail...)
+		if name == "directory bytes" {
+			b = binary.AppendUvarint(nil, 5)
+		}
+		if _, _, _, err := decodeDirectory(p, b); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fam := FamilyInfo{ID: 4, DirOff: 64, DirStored: 40, Values: 1, Stored: 40, MinLSN: 1, MaxLSN: 1}
+	for name, fams := range map[string][]FamilyInfo{
+		"same id":        {fam, {ID: 4, DirOff: 104, DirStored: 40, Stored: 40}},
+		"past the end":   {{ID: 4, DirStored: 40, Stored: 1 << 20}},
+		"no directory":   {{ID: 4, DirStored: 0, Stored: 40}},
+		"less than dir":  {{ID: 4, DirStored: 80, Stored: 40}},
+		"second too far": {fam, {ID: 5, DirStored: 40, Stored: 4096 - 64}},
+	} {
+		if _, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), 4096); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("family index, %s: %v", name, err)
 		}
 	}
 }
@@ -112,8 +171,11 @@ func allocated(f func()) uint64 {
 func TestLengthsAreNotBelieved(t *testing.T) {
 	c, err := newCompressor(2, 1<<20)
 	must(t, err)
-	zeros := make([]byte, 1<<20)
-	_, z, err := c.pack([][]byte{zeros}, len(zeros))
+	zeros := make([]byte, 32<<20)
+	_, z, err := c.pack([][]byte{zeros[:1<<20]}, 1<<20)
+	must(t, err)
+	small := bytes.Clone(z[0])
+	_, z, err = c.pack([][]byte{zeros[:16<<20], zeros[16<<20:]}, len(zeros))
 	must(t, err)
 	p := place{"x", "segment block", 64, 0}
 	for name, h := range map[string]frameHeader{
@@ -124,8 +186,15 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 		"raw, other length":   {raw: 7, kind: kindHead, codec: codecRaw},
 		"section, over limit": {raw: MaxSectionRaw + 1, kind: kindMeta, codec: codecZstd},
 	} {
-		h.stored = uint32(len(z[0]))
-		b := sealFrame(h, z[0], 1, 64)
+		payload := small
+		if h.raw == 1<<19 {
+			payload = z[0] // 32 MiB, and says so itself
+		}
+		if h.raw > MaxBlockRaw {
+			payload = make([]byte, 16<<10) // enough for zstd to make that much of
+		}
+		h.stored = uint32(len(payload))
+		b := sealFrame(h, payload, 1, 64)
 		got := allocated(func() {
 			h, payload, err := decodeFrame(p, 1, b)
 			if err == nil {
@@ -136,6 +205,23 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 			}
 		})
 		if got > 4<<20 {
+			t.Errorf("%s: allocated %d bytes", name, got)
+		}
+	}
+	for name, b := range map[string][]byte{
+		"blocks":   binary.AppendUvarint([]byte{0}, 1<<24),
+		"values":   binary.AppendUvarint([]byte{0, 0}, 1<<24),
+		"families": binary.AppendUvarint(nil, 1<<24),
+	} {
+		b = append(b, make([]byte, 1<<10)...)
+		if got := allocated(func() {
+			if _, _, _, err := decodeDirectory(p, b); name != "families" && !errors.Is(err, base.ErrCorrupt) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := decodeFamilyIndex(p, b, 1<<20); name == "families" && !errors.Is(err, base.ErrCorrupt) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}); got > 1<<20 {
 			t.Errorf("%s: allocated %d bytes", name, got)
 		}
 	}
@@ -190,6 +276,9 @@ func TestLargeValues(t *testing.T) {
 		got := allocated(func() { must(t, b.AddHead(ValueID{1, 1}, c.parts...)) })
 		if got > 2*uint64(size)+1<<20 {
 			t.Errorf("%s: %d bytes allocated to write %d", name, got, size)
+		}
+		if name == "noise" && got > 8<<20 {
+			t.Errorf("%s: %d bytes allocated for a value that samples say is noise", name, got)
 		}
 		must(t, b.EndFamily(nil))
 		_, err = b.Finish()

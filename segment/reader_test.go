@@ -1,9 +1,11 @@
 package segment
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -195,5 +197,71 @@ func TestManyFindings(t *testing.T) {
 	var many interface{ Unwrap() []error }
 	if !errors.As(err, &many) || len(many.Unwrap()) != maxFindings {
 		t.Fatalf("%v", err)
+	}
+}
+
+// TestVerifyDisagreement: files whose checksums are all right and whose tables
+// contradict each other.
+func TestVerifyDisagreement(t *testing.T) {
+	f := &memFile{}
+	b, err := NewBuilder(f, BuilderOptions{FileNum: 12})
+	must(t, err)
+	must(t, b.BeginFamily(1))
+	must(t, b.AddHead(ValueID{7, 0}, []byte("value of the first family")))
+	must(t, b.EndFamily(nil))
+	_, values := b.Family()
+	stolen := values[0]
+	must(t, b.BeginFamily(2))
+	b.fam.blocks = append(b.fam.blocks, extent{stolen.Off, stolen.Stored})
+	b.fam.values = append(b.fam.values, stolen)
+	must(t, b.EndFamily(nil))
+	b.families[1].RawBytes++
+	b.props.RawBytes++
+	_, err = b.Finish()
+	must(t, err)
+	err = open(t, f).Verify(context.Background(), nil)
+	for _, want := range []string{"two frames overlap", "it belongs to family 1, not 2", "does not agree with the family index"} {
+		if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %q in: %v", want, err)
+		}
+	}
+
+	f, _ = tiny(t, 99)
+	foot := len(f.b) - footerSize
+	for _, at := range []int{68, 72, 80, 88, 96} { // the totals
+		b := bytes.Clone(f.b)
+		b[foot+at] ^= 1
+		b = reseal(b)
+		if _, err := Open(&memFile{b: b}, "000012.seg", int64(len(b))); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("total at %d: %v", at, err)
+		}
+	}
+	r := open(t, f)
+	f.b[foot+3] ^= 1
+	if err := r.Verify(context.Background(), nil); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("footer damaged after Open: %v", err)
+	}
+	f.b[foot+3] ^= 1
+	other, _ := tiny(t, 100)
+	copy(f.b, other.b[:fileHeaderSize])
+	if err := r.Verify(context.Background(), nil); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("header of another segment: %v", err)
+	}
+	copy(f.b, other.b)
+	if err := r.Verify(context.Background(), nil); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("another segment in place of the one opened: %v", err)
+	}
+}
+
+// TestSalvageNewer: a frame of an unknown kind is reported and stepped over.
+func TestSalvageNewer(t *testing.T) {
+	f, or := tiny(t, 99)
+	at := frames(t, f.b)[0]
+	f.b[at.off+24] = byte(kindEnd)
+	b := reseal(f.b)
+	r, damage, err := Salvage(context.Background(), &memFile{b: b}, "000012.seg", int64(len(b)))
+	must(t, err)
+	if len(damage) != 1 || !errors.Is(damage[0], base.ErrVersion) || r.Props().Families != len(or.dirs) {
+		t.Fatalf("%+v, %v", r.Props(), damage)
 	}
 }
