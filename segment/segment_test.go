@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
 )
 
 // oracle is what was put into a segment.
@@ -96,8 +97,15 @@ func (o *oracle) family(t testing.TB, b *Builder, r *rand.Rand, id uint64, heads
 // small builds a segment of a few KB with every kind of frame in it.
 func small(t testing.TB, o BuilderOptions) (*memFile, *oracle, Props) {
 	t.Helper()
+	f := &memFile{}
+	or, p := smallInto(t, f, o)
+	return f, or, p
+}
+
+func smallInto(t testing.TB, f vfs.File, o BuilderOptions) (*oracle, Props) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	f, or := &memFile{}, newOracle()
+	or := newOracle()
 	o.FileNum, o.Salt = 12, 0xfeedface
 	if o.BlockSize == 0 {
 		o.BlockSize, o.HeadBlockSize = 1024, 256
@@ -112,7 +120,7 @@ func small(t testing.TB, o BuilderOptions) (*memFile, *oracle, Props) {
 	b.SetMeta(or.meta)
 	p, err := b.Finish()
 	must(t, err)
-	return f, or, p
+	return or, p
 }
 
 func open(t testing.TB, f *memFile) *Reader {
