@@ -16,9 +16,9 @@
 // A [Builder] writes one file front to back and is used by one goroutine. It
 // syncs as it goes (BuilderOptions.SyncEvery) and once more in Finish, so that
 // no single sync holds up the commits of the log for long. A crash before Finish
-// has returned leaves a file without a valid footer; whoever owns the directory
-// publishes the file only after Finish, and removes it otherwise. The builder
-// neither closes the file nor syncs the directory.
+// has returned leaves a file of which any part may be missing; whoever owns the
+// directory publishes the file only after Finish, and removes it otherwise. The
+// builder neither closes the file nor syncs the directory.
 //
 // # Reading
 //

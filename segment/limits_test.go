@@ -225,6 +225,10 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 			t.Errorf("%s: allocated %d bytes", name, got)
 		}
 	}
+}
+
+// TestReferencesAreNotBelieved: a Loc that no table of the file gave out.
+func TestReferencesAreNotBelieved(t *testing.T) {
 	f, _ := tiny(t, 99)
 	r := open(t, f)
 	for _, l := range []Loc{{Off: 64, Stored: 1 << 31}, {Off: 1 << 63, Stored: 64}, {Off: 0, Stored: 64}, {Off: 64, Stored: 0}, {Off: uint64(len(f.b)) - 64, Stored: 64}} {

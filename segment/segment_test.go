@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,32 +205,43 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // TestRandomSegments builds segments of random shape under random options.
+// SEGMENT_SEEDS sets how many; one seed runs alone by the name of its subtest.
 func TestRandomSegments(t *testing.T) {
-	for seed := range uint64(12) {
-		r := rand.New(rand.NewPCG(seed, 7))
-		f, or := &memFile{}, newOracle()
-		b, err := NewBuilder(f, BuilderOptions{
-			FileNum: 12, Salt: r.Uint64(), BlockSize: 1 << (6 + r.IntN(12)), HeadBlockSize: 1 << (4 + r.IntN(12)),
-			Level: 1 + r.IntN(2), SyncEvery: int64(1 + r.IntN(100_000)),
-		})
+	seeds := 12
+	if v := os.Getenv("SEGMENT_SEEDS"); v != "" {
+		var err error
+		seeds, err = strconv.Atoi(v)
 		must(t, err)
-		id := uint64(0)
-		for range r.IntN(20) {
-			lists := [2][][]byte{}
-			for i := range lists {
-				for range r.IntN(8) {
-					if n := 1 << r.IntN(16); r.IntN(2) == 0 {
-						lists[i] = append(lists[i], noise(r, n))
-					} else {
-						lists[i] = append(lists[i], text(r, n-1))
-					}
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { randomSegment(t, uint64(seed)) })
+	}
+}
+
+func randomSegment(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	f, or := &memFile{}, newOracle()
+	b, err := NewBuilder(f, BuilderOptions{
+		FileNum: 12, Salt: r.Uint64(), BlockSize: 1 << (6 + r.IntN(12)), HeadBlockSize: 1 << (4 + r.IntN(12)),
+		Level: 1 + r.IntN(2), SyncEvery: int64(1 + r.IntN(100_000)),
+	})
+	must(t, err)
+	id := uint64(0)
+	for range r.IntN(20) {
+		lists := [2][][]byte{}
+		for i := range lists {
+			for range r.IntN(8) {
+				if n := 1 << r.IntN(16); r.IntN(2) == 0 {
+					lists[i] = append(lists[i], noise(r, n))
+				} else {
+					lists[i] = append(lists[i], text(r, n-1))
 				}
 			}
-			or.family(t, b, r, id, lists[0], lists[1])
-			id += 1 + r.Uint64N(1<<(1+r.IntN(50)))
 		}
-		_, err = b.Finish()
-		must(t, err)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { or.check(t, open(t, f)) })
+		or.family(t, b, r, id, lists[0], lists[1])
+		id += 1 + r.Uint64N(1<<(1+r.IntN(50)))
 	}
+	_, err = b.Finish()
+	must(t, err)
+	or.check(t, open(t, f))
 }
