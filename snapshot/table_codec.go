@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/internal/base"
 )
@@ -251,13 +252,17 @@ func tooMany(count uint32, b []byte, least int) error {
 	return nil
 }
 
+// presize is the room to make at once for count entries: all of them in a frame
+// of the usual size, and little on the word of a frame that may lie.
+func presize(count uint32) int { return int(min(count, 8<<10)) }
+
 // decodeThreads decodes a frame of count threads.
 func (d *tableDecoder) decodeThreads(name string, b []byte, count uint32) ([]ImageThread, error) {
 	if err := tooMany(count, b, minThread); err != nil {
 		return nil, err
 	}
 	d.reset()
-	out, c := d.threads[:0], cursor{b: b}
+	out, c := slices.Grow(d.threads[:0], presize(count)), cursor{b: b}
 	var id0, id1, head0, head1 int
 	var prev ImageThread
 	for i := range count {
@@ -299,8 +304,8 @@ func (d *tableDecoder) decodeFamilies(b []byte, count uint32) ([]ImageFamily, er
 	if err := tooMany(count, b, minFamily); err != nil {
 		return nil, err
 	}
-	out, c := d.families[:0], cursor{b: b}
-	d.parts, d.partEnds = d.parts[:0], d.partEnds[:0]
+	out, c := slices.Grow(d.families[:0], presize(count)), cursor{b: b}
+	d.parts, d.partEnds = slices.Grow(d.parts[:0], presize(count)), slices.Grow(d.partEnds[:0], presize(count))
 	var family, end uint64
 	var file base.FileNum
 	var lsn base.LSN
@@ -333,7 +338,7 @@ func (d *tableDecoder) decodeFamilies(b []byte, count uint32) ([]ImageFamily, er
 	if err := c.done(count); err != nil {
 		return nil, err
 	}
-	all, at := append([]Part(nil), d.parts...), 0
+	all, at := slices.Clone(d.parts), 0
 	for i, to := range d.partEnds {
 		out[i].Parts = all[at:to:to]
 		at = to
@@ -348,7 +353,7 @@ func (d *tableDecoder) decodeMemos(b []byte, count uint32) ([]Memo, error) {
 		return nil, err
 	}
 	d.reset()
-	own := append([]byte(nil), b...)
+	own := slices.Clone(b)
 	out, c := d.memos[:0], cursor{b: own}
 	var id0, id1 int
 	var lsn base.LSN
