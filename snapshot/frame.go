@@ -17,8 +17,8 @@ type frameType uint8
 const (
 	frameState frameType = 1 // complete state; the first frame of a file, nowhere else
 	frameEdit  frameType = 2 // one edit
-	frameMark  frameType = 3 // empty; its promise covers the edit before it
-	frameClose frameType = 4 // empty; in the trailer sector of a file that was closed
+	frameMark  frameType = 3 // in the mark slot; empty
+	frameClose frameType = 4 // in the close slot; empty
 )
 
 // frame is one manifest frame, decoded. The payload aliases the input.
@@ -26,8 +26,8 @@ type frame struct {
 	typ      frameType
 	flags    uint8
 	reserved uint16
-	seq      uint64 // 1 for the state, then dense
-	promise  int64  // bytes of this file known to be synced when the frame was built
+	seq      uint64 // 1 for the state, then dense; in a slot that of the last frame
+	promise  int64  // frames up to here were known to be synced when this one was built
 	payload  []byte
 }
 

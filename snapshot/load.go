@@ -17,10 +17,11 @@ import (
 var ErrNoManifest = fmt.Errorf("no manifest: %w", fs.ErrNotExist)
 
 const (
-	// trailerSize is the last sector of a manifest file. It is zero while the
-	// file is written to, and holds the close frame afterwards: far enough
-	// from the last edit that one damaged sector cannot take both.
-	trailerSize = 512
+	// slotSize is the room of each of the two slots at the end of a manifest
+	// file. A slot says how far the frames reach. It has a sector of its own, so
+	// that one damaged sector cannot take both an edit and the word for it.
+	slotSize  = 512
+	slotsSize = 2 * slotSize // the mark slot, then the close slot
 	// maxManifest bounds a manifest file, and with it what Load allocates.
 	maxManifest = 64 << 20
 	// loadRetries bounds how often a reader looks again while a writer in
@@ -224,7 +225,7 @@ func decodeManifest(name string, b []byte) (State, LoadReport, error) {
 	if err != nil {
 		return State{}, rep, err
 	}
-	r := reader{name: name, b: b, salt: h.salt, off: headerSize, limit: len(b) - trailerSize, rep: &rep}
+	r := reader{name: name, b: b, salt: h.salt, off: headerSize, limit: len(b) - slotsSize, rep: &rep}
 	if err := r.first(h); err != nil {
 		return State{}, rep, err
 	}
@@ -257,7 +258,7 @@ func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
 	if h.b != uint64(len(b)) {
 		return fileHeader{}, bad(fmt.Sprintf("the file has %d bytes, its header says %d", len(b), h.b))
 	}
-	if len(b)%8 != 0 || len(b) < headerSize+frameHeaderSize+trailerSize {
+	if len(b)%8 != 0 || len(b) < headerSize+frameHeaderSize+slotsSize {
 		return fileHeader{}, bad(fmt.Sprintf("no manifest has %d bytes", len(b)))
 	}
 	return h, nil
@@ -269,7 +270,7 @@ type reader struct {
 	b       []byte
 	salt    uint64
 	off     int // of the next frame
-	limit   int // where the trailer begins
+	limit   int // where the slots begin
 	seq     uint64
 	promise int64 // highest so far
 	st      State
@@ -314,16 +315,12 @@ func (r *reader) edits() error {
 			return err
 		}
 		switch f.typ {
-		case frameMark:
-			if len(f.payload) != 0 {
-				return newerError(r.name, "payload of a mark")
-			}
 		case frameEdit:
 			if err := r.edit(f); err != nil {
 				return r.undecodable(f, err)
 			}
 			r.rep.Edits++
-		case frameState, frameClose:
+		case frameState, frameMark, frameClose:
 			return r.damaged(r.off, len(f.payload), fmt.Sprintf("frame type %d among the edits", f.typ))
 		default:
 			return newerError(r.name, fmt.Sprintf("frame type %d", f.typ))
@@ -361,28 +358,43 @@ func (r *reader) next(f frame) {
 	r.off += frameSize(len(f.payload))
 }
 
-// end decides what the first invalid frame means: damage if a later frame
-// promised these bytes, else the end of the file as it was written.
+// end decides what the first invalid frame means: damage if a slot or a later
+// frame says that these bytes were durable, else the end of the file as it was
+// written.
 func (r *reader) end() error {
-	if f, ok := parseFrame(r.b[r.limit:], r.salt, int64(r.limit)); ok {
-		if f.flags != 0 || f.reserved != 0 || f.typ != frameClose || len(f.payload) != 0 {
-			return newerError(r.name, "trailer")
-		}
-		if f.promise != int64(r.off) || f.seq != r.seq+1 {
-			return r.damaged(r.off, 0, fmt.Sprintf("the file was closed with %d frames up to offset %d", f.seq-1, f.promise))
-		}
-		r.rep.Closed = true
-	} else if at, found := findPromise(r.b, r.off, r.limit, r.salt, r.seq); found {
+	mark, marked, err := r.slot(r.limit, frameMark)
+	if err != nil {
+		return err
+	}
+	last, closed, err := r.slot(r.limit+slotSize, frameClose)
+	if err != nil {
+		return err
+	}
+	if marked && (mark.promise > int64(r.off) || mark.seq > r.seq) {
+		return r.damaged(r.off, 0, fmt.Sprintf("%d frames up to offset %d were durable, %d are intact", mark.seq, mark.promise, r.seq))
+	}
+	if closed && (last.promise != int64(r.off) || last.seq != r.seq) {
+		return r.damaged(r.off, 0, fmt.Sprintf("the file was closed with %d frames up to offset %d, %d are intact", last.seq, last.promise, r.seq))
+	}
+	if at, found := findPromise(r.b, r.off, r.limit, r.salt, r.seq); found {
 		return r.damaged(r.off, 0, fmt.Sprintf("the frame at offset %d says that these bytes were durable", at))
 	}
-	tail := r.b[r.off:]
-	if r.rep.Closed {
-		tail = r.b[r.off:r.limit]
-	}
-	if junk := len(bytes.TrimRight(tail, "\x00")); junk > 0 {
+	r.rep.Closed = closed
+	if junk := len(bytes.TrimRight(r.b[r.off:r.limit], "\x00")); junk > 0 {
 		r.rep.Dropped, r.rep.DroppedAt = int64(junk), int64(r.off)
 	}
 	return nil
+}
+
+// slot reads the slot at off. A slot that does not validate says nothing: it is
+// still zero, or a crash tore it, or it is damaged, and none of these harms what
+// it speaks of.
+func (r *reader) slot(off int, typ frameType) (f frame, ok bool, err error) {
+	f, ok = parseFrame(r.b[off:off+slotSize], r.salt, int64(off))
+	if ok && (f.typ != typ || f.flags != 0 || f.reserved != 0 || len(f.payload) != 0) {
+		return frame{}, false, newerError(r.name, fmt.Sprintf("content of the slot at offset %d", off))
+	}
+	return f, ok, nil
 }
 
 // damaged names the frame at off; n is the length of its payload if that is

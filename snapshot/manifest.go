@@ -57,7 +57,7 @@ type Manifest struct {
 }
 
 // manifestFile is the file being appended to. Its size is fixed when it is
-// made: size-trailerSize bytes for frames, then the trailer.
+// made: size-slotsSize bytes for header and frames, then the slots.
 type manifestFile struct {
 	f    vfs.File
 	num  base.FileNum
@@ -188,8 +188,7 @@ func (m *Manifest) usableLocked() error {
 func (m *Manifest) logLocked(e *Edit, next *State) error {
 	mf := m.file
 	payload := appendEdit(nil, e)
-	need := int64(frameSize(len(payload)) + frameHeaderSize) // the edit and its mark
-	if mf.tail+need > mf.size-trailerSize {
+	if mf.tail+int64(frameSize(len(payload))) > mf.size-slotsSize {
 		old := mf.num
 		if err := m.replace(old+1, next); err != nil {
 			return err
@@ -199,7 +198,7 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 		_ = m.fs.Remove(filepath.Join(m.dir, ManifestName(old)))
 		return nil
 	}
-	if err := mf.append(frameEdit, payload); err != nil {
+	if err := mf.append(payload); err != nil {
 		return err
 	}
 	if err := mf.f.SyncData(); err != nil {
@@ -207,23 +206,37 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	}
 	mf.synced = mf.tail
 	m.cur.Store(next)
-	// The mark tells a reader that the edit before it was durable, so that
-	// damage to it is not taken for a torn tail. It is not synced itself: the
-	// edit is acknowledged whatever becomes of the mark.
-	if err := mf.append(frameMark, nil); err != nil {
+	// The mark tells a reader that the edit was durable, so that damage to it
+	// is not taken for a torn tail. It is not synced itself: the edit is
+	// acknowledged whatever becomes of the mark.
+	if err := mf.setSlot(frameMark); err != nil {
 		m.cause = err
 	}
 	return nil
 }
 
-// append writes one frame at the tail. The room is there.
-func (mf *manifestFile) append(typ frameType, payload []byte) error {
-	b := appendFrame(nil, mf.salt, mf.tail, frame{typ: typ, seq: mf.seq + 1, promise: mf.synced, payload: payload})
+// append writes one edit frame at the tail. The room is there.
+func (mf *manifestFile) append(payload []byte) error {
+	b := appendFrame(nil, mf.salt, mf.tail, frame{typ: frameEdit, seq: mf.seq + 1, promise: mf.synced, payload: payload})
 	if err := writeAt(mf.f, b, mf.tail); err != nil {
 		return fmt.Errorf("write %s: %w", ManifestName(mf.num), err)
 	}
 	mf.seq++
 	mf.tail += int64(len(b))
+	return nil
+}
+
+// setSlot writes the slot for typ. Slots are the only bytes of a manifest that
+// are ever overwritten; a slot torn by a crash does not validate and is ignored.
+func (mf *manifestFile) setSlot(typ frameType) error {
+	at := mf.size - slotsSize
+	if typ == frameClose {
+		at += slotSize
+	}
+	b := appendFrame(nil, mf.salt, at, frame{typ: typ, seq: mf.seq, promise: mf.synced})
+	if err := writeAt(mf.f, b, at); err != nil {
+		return fmt.Errorf("write slot of %s: %w", ManifestName(mf.num), err)
+	}
 	return nil
 }
 
@@ -251,13 +264,11 @@ func (m *Manifest) Close() error {
 	return nil
 }
 
-// finish writes the close frame into the trailer. Its promise is the exact end
-// of the frames; one sync covers it and the last mark.
+// finish sets the close slot, which says exactly where the frames end. Its sync
+// covers the last mark as well.
 func (mf *manifestFile) finish() error {
-	at := mf.size - trailerSize
-	b := appendFrame(nil, mf.salt, at, frame{typ: frameClose, seq: mf.seq + 1, promise: mf.tail})
-	if err := writeAt(mf.f, b, at); err != nil {
-		return fmt.Errorf("write trailer: %w", err)
+	if err := mf.setSlot(frameClose); err != nil {
+		return err
 	}
 	return mf.f.SyncData()
 }
@@ -294,13 +305,13 @@ func (m *Manifest) replace(num base.FileNum, st *State) error {
 }
 
 // newManifestFile lays out the bytes of a fresh manifest: header, complete
-// state, zeros for the edits to come, and a zero trailer. The zeros are written
+// state, zeros for the edits to come, and zero slots. The zeros are written
 // now, so that an edit neither extends the file nor allocates: its sync is
 // cheap, and a file of another size is known to be damaged.
 func newManifestFile(num base.FileNum, st *State, o Options) (*manifestFile, []byte, error) {
 	payload := appendState(nil, st)
 	stateSize := frameSize(len(payload))
-	size := headerSize + stateSize + max(stateSize, o.EditRoom) + trailerSize
+	size := headerSize + stateSize + max(stateSize, o.EditRoom) + slotsSize
 	size = (size + manifestUnit - 1) / manifestUnit * manifestUnit
 	if size > maxManifest {
 		return nil, nil, fmt.Errorf("manifest of %d bytes: %w", size, base.ErrTooLarge)
