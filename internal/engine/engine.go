@@ -159,10 +159,10 @@ func (e *Engine) closeWriter() error {
 	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 {
 		errs = append(errs, e.closeImage())
 	}
-	end, err := e.log.Close()
-	errs = append(errs, err)
+	errs = append(errs, e.log.Close())
 	if errors.Join(errs...) == nil {
-		clean := &snapshot.CleanClose{LogNum: end.File, LogEnd: end.Offset, LSN: end.NextLSN - 1}
+		end := e.log.Position()
+		clean := &snapshot.CleanClose{LogNum: end.File, LogEnd: end.Offset, LSN: e.log.LastLSN()}
 		_, err := e.manifest.Apply(snapshot.Edit{Clean: clean})
 		errs = append(errs, err)
 	}

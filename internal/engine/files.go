@@ -44,8 +44,9 @@ var errGone = errors.New("file is no longer part of the store")
 // written, which is read as far as it is published): it opens them on demand,
 // and removes obsolete ones when the last view that may need them is gone.
 type fileSet struct {
-	fs  vfs.FS
-	dir string
+	fs       vfs.FS
+	dir      string
+	readOnly bool // keep all handles open, remove nothing
 
 	mu      sync.Mutex
 	known   map[base.FileNum]fileKind
@@ -139,9 +140,23 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	return h, nil
 }
 
+// openAll opens every file of the store.
+func (s *fileSet) openAll() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, k := range s.known {
+		h, err := s.openFile(k, n)
+		if err != nil {
+			return err
+		}
+		s.open[n] = h
+	}
+	return nil
+}
+
 // closeIdle closes the handle least recently used if too many are open.
 func (s *fileSet) closeIdle() {
-	if len(s.open) < maxOpenFiles {
+	if s.readOnly || len(s.open) < maxOpenFiles {
 		return
 	}
 	var oldest *handle

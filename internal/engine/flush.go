@@ -42,11 +42,10 @@ func (e *Engine) Flush(ctx context.Context) error {
 func (e *Engine) flush(ctx context.Context) error {
 	start := time.Now()
 	logged := e.logBytes.Load()
-	sealed, err := e.log.Rotate(ctx)
+	st, sealed, err := e.sealLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
-	st := e.manifest.State()
 	if sealed < st.FloorLSN {
 		return nil
 	}
@@ -91,6 +90,25 @@ func (e *Engine) flush(ctx context.Context) error {
 	info.Took = time.Since(start)
 	e.noteFlush(info)
 	return nil
+}
+
+// sealLog ends the current log file and returns the last record of sealed files.
+func (e *Engine) sealLog(ctx context.Context) (snapshot.State, base.LSN, error) {
+	before := e.manifest.State().Logs
+	if err := e.log.Rotate(ctx); err != nil {
+		return snapshot.State{}, 0, err
+	}
+	last := e.log.LastLSN()
+	st := e.manifest.State()
+	if len(st.Logs) == 0 {
+		return st, 0, nil
+	}
+	newest := st.Logs[len(st.Logs)-1]
+	if len(before) == 0 || before[len(before)-1].Num != newest.Num {
+		// A file was begun meanwhile, and may be the one being written.
+		return st, newest.BaseLSN - 1, nil
+	}
+	return st, last, nil
 }
 
 // sealedLogs are the log files that hold only records up to last.

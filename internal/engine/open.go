@@ -88,7 +88,7 @@ func (e *Engine) open() error {
 func (e *Engine) undoOpen() {
 	var err error
 	if e.log != nil {
-		_, err = e.log.Close()
+		err = e.log.Close()
 	}
 	if e.manifest != nil {
 		err = errors.Join(err, e.manifest.Close())

@@ -95,7 +95,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.FS == nil {
-		o.FS = vfs.OS
+		o.FS = vfs.OS{}
 	}
 	if o.SyncInterval == 0 {
 		o.SyncInterval = time.Second

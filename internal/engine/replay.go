@@ -126,3 +126,17 @@ func (r *replayer) copy(t *index.Thread, o *op) error {
 	}
 	return nil
 }
+
+// relocateSlots moves the values of one operation to the record's new place.
+func relocateSlots(fam *index.Family, o *op, en wal.Entry) {
+	for _, s := range o.slots {
+		if s.enc != slotInline {
+			continue
+		}
+		ref := index.Ref{LSN: en.LSN, Ord: s.ord}
+		if _, ok := fam.Loc(ref); !ok {
+			continue // of an earlier life of the thread
+		}
+		fam.Add([]index.Ref{ref}, []index.Loc{{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}})
+	}
+}
