@@ -45,4 +45,22 @@ def record(name: str, releases: dict[str, str]) -> Fixture:
     return fixture
 
 
-from . import chat  # noqa: E402, F401
+from . import (  # noqa: E402, F401
+    async_agent,
+    chat,
+    delta,
+    failures,
+    fanout,
+    forks,
+    functional,
+    interrupts,
+    kinds,
+    metadata,
+    post_durability,
+    post_state,
+    rebirth,
+    saver_edges,
+    subgraphs,
+    threads,
+    tools,
+)
