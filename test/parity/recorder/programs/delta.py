@@ -66,6 +66,8 @@ def delta(saver: RecordingSaver) -> None:
     history = list(app.get_state_history(config))
     fork = app.update_state(history[6].config, {"often": ["edited"]}, as_node="a")
     app.invoke(None, fork)
+    # A checkpoint whose own delta writes led elsewhere: the branch has to snapshot.
+    app.invoke(None, history[9].config)
     app.update_state(config, {"rarely": Overwrite(["fresh"])}, as_node="c")
     app.invoke({"turn": 100}, config)
 
