@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, get_checkpoint_id
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -56,6 +56,17 @@ def _is_json(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality as Python has it, except that True is not 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a == b
 
 
 def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -189,20 +200,36 @@ class RecordingSaver(InMemorySaver):
             "limit": limit,
             "answer": numbers,
         }
-        newest = self._newest_first(config, filter, before, limit)
-        if newest != numbers:
-            line["newest_first"] = newest
+        restated = self._restated(config, filter, before, limit, numbers)
+        if restated["rules"]:
+            line["restated"] = restated
         self.fixture.call("list", **line)
         yield from found
 
-    def _newest_first(self, config, filter, before, limit):  # type: ignore[no-untyped-def]
-        """The same listing as the SQL savers order it: by id, over all namespaces and threads."""
+    def _restated(self, config, filter, before, limit, numbers):  # type: ignore[no-untyped-def]
+        """The answer under the two rules of order and equality that stele has instead.
+
+        Ids descend over all namespaces and threads, as in LangGraph's SQL
+        savers, and a truth value equals no number. ``rules`` names those that
+        change this answer.
+        """
         with self.serde.tracing():
-            every = list(super().list(config, filter=filter, before=before))
+            every = list(super().list(config, before=before))
+            every.sort(key=lambda one: self._key(one)[:2])
             every.sort(key=lambda one: one.checkpoint["id"], reverse=True)
+            asked = list((filter or {}).items())
+            loose = [one for one in every if all(one.metadata.get(k) == v for k, v in asked)]
+            strict = [one for one in every if all(_same(one.metadata.get(k), v) for k, v in asked)]
             if limit is not None:
-                every = every[: max(limit, 0)]
-            return [self._tuple_number(one) for one in every]
+                loose, strict = loose[: max(limit, 0)], strict[: max(limit, 0)]
+            ordered = [self._tuple_number(one) for one in loose]
+            answer = [self._tuple_number(one) for one in strict]
+        rules = []
+        if ordered != numbers:
+            rules.append("newest_first")
+        if answer != ordered:
+            rules.append("bool_is_no_number")
+        return {"rules": rules, "answer": answer}
 
     def get_delta_channel_history(self, *, config, channels: Sequence[str]):  # type: ignore[no-untyped-def]
         with self.serde.tracing():
@@ -263,9 +290,6 @@ class RecordingSaver(InMemorySaver):
             "parent_config": plain_config(found.parent_config),
             "pending_writes": [self._write(write) for write in found.pending_writes or ()],
         }
-        commit_order = self._commit_order(key)
-        if commit_order != sorted(commit_order):
-            body["commit_order"] = commit_order
         meant = {
             channel: self.fixture.blob(typed)
             for channel, typed in self._meant[key][1].items()
@@ -274,29 +298,13 @@ class RecordingSaver(InMemorySaver):
             body["meant_values"] = meant
         return self.fixture.tuple(body)
 
-    def _commit_order(self, key: tuple[str, str, str]) -> list[int]:
-        """Positions in ``pending_writes``, in the order in which the writes arrived.
-
-        A special write that replaced an older one keeps the older one's place.
-        """
-        arrived = list(self.writes.get(key, {}).values())
-        answered = self._ordered_writes(*key)
-        return [
-            next(i for i, write in enumerate(answered) if write is one) for one in arrived
-        ]
-
 
 class CountingSaver(RecordingSaver):
     """Mints integer versions, as BaseCheckpointSaver does when nothing overrides it.
 
-    Two branches from one checkpoint then reach the very same versions.
+    Two branches from one checkpoint then reach the very same versions. The
+    versions are this saver's own, so they are not recorded as answers.
     """
 
     def get_next_version(self, current, channel):  # type: ignore[no-untyped-def]
-        answer = BaseCheckpointSaver.get_next_version(self, current, channel)
-        self.fixture.call("get_next_version", current=current, answer=answer)
-        return answer
-
-
-def checkpoint_id_of(config: Mapping[str, Any]) -> str | None:
-    return get_checkpoint_id(config)  # type: ignore[arg-type]
+        return BaseCheckpointSaver.get_next_version(self, current, channel)
