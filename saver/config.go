@@ -1,0 +1,82 @@
+package saver
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+)
+
+// ConfigFromMap makes a Config of LangGraph's "configurable" map: thread_id (a
+// string, an integer, or anything with a String method, such as a UUID),
+// checkpoint_ns, checkpoint_id. A nil or absent id is no id. The remaining keys
+// become Configurable. A missing thread_id or a key of the wrong type is an
+// InvalidError.
+func ConfigFromMap(configurable map[string]any) (Config, error) {
+	cfg := Config{Configurable: map[string]any{}}
+	for key, v := range configurable {
+		var err error
+		switch key {
+		case "thread_id":
+			cfg.ThreadID, err = threadIDString(v)
+		case "checkpoint_ns":
+			cfg.Namespace, err = optionalString(key, v)
+		case "checkpoint_id":
+			cfg.CheckpointID, err = optionalString(key, v)
+		default:
+			cfg.Configurable[key] = v
+		}
+		if err != nil {
+			return Config{}, err
+		}
+	}
+	if cfg.ThreadID == "" {
+		return Config{}, invalidf("thread_id", "missing; every call names a thread")
+	}
+	return cfg, nil
+}
+
+func threadIDString(v any) (string, error) {
+	switch x := v.(type) {
+	case string:
+		return x, nil
+	case fmt.Stringer:
+		return x.String(), nil
+	case int:
+		return strconv.Itoa(x), nil
+	case int64:
+		return strconv.FormatInt(x, 10), nil
+	case uint64:
+		return strconv.FormatUint(x, 10), nil
+	}
+	return "", invalidf("thread_id", "is a %T; use a string, an integer or a UUID", v)
+}
+
+func optionalString(key string, v any) (string, error) {
+	switch x := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return x, nil
+	}
+	return "", invalidf(key, "is a %T; use a string", v)
+}
+
+// At is the Config that names checkpoint id in cfg's thread and namespace, with
+// nothing else of cfg: the triple a saver returns.
+func (cfg Config) At(id string) Config {
+	return Config{ThreadID: cfg.ThreadID, Namespace: cfg.Namespace, CheckpointID: id}
+}
+
+// ToMap is the triple as LangGraph's "configurable" map, with Configurable
+// beneath it. CheckpointID is absent if empty.
+func (cfg Config) ToMap() map[string]any {
+	m := maps.Clone(cfg.Configurable)
+	if m == nil {
+		m = map[string]any{}
+	}
+	m["thread_id"], m["checkpoint_ns"] = cfg.ThreadID, cfg.Namespace
+	if cfg.CheckpointID != "" {
+		m["checkpoint_id"] = cfg.CheckpointID
+	}
+	return m
+}

@@ -1,0 +1,98 @@
+package saver
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Errors of the engine that callers of a saver meet. Match with errors.Is.
+var (
+	// ErrClosed: the saver was closed; nothing was written.
+	ErrClosed = base.ErrClosed
+	// ErrReadOnly: the store was opened read-only; nothing was written.
+	ErrReadOnly = base.ErrReadOnly
+	// ErrTooLarge: a value (64 MiB), key (4 KiB) or record (256 MiB) is over
+	// its limit; nothing was written.
+	ErrTooLarge = base.ErrTooLarge
+	// ErrLocked: another process has the store open; see LockedError.
+	ErrLocked = base.ErrLocked
+	// ErrNotStore: the directory is not a stele store, and is not empty.
+	ErrNotStore = base.ErrNotStore
+	// ErrDiskFull: no room; nothing of the refused call was acknowledged, reads
+	// go on, and writes resume when space returns.
+	ErrDiskFull = base.ErrDiskFull
+	// ErrPoisoned: an earlier write or sync failed, so that the state of the
+	// log is unknown; writes are refused until the store is opened again.
+	ErrPoisoned = base.ErrPoisoned
+	// ErrCorrupt matches every CorruptionError.
+	ErrCorrupt = base.ErrCorrupt
+	// ErrVersion matches every VersionError.
+	ErrVersion = base.ErrVersion
+	// ErrOutcomeUnknown: the caller's context ended while the call was being
+	// written; it may or may not survive. Wraps the context's error.
+	ErrOutcomeUnknown = base.ErrOutcomeUnknown
+)
+
+// CorruptionError names damaged bytes: file, offset and what was being read.
+type CorruptionError = base.CorruptionError
+
+// VersionError is a file of a newer format version; the file is untouched.
+type VersionError = base.VersionError
+
+// LockedError says which directory is locked, and by whom.
+type LockedError = base.LockedError
+
+// Errors of the contract. Match with errors.Is.
+var (
+	// ErrNotFound: there is no such checkpoint. A thread nobody wrote to, or
+	// one that was deleted, has none.
+	ErrNotFound = errors.New("checkpoint not found")
+	// ErrInvalid matches every InvalidError: the arguments are wrong, and
+	// nothing was written.
+	ErrInvalid = errors.New("invalid argument")
+	// ErrConflict matches every ConflictError.
+	ErrConflict = errors.New("the head of the thread is not the expected one")
+	// ErrThreadDeleted: the call hangs on a checkpoint of a thread that was
+	// deleted. Nothing was written: deleted stays deleted. A checkpoint put
+	// without a parent starts the thread anew.
+	ErrThreadDeleted = errors.New("the thread was deleted")
+	// ErrThreadExists: the target of a copy already has checkpoints.
+	ErrThreadExists = errors.New("the thread already exists")
+)
+
+// InvalidError says which argument is wrong and why. It matches ErrInvalid.
+// Nothing was written.
+type InvalidError struct {
+	Field  string // "thread_id", "checkpoint.id", "filter[\"step\"]", …
+	Reason string // what is wrong, and what to pass instead
+}
+
+// Error is "invalid <field>: <reason>".
+func (e *InvalidError) Error() string { return "invalid " + e.Field + ": " + e.Reason }
+
+// Is makes every InvalidError match ErrInvalid.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+func invalidf(field, format string, args ...any) error {
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// ConflictError is the answer to a Put whose Config.ExpectHead does not name the
+// head of the thread and namespace. It matches ErrConflict. Nothing was
+// written; load Head and decide again.
+type ConflictError struct {
+	ThreadID  string
+	Namespace string
+	Expected  string // "" means that no checkpoint was expected
+	Head      string // the head found; "" means that there is none
+}
+
+// Error names the expected head and the head found.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("thread %q namespace %q: head is %q, expected %q", e.ThreadID, e.Namespace, e.Head, e.Expected)
+}
+
+// Is makes every ConflictError match ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

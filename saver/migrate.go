@@ -1,0 +1,54 @@
+package saver
+
+import "slices"
+
+// firstVersionWithTasks is the checkpoint format from which on packets to nodes
+// live in a channel of their own.
+const firstVersionWithTasks = 4
+
+// MigratePendingSends brings a checkpoint of format 3 or older to the form the
+// engine reads: the packets its parent's tasks wrote on ChannelTasks become the
+// value of that channel, at the highest version of the checkpoint. parentWrites
+// are the pending writes of the parent, in order. The stored checkpoint does not
+// change. It reports whether anything was done.
+func MigratePendingSends(cp *Checkpoint, parentWrites []PendingWrite, next func() (Version, error)) (bool, error) {
+	if cp.V >= firstVersionWithTasks {
+		return false, nil
+	}
+	var sends []any
+	for _, w := range parentWrites {
+		if w.Channel != ChannelTasks {
+			continue
+		}
+		v, err := w.Value.Any()
+		if err != nil {
+			return false, err
+		}
+		sends = append(sends, v)
+	}
+	if len(sends) == 0 {
+		return false, nil
+	}
+	var version Version
+	if len(cp.Versions) > 0 {
+		all := make([]Version, 0, len(cp.Versions))
+		for _, v := range cp.Versions {
+			all = append(all, v)
+		}
+		version = slices.MaxFunc(all, Version.Compare)
+	} else {
+		var err error
+		if version, err = next(); err != nil {
+			return false, err
+		}
+	}
+	if cp.Values == nil {
+		cp.Values = map[string]Value{}
+	}
+	if cp.Versions == nil {
+		cp.Versions = map[string]Version{}
+	}
+	cp.Values[ChannelTasks] = ValueOf(sends)
+	cp.Versions[ChannelTasks] = version
+	return true, nil
+}

@@ -1,0 +1,155 @@
+package saver
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Validation is shared by all savers: the same call is refused everywhere, with
+// the same InvalidError, before anything is written.
+
+// ValidateThreadID refuses an empty or over-long thread id.
+func ValidateThreadID(id string) error {
+	if id == "" {
+		return invalidf("thread_id", "missing; every call names a thread")
+	}
+	return checkKeyLen("thread_id", id)
+}
+
+// ValidateConfig refuses a Config whose thread, namespace or checkpoint id
+// cannot be a key.
+func ValidateConfig(cfg Config) error {
+	if err := ValidateThreadID(cfg.ThreadID); err != nil {
+		return err
+	}
+	if err := checkLen("checkpoint_ns", cfg.Namespace, maxNamespace); err != nil {
+		return err
+	}
+	return checkKeyLen("checkpoint_id", cfg.CheckpointID)
+}
+
+// ValidatePut refuses what Put cannot store: no thread, no checkpoint id, a new
+// version without an entry in the checkpoint's versions, a null version.
+func ValidatePut(cfg Config, cp Checkpoint, newVersions map[string]Version) error {
+	if err := ValidateConfig(cfg); err != nil {
+		return err
+	}
+	if cp.ID == "" {
+		return invalidf("checkpoint.id", "missing; use a UUIDv6, or any string that grows with time")
+	}
+	if err := checkKeyLen("checkpoint.id", cp.ID); err != nil {
+		return err
+	}
+	if cfg.CheckpointID == cp.ID {
+		return invalidf("checkpoint.id", "%q is its own parent", cp.ID)
+	}
+	for channel, v := range newVersions {
+		if v.IsNull() {
+			return invalidf(fmt.Sprintf("new_versions[%q]", channel), "unknown version kind; use a string, an integer or a float")
+		}
+		if err := checkVersion("new_versions", channel, v); err != nil {
+			return err
+		}
+	}
+	if len(cp.Versions) >= base.MaxSlots {
+		return fmt.Errorf("checkpoint has %d channels, the limit is %d: %w", len(cp.Versions), base.MaxSlots-1, ErrTooLarge)
+	}
+	for channel, v := range cp.Versions {
+		if err := checkVersion("channel_versions", channel, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkVersion(field, channel string, v Version) error {
+	if err := checkKeyLen("channel", channel); err != nil {
+		return err
+	}
+	if v.Kind() == VersionFloat && math.IsNaN(v.Any().(float64)) {
+		return invalidf(fmt.Sprintf("%s[%q]", field, channel), "NaN has no order")
+	}
+	return checkKeyLen("version of channel "+channel, v.String())
+}
+
+// ValidateWrites refuses writes without a checkpoint id or a task id, or with a
+// zero Value.
+func ValidateWrites(cfg Config, writes []Write, taskID, taskPath string) error {
+	if err := ValidateConfig(cfg); err != nil {
+		return err
+	}
+	if cfg.CheckpointID == "" {
+		return invalidf("checkpoint_id", "missing; writes hang on a checkpoint")
+	}
+	if taskID == "" {
+		return invalidf("task_id", "missing; writes belong to a task")
+	}
+	if err := checkKeyLen("task_id", taskID); err != nil {
+		return err
+	}
+	if len(writes) >= base.MaxSlots {
+		return fmt.Errorf("%d writes in one call, the limit is %d: %w", len(writes), base.MaxSlots-1, ErrTooLarge)
+	}
+	for i, w := range writes {
+		if err := checkKeyLen("channel", w.Channel); err != nil {
+			return err
+		}
+		if w.Value.IsZero() {
+			return invalidf(fmt.Sprintf("writes[%d]", i), "channel %q has no value; a nil is ValueOf(nil)", w.Channel)
+		}
+	}
+	if len(taskPath) > base.MaxKey {
+		return fmt.Errorf("task_path has %d bytes, the limit is %d: %w", len(taskPath), base.MaxKey, ErrTooLarge)
+	}
+	return nil
+}
+
+// ValidateQuery refuses a negative limit and a filter that cannot be compared.
+func ValidateQuery(q Query) error {
+	if q.Limit < 0 && q.Limit != NoResults {
+		return invalidf("limit", "%d is negative; 0 means no limit", q.Limit)
+	}
+	if err := checkKeyLen("thread_id", q.ThreadID); err != nil {
+		return err
+	}
+	return ValidateFilter(q.Filter)
+}
+
+// ValidateThreadQuery refuses a negative limit.
+func ValidateThreadQuery(q ThreadQuery) error {
+	if q.Limit < 0 {
+		return invalidf("limit", "%d is negative; 0 means no limit", q.Limit)
+	}
+	return nil
+}
+
+// ValidatePrune refuses unknown strategies and empty thread ids.
+func ValidatePrune(threadIDs []string, strategy PruneStrategy) error {
+	if strategy != KeepLatest && strategy != PruneAll {
+		return invalidf("strategy", "%q is unknown; use %q or %q", strategy, KeepLatest, PruneAll)
+	}
+	for _, id := range threadIDs {
+		if err := ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Names are bounded so that a key made of a namespace and an id stays below the
+// engine's key limit even when every byte of both is escaped.
+const (
+	maxName      = 1 << 10 // thread, checkpoint and task ids, channel names, versions
+	maxNamespace = 2 << 10 // a namespace names every graph from the root down
+)
+
+func checkKeyLen(field, s string) error { return checkLen(field, s, maxName) }
+
+func checkLen(field, s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, len(s), limit, ErrTooLarge)
+	}
+	return nil
+}

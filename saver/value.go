@@ -1,0 +1,130 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// Value is a channel value or the value of a write. On the way in it is a Go
+// value (ValueOf) or typed bytes (ValueTyped); on the way out it is typed bytes
+// that are read from the store and decoded only when asked for. A Value is
+// immutable and safe for concurrent use. The zero Value is no value at all;
+// a stored nil is ValueOf(nil).
+type Value struct {
+	typed  serde.Typed
+	native any
+	codec  serde.Serializer
+	load   Loader
+	state  valueState
+}
+
+type valueState uint8
+
+const (
+	valueNone valueState = iota
+	valueNative
+	valueTyped
+	valueLazy
+)
+
+// Loader reads the typed bytes of a stored value. It is called once per use;
+// what it returns is owned by the caller. Implementations of Saver hand one to
+// ValueLazy.
+type Loader interface {
+	LoadValue(ctx context.Context) (serde.Typed, error)
+}
+
+// ErrNoValue is returned for the zero Value.
+var ErrNoValue = errors.New("no value")
+
+// ValueOf is a Go value, to be serialized by the saver it is put into. The
+// saver encodes it before Put or PutWrites returns; it must not be changed
+// meanwhile.
+func ValueOf(v any) Value {
+	switch x := v.(type) {
+	case Value:
+		return x
+	case serde.Typed:
+		return ValueTyped(x)
+	}
+	return Value{native: v, state: valueNative}
+}
+
+// ValueTyped is a value that is serialized already. The bytes are not copied
+// and must not be changed afterwards.
+func ValueTyped(t serde.Typed) Value { return Value{typed: t, state: valueTyped} }
+
+// ValueLazy is a stored value that load reads when it is first needed; codec
+// decodes it.
+func ValueLazy(load Loader, codec serde.Serializer) Value {
+	return Value{load: load, codec: codec, state: valueLazy}
+}
+
+// WithCodec is v, decoded by codec.
+func (v Value) WithCodec(codec serde.Serializer) Value {
+	v.codec = codec
+	return v
+}
+
+// IsZero reports whether there is no value.
+func (v Value) IsZero() bool { return v.state == valueNone }
+
+// IsNative reports whether v holds a Go value that is not serialized yet.
+func (v Value) IsNative() bool { return v.state == valueNative }
+
+func (v Value) serializer() serde.Serializer {
+	if v.codec != nil {
+		return v.codec
+	}
+	return serde.Default()
+}
+
+// Encode returns the typed bytes of v, serializing a Go value with codec (nil:
+// the default serializer). Bytes of a stored value are a fresh copy.
+func (v Value) Encode(codec serde.Serializer) (serde.Typed, error) {
+	switch v.state {
+	case valueNone:
+		return serde.Typed{}, ErrNoValue
+	case valueNative:
+		if codec == nil {
+			codec = v.serializer()
+		}
+		return codec.Encode(v.native)
+	case valueLazy:
+		return v.load.LoadValue(context.Background())
+	}
+	return v.typed, nil
+}
+
+// Typed returns the typed bytes of v. For a stored value this reads the store:
+// damaged bytes give a CorruptionError, a value deleted or pruned since gives
+// ErrNotFound.
+func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
+
+// Any decodes v into plain Go data (see serde.Serializer). A Go value that was
+// not serialized is returned as it is.
+func (v Value) Any() (any, error) {
+	if v.state == valueNative {
+		return v.native, nil
+	}
+	t, err := v.Typed()
+	if err != nil {
+		return nil, err
+	}
+	return v.serializer().Decode(t)
+}
+
+// Decode decodes v into dst, a non-nil pointer, as encoding/json would.
+func (v Value) Decode(dst any) error {
+	t, err := v.Typed()
+	if err != nil {
+		return err
+	}
+	if err := v.serializer().DecodeInto(t, dst); err != nil {
+		return fmt.Errorf("decode %s value: %w", t.Kind, err)
+	}
+	return nil
+}
