@@ -1,0 +1,400 @@
+package serde
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// Assign fills dst, a non-nil pointer, from v, a value as Decode returns it, by
+// the rules of Codec.DecodeInto. What is filled may share memory with v. It
+// returns a *TypeError if v does not fit.
+func Assign(dst, v any) error {
+	p := reflect.ValueOf(dst)
+	if p.Kind() != reflect.Pointer || p.IsNil() {
+		return &TypeError{Path: "$", Have: typeNameOf(v), Want: fmt.Sprintf("%T", dst), Err: errDst}
+	}
+	if err := assign(p.Elem(), v); err != nil {
+		return prefixed(err, "$")
+	}
+	return nil
+}
+
+var (
+	errDst      = errors.New("the destination must be a non-nil pointer")
+	errOverflow = errors.New("the number does not fit")
+	errLength   = errors.New("the length does not fit")
+)
+
+// prefixed grows the path of a TypeError on its way up.
+func prefixed(err error, segment string) error {
+	if e, ok := err.(*TypeError); ok { //nolint:errorlint // built below, never wrapped on the way up
+		e.Path = segment + e.Path
+	}
+	return err
+}
+
+func misfit(dst reflect.Value, v any, err error) error {
+	return &TypeError{Have: typeNameOf(v), Want: dst.Type().String(), Err: err}
+}
+
+func assign(dst reflect.Value, v any) error {
+	if v == nil {
+		switch dst.Kind() {
+		case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+			dst.SetZero()
+		}
+		return nil
+	}
+	src := reflect.ValueOf(v)
+	if src.Type().AssignableTo(dst.Type()) && (dst.Kind() != reflect.Map || dst.IsNil()) {
+		dst.Set(src)
+		return nil
+	}
+	if dst.Kind() == reflect.Pointer {
+		if dst.IsNil() {
+			dst.Set(reflect.New(dst.Type().Elem()))
+		}
+		return assign(dst.Elem(), v)
+	}
+	if src.Kind() == reflect.Pointer && src.Type().Elem() == dst.Type() && !src.IsNil() {
+		dst.Set(src.Elem()) // an *Ext, or what a registry builds, by value
+		return nil
+	}
+	if dst.CanAddr() && reflect.PointerTo(dst.Type()).Implements(textUnmarshalerType) {
+		if text, ok := textOf(v); ok {
+			if err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+				return misfit(dst, v, err)
+			}
+			return nil
+		}
+	}
+	if x, ok := v.(*Ext); ok {
+		if x == nil || x.Data != nil {
+			return misfit(dst, v, nil)
+		}
+		return assign(dst, x.Value)
+	}
+	return assignKind(dst, v, src)
+}
+
+// textOf is what a type with UnmarshalText is handed.
+func textOf(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	case uint64:
+		return strconv.FormatUint(v, 10), true
+	case Decimal:
+		return string(v), true
+	case fmt.Stringer:
+		if isNative(reflect.TypeOf(v)) {
+			return v.String(), true
+		}
+	}
+	return "", false
+}
+
+func assignKind(dst reflect.Value, v any, src reflect.Value) error {
+	switch dst.Kind() {
+	case reflect.Bool:
+		if b, ok := v.(bool); ok {
+			dst.SetBool(b)
+			return nil
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
+		reflect.Float32, reflect.Float64:
+		return assignNumber(dst, v)
+	case reflect.String:
+		switch v.(type) {
+		case int64, uint64: // numbers have a text, but not here
+		default:
+			if s, ok := textOf(v); ok {
+				dst.SetString(s)
+				return nil
+			}
+			if src.Kind() == reflect.String {
+				dst.SetString(src.String())
+				return nil
+			}
+		}
+	case reflect.Slice:
+		return assignSlice(dst, v, src)
+	case reflect.Array:
+		return assignArray(dst, v, src)
+	case reflect.Map:
+		return assignMap(dst, v)
+	case reflect.Struct:
+		if m, ok := v.(map[string]any); ok {
+			return assignStruct(dst, m)
+		}
+		if src.Kind() == reflect.Struct && src.Type().ConvertibleTo(dst.Type()) {
+			dst.Set(src.Convert(dst.Type()))
+			return nil
+		}
+	}
+	return misfit(dst, v, nil)
+}
+
+// assignNumber converts between number types when nothing is lost, but for the
+// digits a float32 has no room for.
+func assignNumber(dst reflect.Value, v any) error {
+	fits := false
+	switch n := v.(type) {
+	case int64:
+		fits = assignInt(dst, n)
+	case uint64:
+		if n <= math.MaxInt64 {
+			fits = assignInt(dst, int64(n))
+			break
+		}
+		switch f := float64(n); {
+		case dst.CanUint():
+			if fits = !dst.OverflowUint(n); fits {
+				dst.SetUint(n)
+			}
+		case dst.CanFloat():
+			if dst.Kind() == reflect.Float32 {
+				f = float64(float32(n))
+			}
+			if fits = f < 1<<64 && uint64(f) == n; fits {
+				dst.SetFloat(f)
+			}
+		}
+	case float64:
+		switch i := int64(n); { // what is out of range differs when converted back
+		case dst.CanFloat():
+			if fits = !dst.OverflowFloat(n); fits {
+				dst.SetFloat(n)
+			}
+		case n == float64(i) && n < 1<<63:
+			fits = assignInt(dst, i)
+		}
+	default:
+		if src := reflect.ValueOf(v); src.CanInt() { // a Duration
+			return assignNumber(dst, src.Int())
+		}
+		return misfit(dst, v, nil)
+	}
+	if !fits {
+		return misfit(dst, v, errOverflow)
+	}
+	return nil
+}
+
+func assignInt(dst reflect.Value, i int64) (fits bool) {
+	switch {
+	case dst.CanInt():
+		if fits = !dst.OverflowInt(i); fits {
+			dst.SetInt(i)
+		}
+	case dst.CanUint():
+		if fits = i >= 0 && !dst.OverflowUint(uint64(i)); fits {
+			dst.SetUint(uint64(i))
+		}
+	default:
+		f := float64(i)
+		if dst.Kind() == reflect.Float32 {
+			f = float64(float32(i))
+		}
+		if fits = f < 1<<63 && int64(f) == i; fits {
+			dst.SetFloat(f)
+		}
+	}
+	return fits
+}
+
+func assignSlice(dst reflect.Value, v any, src reflect.Value) error {
+	if src.Kind() == reflect.Slice && src.Type().ConvertibleTo(dst.Type()) { // Set to []any, ByteArray to []byte
+		dst.Set(src.Convert(dst.Type()))
+		return nil
+	}
+	list, ok := listOf(v)
+	if !ok {
+		return misfit(dst, v, nil)
+	}
+	out := reflect.MakeSlice(dst.Type(), len(list), len(list))
+	for i, x := range list {
+		if err := assign(out.Index(i), x); err != nil {
+			return prefixed(err, indexSegment(i))
+		}
+	}
+	dst.Set(out)
+	return nil
+}
+
+func listOf(v any) ([]any, bool) {
+	switch v := v.(type) {
+	case []any:
+		return v, true
+	case Set:
+		return v, true
+	case FrozenSet:
+		return v, true
+	case Deque:
+		return v, true
+	}
+	return nil, false
+}
+
+// assignArray wants the exact length: a checkpoint is no place to lose the end
+// of a list.
+func assignArray(dst reflect.Value, v any, src reflect.Value) error {
+	if src.Kind() == reflect.Array && src.Type().ConvertibleTo(dst.Type()) { // UUID to [16]byte
+		dst.Set(src.Convert(dst.Type()))
+		return nil
+	}
+	if b, ok := v.([]byte); ok && dst.Type().Elem().Kind() == reflect.Uint8 {
+		if len(b) != dst.Len() {
+			return misfit(dst, v, errLength)
+		}
+		reflect.Copy(dst, src)
+		return nil
+	}
+	list, ok := listOf(v)
+	if !ok {
+		return misfit(dst, v, nil)
+	}
+	if len(list) != dst.Len() {
+		return misfit(dst, v, errLength)
+	}
+	for i, x := range list {
+		if err := assign(dst.Index(i), x); err != nil {
+			return prefixed(err, indexSegment(i))
+		}
+	}
+	return nil
+}
+
+// assignMap adds to a map that is there already, as encoding/json does.
+func assignMap(dst reflect.Value, v any) error {
+	pairs := map[any]any{}
+	switch m := v.(type) {
+	case map[string]any:
+		for k, x := range m {
+			pairs[k] = x
+		}
+	case map[any]any:
+		pairs = m
+	default:
+		return misfit(dst, v, nil)
+	}
+	t := dst.Type()
+	if dst.IsNil() {
+		dst.Set(reflect.MakeMapWithSize(t, len(pairs)))
+	}
+	for k, x := range pairs {
+		key, val := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
+		if err := assignMapKey(key, k); err != nil {
+			return prefixed(err, keySegment(fmt.Sprint(k)))
+		}
+		if err := assign(val, x); err != nil {
+			return prefixed(err, keySegment(fmt.Sprint(k)))
+		}
+		dst.SetMapIndex(key, val)
+	}
+	return nil
+}
+
+// assignMapKey also reads numbers from strings: in JSON every key is one.
+func assignMapKey(key reflect.Value, k any) error {
+	err := assign(key, k)
+	if s, ok := k.(string); ok && err != nil {
+		if i, perr := strconv.ParseInt(s, 10, 64); perr == nil {
+			return assign(key, i)
+		}
+	}
+	return err
+}
+
+// assignStruct fills the fields the map has. A name that no field bears
+// exactly goes to one that differs in case only, then to the extra map.
+func assignStruct(dst reflect.Value, m map[string]any) error {
+	plan := planOf(dst.Type())
+	exact := 0
+	for i := range plan.fields {
+		f := &plan.fields[i]
+		x, ok := m[f.name]
+		if !ok {
+			continue
+		}
+		exact++
+		if err := assign(reach(dst, f.index), x); err != nil {
+			return prefixed(err, keySegment(f.name))
+		}
+	}
+	if exact == len(m) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) { // sorted: of two spellings the same one wins each time
+		if _, known := plan.byName[name]; known {
+			continue
+		}
+		if i, ok := plan.fold(name); ok && !has(m, plan.fields[i].name) {
+			if err := assign(reach(dst, plan.fields[i].index), m[name]); err != nil {
+				return prefixed(err, keySegment(name))
+			}
+		} else if plan.extra != nil {
+			addExtra(reach(dst, plan.extra), name, m[name])
+		}
+	}
+	return nil
+}
+
+func has(m map[string]any, name string) bool {
+	_, ok := m[name]
+	return ok
+}
+
+func addExtra(extra reflect.Value, name string, x any) {
+	if extra.IsNil() {
+		extra.Set(reflect.ValueOf(map[string]any{}))
+	}
+	extra.Interface().(map[string]any)[name] = x //nolint:errcheck // planStruct takes no other type
+}
+
+// reach is fieldAt for writing: embedded pointers on the way are made.
+func reach(v reflect.Value, index []int) reflect.Value {
+	for i, x := range index {
+		if i > 0 && v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		v = v.Field(x)
+	}
+	return v
+}
+
+// build makes the registered Go value for x; not ok if x does not fit it.
+func (r *registration) build(x *Ext) (any, bool) {
+	p := reflect.New(r.goType)
+	var err error
+	if r.goType.Kind() == reflect.Struct {
+		fields, ok := x.Value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		err = assignStruct(p.Elem(), fields)
+	} else if x.Value == nil {
+		return nil, false
+	} else {
+		err = assignKind(p.Elem(), x.Value, reflect.ValueOf(x.Value))
+	}
+	if err != nil {
+		return nil, false
+	}
+	if r.pointer {
+		return p.Interface(), true
+	}
+	return p.Elem().Interface(), true
+}

@@ -1,0 +1,195 @@
+package serde
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// structPlan lists the fields of a struct type that are serialized, in the
+// order of the declaration.
+type structPlan struct {
+	fields []planField
+	byName map[string]int
+	extra  []int // index path of the map[string]any that takes unknown fields
+}
+
+type planField struct {
+	name      string
+	index     []int
+	omitEmpty bool
+	tagged    bool
+}
+
+// in returns the field of v; not ok if it lies behind a nil embedded pointer.
+func (f *planField) in(v reflect.Value) (reflect.Value, bool) {
+	return fieldAt(v, f.index)
+}
+
+func fieldAt(v reflect.Value, index []int) (reflect.Value, bool) {
+	for i, x := range index {
+		if i > 0 && v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return reflect.Value{}, false
+			}
+			v = v.Elem()
+		}
+		v = v.Field(x)
+	}
+	return v, true
+}
+
+// fold returns the field whose name differs from name in case only.
+func (p *structPlan) fold(name string) (int, bool) {
+	for i := range p.fields {
+		if strings.EqualFold(p.fields[i].name, name) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// extraPairs are what the extra map of v holds beyond the fields, sorted.
+func (p *structPlan) extraPairs(v reflect.Value) []pair {
+	if p.extra == nil {
+		return nil
+	}
+	m, ok := fieldAt(v, p.extra)
+	if !ok {
+		return nil
+	}
+	extra := m.Interface().(map[string]any) //nolint:errcheck // planStruct takes no other type
+	var out []pair
+	for _, k := range slices.Sorted(maps.Keys(extra)) {
+		if _, known := p.byName[k]; !known {
+			out = append(out, pair{k, extra[k]})
+		}
+	}
+	return out
+}
+
+var plans sync.Map // reflect.Type → *structPlan; types are as many as the program has
+
+func planOf(t reflect.Type) *structPlan {
+	if p, ok := plans.Load(t); ok {
+		return p.(*structPlan) //nolint:errcheck // holds nothing else
+	}
+	p, _ := plans.LoadOrStore(t, planStruct(t))
+	return p.(*structPlan) //nolint:errcheck // holds nothing else
+}
+
+// tagOf reads the first of the tags there is.
+func tagOf(f reflect.StructField) (name string, opts []string, ok bool) {
+	for _, key := range []string{"stele", "msgpack", "json"} {
+		if tag, found := f.Tag.Lookup(key); found {
+			parts := strings.Split(tag, ",")
+			return parts[0], parts[1:], true
+		}
+	}
+	return "", nil, false
+}
+
+// level is an embedded struct whose fields are still to be listed.
+type level struct {
+	t     reflect.Type
+	index []int
+}
+
+// planStruct lists fields level by level, as encoding/json does: of equal names
+// the outermost wins, on one level a tagged one, else none.
+func planStruct(t reflect.Type) *structPlan {
+	p := &structPlan{}
+	taken := map[string]bool{}
+	visited := map[reflect.Type]bool{t: true}
+	for levels := []level{{t: t}}; len(levels) > 0; {
+		var found []planField
+		var below []level
+		for _, l := range levels {
+			for i := range l.t.NumField() {
+				p.scan(l, l.t.Field(i), &found, &below)
+			}
+		}
+		for _, f := range dominant(found) {
+			if !taken[f.name] {
+				p.fields = append(p.fields, f)
+			}
+		}
+		for _, f := range found {
+			taken[f.name] = true
+		}
+		levels = levels[:0]
+		for _, l := range below {
+			if !visited[l.t] {
+				visited[l.t] = true
+				levels = append(levels, l)
+			}
+		}
+	}
+	slices.SortStableFunc(p.fields, func(a, b planField) int { return slices.Compare(a.index, b.index) })
+	p.byName = make(map[string]int, len(p.fields))
+	for i, f := range p.fields {
+		p.byName[f.name] = i
+	}
+	return p
+}
+
+// scan sorts one field into found, below or extra.
+func (p *structPlan) scan(l level, f reflect.StructField, found *[]planField, below *[]level) {
+	name, opts, tagged := tagOf(f)
+	index := append(slices.Clone(l.index), f.Index...)
+	if f.Anonymous && name == "" {
+		t := f.Type
+		if t.Kind() == reflect.Pointer && f.IsExported() {
+			t = t.Elem()
+		}
+		if t.Kind() == reflect.Struct && !isNative(t) {
+			*below = append(*below, level{t, index})
+			return
+		}
+	}
+	if !f.IsExported() || (name == "-" && len(opts) == 0) {
+		return
+	}
+	if slices.Contains(opts, "extra") && f.Type == reflect.TypeFor[map[string]any]() {
+		p.extra = index
+		return
+	}
+	if name == "" {
+		name = f.Name
+		tagged = false
+	}
+	*found = append(*found, planField{
+		name: name, index: index, tagged: tagged,
+		omitEmpty: slices.Contains(opts, "omitempty"),
+	})
+}
+
+// dominant drops names that two fields of one level claim with equal right.
+func dominant(found []planField) []planField {
+	var out []planField
+	for i, f := range found {
+		wins := true
+		for j, g := range found {
+			if i != j && g.name == f.name && (g.tagged || !f.tagged) {
+				wins = false
+			}
+		}
+		if wins {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// isEmpty is encoding/json's notion for omitempty.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}

@@ -1,0 +1,88 @@
+package serde
+
+import "strings"
+
+// revive turns {"lc": 2, "type": "constructor", "id": [module…, name], "args",
+// "kwargs"}, the form in which LangGraph's JSON held objects, into what the
+// same object is as msgpack. It does so for safe and registered types alone;
+// anything else stays the map it is. No method is ever called, so "method" is
+// not looked at, with one exception: a datetime was stored as its text, which
+// LangGraph itself no longer reads back and stele does.
+func (c *Codec) revive(m map[string]any) any {
+	if m["lc"] != int64(2) || m["type"] != "constructor" {
+		return m
+	}
+	id, _ := m["id"].([]any)
+	if len(id) < 2 {
+		return m
+	}
+	parts := make([]string, len(id))
+	for i, p := range id {
+		var ok bool
+		if parts[i], ok = p.(string); !ok {
+			return m
+		}
+	}
+	name := TypeName{strings.Join(parts[:len(parts)-1], "."), parts[len(parts)-1]}
+	reg := c.opts.Registry.byName[name]
+	if !safeTypes[name] && reg == nil {
+		return m
+	}
+	args, ok1 := optional[[]any](m["args"])
+	kwargs, ok2 := optional[map[string]any](m["kwargs"])
+	if !ok1 || !ok2 || (len(args) > 0 && len(kwargs) > 0) {
+		return m // no LangGraph wrote both
+	}
+	x := legacyExt(name, args, kwargs)
+	if c.opts.Plain {
+		return plainValue(x)
+	}
+	if safeTypes[name] {
+		if v, ok := nativeValue(x); ok {
+			return v
+		}
+	} else if reg.goType != nil {
+		if v, ok := reg.build(x); ok {
+			return v
+		}
+	}
+	return x
+}
+
+// optional is v as a T; a missing v is the zero T.
+func optional[T any](v any) (T, bool) {
+	t, ok := v.(T)
+	return t, ok || v == nil
+}
+
+// legacyExt lays arguments out as LangGraph's msgpack does for the type.
+func legacyExt(name TypeName, args []any, kwargs map[string]any) *Ext {
+	x := &Ext{Module: name.Module, Name: name.Name}
+	isModel := strings.HasPrefix(name.Module, "langchain_core.")
+	switch {
+	case name == TypeName{modTypes, nameSend} && len(kwargs) == 2 && has(kwargs, "node") && has(kwargs, "arg"):
+		x.Code, x.Value = ExtPositional, []any{kwargs["node"], kwargs["arg"]}
+	case isModel && len(args) == 0:
+		x.Code, x.Value, x.Method = ExtPydanticV2, orEmpty(kwargs), pydanticMethod
+	case len(kwargs) > 0:
+		x.Code, x.Value = ExtKeyword, kwargs
+	case len(args) == 1 && name == TypeName{"datetime", "datetime"}:
+		x.Code, x.Value, x.Method = ExtMethod, args[0], "fromisoformat"
+	case len(args) == 1 && name.Module != modTypes && name.Module != "datetime" && !strings.HasPrefix(name.Module, "pathlib"):
+		x.Code, x.Value = ExtSingle, args[0]
+	case len(args) == 0 && (name.Module == "builtins" || name.Module == "collections"): // set()
+		x.Code, x.Value = ExtSingle, []any{}
+	case args == nil:
+		x.Code, x.Value = ExtPositional, []any{}
+	default:
+		x.Code, x.Value = ExtPositional, args
+	}
+	return x
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
