@@ -181,7 +181,7 @@ func (f *Fixture) values(raw map[string]int) (map[string]serde.Typed, error) {
 	return out, nil
 }
 
-// writes reads [channel, blob] or, with a task id before them, triples.
+// write reads [channel, blob] or, with a task id before them, triples.
 func (f *Fixture) write(fields []any) (write, error) {
 	var w write
 	if len(fields) == 3 {
