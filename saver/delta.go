@@ -25,7 +25,7 @@ func DeltaChannelHistory(ctx context.Context, s Saver, cfg Config, channels []st
 	seen := map[string]bool{target.Config.CheckpointID: true}
 	for parent := target.Parent; parent != nil && !walk.Done(); {
 		if seen[parent.CheckpointID] {
-			return nil, fmt.Errorf("checkpoint %q is its own ancestor", parent.CheckpointID)
+			return nil, fmt.Errorf("checkpoint %q: %w", parent.CheckpointID, ErrAncestorCycle)
 		}
 		seen[parent.CheckpointID] = true
 		tup, err := s.GetTuple(ctx, *parent)

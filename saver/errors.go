@@ -13,8 +13,8 @@ var (
 	ErrClosed = base.ErrClosed
 	// ErrReadOnly: the store was opened read-only; nothing was written.
 	ErrReadOnly = base.ErrReadOnly
-	// ErrTooLarge: a value (64 MiB), key (4 KiB) or record (256 MiB) is over
-	// its limit; nothing was written.
+	// ErrTooLarge: a value (64 MiB), name (1 KiB; a namespace 2 KiB), or all the
+	// values of one call (256 MiB) are over their limit; nothing was written.
 	ErrTooLarge = base.ErrTooLarge
 	// ErrLocked: another process has the store open; see LockedError.
 	ErrLocked = base.ErrLocked
@@ -58,7 +58,11 @@ var (
 	// deleted. Nothing was written: deleted stays deleted. A checkpoint put
 	// without a parent starts the thread anew.
 	ErrThreadDeleted = errors.New("the thread was deleted")
-	// ErrThreadExists: the target of a copy already has checkpoints.
+	// ErrAncestorCycle: a walk over parents came back to where it was. Such a
+	// loop arises when a checkpoint is put again upon one of its descendants;
+	// put it again upon its true parent.
+	ErrAncestorCycle = errors.New("checkpoint is its own ancestor")
+	// ErrThreadExists: the target of a copy already has checkpoints or writes.
 	ErrThreadExists = errors.New("the thread already exists")
 )
 

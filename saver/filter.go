@@ -132,11 +132,12 @@ func equalLists(av, bv reflect.Value) bool {
 }
 
 func equalMaps(av, bv reflect.Value) bool {
-	if bv.Kind() != reflect.Map || av.Len() != bv.Len() || av.Type().Key() != bv.Type().Key() {
+	if bv.Kind() != reflect.Map || av.Len() != bv.Len() ||
+		av.Type().Key().Kind() != reflect.String || bv.Type().Key().Kind() != reflect.String {
 		return false
 	}
 	for it := av.MapRange(); it.Next(); {
-		other := bv.MapIndex(it.Key())
+		other := bv.MapIndex(it.Key().Convert(bv.Type().Key()))
 		if !other.IsValid() || !equalData(it.Value().Interface(), other.Interface()) {
 			return false
 		}

@@ -1,6 +1,11 @@
 package saver
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/serde"
+)
 
 // firstVersionWithTasks is the checkpoint format from which on packets to nodes
 // live in a channel of their own.
@@ -16,15 +21,16 @@ func MigratePendingSends(cp *Checkpoint, parentWrites []PendingWrite, next func(
 		return false, nil
 	}
 	var sends []any
+	var codec serde.Serializer
 	for _, w := range parentWrites {
 		if w.Channel != ChannelTasks {
 			continue
 		}
 		v, err := w.Value.Any()
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("packet of task %q: %w", w.TaskID, err)
 		}
-		sends = append(sends, v)
+		sends, codec = append(sends, v), w.Value.codec
 	}
 	if len(sends) == 0 {
 		return false, nil
@@ -48,7 +54,7 @@ func MigratePendingSends(cp *Checkpoint, parentWrites []PendingWrite, next func(
 	if cp.Versions == nil {
 		cp.Versions = map[string]Version{}
 	}
-	cp.Values[ChannelTasks] = ValueOf(sends)
+	cp.Values[ChannelTasks] = ValueOf(sends).WithCodec(codec)
 	cp.Versions[ChannelTasks] = version
 	return true, nil
 }

@@ -58,13 +58,15 @@ type RunDeleter interface {
 type ThreadCopier interface {
 	// CopyThread makes dst a thread of its own with all of src's checkpoints,
 	// writes and namespaces. The copies share stored bytes. An unknown src
-	// leaves dst empty; a dst that has checkpoints is ErrThreadExists.
+	// leaves dst empty; a dst that has checkpoints or writes is ErrThreadExists.
+	// That dst was deleted once is no obstacle, and forgotten.
 	CopyThread(ctx context.Context, src, dst string) error
 }
 
 // Pruner forgets history: LangGraph's prune.
 type Pruner interface {
-	// Prune applies strategy to each thread. Unknown threads are no error.
+	// Prune applies strategy to each thread. Unknown threads are no error. See
+	// PruneMark for what KeepLatest keeps besides the newest checkpoint.
 	Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) error
 }
 

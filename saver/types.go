@@ -136,7 +136,7 @@ type DeltaHistory struct {
 type ThreadQuery struct {
 	Prefix       string    // thread ids that begin with it
 	UpdatedSince time.Time // threads written at or after it
-	Interrupted  bool      // only threads whose head has a pending interrupt
+	Interrupted  bool      // only threads that wait to be resumed
 	Limit        int       // 0: no limit; negative is an InvalidError
 }
 
@@ -144,8 +144,8 @@ type ThreadQuery struct {
 type ThreadInfo struct {
 	ThreadID    string
 	Head        string    // newest checkpoint id of the root namespace; "" if none
-	UpdatedAt   time.Time // when the thread was last written, by the saver's clock
-	Interrupted bool      // the root head has a pending interrupt
+	UpdatedAt   time.Time // last write by the saver's clock; UTC, whole microseconds
+	Interrupted bool      // a task of Head waits to be resumed; see the function Interrupted
 }
 
 // TaskWrites are the writes of one task, for PutRequest.
@@ -164,7 +164,8 @@ type PutRequest struct {
 	NewVersions map[string]Version
 	// ValuesFrom names the checkpoint whose stored values unchanged channels
 	// take, instead of the parent's. It is how a copy of another checkpoint
-	// shares its values.
+	// shares its values. It is in the same thread and namespace; ErrNotFound if
+	// it is not there.
 	ValuesFrom *Config
 	// Writes become durable together with the checkpoint, or not at all.
 	Writes []TaskWrites

@@ -30,8 +30,9 @@ func ValidateConfig(cfg Config) error {
 	return checkKeyLen("checkpoint_id", cfg.CheckpointID)
 }
 
-// ValidatePut refuses what Put cannot store: no thread, no checkpoint id, a new
-// version without an entry in the checkpoint's versions, a null version.
+// ValidatePut refuses what Put cannot store: no thread, no checkpoint id, a
+// checkpoint that is its own parent, a new version that is null or not the one
+// in the checkpoint's versions, a version without an order.
 func ValidatePut(cfg Config, cp Checkpoint, newVersions map[string]Version) error {
 	if err := ValidateConfig(cfg); err != nil {
 		return err
@@ -52,6 +53,9 @@ func ValidatePut(cfg Config, cp Checkpoint, newVersions map[string]Version) erro
 		if err := checkVersion("new_versions", channel, v); err != nil {
 			return err
 		}
+		if have, ok := cp.Versions[channel]; !ok || have != v {
+			return invalidf(fmt.Sprintf("new_versions[%q]", channel), "%q is not its version in the checkpoint; new_versions is a part of channel_versions", v)
+		}
 	}
 	if len(cp.Versions) >= base.MaxSlots {
 		return fmt.Errorf("checkpoint has %d channels, the limit is %d: %w", len(cp.Versions), base.MaxSlots-1, ErrTooLarge)
@@ -59,6 +63,43 @@ func ValidatePut(cfg Config, cp Checkpoint, newVersions map[string]Version) erro
 	for channel, v := range cp.Versions {
 		if err := checkVersion("channel_versions", channel, v); err != nil {
 			return err
+		}
+	}
+	for node, versions := range cp.Seen {
+		for channel, v := range versions {
+			if err := checkVersion("versions_seen "+node, channel, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ValidateRequest is ValidatePut and ValidateWrites for everything a PutRequest
+// holds. Besides, ValuesFrom must name a checkpoint of the same thread and
+// namespace.
+func ValidateRequest(req PutRequest) error {
+	if err := ValidatePut(req.Config, req.Checkpoint, req.NewVersions); err != nil {
+		return err
+	}
+	if from := req.ValuesFrom; from != nil {
+		if from.ThreadID != req.Config.ThreadID || from.Namespace != req.Config.Namespace {
+			return invalidf("values_from", "is in another thread or namespace")
+		}
+		if from.CheckpointID == "" {
+			return invalidf("values_from", "names no checkpoint")
+		}
+		if err := checkKeyLen("values_from", from.CheckpointID); err != nil {
+			return err
+		}
+	}
+	for i, tw := range req.Writes {
+		at := req.Config.At(req.Checkpoint.ID)
+		if tw.CheckpointID != "" {
+			at.CheckpointID = tw.CheckpointID
+		}
+		if err := ValidateWrites(at, tw.Writes, tw.TaskID, tw.TaskPath); err != nil {
+			return fmt.Errorf("writes of task %d: %w", i, err)
 		}
 	}
 	return nil
@@ -100,10 +141,7 @@ func ValidateWrites(cfg Config, writes []Write, taskID, taskPath string) error {
 			return invalidf(fmt.Sprintf("writes[%d]", i), "channel %q has no value; a nil is ValueOf(nil)", w.Channel)
 		}
 	}
-	if len(taskPath) > base.MaxKey {
-		return fmt.Errorf("task_path has %d bytes, the limit is %d: %w", len(taskPath), base.MaxKey, ErrTooLarge)
-	}
-	return nil
+	return checkLen("task_path", taskPath, base.MaxKey)
 }
 
 // ValidateQuery refuses a negative limit and a filter that cannot be compared.

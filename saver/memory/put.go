@@ -1,0 +1,156 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// Put implements saver.Saver.
+func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
+	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
+}
+
+// PutRequest implements saver.AtomicPutter.
+func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+	plan, err := saver.NewPutPlan(req, s.opts.Serializer)
+	if err != nil {
+		return saver.Config{}, err
+	}
+	for i := range plan.Values {
+		plan.Values[i] = cloneTyped(plan.Values[i])
+	}
+	for i := range plan.Writes {
+		ownValues(&plan.Writes[i])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return saver.Config{}, err
+	}
+	if err := s.checkPut(&plan); err != nil {
+		return saver.Config{}, err
+	}
+	s.commits++
+	target := plan.Target
+	n := s.makeNamespace(target.ThreadID, target.Namespace)
+	n.checkpoints[target.CheckpointID] = n.resolve(&plan, s.commits)
+	for _, wp := range plan.Writes {
+		n.write(wp)
+	}
+	return target, nil
+}
+
+// checkPut refuses a plan before anything of it is stored. The caller holds mu.
+func (s *Saver) checkPut(plan *saver.PutPlan) error {
+	target, n := plan.Target, s.namespace(plan.Target.ThreadID, plan.Target.Namespace)
+	_, hasParent := n.checkpoints[plan.Record.Parent]
+	if d, ok := s.remembered(target.ThreadID); ok {
+		if err := d.CheckPut(target.ThreadID, plan.Record.Parent, hasParent); err != nil {
+			return err
+		}
+		for _, wp := range plan.Writes {
+			_, exists := n.checkpoints[wp.CheckpointID]
+			exists = exists || wp.CheckpointID == target.CheckpointID
+			if err := d.CheckWrites(target.ThreadID, wp.CheckpointID, true, exists); err != nil {
+				return err
+			}
+		}
+	}
+	if from := plan.Record.ValuesFrom; from != "" && n.checkpoints[from] == nil {
+		return notFound(target.At(from))
+	}
+	if want := plan.ExpectHead; want != nil {
+		if head := n.head(); head != *want {
+			return &saver.ConflictError{ThreadID: target.ThreadID, Namespace: target.Namespace, Expected: *want, Head: head}
+		}
+	}
+	return nil
+}
+
+// resolve makes the checkpoint of a plan: it finds, for every channel of its
+// versions, what the checkpoint will read from now on, whatever other branches
+// do at the same version.
+func (n *namespace) resolve(plan *saver.PutPlan, commit uint64) *checkpoint {
+	cp := &checkpoint{record: plan.Record, slots: map[string]slot{}}
+	for i, channel := range plan.Record.Stored {
+		cp.slots[channel] = slot{value: plan.Values[i], commit: commit}
+	}
+	for _, channel := range plan.Record.Emptied {
+		cp.slots[channel] = slot{empty: true, commit: commit}
+	}
+	source := n.checkpoints[plan.Record.Source()]
+	var open []string
+	for channel, version := range plan.Record.Checkpoint.Versions {
+		if _, given := cp.slots[channel]; given {
+			continue
+		}
+		if source != nil && source.record.Checkpoint.Versions[channel] == version {
+			if sl, ok := source.slots[channel]; ok {
+				cp.slots[channel] = sl
+				continue
+			}
+		}
+		open = append(open, channel)
+	}
+	if len(open) > 0 {
+		n.resolveNewest(cp, open)
+	}
+	return cp
+}
+
+// resolveNewest fills the slots of channels with what was stored last at their
+// versions.
+func (n *namespace) resolveNewest(cp *checkpoint, channels []string) {
+	for _, other := range n.checkpoints {
+		for _, channel := range channels {
+			version, ok := other.record.Checkpoint.Versions[channel]
+			if !ok || version != cp.record.Checkpoint.Versions[channel] {
+				continue
+			}
+			if sl, ok := other.slots[channel]; ok && sl.commit > cp.slots[channel].commit {
+				cp.slots[channel] = sl
+			}
+		}
+	}
+}
+
+// PutWrites implements saver.Saver.
+func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+	plan, err := saver.NewWritesPlan(cfg, writes, taskID, taskPath, s.opts.Serializer)
+	if err != nil {
+		return err
+	}
+	ownValues(&plan)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if d, ok := s.remembered(cfg.ThreadID); ok {
+		t := s.threads[cfg.ThreadID]
+		_, exists := s.namespace(cfg.ThreadID, cfg.Namespace).checkpoints[cfg.CheckpointID]
+		if err := d.CheckWrites(cfg.ThreadID, cfg.CheckpointID, t != nil && t.hasCheckpoints(), exists); err != nil {
+			return err
+		}
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	s.commits++
+	s.makeNamespace(cfg.ThreadID, cfg.Namespace).write(plan)
+	return nil
+}
+
+func (n *namespace) write(plan saver.WritesPlan) {
+	if len(plan.Channels) > 0 {
+		n.calls[plan.CheckpointID] = append(n.calls[plan.CheckpointID], call{plan})
+	}
+}
+
+// ownValues replaces bytes that may be the caller's by copies.
+func ownValues(plan *saver.WritesPlan) {
+	for i := range plan.Values {
+		plan.Values[i] = cloneTyped(plan.Values[i])
+	}
+}

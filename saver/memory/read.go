@@ -1,0 +1,223 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// found is a checkpoint and its surroundings at one moment. What it refers to
+// does not change any more, so it is read without the lock.
+type found struct {
+	at          saver.Config
+	cp          *checkpoint
+	calls       []call
+	parentCalls []call
+}
+
+// find gathers what a tuple of checkpoint id needs. The caller holds mu.
+func (n *namespace) find(at saver.Config, cp *checkpoint) found {
+	f := found{at: at, cp: cp, calls: n.calls[at.CheckpointID]}
+	if parent := cp.record.Parent; parent != "" {
+		f.parentCalls = n.calls[parent]
+	}
+	return f
+}
+
+// GetTuple implements saver.Saver.
+func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
+	if err := saver.ValidateConfig(cfg); err != nil {
+		return nil, err
+	}
+	f, err := s.lookup(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	md, err := saver.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
+	if err != nil {
+		return nil, err
+	}
+	return s.tuple(f, md)
+}
+
+func (s *Saver) lookup(ctx context.Context, cfg saver.Config) (found, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.ready(ctx); err != nil {
+		return found{}, err
+	}
+	n := s.namespace(cfg.ThreadID, cfg.Namespace)
+	id := cfg.CheckpointID
+	if id == "" {
+		id = n.head()
+	}
+	cp := n.checkpoints[id]
+	if cp == nil {
+		return found{}, notFound(cfg)
+	}
+	return n.find(cfg.At(id), cp), nil
+}
+
+func notFound(cfg saver.Config) error {
+	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
+}
+
+// tuple builds what callers get; it shares nothing with the store but the bytes
+// of values, which are copied when they are read.
+func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
+	t := &saver.Tuple{
+		Config:        f.at,
+		Checkpoint:    f.cp.record.Checkpoint.Clone(),
+		Metadata:      md,
+		PendingWrites: s.pendingWrites(f.calls),
+	}
+	t.Checkpoint.Values = s.values(f.cp)
+	if parent := f.cp.record.Parent; parent != "" {
+		cfg := f.at.At(parent)
+		t.Parent = &cfg
+	}
+	_, err := saver.MigratePendingSends(&t.Checkpoint, s.pendingWrites(f.parentCalls), func() (saver.Version, error) {
+		return saver.NextVersion(saver.Version{}, s.opts.Random)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (s *Saver) values(cp *checkpoint) map[string]saver.Value {
+	values := make(map[string]saver.Value, len(cp.slots))
+	for channel, sl := range cp.slots {
+		if !sl.empty {
+			values[channel] = saver.ValueLazy(stored{sl.value}, s.opts.Serializer)
+		}
+	}
+	return values
+}
+
+// pendingWrites applies the rule of repeated writes, and sorts. Never nil.
+func (s *Saver) pendingWrites(calls []call) []saver.PendingWrite {
+	writes := []saver.PendingWrite{}
+	for i := range calls {
+		c := &calls[i]
+		for j, channel := range c.Channels {
+			writes = append(writes, saver.PendingWrite{
+				TaskID: c.TaskID, TaskPath: c.TaskPath, Channel: channel, Index: c.Index(j),
+				Value: saver.ValueLazy(stored{c.Values[j]}, s.opts.Serializer),
+			})
+		}
+	}
+	return saver.ResolveWrites(writes)
+}
+
+// List implements saver.Saver. The listing is taken when the iteration begins.
+func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
+	return func(yield func(*saver.Tuple, error) bool) {
+		all, err := s.sel(ctx, q)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		matches := 0
+		for _, f := range all {
+			if q.Limit > 0 && matches == q.Limit {
+				return
+			}
+			t, err := s.match(ctx, f, q.Filter)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if t == nil {
+				continue
+			}
+			matches++
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sel returns the checkpoints that q selects but for its filter and limit, in
+// the order of a listing, as they are at this moment.
+func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
+	if err := saver.ValidateQuery(q); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	if q.Limit == saver.NoResults {
+		return nil, nil
+	}
+	var all []found
+	for threadID, t := range s.threads {
+		if q.ThreadID != "" && q.ThreadID != threadID {
+			continue
+		}
+		for ns, n := range t.namespaces {
+			if q.Namespace != nil && *q.Namespace != ns {
+				continue
+			}
+			for id, cp := range n.checkpoints {
+				if q.CheckpointID != "" && q.CheckpointID != id || q.Before != "" && id >= q.Before {
+					continue
+				}
+				all = append(all, n.find(saver.Config{ThreadID: threadID, Namespace: ns, CheckpointID: id}, cp))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { return saver.CompareListing(a.at, b.at) })
+	return all, nil
+}
+
+// match returns the tuple of f if its metadata matches filter, or nil.
+func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*saver.Tuple, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	md, err := saver.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
+	if err != nil {
+		return nil, err
+	}
+	if !saver.MatchFilter(md, filter) {
+		return nil, nil
+	}
+	return s.tuple(f, md)
+}
+
+// DeltaChannelHistory implements saver.DeltaReader.
+func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	if err := saver.ValidateConfig(cfg); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	n := s.namespace(cfg.ThreadID, cfg.Namespace)
+	id := cfg.CheckpointID
+	if id == "" {
+		id = n.head()
+	}
+	walk, seen := saver.NewDeltaWalk(channels), map[string]bool{id: true}
+	cp := n.checkpoints[id]
+	for cp != nil && cp.record.Parent != "" && !walk.Done() {
+		id = cp.record.Parent
+		if seen[id] {
+			return nil, fmt.Errorf("checkpoint %q: %w", id, saver.ErrAncestorCycle)
+		}
+		seen[id] = true
+		if cp = n.checkpoints[id]; cp != nil {
+			walk.Visit(s.values(cp), s.pendingWrites(n.calls[id]))
+		}
+	}
+	return walk.Result(), nil
+}

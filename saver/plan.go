@@ -1,0 +1,167 @@
+package saver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/serde"
+)
+
+// PutPlan is a PutRequest that was validated and serialized: what a saver does
+// before it takes a lock, so that every saver refuses the same calls with the
+// same errors before a byte is written. It is for implementations of Saver.
+type PutPlan struct {
+	// Target is the fresh triple that names the new checkpoint.
+	Target Config
+	// ExpectHead is the condition of the request, or nil.
+	ExpectHead *string
+	// Record is the checkpoint without the bytes of its values. It shares no
+	// memory with the request.
+	Record Record
+	// Values are the bytes of the channels Record.Stored names, in that order.
+	// Bytes given as ValueTyped are the caller's.
+	Values []serde.Typed
+	// Writes are stored with the checkpoint, in order; each names the checkpoint
+	// it hangs on.
+	Writes []WritesPlan
+}
+
+// WritesPlan is a PutWrites that was validated and serialized.
+type WritesPlan struct {
+	CheckpointID string
+	TaskID       string
+	TaskPath     string
+	Channels     []string      // what each write is for, in the order of the task
+	Values       []serde.Typed // one for each channel
+}
+
+// NewPutPlan validates and serializes req with codec (nil: the default
+// serializer). Its errors are those of Put: InvalidError, ErrTooLarge, and the
+// serializer's *EncodeError, wrapped with the channel or metadata it is about.
+func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
+	cfg, cp := req.Config, req.Checkpoint
+	if err := ValidateRequest(req); err != nil {
+		return PutPlan{}, err
+	}
+	plan := PutPlan{
+		Target:     cfg.At(cp.ID),
+		ExpectHead: cfg.ExpectHead,
+		Record:     Record{Checkpoint: cp.Clone(), Parent: cfg.CheckpointID},
+	}
+	plan.Record.Checkpoint.Values = nil
+	if req.ValuesFrom != nil {
+		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
+	}
+	md, err := EncodeMetadata(MergeMetadata(cfg, req.Metadata), codec)
+	if err != nil {
+		return PutPlan{}, err
+	}
+	plan.Record.Metadata = md
+	size := len(md.Data)
+	for _, channel := range slices.Sorted(maps.Keys(req.NewVersions)) {
+		v, ok := cp.Values[channel]
+		if !ok || v.IsZero() {
+			plan.Record.Emptied = append(plan.Record.Emptied, channel)
+			continue
+		}
+		typed, err := encodeValue(v, codec, &size)
+		if err != nil {
+			return PutPlan{}, fmt.Errorf("channel %q: %w", channel, err)
+		}
+		plan.Record.Stored = append(plan.Record.Stored, channel)
+		plan.Values = append(plan.Values, typed)
+	}
+	for i, tw := range req.Writes {
+		wp := WritesPlan{CheckpointID: tw.CheckpointID, TaskID: tw.TaskID, TaskPath: tw.TaskPath}
+		if wp.CheckpointID == "" {
+			wp.CheckpointID = cp.ID
+		}
+		if err := wp.encode(tw.Writes, codec, &size); err != nil {
+			return PutPlan{}, fmt.Errorf("writes of task %d: %w", i, err)
+		}
+		plan.Writes = append(plan.Writes, wp)
+	}
+	return plan, nil
+}
+
+// NewWritesPlan validates and serializes the arguments of PutWrites.
+func NewWritesPlan(cfg Config, writes []Write, taskID, taskPath string, codec serde.Serializer) (WritesPlan, error) {
+	if err := ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
+		return WritesPlan{}, err
+	}
+	plan := WritesPlan{CheckpointID: cfg.CheckpointID, TaskID: taskID, TaskPath: taskPath}
+	size := 0
+	return plan, plan.encode(writes, codec, &size)
+}
+
+func (p *WritesPlan) encode(writes []Write, codec serde.Serializer, size *int) error {
+	p.Channels = make([]string, len(writes))
+	p.Values = make([]serde.Typed, len(writes))
+	for i, w := range writes {
+		typed, err := encodeValue(w.Value, codec, size)
+		if err != nil {
+			return fmt.Errorf("write %d on channel %q: %w", i, w.Channel, err)
+		}
+		p.Channels[i], p.Values[i] = w.Channel, typed
+	}
+	return nil
+}
+
+// Index is the index under which the i-th write of the plan is stored.
+func (p *WritesPlan) Index(i int) int { return WriteIndex(p.Channels[i], i) }
+
+// encodeValue serializes v and adds its bytes to size, which is what one call
+// asks the saver to store.
+func encodeValue(v Value, codec serde.Serializer, size *int) (serde.Typed, error) {
+	typed, err := v.Encode(codec)
+	if err != nil {
+		return serde.Typed{}, err
+	}
+	if typed.Kind == "" {
+		return serde.Typed{}, invalidf("value", "typed bytes without a kind")
+	}
+	if err := checkKeyLen("kind", typed.Kind); err != nil {
+		return serde.Typed{}, err
+	}
+	if len(typed.Data) > base.MaxValue {
+		return serde.Typed{}, fmt.Errorf("value has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
+	}
+	if *size += len(typed.Data); *size > base.MaxRecord {
+		return serde.Typed{}, fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxRecord, ErrTooLarge)
+	}
+	return typed, nil
+}
+
+// EncodeMetadata serializes merged metadata.
+func EncodeMetadata(md Metadata, codec serde.Serializer) (serde.Typed, error) {
+	if codec == nil {
+		codec = serde.Default()
+	}
+	typed, err := codec.Encode(map[string]any(md))
+	if err != nil {
+		return serde.Typed{}, fmt.Errorf("metadata: %w", err)
+	}
+	if len(typed.Data) > base.MaxValue {
+		return serde.Typed{}, fmt.Errorf("metadata has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
+	}
+	return typed, nil
+}
+
+// DecodeMetadata is the inverse of EncodeMetadata. The result belongs to the
+// caller. Bytes that are no metadata are ErrCorrupt.
+func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (Metadata, error) {
+	if codec == nil {
+		codec = serde.Default()
+	}
+	v, err := codec.Decode(typed)
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	md, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("metadata is a %T, not a map of strings: %w", v, ErrCorrupt)
+	}
+	return md, nil
+}

@@ -1,0 +1,59 @@
+package saver
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// Record is a checkpoint as savers store it: everything Put was asked for but
+// the bytes of the values. Which value an unchanged channel reads is not part of
+// it; that is resolved when the record is applied, in commit order.
+type Record struct {
+	// Checkpoint has no Values.
+	Checkpoint Checkpoint
+	// Metadata is the merged metadata, serialized by EncodeMetadata.
+	Metadata serde.Typed
+	// Parent is the id of the checkpoint this one was put upon; "" if none.
+	Parent string
+	// ValuesFrom is the id of the checkpoint unchanged channels take their
+	// values from; "" means the parent.
+	ValuesFrom string
+	// Stored names the channels a value was given for, ascending.
+	Stored []string
+	// Emptied names the channels that got a new version and no value, ascending.
+	Emptied []string
+}
+
+// Source is the id of the checkpoint unchanged channels take their values from,
+// if their versions agree; "" if there is none.
+func (r *Record) Source() string {
+	if r.ValuesFrom != "" {
+		return r.ValuesFrom
+	}
+	return r.Parent
+}
+
+// Clone is a copy of cp that shares no map or slice with it. The values
+// themselves are immutable and shared.
+func (cp Checkpoint) Clone() Checkpoint {
+	cp.Values = maps.Clone(cp.Values)
+	cp.Versions = maps.Clone(cp.Versions)
+	cp.Updated = slices.Clone(cp.Updated)
+	if cp.Seen != nil {
+		seen := make(map[string]map[string]Version, len(cp.Seen))
+		for node, versions := range cp.Seen {
+			seen[node] = maps.Clone(versions)
+		}
+		cp.Seen = seen
+	}
+	return cp
+}
+
+// CompareListing is the order of a listing: checkpoint id descending; equal ids
+// by thread, then namespace, ascending.
+func CompareListing(a, b Config) int {
+	return cmp.Or(cmp.Compare(b.CheckpointID, a.CheckpointID), cmp.Compare(a.ThreadID, b.ThreadID), cmp.Compare(a.Namespace, b.Namespace))
+}
