@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/test/parity"
 )
 
 // factories make an empty saver each; every one of them must give LangGraph's
 // answers.
 var factories = map[string]func(t *testing.T) saver.Saver{
-	"model": func(*testing.T) saver.Saver { return &model{} },
+	"memory": func(*testing.T) saver.Saver { return memory.New(memory.Options{}) },
+	"model":  func(*testing.T) saver.Saver { return &model{} },
 }
 
 var all = sync.OnceValues(parity.All)

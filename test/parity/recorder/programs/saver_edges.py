@@ -40,10 +40,9 @@ def _values_and_versions(saver: RecordingSaver) -> None:
     put(_at("values", "01"), _checkpoint("02", {"a": 99, "b": 2}, {"a": 1, "b": 2}), _loop(1), {"b": 2})
     # "b" loses its value at a new version; "a" leaves the versions altogether.
     put(_at("values", "02"), _checkpoint("03", {}, {"b": 3}), _loop(2), {"b": 3})
-    # A value stored for a version no checkpoint names yet, then named.
-    put(_at("values", "03"), _checkpoint("04", {"c": "early"}, {"b": 3}), _loop(3), {"c": 7})
-    put(_at("values", "04"), _checkpoint("05", {"c": "early"}, {"b": 3, "c": 7}), _loop(4), {})
-    # "a" comes back at its old version without being stored again.
+    put(_at("values", "03"), _checkpoint("04", {"c": "early"}, {"b": 3, "c": 7}), _loop(3), {"c": 7})
+    # "c" leaves and comes back, and "a" with it, at their old versions.
+    put(_at("values", "04"), _checkpoint("05", {}, {"b": 3}), _loop(4), {})
     put(_at("values", "05"), _checkpoint("06", {}, {"a": 1, "c": 7}), _loop(5), {})
     # A version nothing was ever stored for.
     put(_at("values", "06"), _checkpoint("07", {}, {"a": 41}), _loop(6), {})
