@@ -29,12 +29,10 @@ type Engine struct {
 	ix       *index.Index
 	report   OpenReport
 
-	// Committer only.
-	queue    queue
-	lastTick int64
+	queue queue // committer only
 
 	unflushed unflushed
-	drops     drops
+	sealed    sealView
 
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
@@ -224,6 +222,7 @@ func (e *Engine) logFileNum() base.FileNum {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
+	e.sealed.begun(e.ix)
 	e.files.add(kindLog, info.Num)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN}}})
 	return err

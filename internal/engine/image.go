@@ -219,7 +219,7 @@ func (j *imageJob) memos(dirty index.Dirty) error {
 	memos := j.v.v.Memos()
 	slices.SortFunc(memos, func(a, b index.Memo) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range memos {
-		if m.At < oldest {
+		if m.At < oldest && m.LSN < j.floor {
 			continue
 		}
 		left[m.ID] = true
@@ -360,11 +360,11 @@ func (j *imageJob) newPage(w familyWork) (*index.Page, error) {
 
 // installParts tells the families where their pages lie now.
 func (j *imageJob) installParts(parts map[uint64][]index.Part) {
-	views := j.e.files.viewCount() > 1
+	epoch, oldest := j.e.files.nextEpoch()
 	j.v.Ascend("", func(t *index.Thread) bool {
 		if p, ok := parts[t.Family.ID]; ok {
 			delete(parts, t.Family.ID)
-			t.Family.SetParts(j.v.LSN()+1, views, func([]index.Part) []index.Part { return p })
+			t.Family.SetParts(epoch, oldest, p)
 		}
 		return true
 	})
