@@ -21,7 +21,7 @@ const recordFormat = 1
 //	V                signed varint
 //	id, ts, parent, values-from, metadata kind, metadata bytes   strings
 //	versions         count, then channel and version, channels ascending
-//	seen             0 for none, else count+1, then node and versions, ascending
+//	seen             count, then node and versions, nodes ascending
 //	updated          0 for none, else count+1, then channels as given
 //	stored, emptied  count, then channels ascending
 //
@@ -38,14 +38,10 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(r.Metadata.Data)))
 	dst = append(dst, r.Metadata.Data...)
 	dst = appendVersions(dst, cp.Versions)
-	if cp.Seen == nil {
-		dst = append(dst, 0)
-	} else {
-		dst = binary.AppendUvarint(dst, uint64(len(cp.Seen))+1)
-		for _, node := range slices.Sorted(maps.Keys(cp.Seen)) {
-			dst = appendString(dst, node)
-			dst = appendVersions(dst, cp.Seen[node])
-		}
+	dst = binary.AppendUvarint(dst, uint64(len(cp.Seen)))
+	for _, node := range slices.Sorted(maps.Keys(cp.Seen)) {
+		dst = appendString(dst, node)
+		dst = appendVersions(dst, cp.Seen[node])
 	}
 	if cp.Updated == nil {
 		dst = append(dst, 0)
@@ -86,10 +82,8 @@ func appendVersions(dst []byte, versions map[string]Version) []byte {
 }
 
 // DecodeRecord is the inverse of Record.Append. The result shares no memory with
-// b; absent maps come back empty, Seen and Updated as they were. Bytes that
-// Append cannot have written are ErrCorrupt, those of a newer format version a
-// VersionError. It never panics and allocates no more than a small multiple of
-// len(b).
+// b; absent maps come back empty. Bytes that Append cannot have written are ErrCorrupt, those of a newer format version a
+// VersionError. It never panics, and allocates no more than a multiple of len(b).
 func DecodeRecord(b []byte) (*Record, error) {
 	d := recordDecoder{rest: b, size: len(b)}
 	if format := d.byte(); d.err == nil && format > recordFormat {
@@ -105,13 +99,11 @@ func DecodeRecord(b []byte) (*Record, error) {
 	}
 	r.Metadata.Data = []byte(d.string())
 	cp.Versions = d.versions()
-	if n := d.count(); n > 0 {
-		cp.Seen = map[string]map[string]Version{}
-		last := ""
-		for i := range n - 1 {
-			node := d.name(i, &last)
-			cp.Seen[node] = d.versions()
-		}
+	cp.Seen = map[string]map[string]Version{}
+	last := ""
+	for i := range d.count() {
+		node := d.name(i, &last)
+		cp.Seen[node] = d.versions()
 	}
 	if n := d.count(); n > 0 {
 		cp.Updated = make([]string, n-1)
