@@ -82,8 +82,9 @@ func appendVersions(dst []byte, versions map[string]Version) []byte {
 }
 
 // DecodeRecord is the inverse of Record.Append. The result shares no memory with
-// b; absent maps come back empty. Bytes that Append cannot have written are ErrCorrupt, those of a newer format version a
-// VersionError. It never panics, and allocates no more than a multiple of len(b).
+// b; absent maps come back empty. Bytes that Append cannot have written are
+// ErrCorrupt, those of a newer format version a VersionError. It never panics,
+// and allocates no more than a multiple of len(b).
 func DecodeRecord(b []byte) (*Record, error) {
 	d := recordDecoder{rest: b, size: len(b)}
 	if format := d.byte(); d.err == nil && format > recordFormat {
