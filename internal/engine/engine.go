@@ -82,13 +82,16 @@ func (e *Engine) floor() base.LSN {
 
 // Sync returns when every commit that returned before is on stable storage.
 func (e *Engine) Sync(ctx context.Context) error {
-	if e.opts.ReadOnly {
-		return nil
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if err := e.enter(); err != nil {
 		return err
 	}
 	defer e.leave()
+	if e.opts.ReadOnly {
+		return nil
+	}
 	if err := e.log.Sync(ctx); err != nil {
 		e.noteWriteError(err)
 		return err
@@ -115,13 +118,13 @@ func (e *Engine) WriteImage(ctx context.Context) error {
 }
 
 // Close waits for calls in progress, makes everything durable, and releases the
-// directory. Views must be released before. A second Close is ErrClosed. After
-// an error the store is closed all the same, and the next Open recovers it.
+// directory. Views must be released before. A second Close does nothing.
+// After an error the store is closed all the same, and the next Open recovers it.
 func (e *Engine) Close() error {
 	e.life.Lock()
 	if e.closed {
 		e.life.Unlock()
-		return base.ErrClosed
+		return nil
 	}
 	e.closed = true
 	e.life.Unlock()

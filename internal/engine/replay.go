@@ -59,8 +59,13 @@ func (r *replayer) thread(id string) *index.Thread {
 func (r *replayer) op(o *op) error {
 	t := r.thread(o.id)
 	if t == nil && o.kind != opPut {
-		return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
+		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
+		if r.e.opts.AllowDamage { // the record that began the thread was skipped
+			r.e.report.Damage = append(r.e.report.Damage, err)
+			return nil
+		}
+		return err
 	}
 	switch o.kind {
 	case opPut:
