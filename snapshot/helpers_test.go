@@ -78,8 +78,9 @@ type built struct {
 	name   string
 	b      []byte
 	mf     *manifestFile
-	states []State // states[i] holds after i edits
-	ends   []int64 // ends[i] is the offset after edit i (ends[0]: after the state)
+	states []State  // states[i] holds after i edits
+	codes  [][]byte // their encodings
+	ends   []int64  // ends[i] is the offset after edit i (ends[0]: after the state)
 }
 
 // buildManifest lays out a manifest with n edits as Manifest does: the mark slot
@@ -87,7 +88,7 @@ type built struct {
 func buildManifest(t testing.TB, n int, closed bool) *built {
 	t.Helper()
 	st := firstState()
-	mf, b, err := newManifestFile(7, &st, Options{Rand: counter(1)}.withDefaults())
+	mf, b, err := newManifestFile(7, &st, Options{Rand: counter(1), EditRoom: 2 << 10}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +120,16 @@ func buildManifest(t testing.TB, n int, closed bool) *built {
 	}
 	out.b = file.b
 	return out
+}
+
+// is reports whether st is the state after i edits.
+func (m *built) is(st State, i int) bool {
+	if len(m.codes) == 0 {
+		for _, s := range m.states {
+			m.codes = append(m.codes, appendState(nil, &s))
+		}
+	}
+	return bytes.Equal(appendState(nil, &st), m.codes[i])
 }
 
 // last is the state after all edits.
