@@ -88,7 +88,7 @@ type built struct {
 func buildManifest(t testing.TB, n int, closed bool) *built {
 	t.Helper()
 	st := firstState()
-	mf, b, err := newManifestFile(7, &st, Options{Rand: counter(1), EditRoom: 2 << 10}.withDefaults())
+	mf, b, err := newManifestFile(7, 6, &st, Options{Rand: counter(1), EditRoom: 2 << 10}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
