@@ -243,7 +243,8 @@ func (mf *manifestFile) setSlot(typ frameType) error {
 
 // Close marks the file as complete, which makes every later damage to it
 // detectable, and releases it. State goes on working; a second Close does
-// nothing. A poisoned manifest is released unmarked, without an error.
+// nothing. On a poisoned manifest it releases the file unmarked and returns the
+// error that matches base.ErrPoisoned.
 func (m *Manifest) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,16 +252,16 @@ func (m *Manifest) Close() error {
 		return nil
 	}
 	m.closed = true
-	var err error
-	if m.cause == nil {
-		err = m.file.finish()
+	if m.cause != nil {
+		_ = m.file.f.Close() // its content is unknown already
+		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), base.ErrPoisoned, m.cause)
+	}
+	m.cause = m.file.finish()
+	if err := m.file.f.Close(); m.cause == nil {
 		m.cause = err
 	}
-	if cerr := m.file.f.Close(); cerr != nil && err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return fmt.Errorf("close %s: %w", ManifestName(m.file.num), err)
+	if m.cause != nil {
+		return fmt.Errorf("close %s: %w", ManifestName(m.file.num), m.cause)
 	}
 	return nil
 }

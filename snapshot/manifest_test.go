@@ -28,7 +28,8 @@ func newMem(t testing.TB, o vfs.MemOptions) *vfs.Mem {
 	return m
 }
 
-func seeded(seed uint64) Options { return Options{Rand: counter(seed)} }
+// seeded makes runs equal, and manifests as small as they get: 20 to 30 edits.
+func seeded(seed uint64) Options { return Options{Rand: counter(seed), EditRoom: 1} }
 
 func mustCreate(t testing.TB, fsys vfs.FS) *Manifest {
 	t.Helper()
@@ -355,7 +356,7 @@ func TestDamagedNewestManifest(t *testing.T) {
 	}{
 		{"empty", func(b []byte) []byte { return nil }, first},
 		{"zeros", func(b []byte) []byte { clear(b); return b }, first},
-		{"cut", func(b []byte) []byte { return b[:4096] }, first},
+		{"cut", func(b []byte) []byte { return b[:2048] }, first},
 		{"state", func(b []byte) []byte { b[headerSize+50] ^= 1; return b }, first},
 		{"last edit", func(b []byte) []byte { b[tail] ^= 1; return b }, State{}},
 	} {
