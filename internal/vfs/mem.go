@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"math"
@@ -30,7 +31,8 @@ type MemOptions struct {
 // removal do not exist. SyncDir and the syncs of files have nothing to do: a
 // Mem does not crash (crashfs does).
 //
-// It is safe for concurrent use. Large files of zeros cost next to nothing.
+// It is safe for concurrent use. Large files of zeros cost next to nothing; a
+// file has at most 16 GiB (syscall.EFBIG).
 type Mem struct {
 	windows bool
 
@@ -279,7 +281,7 @@ func (m *Mem) Lock(name, text string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.lookupLocked(name)
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		n, err = m.createLocked(filepath.Clean(name))
 	}
 	if err != nil {

@@ -2,9 +2,10 @@ package vfs
 
 import (
 	"io/fs"
-	"math"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/stele-go/stele/internal/vfs/internal/sparse"
 )
 
 // memFile is a handle on a file of a Mem. The file outlives its name while a
@@ -52,7 +53,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.checkWrite("write", off); err != nil {
 		return 0, err
 	}
-	if off > math.MaxInt64-int64(len(p)) {
+	if off > sparse.MaxSize-int64(len(p)) {
 		return 0, pathError("write", f.name, syscall.EFBIG)
 	}
 	f.n.mu.Lock()
@@ -72,6 +73,9 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 func (f *memFile) Truncate(size int64) error {
 	if err := f.checkWrite("truncate", size); err != nil {
 		return err
+	}
+	if size > sparse.MaxSize {
+		return pathError("truncate", f.name, syscall.EFBIG)
 	}
 	f.n.mu.Lock()
 	defer f.n.mu.Unlock()

@@ -11,8 +11,13 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// PageSize is the unit of allocation and of sharing, in bytes.
-const PageSize = 4 << 10
+const (
+	// PageSize is the unit of allocation and of sharing, in bytes.
+	PageSize = 4 << 10
+	// MaxSize is the largest file: 16 GiB. The page table is a flat slice, so
+	// a stray offset must not ask for all of memory.
+	MaxSize = 16 << 30
+)
 
 // token is the identity of a writer. It has a size so that two of them never
 // share an address.
@@ -51,14 +56,18 @@ func (d *Data) Size() int64 { return d.size }
 // Pages is the number of pages that hold written bytes; holes do not count.
 func (d *Data) Pages() int64 { return d.alloc }
 
+// Freeze makes every page shared, so that d may from now on be cloned and read
+// by many at once, as long as nobody writes it.
+func (d *Data) Freeze() {
+	if d.own != nil { // keeps Freeze, and so Clone, read-only on a frozen source
+		d.own = nil
+	}
+}
+
 // Clone returns an independent copy that shares pages with d until one of
 // them writes.
 func (d *Data) Clone() *Data {
-	// Giving up the token makes every page foreign to d as well. The condition
-	// keeps Clone read-only on a frozen source.
-	if d.own != nil {
-		d.own = nil
-	}
+	d.Freeze()
 	c := &Data{size: d.size, alloc: d.alloc}
 	c.pages = append(c.pages, d.pages...)
 	return c
@@ -91,7 +100,7 @@ func (d *Data) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // WriteAt stores p at off, growing the file as needed; off must not be
-// negative. Whole pages of zeros take no memory.
+// negative nor the end above MaxSize. Whole pages of zeros take no memory.
 func (d *Data) WriteAt(p []byte, off int64) {
 	if len(p) == 0 {
 		return
@@ -111,7 +120,7 @@ func (d *Data) WriteAt(p []byte, off int64) {
 	d.size = max(d.size, end)
 }
 
-// Truncate sets the size. Bytes that come into being are zero.
+// Truncate sets the size, at most MaxSize. Bytes that come into being are zero.
 func (d *Data) Truncate(size int64) {
 	if size < d.size {
 		keep := pagesFor(size)
@@ -229,7 +238,12 @@ func (d *Data) writable(i int) *page {
 
 func split(off int64) (page, at int) { return int(off / PageSize), int(off % PageSize) }
 
-func pagesFor(size int64) int { return int((size + PageSize - 1) / PageSize) }
+func pagesFor(size int64) int {
+	if size <= 0 {
+		return 0
+	}
+	return int((size-1)/PageSize) + 1
+}
 
 func allZero(p []byte) bool {
 	for len(p) >= 8 {
