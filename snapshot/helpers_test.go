@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/stele-go/stele/internal/base"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counter draws salts that are the same in every run.
 func counter(seed uint64) func() uint64 {

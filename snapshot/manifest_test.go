@@ -3,12 +3,9 @@ package snapshot
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -426,74 +423,6 @@ func TestDiskFull(t *testing.T) {
 	}
 	if got, _ := mustLoad(t, fsys); !same(got, st) {
 		t.Error("the state after room returned is another")
-	}
-}
-
-// Readers beside a writer that appends and rotates see acknowledged states only,
-// and never damage or an older state than before.
-func TestLoadBesideWriter(t *testing.T) {
-	fsys := newMem(t, vfs.MemOptions{})
-	m := mustCreate(t, fsys)
-	var mu sync.Mutex // guards acked
-	acked := map[string]int{}
-	key := func(s State) string { return string(appendState(nil, &s)) }
-	acked[key(m.State())] = 0
-
-	stop := make(chan struct{})
-	errs := make(chan error, 2)
-	var loads atomic.Int64
-	for range cap(errs) {
-		go func() {
-			last := 0
-			for {
-				select {
-				case <-stop:
-					errs <- nil
-					return
-				default:
-				}
-				st, rep, err := Load(fsys, testDir)
-				if err != nil {
-					errs <- fmt.Errorf("%w (%+v)", err, rep)
-					return
-				}
-				loads.Add(1)
-				mu.Lock()
-				n, ok := acked[key(st)]
-				mu.Unlock()
-				if !ok || n < last {
-					errs <- fmt.Errorf("state %d after state %d, known: %v", n, last, ok)
-					return
-				}
-				last = n
-			}
-		}()
-	}
-	st := m.State()
-	for i := 0; i < 400 || loads.Load() < 400 && len(errs) == 0; i++ {
-		// NextFileNum tells the states apart.
-		e := Edit{NextFileNum: st.NextFileNum + 1, SetFloor: ptr(st.FloorLSN + 1)}
-		next := st.Clone()
-		if err := next.apply(&e); err != nil {
-			t.Fatal(err)
-		}
-		mu.Lock()
-		acked[key(next)] = i + 1 // being applied counts
-		mu.Unlock()
-		var err error
-		if st, err = m.Apply(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(stop)
-	t.Logf("%d loads beside %d edits", loads.Load(), len(acked)-1)
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
