@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -188,7 +189,7 @@ func decodeEdit(name string, b []byte) (Edit, error) {
 }
 
 // errField matches the error for a field that does not decode.
-var errField = fmt.Errorf("malformed field")
+var errField = errors.New("malformed field")
 
 // eachField walks the fields of a payload.
 func eachField(b []byte, visit func(tag uint8, v []byte) error) error {
