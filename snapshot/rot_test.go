@@ -158,7 +158,7 @@ func TestTornTailOrDamage(t *testing.T) {
 		{"bit in the mark", func(m *built) { m.b[m.mark()+3] ^= 1 }, false, 10},
 		{"mark torn or never written", func(m *built) { clear(m.b[m.mark():][:slotSize]) }, false, 10},
 		{"last edit torn, no mark", func(m *built) {
-			clear(m.b[m.ends[10]-20 : m.ends[10]])
+			clear(m.b[m.ends[10]-60 : m.ends[10]])
 			clear(m.b[m.mark():][:slotSize])
 		}, false, 9},
 		{"last edit never written", func(m *built) {
