@@ -221,11 +221,9 @@ func (e *encoder) guidedAnyMap(m map[any]any, head cursor, n int) error {
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))
-	for range n {
-		if !e.guide.on {
-			break
-		}
-		d := decoder{c: e.c, cur: e.guide.c}
+	d := decoder{c: e.c}
+	for i := 0; i < n && e.guide.on; i++ {
+		d.cur = e.guide.c
 		k, err := d.key()
 		if err != nil {
 			e.guide.on = false
