@@ -184,11 +184,12 @@ func (d *decoder) anyMapping(strs map[string]any, last string, i, n int) (any, e
 	}
 	nan := false
 	for ; i < n; i++ {
+		d.promised-- // first: a tuple as key makes promises of its own
 		key, err := d.key()
 		if err != nil {
 			return nil, err
 		}
-		d.promised -= 2
+		d.promised--
 		v, err := d.value()
 		if err != nil {
 			return nil, err
