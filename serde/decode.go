@@ -70,7 +70,7 @@ func (d *decoder) value() (any, error) {
 	case cBin:
 		return cloneBytes(d.cur.body(it)), nil
 	case cExt:
-		return d.extension(it)
+		return d.extension(it), nil
 	}
 	return nil, nil // cNil
 }
