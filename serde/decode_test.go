@@ -360,7 +360,7 @@ func TestNeutralWhereGoCannot(t *testing.T) {
 		kw("TimeoutPolicy", map[string]any{"run_timeout": 1, "idle_timeout": nil, "refresh_on": "auto"}),
 		kw("TimeoutPolicy", map[string]any{"run_timeout": -1.0, "idle_timeout": nil, "refresh_on": "auto"}), kw("TimeoutPolicy", nil),
 		pos("langgraph.types", "Send", 1, 2), pos("langgraph.types", "Send", "n"), pos("langgraph.types", "Send", "n", 1, 30), pos("langgraph.types", "Send", "n", 1, 2, 3),
-		pos("datetime", "date", 2023, 2, 29), pos("datetime", "date", 1<<40, 2, 29), pos("datetime", "date", "x"), pos("datetime", "timedelta", 0, -1, 0),
+		pos("datetime", "date", 2023, 2, 29), pos("datetime", "date", int64(1<<40), 2, 29), pos("datetime", "date", "x"), pos("datetime", "timedelta", 0, -1, 0),
 		pos("datetime", "timedelta", 200000, 0, 0), pos("datetime", "timezone"), pos("datetime", "timezone", 25*time.Hour), pos("datetime", "timezone", time.Hour, ""),
 		NewExt(ExtMethod, "datetime", "datetime", "20240101", "fromisoformat"), NewExt(ExtMethod, "datetime", "datetime", "2024-01-01T00:00:00Z", "fromisoformat"),
 		NewExt(ExtMethod, "datetime", "datetime", "2024-02-30T00:00:00", "fromisoformat"), NewExt(ExtMethod, "datetime", "datetime", 5, "fromisoformat"),
