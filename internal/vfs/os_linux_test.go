@@ -107,3 +107,40 @@ func TestModes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRegisterAnswersFirst: where the kernel would grant a process the lock it
+// already has, the register refuses, and leaves the text alone.
+func TestRegisterAnswersFirst(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	if err := os.WriteFile(name, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &osLock{f: f, fi: fi} // in the register, but not locked in the kernel
+	locks.Lock()
+	locks.held = append(locks.held, held)
+	locks.Unlock()
+	if _, err := (OS{}).Lock(name, "other"); !errors.Is(err, ErrLockHeld) {
+		t.Errorf("locked twice by one process: %v", err)
+	}
+	if text, err := os.ReadFile(name); err != nil || string(text) != "mine" {
+		t.Errorf("the text is %q, %v", text, err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OS{}.Lock(name, "other")
+	if err != nil {
+		t.Fatalf("the register kept a lock that was released: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

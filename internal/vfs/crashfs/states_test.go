@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +69,20 @@ func TestRepeatable(t *testing.T) {
 		sums, text := all(s.FS, cut, o)
 		if !slices.Equal(sums, first[cut]) || !slices.Equal(text, texts[cut]) {
 			t.Errorf("cut %d differs when visited again", cut)
+		}
+	}
+	// A moment stays what it is while the model moves on.
+	early := make([]iter.Seq[State], s.Len()+1)
+	for cut := range early {
+		early[cut] = s.States(cut, o)
+	}
+	for cut, states := range early {
+		n := 0
+		for st := range states {
+			if n >= len(first[cut]) || st.Fingerprint() != first[cut][n] {
+				t.Fatalf("cut %d changed after later cuts were visited:\n%v", cut, st)
+			}
+			n++
 		}
 	}
 	o.Seed++

@@ -450,6 +450,21 @@ func TestLoseData(t *testing.T) {
 	drop(2)
 	want("ab..")
 
+	must(f.WriteAt([]byte("0123456789"), 2*page))
+	check(t, f.Sync())
+	must(f.WriteAt([]byte("X"), 2*page))
+	fail(OpSync, f.Sync)
+	check(t, f.Truncate(2*page+5)) // within the lost page
+	check(t, f.Truncate(4*page))
+	drop(1)
+	b := make([]byte, 10)
+	must(f.ReadAt(b, 2*page))
+	if string(b) != "01234\x00\x00\x00\x00\x00" {
+		t.Errorf("what was cut off came back from the disk: %q", b)
+	}
+	check(t, f.Truncate(2*page))
+	check(t, f.Truncate(4*page))
+
 	// A fault without LoseData leaves the pages dirty: a later sync helps.
 	pages("v")
 	fsys.Injector().Set(Rule{Op: OpSync})
