@@ -188,6 +188,9 @@ func TestKill(t *testing.T) {
 	if _, err := h.ReadAt(b, 0); err != nil || string(b) != "b" {
 		t.Errorf("the next process reads %q, %v", b, err)
 	}
+	if got, want := disk(NewFrom(s.Mem())), "LOCK=second f=b"; got != want {
+		t.Errorf("the system sees %q, want %q", got, want)
+	}
 	if got, want := s.disks(Options{}), []string{"LOCK= f=?", "LOCK= f=a", "LOCK= f=b"}; !slices.Equal(got, want) {
 		t.Errorf("disks are %q, want %q", got, want)
 	}

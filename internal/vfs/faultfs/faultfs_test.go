@@ -318,6 +318,9 @@ func TestGlobNStickySeveralRules(t *testing.T) {
 	if err := fsys.Rename("db/other", "db/new"); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a rename is not matched by its new name: %v", err)
 	}
+	if got, want := fsys.Injector().Last().Error(), "injected fault: rename db/other (#1): input/output error"; got != want {
+		t.Errorf("the fault reads %q, want %q", got, want)
+	}
 	if readFile(t, fsys, "db/x.log") != "" {
 		t.Error("a failed write wrote")
 	}
