@@ -333,9 +333,13 @@ func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.C
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
+		// A fork is no superstep: it says of no channel that it was updated.
+		updated := l.updated
+		l.updated = nil
 		if err := l.putCheckpoint(ctx, "fork"); err != nil {
 			return nil, err
 		}
+		l.updated = updated
 	}
 	l.emitValues(nil)
 	return bound, nil
