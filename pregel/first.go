@@ -146,7 +146,7 @@ func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingW
 		l.forceDeltas(carried)
 		return carried, nil
 	}
-	if err := l.putWrites(nil, nullTaskID, writes, false); err != nil {
+	if err := l.putWrites(nil, nullTaskID, writes); err != nil {
 		return nil, err
 	}
 	if l.exits() {
@@ -400,6 +400,13 @@ func (g *Graph) inputWrites(input any) ([]write, error) {
 		return nil, nil
 	}
 	if g.input.Single {
+		if pairs, ok := input.(Pairs); ok { // it is stored, and read back as plain data
+			m := make(map[string]any, len(pairs))
+			for _, p := range pairs {
+				m[p.Key] = p.Value
+			}
+			input = m
+		}
 		return []write{{g.input.Names[0], input}}, nil
 	}
 	pairs, ok := PairsOf(input)
@@ -441,7 +448,7 @@ func (l *loop) keepDeltaInput(writes []write) error {
 		if err != nil {
 			return err
 		}
-		return l.putWrites(nil, id, mine, false)
+		return l.putWrites(nil, id, mine)
 	}
 	for _, w := range mine {
 		l.delta.forced[w.channel] = true
