@@ -193,6 +193,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		return err
 	}
 	l.cp = cp
+	l.md = maps.Clone(l.md) // events hold the old one
 	if c := counts.metadata(snapshots); c != nil {
 		l.md["counters_since_delta_snapshot"] = c
 	} else {
@@ -210,7 +211,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	if err != nil {
 		return err
 	}
-	return l.submitCheckpoint(put, maps.Clone(l.md), changed, exiting)
+	return l.submitCheckpoint(put, l.md, changed, exiting)
 }
 
 // encodeCheckpoint is cp as stored, with the values of the changed channels
