@@ -201,7 +201,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 				t.writes = append(t.writes, write{p.Key, p.Value})
 			}
 			t.cached = true
-			if err := l.putWrites(t, t.id, t.writes, true); err != nil {
+			if err := l.putWrites(t, t.id, t.writes); err != nil {
 				return err
 			}
 			l.emitWrites(t, t.writes, true)

@@ -247,11 +247,13 @@ type capture struct {
 // nil set only the id and time are new, and nothing is captured. Snapshotted
 // channels whose version did not move since stored get a new version, because a
 // saver stores values for new versions only; whoever had seen the old version is
-// marked as having seen the new one, since nothing was written.
-func (g *Graph) create(cp *liveCheckpoint, set *channelSet, id string, updated []string, snapshots map[string]bool,
+// marked as having seen the new one, since nothing was written. mint gives the
+// new id.
+func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, updated []string, snapshots map[string]bool,
 	stored map[string]saver.Version, next func(saver.Version) (saver.Version, error)) (*liveCheckpoint, capture, error) {
-	out := &liveCheckpoint{v: formatVersion, id: id, ts: timestamp(g.env.Now()), versions: cp.versions, seen: cp.seen, updated: updated}
+	out := &liveCheckpoint{v: formatVersion, ts: timestamp(g.env.Now()), versions: cp.versions, seen: cp.seen, updated: updated}
 	if set == nil {
+		out.id = mint()
 		return out, capture{}, nil
 	}
 	capt := capture{values: map[string]any{}}
@@ -284,6 +286,7 @@ func (g *Graph) create(cp *liveCheckpoint, set *channelSet, id string, updated [
 		}
 		out.seen = markBumpsSeen(cp.seen, bumped, g.triggers)
 	}
+	out.id = mint()
 	return out, capt, nil
 }
 

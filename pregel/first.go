@@ -146,7 +146,7 @@ func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingW
 		l.forceDeltas(carried)
 		return carried, nil
 	}
-	if err := l.putWrites(nil, nullTaskID, writes, false); err != nil {
+	if err := l.putWrites(nil, nullTaskID, writes); err != nil {
 		return nil, err
 	}
 	if l.exits() {
@@ -333,9 +333,13 @@ func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.C
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
+		// A fork is no superstep: it says of no channel that it was updated.
+		updated := l.updated
+		l.updated = nil
 		if err := l.putCheckpoint(ctx, "fork"); err != nil {
 			return nil, err
 		}
+		l.updated = updated
 	}
 	l.emitValues(nil)
 	return bound, nil
@@ -396,6 +400,13 @@ func (g *Graph) inputWrites(input any) ([]write, error) {
 		return nil, nil
 	}
 	if g.input.Single {
+		if pairs, ok := input.(Pairs); ok { // it is stored, and read back as plain data
+			m := make(map[string]any, len(pairs))
+			for _, p := range pairs {
+				m[p.Key] = p.Value
+			}
+			input = m
+		}
 		return []write{{g.input.Names[0], input}}, nil
 	}
 	pairs, ok := PairsOf(input)
@@ -437,7 +448,7 @@ func (l *loop) keepDeltaInput(writes []write) error {
 		if err != nil {
 			return err
 		}
-		return l.putWrites(nil, id, mine, false)
+		return l.putWrites(nil, id, mine)
 	}
 	for _, w := range mine {
 		l.delta.forced[w.channel] = true

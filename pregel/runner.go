@@ -249,7 +249,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !output {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	if err := s.l.putWrites(t, t.id, writes, false); err != nil {
+	if err := s.l.putWrites(t, t.id, writes); err != nil {
 		return err
 	}
 	t.writes = writes
@@ -299,7 +299,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 			record = append(record, w)
 		}
 	}
-	if err := l.putWrites(t, t.id, record, false); err != nil {
+	if err := l.putWrites(t, t.id, record); err != nil {
 		return err
 	}
 	report := func() { l.emitWrites(t, record, false) }
@@ -329,7 +329,7 @@ func (s *superstep) failed(t *task, err error) {
 	}
 	stored := []write{{chError, errorText(err)}}
 	stored = append(stored, record[1:]...)
-	if perr := l.putWrites(t, t.id, stored, false); perr != nil {
+	if perr := l.putWrites(t, t.id, stored); perr != nil {
 		s.fail(perr)
 	}
 	l.emitWrites(t, record, false)

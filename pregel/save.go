@@ -70,9 +70,8 @@ func (g *Graph) sanitize(v any) any {
 }
 
 // putWrites records what a task wrote, or what belongs to no task, and stores
-// it at once unless durability is Exit. t is nil for what is no task. Cached
-// writes are recorded and shown but not stored.
-func (l *loop) putWrites(t *task, taskID string, writes []write, cached bool) error {
+// it at once unless durability is Exit. t is nil for what is no task.
+func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 	if len(writes) == 0 {
 		return nil
 	}
@@ -99,7 +98,7 @@ func (l *loop) putWrites(t *task, taskID string, writes []write, cached bool) er
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == taskID })
 	}
 	var encoded []saver.Write
-	if l.saver != nil && !l.exits() && !cached {
+	if l.saver != nil && !l.exits() {
 		var err error
 		if encoded, err = l.encodeWrites(node, toStore); err != nil {
 			return err
@@ -169,9 +168,10 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 // current one. Without a saver, or before the end under Exit, nothing is stored.
 func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
 	stores := l.saver != nil && (exiting || !l.exits())
-	id := l.cp.id
-	if !exiting {
-		id = l.env().IDs.Next(l.step)
+	mint := func() string { return l.env().IDs.Next(l.step) }
+	if exiting {
+		id := l.cp.id
+		mint = func() string { return id }
 	}
 	var set *channelSet
 	snapshots := map[string]bool{}
@@ -188,11 +188,12 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 			updated = []string{}
 		}
 	}
-	cp, captured, err := l.g.create(l.cp, set, id, updated, snapshots, l.stored, next)
+	cp, captured, err := l.g.create(l.cp, set, mint, updated, snapshots, l.stored, next)
 	if err != nil {
 		return err
 	}
 	l.cp = cp
+	l.md = maps.Clone(l.md) // events hold the old one
 	if c := counts.metadata(snapshots); c != nil {
 		l.md["counters_since_delta_snapshot"] = c
 	} else {
@@ -210,7 +211,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	if err != nil {
 		return err
 	}
-	return l.submitCheckpoint(put, maps.Clone(l.md), changed, exiting)
+	return l.submitCheckpoint(put, l.md, changed, exiting)
 }
 
 // encodeCheckpoint is cp as stored, with the values of the changed channels

@@ -318,7 +318,7 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 	byTask := map[string][]write{}
 	var order []string
 	for _, w := range l.pending {
-		if !l.delta.written[w.taskID] {
+		if !l.delta.written[w.taskID] || w.token != nil && w.token.spent() {
 			continue
 		}
 		if _, ok := byTask[w.taskID]; !ok {

@@ -56,8 +56,9 @@ type Pair struct {
 	Value any
 }
 
-// Pairs are updates in an order. A map does the same where the order of writes
-// does not matter; it is written in the order of its keys.
+// Pairs are updates in an order, as the output of a node or as Command.Update. A
+// map does the same where the order of writes does not matter; it is written in
+// the order of its keys. As the input of a run Pairs are a map.
 type Pairs []Pair
 
 // PairsOf reads v as updates: Pairs, or a map with string keys in the order of

@@ -411,7 +411,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 			md["counters_since_delta_snapshot"] = c
 		}
 	}
-	cp, captured, err := u.g.create(u.cp, u.set, u.g.env.IDs.Next(idStep), nil, snapshots, u.stored, u.next)
+	cp, captured, err := u.g.create(u.cp, u.set, func() string { return u.g.env.IDs.Next(idStep) }, nil, snapshots, u.stored, u.next)
 	if err != nil {
 		return Config{}, err
 	}
@@ -456,7 +456,7 @@ func (u *updater) copy(ctx context.Context, values any) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	cp, _, err := u.g.create(u.cp, nil, u.g.env.IDs.Next(u.step), nil, nil, nil, nil)
+	cp, _, err := u.g.create(u.cp, nil, func() string { return u.g.env.IDs.Next(u.step) }, nil, nil, nil, nil)
 	if err != nil {
 		return Config{}, err
 	}

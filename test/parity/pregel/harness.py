@@ -3,7 +3,7 @@ writes what it does as canonical JSON lines.
 
 Clock, random numbers and the order of tasks are fixed: the clock of checkpoint
 ids stands still (ids then grow by one tick each), their node is a constant, the
-random part of versions is one half, and tasks run one after another. So a trace is
+random part of versions counts checkpoint ids, and tasks run one after another. So a trace is
 a function of the scenario alone.
 """
 
@@ -19,7 +19,9 @@ from typing import Any
 
 import langgraph.checkpoint.base.id as idmod
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
 from langgraph.pregel._executor import BackgroundExecutor
+from langgraph.pregel._loop import PregelLoop
 from langgraph.types import Command, Interrupt, Overwrite, Send
 
 CLOCK_NS = 1_700_000_000_000_000_000
@@ -41,6 +43,7 @@ class FixedRandom:
 
     @staticmethod
     def getrandbits(n: int) -> int:
+        Fractions.ids += 1
         return NODE & ((1 << n) - 1)
 
 
@@ -66,13 +69,55 @@ def run_inline(self: Any, fn: Any, *args: Any, **kwargs: Any) -> concurrent.futu
     return fut
 
 
+class InOrder(dict):
+    """A set that keeps its order: StateGraph holds edges in a set, so the order
+    of a node's writes would depend on the hash seed."""
+
+    def add(self, x: Any) -> None:
+        self[x] = None
+
+    def __or__(self, other: Any) -> set:
+        return set(self) | set(other)
+
+
+def init_in_order(self: Any, *args: Any, **kwargs: Any) -> None:
+    graph_init(self, *args, **kwargs)
+    self.edges = InOrder()
+
+
+def stub_without_id(self: Any) -> None:
+    """An Exit run makes an id for its stub and does not use it."""
+    last, ids = idmod._last_v6_timestamp, Fractions.ids
+    put_exit_delta_writes(self)
+    idmod._last_v6_timestamp, Fractions.ids = last, ids
+
+
+put_exit_delta_writes = PregelLoop._put_exit_delta_writes
+PregelLoop._put_exit_delta_writes = stub_without_id  # type: ignore[method-assign]
+graph_init = StateGraph.__init__
+StateGraph.__init__ = init_in_order  # type: ignore[method-assign]
 BackgroundExecutor.submit = run_inline  # type: ignore[method-assign]
 idmod.time = FixedTime()
 idmod.random = FixedRandom()
-random.random = lambda: 0.5
+
+
+class Fractions:
+    """The random part of versions: the number of checkpoint ids made so far. Two
+    forks that reach one version with equal fractions would overwrite each other
+    in LangGraph's saver."""
+
+    ids = 0
+
+    def __call__(self) -> float:
+        return (self.ids % 4096) / 4096
+
+
+random.random = Fractions()  # type: ignore[assignment]
 
 
 def canon(v: Any) -> Any:
+    if type(v).__name__ == "_DeltaSnapshot":
+        return {"$snapshot": canon(v.value)}
     if isinstance(v, Interrupt):
         return {"$interrupt": {"id": v.id, "value": canon(v.value)}}
     if isinstance(v, Send):
@@ -89,8 +134,6 @@ def canon(v: Any) -> Any:
         return [canon(x) for x in v]
     if dataclasses.is_dataclass(v) and not isinstance(v, type):
         return {"$" + type(v).__name__: canon(dataclasses.asdict(v))}
-    if type(v).__name__ == "_DeltaSnapshot":
-        return {"$snapshot": canon(v.value)}
     if isinstance(v, bool) or v is None or isinstance(v, (int, float, str)):
         return v
     raise TypeError(f"no canonical form for {type(v)}: {v!r}")
@@ -113,6 +156,7 @@ def interrupts(v: Any) -> list:
 class Trace:
     def __init__(self, durability: str):
         idmod._last_v6_timestamp = None
+        Fractions.ids = 0
         self.durability = durability
         self.lines: list[str] = []
         self.saver = InMemorySaver()

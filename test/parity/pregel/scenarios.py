@@ -448,7 +448,7 @@ def raw_breakpoint(t: Trace) -> None:
 @scenario()
 def raw_topic(t: Trace) -> None:
     one = NodeBuilder().subscribe_to("input").do(lambda d: d["input"] + 1).write_to("box", "out1").build()
-    two = NodeBuilder().subscribe_only("input").do(lambda x: x * 10).write_to("box").build()
+    two = NodeBuilder().subscribe_to("input").do(lambda d: d["input"] * 10).write_to("box").build()
     three = NodeBuilder().subscribe_to("box").read_from("out1").do(lambda d: sum(d["box"]) + d["out1"]).write_to("output").build()
     g = Pregel(
         nodes={"one": one, "two": two, "three": three},

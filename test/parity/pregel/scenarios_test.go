@@ -464,7 +464,7 @@ func rawTopic(tr *trace) {
 			"output": channel.LastValue[int](), "input": channel.Ephemeral[int](channel.Guarded)},
 		Input: pregel.One("input"), Output: pregel.One("output"),
 	}, pregel.NewNode("one").SubscribeTo("input").Do(func(_ context.Context, d any) (any, error) { return d.(m)["input"].(int) + 1, nil }).WriteTo("box", "out1"),
-		pregel.NewNode("two").SubscribeOnly("input").Do(mapInt(func(n int) int { return n * 10 })).WriteTo("box"),
+		pregel.NewNode("two").SubscribeTo("input").Do(func(_ context.Context, d any) (any, error) { return d.(m)["input"].(int) * 10, nil }).WriteTo("box"),
 		pregel.NewNode("three").SubscribeTo("box").ReadFrom("out1").Do(func(_ context.Context, d any) (any, error) {
 			sum := d.(m)["out1"].(int)
 			for _, n := range d.(m)["box"].([]int) {
