@@ -450,3 +450,41 @@ func TestIntervalSync(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// A barrier that comes while a sync is under way is not answered by that sync:
+// it may have begun before what the barrier waits for was written.
+func TestBarrierDuringSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := hooked(t)
+		l := w.open(t, func(o *Options) { o.Mode, o.Inline = SyncNever, false })
+		mustCommit(t, l, 1, 100)
+		release, syncs := make(chan struct{}), 0
+		h.set(func(op fsOp) error {
+			if op.kind == "syncdata" {
+				if syncs++; syncs == 1 {
+					<-release
+				}
+			}
+			return nil
+		})
+		errs := make(chan error)
+		go func() { errs <- l.Sync(t.Context()) }()
+		synctest.Wait() // the first sync is under way
+		mustCommit(t, l, 2, 100)
+		go func() {
+			err := l.Sync(t.Context())
+			if l.DurableLSN() != 2 {
+				t.Errorf("the barrier let pass with DurableLSN %d", l.DurableLSN())
+			}
+			errs <- err
+		}()
+		synctest.Wait()
+		close(release)
+		for range 2 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		mustClose(t, l)
+	})
+}
