@@ -458,12 +458,10 @@ func TestBarrierDuringSync(t *testing.T) {
 		w, h := hooked(t)
 		l := w.open(t, func(o *Options) { o.Mode, o.Inline = SyncNever, false })
 		mustCommit(t, l, 1, 100)
-		release, syncs := make(chan struct{}), 0
+		release := make(chan struct{})
 		h.set(func(op fsOp) error {
 			if op.kind == "syncdata" {
-				if syncs++; syncs == 1 {
-					<-release
-				}
+				<-release
 			}
 			return nil
 		})
@@ -478,13 +476,14 @@ func TestBarrierDuringSync(t *testing.T) {
 			}
 			errs <- err
 		}()
-		synctest.Wait()
-		close(release)
 		for range 2 {
+			synctest.Wait()
+			release <- struct{}{} // one sync
 			if err := <-errs; err != nil {
 				t.Error(err)
 			}
 		}
+		h.set(nil)
 		mustClose(t, l)
 	})
 }
