@@ -59,12 +59,16 @@ type Options struct {
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
+}
 
-	// fs replaces the operating system's file system in tests of this module.
-	fs   vfs.FS
-	rand func() uint64
-	// inline keeps background goroutines from touching files, for simulations.
-	inline bool
+// Simulation replaces what is around a store, for this module's own tests: its
+// types are internal.
+type Simulation struct {
+	FS   vfs.FS        // instead of the operating system's
+	Rand func() uint64 // salts and ids
+	// Inline keeps background goroutines from touching files, so that the order
+	// of file operations depends on the calls alone.
+	Inline bool
 }
 
 // Disk is the durable saver. It implements Saver and every optional power. All
@@ -93,7 +97,10 @@ var (
 // Errors: LockedError if another process has it open for writing; ErrNotStore
 // for a directory with other files; VersionError for a store of a newer format;
 // CorruptionError if anything acknowledged is damaged in log or manifest.
-func Open(dir string, opts Options) (*Disk, error) {
+func Open(dir string, opts Options) (*Disk, error) { return OpenSimulated(dir, opts, Simulation{}) }
+
+// OpenSimulated is Open in a simulated world.
+func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if dir == "" {
 		return nil, invalidf("dir", "empty; name a directory")
 	}
@@ -102,7 +109,7 @@ func Open(dir string, opts Options) (*Disk, error) {
 		codec = serde.Default()
 	}
 	e, err := engine.Open(dir, engine.Options{
-		FS: opts.fs, Rand: opts.rand, Inline: opts.inline,
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, ManualWork: opts.ManualWork,

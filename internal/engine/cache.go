@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-const cacheShards = 16
+const cacheShards = 8
 
 // blockCache keeps decoded segment blocks, least recently used out, bounded by
 // bytes. Blocks are immutable and shared with readers.
@@ -46,7 +46,7 @@ func newBlockCache(bytes int64) *blockCache {
 
 func (c *blockCache) shard(k blockKey) *cacheShard {
 	h := uint64(k.file)*0x9e3779b97f4a7c15 ^ k.off*0xbf58476d1ce4e5b9
-	return &c.shards[h>>60%cacheShards]
+	return &c.shards[h>>61]
 }
 
 func (c *blockCache) get(k blockKey) ([]byte, bool) {
@@ -63,12 +63,12 @@ func (c *blockCache) get(k blockKey) ([]byte, bool) {
 	return e.Value.(*cacheEntry).block, true
 }
 
-// add keeps a block, unless it alone would fill a quarter of the shard.
+// add keeps a block, unless it alone would fill half of the shard.
 func (c *blockCache) add(k blockKey, block []byte) {
 	s := c.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.items[k]; ok || int64(len(block)) > s.max/4 {
+	if _, ok := s.items[k]; ok || int64(len(block)) > s.max/2 {
 		return
 	}
 	s.items[k] = s.order.PushFront(&cacheEntry{k, block})

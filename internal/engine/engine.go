@@ -161,13 +161,23 @@ func (e *Engine) closeWriter() error {
 	}
 	errs = append(errs, e.log.Close())
 	if errors.Join(errs...) == nil {
-		end := e.log.Position()
-		clean := &snapshot.CleanClose{LogNum: end.File, LogEnd: end.Offset, LSN: e.log.LastLSN()}
-		_, err := e.manifest.Apply(snapshot.Edit{Clean: clean})
+		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
 		errs = append(errs, err)
 	}
 	errs = append(errs, e.manifest.Close())
 	return errors.Join(errs...)
+}
+
+// cleanClose is where the log ended. A flush may have removed its last file.
+func (e *Engine) cleanClose() *snapshot.CleanClose {
+	clean := &snapshot.CleanClose{LSN: e.log.LastLSN()}
+	end := e.log.Position()
+	for _, l := range e.manifest.State().Logs {
+		if l.Num == end.File {
+			clean.LogNum, clean.LogEnd = end.File, end.Offset
+		}
+	}
+	return clean
 }
 
 // reopenForClose lets Close itself use what refuses everybody else.

@@ -130,7 +130,7 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/4 {
+	if !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
 		return v, nil // nobody else holds the block
 	}
 	return append(make([]byte, 0, len(v)), v...), nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/test/parity"
@@ -20,6 +21,25 @@ import (
 var factories = map[string]func(t *testing.T) saver.Saver{
 	"memory": func(*testing.T) saver.Saver { return memory.New(memory.Options{}) },
 	"model":  func(*testing.T) saver.Saver { return &model{} },
+	"disk":   func(t *testing.T) saver.Saver { return openDisk(t, t.TempDir(), saver.Simulation{}) },
+	"simulated disk": func(t *testing.T) saver.Saver {
+		return openDisk(t, "store", saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{WindowsRules: true}), Inline: true})
+	},
+}
+
+// openDisk opens a disk saver that flushes and compacts while it is used.
+func openDisk(t *testing.T, dir string, sim saver.Simulation) saver.Saver {
+	t.Helper()
+	s, err := saver.OpenSimulated(dir, saver.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10}, sim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 var all = sync.OnceValues(parity.All)
