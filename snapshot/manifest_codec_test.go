@@ -208,7 +208,7 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"short clean close", field(tagClean, eight...), false},
 		{"identity in an edit", state[:32], false},
 		{"unknown tag", field(11), true},
-		{"unknown image flag", field(tagImages, append(make([]byte, 24), 2, 0, 0, 0, 0, 0, 0, 0)...), true},
+		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)
 		if errors.Is(err, base.ErrVersion) != tc.newer || errors.Is(err, errField) == tc.newer {
@@ -338,7 +338,7 @@ func TestLargeStateReplays(t *testing.T) {
 		st.Segments = append(st.Segments, SegmentInfo{Num: base.FileNum(i + 1), Size: 1})
 	}
 	st.NextFileNum = 20_001
-	mf, b, err := newManifestFile(7, &st, Options{Rand: counter(1)}.withDefaults())
+	mf, b, err := newManifestFile(7, 6, &st, Options{Rand: counter(1)}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestLargeStateReplays(t *testing.T) {
 func TestTooLargeState(t *testing.T) {
 	st := firstState()
 	st.Segments = make([]SegmentInfo, maxManifest/segmentInfoSize)
-	if _, _, err := newManifestFile(7, &st, Options{}.withDefaults()); !errors.Is(err, base.ErrTooLarge) {
+	if _, _, err := newManifestFile(7, 6, &st, Options{}.withDefaults()); !errors.Is(err, base.ErrTooLarge) {
 		t.Fatalf("error %v, want ErrTooLarge", err)
 	}
 }
