@@ -92,47 +92,49 @@ func checkValues(t *rapid.T, f *Family, m map[Ref]Loc) {
 	}
 }
 
-// TestFamilyParts holds each moment to the pages that were there before the
-// first change at a later record.
+// TestFamilyParts holds each open view to the pages that were there when it was
+// opened, whatever is installed afterwards.
 func TestFamilyParts(t *testing.T) {
-	type change struct {
-		next  base.LSN
+	type view struct {
+		epoch uint64
 		parts []Part
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		f := NewFamily(1)
+		epoch := uint64(1)
 		var current []Part
-		var past []change // what views of moments before next see
-		next := base.LSN(1)
-		for range rapid.IntRange(1, 20).Draw(t, "steps") {
-			next += base.LSN(rapid.IntRange(0, 3).Draw(t, "records"))
-			views := rapid.Bool().Draw(t, "views are open")
-			part := Part{File: base.FileNum(rapid.IntRange(1, 9).Draw(t, "file")), MaxLSN: next}
-			replace := rapid.Bool().Draw(t, "replace")
-			edit := func(parts []Part) []Part {
-				if replace {
-					return append(parts[:0], part)
+		var open []view // oldest first
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"install", "install", "open", "close"}).Draw(t, "op") {
+			case "install":
+				epoch++
+				oldest := Now
+				if len(open) > 0 {
+					oldest = open[0].epoch
 				}
-				return append(parts, part)
+				current = []Part{{File: base.FileNum(epoch)}}
+				f.SetParts(epoch, oldest, current)
+			case "open":
+				open = append(open, view{epoch, current})
+			case "close":
+				if len(open) > 0 {
+					i := rapid.IntRange(0, len(open)-1).Draw(t, "view")
+					open = slices.Delete(open, i, i+1)
+				}
 			}
-			if views {
-				past = append(past, change{next, current})
-			} else {
-				past = nil
-			}
-			current = edit(slices.Clone(current))
-			f.SetParts(next, views, edit)
-
-			at := base.LSN(rapid.IntRange(0, int(next)+1).Draw(t, "at"))
-			want := current
-			if i := slices.IndexFunc(past, func(c change) bool { return at < c.next }); i >= 0 {
-				want = past[i].parts
-			}
-			if got := f.PartsAt(at); !slices.Equal(got, want) {
-				t.Fatalf("pages at %d are %v, want %v", at, got, want)
+			for _, v := range append(open, view{epoch, current}, view{Now, current}) {
+				if got := f.PartsAt(v.epoch); !slices.Equal(got, v.parts) {
+					t.Fatalf("epoch %d: pages %v, want %v", v.epoch, got, v.parts)
+				}
 			}
 			if got := f.Parts(); !slices.Equal(got, current) {
 				t.Fatalf("pages are %v, want %v", got, current)
+			}
+			if len(open) == 0 && epoch > 1 {
+				f.SetParts(epoch, Now, current)
+				if len(f.past) > 0 {
+					t.Fatalf("%d old lists of pages are kept for no view", len(f.past))
+				}
 			}
 		}
 	})
