@@ -29,11 +29,11 @@ type Family struct {
 	past   []pastParts // newest last; only while views are open
 }
 
-// pastParts are the parts a view sees whose moment is before a record: what a
+// pastParts are the pages that views of epochs before until see: what a
 // compaction drops from the newest pages is still in the older ones.
 type pastParts struct {
-	before base.LSN
-	parts  []Part
+	until uint64
+	parts []Part
 }
 
 // NewFamily is a family with no values.
@@ -115,32 +115,33 @@ func (f *Family) Values(fn func(Ref, Loc)) {
 	}
 }
 
-// Parts returns where the family's pages lie. The result must not be changed.
-func (f *Family) Parts() []Part { return f.PartsAt(base.MaxLSN) }
+// Now asks PartsAt for the newest pages.
+const Now = ^uint64(0)
 
-// PartsAt returns where the pages lay that show the moment after record at. The
-// result must not be changed.
-func (f *Family) PartsAt(at base.LSN) []Part {
+// Parts returns where the family's pages lie. The result must not be changed.
+func (f *Family) Parts() []Part { return f.PartsAt(Now) }
+
+// PartsAt returns where the pages lay for a view of the given epoch. The result
+// must not be changed.
+func (f *Family) PartsAt(epoch uint64) []Part {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for _, p := range f.past {
-		if at < p.before {
+		if epoch < p.until {
 			return p.parts
 		}
 	}
 	return f.parts
 }
 
-// SetParts replaces the pages by what edit makes of them. next is the record
-// after the newest one; if views are open, those of moments before it keep the
-// old pages.
-func (f *Family) SetParts(next base.LSN, views bool, edit func(parts []Part) []Part) {
+// SetParts replaces the pages from epoch on. Views of earlier epochs keep the old
+// ones; oldest is the epoch of the oldest open view, or Now if there is none.
+func (f *Family) SetParts(epoch, oldest uint64, parts []Part) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !views {
-		f.past = nil
-	} else {
-		f.past = append(f.past, pastParts{before: next, parts: f.parts})
+	f.past = slices.DeleteFunc(f.past, func(p pastParts) bool { return p.until <= oldest })
+	if oldest < epoch {
+		f.past = append(f.past, pastParts{until: epoch, parts: f.parts})
 	}
-	f.parts = edit(slices.Clone(f.parts))
+	f.parts = parts
 }

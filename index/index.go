@@ -9,12 +9,13 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Memo remembers a deleted thread, so that what hangs on it is refused.
+// Memo remembers a deleted thread: as a tombstone until a segment holds it, and,
+// if there is data, so that what hangs on the thread is refused.
 type Memo struct {
 	ID   string
 	LSN  base.LSN // the record that deleted it
 	At   int64    // unix µs
-	Data []byte   // the caller's
+	Data []byte   // the caller's; empty in a mere tombstone
 }
 
 // Index is the root: the threads by id, and the memory of deleted ones. Readers
@@ -159,17 +160,29 @@ func (ix *Index) View() View {
 	return View{LSN: ix.lsn, threads: ix.threads}
 }
 
+// ViewMemos is View with the memory of deleted threads.
+func (ix *Index) ViewMemos() View {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return ix.viewLocked()
+}
+
+func (ix *Index) viewLocked() View {
+	ix.shared = true
+	v := View{LSN: ix.lsn, threads: ix.threads, memos: make([]Memo, 0, len(ix.memos))}
+	for _, m := range ix.memos {
+		v.memos = append(v.memos, m)
+	}
+	return v
+}
+
 // ViewDirty is View with the memory of deleted threads, and what changed since
 // the last ViewDirty, which is then no longer counted as changed. It is for the
 // writer of images, who gives the changes back with MarkDirty if it fails.
 func (ix *Index) ViewDirty() (View, Dirty) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.shared = true
-	v := View{LSN: ix.lsn, threads: ix.threads, memos: make([]Memo, 0, len(ix.memos))}
-	for _, m := range ix.memos {
-		v.memos = append(v.memos, m)
-	}
+	v := ix.viewLocked()
 	dirty := ix.dirty
 	ix.dirty = newDirty()
 	return v, dirty
@@ -193,13 +206,27 @@ func (v View) Thread(id string) *Thread {
 // Len is the number of threads.
 func (v View) Len() int { return v.threads.Len() }
 
-// Memos are the deleted threads remembered; only of a ViewDirty.
+// Memos are the deleted threads remembered; only of a
+// ViewMemos or ViewDirty.
 func (v View) Memos() []Memo { return v.memos }
 
 // Ascend calls fn for the threads from id on, in the order of ids, until fn
 // returns false.
 func (v View) Ascend(from string, fn func(*Thread) bool) {
 	v.threads.AscendGreaterOrEqual(&Thread{ID: from}, fn)
+}
+
+// DropTombstones forgets memos without data of records up to last: segments hold
+// them as tombstones now.
+func (ix *Index) DropTombstones(last base.LSN) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	for id, m := range ix.memos {
+		if len(m.Data) == 0 && m.LSN <= last {
+			delete(ix.memos, id)
+			ix.dirty.Memos[id] = true
+		}
+	}
 }
 
 // Load is Apply for what comes from an image: nothing of it counts as changed.

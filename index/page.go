@@ -33,6 +33,15 @@ type ValueLoc struct {
 	Loc Loc
 }
 
+// Places is Values as two lists.
+func (p *Page) Places() ([]Ref, []Loc) {
+	refs, locs := make([]Ref, len(p.Values)), make([]Loc, len(p.Values))
+	for i, v := range p.Values {
+		refs[i], locs[i] = v.Ref, v.Loc
+	}
+	return refs, locs
+}
+
 // pageFormat is the first byte of an encoded page. A page is not checksummed: it
 // is carried in a frame that is.
 const pageFormat = 1

@@ -123,7 +123,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 }
 
 // Close makes everything durable and releases the directory. It waits for calls
-// in progress; iterators must have ended. A second Close is ErrClosed.
+// in progress; iterators must have ended. A second Close does nothing.
 func (s *Disk) Close() error { return s.e.Close() }
 
 // Sync returns when every call that returned before is on stable storage.

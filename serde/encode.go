@@ -74,12 +74,12 @@ func (e *encoder) fail(v any, err error) error {
 
 // enter begins a container. Cycles end here, and so does a value that shares
 // its parts so often that it would fill memory.
-func (e *encoder) enter(v any) error {
+func (e *encoder) enter() error {
 	if e.depth >= MaxDepth {
-		return e.fail(v, ErrDepth)
+		return ErrDepth
 	}
 	if len(e.buf) > base.MaxValue {
-		return e.fail(v, ErrTooLarge)
+		return ErrTooLarge
 	}
 	e.depth++
 	return nil
@@ -161,8 +161,8 @@ func (e *encoder) plain(v any) error {
 }
 
 func (e *encoder) slice(v []any) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	e.buf = appendArrayHeader(e.buf, len(v))
 	for i, x := range v {
@@ -175,8 +175,8 @@ func (e *encoder) slice(v []any) error {
 }
 
 func typedSlice[T any](e *encoder, v []T) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	e.buf = appendArrayHeader(e.buf, len(v))
 	for i := range v {
@@ -207,8 +207,8 @@ func typedMap[V any](e *encoder, m map[string]V) error {
 // sortedPairs writes a map whose pairs are on the stack from base up. Sorting
 // is by bytes, which for UTF-8 is the order of Python's sorted().
 func (e *encoder) sortedPairs(m any, base int) error {
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.buf = appendMapHeader(e.buf, len(e.pairs)-base)
 	if err := e.popSorted(base); err != nil {
@@ -247,8 +247,8 @@ func (e *encoder) keyed(key string, val any) error {
 
 // fields writes a map in the order given: the named arguments of a dataclass.
 func (e *encoder) fields(f fieldList) error {
-	if err := e.enter(f); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(f, err)
 	}
 	e.buf = appendMapHeader(e.buf, len(f))
 	for _, p := range f {

@@ -95,8 +95,8 @@ func (g guide) past(n int) guide {
 }
 
 func (e *encoder) guidedSlice(v []any, head cursor, n int) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	e.guide.c = head
 	e.buf = appendArrayHeader(e.buf, len(v))
@@ -122,8 +122,8 @@ func (e *encoder) guidedSlice(v []any, head cursor, n int) error {
 }
 
 func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))
@@ -155,8 +155,8 @@ func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
 // guidedFields keeps the order of the fields, which is the type's own; what
 // they hold may be guided as long as the names agree.
 func (e *encoder) guidedFields(f fieldList, head cursor, n int) error {
-	if err := e.enter(f); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(f, err)
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(f))
@@ -218,8 +218,8 @@ func (e *encoder) remainder(m map[string]any, head cursor, n int) error {
 // guidedAnyMap is guidedMap for keys of any kind.
 func (e *encoder) guidedAnyMap(m map[any]any, head cursor, n int) error {
 	rest := maps.Clone(m)
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/stele-go/stele/internal/base"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counter draws salts that are the same in every run.
 func counter(seed uint64) func() uint64 {
@@ -78,8 +82,9 @@ type built struct {
 	name   string
 	b      []byte
 	mf     *manifestFile
-	states []State // states[i] holds after i edits
-	ends   []int64 // ends[i] is the offset after edit i (ends[0]: after the state)
+	states []State  // states[i] holds after i edits
+	codes  [][]byte // their encodings
+	ends   []int64  // ends[i] is the offset after edit i (ends[0]: after the state)
 }
 
 // buildManifest lays out a manifest with n edits as Manifest does: the mark slot
@@ -87,7 +92,7 @@ type built struct {
 func buildManifest(t testing.TB, n int, closed bool) *built {
 	t.Helper()
 	st := firstState()
-	mf, b, err := newManifestFile(7, &st, Options{Rand: counter(1)}.withDefaults())
+	mf, b, err := newManifestFile(7, 6, &st, Options{Rand: counter(1), EditRoom: 2 << 10}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +124,16 @@ func buildManifest(t testing.TB, n int, closed bool) *built {
 	}
 	out.b = file.b
 	return out
+}
+
+// is reports whether st is the state after i edits.
+func (m *built) is(st State, i int) bool {
+	if len(m.codes) == 0 {
+		for _, s := range m.states {
+			m.codes = append(m.codes, appendState(nil, &s))
+		}
+	}
+	return bytes.Equal(appendState(nil, &st), m.codes[i])
 }
 
 // last is the state after all edits.

@@ -23,7 +23,7 @@ const (
 	slotSize  = 512
 	slotsSize = 2 * slotSize // the mark slot, then the close slot
 	// maxManifest bounds a manifest file, and with it what Load allocates.
-	maxManifest = 64 << 20
+	maxManifest = 16 << 20
 	// loadRetries bounds how often a reader looks again while a writer in
 	// another process changes the files under it.
 	loadRetries = 16

@@ -102,7 +102,7 @@ func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
 	if st.FormatVersion > FormatVersion {
 		return nil, fmt.Errorf("create manifest: %w: format version %d", ErrInvalid, st.FormatVersion)
 	}
-	if err := m.replace(1, &st); err != nil {
+	if err := m.replace(1, 0, &st); err != nil {
 		return nil, fmt.Errorf("create manifest: %w", err)
 	}
 	m.sweep(l)
@@ -128,7 +128,8 @@ func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 		return nil, rep, err
 	}
 	m := &Manifest{fs: fsys, dir: dir, opts: o.withDefaults()}
-	if err := m.replace(l.next(), &st); err != nil {
+	prev, _ := ParseManifestName(rep.File)
+	if err := m.replace(l.next(), prev, &st); err != nil {
 		return nil, rep, fmt.Errorf("continue %s: %w", rep.File, err)
 	}
 	rep.Leftover = m.sweep(l)
@@ -190,7 +191,7 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	payload := appendEdit(nil, e)
 	if mf.tail+int64(frameSize(len(payload))) > mf.size-slotsSize {
 		old := mf.num
-		if err := m.replace(old+1, next); err != nil {
+		if err := m.replace(old+1, old, next); err != nil {
 			return err
 		}
 		// The new file is durable under its name, so nothing depends on the
@@ -242,7 +243,8 @@ func (mf *manifestFile) setSlot(typ frameType) error {
 
 // Close marks the file as complete, which makes every later damage to it
 // detectable, and releases it. State goes on working; a second Close does
-// nothing. A poisoned manifest is released unmarked, without an error.
+// nothing. On a poisoned manifest it releases the file unmarked and returns the
+// error that matches base.ErrPoisoned.
 func (m *Manifest) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,16 +252,16 @@ func (m *Manifest) Close() error {
 		return nil
 	}
 	m.closed = true
-	var err error
-	if m.cause == nil {
-		err = m.file.finish()
+	if m.cause != nil {
+		_ = m.file.f.Close() // its content is unknown already
+		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), base.ErrPoisoned, m.cause)
+	}
+	m.cause = m.file.finish()
+	if err := m.file.f.Close(); m.cause == nil {
 		m.cause = err
 	}
-	if cerr := m.file.f.Close(); cerr != nil && err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return fmt.Errorf("close %s: %w", ManifestName(m.file.num), err)
+	if m.cause != nil {
+		return fmt.Errorf("close %s: %w", ManifestName(m.file.num), m.cause)
 	}
 	return nil
 }
@@ -274,10 +276,10 @@ func (mf *manifestFile) finish() error {
 }
 
 // replace makes manifest file num with st as its complete state, durable under
-// its name, and goes on in it. Until the rename nothing refers to the new file,
+// its name, and goes on in it. prev is the manifest it continues. Until the rename nothing refers to the new file,
 // so an error before it leaves the present file in force.
-func (m *Manifest) replace(num base.FileNum, st *State) error {
-	mf, b, err := newManifestFile(num, st, m.opts)
+func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
+	mf, b, err := newManifestFile(num, prev, st, m.opts)
 	if err != nil {
 		return err
 	}
@@ -308,7 +310,7 @@ func (m *Manifest) replace(num base.FileNum, st *State) error {
 // state, zeros for the edits to come, and zero slots. The zeros are written
 // now, so that an edit neither extends the file nor allocates: its sync is
 // cheap, and a file of another size is known to be damaged.
-func newManifestFile(num base.FileNum, st *State, o Options) (*manifestFile, []byte, error) {
+func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFile, []byte, error) {
 	payload := appendState(nil, st)
 	stateSize := frameSize(len(payload))
 	size := headerSize + stateSize + max(stateSize, o.EditRoom) + slotsSize
@@ -319,7 +321,7 @@ func newManifestFile(num base.FileNum, st *State, o Options) (*manifestFile, []b
 	mf := &manifestFile{num: num, salt: o.Rand(), size: int64(size), seq: 1}
 	b := make([]byte, 0, size)
 	b = appendHeader(b, manifestMagic, fileHeader{
-		version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(num - 1), b: uint64(size),
+		version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size),
 	})
 	b = appendFrame(b, mf.salt, headerSize, frame{typ: frameState, seq: 1, payload: payload})
 	mf.tail = int64(len(b))

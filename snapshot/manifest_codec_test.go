@@ -338,7 +338,7 @@ func TestLargeStateReplays(t *testing.T) {
 		st.Segments = append(st.Segments, SegmentInfo{Num: base.FileNum(i + 1), Size: 1})
 	}
 	st.NextFileNum = 20_001
-	mf, b, err := newManifestFile(7, &st, Options{Rand: counter(1)}.withDefaults())
+	mf, b, err := newManifestFile(7, 6, &st, Options{Rand: counter(1)}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestLargeStateReplays(t *testing.T) {
 func TestTooLargeState(t *testing.T) {
 	st := firstState()
 	st.Segments = make([]SegmentInfo, maxManifest/segmentInfoSize)
-	if _, _, err := newManifestFile(7, &st, Options{}.withDefaults()); !errors.Is(err, base.ErrTooLarge) {
+	if _, _, err := newManifestFile(7, 6, &st, Options{}.withDefaults()); !errors.Is(err, base.ErrTooLarge) {
 		t.Fatalf("error %v, want ErrTooLarge", err)
 	}
 }

@@ -38,6 +38,17 @@ type ImageInfo struct {
 	LSN  base.LSN // every record up to and including it is in the image
 	Full bool
 	Size int64 // bytes of the file
+	// Log is a place in the log, not behind record LSN, from which replay can
+	// start; the zero place means the beginning of the log.
+	Log LogPlace
+}
+
+// LogPlace is a place between two frames of the log, as the log describes it.
+type LogPlace struct {
+	File    base.FileNum
+	Offset  int64
+	Chain   uint64
+	NextLSN base.LSN // of the first record behind it
 }
 
 // CleanClose says that the store was closed, and where its log ended then. It

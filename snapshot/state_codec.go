@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +31,7 @@ const (
 	fieldHeaderSize = 8
 	logInfoSize     = 16
 	segmentInfoSize = 56
-	imageInfoSize   = 32
+	imageInfoSize   = 64
 	imageFullFlag   = 1
 )
 
@@ -86,7 +87,8 @@ func appendEdit(dst []byte, e *Edit) []byte {
 				if im.Full {
 					flags = imageFullFlag
 				}
-				b = appendU64(b, uint64(im.Num), uint64(im.LSN), uint64(im.Size), flags)
+				b = appendU64(b, uint64(im.Num), uint64(im.LSN), uint64(im.Size), flags,
+					uint64(im.Log.File), uint64(im.Log.Offset), im.Log.Chain, uint64(im.Log.NextLSN))
 			}
 			return b
 		})
@@ -188,7 +190,7 @@ func decodeEdit(name string, b []byte) (Edit, error) {
 }
 
 // errField matches the error for a field that does not decode.
-var errField = fmt.Errorf("malformed field")
+var errField = errors.New("malformed field")
 
 // eachField walks the fields of a payload.
 func eachField(b []byte, visit func(tag uint8, v []byte) error) error {
@@ -281,6 +283,7 @@ func decodeImages(name string, v []byte) ([]ImageInfo, error) {
 		images = append(images, ImageInfo{
 			Num: base.FileNum(u64(v, 0)), LSN: base.LSN(u64(v, 1)),
 			Size: int64(u64(v, 2)), Full: u64(v, 3) == imageFullFlag,
+			Log: LogPlace{File: base.FileNum(u64(v, 4)), Offset: int64(u64(v, 5)), Chain: u64(v, 6), NextLSN: base.LSN(u64(v, 7))},
 		})
 	}
 	return images, nil

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
@@ -204,6 +205,12 @@ func (l *Log) publish(f *logFile) {
 		r.finish(nil)
 	}
 	l.armIdle()
+	if n > 1 && l.opts.Mode == SyncAlways {
+		// Let the callers just woken queue their next records before the next
+		// batch is cut, or the log settles into two half batches that wait for
+		// each other's sync.
+		runtime.Gosched()
+	}
 }
 
 // refuse answers a batch that was prepared and is not committed. The LSNs go to

@@ -23,6 +23,7 @@ import (
 type Log struct {
 	opts  Options
 	q     *queue
+	reqs  requests
 	prep  *preparer
 	syn   *syncer // nil in SyncAlways and with Options.Inline
 	count counters
@@ -88,14 +89,14 @@ func (l *Log) Commit(ctx context.Context, r *Record) error {
 	if r == nil || r.Prepare == nil {
 		return errors.New("commit: a record needs Prepare")
 	}
-	return l.submit(ctx, newRequest(r, controlNone))
+	return l.submit(ctx, l.reqs.get(r, controlNone))
 }
 
 // Rotate seals the current file: synced, marked as complete and closed. The
 // next commit opens a new file. A log without records since the last rotation
 // is left as it is.
 func (l *Log) Rotate(ctx context.Context) error {
-	return l.submit(ctx, newRequest(nil, controlRotate))
+	return l.submit(ctx, l.reqs.get(nil, controlRotate))
 }
 
 // Sync returns when everything applied before the call is durable.
@@ -104,7 +105,7 @@ func (l *Log) Sync(ctx context.Context) error {
 	case l.syn != nil:
 		return l.syn.barrier(ctx)
 	case l.opts.Mode != SyncAlways:
-		return l.submit(ctx, newRequest(nil, controlSync))
+		return l.submit(ctx, l.reqs.get(nil, controlSync))
 	}
 	if l.q.isClosed() {
 		return base.ErrClosed
@@ -123,12 +124,12 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 		err = l.q.push(ctx, r)
 	}
 	if err != nil {
-		r.release()
+		l.reqs.put(r)
 		return err
 	}
 	select {
 	case err = <-r.done:
-		r.release()
+		l.reqs.put(r)
 		return err
 	case <-ctx.Done():
 	}
@@ -137,7 +138,7 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	}
 	select {
 	case err = <-r.done:
-		r.release()
+		l.reqs.put(r)
 		return err
 	default:
 		// The committer will still answer into r.done: r is left to it.

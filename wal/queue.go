@@ -37,19 +37,23 @@ type request struct {
 	done    chan error   // capacity 1: the committer never waits for a caller
 }
 
-// requestPool saves the channel of each Commit. A request goes back only when
-// its answer was received, so a pooled channel is always empty.
-var requestPool = sync.Pool{New: func() any { return &request{done: make(chan error, 1)} }}
+// requests saves the channel of each Commit. A request goes back only when its
+// answer was received, so a pooled channel is always empty. The pool is the
+// log's own: a channel made inside a testing/synctest bubble must not leave it.
+type requests struct{ pool sync.Pool }
 
-func newRequest(rec *Record, control controlKind) *request {
-	r := requestPool.Get().(*request)
+func (p *requests) get(rec *Record, control controlKind) *request {
+	r, _ := p.pool.Get().(*request)
+	if r == nil {
+		r = &request{done: make(chan error, 1)}
+	}
 	r.rec, r.control, r.state = rec, control, stateQueued
 	return r
 }
 
-func (r *request) release() {
+func (p *requests) put(r *request) {
 	r.rec, r.parts = nil, nil
-	requestPool.Put(r)
+	p.pool.Put(r)
 }
 
 func (r *request) finish(err error) { r.done <- err }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -22,12 +23,12 @@ type placed struct {
 // segmentJob builds one segment. Until the manifest names it, a crash or an error
 // leaves a file nobody knows, which the next Open removes.
 type segmentJob struct {
-	e     *Engine
-	num   base.FileNum
-	b     *segment.Builder
-	done  []placed
-	from  map[base.FileNum]bool // files whose values are taken
-	limit func(n int)
+	e    *Engine
+	num  base.FileNum
+	f    vfs.File
+	b    *segment.Builder
+	done []placed
+	from map[base.FileNum]bool // files whose values are taken
 }
 
 // startSegment creates the file.
@@ -44,7 +45,7 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &segmentJob{e: e, num: num, b: b, from: from, limit: limit}, nil
+	return &segmentJob{e: e, num: num, f: f, b: b, from: from}, nil
 }
 
 // add writes one family: the values plan names, and the page.
@@ -90,6 +91,9 @@ func (j *segmentJob) value(ctx context.Context, fam *index.Family, r index.Ref, 
 func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, error) {
 	j.b.SetTombstones(encodeTombstones(tombstones))
 	p, err := j.b.Finish()
+	if err == nil {
+		err = j.f.Close()
+	}
 	if err != nil {
 		return snapshot.SegmentInfo{}, err
 	}
@@ -103,6 +107,9 @@ func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, erro
 // abandon removes the file after a failure; the first cause is what counts.
 func (j *segmentJob) abandon() {
 	j.b.Abort()
+	if err := j.f.Close(); err != nil {
+		j.e.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
+	}
 	j.e.removeQuietly(kindSegment, j.num)
 }
 

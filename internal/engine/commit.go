@@ -61,7 +61,6 @@ type Tx struct {
 
 	threads map[string]*index.Thread // changed by this commit; nil: removed
 	memos   map[string]*index.Memo   // nil: forgotten
-	drops   []index.Memo
 	values  []txValue
 	begun   int // families begun
 }
@@ -94,17 +93,32 @@ func (tx *Tx) Thread(id string) *index.Thread {
 // Memo returns what is remembered of a deleted thread, unless that was longer
 // ago than the store remembers.
 func (tx *Tx) Memo(id string) (index.Memo, bool) {
+	m, ok := tx.anyMemo(id)
+	if !ok || len(m.Data) == 0 || tx.now-m.At > tx.e.opts.DeletedMemory.Microseconds() {
+		return index.Memo{}, false
+	}
+	return m, true
+}
+
+// anyMemo includes mere tombstones and what is too long ago.
+func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
 	if m, ok := tx.memos[id]; ok {
 		if m == nil {
 			return index.Memo{}, false
 		}
 		return *m, true
 	}
-	m, ok := tx.e.queue.memo(tx.e.ix, id)
-	if ok && tx.now-m.At > tx.e.opts.DeletedMemory.Microseconds() {
-		return index.Memo{}, false
+	return tx.e.queue.memo(tx.e.ix, id)
+}
+
+// dropMemo is the memo of a thread that record lsn drops. A drop without data is
+// a tombstone, and leaves what was remembered before as it was.
+func dropMemo(memo func(string) (index.Memo, bool), id string, lsn base.LSN, now int64, data []byte) index.Memo {
+	m := index.Memo{ID: id, LSN: lsn, At: now, Data: data}
+	if before, ok := memo(id); ok && len(data) == 0 {
+		m.At, m.Data = before.At, before.Data
 	}
-	return m, ok
+	return m
 }
 
 // Put stores an item, replacing the one at key. A thread that does not exist
@@ -174,11 +188,8 @@ func (tx *Tx) Drop(id string, data []byte) error {
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, memo: data})
 	tx.threads[id] = nil
-	m := index.Memo{ID: id, LSN: tx.lsn, At: tx.now, Data: data}
-	if data != nil {
-		tx.memos[id] = &m
-	}
-	tx.drops = append(tx.drops, m)
+	m := dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
+	tx.memos[id] = &m
 	return nil
 }
 
@@ -197,7 +208,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
-	if _, ok := tx.Memo(dst); ok {
+	if _, ok := tx.anyMemo(dst); ok {
 		tx.memos[dst] = nil
 	}
 	return nil
@@ -269,7 +280,7 @@ var errNothing = errors.New("commit did nothing")
 
 // prepare runs on the committer, in commit order.
 func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
-	tx.lsn, tx.now = lsn, tx.e.tick()
+	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
 	tx.rec.time = tx.now
 	if err := fn(tx); err != nil {
 		return nil, err
@@ -289,14 +300,6 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	tx.rec.ops = nil
 	tx.e.queue.add(tx)
 	return parts, nil
-}
-
-// tick is the time of a commit: the clock, but never back, so that ages compare.
-// Committer only.
-func (e *Engine) tick() int64 {
-	now := e.opts.Clock().UnixMicro()
-	e.lastTick = max(e.lastTick, now)
-	return e.lastTick
 }
 
 // queue is the state of commits that are prepared but not yet visible. It is
@@ -351,7 +354,6 @@ func (e *Engine) applied(batch []*wal.Record) {
 		tx.place(r)
 		bytes += r.Len
 		c.LSN = r.LSN
-		e.drops.add(tx.drops)
 	}
 	for id, t := range e.queue.threads {
 		if t == nil {

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/index"
@@ -78,11 +81,17 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 		info.BytesIn += s.Size
 	}
 	all := len(inputs) == len(st.Segments)
-	tombs, err := e.mergedTombstones(from, all)
+	known, err := e.tombstonesIn(st.Segments)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	job, err := e.buildCompaction(ctx, v, st, from, all, limit)
+	var tombs []index.Memo
+	if !all {
+		if tombs, err = e.tombstonesIn(inputs); err != nil {
+			return fmt.Errorf("compact: %w", err)
+		}
+	}
+	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
@@ -117,37 +126,55 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	return nil
 }
 
-// buildCompaction writes the output, or returns no job if nothing live is in the
-// inputs. A page keeps the items the inputs had that are still the thread's;
-// marks of deletion are kept while older segments may hold what they delete.
-func (e *Engine) buildCompaction(ctx context.Context, v *View, st snapshot.State, from map[base.FileNum]bool, all bool, limit func(int)) (*segmentJob, error) {
-	touched, err := e.familiesIn(from)
+// buildCompaction writes the output, or returns no job if nothing is left.
+//
+// Segments hold the store as it was at the floor, whatever the log did since, and
+// so does the output: a thread or an item that only the log deletes stays. What
+// the log stored since may share values of the inputs, so these stay too.
+func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge) (*segmentJob, error) {
+	inputs, err := e.familiesIn(m.from)
 	if err != nil {
 		return nil, err
 	}
+	live := map[uint64]familyWork{}
+	for _, w := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
+		live[w.fam.ID] = w
+	}
 	var job *segmentJob
-	for _, w := range familiesOf(v, func(id uint64) bool { return touched[id] }) {
+	for _, id := range slices.Sorted(maps.Keys(inputs)) {
+		w, ok := live[id]
+		if !ok {
+			w.fam = index.NewFamily(id)
+		}
 		if err := w.load(v); err != nil {
 			return nil, abandon(job, err)
 		}
-		page, lo, hi, err := e.mergedPage(w, from, all, st.FloorLSN)
+		mf, err := e.mergeFamily(w, m)
 		if err != nil {
 			return nil, abandon(job, err)
 		}
-		plan := w.plan(e.opts.Hot, from)
-		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
+		if len(mf.page.Threads) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
 			continue
 		}
 		if job == nil {
-			if job, err = e.startSegment(from, limit); err != nil {
+			if job, err = e.startSegment(m.from, m.limit); err != nil {
 				return nil, err
 			}
 		}
-		if err := job.add(ctx, w, plan, page, lo, hi); err != nil {
+		if err := job.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
 			return nil, abandon(job, err)
 		}
 	}
 	return job, nil
+}
+
+// merge is what one compaction goes by.
+type merge struct {
+	from    map[base.FileNum]bool
+	all     bool // no segment is left out
+	floor   base.LSN
+	dropped map[string]base.LSN // last deletion of a thread that segments know of
+	limit   func(int)
 }
 
 // familiesIn names the families the segments hold.
@@ -170,97 +197,152 @@ func (e *Engine) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error)
 	return out, nil
 }
 
-// mergedPage merges a family's pages in the inputs.
-func (e *Engine) mergedPage(w familyWork, from map[base.FileNum]bool, all bool, floor base.LSN) (page *index.Page, lo, hi base.LSN, err error) {
-	type key struct {
-		thread string
-		item   string
-	}
-	newest := map[key]*index.Item{}
-	listed := map[string]bool{}
-	for _, part := range w.fam.Parts() {
-		if !from[part.File] {
+// mergedFamily is one family of the output.
+type mergedFamily struct {
+	w      familyWork
+	page   *index.Page
+	plan   valuePlan
+	lo, hi base.LSN
+}
+
+// mergeFamily merges the pages the inputs have of a family.
+func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
+	mf := &mergedFamily{w: w, page: &index.Page{}}
+	sections := map[sectionKey]*section{}
+	for num := range m.from {
+		part, page, err := e.inputPage(w.fam.ID, num)
+		if err != nil {
+			return nil, err
+		}
+		if page == nil {
 			continue
 		}
-		if lo == 0 || part.MinLSN < lo {
-			lo = part.MinLSN
+		if mf.lo == 0 || part.MinLSN < mf.lo {
+			mf.lo = part.MinLSN
 		}
-		hi = max(hi, part.MaxLSN)
-		p, _, err := e.readPart(w.fam.ID, part, false)
-		if err != nil {
-			return nil, 0, 0, err
-		}
-		for _, pt := range p.Threads {
-			if !w.has(pt.ID, pt.Birth) {
-				continue
-			}
-			listed[pt.ID] = true
-			for _, it := range pt.Items {
-				k := key{pt.ID, it.Key}
-				if old := newest[k]; old == nil || old.LSN < it.LSN {
-					newest[k] = it
-				}
-			}
+		mf.hi = max(mf.hi, part.MaxLSN)
+		w.fam.AddMissing(page.Places())
+		for i := range page.Threads {
+			addSection(sections, &page.Threads[i])
 		}
 	}
-	keep := func(t *index.Thread, it *index.Item) bool {
-		in := newest[key{t.ID, it.Key}]
-		return in != nil && in.LSN == it.LSN && !it.Deleted()
+	for _, key := range slices.SortedFunc(maps.Keys(sections), sectionKey.compare) {
+		if m.dropped[key.id] > key.birth {
+			continue
+		}
+		pt := sections[key].merged(w.thread(key), m)
+		mf.page.Threads = append(mf.page.Threads, pt)
 	}
-	page = w.page(keep, func(t *index.Thread) bool { return listed[t.ID] })
-	if !all {
-		w.addDeletions(page, func(id string, visit func(*index.Item)) {
-			for k, it := range newest {
-				if k.thread == id && it.Deleted() {
-					visit(it)
-				}
-			}
-		})
-	}
-	return page, lo, min(hi, floor-1), nil
+	mf.plan = w.plan(e.opts.Hot, m.from)
+	mf.plan.add(w.fam, mf.page, m.from)
+	return mf, nil
 }
 
-func (w *familyWork) has(id string, birth base.LSN) bool {
+// inputPage reads the page a segment has of a family, if it has one.
+func (e *Engine) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
+	h, err := e.files.acquire(num)
+	if err != nil {
+		return index.Part{}, nil, err
+	}
+	defer e.files.release(h)
+	f, ok, err := h.seg.Find(family)
+	if err != nil || !ok {
+		return index.Part{}, nil, err
+	}
+	part := index.Part{File: num, Off: f.DirOff, Len: f.DirStored, MinLSN: f.MinLSN, MaxLSN: f.MaxLSN}
+	p, err := readSegmentPage(h, family, part)
+	return part, p, err
+}
+
+// sectionKey is one life of a thread.
+type sectionKey struct {
+	id    string
+	birth base.LSN
+}
+
+func (k sectionKey) compare(o sectionKey) int {
+	return cmp.Or(cmp.Compare(k.id, o.id), cmp.Compare(k.birth, o.birth))
+}
+
+// section gathers what the inputs say of one life of a thread.
+type section struct {
+	index.PageThread
+	newest map[string]*index.Item
+}
+
+func addSection(sections map[sectionKey]*section, pt *index.PageThread) {
+	key := sectionKey{pt.ID, pt.Birth}
+	s := sections[key]
+	if s == nil {
+		s = &section{PageThread: *pt, newest: map[string]*index.Item{}}
+		sections[key] = s
+	}
+	if pt.Updated >= s.Updated {
+		s.Updated, s.Flags = pt.Updated, pt.Flags
+	}
+	for _, it := range pt.Items {
+		if old := s.newest[it.Key]; old == nil || old.LSN < it.LSN {
+			s.newest[it.Key] = it
+		}
+	}
+}
+
+// merged is the section of the output. t is the thread as it is now, or nil if
+// the log deleted it.
+func (s *section) merged(t *index.Thread, m *merge) index.PageThread {
+	now := map[string]base.LSN{}
+	if t != nil {
+		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
+	}
+	pt := s.PageThread
+	pt.Items = nil
+	for key, it := range s.newest {
+		switch cur, known := now[key], t != nil; {
+		case it.Deleted():
+			if m.all {
+				continue // nothing older is left that it could hide
+			}
+		case known && cur == 0, known && cur > it.LSN && cur < m.floor:
+			continue // deleted or replaced, and a segment knows
+		}
+		pt.Items = append(pt.Items, it)
+	}
+	index.SortItems(pt.Items)
+	return pt
+}
+
+// thread is the family's thread of this life, or nil.
+func (w *familyWork) thread(key sectionKey) *index.Thread {
 	for _, t := range w.threads {
-		if t.ID == id && t.Birth == birth {
-			return true
+		if t.ID == key.id && t.Birth == key.birth {
+			return t
 		}
 	}
-	return false
+	return nil
 }
 
-// addDeletions adds marks of deletion to the page, unless the key lives again.
-func (w *familyWork) addDeletions(page *index.Page, marks func(id string, visit func(*index.Item))) {
-	for i := range page.Threads {
-		pt := &page.Threads[i]
-		have := map[string]bool{}
-		for _, it := range pt.Items {
-			have[it.Key] = true
-		}
-		marks(pt.ID, func(it *index.Item) {
-			if !have[it.Key] {
-				pt.Items = append(pt.Items, it)
-			}
-		})
-		index.SortItems(pt.Items)
-	}
-}
-
-// mergedTombstones are the tombstones the output must carry: none if no segment
-// is left that could hold what they delete.
-func (e *Engine) mergedTombstones(from map[base.FileNum]bool, all bool) ([]index.Memo, error) {
-	if all {
-		return nil, nil
-	}
+// tombstonesIn are the tombstones of segments. The output of a compaction must
+// carry those of its inputs, unless no segment is left that could hold what they
+// delete.
+func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error) {
 	var out []index.Memo
-	for num := range from {
-		memos, err := e.segmentTombstones(num)
+	for _, s := range segs {
+		memos, err := e.segmentTombstones(s.Num)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, memos...)
 	}
 	return out, nil
+}
+
+// lastDrops are the last deletions of threads.
+func lastDrops(memos []index.Memo) map[string]base.LSN {
+	out := map[string]base.LSN{}
+	for _, m := range memos {
+		out[m.ID] = max(out[m.ID], m.LSN)
+	}
+	return out
 }
 
 func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {

@@ -29,12 +29,10 @@ type Engine struct {
 	ix       *index.Index
 	report   OpenReport
 
-	// Committer only.
-	queue    queue
-	lastTick int64
+	queue queue // committer only
 
 	unflushed unflushed
-	drops     drops
+	sealed    sealView
 
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
@@ -84,13 +82,16 @@ func (e *Engine) floor() base.LSN {
 
 // Sync returns when every commit that returned before is on stable storage.
 func (e *Engine) Sync(ctx context.Context) error {
-	if e.opts.ReadOnly {
-		return nil
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if err := e.enter(); err != nil {
 		return err
 	}
 	defer e.leave()
+	if e.opts.ReadOnly {
+		return nil
+	}
 	if err := e.log.Sync(ctx); err != nil {
 		e.noteWriteError(err)
 		return err
@@ -117,13 +118,13 @@ func (e *Engine) WriteImage(ctx context.Context) error {
 }
 
 // Close waits for calls in progress, makes everything durable, and releases the
-// directory. Views must be released before. A second Close is ErrClosed. After
-// an error the store is closed all the same, and the next Open recovers it.
+// directory. Views must be released before. A second Close does nothing.
+// After an error the store is closed all the same, and the next Open recovers it.
 func (e *Engine) Close() error {
 	e.life.Lock()
 	if e.closed {
 		e.life.Unlock()
-		return base.ErrClosed
+		return nil
 	}
 	e.closed = true
 	e.life.Unlock()
@@ -224,6 +225,7 @@ func (e *Engine) logFileNum() base.FileNum {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
+	e.sealed.begun(e.ix)
 	e.files.add(kindLog, info.Num)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN}}})
 	return err

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stele-go/stele/index"
@@ -42,21 +43,18 @@ func (e *Engine) Flush(ctx context.Context) error {
 func (e *Engine) flush(ctx context.Context) error {
 	start := time.Now()
 	logged := e.logBytes.Load()
-	st, sealed, err := e.sealLog(ctx)
+	v, err := e.sealLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
+	defer v.Release()
+	st, sealed := e.manifest.State(), v.LSN()
 	if sealed < st.FloorLSN {
 		return nil
 	}
-	v, err := e.View()
-	if err != nil {
-		return err
-	}
-	defer v.Release()
 	logs, files := sealedLogs(st, sealed)
-	tombs := e.drops.upTo(sealed)
-	job, work, err := e.buildFlush(ctx, v, st, sealed, files, tombs)
+	tombs := tombstones(v, st.FloorLSN, sealed)
+	job, work, err := e.buildFlush(ctx, v, st, files, tombs)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -84,7 +82,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		job.install()
 	}
 	e.unflushed.settle(work, sealed, e.ix.Thread)
-	e.drops.settle(sealed)
+	e.ix.DropTombstones(sealed)
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
@@ -92,23 +90,63 @@ func (e *Engine) flush(ctx context.Context) error {
 	return nil
 }
 
-// sealLog ends the current log file and returns the last record of sealed files.
-func (e *Engine) sealLog(ctx context.Context) (snapshot.State, base.LSN, error) {
-	before := e.manifest.State().Logs
+// sealLog ends the current log file, and returns a view of the store exactly as
+// its sealed files left it. A segment must not know more than that: should the
+// index ever be rebuilt from segments, the rest of the log is replayed on top.
+func (e *Engine) sealLog(ctx context.Context) (*View, error) {
+	e.sealed.arm()
+	defer e.sealed.disarm()
 	if err := e.log.Rotate(ctx); err != nil {
-		return snapshot.State{}, 0, err
+		return nil, err
 	}
-	last := e.log.LastLSN()
-	st := e.manifest.State()
-	if len(st.Logs) == 0 {
-		return st, 0, nil
+	v, err := e.viewWithMemos()
+	if err != nil {
+		return nil, err
 	}
-	newest := st.Logs[len(st.Logs)-1]
-	if len(before) == 0 || before[len(before)-1].Num != newest.Num {
-		// A file was begun meanwhile, and may be the one being written.
-		return st, newest.BaseLSN - 1, nil
+	// A file begun since has told what was before it, before its first record.
+	if before, ok := e.sealed.take(); ok {
+		v.v = before
 	}
-	return st, last, nil
+	return v, nil
+}
+
+// sealView catches the index between the last record of a sealed log file and the
+// first of the next.
+type sealView struct {
+	mu    sync.Mutex
+	armed bool
+	v     *index.View
+}
+
+func (s *sealView) arm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = true, nil
+}
+
+func (s *sealView) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = false, nil
+}
+
+// begun is called on the committer when a file is begun.
+func (s *sealView) begun(ix *index.Index) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed && s.v == nil {
+		v := ix.ViewMemos()
+		s.v = &v
+	}
+}
+
+func (s *sealView) take() (index.View, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.v == nil {
+		return index.View{}, false
+	}
+	return *s.v, true
 }
 
 // sealedLogs are the log files that hold only records up to last.
@@ -125,10 +163,8 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 }
 
 // buildFlush writes the segment of a flush, or returns no job if nothing live is
-// in the sealed logs. Items of records after sealed stay in the log, but the
-// values they share with the log's sealed part move: the original may be deleted
-// by then, and its file is about to go.
-func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, sealed base.LSN, files map[base.FileNum]bool, tombs []index.Memo) (*segmentJob, []familyWork, error) {
+// in the sealed logs.
+func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo) (*segmentJob, []familyWork, error) {
 	fams := e.unflushed.snapshot()
 	work := familiesOf(v, func(id uint64) bool { return fams[id] != nil })
 	for id, f := range fams { // dead families have nothing to flush
@@ -136,11 +172,9 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, sea
 			work = append(work, familyWork{fam: f})
 		}
 	}
-	first := st.FloorLSN
-	keep := func(t *index.Thread, it *index.Item) bool {
-		return t.Birth <= sealed && it.LSN <= sealed && (it.LSN >= first || t.Birth >= first)
-	}
-	isNew := func(t *index.Thread) bool { return t.Birth <= sealed && t.Birth >= first }
+	first, sealed := st.FloorLSN, v.LSN()
+	isNew := func(t *index.Thread) bool { return t.Birth >= first }
+	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	var job *segmentJob
 	for i := range work {
 		w := &work[i]
@@ -172,6 +206,17 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, sea
 		}
 	}
 	return job, work, nil
+}
+
+// tombstones are the deletions of records first to last.
+func tombstones(v *View, first, last base.LSN) []index.Memo {
+	var out []index.Memo
+	for _, m := range v.v.Memos() {
+		if m.LSN >= first && m.LSN <= last {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func hasFamily(work []familyWork, id uint64) bool {

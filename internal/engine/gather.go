@@ -122,6 +122,30 @@ type valuePlan struct {
 	history []index.Ref
 }
 
+// add selects the values that the items of a page refer to as well.
+func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileNum]bool) {
+	taken := map[index.Ref]bool{}
+	for _, r := range p.heads {
+		taken[r] = true
+	}
+	for _, r := range p.history {
+		taken[r] = true
+	}
+	for _, pt := range page.Threads {
+		for _, it := range pt.Items {
+			for _, s := range it.Slots {
+				if s.Ref.Empty() || taken[s.Ref] {
+					continue
+				}
+				taken[s.Ref] = true
+				if loc, ok := fam.Loc(s.Ref); ok && from[loc.File] {
+					p.history = append(p.history, s.Ref)
+				}
+			}
+		}
+	}
+}
+
 // plan selects the values that live items refer to and that lie in one of the
 // files from. Values of hot items come first, item by item; the others are
 // ordered slot by slot, newest first, so that versions of one channel lie

@@ -21,6 +21,7 @@ const maxImages = 16
 func (e *Engine) writeDelta() error {
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
+	place := e.logPlace()
 	v, dirty, err := e.dirtyView()
 	if err != nil {
 		return err
@@ -41,6 +42,7 @@ func (e *Engine) writeDelta() error {
 		e.ix.MarkDirty(dirty)
 		return fmt.Errorf("image: %w", err)
 	}
+	info.Log = place
 	chain := append(append([]snapshot.ImageInfo{}, st.Images...), info)
 	var old []base.FileNum
 	if full {
@@ -69,6 +71,7 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // image that knows it, in one manifest edit. It returns the files the edit
 // replaced besides those it names. flushMu is held.
 func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
+	place := e.logPlace()
 	iv, dirty, err := e.dirtyView()
 	if err != nil {
 		return nil, err
@@ -88,6 +91,7 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 		e.ix.MarkDirty(dirty)
 		return nil, err
 	}
+	info.Log = place
 	edit.SetImages = &[]snapshot.ImageInfo{info}
 	if _, err := e.manifest.Apply(edit); err != nil {
 		return nil, err
@@ -96,6 +100,13 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 	e.badImages = false
 	e.imageBytes.Store(0)
 	return imageNums(st.Images), nil
+}
+
+// logPlace is where replay can start for an image whose view is taken after the
+// call. The caller syncs the log before it tells the manifest.
+func (e *Engine) logPlace() snapshot.LogPlace {
+	at := e.log.Position()
+	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
 
 // usableImages is st without images that Open could not read: the next image is
@@ -219,7 +230,7 @@ func (j *imageJob) memos(dirty index.Dirty) error {
 	memos := j.v.v.Memos()
 	slices.SortFunc(memos, func(a, b index.Memo) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range memos {
-		if m.At < oldest {
+		if m.At < oldest && m.LSN < j.floor {
 			continue
 		}
 		left[m.ID] = true
@@ -360,11 +371,11 @@ func (j *imageJob) newPage(w familyWork) (*index.Page, error) {
 
 // installParts tells the families where their pages lie now.
 func (j *imageJob) installParts(parts map[uint64][]index.Part) {
-	views := j.e.files.viewCount() > 1
+	epoch, oldest := j.e.files.nextEpoch()
 	j.v.Ascend("", func(t *index.Thread) bool {
 		if p, ok := parts[t.Family.ID]; ok {
 			delete(parts, t.Family.ID)
-			t.Family.SetParts(j.v.LSN()+1, views, func([]index.Part) []index.Part { return p })
+			t.Family.SetParts(epoch, oldest, p)
 		}
 		return true
 	})

@@ -101,7 +101,7 @@ func (e *Engine) indexFrom(t *imageTable, lsn base.LSN) error {
 				return &base.CorruptionError{File: "image", Kind: "thread table", Offset: -1, Detail: fmt.Sprintf("thread %q is of family %d, which is not there", th.ID, th.Family)}
 			}
 			fam = index.NewFamily(th.Family)
-			fam.SetParts(0, false, func([]index.Part) []index.Part { return parts })
+			fam.SetParts(0, index.Now, parts)
 			fams[th.Family] = fam
 			for _, p := range parts {
 				if e.files.isImage(p.File) {
@@ -115,7 +115,6 @@ func (e *Engine) indexFrom(t *imageTable, lsn base.LSN) error {
 	}
 	for _, m := range t.memos {
 		c.Remember = append(c.Remember, m)
-		e.lastTick = max(e.lastTick, m.At)
 	}
 	e.ix.Load(c)
 	return nil
@@ -144,8 +143,7 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 	}
 	c := index.Change{LSN: st.FloorLSN - 1}
 	for _, t := range r.threads {
-		parts := r.parts[t.Family.ID]
-		t.Family.SetParts(0, false, func([]index.Part) []index.Part { return parts })
+		t.Family.SetParts(0, index.Now, r.parts[t.Family.ID])
 		c.Put = append(c.Put, t)
 	}
 	for _, m := range dropped {

@@ -15,7 +15,7 @@ func (e *Engine) loadThread(id string) (*index.Thread, error) {
 		if t == nil || !t.Cold() {
 			return t, nil
 		}
-		loaded, err := e.load(t, base.MaxLSN)
+		loaded, err := e.load(t, index.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -25,13 +25,14 @@ func (e *Engine) loadThread(id string) (*index.Thread, error) {
 	}
 }
 
-// load reads a cold thread's pages as of a moment, and installs the result in the
-// index if that still holds t: then nothing touched the thread since.
-func (e *Engine) load(t *index.Thread, at base.LSN) (*index.Thread, error) {
+// load reads a cold thread's pages as a view of the given epoch sees them, and
+// installs the result in the index if that still holds t: then nothing touched
+// the thread since.
+func (e *Engine) load(t *index.Thread, epoch uint64) (*index.Thread, error) {
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
 	floor := e.floor()
-	pages, err := e.readPages(t.Family, at)
+	pages, err := e.readPages(t.Family, epoch)
 	if err != nil {
 		return nil, fmt.Errorf("load thread %q: %w", t.ID, err)
 	}
@@ -43,7 +44,7 @@ func (e *Engine) load(t *index.Thread, at base.LSN) (*index.Thread, error) {
 				continue
 			}
 			for _, it := range pt.Items {
-				if it.LSN <= at {
+				if it.LSN <= t.LSN {
 					items = append(items, it)
 				}
 			}
@@ -57,9 +58,9 @@ func (e *Engine) load(t *index.Thread, at base.LSN) (*index.Thread, error) {
 
 // readPages reads all pages of a family, and tells the family where its values
 // lie.
-func (e *Engine) readPages(fam *index.Family, at base.LSN) ([]*index.Page, error) {
+func (e *Engine) readPages(fam *index.Family, epoch uint64) ([]*index.Page, error) {
 	for range moveRetries {
-		pages, err := e.readParts(fam, fam.PartsAt(at))
+		pages, err := e.readParts(fam, fam.PartsAt(epoch))
 		if !errors.Is(err, errGone) {
 			return pages, err
 		}
@@ -82,11 +83,7 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 				continue
 			}
 			pages = append(pages, p)
-			refs, locs := make([]index.Ref, len(p.Values)), make([]index.Loc, len(p.Values))
-			for i, v := range p.Values {
-				refs[i], locs[i] = v.Ref, v.Loc
-			}
-			fam.AddMissing(refs, locs)
+			fam.AddMissing(p.Places())
 		}
 	}
 	return pages, nil

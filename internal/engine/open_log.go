@@ -13,6 +13,11 @@ import (
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
 		ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage}
+	if n := len(st.Images); n > 0 && !e.report.IndexRebuilt {
+		at := st.Images[n-1].Log
+		o.From = wal.Start{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
+		o.DurableLSN = st.Images[n-1].LSN
+	}
 	if st.Clean != nil {
 		o.DurableLSN = st.Clean.LSN
 	}

@@ -36,6 +36,15 @@ func (e *Engine) View() (*View, error) {
 	return &View{e: e, v: e.ix.View(), epoch: epoch}, nil
 }
 
+// viewWithMemos is a view that also knows the deleted threads.
+func (e *Engine) viewWithMemos() (*View, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	epoch := e.files.pin()
+	return &View{e: e, v: e.ix.ViewMemos(), epoch: epoch}, nil
+}
+
 // Release lets files go that only this view needs. It may be called twice.
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
@@ -53,7 +62,7 @@ func (v *View) Thread(id string) (*index.Thread, error) {
 	if t == nil || !t.Cold() {
 		return t, nil
 	}
-	return v.e.load(t, v.v.LSN)
+	return v.e.load(t, v.epoch)
 }
 
 // Ascend calls fn for the threads from id on, in order, until it returns false.
@@ -65,7 +74,7 @@ func (v *View) Load(t *index.Thread) (*index.Thread, error) {
 	if !t.Cold() {
 		return t, nil
 	}
-	return v.e.load(t, v.v.LSN)
+	return v.e.load(t, v.epoch)
 }
 
 // Thread returns a thread as it is now, loaded, or nil.

@@ -33,8 +33,6 @@ func (e *Engine) replay(en wal.Entry) error {
 	}
 	e.ix.Apply(r.c)
 	e.unflushed.add(r.c.Put)
-	e.drops.add(r.drops)
-	e.lastTick = max(e.lastTick, rec.time)
 	e.logBytes.Add(int64(len(en.Payload)))
 	e.imageBytes.Add(int64(len(en.Payload)))
 	e.report.Replayed++
@@ -48,7 +46,6 @@ type replayer struct {
 	time    int64
 	c       index.Change
 	threads map[string]*index.Thread
-	drops   []index.Memo
 	begun   int
 }
 
@@ -62,8 +59,13 @@ func (r *replayer) thread(id string) *index.Thread {
 func (r *replayer) op(o *op) error {
 	t := r.thread(o.id)
 	if t == nil && o.kind != opPut {
-		return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
+		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
+		if r.e.opts.AllowDamage { // the record that began the thread was skipped
+			r.e.report.Damage = append(r.e.report.Damage, err)
+			return nil
+		}
+		return err
 	}
 	switch o.kind {
 	case opPut:
@@ -72,11 +74,7 @@ func (r *replayer) op(o *op) error {
 		r.threads[o.id] = t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated)
 	case opDrop:
 		r.threads[o.id] = nil
-		m := index.Memo{ID: o.id, LSN: r.en.LSN, At: r.time, Data: o.memo}
-		r.drops = append(r.drops, m)
-		if len(m.Data) > 0 {
-			r.c.Remember = append(r.c.Remember, m)
-		}
+		r.c.Remember = append(r.c.Remember, dropMemo(r.e.ix.Memo, o.id, r.en.LSN, r.time, o.memo))
 	case opCopy:
 		return r.copy(t, o)
 	case opFlags:
@@ -114,7 +112,7 @@ func (r *replayer) put(t *index.Thread, o *op) {
 
 func (r *replayer) copy(t *index.Thread, o *op) error {
 	if t.Cold() {
-		loaded, err := r.e.load(t, base.MaxLSN)
+		loaded, err := r.e.load(t, index.Now)
 		if err != nil {
 			return err
 		}

@@ -3,8 +3,6 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -14,41 +12,6 @@ import (
 // deleted thread must not come back because an older segment still holds it.
 
 const tombstoneFormat = 1
-
-// drops are the threads deleted by records that no segment covers yet.
-type drops struct {
-	mu    sync.Mutex
-	memos []index.Memo
-}
-
-func (d *drops) add(memos []index.Memo) {
-	if len(memos) == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.memos = append(d.memos, memos...)
-}
-
-// upTo returns the drops of records up to last.
-func (d *drops) upTo(last base.LSN) []index.Memo {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var out []index.Memo
-	for _, m := range d.memos {
-		if m.LSN <= last {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// settle forgets the drops of records up to last: a segment has them.
-func (d *drops) settle(last base.LSN) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.memos = slices.DeleteFunc(d.memos, func(m index.Memo) bool { return m.LSN <= last })
-}
 
 // encodeTombstones returns the tombstone section of a segment.
 func encodeTombstones(memos []index.Memo) []byte {

@@ -47,7 +47,8 @@ type lockProcess struct {
 func startLockProcess(t *testing.T, name string) *lockProcess {
 	t.Helper()
 	p := &lockProcess{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), lockEnv+"="+name)
+	// The race detector otherwise lets every process sleep a second at its end.
+	p.cmd.Env = append(os.Environ(), lockEnv+"="+name, "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = os.Stderr
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {

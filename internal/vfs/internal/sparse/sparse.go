@@ -56,14 +56,18 @@ func (d *Data) Size() int64 { return d.size }
 // Pages is the number of pages that hold written bytes; holes do not count.
 func (d *Data) Pages() int64 { return d.alloc }
 
+// Freeze makes every page shared, so that d may from now on be cloned and read
+// by many at once, as long as nobody writes it.
+func (d *Data) Freeze() {
+	if d.own != nil { // keeps Freeze, and so Clone, read-only on a frozen source
+		d.own = nil
+	}
+}
+
 // Clone returns an independent copy that shares pages with d until one of
 // them writes.
 func (d *Data) Clone() *Data {
-	// Giving up the token makes every page foreign to d as well. The condition
-	// keeps Clone read-only on a frozen source.
-	if d.own != nil {
-		d.own = nil
-	}
+	d.Freeze()
 	c := &Data{size: d.size, alloc: d.alloc}
 	c.pages = append(c.pages, d.pages...)
 	return c
