@@ -87,12 +87,13 @@ func (p *jsonParser) value() (any, error) {
 	return p.number()
 }
 
+// jsonWords are Python's: its NaN differs from math.NaN in a bit.
 var jsonWords = []struct {
 	text  string
 	value any
 }{
 	{"null", nil}, {"true", true}, {"false", false},
-	{"NaN", math.NaN()}, {"Infinity", math.Inf(1)}, {"-Infinity", math.Inf(-1)},
+	{"NaN", math.Float64frombits(0x7ff8 << 48)}, {"Infinity", math.Inf(1)}, {"-Infinity", math.Inf(-1)},
 }
 
 func (p *jsonParser) array() (any, error) {
