@@ -141,7 +141,7 @@ var deltaCases = []testCase{
 				e.write(at(n), "task", "a", n, "b", n)
 			}
 		}
-		all, err := saver.DeltaChannelHistory(e.ctx, e.s, head, []string{"a", "b"})
+		all, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"a", "b"})
 		e.ok("history", err)
 		e.equal("a", e.plainHistory(all["a"]), []any{"seed", "seed a", 1, 2, 3})
 		e.equal("b", e.plainHistory(all["b"]), []any{"seed", "seed b", 3})
@@ -150,7 +150,7 @@ var deltaCases = []testCase{
 	}},
 	{id: "DLH-05", name: "no channels", fn: func(e *env) {
 		e.deltas(2, nil)
-		all, err := saver.DeltaChannelHistory(e.ctx, e.s, head, nil)
+		all, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, nil)
 		e.ok("history", err)
 		e.equal("channels", len(all), 0)
 	}},
@@ -213,9 +213,9 @@ var deltaCases = []testCase{
 		e.history(at(3), "d", 0, 1, 2)
 	}},
 	{id: "delta", name: "an ancestor of itself", fn: func(e *env) {
-		e.deltas(3, nil)
+		e.deltas(3, map[int]any{3: "its own value is no seed"})
 		e.put(step{id: id(1), parent: id(3), vers: map[string]any{"d": 1}})
-		_, err := saver.DeltaChannelHistory(e.ctx, e.s, head, []string{"d"})
+		_, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"d"})
 		e.fails("history", err, saver.ErrAncestorCycle)
 		if r, ok := e.s.(saver.DeltaReader); ok {
 			_, err := r.DeltaChannelHistory(e.ctx, head, []string{"d"})
