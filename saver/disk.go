@@ -138,6 +138,10 @@ func (s *Disk) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 // itself, in steps, as segments accumulate.
 func (s *Disk) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
 
+// Engine is the store beneath, for this module's own tests: its type is
+// internal.
+func (s *Disk) Engine() *engine.Engine { return s.e }
+
 // OpenReport says what Open found and did.
 type OpenReport = engine.OpenReport
 
