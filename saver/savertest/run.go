@@ -115,9 +115,13 @@ func summary(ran map[string]bool, cases int) string {
 // TB is the part of testing.TB the cases use, so that the kit's own test can
 // watch them fail.
 type TB interface {
+	// Helper marks the caller as a helper.
 	Helper()
+	// Errorf reports a fault and goes on.
 	Errorf(format string, args ...any)
+	// Fatalf reports a fault and ends the case.
 	Fatalf(format string, args ...any)
+	// Logf says something.
 	Logf(format string, args ...any)
 }
 

@@ -43,10 +43,7 @@ type Subject struct {
 	Reopen func() (saver.Saver, error)
 }
 
-const (
-	defaultChecks = 250
-	deletedMemory = 30 * 24 * time.Hour
-)
+const deletedMemory = 30 * 24 * time.Hour
 
 // Run compares the savers that factory opens, empty, with the model. name tells
 // what is tested.
