@@ -169,6 +169,6 @@ func (s *Disk) WithSerializer(codec serde.Serializer) *Disk {
 	return &c
 }
 
-func (s *Disk) corrupt(threadID, what string, err error) error {
+func threadError(threadID, what string, err error) error {
 	return fmt.Errorf("thread %q: %s: %w", threadID, what, err)
 }

@@ -85,11 +85,12 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	var tombs []index.Memo
-	if !all {
-		if tombs, err = e.tombstonesIn(inputs); err != nil {
-			return fmt.Errorf("compact: %w", err)
-		}
+	tombs, err := e.tombstonesIn(inputs)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if all {
+		tombs = e.stillRemembered(tombs)
 	}
 	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
 	if err != nil {
@@ -334,6 +335,17 @@ func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error)
 		out = append(out, memos...)
 	}
 	return out, nil
+}
+
+// stillRemembered are the tombstones that count although nothing is left that
+// they delete: the last of each thread, if it says what to refuse and is young
+// enough.
+func (e *Engine) stillRemembered(tombs []index.Memo) []index.Memo {
+	last := lastDrops(tombs)
+	oldest := e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+	return slices.DeleteFunc(tombs, func(m index.Memo) bool {
+		return m.LSN != last[m.ID] || len(m.Data) == 0 || m.At < oldest
+	})
 }
 
 // lastDrops are the last deletions of threads.
