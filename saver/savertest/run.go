@@ -160,7 +160,7 @@ func byName(cases []testCase) [][]testCase {
 
 func allCases() []testCase {
 	return slices.Concat(
-		putCases(), writeCases(), listCases(), removeCases(), deltaCases(), specificCases(), serdeCases(),
-		forkCases(), conflictCases(), deletedCases(), pruneCases(), isolationCases(), badInputCases(), concurrencyCases(), threadCases(),
+		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
+		forkCases, conflictCases, deletedCases, pruneCases, isolationCases, badInputCases, concurrencyCases, threadCases,
 	)
 }
