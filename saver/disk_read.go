@@ -131,7 +131,7 @@ func (s *Disk) tuple(ctx context.Context, t *index.Thread, it *index.Item, h *he
 		slot := &it.Slots[i+1]
 		v, err := unpackVersion(slot.Tag)
 		if err != nil {
-			return nil, s.corrupt(h.cfg.ThreadID, "version of channel "+slot.Name, asCorrupt(err))
+			return nil, threadError(h.cfg.ThreadID, "version of channel "+slot.Name, asCorrupt(err))
 		}
 		cp.Versions[slot.Name] = v
 		if !slot.Ref.Empty() {
@@ -184,7 +184,7 @@ func (s *Disk) pendingWrites(t *index.Thread, ns, id string) ([]PendingWrite, er
 		return true
 	})
 	if bad != nil {
-		return nil, s.corrupt(strings.TrimPrefix(t.ID, spaceThread), "writes of checkpoint "+id, asCorrupt(bad))
+		return nil, threadError(strings.TrimPrefix(t.ID, spaceThread), "writes of checkpoint "+id, asCorrupt(bad))
 	}
 	return ResolveWrites(writes), nil
 }
@@ -202,17 +202,21 @@ func (s *Disk) DeltaChannelHistory(ctx context.Context, cfg Config, channels []s
 		return nil, err
 	}
 	walk := NewDeltaWalk(channels)
-	seen := map[string]bool{}
-	for it := findCheckpoint(t, cfg); it != nil && !walk.Done(); {
+	it := findCheckpoint(t, cfg)
+	if it == nil {
+		return walk.Result(), nil
+	}
+	for seen := map[string]bool{it.Key: true}; !walk.Done(); {
 		parent := it.Slots[0].Name
-		if seen[it.Key] {
-			return nil, s.corrupt(cfg.ThreadID, "checkpoint "+it.Key, ErrAncestorCycle)
-		}
-		seen[it.Key] = true
 		if parent == "" {
 			break
 		}
-		if it = t.Get(checkpointKey(cfg.Namespace, parent)); it == nil {
+		key := checkpointKey(cfg.Namespace, parent)
+		if seen[key] {
+			return nil, threadError(cfg.ThreadID, "checkpoint "+parent, ErrAncestorCycle)
+		}
+		seen[key] = true
+		if it = t.Get(key); it == nil {
 			break
 		}
 		writes, err := s.pendingWrites(t, cfg.Namespace, parent)

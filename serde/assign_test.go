@@ -219,8 +219,8 @@ func TestDecodeIntoNumbers(t *testing.T) {
 	}{
 		{300, new(int8), nil}, {-128, new(int8), int8(-128)}, {-1, new(uint), nil}, {255, new(uint8), uint8(255)}, {256, new(uint8), nil},
 		{uint64(math.MaxUint64), new(int64), nil}, {uint64(math.MaxUint64), new(uint64), uint64(math.MaxUint64)}, {uint64(math.MaxUint64), new(float64), nil},
-		{uint64(1 << 63), new(float64), float64(1 << 63)}, {uint64(1 << 63), new(uint32), nil}, {1<<53 + 1, new(float64), nil}, {1 << 53, new(float64), float64(1 << 53)},
-		{1<<24 + 1, new(float32), nil}, {math.MaxInt64, new(float64), nil}, {3.0, new(int), 3}, {3.5, new(int), nil}, {-0.5, new(uint), nil}, {math.NaN(), new(int), nil},
+		{uint64(1 << 63), new(float64), float64(1 << 63)}, {uint64(1 << 63), new(uint32), nil}, {int64(1<<53 + 1), new(float64), nil}, {int64(1 << 53), new(float64), float64(1 << 53)},
+		{1<<24 + 1, new(float32), nil}, {int64(math.MaxInt64), new(float64), nil}, {3.0, new(int), 3}, {3.5, new(int), nil}, {-0.5, new(uint), nil}, {math.NaN(), new(int), nil},
 		{math.Inf(1), new(int), nil}, {math.Inf(1), new(float32), float32(math.Inf(1))}, {1e300, new(float32), nil}, {9.3e18, new(int64), nil}, {-9223372036854775808.0, new(int64), int64(math.MinInt64)},
 		{0.1, new(float32), float32(0.1)}, {"5", new(int), nil}, {5, new(string), nil}, {true, new(int), nil}, {1, new(bool), nil}, {time.Second, new(int64), int64(time.Second)},
 		{[]int{1}, new([2]int), nil}, {[]byte("abc"), new([2]byte), nil}, {[]byte("ab"), new([2]byte), [2]byte{'a', 'b'}}, {"ab", new([]byte), nil}, {[]byte("ab"), new(string), nil},

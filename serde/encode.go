@@ -220,16 +220,40 @@ func (e *encoder) sortedPairs(m any, base int) error {
 
 // popSorted writes the pairs on the stack from base up, and takes them off.
 func (e *encoder) popSorted(base int) error {
-	slices.SortFunc(e.pairs[base:], func(a, b pair) int { return strings.Compare(a.key, b.key) })
-	for i, n := base, len(e.pairs); i < n; i++ {
-		p := e.pairs[i] // by index: nested maps grow the stack and may move it
-		if err := e.keyed(p.key, p.val); err != nil {
+	n := len(e.pairs) - base
+	var order [smallMap]uint8
+	if n > smallMap {
+		slices.SortFunc(e.pairs[base:], func(a, b pair) int { return strings.Compare(a.key, b.key) })
+	} else {
+		sortSmall(e.pairs[base:], &order)
+	}
+	for i := range n {
+		at := base + i
+		if n <= smallMap {
+			at = base + int(order[i])
+		}
+		p := &e.pairs[at]
+		if err := e.keyed(p.key, p.val); err != nil { // nested maps may move the stack; p is not used after
 			return err
 		}
 	}
 	clear(e.pairs[base:])
 	e.pairs = e.pairs[:base]
 	return nil
+}
+
+// smallMap is how many pairs are sorted by position: moving bytes is cheaper
+// than moving pairs, whose pointers the garbage collector wants to know about.
+const smallMap = 16
+
+func sortSmall(pairs []pair, order *[smallMap]uint8) {
+	for i := range pairs {
+		j := i
+		for ; j > 0 && pairs[order[j-1]].key > pairs[i].key; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = uint8(i)
+	}
 }
 
 // keyed writes one pair of a map. A key that is not UTF-8 is refused, not

@@ -32,7 +32,7 @@ func TestEncodeNative(t *testing.T) {
 	}
 	values := map[string]any{
 		"true": true, "int 128": uint8(128), "int 65536": int32(65536), "int 18446744073709551615": uint64(math.MaxUint64),
-		"int -33": int8(-33), "int -9223372036854775808": math.MinInt64, "float tenth": 0.1, "float inf": float32(math.Inf(1)),
+		"int -33": int8(-33), "int -9223372036854775808": int64(math.MinInt64), "float tenth": 0.1, "float inf": float32(math.Inf(1)),
 		"float minus zero":    math.Copysign(0, -1),
 		"str lone surrogate":  "a\xed\xa0\x80b\xed\xbf\xbfc",
 		"str nul and escapes": "foo\u0000 and \\u0000 and \\ud83e",
@@ -255,9 +255,10 @@ type Exported struct {
 type fancy struct {
 	inner
 	*Exported
-	B     string `msgpack:"B"` // hides inner.B
-	Skip  int    `json:"-"`
-	Dash  int    `json:"-,"`
+	B    string `msgpack:"B"` // hides inner.B
+	Skip int    `json:"-"`
+	//lint:ignore SA5008 the field is to be called "-"
+	Dash  int `json:"-,"`
 	Text  textual
 	When  time.Time
 	Ptr   *int

@@ -30,8 +30,10 @@ func (g guide) intoNamed(code int8) guide {
 	if head, err := g.c.next(); err != nil || head.class != cArray || head.n < 3 {
 		return guide{}
 	}
-	if g.c.skip() != nil || g.c.skip() != nil {
-		return guide{}
+	for range 2 { // module and name
+		if g.c.skip() != nil {
+			return guide{}
+		}
 	}
 	return g
 }
@@ -127,24 +129,22 @@ func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))
-	written := 0
-	for range n {
-		if !e.guide.on {
-			break
-		}
+	written, walked := 0, 0
+	for ; walked < n && e.guide.on; walked++ {
 		key, ok := e.guide.strKey()
 		val, have := m[string(key)]
 		if !ok || !have {
 			e.guide = e.guide.past(1)
 			continue
 		}
-		if err := e.keyed(string(key), val); err != nil {
-			return err
+		e.buf = append(appendStrHeader(e.buf, len(key)), key...)
+		if err := e.value(val); err != nil {
+			return within(err, keySegment(string(key)))
 		}
 		written++
 	}
 	if written < len(m) {
-		if err := e.remainder(m, head, n); err != nil {
+		if err := e.remainder(m, head, walked); err != nil {
 			return err
 		}
 	}
@@ -192,8 +192,8 @@ func (g *guide) strKey() (key []byte, ok bool) {
 	return nil, false
 }
 
-// remainder writes the pairs of m that the map of n pairs at head did not
-// have, sorted.
+// remainder writes the pairs of m that are not among the first n at head,
+// sorted.
 func (e *encoder) remainder(m map[string]any, head cursor, n int) error {
 	had := make(map[string]bool, len(m))
 	for g, i := (guide{on: true, c: head}), 0; i < n && g.on; i++ {
@@ -223,11 +223,9 @@ func (e *encoder) guidedAnyMap(m map[any]any, head cursor, n int) error {
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))
-	for range n {
-		if !e.guide.on {
-			break
-		}
-		d := decoder{c: e.c, cur: e.guide.c}
+	d := decoder{c: e.c}
+	for i := 0; i < n && e.guide.on; i++ {
+		d.cur = e.guide.c
 		k, err := d.key()
 		if err != nil {
 			e.guide.on = false

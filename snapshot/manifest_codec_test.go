@@ -208,7 +208,7 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"short clean close", field(tagClean, eight...), false},
 		{"identity in an edit", state[:32], false},
 		{"unknown tag", field(11), true},
-		{"unknown image flag", field(tagImages, append(make([]byte, 24), 2, 0, 0, 0, 0, 0, 0, 0)...), true},
+		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)
 		if errors.Is(err, base.ErrVersion) != tc.newer || errors.Is(err, errField) == tc.newer {

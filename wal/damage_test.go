@@ -391,3 +391,33 @@ func TestUnknownFrameFlag(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// The header check finds a damaged header field before the payload is read.
+func TestHeaderCheck(t *testing.T) {
+	const salt, off = 11, 8192
+	b, _ := appendFrame(nil, salt, off, frameHeader{typ: frameRecord, lsn: 1 << 20, syncedTo: 4096}, make([]byte, 1000))
+	if _, ok := decodeFrameHeader(b, salt, off); !ok {
+		t.Fatal("a good header is refused")
+	}
+	missed := 0
+	for i := 8; i < frameHeaderSize; i++ {
+		for bit := range 8 {
+			b[i] ^= 1 << bit
+			if _, ok := decodeFrameHeader(b, salt, off); ok {
+				missed++
+			}
+			b[i] ^= 1 << bit
+		}
+	}
+	if missed > 0 {
+		t.Fatalf("%d of 192 flipped bits missed", missed)
+	}
+	for _, other := range []int64{off - 8, off + 8, off + 4096} {
+		if _, ok := decodeFrameHeader(b, salt, other); ok {
+			t.Fatalf("accepted at %d", other)
+		}
+	}
+	if _, ok := decodeFrameHeader(b, salt+1, off); ok {
+		t.Fatal("accepted with another salt")
+	}
+}

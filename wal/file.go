@@ -80,36 +80,46 @@ func (l *Log) hold() (*logFile, Start) {
 }
 
 // blankFile makes a file of zeros with a durable name; its header is still to
-// be written. No space for zeros is no error: the file is then just shorter.
-// The caller holds no lock.
+// be written. The file gets its name only when its zeros are durable, so that a
+// crash cannot leave a log file with garbage where a header belongs. No space
+// for zeros is no error: the file is then just shorter. The caller holds no
+// lock.
 func (l *Log) blankFile(zeros int64) (*logFile, error) {
 	num := l.opts.NewFileNum()
+	f := &logFile{info: FileInfo{Num: num}, salt: l.opts.Rand()}
+	temp := filepath.Join(l.opts.Dir, num.String()+tempSuffix)
 	name := filepath.Join(l.opts.Dir, FileName(num))
-	h, err := l.opts.FS.Create(name)
+	h, err := l.opts.FS.Create(temp)
 	if err != nil {
 		return nil, l.createError(num, err)
 	}
-	f := &logFile{f: h, info: FileInfo{Num: num}, salt: l.opts.Rand()}
 	n, err := h.WriteAt(zeroes[:zeros], 0)
 	switch {
 	case err == nil:
-		f.zeroed = zeros
 		l.count.preallocated.Add(zeros)
-	case isNoSpace(err):
-		f.zeroed = int64(n)
-	default:
+	case !isNoSpace(err):
 		_ = h.Close() // the log is poisoned; nothing in the file matters
 		return nil, l.fail("write zeros to log "+num.String(), err)
 	}
-	// Zeros, size and name: one full sync each, after which a header fits in
-	// by SyncData alone.
+	f.zeroed = int64(n)
 	if err := h.Sync(); err != nil {
 		_ = h.Close() // poisoned
 		return nil, l.fail("sync log "+num.String(), err)
 	}
+	// Closed for the rename: some systems do not rename open files.
+	if err := h.Close(); err != nil {
+		return nil, l.fail("close log "+num.String(), err)
+	}
+	if err := l.opts.FS.Rename(temp, name); err != nil {
+		_ = l.opts.FS.Remove(temp) // else swept at the next open
+		return nil, l.createError(num, err)
+	}
 	if err := l.opts.FS.SyncDir(l.opts.Dir); err != nil {
-		_ = h.Close() // poisoned
 		return nil, l.fail("sync log directory", err)
+	}
+	if f.f, err = l.opts.FS.OpenReadWrite(name); err != nil {
+		_ = l.opts.FS.Remove(name) // else swept at the next open
+		return nil, l.createError(num, err)
 	}
 	return f, nil
 }

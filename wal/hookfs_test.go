@@ -16,7 +16,7 @@ type hookFS struct {
 
 // fsOp is an operation about to happen.
 type fsOp struct {
-	kind string // create, write, sync, syncdata, truncate, rename, remove, syncdir
+	kind string // create, open, write, sync, syncdata, truncate, rename, remove, syncdir
 	name string
 	off  int64
 	data []byte
@@ -59,6 +59,17 @@ func (h *hookFS) Create(name string) (vfs.File, error) {
 		return nil, err
 	}
 	f, err := h.FS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &hookFile{File: f, h: h, name: name}, nil
+}
+
+func (h *hookFS) OpenReadWrite(name string) (vfs.File, error) {
+	if err := h.ask(fsOp{kind: "open", name: name}); err != nil {
+		return nil, err
+	}
+	f, err := h.FS.OpenReadWrite(name)
 	if err != nil {
 		return nil, err
 	}

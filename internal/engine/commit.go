@@ -60,9 +60,10 @@ type Tx struct {
 	size int64
 
 	threads map[string]*index.Thread // changed by this commit; nil: removed
-	memos   map[string]*index.Memo   // nil: forgotten
+	memos   map[string]index.Memo
 	values  []txValue
-	begun   int // families begun
+	err     error // of loading a thread
+	begun   int   // families begun
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -87,7 +88,18 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	if t, ok := tx.threads[id]; ok {
 		return t
 	}
-	return tx.e.queue.thread(tx.e.ix, id)
+	t := tx.e.queue.thread(tx.e.ix, id)
+	if t == nil || !t.Cold() {
+		return t
+	}
+	// Commit loads the threads it is told of; this one it was not told of.
+	loaded, err := tx.e.load(t, index.Now)
+	if err != nil {
+		tx.err = err
+		return nil
+	}
+	tx.threads[id] = loaded
+	return loaded
 }
 
 // Memo returns what is remembered of a deleted thread, unless that was longer
@@ -103,10 +115,7 @@ func (tx *Tx) Memo(id string) (index.Memo, bool) {
 // anyMemo includes mere tombstones and what is too long ago.
 func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
 	if m, ok := tx.memos[id]; ok {
-		if m == nil {
-			return index.Memo{}, false
-		}
-		return *m, true
+		return m, true
 	}
 	return tx.e.queue.memo(tx.e.ix, id)
 }
@@ -188,13 +197,12 @@ func (tx *Tx) Drop(id string, data []byte) error {
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, memo: data})
 	tx.threads[id] = nil
-	m := dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
-	tx.memos[id] = &m
+	tx.memos[id] = dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
 	return nil
 }
 
 // Copy makes dst a copy of src, which shares its stored values. dst must not
-// exist; what is remembered of it is forgotten.
+// exist; what is remembered of it no longer counts.
 func (tx *Tx) Copy(src, dst string) error {
 	if err := checkKeys(dst, ""); err != nil {
 		return err
@@ -209,7 +217,8 @@ func (tx *Tx) Copy(src, dst string) error {
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyMemo(dst); ok {
-		tx.memos[dst] = nil
+		// What segments remember of dst must be overruled, not only forgotten.
+		tx.memos[dst] = index.Memo{ID: dst, LSN: tx.lsn, At: tx.now}
 	}
 	return nil
 }
@@ -260,7 +269,7 @@ func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) e
 			return err
 		}
 	}
-	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]*index.Memo{}}
+	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	r := &wal.Record{User: tx}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
@@ -282,7 +291,11 @@ var errNothing = errors.New("commit did nothing")
 func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
 	tx.rec.time = tx.now
-	if err := fn(tx); err != nil {
+	err := fn(tx)
+	if tx.err != nil { // what fn saw was not all there is
+		err = tx.err
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(tx.rec.ops) == 0 {
@@ -306,11 +319,11 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 // used by the committer only.
 type queue struct {
 	threads map[string]*index.Thread
-	memos   map[string]*index.Memo
+	memos   map[string]index.Memo
 }
 
 func newQueue() queue {
-	return queue{threads: map[string]*index.Thread{}, memos: map[string]*index.Memo{}}
+	return queue{threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 }
 
 func (q *queue) thread(ix *index.Index, id string) *index.Thread {
@@ -322,10 +335,7 @@ func (q *queue) thread(ix *index.Index, id string) *index.Thread {
 
 func (q *queue) memo(ix *index.Index, id string) (index.Memo, bool) {
 	if m, ok := q.memos[id]; ok {
-		if m == nil {
-			return index.Memo{}, false
-		}
-		return *m, true
+		return m, true
 	}
 	return ix.Memo(id)
 }
@@ -362,12 +372,8 @@ func (e *Engine) applied(batch []*wal.Record) {
 		}
 		c.Put = append(c.Put, t)
 	}
-	for id, m := range e.queue.memos {
-		if m == nil {
-			c.Forget = append(c.Forget, id)
-			continue
-		}
-		c.Remember = append(c.Remember, *m)
+	for _, m := range e.queue.memos {
+		c.Remember = append(c.Remember, m)
 	}
 	e.ix.Apply(c)
 	e.queue.clear()

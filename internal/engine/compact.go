@@ -43,6 +43,31 @@ func (e *Engine) Compact(ctx context.Context) error {
 	return e.compact(ctx, e.manifest.State().Segments, nil)
 }
 
+// CompactStep merges the segments of one size class, if Options.CompactFanout of
+// them have gathered, and reports whether it did. The worker does the same until
+// nothing is left to merge.
+func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
+	if e.opts.ReadOnly {
+		return false, base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return false, err
+	}
+	defer e.leave()
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.compactStep(ctx, nil)
+}
+
+// compactStep does the work of CompactStep. flushMu is held.
+func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
+	inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
+	if inputs == nil {
+		return false, nil
+	}
+	return true, e.compact(ctx, inputs, limit)
+}
+
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
 // in one class of size. Each class is four times the last.
 func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentInfo {
@@ -85,11 +110,12 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	var tombs []index.Memo
-	if !all {
-		if tombs, err = e.tombstonesIn(inputs); err != nil {
-			return fmt.Errorf("compact: %w", err)
-		}
+	tombs, err := e.tombstonesIn(inputs)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if all {
+		tombs = e.stillRemembered(tombs)
 	}
 	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
 	if err != nil {
@@ -334,6 +360,17 @@ func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error)
 		out = append(out, memos...)
 	}
 	return out, nil
+}
+
+// stillRemembered are the tombstones that count although nothing is left that
+// they delete: the last of each thread, if it says what to refuse and is young
+// enough.
+func (e *Engine) stillRemembered(tombs []index.Memo) []index.Memo {
+	last := lastDrops(tombs)
+	oldest := e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+	return slices.DeleteFunc(tombs, func(m index.Memo) bool {
+		return m.LSN != last[m.ID] || len(m.Data) == 0 || m.At < oldest
+	})
 }
 
 // lastDrops are the last deletions of threads.

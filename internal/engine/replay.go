@@ -120,7 +120,7 @@ func (r *replayer) copy(t *index.Thread, o *op) error {
 	}
 	r.threads[o.key] = t.Forked(o.key, r.en.LSN, r.en.LSN, r.time)
 	if _, ok := r.e.ix.Memo(o.key); ok {
-		r.c.Forget = append(r.c.Forget, o.key)
+		r.c.Remember = append(r.c.Remember, index.Memo{ID: o.key, LSN: r.en.LSN, At: r.time})
 	}
 	return nil
 }

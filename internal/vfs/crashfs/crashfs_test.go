@@ -313,6 +313,11 @@ func TestRules(t *testing.T) {
 			opt:  Options{Adversarial: true},
 			want: []string{"", "f=", "f= t=", "t="},
 		}, {
+			name: "each name is a slot of its own: the last surviving operation on it decides",
+			do:   func(s *script) { s.durable("f", "a"); s.durable("t", "b"); s.rename("t", "f"); s.remove("f") },
+			opt:  Options{Adversarial: true},
+			want: []string{"", "f=a t=b", "f=b", "t=b"},
+		}, {
 			name: "SyncDir covers its own directory only",
 			do: func(s *script) {
 				s.mkdir("d/e")

@@ -207,7 +207,9 @@ func (t *moment) build(fates map[int]fate) vfs.MemImage {
 	return img
 }
 
-// applyName gives one name operation its fate.
+// applyName gives one name operation its fate. Each name is a slot of its own
+// in the directory: the last operation on it that survives decides, whatever
+// file an earlier one would have put there.
 func applyName(names map[string]entry, o *op, f fate) {
 	if f.how == dropped {
 		return
@@ -220,13 +222,10 @@ func applyName(names map[string]entry, o *op, f fate) {
 		names[base] = entry{isDir: true}
 	case opRename:
 		names[filepath.Base(o.to)] = entry{ino: o.ino}
-		// With an earlier operation lost, the old name may be another file's.
-		if e, ok := names[base]; ok && e.ino == o.ino && f.how != both {
+		if f.how != both {
 			delete(names, base)
 		}
 	case opRemove:
-		if e, ok := names[base]; ok && e.ino == o.ino {
-			delete(names, base)
-		}
+		delete(names, base)
 	}
 }

@@ -39,9 +39,8 @@ const defaultMaxTorn = 64
 // leave, each set of bytes once: nothing of the open operations survives, all
 // of them, all but one, only one, names without data and the reverse, sizes
 // without data and the reverse, the last write torn and trashed, and random
-// mixtures. There is always at least one. States must not be used after cuts
-// beyond Len (it panics); it may be called concurrently, and while the file
-// system is being used.
+// mixtures. There is always at least one. A cut beyond Len panics.
+// States may be called concurrently, and while the file system is being used.
 func (f *FS) States(cut int, o Options) iter.Seq[State] {
 	t := f.moment(cut)
 	return func(yield func(State) bool) {

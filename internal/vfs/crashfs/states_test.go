@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +69,20 @@ func TestRepeatable(t *testing.T) {
 		sums, text := all(s.FS, cut, o)
 		if !slices.Equal(sums, first[cut]) || !slices.Equal(text, texts[cut]) {
 			t.Errorf("cut %d differs when visited again", cut)
+		}
+	}
+	// A moment stays what it is while the model moves on.
+	early := make([]iter.Seq[State], s.Len()+1)
+	for cut := range early {
+		early[cut] = s.States(cut, o)
+	}
+	for cut, states := range early {
+		n := 0
+		for st := range states {
+			if n >= len(first[cut]) || st.Fingerprint() != first[cut][n] {
+				t.Fatalf("cut %d changed after later cuts were visited:\n%v", cut, st)
+			}
+			n++
 		}
 	}
 	o.Seed++
@@ -172,6 +187,9 @@ func TestKill(t *testing.T) {
 	s.must(err)
 	if _, err := h.ReadAt(b, 0); err != nil || string(b) != "b" {
 		t.Errorf("the next process reads %q, %v", b, err)
+	}
+	if got, want := disk(NewFrom(s.Mem())), "LOCK=second f=b"; got != want {
+		t.Errorf("the system sees %q, want %q", got, want)
 	}
 	if got, want := s.disks(Options{}), []string{"LOCK= f=?", "LOCK= f=a", "LOCK= f=b"}; !slices.Equal(got, want) {
 		t.Errorf("disks are %q, want %q", got, want)

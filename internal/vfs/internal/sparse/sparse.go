@@ -4,6 +4,7 @@
 package sparse
 
 import (
+	"bytes"
 	"io"
 	"math/bits"
 	"sync/atomic"
@@ -110,7 +111,7 @@ func (d *Data) WriteAt(p []byte, off int64) {
 	for n := 0; n < len(p); {
 		i, at := split(off + int64(n))
 		m := min(len(p)-n, PageSize-at)
-		if m == PageSize && allZero(p[n:n+m]) {
+		if m == PageSize && bytes.Equal(p[n:n+m], zeros.b[:]) {
 			d.set(i, zeros)
 		} else {
 			copy(d.writable(i).b[at:], p[n:n+m])
@@ -243,19 +244,4 @@ func pagesFor(size int64) int {
 		return 0
 	}
 	return int((size-1)/PageSize) + 1
-}
-
-func allZero(p []byte) bool {
-	for len(p) >= 8 {
-		if p[0]|p[1]|p[2]|p[3]|p[4]|p[5]|p[6]|p[7] != 0 {
-			return false
-		}
-		p = p[8:]
-	}
-	for _, b := range p {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
 }
