@@ -46,6 +46,11 @@ func (p *Page) Places() ([]Ref, []Loc) {
 // is carried in a frame that is.
 const pageFormat = 1
 
+// wholeKeys is how many items share a key that is written whole. Between them a
+// key of a few bytes can stand for one of base.MaxKey; the bound keeps what a
+// page decodes to in proportion to its length.
+const wholeKeys = 16
+
 // EncodePage returns the bytes of p. Items must be in the order of keys.
 func EncodePage(p *Page) []byte {
 	e := pageEncoder{ids: map[string]uint64{}}
@@ -91,7 +96,10 @@ func (e *pageEncoder) thread(t *PageThread) {
 	e.buf = append(e.buf, t.Flags)
 	e.uvarint(uint64(len(t.Items)))
 	prev := ""
-	for _, it := range t.Items {
+	for i, it := range t.Items {
+		if i%wholeKeys == 0 {
+			prev = ""
+		}
 		shared := commonPrefix(prev, it.Key)
 		e.uvarint(uint64(shared))
 		e.uvarint(uint64(len(it.Key) - shared))
@@ -250,12 +258,16 @@ func (d *pageDecoder) thread() PageThread {
 	n := d.count(5)
 	t.Items = make([]*Item, 0, n)
 	var prev string
-	for range n {
-		it := d.item(prev)
+	for i := range n {
+		before := prev
+		if i%wholeKeys == 0 {
+			before = ""
+		}
+		it := d.item(before)
 		if d.err != nil {
 			return t
 		}
-		if len(t.Items) > 0 && it.Key <= prev {
+		if i > 0 && it.Key <= prev {
 			d.fail("keys out of order")
 			return t
 		}
@@ -265,6 +277,7 @@ func (d *pageDecoder) thread() PageThread {
 	return t
 }
 
+// item reads an item whose key may share bytes with prev.
 func (d *pageDecoder) item(prev string) *Item {
 	shared := d.uvarint()
 	if shared > uint64(len(prev)) {

@@ -97,11 +97,11 @@ func (t *Thread) With(items []*Item, lsn base.LSN, updated int64) *Thread {
 	n.recent = append(n.recent, items...)
 	rescan := false
 	for _, it := range items {
-		switch {
-		case it.Deleted():
-			rescan = rescan || it.Key == n.Head
-		case it.Flags&FlagHead != 0 && it.Key > n.Head:
+		switch head := !it.Deleted() && it.Flags&FlagHead != 0; {
+		case head && it.Key > n.Head:
 			n.Head = it.Key
+		case !head && it.Key == n.Head:
+			rescan = true // what is the head now lies somewhere below
 		}
 	}
 	if !n.Cold() && len(n.recent) > recentMax {

@@ -186,8 +186,8 @@ func (d *unpacker) seen() map[string]map[string]Version {
 		for range m {
 			channel := d.str()
 			v, err := unpackVersion(d.str())
-			if err != nil {
-				d.fail()
+			if d.err == nil {
+				d.err = err // a version of a newer build stays a VersionError
 			}
 			if d.err != nil {
 				return nil

@@ -37,16 +37,21 @@ func escape(s string) string {
 	return strings.ReplaceAll(s, "\x00", "\x00\xff") + terminator
 }
 
-// unescape takes an escaped string off the front of key.
+// unescape takes an escaped string off the front of key. What escape does not
+// write is refused.
 func unescape(key string) (s, rest string, ok bool) {
 	for i := 0; i+1 < len(key); i++ {
 		if key[i] != 0 {
 			continue
 		}
-		if key[i+1] == 0 {
+		switch key[i+1] {
+		case 0:
 			return strings.ReplaceAll(key[:i], "\x00\xff", "\x00"), key[i+2:], true
+		case 0xff:
+			i++
+		default:
+			return "", "", false
 		}
-		i++
 	}
 	return "", "", false
 }
@@ -71,6 +76,10 @@ func parseCheckpointKey(key string) (ns, id string, ok bool) {
 // writesPrefix begins the keys of all writes against a checkpoint.
 func writesPrefix(ns, id string) string { return string(keyWrites) + escape(ns) + escape(id) }
 
+// writesSuffix is the length of what tells the batches of one checkpoint apart:
+// record and number.
+const writesSuffix = 8 + 2
+
 // writesKey is the key of the n-th batch of writes a commit stores: commit order
 // is key order.
 func writesKey(ns, id string, lsn base.LSN, n int) string {
@@ -88,8 +97,11 @@ func parseWritesKey(key string) (ns, id string, ok bool) {
 	if ns, key, ok = unescape(key[1:]); !ok {
 		return "", "", false
 	}
-	id, _, ok = unescape(key)
-	return ns, id, ok
+	id, key, ok = unescape(key)
+	if !ok || len(key) != writesSuffix {
+		return "", "", false
+	}
+	return ns, id, true
 }
 
 // hotItems selects what is read often: the newest checkpoint of each namespace

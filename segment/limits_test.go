@@ -18,8 +18,7 @@ import (
 func TestNewerIsNotDamage(t *testing.T) {
 	f, _ := tiny(t, 99)
 	size := len(f.b)
-	var block extent // the first history block, of family 7
-	block = frames(t, f.b)[0]
+	block := frames(t, f.b)[0] // the first history block, of family 7
 	le := binary.LittleEndian
 	for name, c := range map[string]struct {
 		change func(b []byte)

@@ -255,9 +255,10 @@ type Exported struct {
 type fancy struct {
 	inner
 	*Exported
-	B     string `msgpack:"B"` // hides inner.B
-	Skip  int    `json:"-"`
-	Dash  int    `json:"-,"`
+	B    string `msgpack:"B"` // hides inner.B
+	Skip int    `json:"-"`
+	//lint:ignore SA5008 the field is to be called "-"
+	Dash  int `json:"-,"`
 	Text  textual
 	When  time.Time
 	Ptr   *int

@@ -135,7 +135,7 @@ func (p *jsonParser) object() (any, error) {
 			return nil, err
 		}
 		if p.peek() != ':' {
-			return nil, fmt.Errorf("%w: want :", errJSON)
+			return nil, fmt.Errorf("%w: want a colon", errJSON)
 		}
 		p.off++
 		if out[key], err = p.value(); err != nil {

@@ -169,6 +169,23 @@ func (o *outcomes) readEdited(t *testing.T, ro RecoverOptions, edit string) (int
 	return 9, r
 }
 
+// editable opens a file, and returns how to replace its contents.
+func editable(t *testing.T, fsys vfs.FS, path string) (vfs.File, func([]byte)) {
+	t.Helper()
+	f, err := fsys.OpenReadWrite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, func(b []byte) {
+		if err := f.Truncate(int64(len(b))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Every bit flipped and every length cut, of every file.
 func TestEveryBitEveryLength(t *testing.T) {
 	for _, clean := range []bool{true, false} {
@@ -188,18 +205,7 @@ func TestEveryBitEveryLength(t *testing.T) {
 		}
 		for name, b := range all {
 			path := filepath.Join(w.dir, name)
-			f, err := w.fs.OpenReadWrite(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			set := func(b []byte) {
-				if err := f.Truncate(int64(len(b))); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := f.WriteAt(b, 0); err != nil {
-					t.Fatal(err)
-				}
-			}
+			f, set := editable(t, w.fs, path)
 			set(b)
 			edited := bytes.Clone(b)
 			for i := range b {
@@ -231,7 +237,10 @@ func TestEveryBitEveryLength(t *testing.T) {
 			set(b)
 			_ = f.Close()
 		}
-		end := map[bool]string{true: "clean close", false: "unclean end"}[clean]
+		end := "unclean end"
+		if clean {
+			end = "clean close"
+		}
 		t.Logf("%s: bit flips: %d damage found, %d harmless, %d cut records above the highest promise left", end, flips.damaged, flips.whole, flips.cut)
 		t.Logf("%s: truncations: %d damage found, %d harmless, %d cut records above the highest promise left", end, cuts.damaged, cuts.whole, cuts.cut)
 		if clean {
@@ -389,5 +398,35 @@ func TestUnknownFrameFlag(t *testing.T) {
 	writeFile(t, w.fs, filepath.Join(w.dir, FileName(3)), b)
 	if _, _, err := readLog(w.recoverOptions()); !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// The header check finds a damaged header field before the payload is read.
+func TestHeaderCheck(t *testing.T) {
+	const salt, off = 11, 8192
+	b, _ := appendFrame(nil, salt, off, frameHeader{typ: frameRecord, lsn: 1 << 20, syncedTo: 4096}, make([]byte, 1000))
+	if _, ok := decodeFrameHeader(b, salt, off); !ok {
+		t.Fatal("a good header is refused")
+	}
+	missed := 0
+	for i := 8; i < frameHeaderSize; i++ {
+		for bit := range 8 {
+			b[i] ^= 1 << bit
+			if _, ok := decodeFrameHeader(b, salt, off); ok {
+				missed++
+			}
+			b[i] ^= 1 << bit
+		}
+	}
+	if missed > 0 {
+		t.Fatalf("%d of 192 flipped bits missed", missed)
+	}
+	for _, other := range []int64{off - 8, off + 8, off + 4096} {
+		if _, ok := decodeFrameHeader(b, salt, other); ok {
+			t.Fatalf("accepted at %d", other)
+		}
+	}
+	if _, ok := decodeFrameHeader(b, salt+1, off); ok {
+		t.Fatal("accepted with another salt")
 	}
 }

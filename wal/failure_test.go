@@ -450,3 +450,40 @@ func TestIntervalSync(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// A barrier that comes while a sync is under way is not answered by that sync:
+// it may have begun before what the barrier waits for was written.
+func TestBarrierDuringSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := hooked(t)
+		l := w.open(t, func(o *Options) { o.Mode, o.Inline = SyncNever, false })
+		mustCommit(t, l, 1, 100)
+		release := make(chan struct{})
+		h.set(func(op fsOp) error {
+			if op.kind == "syncdata" {
+				<-release
+			}
+			return nil
+		})
+		errs := make(chan error)
+		go func() { errs <- l.Sync(t.Context()) }()
+		synctest.Wait() // the first sync is under way
+		mustCommit(t, l, 2, 100)
+		go func() {
+			err := l.Sync(t.Context())
+			if l.DurableLSN() != 2 {
+				t.Errorf("the barrier let pass with DurableLSN %d", l.DurableLSN())
+			}
+			errs <- err
+		}()
+		for range 2 {
+			synctest.Wait()
+			release <- struct{}{} // one sync
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		h.set(nil)
+		mustClose(t, l)
+	})
+}

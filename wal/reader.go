@@ -53,9 +53,12 @@ func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64) (*fr
 		return nil, fmt.Errorf("size of log %s: %w", num, err)
 	}
 	r := &frameReader{f: f, name: name, limit: size, max: maxRecord, off: fileHeaderSize}
-	b, err := r.bytes(0, min(fileHeaderSize, size))
-	if err == nil {
-		r.hdr, r.chain, err = decodeFileHeader(name, num, b)
+	var b [fileHeaderSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read header of log %s: %w", num, err)
+	} else {
+		r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n])
 	}
 	if err != nil {
 		_ = f.Close() // only read from

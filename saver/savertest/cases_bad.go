@@ -106,117 +106,115 @@ func badWrites() []badWrite {
 	}
 }
 
-func badInputCases() []testCase {
-	return []testCase{
-		{id: "bad input", name: "put", fn: func(e *env) {
-			e.chain(1, 1)
-			e.unchanged("bad input", func() {
-				for _, bad := range badPuts() {
-					req := e.request(step{id: id(2), parent: id(1), values: map[string]any{"a": 1}})
-					bad.change(&req)
-					cfg, err := e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
-					e.fails(bad.name, err, bad.want)
-					e.equal(bad.name, cfg, saver.Config{})
-				}
-			})
-		}},
-		{id: "bad input", name: "put what cannot be serialized", fn: func(e *env) {
-			e.chain(1, 1)
-			e.unchanged("bad input", func() {
-				var enc *serde.EncodeError
-				_, err := e.tryPut(step{id: id(2), values: map[string]any{"good": 1, "bad": map[string]any{"f": func() {}}}})
-				if !errors.As(err, &enc) || !strings.Contains(err.Error(), `"bad"`) {
-					e.Fatalf("put: got %v, want an EncodeError that names the channel", err)
-				}
-				_, err = e.tryPut(step{id: id(2), md: saver.Metadata{"bad": make(chan int)}})
-				if !errors.As(err, &enc) || !strings.Contains(err.Error(), "metadata") {
-					e.Fatalf("put: got %v, want an EncodeError that names the metadata", err)
-				}
-				err = e.s.PutWrites(e.ctx, at(1), writes("good", 1, "bad", func() {}), "task", "")
-				if !errors.As(err, &enc) || !strings.Contains(err.Error(), `"bad"`) {
-					e.Fatalf("put writes: got %v, want an EncodeError that names the channel", err)
-				}
-			})
-		}},
-		{id: "bad input", name: "put writes", fn: func(e *env) {
-			e.chain(1, 1)
-			e.unchanged("bad input", func() {
-				for _, bad := range badWrites() {
-					e.fails(bad.name, e.s.PutWrites(e.ctx, bad.cfg, bad.writes, bad.task, bad.path), bad.want)
-				}
-			})
-		}},
-		{id: "bad input", name: "get, list, delete", fn: func(e *env) {
-			e.chain(1, 1)
-			long := strings.Repeat("x", longName)
-			_, err := e.s.GetTuple(e.ctx, saver.Config{})
-			e.fails("get", err, saver.ErrInvalid)
-			_, err = e.s.GetTuple(e.ctx, saver.Config{ThreadID: long})
-			e.fails("get", err, saver.ErrTooLarge)
-			e.fails("delete", e.s.DeleteThread(e.ctx, ""), saver.ErrInvalid)
-			e.refusesList(saver.Query{Limit: -1})
-			for _, v := range []any{math.NaN(), struct{}{}, make(chan int), map[int]any{1: 1}, []any{func() {}}, new(int)} {
-				e.refusesList(saver.Query{Filter: map[string]any{"k": v}})
+var badInputCases = []testCase{
+	{id: "bad input", name: "put", fn: func(e *env) {
+		e.chain(1, 1)
+		e.unchanged("bad input", func() {
+			for _, bad := range badPuts() {
+				req := e.request(step{id: id(2), parent: id(1), values: map[string]any{"a": 1}})
+				bad.change(&req)
+				cfg, err := e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+				e.fails(bad.name, err, bad.want)
+				e.equal(bad.name, cfg, saver.Config{})
 			}
-			_, err = saver.ConfigFromMap(map[string]any{"thread_id": 1.5})
-			e.fails("config", err, saver.ErrInvalid)
-			_, err = saver.VersionOf([]int{1})
-			e.fails("version", err, saver.ErrInvalid)
-		}},
-		{id: "bad input", name: "runs, copies, prunes, threads", fn: func(e *env) {
-			e.chain(1, 1)
-			e.unchanged("bad input", func() {
-				if c, ok := e.s.(saver.ThreadCopier); ok {
-					e.fails("copy from nowhere", c.CopyThread(e.ctx, "", "u"), saver.ErrInvalid)
-					e.fails("copy to nowhere", c.CopyThread(e.ctx, "t", ""), saver.ErrInvalid)
+		})
+	}},
+	{id: "bad input", name: "put what cannot be serialized", fn: func(e *env) {
+		e.chain(1, 1)
+		e.unchanged("bad input", func() {
+			var enc *serde.EncodeError
+			_, err := e.tryPut(step{id: id(2), values: map[string]any{"good": 1, "bad": map[string]any{"f": func() {}}}})
+			if !errors.As(err, &enc) || !strings.Contains(err.Error(), `"bad"`) {
+				e.Fatalf("put: got %v, want an EncodeError that names the channel", err)
+			}
+			_, err = e.tryPut(step{id: id(2), md: saver.Metadata{"bad": make(chan int)}})
+			if !errors.As(err, &enc) || !strings.Contains(err.Error(), "metadata") {
+				e.Fatalf("put: got %v, want an EncodeError that names the metadata", err)
+			}
+			err = e.s.PutWrites(e.ctx, at(1), writes("good", 1, "bad", func() {}), "task", "")
+			if !errors.As(err, &enc) || !strings.Contains(err.Error(), `"bad"`) {
+				e.Fatalf("put writes: got %v, want an EncodeError that names the channel", err)
+			}
+		})
+	}},
+	{id: "bad input", name: "put writes", fn: func(e *env) {
+		e.chain(1, 1)
+		e.unchanged("bad input", func() {
+			for _, bad := range badWrites() {
+				e.fails(bad.name, e.s.PutWrites(e.ctx, bad.cfg, bad.writes, bad.task, bad.path), bad.want)
+			}
+		})
+	}},
+	{id: "bad input", name: "get, list, delete", fn: func(e *env) {
+		e.chain(1, 1)
+		long := strings.Repeat("x", longName)
+		_, err := e.s.GetTuple(e.ctx, saver.Config{})
+		e.fails("get", err, saver.ErrInvalid)
+		_, err = e.s.GetTuple(e.ctx, saver.Config{ThreadID: long})
+		e.fails("get", err, saver.ErrTooLarge)
+		e.fails("delete", e.s.DeleteThread(e.ctx, ""), saver.ErrInvalid)
+		e.refusesList(saver.Query{Limit: -1})
+		for _, v := range []any{math.NaN(), struct{}{}, make(chan int), map[int]any{1: 1}, []any{func() {}}, new(int)} {
+			e.refusesList(saver.Query{Filter: map[string]any{"k": v}})
+		}
+		_, err = saver.ConfigFromMap(map[string]any{"thread_id": 1.5})
+		e.fails("config", err, saver.ErrInvalid)
+		_, err = saver.VersionOf([]int{1})
+		e.fails("version", err, saver.ErrInvalid)
+	}},
+	{id: "bad input", name: "runs, copies, prunes, threads", fn: func(e *env) {
+		e.chain(1, 1)
+		e.unchanged("bad input", func() {
+			if c, ok := e.s.(saver.ThreadCopier); ok {
+				e.fails("copy from nowhere", c.CopyThread(e.ctx, "", "u"), saver.ErrInvalid)
+				e.fails("copy to nowhere", c.CopyThread(e.ctx, "t", ""), saver.ErrInvalid)
+			}
+			if p, ok := e.s.(saver.Pruner); ok {
+				e.fails("prune", p.Prune(e.ctx, []string{"t"}, "keep_oldest"), saver.ErrInvalid)
+				e.fails("prune", p.Prune(e.ctx, []string{"t", ""}, saver.PruneAll), saver.ErrInvalid)
+			}
+			if l, ok := e.s.(saver.ThreadLister); ok {
+				for _, err := range l.Threads(e.ctx, saver.ThreadQuery{Limit: -1}) {
+					e.fails("threads", err, saver.ErrInvalid)
 				}
-				if p, ok := e.s.(saver.Pruner); ok {
-					e.fails("prune", p.Prune(e.ctx, []string{"t"}, "keep_oldest"), saver.ErrInvalid)
-					e.fails("prune", p.Prune(e.ctx, []string{"t", ""}, saver.PruneAll), saver.ErrInvalid)
-				}
-				if l, ok := e.s.(saver.ThreadLister); ok {
-					for _, err := range l.Threads(e.ctx, saver.ThreadQuery{Limit: -1}) {
-						e.fails("threads", err, saver.ErrInvalid)
-					}
-				}
-				if r, ok := e.s.(saver.DeltaReader); ok {
-					_, err := r.DeltaChannelHistory(e.ctx, saver.Config{}, []string{"d"})
-					e.fails("history", err, saver.ErrInvalid)
-				}
-			})
-		}},
-		{id: "cancelled", name: "a cancelled call does nothing", fn: func(e *env) {
-			e.chain(1, 1)
-			ctx, cancel := context.WithCancel(e.ctx)
+			}
+			if r, ok := e.s.(saver.DeltaReader); ok {
+				_, err := r.DeltaChannelHistory(e.ctx, saver.Config{}, []string{"d"})
+				e.fails("history", err, saver.ErrInvalid)
+			}
+		})
+	}},
+	{id: "cancelled", name: "a cancelled call does nothing", fn: func(e *env) {
+		e.chain(1, 1)
+		ctx, cancel := context.WithCancel(e.ctx)
+		cancel()
+		e.unchanged("cancelled calls", func() {
+			for what, err := range e.everyCall(ctx) {
+				e.fails(what, err, context.Canceled)
+			}
+		})
+	}},
+	{id: "cancelled", name: "a listing ends when its context does", fn: func(e *env) {
+		e.chain(1, 3)
+		ctx, cancel := context.WithCancel(e.ctx)
+		defer cancel()
+		var got []error
+		for _, err := range e.s.List(ctx, saver.Query{ThreadID: "t"}) {
+			got = append(got, err)
 			cancel()
-			e.unchanged("cancelled calls", func() {
-				for what, err := range e.everyCall(ctx) {
-					e.fails(what, err, context.Canceled)
-				}
-			})
-		}},
-		{id: "cancelled", name: "a listing ends when its context does", fn: func(e *env) {
-			e.chain(1, 3)
-			ctx, cancel := context.WithCancel(e.ctx)
-			defer cancel()
-			var got []error
-			for _, err := range e.s.List(ctx, saver.Query{ThreadID: "t"}) {
-				got = append(got, err)
-				cancel()
-			}
-			if len(got) != 2 || got[0] != nil || !errors.Is(got[1], context.Canceled) {
-				e.Fatalf("got %v, want one checkpoint and the context's error", got)
-			}
-		}},
-		{id: "closed", name: "after Close every call says so", needs: PowerCloser, fn: func(e *env) {
-			e.chain(1, 1)
-			e.ok("close", e.s.(io.Closer).Close())
-			for what, err := range e.everyCall(e.ctx) {
-				e.fails(what, err, saver.ErrClosed)
-			}
-			e.ok("close again", e.s.(io.Closer).Close())
-		}},
-	}
+		}
+		if len(got) != 2 || got[0] != nil || !errors.Is(got[1], context.Canceled) {
+			e.Fatalf("got %v, want one checkpoint and the context's error", got)
+		}
+	}},
+	{id: "closed", name: "after Close every call says so", needs: PowerCloser, fn: func(e *env) {
+		e.chain(1, 1)
+		e.ok("close", e.s.(io.Closer).Close())
+		for what, err := range e.everyCall(e.ctx) {
+			e.fails(what, err, saver.ErrClosed)
+		}
+		e.ok("close again", e.s.(io.Closer).Close())
+	}},
 }
 
 // everyCall makes each call of the saver once with ctx, on a thread that has

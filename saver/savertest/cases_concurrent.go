@@ -25,53 +25,51 @@ func (e *env) together(n int, call func(i int) error) []error {
 	return errs
 }
 
-func concurrencyCases() []testCase {
-	return []testCase{
-		{id: "concurrent", name: "writes of many tasks on one checkpoint", fn: func(e *env) {
-			cfg := e.put(step{id: id(1)})
-			const tasks, calls = 32, 4
-			for _, err := range e.together(tasks, func(i int) error {
-				for j := range calls {
-					if err := e.s.PutWrites(e.ctx, cfg, writes("ch", i, fmt.Sprint("other-", j), j), fmt.Sprintf("task-%02d-%d", i, j), ""); err != nil {
-						return err
-					}
-				}
-				return nil
-			}) {
-				e.ok("put writes", err)
-			}
-			var want []any
-			for i := range tasks {
-				for j := range calls {
-					task := fmt.Sprintf("task-%02d-%d", i, j)
-					want = append(want, task, "ch", i, task, fmt.Sprint("other-", j), j)
+var concurrencyCases = []testCase{
+	{id: "concurrent", name: "writes of many tasks on one checkpoint", fn: func(e *env) {
+		cfg := e.put(step{id: id(1)})
+		const tasks, calls = 32, 4
+		for _, err := range e.together(tasks, func(i int) error {
+			for j := range calls {
+				if err := e.s.PutWrites(e.ctx, cfg, writes("ch", i, fmt.Sprint("other-", j), j), fmt.Sprintf("task-%02d-%d", i, j), ""); err != nil {
+					return err
 				}
 			}
-			e.pending(e.get(cfg), want...)
-		}},
-		{id: "concurrent", name: "writes of one task: one call is first", fn: func(e *env) {
-			cfg := e.put(step{id: id(1)})
-			for _, err := range e.together(16, func(i int) error { return e.s.PutWrites(e.ctx, cfg, writes("a", i, "b", i), "task", "") }) {
-				e.ok("put writes", err)
+			return nil
+		}) {
+			e.ok("put writes", err)
+		}
+		var want []any
+		for i := range tasks {
+			for j := range calls {
+				task := fmt.Sprintf("task-%02d-%d", i, j)
+				want = append(want, task, "ch", i, task, fmt.Sprint("other-", j), j)
 			}
-			ws := e.get(cfg).PendingWrites
-			e.equal("writes", len(ws), 2)
-			e.equal("the second is of the same call as the first", e.any(ws[1].Value), e.any(ws[0].Value))
-		}},
-		{id: "concurrent", name: "threads, readers and deletions side by side", fn: func(e *env) {
-			const workers, rounds = 8, 12
-			for _, err := range e.together(workers, func(i int) error { return e.churn(i, rounds) }) {
-				e.ok("worker", err)
-			}
-			for i := range workers {
-				thread := fmt.Sprint("thread-", i)
-				tup := e.get(saver.Config{ThreadID: thread})
-				e.equal("head", tup.Config.CheckpointID, id(rounds))
-				e.values(tup, map[string]any{"a": fmt.Sprint(thread, rounds), "still": thread})
-				e.pending(tup, "task", "ch", rounds)
-			}
-		}},
-	}
+		}
+		e.pending(e.get(cfg), want...)
+	}},
+	{id: "concurrent", name: "writes of one task: one call is first", fn: func(e *env) {
+		cfg := e.put(step{id: id(1)})
+		for _, err := range e.together(16, func(i int) error { return e.s.PutWrites(e.ctx, cfg, writes("a", i, "b", i), "task", "") }) {
+			e.ok("put writes", err)
+		}
+		ws := e.get(cfg).PendingWrites
+		e.equal("writes", len(ws), 2)
+		e.equal("the second is of the same call as the first", e.any(ws[1].Value), e.any(ws[0].Value))
+	}},
+	{id: "concurrent", name: "threads, readers and deletions side by side", fn: func(e *env) {
+		const workers, rounds = 8, 12
+		for _, err := range e.together(workers, func(i int) error { return e.churn(i, rounds) }) {
+			e.ok("worker", err)
+		}
+		for i := range workers {
+			thread := fmt.Sprint("thread-", i)
+			tup := e.get(saver.Config{ThreadID: thread})
+			e.equal("head", tup.Config.CheckpointID, id(rounds))
+			e.values(tup, map[string]any{"a": fmt.Sprint(thread, rounds), "still": thread})
+			e.pending(tup, "task", "ch", rounds)
+		}
+	}},
 }
 
 // churn writes a thread of its own, half-way deletes it and begins anew, and

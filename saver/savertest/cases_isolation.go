@@ -4,54 +4,52 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-func isolationCases() []testCase {
-	return []testCase{
-		{id: "isolation", name: "changing what was given changes nothing", fn: func(e *env) {
-			list := []any{"a", map[string]any{"b": 1}}
-			md := saver.Metadata{"source": "loop", "nested": map[string]any{"k": "v"}}
-			req := e.request(step{id: id(1), values: map[string]any{"list": list}, md: md})
-			req.Checkpoint.Seen["node"] = map[string]saver.Version{"list": saver.IntVersion(1)}
-			req.Checkpoint.Updated = []string{"list"}
-			cfg, err := e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
-			e.ok("put", err)
-			ws := writes("ch", list)
-			e.ok("put writes", e.s.PutWrites(e.ctx, cfg, ws, "task", ""))
-			before := e.dump()
-			list[0], list[1].(map[string]any)["b"] = "changed", 2
-			md["source"], md["nested"].(map[string]any)["k"] = "changed", "changed"
-			req.Checkpoint.Values["list"] = saver.ValueOf("changed")
-			req.Checkpoint.Versions["list"] = saver.IntVersion(9)
-			req.Checkpoint.Seen["node"]["list"] = saver.IntVersion(9)
-			req.Checkpoint.Updated[0] = "changed"
-			req.NewVersions["list"] = saver.IntVersion(9)
-			ws[0].Channel = "changed"
-			e.equal("the store", e.dump(), before)
-		}},
-		{id: "isolation", name: "changing what was returned changes nothing", fn: func(e *env) {
-			req := e.request(step{id: id(1), values: map[string]any{"list": []any{"a"}, "raw": []byte("raw")}, md: saver.Metadata{"nested": map[string]any{"k": "v"}}})
-			req.Checkpoint.Seen["node"] = map[string]saver.Version{"list": saver.IntVersion(1)}
-			req.Checkpoint.Updated = []string{"list"}
-			_, err := e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
-			e.ok("put", err)
-			e.put(step{id: id(2), parent: id(1)})
-			e.write(at(1), "task", "ch", []byte("raw"))
-			before := e.dump()
-			for _, tup := range append(e.list(saver.Query{}), e.get(at(1))) {
-				e.spoil(tup)
-			}
-			e.equal("the store", e.dump(), before)
-		}},
-		{id: "isolation", name: "a tuple is a moment", fn: func(e *env) {
-			e.put(step{id: id(1), values: map[string]any{"a": "old"}})
-			e.write(at(1), "task", "ch", "first")
-			tup := e.get(head)
-			e.write(at(1), "task-2", "ch", "second")
-			e.put(step{id: id(1), values: map[string]any{"a": "new"}, md: saver.Metadata{"source": "fork"}})
-			e.equal("metadata", tup.Metadata["source"], "loop")
-			e.pending(tup, "task", "ch", "first")
-			e.values(tup, map[string]any{"a": "old"})
-		}},
-	}
+var isolationCases = []testCase{
+	{id: "isolation", name: "changing what was given changes nothing", fn: func(e *env) {
+		list := []any{"a", map[string]any{"b": 1}}
+		md := saver.Metadata{"source": "loop", "nested": map[string]any{"k": "v"}}
+		req := e.request(step{id: id(1), values: map[string]any{"list": list}, md: md})
+		req.Checkpoint.Seen["node"] = map[string]saver.Version{"list": saver.IntVersion(1)}
+		req.Checkpoint.Updated = []string{"list"}
+		cfg, err := e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+		e.ok("put", err)
+		ws := writes("ch", list)
+		e.ok("put writes", e.s.PutWrites(e.ctx, cfg, ws, "task", ""))
+		before := e.dump()
+		list[0], list[1].(map[string]any)["b"] = "changed", 2
+		md["source"], md["nested"].(map[string]any)["k"] = "changed", "changed"
+		req.Checkpoint.Values["list"] = saver.ValueOf("changed")
+		req.Checkpoint.Versions["list"] = saver.IntVersion(9)
+		req.Checkpoint.Seen["node"]["list"] = saver.IntVersion(9)
+		req.Checkpoint.Updated[0] = "changed"
+		req.NewVersions["list"] = saver.IntVersion(9)
+		ws[0].Channel = "changed"
+		e.equal("the store", e.dump(), before)
+	}},
+	{id: "isolation", name: "changing what was returned changes nothing", fn: func(e *env) {
+		req := e.request(step{id: id(1), values: map[string]any{"list": []any{"a"}, "raw": []byte("raw")}, md: saver.Metadata{"nested": map[string]any{"k": "v"}}})
+		req.Checkpoint.Seen["node"] = map[string]saver.Version{"list": saver.IntVersion(1)}
+		req.Checkpoint.Updated = []string{"list"}
+		_, err := e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+		e.ok("put", err)
+		e.put(step{id: id(2), parent: id(1)})
+		e.write(at(1), "task", "ch", []byte("raw"))
+		before := e.dump()
+		for _, tup := range append(e.list(saver.Query{}), e.get(at(1))) {
+			e.spoil(tup)
+		}
+		e.equal("the store", e.dump(), before)
+	}},
+	{id: "isolation", name: "a tuple is a moment", fn: func(e *env) {
+		e.put(step{id: id(1), values: map[string]any{"a": "old"}})
+		e.write(at(1), "task", "ch", "first")
+		tup := e.get(head)
+		e.write(at(1), "task-2", "ch", "second")
+		e.put(step{id: id(1), values: map[string]any{"a": "new"}, md: saver.Metadata{"source": "fork"}})
+		e.equal("metadata", tup.Metadata["source"], "loop")
+		e.pending(tup, "task", "ch", "first")
+		e.values(tup, map[string]any{"a": "old"})
+	}},
 }
 
 // spoil overwrites everything of a tuple that can be reached.

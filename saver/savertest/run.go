@@ -115,9 +115,13 @@ func summary(ran map[string]bool, cases int) string {
 // TB is the part of testing.TB the cases use, so that the kit's own test can
 // watch them fail.
 type TB interface {
+	// Helper marks the caller as a helper.
 	Helper()
+	// Errorf reports a fault and goes on.
 	Errorf(format string, args ...any)
+	// Fatalf reports a fault and ends the case.
 	Fatalf(format string, args ...any)
+	// Logf says something.
 	Logf(format string, args ...any)
 }
 
@@ -156,7 +160,7 @@ func byName(cases []testCase) [][]testCase {
 
 func allCases() []testCase {
 	return slices.Concat(
-		putCases(), writeCases(), listCases(), removeCases(), deltaCases(), specificCases(), serdeCases(),
-		forkCases(), conflictCases(), deletedCases(), pruneCases(), isolationCases(), badInputCases(), concurrencyCases(), threadCases(),
+		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
+		forkCases, conflictCases, deletedCases, pruneCases, isolationCases, badInputCases, concurrencyCases, threadCases,
 	)
 }

@@ -1,8 +1,8 @@
 // Package model compares any saver with package saver/memory over random
 // programs: rapid draws calls from small spaces of threads, namespaces, ids,
 // channels and versions, so that forks, re-puts, conflicts, deletions and
-// copies meet; after every call both savers must give the same answer, and hold
-// the same things byte for byte.
+// copies meet. Both savers must give the same answer to every call, and after
+// every change hold the same things byte for byte.
 //
 // A failure prints the seed with the flags that repeat it. MODEL_CHECKS sets the
 // number of programs.
@@ -43,10 +43,7 @@ type Subject struct {
 	Reopen func() (saver.Saver, error)
 }
 
-const (
-	defaultChecks = 250
-	deletedMemory = 30 * 24 * time.Hour
-)
+const deletedMemory = 30 * 24 * time.Hour
 
 // Run compares the savers that factory opens, empty, with the model. name tells
 // what is tested.
@@ -56,18 +53,22 @@ func Run(t *testing.T, name string, factory func(env Env) (Subject, error)) {
 	t.Run(name, func(t *testing.T) { rapid.Check(t, Program(factory)) })
 }
 
-// setChecks gives rapid the number of programs, unless its own flag does.
+// setChecks gives rapid the number of programs: the one of its own flag if that
+// is given, or MODEL_CHECKS, or what the test has set already, or the default.
 func setChecks(t *testing.T) {
 	t.Helper()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if given {
-		return
-	}
 	f := flag.Lookup("rapid.checks")
-	before, checks := f.Value.String(), fmt.Sprint(defaultChecks)
-	if env := os.Getenv("MODEL_CHECKS"); env != "" {
-		checks = env
+	before, checks := f.Value.String(), os.Getenv("MODEL_CHECKS")
+	switch {
+	case given:
+		return
+	case checks != "":
+	case before != f.DefValue:
+		return
+	default:
+		checks = fmt.Sprint(defaultChecks)
 	}
 	if err := f.Value.Set(checks); err != nil {
 		t.Fatalf("MODEL_CHECKS=%q: %v", checks, err)
@@ -105,6 +106,7 @@ type machine struct {
 	now     time.Time
 	model   *memory.Saver
 	subject Subject
+	changed bool // since everything was compared
 	note    func(what, answer string)
 }
 
@@ -121,7 +123,7 @@ func (m *machine) both(t *rapid.T, what string, call func(s saver.Saver) string)
 // change is both for a call that writes; time passes first.
 func (m *machine) change(t *rapid.T, what string, call func(s saver.Saver) error) {
 	t.Helper()
-	m.now = m.now.Add(time.Millisecond)
+	m.now, m.changed = m.now.Add(time.Millisecond), true
 	m.both(t, what, func(s saver.Saver) string { return outcome(call(s)) })
 }
 
@@ -157,6 +159,10 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 
 func (m *machine) compareAll(t *rapid.T) {
 	t.Helper()
+	if !m.changed {
+		return
+	}
+	m.changed = false
 	_, threads := m.subject.Saver.(saver.ThreadLister)
 	m.both(t, "everything", func(s saver.Saver) string { return everything(m.ctx, s, threads) })
 }
@@ -173,5 +179,5 @@ func (m *machine) reopen(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("reopen: %v", err)
 	}
-	m.subject.Saver = s
+	m.subject.Saver, m.changed = s, true
 }

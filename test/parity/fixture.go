@@ -171,13 +171,22 @@ func (f *Fixture) add(data []byte) error {
 	return nil
 }
 
-// lastWrite is the line of the last call that changes the saver.
-func (f *Fixture) lastWrite() int {
-	last := 0
+// Writes are the lines of the calls that change the saver, in order.
+func (f *Fixture) Writes() []int {
+	var lines []int
 	for _, c := range f.calls {
 		if c.call.changes() {
-			last = c.line
+			lines = append(lines, c.line)
 		}
 	}
-	return last
+	return lines
+}
+
+// lastWrite is the line of the last call that changes the saver.
+func (f *Fixture) lastWrite() int {
+	writes := f.Writes()
+	if len(writes) == 0 {
+		return 0
+	}
+	return writes[len(writes)-1]
 }

@@ -2,7 +2,6 @@ package parity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,18 +47,27 @@ func (t *Tally) count(rule Rule, n int) {
 	t.Rules[rule] += n
 }
 
-// Err is nil if there are no differences, and otherwise names the first ones.
+// DifferenceError is what Replay, VerifyAll, VerifyAt and Same return for
+// answers that are not the recorded ones.
+type DifferenceError struct{ Differences []Difference }
+
+// Error counts the differences and names the first ones.
+func (e *DifferenceError) Error() string {
+	const most = 10
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d differences from LangGraph", len(e.Differences))
+	for _, d := range e.Differences[:min(most, len(e.Differences))] {
+		fmt.Fprintf(&b, "\n  %s", d)
+	}
+	return b.String()
+}
+
+// Err is nil if there are no differences, and otherwise a *DifferenceError.
 func (t *Tally) Err() error {
 	if len(t.Differences) == 0 {
 		return nil
 	}
-	const most = 10
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d differences from LangGraph", len(t.Differences))
-	for _, d := range t.Differences[:min(most, len(t.Differences))] {
-		fmt.Fprintf(&b, "\n  %s", d)
-	}
-	return errors.New(b.String())
+	return &DifferenceError{Differences: t.Differences}
 }
 
 // String is the line that test logs show.
