@@ -140,10 +140,6 @@ func (l *loop) info() RunInfo {
 	return i
 }
 
-// serializer is an optional power of savers: with it values are serialized when
-// a superstep ends, and only the storing of bytes goes on behind.
-type serializer interface{ Serializer() serde.Serializer }
-
 // enter loads the checkpoint and gets everything ready for the first superstep.
 func (l *loop) enter(ctx context.Context) error {
 	saved, err := l.load(ctx)
