@@ -136,7 +136,7 @@ func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels 
 		h, err = saver.DeltaChannelHistory(ctx, s, at, channels)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read history of delta channels %v: %w", channels, err)
+		return nil, &PersistError{Op: fmt.Sprintf("read history of delta channels %v", channels), Err: err}
 	}
 	return h, nil
 }

@@ -384,7 +384,7 @@ func (u *updater) storeWrites(ctx context.Context, tasks []updateTask) error {
 			continue
 		}
 		if err := u.s.PutWrites(ctx, u.saved.Config, encoded, t.id, t.path); err != nil {
-			return &PersistError{Op: "updates of " + t.node, Err: err}
+			return &PersistError{Op: "store updates of " + t.node, Err: err}
 		}
 	}
 	return nil
@@ -436,7 +436,7 @@ func (u *updater) parents() any {
 
 func (u *updater) answer(out saver.Config, err error) (Config, error) {
 	if err != nil {
-		return Config{}, &PersistError{Op: "state update", Err: err}
+		return Config{}, &PersistError{Op: "store state update", Err: err}
 	}
 	if u.saved == nil {
 		return placeConfig(out), nil
