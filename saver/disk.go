@@ -108,14 +108,18 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if codec == nil {
 		codec = serde.Default()
 	}
-	e, err := engine.Open(dir, engine.Options{
+	eo := engine.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
 		Hot: hotItems, Clock: opts.Clock, Logger: opts.Logger,
-	})
+	}
+	if err := eo.Validate(); err != nil {
+		return nil, invalidf("options", "%v", err)
+	}
+	e, err := engine.Open(dir, eo)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +141,10 @@ func (s *Disk) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 // the space of what was deleted or replaced back to the system. It happens by
 // itself, in steps, as segments accumulate.
 func (s *Disk) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
+
+// Engine is the store beneath, for this module's own tests: its type is
+// internal.
+func (s *Disk) Engine() *engine.Engine { return s.e }
 
 // OpenReport says what Open found and did.
 type OpenReport = engine.OpenReport

@@ -257,7 +257,7 @@ type fancy struct {
 	*Exported
 	B    string `msgpack:"B"` // hides inner.B
 	Skip int    `json:"-"`
-	//lint:ignore SA5008 encoding/json takes this for a field called "-"
+	//lint:ignore SA5008 the field is to be called "-"
 	Dash  int `json:"-,"`
 	Text  textual
 	When  time.Time

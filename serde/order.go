@@ -30,7 +30,7 @@ func (g guide) intoNamed(code int8) guide {
 	if head, err := g.c.next(); err != nil || head.class != cArray || head.n < 3 {
 		return guide{}
 	}
-	for range 2 {
+	for range 2 { // module and name
 		if g.c.skip() != nil {
 			return guide{}
 		}

@@ -62,7 +62,8 @@ type Tx struct {
 	threads map[string]*index.Thread // changed by this commit; nil: removed
 	memos   map[string]index.Memo
 	values  []txValue
-	begun   int // families begun
+	err     error // of loading a thread
+	begun   int   // families begun
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -87,7 +88,18 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	if t, ok := tx.threads[id]; ok {
 		return t
 	}
-	return tx.e.queue.thread(tx.e.ix, id)
+	t := tx.e.queue.thread(tx.e.ix, id)
+	if t == nil || !t.Cold() {
+		return t
+	}
+	// Commit loads the threads it is told of; this one it was not told of.
+	loaded, err := tx.e.load(t, index.Now)
+	if err != nil {
+		tx.err = err
+		return nil
+	}
+	tx.threads[id] = loaded
+	return loaded
 }
 
 // Memo returns what is remembered of a deleted thread, unless that was longer
@@ -245,6 +257,17 @@ func checkKeys(id, key string) error {
 // says. If ctx ends while the commit is in the log's hands the error wraps
 // ErrOutcomeUnknown.
 func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) error {
+	return e.CommitHinted(ctx, Hint{}, ids, fn)
+}
+
+// Hint tells the log what is coming.
+type Hint struct {
+	Size   int64 // about how many bytes the record will have; 0 if unknown
+	Urgent bool  // it frees space: pass where others are refused for want of it
+}
+
+// CommitHinted is Commit with a hint.
+func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func(*Tx) error) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
@@ -258,7 +281,7 @@ func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) e
 		}
 	}
 	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
-	r := &wal.Record{User: tx}
+	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
 	if errors.Is(err, errNothing) {
@@ -279,7 +302,11 @@ var errNothing = errors.New("commit did nothing")
 func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
 	tx.rec.time = tx.now
-	if err := fn(tx); err != nil {
+	err := fn(tx)
+	if tx.err != nil { // what fn saw was not all there is
+		err = tx.err
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(tx.rec.ops) == 0 {

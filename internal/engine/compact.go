@@ -43,6 +43,31 @@ func (e *Engine) Compact(ctx context.Context) error {
 	return e.compact(ctx, e.manifest.State().Segments, nil)
 }
 
+// CompactStep merges the segments of one size class, if Options.CompactFanout of
+// them have gathered, and reports whether it did. The worker does the same until
+// nothing is left to merge.
+func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
+	if e.opts.ReadOnly {
+		return false, base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return false, err
+	}
+	defer e.leave()
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.compactStep(ctx, nil)
+}
+
+// compactStep does the work of CompactStep. flushMu is held.
+func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
+	inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
+	if inputs == nil {
+		return false, nil
+	}
+	return true, e.compact(ctx, inputs, limit)
+}
+
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
 // in one class of size. Each class is four times the last.
 func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentInfo {

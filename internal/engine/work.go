@@ -80,11 +80,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 		}
 	}
 	for {
-		inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
-		if inputs == nil {
-			return nil
-		}
-		if err := e.compact(ctx, inputs, e.limiter(ctx)); err != nil {
+		if did, err := e.compactStep(ctx, e.limiter(ctx)); err != nil || !did {
 			return err
 		}
 	}
