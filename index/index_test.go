@@ -85,16 +85,26 @@ func (m *indexModel) apply(t *rapid.T) {
 				m.dirty.Threads[id] = true
 			}
 			delete(m.threads, id)
-			memo := Memo{ID: id, LSN: m.lsn, At: int64(m.lsn), Data: []byte(id)}
-			c.Remember = append(c.Remember, memo)
-			m.memos[id], m.dirty.Memos[id] = memo, true
-		case 2:
-			memo := Memo{ID: id, LSN: m.lsn, At: int64(m.lsn)} // a mere tombstone
+			memo := Memo{ID: id, LSN: m.lsn, At: int64(m.lsn)}
+			if rapid.Bool().Draw(t, "remember for good") {
+				memo.Data = []byte(id)
+			}
 			c.Remember = append(c.Remember, memo)
 			m.memos[id], m.dirty.Memos[id] = memo, true
 		}
 	}
 	m.ix.Apply(c)
+}
+
+func (m *indexModel) dropTombstones(t *rapid.T) {
+	last := base.LSN(rapid.IntRange(0, int(m.lsn)).Draw(t, "last"))
+	for id, memo := range m.memos {
+		if len(memo.Data) == 0 && memo.LSN <= last {
+			delete(m.memos, id)
+			m.dirty.Memos[id] = true
+		}
+	}
+	m.ix.DropTombstones(last)
 }
 
 func (m *indexModel) swap(t *rapid.T) {
@@ -137,6 +147,9 @@ func (m *indexModel) image(t *rapid.T) {
 			t.Fatalf("memo %v, want %v", memo, m.memos[memo.ID])
 		}
 	}
+	if len(m.ix.ViewMemos().Memos()) != len(m.memos) {
+		t.Fatal("a view with memos has others than the image")
+	}
 	checkView(t, "image", v, m.lsn, m.threads)
 	if rapid.Bool().Draw(t, "fails") {
 		m.ix.MarkDirty(dirty)
@@ -149,7 +162,7 @@ func TestIndexModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &indexModel{ix: New(), threads: map[string]*Thread{}, memos: map[string]Memo{}, dirty: newDirty()}
 		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"apply", "apply", "view", "swap", "image", "load"}).Draw(t, "op") {
+			switch rapid.SampledFrom([]string{"apply", "apply", "view", "swap", "image", "tombstones", "load"}).Draw(t, "op") {
 			case "apply":
 				m.apply(t)
 			case "view":
@@ -158,6 +171,8 @@ func TestIndexModel(t *testing.T) {
 				m.swap(t)
 			case "image":
 				m.image(t)
+			case "tombstones":
+				m.dropTombstones(t)
 			case "load":
 				if step == 0 { // only an empty index is loaded
 					th := NewThread("loaded", NewFamily(9), 9)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 	if p.run != "" {
 		ids = append(ids, runKey(p.run))
 	}
-	if err := s.e.Commit(ctx, ids, p.commit); err != nil {
+	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size()}, ids, p.commit); err != nil {
 		return Config{}, err
 	}
 	return plan.Target, nil
@@ -100,6 +101,23 @@ func (p *diskPut) encode() error {
 		p.writes = append(p.writes, vals)
 	}
 	return nil
+}
+
+// size is about how many bytes the record will have.
+func (p *diskPut) size() int64 {
+	n := p.record.Size() + sizeOf(slices.Collect(maps.Values(p.values)))
+	for _, vals := range p.writes {
+		n += sizeOf(vals)
+	}
+	return n
+}
+
+func sizeOf(vals []engine.Value) int64 {
+	var n int64
+	for _, v := range vals {
+		n += v.Size()
+	}
+	return n
 }
 
 func storedValue(t serde.Typed) (engine.Value, error) {
@@ -300,7 +318,7 @@ func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID
 		return err
 	}
 	id := threadKey(cfg.ThreadID)
-	return s.e.Commit(ctx, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals)}, []string{id}, func(tx *engine.Tx) error {
 		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
 			t := tx.Thread(id)
 			has := t != nil && t.Last(string(keyCheckpoint)) != nil

@@ -88,7 +88,7 @@ var errMoreThreads = errors.New("the commit needs more threads")
 func (s *Disk) commitWith(ctx context.Context, ids map[string]bool, fn func(tx *engine.Tx, need func(id string) bool) error) error {
 	for {
 		missing := false
-		err := s.e.Commit(ctx, sortedNames(ids), func(tx *engine.Tx) error {
+		err := s.e.CommitHinted(ctx, engine.Hint{Urgent: true}, sortedNames(ids), func(tx *engine.Tx) error {
 			need := func(id string) bool {
 				if !ids[id] {
 					ids[id], missing = true, true

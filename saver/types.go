@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"math"
 	"time"
 )
 
@@ -87,7 +88,7 @@ type Tuple struct {
 }
 
 // NoResults as Query.Limit asks for nothing at all: LangGraph's limit=0.
-const NoResults = -1 << 63
+const NoResults = math.MinInt
 
 // Query selects checkpoints for List. The zero Query lists everything.
 type Query struct {

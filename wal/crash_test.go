@@ -377,6 +377,9 @@ func TestCrash(t *testing.T) {
 	total, distinct := 0, 0
 	for _, sc := range scenarios {
 		for _, listed := range []bool{true, false} {
+			if sc.heavy > 100 && !listed {
+				continue // the large bytes are no different without a manifest
+			}
 			name := fmt.Sprintf("%s/manifest=%v", sc.name, listed)
 			t.Run(name, func(t *testing.T) {
 				v := newLife(crashfs.New(), 0, nil, sc.size)

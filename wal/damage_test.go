@@ -169,6 +169,23 @@ func (o *outcomes) readEdited(t *testing.T, ro RecoverOptions, edit string) (int
 	return 9, r
 }
 
+// editable opens a file, and returns how to replace its contents.
+func editable(t *testing.T, fsys vfs.FS, path string) (vfs.File, func([]byte)) {
+	t.Helper()
+	f, err := fsys.OpenReadWrite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, func(b []byte) {
+		if err := f.Truncate(int64(len(b))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Every bit flipped and every length cut, of every file.
 func TestEveryBitEveryLength(t *testing.T) {
 	for _, clean := range []bool{true, false} {
@@ -188,18 +205,7 @@ func TestEveryBitEveryLength(t *testing.T) {
 		}
 		for name, b := range all {
 			path := filepath.Join(w.dir, name)
-			f, err := w.fs.OpenReadWrite(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			set := func(b []byte) {
-				if err := f.Truncate(int64(len(b))); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := f.WriteAt(b, 0); err != nil {
-					t.Fatal(err)
-				}
-			}
+			f, set := editable(t, w.fs, path)
 			set(b)
 			edited := bytes.Clone(b)
 			for i := range b {
@@ -231,7 +237,10 @@ func TestEveryBitEveryLength(t *testing.T) {
 			set(b)
 			_ = f.Close()
 		}
-		end := map[bool]string{true: "clean close", false: "unclean end"}[clean]
+		end := "unclean end"
+		if clean {
+			end = "clean close"
+		}
 		t.Logf("%s: bit flips: %d damage found, %d harmless, %d cut records above the highest promise left", end, flips.damaged, flips.whole, flips.cut)
 		t.Logf("%s: truncations: %d damage found, %d harmless, %d cut records above the highest promise left", end, cuts.damaged, cuts.whole, cuts.cut)
 		if clean {

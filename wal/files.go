@@ -80,7 +80,7 @@ func (rv *recoverer) listed() error {
 }
 
 func isTemp(name string) bool {
-	_, ok := parseName(name, tempSuffix)
+	_, ok := ParseTempName(name)
 	return ok
 }
 

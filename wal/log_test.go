@@ -235,3 +235,86 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 	checkPayloads(t, got, 2, 50)
 }
+
+// Files that are open can be neither removed nor renamed on some systems.
+func TestWindowsRules(t *testing.T) {
+	for _, inline := range []bool{true, false} {
+		w := newWorld(vfs.NewMem(vfs.MemOptions{WindowsRules: true}))
+		l := w.open(t, func(o *Options) { o.Inline = inline })
+		for i := 1; i <= 20; i++ {
+			mustCommit(t, l, i, 9000)
+		}
+		halfClose(l)
+		l, r, got, err := w.reopen(func(o *Options) { o.Inline = inline })
+		if err != nil || r.Unpromised.Records == 0 {
+			t.Fatalf("%+v, %v", r.Unpromised, err)
+		}
+		checkPayloads(t, got, 20, 9000)
+		for i := 21; i <= 40; i++ {
+			mustCommit(t, l, i, 9000)
+		}
+		mustClose(t, l)
+		got, r, err = readLog(w.recoverOptions())
+		if err != nil || len(r.Strays) != 0 {
+			t.Fatalf("strays %v, %v", r.Strays, err)
+		}
+		checkPayloads(t, got, 40, 9000)
+	}
+}
+
+// A small log is small on disk, while open and when closed.
+func TestFootprint(t *testing.T) {
+	w := newWorld(vfs.NewMem(vfs.MemOptions{}))
+	l := w.open(t, func(o *Options) { o.FileSize = 0 })
+	size := func() (n int) {
+		for _, b := range directory(t, w.fs, w.dir) {
+			n += len(b)
+		}
+		return n
+	}
+	mustCommit(t, l, 1, 100)
+	if n := size(); n > 64<<10 {
+		t.Fatalf("%d bytes after one commit of 100", n)
+	}
+	var used int64
+	for i := 2; i <= 1000; i++ {
+		mustCommit(t, l, i, 1000)
+		used = l.Position().Offset
+		if n := size(); int64(n) > used+max(minAhead, used)+pageSize {
+			t.Fatalf("%d bytes for %d in use", n, used)
+		}
+	}
+	mustClose(t, l)
+	if n := size(); int64(n) != used+frameHeaderSize {
+		t.Fatalf("%d bytes when closed, %d in use", n, used)
+	}
+}
+
+// A device that fills up refuses, keeps what it has, and goes on.
+func TestFullDevice(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 300 << 10})
+	w := newWorld(mem)
+	l := w.open(t)
+	n := 1
+	for ; ; n++ {
+		if err := commit(l, payload(n, 3000)); err != nil {
+			if !errors.Is(err, base.ErrDiskFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if n < 60 {
+		t.Fatalf("only %d records of 3,000 bytes on a device of 300 KiB", n-1)
+	}
+	mem.SetCapacity(1 << 20)
+	for end := n + 50; n <= end; n++ {
+		mustCommit(t, l, n, 3000)
+	}
+	mustClose(t, l)
+	got, _, err := readLog(w.recoverOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPayloads(t, got, n-1, 3000)
+}

@@ -35,3 +35,9 @@ func parseName(name, suffix string) (base.FileNum, bool) {
 	}
 	return base.FileNum(n), true
 }
+
+// ParseTempName returns the number of a file that Rewrite was making when its
+// process died.
+func ParseTempName(name string) (base.FileNum, bool) {
+	return parseName(name, tempSuffix)
+}

@@ -72,7 +72,7 @@ var rules = []rule{
 	{"internal/golden", nil, []string{}},
 	{"test/...", []string{anything}, append(slices.Clone(allowedModules), testModules...)},
 	{"bench/...", []string{anything}, nil},
-	{"examples/...", []string{"saver/...", "pregel/...", "serde/..."}, []string{}},
+	{"examples/...", []string{"saver/...", "pregel/...", "serde/...", "test/kill"}, []string{}},
 }
 
 func (r rule) allows(pkg string) bool {

@@ -257,6 +257,17 @@ func checkKeys(id, key string) error {
 // says. If ctx ends while the commit is in the log's hands the error wraps
 // ErrOutcomeUnknown.
 func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) error {
+	return e.CommitHinted(ctx, Hint{}, ids, fn)
+}
+
+// Hint tells the log what is coming.
+type Hint struct {
+	Size   int64 // about how many bytes the record will have; 0 if unknown
+	Urgent bool  // it frees space: pass where others are refused for want of it
+}
+
+// CommitHinted is Commit with a hint.
+func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func(*Tx) error) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
@@ -270,7 +281,7 @@ func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) e
 		}
 	}
 	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
-	r := &wal.Record{User: tx}
+	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
 	if errors.Is(err, errNothing) {

@@ -54,6 +54,10 @@ func Open(dir string, opts Options) (*Engine, error) {
 	return e, nil
 }
 
+// open recovers the store in two steps. First it only reads: a store that is
+// damaged, or of a newer version, is left as it was found. Then it writes: a new
+// manifest file, which forgets nothing; the end of the log, copied; and away with
+// what no longer counts.
 func (e *Engine) open() error {
 	if e.opts.ReadOnly {
 		return e.openReadOnly()
@@ -67,21 +71,29 @@ func (e *Engine) open() error {
 	if err := e.takeLock(); err != nil {
 		return err
 	}
-	created, err := e.openManifest()
+	st, err := e.loadManifest()
 	if err != nil {
 		return err
 	}
-	e.report.Created = created
-	st := e.manifest.State()
-	e.nextNum, e.reserved = st.NextFileNum, st.NextFileNum
-	if err := e.sweep(st); err != nil {
-		return err
-	}
+	e.fixed = st
 	e.addFiles(st)
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
-	return e.openLog(st)
+	rec, err := e.recoverLog(st)
+	if err != nil {
+		return err
+	}
+	if e.manifest == nil {
+		if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, snapshot.Options{Rand: e.opts.Rand}); err != nil {
+			return err
+		}
+	}
+	e.nextNum, e.reserved = st.NextFileNum, st.NextFileNum
+	if err := e.sweep(st); err != nil {
+		return err
+	}
+	return e.openLog(rec)
 }
 
 // undoOpen gives back what a failed Open took.
@@ -131,10 +143,8 @@ func (e *Engine) refuseStrangers() error {
 }
 
 func isOwnName(n string) bool {
-	_, isLog := wal.ParseFileName(n)
-	_, isSeg := segment.ParseFileName(n)
-	_, isImg := snapshot.ParseImageName(n)
-	return isLog || isSeg || isImg
+	_, own := ownNumber(n)
+	return own
 }
 
 func (e *Engine) takeLock() error {
@@ -169,19 +179,42 @@ func readHolder(fsys vfs.FS, name string) string {
 	return strings.TrimSpace(strings.TrimRight(string(b[:n]), "\x00"))
 }
 
-func (e *Engine) openManifest() (created bool, err error) {
-	o := snapshot.Options{Rand: e.opts.Rand}
-	e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, o)
+// loadManifest reads the state of the store, or creates the store.
+func (e *Engine) loadManifest() (snapshot.State, error) {
+	st, _, err := snapshot.Load(e.opts.FS, e.dir)
 	if !errors.Is(err, snapshot.ErrNoManifest) {
-		return false, err
+		return st, err
+	}
+	if err := e.syncParents(); err != nil {
+		return st, err
 	}
 	id := e.opts.Rand()
 	for id == 0 {
 		id = e.opts.Rand()
 	}
-	st := snapshot.State{FormatVersion: storeFormat, StoreID: id, NextFileNum: 1, Created: e.opts.Clock().UnixMicro(), FloorLSN: 1}
-	e.manifest, err = snapshot.Create(e.opts.FS, e.dir, st, o)
-	return true, err
+	st = snapshot.State{FormatVersion: storeFormat, StoreID: id, NextFileNum: 1, Created: e.opts.Clock().UnixMicro(), FloorLSN: 1}
+	if e.manifest, err = snapshot.Create(e.opts.FS, e.dir, st, snapshot.Options{Rand: e.opts.Rand}); err != nil {
+		return st, err
+	}
+	e.report.Created = true
+	return e.manifest.State(), nil
+}
+
+// syncParents makes the name of a new store durable, and those of the directories
+// above it: any of them may be new, made by this process or by one that died
+// since. It comes before the manifest, so that no store without a durable name
+// has one. Directories further up may be closed to us; then they are not new.
+func (e *Engine) syncParents() error {
+	parent := filepath.Dir(e.dir)
+	if err := e.opts.FS.SyncDir(parent); err != nil {
+		return fmt.Errorf("sync directory %s: %w", parent, err)
+	}
+	for d := filepath.Dir(parent); d != parent; parent, d = d, filepath.Dir(d) {
+		if err := e.opts.FS.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("sync directory %s: %w", d, err)
+		}
+	}
+	return nil
 }
 
 // storeFormat is the format version of stores this build writes. It changes when
@@ -201,7 +234,8 @@ func (e *Engine) addFiles(st snapshot.State) {
 }
 
 // sweep removes leftovers of a crash: files with numbers the manifest handed out
-// and does not name. All others stay, and are reported.
+// and does not name. All others stay, and are reported. It comes after everything
+// the manifest names was found to be there.
 func (e *Engine) sweep(st snapshot.State) error {
 	named := map[string]bool{lockName: true}
 	for _, l := range st.Logs {
@@ -238,7 +272,7 @@ func (e *Engine) sweep(st snapshot.State) error {
 }
 
 func ownNumber(name string) (base.FileNum, bool) {
-	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, segment.ParseFileName, snapshot.ParseImageName} {
+	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, wal.ParseTempName, segment.ParseFileName, snapshot.ParseImageName} {
 		if n, ok := parse(name); ok {
 			return n, true
 		}

@@ -26,9 +26,10 @@ func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 		return rec, err
 	}
 	e.report.CleanClose = st.Clean != nil
-	e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, "", rec.Torn.Offset
-	if rec.Torn.File != 0 {
-		e.report.DroppedFile = wal.FileName(rec.Torn.File)
+	// After a clean close a torn tail is that of an earlier life: its file is not
+	// written to again, and the Open that cut it has reported it.
+	if rec.Torn.File != 0 && st.Clean == nil {
+		e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, wal.FileName(rec.Torn.File), rec.Torn.Offset
 	}
 	for _, d := range rec.Damage {
 		e.report.Damage = append(e.report.Damage, d)
@@ -46,14 +47,10 @@ func logNums(st snapshot.State) []base.FileNum {
 	return nums
 }
 
-// openLog recovers the log and starts writing behind its end. What lies above the
+// openLog starts writing behind the end of the recovered log. What lies above the
 // highest promise is first copied to a new file: after a crash the page cache
 // may show what the disk does not have.
-func (e *Engine) openLog(st snapshot.State) error {
-	rec, err := e.recoverLog(st)
-	if err != nil {
-		return err
-	}
+func (e *Engine) openLog(rec wal.Recovery) error {
 	moved := func(en wal.Entry) error {
 		e.report.Rewritten++
 		return e.relocate(en)

@@ -71,6 +71,10 @@ func (r *replayer) op(o *op) error {
 	case opPut:
 		r.put(t, o)
 	case opDelete:
+		t, err := r.withHeads(t, o.key)
+		if err != nil {
+			return err
+		}
 		r.threads[o.id] = t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated)
 	case opDrop:
 		r.threads[o.id] = nil
@@ -123,6 +127,20 @@ func (r *replayer) copy(t *index.Thread, o *op) error {
 		r.c.Remember = append(r.c.Remember, index.Memo{ID: o.key, LSN: r.en.LSN, At: r.time})
 	}
 	return nil
+}
+
+// withHeads loads a cold thread that is about to lose its head, because only its
+// items tell which one comes next. A thread whose pages are damaged stays cold,
+// with the old head: whoever reads it will be told.
+func (r *replayer) withHeads(t *index.Thread, key string) (*index.Thread, error) {
+	if !t.Cold() || key != t.Head {
+		return t, nil
+	}
+	loaded, err := r.e.load(t, index.Now)
+	if errors.Is(err, base.ErrCorrupt) {
+		return t, nil
+	}
+	return loaded, err
 }
 
 // relocateSlots moves the values of one operation to the record's new place.

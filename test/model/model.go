@@ -43,10 +43,7 @@ type Subject struct {
 	Reopen func() (saver.Saver, error)
 }
 
-const (
-	defaultChecks = 250
-	deletedMemory = 30 * 24 * time.Hour
-)
+const deletedMemory = 30 * 24 * time.Hour
 
 // Run compares the savers that factory opens, empty, with the model. name tells
 // what is tested.
@@ -56,18 +53,22 @@ func Run(t *testing.T, name string, factory func(env Env) (Subject, error)) {
 	t.Run(name, func(t *testing.T) { rapid.Check(t, Program(factory)) })
 }
 
-// setChecks gives rapid the number of programs, unless its own flag does.
+// setChecks gives rapid the number of programs: the one of its own flag if that
+// is given, or MODEL_CHECKS, or what the test has set already, or the default.
 func setChecks(t *testing.T) {
 	t.Helper()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if given {
-		return
-	}
 	f := flag.Lookup("rapid.checks")
-	before, checks := f.Value.String(), fmt.Sprint(defaultChecks)
-	if env := os.Getenv("MODEL_CHECKS"); env != "" {
-		checks = env
+	before, checks := f.Value.String(), os.Getenv("MODEL_CHECKS")
+	switch {
+	case given:
+		return
+	case checks != "":
+	case before != f.DefValue:
+		return
+	default:
+		checks = fmt.Sprint(defaultChecks)
 	}
 	if err := f.Value.Set(checks); err != nil {
 		t.Fatalf("MODEL_CHECKS=%q: %v", checks, err)

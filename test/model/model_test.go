@@ -23,7 +23,7 @@ func open(env Env) *memory.Saver {
 // kind of call must have ended in each of the ways it can, and listings must
 // hold parents, values and writes.
 func TestProgramsReachEveryOutcome(t *testing.T) {
-	setFlags(t, map[string]string{"rapid.seed": "1", "rapid.checks": "250"}) // the same programs every time
+	setFlags(t, map[string]string{"rapid.seed": "1", "rapid.checks": "120"}) // the same programs every time
 	seen := map[string]int{}
 	rapid.Check(t, program(func(env Env) (Subject, error) { return Subject{Saver: open(env)}, nil }, func(what, answer string) {
 		call, _, _ := strings.Cut(what, " ")

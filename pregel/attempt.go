@@ -1,0 +1,211 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+)
+
+// errCancelled marks a task that ended because its superstep was cancelled.
+var errCancelled = errors.New("cancelled")
+
+func randomFloat() float64 { return rand.Float64() }
+
+// attempt is one run of a node's body. After it ended, writes of goroutines it
+// left behind are ignored.
+type attempt struct {
+	progress chan struct{} // of one place; nil if nobody watches
+	auto     bool          // writes, events and calls count as progress
+
+	// mu guards writes and closed.
+	mu     sync.Mutex
+	writes []write
+	closed bool
+}
+
+func (a *attempt) write(channel string, value any) {
+	a.mu.Lock()
+	if !a.closed {
+		a.writes = append(a.writes, write{channel, value})
+	}
+	a.mu.Unlock()
+	a.touch()
+}
+
+// snapshot is what was written so far.
+func (a *attempt) snapshot() []write {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clip(a.writes)
+}
+
+func (a *attempt) close() []write {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	return a.writes
+}
+
+func (a *attempt) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
+func (a *attempt) touch() {
+	if a.auto {
+		a.beat()
+	}
+}
+
+func (a *attempt) beat() {
+	select {
+	case a.progress <- struct{}{}:
+	default: // nobody watches, or a beat is noted already
+	}
+}
+
+// execute runs a task with its retries and returns what it wrote.
+func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
+	for n := 1; ; n++ {
+		t.pad.reset()
+		run := s.newRun(t, n, begin)
+		err := s.attempt(run)
+		writes := run.att.close()
+		var pc *ParentCommandError
+		switch {
+		case err == nil:
+			return writes, nil
+		case errors.As(err, &pc):
+			return s.parentCommand(t, n, begin, pc, err)
+		case isBubble(err):
+			return writes, err
+		case s.ctx.Err() != nil:
+			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
+		case errors.Is(err, context.Canceled):
+			err = &NodeCancelledError{Node: t.name, Err: err}
+		}
+		wait, again := s.retry(t, n, err)
+		if !again {
+			return writes, err
+		}
+		s.l.env().Logger.Info("retrying", "graph", s.l.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
+		s.l.env().Sleep(wait, s.ctx.Done())
+		if s.ctx.Err() != nil {
+			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
+		}
+	}
+}
+
+// retry says whether to try again after n failures, and how long to wait. The
+// first policy that wants the error decides.
+func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
+	for _, p := range t.retry {
+		p = p.withDefaults()
+		if !p.RetryOn(err) {
+			continue
+		}
+		if n >= p.MaxAttempts {
+			return 0, false
+		}
+		wait := min(float64(p.MaxInterval), float64(p.InitialInterval)*math.Pow(p.BackoffFactor, float64(n-1)))
+		if !p.NoJitter {
+			wait += s.l.env().Jitter() * float64(time.Second)
+		}
+		return time.Duration(wait), true
+	}
+	return 0, false
+}
+
+// parentCommand handles a Command that a graph inside sent outwards: here if it
+// is meant for this graph, else it goes on.
+func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCommandError, err error) ([]write, error) {
+	switch pc.Command.Graph {
+	case t.ns, recastNS(t.ns), t.name:
+		run := s.newRun(t, n, begin)
+		cmd := pc.Command
+		cmd.Graph = ""
+		err := s.guard(func() error { return run.output(run.context(s.ctx), cmd) })
+		return run.att.close(), err
+	case Parent:
+		cmd := pc.Command
+		cmd.Graph = parentNS(t.ns)
+		return nil, &ParentCommandError{Command: cmd}
+	}
+	return nil, err
+}
+
+// attempt runs the body once, within its bounds of time. A body that does not
+// end when its context does is left behind, and what it writes is ignored.
+func (s *superstep) attempt(run *taskRun) error {
+	p := run.task.timeout
+	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	if !bounded && s.l.g.opts.StepTimeout == 0 {
+		return s.guard(func() error { return run.invoke(run.context(ctx)) })
+	}
+	var runTimer, idleTimer <-chan time.Time
+	var idle *time.Timer
+	if bounded {
+		if d := p.Run(); d > 0 {
+			t := time.NewTimer(d)
+			defer t.Stop()
+			runTimer = t.C
+		}
+		if d := p.Idle(); d > 0 {
+			idle = time.NewTimer(d)
+			defer idle.Stop()
+			idleTimer = idle.C
+			run.att.progress = make(chan struct{}, 1)
+			run.att.auto = p.RefreshOn != "heartbeat"
+		}
+	}
+	begin := time.Now()
+	result := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() { result <- err }()
+		err = s.guard(func() error { return run.invoke(run.context(ctx)) })
+	}()
+	expired := func(kind string, bound time.Duration) error {
+		return &NodeTimeoutError{Node: run.task.name, Kind: kind, Timeout: bound, Elapsed: time.Since(begin), RunTimeout: p.Run(), IdleTimeout: p.Idle()}
+	}
+	for {
+		select {
+		case err := <-result:
+			return err
+		case <-runTimer:
+			return expired("run", p.Run())
+		case <-idleTimer:
+			select {
+			case <-run.att.progress: // it came at the same time
+				idle.Reset(p.Idle())
+			default:
+				return expired("idle", p.Idle())
+			}
+		case <-run.att.progress:
+			idle.Reset(p.Idle())
+		case <-s.timedOut:
+			return ErrStepTimeout
+		}
+	}
+}
+
+// guard turns a panic into an error.
+func (s *superstep) guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError(p)
+		}
+	}()
+	return f()
+}
+
+func panicError(p any) error { return &PanicError{Value: p, Stack: debug.Stack()} }

@@ -1,0 +1,209 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+)
+
+// callSpec is a function called as a task of its own.
+type callSpec struct {
+	name    string
+	run     func(ctx context.Context) (any, error)
+	input   any
+	retry   []RetryPolicy
+	cache   *CachePolicy
+	timeout *TimeoutPolicy
+}
+
+// resolve lets the callers go on. Only the first counts.
+func (f *futureState) resolve(v any, err error) {
+	f.once.Do(func() {
+		f.val, f.err = v, err
+		close(f.wait())
+	})
+}
+
+func (f *futureState) wait() chan struct{} {
+	f.made.Do(func() { f.ch = make(chan struct{}) })
+	return f.ch
+}
+
+// call schedules a function as a task of the running one.
+func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("call %q: %w", c.name, err)
+	}
+	r.att.touch()
+	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.pad.calls.Add(1) - 1), reply: make(chan *task, 1)}
+	select {
+	case r.step.box <- m:
+		return <-m.reply, r, nil
+	case <-r.step.over:
+		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
+	}
+}
+
+// await waits until a called task has ended. The caller's slot is free
+// meanwhile.
+func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
+	select {
+	case <-t.done.wait():
+		return t.done.val, t.done.err
+	default:
+	}
+	s := r.step
+	if !s.limited {
+		select {
+		case <-t.done.wait():
+			return t.done.val, t.done.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if !s.tell(message{kind: msgYield}) {
+		return nil, ErrOutsideTask
+	}
+	var err error
+	select {
+	case <-t.done.wait():
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	m := message{kind: msgWake, grant: make(chan struct{})}
+	if !s.tell(m) {
+		return nil, ErrOutsideTask
+	}
+	select {
+	case <-m.grant:
+	case <-s.over:
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.done.val, t.done.err
+}
+
+// tell sends a message to the superstep's loop, unless it is over.
+func (s *superstep) tell(m message) bool {
+	select {
+	case s.box <- m:
+		return true
+	case <-s.over:
+		return false
+	}
+}
+
+// accept makes the task of a call, or finds the one that an earlier attempt of
+// the caller made.
+func (s *superstep) accept(caller *task, n int, c *callSpec) *task {
+	l := s.l
+	t := s.prep.called(caller, n, c)
+	if old := l.tasks.get(t.id); old != nil {
+		select {
+		case <-old.done.wait():
+			if old.done.err == nil {
+				return old
+			}
+		default:
+			return old
+		}
+	}
+	l.tasks.add(t)
+	l.emitTasks(t)
+	if s.stopped {
+		t.done.resolve(nil, context.Cause(s.ctx))
+		return t
+	}
+	if !l.replaying {
+		l.reapply(t)
+	}
+	if err := l.matchCache(s.ctx, t); err != nil {
+		t.done.resolve(nil, err)
+		return t
+	}
+	if len(t.writes) > 0 {
+		t.done.resolve(returned(t.writes))
+		return t
+	}
+	s.queue = append(s.queue, t)
+	return t
+}
+
+// Future is the result of a called TaskFunc.
+type Future[O any] struct {
+	run  *taskRun
+	task *task
+	err  error
+}
+
+// Get waits for the result. An error is that of the called function, or an
+// *InterruptError if it waits for an answer; a node that does not handle it
+// must return it.
+func (f Future[O]) Get(ctx context.Context) (O, error) {
+	var zero O
+	if f.err != nil {
+		return zero, f.err
+	}
+	v, err := f.run.await(ctx, f.task)
+	if err != nil {
+		return zero, err
+	}
+	return channel.Convert[O](v)
+}
+
+// GetAll waits for several results, in their order. The first error is returned
+// once all have ended, so that several interrupts are seen together.
+func GetAll[O any](ctx context.Context, futures ...Future[O]) ([]O, error) {
+	out := make([]O, len(futures))
+	var first error
+	for i, f := range futures {
+		v, err := f.Get(ctx)
+		if err != nil && first == nil {
+			first = err
+		}
+		out[i] = v
+	}
+	return out, first
+}
+
+// TaskOptions are options of a TaskFunc.
+type TaskOptions struct {
+	Retry   []RetryPolicy
+	Cache   *CachePolicy
+	Timeout *TimeoutPolicy
+}
+
+// TaskFunc is a function whose result is stored: when the node that calls it is
+// run again, a call that ended is not. Calls are known by their order, so it
+// must be the same in every run.
+type TaskFunc[I, O any] struct {
+	name string
+	f    func(ctx context.Context, input I) (O, error)
+	opts TaskOptions
+}
+
+// NewTask makes a TaskFunc. The name is part of the identity of its calls.
+func NewTask[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts ...TaskOptions) *TaskFunc[I, O] {
+	t := &TaskFunc[I, O]{name: name, f: f}
+	if i := len(opts) - 1; i >= 0 {
+		t.opts = opts[i]
+	}
+	return t
+}
+
+// Start calls the function and returns at once. It must be called within a
+// running task.
+func (t *TaskFunc[I, O]) Start(ctx context.Context, input I) Future[O] {
+	ct, run, err := call(ctx, &callSpec{name: t.name, input: input, retry: slices.Clone(t.opts.Retry), cache: t.opts.Cache, timeout: t.opts.Timeout,
+		run: func(ctx context.Context) (any, error) { return t.f(ctx, input) }})
+	return Future[O]{run: run, task: ct, err: err}
+}
+
+// Call calls the function and waits for its result.
+func (t *TaskFunc[I, O]) Call(ctx context.Context, input I) (O, error) {
+	return t.Start(ctx, input).Get(ctx)
+}

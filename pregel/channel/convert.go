@@ -1,0 +1,122 @@
+package channel
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// TypeError: a value cannot become the type of the channel without loss.
+type TypeError struct {
+	Want reflect.Type
+	Got  any
+	Err  error // underlying cause, may be nil
+}
+
+// Error names both types.
+func (e *TypeError) Error() string {
+	s := fmt.Sprintf("cannot use a %T as %v", e.Got, e.Want)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the underlying cause.
+func (e *TypeError) Unwrap() error { return e.Err }
+
+// Convert makes a T of v: as it is, as another number type without loss, or, for
+// data that was decoded without knowing T, field by field.
+func Convert[T any](v any) (T, error) {
+	if x, ok := v.(T); ok {
+		return x, nil
+	}
+	var zero T
+	want := reflect.TypeFor[T]()
+	if v == nil {
+		switch want.Kind() {
+		case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Func, reflect.Chan:
+			return zero, nil
+		}
+		return zero, &TypeError{Want: want, Got: v}
+	}
+	rv := reflect.ValueOf(v)
+	if out, ok := convertNumber(rv, want); ok {
+		return out.Interface().(T), nil
+	}
+	if isScalar(rv.Kind()) != isScalar(want.Kind()) || isScalar(want.Kind()) && rv.Kind() != want.Kind() {
+		return zero, &TypeError{Want: want, Got: v}
+	}
+	if rv.Type().ConvertibleTo(want) && rv.Kind() == want.Kind() {
+		return rv.Convert(want).Interface().(T), nil
+	}
+	var out T
+	if err := serde.Assign(&out, v); err != nil {
+		return zero, &TypeError{Want: want, Got: v, Err: err}
+	}
+	return out, nil
+}
+
+func isScalar(k reflect.Kind) bool {
+	return k >= reflect.Bool && k <= reflect.Complex128 || k == reflect.String
+}
+
+// convertNumber converts between number types if no digit is lost.
+func convertNumber(v reflect.Value, want reflect.Type) (reflect.Value, bool) {
+	if !isNumber(v.Kind()) || !isNumber(want.Kind()) {
+		return reflect.Value{}, false
+	}
+	out := v.Convert(want)
+	if back := out.Convert(v.Type()); !back.Equal(v) {
+		return reflect.Value{}, false
+	}
+	switch { // a sign that wraps survives the way back
+	case v.CanInt() && v.Int() < 0 && out.CanUint(),
+		v.CanUint() && v.Uint() > math.MaxInt64 && out.CanInt(),
+		v.CanInt() && out.CanFloat() && !exactFloat(v.Int()),
+		v.CanUint() && out.CanFloat() && v.Uint() > 1<<53:
+		return reflect.Value{}, false
+	}
+	return out, true
+}
+
+func exactFloat(n int64) bool { return n >= -(1<<53) && n <= 1<<53 }
+
+func isNumber(k reflect.Kind) bool {
+	return k >= reflect.Int && k <= reflect.Uint64 || k == reflect.Float32 || k == reflect.Float64
+}
+
+// decode reads a stored value as a T.
+func decode[T any](v Stored) (T, error) {
+	var out T
+	if _, dynamic := any(&out).(*any); dynamic {
+		x, err := v.Any()
+		if err != nil || x == nil {
+			return out, err
+		}
+		return x.(T), nil
+	}
+	err := v.Decode(&out)
+	return out, err
+}
+
+func restoreError(key string, err error) error { return fmt.Errorf("restore channel %q: %w", key, err) }
+
+// ConvertInto is Convert into dst, a non-nil pointer to a value of a type that is
+// not known when the program is compiled.
+func ConvertInto(dst, v any) error {
+	want := reflect.TypeOf(dst).Elem()
+	rv := reflect.ValueOf(v)
+	if v != nil {
+		if out, ok := convertNumber(rv, want); ok {
+			reflect.ValueOf(dst).Elem().Set(out)
+			return nil
+		}
+	}
+	if err := serde.Assign(dst, v); err != nil {
+		return &TypeError{Want: want, Got: v, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package channel
+
+import (
+	"fmt"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// DefaultSnapshotFrequency is how many updates a delta channel takes between
+// two snapshots unless it says otherwise: LangGraph's default.
+const DefaultSnapshotFrequency = 100
+
+// DeltaChannel is a channel whose value is not stored in every checkpoint but
+// rebuilt from the writes since its last snapshot. The engine decides when a
+// snapshot is due.
+type DeltaChannel interface {
+	Channel
+	// SnapshotFrequency is the number of updates between two snapshots.
+	SnapshotFrequency() int
+	// Snapshot is the value wrapped so that a checkpoint can hold it.
+	Snapshot() serde.DeltaSnapshot
+	// Replay folds stored writes, oldest first, onto the value.
+	Replay(writes []any) error
+}
+
+type delta[T, W any] struct {
+	base
+	slot[T]
+	reduce    func(T, []W) (T, error)
+	frequency int
+}
+
+// Delta is a channel that folds all writes of a superstep at once. Its reducer
+// must be deterministic and must not care how writes are grouped:
+// reduce(reduce(s, xs), ys) equals reduce(s, xs followed by ys), because stored
+// writes are replayed in larger groups than they were made. frequency is the
+// number of updates between two snapshots; 0 means DefaultSnapshotFrequency,
+// a negative one panics.
+func Delta[T, W any](frequency int, reduce func(value T, writes []W) (T, error)) Channel {
+	if frequency < 0 {
+		panic(fmt.Sprintf("channel.Delta: snapshot frequency %d is not positive", frequency))
+	}
+	if frequency == 0 {
+		frequency = DefaultSnapshotFrequency
+	}
+	return &delta[T, W]{reduce: reduce, frequency: frequency}
+}
+
+func (c *delta[T, W]) fresh(key string) *delta[T, W] {
+	return &delta[T, W]{base: base{key}, reduce: c.reduce, frequency: c.frequency}
+}
+
+func (c *delta[T, W]) SnapshotFrequency() int        { return c.frequency }
+func (c *delta[T, W]) Snapshot() serde.DeltaSnapshot { return serde.DeltaSnapshot{Value: c.value} }
+func (c *delta[T, W]) Named(key string) Channel      { return c.fresh(key) }
+func (c *delta[T, W]) Get() (any, bool)              { return c.get() }
+func (c *delta[T, W]) Available() bool               { return c.set }
+
+// Checkpoint stores nothing: snapshots are the engine's business.
+func (c *delta[T, W]) Checkpoint() (any, bool) { return nil, false }
+
+func (c *delta[T, W]) Copy() Channel {
+	d := *c
+	d.value = clip(c.value)
+	return &d
+}
+
+// Restore reads a snapshot, or the plain value the channel stored before it was
+// a delta channel. Without a value it starts from zero, and is available.
+func (c *delta[T, W]) Restore(v Stored) (Channel, error) {
+	d := c.fresh(c.key)
+	if v == nil {
+		zero, _ := zeroOf[T]()
+		d.put(zero)
+		return d, nil
+	}
+	x, isSnapshot, err := unwrapSnapshot[T](v)
+	if err != nil {
+		return nil, restoreError(c.key, err)
+	}
+	if isSnapshot {
+		d.put(x)
+		return d, nil
+	}
+	return d, d.restore(c.key, v)
+}
+
+// unwrapSnapshot reads v if it is a snapshot of a delta channel.
+func unwrapSnapshot[T any](v Stored) (out T, isSnapshot bool, err error) {
+	x, err := v.Any()
+	if err != nil {
+		return out, false, err
+	}
+	var inner any
+	switch s := x.(type) {
+	case serde.DeltaSnapshot:
+		inner = s.Value
+	case *serde.DeltaSnapshot:
+		inner = s.Value
+	default:
+		return out, false, nil
+	}
+	out, err = Convert[T](inner)
+	return out, true, err
+}
+
+func (c *delta[T, W]) overwriteValue(ow serde.Overwrite) (T, error) {
+	if ow.Value == nil {
+		zero, _ := zeroOf[T]()
+		return zero, nil
+	}
+	x, err := Convert[T](ow.Value)
+	return clip(x), err
+}
+
+// Replay folds stored writes. The last Overwrite among them is where the value
+// begins.
+func (c *delta[T, W]) Replay(writes []any) error {
+	next := c.slot
+	start := 0
+	for i, v := range writes {
+		if ow, ok := serde.AsOverwrite(v); ok {
+			x, err := c.overwriteValue(ow)
+			if err != nil {
+				return c.typeError(err)
+			}
+			next.put(x)
+			start = i + 1
+		}
+	}
+	if err := c.fold(&next, writes[start:]); err != nil {
+		return err
+	}
+	c.slot = next
+	return nil
+}
+
+// Update folds the writes of a superstep. One Overwrite discards all others of
+// its superstep.
+func (c *delta[T, W]) Update(values []any) (bool, error) {
+	if len(values) == 0 {
+		return false, nil
+	}
+	var overwrite *serde.Overwrite
+	for _, v := range values {
+		if ow, ok := serde.AsOverwrite(v); ok {
+			if overwrite != nil {
+				return false, &UpdateError{Channel: c.key, Reason: oneOverwrite, Code: CodeConcurrentUpdate}
+			}
+			overwrite = &ow
+		}
+	}
+	next := c.slot
+	if overwrite != nil {
+		x, err := c.overwriteValue(*overwrite)
+		if err != nil {
+			return false, c.typeError(err)
+		}
+		next.put(x)
+	} else if err := c.fold(&next, values); err != nil {
+		return false, err
+	}
+	c.slot = next
+	return true, nil
+}
+
+func (c *delta[T, W]) fold(s *slot[T], values []any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	writes := make([]W, len(values))
+	for i, v := range values {
+		w, err := Convert[W](v)
+		if err != nil {
+			return c.typeError(err)
+		}
+		writes[i] = w
+	}
+	if !s.set {
+		zero, _ := zeroOf[T]()
+		s.put(zero)
+	}
+	x, err := c.reduce(s.value, writes)
+	if err != nil {
+		return &UpdateError{Channel: c.key, Reason: "the reducer refused a write", Err: err}
+	}
+	s.put(x)
+	return nil
+}
+
+// Equal compares type and frequency; two reducers are taken as equal.
+func (c *delta[T, W]) Equal(other Channel) bool {
+	o, ok := other.(*delta[T, W])
+	return ok && o.frequency == c.frequency
+}

@@ -1,0 +1,96 @@
+package channel
+
+// Guard says whether a second write in one superstep is an error.
+type Guard bool
+
+// The two guards. Guarded is what LangGraph calls guard=True, its default.
+const (
+	Guarded   Guard = true
+	Unguarded Guard = false
+)
+
+type ephemeral[T any] struct {
+	base
+	slot[T]
+	guard Guard
+}
+
+// Ephemeral keeps a value for one superstep: a superstep without a write clears
+// it. It is stored in checkpoints, so that a pending trigger survives a
+// restart. Unguarded, the last of several writes counts.
+func Ephemeral[T any](guard Guard) Channel { return &ephemeral[T]{guard: guard} }
+
+func (c *ephemeral[T]) Named(key string) Channel {
+	return &ephemeral[T]{base: base{key}, guard: c.guard}
+}
+func (c *ephemeral[T]) Copy() Channel           { d := *c; return &d }
+func (c *ephemeral[T]) Checkpoint() (any, bool) { return c.get() }
+func (c *ephemeral[T]) Get() (any, bool)        { return c.get() }
+func (c *ephemeral[T]) Available() bool         { return c.set }
+
+func (c *ephemeral[T]) Restore(v Stored) (Channel, error) {
+	d := &ephemeral[T]{base: c.base, guard: c.guard}
+	return d, d.restore(c.key, v)
+}
+
+func (c *ephemeral[T]) Update(values []any) (bool, error) {
+	if len(values) == 0 {
+		changed := c.set
+		c.clear()
+		return changed, nil
+	}
+	return putLast(&c.base, &c.slot, values, "EphemeralValue", c.guard)
+}
+
+func putLast[T any](b *base, s *slot[T], values []any, kind string, guard Guard) (bool, error) {
+	if len(values) > 1 && guard == Guarded {
+		return false, &UpdateError{Channel: b.key, Code: CodeConcurrentUpdate,
+			Reason: kind + "(guard=True) can receive only one value per step. Use guard=False if you want to store any one of multiple values."}
+	}
+	v, err := Convert[T](values[len(values)-1])
+	if err != nil {
+		return false, b.typeError(err)
+	}
+	s.put(v)
+	return true, nil
+}
+
+func (c *ephemeral[T]) Equal(other Channel) bool {
+	o, ok := other.(*ephemeral[T])
+	return ok && o.guard == c.guard
+}
+
+type untracked[T any] struct {
+	base
+	slot[T]
+	guard Guard
+}
+
+// UntrackedValue keeps the value written last and is never stored: not in
+// checkpoints, not as a pending write. After a restart it is empty.
+func UntrackedValue[T any](guard Guard) Channel { return &untracked[T]{guard: guard} }
+
+func (c *untracked[T]) Untracked() {}
+func (c *untracked[T]) Named(key string) Channel {
+	return &untracked[T]{base: base{key}, guard: c.guard}
+}
+func (c *untracked[T]) Copy() Channel           { d := *c; return &d }
+func (c *untracked[T]) Checkpoint() (any, bool) { return nil, false }
+func (c *untracked[T]) Get() (any, bool)        { return c.get() }
+func (c *untracked[T]) Available() bool         { return c.set }
+
+func (c *untracked[T]) Restore(Stored) (Channel, error) {
+	return &untracked[T]{base: c.base, guard: c.guard}, nil
+}
+
+func (c *untracked[T]) Update(values []any) (bool, error) {
+	if len(values) == 0 {
+		return false, nil
+	}
+	return putLast(&c.base, &c.slot, values, "UntrackedValue", c.guard)
+}
+
+func (c *untracked[T]) Equal(other Channel) bool {
+	o, ok := other.(*untracked[T])
+	return ok && o.guard == c.guard
+}

@@ -1,0 +1,123 @@
+package channel
+
+import (
+	"crypto/rand"
+	"fmt"
+)
+
+// RemoveAll is the id of a message that removes every message before it.
+const RemoveAll = "__remove_all__"
+
+// RoleRemove is the role of a message that removes the one with its id.
+const RoleRemove = "remove"
+
+// Message is a chat message. Content is text or a list of content blocks.
+type Message struct {
+	ID         string         `json:"id,omitempty"`
+	Role       string         `json:"role"` // "human", "ai", "system", "tool", "remove", …
+	Content    any            `json:"content,omitempty"`
+	Name       string         `json:"name,omitempty"`
+	ToolCallID string         `json:"tool_call_id,omitempty"`
+	Extra      map[string]any `json:"extra,omitempty"`
+}
+
+// RemoveMessage is the message that removes the one with this id, or, with
+// RemoveAll, all before it.
+func RemoveMessage(id string) Message { return Message{ID: id, Role: RoleRemove} }
+
+// UnknownMessageError: a message to remove is not in the list.
+type UnknownMessageError struct{ ID string }
+
+// Error names the id.
+func (e *UnknownMessageError) Error() string {
+	return fmt.Sprintf("Attempting to delete a message with an ID that doesn't exist ('%s')", e.ID)
+}
+
+// Messages is the channel of a conversation: new messages are appended, one with
+// a known id replaces the old one in its place, a removal takes one out. newID
+// names messages that come without an id; nil means random UUIDs. A removal of
+// an unknown id is an UpdateError.
+func Messages(newID func() string) Channel {
+	if newID == nil {
+		newID = uuid4
+	}
+	return Fold(nil, func(left []Message, right any) ([]Message, error) {
+		list, err := messageList(right)
+		if err != nil {
+			return nil, err
+		}
+		return AddMessages(left, list, newID)
+	})
+}
+
+// messageList accepts one message or a list of them.
+func messageList(v any) ([]Message, error) {
+	switch x := v.(type) {
+	case []Message:
+		return x, nil
+	case Message:
+		return []Message{x}, nil
+	case map[string]any:
+		m, err := Convert[Message](x)
+		return []Message{m}, err
+	}
+	return Convert[[]Message](v)
+}
+
+// AddMessages merges right into left by id, as LangGraph's add_messages does,
+// and returns a new list. Messages without an id get one of newID.
+func AddMessages(left, right []Message, newID func() string) ([]Message, error) {
+	named := make([]Message, len(right))
+	for i, m := range right {
+		if m.ID == "" {
+			m.ID = newID()
+		}
+		named[i] = m
+	}
+	for i := len(named) - 1; i >= 0; i-- {
+		if named[i].Role == RoleRemove && named[i].ID == RemoveAll {
+			return append([]Message{}, named[i+1:]...), nil
+		}
+	}
+	merged := append(make([]Message, 0, len(left)+len(named)), left...)
+	at := make(map[string]int, len(merged)+len(named))
+	for i := range merged {
+		if merged[i].ID == "" {
+			merged[i].ID = newID()
+		}
+		at[merged[i].ID] = i
+	}
+	remove := map[string]bool{}
+	for _, m := range named {
+		i, known := at[m.ID]
+		switch {
+		case known && m.Role == RoleRemove:
+			remove[m.ID] = true
+		case known:
+			delete(remove, m.ID)
+			merged[i] = m
+		case m.Role == RoleRemove:
+			return nil, &UnknownMessageError{ID: m.ID}
+		default:
+			at[m.ID] = len(merged)
+			merged = append(merged, m)
+		}
+	}
+	if len(remove) == 0 {
+		return merged, nil
+	}
+	kept := merged[:0]
+	for _, m := range merged {
+		if !remove[m.ID] {
+			kept = append(kept, m)
+		}
+	}
+	return kept, nil
+}
+
+func uuid4() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // crypto/rand never returns an error
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,170 @@
+package channel
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+
+	"github.com/stele-go/stele/serde"
+)
+
+const oneOverwrite = "Can receive only one Overwrite value per super-step."
+
+// fold is LangGraph's BinaryOperatorAggregate.
+type fold[T, U any] struct {
+	base
+	slot[T]
+	initial func() (T, bool)
+	reduce  func(T, U) (T, error)
+}
+
+// Reduce folds every write into the value with f, from the left, in the order
+// of the tasks. It starts from the zero value of T (an empty slice or map, not
+// nil); where T has none that is useful (an interface, a pointer), the first
+// write becomes the value. A write that is a serde.Overwrite replaces the value
+// and ends the folding of its superstep; two of them are an UpdateError.
+func Reduce[T any](f func(value, write T) T) Channel {
+	return Fold(nil, func(v, w T) (T, error) { return f(v, w), nil })
+}
+
+// ReduceFrom is Reduce that starts from initial.
+func ReduceFrom[T any](initial func() T, f func(value, write T) T) Channel {
+	return Fold(initial, func(v, w T) (T, error) { return f(v, w), nil })
+}
+
+// Fold is Reduce for writes of another type than the value, with a reducer that
+// may refuse a write. A nil initial is the zero value of T as in Reduce.
+func Fold[T, U any](initial func() T, f func(value T, write U) (T, error)) Channel {
+	start := zeroOf[T]
+	if initial != nil {
+		start = func() (T, bool) { return initial(), true }
+	}
+	c := &fold[T, U]{initial: start, reduce: f}
+	c.value, c.set = start()
+	return c
+}
+
+// zeroOf is the empty value of T; ok is false if T has none.
+func zeroOf[T any]() (v T, ok bool) {
+	t := reflect.TypeFor[T]()
+	switch t.Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		return v, false
+	case reflect.Slice:
+		return reflect.MakeSlice(t, 0, 0).Interface().(T), true
+	case reflect.Map:
+		return reflect.MakeMap(t).Interface().(T), true
+	}
+	return v, true
+}
+
+func (c *fold[T, U]) fresh(key string) *fold[T, U] {
+	d := &fold[T, U]{base: base{key}, initial: c.initial, reduce: c.reduce}
+	d.value, d.set = c.initial()
+	return d
+}
+
+func (c *fold[T, U]) Named(key string) Channel { return c.fresh(key) }
+func (c *fold[T, U]) Checkpoint() (any, bool)  { return c.get() }
+func (c *fold[T, U]) Get() (any, bool)         { return c.get() }
+func (c *fold[T, U]) Available() bool          { return c.set }
+
+func (c *fold[T, U]) Copy() Channel {
+	d := *c
+	d.value = clip(c.value)
+	return &d
+}
+
+// Restore also reads what the channel stored while it was a delta channel.
+func (c *fold[T, U]) Restore(v Stored) (Channel, error) {
+	d := c.fresh(c.key)
+	if v == nil {
+		return d, nil
+	}
+	x, isSnapshot, err := unwrapSnapshot[T](v)
+	if err != nil {
+		return nil, restoreError(c.key, err)
+	}
+	if isSnapshot {
+		d.put(x)
+		return d, nil
+	}
+	return d, d.restore(c.key, v)
+}
+
+// IsFold marks the channel for the engine, which rebuilds it from its history
+// where a checkpoint was written while it was a delta channel.
+func (c *fold[T, U]) IsFold() {}
+
+func (c *fold[T, U]) Update(values []any) (bool, error) {
+	if len(values) == 0 {
+		return false, nil
+	}
+	next := c.slot
+	overwritten := false
+	for _, v := range values {
+		if ow, ok := serde.AsOverwrite(v); ok {
+			if overwritten {
+				return false, &UpdateError{Channel: c.key, Reason: oneOverwrite, Code: CodeConcurrentUpdate}
+			}
+			x, err := Convert[T](ow.Value)
+			if err != nil {
+				return false, c.typeError(err)
+			}
+			next.put(x)
+			overwritten = true
+			continue
+		}
+		if overwritten {
+			continue
+		}
+		if err := c.step(&next, v); err != nil {
+			return false, err
+		}
+	}
+	c.slot = next
+	return true, nil
+}
+
+func (c *fold[T, U]) step(s *slot[T], v any) error {
+	if !s.set {
+		x, err := Convert[T](v)
+		if err != nil {
+			return c.typeError(err)
+		}
+		s.put(x)
+		return nil
+	}
+	w, err := Convert[U](v)
+	if err != nil {
+		return c.typeError(err)
+	}
+	x, err := c.reduce(s.value, w)
+	if err != nil {
+		return &UpdateError{Channel: c.key, Reason: "the reducer refused a write", Err: err}
+	}
+	s.put(x)
+	return nil
+}
+
+// Equal cannot compare functions: two reducers of one type are taken as equal,
+// as LangGraph takes two lambdas.
+func (c *fold[T, U]) Equal(other Channel) bool { _, ok := other.(*fold[T, U]); return ok }
+
+// Append is the reducer that joins lists.
+func Append[T any](value, write []T) []T { return append(value, write...) }
+
+// Add is the reducer that sums numbers or joins strings.
+func Add[T cmp.Ordered](value, write T) T { return value + write }
+
+// MergeMaps is the reducer that lays the entries of write over those of value,
+// in a new map.
+func MergeMaps[K comparable, V any](value, write map[K]V) map[K]V {
+	out := make(map[K]V, len(value)+len(write))
+	maps.Copy(out, value)
+	maps.Copy(out, write)
+	return out
+}
+
+// AsOverwrite recognises a write that replaces the value of a reducing channel.
+func AsOverwrite(v any) (serde.Overwrite, bool) { return serde.AsOverwrite(v) }

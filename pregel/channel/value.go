@@ -1,0 +1,211 @@
+package channel
+
+// slot is an optional value.
+type slot[T any] struct {
+	value T
+	set   bool
+}
+
+func (s *slot[T]) get() (any, bool) {
+	if !s.set {
+		return nil, false
+	}
+	return s.value, true
+}
+
+func (s *slot[T]) put(v T) { s.value, s.set = v, true }
+
+func (s *slot[T]) clear() { *s = slot[T]{} }
+
+func (s *slot[T]) restore(key string, v Stored) error {
+	if v == nil {
+		s.clear()
+		return nil
+	}
+	x, err := decode[T](v)
+	if err != nil {
+		return restoreError(key, err)
+	}
+	s.put(x)
+	return nil
+}
+
+const oneValue = "Can receive only one value per step. Use an Annotated key to handle multiple values."
+
+type lastValue[T any] struct {
+	base
+	slot[T]
+}
+
+// LastValue keeps the value written last. A superstep may write it once; two
+// writes are an UpdateError. Writing an equal value is a change.
+func LastValue[T any]() Channel { return &lastValue[T]{} }
+
+func (c *lastValue[T]) Named(key string) Channel { return &lastValue[T]{base: base{key}} }
+func (c *lastValue[T]) Copy() Channel            { d := *c; return &d }
+func (c *lastValue[T]) Checkpoint() (any, bool)  { return c.get() }
+func (c *lastValue[T]) Get() (any, bool)         { return c.get() }
+func (c *lastValue[T]) Available() bool          { return c.set }
+
+func (c *lastValue[T]) Restore(v Stored) (Channel, error) {
+	d := &lastValue[T]{base: c.base}
+	return d, d.restore(c.key, v)
+}
+
+func (c *lastValue[T]) Update(values []any) (bool, error) {
+	switch len(values) {
+	case 0:
+		return false, nil
+	case 1:
+	default:
+		return false, &UpdateError{Channel: c.key, Reason: oneValue, Code: CodeConcurrentUpdate}
+	}
+	v, err := Convert[T](values[0])
+	if err != nil {
+		return false, c.typeError(err)
+	}
+	c.put(v)
+	return true, nil
+}
+
+func (c *lastValue[T]) Equal(other Channel) bool { _, ok := other.(*lastValue[T]); return ok }
+
+// isLastValue lets a schema recognise a plain declaration of any type.
+func (c *lastValue[T]) isLastValue() {}
+
+// IsLastValue reports whether c is a LastValue of any type.
+func IsLastValue(c Channel) bool { _, ok := c.(interface{ isLastValue() }); return ok }
+
+type lastAfterFinish[T any] struct {
+	base
+	slot[T]
+	finished bool
+}
+
+// LastValueAfterFinish keeps the value written last, and shows it only once no
+// other node is left to run. Being read clears it. It is the trigger of
+// deferred nodes.
+func LastValueAfterFinish[T any]() Channel { return &lastAfterFinish[T]{} }
+
+func (c *lastAfterFinish[T]) Named(key string) Channel { return &lastAfterFinish[T]{base: base{key}} }
+func (c *lastAfterFinish[T]) Copy() Channel            { d := *c; return &d }
+func (c *lastAfterFinish[T]) Available() bool          { return c.set && c.finished }
+
+func (c *lastAfterFinish[T]) Checkpoint() (any, bool) {
+	if !c.set {
+		return nil, false
+	}
+	return []any{c.value, c.finished}, true
+}
+
+func (c *lastAfterFinish[T]) Get() (any, bool) {
+	if !c.finished {
+		return nil, false
+	}
+	return c.get()
+}
+
+func (c *lastAfterFinish[T]) Restore(v Stored) (Channel, error) {
+	d := &lastAfterFinish[T]{base: c.base}
+	if v == nil {
+		return d, nil
+	}
+	inner, finished, err := restorePair(c.key, v)
+	if err != nil {
+		return nil, err
+	}
+	x, err := Convert[T](inner)
+	if err != nil {
+		return nil, restoreError(c.key, err)
+	}
+	d.put(x)
+	d.finished = finished
+	return d, nil
+}
+
+// restorePair reads the stored form (value, finished).
+func restorePair(key string, v Stored) (any, bool, error) {
+	x, err := v.Any()
+	if err != nil {
+		return nil, false, restoreError(key, err)
+	}
+	pair, ok := x.([]any)
+	if !ok || len(pair) != 2 {
+		return nil, false, restoreError(key, &TypeError{Want: pairType, Got: x})
+	}
+	finished, ok := pair[1].(bool)
+	if !ok {
+		return nil, false, restoreError(key, &TypeError{Want: boolType, Got: pair[1]})
+	}
+	return pair[0], finished, nil
+}
+
+func (c *lastAfterFinish[T]) Update(values []any) (bool, error) {
+	if len(values) == 0 {
+		return false, nil
+	}
+	v, err := Convert[T](values[len(values)-1])
+	if err != nil {
+		return false, c.typeError(err)
+	}
+	c.put(v)
+	c.finished = false
+	return true, nil
+}
+
+func (c *lastAfterFinish[T]) Consume() bool {
+	if !c.finished {
+		return false
+	}
+	c.clear()
+	c.finished = false
+	return true
+}
+
+func (c *lastAfterFinish[T]) Finish() bool {
+	if c.finished || !c.set {
+		return false
+	}
+	c.finished = true
+	return true
+}
+
+func (c *lastAfterFinish[T]) Equal(other Channel) bool {
+	_, ok := other.(*lastAfterFinish[T])
+	return ok
+}
+
+type anyValue[T any] struct {
+	base
+	slot[T]
+}
+
+// AnyValue keeps one of the values written in the last superstep, assuming that
+// they are equal. A superstep without a write clears it.
+func AnyValue[T any]() Channel { return &anyValue[T]{} }
+
+func (c *anyValue[T]) Named(key string) Channel { return &anyValue[T]{base: base{key}} }
+func (c *anyValue[T]) Copy() Channel            { d := *c; return &d }
+func (c *anyValue[T]) Checkpoint() (any, bool)  { return c.get() }
+func (c *anyValue[T]) Get() (any, bool)         { return c.get() }
+func (c *anyValue[T]) Available() bool          { return c.set }
+func (c *anyValue[T]) Equal(other Channel) bool { _, ok := other.(*anyValue[T]); return ok }
+
+func (c *anyValue[T]) Restore(v Stored) (Channel, error) {
+	d := &anyValue[T]{base: c.base}
+	return d, d.restore(c.key, v)
+}
+
+func (c *anyValue[T]) Update(values []any) (bool, error) {
+	if len(values) == 0 {
+		changed := c.set
+		c.clear()
+		return changed, nil
+	}
+	v, err := Convert[T](values[len(values)-1])
+	if err != nil {
+		return false, c.typeError(err)
+	}
+	c.put(v)
+	return true, nil
+}

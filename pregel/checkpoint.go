@@ -1,0 +1,357 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// formatVersion is the format of the checkpoints the engine makes: LangGraph's
+// current one.
+const formatVersion = 4
+
+// deltaSuperstepBound is the number of supersteps after which a delta channel is
+// stored whole even if nobody wrote to it, so that reading it stays cheap.
+const deltaSuperstepBound = 5000
+
+// liveCheckpoint is the checkpoint a loop works on. Maps are owned by the loop.
+type liveCheckpoint struct {
+	v        int
+	id       string
+	ts       string
+	versions map[string]saver.Version
+	seen     map[string]map[string]saver.Version
+	updated  []string // nil if unknown
+}
+
+func (cp *liveCheckpoint) maxVersion() saver.Version {
+	var top saver.Version
+	for _, v := range cp.versions {
+		if v.Compare(top) > 0 {
+			top = v
+		}
+	}
+	return top
+}
+
+// clone is cp with maps of its own.
+func (cp *liveCheckpoint) clone() *liveCheckpoint {
+	c := *cp
+	c.versions = maps.Clone(cp.versions)
+	c.seen = make(map[string]map[string]saver.Version, len(cp.seen))
+	for n, s := range cp.seen {
+		c.seen[n] = maps.Clone(s)
+	}
+	return &c
+}
+
+func emptyCheckpoint(env *Environment) *liveCheckpoint {
+	return &liveCheckpoint{v: formatVersion, id: env.IDs.Next(-2), ts: timestamp(env.Now()),
+		versions: map[string]saver.Version{}, seen: map[string]map[string]saver.Version{}}
+}
+
+func timestamp(t time.Time) string {
+	t = t.UTC()
+	if t.Nanosecond()/1000 == 0 {
+		return t.Format("2006-01-02T15:04:05+00:00")
+	}
+	return t.Format("2006-01-02T15:04:05.000000+00:00")
+}
+
+// liveOf takes over a loaded checkpoint.
+func liveOf(cp *saver.Checkpoint) *liveCheckpoint {
+	live := (&liveCheckpoint{v: cp.V, id: cp.ID, ts: cp.TS, versions: cp.Versions, seen: cp.Seen, updated: cp.Updated}).clone()
+	if live.versions == nil {
+		live.versions = map[string]saver.Version{}
+	}
+	return live
+}
+
+// newVersions are the versions that moved since previous.
+func newVersions(previous, current map[string]saver.Version) map[string]saver.Version {
+	if len(previous) == 0 {
+		return maps.Clone(current)
+	}
+	out := map[string]saver.Version{}
+	for ch, v := range current {
+		if v.Compare(previous[ch]) > 0 {
+			out[ch] = v
+		}
+	}
+	return out
+}
+
+// hydrate makes a graph's channels from a stored checkpoint. Delta channels that
+// the checkpoint does not hold are rebuilt from their history, all in one read.
+func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp *saver.Checkpoint) (*channelSet, error) {
+	set := &channelSet{names: g.specs.names, by: make(map[string]channel.Channel, len(g.specs.names))}
+	var replay []string
+	for _, list := range [][]string{g.deltas, g.folds} {
+		for _, name := range list {
+			_, written := cp.Versions[name]
+			if _, stored := cp.Values[name]; written && !stored {
+				replay = append(replay, name)
+			}
+		}
+	}
+	histories, err := deltaHistory(ctx, s, at, replay)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range g.specs.names {
+		spec := g.specs.by[name]
+		if h, ok := histories[name]; ok {
+			if set.by[name], err = replayChannel(spec, h); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		var stored channel.Stored
+		if v, ok := cp.Values[name]; ok {
+			stored = v
+		}
+		if set.by[name], err = spec.Restore(stored); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	if len(channels) == 0 || s == nil {
+		return nil, nil
+	}
+	var h map[string]saver.DeltaHistory
+	var err error
+	if r, ok := s.(saver.DeltaReader); ok {
+		h, err = r.DeltaChannelHistory(ctx, at, channels)
+	} else {
+		h, err = saver.DeltaChannelHistory(ctx, s, at, channels)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read history of delta channels %v: %w", channels, err)
+	}
+	return h, nil
+}
+
+func replayChannel(spec channel.Channel, h saver.DeltaHistory) (channel.Channel, error) {
+	var seed channel.Stored
+	if !h.Seed.IsZero() {
+		seed = h.Seed
+	}
+	ch, err := spec.Restore(seed)
+	if err != nil {
+		return nil, err
+	}
+	writes := make([]any, len(h.Writes))
+	for i, w := range h.Writes {
+		if writes[i], err = w.Value.Any(); err != nil {
+			return nil, fmt.Errorf("read a write of channel %q: %w", spec.Key(), err)
+		}
+	}
+	if d, ok := ch.(channel.DeltaChannel); ok {
+		return ch, d.Replay(writes)
+	}
+	// The writes span supersteps, so each is an update of its own: one call
+	// would take two Overwrites of two supersteps for a conflict.
+	for _, w := range writes {
+		if _, err := ch.Update([]any{w}); err != nil {
+			return nil, err
+		}
+	}
+	return ch, nil
+}
+
+// counters counts, for each delta channel, updates and supersteps since its last
+// snapshot.
+type counters map[string][2]int
+
+func countersOf(md saver.Metadata) counters {
+	out := counters{}
+	m, _ := md["counters_since_delta_snapshot"].(map[string]any)
+	for ch, v := range m {
+		if pair, ok := v.([]any); ok && len(pair) == 2 {
+			u, _ := channel.Convert[int](pair[0])
+			s, _ := channel.Convert[int](pair[1])
+			out[ch] = [2]int{u, s}
+		}
+	}
+	return out
+}
+
+// advance counts one superstep that updated the channels in updated.
+func (c counters) advance(deltas []string, updated func(string) bool) counters {
+	out := counters{}
+	for _, ch := range deltas {
+		n := c[ch]
+		n[1]++
+		if updated(ch) {
+			n[0]++
+		}
+		out[ch] = n
+	}
+	return out
+}
+
+// metadata is c as stored: without the channels just snapshotted, nil if there
+// is nothing to count.
+func (c counters) metadata(snapshotted map[string]bool) map[string]any {
+	out := map[string]any{}
+	for ch, n := range c {
+		if !snapshotted[ch] && n != ([2]int{}) {
+			out[ch] = []any{n[0], n[1]}
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// dueSnapshots are the delta channels whose turn it is to be stored whole. A
+// channel without a version was never written and has nothing to store.
+func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version) map[string]bool {
+	due := map[string]bool{}
+	for _, name := range g.deltas {
+		ch := set.by[name].(channel.DeltaChannel)
+		if _, written := versions[name]; !written || !ch.Available() {
+			continue
+		}
+		if n := c[name]; n[0] >= ch.SnapshotFrequency() || n[1] >= deltaSuperstepBound {
+			due[name] = true
+		}
+	}
+	return due
+}
+
+// deltasAmong adds to into the delta channels among the channels of writes.
+func (g *Graph) deltasAmong(into map[string]bool, channels ...string) {
+	for _, ch := range channels {
+		if slices.Contains(g.deltas, ch) {
+			into[ch] = true
+		}
+	}
+}
+
+// capture is what create stores of the channels: their values, ready to encode.
+type capture struct {
+	values map[string]any
+}
+
+// create makes the next checkpoint from the current one and the channels. With a
+// nil set only the id and time are new, and nothing is captured. Snapshotted
+// channels whose version did not move since stored get a new version, because a
+// saver stores values for new versions only; whoever had seen the old version is
+// marked as having seen the new one, since nothing was written. mint gives the
+// new id.
+func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, updated []string, snapshots map[string]bool,
+	stored map[string]saver.Version, next func(saver.Version) (saver.Version, error)) (*liveCheckpoint, capture, error) {
+	out := &liveCheckpoint{v: formatVersion, ts: timestamp(g.env.Now()), versions: cp.versions, seen: cp.seen, updated: updated}
+	if set == nil {
+		out.id = mint()
+		return out, capture{}, nil
+	}
+	capt := capture{values: map[string]any{}}
+	bumped := map[string][2]saver.Version{}
+	for _, name := range set.names {
+		ch := set.by[name]
+		version, written := cp.versions[name]
+		if snapshots[name] && next != nil && (!written || version == stored[name]) {
+			v, err := next(version)
+			if err != nil {
+				return nil, capture{}, err
+			}
+			bumped[name] = [2]saver.Version{version, v}
+			written = true
+		}
+		switch {
+		case !written:
+		case snapshots[name]:
+			capt.values[name] = ch.(channel.DeltaChannel).Snapshot()
+		default:
+			if v, ok := ch.Checkpoint(); ok {
+				capt.values[name] = v
+			}
+		}
+	}
+	if len(bumped) > 0 {
+		out.versions = maps.Clone(cp.versions)
+		for name, b := range bumped {
+			out.versions[name] = b[1]
+		}
+		out.seen = markBumpsSeen(cp.seen, bumped, g.triggers)
+	}
+	out.id = mint()
+	return out, capt, nil
+}
+
+// markBumpsSeen advances whoever had seen a bumped channel's old version, and
+// remembers under a pseudo node what it really read.
+func markBumpsSeen(seen map[string]map[string]saver.Version, bumped map[string][2]saver.Version, triggers map[string][]string) map[string]map[string]saver.Version {
+	out := make(map[string]map[string]saver.Version, len(seen)+1)
+	for n, s := range seen {
+		out[n] = maps.Clone(s)
+	}
+	for ch, b := range bumped {
+		if b[0].IsNull() {
+			for _, n := range triggers[ch] {
+				if out[n] == nil {
+					out[n] = map[string]saver.Version{}
+				}
+			}
+		}
+	}
+	marks := maps.Clone(seen[snapshotBumps])
+	if marks == nil {
+		marks = map[string]saver.Version{}
+	}
+	for n, s := range out {
+		if n == snapshotBumps {
+			continue
+		}
+		for ch, b := range bumped {
+			if s[ch] != b[0] {
+				continue
+			}
+			advanced, read := n+nsSep+ch, n+nsEnd+ch
+			if !b[0].IsNull() && marks[advanced] != b[0] {
+				marks[read] = b[0]
+			}
+			marks[advanced] = b[1]
+			s[ch] = b[1]
+		}
+	}
+	if len(marks) > 0 {
+		out[snapshotBumps] = marks
+	}
+	return out
+}
+
+// seenWithoutBumps is seen as the nodes really read it.
+func seenWithoutBumps(seen map[string]map[string]saver.Version) map[string]map[string]saver.Version {
+	marks := seen[snapshotBumps]
+	if len(marks) == 0 {
+		return seen
+	}
+	out := map[string]map[string]saver.Version{}
+	for n, s := range seen {
+		if n == snapshotBumps {
+			continue
+		}
+		out[n] = map[string]saver.Version{}
+		for ch, v := range s {
+			advanced, read := n+nsSep+ch, n+nsEnd+ch
+			if marks[advanced] != v {
+				out[n][ch] = v
+			} else if r, ok := marks[read]; ok {
+				out[n][ch] = r
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package pregel
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// DefaultRecursionLimit is the number of supersteps a run may take unless its
+// Config says otherwise: LangGraph's default.
+const DefaultRecursionLimit = 10007
+
+// Config says on which thread a call works and how a run is run. The zero
+// Config runs without a thread, which is an error if the graph has a saver.
+// Snapshots carry a Config with only the address filled in.
+//
+// Inside a node, a Config without ThreadID, Namespace, CheckpointID and
+// CheckpointMap makes the graph a part of the running one: it inherits thread,
+// saver, namespace and limits. With any of them it is a run of its own.
+type Config struct {
+	// ThreadID names the thread.
+	ThreadID string
+	// Namespace addresses a graph inside this one, as snapshots name it.
+	Namespace string
+	// CheckpointID names the checkpoint to start from: time travel, unless it is
+	// the newest and the run resumes.
+	CheckpointID string
+	// CheckpointMap names the checkpoints of other namespaces that belong with
+	// it.
+	CheckpointMap map[string]string
+
+	// RunID is stored with every checkpoint of the run, as metadata run_id.
+	RunID string
+	// Metadata and Configurable are stored with every checkpoint of the run, as
+	// far as they are scalars.
+	Metadata     map[string]any
+	Configurable map[string]any
+	// Tags are shown with tasks.
+	Tags []string
+
+	// RecursionLimit is the number of supersteps; 0 is DefaultRecursionLimit.
+	RecursionLimit int
+	// MaxConcurrency is the number of tasks of one graph that run at a time; 0
+	// is no limit. A task that waits for a call does not count.
+	MaxConcurrency int
+	// Durability is when progress is stored; "" is that of the graph around, or
+	// Async.
+	Durability Durability
+	// InterruptBefore and InterruptAfter stop the run before or after nodes;
+	// nil takes the graph's own. AllNodes stands for all.
+	InterruptBefore, InterruptAfter []string
+	// OutputKeys are the channels to show; nil is the graph's own.
+	OutputKeys *Keys
+	// Subgraphs shows the events of graphs inside this one as well.
+	Subgraphs bool
+	// StrictResume refuses a resume map that names an interrupt that does not
+	// wait.
+	StrictResume bool
+	// Exclusive makes the run fail with ErrConflict when another run stored a
+	// checkpoint on the thread meanwhile. ConflictRetries is how many times the
+	// run starts over from the new head if it loses before its first superstep.
+	Exclusive       bool
+	ConflictRetries int
+	// Control asks the run to stop between supersteps.
+	Control *Control
+	// Context is given to nodes as it is; see Task.
+	Context any
+}
+
+// addressed reports whether the Config names a place of its own.
+func (c Config) addressed() bool {
+	return c.ThreadID != "" || c.Namespace != "" || c.CheckpointID != "" || len(c.CheckpointMap) > 0
+}
+
+func (c Config) place() saver.Config {
+	return saver.Config{ThreadID: c.ThreadID, Namespace: c.Namespace, CheckpointID: c.CheckpointID}
+}
+
+func placeConfig(p saver.Config) Config {
+	return Config{ThreadID: p.ThreadID, Namespace: p.Namespace, CheckpointID: p.CheckpointID}
+}
+
+// Control lets somebody outside ask running graphs to stop between supersteps.
+// The zero Control is ready; it is safe for concurrent use, and shared with
+// graphs inside.
+type Control struct {
+	mu     sync.Mutex
+	drain  bool
+	reason string
+}
+
+// RequestDrain asks for a stop. An empty reason is "shutdown". The first request
+// counts.
+func (c *Control) RequestDrain(reason string) {
+	if reason == "" {
+		reason = "shutdown"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.drain {
+		c.drain, c.reason = true, reason
+	}
+}
+
+func (c *Control) requested() (string, bool) {
+	if c == nil {
+		return "", false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reason, c.drain
+}
+
+// Hooks are called as a run goes on, from the run's own goroutines; they must
+// not block. Nil functions are not called. Tracing can be built on them.
+type Hooks struct {
+	RunStart  func(RunInfo)
+	RunEnd    func(RunInfo, error)
+	Resume    func(RunInfo)
+	Interrupt func(RunInfo, []Interrupt)
+	StepStart func(info RunInfo, tasks []string)
+	StepEnd   func(RunInfo)
+	TaskStart func(TaskInfo)
+	TaskEnd   func(TaskInfo, time.Duration, error)
+	Save      func(info RunInfo, op string, took time.Duration, err error)
+}
+
+// RunInfo says which run a hook is about.
+type RunInfo struct {
+	Graph        string
+	ThreadID     string
+	Namespace    string
+	CheckpointID string
+	RunID        string
+	Step         int
+}
+
+// Environment is what runs take from outside. The zero value is the system's.
+type Environment struct {
+	Now    func() time.Time                            // the clock of checkpoints
+	IDs    *IDSource                                   // nil: one per process
+	Jitter func() float64                              // in [0,1), for retries
+	Sleep  func(d time.Duration, done <-chan struct{}) // waits between retries
+	Logger *slog.Logger                                // nil: silent
+	// DrainTimeout bounds how long a cancelled run waits for its saves; 0 is 30
+	// seconds.
+	DrainTimeout time.Duration
+}
+
+var processIDs = NewIDSource(nil, nil)
+
+func (e Environment) withDefaults() Environment {
+	if e.Now == nil {
+		e.Now = time.Now
+	}
+	if e.IDs == nil {
+		e.IDs = processIDs
+	}
+	if e.Jitter == nil {
+		e.Jitter = randomFloat
+	}
+	if e.Sleep == nil {
+		e.Sleep = sleep
+	}
+	if e.Logger == nil {
+		e.Logger = slog.New(slog.DiscardHandler)
+	}
+	if e.DrainTimeout == 0 {
+		e.DrainTimeout = 30 * time.Second
+	}
+	return e
+}
+
+func sleep(d time.Duration, done <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-done:
+	}
+}

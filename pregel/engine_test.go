@@ -1,0 +1,521 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ctx = context.Background()
+
+var errBoom = errors.New("boom")
+
+// fan is a graph whose nodes all run in the first superstep, on the input n, and
+// append what they return to "out".
+func fan(t *testing.T, o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
+	t.Helper()
+	o.Channels = map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.Reduce(channel.Append[any])}
+	o.Input, o.Output = pregel.One("in"), pregel.One("out")
+	for _, b := range nodes {
+		n, err := b.SubscribeOnly("in").WriteFunc("out", func(v any) (any, error) { return []any{v}, nil }).Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Nodes = append(o.Nodes, n)
+	}
+	g, err := pregel.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func node(name string, f pregel.Func) *pregel.NodeBuilder { return pregel.NewNode(name).Do(f) }
+
+func returns(v any) pregel.Func { return func(context.Context, any) (any, error) { return v, nil } }
+
+func fails(err error) pregel.Func { return func(context.Context, any) (any, error) { return nil, err } }
+
+// waits ends when its context does.
+func waits(ctx context.Context, _ any) (any, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func wantOut(t *testing.T, res *pregel.Result, err error, want ...any) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := res.Value.([]any); !slices.Equal(got, want) {
+		t.Errorf("out = %v, want %v", res.Value, want)
+	}
+}
+
+func TestPanicKeepsSiblings(t *testing.T) {
+	fixed := false
+	ran := atomic.Int32{}
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})},
+		node("a", func(context.Context, any) (any, error) { ran.Add(1); return "a", nil }),
+		node("b", func(context.Context, any) (any, error) {
+			if !fixed {
+				panic("ouch")
+			}
+			return "b", nil
+		}))
+	cfg := pregel.Config{ThreadID: "t", MaxConcurrency: 1}
+	_, err := g.Invoke(ctx, 1, cfg)
+	var task *pregel.TaskError
+	var p *pregel.PanicError
+	if !errors.As(err, &task) || task.Node != "b" || !errors.As(err, &p) || p.Value != "ouch" || !strings.Contains(string(p.Stack), "engine_test") {
+		t.Fatalf("error %v", err)
+	}
+	state, err := g.GetState(ctx, cfg, false)
+	if err != nil || !slices.Equal(state.Next, []string{"b"}) {
+		t.Fatalf("next %v, %v", state, err)
+	}
+	fixed = true
+	res, err := g.Invoke(ctx, nil, cfg)
+	wantOut(t, res, err, "a", "b")
+	if ran.Load() != 1 {
+		t.Errorf("the finished sibling ran %d times", ran.Load())
+	}
+}
+
+func TestGoexitIsAnError(t *testing.T) {
+	g := fan(t, pregel.Options{}, node("a", func(context.Context, any) (any, error) {
+		done := make(chan struct{})
+		defer close(done)
+		testing.TB.FailNow(quitter{})
+		return nil, nil
+	}))
+	if _, err := g.Invoke(ctx, 1, pregel.Config{}); err == nil || !strings.Contains(err.Error(), "Goexit") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// quitter ends the calling goroutine, as a failed test assertion in a node does.
+type quitter struct{ testing.TB }
+
+func (quitter) FailNow() { goexit() }
+
+func TestFailureCancelsSiblings(t *testing.T) {
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("slow", waits), node("bad", fails(errBoom)))
+	cfg := pregel.Config{ThreadID: "t"}
+	_, err := g.Invoke(ctx, 1, cfg)
+	var task *pregel.TaskError
+	if !errors.Is(err, errBoom) || !errors.As(err, &task) || task.Node != "bad" {
+		t.Fatalf("error %v", err)
+	}
+	state, err := g.GetState(ctx, cfg, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ts := range state.Tasks {
+		if ts.Err == nil || ts.Finished {
+			t.Errorf("task %s: error %v, finished %v", ts.Name, ts.Err, ts.Finished)
+		}
+	}
+}
+
+func TestCancelKeepsWhatEnded(t *testing.T) {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		runs := atomic.Int32{}
+		ended := make(chan struct{})
+		c, cancel := context.WithCancel(ctx)
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Hooks: pregel.Hooks{TaskEnd: func(i pregel.TaskInfo, _ time.Duration, err error) {
+			if i.Node == "quick" && err == nil {
+				close(ended)
+			}
+		}}}, node("quick", func(context.Context, any) (any, error) { runs.Add(1); return "quick", nil }),
+			node("slow", func(ctx context.Context, _ any) (any, error) {
+				if c.Err() != nil {
+					return "slow", nil
+				}
+				return waits(ctx, nil)
+			}))
+		go func() { <-ended; cancel() }()
+		cfg := pregel.Config{ThreadID: "t", Durability: d}
+		if _, err := g.Invoke(c, 1, cfg); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: error %v", d, err)
+		}
+		res, err := g.Invoke(ctx, nil, cfg)
+		wantOut(t, res, err, "quick", "slow")
+		if runs.Load() != 1 {
+			t.Errorf("%s: the finished task ran %d times", d, runs.Load())
+		}
+	}
+}
+
+func TestSelfCancelIsAFailure(t *testing.T) {
+	g := fan(t, pregel.Options{}, node("n", fails(context.Canceled)))
+	var nc *pregel.NodeCancelledError
+	if _, err := g.Invoke(ctx, 1, pregel.Config{}); !errors.As(err, &nc) || nc.Node != "n" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRetry(t *testing.T) { // RTY-03..06
+	var slept []time.Duration
+	env := pregel.Environment{Sleep: func(d time.Duration, _ <-chan struct{}) { slept = append(slept, d) }, Jitter: func() float64 { return 0.25 }}
+	var attempts []int
+	flaky := func(ctx context.Context, _ any) (any, error) {
+		info, _ := pregel.Task(ctx)
+		attempts = append(attempts, info.Attempt)
+		if len(attempts) < 3 {
+			return nil, errBoom
+		}
+		return "ok", nil
+	}
+	policy := pregel.RetryPolicy{InitialInterval: 10 * time.Millisecond, NoJitter: true}
+	res, err := fan(t, pregel.Options{Env: env}, node("n", flaky).Retry(policy)).Invoke(ctx, 1, pregel.Config{})
+	wantOut(t, res, err, "ok")
+	if !slices.Equal(attempts, []int{1, 2, 3}) || !slices.Equal(slept, []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}) {
+		t.Errorf("attempts %v, slept %v", attempts, slept)
+	}
+	slept = nil
+	never := pregel.RetryPolicy{RetryOn: pregel.RetryOnErrors()}
+	other := errors.New("other")
+	some := pregel.RetryPolicy{InitialInterval: 10 * time.Millisecond, MaxAttempts: 2, RetryOn: pregel.RetryOnErrors(other, errBoom)}
+	if _, err := fan(t, pregel.Options{Env: env}, node("n", fails(errBoom)).Retry(never, some)).Invoke(ctx, 1, pregel.Config{}); !errors.Is(err, errBoom) {
+		t.Errorf("error %v", err)
+	}
+	if !slices.Equal(slept, []time.Duration{260 * time.Millisecond}) {
+		t.Errorf("slept %v; want one wait with jitter", slept)
+	}
+}
+
+// A second attempt finds the calls of the first one under the same ids.
+func TestRetryFindsItsCalls(t *testing.T) {
+	env := pregel.Environment{Sleep: func(time.Duration, <-chan struct{}) {}}
+	calls, tries := atomic.Int32{}, 0
+	count := pregel.NewTask("count", func(context.Context, int) (int32, error) { return calls.Add(1), nil })
+	g := fan(t, pregel.Options{Env: env}, node("n", func(ctx context.Context, _ any) (any, error) {
+		v, err := count.Call(ctx, 0)
+		if tries++; tries == 1 {
+			return nil, errBoom
+		}
+		return v, err
+	}).Retry(pregel.RetryPolicy{}))
+	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	wantOut(t, res, err, int32(1))
+	if calls.Load() != 1 {
+		t.Errorf("the call ran %d times", calls.Load())
+	}
+}
+
+func TestNodeTimeouts(t *testing.T) { // RTY-08..10
+	g := fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(5*time.Millisecond, time.Hour)))
+	var nt *pregel.NodeTimeoutError
+	if _, err := g.Invoke(ctx, 1, pregel.Config{}); !errors.As(err, &nt) || nt.Kind != "run" || nt.IdleTimeout != time.Hour || !errors.Is(err, pregel.ErrNodeTimeout) {
+		t.Errorf("error %v", err)
+	}
+	g = fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(0, 5*time.Millisecond)))
+	if _, err := g.Invoke(ctx, 1, pregel.Config{}); !errors.As(err, &nt) || nt.Kind != "idle" {
+		t.Errorf("error %v", err)
+	}
+	// What a timed-out attempt writes afterwards is ignored.
+	release, wrote := make(chan struct{}), make(chan error, 1)
+	tries := atomic.Int32{}
+	g = fan(t, pregel.Options{Env: pregel.Environment{Sleep: func(time.Duration, <-chan struct{}) {}}}, node("n", func(ctx context.Context, _ any) (any, error) {
+		if tries.Add(1) > 1 {
+			return "second", nil
+		}
+		<-release
+		wrote <- pregel.Emit(ctx, "late")
+		return "first", nil
+	}).Timeout(pregel.Timeout(5*time.Millisecond, 0)).Retry(pregel.RetryPolicy{}))
+	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	wantOut(t, res, err, "second")
+	close(release)
+	if err := <-wrote; !errors.Is(err, pregel.ErrOutsideTask) {
+		t.Errorf("a late event: %v", err)
+	}
+}
+
+func TestStepTimeout(t *testing.T) { // ERR-13
+	g := fan(t, pregel.Options{StepTimeout: 20 * time.Millisecond, Saver: memory.New(memory.Options{})}, node("fast", returns("fast")), node("slow", waits))
+	cfg := pregel.Config{ThreadID: "t"}
+	var nodes []string
+	var last error
+	for e, err := range g.Stream(ctx, 1, cfg, pregel.ModeUpdates) {
+		if last = err; err == nil {
+			nodes = append(nodes, e.Data.(pregel.Update).Node)
+		}
+	}
+	if !errors.Is(last, pregel.ErrStepTimeout) || !slices.Equal(nodes, []string{"fast"}) {
+		t.Errorf("nodes %v, error %v", nodes, last)
+	}
+	state, err := g.GetState(ctx, cfg, false)
+	if err != nil || !slices.Equal(state.Next, []string{"slow"}) {
+		t.Errorf("next %v, %v", state.Next, err)
+	}
+}
+
+func TestMaxConcurrency(t *testing.T) { // STEP-18
+	var now, most atomic.Int32
+	var nodes []*pregel.NodeBuilder
+	var want []any
+	for i := range 30 {
+		name := fmt.Sprintf("n%02d", i)
+		want = append(want, name)
+		nodes = append(nodes, node(name, func(context.Context, any) (any, error) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(time.Millisecond)
+			return name, nil
+		}))
+	}
+	res, err := fan(t, pregel.Options{}, nodes...).Invoke(ctx, 1, pregel.Config{MaxConcurrency: 4})
+	wantOut(t, res, err, want...)
+	if most.Load() > 4 {
+		t.Errorf("%d tasks ran at once", most.Load())
+	}
+}
+
+// A task that waits for a call gives its place back, or a limit of one would
+// stand still.
+func TestCallsUnderConcurrencyLimit(t *testing.T) {
+	leaf := pregel.NewTask("leaf", func(_ context.Context, n int) (int, error) { return n * 2, nil })
+	mid := pregel.NewTask("mid", func(ctx context.Context, n int) (int, error) { return leaf.Call(ctx, n+1) })
+	flow, err := pregel.Entrypoint("flow", func(ctx context.Context, n int) ([]int, error) {
+		var fs []pregel.Future[int]
+		for i := range n {
+			fs = append(fs, mid.Start(ctx, i))
+		}
+		return pregel.GetAll(ctx, fs...)
+	}, pregel.EntrypointOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := flow.Invoke(ctx, 3, pregel.Config{MaxConcurrency: 1})
+	if err != nil || fmt.Sprint(res.Value) != "[2 4 6]" {
+		t.Errorf("%v, %v", res, err)
+	}
+}
+
+// refusing is a saver that fails where it is told to.
+type refusing struct {
+	*memory.Saver
+	mu         sync.Mutex
+	put, wrote int
+	failPut    int // the put to refuse, from 1
+	failWrites int
+}
+
+var errDisk = errors.New("no more disk")
+
+func (r *refusing) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+	r.mu.Lock()
+	r.put++
+	n := r.put
+	r.mu.Unlock()
+	if n == r.failPut {
+		return saver.Config{}, errDisk
+	}
+	return r.Saver.Put(c, cfg, cp, md, v)
+}
+
+func (r *refusing) PutWrites(c context.Context, cfg saver.Config, w []saver.Write, id, path string) error {
+	r.mu.Lock()
+	r.wrote++
+	n := r.wrote
+	r.mu.Unlock()
+	if n == r.failWrites {
+		return errDisk
+	}
+	return r.Saver.PutWrites(c, cfg, w, id, path)
+}
+
+// A save that fails fails the run, and nothing is stored beyond it.
+func TestSaveErrorFailsTheRun(t *testing.T) { // SAV-06
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for _, s := range []*refusing{{failPut: 1}, {failPut: 2}, {failWrites: 1}} {
+			if d == pregel.Exit && (s.failPut == 2 || s.failWrites > 0) {
+				continue // an Exit run that ends well saves once
+			}
+			s.Saver = memory.New(memory.Options{})
+			g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")))
+			_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+			var pe *pregel.PersistError
+			if !errors.As(err, &pe) || !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
+				t.Errorf("%s %+v: error %v", d, s, err)
+			}
+			puts := 0
+			for _, err := range s.Saver.List(ctx, saver.Query{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				puts++
+			}
+			if want := max(0, s.failPut-1) + s.failWrites; puts > want {
+				t.Errorf("%s: %d checkpoints stored beyond the gap", d, puts-want)
+			}
+		}
+	}
+}
+
+func TestUnserializableIsNamed(t *testing.T) {
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("bad", returns(map[string]any{"f": func() {}})))
+	cfg := pregel.Config{ThreadID: "t"}
+	_, err := g.Invoke(ctx, 1, cfg)
+	var ee *pregel.EncodeError
+	if !errors.As(err, &ee) || ee.Node != "bad" || ee.Channel != "out" || !strings.Contains(err.Error(), "f") {
+		t.Errorf("error %v", err)
+	}
+	if state, err := g.GetState(ctx, cfg, false); err != nil || !slices.Equal(state.Next, []string{"bad"}) {
+		t.Errorf("the thread cannot be resumed: %v, %v", state, err)
+	}
+}
+
+func TestExclusive(t *testing.T) {
+	s := memory.New(memory.Options{})
+	var g *pregel.Graph
+	var inner error
+	g = fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
+		if v == "outer" {
+			_, inner = g.Invoke(context.Background(), "inner", pregel.Config{ThreadID: "t"})
+		}
+		return v, nil
+	}))
+	_, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t", Exclusive: true})
+	var ce *saver.ConflictError
+	if inner != nil || !errors.Is(err, pregel.ErrConflict) || !errors.As(err, &ce) || ce.Head == "" {
+		t.Errorf("inner %v, outer %v", inner, err)
+	}
+}
+
+// Of several runs that start from one head exactly one goes on; with retries
+// all do, one after another.
+func TestExclusiveRace(t *testing.T) {
+	for _, retries := range []int{0, 50} {
+		s := memory.New(memory.Options{})
+		g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
+		var wg sync.WaitGroup
+		var won, lost atomic.Int32
+		for i := range 6 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := g.Invoke(ctx, i, pregel.Config{ThreadID: "t", Exclusive: true, ConflictRetries: retries, Durability: pregel.Sync})
+				switch {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, pregel.ErrConflict):
+					lost.Add(1)
+				default:
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+		if won.Load() == 0 || won.Load()+lost.Load() != 6 {
+			t.Errorf("retries %d: %d won, %d lost", retries, won.Load(), lost.Load())
+		}
+		state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := state.Map()["out"].([]any)
+		if len(out) != int(won.Load()) {
+			t.Errorf("retries %d: %d runs won, %d results", retries, won.Load(), len(out))
+		}
+	}
+}
+
+func TestStopEarly(t *testing.T) {
+	s := memory.New(memory.Options{})
+	g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")), node("b", waits))
+	for e, err := range g.Stream(ctx, 1, pregel.Config{ThreadID: "t"}, pregel.ModeUpdates) {
+		if err != nil || e.Data.(pregel.Update).Node != "a" {
+			t.Fatalf("%v %v", e, err)
+		}
+		break
+	}
+	state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+	if err != nil || !slices.Equal(state.Next, []string{"b"}) {
+		t.Errorf("next %v, %v", state.Next, err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	plain := fan(t, pregel.Options{}, node("a", returns("a")))
+	saved := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", returns("a")))
+	invoke := func(g *pregel.Graph, in any, c pregel.Config) error { _, err := g.Invoke(ctx, in, c); return err }
+	_, noSaver := plain.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+	_, noUpdate := plain.UpdateState(ctx, pregel.Config{ThreadID: "t"}, pregel.StateUpdate{})
+	_, noSub := saved.GetState(ctx, pregel.Config{ThreadID: "t", Namespace: "x:1"}, false)
+	_, ask := pregel.Ask(ctx, "?")
+	_, mixed := saved.BulkUpdateState(ctx, pregel.Config{ThreadID: "t"}, [][]pregel.StateUpdate{{{AsNode: pregel.End}, {AsNode: pregel.Copy}}})
+	for name, c := range map[string]struct{ err, want error }{
+		"limit":      {invoke(plain, 1, pregel.Config{RecursionLimit: -1}), pregel.ErrInvalidConfig},
+		"thread":     {invoke(saved, 1, pregel.Config{}), pregel.ErrInvalidConfig},
+		"durability": {invoke(plain, 1, pregel.Config{Durability: "maybe"}), pregel.ErrInvalidConfig},
+		"empty":      {invoke(saved, nil, pregel.Config{ThreadID: "t"}), pregel.ErrEmptyInput},
+		"command":    {invoke(saved, pregel.Command{}, pregel.Config{ThreadID: "t"}), pregel.ErrEmptyInput},
+		"resume":     {invoke(plain, pregel.Command{Resume: 1}, pregel.Config{}), pregel.ErrNoSaver},
+		"nothing":    {invoke(saved, pregel.Command{Resume: 1}, pregel.Config{ThreadID: "t"}), pregel.ErrNoInterrupt},
+		"parent":     {invoke(saved, pregel.Command{Graph: pregel.Parent}, pregel.Config{ThreadID: "t"}), pregel.ErrInvalidUpdate},
+		"output":     {invoke(plain, 1, pregel.Config{OutputKeys: &pregel.Keys{Names: []string{"nope"}}}), pregel.ErrInvalidGraph},
+		"state":      {noSaver, pregel.ErrNoSaver},
+		"update":     {noUpdate, pregel.ErrNoSaver},
+		"cache":      {plain.ClearCache(ctx), pregel.ErrNoCache},
+		"ask":        {ask, pregel.ErrOutsideTask},
+		"mixed":      {mixed, pregel.ErrInvalidUpdate},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v; want %v", name, c.err, c.want)
+		}
+	}
+	var se *pregel.SubgraphError
+	if !errors.As(noSub, &se) {
+		t.Errorf("subgraph: %v", noSub)
+	}
+}
+
+func TestInvalidGraphs(t *testing.T) {
+	build := func(change func(*pregel.Options)) error {
+		o := pregel.Options{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.LastValue[any]()},
+			Nodes: []*pregel.Node{{Name: "n", Triggers: []string{"in"}, Reads: pregel.One("in")}}, Input: pregel.One("in"), Output: pregel.One("out")}
+		change(&o)
+		_, err := pregel.New(o)
+		return err
+	}
+	if err := build(func(*pregel.Options) {}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*pregel.Options){
+		"reserved channel": func(o *pregel.Options) { o.Channels["__interrupt__"] = channel.LastValue[any]() },
+		"packet channel":   func(o *pregel.Options) { o.Channels["__pregel_tasks"] = channel.LastValue[any]() },
+		"reserved node":    func(o *pregel.Options) { o.Nodes[0].Name = "__error__" },
+		"twin nodes":       func(o *pregel.Options) { o.Nodes = append(o.Nodes, o.Nodes[0]) },
+		"unknown read":     func(o *pregel.Options) { o.Nodes[0].Reads = pregel.Many("x") },
+		"unknown trigger":  func(o *pregel.Options) { o.Nodes[0].Triggers = []string{"x"} },
+		"unknown input":    func(o *pregel.Options) { o.Input = pregel.One("x") },
+		"unread input":     func(o *pregel.Options) { o.Input = pregel.One("out") },
+		"unknown output":   func(o *pregel.Options) { o.Output = pregel.One("x") },
+		"breakpoint":       func(o *pregel.Options) { o.InterruptAfter = []string{"x"} },
+		"handler":          func(o *pregel.Options) { o.Nodes[0].ErrorHandler = "x" },
+	} {
+		if err := build(change); !errors.Is(err, pregel.ErrInvalidGraph) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

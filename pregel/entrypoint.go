@@ -1,0 +1,73 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// EntrypointOptions are options of an Entrypoint.
+type EntrypointOptions struct {
+	Saver       saver.Saver
+	Cache       Cache
+	Store       any
+	Retry       []RetryPolicy
+	Timeout     *TimeoutPolicy
+	CachePolicy *CachePolicy
+	StepTimeout time.Duration
+	Hooks       Hooks
+	Env         Environment
+}
+
+// Final is what an entrypoint returns to give its caller Value and keep Save for
+// the next run on the thread.
+type Final[V, S any] struct {
+	Value V
+	Save  S
+}
+
+func (f Final[V, S]) final() (value, save any) { return f.Value, f.Save }
+
+// Entrypoint makes a graph of one function: LangGraph's functional API. What it
+// calls through TaskFuncs is stored, so a run that goes on after an interrupt or
+// a crash repeats the function but not the calls that ended. What it returns is
+// the result, and what Previous gives the next run on the thread.
+func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts EntrypointOptions) (*Graph, error) {
+	node := &Node{Name: name, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
+		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}}
+	return New(Options{Name: name, Nodes: []*Node{node},
+		Channels: map[string]channel.Channel{Start: channel.Ephemeral[any](channel.Guarded),
+			End: channel.LastValue[any](), chPrevious: channel.LastValue[any]()},
+		ChannelOrder: []string{Start, End, chPrevious},
+		Input:        One(Start), Output: One(End), Stream: One(End), Modes: []Mode{ModeUpdates},
+		Saver: opts.Saver, Cache: opts.Cache, Store: opts.Store, StepTimeout: opts.StepTimeout, Hooks: opts.Hooks, Env: opts.Env})
+}
+
+// writeFinal writes the result and what is kept.
+func writeFinal(w *Writing, output any) error {
+	value, save := output, output
+	if f, ok := output.(interface{ final() (value, save any) }); ok {
+		value, save = f.final()
+	}
+	if err := w.Write(End, value); err != nil {
+		return err
+	}
+	return w.Write(chPrevious, save)
+}
+
+// Previous is what the entrypoint kept on this thread last time. ok is false on
+// the first run, and without a saver.
+func Previous[S any](ctx context.Context) (value S, ok bool, err error) {
+	info, inside := Task(ctx)
+	if !inside {
+		return value, false, fmt.Errorf("previous: %w", ErrOutsideTask)
+	}
+	if info.Previous == nil {
+		return value, false, nil
+	}
+	value, err = channel.Convert[S](info.Previous)
+	return value, err == nil, err
+}

@@ -1,0 +1,295 @@
+package pregel
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// Errors of the engine. Match with errors.Is.
+var (
+	// ErrInvalidGraph matches every GraphError.
+	ErrInvalidGraph = errors.New("invalid graph")
+	// ErrInvalidConfig matches every ConfigError.
+	ErrInvalidConfig = errors.New("invalid config")
+	// ErrInvalidUpdate matches every InvalidUpdateError and channel.UpdateError.
+	ErrInvalidUpdate = channel.ErrInvalidUpdate
+	// ErrNoSaver: the call needs a saver and the graph has none.
+	ErrNoSaver = errors.New("no saver set")
+	// ErrNoCache: the call needs a cache and the graph has none.
+	ErrNoCache = errors.New("no cache is set for this graph")
+	// ErrEmptyInput: there is nothing to do: no input for the graph's channels,
+	// a Command without effect, or nil on a thread without a checkpoint.
+	ErrEmptyInput = errors.New("received no input")
+	// ErrNoInterrupt: a Command resumes, and nothing is waiting.
+	ErrNoInterrupt = errors.New("nothing is waiting to be resumed")
+	// ErrAmbiguousResume matches every AmbiguousResumeError.
+	ErrAmbiguousResume = errors.New("several interrupts are pending")
+	// ErrUnknownInterrupt matches every UnknownInterruptError.
+	ErrUnknownInterrupt = errors.New("no such interrupt is pending")
+	// ErrInterrupted matches every InterruptError.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrRecursionLimit matches every RecursionError.
+	ErrRecursionLimit = errors.New("recursion limit reached")
+	// ErrDrained matches every DrainedError.
+	ErrDrained = errors.New("drained")
+	// ErrPersist matches every PersistError.
+	ErrPersist = errors.New("state was not stored")
+	// ErrConflict: of two runs from one head, the other one won.
+	ErrConflict = saver.ErrConflict
+	// ErrNodeTimeout matches every NodeTimeoutError.
+	ErrNodeTimeout = errors.New("node timed out")
+	// ErrStepTimeout: a superstep took longer than the graph allows. What its
+	// finished tasks wrote is kept.
+	ErrStepTimeout = errors.New("superstep timed out")
+	// ErrOutsideTask: the function needs the context of a running task.
+	ErrOutsideTask = errors.New("called outside of a running task")
+)
+
+// GraphError says what is wrong with a graph. It matches ErrInvalidGraph.
+type GraphError struct {
+	Node    string // "" if it is about no node
+	Channel string // "" if it is about no channel
+	Reason  string
+}
+
+// Error names node and channel.
+func (e *GraphError) Error() string {
+	var b strings.Builder
+	b.WriteString("invalid graph")
+	if e.Node != "" {
+		fmt.Fprintf(&b, ": node %q", e.Node)
+	}
+	if e.Channel != "" {
+		fmt.Fprintf(&b, ": channel %q", e.Channel)
+	}
+	return b.String() + ": " + e.Reason
+}
+
+// Is makes every GraphError match ErrInvalidGraph.
+func (e *GraphError) Is(target error) bool { return target == ErrInvalidGraph }
+
+// ConfigError says which field of a Config is wrong. It matches
+// ErrInvalidConfig. Nothing was run or stored.
+type ConfigError struct{ Field, Reason string }
+
+// Error names the field.
+func (e *ConfigError) Error() string { return "invalid config: " + e.Field + ": " + e.Reason }
+
+// Is makes every ConfigError match ErrInvalidConfig.
+func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig }
+
+// InvalidUpdateError: an output, input or state update does not fit the graph.
+// It matches ErrInvalidUpdate.
+type InvalidUpdateError struct {
+	Node   string // "" if it is about no node
+	Reason string
+	Err    error // underlying cause, may be nil
+}
+
+// Error names the node.
+func (e *InvalidUpdateError) Error() string {
+	s := "invalid update: "
+	if e.Node != "" {
+		s += fmt.Sprintf("node %q: ", e.Node)
+	}
+	s += e.Reason
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the underlying cause.
+func (e *InvalidUpdateError) Unwrap() error { return e.Err }
+
+// Is makes every InvalidUpdateError match ErrInvalidUpdate.
+func (e *InvalidUpdateError) Is(target error) bool { return target == ErrInvalidUpdate }
+
+// TaskError is the failure of one task. Unwrap gives what the node returned.
+type TaskError struct {
+	Node   string
+	TaskID string
+	NS     string // the task's namespace
+	Err    error
+}
+
+// Error names the node and the task.
+func (e *TaskError) Error() string {
+	return fmt.Sprintf("node %q (task %s): %v", e.Node, e.TaskID, e.Err)
+}
+
+// Unwrap returns what the node returned.
+func (e *TaskError) Unwrap() error { return e.Err }
+
+// PanicError is a panic of a node, caught so that its siblings keep their
+// writes.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error is the panic with its stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
+
+// Unwrap returns the panic's value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// InterruptError is what Ask returns when there is no answer yet, and what a
+// graph inside a node returns when one of its tasks waits. The node must return
+// it, wrapped or not. It matches ErrInterrupted.
+type InterruptError struct{ Interrupts []Interrupt }
+
+// Error says how many interrupts wait.
+func (e *InterruptError) Error() string {
+	return fmt.Sprintf("interrupted: %d waiting", len(e.Interrupts))
+}
+
+// Is makes every InterruptError match ErrInterrupted.
+func (e *InterruptError) Is(target error) bool { return target == ErrInterrupted }
+
+// ParentCommandError carries a Command for a graph further out. A node that gets
+// one from a graph it runs must return it.
+type ParentCommandError struct{ Command Command }
+
+// Error names the graph the command is for.
+func (e *ParentCommandError) Error() string {
+	return fmt.Sprintf("command for graph %q", e.Command.Graph)
+}
+
+// AmbiguousResumeError: a single answer was given while several interrupts wait.
+// It matches ErrAmbiguousResume.
+type AmbiguousResumeError struct{ Pending []string }
+
+// Error lists the ids that wait.
+func (e *AmbiguousResumeError) Error() string {
+	return fmt.Sprintf("When there are multiple pending interrupts, you must specify the interrupt id when resuming: pending are %s", strings.Join(e.Pending, ", "))
+}
+
+// Is makes every AmbiguousResumeError match ErrAmbiguousResume.
+func (e *AmbiguousResumeError) Is(target error) bool { return target == ErrAmbiguousResume }
+
+// UnknownInterruptError: with Config.StrictResume, answers were given to
+// interrupts that do not wait. It matches ErrUnknownInterrupt.
+type UnknownInterruptError struct{ Unknown, Pending []string }
+
+// Error lists both.
+func (e *UnknownInterruptError) Error() string {
+	return fmt.Sprintf("unknown or already answered interrupts %v; pending are %v", e.Unknown, e.Pending)
+}
+
+// Is makes every UnknownInterruptError match ErrUnknownInterrupt.
+func (e *UnknownInterruptError) Is(target error) bool { return target == ErrUnknownInterrupt }
+
+// RecursionError: the graph did not come to an end within the limit of
+// supersteps. The last checkpoint is stored; a run with nil goes on from it. It
+// matches ErrRecursionLimit.
+type RecursionError struct{ Limit int }
+
+// Error names the limit.
+func (e *RecursionError) Error() string {
+	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting Config.RecursionLimit (GRAPH_RECURSION_LIMIT)", e.Limit)
+}
+
+// Is makes every RecursionError match ErrRecursionLimit.
+func (e *RecursionError) Is(target error) bool { return target == ErrRecursionLimit }
+
+// DrainedError: the run stopped between supersteps because Control asked for
+// it. It is stored, and a run with nil goes on. It matches ErrDrained.
+type DrainedError struct{ Reason string }
+
+// Error gives the reason.
+func (e *DrainedError) Error() string { return "drained: " + e.Reason }
+
+// Is makes every DrainedError match ErrDrained.
+func (e *DrainedError) Is(target error) bool { return target == ErrDrained }
+
+// PersistError: the saver refused something, so the run failed. What was stored
+// before is intact. It matches ErrPersist; Unwrap gives the saver's error.
+type PersistError struct {
+	Op  string // what was stored: "checkpoint …", "writes of node …"
+	Err error
+}
+
+// Error names what was not stored.
+func (e *PersistError) Error() string { return fmt.Sprintf("store %s: %v", e.Op, e.Err) }
+
+// Unwrap returns the saver's error.
+func (e *PersistError) Unwrap() error { return e.Err }
+
+// Is makes every PersistError match ErrPersist.
+func (e *PersistError) Is(target error) bool { return target == ErrPersist }
+
+// NodeTimeoutError: an attempt of a node took too long. Its writes are
+// discarded. It matches ErrNodeTimeout, and is tried again by default policies.
+type NodeTimeoutError struct {
+	Node        string
+	Kind        string        // "run" or "idle"
+	Timeout     time.Duration // the bound that was passed
+	Elapsed     time.Duration
+	RunTimeout  time.Duration // as configured; 0 is none
+	IdleTimeout time.Duration
+}
+
+// Error names the node and the bound.
+func (e *NodeTimeoutError) Error() string {
+	return fmt.Sprintf("node %q: %s timeout of %v passed after %v", e.Node, e.Kind, e.Timeout, e.Elapsed)
+}
+
+// Is makes every NodeTimeoutError match ErrNodeTimeout.
+func (e *NodeTimeoutError) Is(target error) bool { return target == ErrNodeTimeout }
+
+// NodeCancelledError: a node gave up with context.Canceled although nobody
+// cancelled it.
+type NodeCancelledError struct {
+	Node string
+	Err  error
+}
+
+// Error names the node.
+func (e *NodeCancelledError) Error() string {
+	return fmt.Sprintf("node %q cancelled itself: %v", e.Node, e.Err)
+}
+
+// Unwrap returns what the node returned.
+func (e *NodeCancelledError) Unwrap() error { return e.Err }
+
+// SubgraphError: a namespace names no graph inside this one.
+type SubgraphError struct{ Namespace string }
+
+// Error names the namespace.
+func (e *SubgraphError) Error() string { return fmt.Sprintf("Subgraph %s not found", e.Namespace) }
+
+// EncodeError: a value cannot be stored. Err names the path inside the value.
+type EncodeError struct {
+	Node    string // who wrote it; "" if nobody in particular
+	Channel string
+	Err     error
+}
+
+// Error names node, channel and path.
+func (e *EncodeError) Error() string {
+	s := fmt.Sprintf("channel %q: ", e.Channel)
+	if e.Node != "" {
+		s = fmt.Sprintf("node %q: %s", e.Node, s)
+	}
+	return s + e.Err.Error()
+}
+
+// Unwrap returns the serializer's error.
+func (e *EncodeError) Unwrap() error { return e.Err }
+
+// isBubble reports whether err is not a failure but a message to the graph.
+func isBubble(err error) bool {
+	var in *InterruptError
+	var pc *ParentCommandError
+	var dr *DrainedError
+	return errors.As(err, &in) || errors.As(err, &pc) || errors.As(err, &dr)
+}

@@ -1,0 +1,463 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// first turns the run's input into the state the first superstep starts from.
+func (l *loop) first(ctx context.Context) error {
+	l.delta.written = map[string]bool{}
+	l.delta.reapplied = map[string]bool{}
+	l.delta.storedWrites = map[[2]string]bool{}
+	for _, w := range l.pending {
+		if w.taskID != nullTaskID && slices.Contains(l.g.deltas, w.channel) {
+			l.delta.storedWrites[[2]string{w.taskID, w.channel}] = true
+		}
+	}
+	cmd, isCommand := commandOf(l.input)
+	l.resumeGiven = isCommand && cmd.Resume != nil
+	resumes := l.isResuming(isCommand)
+	travels := l.isTimeTravelling()
+	l.replaying = travels || l.superseded
+	if travels {
+		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chResume })
+	}
+	if !l.resumeGiven {
+		l.pending = dropSpentAnswer(l.pending)
+	}
+	source := l.md.Source()
+	branched := source == "update" || source == "fork"
+	forks := resumes && travels && (!branched || l.superseded)
+	l.delta.forced = map[string]bool{}
+	if resumes && !l.replaying {
+		for _, w := range l.pending {
+			if w.taskID != nullTaskID {
+				l.delta.loaded = append(l.delta.loaded, w)
+			}
+		}
+	} else {
+		l.forceDeltas(l.pending)
+	}
+	var carried []pendingWrite
+	if isCommand {
+		var err error
+		if carried, err = l.takeCommand(cmd, forks, resumes); err != nil {
+			return err
+		}
+	}
+	if err := l.applyNull(carried); err != nil {
+		return err
+	}
+	var bound *saver.Config
+	switch {
+	case resumes:
+		var err error
+		if bound, err = l.resume(ctx, forks, branched); err != nil {
+			return err
+		}
+	default:
+		if err := l.takeInput(ctx); err != nil {
+			return err
+		}
+	}
+	if !l.nested() {
+		l.resuming, l.replay = &resumes, nil
+		if travels {
+			l.replay = l.replayFrom(bound)
+		}
+	}
+	l.status = statusPending
+	if resumes && l.g.opts.Hooks.Resume != nil {
+		l.g.opts.Hooks.Resume(l.info())
+	}
+	return nil
+}
+
+func commandOf(v any) (Command, bool) {
+	switch x := v.(type) {
+	case Command:
+		return x, true
+	case *Command:
+		if x != nil {
+			return *x, true
+		}
+	}
+	return Command{}, false
+}
+
+// isResuming reports whether the run goes on from where the thread stands,
+// instead of giving it new input. A graph inside is told by the one around.
+func (l *loop) isResuming(isCommand bool) bool {
+	if len(l.cp.versions) == 0 {
+		return false
+	}
+	if l.resuming != nil {
+		return *l.resuming
+	}
+	return l.input == nil || isCommand || !l.nested() && l.cfg.RunID != "" && l.cfg.RunID == l.md.RunID()
+}
+
+// isTimeTravelling reports whether the run starts over from a checkpoint it was
+// pointed at, so that questions are asked again.
+func (l *loop) isTimeTravelling() bool {
+	if !l.addressed {
+		return false
+	}
+	if _, own := l.cpMap[l.ns]; own && l.nested() {
+		return true
+	}
+	return !l.resumeGiven && !(l.resuming != nil && *l.resuming)
+}
+
+func (l *loop) forceDeltas(writes []pendingWrite) {
+	for _, w := range writes {
+		l.g.deltasAmong(l.delta.forced, w.channel)
+	}
+}
+
+// takeCommand stores a Command's writes on the checkpoint the run starts from,
+// or hands them back if a fork is about to carry them.
+func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingWrite, err error) {
+	isMap, err := l.checkResume(cmd, resumes)
+	if err != nil {
+		return nil, err
+	}
+	writes, err := commandWrites(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if isMap {
+		l.resumeMap = cmd.Resume.(map[string]any)
+		writes = slices.DeleteFunc(writes, func(w write) bool { return w.channel == chResume })
+	}
+	if len(writes) == 0 && !isMap {
+		return nil, fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
+	}
+	if forks {
+		for _, w := range writes {
+			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
+		}
+		l.forceDeltas(carried)
+		return carried, nil
+	}
+	if err := l.putWrites(nil, nullTaskID, writes); err != nil {
+		return nil, err
+	}
+	if l.exits() {
+		for _, w := range writes {
+			if slices.Contains(l.g.deltas, w.channel) {
+				l.delta.commandExit = append(l.delta.commandExit, w)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// checkResume refuses an answer that cannot be given, and reports whether the
+// answers come by interrupt id.
+func (l *loop) checkResume(cmd Command, resumes bool) (isMap bool, err error) {
+	if cmd.Resume == nil {
+		return false, nil
+	}
+	if l.saver == nil {
+		return false, fmt.Errorf("resume: %w", ErrNoSaver)
+	}
+	if !resumes {
+		return false, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
+	}
+	waiting := l.pendingInterrupts()
+	answers, isMap := cmd.Resume.(map[string]any)
+	for id := range answers {
+		isMap = isMap && isInterruptID(id)
+	}
+	if !isMap {
+		if len(waiting) > 1 {
+			return false, &AmbiguousResumeError{Pending: waiting}
+		}
+		return false, nil
+	}
+	if l.cfg.StrictResume && !l.nested() && !l.superseded {
+		unknown := slices.Sorted(maps.Keys(answers))
+		unknown = slices.DeleteFunc(unknown, func(id string) bool { return slices.Contains(waiting, id) })
+		if len(unknown) > 0 || len(answers) == 0 {
+			return true, &UnknownInterruptError{Unknown: unknown, Pending: waiting}
+		}
+	}
+	return true, nil
+}
+
+// pendingInterrupts are the ids of the interrupts that wait, sorted.
+func (l *loop) pendingInterrupts() []string {
+	statuses, _ := readStatuses(l.pending)
+	ids := map[string]bool{}
+	for _, s := range statuses {
+		for _, in := range s.pending() {
+			ids[in.ID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// commandWrites are the writes a Command as input stands for.
+func commandWrites(cmd Command) ([]write, error) {
+	if cmd.Graph == Parent {
+		return nil, &InvalidUpdateError{Reason: "There is no parent graph"}
+	}
+	var out []write
+	gotos, err := gotoList(cmd.Goto)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gotos {
+		if s, ok := sendOf(g); ok {
+			out = append(out, write{chTasks, s})
+		} else {
+			out = append(out, write{branchPrefix + g.(string), Start})
+		}
+	}
+	if cmd.Resume != nil {
+		out = append(out, write{chResume, cmd.Resume})
+	}
+	for _, p := range UpdatePairs(cmd.Update) {
+		out = append(out, write{p.Key, p.Value})
+	}
+	return out, nil
+}
+
+// gotoList reads Command.Goto: strings and Sends.
+func gotoList(v any) ([]any, error) {
+	var list []any
+	switch x := v.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		if x == "" {
+			return nil, nil
+		}
+		return []any{x}, nil
+	case []any:
+		list = x
+	case []string:
+		for _, s := range x {
+			list = append(list, s)
+		}
+	case []Send:
+		for _, s := range x {
+			list = append(list, s)
+		}
+	default:
+		list = []any{v}
+	}
+	for _, g := range list {
+		if _, ok := sendOf(g); ok {
+			continue
+		}
+		if _, ok := g.(string); !ok {
+			return nil, &InvalidUpdateError{Reason: fmt.Sprintf("In Command.goto, expected Send/str, got %T", g)}
+		}
+	}
+	return list, nil
+}
+
+// UpdatePairs reads Command.Update as writes to state keys: pairs, a map, or a
+// value for the whole of a state without keys.
+func UpdatePairs(update any) Pairs {
+	if update == nil {
+		return nil
+	}
+	if pairs, ok := PairsOf(update); ok {
+		return pairs
+	}
+	if list, ok := update.([]any); ok && len(list) > 0 {
+		pairs := make(Pairs, 0, len(list))
+		for _, e := range list {
+			pair, ok := e.([]any)
+			if !ok || len(pair) != 2 {
+				return Pairs{{RootKey, update}}
+			}
+			key, ok := pair[0].(string)
+			if !ok {
+				return Pairs{{RootKey, update}}
+			}
+			pairs = append(pairs, Pair{key, pair[1]})
+		}
+		return pairs
+	}
+	return Pairs{{RootKey, update}}
+}
+
+// applyNull applies the writes that belong to no task.
+func (l *loop) applyNull(carried []pendingWrite) error {
+	var writes []write
+	for _, list := range [][]pendingWrite{l.pending, carried} {
+		for _, w := range list {
+			if w.taskID == nullTaskID {
+				writes = append(writes, write{w.channel, w.value})
+			}
+		}
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	updated, err := l.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
+	if err != nil {
+		return err
+	}
+	if l.updated != nil {
+		maps.Copy(l.updated, updated)
+	}
+	return nil
+}
+
+// resume goes on from where the thread stands. It returns the checkpoint that
+// graphs inside replay from if a fork of a branch moves it.
+func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.Config, err error) {
+	passed := map[string]saver.Version{}
+	maps.Copy(passed, l.cp.seen[chInterrupt])
+	for _, name := range l.set.names {
+		if v, ok := l.cp.versions[name]; ok {
+			passed[name] = v
+		}
+	}
+	l.cp.seen[chInterrupt] = passed
+	if forks {
+		if branched {
+			bound = l.prev
+		}
+		// The fork gives all tasks new ids, so what the old ones asked is not
+		// pending here.
+		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
+		// A fork is no superstep: it says of no channel that it was updated.
+		updated := l.updated
+		l.updated = nil
+		if err := l.putCheckpoint(ctx, "fork"); err != nil {
+			return nil, err
+		}
+		l.updated = updated
+	}
+	l.emitValues(nil)
+	return bound, nil
+}
+
+// replayFrom is the bound for graphs inside.
+func (l *loop) replayFrom(bound *saver.Config) *replayState {
+	before := l.cp.id
+	source := l.md.Source()
+	switch {
+	case bound != nil:
+		before = bound.CheckpointID
+	case (source == "update" || source == "fork") && l.prev != nil:
+		before = l.prev.CheckpointID
+	}
+	return &replayState{before: before, visited: map[string]bool{}}
+}
+
+// takeInput begins with new input: what was pending is dropped, and the input
+// is stored as a checkpoint of its own.
+func (l *loop) takeInput(ctx context.Context) error {
+	writes, err := l.inputWrites(l.input)
+	if err != nil {
+		return err
+	}
+	if len(writes) == 0 {
+		if l.resuming != nil {
+			return nil
+		}
+		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
+	}
+	discarded, err := l.preparer().next(l.updated)
+	if err != nil {
+		return err
+	}
+	for _, w := range writes {
+		if isOverwrite(w.value) {
+			l.g.deltasAmong(l.delta.forced, w.channel)
+		}
+	}
+	tasks := append(discarded.asWrites(), taskWrites{path: Path{}.String(), node: Input, writes: writes})
+	updated, err := l.applier().apply(tasks)
+	if err != nil {
+		return err
+	}
+	if err := l.keepDeltaInput(writes); err != nil {
+		return err
+	}
+	l.updated = updated
+	return l.putCheckpoint(ctx, "input")
+}
+
+// inputWrites maps a run's input to its channels.
+func (l *loop) inputWrites(input any) ([]write, error) { return l.g.inputWrites(input) }
+
+func (g *Graph) inputWrites(input any) ([]write, error) {
+	if input == nil {
+		return nil, nil
+	}
+	if g.input.Single {
+		if pairs, ok := input.(Pairs); ok { // it is stored, and read back as plain data
+			m := make(map[string]any, len(pairs))
+			for _, p := range pairs {
+				m[p.Key] = p.Value
+			}
+			input = m
+		}
+		return []write{{g.input.Names[0], input}}, nil
+	}
+	pairs, ok := PairsOf(input)
+	if !ok {
+		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v, so it must be a map, not a %T", g.input.Names, input)}
+	}
+	var out []write
+	for _, p := range pairs {
+		if g.input.has(p.Key) {
+			out = append(out, write{p.Key, p.Value})
+		} else {
+			g.env.Logger.Warn("ignored an unknown input", "graph", g.opts.Name, "channel", p.Key)
+		}
+	}
+	return out, nil
+}
+
+// keepDeltaInput makes sure that the input of a delta channel can be read back:
+// as writes of the checkpoint the run starts from, if that is stored and nobody
+// else builds on it, or else by storing the channel whole.
+func (l *loop) keepDeltaInput(writes []write) error {
+	var mine []write
+	for _, w := range writes {
+		if slices.Contains(l.g.deltas, w.channel) {
+			mine = append(mine, w)
+		}
+	}
+	if len(mine) == 0 {
+		return nil
+	}
+	if l.exits() {
+		for _, w := range mine {
+			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
+		}
+		return nil
+	}
+	if l.hadParent && l.loadedLatest {
+		id, err := uuid5(l.cp.id, Input)
+		if err != nil {
+			return err
+		}
+		return l.putWrites(nil, id, mine)
+	}
+	for _, w := range mine {
+		l.delta.forced[w.channel] = true
+	}
+	return nil
+}
+
+// isOverwrite reports whether a write replaces a reducing channel's value.
+func isOverwrite(v any) bool {
+	_, ok := channel.AsOverwrite(v)
+	return ok
+}

@@ -1,0 +1,213 @@
+package pregel
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// Options makes a Graph. Package graph and Entrypoint fill them in.
+type Options struct {
+	Name  string // "" is "LangGraph"
+	Nodes []*Node
+	// Channels by name, in any order; ChannelOrder is the order in which state
+	// is shown where it matters, and may be nil.
+	Channels     map[string]channel.Channel
+	ChannelOrder []string
+	Managed      map[string]channel.Managed
+	// Input takes a run's input, Output makes its result, Stream is what
+	// snapshots and streams show (zero: all channels).
+	Input, Output, Stream Keys
+
+	Saver         saver.Saver
+	Checkpointing Checkpointing
+	Cache         Cache
+	Store         any // given to nodes as it is
+
+	InterruptBefore, InterruptAfter []string
+
+	StepTimeout time.Duration
+	Retry       []RetryPolicy
+	CachePolicy *CachePolicy
+	// Modes are what Stream shows if it is not told; nil is ModeValues.
+	Modes []Mode
+	Hooks Hooks
+	Env   Environment
+	// Migrate brings checkpoints of older layouts to the graph's channels; may
+	// be nil.
+	Migrate func(cp *saver.Checkpoint) error
+	// Edges are for drawing only.
+	Edges []Edge
+}
+
+// Edge is an edge of a drawing.
+type Edge struct {
+	From, To    string
+	Conditional bool
+	Label       string
+}
+
+// Graph is a graph that can run. It does not change; all methods are safe for
+// concurrent use.
+type Graph struct {
+	opts      Options
+	env       Environment
+	nodes     map[string]*Node
+	order     []string // nodes in the order of their declaration
+	specs     channelSet
+	triggers  map[string][]string // channel to nodes, in node order
+	deltas    []string            // names of delta channels
+	folds     []string            // names of reducing channels
+	untracked bool
+	input     Keys
+	output    Keys
+	stream    Keys
+}
+
+// New makes a Graph, or says with a GraphError why it cannot be.
+func New(opts Options) (*Graph, error) {
+	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, triggers: map[string][]string{},
+		input: opts.Input, output: opts.Output, stream: opts.Stream}
+	if g.opts.Name == "" {
+		g.opts.Name = "LangGraph"
+	}
+	if opts.Checkpointing == Off {
+		g.opts.Saver = nil
+	}
+	if err := g.addChannels(); err != nil {
+		return nil, err
+	}
+	if err := g.addNodes(); err != nil {
+		return nil, err
+	}
+	if err := g.checkKeys(); err != nil {
+		return nil, err
+	}
+	for _, names := range [][]string{opts.InterruptBefore, opts.InterruptAfter} {
+		for _, n := range names {
+			if _, ok := g.nodes[n]; !ok && n != AllNodes {
+				return nil, &GraphError{Node: n, Reason: "is a breakpoint, but there is no such node"}
+			}
+		}
+	}
+	return g, nil
+}
+
+func (g *Graph) addChannels() error {
+	g.specs.by = make(map[string]channel.Channel, len(g.opts.Channels)+1)
+	names := slices.Clone(g.opts.ChannelOrder)
+	var rest []string
+	for name := range g.opts.Channels {
+		if !slices.Contains(names, name) {
+			rest = append(rest, name)
+		}
+	}
+	slices.Sort(rest)
+	for _, name := range append(names, rest...) {
+		spec, ok := g.opts.Channels[name]
+		if !ok {
+			return &GraphError{Channel: name, Reason: "is in ChannelOrder, but there is no such channel"}
+		}
+		if reserved[name] {
+			return &GraphError{Channel: name, Reason: "the name is reserved"}
+		}
+		if name == chTasks {
+			return &GraphError{Channel: name, Reason: "the name is the engine's own channel of packets"}
+		}
+		g.install(name, spec)
+	}
+	g.install(chTasks, channel.Topic[any](channel.PerStep))
+	for name := range g.opts.Managed {
+		if _, ok := g.specs.by[name]; ok || reserved[name] {
+			return &GraphError{Channel: name, Reason: "the name of a managed value is reserved or is a channel"}
+		}
+	}
+	return nil
+}
+
+func (g *Graph) install(name string, spec channel.Channel) {
+	g.specs.names = append(g.specs.names, name)
+	g.specs.by[name] = spec.Named(name)
+	switch spec.(type) {
+	case channel.DeltaChannel:
+		g.deltas = append(g.deltas, name)
+	case channel.Untracked:
+		g.untracked = true
+	case interface{ IsFold() }:
+		g.folds = append(g.folds, name)
+	}
+}
+
+func (g *Graph) addNodes() error {
+	for _, n := range g.opts.Nodes {
+		if n.Name == "" || reserved[n.Name] || n.Name == End {
+			return &GraphError{Node: n.Name, Reason: "the name is empty or reserved"}
+		}
+		if _, dup := g.nodes[n.Name]; dup {
+			return &GraphError{Node: n.Name, Reason: "there is another node of this name"}
+		}
+		for _, ch := range n.Reads.Names {
+			_, isChannel := g.specs.by[ch]
+			if _, isManaged := g.opts.Managed[ch]; !isChannel && !isManaged {
+				return &GraphError{Node: n.Name, Channel: ch, Reason: "is read, but there is no such channel"}
+			}
+		}
+		for _, ch := range n.Triggers {
+			if _, ok := g.specs.by[ch]; !ok {
+				return &GraphError{Node: n.Name, Channel: ch, Reason: "is subscribed to, but there is no such channel"}
+			}
+			g.triggers[ch] = append(g.triggers[ch], n.Name)
+		}
+		g.nodes[n.Name] = n
+		g.order = append(g.order, n.Name)
+	}
+	for _, n := range g.opts.Nodes {
+		if h := n.ErrorHandler; h != "" && (g.nodes[h] == nil || !g.nodes[h].Handler) {
+			return &GraphError{Node: n.Name, Reason: fmt.Sprintf("its error handler %q is no handler node", h)}
+		}
+	}
+	return nil
+}
+
+func (g *Graph) checkKeys() error {
+	if len(g.input.Names) == 0 || len(g.output.Names) == 0 {
+		return &GraphError{Reason: "input and output channels must be named"}
+	}
+	subscribed := false
+	for _, ch := range g.input.Names {
+		if _, ok := g.specs.by[ch]; !ok {
+			return &GraphError{Channel: ch, Reason: "is an input, but there is no such channel"}
+		}
+		subscribed = subscribed || len(g.triggers[ch]) > 0
+	}
+	if !subscribed {
+		return &GraphError{Channel: g.input.String(), Reason: "no node subscribes to the input"}
+	}
+	if len(g.stream.Names) == 0 {
+		g.stream = Many(g.specs.names...)
+	}
+	for _, k := range []Keys{g.output, g.stream} {
+		if err := g.known(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Graph) known(k Keys) error {
+	for _, ch := range k.Names {
+		if _, ok := g.specs.by[ch]; !ok {
+			return &GraphError{Channel: ch, Reason: "is shown, but there is no such channel"}
+		}
+	}
+	return nil
+}
+
+// Name is the graph's name.
+func (g *Graph) Name() string { return g.opts.Name }
+
+// Nodes are the names of the nodes in the order of their declaration.
+func (g *Graph) Nodes() []string { return slices.Clone(g.order) }

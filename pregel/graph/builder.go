@@ -1,0 +1,320 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+)
+
+// The ends of a graph.
+const (
+	Start = pregel.Start
+	End   = pregel.End
+)
+
+// Path is the function of a conditional edge: it sees the state with the node's
+// own update, and returns where to go: a node's name or End, a pregel.Send, or a
+// list of them.
+type Path func(ctx context.Context, state any) (any, error)
+
+// NodeOptions are options of a node.
+type NodeOptions struct {
+	// Defer makes the node wait until no other node is left to run.
+	Defer    bool
+	Retry    []pregel.RetryPolicy
+	Cache    *pregel.CachePolicy
+	Timeout  *pregel.TimeoutPolicy
+	Metadata map[string]any
+	Tags     []string
+	// OnError runs when the node fails for good, in the same superstep and with
+	// the same input; pregel.Task tells it the error.
+	OnError pregel.Func
+	// Targets are the nodes its Commands may go to, for validation and drawing.
+	Targets []string
+	// Reads are the keys it gets; nil is all.
+	Reads []string
+	// Subgraphs are the graphs it runs, so that their state can be looked at.
+	Subgraphs []*pregel.Graph
+}
+
+type node struct {
+	name    string
+	run     pregel.Func
+	opts    NodeOptions
+	handler bool   // is an error handler
+	onError string // the name of its handler
+}
+
+type branch struct {
+	from, name string
+	path       Path
+	ends       map[string]string // nil: what the path returns are node names
+	order      []string
+}
+
+type edge struct{ from, to string }
+
+type join struct {
+	from []string
+	to   string
+}
+
+// Builder collects nodes and edges. The first error is kept and returned by
+// Compile. A compiled graph does not change with its builder. Not safe for
+// concurrent use.
+type Builder struct {
+	schema   *schema
+	nodes    []*node
+	edges    []edge
+	joins    []join
+	branches []branch
+	input    []string
+	output   []string
+	defaults NodeOptions
+	err      error
+}
+
+// New begins a graph whose state is a map with these keys.
+func New(fields ...Field) *Builder {
+	s, err := newSchema(fields)
+	return &Builder{schema: s, err: err}
+}
+
+// Of begins a graph whose state is the struct T: its exported fields are the
+// keys, each a LastValue unless a Field of the same name says otherwise. Nodes
+// get a T; they return a T, of which fields that are not zero are written, or
+// any other update.
+func Of[T any](fields ...Field) *Builder {
+	s, err := structSchema(reflect.TypeFor[T]())
+	for _, f := range fields {
+		if err == nil && !s.has(f.Name) {
+			err = &pregel.GraphError{Channel: f.Name, Reason: "is no field of the state"}
+		}
+		if err == nil {
+			err = s.add(f)
+		}
+	}
+	return &Builder{schema: s, err: err}
+}
+
+// Typed is a node body over a struct state.
+func Typed[T any](f func(ctx context.Context, state T) (any, error)) pregel.Func {
+	return pregel.NodeOf(f)
+}
+
+func (b *Builder) fail(err error) *Builder {
+	if b.err == nil {
+		b.err = err
+	}
+	return b
+}
+
+func (b *Builder) failf(nodeName, format string, args ...any) *Builder {
+	return b.fail(&pregel.GraphError{Node: nodeName, Reason: fmt.Sprintf(format, args...)})
+}
+
+// Input names the keys a run's input may have; without it, all.
+func (b *Builder) Input(keys ...string) *Builder { b.input = keys; return b }
+
+// Output names the keys of a run's result; without it, all.
+func (b *Builder) Output(keys ...string) *Builder { b.output = keys; return b }
+
+// Defaults sets what nodes get that do not say otherwise: Retry and Timeout for
+// all, Cache and OnError for all but error handlers.
+func (b *Builder) Defaults(o NodeOptions) *Builder { b.defaults = o; return b }
+
+func (b *Builder) find(name string) *node {
+	for _, n := range b.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Node adds a node.
+func (b *Builder) Node(name string, f pregel.Func, opts ...NodeOptions) *Builder {
+	n := &node{name: name, run: f}
+	if i := len(opts) - 1; i >= 0 {
+		n.opts = opts[i]
+	}
+	switch {
+	case f == nil:
+		return b.failf(name, "has no function")
+	case name == "" || name == Start || name == End:
+		return b.failf(name, "the name is reserved")
+	case strings.ContainsAny(name, "|:"):
+		return b.failf(name, "'|' and ':' are reserved characters in node names")
+	case b.schema != nil && b.schema.has(name):
+		return b.failf(name, "'%s' is already being used as a state key", name)
+	case b.find(name) != nil:
+		return b.failf(name, "there is a node of this name already")
+	}
+	b.nodes = append(b.nodes, n)
+	if n.opts.OnError != nil {
+		b.handler(n, "__error_handler__"+name, n.opts.OnError)
+	}
+	return b
+}
+
+func (b *Builder) handler(n *node, name string, f pregel.Func) {
+	n.onError = name
+	b.nodes = append(b.nodes, &node{name: name, run: f, handler: true})
+}
+
+// Subgraph adds a graph as a node: it gets the state, and what it returns is the
+// update.
+func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *Builder {
+	var o NodeOptions
+	if i := len(opts) - 1; i >= 0 {
+		o = opts[i]
+	}
+	o.Subgraphs = append([]*pregel.Graph{g}, o.Subgraphs...)
+	return b.Node(name, func(ctx context.Context, input any) (any, error) {
+		res, err := g.Invoke(ctx, input, pregel.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return res.Value, nil
+	}, o)
+}
+
+// Edge makes to run after from.
+func (b *Builder) Edge(from, to string) *Builder {
+	switch {
+	case from == End:
+		return b.failf(from, "END cannot be a start node")
+	case to == Start:
+		return b.failf(to, "START cannot be an end node")
+	}
+	if e := (edge{from, to}); !slices.Contains(b.edges, e) {
+		b.edges = append(b.edges, e)
+	}
+	return b
+}
+
+// Join makes to run after all of from have, in whatever supersteps.
+func (b *Builder) Join(from []string, to string) *Builder {
+	for _, f := range from {
+		if f == End {
+			return b.failf(f, "END cannot be a start node")
+		}
+		if b.find(f) == nil {
+			return b.failf(f, "Need to add_node `%s` first", f)
+		}
+	}
+	switch {
+	case to == Start:
+		return b.failf(to, "START cannot be an end node")
+	case len(from) == 0:
+		return b.failf(to, "a join needs nodes to wait for")
+	}
+	b.joins = append(b.joins, join{slices.Clone(from), to})
+	return b
+}
+
+// Conditional lets path decide where to go after from. ends are the names path
+// may return; without any, all nodes.
+func (b *Builder) Conditional(from, name string, path Path, ends ...string) *Builder {
+	var m map[string]string
+	if len(ends) > 0 {
+		m = map[string]string{}
+		for _, e := range ends {
+			m[e] = e
+		}
+	}
+	return b.ConditionalMap(from, name, path, m)
+}
+
+// ConditionalMap is Conditional where path returns labels that ends translates.
+func (b *Builder) ConditionalMap(from, name string, path Path, ends map[string]string) *Builder {
+	if name == "" {
+		name = "condition"
+	}
+	for _, br := range b.branches {
+		if br.from == from && br.name == name {
+			return b.failf(from, "Branch with name `%s` already exists for node `%s`", name, from)
+		}
+	}
+	br := branch{from: from, name: name, path: path, ends: ends}
+	for label := range ends {
+		br.order = append(br.order, label)
+	}
+	slices.Sort(br.order)
+	b.branches = append(b.branches, br)
+	return b
+}
+
+// Sequence adds edges from each name to the next.
+func (b *Builder) Sequence(names ...string) *Builder {
+	if len(names) == 0 {
+		return b.failf("", "Sequence requires at least one node")
+	}
+	for i := 1; i < len(names); i++ {
+		b.Edge(names[i-1], names[i])
+	}
+	return b
+}
+
+// validate checks what the edges name.
+func (b *Builder) validate() error {
+	known := func(name string) bool { return b.find(name) != nil }
+	started := false
+	source := func(name string) error {
+		started = started || name == Start
+		if name != Start && !known(name) {
+			return &pregel.GraphError{Node: name, Reason: "Found edge starting at unknown node"}
+		}
+		return nil
+	}
+	target := func(name string) error {
+		if name != End && !known(name) {
+			return &pregel.GraphError{Node: name, Reason: "Found edge ending at unknown node"}
+		}
+		return nil
+	}
+	var checks []error
+	for _, e := range b.edges {
+		checks = append(checks, source(e.from), target(e.to))
+	}
+	for _, j := range b.joins {
+		for _, f := range j.from {
+			checks = append(checks, source(f))
+		}
+		checks = append(checks, target(j.to))
+	}
+	for _, br := range b.branches {
+		checks = append(checks, source(br.from))
+		for _, label := range br.order {
+			checks = append(checks, target(br.ends[label]))
+		}
+	}
+	for _, n := range b.nodes {
+		for _, t := range n.opts.Targets {
+			checks = append(checks, target(t))
+		}
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	if !started {
+		return &pregel.GraphError{Node: Start, Reason: "Graph must have an entrypoint: add at least one edge from START to another node"}
+	}
+	for _, keys := range [][]string{b.input, b.output} {
+		for _, k := range keys {
+			if _, ok := b.schema.channels[k]; !ok {
+				return &pregel.GraphError{Channel: k, Reason: "is no key of the state that input or output can have"}
+			}
+		}
+	}
+	return nil
+}
+
+var _ channel.Managed = channel.IsLastStep

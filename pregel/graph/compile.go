@@ -1,0 +1,226 @@
+package graph
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+const (
+	branchTo       = "branch:to:"
+	defaultHandler = "__default_error_handler__"
+)
+
+// Options are options of a compiled graph. The zero value keeps nothing.
+type Options struct {
+	Name                            string
+	Saver                           saver.Saver
+	Checkpointing                   pregel.Checkpointing
+	Cache                           pregel.Cache
+	Store                           any
+	InterruptBefore, InterruptAfter []string
+	StepTimeout                     time.Duration
+	Modes                           []pregel.Mode // nil: updates
+	Hooks                           pregel.Hooks
+	Env                             pregel.Environment
+}
+
+// Compile makes the graph, or says with a pregel.GraphError why it cannot be.
+func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	if len(b.schema.keys) == 0 {
+		return nil, &pregel.GraphError{Reason: "the state has no keys"}
+	}
+	if err := b.validate(); err != nil {
+		return nil, err
+	}
+	c := &compiler{b: b, nodes: map[string]*pregel.Node{}, channels: maps.Clone(b.schema.channels)}
+	for _, k := range b.schema.keys {
+		if _, ok := b.schema.channels[k]; ok {
+			c.order = append(c.order, k)
+		}
+	}
+	c.add(Start, channel.Ephemeral[any](channel.Guarded))
+	if err := c.attachNodes(); err != nil {
+		return nil, err
+	}
+	c.attachEdges()
+	po := pregel.Options{Name: o.Name, Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed,
+		Input: pregel.One(Start), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored()),
+		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store,
+		InterruptBefore: o.InterruptBefore, InterruptAfter: o.InterruptAfter, StepTimeout: o.StepTimeout,
+		Modes: o.Modes, Hooks: o.Hooks, Env: o.Env, Migrate: c.migrate, Edges: c.drawn}
+	if len(po.Modes) == 0 {
+		po.Modes = []pregel.Mode{pregel.ModeUpdates}
+	}
+	for _, n := range c.names {
+		po.Nodes = append(po.Nodes, c.nodes[n])
+	}
+	return pregel.New(po)
+}
+
+func (b *Builder) inputKeys() []string {
+	if len(b.input) > 0 {
+		return b.input
+	}
+	return b.schema.stored()
+}
+
+func (b *Builder) outputKeys() []string {
+	if len(b.output) > 0 {
+		return b.output
+	}
+	return b.schema.stored()
+}
+
+// compiler turns a builder into the engine's nodes and channels.
+type compiler struct {
+	b        *Builder
+	names    []string // nodes in order
+	nodes    map[string]*pregel.Node
+	channels map[string]channel.Channel
+	order    []string
+	drawn    []pregel.Edge
+	deferred map[string]bool
+}
+
+func (c *compiler) add(name string, ch channel.Channel) {
+	if _, ok := c.channels[name]; !ok {
+		c.order = append(c.order, name)
+	}
+	c.channels[name] = ch
+}
+
+func (c *compiler) attachNodes() error {
+	b := c.b
+	start := &pregel.Node{Name: Start, Tags: []string{pregel.TagHidden}, Triggers: []string{Start}, Reads: pregel.One(Start),
+		Writers: []pregel.Writer{b.writer(b.inputKeys())}}
+	c.names, c.nodes[Start] = []string{Start}, start
+	c.deferred = map[string]bool{}
+	nodes := slices.Clone(b.nodes)
+	if b.defaults.OnError != nil {
+		if b.find(defaultHandler) != nil {
+			return &pregel.GraphError{Node: defaultHandler, Reason: "the name is that of the default error handler"}
+		}
+		nodes = append(nodes, &node{name: defaultHandler, run: b.defaults.OnError, handler: true})
+	}
+	for _, n := range nodes {
+		pn, err := c.node(n)
+		if err != nil {
+			return err
+		}
+		c.names, c.nodes[n.name] = append(c.names, n.name), pn
+	}
+	return nil
+}
+
+func (c *compiler) node(n *node) (*pregel.Node, error) {
+	b, o := c.b, n.opts
+	keys := b.schema.keys
+	if o.Reads != nil {
+		for _, k := range o.Reads {
+			if !b.schema.has(k) {
+				return nil, &pregel.GraphError{Node: n.name, Channel: k, Reason: "is read, but it is no key of the state"}
+			}
+		}
+		keys = o.Reads
+	}
+	trigger := channel.Ephemeral[any](channel.Unguarded)
+	if o.Defer {
+		trigger = channel.LastValueAfterFinish[any]()
+		c.deferred[n.name] = true
+	}
+	c.add(branchTo+n.name, trigger)
+	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), Run: n.run,
+		Writers: []pregel.Writer{b.writer(b.schema.keys)}, Retry: o.Retry, Cache: o.Cache, Timeout: o.Timeout,
+		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, Targets: o.Targets}
+	if b.schema.typ != nil {
+		pn.Mapper = b.schema.toStruct
+	}
+	if len(pn.Retry) == 0 {
+		pn.Retry = b.defaults.Retry
+	}
+	if pn.Timeout == nil {
+		pn.Timeout = b.defaults.Timeout
+	}
+	if !n.handler {
+		if pn.Cache == nil {
+			pn.Cache = b.defaults.Cache
+		}
+		if pn.ErrorHandler == "" && b.defaults.OnError != nil {
+			pn.ErrorHandler = defaultHandler
+		}
+	}
+	return pn, nil
+}
+
+func (c *compiler) attachEdges() {
+	for _, e := range c.b.edges {
+		c.drawn = append(c.drawn, pregel.Edge{From: e.from, To: e.to})
+		if e.to != End {
+			c.write(e.from, constant(branchTo+e.to, nil))
+		}
+	}
+	for _, j := range c.b.joins {
+		for _, f := range j.from {
+			c.drawn = append(c.drawn, pregel.Edge{From: f, To: j.to})
+		}
+		if j.to == End {
+			continue
+		}
+		name := "join:" + strings.Join(j.from, "+") + ":" + j.to
+		if c.deferred[j.to] {
+			c.add(name, channel.NamedBarrierAfterFinish(j.from...))
+		} else {
+			c.add(name, channel.NamedBarrier(j.from...))
+		}
+		c.nodes[j.to].Triggers = append(c.nodes[j.to].Triggers, name)
+		for _, f := range j.from {
+			c.write(f, constant(name, f))
+		}
+	}
+	for _, br := range c.b.branches {
+		c.write(br.from, c.b.branchWriter(br))
+		c.drawBranch(br)
+	}
+	for _, n := range c.b.nodes {
+		for _, t := range n.opts.Targets {
+			c.drawn = append(c.drawn, pregel.Edge{From: n.name, To: t, Conditional: true})
+		}
+	}
+}
+
+func (c *compiler) drawBranch(br branch) {
+	if br.ends == nil {
+		for _, n := range c.b.nodes {
+			if n.name != br.from && !n.handler {
+				c.drawn = append(c.drawn, pregel.Edge{From: br.from, To: n.name, Conditional: true})
+			}
+		}
+		c.drawn = append(c.drawn, pregel.Edge{From: br.from, To: End, Conditional: true})
+		return
+	}
+	for _, label := range br.order {
+		e := pregel.Edge{From: br.from, To: br.ends[label], Conditional: true}
+		if label != e.To {
+			e.Label = label
+		}
+		c.drawn = append(c.drawn, e)
+	}
+}
+
+func (c *compiler) write(from string, w pregel.Writer) {
+	n := c.nodes[from]
+	n.Writers = append(n.Writers, w)
+}
+
+func constant(ch string, v any) pregel.Writer {
+	return func(w *pregel.Writing, _ any) error { return w.Write(ch, v) }
+}

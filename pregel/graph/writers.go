@@ -1,0 +1,248 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/stele-go/stele/pregel"
+)
+
+// writer turns a node's output into updates of keys, and then into where to go.
+func (b *Builder) writer(keys []string) pregel.Writer {
+	known := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		known[k] = true
+	}
+	root := b.schema.isRoot()
+	return func(w *pregel.Writing, output any) error {
+		pairs, err := updates(w.Node(), output, root)
+		if err != nil {
+			return err
+		}
+		for _, p := range pairs {
+			if !known[p.Key] {
+				continue // LangGraph drops keys the state does not have
+			}
+			if err := w.Write(p.Key, p.Value); err != nil {
+				return err
+			}
+		}
+		return control(w, output)
+	}
+}
+
+// updates reads what a node returned as writes to keys.
+func updates(node string, output any, root bool) (pregel.Pairs, error) {
+	switch x := output.(type) {
+	case nil, pregel.Send, *pregel.Send:
+		return nil, nil
+	case pregel.Command:
+		return commandUpdates(node, x, root)
+	case *pregel.Command:
+		return commandUpdates(node, *x, root)
+	}
+	if list, ok := commandList(output); ok {
+		var out pregel.Pairs
+		for _, e := range list {
+			pairs, err := updates(node, e, root)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, pairs...)
+		}
+		return out, nil
+	}
+	if root {
+		return pregel.Pairs{{Key: pregel.RootKey, Value: output}}, nil
+	}
+	if pairs, ok := pregel.PairsOf(output); ok {
+		return pairs, nil
+	}
+	if pairs, ok := structPairs(output); ok {
+		return pairs, nil
+	}
+	return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Expected dict, got %T (INVALID_GRAPH_NODE_RETURN_VALUE)", output)}
+}
+
+func commandUpdates(node string, c pregel.Command, root bool) (pregel.Pairs, error) {
+	if c.Graph == pregel.Parent || c.Update == nil {
+		return nil, nil
+	}
+	if !root {
+		if pairs, ok := structPairs(c.Update); ok {
+			return pairs, nil
+		}
+	}
+	return pregel.UpdatePairs(c.Update), nil
+}
+
+// commandList is output as a list if it is one with a Command in it.
+func commandList(output any) ([]any, bool) {
+	switch x := output.(type) {
+	case []pregel.Command:
+		list := make([]any, len(x))
+		for i, c := range x {
+			list[i] = c
+		}
+		return list, len(list) > 0
+	case []any:
+		for _, e := range x {
+			switch e.(type) {
+			case pregel.Command, *pregel.Command:
+				return x, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// control writes where the node's output says to go.
+func control(w *pregel.Writing, output any) error {
+	var commands []pregel.Command
+	switch x := output.(type) {
+	case pregel.Send:
+		w.Send(x)
+		return nil
+	case *pregel.Send:
+		w.Send(*x)
+		return nil
+	case pregel.Command:
+		commands = append(commands, x)
+	case *pregel.Command:
+		commands = append(commands, *x)
+	default:
+		list, _ := commandList(output)
+		for _, e := range list {
+			switch c := e.(type) {
+			case pregel.Command:
+				commands = append(commands, c)
+			case *pregel.Command:
+				commands = append(commands, *c)
+			}
+		}
+	}
+	for _, c := range commands {
+		if c.Graph == pregel.Parent {
+			return &pregel.ParentCommandError{Command: c}
+		}
+		if err := goTo(w, c.Goto); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// destinations reads where to go: names, Sends, or a list of them.
+func destinations(v any) []any {
+	switch x := v.(type) {
+	case []any:
+		return x
+	case []string:
+		out := make([]any, len(x))
+		for i, s := range x {
+			out[i] = s
+		}
+		return out
+	case []pregel.Send:
+		out := make([]any, len(x))
+		for i, s := range x {
+			out[i] = s
+		}
+		return out
+	}
+	return []any{v}
+}
+
+func goTo(w *pregel.Writing, v any) error {
+	if v == nil {
+		return nil
+	}
+	for _, d := range destinations(v) {
+		switch x := d.(type) {
+		case pregel.Send:
+			w.Send(x)
+		case *pregel.Send:
+			w.Send(*x)
+		case string:
+			if x == End || x == "" {
+				continue
+			}
+			if err := w.Write(branchTo+x, nil); err != nil {
+				return err
+			}
+		default:
+			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("Command.Goto holds a %T; use names and Sends", d)}
+		}
+	}
+	return nil
+}
+
+// branchWriter runs a conditional edge.
+func (b *Builder) branchWriter(br branch) pregel.Writer {
+	keys := b.schema.keys
+	if n := b.find(br.from); n != nil && n.opts.Reads != nil {
+		keys = n.opts.Reads
+	}
+	reads := b.schema.shown(keys)
+	return func(w *pregel.Writing, output any) error {
+		state, err := w.Read(reads)
+		if err != nil {
+			return err
+		}
+		if m, ok := state.(map[string]any); ok && b.schema.typ == nil {
+			if pairs, isMap := pregel.PairsOf(output); isMap {
+				for _, p := range pairs { // keys the state does not have pass through
+					if _, has := m[p.Key]; !has {
+						m[p.Key] = p.Value
+					}
+				}
+			}
+		}
+		if b.schema.typ != nil {
+			if state, err = b.schema.toStruct(state); err != nil {
+				return err
+			}
+		}
+		result, err := br.path(w.Context(), state)
+		if err != nil {
+			return err
+		}
+		for _, d := range destinations(result) {
+			if err := br.take(w, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// take writes one destination of a conditional edge.
+func (br branch) take(w *pregel.Writing, d any) error {
+	if s, ok := d.(*pregel.Send); ok && s != nil {
+		d = *s
+	}
+	if s, ok := d.(pregel.Send); ok {
+		if s.Node == End {
+			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: "Cannot send a packet to the END node"}
+		}
+		w.Send(s)
+		return nil
+	}
+	label := fmt.Sprint(d)
+	if d == nil {
+		label = ""
+	}
+	to := label
+	if br.ends != nil {
+		var ok bool
+		if to, ok = br.ends[label]; !ok {
+			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("branch %q returned %q, which leads nowhere", br.name, label)}
+		}
+	}
+	switch to {
+	case "", Start:
+		return &pregel.InvalidUpdateError{Node: w.Node(), Reason: "Branch did not return a valid destination"}
+	case End:
+		return nil
+	}
+	return w.Write(branchTo+to, nil)
+}

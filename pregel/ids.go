@@ -1,0 +1,172 @@
+package pregel
+
+import (
+	"crypto/sha1" //nolint:gosec // the ids of LangGraph's oldest format are SHA-1; nothing is secured by it
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+)
+
+// taskIDs derives the ids of the tasks of one superstep from the checkpoint it
+// starts from.
+type taskIDs struct {
+	checkpoint [16]byte
+	legacy     bool // checkpoints of format 1 have SHA-1 ids
+	step       int
+}
+
+func newTaskIDs(checkpointID string, format, step int) (taskIDs, error) {
+	b, ok := parseUUID(checkpointID)
+	if !ok {
+		return taskIDs{}, &CheckpointIDError{ID: checkpointID}
+	}
+	return taskIDs{checkpoint: b, legacy: format <= 1, step: step}, nil
+}
+
+// of hashes the checkpoint id and the parts into the shape of a UUID.
+func (t taskIDs) of(parts ...string) string {
+	n := len(t.checkpoint)
+	for _, p := range parts {
+		n += len(p)
+	}
+	buf := append(make([]byte, 0, n), t.checkpoint[:]...)
+	for _, p := range parts {
+		buf = append(buf, p...)
+	}
+	if t.legacy {
+		sum := sha1.Sum(buf) //nolint:gosec // see the import
+		return formatUUID([16]byte(sum[:16]))
+	}
+	return formatUUID(xxh3.Hash128(buf).Bytes())
+}
+
+// pulled is the id of a node run because its triggers were updated; triggers
+// must be sorted.
+func (t taskIDs) pulled(ns, node string, triggers []string) string {
+	return t.of(append([]string{ns, strconv.Itoa(t.step), node, pull}, triggers...)...)
+}
+
+// sent is the id of the index-th packet.
+func (t taskIDs) sent(ns, node string, index int) string {
+	return t.of(ns, strconv.Itoa(t.step), node, push, strconv.Itoa(index))
+}
+
+// called is the id of the n-th call of the task at path caller.
+func (t taskIDs) called(ns, function string, caller Path, n int) string {
+	return t.of(ns, strconv.Itoa(t.step), function, push, caller.String(), strconv.Itoa(n))
+}
+
+// handling is the id of the error handler of a failed task.
+func (t taskIDs) handling(ns, handler, failedTask string) string {
+	return t.of(ns, strconv.Itoa(t.step), handler, push, handlerMark, failedTask)
+}
+
+// interruptID names the interrupt of the task in namespace ns that waits for
+// its answer number answered, counted from zero.
+func interruptID(ns string, answered int) string {
+	if answered > 0 {
+		ns += nsSep + strconv.Itoa(answered)
+	}
+	return hexHash(ns)
+}
+
+func hexHash(s string) string {
+	sum := xxh3.HashString128(s).Bytes()
+	return hex.EncodeToString(sum[:])
+}
+
+// isInterruptID reports whether a key of a resume map can name an interrupt.
+func isInterruptID(s string) bool {
+	if len(s) != 32 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// childNS is the namespace of node under parent.
+func childNS(parent, node string) string {
+	if parent == "" {
+		return node
+	}
+	return parent + nsSep + node
+}
+
+// taskNS is the namespace a task's nested graphs live under.
+func taskNS(ns, taskID string) string { return ns + nsEnd + taskID }
+
+func isNumber(part string) bool {
+	return part != "" && strings.Trim(part, "0123456789") == ""
+}
+
+// recastNS takes the task ids and the numbers of repeated calls out of ns, so
+// that what remains is the path of node names.
+func recastNS(ns string) string {
+	parts := slices.DeleteFunc(strings.Split(ns, nsSep), isNumber)
+	for i, p := range parts {
+		parts[i], _, _ = strings.Cut(p, nsEnd)
+	}
+	return strings.Join(parts, nsSep)
+}
+
+// stableNS takes the task ids out of ns but keeps the numbers: where a graph
+// with a history of its own is stored.
+func stableNS(ns string) string {
+	parts := strings.Split(ns, nsSep)
+	for i, p := range parts {
+		parts[i], _, _ = strings.Cut(p, nsEnd)
+	}
+	return strings.Join(parts, nsSep)
+}
+
+// parentNS is the namespace of the task whose graph is the parent of the one in
+// which the task in ns runs.
+func parentNS(ns string) string {
+	parts := strings.Split(ns, nsSep)
+	dropNumbers := func() {
+		for len(parts) > 0 && isNumber(parts[len(parts)-1]) {
+			parts = parts[:len(parts)-1]
+		}
+	}
+	dropNumbers()
+	if len(parts) > 0 {
+		parts = parts[:len(parts)-1]
+	}
+	dropNumbers()
+	return strings.Join(parts, nsSep)
+}
+
+// splitNS is ns as the list of its parts; nil for the root.
+func splitNS(ns string) []string {
+	if ns == "" {
+		return nil
+	}
+	return strings.Split(ns, nsSep)
+}
+
+// exitDeltaTaskID is the id under which exit durability stores a task's writes
+// to delta channels on the checkpoint the run began with. The superstep stands
+// in front, so that the order of ids is the order of supersteps.
+func exitDeltaTaskID(step int, taskID string) string {
+	_, rest, _ := strings.Cut(taskID, "-")
+	id := fmt.Sprintf("%08d-%s", step, rest)
+	if id == nullTaskID {
+		return fmt.Sprintf("%08d-0000-0000-0000-000000000001", step)
+	}
+	return id
+}
+
+// exitDeltaLateTaskID is exitDeltaTaskID for supersteps after the first of the
+// run; it sorts after every id of a real task.
+func exitDeltaLateTaskID(step int, taskID string) string {
+	parts := strings.SplitN(taskID, "-", 4)
+	return fmt.Sprintf("ffffffff-%04x-%04x-%s", step>>16, step&0xFFFF, parts[len(parts)-1])
+}

@@ -1,0 +1,315 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// loopStatus says why a loop stopped.
+type loopStatus string
+
+const (
+	statusPending  loopStatus = "pending"
+	statusDone     loopStatus = "done"
+	statusDraining loopStatus = "draining"
+	statusBefore   loopStatus = "interrupt_before"
+	statusAfter    loopStatus = "interrupt_after"
+	statusOutOf    loopStatus = "out_of_steps"
+)
+
+// loop is one run of one graph: it owns the checkpoint, the channels and the
+// tasks of the current superstep. Everything in it is touched by the goroutine
+// that runs it alone; tasks reach it through messages.
+type loop struct {
+	g      *Graph
+	cfg    Config // of the run, with what it inherits filled in
+	input  any
+	saver  saver.Saver // nil: nothing is stored
+	codec  serde.Serializer
+	output Keys
+	stream *stream
+	// inner is the stream that graphs inside report to; nil if they do not.
+	inner *stream
+	// custom takes what tasks emit; nil if nobody wants it.
+	custom *stream
+	queue  *eventQueue // nil if nobody streams
+
+	// Where the run stands in the tree of graphs.
+	parent    *taskRun // the task that runs this graph; nil at the root
+	ns        string
+	cpMap     map[string]string // checkpoints of the graphs around
+	resuming  *bool             // told by the graph around; nil if not
+	replay    *replayState
+	resumeMap map[string]any
+
+	cp      *liveCheckpoint
+	md      saver.Metadata
+	place   saver.Config // of cp as stored; the parent of the next one
+	prev    *saver.Config
+	pending []pendingWrite
+	set     *channelSet
+	stored  map[string]saver.Version // versions as last stored
+	savedID string                   // the checkpoint the run began with
+	step    int
+	stop    int
+	tasks   *taskSet
+	updated map[string]bool // nil: unknown
+	status  loopStatus
+	pipe    *pipeline
+	lastPut *saveOp
+	head    string // for Exclusive: the newest checkpoint this run knows
+
+	addressed    bool // the run was pointed at a checkpoint
+	superseded   bool // and the thread has moved past it
+	replaying    bool // finished tasks of the first superstep run again
+	hadParent    bool // the saver had a checkpoint to begin with
+	loadedLatest bool
+	resumeGiven  bool
+	ranTasks     bool
+
+	delta deltaState
+	// held are events about interrupts that wait until they are stored.
+	held []func()
+}
+
+// deltaState is the bookkeeping for delta channels, which are rebuilt from
+// stored writes: where no write can be relied on, the channel is stored whole.
+type deltaState struct {
+	forced       map[string]bool // stored whole in the next checkpoint
+	loaded       []pendingWrite  // writes a resume found; nil once checked
+	reapplied    map[string]bool // tasks that got theirs back
+	written      map[string]bool // tasks that wrote during this run
+	storedWrites map[[2]string]bool
+	exit         []exitWrite // exit durability: writes to store at the end
+	commandExit  []write
+	firstStep    *int
+	initial      saver.Config // the checkpoint the run began with
+}
+
+// exitWrite is a write to a delta channel that exit durability stores at the
+// end.
+type exitWrite struct {
+	step         int
+	taskID, path string
+	channel      string
+	value        any
+}
+
+// replayState bounds what graphs inside load while the outermost one replays:
+// each at its first call the newest checkpoint before the bound, later its
+// newest.
+type replayState struct {
+	before string
+
+	// mu guards visited, the namespaces loaded so far, without task ids.
+	mu      sync.Mutex
+	visited map[string]bool
+}
+
+func (r *replayState) firstVisit(ns string) bool {
+	if i := strings.LastIndex(ns, nsEnd); i >= 0 {
+		ns = ns[:i]
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.visited[ns] {
+		return false
+	}
+	r.visited[ns] = true
+	return true
+}
+
+func (l *loop) nested() bool { return l.parent != nil }
+
+func (l *loop) env() *Environment { return &l.g.env }
+
+func (l *loop) info() RunInfo {
+	i := RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID, Step: l.step}
+	if l.cp != nil {
+		i.CheckpointID = l.cp.id
+	}
+	return i
+}
+
+// serializer is an optional power of savers: with it values are serialized when
+// a superstep ends, and only the storing of bytes goes on behind.
+type serializer interface{ Serializer() serde.Serializer }
+
+// enter loads the checkpoint and gets everything ready for the first superstep.
+func (l *loop) enter(ctx context.Context) error {
+	saved, err := l.load(ctx)
+	if err != nil {
+		return err
+	}
+	l.hadParent = saved != nil
+	base := l.place
+	if saved == nil {
+		l.cp, l.md, l.place.CheckpointID = emptyCheckpoint(l.env()), saver.Metadata{"step": -2}, ""
+	} else {
+		if err := l.g.migrate(&saved.Checkpoint, l.saver); err != nil {
+			return err
+		}
+		l.cp, l.md, l.place, l.prev = liveOf(&saved.Checkpoint), saved.Metadata, saved.Config, saved.Parent
+		if l.pending, err = loadPending(saved.PendingWrites); err != nil {
+			return err
+		}
+	}
+	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
+	l.delta.initial = l.place
+	l.savedID, l.head = l.cp.id, l.place.CheckpointID
+	l.env().IDs.Observe(l.cp.id)
+	if saved != nil {
+		l.set, err = l.g.hydrate(ctx, l.saver, saved.Config, &saved.Checkpoint)
+	} else {
+		l.set, err = l.g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
+	}
+	if err != nil {
+		return err
+	}
+	if l.saver != nil {
+		l.pipe = newPipeline(ctx, l.observeSave)
+		if s, ok := l.saver.(saver.Serializing); ok {
+			l.codec = s.Serializer()
+		}
+	}
+	step, ok := l.md.Step()
+	if !ok {
+		step = -1
+	}
+	l.step = step + 1
+	l.stop = l.step + l.cfg.RecursionLimit + 1
+	l.stored = maps.Clone(l.cp.versions)
+	if len(l.cp.updated) > 0 {
+		l.updated = setOf(l.cp.updated)
+	}
+	return l.first(ctx)
+}
+
+func (l *loop) observeSave(op string, took time.Duration, err error) {
+	if h := l.g.opts.Hooks.Save; h != nil {
+		h(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
+	}
+}
+
+func setOf(names []string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// load finds the checkpoint to begin with; nil if there is none. A failed load
+// is an error, never a new thread.
+func (l *loop) load(ctx context.Context) (*saver.Tuple, error) {
+	if l.saver == nil {
+		return nil, nil
+	}
+	at := saver.Config{ThreadID: l.place.ThreadID, Namespace: l.ns, CheckpointID: l.place.CheckpointID}
+	switch {
+	case at.CheckpointID != "":
+		saved, err := getTuple(ctx, l.saver, at)
+		if err != nil || saved == nil {
+			return nil, err
+		}
+		l.superseded, err = supersededBy(ctx, l.saver, at, saved)
+		return saved, err
+	case l.replay != nil:
+		// The graph around replays: this one begins from where it stood then,
+		// and takes its input anew.
+		l.resuming = nil
+		if !l.replay.firstVisit(l.ns) {
+			return getTuple(ctx, l.saver, at)
+		}
+		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.ns), Before: l.replay.before, Limit: 1}
+		for saved, err := range l.saver.List(ctx, q) {
+			return saved, err
+		}
+		return nil, nil
+	}
+	l.loadedLatest = true
+	return getTuple(ctx, l.saver, at)
+}
+
+// getTuple is GetTuple with nil for a checkpoint that does not exist.
+func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
+	saved, err := s.GetTuple(ctx, at)
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load checkpoint %q of thread %q: %w", at.CheckpointID, at.ThreadID, err)
+	}
+	return saved, nil
+}
+
+// supersededBy reports whether the thread has moved past saved, so that it may
+// have children.
+func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *saver.Tuple) (bool, error) {
+	if at.CheckpointID == "" {
+		return false, nil
+	}
+	latest, err := getTuple(ctx, s, at.At(""))
+	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
+}
+
+func loadPending(stored []saver.PendingWrite) ([]pendingWrite, error) {
+	out := make([]pendingWrite, 0, len(stored))
+	for _, w := range stored {
+		v, err := w.Value.Any()
+		if err != nil {
+			return nil, fmt.Errorf("read a pending write of task %s to channel %q: %w", w.TaskID, w.Channel, err)
+		}
+		out = append(out, newPending(w.TaskID, w.TaskPath, w.Channel, v))
+	}
+	return out, nil
+}
+
+func newPending(taskID, path, channel string, v any) pendingWrite {
+	w := pendingWrite{taskID: taskID, path: path, channel: channel, value: v}
+	if taskID == nullTaskID && channel == chResume {
+		w.token = &resumeToken{value: v}
+	}
+	return w
+}
+
+// next mints a version.
+func (l *loop) next(current saver.Version) (saver.Version, error) {
+	if l.saver != nil {
+		return l.saver.NextVersion(current, "")
+	}
+	n, _ := current.Seq()
+	return saver.IntVersion(n + 1), nil
+}
+
+func (l *loop) applier() *applier {
+	return &applier{cp: l.cp, set: l.set, triggers: l.g.triggers, next: l.next, unknown: func(node, channel string) {
+		l.env().Logger.Warn("ignored a write to an unknown channel", "graph", l.g.opts.Name, "node", node, "channel", channel)
+	}}
+}
+
+func (l *loop) preparer() *preparer {
+	p := &preparer{g: l.g, cp: l.cp, set: l.set, ns: l.ns, step: l.step, stop: l.stop, pending: indexPending(l.pending),
+		resumeMap: l.resumeMap, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
+	if l.parent != nil {
+		p.parentPad = l.parent.task.pad
+	}
+	return p
+}
+
+// numbered is the namespace of the n-th graph a task runs, counted from zero.
+func numbered(ns string, n int64) string {
+	if n == 0 {
+		return ns
+	}
+	return ns + nsSep + strconv.FormatInt(n, 10)
+}

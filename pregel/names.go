@@ -1,0 +1,84 @@
+package pregel
+
+import "github.com/stele-go/stele/saver"
+
+// The names of LangGraph's protocol, as they stand in stored data.
+const (
+	// Start is the pseudo node and input channel of a StateGraph.
+	Start = "__start__"
+	// End names no node: an edge to it ends a path. As the node of an
+	// UpdateState without values it clears all pending tasks.
+	End = "__end__"
+	// Parent is Command.Graph for the closest parent graph.
+	Parent = "__parent__"
+	// Input is the pseudo node of a graph's input, and as the node of an
+	// UpdateState makes the values an input.
+	Input = "__input__"
+	// Copy, as the node of an UpdateState, copies the checkpoint.
+	Copy = "__copy__"
+	// TagHidden keeps a node out of streams and away from breakpoints on "*".
+	TagHidden = "langsmith:hidden"
+	// AllNodes, as the only name of a list of breakpoints, stands for all
+	// nodes that are not hidden.
+	AllNodes = "*"
+	// KeyInterrupt is where Invoke and the streams put interrupts among the
+	// values.
+	KeyInterrupt = "__interrupt__"
+	// RootKey is the only channel of a state without keys.
+	RootKey = "__root__"
+)
+
+const (
+	chInterrupt   = saver.ChannelInterrupt
+	chResume      = saver.ChannelResume
+	chError       = saver.ChannelError
+	chErrorSource = "__error_source_node__"
+	chNoWrites    = "__no_writes__"
+	chTasks       = saver.ChannelTasks
+	chReturn      = "__return__"
+	chPrevious    = "__previous__"
+
+	push = "__pregel_push"
+	pull = "__pregel_pull"
+
+	nsSep = "|"
+	nsEnd = ":"
+
+	nullTaskID = "00000000-0000-0000-0000-000000000000"
+
+	// handlerMark is the part of an error handler's identity that tells it from
+	// a packet.
+	handlerMark = "node_error_handler"
+	cacheNS     = "__pregel_ns_writes"
+
+	branchPrefix = "branch:to:"
+
+	// snapshotBumps is the pseudo node under which versions_seen remembers
+	// versions that moved only to store a snapshot of a delta channel.
+	snapshotBumps = "__snapshot_bumps__"
+)
+
+// reserved names may not name channels, managed values or nodes.
+var reserved = map[string]bool{
+	TagHidden: true, Input: true, chInterrupt: true, chResume: true, chError: true, chErrorSource: true,
+	chNoWrites: true, snapshotBumps: true, push: true, pull: true, nsSep: true, nsEnd: true, "configurable": true,
+	"__pregel_send": true, "__pregel_read": true, "__pregel_checkpointer": true, "__pregel_stream": true,
+	"__pregel_resuming": true, "__pregel_replay_state": true, "__pregel_task_id": true, "__pregel_strict_resume": true,
+	"__pregel_timed_attempt_observer": true, "__pregel_resume_map": true, "__pregel_stream_messages_v2": true,
+	"checkpoint_map": true, "checkpoint_id": true, "checkpoint_ns": true,
+}
+
+// skippedByApply are written by tasks but are no channels.
+var skippedByApply = map[string]bool{
+	chNoWrites: true, push: true, chResume: true, chInterrupt: true, chReturn: true, chError: true, chErrorSource: true,
+}
+
+// isControl reports whether a write describes what happened to a task rather
+// than what it produced.
+func isControl(channel string) bool {
+	return channel == chError || channel == chErrorSource || channel == chInterrupt || channel == chResume
+}
+
+// isSpecial reports whether a write has a slot of its own in the saver, where a
+// later one replaces it.
+func isSpecial(channel string) bool { return saver.WriteIndex(channel, 0) < 0 }

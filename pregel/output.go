@@ -1,0 +1,240 @@
+package pregel
+
+import (
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// TaskEvent is the start of a task, in mode tasks.
+type TaskEvent struct {
+	ID       string
+	Name     string
+	Input    any
+	Triggers []string
+	Metadata map[string]any // without the engine's own; nil if empty
+}
+
+// TaskResult is the end of a task, in mode tasks.
+type TaskResult struct {
+	ID         string
+	Name       string
+	Err        any            // nil, an error, or a stored error's text
+	Result     map[string]any // what it wrote to the channels shown
+	Interrupts []Interrupt
+}
+
+// CheckpointEvent is the checkpoint a superstep starts from, in mode
+// checkpoints. It is shown when the superstep begins.
+type CheckpointEvent struct {
+	Config   Config
+	Parent   *Config
+	Values   any
+	Metadata saver.Metadata
+	Next     []string
+	Tasks    []TaskState
+}
+
+// DebugEvent wraps the events of checkpoints and tasks, in mode debug.
+type DebugEvent struct {
+	Step      int
+	Timestamp string
+	Type      string // "checkpoint", "task" or "task_result"
+	Payload   any
+}
+
+// RepeatedWrites is the result of a channel that one task wrote more than once.
+type RepeatedWrites struct {
+	Writes []any `json:"$writes"`
+}
+
+func (l *loop) emit(e Event) {
+	e.NS = splitNS(l.ns)
+	l.stream.emit(e)
+}
+
+// emitDebuggable emits an event of mode checkpoints or tasks, and its debug
+// form. build is called only if somebody wants it.
+func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
+	plain, debug := l.stream.wants(mode), l.stream.wants(ModeDebug)
+	if !plain && !debug {
+		return
+	}
+	data := build()
+	if plain {
+		l.emit(Event{Mode: mode, Data: data})
+	}
+	if debug {
+		step := l.step
+		if mode == ModeCheckpoints {
+			step--
+		}
+		l.emit(Event{Mode: ModeDebug, Data: DebugEvent{Step: step, Timestamp: timestamp(l.env().Now()), Type: kind, Payload: data}})
+	}
+}
+
+// emitValues shows the state if the writes touch what is shown; nil writes mean
+// in any case.
+func (l *loop) emitValues(writes []write) {
+	if !l.stream.wants(ModeValues) {
+		return
+	}
+	if writes != nil && !slices.ContainsFunc(writes, func(w write) bool { return l.output.has(w.channel) }) {
+		return
+	}
+	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})
+}
+
+func (l *loop) emitTasks(tasks ...*task) {
+	for _, t := range tasks {
+		if t.hidden() {
+			continue
+		}
+		l.emitDebuggable(ModeTasks, "task", func() any {
+			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers}
+			for k, v := range t.metadata {
+				if e.Metadata == nil {
+					e.Metadata = map[string]any{}
+				}
+				e.Metadata[k] = v
+			}
+			tags := slices.Clone(l.cfg.Tags)
+			if t.node != nil {
+				tags = append(tags, t.node.Tags...)
+			}
+			if len(tags) > 0 {
+				if e.Metadata == nil {
+					e.Metadata = map[string]any{}
+				}
+				e.Metadata["tags"] = tags
+			}
+			return e
+		})
+	}
+}
+
+// emitWrites shows what a task wrote, or what it waits for.
+func (l *loop) emitWrites(t *task, writes []write, cached bool) {
+	if t.hidden() || len(writes) == 0 {
+		return
+	}
+	switch writes[0].channel {
+	case chInterrupt:
+		if t.path.callerReports() {
+			return
+		}
+		l.emitInterrupts(interruptsOf(writes[0].value))
+	case chError:
+	default:
+		if l.stream.wants(ModeUpdates) {
+			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.output, writes), Cached: cached}})
+		}
+	}
+	if !cached {
+		l.emitDebuggable(ModeTasks, "task_result", func() any { return l.taskResult(t, writes) })
+	}
+}
+
+func (l *loop) emitInterrupts(list []Interrupt) {
+	l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}, Interrupts: list})
+	if l.stream.wants(ModeValues) {
+		var v any
+		if !l.output.Single {
+			v = l.set.read(l.output)
+		}
+		l.emit(Event{Mode: ModeValues, Data: v, Interrupts: list})
+	}
+}
+
+func (l *loop) taskResult(t *task, writes []write) TaskResult {
+	r := TaskResult{ID: t.id, Name: t.name}
+	shown := make([]write, 0, len(writes))
+	for _, w := range writes {
+		switch {
+		case w.channel == chError && r.Err == nil:
+			r.Err = w.value
+		case w.channel == chInterrupt:
+			r.Interrupts = append(r.Interrupts, interruptsOf(w.value)...)
+		case w.channel == chReturn || l.g.stream.has(w.channel):
+			shown = append(shown, w)
+		}
+	}
+	r.Result = foldWrites(shown)
+	return r
+}
+
+// foldWrites is writes as a map; a channel written more than once has all its
+// values.
+func foldWrites(writes []write) map[string]any {
+	out := make(map[string]any, len(writes))
+	count := map[string]int{}
+	for _, w := range writes {
+		count[w.channel]++
+		switch count[w.channel] {
+		case 1:
+			out[w.channel] = w.value
+		case 2:
+			out[w.channel] = RepeatedWrites{Writes: []any{out[w.channel], w.value}}
+		default:
+			r := out[w.channel].(RepeatedWrites)
+			out[w.channel] = RepeatedWrites{Writes: append(r.Writes, w.value)}
+		}
+	}
+	return out
+}
+
+// updateValue is what an Update shows of a task's writes.
+func updateValue(output Keys, writes []write) any {
+	shown := make([]write, 0, len(writes))
+	count := map[string]int{}
+	repeated := false
+	for _, w := range writes {
+		if w.channel == chReturn {
+			return w.value
+		}
+		if output.has(w.channel) {
+			shown = append(shown, w)
+			count[w.channel]++
+			repeated = repeated || count[w.channel] > 1
+		}
+	}
+	switch {
+	case len(shown) == 0:
+		return nil
+	case output.Single && len(shown) == 1:
+		return shown[0].value
+	case output.Single || repeated:
+		list := make([]any, len(shown))
+		for i, w := range shown {
+			if list[i] = w.value; !output.Single {
+				list[i] = map[string]any{w.channel: w.value}
+			}
+		}
+		return list
+	}
+	m := make(map[string]any, len(shown))
+	for _, w := range shown {
+		m[w.channel] = w.value
+	}
+	return m
+}
+
+func (l *loop) emitCheckpoint() {
+	if l.saver == nil {
+		return
+	}
+	l.emitDebuggable(ModeCheckpoints, "checkpoint", func() any {
+		at := l.place.At(l.cp.id)
+		at.Namespace = l.ns
+		e := CheckpointEvent{Config: withMap(placeConfig(at), l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
+			Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
+		if l.prev != nil {
+			p := withMap(placeConfig(l.prev.At(l.prev.CheckpointID)), l.md)
+			e.Parent = &p
+		}
+		for _, t := range l.tasks.order {
+			e.Next = append(e.Next, t.name)
+		}
+		return e
+	})
+}

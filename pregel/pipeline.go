@@ -1,0 +1,128 @@
+package pregel
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// pipelineDepth is how many saves may wait before a run is held back.
+	pipelineDepth = 64
+	// writersAtOnce is how many writes of tasks are under way at a time: they
+	// share a flush of the store, and their order does not matter.
+	writersAtOnce = 32
+)
+
+// saveOp is one call to the saver.
+type saveOp struct {
+	name string
+	// barrier: everything before it must be stored first, and nothing after it
+	// may begin. Checkpoints are barriers, so that none is stored before the
+	// writes that made it.
+	barrier bool
+	run     func(ctx context.Context) error
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+func (o *saveOp) wait() error {
+	<-o.done
+	return o.err
+}
+
+// pipeline carries a run's saves to the saver in order. After the first failure
+// nothing more is stored, so that no checkpoint stands beyond a gap. It owns one
+// goroutine, and one for each write under way, all of which end in close.
+type pipeline struct {
+	ctx     context.Context // not cancelled with the run: saves under way end
+	cancel  context.CancelFunc
+	ops     chan *saveOp
+	ended   chan struct{}
+	failed  chan struct{} // closed at the first failure
+	observe func(op string, took time.Duration, err error)
+
+	// mu guards err, the first failure.
+	mu  sync.Mutex
+	err error
+}
+
+func newPipeline(ctx context.Context, observe func(string, time.Duration, error)) *pipeline {
+	p := &pipeline{ops: make(chan *saveOp, pipelineDepth), ended: make(chan struct{}), failed: make(chan struct{}), observe: observe}
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go p.work()
+	return p
+}
+
+func (p *pipeline) work() {
+	defer close(p.ended)
+	var under sync.WaitGroup
+	slots := make(chan struct{}, writersAtOnce)
+	for op := range p.ops {
+		if op.barrier {
+			under.Wait()
+			p.do(op)
+			continue
+		}
+		slots <- struct{}{}
+		under.Add(1)
+		go func() {
+			defer under.Done()
+			p.do(op)
+			<-slots
+		}()
+	}
+	under.Wait()
+}
+
+func (p *pipeline) do(op *saveOp) {
+	defer close(op.done)
+	if op.err = p.firstError(); op.err != nil {
+		return
+	}
+	start := time.Now()
+	err := op.run(p.ctx)
+	p.observe(op.name, time.Since(start), err)
+	if err == nil {
+		return
+	}
+	op.err = &PersistError{Op: op.name, Err: err}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = op.err
+		close(p.failed)
+	}
+}
+
+func (p *pipeline) firstError() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// submit hands a save over. It blocks while the pipeline is full.
+func (p *pipeline) submit(name string, barrier bool, run func(context.Context) error) *saveOp {
+	op := &saveOp{name: name, barrier: barrier, run: run, done: make(chan struct{})}
+	p.ops <- op
+	return op
+}
+
+// flush waits for everything submitted and returns the first failure.
+func (p *pipeline) flush() error {
+	return p.submit("flush", true, func(context.Context) error { return nil }).wait()
+}
+
+// cancelAfter cancels the saves under way when bound has passed.
+func (p *pipeline) cancelAfter(bound time.Duration) {
+	time.AfterFunc(bound, p.cancel)
+}
+
+// close ends the pipeline when everything submitted is stored, or refused after
+// its context was cancelled. It returns the first failure.
+func (p *pipeline) close() error {
+	close(p.ops)
+	<-p.ended
+	p.cancel()
+	return p.firstError()
+}

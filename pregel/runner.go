@@ -1,0 +1,373 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// superstep runs the tasks of one superstep. Its loop is the only goroutine
+// that touches the run's state; each task has a goroutine of its own and talks
+// to it through box.
+type superstep struct {
+	l      *loop
+	prep   *preparer
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	box    chan message
+	over   chan struct{} // closed when the loop stops reading box
+	// timedOut is closed when the superstep took too long: tasks that do not
+	// listen to their context are left behind.
+	timedOut chan struct{}
+
+	queue   []*task         // ready, waiting for a slot
+	waking  []chan struct{} // tasks that got what they waited for, waiting for a slot
+	slots   int             // free; counted only if there is a limit
+	limited bool
+	live    int // tasks started and not ended
+
+	stopped  bool // nothing more is started
+	failure  error
+	bubble   error // a command for a graph further out, or a drain
+	waiting  map[string][]Interrupt
+	external bool // the caller cancelled
+}
+
+type messageKind int
+
+const (
+	msgDone  messageKind = iota // a task ended
+	msgCall                     // a task calls a function
+	msgYield                    // a task waits and gives its slot back
+	msgWake                     // and wants one again
+)
+
+type message struct {
+	kind   messageKind
+	task   *task
+	writes []write
+	err    error
+	call   *callSpec
+	number int
+	reply  chan *task
+	grant  chan struct{}
+}
+
+// runTasks runs the tasks that have not ended yet and returns what the
+// superstep failed with, or an InterruptError if tasks wait.
+func (l *loop) runTasks(ctx context.Context) error {
+	l.ranTasks = true
+	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
+		return err
+	}
+	s := &superstep{l: l, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
+		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
+	if err := s.prep.init(); err != nil {
+		return err
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	defer close(s.over)
+	for _, t := range l.tasks.order {
+		if len(t.writes) == 0 {
+			s.queue = append(s.queue, t)
+		}
+	}
+	if len(s.queue) == 0 {
+		return nil
+	}
+	return s.run(ctx)
+}
+
+func (s *superstep) run(ctx context.Context) error {
+	var timeout <-chan time.Time
+	if d := s.l.g.opts.StepTimeout; d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	var saveFailed <-chan struct{}
+	if s.l.pipe != nil {
+		saveFailed = s.l.pipe.failed
+	}
+	done := ctx.Done()
+	s.start()
+	for s.live > 0 || len(s.queue) > 0 {
+		select {
+		case m := <-s.box:
+			s.handle(m)
+		case <-done:
+			done = nil
+			s.external = true
+			s.stop(context.Cause(ctx))
+		case <-saveFailed:
+			saveFailed = nil
+			s.fail(s.l.pipe.firstError())
+		case <-timeout:
+			timeout = nil
+			s.stop(ErrStepTimeout)
+			close(s.timedOut)
+		}
+		s.start()
+	}
+	return s.outcome(ctx)
+}
+
+// outcome is what the superstep ends with: a failure before a command for
+// another graph before a timeout before interrupts.
+func (s *superstep) outcome(ctx context.Context) error {
+	select {
+	case <-s.timedOut:
+		if s.failure == nil && s.bubble == nil {
+			return fmt.Errorf("graph %q step %d: %w", s.l.g.opts.Name, s.l.step, ErrStepTimeout)
+		}
+	default:
+	}
+	switch {
+	case s.failure != nil:
+		return s.failure
+	case s.external:
+		return context.Cause(ctx)
+	case s.bubble != nil:
+		return s.bubble
+	case len(s.waiting) > 0:
+		in := &InterruptError{}
+		for _, t := range s.l.tasks.order {
+			in.Interrupts = append(in.Interrupts, s.waiting[t.id]...)
+		}
+		return in
+	}
+	return nil
+}
+
+func (s *superstep) fail(err error) {
+	if s.failure == nil {
+		s.failure = err
+	}
+	s.stop(err)
+}
+
+// stop starts nothing more and cancels what runs. What ends well in spite of
+// that is kept.
+func (s *superstep) stop(cause error) {
+	if s.stopped {
+		return
+	}
+	s.stopped = true
+	s.queue = nil
+	s.cancel(cause)
+}
+
+// start fills free slots.
+func (s *superstep) start() {
+	for len(s.waking) > 0 && (!s.limited || s.slots > 0) {
+		s.slots--
+		close(s.waking[0])
+		s.waking = s.waking[1:]
+	}
+	for len(s.queue) > 0 && (!s.limited || s.slots > 0) {
+		t := s.queue[0]
+		s.queue = s.queue[1:]
+		s.slots--
+		s.live++
+		go s.work(t)
+	}
+}
+
+// errGoexit: the body of a node ended its goroutine.
+var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
+
+// work runs a task to its end. It is the body of the task's goroutine. The loop
+// reads box until no task is live, so the message is always taken.
+func (s *superstep) work(t *task) {
+	m := message{kind: msgDone, task: t, err: errGoexit}
+	defer func() { s.box <- m }()
+	begin := time.Now()
+	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
+		h(s.taskInfo(t, 1, begin))
+	}
+	m.writes, m.err = s.execute(t, begin)
+	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
+		h(s.taskInfo(t, 1, begin), time.Since(begin), m.err)
+	}
+}
+
+func (s *superstep) handle(m message) {
+	switch m.kind {
+	case msgDone:
+		s.live--
+		s.slots++
+		s.ended(m.task, m.writes, m.err)
+	case msgCall:
+		m.reply <- s.accept(m.task, m.number, m.call)
+	case msgYield:
+		s.slots++
+	case msgWake:
+		if s.stopped {
+			s.slots--
+			close(m.grant)
+			return
+		}
+		s.waking = append(s.waking, m.grant)
+	}
+}
+
+// ended records how a task ended.
+func (s *superstep) ended(t *task, writes []write, err error) {
+	if s.l.parent != nil {
+		s.l.parent.att.touch()
+	}
+	var in *InterruptError
+	switch {
+	case err == nil:
+		err = s.succeeded(t, writes)
+		if err != nil {
+			s.failed(t, err)
+		}
+	case errors.As(err, &in):
+		if perr := s.interrupted(t, writes, in); perr != nil {
+			s.fail(perr)
+		}
+	case isBubble(err):
+		if s.bubble == nil {
+			s.bubble = err
+		}
+		t.done.resolve(nil, err)
+	default:
+		s.failed(t, err)
+	}
+}
+
+// succeeded records what t wrote. An error means that it cannot be stored, and
+// that t has failed.
+func (s *superstep) succeeded(t *task, writes []write) error {
+	output := false
+	for _, w := range writes {
+		output = output || !isControl(w.channel)
+	}
+	if !output {
+		writes = append(writes, write{chNoWrites, nil})
+	}
+	if err := s.l.putWrites(t, t.id, writes); err != nil {
+		return err
+	}
+	t.writes = writes
+	s.l.emitWrites(t, writes, false)
+	s.l.keepInCache(s.l.saveContext(s.ctx), t)
+	t.done.resolve(returned(writes))
+	return nil
+}
+
+// returned is what a called function's writes say it returned.
+func returned(writes []write) (any, error) {
+	for _, w := range writes {
+		if w.channel == chReturn {
+			return w.value, nil
+		}
+	}
+	for _, w := range writes {
+		if w.channel == chError {
+			return nil, storedError(w.value)
+		}
+	}
+	return nil, nil
+}
+
+// storedError is an error of what a failed task left: the error itself, or the
+// text that was stored.
+func storedError(v any) error {
+	if err, ok := v.(error); ok {
+		return err
+	}
+	return errors.New(fmt.Sprint(v))
+}
+
+// interrupted records what t asks. It is shown once it is stored.
+func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) error {
+	l := s.l
+	t.done.resolve(nil, in)
+	if !t.path.callerReports() {
+		s.waiting[t.id] = in.Interrupts
+	}
+	if len(in.Interrupts) == 0 {
+		return nil
+	}
+	record := []write{{chInterrupt, in.Interrupts}}
+	for _, w := range writes {
+		if w.channel == chResume {
+			record = append(record, w)
+		}
+	}
+	if err := l.putWrites(t, t.id, record); err != nil {
+		return err
+	}
+	report := func() { l.emitWrites(t, record, false) }
+	switch {
+	case l.exits():
+		l.held = append(l.held, report)
+	case l.pipe != nil:
+		if err := l.pipe.flush(); err != nil {
+			return err
+		}
+		report()
+	default:
+		report()
+	}
+	return nil
+}
+
+// failed records the failure of t. What it wrote before is dropped: it must not
+// look finished to the next run.
+func (s *superstep) failed(t *task, err error) {
+	l := s.l
+	record := []write{{chError, err}}
+	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
+	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
+	if handled {
+		record = append(record, write{chErrorSource, t.name})
+	}
+	stored := []write{{chError, errorText(err)}}
+	stored = append(stored, record[1:]...)
+	if perr := l.putWrites(t, t.id, stored); perr != nil {
+		s.fail(perr)
+	}
+	l.emitWrites(t, record, false)
+	t.done.resolve(nil, err)
+	switch {
+	case t.call != nil: // its caller gets the error
+	case handled:
+		// The failure is stored before the handler runs, so that a crash in
+		// between runs the handler and not the node.
+		if l.pipe != nil && !l.exits() {
+			if perr := l.pipe.flush(); perr != nil {
+				s.fail(perr)
+				return
+			}
+		}
+		t.writes = []write{{chError, err}}
+		h := s.prep.handling(t, err)
+		l.tasks.add(h)
+		if !l.replaying {
+			l.reapply(h)
+		}
+		if len(h.writes) == 0 {
+			s.queue = append(s.queue, h)
+		}
+	case cancelled: // the reason is known already
+	default:
+		s.fail(&TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err})
+	}
+}
+
+// errorText is an error as it is stored.
+func errorText(err error) string {
+	var p *PanicError
+	if errors.As(err, &p) {
+		return fmt.Sprintf("panic: %v", p.Value)
+	}
+	return err.Error()
+}
+
+// saveContext is for work that must not end with the run.
+func (l *loop) saveContext(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

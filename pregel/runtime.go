@@ -1,0 +1,202 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+)
+
+// taskRun is one attempt of a task, as its context carries it.
+type taskRun struct {
+	step    *superstep
+	task    *task
+	att     *attempt
+	attempt int
+	begin   time.Time
+}
+
+type taskRunKey struct{}
+
+func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
+	return &taskRun{step: s, task: t, att: &attempt{}, attempt: n, begin: begin}
+}
+
+func (r *taskRun) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, taskRunKey{}, r)
+}
+
+func runFrom(ctx context.Context) (*taskRun, error) {
+	r, ok := ctx.Value(taskRunKey{}).(*taskRun)
+	if !ok || r.att.isClosed() {
+		return nil, ErrOutsideTask
+	}
+	return r, nil
+}
+
+// invoke runs the body and then the writers on its output.
+func (r *taskRun) invoke(ctx context.Context) error {
+	t := r.task
+	if t.call != nil {
+		out, err := t.call.run(ctx)
+		if err != nil {
+			return err
+		}
+		r.att.write(chReturn, out)
+		return nil
+	}
+	out := t.input
+	if t.node.Run != nil {
+		var err error
+		if out, err = t.node.Run(ctx, t.input); err != nil {
+			return err
+		}
+	}
+	return r.output(ctx, out)
+}
+
+// output passes a node's output through its writers.
+func (r *taskRun) output(ctx context.Context, out any) error {
+	w := &Writing{ctx: ctx, node: r.task.name, write: r.att.write, read: func(sel Keys) (any, error) {
+		return readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, r.att.snapshot())
+	}}
+	for _, write := range r.task.node.Writers {
+		if err := write(w, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TaskInfo is what a running task may know about itself.
+type TaskInfo struct {
+	Node         string
+	TaskID       string
+	NS           string // the task's namespace
+	ThreadID     string
+	RunID        string
+	CheckpointID string // the checkpoint the superstep starts from
+	Step         int
+	Attempt      int // from 1
+	FirstAttempt time.Time
+	// Previous is what the entrypoint saved last on this thread.
+	Previous any
+	// Failure is set in an error handler: what it handles.
+	Failure *NodeError
+	// Context is Config.Context, Store is Options.Store.
+	Context any
+	Store   any
+	Control *Control
+}
+
+func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
+	l := s.l
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: l.cp.id,
+		Step: l.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
+		Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
+}
+
+func (l *loop) store() any {
+	for x := l; ; x = x.parent.step.l {
+		if x.g.opts.Store != nil || x.parent == nil {
+			return x.g.opts.Store
+		}
+	}
+}
+
+// Task is the running task whose context this is. ok is false outside of one.
+func Task(ctx context.Context) (info TaskInfo, ok bool) {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return TaskInfo{}, false
+	}
+	return r.step.taskInfo(r.task, r.attempt, r.begin), true
+}
+
+// Ask interrupts the run to ask whoever runs it: it returns the answer once
+// there is one, and until then an *InterruptError, which the node must return.
+// The node is then run again from its start, and its questions get their
+// answers in the order in which they are asked. Use a value that can be stored.
+func Ask(ctx context.Context, question any) (answer any, err error) {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask: %w", err)
+	}
+	pad := r.task.pad
+	n := int(pad.asked.Add(1) - 1)
+	pad.mu.Lock()
+	defer pad.mu.Unlock()
+	if n < len(pad.resume) {
+		r.att.write(chResume, slices.Clone(pad.resume[:n+1]))
+		return pad.resume[n], nil
+	}
+	if v, ok := pad.nullResume(); ok {
+		pad.resume = append(pad.resume, v)
+		r.att.write(chResume, slices.Clone(pad.resume))
+		return v, nil
+	}
+	id := interruptID(r.task.ns, len(pad.resume))
+	return nil, &InterruptError{Interrupts: []Interrupt{{Value: question, ID: id}}}
+}
+
+// AskFor is Ask for an answer of type T. An answer of another type is an error
+// of the node, and the question can be answered again.
+func AskFor[T any](ctx context.Context, question any) (T, error) {
+	var zero T
+	v, err := Ask(ctx, question)
+	if err != nil {
+		return zero, err
+	}
+	return channel.Convert[T](v)
+}
+
+// Emit sends v to whoever streams in mode custom. It waits while they are far
+// behind.
+func Emit(ctx context.Context, v any) error {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return fmt.Errorf("emit: %w", err)
+	}
+	r.emit(ctx, ModeCustom, v)
+	return ctx.Err()
+}
+
+// EmitMessage sends a message, or a part of one, to whoever streams in mode
+// messages.
+func EmitMessage(ctx context.Context, m any) error {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return fmt.Errorf("emit message: %w", err)
+	}
+	md := map[string]any{"langgraph_step": r.step.l.step, "langgraph_node": r.task.name, "langgraph_triggers": r.task.triggers,
+		"langgraph_path": r.task.path, "langgraph_checkpoint_ns": r.task.ns}
+	for k, v := range r.task.metadata {
+		md[k] = v
+	}
+	r.emit(ctx, ModeMessages, MessageEvent{Message: m, Metadata: md})
+	return ctx.Err()
+}
+
+func (r *taskRun) emit(ctx context.Context, mode Mode, v any) {
+	r.att.touch()
+	l := r.step.l
+	parts := splitNS(r.task.ns)
+	if l.custom.wants(mode) {
+		l.custom.emit(Event{NS: parts[:len(parts)-1], Mode: mode, Data: v})
+	}
+	if l.queue != nil {
+		l.queue.waitRoom(ctx)
+	}
+}
+
+// Heartbeat tells an idle timeout that the task makes progress.
+func Heartbeat(ctx context.Context) error {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	r.att.beat()
+	return nil
+}

@@ -1,0 +1,276 @@
+package pregel
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// exits reports whether the run stores everything at its end.
+func (l *loop) exits() bool { return l.cfg.Durability == Exit && l.saver != nil }
+
+// encode serializes a value now, if the saver says how; the reducers of the next
+// superstep may append to it.
+func (l *loop) encode(node, ch string, v any) (saver.Value, error) {
+	if l.codec == nil {
+		return saver.ValueOf(v), nil
+	}
+	typed, err := l.codec.Encode(v)
+	if err != nil {
+		return saver.Value{}, &EncodeError{Node: node, Channel: ch, Err: err}
+	}
+	return saver.ValueTyped(typed), nil
+}
+
+// encodeWrites is writes as they are stored: without untracked values.
+func (l *loop) encodeWrites(node string, writes []write) ([]saver.Write, error) {
+	out := make([]saver.Write, 0, len(writes))
+	for _, w := range writes {
+		if _, untracked := l.g.specs.by[w.channel].(channel.Untracked); untracked {
+			continue
+		}
+		v := w.value
+		if w.channel == chTasks {
+			v = l.g.sanitize(v)
+		}
+		if list, ok := v.([]Interrupt); ok {
+			v = storedInterrupts(list)
+		}
+		value, err := l.encode(node, w.channel, v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, saver.Write{Channel: w.channel, Value: value})
+	}
+	return out, nil
+}
+
+// sanitize takes untracked values out of a packet's argument.
+func (g *Graph) sanitize(v any) any {
+	s, ok := sendOf(v)
+	if !ok || !g.untracked {
+		return v
+	}
+	arg, ok := s.Arg.(map[string]any)
+	if !ok {
+		return v
+	}
+	clean := make(map[string]any, len(arg))
+	for k, x := range arg {
+		if _, untracked := g.specs.by[k].(channel.Untracked); !untracked {
+			clean[k] = x
+		}
+	}
+	return Send{Node: s.Node, Arg: clean, Timeout: s.Timeout}
+}
+
+// putWrites records what a task wrote, or what belongs to no task, and stores
+// it at once unless durability is Exit. t is nil for what is no task.
+func (l *loop) putWrites(t *task, taskID string, writes []write) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	l.delta.written[taskID] = true
+	writes = lastSpecials(writes)
+	path, node := "", ""
+	if t != nil {
+		path, node = t.pathStr, t.name
+	}
+	toStore := writes
+	if taskID == nullTaskID {
+		// Savers know a write by its place in the list, so the list grows: the
+		// old writes first, the special ones last, or they would move.
+		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
+		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
+		toStore = nil
+		for _, w := range l.pending {
+			if w.taskID == nullTaskID {
+				toStore = append(toStore, write{w.channel, w.value})
+			}
+		}
+		toStore = append(toStore, writes...)
+	} else {
+		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == taskID })
+	}
+	var encoded []saver.Write
+	if l.saver != nil && !l.exits() {
+		var err error
+		if encoded, err = l.encodeWrites(node, toStore); err != nil {
+			return err
+		}
+	}
+	for _, w := range writes {
+		l.pending = append(l.pending, newPending(taskID, path, w.channel, w.value))
+	}
+	if len(encoded) > 0 {
+		l.submitWrites(node, l.place.At(l.cp.id), encoded, taskID, path)
+	}
+	return nil
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// lastSpecials keeps the last write of each channel if all are special.
+func lastSpecials(writes []write) []write {
+	if slices.ContainsFunc(writes, func(w write) bool { return !isSpecial(w.channel) }) {
+		return slices.Clone(writes)
+	}
+	var out []write
+	for i, w := range writes {
+		if !slices.ContainsFunc(writes[i+1:], func(x write) bool { return x.channel == w.channel }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
+	name := "writes"
+	if node != "" {
+		name = fmt.Sprintf("writes of node %q", node)
+	}
+	at.Namespace = l.ns
+	op := l.pipe.submit(name, taskID == nullTaskID, func(ctx context.Context) error {
+		return l.saver.PutWrites(ctx, at, writes, taskID, path)
+	})
+	if l.codec == nil {
+		_ = op.wait() // the pipeline keeps the error; values must not change meanwhile
+	}
+}
+
+// putCheckpoint makes the checkpoint that ends a superstep, or the input, and
+// stores it as durability asks.
+func (l *loop) putCheckpoint(ctx context.Context, source string) error {
+	counts := countersOf(l.md).advance(l.g.deltas, func(ch string) bool { return l.updated[ch] })
+	parents := map[string]any{}
+	for ns, id := range l.cpMap {
+		parents[ns] = id
+	}
+	l.md = saver.Metadata{"source": source, "step": l.step, "parents": parents}
+	if err := l.storeCheckpoint(ctx, counts, false); err != nil {
+		return err
+	}
+	l.step++
+	return nil
+}
+
+// storeCheckpoint makes the next checkpoint; exiting keeps the id of the
+// current one. Without a saver, or before the end under Exit, nothing is stored.
+func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
+	stores := l.saver != nil && (exiting || !l.exits())
+	mint := func() string { return l.env().IDs.Next(l.step) }
+	if exiting {
+		id := l.cp.id
+		mint = func() string { return id }
+	}
+	var set *channelSet
+	snapshots := map[string]bool{}
+	var next func(saver.Version) (saver.Version, error)
+	if stores {
+		set, next = l.set, l.next
+		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions)
+		maps.Copy(snapshots, l.delta.forced)
+	}
+	var updated []string
+	if l.updated != nil {
+		updated = slices.Sorted(maps.Keys(l.updated))
+		if updated == nil {
+			updated = []string{}
+		}
+	}
+	cp, captured, err := l.g.create(l.cp, set, mint, updated, snapshots, l.stored, next)
+	if err != nil {
+		return err
+	}
+	l.cp = cp
+	l.md = maps.Clone(l.md) // events hold the old one
+	if c := counts.metadata(snapshots); c != nil {
+		l.md["counters_since_delta_snapshot"] = c
+	} else {
+		delete(l.md, "counters_since_delta_snapshot")
+	}
+	if !stores {
+		return nil
+	}
+	for name := range snapshots {
+		delete(l.delta.forced, name)
+	}
+	changed := newVersions(l.stored, cp.versions)
+	l.stored = maps.Clone(cp.versions)
+	put, err := l.encodeCheckpoint(cp, captured, changed)
+	if err != nil {
+		return err
+	}
+	return l.submitCheckpoint(put, l.md, changed, exiting)
+}
+
+// encodeCheckpoint is cp as stored, with the values of the changed channels
+// serialized now.
+func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
+	own := cp.clone()
+	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated,
+		Values: make(map[string]saver.Value, len(changed))}
+	for name, v := range captured.values {
+		if _, isNew := changed[name]; !isNew {
+			continue
+		}
+		if name == chTasks {
+			v = l.g.sanitizeAll(v)
+		}
+		value, err := l.encode("", name, v)
+		if err != nil {
+			return out, err
+		}
+		out.Values[name] = value
+	}
+	return out, nil
+}
+
+func (g *Graph) sanitizeAll(v any) any {
+	list, ok := v.([]any)
+	if !ok || !g.untracked {
+		return v
+	}
+	out := make([]any, len(list))
+	for i, p := range list {
+		out[i] = g.sanitize(p)
+	}
+	return out
+}
+
+func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+	at := l.place
+	at.Namespace = l.ns
+	if l.cfg.Exclusive && !l.nested() {
+		at.ExpectHead = saver.Head(l.head)
+	}
+	if l.place.CheckpointID != "" {
+		prev := l.place.At(l.place.CheckpointID)
+		l.prev = &prev
+	} else {
+		l.prev = nil
+	}
+	s := l.saver
+	op := l.pipe.submit(fmt.Sprintf("checkpoint %s", cp.ID), true, func(ctx context.Context) error {
+		_, err := s.Put(ctx, at, cp, md, changed)
+		return err
+	})
+	l.lastPut, l.head = op, cp.ID
+	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
+	// Sync waits here, before the next superstep; so does the first checkpoint
+	// of an exclusive run, which is where it learns that it lost.
+	if l.cfg.Durability == Sync || l.codec == nil || l.cfg.Exclusive && !l.ranTasks && !exiting {
+		return op.wait()
+	}
+	return nil
+}

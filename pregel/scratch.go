@@ -1,0 +1,134 @@
+package pregel
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+)
+
+// resumeToken is an answer that belongs to no task: whoever asks first takes it.
+type resumeToken struct {
+	mu    sync.Mutex
+	value any
+	used  bool
+}
+
+func (t *resumeToken) take() (any, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used || t.value == nil {
+		return nil, false
+	}
+	t.used = true
+	return t.value, true
+}
+
+func (t *resumeToken) spent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.used
+}
+
+// scratchpad counts what one task did, so that the next attempt of it finds the
+// same answers, calls and nested graphs.
+type scratchpad struct {
+	step, stop int
+	parent     *scratchpad  // of the task that runs the graph; nil at the root
+	token      *resumeToken // nil if the superstep has none of its own
+
+	calls, subgraphs, asked atomic.Int64
+
+	// mu guards resume, the answers this task has, in the order of its
+	// questions.
+	mu     sync.Mutex
+	resume []any
+}
+
+// nullResume takes the answer that belongs to no task, of this graph or of one
+// around it.
+func (s *scratchpad) nullResume() (any, bool) {
+	for ; s != nil; s = s.parent {
+		if s.token != nil {
+			return s.token.take()
+		}
+	}
+	return nil, false
+}
+
+// reset begins a new attempt. The answers stay.
+func (s *scratchpad) reset() {
+	s.calls.Store(0)
+	s.subgraphs.Store(0)
+	s.asked.Store(0)
+}
+
+// pendingIndex answers what a scratchpad needs to know of the pending writes.
+type pendingIndex struct {
+	any    bool
+	token  *resumeToken
+	resume map[string][]any
+}
+
+func indexPending(pending []pendingWrite) pendingIndex {
+	ix := pendingIndex{any: len(pending) > 0}
+	for _, w := range pending {
+		if w.channel != chResume {
+			continue
+		}
+		if w.taskID == nullTaskID {
+			if ix.token == nil && w.token != nil && !w.token.spent() {
+				ix.token = w.token
+			}
+			continue
+		}
+		if ix.resume == nil {
+			ix.resume = map[string][]any{}
+		}
+		if _, first := ix.resume[w.taskID]; !first {
+			ix.resume[w.taskID] = resumeList(w.value)
+		}
+	}
+	return ix
+}
+
+// resumeList is the stored answers of a task; a lone value is a list of one.
+func resumeList(v any) []any {
+	if list, ok := v.([]any); ok {
+		return append([]any(nil), list...)
+	}
+	return []any{v}
+}
+
+// dropSpentAnswer removes the answer without a task from what was loaded if some
+// task has taken it already. The saver keeps such answers, and a run that brings
+// none of its own must not give an old answer to the next question. If the same
+// answer was given twice and the second never reached its task, the task asks
+// again: the safe side.
+func dropSpentAnswer(pending []pendingWrite) []pendingWrite {
+	var given []any
+	for _, w := range pending {
+		if w.channel == chResume && w.taskID != nullTaskID {
+			given = append(given, resumeList(w.value)...)
+		}
+	}
+	if len(given) == 0 {
+		return pending
+	}
+	kept := pending[:0:0]
+	for _, w := range pending {
+		if w.taskID == nullTaskID && w.channel == chResume && containsDeep(given, w.value) {
+			continue
+		}
+		kept = append(kept, w)
+	}
+	return kept
+}
+
+func containsDeep(list []any, v any) bool {
+	for _, x := range list {
+		if reflect.DeepEqual(x, v) {
+			return true
+		}
+	}
+	return false
+}

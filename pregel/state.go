@@ -1,0 +1,374 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// StateSnapshot is the state of a thread at one checkpoint.
+type StateSnapshot struct {
+	// Values are the channels shown: a map[string]any of several.
+	Values any
+	// Next are the nodes of the tasks that have not ended.
+	Next []string
+	// Config addresses this checkpoint; give it to Invoke to go back there.
+	Config   Config
+	Metadata saver.Metadata
+	// CreatedAt is when the checkpoint was made, in ISO 8601; "" if there is
+	// none.
+	CreatedAt string
+	// Parent addresses the checkpoint before; nil if there is none.
+	Parent *Config
+	Tasks  []TaskState
+	// Interrupts are those of all tasks. Of the newest state they are the ones
+	// that wait.
+	Interrupts []Interrupt
+}
+
+// Map is Values as a map; nil if it is none.
+func (s *StateSnapshot) Map() map[string]any {
+	m, _ := s.Values.(map[string]any)
+	return m
+}
+
+// TaskState is one task of a snapshot.
+type TaskState struct {
+	ID         string
+	Name       string
+	Path       Path
+	Err        any // nil, or the error of its last failure: an error or a text
+	Interrupts []Interrupt
+	// Finished reports whether it has ended; Result is what it wrote to the
+	// channels shown.
+	Finished bool
+	Result   any
+	// StateConfig addresses the state of the graph inside, if the node names
+	// one; State is that state if it was asked for.
+	StateConfig *Config
+	State       *StateSnapshot
+}
+
+// Subgraph is a graph inside another and the path of node names that leads
+// there.
+type Subgraph struct {
+	Namespace string
+	Graph     *Graph
+}
+
+// GetSubgraphs lists the graphs that nodes name, and with recurse those inside
+// them.
+func (g *Graph) GetSubgraphs(recurse bool) []Subgraph {
+	var out []Subgraph
+	for _, name := range g.order {
+		sub := g.subgraphOf(name)
+		if sub == nil {
+			continue
+		}
+		out = append(out, Subgraph{name, sub})
+		if recurse {
+			for _, s := range sub.GetSubgraphs(true) {
+				out = append(out, Subgraph{name + nsSep + s.Namespace, s.Graph})
+			}
+		}
+	}
+	return out
+}
+
+func (g *Graph) subgraphOf(node string) *Graph {
+	n := g.nodes[node]
+	if n == nil || len(n.Subgraphs) == 0 || n.Subgraphs[0].opts.Checkpointing == Off {
+		return nil
+	}
+	return n.Subgraphs[0]
+}
+
+// inside finds the graph that a namespace addresses.
+func (g *Graph) inside(ns string) (*Graph, error) {
+	path := recastNS(ns)
+	at := g
+	for _, name := range strings.Split(path, nsSep) {
+		if at = at.subgraphOf(name); at == nil {
+			return nil, &SubgraphError{Namespace: path}
+		}
+	}
+	return at, nil
+}
+
+// stateTarget finds out which graph and which place a state call is about.
+func (g *Graph) stateTarget(cfg Config) (*Graph, saver.Saver, saver.Config, error) {
+	s := g.opts.Saver
+	at := cfg.place()
+	if s == nil {
+		return nil, nil, at, fmt.Errorf("state of graph %q: %w", g.opts.Name, ErrNoSaver)
+	}
+	if cfg.ThreadID == "" {
+		return nil, nil, at, &ConfigError{Field: "ThreadID", Reason: "is missing"}
+	}
+	at.Metadata, at.Configurable = cfg.Metadata, cfg.Configurable
+	target := g
+	if cfg.Namespace != "" {
+		var err error
+		if target, err = g.inside(cfg.Namespace); err != nil {
+			return nil, nil, at, err
+		}
+	}
+	at.Namespace = target.ownNamespace(at.Namespace)
+	return target, s, at, nil
+}
+
+// ownNamespace is where the graph keeps its checkpoints.
+func (g *Graph) ownNamespace(ns string) string {
+	if g.opts.Checkpointing == Stable {
+		return stableNS(ns)
+	}
+	return ns
+}
+
+// GetState is the state of a thread: the newest, with what finished tasks of the
+// unfinished superstep wrote, or that of Config.CheckpointID as it was. A thread
+// without a checkpoint has an empty one. subgraphs asks for the states of graphs
+// inside.
+func (g *Graph) GetState(ctx context.Context, cfg Config, subgraphs bool) (*StateSnapshot, error) {
+	target, s, at, err := g.stateTarget(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return target.stateAt(ctx, s, at, subgraphs)
+}
+
+func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, subgraphs bool) (*StateSnapshot, error) {
+	saved, err := getTuple(ctx, s, at)
+	if err != nil {
+		return nil, err
+	}
+	if saved == nil {
+		return &StateSnapshot{Values: map[string]any{}, Config: placeConfig(at)}, nil
+	}
+	return g.snapshot(ctx, s, saved, subgraphs, at.CheckpointID == "")
+}
+
+// HistoryQuery narrows GetStateHistory. The zero value is everything.
+type HistoryQuery struct {
+	Filter map[string]any // of metadata
+	Before string         // checkpoint ids before this one
+	Limit  int            // 0: no limit
+}
+
+// GetStateHistory yields the states of a thread, newest first, each as it was
+// when its superstep began. The listing is that of one moment.
+func (g *Graph) GetStateHistory(ctx context.Context, cfg Config, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
+	return func(yield func(*StateSnapshot, error) bool) {
+		target, s, at, err := g.stateTarget(cfg)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID,
+			Before: q.Before, Filter: q.Filter, Limit: q.Limit}
+		for saved, err := range s.List(ctx, query) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			snap, err := target.snapshot(ctx, s, saved, false, false)
+			if !yield(snap, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// snapshotPreparer makes the tasks of a stored checkpoint.
+func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string, pending []pendingWrite, step int) *preparer {
+	return &preparer{g: g, cp: cp, set: set, ns: ns, step: step, stop: step + 2, pending: indexPending(pending)}
+}
+
+// snapshot builds the state from a checkpoint. live shows the present: values
+// with what finished tasks wrote, and only what still waits.
+func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple, recurse, live bool) (*StateSnapshot, error) {
+	if err := g.migrate(&saved.Checkpoint, s); err != nil {
+		return nil, err
+	}
+	pending, err := loadPending(saved.PendingWrites)
+	if err != nil {
+		return nil, err
+	}
+	set, err := g.hydrate(ctx, s, saved.Config, &saved.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	step, ok := saved.Metadata.Step()
+	if !ok {
+		step = -1
+	}
+	cp := liveOf(&saved.Checkpoint)
+	tasks, err := g.snapshotPreparer(cp, set, saved.Config.Namespace, pending, step+1).next(nil)
+	if err != nil {
+		return nil, err
+	}
+	states, err := g.insideStates(ctx, s, saved.Config, tasks, recurse)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
+		return nil, err
+	}
+	snap := &StateSnapshot{Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
+		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
+	for _, t := range tasks.order {
+		if len(t.writes) == 0 {
+			snap.Next = append(snap.Next, t.name)
+		}
+	}
+	for _, t := range snap.Tasks {
+		snap.Interrupts = append(snap.Interrupts, t.Interrupts...)
+	}
+	if saved.Parent != nil {
+		p := withMap(placeConfig(*saved.Parent), saved.Metadata)
+		snap.Parent = &p
+	}
+	return snap, nil
+}
+
+// showPending applies pending writes to channels that are only looked at.
+func (g *Graph) showPending(cp *liveCheckpoint, set *channelSet, tasks *taskSet, pending []pendingWrite, live bool) error {
+	look := &applier{cp: cp, set: set, triggers: g.triggers}
+	var null []write
+	for _, w := range pending {
+		if w.taskID == nullTaskID {
+			null = append(null, write{w.channel, w.value})
+		}
+	}
+	if len(null) > 0 {
+		if _, err := look.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+			return err
+		}
+	}
+	if !live {
+		return nil
+	}
+	statuses, _ := readStatuses(pending)
+	var ended []taskWrites
+	for _, t := range tasks.order {
+		if s := statuses[t.id]; s != nil && s.finished() {
+			t.writes = s.output
+			ended = append(ended, t.asWrites())
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	_, err := look.apply(ended)
+	return err
+}
+
+// insideState is what a snapshot shows of a graph inside.
+type insideState struct {
+	config Config
+	state  *StateSnapshot
+}
+
+func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config, tasks *taskSet, recurse bool) (map[string]insideState, error) {
+	out := map[string]insideState{}
+	for _, t := range tasks.order {
+		sub := g.subgraphOf(t.name)
+		if sub == nil {
+			continue
+		}
+		in := insideState{config: Config{ThreadID: at.ThreadID, Namespace: t.ns}}
+		if recurse {
+			place := in.config.place()
+			place.Namespace = sub.ownNamespace(place.Namespace)
+			var err error
+			if in.state, err = sub.stateAt(ctx, s, place, true); err != nil {
+				return nil, err
+			}
+		}
+		out[t.id] = in
+	}
+	return out, nil
+}
+
+// taskStates describes tasks by the writes recorded for them.
+func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[string]insideState, live bool) []TaskState {
+	statuses, _ := readStatuses(pending)
+	out := make([]TaskState, len(tasks.order))
+	for i, t := range tasks.order {
+		ts := TaskState{ID: t.id, Name: t.name, Path: t.path}
+		if s := statuses[t.id]; s != nil {
+			ts.Err, ts.Interrupts, ts.Finished = s.err, s.interrupts, s.finished()
+			if live {
+				ts.Interrupts = s.pending()
+			}
+			if ts.Finished {
+				ts.Result = g.resultOf(s.output)
+			}
+		}
+		if in, ok := states[t.id]; ok {
+			ts.StateConfig, ts.State = &in.config, in.state
+		}
+		out[i] = ts
+	}
+	return out
+}
+
+func (g *Graph) resultOf(output []write) any {
+	var shown []write
+	for _, w := range output {
+		if w.channel == chReturn {
+			return w.value
+		}
+		if g.stream.has(w.channel) {
+			shown = append(shown, w)
+		}
+	}
+	m := foldWrites(shown)
+	if g.stream.Single {
+		return m[g.stream.Names[0]]
+	}
+	return m
+}
+
+// withMap adds to a Config the checkpoints of the graphs around, so that going
+// back there finds them as they were.
+func withMap(cfg Config, md saver.Metadata) Config {
+	parents, _ := md["parents"].(map[string]any)
+	if len(parents) == 0 {
+		return cfg
+	}
+	cfg.CheckpointMap = make(map[string]string, len(parents)+1)
+	for _, ns := range slices.Sorted(maps.Keys(parents)) {
+		if id, ok := parents[ns].(string); ok {
+			cfg.CheckpointMap[ns] = id
+		}
+	}
+	cfg.CheckpointMap[cfg.Namespace] = cfg.CheckpointID
+	return cfg
+}
+
+// migrate brings an older checkpoint to the graph's layout.
+func (g *Graph) migrate(cp *saver.Checkpoint, _ saver.Saver) error {
+	if cp.Values == nil {
+		cp.Values = map[string]saver.Value{}
+	}
+	if g.opts.Migrate == nil {
+		return nil
+	}
+	own := *cp // the saver's maps are not changed
+	own.Values, own.Versions = maps.Clone(cp.Values), maps.Clone(cp.Versions)
+	own.Seen = make(map[string]map[string]saver.Version, len(cp.Seen))
+	for n, s := range cp.Seen {
+		own.Seen[n] = maps.Clone(s)
+	}
+	if err := g.opts.Migrate(&own); err != nil {
+		return fmt.Errorf("migrate checkpoint %s: %w", cp.ID, err)
+	}
+	*cp = own
+	return nil
+}

@@ -1,0 +1,150 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Mode is a kind of stream event.
+type Mode string
+
+// The modes. Debug wraps checkpoints and tasks in one kind.
+const (
+	ModeValues      Mode = "values"
+	ModeUpdates     Mode = "updates"
+	ModeCustom      Mode = "custom"
+	ModeMessages    Mode = "messages"
+	ModeCheckpoints Mode = "checkpoints"
+	ModeTasks       Mode = "tasks"
+	ModeDebug       Mode = "debug"
+)
+
+var allModes = []Mode{ModeValues, ModeUpdates, ModeCustom, ModeMessages, ModeCheckpoints, ModeTasks, ModeDebug}
+
+// Event is one event of a stream.
+type Event struct {
+	// NS is the namespace of the graph it is about, part by part; empty at the
+	// root.
+	NS   []string
+	Mode Mode
+	// Data is, by mode: the values; an Update; what Emit was given; a
+	// MessageEvent; a CheckpointEvent; a TaskEvent or TaskResult; a DebugEvent.
+	Data any
+	// Interrupts are those that an event of mode values or updates reports.
+	Interrupts []Interrupt
+}
+
+// Update is what one task wrote.
+type Update struct {
+	Node string // KeyInterrupt if the event reports interrupts
+	// Value is a map of the channels written, a list of such maps if one was
+	// written more than once, the value of a single output channel, or what a
+	// called function returned; nil if nothing was written.
+	Value  any
+	Cached bool // the task did not run: it had ended before, or was in the cache
+}
+
+// MessageEvent is a message or a part of one, with where it comes from.
+type MessageEvent struct {
+	Message  any
+	Metadata map[string]any
+}
+
+// stream takes the events of one loop. Those of graphs inside reach it through
+// loops whose parent it is.
+type stream struct {
+	modes  []Mode
+	parent *stream // nil unless the events of graphs inside were asked for
+	put    func(Event)
+}
+
+func (s *stream) wants(m Mode) bool {
+	return s != nil && (slices.Contains(s.modes, m) || s.parent.wants(m))
+}
+
+func (s *stream) emit(e Event) {
+	for ; s != nil; s = s.parent {
+		if slices.Contains(s.modes, e.Mode) {
+			s.put(e)
+		}
+	}
+}
+
+// eventQueue is between the loop, which must not wait for a slow consumer while
+// tasks end, and the consumer.
+type eventQueue struct {
+	limit int
+
+	// mu guards the fields below. ready is signalled when items come or the
+	// queue ends, room when items go or the queue is abandoned.
+	mu        sync.Mutex
+	ready     *sync.Cond
+	room      *sync.Cond
+	items     []Event
+	ended     bool // no more events will come
+	abandoned bool // nobody takes events any more
+}
+
+// queueLimit is how many events may wait before the loop is held at the end of
+// a superstep.
+const queueLimit = 256
+
+func newEventQueue() *eventQueue {
+	q := &eventQueue{limit: queueLimit}
+	q.ready, q.room = sync.NewCond(&q.mu), sync.NewCond(&q.mu)
+	return q
+}
+
+// push adds an event without waiting: the events of a superstep are as many as
+// its tasks make.
+func (q *eventQueue) push(e Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.abandoned {
+		q.items = append(q.items, e)
+		q.ready.Signal()
+	}
+}
+
+// waitRoom waits until the consumer has caught up, is gone, or ctx ends.
+func (q *eventQueue) waitRoom(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.room.Broadcast()
+	})
+	defer stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.items) >= q.limit && !q.abandoned && ctx.Err() == nil {
+		q.room.Wait()
+	}
+}
+
+// take returns the events that wait; none only when the queue has ended.
+func (q *eventQueue) take() []Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.items) == 0 && !q.ended {
+		q.ready.Wait()
+	}
+	items := q.items
+	q.items = nil
+	q.room.Broadcast()
+	return items
+}
+
+func (q *eventQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.ready.Broadcast()
+}
+
+func (q *eventQueue) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.abandoned, q.items = true, nil
+	q.room.Broadcast()
+}

@@ -1,0 +1,412 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// tick gets the next superstep ready. more is false if there is nothing to run.
+func (l *loop) tick() (more bool, err error) {
+	if err := l.prepare(); err != nil {
+		return false, err
+	}
+	if l.step > l.stop {
+		l.status = statusOutOf
+		return false, nil
+	}
+	if len(l.tasks.order) == 0 {
+		if l.resumeGiven && !l.ranTasks && len(l.delta.written) > 0 {
+			return false, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
+		}
+		l.status = statusDone
+		return false, nil
+	}
+	if !l.replaying && len(l.pending) > 0 {
+		l.reapply(l.tasks.order...)
+		l.resumeHandlers()
+	}
+	if l.breaksAt(l.interruptBefore()) {
+		l.status = statusBefore
+		return false, &InterruptError{}
+	}
+	if _, drain := l.cfg.Control.requested(); drain {
+		l.status = statusDraining
+		return false, nil
+	}
+	l.emitTasks(l.tasks.order...)
+	for _, t := range l.tasks.order {
+		if len(t.writes) > 0 {
+			l.emitWrites(t, t.writes, true)
+		}
+	}
+	if h := l.g.opts.Hooks.StepStart; h != nil {
+		names := make([]string, len(l.tasks.order))
+		for i, t := range l.tasks.order {
+			names[i] = t.name
+		}
+		h(l.info(), names)
+	}
+	return true, nil
+}
+
+// prepare makes the tasks of the next superstep and shows the checkpoint they
+// start from.
+func (l *loop) prepare() error {
+	tasks, err := l.preparer().next(l.updated)
+	if err != nil {
+		return err
+	}
+	l.tasks = tasks
+	l.emitCheckpoint()
+	return nil
+}
+
+func (l *loop) interruptBefore() []string {
+	if len(l.cfg.InterruptBefore) > 0 {
+		return l.cfg.InterruptBefore
+	}
+	return l.g.opts.InterruptBefore
+}
+
+func (l *loop) interruptAfter() []string {
+	if len(l.cfg.InterruptAfter) > 0 {
+		return l.cfg.InterruptAfter
+	}
+	return l.g.opts.InterruptAfter
+}
+
+// breaksAt reports whether a task of this superstep is at a breakpoint, and a
+// channel moved since the last breakpoint was passed.
+func (l *loop) breaksAt(names []string) bool {
+	if len(names) == 0 {
+		return false
+	}
+	passed := l.cp.seen[chInterrupt]
+	moved := false
+	for ch, v := range l.cp.versions {
+		moved = moved || v.Compare(passed[ch]) > 0
+	}
+	if !moved {
+		return false
+	}
+	all := slices.Contains(names, AllNodes)
+	return slices.ContainsFunc(l.tasks.order, func(t *task) bool {
+		return all && !t.hidden() || slices.Contains(names, t.name)
+	})
+}
+
+// reapply gives finished tasks what they wrote before, so that they do not run
+// again. A task that waits or failed gets nothing.
+func (l *loop) reapply(tasks ...*task) {
+	var mine []pendingWrite
+	for _, w := range l.pending {
+		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.taskID }) {
+			mine = append(mine, w)
+		}
+	}
+	statuses, _ := readStatuses(mine)
+	for _, t := range tasks {
+		if s := statuses[t.id]; s != nil && s.finished() {
+			t.writes = append(t.writes, s.output...)
+			l.delta.reapplied[t.id] = true
+		}
+	}
+}
+
+// resumeHandlers puts the error handlers of tasks that failed in an earlier run
+// in their place.
+func (l *loop) resumeHandlers() {
+	statuses, _ := readStatuses(l.pending)
+	for _, w := range slices.Clone(l.pending) {
+		t := l.tasks.get(w.taskID)
+		if w.channel != chErrorSource || t == nil || t.node == nil || t.node.ErrorHandler == "" || len(t.writes) > 0 {
+			continue
+		}
+		s := statuses[w.taskID]
+		if s == nil || !s.failed {
+			continue
+		}
+		t.writes = append(t.writes, write{chError, s.err})
+		p := l.preparer()
+		if p.init() == nil { // it succeeded for the tasks themselves
+			l.tasks.add(p.handling(t, storedError(s.err)))
+			l.reapply(l.tasks.order[len(l.tasks.order)-1])
+		}
+	}
+}
+
+// afterTick ends a superstep: the writes of all its tasks are applied, and the
+// new checkpoint is made.
+func (l *loop) afterTick(ctx context.Context) error {
+	var writes []write
+	for _, t := range l.tasks.order {
+		writes = append(writes, t.writes...)
+	}
+	l.forceAfterStep(writes)
+	updated, err := l.applier().apply(l.tasks.asWrites())
+	if err != nil {
+		return err
+	}
+	l.updated = updated
+	for name := range updated {
+		if l.output.has(name) {
+			l.emitValues(writes)
+			break
+		}
+	}
+	l.keepExitWrites()
+	l.pending = nil
+	l.replaying = false
+	if err := l.putCheckpoint(ctx, "loop"); err != nil {
+		return err
+	}
+	if h := l.g.opts.Hooks.StepEnd; h != nil {
+		h(l.info())
+	}
+	if l.breaksAt(l.interruptAfter()) {
+		l.status = statusAfter
+		if err := l.prepare(); err != nil { // shows the checkpoint
+			return err
+		}
+		return &InterruptError{}
+	}
+	l.resuming = nil
+	return nil
+}
+
+// forceAfterStep finds delta channels whose stored writes would not rebuild
+// them: they are stored whole.
+func (l *loop) forceAfterStep(writes []write) {
+	for _, w := range writes {
+		if isOverwrite(w.value) {
+			l.g.deltasAmong(l.delta.forced, w.channel)
+		}
+	}
+	for _, w := range l.delta.loaded {
+		if !l.delta.reapplied[w.taskID] {
+			l.g.deltasAmong(l.delta.forced, w.channel)
+		}
+	}
+	l.delta.loaded = nil
+}
+
+// keepExitWrites remembers the superstep's writes to delta channels until the
+// end of an Exit run.
+func (l *loop) keepExitWrites() {
+	if !l.exits() || len(l.g.deltas) == 0 {
+		return
+	}
+	first := l.delta.firstStep == nil
+	if first {
+		step := l.step
+		l.delta.firstStep = &step
+		for _, w := range l.delta.commandExit {
+			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
+		}
+	}
+	for _, w := range l.pending {
+		if !slices.Contains(l.g.deltas, w.channel) {
+			continue
+		}
+		if first && (w.taskID == nullTaskID || l.delta.storedWrites[[2]string{w.taskID, w.channel}]) {
+			continue
+		}
+		path := ""
+		if t := l.tasks.get(w.taskID); t != nil {
+			path = t.pathStr
+		}
+		l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: w.taskID, path: path, channel: w.channel, value: w.value})
+	}
+}
+
+// finish ends the loop: under Exit everything is stored now, interrupts are
+// reported once they are, and the pipeline is emptied. It returns what the run
+// ends with.
+func (l *loop) finish(ctx context.Context, err error) error {
+	if l.cp == nil || l.set == nil {
+		return l.closePipe(ctx, err)
+	}
+	if l.exits() && l.pipe != nil && (!l.nested() || err != nil || l.stableNamespace()) {
+		if saveErr := l.storeAtExit(ctx); saveErr != nil && (err == nil || isBubble(err)) {
+			err = saveErr
+		}
+	}
+	if l.pipe != nil {
+		if flushErr := l.flush(ctx); flushErr != nil && (err == nil || isBubble(err)) {
+			err = flushErr
+		}
+	}
+	if in, ok := err.(*InterruptError); ok { //nolint:errorlint // the loop's own, not one a node wrapped
+		for _, report := range l.held {
+			report()
+		}
+		if !l.nested() {
+			l.reportInterrupt(in)
+		}
+	}
+	return l.closePipe(ctx, err)
+}
+
+// flush waits for all saves; a cancelled run does not wait for ever.
+func (l *loop) flush(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil // closePipe waits with a bound
+	}
+	return l.pipe.flush()
+}
+
+func (l *loop) closePipe(ctx context.Context, err error) error {
+	if l.pipe == nil {
+		return err
+	}
+	pipe := l.pipe
+	l.pipe = nil
+	stop := context.AfterFunc(ctx, func() { pipe.cancelAfter(l.env().DrainTimeout) })
+	defer stop()
+	if closeErr := pipe.close(); closeErr != nil && (err == nil || isBubble(err)) {
+		return closeErr
+	}
+	return err
+}
+
+// stableNamespace reports whether no part of the namespace names a task, so that
+// the graph's history goes on beyond the call.
+func (l *loop) stableNamespace() bool {
+	return !slices.ContainsFunc(splitNS(l.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
+}
+
+// reportInterrupt shows the state with what finished siblings wrote, and the
+// breakpoint if no task raised the interrupt.
+func (l *loop) reportInterrupt(in *InterruptError) {
+	if h := l.g.opts.Hooks.Interrupt; h != nil {
+		h(l.info(), in.Interrupts)
+	}
+	wrote := l.tasks != nil && slices.ContainsFunc(l.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
+	if wrote && len(l.pending) > 0 {
+		if updated, err := l.applier().apply(l.tasks.asWrites()); err == nil {
+			for name := range updated {
+				if l.output.has(name) {
+					var writes []write
+					for _, t := range l.tasks.order {
+						writes = append(writes, t.writes...)
+					}
+					l.emitValues(writes)
+					break
+				}
+			}
+		}
+	}
+	if len(in.Interrupts) == 0 {
+		l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
+	}
+}
+
+// storeAtExit stores what an Exit run kept back: writes to delta channels, the
+// last checkpoint, and what the unfinished superstep's tasks wrote.
+func (l *loop) storeAtExit(ctx context.Context) error {
+	if err := l.storeExitDeltas(); err != nil {
+		return err
+	}
+	if l.cp.id != l.savedID {
+		if err := l.storeCheckpoint(ctx, countersOf(l.md), true); err != nil {
+			return err
+		}
+	}
+	byTask := map[string][]write{}
+	var order []string
+	for _, w := range l.pending {
+		if !l.delta.written[w.taskID] || w.token != nil && w.token.spent() {
+			continue
+		}
+		if _, ok := byTask[w.taskID]; !ok {
+			order = append(order, w.taskID)
+		}
+		byTask[w.taskID] = append(byTask[w.taskID], write{w.channel, w.value})
+	}
+	for _, id := range order {
+		node, path := "", ""
+		if t := l.tasks.get(id); t != nil {
+			node, path = t.name, t.pathStr
+		}
+		encoded, err := l.encodeWrites(node, byTask[id])
+		if err != nil {
+			return err
+		}
+		if len(encoded) > 0 {
+			l.submitWrites(node, l.place.At(l.cp.id), encoded, id, path)
+		}
+	}
+	return nil
+}
+
+// storeExitDeltas stores the run's writes to delta channels on the checkpoint it
+// began with, unless the channel is stored whole at the end.
+func (l *loop) storeExitDeltas() error {
+	if len(l.delta.exit) == 0 {
+		return nil
+	}
+	if l.hadParent && !l.loadedLatest {
+		for _, w := range l.delta.exit {
+			l.delta.forced[w.channel] = true
+		}
+	}
+	whole := l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions)
+	type key struct{ id, path string }
+	groups := map[key][]write{}
+	var order []key
+	for _, w := range l.delta.exit {
+		if whole[w.channel] || l.delta.forced[w.channel] {
+			continue
+		}
+		k := key{exitDeltaTaskID(w.step, w.taskID), ""}
+		switch {
+		case w.taskID == nullTaskID:
+		case l.delta.firstStep != nil && w.step == *l.delta.firstStep:
+			k.path = w.path
+		default:
+			k = key{exitDeltaLateTaskID(w.step, w.taskID), fmt.Sprintf("~~%010d%s", w.step, w.path)}
+		}
+		if _, ok := groups[k]; !ok {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], write{w.channel, w.value})
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	anchor := l.delta.initial
+	if !l.hadParent {
+		anchor = l.storeStub()
+	}
+	for _, k := range order {
+		encoded, err := l.encodeWrites("", groups[k])
+		if err != nil {
+			return err
+		}
+		l.submitWrites("", anchor.At(anchor.CheckpointID), encoded, k.id, k.path)
+	}
+	return nil
+}
+
+// storeStub stores an empty checkpoint that the writes of a first run can hang
+// on.
+func (l *loop) storeStub() saver.Config {
+	at := l.delta.initial
+	at.Namespace = l.ns
+	stub := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
+		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
+	put := at
+	put.CheckpointID = ""
+	s := l.saver
+	l.pipe.submit("checkpoint "+stub.ID, true, func(ctx context.Context) error {
+		_, err := s.Put(ctx, put, stub, saver.Metadata{"step": -2}, map[string]saver.Version{})
+		return err
+	})
+	l.head = stub.ID
+	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
+	at.CheckpointID = stub.ID
+	return at
+}

@@ -1,0 +1,199 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/serde"
+)
+
+// The types of LangGraph's protocol that are stored as such.
+type (
+	// Send asks for one run of a node with its own input in the next superstep.
+	Send = serde.Send
+	// Command updates state, resumes interrupts and steers the graph: as a
+	// node's output, or as the input of a run.
+	Command = serde.Command
+	// Interrupt is what a paused task shows to the outside.
+	Interrupt = serde.Interrupt
+	// Overwrite replaces the value of a reducing channel.
+	Overwrite = serde.Overwrite
+	// TimeoutPolicy bounds one attempt of a node.
+	TimeoutPolicy = serde.TimeoutPolicy
+)
+
+// Timeout is a TimeoutPolicy of durations: run bounds an attempt, idle the time
+// without progress (a write, a stream event, a call, a heartbeat). Zero is no
+// bound.
+func Timeout(run, idle time.Duration) *TimeoutPolicy {
+	return &TimeoutPolicy{RunTimeout: run.Seconds(), IdleTimeout: idle.Seconds(), RefreshOn: "auto"}
+}
+
+// Func is the body of a node. Its context carries the task: see Ask, Emit and
+// TaskFrom. It is run again from the start after an interrupt and for a retry.
+type Func func(ctx context.Context, input any) (any, error)
+
+// NodeOf is a Func of a function with types. An input of another type is
+// converted as a write to a channel is.
+func NodeOf[I, O any](f func(ctx context.Context, input I) (O, error)) Func {
+	return func(ctx context.Context, input any) (any, error) {
+		in, err := channel.Convert[I](input)
+		if err != nil {
+			return nil, err
+		}
+		return f(ctx, in)
+	}
+}
+
+// Pair is one update of a state key.
+type Pair struct {
+	Key   string
+	Value any
+}
+
+// Pairs are updates in an order, as the output of a node or as Command.Update. A
+// map does the same where the order of writes does not matter; it is written in
+// the order of its keys. As the input of a run Pairs are a map.
+type Pairs []Pair
+
+// PairsOf reads v as updates: Pairs, or a map with string keys in the order of
+// its keys. ok is false for anything else.
+func PairsOf(v any) (pairs Pairs, ok bool) {
+	switch x := v.(type) {
+	case Pairs:
+		return x, true
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			pairs = append(pairs, Pair{k, x[k]})
+		}
+		return pairs, true
+	}
+	return nil, false
+}
+
+// RetryPolicy says which errors of a node are tried again, and when. The zero
+// value of a field is LangGraph's default.
+type RetryPolicy struct {
+	InitialInterval time.Duration // 0: 500 ms
+	BackoffFactor   float64       // 0: 2
+	MaxInterval     time.Duration // 0: 128 s
+	MaxAttempts     int           // 0: 3, the first one counted
+	NoJitter        bool          // jitter adds up to one second to each wait
+	// RetryOn decides about an error; nil is RetryTransient. Interrupts and
+	// commands to a parent are never asked about.
+	RetryOn func(error) bool
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.InitialInterval == 0 {
+		p.InitialInterval = 500 * time.Millisecond
+	}
+	if p.BackoffFactor == 0 {
+		p.BackoffFactor = 2
+	}
+	if p.MaxInterval == 0 {
+		p.MaxInterval = 128 * time.Second
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = 3
+	}
+	if p.RetryOn == nil {
+		p.RetryOn = RetryTransient
+	}
+	return p
+}
+
+// RetryTransient is the default of RetryPolicy.RetryOn: everything is tried
+// again but what a second attempt cannot mend, which is bad input, a panic and
+// the end of the caller's context. An error that says Temporary or Timeout is
+// believed.
+func RetryTransient(err error) bool {
+	var temporary interface{ Temporary() bool }
+	var timeout *NodeTimeoutError
+	var panicked *PanicError
+	switch {
+	case errors.As(err, &timeout):
+		return true
+	case errors.As(err, &panicked), errors.Is(err, ErrInvalidUpdate), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.As(err, &temporary):
+		return temporary.Temporary()
+	}
+	return true
+}
+
+// RetryOnErrors is a predicate for RetryPolicy.RetryOn: errors that match one of
+// targets. Without targets it is never.
+func RetryOnErrors(targets ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+	}
+}
+
+// CachePolicy lets the writes of a finished task stand in for running its node
+// again on equal input.
+type CachePolicy struct {
+	// Key is what identifies an input; nil hashes its serialized form.
+	Key func(input any) (string, error)
+	// TTL is how long an entry is valid; 0 is for ever.
+	TTL time.Duration
+}
+
+// Durability says when a run's progress is stored.
+type Durability string
+
+// The durability modes. Async is the default.
+const (
+	// Sync: the checkpoint of a superstep, and the writes that made it, are
+	// stored before the next superstep begins; the input before the first.
+	Sync Durability = "sync"
+	// Async: they are stored in order while the next superstep runs, and all
+	// of them before the run returns.
+	Async Durability = "async"
+	// Exit: only the last checkpoint is stored, when the run ends, with what
+	// the tasks of an unfinished superstep wrote.
+	Exit Durability = "exit"
+)
+
+// Checkpointing says where a graph that runs inside another keeps its history.
+type Checkpointing int
+
+// The three ways. The zero value is Inherit.
+const (
+	// Inherit uses the saver of the graph around it, in a namespace of the
+	// calling task: it can be resumed, and starts afresh at the next call.
+	Inherit Checkpointing = iota
+	// Stable uses the saver of the graph around it, in one namespace for all
+	// calls: its state accumulates. It cannot be the outermost graph.
+	Stable
+	// Off stores nothing; such a graph cannot wait for an answer.
+	Off
+)
+
+// Keys names channels: one whose value stands for itself, or several that make
+// a map.
+type Keys struct {
+	Names  []string
+	Single bool
+}
+
+// One is the Keys of a single channel.
+func One(name string) Keys { return Keys{Names: []string{name}, Single: true} }
+
+// Many is the Keys of a map of channels.
+func Many(names ...string) Keys { return Keys{Names: names} }
+
+func (k Keys) has(name string) bool { return slices.Contains(k.Names, name) }
+
+// String is for error texts.
+func (k Keys) String() string {
+	if k.Single && len(k.Names) == 1 {
+		return k.Names[0]
+	}
+	return fmt.Sprint(k.Names)
+}

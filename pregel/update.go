@@ -1,0 +1,535 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// StateUpdate is one change of UpdateState.
+type StateUpdate struct {
+	// Values are written as if they were the output of AsNode. Nil fires its
+	// edges only.
+	Values any
+	// AsNode is the node; "" is the last one that ran, if that is clear. Input
+	// makes Values an input. End, with nil Values, clears all pending tasks.
+	// Copy copies the checkpoint; its Values may be []StateUpdate to apply to
+	// the copy.
+	AsNode string
+	// TaskID is stored with the writes; "" takes the id of the node's pending
+	// task, or makes one.
+	TaskID string
+}
+
+// UpdateState changes the state of a thread and returns the address of the new
+// checkpoint. Pending work is replaced by what the node's edges trigger.
+func (g *Graph) UpdateState(ctx context.Context, cfg Config, u StateUpdate) (Config, error) {
+	return g.BulkUpdateState(ctx, cfg, [][]StateUpdate{{u}})
+}
+
+// BulkUpdateState applies supersteps of updates one after another, each upon the
+// checkpoint that the one before made.
+func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]StateUpdate) (Config, error) {
+	target, s, at, err := g.stateTarget(cfg)
+	if err != nil {
+		return Config{}, err
+	}
+	if len(supersteps) == 0 {
+		return Config{}, &InvalidUpdateError{Reason: "No supersteps provided"}
+	}
+	for _, updates := range supersteps {
+		if len(updates) == 0 {
+			return Config{}, &InvalidUpdateError{Reason: "No updates provided"}
+		}
+	}
+	var out Config
+	for i, updates := range supersteps {
+		u := &updater{g: target, s: s, at: at, first: i == 0, forced: map[string]bool{}}
+		if c, ok := s.(saver.Serializing); ok {
+			u.codec = c.Serializer()
+		}
+		if out, err = u.superstep(ctx, updates); err != nil {
+			return Config{}, err
+		}
+		at.CheckpointID = out.CheckpointID
+	}
+	return out, nil
+}
+
+// updater applies one superstep of updates.
+type updater struct {
+	g     *Graph
+	s     saver.Saver
+	codec serde.Serializer
+	at    saver.Config
+	first bool
+
+	saved   *saver.Tuple // nil on a fresh thread
+	pending []pendingWrite
+	cp      *liveCheckpoint
+	stored  map[string]saver.Version
+	step    int
+	set     *channelSet
+	forced  map[string]bool // delta channels to store whole
+}
+
+func (u *updater) next(v saver.Version) (saver.Version, error) { return u.s.NextVersion(v, "") }
+
+func (u *updater) applier() *applier {
+	return &applier{cp: u.cp, set: u.set, triggers: u.g.triggers, next: u.next}
+}
+
+func (u *updater) load(ctx context.Context) error {
+	var err error
+	if u.saved, err = getTuple(ctx, u.s, u.at); err != nil {
+		return err
+	}
+	u.step = -1
+	if u.saved == nil {
+		u.cp = emptyCheckpoint(&u.g.env)
+		u.set, err = u.g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
+		return err
+	}
+	if err := u.g.migrate(&u.saved.Checkpoint, u.s); err != nil {
+		return err
+	}
+	u.g.env.IDs.Observe(u.saved.Checkpoint.ID)
+	u.cp = liveOf(&u.saved.Checkpoint)
+	u.stored = maps.Clone(u.cp.versions)
+	if step, ok := u.saved.Metadata.Step(); ok {
+		u.step = step
+	}
+	if u.pending, err = loadPending(u.saved.PendingWrites); err != nil {
+		return err
+	}
+	if u.first {
+		for _, w := range u.pending {
+			u.g.deltasAmong(u.forced, w.channel)
+		}
+	}
+	u.set, err = u.g.hydrate(ctx, u.s, u.saved.Config, &u.saved.Checkpoint)
+	return err
+}
+
+func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Config, error) {
+	if err := u.load(ctx); err != nil {
+		return Config{}, err
+	}
+	one := updates[0]
+	special := one.AsNode == End && one.Values == nil || one.AsNode == Input || one.AsNode == Copy
+	if special && len(updates) > 1 {
+		return Config{}, &InvalidUpdateError{Node: one.AsNode, Reason: "Cannot apply multiple updates together with it"}
+	}
+	switch {
+	case one.AsNode == End && one.Values == nil:
+		return u.clear(ctx)
+	case one.AsNode == Input:
+		return u.input(ctx, one.Values)
+	case one.AsNode == Copy:
+		return u.copy(ctx, one.Values)
+	}
+	return u.nodes(ctx, updates)
+}
+
+// tasks are the tasks pending on the loaded checkpoint.
+func (u *updater) tasks() (*taskSet, error) {
+	return u.g.snapshotPreparer(u.cp, u.set, u.at.Namespace, u.pending, u.step+1).next(nil)
+}
+
+// clear drops all pending tasks; what finished ones wrote is kept.
+func (u *updater) clear(ctx context.Context) (Config, error) {
+	updated := map[string]bool{}
+	if u.saved != nil {
+		tasks, err := u.tasks()
+		if err != nil {
+			return Config{}, err
+		}
+		var null []write
+		for _, w := range u.pending {
+			if w.taskID == nullTaskID {
+				null = append(null, write{w.channel, w.value})
+			}
+		}
+		if len(null) > 0 {
+			if updated, err = u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+				return Config{}, err
+			}
+		}
+		statuses, _ := readStatuses(u.pending)
+		for _, t := range tasks.order {
+			if s := statuses[t.id]; s != nil {
+				t.writes = s.output
+			}
+		}
+		more, err := u.applier().apply(tasks.asWrites())
+		if err != nil {
+			return Config{}, err
+		}
+		maps.Copy(updated, more)
+	}
+	return u.put(ctx, "update", u.step+1, u.step, updated)
+}
+
+// input stores values as an input, without running anything.
+func (u *updater) input(ctx context.Context, values any) (Config, error) {
+	writes, err := u.g.inputWrites(values)
+	if err != nil {
+		return Config{}, err
+	}
+	if len(writes) == 0 {
+		return Config{}, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("Received no input writes for %v", u.g.input)}
+	}
+	id, err := uuid5(u.cp.id, Input)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := u.storeWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
+		return Config{}, err
+	}
+	updated, err := u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
+	if err != nil {
+		return Config{}, err
+	}
+	u.forceOverwritten(writes)
+	step := -1
+	if u.saved != nil {
+		if _, ok := u.saved.Metadata.Step(); ok {
+			step = u.step + 1
+		}
+	}
+	return u.put(ctx, "input", step, step, updated)
+}
+
+func (u *updater) forceOverwritten(writes []write) {
+	for _, w := range writes {
+		if isOverwrite(w.value) {
+			u.g.deltasAmong(u.forced, w.channel)
+		}
+	}
+}
+
+// updateTask is one update as a task: its writes and how they are stored.
+type updateTask struct {
+	id     string
+	node   string
+	path   string
+	writes []write
+}
+
+// nodes runs the writers of nodes on the values.
+func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, error) {
+	ids, err := u.taskIDs()
+	if err != nil {
+		return Config{}, err
+	}
+	tasks := make([]updateTask, len(updates))
+	for i, up := range updates {
+		node, err := u.nodeOf(up, len(updates) == 1)
+		if err != nil {
+			return Config{}, err
+		}
+		t := updateTask{id: up.TaskID, node: node, path: updatePath(i).String()}
+		if prepared := ids[node]; t.id == "" && len(prepared) > 0 {
+			t.id, ids[node] = prepared[0], prepared[1:]
+		}
+		if t.id == "" {
+			name := chInterrupt
+			if i > 0 {
+				name = fmt.Sprintf("%s:%d", chInterrupt, i)
+			}
+			if t.id, err = uuid5(u.cp.id, name); err != nil {
+				return Config{}, err
+			}
+		}
+		if t.writes, err = u.runWriters(ctx, node, up.Values); err != nil {
+			return Config{}, err
+		}
+		tasks[i] = t
+	}
+	updated := map[string]bool{}
+	applied := make([]taskWrites, len(tasks))
+	for i, t := range tasks {
+		for _, w := range t.writes {
+			updated[w.channel] = true
+		}
+		u.forceOverwritten(t.writes)
+		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
+	}
+	if err := u.storeWrites(ctx, tasks); err != nil {
+		return Config{}, err
+	}
+	if _, err := u.applier().apply(applied); err != nil {
+		return Config{}, err
+	}
+	return u.put(ctx, "update", u.step+1, u.step+1, updated)
+}
+
+// taskIDs are the ids of pending tasks by node, so that history shows the
+// updates as their results.
+func (u *updater) taskIDs() (map[string][]string, error) {
+	ids := map[string][]string{}
+	if u.saved == nil {
+		return ids, nil
+	}
+	tasks, err := u.tasks()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks.order {
+		ids[t.name] = append(ids[t.name], t.id)
+	}
+	return ids, nil
+}
+
+func (u *updater) nodeOf(up StateUpdate, alone bool) (string, error) {
+	node := up.AsNode
+	if node == "" && !alone {
+		return "", &InvalidUpdateError{Reason: "as_node is required when applying multiple updates"}
+	}
+	if node == "" {
+		if node = u.infer(); node == "" {
+			return "", &InvalidUpdateError{Reason: "Ambiguous update, specify as_node"}
+		}
+	}
+	n := u.g.nodes[node]
+	switch {
+	case n == nil:
+		return "", &InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Node %s does not exist", node)}
+	case len(n.Writers) == 0:
+		return "", &InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Node %s has no writers", node)}
+	}
+	return node, nil
+}
+
+// infer finds the node that ran last; "" if that is not clear.
+func (u *updater) infer() string {
+	if len(u.g.order) == 1 {
+		return u.g.order[0]
+	}
+	var last saver.Version
+	node, tie, ran := "", false, false
+	for n, seen := range seenWithoutBumps(u.cp.seen) {
+		for _, v := range seen {
+			ran = true
+			if _, ok := u.g.nodes[n]; !ok {
+				continue
+			}
+			switch c := v.Compare(last); {
+			case node == "" || c > 0:
+				last, node, tie = v, n, false
+			case c == 0:
+				tie = true
+			}
+		}
+	}
+	if !ran && u.g.input.Single {
+		if in := u.g.input.Names[0]; u.g.nodes[in] != nil {
+			return in
+		}
+	}
+	if tie {
+		return ""
+	}
+	return node
+}
+
+func (u *updater) runWriters(ctx context.Context, node string, values any) ([]write, error) {
+	var writes []write
+	pad := &scratchpad{step: u.step, stop: u.step + 2}
+	w := &Writing{ctx: ctx, node: node,
+		write: func(ch string, v any) { writes = append(writes, write{ch, v}) },
+		read:  func(sel Keys) (any, error) { return readLocal(u.g, u.set, pad, sel, writes) }}
+	for _, f := range u.g.nodes[node].Writers {
+		if err := f(w, values); err != nil {
+			return nil, err
+		}
+	}
+	return writes, nil
+}
+
+// encoder serializes with the rules of a run.
+func (u *updater) encoder() *loop { return &loop{g: u.g, saver: u.s, codec: u.codec} }
+
+// storeWrites stores the updates on the checkpoint they build on, where history
+// and delta channels find them. If the thread moved past that checkpoint its
+// other children would find them too, so delta channels are stored whole
+// instead.
+func (u *updater) storeWrites(ctx context.Context, tasks []updateTask) error {
+	if u.saved == nil {
+		return nil
+	}
+	if u.first {
+		superseded, err := supersededBy(ctx, u.s, u.at, u.saved)
+		if err != nil {
+			return err
+		}
+		if superseded {
+			for _, t := range tasks {
+				for _, w := range t.writes {
+					u.g.deltasAmong(u.forced, w.channel)
+				}
+			}
+			return nil
+		}
+	}
+	for _, t := range tasks {
+		encoded, err := u.encoder().encodeWrites(t.node, t.writes)
+		if err != nil {
+			return err
+		}
+		if len(encoded) == 0 {
+			continue
+		}
+		if err := u.s.PutWrites(ctx, u.saved.Config, encoded, t.id, t.path); err != nil {
+			return &PersistError{Op: "updates of " + t.node, Err: err}
+		}
+	}
+	return nil
+}
+
+// put makes and stores the new checkpoint. idStep is the superstep its id
+// shows.
+func (u *updater) put(ctx context.Context, source string, step, idStep int, updated map[string]bool) (Config, error) {
+	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
+	snapshots := map[string]bool{}
+	if u.saved == nil {
+		for _, name := range u.g.deltas {
+			if _, written := u.cp.versions[name]; written && u.set.by[name].Available() {
+				snapshots[name] = true
+			}
+		}
+	} else {
+		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return updated[ch] })
+		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions)
+		maps.Copy(snapshots, u.forced)
+		if c := counts.metadata(snapshots); c != nil {
+			md["counters_since_delta_snapshot"] = c
+		}
+	}
+	cp, captured, err := u.g.create(u.cp, u.set, func() string { return u.g.env.IDs.Next(idStep) }, nil, snapshots, u.stored, u.next)
+	if err != nil {
+		return Config{}, err
+	}
+	changed := newVersions(u.stored, cp.versions)
+	stored, err := u.encoder().encodeCheckpoint(cp, captured, changed)
+	if err != nil {
+		return Config{}, err
+	}
+	at := u.at
+	at.CheckpointID = ""
+	if u.saved != nil {
+		at.CheckpointID = u.saved.Checkpoint.ID
+	}
+	out, err := u.s.Put(ctx, at, stored, md, changed)
+	return u.answer(out, err)
+}
+
+func (u *updater) parents() any {
+	if u.saved != nil && u.saved.Metadata["parents"] != nil {
+		return u.saved.Metadata["parents"]
+	}
+	return map[string]any{}
+}
+
+func (u *updater) answer(out saver.Config, err error) (Config, error) {
+	if err != nil {
+		return Config{}, &PersistError{Op: "state update", Err: err}
+	}
+	if u.saved == nil {
+		return placeConfig(out), nil
+	}
+	return withMap(placeConfig(out), u.saved.Metadata), nil
+}
+
+// copy makes a sibling of the loaded checkpoint with the same state, and applies
+// further updates to it.
+func (u *updater) copy(ctx context.Context, values any) (Config, error) {
+	if u.saved == nil {
+		return Config{}, &InvalidUpdateError{Node: Copy, Reason: "Cannot copy a non-existent checkpoint"}
+	}
+	further, err := copyUpdates(values)
+	if err != nil {
+		return Config{}, err
+	}
+	cp, _, err := u.g.create(u.cp, nil, func() string { return u.g.env.IDs.Next(u.step) }, nil, nil, nil, nil)
+	if err != nil {
+		return Config{}, err
+	}
+	own := cp.clone()
+	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
+	md := saver.Metadata{"source": "fork", "step": u.step + 1, "parents": u.parents()}
+	if c, ok := u.saved.Metadata["counters_since_delta_snapshot"]; ok {
+		md["counters_since_delta_snapshot"] = c
+	}
+	at := u.at
+	at.CheckpointID = ""
+	if u.saved.Parent != nil {
+		at.CheckpointID = u.saved.Parent.CheckpointID
+	}
+	out, err := u.putCopy(ctx, at, stored, md)
+	cfg, err := u.answer(out, err)
+	if err != nil || len(further) == 0 {
+		return cfg, err
+	}
+	tasks, err := u.g.snapshotPreparer(cp, u.set, u.at.Namespace, u.pending, u.step+2).next(nil)
+	if err != nil {
+		return Config{}, err
+	}
+	nextAt := u.at
+	nextAt.CheckpointID = cfg.CheckpointID
+	again := &updater{g: u.g, s: u.s, codec: u.codec, at: nextAt, forced: map[string]bool{}}
+	return again.superstep(ctx, assignTasks(further, tasks))
+}
+
+// putCopy stores a copy that shares the values of the original.
+func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata) (saver.Config, error) {
+	if p, ok := u.s.(saver.AtomicPutter); ok {
+		from := u.saved.Config
+		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from})
+	}
+	// A saver that cannot share gets the values again.
+	cp.Values = u.saved.Checkpoint.Values
+	return u.s.Put(ctx, at, cp, md, cp.Versions)
+}
+
+func copyUpdates(values any) ([]StateUpdate, error) {
+	switch x := values.(type) {
+	case nil:
+		return nil, nil
+	case []StateUpdate:
+		return x, nil
+	}
+	return nil, &InvalidUpdateError{Node: Copy, Reason: fmt.Sprintf("the values of a copy are []StateUpdate, not %T", values)}
+}
+
+// assignTasks groups updates by node in the order of first mention, and gives
+// the i-th update of a node the id of its i-th task.
+func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
+	ids := map[string][]string{}
+	for _, t := range tasks.order {
+		ids[t.name] = append(ids[t.name], t.id)
+	}
+	var order []string
+	groups := map[string][]StateUpdate{}
+	for _, up := range updates {
+		if !slices.Contains(order, up.AsNode) {
+			order = append(order, up.AsNode)
+		}
+		if i := len(groups[up.AsNode]); i < len(ids[up.AsNode]) {
+			up.TaskID = ids[up.AsNode][i]
+		}
+		groups[up.AsNode] = append(groups[up.AsNode], up)
+	}
+	var out []StateUpdate
+	for _, n := range order {
+		out = append(out, groups[n]...)
+	}
+	return out
+}
+
+var _ channel.Stored = saver.Value{}

@@ -1,0 +1,28 @@
+"""Writes the golden traces: python trace.py [directory]"""
+
+import os
+import sys
+
+from harness import Trace
+import scenarios_more  # noqa: F401
+from scenarios import SCENARIOS
+
+DURABILITIES = ("sync", "exit")
+
+
+def main() -> None:
+    out = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "golden")
+    os.makedirs(out, exist_ok=True)
+    lines = 0
+    for name, (run, durabilities) in SCENARIOS.items():
+        for durability in durabilities or DURABILITIES:
+            t = Trace(durability)
+            run(t)
+            t.dump()
+            with open(os.path.join(out, f"{name}.{durability}.jsonl"), "w", encoding="utf-8") as f:
+                f.writelines(line + "\n" for line in t.lines)
+            lines += len(t.lines)
+    print(f"{len(SCENARIOS)} scenarios, {lines} lines")
+
+
+main()
