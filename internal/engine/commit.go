@@ -371,7 +371,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	e.ix.Apply(c)
 	e.queue.clear()
-	e.unflushed.add(c.Put)
+	e.unflushed.add(c.Put, c.LSN)
 	e.logBytes.Add(bytes)
 	e.imageBytes.Add(bytes)
 }

@@ -31,7 +31,7 @@ type Engine struct {
 
 	queue queue // committer only
 
-	unflushed unflushed
+	unflushed *unflushed
 	sealed    sealView
 
 	logBytes   atomic.Int64 // committed since the last flush

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -24,7 +25,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
 	e.badImages = true
 	e.ix = index.New()
-	e.unflushed.fams = map[uint64]*index.Family{}
+	e.unflushed = newUnflushed()
 	return e.rebuildIndex(st)
 }
 
@@ -103,15 +104,13 @@ func (e *Engine) indexFrom(t *imageTable, lsn base.LSN) error {
 			fam = index.NewFamily(th.Family)
 			fam.SetParts(0, index.Now, parts)
 			fams[th.Family] = fam
-			for _, p := range parts {
-				if e.files.isImage(p.File) {
-					e.unflushed.addFamily(fam)
-				}
-			}
 		}
 		ct := index.ColdThread(th.ID, fam, th.Birth)
 		ct.LSN, ct.Head, ct.Updated, ct.Flags = th.LSN, th.Head, th.Updated, th.Flags
 		c.Put = append(c.Put, ct)
+		if slices.ContainsFunc(fam.Parts(), func(p index.Part) bool { return e.files.isImage(p.File) }) {
+			e.unflushed.add([]*index.Thread{ct}, lsn) // only image and log have that
+		}
 	}
 	for _, m := range t.memos {
 		c.Remember = append(c.Remember, m)

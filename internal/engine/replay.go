@@ -32,7 +32,7 @@ func (e *Engine) replay(en wal.Entry) error {
 		r.c.Put = append(r.c.Put, t)
 	}
 	e.ix.Apply(r.c)
-	e.unflushed.add(r.c.Put)
+	e.unflushed.add(r.c.Put, en.LSN)
 	e.logBytes.Add(int64(len(en.Payload)))
 	e.imageBytes.Add(int64(len(en.Payload)))
 	e.report.Replayed++
