@@ -82,14 +82,12 @@ func (ix *Index) Len() int {
 	return ix.threads.Len()
 }
 
-// Change is one step of the index: threads to put and to remove, memos to keep
-// and to drop.
+// Change is one step of the index: threads to put and to remove, memos to keep.
 type Change struct {
 	LSN      base.LSN // last record of the step; 0 leaves the index's LSN
 	Put      []*Thread
 	Remove   []string
 	Remember []Memo
-	Forget   []string
 }
 
 // Apply makes a change visible in one step.
@@ -111,10 +109,6 @@ func (ix *Index) Apply(c Change) {
 	for _, m := range c.Remember {
 		ix.memos[m.ID] = m
 		ix.dirty.Memos[m.ID] = true
-	}
-	for _, id := range c.Forget {
-		delete(ix.memos, id)
-		ix.dirty.Memos[id] = true
 	}
 	if c.LSN > ix.lsn {
 		ix.lsn = c.LSN

@@ -60,7 +60,7 @@ type Tx struct {
 	size int64
 
 	threads map[string]*index.Thread // changed by this commit; nil: removed
-	memos   map[string]*index.Memo   // nil: forgotten
+	memos   map[string]index.Memo
 	values  []txValue
 	begun   int // families begun
 }
@@ -103,10 +103,7 @@ func (tx *Tx) Memo(id string) (index.Memo, bool) {
 // anyMemo includes mere tombstones and what is too long ago.
 func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
 	if m, ok := tx.memos[id]; ok {
-		if m == nil {
-			return index.Memo{}, false
-		}
-		return *m, true
+		return m, true
 	}
 	return tx.e.queue.memo(tx.e.ix, id)
 }
@@ -119,6 +116,12 @@ func dropMemo(memo func(string) (index.Memo, bool), id string, lsn base.LSN, now
 		m.At, m.Data = before.At, before.Data
 	}
 	return m
+}
+
+// copyMemo is the memo of a thread that record lsn makes a copy of another: what
+// was remembered is forgotten, and a tombstone says so, as segments may know of it.
+func copyMemo(id string, lsn base.LSN, now int64) index.Memo {
+	return index.Memo{ID: id, LSN: lsn, At: now}
 }
 
 // Put stores an item, replacing the one at key. A thread that does not exist
@@ -188,8 +191,7 @@ func (tx *Tx) Drop(id string, data []byte) error {
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, memo: data})
 	tx.threads[id] = nil
-	m := dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
-	tx.memos[id] = &m
+	tx.memos[id] = dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
 	return nil
 }
 
@@ -209,7 +211,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyMemo(dst); ok {
-		tx.memos[dst] = nil
+		tx.memos[dst] = copyMemo(dst, tx.lsn, tx.now)
 	}
 	return nil
 }
@@ -260,7 +262,7 @@ func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) e
 			return err
 		}
 	}
-	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]*index.Memo{}}
+	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	r := &wal.Record{User: tx}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
@@ -306,11 +308,11 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 // used by the committer only.
 type queue struct {
 	threads map[string]*index.Thread
-	memos   map[string]*index.Memo
+	memos   map[string]index.Memo
 }
 
 func newQueue() queue {
-	return queue{threads: map[string]*index.Thread{}, memos: map[string]*index.Memo{}}
+	return queue{threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 }
 
 func (q *queue) thread(ix *index.Index, id string) *index.Thread {
@@ -322,10 +324,7 @@ func (q *queue) thread(ix *index.Index, id string) *index.Thread {
 
 func (q *queue) memo(ix *index.Index, id string) (index.Memo, bool) {
 	if m, ok := q.memos[id]; ok {
-		if m == nil {
-			return index.Memo{}, false
-		}
-		return *m, true
+		return m, true
 	}
 	return ix.Memo(id)
 }
@@ -362,12 +361,8 @@ func (e *Engine) applied(batch []*wal.Record) {
 		}
 		c.Put = append(c.Put, t)
 	}
-	for id, m := range e.queue.memos {
-		if m == nil {
-			c.Forget = append(c.Forget, id)
-			continue
-		}
-		c.Remember = append(c.Remember, *m)
+	for _, m := range e.queue.memos {
+		c.Remember = append(c.Remember, m)
 	}
 	e.ix.Apply(c)
 	e.queue.clear()

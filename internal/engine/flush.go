@@ -76,6 +76,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, done, drop, floor)
 	if err != nil {
+		job.withdraw(err)
 		return fmt.Errorf("flush: %w", err)
 	}
 	if job != nil {
@@ -99,10 +100,7 @@ func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 	if err := e.log.Rotate(ctx); err != nil {
 		return nil, err
 	}
-	v, err := e.viewWithMemos()
-	if err != nil {
-		return nil, err
-	}
+	v := e.viewWithMemos()
 	// A file begun since has told what was before it, before its first record.
 	if before, ok := e.sealed.take(); ok {
 		v.v = before
@@ -190,8 +188,9 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 			return nil, abandon(job, err)
 		}
 	}
-	if job == nil && len(tombs) > 0 && len(st.Segments) > 0 {
-		// Only deletions, but older segments hold what they delete.
+	if job == nil && (len(tombs) > 0 && len(st.Segments) > 0 || len(e.remembered(tombs)) > 0) {
+		// Only deletions, but older segments hold what they delete, or they are
+		// to be remembered even without an image.
 		var err error
 		if job, err = e.startSegment(files, nil); err != nil {
 			return nil, err

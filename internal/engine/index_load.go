@@ -205,13 +205,23 @@ func (r *rebuild) section(family uint64, pt *index.PageThread) {
 		t = index.ColdThread(pt.ID, fam, pt.Birth)
 		r.threads[pt.ID] = t
 	}
-	if pt.Updated >= t.Updated {
-		t.Updated, t.Flags = pt.Updated, pt.Flags
+	// Not the time decides which page is newer: clocks step back, and a deletion
+	// leaves the time as it was.
+	if lsn := newestRecord(pt); lsn >= t.LSN {
+		t.LSN, t.Updated, t.Flags = lsn, pt.Updated, pt.Flags
 	}
 	for _, it := range pt.Items {
-		t.LSN = max(t.LSN, it.LSN)
 		if it.Flags&index.FlagHead != 0 && !it.Deleted() && it.Key > t.Head {
 			t.Head = it.Key
 		}
 	}
+}
+
+// newestRecord is the last record that a page knows of a thread.
+func newestRecord(pt *index.PageThread) base.LSN {
+	lsn := pt.Birth
+	for _, it := range pt.Items {
+		lsn = max(lsn, it.LSN)
+	}
+	return lsn
 }
