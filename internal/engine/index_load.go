@@ -134,7 +134,8 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 			}
 		}
 	}
-	r := rebuild{e: e, dropped: dropped, threads: map[string]*index.Thread{}, families: map[uint64]*index.Family{}, parts: map[uint64][]index.Part{}}
+	r := rebuild{e: e, dropped: dropped, threads: map[string]*index.Thread{}, families: map[uint64]*index.Family{},
+		parts: map[uint64][]index.Part{}, heads: map[string]base.LSN{}, deleted: map[string]map[string]base.LSN{}}
 	for _, s := range st.Segments {
 		if err := r.segment(s); err != nil {
 			return err
@@ -152,6 +153,13 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		c.Remember = append(c.Remember, m)
 	}
 	e.ix.Apply(c)
+	for id, t := range r.threads {
+		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
+			if _, err := e.loadThread(id); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -161,6 +169,8 @@ type rebuild struct {
 	threads  map[string]*index.Thread
 	families map[uint64]*index.Family
 	parts    map[uint64][]index.Part
+	heads    map[string]base.LSN            // by thread: record of the head found
+	deleted  map[string]map[string]base.LSN // by thread and key: last deletion
 }
 
 func (r *rebuild) segment(s snapshot.SegmentInfo) error {
@@ -204,6 +214,7 @@ func (r *rebuild) section(family uint64, pt *index.PageThread) {
 		}
 		t = index.ColdThread(pt.ID, fam, pt.Birth)
 		r.threads[pt.ID] = t
+		r.heads[pt.ID], r.deleted[pt.ID] = 0, map[string]base.LSN{}
 	}
 	// Not the time decides which page is newer: clocks step back, and a deletion
 	// leaves the time as it was.
@@ -211,8 +222,14 @@ func (r *rebuild) section(family uint64, pt *index.PageThread) {
 		t.LSN, t.Updated, t.Flags = lsn, pt.Updated, pt.Flags
 	}
 	for _, it := range pt.Items {
-		if it.Flags&index.FlagHead != 0 && !it.Deleted() && it.Key > t.Head {
-			t.Head = it.Key
+		switch {
+		case it.Deleted():
+			r.deleted[pt.ID][it.Key] = max(it.LSN, r.deleted[pt.ID][it.Key])
+		case it.Flags&index.FlagHead != 0 && it.Key >= t.Head:
+			if it.Key > t.Head {
+				t.Head, r.heads[pt.ID] = it.Key, 0
+			}
+			r.heads[pt.ID] = max(it.LSN, r.heads[pt.ID])
 		}
 	}
 }
