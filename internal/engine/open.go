@@ -34,7 +34,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	}
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
-		unflushed: unflushed{fams: map[uint64]*index.Family{}}, wake: make(chan struct{}, 1)}
+		unflushed: newUnflushed(), wake: make(chan struct{}, 1)}
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
