@@ -393,7 +393,11 @@ func (s *superstep) failed(t *task, err error) {
 		if len(h.writes) == 0 {
 			s.queue = append(s.queue, h)
 		}
-	case cancelled: // the reason is known already
+	case cancelled:
+		if !s.stopped { // the task noticed before the loop did
+			s.external = true
+			s.stop(context.Cause(s.ctx))
+		}
 	default:
 		s.fail(&TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err})
 	}
