@@ -114,7 +114,8 @@ func (c *Control) requested() (string, bool) {
 }
 
 // Hooks are called as a run goes on, from the run's own goroutines; they must
-// not block. Nil functions are not called. Tracing can be built on them.
+// not block. Nil functions are not called. Tracing can be built on them. A hook
+// that panics is logged and does not harm the run.
 type Hooks struct {
 	RunStart  func(RunInfo)
 	RunEnd    func(RunInfo, error)
@@ -125,6 +126,16 @@ type Hooks struct {
 	TaskStart func(TaskInfo)
 	TaskEnd   func(TaskInfo, time.Duration, error)
 	Save      func(info RunInfo, op string, took time.Duration, err error)
+}
+
+// guardHook calls a hook.
+func (g *Graph) guardHook(name string, call func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.env.Logger.Error("a hook panicked", "graph", g.opts.Name, "hook", name, "err", panicError(p))
+		}
+	}()
+	call()
 }
 
 // RunInfo says which run a hook is about.

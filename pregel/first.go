@@ -73,8 +73,8 @@ func (l *loop) first(ctx context.Context) error {
 		}
 	}
 	l.status = statusPending
-	if resumes && l.g.opts.Hooks.Resume != nil {
-		l.g.opts.Hooks.Resume(l.info())
+	if h := l.g.opts.Hooks.Resume; resumes && h != nil {
+		l.g.guardHook("Resume", func() { h(l.info()) })
 	}
 	return nil
 }

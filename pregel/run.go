@@ -285,11 +285,11 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 			err = l.finish(ctx, panicError(p))
 		}
 		if h := l.g.opts.Hooks.RunEnd; h != nil {
-			h(l.info(), err)
+			l.g.guardHook("RunEnd", func() { h(l.info(), err) })
 		}
 	}()
 	if h := l.g.opts.Hooks.RunStart; h != nil {
-		h(l.info())
+		l.g.guardHook("RunStart", func() { h(l.info()) })
 	}
 	err = l.enter(ctx)
 	if err == nil {

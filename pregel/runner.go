@@ -11,7 +11,12 @@ import (
 // that touches the run's state; each task has a goroutine of its own and talks
 // to it through box.
 type superstep struct {
-	l      *loop
+	l *loop
+	// What tasks may know of the loop: a task that was left behind may ask when
+	// the loop has gone on.
+	step int
+	cpID string
+
 	prep   *preparer
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -61,7 +66,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
+	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
 	if err := s.prep.init(); err != nil {
 		return err
@@ -92,6 +97,7 @@ func (s *superstep) run(ctx context.Context) error {
 		saveFailed = s.l.pipe.failed
 	}
 	done := ctx.Done()
+	defer s.drain()
 	s.start()
 	for s.live > 0 || len(s.queue) > 0 {
 		select {
@@ -113,6 +119,34 @@ func (s *superstep) run(ctx context.Context) error {
 	}
 	return s.outcome(ctx)
 }
+
+// drain waits for the tasks that are left when the loop panics: in a serializer,
+// a cache or a cache policy. No task outlives its run.
+func (s *superstep) drain() {
+	if s.live == 0 {
+		return
+	}
+	s.stop(errLoopPanicked)
+	for _, w := range s.waking {
+		close(w)
+	}
+	for s.live > 0 {
+		switch m := <-s.box; m.kind {
+		case msgDone:
+			s.live--
+			m.task.done.resolve(nil, errLoopPanicked)
+		case msgCall:
+			t := s.prep.called(m.task, m.number, m.call)
+			t.done.resolve(nil, errLoopPanicked)
+			m.reply <- t
+		case msgWake:
+			close(m.grant)
+		case msgYield:
+		}
+	}
+}
+
+var errLoopPanicked = errors.New("the superstep ended with a panic")
 
 // outcome is what the superstep ends with: a failure before a command for
 // another graph before a timeout before interrupts.
@@ -182,14 +216,19 @@ var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 // reads box until no task is live, so the message is always taken.
 func (s *superstep) work(t *task) {
 	m := message{kind: msgDone, task: t, err: errGoexit}
-	defer func() { s.box <- m }()
+	defer func() {
+		if p := recover(); p != nil { // not the node's body, but a policy of it
+			m.err = panicError(p)
+		}
+		s.box <- m
+	}()
 	begin := time.Now()
 	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
-		h(s.taskInfo(t, 1, begin))
+		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
 	}
 	m.writes, m.err = s.execute(t, begin)
 	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
-		h(s.taskInfo(t, 1, begin), time.Since(begin), m.err)
+		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), m.err) })
 	}
 }
 

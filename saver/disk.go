@@ -89,6 +89,7 @@ var (
 	_ ThreadLister = (*Disk)(nil)
 	_ Syncer       = (*Disk)(nil)
 	_ AtomicPutter = (*Disk)(nil)
+	_ Serializing  = (*Disk)(nil)
 )
 
 // Open opens the store in dir, creating it if dir is empty or missing, and
@@ -176,6 +177,9 @@ func (s *Disk) WithSerializer(codec serde.Serializer) *Disk {
 	c.codec = codec
 	return &c
 }
+
+// Serializer implements Serializing.
+func (s *Disk) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {
 	return fmt.Errorf("thread %q: %s: %w", threadID, what, err)

@@ -111,7 +111,7 @@ func (c *fold[T, U]) Update(values []any) (bool, error) {
 			if err != nil {
 				return false, c.typeError(err)
 			}
-			next.put(x)
+			next.put(clip(x))
 			overwritten = true
 			continue
 		}
@@ -132,7 +132,7 @@ func (c *fold[T, U]) step(s *slot[T], v any) error {
 		if err != nil {
 			return c.typeError(err)
 		}
-		s.put(x)
+		s.put(clip(x)) // whoever wrote it may keep the rest of the array
 		return nil
 	}
 	w, err := Convert[U](v)
