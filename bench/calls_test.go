@@ -41,14 +41,18 @@ func BenchmarkPutWrites(b *testing.B) {
 		b.Run("sync="+mode.String(), func(b *testing.B) {
 			dir := b.TempDir()
 			s := openStore(b, dir, saver.Options{Sync: mode})
-			steps := typedSteps(NewData(1).chat(10))
+			steps := typedSteps(NewData(1).chat(100))
 			b.ReportAllocs()
 			var cfg saver.Config
-			var err error
 			for i := 0; b.Loop(); i++ {
 				if i%10 == 0 {
 					b.StopTimer()
-					cfg, err = put(s, saver.Config{ThreadID: fmt.Sprintf("thread-%06d", i/1000), CheckpointID: cfg.CheckpointID}, &steps[0])
+					n := i / 10 % len(steps)
+					if n == 0 {
+						cfg = saver.Config{ThreadID: fmt.Sprintf("thread-%06d", i/1000)}
+					}
+					var err error
+					cfg, err = put(s, cfg, &steps[n])
 					must(b, err)
 					b.StartTimer()
 				}

@@ -112,16 +112,22 @@ func (d *Data) version(n int) saver.Version {
 	return v
 }
 
+// startVersion is that of the channel the first step empties.
+var startVersion = saver.StringVersion("00000000000000000000000000000001.0.4137218904731846")
+
 // frame is a checkpoint as a graph of an agent and its tools makes it, without
 // the values of its own channels.
 func (d *Data) frame(n int, run string) step {
 	s := step{changed: map[string]saver.Version{}}
-	trigger := d.version(n + 1)
+	trigger, begun := d.version(n+1), startVersion
+	if n == 0 {
+		s.changed["__start__"] = begun // emptied by the first step
+	}
 	s.changed["branch:to:model"] = trigger
 	s.cp = saver.Checkpoint{V: 4, ID: checkpointID(n), TS: "2026-01-19T10:17:07.498064+00:00",
 		Values:   map[string]saver.Value{"branch:to:model": saver.ValueOf(nil)},
-		Versions: map[string]saver.Version{"__start__": d.version(1), "branch:to:model": trigger},
-		Seen: map[string]map[string]saver.Version{"__input__": {}, "__start__": {"__start__": d.version(1)},
+		Versions: map[string]saver.Version{"__start__": begun, "branch:to:model": trigger},
+		Seen: map[string]map[string]saver.Version{"__input__": {}, "__start__": {"__start__": begun},
 			"model": {"branch:to:model": d.version(n)}, "tools": {"branch:to:model": d.version(n)}},
 		Updated: []string{"branch:to:model", "messages"}}
 	s.metadata = saver.Metadata{"source": "loop", "step": n, "parents": map[string]any{}, "run_id": run, "user_id": "user-17"}
