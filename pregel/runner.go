@@ -253,6 +253,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	t.writes = writes
+	s.l.emitMessages(t, writes)
 	s.l.emitWrites(t, writes, false)
 	s.l.keepInCache(s.l.saveContext(s.ctx), t)
 	t.done.resolve(returned(writes))
