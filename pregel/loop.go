@@ -74,9 +74,11 @@ type loop struct {
 	hadParent    bool // the saver had a checkpoint to begin with
 	loadedLatest bool
 	resumeGiven  bool
+	entered      bool // the input was taken; before that nothing is stored
 	ranTasks     bool
 
-	delta deltaState
+	delta    deltaState
+	messages *messageLog // nil if nobody streams messages
 	// held are events about interrupts that wait until they are stored.
 	held []func()
 }

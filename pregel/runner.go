@@ -292,6 +292,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	t.writes = writes
+	s.l.emitMessages(t, writes)
 	s.l.emitWrites(t, writes, false)
 	s.l.keepInCache(s.l.saveContext(s.ctx), t)
 	t.done.resolve(returned(writes))
@@ -360,7 +361,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 // look finished to the next run.
 func (s *superstep) failed(t *task, err error) {
 	l := s.l
-	record := []write{{chError, err}}
+	record := []write{{chError, ownError(err)}}
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
 	if handled {
@@ -403,8 +404,21 @@ func (s *superstep) failed(t *task, err error) {
 	}
 }
 
+// ownError is what a node returned, without the names of the graphs inside that
+// it came through: as LangGraph shows and stores it.
+func ownError(err error) error {
+	for {
+		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays
+		if !ok {
+			return err
+		}
+		err = te.Err
+	}
+}
+
 // errorText is an error as it is stored.
 func errorText(err error) string {
+	err = ownError(err)
 	var p *PanicError
 	if errors.As(err, &p) {
 		return fmt.Sprintf("panic: %v", p.Value)
