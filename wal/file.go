@@ -83,7 +83,10 @@ func (l *Log) hold() (*logFile, Start) {
 // be written. No space for zeros is no error: the file is then just shorter.
 // The caller holds no lock.
 func (l *Log) blankFile(zeros int64) (*logFile, error) {
-	num := l.opts.NewFileNum()
+	num, err := l.opts.NewFileNum()
+	if err != nil {
+		return nil, numberError(err)
+	}
 	name := filepath.Join(l.opts.Dir, FileName(num))
 	h, err := l.opts.FS.Create(name)
 	if err != nil {
@@ -112,6 +115,15 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 		return nil, l.fail("sync log directory", err)
 	}
 	return f, nil
+}
+
+// numberError classes a file number that was not to be had: nothing was written,
+// so the log is not poisoned, though its owner may be.
+func numberError(err error) error {
+	if isNoSpace(err) {
+		return fmt.Errorf("number a log file: %w: %w", base.ErrDiskFull, err)
+	}
+	return fmt.Errorf("number a log file: %w", err)
 }
 
 // createError classes a failed creation: nothing was written, so the log is not
