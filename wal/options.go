@@ -136,8 +136,10 @@ type Options struct {
 	Reserve int64
 
 	// NewFileNum returns a number never returned before, larger than all
-	// before. It is called from more than one goroutine.
-	NewFileNum func() base.FileNum
+	// before. It is called from more than one goroutine. With an error no file is
+	// made and the batch is refused: with ErrDiskFull if it matches that or
+	// ENOSPC, else with the error.
+	NewFileNum func() (base.FileNum, error)
 	// Rand returns salts; nil means math/rand/v2. It is called from more than
 	// one goroutine.
 	Rand func() uint64
