@@ -367,10 +367,16 @@ func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error)
 // enough.
 func (e *Engine) stillRemembered(tombs []index.Memo) []index.Memo {
 	last := lastDrops(tombs)
-	oldest := e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+	oldest := e.oldestMemo()
 	return slices.DeleteFunc(tombs, func(m index.Memo) bool {
 		return m.LSN != last[m.ID] || len(m.Data) == 0 || m.At < oldest
 	})
+}
+
+// oldestMemo is the time before which deletions need not be remembered, in
+// unix µs.
+func (e *Engine) oldestMemo() int64 {
+	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
 }
 
 // lastDrops are the last deletions of threads.

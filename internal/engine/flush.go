@@ -82,7 +82,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		job.install()
 	}
 	e.unflushed.settle(work, sealed, e.ix.Thread)
-	e.ix.DropTombstones(sealed)
+	e.ix.DropTombstones(sealed, e.oldestMemo())
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
