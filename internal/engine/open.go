@@ -234,8 +234,9 @@ func (e *Engine) addFiles(st snapshot.State) {
 }
 
 // sweep removes leftovers of a crash: files with numbers the manifest handed out
-// and does not name. All others stay, and are reported. It comes after everything
-// the manifest names was found to be there.
+// and does not name. All others stay, and are reported. So do leftovers that cannot
+// be removed, because a reader has them open where that forbids it: their numbers
+// are never used again. It comes after image and log were found to be there.
 func (e *Engine) sweep(st snapshot.State) error {
 	named := map[string]bool{lockName: true}
 	for _, l := range st.Logs {
@@ -264,7 +265,9 @@ func (e *Engine) sweep(st snapshot.State) error {
 			continue
 		}
 		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove leftover %s: %w", n, err)
+			e.opts.Logger.Warn("remove leftover", "file", n, "error", err)
+			e.report.LeftFiles = append(e.report.LeftFiles, n)
+			continue
 		}
 		e.report.RemovedFiles = append(e.report.RemovedFiles, n)
 	}
