@@ -20,6 +20,7 @@ func BenchmarkPut(b *testing.B) {
 			s := openStore(b, dir, saver.Options{Sync: mode})
 			steps := typedSteps(NewData(1).small(100, 2048))
 			b.ReportAllocs()
+			cpu := startCPU()
 			var cfg saver.Config
 			for i := 0; b.Loop(); i++ {
 				if i%len(steps) == 0 {
@@ -29,36 +30,28 @@ func BenchmarkPut(b *testing.B) {
 				cfg, err = put(s, cfg, &steps[i%len(steps)])
 				must(b, err)
 			}
+			cpu.report(b, b.N)
 			reportSyncs(b, s, b.N)
 			must(b, s.Close())
 		})
 	}
 }
 
-// BenchmarkPutWrites stores one task's write of 700 bytes, ten to a checkpoint.
+// BenchmarkPutWrites stores one task's write of 700 bytes, ten to a checkpoint,
+// which is not there yet.
 func BenchmarkPutWrites(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("sync="+mode.String(), func(b *testing.B) {
-			dir := b.TempDir()
-			s := openStore(b, dir, saver.Options{Sync: mode})
-			steps := typedSteps(NewData(1).chat(100))
+			s := openStore(b, b.TempDir(), saver.Options{Sync: mode})
+			steps := typedSteps(NewData(1).chat(10))
 			b.ReportAllocs()
-			var cfg saver.Config
+			cpu := startCPU()
 			for i := 0; b.Loop(); i++ {
-				if i%10 == 0 {
-					b.StopTimer()
-					n := i / 10 % len(steps)
-					if n == 0 {
-						cfg = saver.Config{ThreadID: fmt.Sprintf("thread-%06d", i/1000)}
-					}
-					var err error
-					cfg, err = put(s, cfg, &steps[n])
-					must(b, err)
-					b.StartTimer()
-				}
+				cfg := saver.Config{ThreadID: fmt.Sprintf("thread-%06d", i/1000), CheckpointID: checkpointID(i / 10)}
 				w := steps[i%10].writes[:1]
 				must(b, s.PutWrites(context.Background(), cfg, w, fmt.Sprintf("task-%08d", i), "~__pregel_pull, model"))
 			}
+			cpu.report(b, b.N)
 			must(b, s.Close())
 		})
 	}
@@ -81,7 +74,8 @@ func BenchmarkGetTuple(b *testing.B) {
 	}
 	run := func(b *testing.B, id func(i int) string) {
 		b.ReportAllocs()
-		r := NewData(2).r
+		r, cpu := NewData(2).r, startCPU()
+		defer func() { cpu.report(b, b.N) }()
 		for b.Loop() {
 			readRaw(b, s, saver.Config{ThreadID: fmt.Sprintf("thread-%06d", r.IntN(threads)), CheckpointID: id(r.IntN(checkpoints))})
 		}
@@ -90,7 +84,8 @@ func BenchmarkGetTuple(b *testing.B) {
 	b.Run("by-id", func(b *testing.B) { run(b, checkpointID) })
 	b.Run("no-values", func(b *testing.B) {
 		b.ReportAllocs()
-		r := NewData(2).r
+		r, cpu := NewData(2).r, startCPU()
+		defer func() { cpu.report(b, b.N) }()
 		for b.Loop() {
 			_, err := s.GetTuple(context.Background(), saver.Config{ThreadID: fmt.Sprintf("thread-%06d", r.IntN(threads))})
 			must(b, err)
@@ -98,7 +93,8 @@ func BenchmarkGetTuple(b *testing.B) {
 	})
 	b.Run("list-10", func(b *testing.B) {
 		b.ReportAllocs()
-		r := NewData(2).r
+		r, cpu := NewData(2).r, startCPU()
+		defer func() { cpu.report(b, b.N) }()
 		for b.Loop() {
 			n := 0
 			q := saver.Query{ThreadID: fmt.Sprintf("thread-%06d", r.IntN(threads)), Namespace: saver.InNamespace(""), Limit: 10}

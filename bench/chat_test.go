@@ -32,7 +32,7 @@ func benchChat(b *testing.B, mode saver.SyncMode, steps []step) {
 	var puts, writes latencies
 	var cfgs [2]saver.Config
 	b.ReportAllocs()
-	i := 0
+	i, cpu := 0, startCPU()
 	for ; b.Loop(); i++ {
 		k, n := i%2, i/2%len(steps)
 		if n == 0 {
@@ -50,6 +50,7 @@ func benchChat(b *testing.B, mode saver.SyncMode, steps []step) {
 		}
 	}
 	b.StopTimer()
+	cpu.report(b, i)
 	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "steps/s")
 	b.ReportMetric(float64(s.Metrics().Log.Syncs)/float64(i), "fsyncs/step")
 	puts.report(b, "put")

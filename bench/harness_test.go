@@ -67,6 +67,16 @@ func (l latencies) report(b *testing.B, prefix string) {
 	b.ReportMetric(us(0.99), prefix+"-p99-µs")
 }
 
+// cpuMeter measures what the whole process computes, background work included:
+// on a busy machine it says more than the time.
+type cpuMeter struct{ start time.Duration }
+
+func startCPU() cpuMeter { return cpuMeter{cpuTime()} }
+
+func (m cpuMeter) report(b *testing.B, ops int) {
+	b.ReportMetric(float64((cpuTime()-m.start).Nanoseconds())/1e3/float64(ops), "cpu-µs/op")
+}
+
 func must(b testing.TB, err error) {
 	if err != nil {
 		b.Helper()

@@ -47,6 +47,7 @@ func benchHistory(b *testing.B, dir string, limit int, use func(testing.TB, *sav
 	s := openStore(b, dir, saver.Options{})
 	var took latencies
 	b.ReportAllocs()
+	cpu := startCPU()
 	for b.Loop() {
 		start, n := time.Now(), 0
 		for tup, err := range s.List(context.Background(), saver.Query{ThreadID: historyThread.ThreadID, Namespace: saver.InNamespace(""), Limit: limit}) {
@@ -59,6 +60,7 @@ func benchHistory(b *testing.B, dir string, limit int, use func(testing.TB, *sav
 			b.Fatalf("listed %d of %d", n, want)
 		}
 	}
+	cpu.report(b, b.N)
 	took.report(b, "list")
 	must(b, s.Close())
 }
@@ -68,11 +70,13 @@ func benchByID(b *testing.B, dir string) {
 	r := NewData(11).r
 	var took latencies
 	b.ReportAllocs()
+	cpu := startCPU()
 	for b.Loop() {
 		start := time.Now()
 		readRaw(b, s, historyThread.At(checkpointID(r.IntN(sizes.chatSteps))))
 		took.since(start)
 	}
+	cpu.report(b, b.N)
 	took.report(b, "get")
 	must(b, s.Close())
 }

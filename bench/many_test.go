@@ -39,6 +39,7 @@ func benchMany(b *testing.B, mode saver.SyncMode, steps []step) {
 	}
 	writers := make([]writer, sizes.writers)
 	b.ReportAllocs()
+	cpu := startCPU()
 	inParallel(b, sizes.writers, func(g int) error {
 		w := &writers[g]
 		st := &steps[w.n%len(steps)]
@@ -55,6 +56,7 @@ func benchMany(b *testing.B, mode saver.SyncMode, steps []step) {
 		w.cfg = cfg
 		return putWrites(s, cfg, st, 0)
 	})
+	cpu.report(b, b.N)
 	var puts latencies
 	for i := range writers {
 		puts = append(puts, writers[i].puts...)
