@@ -71,7 +71,7 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.logFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Start: start,
+		Inline: e.opts.Inline, Start: start, Reserve: max(e.opts.Reserve, 0),
 		Events: wal.Events{
 			SlowSync: func(took time.Duration) { e.opts.Logger.Warn("slow sync", "took", took) },
 			Poisoned: e.noteWriteError,
