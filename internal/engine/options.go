@@ -48,6 +48,7 @@ type Options struct {
 	// all of them.
 	Hot func(items []*index.Item) []bool
 
+	// Clock and Rand are called from several goroutines.
 	Clock func() time.Time
 	Rand  func() uint64
 	// Inline keeps the log's background goroutines from touching files, so that
