@@ -27,11 +27,12 @@ type superstep struct {
 	limited bool
 	live    int // tasks started and not ended
 
-	stopped  bool // nothing more is started
-	failure  error
-	bubble   error // a command for a graph further out, or a drain
-	waiting  map[string][]Interrupt
-	external bool // the caller cancelled
+	stopped bool // nothing more is started
+	failure error
+	bubble  error // a command for a graph further out, or a drain
+	waiting map[string][]Interrupt
+	// cancelled: tasks were cut off, by a failure, a timeout or the caller.
+	cancelled bool
 }
 
 type messageKind int
@@ -99,7 +100,7 @@ func (s *superstep) run(ctx context.Context) error {
 			s.handle(m)
 		case <-done:
 			done = nil
-			s.external = true
+			s.cancelled = true
 			s.stop(context.Cause(ctx))
 		case <-saveFailed:
 			saveFailed = nil
@@ -111,12 +112,12 @@ func (s *superstep) run(ctx context.Context) error {
 		}
 		s.start()
 	}
-	return s.outcome(ctx)
+	return s.outcome()
 }
 
 // outcome is what the superstep ends with: a failure before a command for
 // another graph before a timeout before interrupts.
-func (s *superstep) outcome(ctx context.Context) error {
+func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
 		if s.failure == nil && s.bubble == nil {
@@ -127,8 +128,8 @@ func (s *superstep) outcome(ctx context.Context) error {
 	switch {
 	case s.failure != nil:
 		return s.failure
-	case s.external:
-		return context.Cause(ctx)
+	case s.cancelled:
+		return context.Cause(s.ctx)
 	case s.bubble != nil:
 		return s.bubble
 	case len(s.waiting) > 0:
@@ -355,7 +356,10 @@ func (s *superstep) failed(t *task, err error) {
 		if len(h.writes) == 0 {
 			s.queue = append(s.queue, h)
 		}
-	case cancelled: // the reason is known already
+	case cancelled:
+		// The task may see the end of the context before the loop does. Without
+		// this the superstep would end as if the task had nothing to write.
+		s.cancelled = true
 	default:
 		s.fail(&TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err})
 	}

@@ -387,6 +387,9 @@ func canonList(rv reflect.Value) []any {
 // Async must store and show what Sync does.
 func TestTraces(t *testing.T) {
 	equal, ran, lines := 0, 0, 0
+	for _, n := range normalisers {
+		n.uses = 0
+	}
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 			golden := d
