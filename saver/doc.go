@@ -37,6 +37,9 @@
 //   - Two forks that reach the same channel version with different bytes each
 //     read their own: a checkpoint remembers the values it was put with, not
 //     only their versions.
+//   - A value that is neither given anew nor read by the parent at the same
+//     version is the one stored last at that version among the checkpoints that
+//     are still in the namespace.
 //   - A write that hangs on a deleted thread is refused with ErrThreadDeleted;
 //     a checkpoint without a parent starts the thread anew, empty.
 package saver

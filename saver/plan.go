@@ -48,9 +48,8 @@ func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
 	plan := PutPlan{
 		Target:     cfg.At(cp.ID),
 		ExpectHead: cfg.ExpectHead,
-		Record:     Record{Checkpoint: cp.Clone(), Parent: cfg.CheckpointID},
+		Record:     Record{Checkpoint: cp.stripped(), Parent: cfg.CheckpointID},
 	}
-	plan.Record.Checkpoint.Values = nil
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
 	}

@@ -12,7 +12,7 @@ import (
 // the bytes of the values. Which value an unchanged channel reads is not part of
 // it; that is resolved when the record is applied, in commit order.
 type Record struct {
-	// Checkpoint has no Values.
+	// Checkpoint has no Values. Its other maps are not nil.
 	Checkpoint Checkpoint
 	// Metadata is the merged metadata, serialized by EncodeMetadata.
 	Metadata serde.Typed
@@ -48,6 +48,24 @@ func (cp Checkpoint) Clone() Checkpoint {
 			seen[node] = maps.Clone(versions)
 		}
 		cp.Seen = seen
+	}
+	return cp
+}
+
+// stripped is a copy of cp as a Record holds it.
+func (cp Checkpoint) stripped() Checkpoint {
+	cp.Values = nil
+	cp = cp.Clone()
+	if cp.Versions == nil {
+		cp.Versions = map[string]Version{}
+	}
+	if cp.Seen == nil {
+		cp.Seen = map[string]map[string]Version{}
+	}
+	for node, versions := range cp.Seen {
+		if versions == nil {
+			cp.Seen[node] = map[string]Version{}
+		}
 	}
 	return cp
 }

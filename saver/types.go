@@ -76,7 +76,8 @@ type Write struct {
 type Tuple struct {
 	// Config is the fresh triple that names this checkpoint.
 	Config Config
-	// Checkpoint has its values lazy; see Value.
+	// Checkpoint has its values lazy; see Value. Its maps are never nil, nor is
+	// Metadata.
 	Checkpoint Checkpoint
 	Metadata   Metadata
 	// Parent names the checkpoint this one was put upon, or is nil.

@@ -30,10 +30,11 @@ const (
 	valueLazy
 )
 
-// Loader reads the typed bytes of a stored value. It is called once per use;
-// what it returns is owned by the caller. Implementations of Saver hand one to
-// ValueLazy.
+// Loader reads the typed bytes of a stored value. Implementations of Saver hand
+// one to ValueLazy.
 type Loader interface {
+	// LoadValue is called once per use, concurrently if the Value is used so; what
+	// it returns is owned by the caller.
 	LoadValue(ctx context.Context) (serde.Typed, error)
 }
 

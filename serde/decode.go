@@ -70,7 +70,7 @@ func (d *decoder) value() (any, error) {
 	case cBin:
 		return cloneBytes(d.cur.body(it)), nil
 	case cExt:
-		return d.extension(it)
+		return d.extension(it), nil
 	}
 	return nil, nil // cNil
 }
@@ -184,11 +184,12 @@ func (d *decoder) anyMapping(strs map[string]any, last string, i, n int) (any, e
 	}
 	nan := false
 	for ; i < n; i++ {
+		d.promised-- // first: a tuple as key makes promises of its own
 		key, err := d.key()
 		if err != nil {
 			return nil, err
 		}
-		d.promised -= 2
+		d.promised--
 		v, err := d.value()
 		if err != nil {
 			return nil, err

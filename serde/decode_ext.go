@@ -33,10 +33,9 @@ func (s *extState) order(data []byte, from, to int) []byte {
 	return s.copied[from-s.from : to-s.from : to-s.from]
 }
 
-// extension reads the payload of an extension. A payload that does not have
-// the form its code promises is kept as it is; so the only error is one of
-// events that must not pass, and there is none yet.
-func (d *decoder) extension(it item) (any, error) {
+// extension reads the payload of an extension. There is no error: a payload
+// that does not have the form its code promises is kept as it is.
+func (d *decoder) extension(it item) any {
 	outer := *d
 	start, end := d.cur.off, d.cur.off+it.n
 	d.cur.end = end
@@ -68,11 +67,11 @@ func (d *decoder) extension(it item) (any, error) {
 		x := &Ext{Code: it.code, Data: d.cur.data[start:end:end]}
 		d.ext.raw = append(d.ext.raw, x)
 		if d.c.opts.Plain {
-			return cloneBytes(x.Data), nil
+			return cloneBytes(x.Data)
 		}
-		return x, nil
+		return x
 	}
-	return v, nil
+	return v
 }
 
 // payload reads the payload of code, which ends at the cursor's end.

@@ -74,12 +74,12 @@ func (e *encoder) fail(v any, err error) error {
 
 // enter begins a container. Cycles end here, and so does a value that shares
 // its parts so often that it would fill memory.
-func (e *encoder) enter(v any) error {
+func (e *encoder) enter() error {
 	if e.depth >= MaxDepth {
-		return e.fail(v, ErrDepth)
+		return ErrDepth
 	}
 	if len(e.buf) > base.MaxValue {
-		return e.fail(v, ErrTooLarge)
+		return ErrTooLarge
 	}
 	e.depth++
 	return nil
@@ -161,8 +161,8 @@ func (e *encoder) plain(v any) error {
 }
 
 func (e *encoder) slice(v []any) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	e.buf = appendArrayHeader(e.buf, len(v))
 	for i, x := range v {
@@ -175,8 +175,8 @@ func (e *encoder) slice(v []any) error {
 }
 
 func typedSlice[T any](e *encoder, v []T) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	e.buf = appendArrayHeader(e.buf, len(v))
 	for i := range v {
@@ -207,8 +207,8 @@ func typedMap[V any](e *encoder, m map[string]V) error {
 // sortedPairs writes a map whose pairs are on the stack from base up. Sorting
 // is by bytes, which for UTF-8 is the order of Python's sorted().
 func (e *encoder) sortedPairs(m any, base int) error {
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.buf = appendMapHeader(e.buf, len(e.pairs)-base)
 	if err := e.popSorted(base); err != nil {
@@ -220,16 +220,40 @@ func (e *encoder) sortedPairs(m any, base int) error {
 
 // popSorted writes the pairs on the stack from base up, and takes them off.
 func (e *encoder) popSorted(base int) error {
-	slices.SortFunc(e.pairs[base:], func(a, b pair) int { return strings.Compare(a.key, b.key) })
-	for i, n := base, len(e.pairs); i < n; i++ {
-		p := e.pairs[i] // by index: nested maps grow the stack and may move it
-		if err := e.keyed(p.key, p.val); err != nil {
+	n := len(e.pairs) - base
+	var order [smallMap]uint8
+	if n > smallMap {
+		slices.SortFunc(e.pairs[base:], func(a, b pair) int { return strings.Compare(a.key, b.key) })
+	} else {
+		sortSmall(e.pairs[base:], &order)
+	}
+	for i := range n {
+		at := base + i
+		if n <= smallMap {
+			at = base + int(order[i])
+		}
+		p := &e.pairs[at]
+		if err := e.keyed(p.key, p.val); err != nil { // nested maps may move the stack; p is not used after
 			return err
 		}
 	}
 	clear(e.pairs[base:])
 	e.pairs = e.pairs[:base]
 	return nil
+}
+
+// smallMap is how many pairs are sorted by position: moving bytes is cheaper
+// than moving pairs, whose pointers the garbage collector wants to know about.
+const smallMap = 16
+
+func sortSmall(pairs []pair, order *[smallMap]uint8) {
+	for i := range pairs {
+		j := i
+		for ; j > 0 && pairs[order[j-1]].key > pairs[i].key; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = uint8(i)
+	}
 }
 
 // keyed writes one pair of a map. A key that is not UTF-8 is refused, not
@@ -247,8 +271,8 @@ func (e *encoder) keyed(key string, val any) error {
 
 // fields writes a map in the order given: the named arguments of a dataclass.
 func (e *encoder) fields(f fieldList) error {
-	if err := e.enter(f); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(f, err)
 	}
 	e.buf = appendMapHeader(e.buf, len(f))
 	for _, p := range f {

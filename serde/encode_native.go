@@ -244,8 +244,8 @@ func (e *encoder) beginExt() (mark int) {
 
 // named writes an extension of codes 0-5.
 func (e *encoder) named(code int8, module, name string, v any, method string) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	outer := e.guide
 	e.guide = outer.intoNamed(code)
@@ -267,8 +267,8 @@ func (e *encoder) named(code int8, module, name string, v any, method string) er
 }
 
 func (e *encoder) delta(v DeltaSnapshot) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	outer := e.guide
 	e.guide = outer.intoDelta()

@@ -51,8 +51,8 @@ func (e *encoder) pointed(v reflect.Value) error {
 			return e.text(v)
 		}
 	}
-	if err := e.enter(v.Interface()); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v.Interface(), err)
 	}
 	err := e.element(v.Elem())
 	e.leave()
@@ -121,8 +121,8 @@ func (e *encoder) list(v reflect.Value) error {
 		e.buf = appendBin(e.buf, v.Bytes())
 		return nil
 	}
-	if err := e.enter(v.Interface()); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v.Interface(), err)
 	}
 	n := v.Len()
 	e.buf = appendArrayHeader(e.buf, n)
@@ -153,8 +153,8 @@ func (e *encoder) reflectMap(v reflect.Value) error {
 		}
 		pairs = append(pairs, anyPair{key, it.Value().Interface()})
 	}
-	if err := e.enter(v.Interface()); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v.Interface(), err)
 	}
 	e.buf = appendMapHeader(e.buf, len(pairs))
 	if err := e.sortedAnyPairs(v.Interface(), pairs); err != nil {

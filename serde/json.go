@@ -87,12 +87,13 @@ func (p *jsonParser) value() (any, error) {
 	return p.number()
 }
 
+// jsonWords are Python's: its NaN differs from math.NaN in a bit.
 var jsonWords = []struct {
 	text  string
 	value any
 }{
 	{"null", nil}, {"true", true}, {"false", false},
-	{"NaN", math.NaN()}, {"Infinity", math.Inf(1)}, {"-Infinity", math.Inf(-1)},
+	{"NaN", math.Float64frombits(0x7ff8 << 48)}, {"Infinity", math.Inf(1)}, {"-Infinity", math.Inf(-1)},
 }
 
 func (p *jsonParser) array() (any, error) {
@@ -134,7 +135,7 @@ func (p *jsonParser) object() (any, error) {
 			return nil, err
 		}
 		if p.peek() != ':' {
-			return nil, fmt.Errorf("%w: want :", errJSON)
+			return nil, fmt.Errorf("%w: want a colon", errJSON)
 		}
 		p.off++
 		if out[key], err = p.value(); err != nil {

@@ -114,8 +114,8 @@ func (a mapKey) append(b []byte) []byte {
 }
 
 func (e *encoder) anyMap(m map[any]any) error {
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.buf = appendMapHeader(e.buf, len(m))
 	if err := e.restOfAny(m); err != nil {

@@ -66,6 +66,9 @@ func MessageFrom(v any) (Message, bool) {
 	m := Message{Role: role, Content: f["content"], Fields: f}
 	if kind, ok := f["type"].(string); ok {
 		m.Role = kind
+		if r := classRole(kind); r != "" { // chunks have their class there
+			m.Role = r
+		}
 	} else if given, ok := f["role"].(string); ok && (role == "" || role == "chat") {
 		m.Role = given
 	}

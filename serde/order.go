@@ -30,8 +30,10 @@ func (g guide) intoNamed(code int8) guide {
 	if head, err := g.c.next(); err != nil || head.class != cArray || head.n < 3 {
 		return guide{}
 	}
-	if g.c.skip() != nil || g.c.skip() != nil {
-		return guide{}
+	for range 2 { // module and name
+		if g.c.skip() != nil {
+			return guide{}
+		}
 	}
 	return g
 }
@@ -95,8 +97,8 @@ func (g guide) past(n int) guide {
 }
 
 func (e *encoder) guidedSlice(v []any, head cursor, n int) error {
-	if err := e.enter(v); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(v, err)
 	}
 	e.guide.c = head
 	e.buf = appendArrayHeader(e.buf, len(v))
@@ -122,29 +124,27 @@ func (e *encoder) guidedSlice(v []any, head cursor, n int) error {
 }
 
 func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))
-	written := 0
-	for range n {
-		if !e.guide.on {
-			break
-		}
+	written, walked := 0, 0
+	for ; walked < n && e.guide.on; walked++ {
 		key, ok := e.guide.strKey()
 		val, have := m[string(key)]
 		if !ok || !have {
 			e.guide = e.guide.past(1)
 			continue
 		}
-		if err := e.keyed(string(key), val); err != nil {
-			return err
+		e.buf = append(appendStrHeader(e.buf, len(key)), key...)
+		if err := e.value(val); err != nil {
+			return within(err, keySegment(string(key)))
 		}
 		written++
 	}
 	if written < len(m) {
-		if err := e.remainder(m, head, n); err != nil {
+		if err := e.remainder(m, head, walked); err != nil {
 			return err
 		}
 	}
@@ -155,8 +155,8 @@ func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
 // guidedFields keeps the order of the fields, which is the type's own; what
 // they hold may be guided as long as the names agree.
 func (e *encoder) guidedFields(f fieldList, head cursor, n int) error {
-	if err := e.enter(f); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(f, err)
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(f))
@@ -192,8 +192,8 @@ func (g *guide) strKey() (key []byte, ok bool) {
 	return nil, false
 }
 
-// remainder writes the pairs of m that the map of n pairs at head did not
-// have, sorted.
+// remainder writes the pairs of m that are not among the first n at head,
+// sorted.
 func (e *encoder) remainder(m map[string]any, head cursor, n int) error {
 	had := make(map[string]bool, len(m))
 	for g, i := (guide{on: true, c: head}), 0; i < n && g.on; i++ {
@@ -218,16 +218,14 @@ func (e *encoder) remainder(m map[string]any, head cursor, n int) error {
 // guidedAnyMap is guidedMap for keys of any kind.
 func (e *encoder) guidedAnyMap(m map[any]any, head cursor, n int) error {
 	rest := maps.Clone(m)
-	if err := e.enter(m); err != nil {
-		return err
+	if err := e.enter(); err != nil {
+		return e.fail(m, err)
 	}
 	e.guide.c = head
 	e.buf = appendMapHeader(e.buf, len(m))
-	for range n {
-		if !e.guide.on {
-			break
-		}
-		d := decoder{c: e.c, cur: e.guide.c}
+	d := decoder{c: e.c}
+	for i := 0; i < n && e.guide.on; i++ {
+		d.cur = e.guide.c
 		k, err := d.key()
 		if err != nil {
 			e.guide.on = false

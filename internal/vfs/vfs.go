@@ -11,11 +11,17 @@ import (
 // ErrLockHeld is returned by FS.Lock when another holder has the lock.
 var ErrLockHeld = errors.New("lock is held")
 
+// ErrInUse is returned by FS.Remove and FS.Rename where the system does not
+// remove or replace a file that is open (Windows, Mem with WindowsRules).
+// Nothing was changed; it works once the last handle is closed.
+var ErrInUse = errors.New("file is open")
+
 // FS is a flat view of one or more directories. Paths use the separator of the
 // operating system and are passed through as given.
 //
-// Errors match the io/fs sentinels (fs.ErrNotExist, fs.ErrExist) where these
-// apply, and syscall.ENOSPC / syscall.EIO where the device says so.
+// Errors match the io/fs sentinels (fs.ErrNotExist, fs.ErrExist, fs.ErrClosed)
+// where these apply, and syscall.ENOSPC (also for a spent quota) / syscall.EIO
+// where the device says so.
 // All methods may be called concurrently.
 type FS interface {
 	// Create makes a new file for reading and writing; it fails with
@@ -25,11 +31,12 @@ type FS interface {
 	OpenReadWrite(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
-	// Rename replaces newname by oldname atomically, within one directory.
-	// Durable after SyncDir.
+	// Rename replaces newname by oldname atomically, within one directory
+	// (syscall.EXDEV otherwise). Durable after SyncDir.
 	Rename(oldname, newname string) error
-	// Remove deletes a file. Durable after SyncDir. With Windows rules a file
-	// that is open cannot be removed or renamed.
+	// Remove deletes a file; a directory is refused. Durable after SyncDir.
+	// With Windows rules a file that is open cannot be removed or renamed
+	// (ErrInUse); elsewhere its handles go on working.
 	Remove(name string) error
 	// List returns the names in a directory, sorted.
 	List(dir string) ([]string, error)

@@ -43,8 +43,10 @@ func (s *Saver) deleteThread(threadID string) {
 			again.GreatestID = max(again.GreatestID, id)
 		}
 	}
-	before, _ := s.remembered(threadID)
-	s.deleted[threadID] = before.Merge(again)
+	if before, ok := s.remembered(threadID); ok {
+		again = before.Merge(again)
+	}
+	s.deleted[threadID] = again
 	delete(s.threads, threadID)
 }
 

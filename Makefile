@@ -1,0 +1,31 @@
+# Everything here is one command you could type. `make ci` is what a change must pass.
+.PHONY: test race ci lint fuzz parity crash bench cover
+
+test:
+	go test -count=1 ./...
+
+race:
+	go test -race -count=1 ./...
+
+ci:
+	bash .ci/run
+
+lint:
+	bash .ci/run format vet lint modules
+
+fuzz:
+	bash .ci/run fuzz
+
+parity:
+	bash .ci/run parity
+
+crash:
+	go run ./examples/crash
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./bench
+
+cover:
+	mkdir -p bin
+	go test -count=1 -coverpkg=./... -coverprofile=bin/cover.out ./...
+	go tool cover -func=bin/cover.out | tail -n 1

@@ -1,0 +1,158 @@
+package index
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+func genRefs(t *rapid.T) ([]Ref, []Loc) {
+	refs := make([]Ref, rapid.IntRange(0, 6).Draw(t, "refs"))
+	locs := make([]Loc, len(refs))
+	for i := range refs {
+		refs[i] = Ref{LSN: base.LSN(rapid.IntRange(1, 8).Draw(t, "record")), Ord: uint16(rapid.IntRange(0, 1).Draw(t, "ordinal"))}
+		locs[i] = genLoc(t)
+	}
+	return refs, locs
+}
+
+func genLoc(t *rapid.T) Loc {
+	return Loc{File: base.FileNum(rapid.IntRange(1, 4).Draw(t, "file")), Off: rapid.Uint64Range(0, 99).Draw(t, "offset"), Len: 1}
+}
+
+func genFiles(t *rapid.T) map[base.FileNum]bool {
+	files := map[base.FileNum]bool{}
+	for range rapid.IntRange(0, 3).Draw(t, "files") {
+		files[base.FileNum(rapid.IntRange(1, 4).Draw(t, "file"))] = true
+	}
+	return files
+}
+
+func TestFamilyValuesModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, m := NewFamily(1), map[Ref]Loc{}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			refs, locs := genRefs(t)
+			switch rapid.SampledFrom([]string{"add", "add missing", "move", "forget"}).Draw(t, "op") {
+			case "add":
+				f.Add(refs, locs)
+				for i, r := range refs {
+					m[r] = locs[i]
+				}
+			case "add missing":
+				f.AddMissing(refs, locs)
+				for i, r := range refs {
+					if _, ok := m[r]; !ok {
+						m[r] = locs[i]
+					}
+				}
+			case "move":
+				from, moved := genFiles(t), 0
+				for i, r := range refs {
+					if l, ok := m[r]; ok && from[l.File] {
+						m[r] = locs[i]
+						moved++
+					}
+				}
+				if got := f.Move(refs, locs, from); got != moved {
+					t.Fatalf("%d values moved, want %d", got, moved)
+				}
+			case "forget":
+				files, keep := genFiles(t), map[Ref]bool{}
+				for _, r := range refs {
+					keep[r] = true
+				}
+				f.Forget(files, keep)
+				maps.DeleteFunc(m, func(r Ref, l Loc) bool { return files[l.File] && !keep[r] })
+			}
+			checkValues(t, f, m)
+		}
+	})
+}
+
+func checkValues(t *rapid.T, f *Family, m map[Ref]Loc) {
+	got := map[Ref]Loc{}
+	f.Values(func(r Ref, l Loc) { got[r] = l })
+	if !maps.Equal(got, m) {
+		t.Fatalf("values %v, want %v", got, m)
+	}
+	refs, _ := genRefs(t)
+	locs := make([]Loc, len(refs))
+	f.Locs(refs, locs)
+	for i, r := range refs {
+		l, ok := f.Loc(r)
+		want, has := m[r]
+		if l != want || ok != has || locs[i] != want {
+			t.Fatalf("value %v lies at %v and %v (%t), want %v", r, l, locs[i], ok, want)
+		}
+	}
+}
+
+// TestFamilyParts holds each open view to the pages that were there when it was
+// opened, whatever is installed afterwards.
+func TestFamilyParts(t *testing.T) {
+	type view struct {
+		epoch uint64
+		parts []Part
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		f := NewFamily(1)
+		epoch := uint64(1)
+		var current []Part
+		var open []view // oldest first
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"install", "install", "open", "close"}).Draw(t, "op") {
+			case "install":
+				epoch++
+				oldest := Now
+				if len(open) > 0 {
+					oldest = open[0].epoch
+				}
+				current = []Part{{File: base.FileNum(epoch)}}
+				f.SetParts(epoch, oldest, current)
+			case "open":
+				open = append(open, view{epoch, current})
+			case "close":
+				if len(open) > 0 {
+					i := rapid.IntRange(0, len(open)-1).Draw(t, "view")
+					open = slices.Delete(open, i, i+1)
+				}
+			}
+			for _, v := range append(open, view{epoch, current}, view{Now, current}) {
+				if got := f.PartsAt(v.epoch); !slices.Equal(got, v.parts) {
+					t.Fatalf("epoch %d: pages %v, want %v", v.epoch, got, v.parts)
+				}
+			}
+			if got := f.Parts(); !slices.Equal(got, current) {
+				t.Fatalf("pages are %v, want %v", got, current)
+			}
+			if len(open) == 0 && epoch > 1 {
+				f.SetParts(epoch, Now, current)
+				if len(f.past) > 0 {
+					t.Fatalf("%d old lists of pages are kept for no view", len(f.past))
+				}
+			}
+		}
+	})
+}
+
+func TestRefs(t *testing.T) {
+	sorted := []Ref{{}, {LSN: 1}, {LSN: 1, Ord: 1}, {LSN: 1, Ord: EmptyOrd}, {LSN: 2}}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got, want := a.Compare(b), min(1, max(-1, i-j)); got != want {
+				t.Errorf("%v compared with %v is %d, want %d", a, b, got, want)
+			}
+		}
+		if got, want := a.Empty(), i == 0 || i == 3; got != want {
+			t.Errorf("%v is empty: %t", a, got)
+		}
+	}
+	if !(Loc{Len: 3}).InLog() || (Loc{Stored: 1}).InLog() {
+		t.Error("a value lies in a log file if it has no block")
+	}
+}

@@ -1,0 +1,284 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// depth scales the tests that run for a while: INDEX_STEPS changes.
+func depth(def int) int {
+	if n, err := strconv.Atoi(os.Getenv("INDEX_STEPS")); err == nil {
+		return n
+	}
+	return def
+}
+
+// checkView compares a view, or the index through one, with the threads it must
+// show.
+func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]*Thread) {
+	if v.LSN != lsn || v.Len() != len(want) {
+		t.Fatalf("%s: record %d with %d threads, want %d with %d", what, v.LSN, v.Len(), lsn, len(want))
+	}
+	from := rapid.SampledFrom([]string{"", "a", "b", "bb", "z"}).Draw(t, "from")
+	var ids []string
+	v.Ascend(from, func(th *Thread) bool {
+		if want[th.ID] != th {
+			t.Fatalf("%s: thread %q is another one", what, th.ID)
+		}
+		ids = append(ids, th.ID)
+		return true
+	})
+	wantIDs := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(id string) bool { return id < from })
+	if !slices.Equal(ids, wantIDs) {
+		t.Fatalf("%s: threads %q, want %q", what, ids, wantIDs)
+	}
+	for _, id := range []string{"a", "bb", "c"} {
+		if v.Thread(id) != want[id] {
+			t.Fatalf("%s: thread %q is %v, want %v", what, id, v.Thread(id), want[id])
+		}
+	}
+}
+
+type heldView struct {
+	view View
+	lsn  base.LSN
+	want map[string]*Thread
+}
+
+// indexModel is the index as plain maps.
+type indexModel struct {
+	ix      *Index
+	lsn     base.LSN
+	threads map[string]*Thread
+	memos   map[string]Memo
+	dirty   Dirty
+	held    []heldView
+}
+
+var threadIDs = []string{"a", "aa", "b", "bb", "c"}
+
+func (m *indexModel) apply(t *rapid.T) {
+	m.lsn++
+	c := Change{LSN: m.lsn}
+	for _, id := range threadIDs {
+		switch old := m.threads[id]; rapid.IntRange(0, 5).Draw(t, "change to "+id) {
+		case 0:
+			th := NewThread(id, NewFamily(uint64(m.lsn)), m.lsn)
+			c.Put = append(c.Put, th)
+			m.dirty.Families[th.Family.ID] = th.Family
+			m.dirty.Threads[id] = true
+			m.threads[id] = th
+		case 1:
+			c.Remove = append(c.Remove, id)
+			if old != nil {
+				m.dirty.Families[old.Family.ID] = old.Family
+				m.dirty.Threads[id] = true
+			}
+			delete(m.threads, id)
+			memo := Memo{ID: id, LSN: m.lsn, At: int64(m.lsn), Data: []byte(id)}
+			c.Remember = append(c.Remember, memo)
+			m.memos[id], m.dirty.Memos[id] = memo, true
+		case 2:
+			memo := Memo{ID: id, LSN: m.lsn, At: int64(m.lsn)} // a mere tombstone
+			c.Remember = append(c.Remember, memo)
+			m.memos[id], m.dirty.Memos[id] = memo, true
+		}
+	}
+	m.ix.Apply(c)
+}
+
+func (m *indexModel) swap(t *rapid.T) {
+	id := rapid.SampledFrom(threadIDs).Draw(t, "thread")
+	cur := m.threads[id]
+	old := rapid.SampledFrom([]*Thread{cur, NewThread(id, NewFamily(1), 1)}).Draw(t, "old")
+	if old == nil {
+		return
+	}
+	loaded := NewThread(id, NewFamily(1), 1)
+	want := cur
+	if old == cur {
+		want = loaded
+		m.threads[id] = loaded
+	}
+	if got := m.ix.Swap(old, loaded); got != want {
+		t.Fatalf("swap of %q gives %p, want %p", id, got, want)
+	}
+}
+
+func sameDirty(a, b Dirty) bool {
+	return maps.Equal(a.Threads, b.Threads) && maps.Equal(a.Memos, b.Memos) && maps.Equal(a.Families, b.Families)
+}
+
+// image reads what changed, as the writer of images does; if it fails, it gives
+// the changes back.
+func (m *indexModel) image(t *rapid.T) {
+	v, dirty := m.ix.ViewDirty()
+	if !sameDirty(dirty, m.dirty) {
+		t.Fatalf("dirty is %v, want %v", dirty, m.dirty)
+	}
+	if dirty.Empty() != (len(dirty.Threads)+len(dirty.Memos)+len(dirty.Families) == 0) {
+		t.Fatalf("%v says that it is empty", dirty)
+	}
+	if len(v.Memos()) != len(m.memos) {
+		t.Fatalf("%d memos, want %d", len(v.Memos()), len(m.memos))
+	}
+	for _, memo := range v.Memos() {
+		if fmt.Sprint(memo) != fmt.Sprint(m.memos[memo.ID]) {
+			t.Fatalf("memo %v, want %v", memo, m.memos[memo.ID])
+		}
+	}
+	checkView(t, "image", v, m.lsn, m.threads)
+	if rapid.Bool().Draw(t, "fails") {
+		m.ix.MarkDirty(dirty)
+		return
+	}
+	m.dirty = newDirty()
+}
+
+func TestIndexModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &indexModel{ix: New(), threads: map[string]*Thread{}, memos: map[string]Memo{}, dirty: newDirty()}
+		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"apply", "apply", "view", "swap", "image", "load"}).Draw(t, "op") {
+			case "apply":
+				m.apply(t)
+			case "view":
+				m.held = append(m.held, heldView{m.ix.View(), m.lsn, maps.Clone(m.threads)})
+			case "swap":
+				m.swap(t)
+			case "image":
+				m.image(t)
+			case "load":
+				if step == 0 { // only an empty index is loaded
+					th := NewThread("loaded", NewFamily(9), 9)
+					m.lsn = 9
+					m.ix.Load(Change{LSN: 9, Put: []*Thread{th}})
+					m.threads[th.ID] = th
+				}
+			}
+			if m.ix.LSN() != m.lsn || m.ix.Len() != len(m.threads) {
+				t.Fatalf("record %d with %d threads, want %d with %d", m.ix.LSN(), m.ix.Len(), m.lsn, len(m.threads))
+			}
+			for _, id := range threadIDs {
+				memo, ok := m.ix.Memo(id)
+				if want, has := m.memos[id]; ok != has || fmt.Sprint(memo) != fmt.Sprint(want) {
+					t.Fatalf("memo of %q is %v, want %v", id, memo, want)
+				}
+				if m.ix.Thread(id) != m.threads[id] {
+					t.Fatalf("thread %q is another one", id)
+				}
+			}
+		}
+		for _, h := range m.held {
+			checkView(t, fmt.Sprintf("view of %d", h.lsn), h.view, h.lsn, h.want)
+		}
+	})
+}
+
+// TestViewsBesideAWriter reads views while a writer commits and loaders make
+// threads resident. Every commit touches all threads, so a view that shows two
+// different records of them has seen half a commit.
+func TestViewsBesideAWriter(t *testing.T) {
+	const threads = 20
+	steps := depth(1000)
+	ix := New()
+	var put []*Thread
+	for i := range threads {
+		put = append(put, NewThread(fmt.Sprintf("t%02d", i), NewFamily(uint64(i)), 1).With([]*Item{{Key: "n", LSN: 1}}, 1, 1))
+	}
+	ix.Apply(Change{LSN: 1, Put: put})
+
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for seed := range uint64(4) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 0))
+			var last base.LSN
+			for {
+				if err := readView(ix.View(), threads, &last, r); err != nil {
+					t.Errorf("reader %d: %v", seed, err)
+					return
+				}
+				load(ix, fmt.Sprintf("t%02d", r.IntN(threads)))
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for lsn := base.LSN(2); lsn < base.LSN(2+steps); lsn++ {
+		commitAll(ix, lsn)
+	}
+	close(done)
+	wg.Wait()
+	var last base.LSN
+	if err := readView(ix.View(), threads, &last, rand.New(rand.NewPCG(0, 0))); err != nil {
+		t.Error(err)
+	}
+	if last != base.LSN(1+steps) {
+		t.Errorf("the last view shows record %d, want %d", last, 1+steps)
+	}
+}
+
+// commitAll stores an item in every thread, as one record. A thread that a loader
+// swapped meanwhile is replaced: what it held is in the one read here.
+func commitAll(ix *Index, lsn base.LSN) {
+	var put []*Thread
+	ix.View().Ascend("", func(th *Thread) bool {
+		put = append(put, th.With([]*Item{{Key: fmt.Sprintf("k%d", lsn%50), LSN: lsn}, {Key: "n", LSN: lsn}}, lsn, int64(lsn)))
+		return true
+	})
+	ix.Apply(Change{LSN: lsn, Put: put})
+}
+
+// load replaces a thread by an equal one, as a load from disk does.
+func load(ix *Index, id string) {
+	old := ix.Thread(id)
+	var items []*Item
+	old.Items(func(it *Item) { items = append(items, it) })
+	fresh := ColdThread(id, old.Family, old.Birth)
+	fresh.Head, fresh.LSN, fresh.Updated = old.Head, old.LSN, old.Updated
+	ix.Swap(old, fresh.Loaded(items, 0))
+}
+
+func readView(v View, threads int, last *base.LSN, r *rand.Rand) error {
+	if v.LSN < *last {
+		return fmt.Errorf("a view of record %d after one of %d", v.LSN, *last)
+	}
+	*last = v.LSN
+	n := 0
+	var err error
+	v.Ascend("", func(th *Thread) bool {
+		n++
+		it := th.Get("n")
+		if th.LSN != v.LSN || it == nil || it.LSN != v.LSN {
+			err = fmt.Errorf("thread %s shows record %d and item %v in a view of %d", th.ID, th.LSN, it, v.LSN)
+			return false
+		}
+		if r.IntN(8) == 0 {
+			th.Descend("k", "", func(it *Item) bool {
+				if it.LSN > v.LSN {
+					err = fmt.Errorf("thread %s shows an item of record %d in a view of %d", th.ID, it.LSN, v.LSN)
+				}
+				return err == nil
+			})
+		}
+		return err == nil
+	})
+	if err == nil && n != threads {
+		err = fmt.Errorf("%d threads in a view, want %d", n, threads)
+	}
+	return err
+}

@@ -1,0 +1,343 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Page is a piece of a family's directory as it lies on disk: items of its
+// threads, and, in an image, where values lie. Pages of a family are merged by
+// key; the greatest LSN counts.
+type Page struct {
+	Threads []PageThread
+	Values  []ValueLoc
+}
+
+// PageThread are items of one thread. Birth tells lives of a thread apart: items
+// of an earlier life do not belong to a later one.
+type PageThread struct {
+	ID      string
+	Birth   base.LSN
+	Updated int64
+	Flags   uint8
+	Items   []*Item // in the order of keys
+}
+
+// ValueLoc is a value and its place.
+type ValueLoc struct {
+	Ref Ref
+	Loc Loc
+}
+
+// Places is Values as two lists.
+func (p *Page) Places() ([]Ref, []Loc) {
+	refs, locs := make([]Ref, len(p.Values)), make([]Loc, len(p.Values))
+	for i, v := range p.Values {
+		refs[i], locs[i] = v.Ref, v.Loc
+	}
+	return refs, locs
+}
+
+// pageFormat is the first byte of an encoded page. A page is not checksummed: it
+// is carried in a frame that is.
+const pageFormat = 1
+
+// wholeKeys is how many items share a key that is written whole. Between them a
+// key of a few bytes can stand for one of base.MaxKey; the bound keeps what a
+// page decodes to in proportion to its length.
+const wholeKeys = 16
+
+// EncodePage returns the bytes of p. Items must be in the order of keys.
+func EncodePage(p *Page) []byte {
+	e := pageEncoder{ids: map[string]uint64{}}
+	e.uvarint(uint64(len(p.Threads)))
+	for i := range p.Threads {
+		e.thread(&p.Threads[i])
+	}
+	e.values(p.Values)
+	out := make([]byte, 0, len(e.buf)+32*len(e.strings))
+	out = append(out, pageFormat)
+	out = binary.AppendUvarint(out, uint64(len(e.strings)))
+	for _, s := range e.strings {
+		out = binary.AppendUvarint(out, uint64(len(s)))
+		out = append(out, s...)
+	}
+	return append(out, e.buf...)
+}
+
+type pageEncoder struct {
+	buf     []byte
+	strings []string
+	ids     map[string]uint64
+}
+
+func (e *pageEncoder) uvarint(n uint64) { e.buf = binary.AppendUvarint(e.buf, n) }
+
+// str writes the number of s in the page's table of strings: names and tags
+// repeat from item to item.
+func (e *pageEncoder) str(s string) {
+	id, ok := e.ids[s]
+	if !ok {
+		id = uint64(len(e.strings))
+		e.ids[s] = id
+		e.strings = append(e.strings, s)
+	}
+	e.uvarint(id)
+}
+
+func (e *pageEncoder) thread(t *PageThread) {
+	e.str(t.ID)
+	e.uvarint(uint64(t.Birth))
+	e.uvarint(uint64(t.Updated))
+	e.buf = append(e.buf, t.Flags)
+	e.uvarint(uint64(len(t.Items)))
+	prev := ""
+	for i, it := range t.Items {
+		if i%wholeKeys == 0 {
+			prev = ""
+		}
+		shared := commonPrefix(prev, it.Key)
+		e.uvarint(uint64(shared))
+		e.uvarint(uint64(len(it.Key) - shared))
+		e.buf = append(e.buf, it.Key[shared:]...)
+		prev = it.Key
+		e.uvarint(uint64(it.LSN))
+		e.buf = append(e.buf, it.Flags)
+		e.uvarint(uint64(len(it.Slots)))
+		for i := range it.Slots {
+			e.slot(it.LSN, &it.Slots[i])
+		}
+	}
+}
+
+// slot writes a ref as its distance from the item's own record, plus one, so
+// that zero means an empty slot. A value is never newer than the item.
+func (e *pageEncoder) slot(lsn base.LSN, s *Slot) {
+	e.str(s.Name)
+	e.str(s.Tag)
+	if s.Ref == (Ref{}) {
+		e.uvarint(0)
+		return
+	}
+	e.uvarint(uint64(lsn-s.Ref.LSN) + 1)
+	e.uvarint(uint64(s.Ref.Ord))
+}
+
+func (e *pageEncoder) values(values []ValueLoc) {
+	e.uvarint(uint64(len(values)))
+	for _, v := range values {
+		for _, n := range []uint64{uint64(v.Ref.LSN), uint64(v.Ref.Ord), uint64(v.Loc.File), v.Loc.Off,
+			uint64(v.Loc.Stored), uint64(v.Loc.Inner), uint64(v.Loc.Len)} {
+			e.uvarint(n)
+		}
+		e.buf = binary.LittleEndian.AppendUint64(e.buf, v.Loc.Sum)
+	}
+}
+
+func commonPrefix(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// DecodePage reads an encoded page. Any input gives a page or an error; memory
+// is bounded by a small multiple of the input's length.
+func DecodePage(b []byte) (*Page, error) {
+	if len(b) == 0 {
+		return nil, fmt.Errorf("page is empty")
+	}
+	if b[0] != pageFormat {
+		return nil, &base.VersionError{File: "index page", Have: uint32(b[0]), Supported: pageFormat}
+	}
+	d := pageDecoder{b: b[1:]}
+	d.table()
+	p := &Page{Threads: make([]PageThread, 0, d.count(5))}
+	for range cap(p.Threads) {
+		p.Threads = append(p.Threads, d.thread())
+		if d.err != nil {
+			return nil, d.err
+		}
+	}
+	p.Values = make([]ValueLoc, 0, d.count(15))
+	for range cap(p.Values) {
+		p.Values = append(p.Values, d.value())
+	}
+	if d.err == nil && len(d.b) != 0 {
+		d.fail("%d bytes after the end", len(d.b))
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return p, nil
+}
+
+type pageDecoder struct {
+	b       []byte
+	strings []string
+	err     error
+}
+
+func (d *pageDecoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("page: "+format, args...)
+	}
+	d.b = nil
+}
+
+func (d *pageDecoder) uvarint() uint64 {
+	n, w := binary.Uvarint(d.b)
+	if w <= 0 {
+		d.fail("cut short")
+		return 0
+	}
+	d.b = d.b[w:]
+	return n
+}
+
+// count reads how many things of at least size bytes follow, and refuses more
+// than can.
+func (d *pageDecoder) count(size int) int {
+	n := d.uvarint()
+	if n > uint64(len(d.b)/size) {
+		d.fail("%d entries do not fit in %d bytes", n, len(d.b))
+		return 0
+	}
+	return int(n)
+}
+
+func (d *pageDecoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.fail("%d bytes of %d left", n, len(d.b))
+		return nil
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *pageDecoder) byte() uint8 {
+	b := d.bytes(1)
+	if b == nil {
+		return 0
+	}
+	return b[0]
+}
+
+func (d *pageDecoder) table() {
+	n := d.count(1)
+	d.strings = make([]string, 0, n)
+	for range n {
+		d.strings = append(d.strings, string(d.bytes(d.uvarint())))
+		if d.err != nil {
+			return
+		}
+	}
+}
+
+func (d *pageDecoder) str() string {
+	i := d.uvarint()
+	if i >= uint64(len(d.strings)) {
+		d.fail("string %d of %d", i, len(d.strings))
+		return ""
+	}
+	return d.strings[i]
+}
+
+func (d *pageDecoder) lsn() base.LSN { return base.LSN(d.uvarint()) }
+
+func (d *pageDecoder) thread() PageThread {
+	t := PageThread{ID: d.str(), Birth: d.lsn(), Updated: int64(d.uvarint()), Flags: d.byte()}
+	n := d.count(5)
+	t.Items = make([]*Item, 0, n)
+	var prev string
+	for i := range n {
+		before := prev
+		if i%wholeKeys == 0 {
+			before = ""
+		}
+		it := d.item(before)
+		if d.err != nil {
+			return t
+		}
+		if i > 0 && it.Key <= prev {
+			d.fail("keys out of order")
+			return t
+		}
+		t.Items = append(t.Items, it)
+		prev = it.Key
+	}
+	return t
+}
+
+// item reads an item whose key may share bytes with prev.
+func (d *pageDecoder) item(prev string) *Item {
+	shared := d.uvarint()
+	if shared > uint64(len(prev)) {
+		d.fail("key shares %d bytes of %d", shared, len(prev))
+		return nil
+	}
+	rest := d.bytes(d.uvarint())
+	if shared+uint64(len(rest)) > base.MaxKey {
+		d.fail("key of %d bytes", shared+uint64(len(rest)))
+		return nil
+	}
+	it := &Item{Key: prev[:shared] + string(rest), LSN: d.lsn(), Flags: d.byte()}
+	n := d.count(3)
+	if n > base.MaxSlots {
+		d.fail("%d slots", n)
+		return nil
+	}
+	it.Slots = make([]Slot, 0, n)
+	for range n {
+		it.Slots = append(it.Slots, d.slot(it.LSN))
+	}
+	return it
+}
+
+func (d *pageDecoder) slot(lsn base.LSN) Slot {
+	s := Slot{Name: d.str(), Tag: d.str()}
+	back := d.uvarint()
+	if back == 0 {
+		return s
+	}
+	ord := d.uvarint()
+	if back > uint64(lsn) || ord > base.MaxSlots {
+		d.fail("value %d records before %d", back-1, lsn)
+		return s
+	}
+	s.Ref = Ref{LSN: lsn - base.LSN(back-1), Ord: uint16(ord)}
+	return s
+}
+
+func (d *pageDecoder) value() ValueLoc {
+	var n [7]uint64
+	for i := range n {
+		n[i] = d.uvarint()
+	}
+	sum := d.bytes(8)
+	if d.err != nil {
+		return ValueLoc{}
+	}
+	if n[1] > base.MaxSlots || n[4] > 1<<32-1 || n[5] > 1<<32-1 || n[6] > base.MaxValue {
+		d.fail("value place out of range")
+		return ValueLoc{}
+	}
+	return ValueLoc{
+		Ref: Ref{LSN: base.LSN(n[0]), Ord: uint16(n[1])},
+		Loc: Loc{File: base.FileNum(n[2]), Off: n[3], Stored: uint32(n[4]), Inner: uint32(n[5]), Len: uint32(n[6]),
+			Sum: binary.LittleEndian.Uint64(sum)},
+	}
+}
+
+// SortItems puts items in the order of keys, as pages want them.
+func SortItems(items []*Item) {
+	slices.SortFunc(items, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) })
+}

@@ -1,0 +1,311 @@
+package index
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/btree"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+const (
+	degree = 32
+	// recentMax bounds the items a resident thread keeps beside its tree. Folding
+	// copies one path of the tree; a linear look at this many is cheaper.
+	recentMax = 32
+)
+
+// Thread is one thread (partition) at one moment. It is immutable: each commit
+// makes a new one, which shares everything old.
+//
+// The slice recent is shared between a Thread and its successors. That is safe
+// because (1) elements below a Thread's own length are never rewritten, (2) one
+// goroutine, the committer, appends, always to the newest Thread, and (3) a
+// Thread is published by the index's lock.
+type Thread struct {
+	ID      string
+	Family  *Family
+	Birth   base.LSN // record that began this life of the thread
+	LSN     base.LSN // last record that touched it
+	Head    string   // greatest key with FlagHead
+	Updated int64    // unix µs of the last record
+	Flags   uint8    // the caller's flags, replaced by the last record that set them
+
+	tree   *btree.BTreeG[*Item] // nil while cold
+	recent []*Item              // newer than tree; while cold, newer than what is on disk
+}
+
+func lessItem(a, b *Item) bool { return a.Key < b.Key }
+
+// NewThread is an empty, resident thread.
+func NewThread(id string, fam *Family, birth base.LSN) *Thread {
+	return &Thread{ID: id, Family: fam, Birth: birth, tree: btree.NewG(degree, lessItem)}
+}
+
+// ColdThread is a thread whose items are still on disk.
+func ColdThread(id string, fam *Family, birth base.LSN) *Thread {
+	return &Thread{ID: id, Family: fam, Birth: birth}
+}
+
+// Cold reports whether the thread's items must be loaded before it is read.
+func (t *Thread) Cold() bool { return t.tree == nil }
+
+// Loaded is t made resident with the items read from disk, which may be in any
+// order and repeat keys: the greatest LSN of a key counts. Deletions up to floor
+// are on disk for good and are dropped once they have hidden what they hide.
+func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
+	n := *t
+	n.tree = btree.NewG(degree, lessItem)
+	for _, it := range items {
+		n.insert(it)
+	}
+	for _, it := range t.recent {
+		n.insert(it)
+	}
+	n.recent = nil
+	n.dropDeletions(floor)
+	n.Head = n.greatestHead()
+	return &n
+}
+
+func (t *Thread) insert(it *Item) {
+	if old, ok := t.tree.Get(it); ok && old.LSN > it.LSN {
+		return
+	}
+	t.tree.ReplaceOrInsert(it)
+}
+
+func (t *Thread) dropDeletions(floor base.LSN) {
+	var gone []*Item
+	t.tree.Ascend(func(it *Item) bool {
+		if it.Deleted() && it.LSN <= floor {
+			gone = append(gone, it)
+		}
+		return true
+	})
+	for _, it := range gone {
+		t.tree.Delete(it)
+	}
+}
+
+// With is t after a commit of items, which are newer than everything in t.
+// Called by the committer only, on the newest Thread.
+func (t *Thread) With(items []*Item, lsn base.LSN, updated int64) *Thread {
+	n := *t
+	n.LSN, n.Updated = lsn, updated
+	n.recent = append(n.recent, items...)
+	rescan := false
+	for _, it := range items {
+		switch head := !it.Deleted() && it.Flags&FlagHead != 0; {
+		case head && it.Key > n.Head:
+			n.Head = it.Key
+		case !head && it.Key == n.Head:
+			rescan = true // what is the head now lies somewhere below
+		}
+	}
+	if !n.Cold() && len(n.recent) > recentMax {
+		n.fold()
+	}
+	if rescan && !n.Cold() {
+		n.Head = n.greatestHead()
+	}
+	return &n
+}
+
+// fold moves recent into a copy of the tree. The old tree stays as it is for
+// those who hold it.
+func (t *Thread) fold() {
+	t.tree = t.tree.Clone()
+	for _, it := range t.recent {
+		t.tree.ReplaceOrInsert(it)
+	}
+	t.recent = nil
+}
+
+// Forked is t under another id, in the same family: the copy of a thread. t must
+// be resident.
+func (t *Thread) Forked(id string, birth, lsn base.LSN, updated int64) *Thread {
+	n := *t
+	n.ID, n.Birth, n.LSN, n.Updated = id, birth, lsn, updated
+	n.fold() // the copy must not append to the original's recent
+	return &n
+}
+
+// Get returns the item at key, or nil.
+func (t *Thread) Get(key string) *Item {
+	for _, it := range slices.Backward(t.recent) {
+		if it.Key == key {
+			return live(it)
+		}
+	}
+	if it, ok := t.tree.Get(&Item{Key: key}); ok {
+		return live(it)
+	}
+	return nil
+}
+
+func live(it *Item) *Item {
+	if it.Deleted() {
+		return nil
+	}
+	return it
+}
+
+// Last returns the item with the greatest key that begins with prefix, or nil.
+func (t *Thread) Last(prefix string) *Item {
+	var last *Item
+	t.Descend(prefix, "", func(it *Item) bool { last = it; return false })
+	return last
+}
+
+// Descend calls fn for the items whose key begins with prefix and, unless before
+// is empty, is smaller than before, greatest key first, until fn returns false.
+func (t *Thread) Descend(prefix, before string, fn func(*Item) bool) {
+	recent := t.newest(prefix, before)
+	stop := false
+	emit := func(it *Item) bool {
+		if !it.Deleted() && !fn(it) {
+			stop = true
+		}
+		return !stop
+	}
+	from := upperBound(prefix, before)
+	visit := func(it *Item) bool {
+		if !strings.HasPrefix(it.Key, prefix) {
+			return it.Key > prefix
+		}
+		if before != "" && it.Key >= before {
+			return true
+		}
+		for len(recent) > 0 && recent[0].Key >= it.Key {
+			r := recent[0]
+			recent = recent[1:]
+			if !emit(r) {
+				return false
+			}
+			if r.Key == it.Key {
+				return true
+			}
+		}
+		return emit(it)
+	}
+	if from == "" {
+		t.tree.Descend(visit)
+	} else {
+		t.tree.DescendLessOrEqual(&Item{Key: from}, visit)
+	}
+	for _, r := range recent {
+		if stop || !emit(r) {
+			return
+		}
+	}
+}
+
+// Ascend calls fn for the items whose key begins with prefix, smallest key
+// first, until fn returns false.
+func (t *Thread) Ascend(prefix string, fn func(*Item) bool) {
+	recent := t.newest(prefix, "")
+	slices.Reverse(recent)
+	stop := false
+	emit := func(it *Item) bool {
+		if !it.Deleted() && !fn(it) {
+			stop = true
+		}
+		return !stop
+	}
+	t.tree.AscendGreaterOrEqual(&Item{Key: prefix}, func(it *Item) bool {
+		if !strings.HasPrefix(it.Key, prefix) {
+			return false
+		}
+		for len(recent) > 0 && recent[0].Key <= it.Key {
+			r := recent[0]
+			recent = recent[1:]
+			if !emit(r) {
+				return false
+			}
+			if r.Key == it.Key {
+				return true
+			}
+		}
+		return emit(it)
+	})
+	for _, r := range recent {
+		if stop || !emit(r) {
+			return
+		}
+	}
+}
+
+// newest is the part of recent within prefix and before, one item a key, greatest
+// key first.
+func (t *Thread) newest(prefix, before string) []*Item {
+	var out []*Item
+	for _, it := range t.recent {
+		if strings.HasPrefix(it.Key, prefix) && (before == "" || it.Key < before) {
+			out = append(out, it)
+		}
+	}
+	if len(out) < 2 {
+		return out
+	}
+	slices.SortStableFunc(out, func(a, b *Item) int { return strings.Compare(b.Key, a.Key) })
+	kept := out[:1]
+	for _, it := range out[1:] {
+		if it.Key == kept[len(kept)-1].Key {
+			kept[len(kept)-1] = it // stable: the later commit comes last
+			continue
+		}
+		kept = append(kept, it)
+	}
+	return kept
+}
+
+// upperBound is a key not smaller than every key with prefix that is below
+// before; "" if there is no such bound.
+func upperBound(prefix, before string) string {
+	if before != "" {
+		return before
+	}
+	b := []byte(prefix)
+	for len(b) > 0 {
+		if b[len(b)-1] < 0xff {
+			b[len(b)-1]++
+			return string(b)
+		}
+		b = b[:len(b)-1]
+	}
+	return ""
+}
+
+func (t *Thread) greatestHead() string {
+	head := ""
+	t.Descend("", "", func(it *Item) bool {
+		if it.Flags&FlagHead != 0 {
+			head = it.Key
+			return false
+		}
+		return true
+	})
+	return head
+}
+
+// Items calls fn for every item the thread has, deletions included, in no
+// particular order.
+func (t *Thread) Items(fn func(*Item)) {
+	hidden := map[string]*Item{}
+	for _, it := range t.recent {
+		hidden[it.Key] = it
+	}
+	if t.tree != nil {
+		t.tree.Ascend(func(it *Item) bool {
+			if hidden[it.Key] == nil {
+				fn(it)
+			}
+			return true
+		})
+	}
+	for _, it := range hidden {
+		fn(it)
+	}
+}

@@ -1,0 +1,252 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const module = "github.com/stele-go/stele"
+
+// modules of others that code outside tests may import. One more needs an ADR.
+var allowedModules = []string{
+	"github.com/cespare/xxhash/v2",
+	"github.com/google/btree",
+	"github.com/klauspost/compress",
+	"github.com/vmihailenco/msgpack/v5",
+	"github.com/zeebo/xxh3",
+	"golang.org/x/sys",
+}
+
+// testModules are further modules that tests may import.
+var testModules = []string{
+	"github.com/google/go-cmp",
+	"go.uber.org/goleak",
+	"pgregory.net/rapid",
+}
+
+// faults are the file systems that break on purpose.
+var faults = []string{"internal/vfs/crashfs", "internal/vfs/faultfs", "internal/vfs/rot"}
+
+// rule says what packages may import directly. A name that ends in /... stands
+// for a package and everything below it. The first rule that matches counts.
+type rule struct {
+	pkg     string
+	allowed []string // packages of the module
+	third   []string // nil: allowedModules
+}
+
+const anything = "..."
+
+var below = []string{"internal/base", "internal/vfs", "wal", "segment", "index", "snapshot"}
+
+// rules are the directions of the imports:
+//
+//	base ← vfs ← {wal, segment}    base ← index    {base, vfs, index} ← snapshot
+//	all of those ← internal/engine ← saver         serde ← saver ← pregel
+//
+// Public packages stand on top of the engine; those below it do not know one
+// another unless the picture says so.
+var rules = []rule{
+	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
+	{"internal/vfs/...", []string{"internal/base", "internal/vfs/..."}, []string{"golang.org/x/sys"}},
+	{"wal", []string{"internal/base", "internal/vfs"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
+	{"segment", []string{"internal/base", "internal/vfs"}, []string{"github.com/klauspost/compress"}},
+	{"index", []string{"internal/base"}, []string{"github.com/google/btree"}},
+	{"snapshot", []string{"internal/base", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
+	{"internal/engine", below, []string{}},
+	{"serde/...", []string{"internal/base", "serde/..."}, nil},
+	{"saver", append([]string{"serde", "internal/engine"}, below...), []string{}},
+	{"saver/memory", []string{"saver", "serde", "internal/base"}, []string{}},
+	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/base"}, []string{}},
+	{"pregel/...", []string{"pregel/...", "saver/...", "serde/...", "internal/base"}, nil},
+	{"internal/arch", nil, []string{}},
+	{"internal/golden", nil, []string{}},
+	{"test/...", []string{anything}, append(slices.Clone(allowedModules), testModules...)},
+	{"bench/...", []string{anything}, nil},
+	{"examples/...", []string{"saver/...", "pregel/...", "serde/..."}, []string{}},
+}
+
+func (r rule) allows(pkg string) bool {
+	return slices.ContainsFunc(r.allowed, func(pattern string) bool { return pattern == anything || matches(pattern, pkg) })
+}
+
+func (r rule) allowsModule(path string) bool {
+	third := r.third
+	if third == nil {
+		third = allowedModules
+	}
+	return inModules(third, path)
+}
+
+func matches(pattern, pkg string) bool {
+	if dir, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == dir || strings.HasPrefix(pkg, dir+"/")
+	}
+	return pkg == pattern
+}
+
+func inModules(modules []string, path string) bool {
+	return slices.ContainsFunc(modules, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+}
+
+func ruleFor(pkg string) (rule, bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.pkg, pkg) })
+	if i < 0 {
+		return rule{}, false
+	}
+	return rules[i], true
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// name is the path below the module.
+func (p *listed) name() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+}
+
+// list asks the go command for the packages of the module, as they are built for
+// an operating system.
+func list(goos string) ([]*listed, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list for %s: %w: %s", goos, err, stderr.String())
+	}
+	var pkgs []*listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		p := new(listed)
+		if err := dec.Decode(p); errors.Is(err, io.EOF) {
+			return pkgs, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read go list: %w", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// listAll lists every package once for each operating system it is built for.
+var listAll = sync.OnceValues(func() ([]*listed, error) {
+	var all []*listed
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		pkgs, err := list(goos)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pkgs...)
+	}
+	return all, nil
+})
+
+func packages(t *testing.T) []*listed {
+	t.Helper()
+	pkgs, err := listAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkgs
+}
+
+// checkPackage returns what is wrong with the imports of a package.
+func checkPackage(p *listed) []string {
+	r, ok := ruleFor(p.name())
+	if !ok {
+		return []string{p.name() + " has no rule; say in internal/arch what it may import"}
+	}
+	var bad []string
+	for _, imp := range p.Imports {
+		switch pkg, own := strings.CutPrefix(imp, module+"/"); {
+		case own && !r.allows(pkg):
+			bad = append(bad, fmt.Sprintf("%s must not import %s", p.name(), pkg))
+		case !own && !isStd(imp) && !r.allowsModule(imp):
+			bad = append(bad, fmt.Sprintf("%s must not import %s", p.name(), imp))
+		case imp == "C" || imp == "unsafe" && !matches("internal/vfs/...", p.name()):
+			bad = append(bad, fmt.Sprintf("%s must not import %q", p.name(), imp))
+		}
+	}
+	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+		if !strings.HasPrefix(imp, module+"/") && !isStd(imp) && !inModules(allowedModules, imp) && !inModules(testModules, imp) {
+			bad = append(bad, fmt.Sprintf("tests of %s must not import %s", p.name(), imp))
+		}
+	}
+	return append(bad, checkFaults(p)...)
+}
+
+// checkFaults keeps the breaking file systems, and package testing, out of what
+// users link.
+func checkFaults(p *listed) []string {
+	mayFail := matches("test/...", p.name()) || matches("internal/vfs/...", p.name())
+	mayTest := mayFail || p.name() == "internal/golden" || p.name() == "saver/savertest" || matches("bench/...", p.name())
+	var bad []string
+	for _, dep := range p.Deps {
+		pkg := strings.TrimPrefix(dep, module+"/")
+		if !mayFail && slices.ContainsFunc(faults, func(f string) bool { return matches(f+"/...", pkg) }) {
+			bad = append(bad, fmt.Sprintf("%s reaches %s, which only tests may", p.name(), pkg))
+		}
+		if !mayTest && dep == "testing" {
+			bad = append(bad, p.name()+" reaches package testing, which only tests may")
+		}
+	}
+	return bad
+}
+
+func isStd(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		for _, bad := range checkPackage(p) {
+			if !seen[bad] {
+				t.Error(bad)
+			}
+			seen[bad] = true
+		}
+	}
+}
+
+// TestImportsNotices shows that each rule people would break by accident bites.
+func TestImportsNotices(t *testing.T) {
+	in := func(pkg string) string { return module + "/" + pkg }
+	for _, c := range []struct{ pkg, imp string }{
+		{"wal", in("segment")}, {"segment", in("wal")}, {"segment", in("index")}, {"index", in("internal/vfs")},
+		{"internal/engine", in("serde")}, {"internal/engine", in("saver")}, {"internal/engine", in("pregel")},
+		{"pregel", in("internal/engine")}, {"pregel/channel", in("internal/engine")}, {"serde", in("saver")},
+		{"saver", in("pregel")}, {"snapshot", in("wal")}, {"internal/vfs", in("wal")}, {"examples/embed", in("internal/engine")},
+		{"wal", "github.com/google/btree"}, {"serde", "pgregory.net/rapid"}, {"pregel", "golang.org/x/sync/errgroup"},
+		{"unheard/of", "fmt"}, {"wal", "C"}, {"index", "unsafe"},
+	} {
+		if len(checkPackage(&listed{ImportPath: in(c.pkg), Imports: []string{c.imp}})) == 0 {
+			t.Errorf("%s importing %s goes unnoticed", c.pkg, c.imp)
+		}
+	}
+	for _, f := range faults {
+		if len(checkPackage(&listed{ImportPath: in("saver"), Deps: []string{in(f)}})) == 0 {
+			t.Errorf("a saver that reaches %s goes unnoticed", f)
+		}
+	}
+	if bad := checkPackage(&listed{ImportPath: in("wal"), TestImports: []string{"github.com/stretchr/testify"}}); len(bad) == 0 {
+		t.Error("a test with a foreign module goes unnoticed")
+	}
+}

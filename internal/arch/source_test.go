@@ -1,0 +1,253 @@
+package arch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root        = "../.."
+	maxFile     = 500
+	maxTestFile = 1000
+	maxFunc     = 70
+)
+
+// sources calls fn for every file of the repository that people write.
+func sources(t *testing.T, fn func(name string, text []byte)) {
+	t.Helper()
+	skip := []string{".git", ".venv", "__pycache__", "bin", "node_modules"}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(skip, d.Name()):
+			return fs.SkipDir
+		case d.IsDir() || !d.Type().IsRegular() || d.Name() == ".git":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		fn(filepath.ToSlash(name), text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isTestFile(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+// isTestKit reports whether a file is part of a package of test cases: tables of
+// them may be long.
+func isTestKit(name string) bool {
+	return strings.HasPrefix(name, "saver/savertest/") || strings.HasPrefix(name, "test/")
+}
+
+func TestGoFiles(t *testing.T) {
+	documented := map[string]bool{}
+	sources(t, func(name string, text []byte) {
+		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") {
+			return
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, bad := range checkGoFile(fset, name, file) {
+			t.Error(bad)
+		}
+		if !isTestFile(name) {
+			dir := filepath.Dir(name)
+			documented[dir] = documented[dir] || file.Doc != nil
+		}
+	})
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no package comment", dir)
+		}
+	}
+}
+
+// checkGoFile returns what is too long or not documented.
+func checkGoFile(fset *token.FileSet, name string, file *ast.File) []string {
+	var bad []string
+	limit := maxFile
+	if isTestFile(name) {
+		limit = maxTestFile
+	}
+	if n := fset.File(file.FileStart).LineCount(); n > limit {
+		bad = append(bad, fmt.Sprintf("%s has %d lines of at most %d", name, n, limit))
+	}
+	if isTestFile(name) {
+		return bad
+	}
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && !isTestKit(name) {
+			if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > maxFunc {
+				bad = append(bad, fmt.Sprintf("%s: %s has %d lines of at most %d", fset.Position(f.Pos()), f.Name.Name, n, maxFunc))
+			}
+		}
+	}
+	if file.Name.Name == "main" {
+		return bad
+	}
+	for _, id := range undocumented(file) {
+		bad = append(bad, fmt.Sprintf("%s: %s is exported and has no comment", fset.Position(id.Pos()), id.Name))
+	}
+	return bad
+}
+
+// undocumented returns the exported names without a comment: functions, methods
+// of exported types and of exported interfaces, types, constants and variables.
+// A comment above a group counts for its constants and variables.
+func undocumented(file *ast.File) []*ast.Ident {
+	var bad []*ast.Ident
+	check := func(id *ast.Ident, docs ...*ast.CommentGroup) {
+		if id.IsExported() && !slices.ContainsFunc(docs, func(d *ast.CommentGroup) bool { return d != nil }) {
+			bad = append(bad, id)
+		}
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil || ast.IsExported(receiver(d)) {
+				check(d.Name, d.Doc)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					doc := d.Doc
+					if d.Lparen.IsValid() {
+						doc = nil // the comment above a group of types names none of them
+					}
+					check(s.Name, s.Doc, doc)
+					if it, ok := s.Type.(*ast.InterfaceType); ok && s.Name.IsExported() {
+						for _, m := range it.Methods.List {
+							for _, id := range m.Names {
+								check(id, m.Doc, m.Comment)
+							}
+						}
+					}
+				case *ast.ValueSpec:
+					for _, id := range s.Names {
+						check(id, s.Doc, s.Comment, d.Doc)
+					}
+				}
+			}
+		}
+	}
+	return bad
+}
+
+// receiver is the name of the type a method belongs to.
+func receiver(f *ast.FuncDecl) string {
+	expr := f.Recv.List[0].Type
+	for {
+		switch e := expr.(type) {
+		case *ast.StarExpr:
+			expr = e.X
+		case *ast.IndexExpr:
+			expr = e.X
+		case *ast.IndexListExpr:
+			expr = e.X
+		case *ast.Ident:
+			return e.Name
+		default:
+			return ""
+		}
+	}
+}
+
+var (
+	// promises are words for work that is not done.
+	promises = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
+	// machinePath is an absolute path of somebody's machine.
+	machinePath = regexp.MustCompile(`(^|[^\w.$}])/(work|root|tmp|home|Users|opt)/`)
+)
+
+func TestWords(t *testing.T) {
+	sources(t, func(name string, text []byte) {
+		recorded := strings.Contains(name, "/fixtures/")
+		if strings.HasSuffix(name, ".gz") {
+			text = unzip(t, name, text)
+		}
+		for i, line := range bytes.Split(text, []byte("\n")) {
+			if m := machinePath.Find(line); m != nil {
+				t.Errorf("%s:%d: path of a machine: %s", name, i+1, m)
+			}
+			if m := promises.Find(line); m != nil && !recorded {
+				t.Errorf("%s:%d: %s", name, i+1, m)
+			}
+		}
+	})
+}
+
+func unzip(t *testing.T, name string, b []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return text
+}
+
+// TestGoFilesNotices shows that the checks of a file bite.
+func TestGoFilesNotices(t *testing.T) {
+	long := strings.Repeat("\n", maxFunc)
+	for name, src := range map[string]string{
+		"file":       strings.Repeat("\n", maxFile+1),
+		"function":   "func f() {" + long + "}",
+		"exported":   "func F() {}",
+		"method":     "// T is a type.\ntype T struct{}\nfunc (*T) M() {}",
+		"generic":    "// T is a type.\ntype T[K any] struct{}\nfunc (T[K]) M() {}",
+		"type":       "type T struct{}",
+		"grouped":    "// Types.\ntype (\n\tT struct{}\n)",
+		"constant":   "const C = 1",
+		"variable":   "var V = 1",
+		"interface":  "// I is one.\ntype I interface{ M() }",
+		"with error": "const (\n\tc = 1\n\tD = 2\n)",
+	} {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "x.go", "package x\n"+src, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(checkGoFile(fset, "x.go", file)) != 1 {
+			t.Errorf("%s: got %v, want one complaint", name, checkGoFile(fset, "x.go", file))
+		}
+	}
+	fset := token.NewFileSet()
+	good := "package x\n// F does.\nfunc F() {}\n// Kinds.\nconst (\n\tA = 1\n\tB = 2 // B is two.\n)\nfunc g() {}\ntype u struct{}\nfunc (u) M() {}\n"
+	file, err := parser.ParseFile(fset, "x.go", good, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bad := checkGoFile(fset, "x.go", file); len(bad) > 0 {
+		t.Errorf("complaints about a good file: %v", bad)
+	}
+}

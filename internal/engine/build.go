@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// placed is where a build put one family: its page, and its values.
+type placed struct {
+	fam  *index.Family
+	part index.Part
+	refs []index.Ref
+	locs []index.Loc
+}
+
+// segmentJob builds one segment. Until the manifest names it, a crash or an error
+// leaves a file nobody knows, which the next Open removes.
+type segmentJob struct {
+	e    *Engine
+	num  base.FileNum
+	f    vfs.File
+	b    *segment.Builder
+	done []placed
+	from map[base.FileNum]bool // files whose values are taken
+}
+
+// startSegment creates the file.
+func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*segmentJob, error) {
+	num, err := e.newFileNum()
+	if err != nil {
+		return nil, err
+	}
+	f, err := e.opts.FS.Create(e.files.path(kindSegment, num))
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
+	}
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit})
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &segmentJob{e: e, num: num, f: f, b: b, from: from}, nil
+}
+
+// add writes one family: the values plan names, and the page.
+func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
+	if err := j.b.BeginFamily(w.fam.ID); err != nil {
+		return err
+	}
+	for _, r := range p.heads {
+		if err := j.value(ctx, w.fam, r, j.b.AddHead); err != nil {
+			return err
+		}
+	}
+	for _, r := range p.history {
+		if err := j.value(ctx, w.fam, r, j.b.AddHistory); err != nil {
+			return err
+		}
+	}
+	if err := j.b.EndFamily(index.EncodePage(page)); err != nil {
+		return err
+	}
+	info, values := j.b.Family()
+	pl := placed{fam: w.fam, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
+	for _, v := range values {
+		pl.refs = append(pl.refs, index.Ref{LSN: v.LSN, Ord: v.Ord})
+		pl.locs = append(pl.locs, index.Loc{File: j.num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum})
+	}
+	j.done = append(j.done, pl)
+	return nil
+}
+
+func (j *segmentJob) value(ctx context.Context, fam *index.Family, r index.Ref, add func(segment.ValueID, ...[]byte) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b, err := j.e.ReadValue(ctx, fam, r)
+	if err != nil {
+		return err
+	}
+	return add(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b)
+}
+
+// finish completes the file and makes its name durable.
+func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, error) {
+	j.b.SetTombstones(encodeTombstones(tombstones))
+	p, err := j.b.Finish()
+	if err == nil {
+		err = j.f.Close()
+	}
+	if err != nil {
+		return snapshot.SegmentInfo{}, err
+	}
+	if err := j.e.opts.FS.SyncDir(j.e.dir); err != nil {
+		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
+	}
+	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
+		Families: uint64(p.Families), Values: uint64(p.Values)}, nil
+}
+
+// abandon removes the file after a failure; the first cause is what counts.
+func (j *segmentJob) abandon() {
+	j.b.Abort()
+	if err := j.f.Close(); err != nil {
+		j.e.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
+	}
+	j.e.removeQuietly(kindSegment, j.num)
+}
+
+// install tells the families where the values of a published segment lie now. What
+// is left behind in the old files is referred to by nobody, except open views.
+func (j *segmentJob) install() {
+	views := j.e.files.viewCount() > 1 // the job's own view is one
+	for _, pl := range j.done {
+		pl.fam.Move(pl.refs, pl.locs, j.from)
+		if !views {
+			pl.fam.Forget(j.from, nil)
+		}
+	}
+}
+
+// newParts is parts without those drop selects, and with part in front: segments
+// first, the newest first.
+func newParts(parts []index.Part, part index.Part, drop func(index.Part) bool) []index.Part {
+	out := []index.Part{part}
+	for _, p := range parts {
+		if !drop(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/golden"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+// goldenRecord has every kind of operation and of slot.
+func goldenRecord() (*record, []byte) {
+	values := []byte("helloworld!")
+	return &record{time: 1_700_000_000_000_000, ops: []op{
+		{kind: opPut, id: "thread", key: "key", flags: index.FlagHead, slots: []slotOp{
+			{name: "messages", tag: "v2", enc: slotInline, len: 5, sum: base.Checksum(0, values[:5])},
+			{name: "state", tag: "v1", enc: slotRef, lsn: 298, ord: 2},
+			{name: "none", tag: "v1", enc: slotNone},
+			{name: "emptied", tag: "v2", enc: slotEmpty},
+			{name: "more", tag: "v2", enc: slotInline, len: 6, ord: 1, sum: base.Checksum(0, values[5:])},
+		}},
+		{kind: opDelete, id: "thread", key: "old"},
+		{kind: opDrop, id: "gone", memo: []byte("memo")},
+		{kind: opCopy, id: "thread", key: "copy"},
+		{kind: opFlags, id: "copy", flags: 1},
+	}}, values
+}
+
+// dumpRecord annotates a record by the table of docs/format/record.md.
+func dumpRecord(t *testing.T, b []byte) *golden.Dump {
+	d := golden.New(t, b)
+	d.Byte("format")
+	d.Field(4, "length of the head")
+	d.Uvarint("time, unix µs")
+	var values []int
+	for range d.Uvarint("operations") {
+		kind := opKind(d.Byte("operation"))
+		d.Str("thread")
+		switch kind {
+		case opPut:
+			d.Str("key")
+			d.Byte("flags")
+			for range d.Uvarint("slots") {
+				if n := dumpSlot(d); n >= 0 {
+					values = append(values, n)
+				}
+			}
+		case opDelete:
+			d.Str("key")
+		case opCopy:
+			d.Str("copy")
+		case opDrop:
+			d.Str("memory")
+		case opFlags:
+			d.Byte("flags")
+		}
+	}
+	d.Title("values")
+	for i, n := range values {
+		d.Field(n, "value %d", i)
+	}
+	return d
+}
+
+// dumpSlot returns the length of an inline value, or -1.
+func dumpSlot(d *golden.Dump) int {
+	d.Str("name")
+	d.Str("tag")
+	switch d.Byte("encoding") {
+	case slotRef:
+		d.Uvarint("stored by record")
+		d.Uvarint("as its value")
+	case slotInline:
+		n := d.Uvarint("length")
+		d.Field(8, "checksum")
+		return int(n)
+	}
+	return -1
+}
+
+// TestRecordGolden: the bytes of format 1 do not change.
+func TestRecordGolden(t *testing.T) {
+	want, values := goldenRecord()
+	b := dumpRecord(t, append(encodeHead(want), values...)).Check("testdata/record.golden", *update)
+	got, err := decodeRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range got.ops[0].slots {
+		if s.enc == slotInline && s.sum != base.Checksum(0, b[s.off:s.off+int64(s.len)]) {
+			t.Errorf("slot %d: the value does not lie at %d", i, s.off)
+		}
+	}
+	got.ops[0].slots[0].off, got.ops[0].slots[4].off = 0, 0
+	if diff := cmp.Diff(want, got, exported); diff != "" {
+		t.Errorf("the golden record reads otherwise (-want +got):\n%s", diff)
+	}
+	for n := range b {
+		if _, err := decodeRecord(b[:n]); err == nil {
+			t.Errorf("a record cut to %d of %d bytes is accepted", n, len(b))
+		}
+	}
+	if _, err := decodeRecord(append(b, 0)); err == nil {
+		t.Error("a record with a byte too many is accepted")
+	}
+}
+
+var exported = cmp.Options{cmp.AllowUnexported(record{}, op{}, slotOp{}), cmpopts.EquateEmpty()}
+
+// TestNewerRecords: what a later build writes is not called damage.
+func TestNewerRecords(t *testing.T) {
+	format := encodeHead(&record{})
+	format[0]++
+	for name, b := range map[string][]byte{
+		"format":    format,
+		"operation": encodeHead(&record{ops: []op{{kind: opFlags + 1, id: "t"}}}),
+		"encoding":  encodeHead(&record{ops: []op{{kind: opPut, id: "t", slots: []slotOp{{enc: slotEmpty + 1}}}}}),
+	} {
+		var version *base.VersionError
+		if _, err := decodeRecord(b); !errors.As(err, &version) {
+			t.Errorf("newer %s: %v", name, err)
+		}
+	}
+}
+
+// weight is the memory a record takes, as a sum over its parts.
+func (r *record) weight() int {
+	size := func(v any) int { return int(reflect.TypeOf(v).Size()) }
+	n := size(*r) + len(r.ops)*size(op{})
+	for _, o := range r.ops {
+		n += len(o.id) + len(o.key) + len(o.memo) + len(o.slots)*size(slotOp{})
+		for _, s := range o.slots {
+			n += len(s.name) + len(s.tag)
+		}
+	}
+	return n
+}
+
+// maxGrowth bounds what a byte of a record or of tombstones may decode to.
+const maxGrowth = 64
+
+func FuzzRecord(f *testing.F) {
+	r, values := goldenRecord()
+	f.Add(append(encodeHead(r), values...))
+	f.Add(encodeHead(&record{}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeRecord(b)
+		if err != nil {
+			if r != nil {
+				t.Fatal("a record and an error")
+			}
+			return
+		}
+		if w := r.weight(); w > maxGrowth*len(b) {
+			t.Fatalf("%d bytes decode to %d", len(b), w)
+		}
+		head := encodeHead(r)
+		values := b[firstValue(b):]
+		again, err := decodeRecord(append(head, values...))
+		if err != nil {
+			t.Fatalf("what was decoded cannot be read again: %v", err)
+		}
+		shift := int64(len(head) - firstValue(b))
+		for i := range again.ops {
+			for j := range again.ops[i].slots {
+				if s := &again.ops[i].slots[j]; s.enc == slotInline {
+					if s.off < int64(len(head)) || s.off+int64(s.len) > int64(len(head)+len(values)) {
+						t.Fatalf("value at %d of %d bytes", s.off, s.len)
+					}
+					s.off -= shift
+				}
+			}
+		}
+		if !reflect.DeepEqual(r, again) {
+			t.Fatalf("another record comes back: %s", cmp.Diff(r, again, exported))
+		}
+	})
+}
+
+// firstValue is where the values of a valid record begin.
+func firstValue(b []byte) int {
+	return recordPrefix + (int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24)
+}
+
+func goldenTombstones() []index.Memo {
+	return []index.Memo{
+		{ID: "thread", LSN: 300, At: 1_700_000_000_000_000, Data: []byte("memory")},
+		{ID: "other", LSN: 301, At: 1_700_000_000_000_001},
+	}
+}
+
+// TestTombstonesGolden: the bytes of format 1 do not change.
+func TestTombstonesGolden(t *testing.T) {
+	want := goldenTombstones()
+	d := golden.New(t, encodeTombstones(want))
+	d.Byte("format")
+	for range d.Uvarint("tombstones") {
+		d.Str("thread")
+		d.Uvarint("record that deleted it")
+		d.Uvarint("time, unix µs")
+		d.Str("memory")
+	}
+	b := d.Check("testdata/tombstones.golden", *update)
+	got, err := decodeTombstones(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("the golden tombstones read otherwise (-want +got):\n%s", diff)
+	}
+	// A section that reads as empty brings deleted threads back.
+	for n := 1; n < len(b); n++ {
+		if got, err := decodeTombstones(b[:n]); err == nil {
+			t.Errorf("tombstones cut to %d of %d bytes read as %v", n, len(b), got)
+		}
+	}
+	if _, err := decodeTombstones(append(b, 0)); err == nil {
+		t.Error("tombstones with a byte too many are accepted")
+	}
+	var version *base.VersionError
+	if _, err := decodeTombstones([]byte{tombstoneFormat + 1}); !errors.As(err, &version) {
+		t.Errorf("newer tombstones: %v", err)
+	}
+}
+
+func FuzzTombstones(f *testing.F) {
+	f.Add(encodeTombstones(goldenTombstones()))
+	f.Add(encodeTombstones(nil))
+	f.Add([]byte{tombstoneFormat})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		memos, err := decodeTombstones(b)
+		if err != nil {
+			return
+		}
+		w := len(memos) * int(reflect.TypeFor[index.Memo]().Size())
+		for _, m := range memos {
+			w += len(m.ID) + len(m.Data)
+		}
+		if w > maxGrowth*len(b) {
+			t.Fatalf("%d bytes decode to %d", len(b), w)
+		}
+		again, err := decodeTombstones(encodeTombstones(memos))
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(memos) {
+			t.Fatalf("%v come back as %v, %v", memos, again, err)
+		}
+	})
+}

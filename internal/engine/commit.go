@@ -1,0 +1,404 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/wal"
+)
+
+// Value is a value to be stored, measured and checksummed by the caller so that
+// the committer does not have to touch its bytes. The bytes must not change
+// until the commit returns.
+type Value struct {
+	parts [][]byte
+	size  int64
+	sum   uint64
+}
+
+// NewValue is the value made of parts, one after the other.
+func NewValue(parts ...[]byte) (Value, error) {
+	v := Value{parts: parts}
+	for _, p := range parts {
+		v.size += int64(len(p))
+	}
+	if v.size > base.MaxValue {
+		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxValue, base.ErrTooLarge)
+	}
+	v.sum = valueSum(parts...)
+	return v, nil
+}
+
+// Size is the value's length in bytes.
+func (v Value) Size() int64 { return v.size }
+
+// valueSum is the checksum a value is known by, in log and segment alike.
+
+func valueSum(parts ...[]byte) uint64 { return base.ChecksumParts(0, parts...) }
+
+// SlotIn is a slot to be put: a new value, a slot made empty, a value (or an
+// emptiness) stored before, or nothing.
+type SlotIn struct {
+	Name, Tag string
+	Ref       index.Ref
+	Value     *Value
+	Empty     bool
+}
+
+// Tx is one commit being made. Its methods may be called only by the function
+// given to Commit, which runs in commit order: what it reads is what every
+// earlier commit left, whether visible yet or not.
+type Tx struct {
+	e    *Engine
+	lsn  base.LSN
+	now  int64
+	rec  record
+	vals []Value
+	size int64
+
+	threads map[string]*index.Thread // changed by this commit; nil: removed
+	memos   map[string]index.Memo
+	values  []txValue
+	err     error // of loading a thread
+	begun   int   // families begun
+}
+
+// familyID names the n-th family a record begins. Replay of the record gives the
+// same names.
+func familyID(lsn base.LSN, n int) uint64 { return uint64(lsn)<<16 | uint64(n&0xffff) }
+
+// txValue is a value this commit stores: ordinal and family.
+type txValue struct {
+	fam *index.Family
+	ref index.Ref
+	val Value
+}
+
+// LSN is the number this commit will have.
+func (tx *Tx) LSN() base.LSN { return tx.lsn }
+
+// Now is the commit's time in unix µs.
+func (tx *Tx) Now() int64 { return tx.now }
+
+// Thread returns the thread as this commit finds and changes it, or nil.
+func (tx *Tx) Thread(id string) *index.Thread {
+	if t, ok := tx.threads[id]; ok {
+		return t
+	}
+	t := tx.e.queue.thread(tx.e.ix, id)
+	if t == nil || !t.Cold() {
+		return t
+	}
+	// Commit loads the threads it is told of; this one it was not told of.
+	loaded, err := tx.e.load(t, index.Now)
+	if err != nil {
+		tx.err = err
+		return nil
+	}
+	tx.threads[id] = loaded
+	return loaded
+}
+
+// Memo returns what is remembered of a deleted thread, unless that was longer
+// ago than the store remembers.
+func (tx *Tx) Memo(id string) (index.Memo, bool) {
+	m, ok := tx.anyMemo(id)
+	if !ok || len(m.Data) == 0 || tx.now-m.At > tx.e.opts.DeletedMemory.Microseconds() {
+		return index.Memo{}, false
+	}
+	return m, true
+}
+
+// anyMemo includes mere tombstones and what is too long ago.
+func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
+	if m, ok := tx.memos[id]; ok {
+		return m, true
+	}
+	return tx.e.queue.memo(tx.e.ix, id)
+}
+
+// dropMemo is the memo of a thread that record lsn drops. A drop without data is
+// a tombstone, and leaves what was remembered before as it was.
+func dropMemo(memo func(string) (index.Memo, bool), id string, lsn base.LSN, now int64, data []byte) index.Memo {
+	m := index.Memo{ID: id, LSN: lsn, At: now, Data: data}
+	if before, ok := memo(id); ok && len(data) == 0 {
+		m.At, m.Data = before.At, before.Data
+	}
+	return m
+}
+
+// Put stores an item, replacing the one at key. A thread that does not exist
+// begins with it. An empty key suffix is not added: keys are the caller's.
+func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
+	if err := checkKeys(id, key); err != nil {
+		return err
+	}
+	if len(slots) > base.MaxSlots {
+		return fmt.Errorf("item of %d slots, the limit is %d: %w", len(slots), base.MaxSlots, base.ErrTooLarge)
+	}
+	t := tx.Thread(id)
+	if t == nil {
+		t = index.NewThread(id, index.NewFamily(familyID(tx.lsn, tx.begun)), tx.lsn)
+		tx.begun++
+	}
+	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
+	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: make([]slotOp, len(slots))}
+	for i, s := range slots {
+		it.Slots[i] = index.Slot{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
+		o.slots[i] = slotOp{name: s.Name, tag: s.Tag}
+		switch {
+		case s.Value != nil:
+			if len(tx.vals) >= int(index.EmptyOrd) {
+				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, base.ErrTooLarge)
+			}
+			ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.vals))}
+			o.slots[i].enc, o.slots[i].len, o.slots[i].sum = slotInline, uint32(s.Value.size), s.Value.sum
+			it.Slots[i].Ref = ref
+			tx.vals = append(tx.vals, *s.Value)
+			tx.values = append(tx.values, txValue{fam: t.Family, ref: ref, val: *s.Value})
+			tx.size += s.Value.size
+		case s.Empty:
+			o.slots[i].enc = slotEmpty
+			it.Slots[i].Ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
+		case s.Ref != (index.Ref{}):
+			o.slots[i].enc, o.slots[i].lsn, o.slots[i].ord = slotRef, s.Ref.LSN, s.Ref.Ord
+		}
+	}
+	tx.rec.ops = append(tx.rec.ops, o)
+	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
+	return nil
+}
+
+// Delete removes the items at keys, which need not exist.
+func (tx *Tx) Delete(id string, keys ...string) error {
+	t := tx.Thread(id)
+	if t == nil || len(keys) == 0 {
+		return nil
+	}
+	items := make([]*index.Item, len(keys))
+	for i, key := range keys {
+		if err := checkKeys(id, key); err != nil {
+			return err
+		}
+		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
+		tx.rec.ops = append(tx.rec.ops, op{kind: opDelete, id: id, key: key})
+	}
+	tx.set(t.With(items, tx.lsn, t.Updated))
+	return nil
+}
+
+// Drop deletes a thread. Data that is not nil is remembered; see Memo.
+func (tx *Tx) Drop(id string, data []byte) error {
+	if tx.Thread(id) == nil {
+		return nil
+	}
+	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, memo: data})
+	tx.threads[id] = nil
+	tx.memos[id] = dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
+	return nil
+}
+
+// Copy makes dst a copy of src, which shares its stored values. dst must not
+// exist; what is remembered of it no longer counts.
+func (tx *Tx) Copy(src, dst string) error {
+	if err := checkKeys(dst, ""); err != nil {
+		return err
+	}
+	t := tx.Thread(src)
+	if t == nil {
+		return nil
+	}
+	if tx.Thread(dst) != nil {
+		return fmt.Errorf("copy to thread %q: it exists", dst)
+	}
+	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
+	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
+	if _, ok := tx.anyMemo(dst); ok {
+		// What segments remember of dst must be overruled, not only forgotten.
+		tx.memos[dst] = index.Memo{ID: dst, LSN: tx.lsn, At: tx.now}
+	}
+	return nil
+}
+
+// SetFlags replaces the flags of a thread, which must exist.
+func (tx *Tx) SetFlags(id string, flags uint8) {
+	t := tx.Thread(id)
+	if t == nil || t.Flags == flags {
+		return
+	}
+	tx.rec.ops = append(tx.rec.ops, op{kind: opFlags, id: id, flags: flags})
+	n := *t
+	n.Flags = flags
+	tx.set(&n)
+}
+
+func (tx *Tx) set(t *index.Thread) { tx.threads[t.ID] = t }
+
+func checkKeys(id, key string) error {
+	if id == "" {
+		return fmt.Errorf("thread id is empty")
+	}
+	if len(id) > base.MaxKey || len(key) > base.MaxKey {
+		return fmt.Errorf("key of %d bytes in a thread of %d, the limit is %d: %w", len(key), len(id), base.MaxKey, base.ErrTooLarge)
+	}
+	return nil
+}
+
+// Commit runs fn and stores what it did as one record: all of it or nothing. The
+// threads fn reads or changes must be named by ids, so that they are in memory
+// when it runs. fn runs on the committer's goroutine and must not block; its
+// error refuses this commit alone and is returned as it is. A commit that does
+// nothing stores nothing.
+//
+// When Commit returns nil, the commit is visible, and durable as Options.Sync
+// says. If ctx ends while the commit is in the log's hands the error wraps
+// ErrOutcomeUnknown.
+func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) error {
+	if e.opts.ReadOnly {
+		return base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	for _, id := range ids {
+		if _, err := e.loadThread(id); err != nil {
+			return err
+		}
+	}
+	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
+	r := &wal.Record{User: tx}
+	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
+	err := e.log.Commit(ctx, r)
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	if err != nil {
+		e.noteWriteError(err)
+		return err
+	}
+	e.nudge()
+	return nil
+}
+
+// errNothing refuses an empty record.
+var errNothing = errors.New("commit did nothing")
+
+// prepare runs on the committer, in commit order.
+func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
+	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
+	tx.rec.time = tx.now
+	err := fn(tx)
+	if tx.err != nil { // what fn saw was not all there is
+		err = tx.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(tx.rec.ops) == 0 {
+		return nil, errNothing
+	}
+	head := encodeHead(&tx.rec)
+	if int64(len(head))+tx.size > base.MaxRecord {
+		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, base.ErrTooLarge)
+	}
+	parts := make([][]byte, 1, 1+2*len(tx.vals))
+	parts[0] = head
+	for _, v := range tx.vals {
+		parts = append(parts, v.parts...)
+	}
+	tx.rec.ops = nil
+	tx.e.queue.add(tx)
+	return parts, nil
+}
+
+// queue is the state of commits that are prepared but not yet visible. It is
+// used by the committer only.
+type queue struct {
+	threads map[string]*index.Thread
+	memos   map[string]index.Memo
+}
+
+func newQueue() queue {
+	return queue{threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
+}
+
+func (q *queue) thread(ix *index.Index, id string) *index.Thread {
+	if t, ok := q.threads[id]; ok {
+		return t
+	}
+	return ix.Thread(id)
+}
+
+func (q *queue) memo(ix *index.Index, id string) (index.Memo, bool) {
+	if m, ok := q.memos[id]; ok {
+		return m, true
+	}
+	return ix.Memo(id)
+}
+
+func (q *queue) add(tx *Tx) {
+	for id, t := range tx.threads {
+		q.threads[id] = t
+	}
+	for id, m := range tx.memos {
+		q.memos[id] = m
+	}
+}
+
+func (q *queue) clear() {
+	clear(q.threads)
+	clear(q.memos)
+}
+
+// applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
+// on the committer before any caller wakes.
+func (e *Engine) applied(batch []*wal.Record) {
+	var c index.Change
+	var bytes int64
+	for _, r := range batch {
+		tx := r.User.(*Tx)
+		tx.place(r)
+		bytes += r.Len
+		c.LSN = r.LSN
+	}
+	for id, t := range e.queue.threads {
+		if t == nil {
+			c.Remove = append(c.Remove, id)
+			continue
+		}
+		c.Put = append(c.Put, t)
+	}
+	for _, m := range e.queue.memos {
+		c.Remember = append(c.Remember, m)
+	}
+	e.ix.Apply(c)
+	e.queue.clear()
+	e.unflushed.add(c.Put)
+	e.logBytes.Add(bytes)
+	e.imageBytes.Add(bytes)
+}
+
+// aborted forgets a batch that was refused.
+func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
+
+// place tells the families where this commit's values lie in the log.
+func (tx *Tx) place(r *wal.Record) {
+	off := uint64(r.Offset) + uint64(r.Len) - uint64(tx.size)
+	for i := 0; i < len(tx.values); {
+		fam := tx.values[i].fam
+		var refs []index.Ref
+		var locs []index.Loc
+		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
+			v := tx.values[i]
+			refs = append(refs, v.ref)
+			locs = append(locs, index.Loc{File: r.File, Off: off, Len: uint32(v.val.size), Sum: v.val.sum})
+			off += uint64(v.val.size)
+		}
+		fam.Add(refs, locs)
+	}
+	tx.vals = nil
+}

@@ -1,0 +1,400 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// CompactInfo tells about one compaction.
+type CompactInfo struct {
+	Inputs   []base.FileNum
+	Output   base.FileNum // 0: nothing live was left
+	Families int
+	Values   int
+	BytesIn  int64
+	BytesOut int64
+	Took     time.Duration
+}
+
+// Compact flushes, and merges all segments into one that holds only what is
+// live. The space goes back when no view needs the old files any more.
+func (e *Engine) Compact(ctx context.Context) error {
+	if e.opts.ReadOnly {
+		return base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	if err := e.flush(ctx); err != nil {
+		return err
+	}
+	return e.compact(ctx, e.manifest.State().Segments, nil)
+}
+
+// CompactStep merges the segments of one size class, if Options.CompactFanout of
+// them have gathered, and reports whether it did. The worker does the same until
+// nothing is left to merge.
+func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
+	if e.opts.ReadOnly {
+		return false, base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return false, err
+	}
+	defer e.leave()
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.compactStep(ctx, nil)
+}
+
+// compactStep does the work of CompactStep. flushMu is held.
+func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
+	inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
+	if inputs == nil {
+		return false, nil
+	}
+	return true, e.compact(ctx, inputs, limit)
+}
+
+// pickCompaction returns segments worth merging: as many as the fan-out asks for
+// in one class of size. Each class is four times the last.
+func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentInfo {
+	classes := map[int][]snapshot.SegmentInfo{}
+	for _, s := range segs {
+		c := max(0, bits.Len64(uint64(s.Size))-17) / 2
+		classes[c] = append(classes[c], s)
+	}
+	for c := range 32 {
+		if len(classes[c]) >= fanout {
+			return classes[c]
+		}
+	}
+	return nil
+}
+
+// compact merges segments into one. flushMu is held, and everything below the
+// floor is in segments. Inputs stay until the edit that replaces them is durable:
+// a crash before it leaves a file nobody knows.
+func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, limit func(int)) error {
+	if len(inputs) == 0 {
+		return nil
+	}
+	start := time.Now()
+	v, err := e.View()
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	st := e.manifest.State()
+	info := CompactInfo{}
+	from := map[base.FileNum]bool{}
+	for _, s := range inputs {
+		from[s.Num] = true
+		info.Inputs = append(info.Inputs, s.Num)
+		info.BytesIn += s.Size
+	}
+	all := len(inputs) == len(st.Segments)
+	known, err := e.tombstonesIn(st.Segments)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	tombs, err := e.tombstonesIn(inputs)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if all {
+		tombs = e.stillRemembered(tombs)
+	}
+	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	edit := snapshot.Edit{RemoveSegments: info.Inputs}
+	if job == nil && len(tombs) > 0 {
+		if job, err = e.startSegment(from, limit); err != nil {
+			return fmt.Errorf("compact: %w", err)
+		}
+	}
+	var done []placed
+	if job != nil {
+		seg, err := job.finish(tombs)
+		if err != nil {
+			job.abandon()
+			return fmt.Errorf("compact: %w", err)
+		}
+		edit.AddSegments = []snapshot.SegmentInfo{seg}
+		done = job.done
+		info.Output, info.Families, info.Values, info.BytesOut = seg.Num, int(seg.Families), int(seg.Values), seg.Size
+		e.files.add(kindSegment, seg.Num)
+	}
+	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, st.FloorLSN)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if job != nil {
+		job.install()
+	}
+	e.files.retire(append(info.Inputs, old...)...)
+	info.Took = time.Since(start)
+	e.noteCompact(info)
+	return nil
+}
+
+// buildCompaction writes the output, or returns no job if nothing is left.
+//
+// Segments hold the store as it was at the floor, whatever the log did since, and
+// so does the output: a thread or an item that only the log deletes stays. What
+// the log stored since may share values of the inputs, so these stay too.
+func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge) (*segmentJob, error) {
+	inputs, err := e.familiesIn(m.from)
+	if err != nil {
+		return nil, err
+	}
+	live := map[uint64]familyWork{}
+	for _, w := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
+		live[w.fam.ID] = w
+	}
+	var job *segmentJob
+	for _, id := range slices.Sorted(maps.Keys(inputs)) {
+		w, ok := live[id]
+		if !ok {
+			w.fam = index.NewFamily(id)
+		}
+		if err := w.load(v); err != nil {
+			return nil, abandon(job, err)
+		}
+		mf, err := e.mergeFamily(w, m)
+		if err != nil {
+			return nil, abandon(job, err)
+		}
+		if len(mf.page.Threads) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
+			continue
+		}
+		if job == nil {
+			if job, err = e.startSegment(m.from, m.limit); err != nil {
+				return nil, err
+			}
+		}
+		if err := job.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
+			return nil, abandon(job, err)
+		}
+	}
+	return job, nil
+}
+
+// merge is what one compaction goes by.
+type merge struct {
+	from    map[base.FileNum]bool
+	all     bool // no segment is left out
+	floor   base.LSN
+	dropped map[string]base.LSN // last deletion of a thread that segments know of
+	limit   func(int)
+}
+
+// familiesIn names the families the segments hold.
+func (e *Engine) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
+	out := map[uint64]bool{}
+	for num := range from {
+		h, err := e.files.acquire(num)
+		if err != nil {
+			return nil, err
+		}
+		fams, err := h.seg.Families()
+		e.files.release(h)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range fams {
+			out[f.ID] = true
+		}
+	}
+	return out, nil
+}
+
+// mergedFamily is one family of the output.
+type mergedFamily struct {
+	w      familyWork
+	page   *index.Page
+	plan   valuePlan
+	lo, hi base.LSN
+}
+
+// mergeFamily merges the pages the inputs have of a family.
+func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
+	mf := &mergedFamily{w: w, page: &index.Page{}}
+	sections := map[sectionKey]*section{}
+	for num := range m.from {
+		part, page, err := e.inputPage(w.fam.ID, num)
+		if err != nil {
+			return nil, err
+		}
+		if page == nil {
+			continue
+		}
+		if mf.lo == 0 || part.MinLSN < mf.lo {
+			mf.lo = part.MinLSN
+		}
+		mf.hi = max(mf.hi, part.MaxLSN)
+		w.fam.AddMissing(page.Places())
+		for i := range page.Threads {
+			addSection(sections, &page.Threads[i])
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(sections), sectionKey.compare) {
+		if m.dropped[key.id] > key.birth {
+			continue
+		}
+		pt := sections[key].merged(w.thread(key), m)
+		mf.page.Threads = append(mf.page.Threads, pt)
+	}
+	mf.plan = w.plan(e.opts.Hot, m.from)
+	mf.plan.add(w.fam, mf.page, m.from)
+	return mf, nil
+}
+
+// inputPage reads the page a segment has of a family, if it has one.
+func (e *Engine) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
+	h, err := e.files.acquire(num)
+	if err != nil {
+		return index.Part{}, nil, err
+	}
+	defer e.files.release(h)
+	f, ok, err := h.seg.Find(family)
+	if err != nil || !ok {
+		return index.Part{}, nil, err
+	}
+	part := index.Part{File: num, Off: f.DirOff, Len: f.DirStored, MinLSN: f.MinLSN, MaxLSN: f.MaxLSN}
+	p, err := readSegmentPage(h, family, part)
+	return part, p, err
+}
+
+// sectionKey is one life of a thread.
+type sectionKey struct {
+	id    string
+	birth base.LSN
+}
+
+func (k sectionKey) compare(o sectionKey) int {
+	return cmp.Or(cmp.Compare(k.id, o.id), cmp.Compare(k.birth, o.birth))
+}
+
+// section gathers what the inputs say of one life of a thread.
+type section struct {
+	index.PageThread
+	newest map[string]*index.Item
+}
+
+func addSection(sections map[sectionKey]*section, pt *index.PageThread) {
+	key := sectionKey{pt.ID, pt.Birth}
+	s := sections[key]
+	if s == nil {
+		s = &section{PageThread: *pt, newest: map[string]*index.Item{}}
+		sections[key] = s
+	}
+	if pt.Updated >= s.Updated {
+		s.Updated, s.Flags = pt.Updated, pt.Flags
+	}
+	for _, it := range pt.Items {
+		if old := s.newest[it.Key]; old == nil || old.LSN < it.LSN {
+			s.newest[it.Key] = it
+		}
+	}
+}
+
+// merged is the section of the output. t is the thread as it is now, or nil if
+// the log deleted it.
+func (s *section) merged(t *index.Thread, m *merge) index.PageThread {
+	now := map[string]base.LSN{}
+	if t != nil {
+		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
+	}
+	pt := s.PageThread
+	pt.Items = nil
+	for key, it := range s.newest {
+		switch cur, known := now[key], t != nil; {
+		case it.Deleted():
+			if m.all {
+				continue // nothing older is left that it could hide
+			}
+		case known && cur == 0, known && cur > it.LSN && cur < m.floor:
+			continue // deleted or replaced, and a segment knows
+		}
+		pt.Items = append(pt.Items, it)
+	}
+	index.SortItems(pt.Items)
+	return pt
+}
+
+// thread is the family's thread of this life, or nil.
+func (w *familyWork) thread(key sectionKey) *index.Thread {
+	for _, t := range w.threads {
+		if t.ID == key.id && t.Birth == key.birth {
+			return t
+		}
+	}
+	return nil
+}
+
+// tombstonesIn are the tombstones of segments. The output of a compaction must
+// carry those of its inputs, unless no segment is left that could hold what they
+// delete.
+func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error) {
+	var out []index.Memo
+	for _, s := range segs {
+		memos, err := e.segmentTombstones(s.Num)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, memos...)
+	}
+	return out, nil
+}
+
+// stillRemembered are the tombstones that count although nothing is left that
+// they delete: the last of each thread, if it says what to refuse and is young
+// enough.
+func (e *Engine) stillRemembered(tombs []index.Memo) []index.Memo {
+	last := lastDrops(tombs)
+	oldest := e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+	return slices.DeleteFunc(tombs, func(m index.Memo) bool {
+		return m.LSN != last[m.ID] || len(m.Data) == 0 || m.At < oldest
+	})
+}
+
+// lastDrops are the last deletions of threads.
+func lastDrops(memos []index.Memo) map[string]base.LSN {
+	out := map[string]base.LSN{}
+	for _, m := range memos {
+		out[m.ID] = max(out[m.ID], m.LSN)
+	}
+	return out
+}
+
+func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {
+	h, err := e.files.acquire(num)
+	if err != nil {
+		return nil, err
+	}
+	defer e.files.release(h)
+	b, err := h.seg.Tombstones()
+	if err != nil {
+		return nil, err
+	}
+	memos, err := decodeTombstones(b)
+	if err != nil {
+		return nil, &base.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
+	}
+	return memos, nil
+}

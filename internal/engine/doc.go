@@ -1,0 +1,29 @@
+// Package engine composes log, segments, index and manifest into a store of
+// opaque items: commit, read, flush, compact, recover. It knows nothing of
+// checkpoints; package saver gives keys and values their meaning, and a
+// key-value store or a cache could do the same beside it.
+//
+// # Data model
+//
+// A store holds threads (partitions), a thread holds items by key, an item holds
+// named slots, and a slot holds a value or refers to one stored before. One
+// Commit is one record in the log: all or nothing, whatever its size.
+//
+// # Who does what
+//
+//   - Callers encode values, load cold threads, and wait. They hold no lock.
+//   - The log's committer runs a commit's function, in commit order, against the
+//     state all earlier commits leave behind; writes; syncs; publishes to the
+//     index; wakes the callers. Only it changes threads.
+//   - One worker goroutine flushes, writes images and compacts. It changes only
+//     where values and pages lie, never what a thread contains.
+//
+// # Locks
+//
+// In this order, none held across I/O except flushMu:
+//
+//	flushMu (one of flush, image, compact at a time; held across their I/O)
+//	files.mu (open files and pins)
+//	index.Index.mu, then index.Family.mu
+//	cache shard
+package engine

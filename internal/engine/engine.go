@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// Engine is an open store. All methods are safe for concurrent use.
+type Engine struct {
+	dir  string
+	opts Options
+
+	lock     io.Closer          // nil if read-only
+	manifest *snapshot.Manifest // nil if read-only
+	fixed    snapshot.State     // the state of a read-only store
+	log      *wal.Log           // nil if read-only
+	files    *fileSet
+	cache    *blockCache
+	ix       *index.Index
+	report   OpenReport
+
+	queue queue // committer only
+
+	unflushed unflushed
+	sealed    sealView
+
+	logBytes   atomic.Int64 // committed since the last flush
+	imageBytes atomic.Int64 // committed since the last image
+
+	flushMu   sync.Mutex // one flush, image or compaction at a time; guards badImages
+	badImages bool       // the chain of images could not be read
+
+	numMu    sync.Mutex // guards the next two
+	nextNum  base.FileNum
+	reserved base.FileNum
+
+	life   sync.RWMutex // guards closed against new calls
+	closed bool
+	calls  sync.WaitGroup
+
+	wake     chan struct{}
+	stopWork context.CancelFunc
+	workDone chan struct{}
+
+	flushes, images, compactions, loads, corruptions atomic.Uint64
+	compactedIn, compactedOut                        atomic.Int64
+	poisonNoted                                      atomic.Bool
+	backgroundErr                                    atomic.Pointer[error]
+}
+
+// Dir is the directory of the store.
+func (e *Engine) Dir() string { return e.dir }
+
+// Report says what Open found.
+func (e *Engine) Report() OpenReport { return e.report }
+
+// state is the manifest's, or what a read-only store found.
+func (e *Engine) state() snapshot.State {
+	if e.manifest == nil {
+		return e.fixed
+	}
+	return e.manifest.State()
+}
+
+// floor is the last record that is in segments for good.
+func (e *Engine) floor() base.LSN {
+	if f := e.state().FloorLSN; f > 0 {
+		return f - 1
+	}
+	return 0
+}
+
+// Sync returns when every commit that returned before is on stable storage.
+func (e *Engine) Sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	if e.opts.ReadOnly {
+		return nil
+	}
+	if err := e.log.Sync(ctx); err != nil {
+		e.noteWriteError(err)
+		return err
+	}
+	return nil
+}
+
+// WriteImage writes what changed since the last image, so that the next Open
+// replays less. The worker does it every Options.ImageBytes.
+func (e *Engine) WriteImage(ctx context.Context) error {
+	if e.opts.ReadOnly {
+		return base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return e.writeDelta()
+}
+
+// Close waits for calls in progress, makes everything durable, and releases the
+// directory. Views must be released before. A second Close does nothing.
+// After an error the store is closed all the same, and the next Open recovers it.
+func (e *Engine) Close() error {
+	e.life.Lock()
+	if e.closed {
+		e.life.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.life.Unlock()
+	if e.stopWork != nil {
+		e.stopWork()
+		<-e.workDone
+	}
+	e.calls.Wait()
+	err := e.closeWriter()
+	e.files.close()
+	if e.lock != nil {
+		err = errors.Join(err, e.lock.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("close store %s: %w", e.dir, err)
+	}
+	return nil
+}
+
+// maxIdleLogs is how many log files a closed store may leave: each life writes
+// its own, and many short lives should not make Open slow.
+const maxIdleLogs = 8
+
+// closeWriter leaves a store that opens without replay: image, end of log,
+// manifest, in this order, so that each names only what is durable.
+func (e *Engine) closeWriter() error {
+	if e.log == nil {
+		return nil
+	}
+	e.reopenForClose(true)
+	defer e.reopenForClose(false)
+	var errs []error
+	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 {
+		errs = append(errs, e.closeImage())
+	}
+	errs = append(errs, e.log.Close())
+	if errors.Join(errs...) == nil {
+		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
+		errs = append(errs, err)
+	}
+	errs = append(errs, e.manifest.Close())
+	return errors.Join(errs...)
+}
+
+// cleanClose is where the log ended. A flush may have removed its last file.
+func (e *Engine) cleanClose() *snapshot.CleanClose {
+	clean := &snapshot.CleanClose{LSN: e.log.LastLSN()}
+	end := e.log.Position()
+	for _, l := range e.manifest.State().Logs {
+		if l.Num == end.File {
+			clean.LogNum, clean.LogEnd = end.File, end.Offset
+		}
+	}
+	return clean
+}
+
+// reopenForClose lets Close itself use what refuses everybody else.
+func (e *Engine) reopenForClose(open bool) {
+	e.life.Lock()
+	defer e.life.Unlock()
+	e.closed = !open
+}
+
+func (e *Engine) closeImage() error {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if len(e.manifest.State().Logs) > maxIdleLogs {
+		return e.flush(ctx)
+	}
+	return e.writeDelta()
+}
+
+// closeTimeout bounds the flush of a Close.
+const closeTimeout = time.Minute
+
+// reserve makes file numbers below next known to the manifest.
+func (e *Engine) reserve(next base.FileNum) error {
+	_, err := e.manifest.Apply(snapshot.Edit{NextFileNum: next})
+	return err
+}
+
+// logFileNum is newFileNum for the log, which cannot take an error: a number that
+// could not be reserved is used all the same, and at worst leaves a file that
+// Open reports instead of removing.
+func (e *Engine) logFileNum() base.FileNum {
+	n, err := e.newFileNum()
+	if err == nil {
+		return n
+	}
+	e.numMu.Lock()
+	defer e.numMu.Unlock()
+	n = e.nextNum
+	e.nextNum++
+	return n
+}
+
+// logCreated makes a new log file part of the store before its first record.
+func (e *Engine) logCreated(info wal.FileInfo) error {
+	e.sealed.begun(e.ix)
+	e.files.add(kindLog, info.Num)
+	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN}}})
+	return err
+}

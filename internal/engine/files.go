@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// fileKind says what a file number stands for.
+type fileKind uint8
+
+const (
+	kindLog fileKind = iota + 1
+	kindSegment
+	kindImage
+)
+
+func (k fileKind) name(n base.FileNum) string {
+	switch k {
+	case kindLog:
+		return wal.FileName(n)
+	case kindSegment:
+		return segment.FileName(n)
+	}
+	return snapshot.ImageName(n)
+}
+
+// maxOpenFiles bounds the read handles kept open.
+const maxOpenFiles = 256
+
+// errGone is returned for a file that is no longer part of the store: what it
+// held lies elsewhere now, or was deleted.
+var errGone = errors.New("file is no longer part of the store")
+
+// fileSet is the table of a store's immutable files (and of the log file being
+// written, which is read as far as it is published): it opens them on demand,
+// and removes obsolete ones when the last view that may need them is gone.
+type fileSet struct {
+	fs       vfs.FS
+	dir      string
+	readOnly bool // keep all handles open, remove nothing
+
+	mu      sync.Mutex
+	known   map[base.FileNum]fileKind
+	open    map[base.FileNum]*handle
+	views   map[uint64]int // open views by epoch
+	epoch   uint64
+	retired []retired
+	onErr   func(error)
+}
+
+// handle is an open file, and a segment's reader where it is one.
+type handle struct {
+	num  base.FileNum
+	kind fileKind
+	f    vfs.File
+	seg  *segment.Reader // of a segment
+	img  *snapshot.Image // of an image
+	refs int
+	used uint64
+}
+
+// retired is a file the manifest has forgotten; views of epochs up to its own may
+// still read it.
+type retired struct {
+	num   base.FileNum
+	epoch uint64
+}
+
+func newFileSet(fsys vfs.FS, dir string, onErr func(error)) *fileSet {
+	return &fileSet{fs: fsys, dir: dir, known: map[base.FileNum]fileKind{}, open: map[base.FileNum]*handle{},
+		views: map[uint64]int{}, onErr: onErr}
+}
+
+func (s *fileSet) path(k fileKind, n base.FileNum) string { return filepath.Join(s.dir, k.name(n)) }
+
+// add makes a file part of the store.
+func (s *fileSet) add(k fileKind, n base.FileNum) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[n] = k
+}
+
+// acquire opens a file, or shares the handle that is open; errGone if it is no
+// part of the store any more.
+func (s *fileSet) acquire(n base.FileNum) (*handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++ // also the clock of use
+	if h := s.open[n]; h != nil {
+		h.refs++
+		h.used = s.epoch
+		return h, nil
+	}
+	k, ok := s.known[n]
+	if !ok {
+		return nil, errGone
+	}
+	s.closeIdle()
+	h, err := s.openFile(k, n)
+	if err != nil {
+		return nil, err
+	}
+	h.refs, h.used = 1, s.epoch
+	s.open[n] = h
+	return h, nil
+}
+
+func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
+	f, err := s.fs.Open(s.path(k, n))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &base.CorruptionError{File: k.name(n), Kind: "file", Offset: -1, Detail: "missing", Err: err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", k.name(n), err)
+	}
+	h := &handle{num: n, kind: k, f: f}
+	if k == kindLog {
+		return h, nil
+	}
+	size, err := f.Size()
+	switch {
+	case err != nil:
+	case k == kindSegment:
+		h.seg, err = segment.Open(f, k.name(n), size)
+	default:
+		h.img, err = snapshot.OpenImage(f, k.name(n), size)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return h, nil
+}
+
+// openAll opens every file of the store.
+func (s *fileSet) openAll() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, k := range s.known {
+		h, err := s.openFile(k, n)
+		if err != nil {
+			return err
+		}
+		s.open[n] = h
+	}
+	return nil
+}
+
+// closeIdle closes the handle least recently used if too many are open.
+func (s *fileSet) closeIdle() {
+	if s.readOnly || len(s.open) < maxOpenFiles {
+		return
+	}
+	var oldest *handle
+	for _, h := range s.open {
+		if h.refs == 0 && (oldest == nil || h.used < oldest.used) {
+			oldest = h
+		}
+	}
+	if oldest != nil {
+		s.closeHandle(oldest)
+	}
+}
+
+func (s *fileSet) closeHandle(h *handle) {
+	delete(s.open, h.num)
+	var err error
+	if h.seg != nil {
+		err = h.seg.Close()
+	} else {
+		err = h.f.Close()
+	}
+	if err != nil && s.onErr != nil {
+		s.onErr(fmt.Errorf("close %s: %w", h.kind.name(h.num), err))
+	}
+}
+
+// release gives a handle back.
+func (s *fileSet) release(h *handle) {
+	s.mu.Lock()
+	h.refs--
+	due := s.dueLocked()
+	s.mu.Unlock()
+	s.remove(due)
+}
+
+// pin keeps every file that is part of the store now until unpin.
+func (s *fileSet) pin() (epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++
+	s.views[s.epoch]++
+	return s.epoch
+}
+
+func (s *fileSet) unpin(epoch uint64) {
+	s.mu.Lock()
+	if s.views[epoch]--; s.views[epoch] <= 0 {
+		delete(s.views, epoch)
+	}
+	due := s.dueLocked()
+	s.mu.Unlock()
+	s.remove(due)
+}
+
+// isImage reports whether a file is an image.
+func (s *fileSet) isImage(n base.FileNum) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[n] == kindImage
+}
+
+// nextEpoch is the epoch of a change of the store's files, and the epoch of the
+// oldest open view, or index.Now if there is none.
+func (s *fileSet) nextEpoch() (epoch, oldest uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++
+	oldest = index.Now
+	for e := range s.views {
+		oldest = min(oldest, e)
+	}
+	return s.epoch, oldest
+}
+
+// viewCount is the number of open views.
+func (s *fileSet) viewCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, c := range s.views {
+		n += c
+	}
+	return n
+}
+
+// retire removes files that the durable manifest no longer names, now or when
+// the last view that may read them is released.
+func (s *fileSet) retire(nums ...base.FileNum) {
+	s.mu.Lock()
+	s.epoch++
+	for _, n := range nums {
+		s.retired = append(s.retired, retired{n, s.epoch})
+	}
+	due := s.dueLocked()
+	s.mu.Unlock()
+	s.remove(due)
+}
+
+type dueFile struct {
+	kind fileKind
+	num  base.FileNum
+}
+
+// dueLocked takes the retired files nobody can need any more out of the table.
+func (s *fileSet) dueLocked() []dueFile {
+	if len(s.retired) == 0 {
+		return nil
+	}
+	oldest := ^uint64(0)
+	for e := range s.views {
+		oldest = min(oldest, e)
+	}
+	var due []dueFile
+	kept := s.retired[:0]
+	for _, r := range s.retired {
+		h := s.open[r.num]
+		if r.epoch > oldest || h != nil && h.refs > 0 {
+			kept = append(kept, r)
+			continue
+		}
+		if h != nil {
+			s.closeHandle(h)
+		}
+		due = append(due, dueFile{s.known[r.num], r.num})
+		delete(s.known, r.num)
+	}
+	s.retired = kept
+	return due
+}
+
+// remove unlinks files. A failure is reported, not returned: the manifest has
+// forgotten the file, and the next Open removes it.
+func (s *fileSet) remove(due []dueFile) {
+	for _, d := range due {
+		err := s.fs.Remove(s.path(d.kind, d.num))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && s.onErr != nil {
+			s.onErr(fmt.Errorf("remove %s: %w", d.kind.name(d.num), err))
+		}
+	}
+}
+
+// close closes every handle. Retired files go with it: no view outlives a store.
+func (s *fileSet) close() {
+	s.mu.Lock()
+	s.views = map[uint64]int{}
+	for _, h := range s.open {
+		h.refs = 0
+		s.closeHandle(h)
+	}
+	due := s.dueLocked()
+	s.mu.Unlock()
+	s.remove(due)
+}

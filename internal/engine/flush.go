@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// FlushInfo tells about one flush.
+type FlushInfo struct {
+	Segment  base.FileNum // 0: nothing live was in the log
+	Floor    base.LSN     // records below it are no longer needed from the log
+	Families int
+	Values   int
+	Bytes    int64 // of the segment
+	Took     time.Duration
+}
+
+// Flush moves what is in the log into a segment, so that the log can be removed.
+// It goes beside commits. A failure leaves the store as it was.
+func (e *Engine) Flush(ctx context.Context) error {
+	if e.opts.ReadOnly {
+		return base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.flush(ctx)
+}
+
+// flush does the work of Flush. flushMu is held.
+//
+// A crash before the manifest edit leaves the log in charge and the new files
+// unknown; a crash after it finds segment and image complete and durable.
+func (e *Engine) flush(ctx context.Context) error {
+	start := time.Now()
+	logged := e.logBytes.Load()
+	v, err := e.sealLog(ctx)
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	defer v.Release()
+	st, sealed := e.manifest.State(), v.LSN()
+	if sealed < st.FloorLSN {
+		return nil
+	}
+	logs, files := sealedLogs(st, sealed)
+	tombs := tombstones(v, st.FloorLSN, sealed)
+	job, work, err := e.buildFlush(ctx, v, st, files, tombs)
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	floor := sealed + 1
+	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
+	info := FlushInfo{Floor: floor}
+	var done []placed
+	if job != nil {
+		seg, err := job.finish(tombs)
+		if err != nil {
+			job.abandon()
+			return fmt.Errorf("flush: %w", err)
+		}
+		edit.AddSegments = []snapshot.SegmentInfo{seg}
+		done = job.done
+		info.Segment, info.Families, info.Values, info.Bytes = seg.Num, int(seg.Families), int(seg.Values), seg.Size
+		e.files.add(kindSegment, seg.Num)
+	}
+	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
+	old, err := e.publish(edit, done, drop, floor)
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	if job != nil {
+		job.install()
+	}
+	e.unflushed.settle(work, sealed, e.ix.Thread)
+	e.ix.DropTombstones(sealed)
+	e.logBytes.Add(-logged)
+	e.files.retire(append(logs, old...)...)
+	info.Took = time.Since(start)
+	e.noteFlush(info)
+	return nil
+}
+
+// sealLog ends the current log file, and returns a view of the store exactly as
+// its sealed files left it. A segment must not know more than that: should the
+// index ever be rebuilt from segments, the rest of the log is replayed on top.
+func (e *Engine) sealLog(ctx context.Context) (*View, error) {
+	e.sealed.arm()
+	defer e.sealed.disarm()
+	if err := e.log.Rotate(ctx); err != nil {
+		return nil, err
+	}
+	v, err := e.viewWithMemos()
+	if err != nil {
+		return nil, err
+	}
+	// A file begun since has told what was before it, before its first record.
+	if before, ok := e.sealed.take(); ok {
+		v.v = before
+	}
+	return v, nil
+}
+
+// sealView catches the index between the last record of a sealed log file and the
+// first of the next.
+type sealView struct {
+	mu    sync.Mutex
+	armed bool
+	v     *index.View
+}
+
+func (s *sealView) arm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = true, nil
+}
+
+func (s *sealView) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = false, nil
+}
+
+// begun is called on the committer when a file is begun.
+func (s *sealView) begun(ix *index.Index) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed && s.v == nil {
+		v := ix.ViewMemos()
+		s.v = &v
+	}
+}
+
+func (s *sealView) take() (index.View, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.v == nil {
+		return index.View{}, false
+	}
+	return *s.v, true
+}
+
+// sealedLogs are the log files that hold only records up to last.
+func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.FileNum]bool) {
+	var nums []base.FileNum
+	set := map[base.FileNum]bool{}
+	for _, l := range st.Logs {
+		if l.BaseLSN <= last {
+			nums = append(nums, l.Num)
+			set[l.Num] = true
+		}
+	}
+	return nums, set
+}
+
+// buildFlush writes the segment of a flush, or returns no job if nothing live is
+// in the sealed logs.
+func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo) (*segmentJob, []familyWork, error) {
+	fams := e.unflushed.snapshot()
+	work := familiesOf(v, func(id uint64) bool { return fams[id] != nil })
+	for id, f := range fams { // dead families have nothing to flush
+		if !hasFamily(work, id) {
+			work = append(work, familyWork{fam: f})
+		}
+	}
+	first, sealed := st.FloorLSN, v.LSN()
+	isNew := func(t *index.Thread) bool { return t.Birth >= first }
+	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
+	var job *segmentJob
+	for i := range work {
+		w := &work[i]
+		if len(w.threads) == 0 {
+			continue
+		}
+		if err := w.load(v); err != nil {
+			return nil, nil, abandon(job, err)
+		}
+		page, plan := w.page(keep, isNew), w.plan(e.opts.Hot, files)
+		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
+			continue
+		}
+		if job == nil {
+			var err error
+			if job, err = e.startSegment(files, nil); err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := job.add(ctx, *w, plan, page, first, sealed); err != nil {
+			return nil, nil, abandon(job, err)
+		}
+	}
+	if job == nil && len(tombs) > 0 && len(st.Segments) > 0 {
+		// Only deletions, but older segments hold what they delete.
+		var err error
+		if job, err = e.startSegment(files, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	return job, work, nil
+}
+
+// tombstones are the deletions of records first to last.
+func tombstones(v *View, first, last base.LSN) []index.Memo {
+	var out []index.Memo
+	for _, m := range v.v.Memos() {
+		if m.LSN >= first && m.LSN <= last {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func hasFamily(work []familyWork, id uint64) bool {
+	for i := range work {
+		if work[i].fam.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+func abandon(job *segmentJob, err error) error {
+	if job != nil {
+		job.abandon()
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+)
+
+// unflushed holds the families that have items or values in the log.
+type unflushed struct {
+	mu   sync.Mutex
+	fams map[uint64]*index.Family
+}
+
+func (u *unflushed) add(threads []*index.Thread) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, t := range threads {
+		u.fams[t.Family.ID] = t.Family
+	}
+}
+
+func (u *unflushed) addFamily(f *index.Family) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fams[f.ID] = f
+}
+
+func (u *unflushed) snapshot() map[uint64]*index.Family {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := make(map[uint64]*index.Family, len(u.fams))
+	for id, f := range u.fams {
+		out[id] = f
+	}
+	return out
+}
+
+// settle forgets the families of a flush that nothing touched since record last.
+func (u *unflushed) settle(flushed []familyWork, last base.LSN, now func(id string) *index.Thread) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, w := range flushed {
+		touched := false
+		for _, t := range w.threads {
+			cur := now(t.ID)
+			touched = touched || cur != nil && cur.Family == w.fam && cur.LSN > last
+		}
+		if !touched {
+			delete(u.fams, w.fam.ID)
+		}
+	}
+}
+
+// familyWork is a family and its threads in one view.
+type familyWork struct {
+	fam     *index.Family
+	threads []*index.Thread
+}
+
+// familiesOf groups the threads of a view by family, for the families wanted,
+// in the order of family ids. A family without threads is dead and left out.
+func familiesOf(v *View, wanted func(uint64) bool) []familyWork {
+	at := map[uint64]int{}
+	var out []familyWork
+	v.Ascend("", func(t *index.Thread) bool {
+		if !wanted(t.Family.ID) {
+			return true
+		}
+		i, ok := at[t.Family.ID]
+		if !ok {
+			i = len(out)
+			at[t.Family.ID] = i
+			out = append(out, familyWork{fam: t.Family})
+		}
+		out[i].threads = append(out[i].threads, t)
+		return true
+	})
+	slices.SortFunc(out, func(a, b familyWork) int { return cmp.Compare(a.fam.ID, b.fam.ID) })
+	return out
+}
+
+// load makes every thread of the family readable.
+func (w *familyWork) load(v *View) error {
+	for i, t := range w.threads {
+		loaded, err := v.Load(t)
+		if err != nil {
+			return err
+		}
+		w.threads[i] = loaded
+	}
+	return nil
+}
+
+// page is the directory page of the family with the items keep selects. A thread
+// without such items is left out, unless it is new: its existence is news too.
+func (w *familyWork) page(keep func(t *index.Thread, it *index.Item) bool, isNew func(t *index.Thread) bool) *index.Page {
+	p := &index.Page{}
+	for _, t := range w.threads {
+		pt := index.PageThread{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
+		t.Items(func(it *index.Item) {
+			if keep(t, it) {
+				pt.Items = append(pt.Items, it)
+			}
+		})
+		if len(pt.Items) == 0 && !isNew(t) {
+			continue
+		}
+		index.SortItems(pt.Items)
+		p.Threads = append(p.Threads, pt)
+	}
+	return p
+}
+
+// valuePlan is what a flush or compaction does with the values of one family:
+// which move, in which order, and which of them are read often.
+type valuePlan struct {
+	heads   []index.Ref
+	history []index.Ref
+}
+
+// add selects the values that the items of a page refer to as well.
+func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileNum]bool) {
+	taken := map[index.Ref]bool{}
+	for _, r := range p.heads {
+		taken[r] = true
+	}
+	for _, r := range p.history {
+		taken[r] = true
+	}
+	for _, pt := range page.Threads {
+		for _, it := range pt.Items {
+			for _, s := range it.Slots {
+				if s.Ref.Empty() || taken[s.Ref] {
+					continue
+				}
+				taken[s.Ref] = true
+				if loc, ok := fam.Loc(s.Ref); ok && from[loc.File] {
+					p.history = append(p.history, s.Ref)
+				}
+			}
+		}
+	}
+}
+
+// plan selects the values that live items refer to and that lie in one of the
+// files from. Values of hot items come first, item by item; the others are
+// ordered slot by slot, newest first, so that versions of one channel lie
+// together.
+func (w *familyWork) plan(hot func([]*index.Item) []bool, from map[base.FileNum]bool) valuePlan {
+	var p valuePlan
+	taken := map[index.Ref]bool{}
+	take := func(r index.Ref) bool {
+		if r.Empty() || taken[r] {
+			return false
+		}
+		taken[r] = true
+		loc, ok := w.fam.Loc(r)
+		return ok && from[loc.File]
+	}
+	type old struct {
+		name string
+		ref  index.Ref
+	}
+	var rest []old
+	var cold []*index.Item
+	for _, t := range w.threads {
+		var items []*index.Item
+		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
+		for i, isHot := range hot(items) {
+			if !isHot {
+				cold = append(cold, items[i])
+				continue
+			}
+			for _, s := range items[i].Slots {
+				if take(s.Ref) {
+					p.heads = append(p.heads, s.Ref)
+				}
+			}
+		}
+	}
+	for _, it := range cold {
+		for _, s := range it.Slots {
+			if take(s.Ref) {
+				rest = append(rest, old{s.Name, s.Ref})
+			}
+		}
+	}
+	slices.SortFunc(rest, func(a, b old) int { return cmp.Or(cmp.Compare(a.name, b.name), b.ref.Compare(a.ref)) })
+	for _, o := range rest {
+		p.history = append(p.history, o.ref)
+	}
+	return p
+}

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// model is what a store should hold: threads, items, values.
+type model map[string]map[string][]string
+
+func (m model) clone() model {
+	out := model{}
+	for id, items := range m {
+		out[id] = map[string][]string{}
+		for k, v := range items {
+			out[id][k] = slices.Clone(v)
+		}
+	}
+	return out
+}
+
+// world runs one random program against a store and the model.
+type world struct {
+	t     *testing.T
+	rng   *rand.Rand
+	fs    vfs.FS
+	opts  Options
+	e     *Engine
+	m     model
+	views []heldView
+	now   time.Time
+	log   []string
+}
+
+type heldView struct {
+	v *View
+	m model
+}
+
+func (w *world) note(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
+
+func (w *world) open() {
+	w.t.Helper()
+	e, err := Open("store", w.opts)
+	w.must(err)
+	w.e = e
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%v\nprogram:\n%s", err, strings.Join(w.log, "\n"))
+	}
+}
+
+func (w *world) id() string  { return fmt.Sprintf("t%d", w.rng.IntN(5)) }
+func (w *world) key() string { return fmt.Sprintf("k%02d", w.rng.IntN(40)) }
+
+func (w *world) value() string {
+	n := w.rng.IntN(200)
+	if w.rng.IntN(20) == 0 {
+		n = 70_000
+	}
+	return strings.Repeat(strconv.Itoa(w.rng.IntN(1000)), n/3+1)
+}
+
+// put stores one or two items; a slot may share the value of another item.
+func (w *world) put() {
+	id, key := w.id(), w.key()
+	n := 1 + w.rng.IntN(3)
+	var vals []string
+	var slots []SlotIn
+	for i := range n {
+		s := SlotIn{Name: fmt.Sprintf("s%d", i), Tag: "x"}
+		v := w.value()
+		ev, err := NewValue([]byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
+		w.must(err)
+		s.Value = &ev
+		slots, vals = append(slots, s), append(vals, v)
+	}
+	share := ""
+	if other := w.m[id]; len(other) > 0 && w.rng.IntN(2) == 0 {
+		keys := make([]string, 0, len(other))
+		for k := range other {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		share = keys[w.rng.IntN(len(keys))]
+		vals = append(vals, other[share][0])
+	}
+	w.note("put %s/%s %d slots, share %q", id, key, n, share)
+	err := w.e.Commit(context.Background(), []string{id}, func(tx *Tx) error {
+		all := slots
+		if share != "" {
+			it := tx.Thread(id).Get(share)
+			if it == nil {
+				return fmt.Errorf("no item %s to share", share)
+			}
+			all = append(slices.Clone(slots), SlotIn{Name: "z", Tag: "shared", Ref: it.Slots[0].Ref})
+		}
+		return tx.Put(id, key, index.FlagHead, all)
+	})
+	w.must(err)
+	if w.m[id] == nil {
+		w.m[id] = map[string][]string{}
+	}
+	w.m[id][key] = vals
+}
+
+func (w *world) delete() {
+	id, a, b := w.id(), w.key(), w.key()
+	w.note("delete %s/%s,%s", id, a, b)
+	w.must(w.e.Commit(context.Background(), []string{id}, func(tx *Tx) error { return tx.Delete(id, a, b) }))
+	if w.m[id] != nil {
+		delete(w.m[id], a)
+		delete(w.m[id], b)
+	}
+}
+
+func (w *world) drop() {
+	id := w.id()
+	w.note("drop %s", id)
+	w.must(w.e.Commit(context.Background(), []string{id}, func(tx *Tx) error { return tx.Drop(id, []byte("gone")) }))
+	delete(w.m, id)
+}
+
+func (w *world) copy() {
+	src, dst := w.id(), w.id()
+	if w.m[src] == nil || w.m[dst] != nil {
+		return
+	}
+	w.note("copy %s to %s", src, dst)
+	w.must(w.e.Commit(context.Background(), []string{src, dst}, func(tx *Tx) error { return tx.Copy(src, dst) }))
+	w.m[dst] = w.m.clone()[src]
+}
+
+func (w *world) reopen(wreck bool) {
+	for _, h := range w.views {
+		h.v.Release()
+	}
+	w.views = nil
+	w.must(w.e.Close())
+	if wreck {
+		names, err := w.fs.List("store")
+		w.must(err)
+		for _, n := range names {
+			if strings.HasSuffix(n, ".img") {
+				w.must(w.fs.Remove(filepath.Join("store", n)))
+				w.note("lost image %s", n)
+			}
+		}
+	}
+	w.note("reopen")
+	w.open()
+	if r := w.e.Report(); wreck && len(w.e.state().Images) > 0 && !r.IndexRebuilt {
+		w.t.Fatalf("a lost image was not noticed: %+v", r)
+	}
+}
+
+func (w *world) step() {
+	ctx := context.Background()
+	switch n := w.rng.IntN(100); {
+	case n < 55:
+		w.put()
+	case n < 63:
+		w.delete()
+	case n < 67:
+		w.drop()
+	case n < 71:
+		w.copy()
+	case n < 77:
+		w.note("flush")
+		w.must(w.e.Flush(ctx))
+	case n < 83:
+		w.note("image")
+		w.must(w.e.WriteImage(ctx))
+	case n < 86:
+		w.note("compact")
+		w.must(w.e.Compact(ctx))
+	case n < 89:
+		w.note("compact step")
+		w.e.flushMu.Lock()
+		if segs := pickCompaction(w.e.manifest.State().Segments, 2); segs != nil {
+			w.must(w.e.compact(ctx, segs, nil))
+		}
+		w.e.flushMu.Unlock()
+	case n < 93:
+		w.note("view")
+		v, err := w.e.View()
+		w.must(err)
+		w.views = append(w.views, heldView{v, w.m.clone()})
+	case n < 96 && len(w.views) > 0:
+		i := w.rng.IntN(len(w.views))
+		w.note("check and release view %d", i)
+		w.checkView(w.views[i].v, w.views[i].m)
+		w.views[i].v.Release()
+		w.views = slices.Delete(w.views, i, i+1)
+	case n < 98:
+		w.reopen(false)
+	case n < 99:
+		w.reopen(true)
+	}
+}
+
+func (w *world) check() {
+	w.t.Helper()
+	v, err := w.e.View()
+	w.must(err)
+	defer v.Release()
+	w.checkView(v, w.m)
+}
+
+func (w *world) checkView(v *View, m model) {
+	w.t.Helper()
+	found := map[string]bool{}
+	var threads []*index.Thread
+	v.Ascend("", func(t *index.Thread) bool { threads = append(threads, t); return true })
+	for _, t := range threads {
+		found[t.ID] = true
+		loaded, err := v.Load(t)
+		w.must(err)
+		w.checkThread(loaded, m[t.ID])
+	}
+	for id := range m {
+		if !found[id] {
+			w.must(fmt.Errorf("thread %s is missing", id))
+		}
+	}
+}
+
+func (w *world) checkThread(t *index.Thread, want map[string][]string) {
+	w.t.Helper()
+	got, head := 0, ""
+	t.Ascend("", func(it *index.Item) bool {
+		got++
+		head = it.Key
+		vals, ok := want[it.Key]
+		if !ok || len(vals) != len(it.Slots) {
+			w.must(fmt.Errorf("thread %s has item %s of record %d with %d slots, want %d", t.ID, it.Key, it.LSN, len(it.Slots), len(vals)))
+		}
+		for i, s := range it.Slots {
+			b, err := w.e.ReadValue(context.Background(), t.Family, s.Ref)
+			if err != nil || string(b) != vals[i] {
+				w.must(fmt.Errorf("thread %s item %s slot %d (%v): wrong value, %w", t.ID, it.Key, i, s.Ref, err))
+			}
+		}
+		return true
+	})
+	if got != len(want) {
+		w.must(fmt.Errorf("thread %s has %d items, want %d", t.ID, got, len(want)))
+	}
+	if t.Head != head {
+		w.must(fmt.Errorf("thread %s has head %q, want %q", t.ID, t.Head, head))
+	}
+}
+
+// TestModel runs random programs of commits, flushes, images, compactions, views
+// and reopenings, with the index lost now and then, and compares the store with
+// the model after each.
+func TestModel(t *testing.T) {
+	runs, seed := 40, rand.Uint64()
+	if s := os.Getenv("ENGINE_RUNS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = n
+	}
+	if s := os.Getenv("STELE_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed, runs = n, 1
+	}
+	for i := range runs {
+		seed := seed + uint64(i)
+		ok := t.Run(fmt.Sprint("run", i), func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("repeat with STELE_SEED=%d go test ./internal/engine -run '^TestModel$'", seed)
+				}
+			}()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
+			w := &world{t: t, rng: rng, fs: mem, m: model{}, now: time.Unix(1e9, 0)}
+			w.opts = Options{FS: mem, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: rng.Uint64,
+				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
+			w.open()
+			for range 150 {
+				w.step()
+				if rng.IntN(5) == 0 {
+					w.check()
+				}
+			}
+			w.check()
+			w.reopen(false)
+			w.check()
+			w.must(w.e.Close())
+		})
+		if !ok {
+			break
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/wal"
+)
+
+// Options configures a store. The zero value is the documented default.
+type Options struct {
+	// FS is the file system; nil means the operating system's.
+	FS vfs.FS
+	// Sync says when a commit is durable: before it returns (the default), within
+	// SyncInterval, or when the kernel likes.
+	Sync         wal.Mode
+	SyncInterval time.Duration // default 1 s
+
+	LogFileSize int64 // rotate beyond; default 64 MiB, at least 64 KiB
+	FlushBytes  int64 // log bytes that make a flush; default 64 MiB
+	ImageBytes  int64 // log bytes since the last image that make the next; default 4 MiB
+	CacheBytes  int64 // decoded blocks kept; default 32 MiB, negative for none
+	// CompactFanout is how many segments of one size make a compaction; default 4.
+	CompactFanout int
+	// CompactRate limits what compaction writes, bytes per second; default
+	// 64 MiB/s, negative for no limit.
+	CompactRate int64
+
+	ReadOnly    bool // take no lock, write nothing
+	AllowDamage bool // with ReadOnly: go on past damage in the log
+	// DeletedMemory is how long deleted threads are remembered; default 30 days,
+	// negative: not at all.
+	DeletedMemory time.Duration
+	// ManualWork leaves flush, image and compaction to explicit calls.
+	ManualWork bool
+
+	// Hot says which of a thread's items, given in the order of keys, are read
+	// often; a flush lays their values apart, whole and quick to read. Nil means
+	// all of them.
+	Hot func(items []*index.Item) []bool
+
+	Clock func() time.Time
+	Rand  func() uint64
+	// Inline keeps the log's background goroutines from touching files, so that
+	// the order of file operations depends on the calls alone. For simulations.
+	Inline bool
+	Logger *slog.Logger
+	Events Events
+}
+
+// Events are called without locks, from the goroutine that notices; they must
+// not block. Nil functions are not called.
+type Events struct {
+	Flushed         func(FlushInfo)
+	Compacted       func(CompactInfo)
+	CorruptionFound func(error)
+	Poisoned        func(error)
+	DiskFull        func(error)
+	WriteStall      func(time.Duration)
+}
+
+const (
+	minLogFile = 64 << 10
+	mib        = 1 << 20
+)
+
+// Validate refuses options that contradict each other.
+func (o Options) Validate() error {
+	if o.LogFileSize != 0 && o.LogFileSize < minLogFile {
+		return fmt.Errorf("log file size %d is below the least of %d", o.LogFileSize, minLogFile)
+	}
+	if o.AllowDamage && !o.ReadOnly {
+		return fmt.Errorf("going on past damage needs a read-only store")
+	}
+	if o.CompactFanout == 1 || o.CompactFanout < 0 {
+		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)
+	}
+	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
+		"image bytes": o.ImageBytes} {
+		if d < 0 {
+			return fmt.Errorf("%s is negative", name)
+		}
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	def := func(p *int64, d int64) {
+		if *p == 0 {
+			*p = d
+		}
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS{}
+	}
+	if o.SyncInterval == 0 {
+		o.SyncInterval = time.Second
+	}
+	def(&o.LogFileSize, 64*mib)
+	def(&o.FlushBytes, 64*mib)
+	def(&o.ImageBytes, 4*mib)
+	def(&o.CacheBytes, 32*mib)
+	def(&o.CompactRate, 64*mib)
+	if o.CompactFanout == 0 {
+		o.CompactFanout = 4
+	}
+	if o.DeletedMemory == 0 {
+		o.DeletedMemory = 30 * 24 * time.Hour
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Uint64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Hot == nil {
+		o.Hot = func(items []*index.Item) []bool {
+			all := make([]bool, len(items))
+			for i := range all {
+				all[i] = true
+			}
+			return all
+		}
+	}
+	return o
+}

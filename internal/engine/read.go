@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/segment"
+)
+
+// ErrNoValue is returned for a value that was deleted or pruned since its ref was
+// read.
+var ErrNoValue = errors.New("value is no longer stored")
+
+// View is the store at one moment: later commits, deletions and compaction do not
+// reach it. It keeps files from being removed; release it.
+type View struct {
+	e        *Engine
+	v        index.View
+	epoch    uint64
+	released atomic.Bool
+}
+
+// View returns the store as it is now.
+func (e *Engine) View() (*View, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	// Pin before looking: a file that the view's families name must not go
+	// between the two.
+	epoch := e.files.pin()
+	return &View{e: e, v: e.ix.View(), epoch: epoch}, nil
+}
+
+// viewWithMemos is a view that also knows the deleted threads.
+func (e *Engine) viewWithMemos() (*View, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	epoch := e.files.pin()
+	return &View{e: e, v: e.ix.ViewMemos(), epoch: epoch}, nil
+}
+
+// Release lets files go that only this view needs. It may be called twice.
+func (v *View) Release() {
+	if v.released.CompareAndSwap(false, true) {
+		v.e.files.unpin(v.epoch)
+		v.e.leave()
+	}
+}
+
+// LSN is the last commit the view shows.
+func (v *View) LSN() base.LSN { return v.v.LSN }
+
+// Thread returns a thread as it was, loaded, or nil.
+func (v *View) Thread(id string) (*index.Thread, error) {
+	t := v.v.Thread(id)
+	if t == nil || !t.Cold() {
+		return t, nil
+	}
+	return v.e.load(t, v.epoch)
+}
+
+// Ascend calls fn for the threads from id on, in order, until it returns false.
+// Threads may be cold; Load makes one readable.
+func (v *View) Ascend(from string, fn func(*index.Thread) bool) { v.v.Ascend(from, fn) }
+
+// Load returns t with its items in memory.
+func (v *View) Load(t *index.Thread) (*index.Thread, error) {
+	if !t.Cold() {
+		return t, nil
+	}
+	return v.e.load(t, v.epoch)
+}
+
+// Thread returns a thread as it is now, loaded, or nil.
+func (e *Engine) Thread(id string) (*index.Thread, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	return e.loadThread(id)
+}
+
+// ReadValue returns the bytes of a value, checked, in a fresh slice. ErrNoValue
+// means that it was deleted or pruned; damage is a CorruptionError.
+func (e *Engine) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for range moveRetries {
+		loc, ok := fam.Loc(ref)
+		if !ok {
+			return nil, fmt.Errorf("value %d.%d: %w", ref.LSN, ref.Ord, ErrNoValue)
+		}
+		b, err := e.readAt(loc)
+		if !errors.Is(err, errGone) {
+			e.noteDamage(err)
+			return b, err
+		}
+	}
+	return nil, fmt.Errorf("value %d.%d: %w", ref.LSN, ref.Ord, ErrNoValue)
+}
+
+// moveRetries is how often a value may move between asking where it lies and
+// reading it. More than once is already unlikely.
+const moveRetries = 4
+
+func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
+	h, err := e.files.acquire(loc.File)
+	if err != nil {
+		return nil, err
+	}
+	defer e.files.release(h)
+	if loc.InLog() {
+		return readLogValue(h, loc)
+	}
+	if h.seg == nil {
+		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
+	}
+	sloc := segment.Loc{Off: loc.Off, Stored: loc.Stored, Inner: loc.Inner, Len: loc.Len, Sum: loc.Sum}
+	key := blockKey{loc.File, loc.Off}
+	block, cached := e.cache.get(key)
+	if !cached {
+		if block, err = h.seg.ReadBlock(sloc); err != nil {
+			return nil, err
+		}
+		e.cache.add(key, block)
+	}
+	v, err := h.seg.Value(sloc, block)
+	if err != nil {
+		return nil, err
+	}
+	if !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
+		return v, nil // nobody else holds the block
+	}
+	return append(make([]byte, 0, len(v)), v...), nil
+}
+
+func readLogValue(h *handle, loc index.Loc) ([]byte, error) {
+	b := make([]byte, loc.Len)
+	if n, err := h.f.ReadAt(b, int64(loc.Off)); err != nil && !(errors.Is(err, io.EOF) && n == len(b)) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, logDamage(h, loc, fmt.Sprintf("file ends after %d bytes of the value", n))
+		}
+		return nil, fmt.Errorf("read %s at %d: %w", h.kind.name(h.num), loc.Off, err)
+	}
+	if got := valueSum(b); got != loc.Sum {
+		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))
+	}
+	return b, nil
+}
+
+func logDamage(h *handle, loc index.Loc, detail string) error {
+	return &base.CorruptionError{File: h.kind.name(h.num), Kind: "value", Offset: int64(loc.Off), Len: int64(loc.Len), Detail: detail}
+}

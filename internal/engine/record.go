@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// A record is what one commit asked for. docs/format/record.md has the bytes.
+//
+//	u8 format | u32 head length | head | values, one after the other
+//
+// The head names everything, values carry no framing: the place of each follows
+// from the lengths in the head, so replay never touches value bytes.
+
+// recordFormat is the first byte of every record.
+const recordFormat = 1
+
+const recordPrefix = 5 // format and head length
+
+// opKind is the first byte of an operation.
+type opKind uint8
+
+const (
+	opPut    opKind = 1 // an item
+	opDelete opKind = 2 // the item at a key
+	opDrop   opKind = 3 // a thread, with what to remember of it
+	opCopy   opKind = 4 // a thread under another id
+	opFlags  opKind = 5 // the flags of a thread
+)
+
+// Slot encodings. Higher numbers are reserved for patches against an earlier
+// value and are refused as written by a newer version.
+const (
+	slotNone   uint8 = 0 // nothing stored under this name and tag
+	slotRef    uint8 = 1 // stored by an earlier record
+	slotInline uint8 = 2 // in this record
+	slotEmpty  uint8 = 3 // made empty by this record
+)
+
+// op is one operation of a record.
+type op struct {
+	kind  opKind
+	id    string // thread
+	key   string // item; or the id of the copy
+	flags uint8  // item flags; or thread flags
+	slots []slotOp
+	memo  []byte
+}
+
+// slotOp is a slot as a record has it.
+type slotOp struct {
+	name, tag string
+	enc       uint8
+	lsn       base.LSN // slotRef
+	ord       uint16   // slotRef: of the record named; slotInline: of this record
+	len       uint32   // slotInline
+	sum       uint64   // slotInline
+	off       int64    // slotInline: of the value within the record; set by decoding
+}
+
+// record is a decoded record.
+type record struct {
+	time int64 // unix µs
+	ops  []op
+}
+
+// encodeHead returns the part of a record before its values.
+func encodeHead(r *record) []byte {
+	b := make([]byte, recordPrefix, 256)
+	b[0] = recordFormat
+	b = binary.AppendUvarint(b, uint64(r.time))
+	b = binary.AppendUvarint(b, uint64(len(r.ops)))
+	for i := range r.ops {
+		b = appendOp(b, &r.ops[i])
+	}
+	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)-recordPrefix))
+	return b
+}
+
+func appendStr(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func appendOp(b []byte, o *op) []byte {
+	b = append(b, byte(o.kind))
+	b = appendStr(b, o.id)
+	switch o.kind {
+	case opPut:
+		b = appendStr(b, o.key)
+		b = append(b, o.flags)
+		b = binary.AppendUvarint(b, uint64(len(o.slots)))
+		for i := range o.slots {
+			b = appendSlot(b, &o.slots[i])
+		}
+	case opDelete, opCopy:
+		b = appendStr(b, o.key)
+	case opDrop:
+		b = binary.AppendUvarint(b, uint64(len(o.memo)))
+		b = append(b, o.memo...)
+	case opFlags:
+		b = append(b, o.flags)
+	}
+	return b
+}
+
+func appendSlot(b []byte, s *slotOp) []byte {
+	b = appendStr(b, s.name)
+	b = appendStr(b, s.tag)
+	b = append(b, s.enc)
+	switch s.enc {
+	case slotRef:
+		b = binary.AppendUvarint(b, uint64(s.lsn))
+		b = binary.AppendUvarint(b, uint64(s.ord))
+	case slotInline:
+		b = binary.AppendUvarint(b, uint64(s.len))
+		b = binary.LittleEndian.AppendUint64(b, s.sum)
+	}
+	return b
+}
+
+// decodeRecord reads a record. Any input gives a record or an error; memory is
+// bounded by a small multiple of the input's length.
+func decodeRecord(b []byte) (*record, error) {
+	if len(b) < recordPrefix {
+		return nil, fmt.Errorf("record of %d bytes", len(b))
+	}
+	if b[0] != recordFormat {
+		return nil, &base.VersionError{File: "record", Have: uint32(b[0]), Supported: recordFormat}
+	}
+	n := binary.LittleEndian.Uint32(b[1:])
+	if uint64(n) > uint64(len(b)-recordPrefix) {
+		return nil, fmt.Errorf("record head of %d bytes in %d", n, len(b)-recordPrefix)
+	}
+	d := recordDecoder{b: b[recordPrefix : recordPrefix+int(n)], off: recordPrefix + int64(n), size: int64(len(b))}
+	r := &record{time: int64(d.uvarint())}
+	count := d.count(3)
+	r.ops = make([]op, 0, min(count, 64))
+	for range count {
+		r.ops = append(r.ops, d.op())
+		if d.err != nil {
+			return nil, d.err
+		}
+	}
+	if d.err == nil && len(d.b) != 0 {
+		d.fail("%d bytes after the head", len(d.b))
+	}
+	if d.err == nil && d.off != d.size {
+		d.fail("values end at %d of %d", d.off, d.size)
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return r, nil
+}
+
+type recordDecoder struct {
+	b    []byte
+	ord  int
+	off  int64 // where the next inline value lies
+	size int64
+	err  error
+}
+
+func (d *recordDecoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("record: "+format, args...)
+	}
+	d.b = nil
+}
+
+func (d *recordDecoder) uvarint() uint64 {
+	n, w := binary.Uvarint(d.b)
+	if w <= 0 {
+		d.fail("cut short")
+		return 0
+	}
+	d.b = d.b[w:]
+	return n
+}
+
+func (d *recordDecoder) count(size int) int {
+	n := d.uvarint()
+	if n > uint64(len(d.b)/size) {
+		d.fail("%d entries do not fit in %d bytes", n, len(d.b))
+		return 0
+	}
+	return int(n)
+}
+
+func (d *recordDecoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.fail("%d bytes of %d left", n, len(d.b))
+		return nil
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *recordDecoder) byte() uint8 {
+	b := d.bytes(1)
+	if b == nil {
+		return 0
+	}
+	return b[0]
+}
+
+func (d *recordDecoder) str() string { return string(d.bytes(d.uvarint())) }
+
+func (d *recordDecoder) op() op {
+	o := op{kind: opKind(d.byte()), id: d.str()}
+	switch o.kind {
+	case opPut:
+		o.key, o.flags = d.str(), d.byte()
+		n := d.count(3)
+		if n > base.MaxSlots {
+			d.fail("%d slots", n)
+			return o
+		}
+		o.slots = make([]slotOp, 0, n)
+		for range n {
+			o.slots = append(o.slots, d.slot())
+		}
+	case opDelete, opCopy:
+		o.key = d.str()
+	case opDrop:
+		o.memo = append([]byte(nil), d.bytes(d.uvarint())...)
+	case opFlags:
+		o.flags = d.byte()
+	default:
+		if d.err == nil {
+			d.err = &base.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlags)}
+		}
+	}
+	return o
+}
+
+func (d *recordDecoder) slot() slotOp {
+	s := slotOp{name: d.str(), tag: d.str(), enc: d.byte()}
+	switch s.enc {
+	case slotNone, slotEmpty:
+	case slotRef:
+		s.lsn = base.LSN(d.uvarint())
+		ord := d.uvarint()
+		if ord > base.MaxSlots || s.lsn == 0 {
+			d.fail("value %d.%d", s.lsn, ord)
+		}
+		s.ord = uint16(ord)
+	case slotInline:
+		n := d.uvarint()
+		if sum := d.bytes(8); sum != nil {
+			s.sum = binary.LittleEndian.Uint64(sum)
+		}
+		if n > base.MaxValue || int64(n) > d.size-d.off || d.ord >= base.MaxSlots {
+			d.fail("value %d of %d bytes", d.ord, n)
+			return s
+		}
+		s.len, s.off, s.ord = uint32(n), d.off, uint16(d.ord)
+		d.off += int64(n)
+		d.ord++
+	default:
+		if d.err == nil {
+			d.err = &base.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotEmpty)}
+		}
+	}
+	return s
+}

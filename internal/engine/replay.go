@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/wal"
+)
+
+// replay applies one record of the log to the index, as the commit did.
+func (e *Engine) replay(en wal.Entry) error {
+	rec, err := decodeRecord(en.Payload)
+	if errors.Is(err, base.ErrVersion) {
+		return fmt.Errorf("record %d: %w", en.LSN, err)
+	}
+	if err != nil {
+		return &base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
+	}
+	r := replayer{e: e, en: en, time: rec.time, c: index.Change{LSN: en.LSN}, threads: map[string]*index.Thread{}}
+	for i := range rec.ops {
+		if err := r.op(&rec.ops[i]); err != nil {
+			return err
+		}
+	}
+	for id, t := range r.threads {
+		if t == nil {
+			r.c.Remove = append(r.c.Remove, id)
+			continue
+		}
+		r.c.Put = append(r.c.Put, t)
+	}
+	e.ix.Apply(r.c)
+	e.unflushed.add(r.c.Put)
+	e.logBytes.Add(int64(len(en.Payload)))
+	e.imageBytes.Add(int64(len(en.Payload)))
+	e.report.Replayed++
+	return nil
+}
+
+// replayer applies the operations of one record.
+type replayer struct {
+	e       *Engine
+	en      wal.Entry
+	time    int64
+	c       index.Change
+	threads map[string]*index.Thread
+	begun   int
+}
+
+func (r *replayer) thread(id string) *index.Thread {
+	if t, ok := r.threads[id]; ok {
+		return t
+	}
+	return r.e.ix.Thread(id)
+}
+
+func (r *replayer) op(o *op) error {
+	t := r.thread(o.id)
+	if t == nil && o.kind != opPut {
+		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
+			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
+		if r.e.opts.AllowDamage { // the record that began the thread was skipped
+			r.e.report.Damage = append(r.e.report.Damage, err)
+			return nil
+		}
+		return err
+	}
+	switch o.kind {
+	case opPut:
+		r.put(t, o)
+	case opDelete:
+		r.threads[o.id] = t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated)
+	case opDrop:
+		r.threads[o.id] = nil
+		r.c.Remember = append(r.c.Remember, dropMemo(r.e.ix.Memo, o.id, r.en.LSN, r.time, o.memo))
+	case opCopy:
+		return r.copy(t, o)
+	case opFlags:
+		n := *t
+		n.Flags = o.flags
+		r.threads[o.id] = &n
+	}
+	return nil
+}
+
+func (r *replayer) put(t *index.Thread, o *op) {
+	if t == nil {
+		t = index.NewThread(o.id, index.NewFamily(familyID(r.en.LSN, r.begun)), r.en.LSN)
+		r.begun++
+	}
+	it := &index.Item{Key: o.key, LSN: r.en.LSN, Flags: o.flags, Slots: make([]index.Slot, len(o.slots))}
+	var refs []index.Ref
+	var locs []index.Loc
+	for i, s := range o.slots {
+		it.Slots[i] = index.Slot{Name: s.name, Tag: s.tag}
+		switch s.enc {
+		case slotEmpty:
+			it.Slots[i].Ref = index.Ref{LSN: r.en.LSN, Ord: index.EmptyOrd}
+		case slotRef:
+			it.Slots[i].Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
+		case slotInline:
+			it.Slots[i].Ref = index.Ref{LSN: r.en.LSN, Ord: s.ord}
+			refs = append(refs, it.Slots[i].Ref)
+			locs = append(locs, index.Loc{File: r.en.File, Off: uint64(r.en.Offset + s.off), Len: s.len, Sum: s.sum})
+		}
+	}
+	t.Family.Add(refs, locs)
+	r.threads[o.id] = t.With([]*index.Item{it}, r.en.LSN, r.time)
+}
+
+func (r *replayer) copy(t *index.Thread, o *op) error {
+	if t.Cold() {
+		loaded, err := r.e.load(t, index.Now)
+		if err != nil {
+			return err
+		}
+		t = loaded
+	}
+	r.threads[o.key] = t.Forked(o.key, r.en.LSN, r.en.LSN, r.time)
+	if _, ok := r.e.ix.Memo(o.key); ok {
+		r.c.Remember = append(r.c.Remember, index.Memo{ID: o.key, LSN: r.en.LSN, At: r.time})
+	}
+	return nil
+}
+
+// relocateSlots moves the values of one operation to the record's new place.
+func relocateSlots(fam *index.Family, o *op, en wal.Entry) {
+	for _, s := range o.slots {
+		if s.enc != slotInline {
+			continue
+		}
+		ref := index.Ref{LSN: en.LSN, Ord: s.ord}
+		if _, ok := fam.Loc(ref); !ok {
+			continue // of an earlier life of the thread
+		}
+		fam.Add([]index.Ref{ref}, []index.Loc{{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}})
+	}
+}

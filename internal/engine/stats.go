@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/wal"
+)
+
+var errNotExist = fs.ErrNotExist
+
+// Stats says what a store holds.
+type Stats struct {
+	Threads      int
+	LastLSN      base.LSN
+	DurableLSN   base.LSN
+	LogFiles     int
+	Segments     int
+	SegmentBytes int64
+	RawBytes     int64 // of the values in segments, decoded
+	Images       int
+	LogBytes     int64 // written since the last flush
+	OpenViews    int
+}
+
+// Stats returns what the store holds now.
+func (e *Engine) Stats() Stats {
+	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount()}
+	st := e.state()
+	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
+	for _, seg := range st.Segments {
+		s.SegmentBytes += seg.Size
+		s.RawBytes += seg.Raw
+	}
+	s.DurableLSN = s.LastLSN
+	if e.log != nil {
+		s.DurableLSN = e.log.DurableLSN()
+	}
+	return s
+}
+
+// Metrics counts what a store did since it was opened.
+type Metrics struct {
+	Log              wal.Metrics
+	Flushes          uint64
+	Images           uint64
+	Compactions      uint64
+	CompactedIn      int64 // bytes
+	CompactedOut     int64
+	ThreadLoads      uint64 // cold threads read
+	CacheHits        uint64
+	CacheMisses      uint64
+	CorruptionsFound uint64
+}
+
+// Metrics returns the counters now.
+func (e *Engine) Metrics() Metrics {
+	m := Metrics{
+		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
+		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
+		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
+	}
+	if e.log != nil {
+		m.Log = e.log.Metrics()
+	}
+	return m
+}
+
+// OpenReport says what Open found.
+type OpenReport struct {
+	Created       bool
+	CleanClose    bool     // the last writer closed the store
+	Replayed      int      // records read from the log
+	DroppedBytes  int64    // torn tail: bytes nobody was promised
+	DroppedFile   string   // the log file it was cut from
+	DroppedAt     int64    // offset of the cut
+	Rewritten     int      // records copied to a new log, as the page cache cannot be trusted
+	IndexRebuilt  bool     // the image was missing or damaged
+	RebuildReason string   // why
+	RemovedFiles  []string // leftovers of a crash
+	UnknownFiles  []string // not stele's, or not this store's; left alone
+	Damage        []error  // with AllowDamage: what was skipped
+	Took          time.Duration
+}
+
+func (e *Engine) noteFlush(i FlushInfo) {
+	e.flushes.Add(1)
+	e.opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
+	if f := e.opts.Events.Flushed; f != nil {
+		f(i)
+	}
+}
+
+func (e *Engine) noteCompact(i CompactInfo) {
+	e.compactions.Add(1)
+	e.compactedIn.Add(i.BytesIn)
+	e.compactedOut.Add(i.BytesOut)
+	e.opts.Logger.Info("compacted", "inputs", len(i.Inputs), "file_num", i.Output, "bytes_in", i.BytesIn, "bytes_out", i.BytesOut, "took", i.Took)
+	if f := e.opts.Events.Compacted; f != nil {
+		f(i)
+	}
+}
+
+// noteDamage counts and reports damage; other errors, and none, pass.
+func (e *Engine) noteDamage(err error) {
+	if !errors.Is(err, base.ErrCorrupt) {
+		return
+	}
+	e.corruptions.Add(1)
+	e.opts.Logger.Error("damage found", "error", err)
+	if f := e.opts.Events.CorruptionFound; f != nil {
+		f(err)
+	}
+}
+
+func (e *Engine) noteWriteError(err error) {
+	switch {
+	case errors.Is(err, base.ErrPoisoned):
+		if e.poisonNoted.CompareAndSwap(false, true) {
+			e.opts.Logger.Error("poisoned", "error", err)
+			if f := e.opts.Events.Poisoned; f != nil {
+				f(err)
+			}
+		}
+	case errors.Is(err, base.ErrDiskFull):
+		e.opts.Logger.Error("disk full", "error", err)
+		if f := e.opts.Events.DiskFull; f != nil {
+			f(err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Tombstones travel in segments: when the index is rebuilt from segments, a
+// deleted thread must not come back because an older segment still holds it.
+
+const tombstoneFormat = 1
+
+// encodeTombstones returns the tombstone section of a segment.
+func encodeTombstones(memos []index.Memo) []byte {
+	b := []byte{tombstoneFormat}
+	b = binary.AppendUvarint(b, uint64(len(memos)))
+	for _, m := range memos {
+		b = appendStr(b, m.ID)
+		b = binary.AppendUvarint(b, uint64(m.LSN))
+		b = binary.AppendUvarint(b, uint64(m.At))
+		b = appendStr(b, string(m.Data))
+	}
+	return b
+}
+
+// decodeTombstones reads a tombstone section; a segment without one has none.
+// Any input gives tombstones or an error: a section that read as empty would
+// bring deleted threads back. Memory is bounded by a small multiple of the
+// input's length.
+func decodeTombstones(b []byte) ([]index.Memo, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	if b[0] != tombstoneFormat {
+		return nil, &base.VersionError{File: "tombstones", Have: uint32(b[0]), Supported: tombstoneFormat}
+	}
+	d := recordDecoder{b: b[1:]}
+	n := d.count(4)
+	out := make([]index.Memo, 0, n)
+	for range n {
+		m := index.Memo{ID: d.str(), LSN: base.LSN(d.uvarint()), At: int64(d.uvarint())}
+		m.Data = []byte(d.str())
+		if d.err != nil {
+			break
+		}
+		out = append(out, m)
+	}
+	if d.err == nil && len(d.b) != 0 {
+		d.fail("%d bytes after the end", len(d.b))
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("tombstones: %w", d.err)
+	}
+	return out, nil
+}

@@ -1,0 +1,146 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestFullDevice asks the kernel's own full device.
+func TestFullDevice(t *testing.T) {
+	f, err := OS{}.OpenReadWrite("/dev/full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.WriteAt([]byte("x"), 0); n != 0 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("wrote %d bytes to a full device: %v", n, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsKeepTheirCause(t *testing.T) {
+	quota := &os.PathError{Op: "write", Path: "f", Err: syscall.EDQUOT}
+	err := fmt.Errorf("append: %w", osError(quota))
+	var pe *os.PathError
+	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, syscall.EDQUOT) || !errors.As(err, &pe) {
+		t.Errorf("a spent quota is %v", err)
+	}
+	if want := "append: write f: disk quota exceeded"; err.Error() != want {
+		t.Errorf("text is %q, want %q", err, want)
+	}
+	eio := &os.PathError{Op: "write", Path: "f", Err: syscall.EIO}
+	if got := osError(eio); got != error(eio) || errors.Is(got, syscall.ENOSPC) {
+		t.Errorf("EIO became %v", got)
+	}
+}
+
+// TestRetry: a call that a signal interrupted is repeated, any other is not.
+func TestRetry(t *testing.T) {
+	for _, end := range []error{nil, syscall.EIO, syscall.EAGAIN} {
+		calls := 0
+		err := retryEINTR(func() error {
+			if calls++; calls < 3 {
+				return syscall.EINTR
+			}
+			return end
+		})
+		if calls != 3 || !errors.Is(err, end) {
+			t.Errorf("%d calls, %v; want 3, %v", calls, err, end)
+		}
+	}
+}
+
+func TestSyncDirOfFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (OS{}).SyncDir(name); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("synced a file as a directory: %v", err)
+	}
+}
+
+func TestSaturate(t *testing.T) {
+	for _, c := range []struct {
+		blocks, unit uint64
+		want         int64
+	}{
+		{0, 4096, 0}, {5, 0, 0}, {3, 4096, 12288},
+		{math.MaxInt64 / 4096, 4096, math.MaxInt64 - 4095}, {1 << 52, 4096, math.MaxInt64}, {math.MaxUint64, 1, math.MaxInt64},
+	} {
+		if got := saturate(c.blocks, c.unit); got != c.want {
+			t.Errorf("%d blocks of %d are %d bytes, want %d", c.blocks, c.unit, got, c.want)
+		}
+	}
+}
+
+// TestModes: others than owner and group see nothing of a store.
+func TestModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	if err := (OS{}).MkdirAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OS{}.Create(filepath.Join(dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := OS{}.Lock(filepath.Join(dir, "LOCK"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "f", "LOCK"} {
+		fi, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Mode().Perm()&0o027 != 0 {
+			t.Errorf("%q has mode %v", name, fi.Mode())
+		}
+	}
+	if err := errors.Join(f.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRegisterAnswersFirst: where the kernel would grant a process the lock it
+// already has, the register refuses, and leaves the text alone.
+func TestRegisterAnswersFirst(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	if err := os.WriteFile(name, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &osLock{f: f, fi: fi} // in the register, but not locked in the kernel
+	locks.Lock()
+	locks.held = append(locks.held, held)
+	locks.Unlock()
+	if _, err := (OS{}).Lock(name, "other"); !errors.Is(err, ErrLockHeld) {
+		t.Errorf("locked twice by one process: %v", err)
+	}
+	if text, err := os.ReadFile(name); err != nil || string(text) != "mine" {
+		t.Errorf("the text is %q, %v", text, err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OS{}.Lock(name, "other")
+	if err != nil {
+		t.Fatalf("the register kept a lock that was released: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

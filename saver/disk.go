@@ -1,0 +1,182 @@
+package saver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/wal"
+)
+
+// SyncMode says when a call is durable.
+type SyncMode = wal.Mode
+
+// The modes of Options.Sync.
+const (
+	// SyncAlways: a nil from Put, PutWrites or DeleteThread survives power loss.
+	// Concurrent calls share one fdatasync. The default.
+	SyncAlways = wal.SyncAlways
+	// SyncInterval: it survives the death of the process at once, and power loss
+	// after at most Options.SyncInterval.
+	SyncInterval = wal.SyncInterval
+	// SyncNever: it survives the death of the process at once, and power loss
+	// when the kernel has written it, or after Sync.
+	SyncNever = wal.SyncNever
+)
+
+// Options configures Open. The zero value is the documented default.
+type Options struct {
+	// Sync says when a call is durable; SyncAlways by default.
+	Sync SyncMode
+	// SyncInterval is the longest time to a sync in SyncInterval; default 1 s.
+	SyncInterval time.Duration
+	// Serializer encodes and decodes values; default serde.Default().
+	Serializer serde.Serializer
+	// ReadOnly opens a store without a lock, beside a writer in another process
+	// or none, as it is at that moment. Writing calls return ErrReadOnly.
+	ReadOnly bool
+	// AllowDamage, with ReadOnly, goes on past damage in the log; OpenReport
+	// lists it. What was skipped may include deletions.
+	AllowDamage bool
+	// DeletedMemory is how long deleted threads are remembered, so that a late
+	// write does not bring one back; default 30 days. Forgetting never revives
+	// data.
+	DeletedMemory time.Duration
+
+	LogFileSize   int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
+	FlushBytes    int64 // log bytes after which they move to a segment; default 64 MiB
+	ImageBytes    int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
+	CacheBytes    int64 // decoded blocks kept in memory; default 32 MiB, negative for none
+	CompactFanout int   // segments of one size class that are merged; default 4
+	CompactRate   int64 // bytes per second compaction writes; default 64 MiB/s, negative: no limit
+	// ManualWork leaves flush, image and compaction to Flush and Compact.
+	ManualWork bool
+
+	Logger *slog.Logger     // default: none
+	Clock  func() time.Time // default: time.Now
+	Random func() float64   // for NextVersion; default: math/rand
+}
+
+// Simulation replaces what is around a store, for this module's own tests: its
+// types are internal.
+type Simulation struct {
+	FS   vfs.FS        // instead of the operating system's
+	Rand func() uint64 // salts and ids
+	// Inline keeps background goroutines from touching files, so that the order
+	// of file operations depends on the calls alone.
+	Inline bool
+}
+
+// Disk is the durable saver. It implements Saver and every optional power. All
+// methods are safe for concurrent use; one process at a time has a directory
+// open for writing.
+type Disk struct {
+	e     *engine.Engine
+	codec serde.Serializer
+	opts  Options
+}
+
+var (
+	_ Saver        = (*Disk)(nil)
+	_ RunDeleter   = (*Disk)(nil)
+	_ ThreadCopier = (*Disk)(nil)
+	_ Pruner       = (*Disk)(nil)
+	_ DeltaReader  = (*Disk)(nil)
+	_ ThreadLister = (*Disk)(nil)
+	_ Syncer       = (*Disk)(nil)
+	_ AtomicPutter = (*Disk)(nil)
+)
+
+// Open opens the store in dir, creating it if dir is empty or missing, and
+// recovers what a crash left; OpenReport tells what that was.
+//
+// Errors: LockedError if another process has it open for writing; ErrNotStore
+// for a directory with other files; VersionError for a store of a newer format;
+// CorruptionError if anything acknowledged is damaged in log or manifest.
+func Open(dir string, opts Options) (*Disk, error) { return OpenSimulated(dir, opts, Simulation{}) }
+
+// OpenSimulated is Open in a simulated world.
+func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
+	if dir == "" {
+		return nil, invalidf("dir", "empty; name a directory")
+	}
+	codec := opts.Serializer
+	if codec == nil {
+		codec = serde.Default()
+	}
+	eo := engine.Options{
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
+		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
+		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
+		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, ManualWork: opts.ManualWork,
+		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
+		Hot: hotItems, Clock: opts.Clock, Logger: opts.Logger,
+	}
+	if err := eo.Validate(); err != nil {
+		return nil, invalidf("options", "%v", err)
+	}
+	e, err := engine.Open(dir, eo)
+	if err != nil {
+		return nil, err
+	}
+	return &Disk{e: e, codec: codec, opts: opts}, nil
+}
+
+// Close makes everything durable and releases the directory. It waits for calls
+// in progress; iterators must have ended. A second Close does nothing.
+func (s *Disk) Close() error { return s.e.Close() }
+
+// Sync returns when every call that returned before is on stable storage.
+func (s *Disk) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
+
+// Flush moves the log into a compressed segment. It goes on beside other calls
+// and happens by itself every Options.FlushBytes.
+func (s *Disk) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
+
+// Compact merges all segments into one that holds only what is live, and gives
+// the space of what was deleted or replaced back to the system. It happens by
+// itself, in steps, as segments accumulate.
+func (s *Disk) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
+
+// Engine is the store beneath, for this module's own tests: its type is
+// internal.
+func (s *Disk) Engine() *engine.Engine { return s.e }
+
+// OpenReport says what Open found and did.
+type OpenReport = engine.OpenReport
+
+// Stats says what a store holds.
+type Stats = engine.Stats
+
+// Metrics counts what a store did since it was opened.
+type Metrics = engine.Metrics
+
+// OpenReport says what Open found and did.
+func (s *Disk) OpenReport() OpenReport { return s.e.Report() }
+
+// Stats returns what the store holds now. It reads no file.
+func (s *Disk) Stats() Stats { return s.e.Stats() }
+
+// Metrics returns the counters now.
+func (s *Disk) Metrics() Metrics { return s.e.Metrics() }
+
+// NextVersion mints the version that follows current; see the function.
+func (s *Disk) NextVersion(current Version, _ string) (Version, error) {
+	return NextVersion(current, s.opts.Random)
+}
+
+// WithSerializer is the same store, read and written with another serializer,
+// such as one with a wider allowlist. Closing either closes both.
+func (s *Disk) WithSerializer(codec serde.Serializer) *Disk {
+	c := *s
+	c.codec = codec
+	return &c
+}
+
+func threadError(threadID, what string, err error) error {
+	return fmt.Errorf("thread %q: %s: %w", threadID, what, err)
+}

@@ -1,0 +1,325 @@
+package saver
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// The bytes the disk saver keeps for a checkpoint besides its values, and how it
+// writes versions. docs/format/checkpoint.md has them byte by byte. Map keys are
+// sorted, so that equal checkpoints are equal bytes.
+
+const checkpointFormat = 1
+
+// checkpointRecord is a checkpoint without channels: these, with their versions,
+// are the slots of its item.
+type checkpointRecord struct {
+	v        int
+	ts       string
+	updated  []string
+	seen     map[string]map[string]Version
+	metadata serde.Typed
+}
+
+func encodeCheckpointRecord(r *checkpointRecord) []byte {
+	b := make([]byte, 0, 256+len(r.metadata.Data))
+	b = append(b, checkpointFormat)
+	b = binary.AppendVarint(b, int64(r.v))
+	b = packStr(b, r.ts)
+	if r.updated == nil {
+		b = append(b, 0)
+	} else {
+		b = append(b, 1)
+		b = binary.AppendUvarint(b, uint64(len(r.updated)))
+		for _, c := range r.updated {
+			b = packStr(b, c)
+		}
+	}
+	if r.seen == nil {
+		b = append(b, 0)
+	} else {
+		b = append(b, 1)
+		b = appendSeen(b, r.seen)
+	}
+	b = packStr(b, r.metadata.Kind)
+	return append(b, r.metadata.Data...)
+}
+
+func appendSeen(b []byte, seen map[string]map[string]Version) []byte {
+	b = binary.AppendUvarint(b, uint64(len(seen)))
+	for _, node := range sortedNames(seen) {
+		b = packStr(b, node)
+		b = binary.AppendUvarint(b, uint64(len(seen[node])))
+		for _, channel := range sortedNames(seen[node]) {
+			b = packStr(b, channel)
+			b = packStr(b, packVersion(seen[node][channel]))
+		}
+	}
+	return b
+}
+
+func packStr(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+var errRecord = errors.New("checkpoint record is malformed")
+
+// decodeCheckpointRecord reads what encodeCheckpointRecord wrote. Any input gives
+// a record or an error; memory is bounded by a small multiple of its length.
+func decodeCheckpointRecord(b []byte) (*checkpointRecord, error) {
+	d := unpacker{b: b}
+	if f := d.byte(); d.err == nil && f != checkpointFormat {
+		return nil, &VersionError{File: "checkpoint record", Have: uint32(f), Supported: checkpointFormat}
+	}
+	r := &checkpointRecord{v: int(d.varint()), ts: d.str()}
+	if d.flag() {
+		r.updated = make([]string, 0, d.count(1))
+		for range cap(r.updated) {
+			r.updated = append(r.updated, d.str())
+		}
+	}
+	if d.flag() {
+		r.seen = d.seen()
+	}
+	r.metadata = serde.Typed{Kind: d.str(), Data: d.b}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return r, nil
+}
+
+type unpacker struct {
+	b   []byte
+	err error
+}
+
+func (d *unpacker) fail() {
+	d.b = nil
+	if d.err == nil {
+		d.err = errRecord
+	}
+}
+
+func (d *unpacker) byte() byte {
+	if len(d.b) == 0 {
+		d.fail()
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *unpacker) flag() bool {
+	c := d.byte()
+	if c > 1 {
+		d.fail()
+	}
+	return c == 1
+}
+
+func (d *unpacker) varint() int64 {
+	n, w := binary.Varint(d.b)
+	if w <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[w:]
+	return n
+}
+
+func (d *unpacker) uvarint() uint64 {
+	n, w := binary.Uvarint(d.b)
+	if w <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[w:]
+	return n
+}
+
+// count is how many things of at least size bytes follow.
+func (d *unpacker) count(size int) int {
+	n := d.uvarint()
+	if n > uint64(len(d.b)/size) {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (d *unpacker) str() string {
+	n := d.uvarint()
+	if n > uint64(len(d.b)) {
+		d.fail()
+		return ""
+	}
+	s := string(d.b[:n])
+	d.b = d.b[n:]
+	return s
+}
+
+func (d *unpacker) seen() map[string]map[string]Version {
+	n := d.count(2)
+	seen := make(map[string]map[string]Version, min(n, 1024))
+	for range n {
+		node := d.str()
+		m := d.count(2)
+		versions := make(map[string]Version, min(m, 1024))
+		for range m {
+			channel := d.str()
+			v, err := unpackVersion(d.str())
+			if d.err == nil {
+				d.err = err // a version of a newer build stays a VersionError
+			}
+			if d.err != nil {
+				return nil
+			}
+			versions[channel] = v
+		}
+		seen[node] = versions
+	}
+	return seen
+}
+
+// Kinds of a packed version.
+const (
+	packNull   = 0
+	packText   = 1
+	packInt    = 2
+	packFloat  = 3
+	packMinted = 4 // a string as NextVersion mints it
+)
+
+const mintedDigits = 32
+
+// packVersion writes a version in few bytes, without loss. A version as LangGraph
+// mints it, 32 digits, a dot and a fraction, takes about ten.
+func packVersion(v Version) string {
+	switch v.Kind() {
+	case VersionInt:
+		return string(binary.AppendVarint([]byte{packInt}, int64(v.num)))
+	case VersionFloat:
+		return string(binary.LittleEndian.AppendUint64([]byte{packFloat}, v.num))
+	case VersionString:
+		if p, ok := packMintedVersion(v.str); ok {
+			return p
+		}
+		return "\x01" + v.str
+	}
+	return "\x00"
+}
+
+func packMintedVersion(s string) (string, bool) {
+	if len(s) < mintedDigits+3 || s[mintedDigits] != '.' || s[mintedDigits+1:mintedDigits+3] != "0." {
+		return "", false
+	}
+	seq, err := strconv.ParseUint(s[:mintedDigits], 10, 64)
+	if err != nil {
+		return "", false
+	}
+	frac := s[mintedDigits+3:]
+	digits, err := strconv.ParseUint(frac, 10, 64)
+	if err != nil || len(frac) > 19 {
+		return "", false
+	}
+	b := binary.AppendUvarint([]byte{packMinted}, seq)
+	b = append(b, byte(len(frac)))
+	p := string(binary.AppendUvarint(b, digits))
+	back, err := unpackVersion(p)
+	return p, err == nil && back.str == s
+}
+
+// unpackVersion reads what packVersion wrote.
+func unpackVersion(p string) (Version, error) {
+	if p == "" {
+		return Version{}, errRecord
+	}
+	d := unpacker{b: []byte(p[1:])}
+	var v Version
+	switch p[0] {
+	case packNull:
+	case packText:
+		return StringVersion(p[1:]), nil
+	case packInt:
+		v = IntVersion(d.varint())
+	case packFloat:
+		if len(d.b) != 8 {
+			return Version{}, errRecord
+		}
+		v = FloatVersion(math.Float64frombits(binary.LittleEndian.Uint64(d.b)))
+		d.b = nil
+	case packMinted:
+		seq, n, digits := d.uvarint(), int(d.byte()), d.uvarint()
+		frac := strconv.FormatUint(digits, 10)
+		if d.err != nil || n > 19 || len(frac) > n {
+			return Version{}, errRecord
+		}
+		v = StringVersion(fmt.Sprintf("%0*d.0.%s%s", mintedDigits, seq, strings.Repeat("0", n-len(frac)), frac))
+	default:
+		return Version{}, &VersionError{File: "channel version", Have: uint32(p[0]), Supported: packMinted}
+	}
+	if d.err != nil || len(d.b) != 0 {
+		return Version{}, errRecord
+	}
+	return v, nil
+}
+
+// Codes of the kinds of typed values, the first byte of every stored value.
+const (
+	kindOther     = 0
+	kindNull      = 1
+	kindBytes     = 2
+	kindByteArray = 3
+	kindMsgpack   = 4
+	kindJSON      = 5
+)
+
+var kindNames = [...]string{kindNull: serde.KindNull, kindBytes: serde.KindBytes, kindByteArray: serde.KindByteArray,
+	kindMsgpack: serde.KindMsgpack, kindJSON: serde.KindJSON}
+
+// kindPrefix is what stands before the data of a typed value.
+func kindPrefix(kind string) []byte {
+	for code, name := range kindNames {
+		if code != kindOther && name == kind {
+			return []byte{byte(code)}
+		}
+	}
+	return packStr([]byte{kindOther}, kind)
+}
+
+// splitTyped reads a stored value. The data is not copied.
+func splitTyped(b []byte) (serde.Typed, error) {
+	if len(b) == 0 {
+		return serde.Typed{}, errRecord
+	}
+	if code := b[0]; code != kindOther {
+		if int(code) >= len(kindNames) {
+			return serde.Typed{}, &VersionError{File: "value kind", Have: uint32(code), Supported: uint32(len(kindNames) - 1)}
+		}
+		return serde.Typed{Kind: kindNames[code], Data: b[1:]}, nil
+	}
+	d := unpacker{b: b[1:]}
+	kind := d.str()
+	if d.err != nil || kind == "" {
+		return serde.Typed{}, errRecord
+	}
+	return serde.Typed{Kind: kind, Data: d.b}, nil
+}

@@ -1,0 +1,242 @@
+package saver
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stele-go/stele/internal/golden"
+	"github.com/stele-go/stele/serde"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+const minted = "00000000000000000000000000000012.0.8236402934819042"
+
+func goldenCheckpoint() *checkpointRecord {
+	return &checkpointRecord{
+		v: 4, ts: "2024-05-01T00:00:00.000000+00:00",
+		updated: []string{"messages", "state"},
+		seen: map[string]map[string]Version{
+			"__input__": {},
+			"agent":     {"messages": StringVersion(minted), "float": FloatVersion(1.5), "int": IntVersion(-3), "null": {}, "text": StringVersion("v1")},
+		},
+		metadata: serde.Typed{Kind: serde.KindMsgpack, Data: []byte{0x81, 0xa4, 's', 't', 'e', 'p', 0x01}},
+	}
+}
+
+// TestCheckpointGolden: the bytes of format 1 do not change.
+func TestCheckpointGolden(t *testing.T) {
+	want := goldenCheckpoint()
+	b := dumpCheckpoint(t, encodeCheckpointRecord(want)).Check("testdata/checkpoint.golden", *update)
+	got, err := decodeCheckpointRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Errorf("the golden checkpoint reads as %+v", got)
+	}
+	for n := range len(b) - len(want.metadata.Data) { // what follows is the serializer's
+		if _, err := decodeCheckpointRecord(b[:n]); err == nil {
+			t.Errorf("a checkpoint cut to %d of %d bytes is accepted", n, len(b))
+		}
+	}
+	var version *VersionError
+	if _, err := decodeCheckpointRecord([]byte{checkpointFormat + 1}); !errors.As(err, &version) {
+		t.Errorf("a newer checkpoint: %v", err)
+	}
+	newer := []byte{checkpointFormat, 8, 0, 0, 1, 1, 1, 'n', 1, 1, 'c', 1, packMinted + 1, 0}
+	if _, err := decodeCheckpointRecord(newer); !errors.As(err, &version) {
+		t.Errorf("a newer channel version: %v", err)
+	}
+}
+
+// dumpCheckpoint annotates a checkpoint by the table of docs/format/checkpoint.md.
+func dumpCheckpoint(t *testing.T, b []byte) *golden.Dump {
+	d := golden.New(t, b)
+	d.Byte("format")
+	d.Varint("v")
+	d.Str("ts")
+	if d.Byte("has updated channels") == 1 {
+		for range d.Uvarint("updated channels") {
+			d.Str("channel")
+		}
+	}
+	if d.Byte("has versions seen") == 1 {
+		for range d.Uvarint("nodes") {
+			d.Title("versions seen by %q", d.Str("node"))
+			for range d.Uvarint("channels") {
+				d.Str("channel")
+				dumpVersion(d, d.Uvarint("version, length"))
+			}
+		}
+	}
+	d.Title("metadata")
+	d.Str("kind")
+	d.Rest("data")
+	return d
+}
+
+func dumpVersion(d *golden.Dump, n uint64) {
+	switch d.Byte("version, kind") {
+	case packText:
+		d.Field(int(n)-1, "text")
+	case packInt:
+		d.Varint("integer")
+	case packFloat:
+		d.Field(8, "float")
+	case packMinted:
+		d.Uvarint("before the point")
+		d.Byte("digits behind 0.")
+		d.Uvarint("digits")
+	}
+}
+
+var versions = []Version{
+	{}, StringVersion(""), StringVersion("v1"), StringVersion(minted), StringVersion("\x00"), StringVersion("\x04\x01\x01\x01"),
+	StringVersion("00000000000000000000000000000001.0.0"), StringVersion("00000000000000000000000000000001.00.5"),
+	StringVersion("00000000000000000000000000000001.0.00000000000000000001"), StringVersion("00000000000000000000000000000001.5"),
+	StringVersion("99999999999999999999999999999999.0.5"), StringVersion("00000000000018446744073709551615.0.9999999999999999999"),
+	StringVersion("00000000000000000000000000000001.0."), StringVersion("00000000000000000000000000000001.1e-05"),
+	IntVersion(0), IntVersion(math.MinInt64), IntVersion(math.MaxInt64),
+	FloatVersion(0), FloatVersion(math.Copysign(0, -1)), FloatVersion(math.Inf(1)), FloatVersion(1.5),
+}
+
+func TestVersionRoundTrip(t *testing.T) {
+	for _, v := range versions {
+		p := packVersion(v)
+		got, err := unpackVersion(p)
+		if err != nil || got != v {
+			t.Errorf("%q comes back as %q, %v", v, got, err)
+		}
+		if v.str == minted && len(p) > 12 {
+			t.Errorf("a minted version takes %d bytes", len(p))
+		}
+	}
+	for _, p := range []string{"", "\x00x", "\x02", "\x03\x00", "\x04\x01\x00\x00", "\x04\x01\x02\xe7\x07", "\x04\x01\x14\x01", "\x04\x01\x01\x01\x01"} {
+		if v, err := unpackVersion(p); err == nil {
+			t.Errorf("%q reads as version %q", p, v)
+		}
+	}
+	var version *VersionError
+	if _, err := unpackVersion("\x05"); !errors.As(err, &version) {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+func FuzzVersion(f *testing.F) {
+	for _, v := range versions {
+		f.Add(packVersion(v))
+		f.Add(v.str)
+	}
+	f.Fuzz(func(t *testing.T, p string) {
+		if v, err := unpackVersion(p); err == nil {
+			if again, err := unpackVersion(packVersion(v)); err != nil || again != v {
+				t.Fatalf("%q comes back as %q, %v", v, again, err)
+			}
+			if len(v.str) > len(p)+2*mintedDigits {
+				t.Fatalf("%d bytes read as %d", len(p), len(v.str))
+			}
+		}
+		// Any string is a version too.
+		if v, err := unpackVersion(packVersion(StringVersion(p))); err != nil || v != StringVersion(p) {
+			t.Fatalf("%q comes back as %q, %v", p, v, err)
+		}
+	})
+}
+
+// maxGrowth bounds what a byte of a checkpoint may decode to: the shortest entry
+// of a map takes two bytes and a slot of the map.
+const maxGrowth = 128
+
+func FuzzCheckpointRecord(f *testing.F) {
+	f.Add(encodeCheckpointRecord(goldenCheckpoint()))
+	f.Add(encodeCheckpointRecord(&checkpointRecord{}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeCheckpointRecord(b)
+		if err != nil {
+			if r != nil {
+				t.Fatal("a checkpoint and an error")
+			}
+			return
+		}
+		if w := r.weight(); w > maxGrowth*len(b) {
+			t.Fatalf("%d bytes decode to %d", len(b), w)
+		}
+		again, err := decodeCheckpointRecord(encodeCheckpointRecord(r))
+		if err != nil {
+			t.Fatalf("what was decoded cannot be read again: %v", err)
+		}
+		if len(r.metadata.Data) == 0 && len(again.metadata.Data) == 0 {
+			r.metadata.Data, again.metadata.Data = nil, nil
+		}
+		if !reflect.DeepEqual(r, again) {
+			t.Fatalf("another checkpoint comes back: %s", cmp.Diff(fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", again)))
+		}
+	})
+}
+
+// weight is about what a checkpoint takes in memory besides its metadata, whose
+// bytes are those of the input.
+func (r *checkpointRecord) weight() int {
+	const entry = 32 // of a map, besides key and value
+	str := int(reflect.TypeFor[string]().Size())
+	n := len(r.ts) + len(r.metadata.Kind)
+	for _, c := range r.updated {
+		n += str + len(c)
+	}
+	for node, versions := range r.seen {
+		n += entry + str + len(node)
+		for c, v := range versions {
+			n += entry + str + len(c) + int(reflect.TypeOf(v).Size()) + len(v.str)
+		}
+	}
+	return n
+}
+
+// TestTypedGolden pins what stands before the bytes of a value.
+func TestTypedGolden(t *testing.T) {
+	for _, c := range []struct{ kind, want string }{
+		{serde.KindNull, "\x01"}, {serde.KindBytes, "\x02"}, {serde.KindByteArray, "\x03"}, {serde.KindMsgpack, "\x04"}, {serde.KindJSON, "\x05"},
+		{"msgpack+aes", "\x00\x0bmsgpack+aes"},
+	} {
+		p := kindPrefix(c.kind)
+		if string(p) != c.want {
+			t.Errorf("kind %q is written as %q, want %q", c.kind, p, c.want)
+		}
+		got, err := splitTyped(append(p, "data"...))
+		if err != nil || got.Kind != c.kind || string(got.Data) != "data" {
+			t.Errorf("kind %q comes back as %q %q, %v", c.kind, got.Kind, got.Data, err)
+		}
+	}
+	var version *VersionError
+	if _, err := splitTyped([]byte{kindJSON + 1}); !errors.As(err, &version) {
+		t.Errorf("a newer kind: %v", err)
+	}
+	for _, b := range []string{"", "\x00", "\x00\x00", "\x00\x05ab"} {
+		if v, err := splitTyped([]byte(b)); err == nil {
+			t.Errorf("%q reads as %v", b, v)
+		}
+	}
+}
+
+func FuzzTyped(f *testing.F) {
+	f.Add([]byte("\x04data"))
+	f.Add([]byte("\x00\x04kinddata"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := splitTyped(b)
+		if err != nil {
+			return
+		}
+		again, err := splitTyped(append(kindPrefix(v.Kind), v.Data...))
+		if err != nil || again.Kind != v.Kind || string(again.Data) != string(v.Data) {
+			t.Fatalf("%v comes back as %v, %v", v, again, err)
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package saver
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+)
+
+// List implements Saver. The listing is the store at the moment the iteration
+// begins. Values are not read, nor are checkpoints beyond those yielded or
+// refused by the filter.
+func (s *Disk) List(ctx context.Context, q Query) iter.Seq2[*Tuple, error] {
+	return func(yield func(*Tuple, error) bool) {
+		if err := s.list(ctx, q, yield); err != nil && err != errStopped {
+			yield(nil, err)
+		}
+	}
+}
+
+// errStopped ends an iteration that the caller left.
+var errStopped = errorString("iteration stopped")
+
+type errorString string
+
+func (e errorString) Error() string { return string(e) }
+
+func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool) error {
+	if err := ValidateQuery(q); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	v, err := s.e.View()
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	if q.Limit == NoResults {
+		return nil
+	}
+	found := 0
+	visit := func(t *index.Thread, it *index.Item) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		h, err := s.header(ctx, t, it)
+		if err != nil {
+			return err
+		}
+		if !MatchFilter(h.md, q.Filter) {
+			return nil
+		}
+		tup, err := s.tuple(ctx, t, it, h)
+		if err != nil {
+			return err
+		}
+		if found++; !yield(tup, nil) || q.Limit > 0 && found == q.Limit {
+			return errStopped
+		}
+		return nil
+	}
+	if q.ThreadID == "" {
+		return s.listAll(v, q, visit)
+	}
+	t, err := v.Thread(threadKey(q.ThreadID))
+	if err != nil || t == nil {
+		return err
+	}
+	if q.Namespace != nil {
+		return listNamespace(t, q, visit)
+	}
+	return visitSorted(selectItems(t, q, nil), visit)
+}
+
+// listNamespace streams: the keys of one namespace are in the order of the
+// listing, so that a limit ends the work.
+func listNamespace(t *index.Thread, q Query, visit func(*index.Thread, *index.Item) error) error {
+	prefix, before := checkpointPrefix(*q.Namespace), ""
+	if q.Before != "" {
+		before = prefix + q.Before
+	}
+	if q.CheckpointID != "" {
+		it := t.Get(prefix + q.CheckpointID)
+		if it == nil || before != "" && it.Key >= before {
+			return nil
+		}
+		return visit(t, it)
+	}
+	var err error
+	t.Descend(prefix, before, func(it *index.Item) bool {
+		err = visit(t, it)
+		return err == nil
+	})
+	return err
+}
+
+// listAll gathers the checkpoints of all threads before it yields the first:
+// their ids interleave.
+func (s *Disk) listAll(v *engine.View, q Query, visit func(*index.Thread, *index.Item) error) error {
+	var all []foundItem
+	var err error
+	v.Ascend(spaceThread, func(t *index.Thread) bool {
+		if !strings.HasPrefix(t.ID, spaceThread) {
+			return false
+		}
+		if t, err = v.Load(t); err != nil {
+			return false
+		}
+		all = selectItems(t, q, all)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return visitSorted(all, visit)
+}
+
+// foundItem is a checkpoint a query selects, filter and limit aside.
+type foundItem struct {
+	at     Config
+	thread *index.Thread
+	item   *index.Item
+}
+
+func selectItems(t *index.Thread, q Query, all []foundItem) []foundItem {
+	prefix := string(keyCheckpoint)
+	if q.Namespace != nil {
+		prefix = checkpointPrefix(*q.Namespace)
+	}
+	t.Ascend(prefix, func(it *index.Item) bool {
+		ns, id, ok := parseCheckpointKey(it.Key)
+		if !ok || q.CheckpointID != "" && q.CheckpointID != id || q.Before != "" && id >= q.Before {
+			return true
+		}
+		at := Config{ThreadID: strings.TrimPrefix(t.ID, spaceThread), Namespace: ns, CheckpointID: id}
+		all = append(all, foundItem{at, t, it})
+		return true
+	})
+	return all
+}
+
+func visitSorted(all []foundItem, visit func(*index.Thread, *index.Item) error) error {
+	slices.SortFunc(all, func(a, b foundItem) int { return CompareListing(a.at, b.at) })
+	for _, f := range all {
+		if err := visit(f.thread, f.item); err != nil {
+			return err
+		}
+	}
+	return nil
+}

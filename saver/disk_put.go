@@ -1,0 +1,351 @@
+package saver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/serde"
+)
+
+// How a checkpoint is an item: the first slot names the parent (Name) and the run
+// (Tag) and holds the record; each further slot is a channel, its version, and
+// its value.
+//
+// How writes are an item: the first slot names task (Name) and path (Tag) and is
+// holds nothing; each further slot is a channel, the index, and the value.
+
+// flagInterrupted is the thread flag of a root head that waits to be resumed.
+const flagInterrupted uint8 = 1
+
+// flagLegacy is the item flag of a checkpoint of format 3 or older, whose state
+// includes packets its parent's tasks wrote.
+const flagLegacy = index.FlagUser
+
+// Put implements Saver.
+func (s *Disk) Put(ctx context.Context, cfg Config, cp Checkpoint, md Metadata, newVersions map[string]Version) (Config, error) {
+	return s.PutRequest(ctx, PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
+}
+
+// PutRequest implements AtomicPutter: checkpoint and writes are one record of
+// the log.
+func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
+	plan, err := NewPutPlan(req, s.codec)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Config{}, err
+	}
+	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata))}
+	if err := p.encode(); err != nil {
+		return Config{}, err
+	}
+	ids := []string{threadKey(plan.Target.ThreadID)}
+	if p.run != "" {
+		ids = append(ids, runKey(p.run))
+	}
+	if err := s.e.Commit(ctx, ids, p.commit); err != nil {
+		return Config{}, err
+	}
+	return plan.Target, nil
+}
+
+// runOf is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
+// too long for a key, its hash.
+func runOf(md Metadata) string { return shortRun(md.RunID()) }
+
+func shortRun(run string) string {
+	if len(run) <= maxName {
+		return run
+	}
+	sum := sha256.Sum256([]byte(run))
+	return "\x00sha256:" + hex.EncodeToString(sum[:])
+}
+
+// diskPut is one Put on its way into the log.
+type diskPut struct {
+	s      *Disk
+	plan   *PutPlan
+	run    string
+	record engine.Value
+	values map[string]engine.Value // by channel
+	writes [][]engine.Value
+}
+
+// encode builds everything that does not depend on what is stored.
+func (p *diskPut) encode() error {
+	r := &p.plan.Record
+	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
+	var err error
+	if p.record, err = engine.NewValue(encodeCheckpointRecord(&rec)); err != nil {
+		return fmt.Errorf("checkpoint record: %w", err)
+	}
+	p.values = make(map[string]engine.Value, len(r.Stored))
+	for i, channel := range r.Stored {
+		if p.values[channel], err = storedValue(p.plan.Values[i]); err != nil {
+			return fmt.Errorf("channel %q: %w", channel, err)
+		}
+	}
+	for i := range p.plan.Writes {
+		vals, err := storedValues(&p.plan.Writes[i])
+		if err != nil {
+			return err
+		}
+		p.writes = append(p.writes, vals)
+	}
+	return nil
+}
+
+func storedValue(t serde.Typed) (engine.Value, error) {
+	return engine.NewValue(kindPrefix(t.Kind), t.Data)
+}
+
+func storedValues(w *WritesPlan) ([]engine.Value, error) {
+	vals := make([]engine.Value, len(w.Values))
+	for i, t := range w.Values {
+		var err error
+		if vals[i], err = storedValue(t); err != nil {
+			return nil, fmt.Errorf("write %d on channel %q: %w", i, w.Channels[i], err)
+		}
+	}
+	return vals, nil
+}
+
+// commit runs in commit order: what it reads is what all earlier calls left.
+func (p *diskPut) commit(tx *engine.Tx) error {
+	target, rec := p.plan.Target, &p.plan.Record
+	id, ns := threadKey(target.ThreadID), target.Namespace
+	t := tx.Thread(id)
+	if err := p.check(tx, t); err != nil {
+		return err
+	}
+	slots := make([]engine.SlotIn, 1, 1+len(rec.Checkpoint.Versions))
+	slots[0] = engine.SlotIn{Name: rec.Parent, Tag: p.run, Value: &p.record}
+	slots = append(slots, p.channels(t, ns)...)
+	var flags uint8
+	if ns == "" {
+		flags = index.FlagHead
+	}
+	if rec.Checkpoint.V < firstVersionWithTasks {
+		flags |= flagLegacy
+	}
+	if err := tx.Put(id, checkpointKey(ns, target.CheckpointID), flags, slots); err != nil {
+		return err
+	}
+	for i := range p.plan.Writes {
+		w := &p.plan.Writes[i]
+		if len(w.Channels) == 0 {
+			continue
+		}
+		if err := putWrites(tx, target, w, p.writes[i], i); err != nil {
+			return err
+		}
+	}
+	if p.run != "" {
+		run := tx.Thread(runKey(p.run))
+		if run == nil || run.Get(target.ThreadID) == nil {
+			if err := tx.Put(runKey(p.run), target.ThreadID, 0, nil); err != nil {
+				return err
+			}
+		}
+	}
+	updateInterrupted(tx, target.ThreadID)
+	return nil
+}
+
+// check refuses a checkpoint upon something deleted, or upon another head than
+// the caller expects.
+func (p *diskPut) check(tx *engine.Tx, t *index.Thread) error {
+	target, parent := p.plan.Target, p.plan.Record.Parent
+	if d, ok := deletedMemory(tx, target.ThreadID); ok {
+		exists := t != nil && parent != "" && t.Get(checkpointKey(target.Namespace, parent)) != nil
+		if err := d.CheckPut(target.ThreadID, parent, exists); err != nil {
+			return err
+		}
+		if err := p.checkWrites(d, t); err != nil {
+			return err
+		}
+	}
+	if from := p.plan.Record.ValuesFrom; from != "" && p.source(t) == nil {
+		return notFound(target.At(from))
+	}
+	if p.plan.ExpectHead == nil {
+		return nil
+	}
+	if head := headOf(t, target.Namespace); head != *p.plan.ExpectHead {
+		return &ConflictError{ThreadID: target.ThreadID, Namespace: target.Namespace, Expected: *p.plan.ExpectHead, Head: head}
+	}
+	return nil
+}
+
+// checkWrites refuses writes that hang on something deleted. The checkpoint being
+// put counts as there.
+func (p *diskPut) checkWrites(d Deleted, t *index.Thread) error {
+	target := p.plan.Target
+	for _, w := range p.plan.Writes {
+		exists := w.CheckpointID == target.CheckpointID || t != nil && t.Get(checkpointKey(target.Namespace, w.CheckpointID)) != nil
+		if err := d.CheckWrites(target.ThreadID, w.CheckpointID, true, exists); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func headOf(t *index.Thread, ns string) string {
+	if t == nil {
+		return ""
+	}
+	prefix := checkpointPrefix(ns)
+	if it := t.Last(prefix); it != nil {
+		return strings.TrimPrefix(it.Key, prefix)
+	}
+	return ""
+}
+
+// source is the checkpoint that unchanged channels take their values from.
+func (p *diskPut) source(t *index.Thread) *index.Item {
+	id := p.plan.Record.Source()
+	if t == nil || id == "" {
+		return nil
+	}
+	return t.Get(checkpointKey(p.plan.Target.Namespace, id))
+}
+
+// channels are the slots of the checkpoint's channels, in the order of names.
+func (p *diskPut) channels(t *index.Thread, ns string) []engine.SlotIn {
+	rec := &p.plan.Record
+	source := channelSlots(p.source(t))
+	slots := make([]engine.SlotIn, 0, len(rec.Checkpoint.Versions))
+	for _, channel := range sortedNames(rec.Checkpoint.Versions) {
+		slot := engine.SlotIn{Name: channel, Tag: packVersion(rec.Checkpoint.Versions[channel])}
+		if v, given := p.values[channel]; given {
+			slot.Value = &v
+		} else if _, slot.Empty = slices.BinarySearch(rec.Emptied, channel); !slot.Empty {
+			slot.Ref = inherit(t, ns, channel, slot.Tag, source)
+		}
+		slots = append(slots, slot)
+	}
+	return slots
+}
+
+// channelSlots are the channels of a checkpoint, in the order of names.
+func channelSlots(it *index.Item) []index.Slot {
+	if it == nil || len(it.Slots) == 0 {
+		return nil
+	}
+	return it.Slots[1:]
+}
+
+func findSlot(slots []index.Slot, channel string) *index.Slot {
+	i, ok := slices.BinarySearchFunc(slots, channel, func(s index.Slot, c string) int { return strings.Compare(s.Name, c) })
+	if !ok {
+		return nil
+	}
+	return &slots[i]
+}
+
+// inherit is what an unchanged channel reads: the source's value, if the versions
+// agree; else the newest stored in the namespace under this channel and version.
+func inherit(t *index.Thread, ns, channel, version string, source []index.Slot) index.Ref {
+	if s := findSlot(source, channel); s != nil && s.Tag == version && s.Ref != (index.Ref{}) {
+		return s.Ref
+	}
+	if t == nil {
+		return index.Ref{}
+	}
+	return newestStored(t, ns, channel, version)
+}
+
+// newestStored looks through the whole namespace. It is rare: a checkpoint
+// without a parent, or upon one that is not there.
+func newestStored(t *index.Thread, ns, channel, version string) index.Ref {
+	var best index.Ref
+	t.Ascend(checkpointPrefix(ns), func(it *index.Item) bool {
+		if s := findSlot(channelSlots(it), channel); s != nil && s.Tag == version && s.Ref.LSN > best.LSN {
+			best = s.Ref
+		}
+		return true
+	})
+	return best
+}
+
+// putWrites stores one batch of writes. n tells batches of one commit apart.
+func putWrites(tx *engine.Tx, at Config, w *WritesPlan, vals []engine.Value, n int) error {
+	slots := make([]engine.SlotIn, 1, 1+len(vals))
+	slots[0] = engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath}
+	for i := range vals {
+		slots = append(slots, engine.SlotIn{Name: w.Channels[i], Tag: packIndex(w.Index(i)), Value: &vals[i]})
+	}
+	key := writesKey(at.Namespace, w.CheckpointID, tx.LSN(), n)
+	return tx.Put(threadKey(at.ThreadID), key, 0, slots)
+}
+
+// PutWrites implements Saver.
+func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
+	plan, err := NewWritesPlan(cfg, writes, taskID, taskPath, s.codec)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	vals, err := storedValues(&plan)
+	if err != nil {
+		return err
+	}
+	id := threadKey(cfg.ThreadID)
+	return s.e.Commit(ctx, []string{id}, func(tx *engine.Tx) error {
+		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
+			t := tx.Thread(id)
+			has := t != nil && t.Last(string(keyCheckpoint)) != nil
+			exists := t != nil && t.Get(checkpointKey(cfg.Namespace, cfg.CheckpointID)) != nil
+			if err := d.CheckWrites(cfg.ThreadID, cfg.CheckpointID, has, exists); err != nil {
+				return err
+			}
+		}
+		if len(vals) == 0 {
+			return nil
+		}
+		if err := putWrites(tx, cfg, &plan, vals, 0); err != nil {
+			return err
+		}
+		if cfg.Namespace == "" {
+			updateInterrupted(tx, cfg.ThreadID)
+		}
+		return nil
+	})
+}
+
+// updateInterrupted keeps the flag that tells, without loading the thread,
+// whether its root head waits to be resumed.
+func updateInterrupted(tx *engine.Tx, threadID string) {
+	t := tx.Thread(threadKey(threadID))
+	if t == nil {
+		return
+	}
+	head := headOf(t, "")
+	var calls []WriteCall
+	t.Ascend(writesPrefix("", head), func(it *index.Item) bool {
+		calls = append(calls, writeCallOf(it))
+		return true
+	})
+	var flags uint8
+	if head != "" && Interrupted(calls) {
+		flags = flagInterrupted
+	}
+	tx.SetFlags(threadKey(threadID), flags)
+}
+
+func writeCallOf(it *index.Item) WriteCall {
+	channels := make([]string, 0, len(it.Slots))
+	for _, s := range it.Slots[1:] {
+		channels = append(channels, s.Name)
+	}
+	return NewWriteCall(it.Slots[0].Name, channels)
+}

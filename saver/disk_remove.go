@@ -1,0 +1,410 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+)
+
+// memoFormat is the first byte of what is remembered of a deleted thread; the
+// greatest checkpoint id follows.
+const memoFormat = 1
+
+// deletedMemory is what is remembered of a deleted thread, if it still counts.
+func deletedMemory(tx *engine.Tx, threadID string) (Deleted, bool) {
+	m, ok := tx.Memo(threadKey(threadID))
+	if !ok || len(m.Data) == 0 {
+		return Deleted{}, false
+	}
+	return Deleted{GreatestID: string(m.Data[1:]), At: time.UnixMicro(m.At).UTC()}, true
+}
+
+// dropThread deletes a thread and remembers that it did.
+func dropThread(tx *engine.Tx, threadID string) error {
+	t := tx.Thread(threadKey(threadID))
+	if t == nil {
+		return nil
+	}
+	again := Deleted{}
+	t.Ascend("", func(it *index.Item) bool {
+		for _, parse := range []func(string) (string, string, bool){parseCheckpointKey, parseWritesKey} {
+			if _, id, ok := parse(it.Key); ok {
+				again.GreatestID = max(again.GreatestID, id)
+			}
+		}
+		return true
+	})
+	before, _ := deletedMemory(tx, threadID)
+	again = before.Merge(again)
+	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
+		return err
+	}
+	return tx.Drop(threadKey(threadID), append([]byte{memoFormat}, again.GreatestID...))
+}
+
+// runsOf are the runs that stored checkpoints of the thread.
+func runsOf(t *index.Thread) map[string]bool {
+	runs := map[string]bool{}
+	if t == nil {
+		return runs
+	}
+	t.Ascend(string(keyCheckpoint), func(it *index.Item) bool {
+		if run := it.Slots[0].Tag; run != "" {
+			runs[run] = true
+		}
+		return true
+	})
+	return runs
+}
+
+// forgetRuns takes a thread out of the lists of runs, and drops lists that are
+// empty then.
+func forgetRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
+	for _, run := range sortedNames(runs) {
+		id := runKey(run)
+		if err := tx.Delete(id, threadID); err != nil {
+			return err
+		}
+		if t := tx.Thread(id); t != nil && t.Last("") == nil {
+			if err := tx.Drop(id, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// errMoreThreads asks for another try with more threads loaded.
+var errMoreThreads = errors.New("the commit needs more threads")
+
+// commitWith runs fn as one commit that touches threads and the lists of their
+// runs. Which these are is known only when it runs; fn says so with need, and
+// returns errMoreThreads to be run again with more of them loaded.
+func (s *Disk) commitWith(ctx context.Context, ids map[string]bool, fn func(tx *engine.Tx, need func(id string) bool) error) error {
+	for {
+		missing := false
+		err := s.e.Commit(ctx, sortedNames(ids), func(tx *engine.Tx) error {
+			need := func(id string) bool {
+				if !ids[id] {
+					ids[id], missing = true, true
+				}
+				return !missing
+			}
+			if err := fn(tx, need); err != nil {
+				return err
+			}
+			if missing {
+				return errMoreThreads
+			}
+			return nil
+		})
+		if !errors.Is(err, errMoreThreads) {
+			return err
+		}
+	}
+}
+
+// DeleteThread implements Saver: one tombstone, whatever the thread holds.
+func (s *Disk) DeleteThread(ctx context.Context, threadID string) error {
+	if err := ValidateThreadID(threadID); err != nil {
+		return err
+	}
+	return s.deleteThreads(ctx, []string{threadID})
+}
+
+func (s *Disk) deleteThreads(ctx context.Context, threadIDs []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	for _, id := range threadIDs {
+		ids[threadKey(id)] = true
+	}
+	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		for _, id := range threadIDs {
+			if !needRuns(tx, id, need) {
+				return errMoreThreads
+			}
+		}
+		for _, id := range threadIDs {
+			if err := dropThread(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// needRuns asks for the lists of the runs of a thread.
+func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
+	ok := true
+	for run := range runsOf(tx.Thread(threadKey(threadID))) {
+		ok = need(runKey(run)) && ok
+	}
+	return ok
+}
+
+// Prune implements Pruner. All threads are pruned in one commit.
+func (s *Disk) Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) error {
+	if err := ValidatePrune(threadIDs, strategy); err != nil {
+		return err
+	}
+	threadIDs = slices.Compact(slices.Sorted(slices.Values(threadIDs)))
+	if strategy == PruneAll {
+		return s.deleteThreads(ctx, threadIDs)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	for _, id := range threadIDs {
+		ids[threadKey(id)] = true
+	}
+	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		for _, id := range threadIDs {
+			if t := tx.Thread(threadKey(id)); t != nil && !needRuns(tx, id, need) {
+				return errMoreThreads
+			}
+		}
+		for _, id := range threadIDs {
+			if err := keepLatest(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// keepLatest removes all but the newest checkpoint of each namespace and what it
+// needs to be read.
+func keepLatest(tx *engine.Tx, threadID string) error {
+	t := tx.Thread(threadKey(threadID))
+	if t == nil {
+		return nil
+	}
+	var gone []string
+	for ns, ids := range checkpointsByNamespace(t) {
+		head := ids[len(ids)-1]
+		support := PruneMark(diskPrune{t, ns}, []string{head})
+		for _, id := range ids {
+			if id != head && !support[id] {
+				gone = append(gone, keysOf(t, ns, id)...)
+			}
+		}
+		gone = append(gone, orphanWrites(t, ns, head)...)
+	}
+	return removeItems(tx, threadID, gone)
+}
+
+// orphanWrites are the keys of writes against checkpoints older than head that
+// are not there.
+func orphanWrites(t *index.Thread, ns, head string) []string {
+	var keys []string
+	t.Ascend(string(keyWrites)+escape(ns), func(it *index.Item) bool {
+		_, id, ok := parseWritesKey(it.Key)
+		if ok && id < head && t.Get(checkpointKey(ns, id)) == nil {
+			keys = append(keys, it.Key)
+		}
+		return true
+	})
+	return keys
+}
+
+// checkpointsByNamespace are the ids of a thread's checkpoints, ascending.
+func checkpointsByNamespace(t *index.Thread) map[string][]string {
+	out := map[string][]string{}
+	t.Ascend(string(keyCheckpoint), func(it *index.Item) bool {
+		if ns, id, ok := parseCheckpointKey(it.Key); ok {
+			out[ns] = append(out[ns], id)
+		}
+		return true
+	})
+	return out
+}
+
+// keysOf are the keys of a checkpoint and its writes.
+func keysOf(t *index.Thread, ns, id string) []string {
+	keys := []string{checkpointKey(ns, id)}
+	t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {
+		keys = append(keys, it.Key)
+		return true
+	})
+	return keys
+}
+
+// removeItems deletes items of a thread, and keeps what is derived from them right: the
+// lists of runs, the flag of an interrupted head, the thread itself.
+func removeItems(tx *engine.Tx, threadID string, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	id := threadKey(threadID)
+	before := runsOf(tx.Thread(id))
+	slices.Sort(keys)
+	if err := tx.Delete(id, slices.Compact(keys)...); err != nil {
+		return err
+	}
+	t := tx.Thread(id)
+	for run := range runsOf(t) {
+		delete(before, run)
+	}
+	if err := forgetRuns(tx, threadID, before); err != nil {
+		return err
+	}
+	if t.Last("") == nil {
+		return tx.Drop(id, nil)
+	}
+	updateInterrupted(tx, threadID)
+	return nil
+}
+
+// DeleteForRuns implements RunDeleter, in one commit.
+func (s *Disk) DeleteForRuns(ctx context.Context, runIDs []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	runs, ids := map[string]bool{}, map[string]bool{}
+	for _, run := range runIDs {
+		if run != "" {
+			runs[shortRun(run)], ids[runKey(shortRun(run))] = true, true
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		threads, ok := map[string]bool{}, true
+		for run := range runs {
+			if t := tx.Thread(runKey(run)); t != nil {
+				t.Ascend("", func(it *index.Item) bool {
+					threads[it.Key] = true
+					ok = need(threadKey(it.Key)) && ok
+					return true
+				})
+			}
+		}
+		for id := range threads {
+			ok = ok && needRuns(tx, id, need)
+		}
+		if !ok {
+			return errMoreThreads
+		}
+		for _, id := range sortedNames(threads) {
+			if err := deleteRuns(tx, id, runs); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// deleteRuns removes the checkpoints of the runs from one thread, but for those a
+// kept checkpoint needs.
+func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
+	t := tx.Thread(threadKey(threadID))
+	if t == nil {
+		return nil
+	}
+	var gone []string
+	for ns, ids := range checkpointsByNamespace(t) {
+		var kept, doomed []string
+		for _, id := range ids {
+			if runs[t.Get(checkpointKey(ns, id)).Slots[0].Tag] {
+				doomed = append(doomed, id)
+			} else {
+				kept = append(kept, id)
+			}
+		}
+		support := PruneMark(diskPrune{t, ns}, kept)
+		for _, id := range doomed {
+			if !support[id] {
+				gone = append(gone, keysOf(t, ns, id)...)
+			}
+		}
+	}
+	return removeItems(tx, threadID, gone)
+}
+
+// CopyThread implements ThreadCopier. It writes one small record: the copies share
+// every stored byte.
+func (s *Disk) CopyThread(ctx context.Context, src, dst string) error {
+	for _, id := range []string{src, dst} {
+		if err := ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ids := map[string]bool{threadKey(src): true, threadKey(dst): true}
+	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		if tx.Thread(threadKey(dst)) != nil {
+			return fmt.Errorf("copy thread %q to %q: %w", src, dst, ErrThreadExists)
+		}
+		from := tx.Thread(threadKey(src))
+		if from == nil {
+			return nil
+		}
+		if !needRuns(tx, src, need) {
+			return errMoreThreads
+		}
+		for _, run := range sortedNames(runsOf(from)) {
+			if err := tx.Put(runKey(run), dst, 0, nil); err != nil {
+				return err
+			}
+		}
+		return tx.Copy(threadKey(src), threadKey(dst))
+	})
+}
+
+// diskPrune implements PruneView on one namespace of a thread.
+type diskPrune struct {
+	t  *index.Thread
+	ns string
+}
+
+func (v diskPrune) item(id string) *index.Item { return v.t.Get(checkpointKey(v.ns, id)) }
+
+func (v diskPrune) Parent(id string) (string, bool) {
+	it := v.item(id)
+	if it == nil {
+		return "", false
+	}
+	return it.Slots[0].Name, true
+}
+
+func (v diskPrune) Valueless(id string) []string {
+	var channels []string
+	for _, s := range channelSlots(v.item(id)) {
+		if s.Ref.Empty() {
+			channels = append(channels, s.Name)
+		}
+	}
+	return channels
+}
+
+func (v diskPrune) HasValue(id, channel string) bool {
+	s := findSlot(channelSlots(v.item(id)), channel)
+	return s != nil && !s.Ref.Empty()
+}
+
+func (v diskPrune) HasWrite(id, channel string) bool {
+	found := false
+	v.t.Ascend(writesPrefix(v.ns, id), func(it *index.Item) bool {
+		found = slices.ContainsFunc(it.Slots[1:], func(s index.Slot) bool { return s.Name == channel })
+		return !found
+	})
+	return found
+}
+
+func (v diskPrune) Format(id string) int {
+	if v.item(id).Flags&flagLegacy != 0 {
+		return firstVersionWithTasks - 1
+	}
+	return firstVersionWithTasks
+}

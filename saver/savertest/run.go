@@ -1,0 +1,166 @@
+package savertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// Power is an optional interface of a saver.
+type Power string
+
+// The optional powers the kit tests.
+const (
+	PowerRunDeleter   Power = "RunDeleter"
+	PowerThreadCopier Power = "ThreadCopier"
+	PowerPruner       Power = "Pruner"
+	PowerDeltaReader  Power = "DeltaReader"
+	PowerThreadLister Power = "ThreadLister"
+	PowerSyncer       Power = "Syncer"
+	PowerAtomicPutter Power = "AtomicPutter"
+	PowerCloser       Power = "io.Closer"
+)
+
+func has(s saver.Saver, p Power) bool {
+	var ok bool
+	switch p {
+	case PowerRunDeleter:
+		_, ok = s.(saver.RunDeleter)
+	case PowerThreadCopier:
+		_, ok = s.(saver.ThreadCopier)
+	case PowerPruner:
+		_, ok = s.(saver.Pruner)
+	case PowerDeltaReader:
+		_, ok = s.(saver.DeltaReader)
+	case PowerThreadLister:
+		_, ok = s.(saver.ThreadLister)
+	case PowerSyncer:
+		_, ok = s.(saver.Syncer)
+	case PowerAtomicPutter:
+		_, ok = s.(saver.AtomicPutter)
+	case PowerCloser:
+		_, ok = s.(io.Closer)
+	}
+	return ok
+}
+
+// Options say what a saver does not have.
+type Options struct {
+	// Without lists the powers the saver lacks. Their cases are left out and
+	// their IDs not counted. A power that is missing and not listed fails its
+	// cases; one that is listed and there fails the run.
+	Without []Power
+}
+
+// Factory opens a new, empty saver. It registers its own cleanup with t. What it
+// returns is used by one case and by several goroutines.
+type Factory func(t *testing.T) saver.Saver
+
+// Run tests the savers that factory opens, with every optional power.
+func Run(t *testing.T, factory func(t *testing.T) saver.Saver) {
+	t.Helper()
+	RunWith(t, factory, Options{})
+}
+
+// RunWith is Run for a saver that lacks some optional powers. It prints
+// "ids: 76 of 76, cases: N": the IDs of which a case ran, of all there are, and
+// the cases that ran. With -run the numbers are those of the cases selected.
+func RunWith(t *testing.T, factory func(t *testing.T) saver.Saver, o Options) {
+	t.Helper()
+	ran, cases := map[string]bool{}, 0
+	for _, group := range byName(allCases()) {
+		chosen := slices.DeleteFunc(slices.Clone(group), func(c testCase) bool { return slices.Contains(o.Without, c.needs) })
+		if len(chosen) == 0 {
+			continue
+		}
+		t.Run(group[0].id, func(t *testing.T) {
+			for _, c := range chosen {
+				t.Run(c.name, func(t *testing.T) {
+					ran[c.id] = true
+					cases++
+					c.run(t, factory(t))
+				})
+			}
+		})
+	}
+	if len(o.Without) > 0 {
+		t.Run("Without", func(t *testing.T) {
+			s := factory(t)
+			for _, p := range o.Without {
+				if has(s, p) {
+					t.Errorf("%T has %s, which Options.Without denies", s, p)
+				}
+			}
+		})
+	}
+	line := summary(ran, cases)
+	fmt.Println(line)
+	t.Log(line)
+}
+
+func summary(ran map[string]bool, cases int) string {
+	all, n := ids(), 0
+	for _, id := range all {
+		if ran[id] {
+			n++
+		}
+	}
+	return fmt.Sprintf("ids: %d of %d, cases: %d", n, len(all), cases)
+}
+
+// TB is the part of testing.TB the cases use, so that the kit's own test can
+// watch them fail.
+type TB interface {
+	// Helper marks the caller as a helper.
+	Helper()
+	// Errorf reports a fault and goes on.
+	Errorf(format string, args ...any)
+	// Fatalf reports a fault and ends the case.
+	Fatalf(format string, args ...any)
+	// Logf says something.
+	Logf(format string, args ...any)
+}
+
+// testCase is one test of a saver. Cases beyond the IDs have an id that tells
+// their subject instead.
+type testCase struct {
+	id    string
+	name  string
+	needs Power // "" if the five required calls suffice
+	fn    func(e *env)
+}
+
+func (c testCase) run(t TB, s saver.Saver) {
+	t.Helper()
+	if c.needs != "" && !has(s, c.needs) {
+		t.Fatalf("%T does not implement saver.%s; declare it in Options.Without", s, c.needs)
+	}
+	c.fn(&env{TB: t, s: s, ctx: context.Background()})
+}
+
+// byName groups cases by id, in the order of their first appearance.
+func byName(cases []testCase) [][]testCase {
+	var groups [][]testCase
+	at := map[string]int{}
+	for _, c := range cases {
+		i, ok := at[c.id]
+		if !ok {
+			i = len(groups)
+			at[c.id] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}
+
+func allCases() []testCase {
+	return slices.Concat(
+		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
+		forkCases, conflictCases, deletedCases, pruneCases, isolationCases, badInputCases, concurrencyCases, threadCases,
+	)
+}

@@ -1,0 +1,398 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// ErrUsage is returned for calls of a Builder that are out of order or whose
+// arguments cannot be stored. Nothing was written and the builder goes on.
+var ErrUsage = errors.New("segment builder: call out of order or bad argument")
+
+// BuilderOptions configures a Builder. The zero value of each field but FileNum
+// and Salt is a documented default.
+type BuilderOptions struct {
+	FileNum base.FileNum
+	// Salt is mixed into every checksum of the file. It should be random, and
+	// must differ between the files of a store.
+	Salt uint64
+	// BlockSize is the decoded size up to which history values share a block.
+	// Default 1 MiB, at most MaxBlockSize.
+	BlockSize int
+	// HeadBlockSize is the same for head values. Default and maximum are
+	// MaxHeadBlockSize, 64 KiB.
+	HeadBlockSize int
+	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
+	Level int
+	// SyncEvery is the number of bytes after which the file is synced while it
+	// is being written. Default 1 MiB.
+	SyncEvery int64
+	// Limiter, if set, is called before each write with its size, at most
+	// SyncEvery bytes, and blocks as long as the rate limit demands.
+	Limiter func(n int)
+}
+
+func (o BuilderOptions) withDefaults() (BuilderOptions, error) {
+	if o.BlockSize == 0 {
+		o.BlockSize = 1 << 20
+	}
+	if o.HeadBlockSize == 0 {
+		o.HeadBlockSize = MaxHeadBlockSize
+	}
+	if o.Level == 0 {
+		o.Level = 2
+	}
+	if o.SyncEvery == 0 {
+		o.SyncEvery = 1 << 20
+	}
+	switch {
+	case o.BlockSize < 0 || o.BlockSize > MaxBlockSize:
+		return o, fmt.Errorf("%w: BlockSize %d", ErrUsage, o.BlockSize)
+	case o.HeadBlockSize < 0 || o.HeadBlockSize > MaxHeadBlockSize:
+		return o, fmt.Errorf("%w: HeadBlockSize %d", ErrUsage, o.HeadBlockSize)
+	case o.Level < 1 || o.Level > 4:
+		return o, fmt.Errorf("%w: Level %d", ErrUsage, o.Level)
+	case o.SyncEvery < 0:
+		return o, fmt.Errorf("%w: SyncEvery %d", ErrUsage, o.SyncEvery)
+	}
+	return o, nil
+}
+
+// pending is a block being filled. Values wait in it, copied, until it is full.
+type pending struct {
+	kind   kind
+	limit  int
+	buf    []byte
+	values []int // rows of family.values whose Off and Stored are still unknown
+}
+
+// family is the family being written.
+type family struct {
+	id     uint64
+	start  int64
+	raw    int64
+	blocks []extent // ascending
+	values []ValueLoc
+}
+
+// Builder writes one segment: families in ascending id, and in each of them
+// values and then the directory. It is for one goroutine. After an error other
+// than ErrUsage and base.ErrTooLarge it returns that error from every call.
+type Builder struct {
+	out      output
+	comp     *compressor
+	salt     uint64
+	num      base.FileNum
+	err      error // first I/O error, or why the builder is over
+	open     bool  // between BeginFamily and EndFamily
+	fam      family
+	head     pending
+	history  pending
+	scratch  []byte
+	families []FamilyInfo
+	props    Props
+	tombs    []byte
+	meta     []byte
+}
+
+var zeroPad [frameAlign]byte
+
+// NewBuilder starts a segment in f, which must be new and empty. The builder
+// uses f until Finish or Abort; closing it, and removing it if it was not
+// finished, stay with the caller.
+func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	comp, err := newCompressor(o.Level, o.BlockSize)
+	if err != nil {
+		return nil, err
+	}
+	b := &Builder{
+		out:     output{f: f, name: FileName(o.FileNum), syncEvery: o.SyncEvery, limiter: o.Limiter},
+		comp:    comp,
+		salt:    o.Salt,
+		num:     o.FileNum,
+		head:    pending{kind: kindHead, limit: o.HeadBlockSize},
+		history: pending{kind: kindHistory, limit: o.BlockSize},
+	}
+	h := fileHeader{version: FormatVersion, num: o.FileNum, salt: o.Salt}
+	// 64 bytes stay in the buffer: creating a segment touches no disk.
+	return b, b.out.write(h.encode())
+}
+
+// BeginFamily starts the family id, which must be greater than all before.
+func (b *Builder) BeginFamily(id uint64) error {
+	if b.err != nil {
+		return b.err
+	}
+	if b.open {
+		return fmt.Errorf("%w: family %d is not ended", ErrUsage, b.fam.id)
+	}
+	if n := len(b.families); n > 0 && b.families[n-1].ID >= id {
+		return fmt.Errorf("%w: family %d after %d", ErrUsage, id, b.families[n-1].ID)
+	}
+	b.fam = family{id: id, start: b.out.off(), blocks: b.fam.blocks[:0], values: b.fam.values[:0]}
+	b.open = true
+	return nil
+}
+
+// AddHead adds a value that must be quick to read, given in parts. Head values
+// are packed in the order they come into blocks of at most HeadBlockSize; one
+// that is as large is alone in its block. The last head block of a family stands
+// directly before its directory, so that one read can take both.
+//
+// Ids are unique within a family. The parts may be reused after the return.
+func (b *Builder) AddHead(id ValueID, parts ...[]byte) error {
+	return b.add(&b.head, ValueLoc{ValueID: id}, parts)
+}
+
+// AddHistory adds an older value, given in parts. The caller orders them so that
+// alike values are neighbours (channel by channel, newest first): they are
+// packed in that order into blocks of at most BlockSize.
+func (b *Builder) AddHistory(id ValueID, parts ...[]byte) error {
+	return b.add(&b.history, ValueLoc{ValueID: id}, parts)
+}
+
+// AddHistoryPatch is AddHistory for a value that is stored as a reverse patch
+// against the value baseID. The parts are the patch.
+func (b *Builder) AddHistoryPatch(id, baseID ValueID, parts ...[]byte) error {
+	if baseID.LSN == 0 || baseID == id {
+		return fmt.Errorf("%w: value %v as a patch against %v", ErrUsage, id, baseID)
+	}
+	return b.add(&b.history, ValueLoc{ValueID: id, Encoding: ReversePatch, Base: baseID}, parts)
+}
+
+func (b *Builder) add(p *pending, v ValueLoc, parts [][]byte) error {
+	if b.err != nil {
+		return b.err
+	}
+	if !b.open {
+		return fmt.Errorf("%w: value %v outside of a family", ErrUsage, v.ValueID)
+	}
+	if v.LSN == 0 {
+		return fmt.Errorf("%w: value with LSN 0", ErrUsage)
+	}
+	n, ok := sizeOf(parts, base.MaxValue)
+	if !ok {
+		return fmt.Errorf("segment value %v: %w (%d bytes)", v.ValueID, base.ErrTooLarge, base.MaxValue)
+	}
+	alone := n >= p.limit
+	if alone || len(p.buf)+n > p.limit {
+		if err := b.flushPending(p); err != nil {
+			return err
+		}
+	}
+	v.Inner, v.Len, v.Sum = uint32(len(p.buf)), uint32(n), base.ChecksumParts(0, parts...)
+	b.fam.values = append(b.fam.values, v)
+	b.fam.raw += int64(n)
+	p.values = append(p.values, len(b.fam.values)-1)
+	if alone {
+		return b.writeBlock(p, parts)
+	}
+	for _, part := range parts {
+		p.buf = append(p.buf, part...)
+	}
+	return nil
+}
+
+func (b *Builder) flushPending(p *pending) error {
+	if len(p.values) == 0 {
+		return nil
+	}
+	return b.writeBlock(p, [][]byte{p.buf})
+}
+
+// writeBlock writes parts as one block and tells the waiting values where it is.
+func (b *Builder) writeBlock(p *pending, parts [][]byte) error {
+	at, err := b.writeFrame(p.kind, b.fam.id, parts, MaxBlockRaw)
+	if err != nil {
+		return err
+	}
+	b.fam.blocks = append(b.fam.blocks, at)
+	for _, i := range p.values {
+		b.fam.values[i].Off, b.fam.values[i].Stored = at.off, at.n
+	}
+	p.buf, p.values = p.buf[:0], p.values[:0]
+	return nil
+}
+
+// writeFrame compresses the payload if that pays and appends one frame.
+func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (extent, error) {
+	n, ok := sizeOf(parts, limit)
+	if !ok {
+		return extent{}, fmt.Errorf("%s: %w (%d bytes)", k, base.ErrTooLarge, limit)
+	}
+	c, stored, err := b.comp.pack(parts, n)
+	if err != nil {
+		return extent{}, b.fail(err)
+	}
+	m, _ := sizeOf(stored, limit)
+	off := b.out.off()
+	size := alignFrame(int64(m))
+	pad := zeroPad[:size-frameHeaderSize-int64(m)]
+	h := frameHeader{stored: uint32(m), raw: uint32(n), family: fam, kind: k, codec: c}.encode()
+
+	all := make([][]byte, 0, len(stored)+2)
+	all = append(all, h[8:])
+	all = append(append(all, stored...), pad)
+	binary.LittleEndian.PutUint64(h[:], base.ChecksumParts(seedAt(b.salt, off), all...))
+	all[0] = h[:]
+	err = b.out.write(all...)
+	b.comp.trim()
+	if err != nil {
+		return extent{}, b.fail(err)
+	}
+	return extent{uint64(off), uint32(size)}, nil
+}
+
+// EndFamily writes what is pending and then the directory: dir, opaque to the
+// segment, and the table of all values of the family. dir may be reused after
+// the return. An id that was added twice is ErrUsage, and here final: the
+// blocks are written.
+func (b *Builder) EndFamily(dir []byte) error {
+	if b.err != nil {
+		return b.err
+	}
+	if !b.open {
+		return fmt.Errorf("%w: no family to end", ErrUsage)
+	}
+	if len(dir) > MaxSectionRaw {
+		return fmt.Errorf("directory of family %d: %w (%d bytes)", b.fam.id, base.ErrTooLarge, MaxSectionRaw)
+	}
+	// Heads last: they and the directory are one contiguous read.
+	for _, p := range []*pending{&b.history, &b.head} {
+		if err := b.flushPending(p); err != nil {
+			return err
+		}
+	}
+	info := FamilyInfo{ID: b.fam.id, Values: uint32(len(b.fam.values)), RawBytes: b.fam.raw}
+	slices.SortFunc(b.fam.values, func(x, y ValueLoc) int { return x.ValueID.Compare(y.ValueID) })
+	for i, v := range b.fam.values {
+		if i > 0 && v.ValueID == b.fam.values[i-1].ValueID {
+			return b.fail(fmt.Errorf("%w: family %d, value %v: %w", ErrUsage, b.fam.id, v.ValueID, errDuplicate))
+		}
+		info.MinLSN, info.MaxLSN = lsnRange(info.MinLSN, info.MaxLSN, v.LSN)
+	}
+	b.scratch = appendDirectory(b.scratch[:0], dir, b.fam.blocks, b.fam.values)
+	at, err := b.writeFrame(kindDirectory, b.fam.id, [][]byte{b.scratch}, MaxSectionRaw)
+	if err != nil {
+		return b.fail(err)
+	}
+	info.DirOff, info.DirStored = at.off, at.n
+	info.Stored = b.out.off() - b.fam.start
+	b.families = append(b.families, info)
+	b.props.addFamily(info)
+	b.open = false
+	if cap(b.scratch) > MaxBlockSize {
+		b.scratch = nil
+	}
+	return nil
+}
+
+func (p *Props) addFamily(f FamilyInfo) {
+	p.Families++
+	p.Values += int64(f.Values)
+	p.RawBytes += f.RawBytes
+	if f.Values > 0 {
+		p.MinLSN, p.MaxLSN = lsnRange(p.MinLSN, p.MaxLSN, f.MinLSN)
+		p.MinLSN, p.MaxLSN = lsnRange(p.MinLSN, p.MaxLSN, f.MaxLSN)
+	}
+}
+
+// Family returns the family that EndFamily ended last, and its value table,
+// sorted by id: where the values are now. The slice is valid until the next
+// BeginFamily. The locations may be used once Finish has returned nil.
+func (b *Builder) Family() (FamilyInfo, []ValueLoc) {
+	if b.open || len(b.families) == 0 {
+		return FamilyInfo{}, nil
+	}
+	return b.families[len(b.families)-1], b.fam.values
+}
+
+// Size is the number of bytes written so far, pending blocks not included. A
+// compaction uses it to decide when to begin another segment.
+func (b *Builder) Size() int64 { return b.out.off() }
+
+// SetTombstones sets the tombstones, bytes opaque to the segment. Finish writes
+// a copy taken now; the last call wins, and an empty one means none.
+func (b *Builder) SetTombstones(data []byte) { b.tombs = slices.Clone(data) }
+
+// SetMeta sets the meta section, as SetTombstones does the tombstones.
+func (b *Builder) SetMeta(data []byte) { b.meta = slices.Clone(data) }
+
+// Finish writes the rest of the file and syncs it: after a nil error the bytes
+// are durable, though the file's name is so only after the caller's SyncDir.
+// The builder is over whatever the outcome, unless a family is still open.
+func (b *Builder) Finish() (Props, error) {
+	if b.err != nil {
+		return Props{}, b.err
+	}
+	if b.open {
+		return Props{}, fmt.Errorf("%w: family %d is not ended", ErrUsage, b.fam.id)
+	}
+	var ft footer
+	for _, s := range []struct {
+		kind kind
+		data []byte
+		at   *extent
+	}{
+		{kindTombstones, b.tombs, &ft.tombs},
+		{kindMeta, b.meta, &ft.meta},
+		{kindFamilyIndex, appendFamilyIndex(nil, b.families), &ft.index},
+	} {
+		if len(s.data) == 0 {
+			continue
+		}
+		at, err := b.writeFrame(s.kind, 0, [][]byte{s.data}, MaxSectionRaw)
+		if err != nil {
+			return Props{}, b.fail(err)
+		}
+		*s.at = at
+	}
+	ft.Props = b.props
+	ft.FormatVersion, ft.FileNum, ft.Salt = FormatVersion, b.num, b.salt
+	ft.Size = b.out.off() + footerSize
+	if err := b.out.write(ft.encode()); err != nil {
+		return Props{}, b.fail(err)
+	}
+	if err := b.out.finish(); err != nil {
+		return Props{}, b.fail(err)
+	}
+	b.end("the segment is finished")
+	return ft.Props, nil
+}
+
+// Abort ends the builder and frees what it holds. The file is left as it is,
+// for the caller to close and remove. After Finish it does nothing.
+func (b *Builder) Abort() {
+	if b.comp != nil {
+		b.end("the segment was aborted")
+	}
+}
+
+// fail ends the builder with its first error.
+func (b *Builder) fail(err error) error {
+	if b.err == nil {
+		b.end("")
+		b.err = err
+	}
+	return b.err
+}
+
+func (b *Builder) end(why string) {
+	if b.err == nil {
+		b.err = fmt.Errorf("%w: %s", ErrUsage, why)
+	}
+	if b.comp != nil {
+		b.comp.close()
+	}
+	b.comp, b.scratch, b.out.buf = nil, nil, nil
+	b.head, b.history, b.fam, b.families = pending{}, pending{}, family{}, nil
+}

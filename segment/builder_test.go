@@ -1,0 +1,266 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// faultFile fails the n-th operation of a builder, a write or a sync.
+type faultFile struct {
+	memFile
+	n, ops  int
+	short   bool // a failing write stores half
+	cause   error
+	failed  bool
+	after   int // operations after the failure
+	isWrite bool
+}
+
+func (f *faultFile) hit() bool {
+	if f.failed {
+		f.after++
+	}
+	f.ops++
+	if f.ops-1 == f.n {
+		f.failed = true
+		return true
+	}
+	return false
+}
+
+func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
+	if !f.hit() {
+		return f.memFile.WriteAt(p, off)
+	}
+	f.isWrite = true
+	if f.short {
+		n, _ := f.memFile.WriteAt(p[:len(p)/2], off)
+		return n, f.cause
+	}
+	return 0, f.cause
+}
+
+func (f *faultFile) SyncData() error { return f.Sync() }
+
+func (f *faultFile) Sync() error {
+	if f.hit() {
+		return f.cause
+	}
+	return f.memFile.Sync()
+}
+
+// TestBuilderFaults fails every operation in turn: the error surfaces, nothing
+// is retried, and what was left behind is no segment.
+func TestBuilderFaults(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	big, some := noise(r, 300<<10), noise(r, 5<<10)
+	build := func(f *faultFile) (err error) {
+		note := func(e error) {
+			if err != nil && !errors.Is(e, err) {
+				t.Fatalf("fault %d: %v after %v", f.n, e, err)
+			}
+			if err == nil {
+				err = e
+			}
+		}
+		b, e := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 3, SyncEvery: 100 << 10, BlockSize: 256 << 10})
+		note(e)
+		for id := range uint64(3) {
+			note(b.BeginFamily(id))
+			note(b.AddHistory(ValueID{base.LSN(id + 1), 0}, big))
+			note(b.AddHead(ValueID{base.LSN(id + 1), 1}, some, some))
+			note(b.AddHistory(ValueID{base.LSN(id + 1), 2}, big[:200<<10]))
+			note(b.EndFamily(some))
+		}
+		b.SetTombstones(some)
+		_, e = b.Finish()
+		note(e)
+		_, e = b.Finish()
+		if e == nil {
+			t.Fatalf("fault %d: a second Finish succeeded", f.n)
+		}
+		b.Abort()
+		return err
+	}
+	sites := 0
+	for n := 0; ; n++ {
+		f := &faultFile{n: n, short: n%2 == 0, cause: syscall.EIO}
+		if n%3 == 0 {
+			f.cause = syscall.ENOSPC
+		}
+		err := build(f)
+		if !f.failed {
+			must(t, err)
+			break
+		}
+		sites++
+		if !errors.Is(err, f.cause) {
+			t.Fatalf("fault %d: %v, want %v", n, err, f.cause)
+		}
+		if f.after != 0 {
+			t.Fatalf("fault %d: %d operations after the failure", n, f.after)
+		}
+		if _, err := Open(f, "000012.seg", int64(len(f.b))); f.isWrite && !errors.Is(err, base.ErrCorrupt) {
+			t.Fatalf("fault %d: opening what is left: %v", n, err)
+		}
+	}
+	t.Logf("%d fault sites", sites)
+	if sites < 20 {
+		t.Fatal("too few to be all of them")
+	}
+}
+
+// TestShortWriteWithoutError: a file that breaks the contract of WriteAt.
+func TestShortWriteWithoutError(t *testing.T) {
+	f := &faultFile{short: true}
+	b, err := NewBuilder(f, BuilderOptions{})
+	must(t, err)
+	if _, err = b.Finish(); !errors.Is(err, io.ErrShortWrite) {
+		t.Fatal(err)
+	}
+}
+
+// TestUsage: each misuse is refused before a byte is written, and the builder
+// goes on.
+func TestUsage(t *testing.T) {
+	for _, o := range []BuilderOptions{
+		{BlockSize: -1}, {BlockSize: MaxBlockSize + 1}, {HeadBlockSize: -1}, {HeadBlockSize: MaxHeadBlockSize + 1},
+		{Level: 5}, {Level: -1}, {SyncEvery: -1},
+	} {
+		if _, err := NewBuilder(&memFile{}, o); !errors.Is(err, ErrUsage) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	f := &memFile{}
+	b, err := NewBuilder(f, BuilderOptions{FileNum: 12})
+	must(t, err)
+	half := make([]byte, base.MaxValue/2+1)
+	usage := func(what string, err error, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	usage("value outside of a family", b.AddHead(ValueID{1, 1}, nil), ErrUsage)
+	usage("end without begin", b.EndFamily(nil), ErrUsage)
+	must(t, b.BeginFamily(5))
+	usage("begin twice", b.BeginFamily(6), ErrUsage)
+	usage("LSN 0", b.AddHistory(ValueID{0, 1}, nil), ErrUsage)
+	usage("patch against itself", b.AddHistoryPatch(ValueID{3, 1}, ValueID{3, 1}), ErrUsage)
+	usage("patch against nothing", b.AddHistoryPatch(ValueID{3, 1}, ValueID{}), ErrUsage)
+	usage("too large", b.AddHead(ValueID{3, 1}, half, half), base.ErrTooLarge)
+	_, err = b.Finish()
+	usage("finish in a family", err, ErrUsage)
+	if fam, values := b.Family(); fam != (FamilyInfo{}) || values != nil {
+		t.Errorf("Family while one is open: %v, %v", fam, values)
+	}
+	must(t, b.AddHead(ValueID{3, 1}, []byte("v")))
+	must(t, b.EndFamily(nil))
+	usage("same id", b.BeginFamily(5), ErrUsage)
+	usage("smaller id", b.BeginFamily(4), ErrUsage)
+	if len(f.b) != 0 {
+		t.Errorf("%d bytes written", len(f.b))
+	}
+	_, err = b.Finish()
+	must(t, err)
+	usage("after Finish", b.BeginFamily(9), ErrUsage)
+	r := open(t, f)
+	if p := r.Props(); p.Values != 1 || p.Families != 1 || p.MinLSN != 3 || p.MaxLSN != 3 {
+		t.Errorf("%+v", p)
+	}
+
+	b, err = NewBuilder(&memFile{}, BuilderOptions{})
+	must(t, err)
+	must(t, b.BeginFamily(1))
+	must(t, b.AddHead(ValueID{3, 1}, []byte("v")))
+	must(t, b.AddHistory(ValueID{3, 1}, []byte("w")))
+	usage("same value twice", b.EndFamily(nil), ErrUsage)
+	_, err = b.Finish()
+	usage("then Finish", err, ErrUsage)
+
+	b, err = NewBuilder(&memFile{}, BuilderOptions{})
+	must(t, err)
+	b.Abort()
+	usage("after Abort", b.BeginFamily(1), ErrUsage)
+	b.Abort()
+}
+
+// TestInputsAreCopied: slices given to the builder may be reused at once.
+func TestInputsAreCopied(t *testing.T) {
+	f := &memFile{}
+	b, err := NewBuilder(f, BuilderOptions{FileNum: 12})
+	must(t, err)
+	buf := make([]byte, 100)
+	lend := func(s string) []byte { return append(buf[:0], s...) }
+	b.SetTombstones(lend("tombs"))
+	b.SetMeta(lend("meta"))
+	must(t, b.BeginFamily(1))
+	must(t, b.AddHead(ValueID{1, 0}, lend("head")))
+	must(t, b.AddHistory(ValueID{2, 0}, lend("history")))
+	must(t, b.EndFamily(lend("dir")))
+	lend("xxxxxxxxxxxx")
+	_, err = b.Finish()
+	must(t, err)
+	or := newOracle()
+	or.tombs, or.meta = []byte("tombs"), []byte("meta")
+	or.dirs[1] = []byte("dir")
+	or.values[1] = map[ValueID][]byte{{1, 0}: []byte("head"), {2, 0}: []byte("history")}
+	or.check(t, open(t, f))
+}
+
+// TestSyncAndLimit: writes and syncs come in steps of SyncEvery, and the limiter
+// hears of every byte.
+func TestSyncAndLimit(t *testing.T) {
+	f := &memFile{}
+	var heard, most int
+	b, err := NewBuilder(f, BuilderOptions{SyncEvery: 64 << 10, Limiter: func(n int) { heard += n; most = max(most, n) }})
+	must(t, err)
+	v := noise(rand.New(rand.NewPCG(1, 1)), 100<<10)
+	for id := range uint64(8) {
+		must(t, b.BeginFamily(id))
+		must(t, b.AddHead(ValueID{1, 0}, v, v))
+		must(t, b.EndFamily(v))
+		if fam, values := b.Family(); fam.ID != id || len(values) != 1 || values[0].Off+uint64(values[0].Stored) != fam.DirOff {
+			t.Fatalf("Family: %+v %+v", fam, values)
+		}
+	}
+	p, err := b.Finish()
+	must(t, err)
+	if heard != len(f.b) || most > 64<<10 || p.Size != int64(len(f.b)) {
+		t.Errorf("limiter heard of %d of %d bytes, %d at most", heard, len(f.b), most)
+	}
+	if f.maxGap > 64<<10 || f.syncs < len(f.b)/(64<<10) {
+		t.Errorf("%d syncs, up to %d bytes unsynced", f.syncs, f.maxGap)
+	}
+}
+
+// TestDeterministic: the same calls make the same bytes.
+func TestDeterministic(t *testing.T) {
+	a, _, _ := small(t, BuilderOptions{})
+	b, _, _ := small(t, BuilderOptions{SyncEvery: 100})
+	if !bytes.Equal(a.b, b.b) {
+		t.Fatal("two builds differ")
+	}
+}
+
+func TestFileName(t *testing.T) {
+	for n, want := range map[base.FileNum]string{0: "000000.seg", 12: "000012.seg", 12345678: "12345678.seg", 1<<64 - 1: "18446744073709551615.seg"} {
+		if got := FileName(n); got != want {
+			t.Errorf("FileName(%d) = %q", uint64(n), got)
+		}
+		if got, ok := ParseFileName(want); !ok || got != n {
+			t.Errorf("ParseFileName(%q) = %d, %v", want, uint64(got), ok)
+		}
+	}
+	for _, s := range []string{"", ".seg", "12.seg", "0000012.seg", "000012.log", "000012.seg.tmp", "+00012.seg", "-00012.seg", "0x0012.seg", "18446744073709551616.seg", "a/000012.seg"} {
+		if n, ok := ParseFileName(s); ok {
+			t.Errorf("ParseFileName(%q) = %d", s, uint64(n))
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// minCompress: below it the frame of zstd eats what could be saved.
+	minCompress = 64
+	// streamFrom: payloads from here on that come in parts are compressed as a
+	// stream, never joined.
+	streamFrom = 1 << 20
+	// sampleSize bytes from the front and from the middle of a large payload
+	// decide whether compressing it is tried at all.
+	sampleSize = 64 << 10
+	chunkSize  = 1 << 20
+)
+
+var errNoGain = errors.New("compressing saves too little")
+
+// worthwhile is the rule for codec 1: it must save at least 5 %.
+func worthwhile(raw, stored int) bool { return stored <= raw-raw/20 }
+
+// compressor turns payloads into what a frame stores. It belongs to one
+// builder and keeps its buffers between frames.
+type compressor struct {
+	enc *zstd.Encoder
+	// whole: one part up to this size, that of a block, is compressed at once.
+	whole int
+	join  []byte // parts of a small payload, joined
+	dst   []byte // output for payloads that are not streamed
+	sink  chunkSink
+}
+
+// newCompressor makes one for blocks of up to blockSize bytes.
+func newCompressor(level, blockSize int) (*compressor, error) {
+	// The window spans a block, so that its last value still refers to the first.
+	window := 1 << 20
+	for window < blockSize {
+		window <<= 1
+	}
+	enc, err := zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(zstd.EncoderLevel(level)),
+		zstd.WithEncoderConcurrency(1), // no goroutine: the builder's caller does the work
+		zstd.WithEncoderCRC(false),     // the frame has a checksum
+		zstd.WithWindowSize(window),
+		zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("make zstd encoder: %w", err)
+	}
+	return &compressor{enc: enc, whole: max(blockSize, streamFrom-1)}, nil
+}
+
+// pack returns the bytes to store for the payload in parts, n bytes in all. The
+// result is valid until the next call; with codecRaw it is parts itself.
+func (c *compressor) pack(parts [][]byte, n int) (codec, [][]byte, error) {
+	if n < minCompress {
+		return codecRaw, parts, nil
+	}
+	if n < streamFrom || (len(parts) == 1 && n <= c.whole) {
+		src := parts[0]
+		if len(parts) > 1 {
+			c.join = c.join[:0]
+			for _, p := range parts {
+				c.join = append(c.join, p...)
+			}
+			src = c.join
+		}
+		// Room for output without a gain too, or it would grow by doubling.
+		c.dst = c.enc.EncodeAll(src, slices.Grow(c.dst[:0], n+n/64+64))
+		if !worthwhile(n, len(c.dst)) {
+			return codecRaw, parts, nil
+		}
+		return codecZstd, [][]byte{c.dst}, nil
+	}
+	if !c.samplesShrink(parts, n) {
+		return codecRaw, parts, nil
+	}
+	return c.stream(parts, n)
+}
+
+// samplesShrink reports whether one of two samples compresses. It spares 64 MiB
+// of encrypted or already compressed bytes a futile pass.
+func (c *compressor) samplesShrink(parts [][]byte, n int) bool {
+	for _, at := range []int{0, n / 2} {
+		for _, p := range parts {
+			if at >= len(p) {
+				at -= len(p)
+				continue
+			}
+			s := p[at:min(len(p), at+sampleSize)]
+			c.dst = c.enc.EncodeAll(s, c.dst[:0])
+			if worthwhile(len(s), len(c.dst)) {
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// stream compresses without joining the parts. Its output is held in chunks, so
+// that growing it never copies: at the peak the process holds the caller's
+// bytes, at most 95 % of them again, and the encoder's window.
+func (c *compressor) stream(parts [][]byte, n int) (codec, [][]byte, error) {
+	c.sink = chunkSink{left: n - n/20}
+	c.enc.ResetContentSize(&c.sink, int64(n))
+	err := c.streamParts(parts)
+	c.enc.Reset(nil)
+	switch {
+	case errors.Is(err, errNoGain):
+		c.sink = chunkSink{}
+		return codecRaw, parts, nil
+	case err != nil:
+		return 0, nil, fmt.Errorf("compress %d bytes: %w", n, err)
+	}
+	return codecZstd, c.sink.chunks, nil
+}
+
+func (c *compressor) streamParts(parts [][]byte) error {
+	for _, p := range parts {
+		if _, err := c.enc.Write(p); err != nil {
+			return err
+		}
+	}
+	return c.enc.Close()
+}
+
+// trim gives up what only a large payload needed.
+func (c *compressor) trim() { c.sink = chunkSink{} }
+
+func (c *compressor) close() {
+	_ = c.enc.Close() // no stream is open and no goroutine runs: nothing to report
+	*c = compressor{}
+}
+
+// chunkSink collects output until it would exceed what makes it worthwhile.
+type chunkSink struct {
+	chunks [][]byte
+	left   int
+}
+
+func (s *chunkSink) Write(p []byte) (int, error) {
+	if len(p) > s.left {
+		return 0, errNoGain
+	}
+	s.left -= len(p)
+	n := len(p)
+	for len(p) > 0 {
+		last := len(s.chunks) - 1
+		if last < 0 || len(s.chunks[last]) == cap(s.chunks[last]) {
+			s.chunks = append(s.chunks, make([]byte, 0, chunkSize))
+			last++
+		}
+		c := s.chunks[last]
+		m := min(len(p), cap(c)-len(c))
+		s.chunks[last] = append(c, p[:m]...)
+		p = p[m:]
+	}
+	return n, nil
+}
+
+// decoder is shared by all readers of the process: it is stateless between
+// calls, bounds its parallelism by GOMAXPROCS and runs no goroutine.
+var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(0),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(MaxSectionRaw),
+		zstd.WithDecoderMaxWindow(MaxBlockRaw),
+		// The output never outgrows the buffer made for the frame's raw length,
+		// whatever the zstd headers claim.
+		zstd.WithDecodeAllCapLimit(true))
+})
+
+// unpack decodes a verified frame's payload. The result is fresh unless the
+// codec is raw; then it is payload itself.
+func unpack(p place, h frameHeader, payload []byte) ([]byte, error) {
+	if h.codec == codecRaw {
+		return payload, nil
+	}
+	dec, err := decoder()
+	if err != nil {
+		return nil, fmt.Errorf("make zstd decoder: %w", err)
+	}
+	raw, err := dec.DecodeAll(payload, make([]byte, 0, h.raw))
+	if err != nil {
+		return nil, p.corrupt(err, "zstd payload")
+	}
+	if len(raw) != int(h.raw) {
+		return nil, p.corrupt(nil, "decodes to %d bytes, header says %d", len(raw), h.raw)
+	}
+	return raw, nil
+}
+
+// sizeOf is the length of parts joined; false if it is over limit.
+func sizeOf(parts [][]byte, limit int) (int, bool) {
+	n := 0
+	for _, p := range parts {
+		if len(p) > limit-n {
+			return math.MaxInt, false
+		}
+		n += len(p)
+	}
+	return n, true
+}

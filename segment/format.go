@@ -1,0 +1,365 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// FormatVersion is the newest format version of segments this build reads, and
+// the one it writes.
+const FormatVersion = 1
+
+// Limits of the format. Writers refuse to exceed them, readers refuse to
+// allocate past them.
+const (
+	// MaxBlockRaw bounds the decoded bytes of a block: one value of base.MaxValue.
+	MaxBlockRaw = base.MaxValue
+	// MaxSectionRaw bounds the decoded bytes of a directory with its value
+	// table, of the tombstones, of the meta section and of the family index.
+	MaxSectionRaw = base.MaxRecord
+	// MaxBlockSize is the largest BuilderOptions.BlockSize.
+	MaxBlockSize = 8 << 20
+	// MaxHeadBlockSize is the largest BuilderOptions.HeadBlockSize, and its default.
+	MaxHeadBlockSize = 64 << 10
+)
+
+const (
+	fileHeaderSize  = 64
+	footerSize      = 128
+	frameHeaderSize = 32
+	frameAlign      = 8
+	frameMagic      = 0x6b6c4273 // "sBlk" in the file
+	// A zstd block decodes to at most 128 KiB and takes at least 4 bytes. A
+	// frame that claims more is not believed, so memory stays in proportion to
+	// bytes that exist.
+	zstdMaxRatio = 128 << 10 / 4
+	fileMagic    = "steleSEG"
+	fileSuffix   = ".seg"
+)
+
+// Causes found under a *base.CorruptionError, for errors.Is.
+var (
+	// ErrMagic: the bytes that mark a segment, or a frame of one, are not there.
+	ErrMagic = errors.New("magic bytes do not match")
+	// ErrChecksum: the bytes are not the ones that were written here.
+	ErrChecksum = errors.New("checksum does not match")
+)
+
+// kind says what a frame holds. Zero is invalid, so that zeroed sectors never
+// look like a frame.
+type kind uint8
+
+const (
+	kindHead kind = 1 + iota
+	kindHistory
+	kindDirectory
+	kindTombstones
+	kindMeta
+	kindFamilyIndex
+	kindEnd // first unknown kind
+)
+
+func (k kind) String() string {
+	switch k {
+	case kindHead, kindHistory:
+		return "segment block"
+	case kindDirectory:
+		return "segment directory"
+	case kindTombstones:
+		return "segment tombstones"
+	case kindMeta:
+		return "segment meta"
+	case kindFamilyIndex:
+		return "segment family index"
+	}
+	return "segment frame"
+}
+
+// maxRaw is the largest decoded payload of a frame of this kind.
+func (k kind) maxRaw() uint32 {
+	if k == kindHead || k == kindHistory {
+		return MaxBlockRaw
+	}
+	return MaxSectionRaw
+}
+
+// codec says how a payload is stored. codecPatch is reserved: blocks whose
+// payload is patched against another block. A reader without it must say
+// "newer version", not "damaged".
+type codec uint8
+
+const (
+	codecRaw   codec = 0
+	codecZstd  codec = 1
+	codecPatch codec = 2
+)
+
+// flagEncrypted is reserved for frames sealed after compression. Like every
+// other flag bit it is a VersionError today.
+const flagEncrypted uint16 = 1 << 0
+
+// place names the bytes at hand in errors.
+type place struct {
+	file string
+	kind string
+	off  int64
+	n    int64
+}
+
+func (p place) corrupt(cause error, format string, args ...any) error {
+	return &base.CorruptionError{
+		File: p.file, Kind: p.kind, Offset: p.off, Len: p.n,
+		Detail: fmt.Sprintf(format, args...), Err: cause,
+	}
+}
+
+// newer reports an intact feature that this build does not know. It must come
+// from a format version after ours, whichever that was.
+func (p place) newer(format string, args ...any) error {
+	return fmt.Errorf("%s at offset %d: %s: %w", p.kind, p.off, fmt.Sprintf(format, args...),
+		&base.VersionError{File: p.file, Have: FormatVersion + 1, Supported: FormatVersion})
+}
+
+// seedAt binds a checksum to a file and an offset in it.
+func seedAt(salt uint64, off int64) uint64 {
+	return salt ^ uint64(off)*0x9e3779b97f4a7c15
+}
+
+// alignFrame is the length of a frame with n stored payload bytes.
+func alignFrame(n int64) int64 {
+	return (frameHeaderSize + n + frameAlign - 1) &^ (frameAlign - 1)
+}
+
+// fileHeader is the first 64 bytes. The reader works from the footer; the
+// header tells a segment cut short from a file that never was one, and gives
+// Salvage the salt when the footer is gone.
+type fileHeader struct {
+	version uint32
+	flags   uint32
+	num     base.FileNum
+	salt    uint64
+}
+
+func (h fileHeader) encode() []byte {
+	b := make([]byte, fileHeaderSize)
+	copy(b, fileMagic)
+	le := binary.LittleEndian
+	le.PutUint32(b[8:], h.version)
+	le.PutUint32(b[12:], h.flags)
+	le.PutUint64(b[16:], uint64(h.num))
+	le.PutUint64(b[24:], h.salt)
+	le.PutUint64(b[56:], base.Checksum(0, b[:56]))
+	return b
+}
+
+// decodeFileHeader checks magic, then checksum, then version: a flipped bit in
+// the version field is damage, not an upgrade. That order works for future
+// format versions too, because the 64 bytes keep their layout for ever.
+func decodeFileHeader(file string, b []byte) (fileHeader, error) {
+	p := place{file, "segment header", 0, fileHeaderSize}
+	if len(b) != fileHeaderSize {
+		return fileHeader{}, p.corrupt(nil, "%d bytes", len(b))
+	}
+	if string(b[:8]) != fileMagic {
+		return fileHeader{}, p.corrupt(ErrMagic, "not a segment")
+	}
+	le := binary.LittleEndian
+	if le.Uint64(b[56:]) != base.Checksum(0, b[:56]) {
+		return fileHeader{}, p.corrupt(ErrChecksum, "header")
+	}
+	h := fileHeader{
+		version: le.Uint32(b[8:]), flags: le.Uint32(b[12:]),
+		num: base.FileNum(le.Uint64(b[16:])), salt: le.Uint64(b[24:]),
+	}
+	return h, checkVersion(p, h.version, h.flags)
+}
+
+func checkVersion(p place, version, flags uint32) error {
+	switch {
+	case version == 0:
+		return p.corrupt(nil, "format version 0")
+	case version > FormatVersion:
+		return &base.VersionError{File: p.file, Have: version, Supported: FormatVersion}
+	case flags != 0:
+		return p.newer("file flags %#x", flags)
+	}
+	return nil
+}
+
+// extent is a frame's place: offset and whole length, header and padding
+// included. The zero extent means that the section is absent.
+type extent struct {
+	off uint64
+	n   uint32
+}
+
+// footer is the last 128 bytes.
+type footer struct {
+	Props
+	index, tombs, meta extent
+}
+
+func (ft footer) encode() []byte {
+	b := make([]byte, footerSize)
+	le := binary.LittleEndian
+	le.PutUint64(b[8:], uint64(ft.FileNum))
+	le.PutUint64(b[16:], ft.Salt)
+	le.PutUint64(b[24:], uint64(ft.Size))
+	le.PutUint64(b[32:], ft.index.off)
+	le.PutUint64(b[40:], ft.tombs.off)
+	le.PutUint64(b[48:], ft.meta.off)
+	le.PutUint32(b[56:], ft.index.n)
+	le.PutUint32(b[60:], ft.tombs.n)
+	le.PutUint32(b[64:], ft.meta.n)
+	le.PutUint32(b[68:], uint32(ft.Families))
+	le.PutUint64(b[72:], uint64(ft.Values))
+	le.PutUint64(b[80:], uint64(ft.RawBytes))
+	le.PutUint64(b[88:], uint64(ft.MinLSN))
+	le.PutUint64(b[96:], uint64(ft.MaxLSN))
+	le.PutUint32(b[112:], ft.FormatVersion)
+	copy(b[120:], fileMagic)
+	le.PutUint64(b, base.Checksum(seedAt(ft.Salt, ft.Size-footerSize), b[8:]))
+	return b
+}
+
+// decodeFooter checks the last 128 bytes of a file of the given size. As with
+// the header: magic, checksum, version, in that order and at places that no
+// format version may move.
+func decodeFooter(file string, size int64, b []byte) (footer, error) {
+	p := place{file, "segment footer", size - footerSize, footerSize}
+	if len(b) != footerSize {
+		return footer{}, p.corrupt(nil, "%d bytes", len(b))
+	}
+	if string(b[120:]) != fileMagic {
+		return footer{}, p.corrupt(ErrMagic, "no footer at the end of the file")
+	}
+	le := binary.LittleEndian
+	salt := le.Uint64(b[16:])
+	if le.Uint64(b) != base.Checksum(seedAt(salt, p.off), b[8:]) {
+		return footer{}, p.corrupt(ErrChecksum, "footer")
+	}
+	ft := footer{
+		Props: Props{
+			FormatVersion: le.Uint32(b[112:]),
+			FileNum:       base.FileNum(le.Uint64(b[8:])), Salt: salt,
+			Size:     int64(le.Uint64(b[24:])),
+			Families: int(le.Uint32(b[68:])), Values: int64(le.Uint64(b[72:])),
+			RawBytes: int64(le.Uint64(b[80:])),
+			MinLSN:   base.LSN(le.Uint64(b[88:])), MaxLSN: base.LSN(le.Uint64(b[96:])),
+		},
+		index: extent{le.Uint64(b[32:]), le.Uint32(b[56:])},
+		tombs: extent{le.Uint64(b[40:]), le.Uint32(b[60:])},
+		meta:  extent{le.Uint64(b[48:]), le.Uint32(b[64:])},
+	}
+	if err := checkVersion(p, ft.FormatVersion, le.Uint32(b[116:])); err != nil {
+		return footer{}, err
+	}
+	if ft.Size != size {
+		return footer{}, p.corrupt(nil, "file has %d bytes, footer says %d", size, ft.Size)
+	}
+	if ft.Values < 0 || ft.RawBytes < 0 {
+		return footer{}, p.corrupt(nil, "negative totals")
+	}
+	return ft, nil
+}
+
+// frameHeader is the 32 bytes before every payload.
+type frameHeader struct {
+	stored uint32 // payload bytes in the file, without padding
+	raw    uint32 // payload bytes after decoding
+	family uint64
+	kind   kind
+	codec  codec
+	flags  uint16
+}
+
+// encode leaves the checksum, bytes 0-8, to the caller, who has the payload.
+func (h frameHeader) encode() [frameHeaderSize]byte {
+	var b [frameHeaderSize]byte
+	le := binary.LittleEndian
+	le.PutUint32(b[8:], h.stored)
+	le.PutUint32(b[12:], h.raw)
+	le.PutUint64(b[16:], h.family)
+	b[24] = byte(h.kind)
+	b[25] = byte(h.codec)
+	le.PutUint16(b[26:], h.flags)
+	le.PutUint32(b[28:], frameMagic)
+	return b
+}
+
+// peekFrameHeader reads the fields of a header whose frame is not verified
+// yet. They may be used to find the frame's end and for nothing else.
+func peekFrameHeader(b []byte) (h frameHeader, magic uint32) {
+	le := binary.LittleEndian
+	return frameHeader{
+		stored: le.Uint32(b[8:]), raw: le.Uint32(b[12:]), family: le.Uint64(b[16:]),
+		kind: kind(b[24]), codec: codec(b[25]), flags: le.Uint16(b[26:]),
+	}, le.Uint32(b[28:])
+}
+
+// decodeFrame verifies b, exactly one whole frame, and returns its header and
+// its stored payload (a slice of b). After a nil error the payload may be
+// decoded: header.raw is within the limits of its kind.
+func decodeFrame(p place, salt uint64, b []byte) (frameHeader, []byte, error) {
+	if len(b) < frameHeaderSize || len(b)%frameAlign != 0 {
+		return frameHeader{}, nil, p.corrupt(nil, "%d bytes are no frame", len(b))
+	}
+	h, magic := peekFrameHeader(b)
+	if magic != frameMagic {
+		return frameHeader{}, nil, p.corrupt(ErrMagic, "no frame starts here")
+	}
+	if binary.LittleEndian.Uint64(b) != base.Checksum(seedAt(salt, p.off), b[8:]) {
+		return frameHeader{}, nil, p.corrupt(ErrChecksum, "frame")
+	}
+	if alignFrame(int64(h.stored)) != int64(len(b)) {
+		return frameHeader{}, nil, p.corrupt(nil, "payload of %d bytes in a frame of %d", h.stored, len(b))
+	}
+	// From here on the bytes are what a builder wrote: what is unknown is new.
+	switch {
+	case h.kind == 0:
+		return frameHeader{}, nil, p.corrupt(nil, "frame kind 0")
+	case h.kind >= kindEnd:
+		return frameHeader{}, nil, p.newer("unknown frame kind %d", h.kind)
+	case h.flags&flagEncrypted != 0:
+		return frameHeader{}, nil, p.newer("encrypted frame")
+	case h.flags != 0:
+		return frameHeader{}, nil, p.newer("unknown frame flags %#x", h.flags)
+	case h.codec > codecZstd:
+		return frameHeader{}, nil, p.newer("unknown codec %d", h.codec)
+	case h.raw > h.kind.maxRaw():
+		return frameHeader{}, nil, p.corrupt(nil, "decoded length %d is over the limit", h.raw)
+	case h.codec == codecZstd && uint64(h.raw) > uint64(h.stored)*zstdMaxRatio:
+		return frameHeader{}, nil, p.corrupt(nil, "%d bytes cannot decode to %d", h.stored, h.raw)
+	case h.codec == codecRaw && h.raw != h.stored:
+		return frameHeader{}, nil, p.corrupt(nil, "raw payload of %d bytes, header says %d", h.stored, h.raw)
+	}
+	for _, c := range b[frameHeaderSize+int(h.stored):] {
+		if c != 0 {
+			return frameHeader{}, nil, p.corrupt(nil, "padding is not zero")
+		}
+	}
+	return h, b[frameHeaderSize : frameHeaderSize+int(h.stored)], nil
+}
+
+// FileName is the name of segment n within its store, such as "000012.seg".
+func FileName(n base.FileNum) string { return n.String() + fileSuffix }
+
+// ParseFileName is the inverse of FileName. It reports false for every name
+// that FileName does not produce, so that a store never takes a stranger's
+// file for its own.
+func ParseFileName(name string) (base.FileNum, bool) {
+	digits, ok := strings.CutSuffix(name, fileSuffix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || FileName(base.FileNum(n)) != name {
+		return 0, false
+	}
+	return base.FileNum(n), true
+}

@@ -1,0 +1,95 @@
+package segment
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+const outputBuffer = 256 << 10
+
+// output writes a file front to back: small pieces gathered, large ones straight
+// from the caller's memory, a sync every syncEvery bytes. After the first error
+// the state of the file is unknown and every further call returns that error;
+// nothing is retried.
+type output struct {
+	f         vfs.File
+	name      string
+	written   int64 // bytes handed to the kernel
+	buf       []byte
+	syncEvery int64
+	unsynced  int64 // of written, those since the last sync
+	limiter   func(n int)
+	err       error
+}
+
+// off is where the next byte handed to write will stand.
+func (o *output) off() int64 { return o.written + int64(len(o.buf)) }
+
+// write appends parts to the file. It keeps no reference to them.
+func (o *output) write(parts ...[]byte) error {
+	for _, p := range parts {
+		if len(o.buf)+len(p) > outputBuffer {
+			o.flush()
+		}
+		if len(p) >= outputBuffer/2 {
+			o.flush()
+			o.device(p)
+		} else {
+			o.buf = append(o.buf, p...)
+		}
+		if o.err != nil {
+			return o.err
+		}
+	}
+	return nil
+}
+
+// flush hands the gathered bytes to the kernel.
+func (o *output) flush() {
+	o.device(o.buf)
+	o.buf = o.buf[:0]
+}
+
+// device writes p in pieces that end where a sync is due.
+func (o *output) device(p []byte) {
+	for len(p) > 0 && o.err == nil {
+		n := int(min(int64(len(p)), o.syncEvery-o.unsynced))
+		if o.limiter != nil {
+			o.limiter(n)
+		}
+		m, err := o.f.WriteAt(p[:n], o.written)
+		if err == nil && m != n {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			o.err = fmt.Errorf("write segment %s at offset %d: %w", o.name, o.written, err)
+			return
+		}
+		p = p[n:]
+		o.written += int64(n)
+		if o.unsynced += int64(n); o.unsynced < o.syncEvery {
+			continue
+		}
+		if err := o.f.SyncData(); err != nil {
+			o.err = fmt.Errorf("sync segment %s: %w", o.name, err)
+			return
+		}
+		o.unsynced = 0
+	}
+}
+
+// finish makes everything durable, the size included.
+func (o *output) finish() error {
+	if o.err == nil {
+		o.flush()
+	}
+	if o.err != nil {
+		return o.err
+	}
+	if err := o.f.Sync(); err != nil {
+		o.err = fmt.Errorf("sync segment %s: %w", o.name, err)
+	}
+	return o.err
+}

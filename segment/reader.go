@@ -1,0 +1,344 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// Reader reads one segment. All methods may be called concurrently, Close
+// excepted: whoever shares a Reader counts its users and closes last.
+type Reader struct {
+	f     vfs.File
+	name  string
+	props Props
+	end   int64 // frames lie before it: the footer's offset, if there is one
+	// salvaged: made by Salvage, so the families may not be all there were.
+	salvaged bool
+
+	load sync.Mutex // held while the contents are being read
+	// toc is nil until read; never changed after it was set.
+	toc atomic.Pointer[contents]
+}
+
+// contents is what footer and family index say.
+type contents struct {
+	footer
+	families []FamilyInfo // ascending ids
+}
+
+// Open reads the footer and the family index of a segment and checks them. name
+// is used in errors; if it has the form of FileName, the file must carry that
+// number. size is the file's.
+//
+// Damage there is a *base.CorruptionError, and Salvage may still read the rest.
+// A file of a newer format version is a *base.VersionError. The reader owns f
+// and closes it in Close; if Open fails, f stays with the caller.
+func Open(f vfs.File, name string, size int64) (*Reader, error) {
+	ft, err := readFooter(f, name, size)
+	if err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	r := &Reader{f: f, name: name, props: ft.Props, end: size - footerSize}
+	if err := r.loadContents(ft); err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	return r, nil
+}
+
+// OpenLazy is Open for an owner who has the properties from its manifest. It
+// reads nothing: blocks and directories whose places are known can be read at
+// once, and the first call that needs footer or family index reads and checks
+// them, comparing them with props.
+func OpenLazy(f vfs.File, name string, props Props) (*Reader, error) {
+	p := place{name, "segment properties", -1, 0}
+	switch {
+	case props.FormatVersion > FormatVersion:
+		return nil, &base.VersionError{File: name, Have: props.FormatVersion, Supported: FormatVersion}
+	case props.FormatVersion == 0 || props.Size < fileHeaderSize+footerSize:
+		return nil, p.corrupt(nil, "format version %d, %d bytes", props.FormatVersion, props.Size)
+	}
+	if err := checkName(p, props.FileNum); err != nil {
+		return nil, err
+	}
+	return &Reader{f: f, name: name, props: props, end: props.Size - footerSize}, nil
+}
+
+func checkName(p place, have base.FileNum) error {
+	if want, ok := ParseFileName(p.file); ok && want != have {
+		return p.corrupt(nil, "this is segment %s under another name", have)
+	}
+	return nil
+}
+
+// readFooter reads the last 128 bytes. If they are no footer, the header says
+// whether the file is a segment at all, and of which format version.
+func readFooter(f io.ReaderAt, name string, size int64) (footer, error) {
+	p := place{name, "segment footer", 0, size}
+	if size < fileHeaderSize+footerSize {
+		return footer{}, p.corrupt(io.ErrUnexpectedEOF, "%d bytes are too few for a segment", size)
+	}
+	p.off, p.n = size-footerSize, footerSize
+	b := make([]byte, footerSize)
+	if err := readFull(f, p, b); err != nil {
+		return footer{}, err
+	}
+	ft, err := decodeFooter(name, size, b)
+	if err == nil {
+		err = checkName(p, ft.FileNum)
+	}
+	if errors.Is(err, base.ErrCorrupt) {
+		b = b[:fileHeaderSize]
+		if herr := readFull(f, place{name, "segment header", 0, fileHeaderSize}, b); herr != nil {
+			return footer{}, herr
+		}
+		if _, herr := decodeFileHeader(name, b); errors.Is(herr, base.ErrVersion) || errors.Is(err, ErrMagic) && errors.Is(herr, ErrMagic) {
+			return footer{}, herr
+		}
+	}
+	return ft, err
+}
+
+// readFull reads len(b) bytes at p.off. A file that ends before is damage; an
+// error of the device is not.
+func readFull(f io.ReaderAt, p place, b []byte) error {
+	n, err := f.ReadAt(b, p.off)
+	switch {
+	case n == len(b):
+		return nil // io.EOF may come along with the last bytes
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return p.corrupt(io.ErrUnexpectedEOF, "only %d bytes are there", n)
+	}
+	return fmt.Errorf("read %s of %s at offset %d: %w", p.kind, p.file, p.off, err)
+}
+
+// loadContents reads the family index that ft names.
+func (r *Reader) loadContents(ft footer) error {
+	p := place{r.name, "segment footer", ft.Size - footerSize, footerSize}
+	end := uint64(p.off)
+	for _, e := range []extent{ft.tombs, ft.meta, ft.index} {
+		if (e == extent{}) {
+			continue
+		}
+		if e.off < fileHeaderSize || e.off > end || uint64(e.n) > end-e.off {
+			return p.corrupt(nil, "a section lies outside of the file")
+		}
+	}
+	at := place{r.name, kindFamilyIndex.String(), int64(ft.index.off), int64(ft.index.n)}
+	_, raw, err := r.frame(at, kindFamilyIndex)
+	if err != nil {
+		return err
+	}
+	fams, err := decodeFamilyIndex(at, raw, ft.index.off)
+	if err != nil {
+		return err
+	}
+	var sum Props
+	for _, f := range fams {
+		sum.addFamily(f)
+	}
+	if sum.Families != ft.Families || sum.Values != ft.Values || sum.RawBytes != ft.RawBytes ||
+		sum.MinLSN != ft.MinLSN || sum.MaxLSN != ft.MaxLSN {
+		return at.corrupt(nil, "totals do not agree with the footer")
+	}
+	r.toc.Store(&contents{footer: ft, families: fams})
+	return nil
+}
+
+// contents returns footer and family index, reading them on first use. A failed
+// read is not remembered: the next call tries again.
+func (r *Reader) contents() (*contents, error) {
+	if t := r.toc.Load(); t != nil {
+		return t, nil
+	}
+	r.load.Lock()
+	defer r.load.Unlock()
+	if t := r.toc.Load(); t != nil {
+		return t, nil
+	}
+	ft, err := readFooter(r.f, r.name, r.props.Size)
+	if err != nil {
+		return nil, err
+	}
+	if ft.Props != r.props {
+		p := place{r.name, "segment footer", ft.Size - footerSize, footerSize}
+		return nil, p.corrupt(nil, "it is not the segment its owner knows")
+	}
+	if err := r.loadContents(ft); err != nil {
+		return nil, err
+	}
+	return r.toc.Load(), nil
+}
+
+// Props returns the properties of the segment.
+func (r *Reader) Props() Props { return r.props }
+
+// Name is the name given to Open.
+func (r *Reader) Name() string { return r.name }
+
+// Families lists the families, ascending by id. The slice is shared and must not
+// be changed. It fails only in a lazily opened Reader.
+func (r *Reader) Families() ([]FamilyInfo, error) {
+	t, err := r.contents()
+	if err != nil {
+		return nil, err
+	}
+	return t.families, nil
+}
+
+// Find returns the entry of family id, and false if the segment does not hold
+// it.
+func (r *Reader) Find(id uint64) (FamilyInfo, bool, error) {
+	t, err := r.contents()
+	if err != nil {
+		return FamilyInfo{}, false, err
+	}
+	f, ok := findFamily(t.families, id)
+	return f, ok, nil
+}
+
+// ErrNoFamily is returned by Directory for a family that the segment does not
+// hold.
+var ErrNoFamily = errors.New("the segment does not hold the family")
+
+// Directory returns the directory bytes of family id and its value table,
+// ascending by ValueID. Both are the caller's.
+func (r *Reader) Directory(id uint64) (dir []byte, values []ValueLoc, err error) {
+	f, ok, err := r.Find(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, fmt.Errorf("segment %s, family %d: %w", r.name, id, ErrNoFamily)
+	}
+	return r.DirectoryAt(id, f.DirOff, f.DirStored)
+}
+
+// DirectoryAt is Directory for an owner who remembers where the directory of
+// family id is (FamilyInfo.DirOff and DirStored). It reads exactly that.
+func (r *Reader) DirectoryAt(id, off uint64, stored uint32) (dir []byte, values []ValueLoc, err error) {
+	dir, _, values, err = r.directory(id, off, stored)
+	return dir, values, err
+}
+
+func (r *Reader) directory(id, off uint64, stored uint32) ([]byte, []extent, []ValueLoc, error) {
+	p := r.at(kindDirectory.String(), off, stored)
+	h, raw, err := r.frame(p, kindDirectory)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if h.family != id {
+		return nil, nil, nil, p.corrupt(nil, "it belongs to family %d, not %d", h.family, id)
+	}
+	return decodeDirectory(p, raw)
+}
+
+// at is the place of a frame that somebody refers to. An offset no file can have
+// becomes one that is refused.
+func (r *Reader) at(what string, off uint64, stored uint32) place {
+	return place{r.name, what, int64(min(off, math.MaxInt64)), int64(stored)}
+}
+
+// ReadBlock reads, checks and decodes the block that loc lies in. The bytes are
+// fresh, the caller's to keep or cache, and hold every value whose Loc has the
+// same Off. One read of exactly loc.Stored bytes.
+func (r *Reader) ReadBlock(loc Loc) (raw []byte, err error) {
+	_, raw, err = r.frame(r.at(kindHead.String(), loc.Off, loc.Stored), kindHead, kindHistory)
+	return raw, err
+}
+
+// Value cuts the value at loc out of block, the result of ReadBlock(loc), and
+// checks it against loc.Sum. The value is a slice of block. It does no I/O.
+func (r *Reader) Value(loc Loc, block []byte) ([]byte, error) {
+	p := r.at("segment value", loc.Off, loc.Stored)
+	end := uint64(loc.Inner) + uint64(loc.Len)
+	if end > uint64(len(block)) {
+		return nil, p.corrupt(nil, "value at %d+%d in a block of %d bytes", loc.Inner, loc.Len, len(block))
+	}
+	v := block[loc.Inner:end:end]
+	if base.Checksum(0, v) != loc.Sum {
+		return nil, p.corrupt(ErrChecksum, "value at %d+%d is not the one referred to", loc.Inner, loc.Len)
+	}
+	return v, nil
+}
+
+// Tombstones returns the bytes given to SetTombstones, nil if none were.
+func (r *Reader) Tombstones() ([]byte, error) {
+	t, err := r.contents()
+	if err != nil {
+		return nil, err
+	}
+	return r.section(t.tombs, kindTombstones)
+}
+
+// Meta returns the bytes given to SetMeta, nil if none were.
+func (r *Reader) Meta() ([]byte, error) {
+	t, err := r.contents()
+	if err != nil {
+		return nil, err
+	}
+	return r.section(t.meta, kindMeta)
+}
+
+func (r *Reader) section(e extent, k kind) ([]byte, error) {
+	if (e == extent{}) {
+		return nil, nil
+	}
+	_, raw, err := r.frame(r.at(k.String(), e.off, e.n), k)
+	return raw, err
+}
+
+// Close closes the file. No other method may be running or be called after it.
+func (r *Reader) Close() error {
+	if err := r.f.Close(); err != nil {
+		return fmt.Errorf("close segment %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// keepScratch is the largest buffer kept for reuse: a frame of a default block.
+const keepScratch = 1<<20 + 4<<10
+
+// scratch holds buffers for frames that are decompressed out of them.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// frame reads the frame at p, verifies it, checks that it is of one of the wanted
+// kinds, and decodes its payload into fresh memory.
+func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
+	// The file's size bounds the buffer, whatever a referrer claims.
+	if p.off < fileHeaderSize || p.n < frameHeaderSize || p.off > r.end-p.n {
+		return frameHeader{}, nil, p.corrupt(nil, "reference to outside of the file's frames")
+	}
+	var b []byte
+	pooled := p.n <= keepScratch
+	if pooled {
+		s := scratch.Get().(*[]byte)
+		defer scratch.Put(s)
+		*s = slices.Grow((*s)[:0], int(p.n))[:p.n]
+		b = *s
+	} else {
+		b = make([]byte, p.n)
+	}
+	if err := readFull(r.f, p, b); err != nil {
+		return frameHeader{}, nil, err
+	}
+	h, payload, err := decodeFrame(p, r.props.Salt, b)
+	if err != nil {
+		return frameHeader{}, nil, err
+	}
+	if !slices.Contains(want, h.kind) {
+		return frameHeader{}, nil, p.corrupt(nil, "the frame there is a %s", h.kind)
+	}
+	raw, err := unpack(p, h, payload)
+	if pooled && h.codec == codecRaw {
+		raw = slices.Clone(raw)
+	}
+	return h, raw, err
+}

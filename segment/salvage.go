@@ -1,0 +1,198 @@
+package segment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// scanner walks frames without an index. Where no frame validates it steps on by
+// eight bytes until one does; a frame's checksum holds only at its own offset in
+// its own file, so nothing inside a value is taken for a frame.
+type scanner struct {
+	r        *Reader
+	pos, end int64
+
+	at     place // of the frame found
+	header frameHeader
+	raw    []byte  // its decoded payload
+	damage []error // one per run of bytes that are no frame
+	err    error   // of the device or the context
+	bad    bool    // the last bytes were damaged: the run is reported
+}
+
+// next finds the next frame that can be decoded; false at the end or on err.
+func (s *scanner) next(ctx context.Context) bool {
+	for s.pos < s.end {
+		if s.err = ctx.Err(); s.err != nil {
+			return false
+		}
+		size, err := s.try()
+		if err == nil {
+			s.pos += size
+			s.bad = false
+			return true
+		}
+		if errors.Is(err, base.ErrVersion) {
+			s.report(err)
+			s.pos += size // intact: what follows it is the next frame
+			continue
+		}
+		if !errors.Is(err, base.ErrCorrupt) {
+			s.err = err
+			return false
+		}
+		s.report(err)
+		s.bad = true
+		if !s.resync(ctx) {
+			return false
+		}
+	}
+	return false
+}
+
+func (s *scanner) report(err error) {
+	if !s.bad && len(s.damage) < maxFindings {
+		s.damage = append(s.damage, err)
+	}
+}
+
+// try reads the frame at pos. size is valid with a nil error and with
+// base.ErrVersion.
+func (s *scanner) try() (size int64, err error) {
+	s.at = place{s.r.name, "segment frame", s.pos, frameHeaderSize}
+	var b [frameHeaderSize]byte
+	if s.end-s.pos < frameHeaderSize {
+		return 0, s.at.corrupt(nil, "%d bytes are no frame", s.end-s.pos)
+	}
+	if err := readFull(s.r.f, s.at, b[:]); err != nil {
+		return 0, err
+	}
+	h, magic := peekFrameHeader(b[:])
+	size = alignFrame(int64(h.stored))
+	if magic != frameMagic || size > s.end-s.pos {
+		return 0, s.at.corrupt(ErrMagic, "no frame starts here")
+	}
+	s.at.n = size
+	s.header, s.raw, err = s.r.frame(s.at, kindHead, kindHistory, kindDirectory, kindTombstones, kindMeta, kindFamilyIndex)
+	return size, err
+}
+
+// resync moves pos behind the bytes at pos, to the next place that looks like a
+// frame, and reads in pieces to get there. Whether it is one, try decides.
+func (s *scanner) resync(ctx context.Context) bool {
+	const piece = 64 << 10
+	buf := make([]byte, piece+frameHeaderSize)
+	s.pos += frameAlign
+	for s.end-s.pos >= frameHeaderSize {
+		if s.err = ctx.Err(); s.err != nil {
+			return false
+		}
+		b := buf[:min(int64(len(buf)), s.end-s.pos)]
+		if err := readFull(s.r.f, place{s.r.name, "segment frame", s.pos, int64(len(b))}, b); err != nil {
+			s.err = err
+			return false
+		}
+		for i := 0; i+frameHeaderSize <= len(b); i += frameAlign {
+			h, magic := peekFrameHeader(b[i:])
+			if magic == frameMagic && h.kind != 0 && alignFrame(int64(h.stored)) <= s.end-s.pos-int64(i) {
+				s.pos += int64(i)
+				return true
+			}
+		}
+		s.pos += int64(len(b)-frameHeaderSize)/frameAlign*frameAlign + frameAlign
+	}
+	s.pos = s.end
+	return false
+}
+
+// Salvage opens a segment by walking its frames, without footer and family
+// index, which may be damaged or missing. It finds every family whose directory
+// is intact, and the tombstones and the meta section if they are; damage lists
+// what did not validate, one error per damaged run, up to 64. A run may have held a
+// directory or the tombstones: what is deleted may come back from a salvaged
+// segment whose tombstones are lost, and the caller has to say so.
+//
+// At least one of header and footer must be intact, for the salt. err is set
+// only if nothing could be read at all. Salvage writes nothing. The Reader owns
+// f as one from Open does; its Props hold what was found.
+func Salvage(ctx context.Context, f vfs.File, name string, size int64) (r *Reader, damage []error, err error) {
+	r = &Reader{f: f, name: name, salvaged: true}
+	damage, err = r.identify(size)
+	if err != nil {
+		return nil, nil, fmt.Errorf("salvage segment: %w", err)
+	}
+	t := &contents{}
+	s := &scanner{r: r, pos: fileHeaderSize, end: r.end}
+	for s.next(ctx) {
+		at := extent{uint64(s.at.off), uint32(s.at.n)}
+		switch s.header.kind {
+		case kindDirectory:
+			p := r.at(kindDirectory.String(), at.off, at.n)
+			_, blocks, values, err := decodeDirectory(p, s.raw)
+			if err != nil {
+				s.damage = append(s.damage, err)
+				continue
+			}
+			t.families = append(t.families, describe(s.header.family, at, blocks, values))
+		case kindTombstones:
+			t.tombs = at
+		case kindMeta:
+			t.meta = at
+		case kindFamilyIndex:
+			t.index = at
+		}
+	}
+	if s.err != nil {
+		return nil, nil, fmt.Errorf("salvage segment: %w", s.err)
+	}
+	slices.SortFunc(t.families, func(a, b FamilyInfo) int { return cmp.Compare(a.ID, b.ID) })
+	for _, fam := range t.families {
+		r.props.addFamily(fam)
+	}
+	t.Props = r.props
+	r.toc.Store(t)
+	return r, append(damage, s.damage...), nil
+}
+
+// identify sets file number, salt and size from whichever of header and footer
+// is intact, and where the frames end.
+func (r *Reader) identify(size int64) (damage []error, err error) {
+	r.props = Props{FormatVersion: FormatVersion, Size: size}
+	b := make([]byte, fileHeaderSize)
+	herr := readFull(r.f, place{r.name, "segment header", 0, fileHeaderSize}, b)
+	var h fileHeader
+	if herr == nil {
+		h, herr = decodeFileHeader(r.name, b)
+	}
+	ft, ferr := readFooter(r.f, r.name, size)
+	for _, e := range []error{herr, ferr} {
+		if e != nil && !errors.Is(e, base.ErrCorrupt) {
+			return nil, e // a device error, or a newer format version
+		}
+		if e != nil {
+			damage = append(damage, e)
+		}
+	}
+	switch {
+	case ferr == nil:
+		r.props.FileNum, r.props.Salt = ft.FileNum, ft.Salt
+		r.end = size - footerSize
+		return damage, nil
+	case herr == nil:
+		r.props.FileNum, r.props.Salt = h.num, h.salt
+		p := place{r.name, "segment header", 0, fileHeaderSize}
+		if err := checkName(p, h.num); err != nil {
+			return nil, err
+		}
+		// Without a footer the file may end anywhere, in a frame too.
+		r.end = size
+		return damage, nil
+	}
+	return nil, errors.Join(herr, ferr)
+}

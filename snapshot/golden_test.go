@@ -1,0 +1,250 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+// annotator prints bytes with the meaning of each field beside them.
+type annotator struct {
+	b   []byte
+	off int
+	out strings.Builder
+}
+
+func (a *annotator) title(format string, args ...any) {
+	fmt.Fprintf(&a.out, "\n# "+format+"\n", args...)
+}
+
+// field prints the next n bytes, sixteen to a line.
+func (a *annotator) field(n int, label string) []byte {
+	v := a.b[a.off : a.off+n]
+	for i := 0; i < n; i += 16 {
+		line := v[i:min(i+16, n)]
+		fmt.Fprintf(&a.out, "%06x  % -48x %s\n", a.off+i, line, label)
+		label = "\""
+	}
+	a.off += n
+	return v
+}
+
+// zeros prints a run of zeros in one line.
+func (a *annotator) zeros(n int, label string) {
+	if len(bytes.TrimRight(a.b[a.off:a.off+n], "\x00")) > 0 {
+		panic("not zero")
+	}
+	if n > 0 {
+		fmt.Fprintf(&a.out, "%06x  00 x %-43d %s\n", a.off, n, label)
+	}
+	a.off += n
+}
+
+func (a *annotator) header(words ...string) {
+	a.title("file header")
+	a.field(8, "magic")
+	a.field(4, "format version")
+	a.field(4, "flags")
+	for _, w := range append([]string{"file number", "store id", "salt"}, words...) {
+		a.field(8, w)
+	}
+	a.field(8, "xxh64 of the 56 bytes before")
+}
+
+// frame prints a manifest frame and returns its payload length.
+func (a *annotator) frame() {
+	a.field(8, "xxh64, seeded with salt and offset")
+	n := int(u32(a.field(4, "payload length")))
+	a.field(1, "type (1 state, 2 edit, 3 mark, 4 close)")
+	a.field(1, "flags")
+	a.field(2, "reserved")
+	a.field(8, "sequence")
+	a.field(8, "promise")
+	end := a.off + n
+	for a.off < end {
+		tag := a.field(1, "tag")[0]
+		a.field(3, "reserved")
+		size := int(u32(a.field(4, "length of the field")))
+		a.value(tag, size)
+	}
+	if pad := -a.off & 7; pad > 0 {
+		a.field(pad, "padding")
+	}
+}
+
+func (a *annotator) value(tag byte, size int) {
+	words := map[byte][]string{
+		tagNextFileNum:    {"next file number"},
+		tagFloor:          {"floor LSN"},
+		tagLogs:           {"log: number", "base LSN"},
+		tagRemoveLogs:     {"removed log"},
+		tagSegments:       {"segment: number", "size", "raw", "lowest LSN", "highest LSN", "families", "values"},
+		tagRemoveSegments: {"removed segment"},
+		tagImages:         {"image: number", "LSN", "size", "flags (1 full)"},
+		tagClean:          {"clean close: log", "end offset", "last LSN"},
+	}[tag]
+	switch tag {
+	case tagIdentity:
+		a.field(8, "store id")
+		a.field(8, "created, unix us")
+		a.field(4, "format version")
+		a.field(4, "reserved")
+	case tagOptions:
+		for end := a.off + size; a.off < end; {
+			k, v := a.field(4, "option: key length"), a.field(4, "value length")
+			a.field(int(u32(k)), "key")
+			a.field(int(u32(v)), "value")
+		}
+	default:
+		for end := a.off + size; a.off < end; {
+			for _, w := range words {
+				a.field(8, w)
+			}
+		}
+	}
+}
+
+func u32(b []byte) uint32 {
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+func annotateManifest(b []byte) string {
+	a := &annotator{b: b}
+	a.header("previous manifest", "file size")
+	for n := 0; a.b[a.off+12] != 0; n++ {
+		a.title("frame %d", n+1)
+		a.frame()
+	}
+	a.zeros(len(b)-slotsSize-a.off, "room for edits")
+	for _, name := range []string{"mark slot", "close slot"} {
+		a.title(name)
+		end := a.off + slotSize
+		a.frame()
+		a.zeros(end-a.off, "rest of the slot")
+	}
+	return a.out.String()
+}
+
+func annotateImage(b []byte, im *Image) string {
+	a := &annotator{b: b}
+	a.header("LSN", "previous image")
+	kinds := []string{"", "page", "threads", "families", "removed families", "memos", "removed memos", "footer"}
+	for a.off < len(b)-imageTailSize {
+		a.title("frame: %s", kinds[b[a.off+16]])
+		a.field(8, "xxh64, seeded with salt and offset")
+		n := int(u32(a.field(4, "stored length")))
+		a.field(4, "raw length")
+		typ := a.field(1, "type")[0]
+		a.field(1, "codec (0 none, 1 zstd)")
+		a.field(1, "flags")
+		a.field(1, "reserved")
+		a.field(4, "entries")
+		if imageFrameType(typ) != imageFooter {
+			a.field(n, "content")
+			continue
+		}
+		for _, w := range []string{"threads", "families", "removed families", "memos", "removed memos", "pages", "bytes of pages", "table frames"} {
+			a.field(8, w)
+		}
+		for range im.dir {
+			a.field(8, "table frame: offset")
+			a.field(4, "length")
+			a.field(4, "entries")
+			a.field(8, "type")
+		}
+	}
+	a.title("tail")
+	a.field(8, "offset of the footer frame")
+	a.field(4, "its length")
+	a.field(4, "reserved")
+	a.field(8, "magic")
+	a.field(8, "xxh64, seeded with salt and offset")
+	return a.out.String()
+}
+
+// parseGolden turns an annotated dump back into bytes.
+func parseGolden(t *testing.T, text string) []byte {
+	t.Helper()
+	var b []byte
+	for line := range strings.Lines(text) {
+		if len(line) < 8+48 || line[0] == '#' {
+			continue
+		}
+		digits := strings.TrimSpace(line[8 : 8+48])
+		var n int
+		if _, err := fmt.Sscanf(digits, "00 x %d", &n); err == nil {
+			b = append(b, make([]byte, n)...)
+			continue
+		}
+		v, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+		if err != nil {
+			t.Fatalf("golden line %q: %v", line, err)
+		}
+		b = append(b, v...)
+	}
+	return b
+}
+
+// checkGolden compares with the stored dump, or stores it, and returns the bytes
+// that the stored one stands for.
+func checkGolden(t *testing.T, name, intro, text string) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	text = intro + text
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s: the bytes written changed. If that is meant, it needs a new format version; -update rewrites the file.", path)
+	}
+	return parseGolden(t, string(want))
+}
+
+func TestManifestGolden(t *testing.T) {
+	m := buildManifest(t, 6, true)
+	b := checkGolden(t, "manifest.golden", "# A closed manifest: complete state, six edits, both slots set.\n", annotateManifest(m.b))
+	st, rep, err := decodeManifest(m.name, b)
+	if err != nil || !rep.Closed || !same(st, m.last()) {
+		t.Errorf("the stored manifest reads as %+v, %+v, %v", st, rep, err)
+	}
+}
+
+func TestImageGolden(t *testing.T) {
+	c := content{
+		Threads: []ImageThread{
+			{ID: "thread-1", Family: 1, Birth: 3, LSN: 12, Head: "1f0a", Updated: 1_700_000_000_000_000, Flags: 1},
+			{ID: "thread-2", Family: 2, Birth: 5, LSN: 5, Deleted: true},
+		},
+		Families:        []ImageFamily{{ID: 1, Parts: []Part{{File: 9, Off: 64, Len: 39, MinLSN: 3, MaxLSN: 12}}}},
+		RemovedFamilies: []uint64{2},
+		Memos:           []Memo{{ID: "thread-2", LSN: 11, At: 1_700_000_000_000_000, Data: []byte("memo")}},
+		RemovedMemos:    []string{"thread-0"},
+	}
+	f, _ := buildImage(t, deltaHeader(9), c, []byte("directory page!"))
+	b := checkGolden(t, "image.golden", "# A delta image: one page and one entry or two of every kind.\n", annotateImage(f.b, openImage(t, f, 9)))
+	stored := openImage(t, &bytesFile{b: b}, 9)
+	got, err := readTable(stored)
+	if err != nil || !equalContent(got, c) || stored.Header() != deltaHeader(9) {
+		t.Errorf("the stored image reads as %+v, %v", got, err)
+	}
+	page, err := stored.ReadPage(64, 39)
+	if err != nil || string(page) != "directory page!" {
+		t.Errorf("its page reads as %q, %v", page, err)
+	}
+}

@@ -1,0 +1,101 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// FormatVersion is the format version this build writes, for manifests and
+// images alike, and the highest it reads.
+const FormatVersion uint32 = 1
+
+// headerSize is the length of the file header. Its shape (magic, format
+// version, flags, …, checksum over the first 56 bytes) is frozen for every
+// format version to come: a build can therefore tell a newer file, whose
+// checksum fits, from one whose version field was damaged.
+const headerSize = 64
+
+// headerSummed is how much of the header its checksum covers.
+const headerSummed = headerSize - 8
+
+var (
+	manifestMagic = [8]byte{'s', 't', 'e', 'l', 'e', 'M', 'A', 'N'}
+	imageMagic    = [8]byte{'s', 't', 'e', 'l', 'e', 'I', 'M', 'G'}
+)
+
+// fileHeader is the first 64 bytes of a manifest or an image.
+type fileHeader struct {
+	version uint32
+	flags   uint32
+	num     base.FileNum
+	storeID uint64
+	salt    uint64
+	a, b    uint64 // manifest: previous manifest, file size; image: LSN, previous image
+}
+
+// appendHeader appends the encoded header.
+func appendHeader(dst []byte, magic [8]byte, h fileHeader) []byte {
+	start := len(dst)
+	dst = append(dst, magic[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, h.version)
+	dst = binary.LittleEndian.AppendUint32(dst, h.flags)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.num))
+	dst = binary.LittleEndian.AppendUint64(dst, h.storeID)
+	dst = binary.LittleEndian.AppendUint64(dst, h.salt)
+	dst = binary.LittleEndian.AppendUint64(dst, h.a)
+	dst = binary.LittleEndian.AppendUint64(dst, h.b)
+	return binary.LittleEndian.AppendUint64(dst, base.Checksum(0, dst[start:]))
+}
+
+// decodeHeader reads a header from the beginning of b. Length, magic, checksum
+// and version are tested one by one so that the error names what is wrong. A
+// newer format version, or a flag outside knownFlags, is a *base.VersionError
+// and never called damage.
+func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte) (fileHeader, error) {
+	bad := func(detail string) error {
+		return &base.CorruptionError{File: name, Kind: kind, Offset: 0, Len: headerSize, Detail: detail}
+	}
+	if len(b) < headerSize {
+		return fileHeader{}, bad(fmt.Sprintf("the file is cut short after %d bytes", len(b)))
+	}
+	if [8]byte(b) != magic {
+		return fileHeader{}, bad("wrong magic")
+	}
+	if base.Checksum(0, b[:headerSummed]) != binary.LittleEndian.Uint64(b[headerSummed:]) {
+		return fileHeader{}, bad("checksum mismatch")
+	}
+	h := fileHeader{
+		version: binary.LittleEndian.Uint32(b[8:]),
+		flags:   binary.LittleEndian.Uint32(b[12:]),
+		num:     base.FileNum(binary.LittleEndian.Uint64(b[16:])),
+		storeID: binary.LittleEndian.Uint64(b[24:]),
+		salt:    binary.LittleEndian.Uint64(b[32:]),
+		a:       binary.LittleEndian.Uint64(b[40:]),
+		b:       binary.LittleEndian.Uint64(b[48:]),
+	}
+	if h.version > FormatVersion {
+		return fileHeader{}, &base.VersionError{File: name, Have: h.version, Supported: FormatVersion}
+	}
+	if h.version == 0 {
+		return fileHeader{}, bad("format version 0")
+	}
+	if h.flags&^knownFlags != 0 {
+		return fileHeader{}, newerError(name, fmt.Sprintf("header flags %#x", h.flags&^knownFlags))
+	}
+	return h, nil
+}
+
+// newerError says that intact bytes use something this build does not know,
+// which only a newer build can have written.
+func newerError(name, what string) error {
+	return fmt.Errorf("%s: unknown %s: %w", name, what,
+		&base.VersionError{File: name, Have: FormatVersion + 1, Supported: FormatVersion})
+}
+
+// seedAt binds a checksum to a file and a place in it, so that a frame copied
+// to another place, or from another file, does not validate.
+func seedAt(salt uint64, off int64) uint64 {
+	return salt + uint64(off)*0x9E3779B97F4A7C15
+}

@@ -1,0 +1,293 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// maxFooter bounds the footer of an image: about eleven million table frames.
+const maxFooter = 256 << 20
+
+// Image is an open image. It is immutable and may be used concurrently; the
+// file belongs to the caller, who closes it after the last use.
+type Image struct {
+	f      vfs.File
+	name   string
+	h      ImageHeader
+	counts ImageCounts
+	dir    []tableRef
+}
+
+// OpenImage reads header and footer of an image, and nothing else. size is what
+// the manifest says; another size is damage. Errors: *base.CorruptionError,
+// *base.VersionError, or that of the file. Whatever the error, the image is
+// derived data, and the engine rebuilds it.
+func OpenImage(f vfs.File, name string, size int64) (*Image, error) {
+	have, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("size of %s: %w", name, err)
+	}
+	if have != size || size < headerSize+imageFrameHeader+footerFixed+imageTailSize {
+		return nil, &base.CorruptionError{File: name, Kind: "image", Offset: -1, Detail: fmt.Sprintf("the file has %d bytes, expected %d", have, size)}
+	}
+	var head [headerSize]byte
+	if err := readRange(f, name, head[:], 0); err != nil {
+		return nil, err
+	}
+	fh, err := decodeHeader(name, "image header", imageMagic, imageFullFlag, head[:])
+	if err != nil {
+		return nil, err
+	}
+	h := ImageHeader{
+		Num: fh.num, StoreID: fh.storeID, LSN: base.LSN(fh.a), PrevNum: base.FileNum(fh.b),
+		Full: fh.flags&imageFullFlag != 0, Salt: fh.salt,
+	}
+	if num, ok := ParseImageName(name); ok && num != h.Num || h.Full != (h.PrevNum == 0) {
+		return nil, &base.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
+	}
+	im := &Image{f: f, name: name, h: h}
+	if err := im.readFooter(size); err != nil {
+		return nil, err
+	}
+	return im, nil
+}
+
+// readFooter finds the footer through the tail of the file.
+func (im *Image) readFooter(size int64) error {
+	tailAt := size - imageTailSize
+	var tail [imageTailSize]byte
+	if err := readRange(im.f, im.name, tail[:], uint64(tailAt)); err != nil {
+		return err
+	}
+	off, n, ok := decodeTail(tail[:], im.h.Salt, tailAt)
+	if !ok || n > maxFooter || off < headerSize || off+uint64(n) != uint64(tailAt) {
+		return &base.CorruptionError{File: im.name, Kind: "image tail", Offset: tailAt, Len: imageTailSize}
+	}
+	b := make([]byte, n) // n is within the file
+	if err := readRange(im.f, im.name, b, off); err != nil {
+		return err
+	}
+	raw, _, err := decodeImageFrame(nil, b, im.name, im.h.Salt, int64(off), imageFooter, int(n))
+	if err != nil {
+		return err
+	}
+	im.counts, im.dir, err = decodeFooter(im.name, raw, headerSize, off)
+	if err != nil && !errors.Is(err, base.ErrVersion) {
+		return &base.CorruptionError{File: im.name, Kind: "image footer", Offset: int64(off), Len: int64(n), Err: err}
+	}
+	return err
+}
+
+// Header returns what the image says about itself.
+func (im *Image) Header() ImageHeader { return im.h }
+
+// Counts returns how much the image holds.
+func (im *Image) Counts() ImageCounts { return im.counts }
+
+// Check holds the image against the manifest: the entry that names it, the
+// store, and the image before it in the chain (0 for the first). A mismatch, as
+// left by swapped or restored files, is a *base.CorruptionError.
+func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error {
+	want := ImageHeader{Num: info.Num, StoreID: storeID, LSN: info.LSN, PrevNum: prev, Full: info.Full, Salt: im.h.Salt}
+	if im.h != want {
+		return &base.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that the manifest names"}
+	}
+	return nil
+}
+
+// ReadPage returns a fresh copy of the page at (off, n) of this image.
+func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
+	return ReadPage(im.f, im.name, off, n, im.h.Salt)
+}
+
+// ReadPage reads, verifies and decompresses one page with a single read. off and
+// n are those of the Part, salt that of the image's header. The result is the
+// caller's. Damage is a *base.CorruptionError; at most MaxPage bytes are
+// allocated for the page, whatever the file says.
+func ReadPage(f vfs.File, name string, off uint64, n uint32, salt uint64) ([]byte, error) {
+	if n < imageFrameHeader || n > MaxPage+imageFrameHeader || off < headerSize {
+		return nil, &base.CorruptionError{File: name, Kind: "image frame", Offset: int64(off), Len: int64(n), Detail: "no page can lie there"}
+	}
+	b := make([]byte, n)
+	if err := readRange(f, name, b, off); err != nil {
+		return nil, err
+	}
+	raw, _, err := decodeImageFrame(nil, b, name, salt, int64(off), imagePage, MaxPage)
+	return raw, err
+}
+
+// Visitor receives the tables of an image. A table whose function is nil is not
+// read. Each comes in strictly ascending order of its ids. An error stops the
+// visit and is returned as it is.
+type Visitor struct {
+	Thread        func(ImageThread) error
+	Family        func(ImageFamily) error
+	RemovedFamily func(id uint64) error
+	Memo          func(Memo) error
+	RemovedMemo   func(id string) error
+}
+
+// Table streams the tables to v and touches no page. Strings, parts and data
+// handed out are the visitor's to keep. Those of one frame share memory, so
+// keeping one keeps its frame's: about as much as the frame's strings together.
+func (im *Image) Table(v Visitor) error {
+	s := &tableScan{im: im, v: v, raw: make([]byte, 0, tableTarget)}
+	for typ := imageThreads; typ <= imageRemovedMemos; typ++ {
+		if !v.wants(typ) {
+			continue
+		}
+		s.order = order{}
+		for _, r := range im.dir {
+			if r.typ != typ {
+				continue
+			}
+			if err := s.frame(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wants reports whether somebody visits a table.
+func (v *Visitor) wants(typ imageFrameType) bool {
+	switch typ {
+	case imageThreads:
+		return v.Thread != nil
+	case imageFamilies:
+		return v.Family != nil
+	case imageRemovedFamilies:
+		return v.RemovedFamily != nil
+	case imageMemos:
+		return v.Memo != nil
+	default:
+		return v.RemovedMemo != nil
+	}
+}
+
+// tableScan holds the buffers of one pass over the tables.
+type tableScan struct {
+	im     *Image
+	v      Visitor
+	dec    tableDecoder
+	stored []byte // a frame as it is on disk
+	raw    []byte // room to decompress it into
+	order
+}
+
+// order tests that ids ascend strictly, over all frames of a table.
+type order struct {
+	any  bool
+	id   uint64
+	name string
+}
+
+func (o *order) number(id uint64) bool {
+	ok := !o.any || id > o.id
+	o.any, o.id = true, id
+	return ok
+}
+
+func (o *order) string(name string) bool {
+	ok := !o.any || name > o.name
+	o.any, o.name = true, name
+	return ok
+}
+
+// read returns the content of one table frame, valid until the next call.
+func (s *tableScan) read(r tableRef) ([]byte, error) {
+	if r.len > MaxPage+imageFrameHeader {
+		return nil, s.damaged(r, errTable)
+	}
+	if cap(s.stored) < int(r.len) {
+		s.stored = make([]byte, max(int(r.len), tableTarget+imageFrameHeader))
+	}
+	b := s.stored[:r.len]
+	if err := readRange(s.im.f, s.im.name, b, r.off); err != nil {
+		return nil, err
+	}
+	raw, count, err := decodeImageFrame(s.raw, b, s.im.name, s.im.h.Salt, int64(r.off), r.typ, MaxPage)
+	if err != nil {
+		return nil, err
+	}
+	if count != r.count {
+		return nil, s.damaged(r, fmt.Errorf("%w: %d entries, the footer says %d", errTable, count, r.count))
+	}
+	return raw, nil
+}
+
+// frame reads one table frame and hands its entries to the visitor.
+func (s *tableScan) frame(r tableRef) error {
+	raw, err := s.read(r)
+	if err != nil {
+		return err
+	}
+	switch r.typ {
+	case imageThreads:
+		items, err := s.dec.decodeThreads(s.im.name, raw, r.count)
+		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
+	case imageFamilies:
+		items, err := s.dec.decodeFamilies(raw, r.count)
+		return visitAll(s, r, items, err, func(f ImageFamily) bool { return s.number(f.ID) }, s.v.Family)
+	case imageRemovedFamilies:
+		items, err := s.dec.decodeRemovedFamilies(raw, r.count)
+		return visitAll(s, r, items, err, s.number, s.v.RemovedFamily)
+	case imageMemos:
+		items, err := s.dec.decodeMemos(raw, r.count)
+		return visitAll(s, r, items, err, func(m Memo) bool { return s.string(m.ID) }, s.v.Memo)
+	default:
+		items, err := s.dec.decodeRemovedMemos(raw, r.count)
+		return visitAll(s, r, items, err, s.string, s.v.RemovedMemo)
+	}
+}
+
+// visitAll hands the decoded entries of frame r to visit, in order.
+func visitAll[T any](s *tableScan, r tableRef, items []T, err error, follows func(T) bool, visit func(T) error) error {
+	if err != nil {
+		return s.damaged(r, err)
+	}
+	for _, it := range items {
+		if !follows(it) {
+			return s.damaged(r, errOrder)
+		}
+		if err := visit(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errOrder is the cause for ids that do not ascend.
+var errOrder = fmt.Errorf("%w: ids do not ascend", errTable)
+
+// damaged names the frame, unless err says that a newer build wrote it.
+func (s *tableScan) damaged(r tableRef, err error) error {
+	if errors.Is(err, base.ErrVersion) {
+		return err
+	}
+	return &base.CorruptionError{File: s.im.name, Kind: "image table", Offset: int64(r.off), Len: int64(r.len), Err: err}
+}
+
+// appendTail appends the last bytes of the file, which lie at at: the place of
+// the footer frame, bound to the file by the salt.
+func appendTail(b []byte, salt uint64, at int64, off uint64, n uint32) []byte {
+	start := len(b)
+	b = appendU64(b, off)
+	b = binary.LittleEndian.AppendUint32(b, n)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = append(b, imageMagic[:]...)
+	return appendU64(b, base.Checksum(seedAt(salt, at), b[start:]))
+}
+
+// decodeTail is the inverse of appendTail.
+func decodeTail(b []byte, salt uint64, at int64) (off uint64, n uint32, ok bool) {
+	const summed = imageTailSize - 8
+	if base.Checksum(seedAt(salt, at), b[:summed]) != binary.LittleEndian.Uint64(b[summed:]) || [8]byte(b[16:]) != imageMagic {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]), true
+}

@@ -1,0 +1,149 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// MaxPage is the largest page, and the largest single entry of a table, of an
+// image: 16 MiB. A reader allocates no more than that for one frame.
+const MaxPage = 16 << 20
+
+const (
+	imageFrameHeader = 24
+	imageTailSize    = 32
+	// compressMin: below it a zstd frame saves nothing worth a decoder call.
+	compressMin = 128
+)
+
+// imageFrameType says what a frame of an image holds.
+type imageFrameType uint8
+
+const (
+	imagePage            imageFrameType = 1
+	imageThreads         imageFrameType = 2
+	imageFamilies        imageFrameType = 3
+	imageRemovedFamilies imageFrameType = 4
+	imageMemos           imageFrameType = 5
+	imageRemovedMemos    imageFrameType = 6
+	imageFooter          imageFrameType = 7
+)
+
+// tableTypes is the number of table frame types, which are dense from
+// imageThreads on.
+const tableTypes = 5
+
+const (
+	codecNone = 0
+	codecZstd = 1
+)
+
+// appendImageFrame appends the frame for raw, which lies at off of the file.
+// With an encoder it is compressed if that saves at least a sixteenth.
+func appendImageFrame(dst []byte, salt uint64, off int64, typ imageFrameType, count uint32, raw []byte, enc *zstd.Encoder) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, imageFrameHeader)...)
+	codec := byte(codecNone)
+	if enc != nil && len(raw) >= compressMin {
+		dst = enc.EncodeAll(raw, dst)
+		if len(dst)-start-imageFrameHeader <= len(raw)-len(raw)/16 {
+			codec = codecZstd
+		} else {
+			dst = dst[:start+imageFrameHeader]
+		}
+	}
+	if codec == codecNone {
+		dst = append(dst, raw...)
+	}
+	h := dst[start:]
+	binary.LittleEndian.PutUint32(h[8:], uint32(len(h)-imageFrameHeader))
+	binary.LittleEndian.PutUint32(h[12:], uint32(len(raw)))
+	h[16], h[17] = byte(typ), codec
+	binary.LittleEndian.PutUint32(h[20:], count)
+	binary.LittleEndian.PutUint64(h, base.Checksum(seedAt(salt, off), h[8:]))
+	return dst
+}
+
+// decodeImageFrame verifies the frame that b is, from first to last byte, and
+// appends its uncompressed content to dst[:0]. maxRaw is checked before anything
+// is allocated. The result may alias b.
+func decodeImageFrame(dst, b []byte, name string, salt uint64, off int64, typ imageFrameType, maxRaw int) (raw []byte, count uint32, err error) {
+	bad := func(detail string, cause error) error {
+		return &base.CorruptionError{File: name, Kind: "image frame", Offset: off, Len: int64(len(b)), Detail: detail, Err: cause}
+	}
+	if len(b) < imageFrameHeader {
+		return nil, 0, bad("shorter than a frame header", nil)
+	}
+	if base.Checksum(seedAt(salt, off), b[8:]) != binary.LittleEndian.Uint64(b) {
+		return nil, 0, bad("checksum mismatch", nil)
+	}
+	stored, rawLen := binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
+	if uint64(stored) != uint64(len(b)-imageFrameHeader) || uint64(rawLen) > uint64(maxRaw) {
+		return nil, 0, bad(fmt.Sprintf("%d bytes stored, %d raw", stored, rawLen), nil)
+	}
+	if b[18] != 0 || b[19] != 0 || b[17] > codecZstd {
+		return nil, 0, newerError(name, fmt.Sprintf("frame codec %d, flags %#x", b[17], b[18]))
+	}
+	if imageFrameType(b[16]) != typ {
+		return nil, 0, bad(fmt.Sprintf("frame type %d where %d belongs", b[16], typ), nil)
+	}
+	body := b[imageFrameHeader:]
+	if b[17] == codecNone {
+		if len(body) != int(rawLen) {
+			return nil, 0, bad("lengths differ", nil)
+		}
+		return body, binary.LittleEndian.Uint32(b[20:]), nil
+	}
+	if cap(dst) < int(rawLen) {
+		dst = make([]byte, 0, rawLen)
+	}
+	out, err := zstdDecoder().DecodeAll(body, dst[:0:rawLen])
+	if err != nil || len(out) != int(rawLen) {
+		return nil, 0, bad("does not decompress", err)
+	}
+	return out, binary.LittleEndian.Uint32(b[20:]), nil
+}
+
+// zstdDecoder is shared: it holds no state between calls of DecodeAll and may be
+// used concurrently. The capacity of the destination limits what it produces.
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxPage), zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		panic("snapshot: zstd decoder options: " + err.Error()) // constants; cannot happen
+	}
+	return d
+})
+
+// newZstdEncoder makes the encoder of one image writer.
+func newZstdEncoder() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		panic("snapshot: zstd encoder options: " + err.Error()) // constants; cannot happen
+	}
+	return e
+}
+
+// readRange reads len(b) bytes at off. Bytes that are not there are damage: an
+// image never grows or shrinks.
+func readRange(f vfs.File, name string, b []byte, off uint64) error {
+	if off > math.MaxInt64-uint64(len(b)) {
+		return &base.CorruptionError{File: name, Kind: "image frame", Offset: -1, Len: int64(len(b)), Detail: "offset out of range"}
+	}
+	n, err := f.ReadAt(b, int64(off))
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return &base.CorruptionError{File: name, Kind: "image frame", Offset: int64(off), Len: int64(len(b)), Detail: "beyond the end of the file"}
+	}
+	return fmt.Errorf("read %s at %d: %w", name, off, err)
+}

@@ -1,0 +1,362 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// ImageHeader says what an image is.
+type ImageHeader struct {
+	Num     base.FileNum
+	StoreID uint64
+	LSN     base.LSN // every record up to and including it is in the image
+	// PrevNum is the image that this one is a delta against; 0 for a full one.
+	PrevNum base.FileNum
+	Full    bool
+	// Salt binds the checksums to this file. NewImageWriter draws it if it is
+	// 0; ReadPage needs it.
+	Salt uint64
+}
+
+// ImageCounts says how much an image holds.
+type ImageCounts struct {
+	Threads         uint64
+	Families        uint64
+	RemovedFamilies uint64
+	Memos           uint64
+	RemovedMemos    uint64
+	Pages           uint64
+	PageBytes       uint64 // stored, frame headers included
+}
+
+// imageChunk is how much an ImageWriter collects before it writes.
+const imageChunk = 256 << 10
+
+// ImageWriter writes one image from first to last byte. Pages and table entries
+// may come in any mixture, but the entries of each kind come in strictly
+// ascending order of their ids (byte order for strings): a table then has one
+// spelling, names nothing twice, and loads without sorting.
+//
+// After an error every later call returns that error; the file is then worth
+// nothing and the caller removes it. A crash before Finish returns leaves a file
+// that no manifest names. An ImageWriter has one user at a time and does not
+// own the file.
+type ImageWriter struct {
+	f      vfs.File
+	h      ImageHeader
+	enc    *zstd.Encoder
+	buf    []byte // bytes not yet written
+	off    int64  // where buf will lie
+	err    error
+	counts ImageCounts
+	dir    []tableRef
+	tabs   [tableTypes]table
+	// last id of each table, over all its frames
+	lastName   [tableTypes]string
+	lastID     [tableTypes]uint64
+	lastExists [tableTypes]bool
+}
+
+// tableRef is where a table frame lies.
+type tableRef struct {
+	off   uint64
+	len   uint32
+	count uint32
+	typ   imageFrameType
+}
+
+// NewImageWriter begins an image in f, which must be new and empty. It fails
+// with ErrInvalid if h has no number or no store id, or if it is not either full
+// or a delta against an earlier image. Nothing is written yet.
+func NewImageWriter(f vfs.File, h ImageHeader) (*ImageWriter, error) {
+	if h.Num == 0 || h.StoreID == 0 || h.Full != (h.PrevNum == 0) || h.PrevNum >= h.Num {
+		return nil, fmt.Errorf("write image %s: %w: header %+v", h.Num, ErrInvalid, h)
+	}
+	for h.Salt == 0 {
+		h.Salt = rand.Uint64()
+	}
+	w := &ImageWriter{f: f, h: h, enc: newZstdEncoder()}
+	fh := fileHeader{version: FormatVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
+	if h.Full {
+		fh.flags = imageFullFlag
+	}
+	w.buf = appendHeader(make([]byte, 0, imageChunk+imageChunk/2), imageMagic, fh)
+	return w, nil
+}
+
+// Header returns the header, with the salt that was drawn.
+func (w *ImageWriter) Header() ImageHeader { return w.h }
+
+// AddPage stores one page of a directory and returns where it lies, as it goes
+// into a Part. A page over MaxPage is refused with base.ErrTooLarge.
+func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
+	if w.err != nil {
+		return 0, 0, w.err
+	}
+	if len(data) > MaxPage {
+		return 0, 0, w.fail(fmt.Errorf("page of %d bytes: %w", len(data), base.ErrTooLarge))
+	}
+	off, n, err = w.frame(imagePage, 0, data, w.enc)
+	w.counts.Pages++
+	w.counts.PageBytes += uint64(n)
+	return off, n, err
+}
+
+// AddThread adds a thread to the table.
+func (w *ImageWriter) AddThread(t ImageThread) error {
+	if err := w.orderNames(imageThreads, t.ID, len(t.Head)); err != nil {
+		return err
+	}
+	return w.add(imageThreads, len(t.ID)+len(t.Head), func(b *table) { b.thread(&t) })
+}
+
+// AddFamily adds a family to the table. Parts may lie in this image, in others
+// and in segments.
+func (w *ImageWriter) AddFamily(f ImageFamily) error {
+	if err := w.orderIDs(imageFamilies, f.ID); err != nil {
+		return err
+	}
+	return w.add(imageFamilies, 0, func(b *table) { b.familyEntry(&f) })
+}
+
+// AddMemo adds the memory of a deleted thread to the table.
+func (w *ImageWriter) AddMemo(m Memo) error {
+	if err := w.orderNames(imageMemos, m.ID, 0); err != nil {
+		return err
+	}
+	return w.add(imageMemos, len(m.ID), func(b *table) { b.memo(&m) })
+}
+
+// RemoveFamily says that a family of an earlier image of the chain is gone. A
+// full image has nothing to remove: ErrInvalid.
+func (w *ImageWriter) RemoveFamily(id uint64) error {
+	if err := w.orderIDs(imageRemovedFamilies, id); err != nil {
+		return err
+	}
+	return w.add(imageRemovedFamilies, 0, func(b *table) { b.removedFamily(id) })
+}
+
+// RemoveMemo says that a memo of an earlier image of the chain is forgotten. A
+// full image has nothing to remove: ErrInvalid.
+func (w *ImageWriter) RemoveMemo(id string) error {
+	if err := w.orderNames(imageRemovedMemos, id, 0); err != nil {
+		return err
+	}
+	return w.add(imageRemovedMemos, len(id), func(b *table) { b.removedMemo(id) })
+}
+
+// Finish writes the rest of the tables and the footer, syncs the file, and
+// returns its size for ImageInfo. The directory is the caller's to sync, before
+// a manifest edit names the image.
+func (w *ImageWriter) Finish() (size int64, err error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	for i := range w.tabs {
+		if err := w.flushTable(imageThreads + imageFrameType(i)); err != nil {
+			return 0, err
+		}
+	}
+	footer := appendFooter(nil, w.counts, w.dir)
+	off, n, err := w.frame(imageFooter, 0, footer, nil)
+	if err != nil {
+		return 0, err
+	}
+	w.buf = appendTail(w.buf, w.h.Salt, int64(off)+int64(n), off, n)
+	if err := w.flush(); err != nil {
+		return 0, err
+	}
+	if err := w.f.Sync(); err != nil {
+		return 0, w.fail(fmt.Errorf("sync: %w", err))
+	}
+	size = w.off
+	w.err = fmt.Errorf("image %s: finished: %w", w.h.Num, base.ErrClosed)
+	w.enc = nil
+	return size, nil
+}
+
+// orderNames refuses an id that does not follow the one before it, and strings
+// over base.MaxKey.
+func (w *ImageWriter) orderNames(typ imageFrameType, id string, other int) error {
+	if w.err != nil {
+		return w.err
+	}
+	if len(id) > base.MaxKey || other > base.MaxKey {
+		return w.fail(fmt.Errorf("id of %d bytes, head of %d: %w", len(id), other, base.ErrTooLarge))
+	}
+	i := typ - imageThreads
+	if w.lastExists[i] && id <= w.lastName[i] {
+		return w.fail(fmt.Errorf("%w: %.64q does not follow %.64q", ErrInvalid, id, w.lastName[i]))
+	}
+	w.lastExists[i], w.lastName[i] = true, id
+	return nil
+}
+
+// orderIDs refuses an id that does not follow the one before it.
+func (w *ImageWriter) orderIDs(typ imageFrameType, id uint64) error {
+	if w.err != nil {
+		return w.err
+	}
+	i := typ - imageThreads
+	if w.lastExists[i] && id <= w.lastID[i] {
+		return w.fail(fmt.Errorf("%w: family %d does not follow %d", ErrInvalid, id, w.lastID[i]))
+	}
+	w.lastExists[i], w.lastID[i] = true, id
+	return nil
+}
+
+// add encodes one entry into its table. An entry that does not fit the frame
+// begun is taken back and begins the next, where it leans on nothing.
+func (w *ImageWriter) add(typ imageFrameType, stringBytes int, encode func(*table)) error {
+	if w.h.Full && (typ == imageRemovedFamilies || typ == imageRemovedMemos) {
+		return w.fail(fmt.Errorf("%w: a full image removes nothing", ErrInvalid))
+	}
+	t := &w.tabs[typ-imageThreads]
+	if t.strings+stringBytes > tableStrings {
+		if err := w.flushTable(typ); err != nil {
+			return err
+		}
+	}
+	before := *t
+	encode(t)
+	if len(t.buf) <= tableTarget {
+		return nil
+	}
+	if before.count > 0 {
+		before.buf = t.buf[:len(before.buf)]
+		*t = before
+		if err := w.flushTable(typ); err != nil {
+			return err
+		}
+		encode(t)
+	}
+	if len(t.buf) > MaxPage {
+		return w.fail(fmt.Errorf("table entry of %d bytes: %w", len(t.buf), base.ErrTooLarge))
+	}
+	return nil
+}
+
+// flushTable ends the frame begun for one table.
+func (w *ImageWriter) flushTable(typ imageFrameType) error {
+	t := &w.tabs[typ-imageThreads]
+	if t.count == 0 {
+		return nil
+	}
+	off, n, err := w.frame(typ, t.count, t.buf, w.enc)
+	if err != nil {
+		return err
+	}
+	w.dir = append(w.dir, tableRef{off: off, len: n, count: t.count, typ: typ})
+	*w.counts.of(typ) += uint64(t.count)
+	*t = table{buf: t.buf[:0]}
+	return nil
+}
+
+// frame appends one frame to the file.
+func (w *ImageWriter) frame(typ imageFrameType, count uint32, raw []byte, enc *zstd.Encoder) (off uint64, n uint32, err error) {
+	at := w.off + int64(len(w.buf))
+	start := len(w.buf)
+	w.buf = appendImageFrame(w.buf, w.h.Salt, at, typ, count, raw, enc)
+	n = uint32(len(w.buf) - start)
+	if len(w.buf) >= imageChunk {
+		err = w.flush()
+	}
+	return uint64(at), n, err
+}
+
+// flush writes what is buffered.
+func (w *ImageWriter) flush() error {
+	if err := writeAt(w.f, w.buf, w.off); err != nil {
+		return w.fail(fmt.Errorf("write: %w", markDiskFull(err)))
+	}
+	w.off += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+func (w *ImageWriter) fail(err error) error {
+	w.err = fmt.Errorf("image %s: %w", w.h.Num, err)
+	return w.err
+}
+
+// of is the count that belongs to a table.
+func (c *ImageCounts) of(typ imageFrameType) *uint64 {
+	switch typ {
+	case imageThreads:
+		return &c.Threads
+	case imageFamilies:
+		return &c.Families
+	case imageRemovedFamilies:
+		return &c.RemovedFamilies
+	case imageMemos:
+		return &c.Memos
+	default:
+		return &c.RemovedMemos
+	}
+}
+
+const (
+	footerFixed  = 64 // counts, number of tables
+	tableRefSize = 24
+)
+
+// appendFooter encodes counts and the places of the table frames.
+func appendFooter(b []byte, c ImageCounts, dir []tableRef) []byte {
+	b = appendU64(b, c.Threads, c.Families, c.RemovedFamilies, c.Memos, c.RemovedMemos, c.Pages, c.PageBytes, uint64(len(dir)))
+	for _, r := range dir {
+		b = appendU64(b, r.off)
+		b = binary.LittleEndian.AppendUint32(b, r.len)
+		b = binary.LittleEndian.AppendUint32(b, r.count)
+		b = appendU64(b, uint64(r.typ))
+	}
+	return b
+}
+
+// decodeFooter decodes what appendFooter wrote. Table frames lie behind one
+// another between from and to, and their entries add up to the counts.
+func decodeFooter(name string, b []byte, from, to uint64) (ImageCounts, []tableRef, error) {
+	if len(b) < footerFixed {
+		return ImageCounts{}, nil, errFooter
+	}
+	c := ImageCounts{
+		Threads: u64(b, 0), Families: u64(b, 1), RemovedFamilies: u64(b, 2), Memos: u64(b, 3),
+		RemovedMemos: u64(b, 4), Pages: u64(b, 5), PageBytes: u64(b, 6),
+	}
+	n := u64(b, 7)
+	b = b[footerFixed:]
+	if n != uint64(len(b)/tableRefSize) || len(b)%tableRefSize != 0 {
+		return ImageCounts{}, nil, errFooter
+	}
+	dir := make([]tableRef, 0, n)
+	var sum ImageCounts
+	for ; len(b) > 0; b = b[tableRefSize:] {
+		r := tableRef{
+			off: u64(b, 0), len: binary.LittleEndian.Uint32(b[8:]),
+			count: binary.LittleEndian.Uint32(b[12:]), typ: imageFrameType(b[16]),
+		}
+		if typ := u64(b, 2); typ < uint64(imageThreads) || typ > uint64(imageRemovedMemos) {
+			return ImageCounts{}, nil, newerError(name, fmt.Sprintf("table type %d", typ))
+		}
+		if r.off < from || r.off > to || uint64(r.len) > to-r.off {
+			return ImageCounts{}, nil, errFooter
+		}
+		from = r.off + uint64(r.len)
+		*sum.of(r.typ) += uint64(r.count)
+		dir = append(dir, r)
+	}
+	sum.Pages, sum.PageBytes = c.Pages, c.PageBytes
+	if sum != c {
+		return ImageCounts{}, nil, errFooter
+	}
+	return c, dir, nil
+}
+
+// errFooter is the cause for a footer that does not decode.
+var errFooter = errors.New("malformed footer")

@@ -1,0 +1,420 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// ErrNoManifest is returned for a directory without a manifest, or for a
+// directory that does not exist. It matches fs.ErrNotExist.
+var ErrNoManifest = fmt.Errorf("no manifest: %w", fs.ErrNotExist)
+
+const (
+	// slotSize is the room of each of the two slots at the end of a manifest
+	// file. A slot says how far the frames reach. It has a sector of its own, so
+	// that one damaged sector cannot take both an edit and the word for it.
+	slotSize  = 512
+	slotsSize = 2 * slotSize // the mark slot, then the close slot
+	// maxManifest bounds a manifest file, and with it what Load allocates.
+	maxManifest = 16 << 20
+	// loadRetries bounds how often a reader looks again while a writer in
+	// another process changes the files under it.
+	loadRetries = 16
+)
+
+// LoadReport says what Load found.
+type LoadReport struct {
+	File  string // name of the manifest file the state was read from
+	Edits int    // edits in it after the complete state
+	// Closed: the writer of the file closed it. Its end is then known and
+	// nothing can be missing.
+	Closed bool
+	// Dropped is the number of bytes after the last edit that are not zero and
+	// not valid: an edit that was being written, and never acknowledged, when
+	// its process died. DroppedAt is where they begin.
+	Dropped   int64
+	DroppedAt int64
+	// Leftover names manifest files that are superseded or were never
+	// finished. Open removes them; what it could not remove stays listed.
+	Leftover []string
+	// Damage is set by LoadDamaged alone: what Load would have failed with.
+	Damage []error
+}
+
+// Load reads the state of the store in dir. It writes nothing and takes no
+// lock, and may run while another process writes the manifest: the state is
+// then one that was acknowledged during the call, or just before.
+//
+// It returns ErrNoManifest if there is no manifest, a *base.CorruptionError if
+// acknowledged content is damaged, and a *base.VersionError if a newer build
+// wrote it.
+func Load(fsys vfs.FS, dir string) (State, LoadReport, error) {
+	var lastErr error
+	for range loadRetries {
+		l, err := listManifests(fsys, dir)
+		if err != nil {
+			return State{}, LoadReport{}, err
+		}
+		if len(l.nums) == 0 {
+			// A listing taken while a writer replaces the one file by the next
+			// may show neither.
+			lastErr = ErrNoManifest
+			continue
+		}
+		name := ManifestName(l.nums[len(l.nums)-1])
+		st, rep, err := loadFile(fsys, dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			lastErr = err // superseded since it was listed
+			continue
+		}
+		rep.Leftover = l.leftover()
+		if err != nil {
+			return State{}, rep, err
+		}
+		return st, rep, nil
+	}
+	return State{}, LoadReport{}, lastErr
+}
+
+// LoadDamaged is Load for salvage. It goes on past damage: it takes the newest
+// manifest whose complete state is intact, applies the edits before the first
+// damaged one, and lists in LoadReport.Damage what Load would have failed with.
+// The state may be older than what was acknowledged: files it does not name may
+// hold live data, and files it names may be gone. Nothing may be written on the
+// strength of it.
+func LoadDamaged(fsys vfs.FS, dir string) (State, LoadReport, error) {
+	l, err := listManifests(fsys, dir)
+	if err != nil {
+		return State{}, LoadReport{}, err
+	}
+	var damage []error
+	for i := len(l.nums) - 1; i >= 0; i-- {
+		st, rep, err := loadFile(fsys, dir, ManifestName(l.nums[i]))
+		if err != nil {
+			if !errors.Is(err, base.ErrCorrupt) {
+				return State{}, LoadReport{}, err
+			}
+			damage = append(damage, err)
+		}
+		if st.StoreID != 0 {
+			rep.Leftover, rep.Damage = l.leftover(), damage
+			return st, rep, nil
+		}
+	}
+	if damage == nil {
+		return State{}, LoadReport{}, ErrNoManifest
+	}
+	return State{}, LoadReport{}, errors.Join(damage...)
+}
+
+// listing is what a directory holds of manifests.
+type listing struct {
+	nums  []base.FileNum // complete manifests, ascending
+	temps []base.FileNum // manifests that were being written
+}
+
+func listManifests(fsys vfs.FS, dir string) (listing, error) {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return listing{}, ErrNoManifest
+	}
+	if err != nil {
+		return listing{}, fmt.Errorf("list %s: %w", dir, err)
+	}
+	var l listing
+	for _, name := range names {
+		if n, ok := ParseManifestName(name); ok {
+			l.nums = insertNum(l.nums, n)
+		} else if n, ok := parseTempName(name); ok {
+			l.temps = insertNum(l.temps, n)
+		}
+	}
+	return l, nil
+}
+
+// insertNum keeps nums ascending by number, which a listing sorted by name is
+// not beyond six digits.
+func insertNum(nums []base.FileNum, n base.FileNum) []base.FileNum {
+	i := len(nums)
+	nums = append(nums, n)
+	for ; i > 0 && nums[i-1] > n; i-- {
+		nums[i] = nums[i-1]
+	}
+	nums[i] = n
+	return nums
+}
+
+// leftover names everything but the newest complete manifest.
+func (l listing) leftover() []string {
+	var out []string
+	for i := 0; i+1 < len(l.nums); i++ {
+		out = append(out, ManifestName(l.nums[i]))
+	}
+	for _, n := range l.temps {
+		out = append(out, tempName(n))
+	}
+	return out
+}
+
+// next is a manifest number above all that are in use.
+func (l listing) next() base.FileNum {
+	var n base.FileNum
+	if len(l.nums) > 0 {
+		n = l.nums[len(l.nums)-1]
+	}
+	if len(l.temps) > 0 {
+		n = max(n, l.temps[len(l.temps)-1])
+	}
+	return n + 1
+}
+
+// loadFile reads and decodes one manifest file. A read that runs beside a
+// writer may catch an older half of an edit and a newer mark behind it, which
+// looks like damage. So damage is believed only of bytes that hold still: the
+// file is read again until two readings agree.
+func loadFile(fsys vfs.FS, dir, name string) (State, LoadReport, error) {
+	f, err := fsys.Open(filepath.Join(dir, name))
+	if err != nil {
+		return State{}, LoadReport{}, fmt.Errorf("open %s: %w", name, err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written through it
+	var prev []byte
+	for try := 0; ; try++ {
+		b, err := readAll(f, name)
+		if err != nil {
+			return State{}, LoadReport{}, err
+		}
+		st, rep, err := decodeManifest(name, b)
+		if err == nil || try == loadRetries || prev != nil && bytes.Equal(prev, b) {
+			return st, rep, err
+		}
+		prev = b
+	}
+}
+
+// readAll reads a whole manifest.
+func readAll(f vfs.File, name string) ([]byte, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("size of %s: %w", name, err)
+	}
+	if size > maxManifest {
+		return nil, &base.CorruptionError{File: name, Kind: "manifest", Offset: -1, Len: size, Detail: "the file is larger than any manifest"}
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !(errors.Is(err, io.EOF) && int64(n) == size) {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// decodeManifest decodes the bytes of a manifest file. On damage after an
+// intact complete state it returns, beside the error, the state up to there
+// (LoadDamaged uses it); otherwise the state is zero.
+func decodeManifest(name string, b []byte) (State, LoadReport, error) {
+	rep := LoadReport{File: name}
+	h, err := decodeManifestHeader(name, b)
+	if err != nil {
+		return State{}, rep, err
+	}
+	r := reader{name: name, b: b, salt: h.salt, off: headerSize, limit: len(b) - slotsSize, rep: &rep}
+	if err := r.first(h); err != nil {
+		return State{}, rep, err
+	}
+	err = r.edits()
+	if err == nil {
+		err = r.end()
+	}
+	if err == nil {
+		if invalid := r.st.check(); invalid != nil {
+			err = r.damaged(headerSize, 0, invalid.Error())
+		}
+	}
+	return r.st, rep, err
+}
+
+// decodeManifestHeader reads the header and holds it against name and length.
+// The length of a manifest never changes, so a file that was cut or extended is
+// told from one that was not written to the end.
+func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
+	h, err := decodeHeader(name, "manifest header", manifestMagic, 0, b)
+	if err != nil {
+		return fileHeader{}, err
+	}
+	bad := func(detail string) error {
+		return &base.CorruptionError{File: name, Kind: "manifest header", Offset: 0, Len: headerSize, Detail: detail}
+	}
+	if num, ok := ParseManifestName(name); ok && num != h.num {
+		return fileHeader{}, bad(fmt.Sprintf("the file is manifest %s by its content", h.num))
+	}
+	if h.b != uint64(len(b)) {
+		return fileHeader{}, bad(fmt.Sprintf("the file has %d bytes, its header says %d", len(b), h.b))
+	}
+	if len(b)%8 != 0 || len(b) < headerSize+frameHeaderSize+slotsSize {
+		return fileHeader{}, bad(fmt.Sprintf("no manifest has %d bytes", len(b)))
+	}
+	return h, nil
+}
+
+// reader walks the frames of one manifest.
+type reader struct {
+	name    string
+	b       []byte
+	salt    uint64
+	off     int // of the next frame
+	limit   int // where the slots begin
+	seq     uint64
+	promise int64 // highest so far
+	st      State
+	rep     *LoadReport
+}
+
+// first reads the complete state. A manifest gets its name only after this
+// frame is durable, so here there is no torn tail: what does not validate is
+// damage.
+func (r *reader) first(h fileHeader) error {
+	f, ok := parseFrame(r.b[r.off:r.limit], r.salt, int64(r.off))
+	if !ok {
+		return r.damaged(r.off, 0, "the complete state does not validate")
+	}
+	if err := r.admit(f); err != nil {
+		return err
+	}
+	if f.typ != frameState {
+		return r.damaged(r.off, 0, fmt.Sprintf("frame type %d where the complete state belongs", f.typ))
+	}
+	st, err := decodeState(r.name, f.payload)
+	if err == nil && st.StoreID != h.storeID {
+		err = fmt.Errorf("%w: store id differs from the header's", ErrInvalid)
+	}
+	if err != nil {
+		return r.undecodable(f, err)
+	}
+	r.st = st
+	r.next(f)
+	return nil
+}
+
+// edits reads the frames after the complete state up to the first that does
+// not validate.
+func (r *reader) edits() error {
+	for {
+		f, ok := parseFrame(r.b[r.off:r.limit], r.salt, int64(r.off))
+		if !ok {
+			return nil
+		}
+		if err := r.admit(f); err != nil {
+			return err
+		}
+		switch f.typ {
+		case frameEdit:
+			if err := r.edit(f); err != nil {
+				return r.undecodable(f, err)
+			}
+			r.rep.Edits++
+		case frameState, frameMark, frameClose:
+			return r.damaged(r.off, len(f.payload), fmt.Sprintf("frame type %d among the edits", f.typ))
+		default:
+			return newerError(r.name, fmt.Sprintf("frame type %d", f.typ))
+		}
+		r.next(f)
+	}
+}
+
+// edit applies one edit to a state of which nobody else has seen anything yet.
+func (r *reader) edit(f frame) error {
+	e, err := decodeEdit(r.name, f.payload)
+	if err != nil {
+		return err
+	}
+	return r.st.apply(&e)
+}
+
+// admit holds the fields of an intact frame against its neighbours. They cannot
+// differ by an interrupted write.
+func (r *reader) admit(f frame) error {
+	if f.flags != 0 || f.reserved != 0 {
+		return newerError(r.name, fmt.Sprintf("frame flags %#x", uint32(f.reserved)<<8|uint32(f.flags)))
+	}
+	if f.seq != r.seq+1 {
+		return r.damaged(r.off, len(f.payload), fmt.Sprintf("frame %d follows frame %d", f.seq, r.seq))
+	}
+	if f.promise < r.promise || f.promise > int64(r.off) {
+		return r.damaged(r.off, len(f.payload), fmt.Sprintf("promise %d at offset %d", f.promise, r.off))
+	}
+	return nil
+}
+
+func (r *reader) next(f frame) {
+	r.seq, r.promise = f.seq, f.promise
+	r.off += frameSize(len(f.payload))
+}
+
+// end decides what the first invalid frame means: damage if a slot or a later
+// frame says that these bytes were durable, else the end of the file as it was
+// written.
+func (r *reader) end() error {
+	mark, marked, err := r.slot(r.limit, frameMark)
+	if err != nil {
+		return err
+	}
+	last, closed, err := r.slot(r.limit+slotSize, frameClose)
+	if err != nil {
+		return err
+	}
+	if marked && (mark.promise > int64(r.off) || mark.seq > r.seq) {
+		return r.damaged(r.off, 0, fmt.Sprintf("%d frames up to offset %d were durable, %d are intact", mark.seq, mark.promise, r.seq))
+	}
+	if closed && (last.promise != int64(r.off) || last.seq != r.seq) {
+		return r.damaged(r.off, 0, fmt.Sprintf("the file was closed with %d frames up to offset %d, %d are intact", last.seq, last.promise, r.seq))
+	}
+	if at, found := findPromise(r.b, r.off, r.limit, r.salt, r.seq); found {
+		return r.damaged(r.off, 0, fmt.Sprintf("the frame at offset %d says that these bytes were durable", at))
+	}
+	r.rep.Closed = closed
+	if junk := len(bytes.TrimRight(r.b[r.off:r.limit], "\x00")); junk > 0 {
+		r.rep.Dropped, r.rep.DroppedAt = int64(junk), int64(r.off)
+	}
+	return nil
+}
+
+// slot reads the slot at off. A slot that does not validate says nothing: it is
+// still zero, or a crash tore it, or it is damaged, and none of these harms what
+// it speaks of.
+func (r *reader) slot(off int, typ frameType) (f frame, ok bool, err error) {
+	f, ok = parseFrame(r.b[off:off+slotSize], r.salt, int64(off))
+	if ok && (f.typ != typ || f.flags != 0 || f.reserved != 0 || len(f.payload) != 0) {
+		return frame{}, false, newerError(r.name, fmt.Sprintf("content of the slot at offset %d", off))
+	}
+	return f, ok, nil
+}
+
+// damaged names the frame at off; n is the length of its payload if that is
+// known.
+func (r *reader) damaged(off, n int, detail string) error {
+	e := &base.CorruptionError{File: r.name, Kind: "manifest frame", Offset: int64(off), Detail: detail}
+	if n > 0 {
+		e.Len = int64(frameSize(n))
+	}
+	return e
+}
+
+// undecodable turns the error of a payload decoder into damage at this frame,
+// unless it says that a newer build wrote it.
+func (r *reader) undecodable(f frame, err error) error {
+	if errors.Is(err, base.ErrVersion) {
+		return err
+	}
+	return &base.CorruptionError{
+		File: r.name, Kind: "manifest frame", Offset: int64(r.off),
+		Len: int64(frameSize(len(f.payload))), Err: err,
+	}
+}

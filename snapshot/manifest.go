@@ -1,0 +1,406 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// Options are the settings of a manifest writer. The zero value is good.
+type Options struct {
+	// Rand draws salts and store ids; nil means a generator seeded by the
+	// system.
+	Rand func() uint64
+	// EditRoom is the least number of bytes that a new manifest file keeps for
+	// edits; it keeps more if its complete state is larger. 0 means 4 KiB.
+	EditRoom int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Rand == nil {
+		o.Rand = rand.Uint64
+	}
+	if o.EditRoom <= 0 {
+		o.EditRoom = 4 << 10
+	}
+	return o
+}
+
+// manifestUnit is what the size of a manifest is rounded up to.
+const manifestUnit = 4 << 10
+
+// Manifest is the open manifest of a store. It has one owner, who holds the
+// lock of the store. All methods may be called concurrently; State never waits
+// for the disk.
+type Manifest struct {
+	fs   vfs.FS
+	dir  string
+	opts Options
+
+	// cur is the last acknowledged state. The State behind it is never changed.
+	cur atomic.Pointer[State]
+
+	// mu guards what follows and puts edits in order. It is held across writes
+	// and syncs: edits are rare, and the order of their frames is their meaning.
+	mu     sync.Mutex
+	file   *manifestFile
+	cause  error // first failure after which the file's content is unknown
+	closed bool
+}
+
+// manifestFile is the file being appended to. Its size is fixed when it is
+// made: size-slotsSize bytes for header and frames, then the slots.
+type manifestFile struct {
+	f    vfs.File
+	num  base.FileNum
+	salt uint64
+	size int64
+	tail int64 // where the next frame goes
+	// synced is the promise: frames up to here survive power loss.
+	synced int64
+	seq    uint64 // of the last frame
+}
+
+// Create makes the first manifest of a store, MANIFEST-000001, from st. Missing
+// parts of st are filled in: FormatVersion, a random StoreID, and a NextFileNum
+// above the numbers in it. When Create returns, the file and its name are
+// durable; dir itself is the caller's to sync.
+//
+// It fails with an error matching fs.ErrExist if dir has a manifest already,
+// and with ErrInvalid if st breaks a rule; then nothing was written.
+func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
+	l, err := listManifests(fsys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("create manifest in %s: %w", dir, err)
+	}
+	if len(l.nums) > 0 {
+		return nil, fmt.Errorf("create manifest in %s: %s: %w", dir, ManifestName(l.nums[0]), fs.ErrExist)
+	}
+	m := &Manifest{fs: fsys, dir: dir, opts: o.withDefaults()}
+	st = st.Clone()
+	if st.FormatVersion == 0 {
+		st.FormatVersion = FormatVersion
+	}
+	for st.StoreID == 0 {
+		st.StoreID = m.opts.Rand()
+	}
+	st.raise(1)
+	for _, n := range st.numbers() {
+		st.raise(n + 1)
+	}
+	if err := st.check(); err != nil {
+		return nil, fmt.Errorf("create manifest: %w", err)
+	}
+	if st.FormatVersion > FormatVersion {
+		return nil, fmt.Errorf("create manifest: %w: format version %d", ErrInvalid, st.FormatVersion)
+	}
+	if err := m.replace(1, 0, &st); err != nil {
+		return nil, fmt.Errorf("create manifest: %w", err)
+	}
+	m.sweep(l)
+	return m, nil
+}
+
+// Open loads the state of the store in dir and continues it in a new manifest
+// file, whose first record is that state. It never appends to the file it
+// found: after a crash, what was read may have come from a page cache that never
+// reached the disk. When Open returns, the new file and its name are durable and
+// older manifests are removed; those that could not be removed are listed in
+// LoadReport.Leftover, and harm nothing.
+//
+// Errors are those of Load; base.ErrDiskFull if there is no room for the new
+// file. After an error the store is as it was.
+func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
+	st, rep, err := Load(fsys, dir)
+	if err != nil {
+		return nil, rep, err
+	}
+	l, err := listManifests(fsys, dir)
+	if err != nil {
+		return nil, rep, err
+	}
+	m := &Manifest{fs: fsys, dir: dir, opts: o.withDefaults()}
+	prev, _ := ParseManifestName(rep.File)
+	if err := m.replace(l.next(), prev, &st); err != nil {
+		return nil, rep, fmt.Errorf("continue %s: %w", rep.File, err)
+	}
+	rep.Leftover = m.sweep(l)
+	return m, rep, nil
+}
+
+// State returns a copy of the last acknowledged state. It works on a poisoned
+// and on a closed manifest.
+func (m *Manifest) State() State { return m.cur.Load().Clone() }
+
+// Apply makes one edit durable and returns the state after it. When it returns
+// nil, the edit survives power loss. Edits are applied one at a time, in the
+// order of the calls.
+//
+// Errors: ErrInvalid if the edit breaks a rule, base.ErrTooLarge if the state
+// would not fit a manifest, base.ErrDiskFull if a new manifest file was due and
+// there is no room for it, base.ErrClosed; in all of these nothing was written
+// and the manifest goes on. After a failed write or sync the edit may or may not
+// have survived: the error matches base.ErrPoisoned, and so does every later one,
+// with the first cause.
+func (m *Manifest) Apply(e Edit) (State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usableLocked(); err != nil {
+		return State{}, err
+	}
+	next := m.cur.Load().Clone()
+	if err := next.apply(&e); err != nil {
+		return State{}, fmt.Errorf("manifest edit: %w", err)
+	}
+	if err := next.check(); err != nil {
+		return State{}, fmt.Errorf("manifest edit: %w", err)
+	}
+	if err := m.logLocked(&e, &next); err != nil {
+		if errors.Is(err, base.ErrDiskFull) || errors.Is(err, base.ErrTooLarge) {
+			return State{}, fmt.Errorf("manifest edit: %w", err)
+		}
+		m.cause = err
+		return State{}, m.usableLocked()
+	}
+	return next.Clone(), nil
+}
+
+// usableLocked is the error that every edit meets from now on, if any.
+func (m *Manifest) usableLocked() error {
+	switch {
+	case m.cause != nil:
+		return fmt.Errorf("manifest edit: %w: %w", base.ErrPoisoned, m.cause)
+	case m.closed:
+		return fmt.Errorf("manifest edit: %w", base.ErrClosed)
+	}
+	return nil
+}
+
+// logLocked makes e durable and publishes next. An edit that finds no room goes
+// into a new file as part of its complete state: either file alone is right.
+func (m *Manifest) logLocked(e *Edit, next *State) error {
+	mf := m.file
+	payload := appendEdit(nil, e)
+	if mf.tail+int64(frameSize(len(payload))) > mf.size-slotsSize {
+		old := mf.num
+		if err := m.replace(old+1, old, next); err != nil {
+			return err
+		}
+		// The new file is durable under its name, so nothing depends on the
+		// old one. If it cannot be removed, the next Open does it.
+		_ = m.fs.Remove(filepath.Join(m.dir, ManifestName(old)))
+		return nil
+	}
+	if err := mf.append(payload); err != nil {
+		return err
+	}
+	if err := mf.f.SyncData(); err != nil {
+		return fmt.Errorf("sync %s: %w", ManifestName(mf.num), err)
+	}
+	mf.synced = mf.tail
+	m.cur.Store(next)
+	// The mark tells a reader that the edit was durable, so that damage to it
+	// is not taken for a torn tail. It is not synced itself: the edit is
+	// acknowledged whatever becomes of the mark.
+	if err := mf.setSlot(frameMark); err != nil {
+		m.cause = err
+	}
+	return nil
+}
+
+// append writes one edit frame at the tail. The room is there.
+func (mf *manifestFile) append(payload []byte) error {
+	b := appendFrame(nil, mf.salt, mf.tail, frame{typ: frameEdit, seq: mf.seq + 1, promise: mf.synced, payload: payload})
+	if err := writeAt(mf.f, b, mf.tail); err != nil {
+		return fmt.Errorf("write %s: %w", ManifestName(mf.num), err)
+	}
+	mf.seq++
+	mf.tail += int64(len(b))
+	return nil
+}
+
+// setSlot writes the slot for typ. Slots are the only bytes of a manifest that
+// are ever overwritten; a slot torn by a crash does not validate and is ignored.
+func (mf *manifestFile) setSlot(typ frameType) error {
+	at := mf.size - slotsSize
+	if typ == frameClose {
+		at += slotSize
+	}
+	b := appendFrame(nil, mf.salt, at, frame{typ: typ, seq: mf.seq, promise: mf.synced})
+	if err := writeAt(mf.f, b, at); err != nil {
+		return fmt.Errorf("write slot of %s: %w", ManifestName(mf.num), err)
+	}
+	return nil
+}
+
+// Close marks the file as complete, which makes every later damage to it
+// detectable, and releases it. State goes on working; a second Close does
+// nothing. On a poisoned manifest it releases the file unmarked and returns the
+// error that matches base.ErrPoisoned.
+func (m *Manifest) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	if m.cause != nil {
+		_ = m.file.f.Close() // its content is unknown already
+		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), base.ErrPoisoned, m.cause)
+	}
+	m.cause = m.file.finish()
+	if err := m.file.f.Close(); m.cause == nil {
+		m.cause = err
+	}
+	if m.cause != nil {
+		return fmt.Errorf("close %s: %w", ManifestName(m.file.num), m.cause)
+	}
+	return nil
+}
+
+// finish sets the close slot, which says exactly where the frames end. Its sync
+// covers the last mark as well.
+func (mf *manifestFile) finish() error {
+	if err := mf.setSlot(frameClose); err != nil {
+		return err
+	}
+	return mf.f.SyncData()
+}
+
+// replace makes manifest file num with st as its complete state, durable under
+// its name, and goes on in it. prev is the manifest it continues. Until the rename nothing refers to the new file,
+// so an error before it leaves the present file in force.
+func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
+	mf, b, err := newManifestFile(num, prev, st, m.opts)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(m.dir, tempName(num))
+	if err := writeTemp(m.fs, temp, b); err != nil {
+		_ = m.fs.Remove(temp) // swept at the next Open otherwise
+		return fmt.Errorf("write %s: %w", tempName(num), err)
+	}
+	name := filepath.Join(m.dir, ManifestName(num))
+	if err := m.fs.Rename(temp, name); err != nil {
+		return fmt.Errorf("rename %s: %w", tempName(num), err)
+	}
+	if err := m.fs.SyncDir(m.dir); err != nil {
+		return fmt.Errorf("sync directory after %s: %w", ManifestName(num), err)
+	}
+	if mf.f, err = m.fs.OpenReadWrite(name); err != nil {
+		return fmt.Errorf("open %s: %w", ManifestName(num), err)
+	}
+	if m.file != nil {
+		_ = m.file.f.Close() // superseded: what it could still lose is not needed
+	}
+	m.file = mf
+	m.cur.Store(st)
+	return nil
+}
+
+// newManifestFile lays out the bytes of a fresh manifest: header, complete
+// state, zeros for the edits to come, and zero slots. The zeros are written
+// now, so that an edit neither extends the file nor allocates: its sync is
+// cheap, and a file of another size is known to be damaged.
+func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFile, []byte, error) {
+	payload := appendState(nil, st)
+	stateSize := frameSize(len(payload))
+	size := headerSize + stateSize + max(stateSize, o.EditRoom) + slotsSize
+	size = (size + manifestUnit - 1) / manifestUnit * manifestUnit
+	if size > maxManifest {
+		return nil, nil, fmt.Errorf("manifest of %d bytes: %w", size, base.ErrTooLarge)
+	}
+	mf := &manifestFile{num: num, salt: o.Rand(), size: int64(size), seq: 1}
+	b := make([]byte, 0, size)
+	b = appendHeader(b, manifestMagic, fileHeader{
+		version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size),
+	})
+	b = appendFrame(b, mf.salt, headerSize, frame{typ: frameState, seq: 1, payload: payload})
+	mf.tail = int64(len(b))
+	mf.synced = mf.tail
+	return mf, b[:size], nil
+}
+
+// writeTemp writes a file that nobody refers to yet, and syncs it. The error
+// matches base.ErrDiskFull if there was no room to create or write it. A failed
+// sync or close is never called that: it is no clean refusal, whatever its
+// cause.
+func writeTemp(fsys vfs.FS, name string, b []byte) error {
+	f, err := fsys.Create(name)
+	if errors.Is(err, fs.ErrExist) {
+		// Left by a process that died here.
+		if err = fsys.Remove(name); err == nil {
+			f, err = fsys.Create(name)
+		}
+	}
+	if err != nil {
+		return markDiskFull(err)
+	}
+	if err = writeAt(f, b, 0); err != nil {
+		err = markDiskFull(err)
+	} else {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// markDiskFull makes an error of the system about space match
+// base.ErrDiskFull.
+func markDiskFull(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: %w", base.ErrDiskFull, err)
+	}
+	return err
+}
+
+// writeAt writes all of b.
+func writeAt(f vfs.File, b []byte, off int64) error {
+	n, err := f.WriteAt(b, off)
+	if err == nil && n < len(b) {
+		err = fmt.Errorf("short write: %d of %d bytes", n, len(b))
+	}
+	return err
+}
+
+// sweep removes the manifests of l, which the present file supersedes, and
+// names those it could not remove.
+func (m *Manifest) sweep(l listing) (left []string) {
+	remove := func(name string) {
+		if err := m.fs.Remove(filepath.Join(m.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			left = append(left, name)
+		}
+	}
+	for _, n := range l.nums {
+		remove(ManifestName(n))
+	}
+	for _, n := range l.temps {
+		remove(tempName(n))
+	}
+	return left
+}
+
+// numbers lists the numbers of all files of a state.
+func (s *State) numbers() []base.FileNum {
+	var out []base.FileNum
+	for _, l := range s.Logs {
+		out = append(out, l.Num)
+	}
+	for _, g := range s.Segments {
+		out = append(out, g.Num)
+	}
+	for _, im := range s.Images {
+		out = append(out, im.Num)
+	}
+	return out
+}

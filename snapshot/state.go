@@ -1,0 +1,263 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// ErrInvalid matches the error for a state or an edit that breaks a rule of the
+// manifest, such as a file number used twice. Nothing was written.
+var ErrInvalid = errors.New("invalid manifest content")
+
+// LogInfo names a log file. BaseLSN is the LSN its first record has or would
+// have had.
+type LogInfo struct {
+	Num     base.FileNum
+	BaseLSN base.LSN
+}
+
+// SegmentInfo names a segment.
+type SegmentInfo struct {
+	Num      base.FileNum
+	Size     int64    // bytes of the file
+	Raw      int64    // bytes of the values in it, before patches and compression
+	MinLSN   base.LSN // lowest and highest LSN of the records in it
+	MaxLSN   base.LSN
+	Families uint64 // thread families with data in it
+	Values   uint64 // values in it
+}
+
+// ImageInfo names an image. The images of a state form a chain: one full image,
+// then deltas against what precedes them.
+type ImageInfo struct {
+	Num  base.FileNum
+	LSN  base.LSN // every record up to and including it is in the image
+	Full bool
+	Size int64 // bytes of the file
+	// Log is a place in the log, not behind record LSN, from which replay can
+	// start; the zero place means the beginning of the log.
+	Log LogPlace
+}
+
+// LogPlace is a place between two frames of the log, as the log describes it.
+type LogPlace struct {
+	File    base.FileNum
+	Offset  int64
+	Chain   uint64
+	NextLSN base.LSN // of the first record behind it
+}
+
+// CleanClose says that the store was closed, and where its log ended then. It
+// holds until the next edit.
+type CleanClose struct {
+	LogNum base.FileNum // newest log file; 0 if there was none
+	LogEnd int64        // offset in it after the last frame
+	LSN    base.LSN     // last LSN of the store
+}
+
+// State is what a manifest says: the files that make up a store. A State is a
+// value; Clone it before changing a slice or map of a shared one.
+type State struct {
+	FormatVersion uint32       // of the store
+	StoreID       uint64       // random, never changes, never 0
+	NextFileNum   base.FileNum // above every number below
+	Created       int64        // unix microseconds
+	// FloorLSN: records below it live in segments. A log file wholly below the
+	// floor is obsolete. Never lowered.
+	FloorLSN base.LSN
+	Logs     []LogInfo     // oldest first
+	Segments []SegmentInfo // in the order they were added
+	Images   []ImageInfo   // the chain, full image first; may be empty
+	Clean    *CleanClose   // nil unless the store was closed and not written since
+	// Options are the settings that the files on disk depend on.
+	Options map[string]string
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s State) Clone() State {
+	s.Logs = slices.Clone(s.Logs)
+	s.Segments = slices.Clone(s.Segments)
+	s.Images = slices.Clone(s.Images)
+	s.Options = maps.Clone(s.Options)
+	if s.Clean != nil {
+		c := *s.Clean
+		s.Clean = &c
+	}
+	return s
+}
+
+// Edit is one atomic change of the state: all of it survives a crash, or none.
+// Removals are carried out before additions.
+type Edit struct {
+	AddLogs        []LogInfo
+	RemoveLogs     []base.FileNum
+	AddSegments    []SegmentInfo
+	RemoveSegments []base.FileNum
+	SetFloor       *base.LSN    // nil: unchanged
+	SetImages      *[]ImageInfo // nil: unchanged; replaces the whole chain
+	// NextFileNum raises State.NextFileNum; 0 or a lower number leaves it. A
+	// file added with a higher number raises it as well.
+	NextFileNum base.FileNum
+	// Clean sets State.Clean; an edit without it clears State.Clean.
+	Clean *CleanClose
+}
+
+// Limits of a manifest. They bound what a decoder accepts and what a writer
+// writes.
+const (
+	maxFileNum     = base.FileNum(1) << 56
+	maxOptions     = 1 << 10
+	maxOptionBytes = 4 << 10 // of a key, and of a value
+)
+
+// apply carries out e on s, checking only what it touches: replaying n edits
+// must not cost n passes over a large state. check tests the whole.
+func (s *State) apply(e *Edit) error {
+	for _, n := range e.RemoveLogs {
+		i := slices.IndexFunc(s.Logs, func(l LogInfo) bool { return l.Num == n })
+		if i < 0 {
+			return fmt.Errorf("%w: removes unknown log file %s", ErrInvalid, n)
+		}
+		s.Logs = slices.Delete(s.Logs, i, i+1)
+	}
+	for _, n := range e.RemoveSegments {
+		i := slices.IndexFunc(s.Segments, func(g SegmentInfo) bool { return g.Num == n })
+		if i < 0 {
+			return fmt.Errorf("%w: removes unknown segment %s", ErrInvalid, n)
+		}
+		s.Segments = slices.Delete(s.Segments, i, i+1)
+	}
+	if e.SetFloor != nil {
+		if *e.SetFloor < s.FloorLSN {
+			return fmt.Errorf("%w: lowers the floor from %d to %d", ErrInvalid, s.FloorLSN, *e.SetFloor)
+		}
+		s.FloorLSN = *e.SetFloor
+	}
+	s.raise(e.NextFileNum)
+	for _, l := range e.AddLogs {
+		s.Logs = append(s.Logs, l)
+		s.raise(l.Num + 1)
+	}
+	for _, g := range e.AddSegments {
+		s.Segments = append(s.Segments, g)
+		s.raise(g.Num + 1)
+	}
+	if e.SetImages != nil {
+		s.Images = slices.Clone(*e.SetImages)
+		for _, im := range s.Images {
+			s.raise(im.Num + 1)
+		}
+	}
+	s.Clean = nil
+	if e.Clean != nil {
+		c := *e.Clean
+		s.Clean = &c
+	}
+	return nil
+}
+
+func (s *State) raise(next base.FileNum) {
+	if next > s.NextFileNum {
+		s.NextFileNum = next
+	}
+}
+
+// check tests every rule a state obeys; the error matches ErrInvalid.
+func (s *State) check() error {
+	if s.StoreID == 0 {
+		return fmt.Errorf("%w: store id 0", ErrInvalid)
+	}
+	if s.FormatVersion == 0 {
+		return fmt.Errorf("%w: format version 0", ErrInvalid)
+	}
+	if s.NextFileNum == 0 || s.NextFileNum > maxFileNum {
+		return fmt.Errorf("%w: next file number %d", ErrInvalid, s.NextFileNum)
+	}
+	if err := s.checkNumbers(); err != nil {
+		return err
+	}
+	if err := s.checkLogs(); err != nil {
+		return err
+	}
+	for _, g := range s.Segments {
+		if g.Size <= 0 || g.Raw < 0 || g.MinLSN > g.MaxLSN {
+			return fmt.Errorf("%w: segment %s: size %d, raw %d, LSN %d to %d", ErrInvalid, g.Num, g.Size, g.Raw, g.MinLSN, g.MaxLSN)
+		}
+	}
+	for i, im := range s.Images {
+		if im.Size <= 0 || im.Full != (i == 0) || i > 0 && im.LSN < s.Images[i-1].LSN {
+			return fmt.Errorf("%w: image %s does not continue its chain", ErrInvalid, im.Num)
+		}
+	}
+	return s.checkOptions()
+}
+
+// checkNumbers: a number stands for one file.
+func (s *State) checkNumbers() error {
+	seen := make(map[base.FileNum]struct{}, len(s.Logs)+len(s.Segments)+len(s.Images))
+	use := func(n base.FileNum) error {
+		if n == 0 || n >= s.NextFileNum {
+			return fmt.Errorf("%w: file number %s, the next one is %s", ErrInvalid, n, s.NextFileNum)
+		}
+		if _, dup := seen[n]; dup {
+			return fmt.Errorf("%w: file number %s is used twice", ErrInvalid, n)
+		}
+		seen[n] = struct{}{}
+		return nil
+	}
+	for _, l := range s.Logs {
+		if err := use(l.Num); err != nil {
+			return err
+		}
+	}
+	for _, g := range s.Segments {
+		if err := use(g.Num); err != nil {
+			return err
+		}
+	}
+	for _, im := range s.Images {
+		if err := use(im.Num); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLogs: the log files stand in LSN order and leave no hole above the
+// floor, where nothing but the log holds the records.
+func (s *State) checkLogs() error {
+	for i, l := range s.Logs {
+		if l.BaseLSN == 0 {
+			return fmt.Errorf("%w: log %s has base LSN 0", ErrInvalid, l.Num)
+		}
+		if i > 0 && l.BaseLSN < s.Logs[i-1].BaseLSN {
+			return fmt.Errorf("%w: log %s starts at LSN %d, below the file before it", ErrInvalid, l.Num, l.BaseLSN)
+		}
+	}
+	if len(s.Logs) > 0 && s.Logs[0].BaseLSN > max(s.FloorLSN, 1) {
+		return fmt.Errorf("%w: the first log starts at LSN %d, above the floor %d", ErrInvalid, s.Logs[0].BaseLSN, s.FloorLSN)
+	}
+	if c := s.Clean; c != nil {
+		known := c.LogNum == 0 || slices.ContainsFunc(s.Logs, func(l LogInfo) bool { return l.Num == c.LogNum })
+		if !known || c.LogEnd < 0 {
+			return fmt.Errorf("%w: clean close in log %s at offset %d", ErrInvalid, c.LogNum, c.LogEnd)
+		}
+	}
+	return nil
+}
+
+func (s *State) checkOptions() error {
+	if len(s.Options) > maxOptions {
+		return fmt.Errorf("%w: %d options, at most %d", ErrInvalid, len(s.Options), maxOptions)
+	}
+	for k, v := range s.Options {
+		if len(k) == 0 || len(k) > maxOptionBytes || len(v) > maxOptionBytes {
+			return fmt.Errorf("%w: option %.32q: key or value length", ErrInvalid, k)
+		}
+	}
+	return nil
+}

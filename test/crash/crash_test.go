@@ -1,0 +1,389 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/saver"
+)
+
+// hunter explores the crash states of traces and counts the distinct ones.
+type hunter struct {
+	t      *testing.T
+	ctx    context.Context
+	seen   map[uint64]bool
+	counts [numKinds]int
+	total  int
+}
+
+func newHunter(t *testing.T) *hunter {
+	return &hunter{t: t, ctx: context.Background(), seen: map[uint64]bool{}}
+}
+
+// fresh reports whether a state was not met before, and counts it.
+func (h *hunter) fresh(s crashfs.State, k kind) bool {
+	if h.seen[s.Fingerprint()] {
+		return false
+	}
+	h.seen[s.Fingerprint()] = true
+	h.counts[k]++
+	h.total++
+	return true
+}
+
+func (h *hunter) table() string {
+	var b strings.Builder
+	for k, n := range h.counts {
+		fmt.Fprintf(&b, "%s %d, ", kindNames[k], n)
+	}
+	return b.String()
+}
+
+// explore looks at crash states of a trace, about as many as asked for, kinds in
+// turn.
+func (h *hunter) explore(tr *trace, states int) error {
+	rng := rand.New(rand.NewPCG(tr.seed, 0xe4))
+	cuts := map[kind][]int{}
+	for _, cut := range rng.Perm(tr.fs.Len() + 1) {
+		k := tr.kindOf(cut)
+		cuts[k] = append(cuts[k], cut)
+	}
+	end := h.total + states
+	for left := true; left && h.total < end; {
+		left = false
+		for k := range numKinds {
+			if len(cuts[k]) == 0 {
+				continue
+			}
+			left = true
+			cut := cuts[k][0]
+			cuts[k] = cuts[k][1:]
+			if err := h.cut(tr, cut, rng); err != nil {
+				return fmt.Errorf("%w\n%v", err, tr)
+			}
+		}
+	}
+	return nil
+}
+
+// statesPerCut bounds the states that are looked at of one cut.
+const statesPerCut = 6
+
+func (h *hunter) cut(tr *trace, cut int, rng *rand.Rand) error {
+	o := crashfs.Options{Seed: rng.Uint64(), Random: 3, MaxTorn: 2, MaxSingle: 4, Adversarial: rng.IntN(2) == 0}
+	lo, hi := tr.bounds(cut)
+	var chosen []crashfs.State
+	n := 0
+	for s := range tr.fs.States(cut, o) {
+		// The first is "all dropped", the likeliest to lose something.
+		if n++; len(chosen) < statesPerCut {
+			chosen = append(chosen, s)
+		} else if i := rng.IntN(n); i > 0 && i < statesPerCut {
+			chosen[i] = s
+		}
+	}
+	for _, s := range chosen {
+		if !h.fresh(s, tr.kindOf(cut)) {
+			continue
+		}
+		c := check{h: h, tr: tr, rng: rng}
+		if err := c.state(s, lo, hi, true); err != nil {
+			return fmt.Errorf("%w\nat least %d and at most %d of %d calls\n%v", err, lo, hi, len(tr.calls), s)
+		}
+	}
+	return nil
+}
+
+// check looks at one disk.
+type check struct {
+	h   *hunter
+	tr  *trace
+	rng *rand.Rand
+}
+
+// state opens the store on a disk that a crash left, and holds it to the
+// promises: the first lo calls are there, at most hi, all or nothing each. With
+// deeper it goes on: crashes of the recovery, more calls, crashes after those,
+// close and open.
+func (c *check) state(s crashfs.State, lo, hi int, deeper bool) error {
+	fsys, clk := s.FS(), &clock{}
+	d, err := c.tr.open(fsys, clk)
+	if err != nil {
+		return fmt.Errorf("open after the crash: %w", err)
+	}
+	defer func() { _ = d.Close() }() // a second Close does nothing
+	opened := fsys.Len()
+	ks, err := c.opened(d, fsys, lo, hi)
+	if err != nil || !deeper {
+		return err
+	}
+	more := c.rng.IntN(3) == 0
+	if more {
+		if ks, err = c.goOn(d, fsys, clk, ks); err != nil {
+			return fmt.Errorf("after the crash: %w", err)
+		}
+	}
+	if c.rng.IntN(3) == 0 && !more {
+		if err := c.again(fsys, opened, lo, hi, ks[0]); err != nil {
+			return fmt.Errorf("second crash: %w", err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		return fmt.Errorf("close after the crash: %w", err)
+	}
+	if more {
+		return nil
+	}
+	return c.idempotent(fsys, ks[0], hi)
+}
+
+// opened checks what an open store shows.
+func (c *check) opened(d *saver.Disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
+	got, err := dump(c.h.ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	ks := c.tr.matching(got, lo, hi)
+	if len(ks) == 0 {
+		for k, want := range c.tr.dumps {
+			if want == got {
+				return nil, fmt.Errorf("the store is as after %d calls", k)
+			}
+		}
+		return nil, fmt.Errorf("the store is in no state it ever was in; against the last: %s", difference(got, c.tr.dumps[hi]))
+	}
+	return ks, sane(d.OpenReport(), fsys)
+}
+
+// sane checks the report of an Open after a crash: a crash damages nothing, and
+// leaves nothing behind.
+func sane(r saver.OpenReport, fsys *crashfs.FS) error {
+	switch {
+	case r.IndexRebuilt:
+		return fmt.Errorf("the crash cost the index: %s", r.RebuildReason)
+	case len(r.Damage)+len(r.UnknownFiles) > 0:
+		return fmt.Errorf("report after a crash: damage %v, unknown files %v", r.Damage, r.UnknownFiles)
+	case (r.DroppedBytes > 0) != (r.DroppedFile != ""), r.DroppedBytes < 0:
+		return fmt.Errorf("report: dropped %d bytes of %q", r.DroppedBytes, r.DroppedFile)
+	case r.CleanClose && r.DroppedBytes > 0:
+		return fmt.Errorf("report: closed in order, yet %d bytes dropped of %s", r.DroppedBytes, r.DroppedFile)
+	}
+	left, err := orphans(fsys)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("orphans after the open: %v", left)
+	}
+	return nil
+}
+
+// idempotent opens the closed store once more.
+func (c *check) idempotent(fsys *crashfs.FS, k, hi int) error {
+	d, err := c.tr.open(fsys, &clock{})
+	if err != nil {
+		return fmt.Errorf("open, close, open: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	if _, err := c.opened(d, fsys, k, hi); err != nil {
+		return fmt.Errorf("open, close, open: %w", err)
+	}
+	r := d.OpenReport()
+	if !r.CleanClose || r.Rewritten > 0 || r.Replayed > 0 || len(r.RemovedFiles) > 0 {
+		return fmt.Errorf("open, close, open: report %+v", r)
+	}
+	return d.Close()
+}
+
+// again crashes during the recovery, and at its end. What was shown once must
+// not go away: at the end of the recovery, k calls were.
+func (c *check) again(fsys *crashfs.FS, opened, lo, hi, k int) error {
+	for range 3 {
+		cut := c.rng.IntN(opened + 1)
+		if c.rng.IntN(3) == 0 {
+			cut = opened
+		}
+		low := lo
+		if cut == opened {
+			low = k
+		}
+		if err := c.few(fsys, cut, 2, func(s crashfs.State) error { return c.state(s, low, hi, false) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// few looks at some fresh states of a cut; the first is "all dropped".
+func (c *check) few(fsys *crashfs.FS, cut, n int, look func(crashfs.State) error) error {
+	o := crashfs.Options{Seed: c.rng.Uint64(), Random: 2, MaxTorn: 1, MaxSingle: 2, Adversarial: c.rng.IntN(2) == 0}
+	skip := 0
+	for s := range fsys.States(cut, o) {
+		if skip--; skip >= 0 || !c.h.fresh(s, kindRecovery) {
+			continue
+		}
+		if err := look(s); err != nil {
+			return fmt.Errorf("%w\n%v", err, s)
+		}
+		if n--; n == 0 {
+			return nil
+		}
+		skip = c.rng.IntN(4)
+	}
+	return nil
+}
+
+// goOn makes more calls on the recovered store and on models of the states it may
+// be in; of these, those stay that answer alike. Then it crashes once more.
+func (c *check) goOn(d *saver.Disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
+	steps := moreSteps(c.rng)
+	var answers []string
+	now := len(c.tr.calls) + 1000
+	for i, s := range steps {
+		clk.set(now + i)
+		if s.work != nil {
+			if err := s.work(c.h.ctx, d); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.what, err)
+			}
+			continue
+		}
+		answers = append(answers, class(s.call(c.h.ctx, d)))
+	}
+	got, err := dump(c.h.ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	why := ""
+	ks = slices.DeleteFunc(slices.Clone(ks), func(k int) bool {
+		reason := c.differs(k, steps, now, answers, got)
+		if reason != "" {
+			why = reason
+		}
+		return reason != ""
+	})
+	if len(ks) == 0 {
+		return nil, fmt.Errorf("more calls\n%s%s", list(steps), why)
+	}
+	if c.tr.mode != saver.SyncAlways {
+		if err := d.Sync(c.h.ctx); err != nil {
+			return nil, err
+		}
+	}
+	return ks, c.few(fsys, fsys.Len(), 2, func(s crashfs.State) error { return c.same(s, got) })
+}
+
+// differs runs the calls on the model after k calls.
+func (c *check) differs(k int, steps []step, now int, answers []string, got string) string {
+	m, clk := replayed(c.h.ctx, c.tr.calls, k)
+	n := 0
+	for i, s := range steps {
+		if s.call == nil {
+			continue
+		}
+		clk.set(now + i)
+		if want := class(s.call(c.h.ctx, m)); want != answers[n] {
+			return fmt.Sprintf("after %d calls, %s: disk answers %s, model %s", k, s.what, answers[n], want)
+		}
+		n++
+	}
+	want, err := dump(c.h.ctx, m)
+	if err != nil {
+		return err.Error()
+	}
+	if want != got {
+		return difference(got, want)
+	}
+	return ""
+}
+
+// same opens a disk that must show exactly this.
+func (c *check) same(s crashfs.State, want string) error {
+	fsys := s.FS()
+	d, err := c.tr.open(fsys, &clock{})
+	if err != nil {
+		return fmt.Errorf("open after the second crash: %w", err)
+	}
+	got, err := dump(c.h.ctx, d)
+	if err == nil && got != want {
+		err = fmt.Errorf("after the second crash: %s", difference(got, want))
+	}
+	if err == nil {
+		err = sane(d.OpenReport(), fsys)
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// moreSteps are some calls on a recovered store, perhaps with work between.
+func moreSteps(rng *rand.Rand) []step {
+	g := newGenerator(rng)
+	g.next = 20
+	for i := range 20 { // ids the program before may have used
+		key := g.thread() + "/"
+		g.ids[key] = append(g.ids[key], fmt.Sprintf("%06d", i+1))
+	}
+	steps := []step{g.call(), g.call(), g.call()}
+	work := []func() step{flushStep, imageStep, compactStep, partStep}
+	if rng.IntN(2) == 0 {
+		steps = slices.Insert(steps, rng.IntN(4), work[rng.IntN(4)]())
+	}
+	return steps
+}
+
+// envInt is a depth from the environment.
+func envInt(t *testing.T, name string, def int) int {
+	s := os.Getenv(name)
+	if s == "" {
+		return def
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestCrashStates runs random programs, lets the power fail after any operation,
+// and opens what the disk may look like then.
+//
+// CRASH_STATES sets how many distinct states are looked at; CRASH_SEED repeats one
+// program with as many.
+func TestCrashStates(t *testing.T) {
+	want := envInt(t, "CRASH_STATES", 2000)
+	h := newHunter(t)
+	first, programs := rand.Uint64()>>1, 12
+	if s := os.Getenv("CRASH_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, programs = n, 1
+	}
+	per := max(want/programs, 100)
+	violations := 0
+	for seed := first; h.total < want; seed++ {
+		tr, err := traceOf(h.ctx, seed)
+		if err == nil {
+			err = h.explore(tr, per)
+		} else {
+			err = fmt.Errorf("%w\n%v", err, tr)
+		}
+		if err != nil {
+			violations++
+			t.Errorf("repeat with CRASH_SEED=%d CRASH_STATES=%d go test ./test/crash -run '^TestCrashStates$'\n%v", seed, per, err)
+			break
+		}
+	}
+	line := fmt.Sprintf("crash states: %s%d distinct, %d violations", h.table(), h.total, violations)
+	fmt.Println(line)
+	t.Log(line)
+}

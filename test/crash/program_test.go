@@ -1,0 +1,263 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// full is what both savers can do.
+type full interface {
+	saver.Saver
+	saver.RunDeleter
+	saver.ThreadCopier
+	saver.Pruner
+	saver.ThreadLister
+	saver.Syncer
+	saver.AtomicPutter
+}
+
+// kind is what a crash state is about.
+type kind int
+
+const (
+	kindAppend kind = iota
+	kindRotation
+	kindFlush
+	kindCompaction
+	kindImage
+	kindManifest
+	kindDelete
+	kindRecovery
+	numKinds
+)
+
+var kindNames = [numKinds]string{"append", "rotation", "flush", "compaction", "image", "manifest", "delete", "recovery"}
+
+// step is one step of a program: a call that both savers answer, or something
+// that only happens to the disk.
+type step struct {
+	what string
+	kind kind
+	// call is nil for a step that concerns the disk alone.
+	call func(ctx context.Context, s full) error
+	// life ends and begins the process: "close" or "kill".
+	life string
+	// work is done by the disk saver alone.
+	work func(ctx context.Context, s *saver.Disk) error
+}
+
+// generator makes random programs. It knows the ids it gave out, so that parents
+// and forks make sense, but not what is stored: some calls are refused, by both
+// savers alike.
+type generator struct {
+	rng   *rand.Rand
+	next  int                 // of the next checkpoint id
+	ids   map[string][]string // by thread and namespace
+	names []string            // threads
+	big   int                 // size of the occasional large value
+}
+
+func newGenerator(rng *rand.Rand) *generator {
+	return &generator{rng: rng, ids: map[string][]string{}, names: []string{"a", "b", "c"}, big: 40_000}
+}
+
+func (g *generator) thread() string { return g.names[g.rng.IntN(len(g.names))] }
+
+func (g *generator) bytes(n int) saver.Value {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(g.rng.Uint32() >> 28) // four random bits a byte: compressible
+	}
+	return saver.ValueTyped(serde.Typed{Kind: "bytes", Data: b})
+}
+
+func (g *generator) checkpointID() string {
+	g.next++
+	return fmt.Sprintf("%06d", g.next)
+}
+
+// parent is mostly the newest id, sometimes an older one, sometimes none.
+func (g *generator) parent(key string) string {
+	ids := g.ids[key]
+	switch n := g.rng.IntN(10); {
+	case len(ids) == 0 || n == 0:
+		return ""
+	case n < 3:
+		return ids[g.rng.IntN(len(ids))]
+	}
+	return ids[len(ids)-1]
+}
+
+// put stores a checkpoint: a new value for some channels, the parent's for the
+// others, one made empty now and then.
+func (g *generator) put() step {
+	thread, ns := g.thread(), ""
+	if g.rng.IntN(4) == 0 {
+		ns = "sub:1"
+	}
+	key := thread + "/" + ns
+	id, parent := g.checkpointID(), g.parent(key)
+	if len(g.ids[key]) > 0 && g.rng.IntN(12) == 0 {
+		id = g.ids[key][g.rng.IntN(len(g.ids[key]))] // once more
+	} else {
+		g.ids[key] = append(g.ids[key], id)
+	}
+	cp := saver.Checkpoint{V: 4, ID: id, TS: "2026-01-02T03:04:05+00:00",
+		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}}
+	fresh := map[string]saver.Version{}
+	for _, channel := range []string{"messages", "state", "trigger"} {
+		if g.rng.IntN(4) == 0 {
+			cp.Versions[channel] = saver.IntVersion(int64(g.rng.IntN(3)))
+			continue // as the parent has it, if the version agrees
+		}
+		v := saver.IntVersion(int64(g.rng.IntN(3)))
+		cp.Versions[channel], fresh[channel] = v, v
+		if g.rng.IntN(6) > 0 {
+			cp.Values[channel] = g.bytes(g.size())
+		}
+	}
+	cfg := saver.Config{ThreadID: thread, Namespace: ns, CheckpointID: parent}
+	md := saver.Metadata{"source": "loop", "step": g.next, "run_id": fmt.Sprint("run", g.rng.IntN(3))}
+	req := saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: fresh}
+	if g.rng.IntN(4) == 0 {
+		req.Writes = []saver.TaskWrites{{TaskID: "with", Writes: g.writes()}}
+	}
+	return step{what: fmt.Sprintf("put %s %s on %q", key, id, parent), kind: kindAppend,
+		call: func(ctx context.Context, s full) error { _, err := s.PutRequest(ctx, req); return err }}
+}
+
+func (g *generator) size() int {
+	switch g.rng.IntN(12) {
+	case 0:
+		return g.big
+	case 1:
+		return 0
+	}
+	return g.rng.IntN(300)
+}
+
+func (g *generator) writes() []saver.Write {
+	var out []saver.Write
+	for range 1 + g.rng.IntN(2) {
+		channel := []string{"messages", "__interrupt__", "__error__", "x"}[g.rng.IntN(4)]
+		out = append(out, saver.Write{Channel: channel, Value: g.bytes(g.rng.IntN(200))})
+	}
+	return out
+}
+
+func (g *generator) putWrites() step {
+	thread := g.thread()
+	id := g.parent(thread + "/")
+	if id == "" {
+		id = fmt.Sprintf("%06d", g.next+1) // a checkpoint still to come
+	}
+	cfg, w, task := saver.Config{ThreadID: thread, CheckpointID: id}, g.writes(), fmt.Sprint("task", g.rng.IntN(3))
+	return step{what: fmt.Sprintf("writes %s %s", thread, id), kind: kindAppend,
+		call: func(ctx context.Context, s full) error { return s.PutWrites(ctx, cfg, w, task, "") }}
+}
+
+func (g *generator) deletion() step {
+	thread := g.thread()
+	switch g.rng.IntN(5) {
+	case 0:
+		run := fmt.Sprint("run", g.rng.IntN(3))
+		return step{what: "delete " + run, kind: kindDelete,
+			call: func(ctx context.Context, s full) error { return s.DeleteForRuns(ctx, []string{run}) }}
+	case 1, 2:
+		return step{what: "prune " + thread, kind: kindDelete,
+			call: func(ctx context.Context, s full) error {
+				return s.Prune(ctx, []string{thread}, saver.KeepLatest)
+			}}
+	}
+	return step{what: "delete " + thread, kind: kindDelete,
+		call: func(ctx context.Context, s full) error { return s.DeleteThread(ctx, thread) }}
+}
+
+func (g *generator) copyThread() step {
+	src, dst := g.thread(), g.thread()
+	for _, ns := range []string{"", "sub:1"} {
+		g.ids[dst+"/"+ns] = append(g.ids[dst+"/"+ns], g.ids[src+"/"+ns]...)
+		slices.Sort(g.ids[dst+"/"+ns])
+	}
+	return step{what: fmt.Sprintf("copy %s to %s", src, dst), kind: kindAppend,
+		call: func(ctx context.Context, s full) error { return s.CopyThread(ctx, src, dst) }}
+}
+
+func flushStep() step {
+	return step{what: "flush", kind: kindFlush, work: func(ctx context.Context, s *saver.Disk) error { return s.Flush(ctx) }}
+}
+
+func imageStep() step {
+	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *saver.Disk) error { return s.Engine().WriteImage(ctx) }}
+}
+
+func compactStep() step {
+	return step{what: "compact", kind: kindCompaction, work: func(ctx context.Context, s *saver.Disk) error { return s.Compact(ctx) }}
+}
+
+func partStep() step {
+	return step{what: "compact part", kind: kindCompaction, work: func(ctx context.Context, s *saver.Disk) error {
+		_, err := s.Engine().CompactStep(ctx)
+		return err
+	}}
+}
+
+func lifeStep(how string) step { return step{what: how, kind: kindManifest, life: how} }
+
+func syncStep() step {
+	return step{what: "sync", kind: kindAppend, call: func(ctx context.Context, s full) error { return s.Sync(ctx) }}
+}
+
+// call is a random call.
+func (g *generator) call() step {
+	switch n := g.rng.IntN(20); {
+	case n < 10:
+		return g.put()
+	case n < 15:
+		return g.putWrites()
+	case n < 17:
+		return g.copyThread()
+	case n < 19:
+		return g.deletion()
+	}
+	return syncStep()
+}
+
+// program is n random steps.
+func (g *generator) program(n int) []step {
+	var steps []step
+	for range n {
+		switch k := g.rng.IntN(100); {
+		case k < 70:
+			steps = append(steps, g.call())
+		case k < 77:
+			steps = append(steps, flushStep())
+		case k < 84:
+			steps = append(steps, imageStep())
+		case k < 87:
+			steps = append(steps, compactStep())
+		case k < 90:
+			steps = append(steps, partStep())
+		case k < 95:
+			steps = append(steps, lifeStep("close"))
+		default:
+			steps = append(steps, lifeStep("kill"))
+		}
+	}
+	return steps
+}
+
+// list is a program, one step a line.
+func list(steps []step) string {
+	var b bytes.Buffer
+	for i, s := range steps {
+		fmt.Fprintf(&b, "%3d %s\n", i, s.what)
+	}
+	return b.String()
+}

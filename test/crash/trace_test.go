@@ -1,0 +1,220 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/saver"
+)
+
+// call is a call of a program, as it went on the recording disk.
+type call struct {
+	what       string
+	do         func(ctx context.Context, s full) error
+	start, end int // operations recorded when it began, and when it returned
+}
+
+// trace is a program that was run to its end on a recording disk, with the state
+// of the model after each of its calls.
+type trace struct {
+	config
+	steps  []step
+	fs     *crashfs.FS
+	calls  []call
+	dumps  []string // dumps[k]: after the first k calls
+	synced []mark   // what is durable from which operation on
+	kinds  []kind   // by cut: what a crash there is about
+}
+
+// mark says that from operation at on, the first calls are durable.
+type mark struct{ at, calls int }
+
+// run runs a program on disk and model side by side. Any difference without a
+// crash is an error already.
+func run(ctx context.Context, c config, steps []step) (*trace, error) {
+	t := &trace{config: c, steps: steps, fs: crashfs.New()}
+	r := runner{t: t, ctx: ctx, clk: &clock{}}
+	r.model = newModel(r.clk)
+	if err := r.begin(); err != nil {
+		return t, err
+	}
+	t.label(kindManifest)
+	if err := r.note(); err != nil {
+		return t, err
+	}
+	for i := range steps {
+		t.fs.Mark(fmt.Sprintf("step %d: %s", i, steps[i].what))
+		if err := r.step(&steps[i]); err != nil {
+			return t, fmt.Errorf("step %d, %s: %w", i, steps[i].what, err)
+		}
+		t.label(steps[i].kind)
+	}
+	if err := r.compare(); err != nil {
+		return t, err
+	}
+	if err := r.disk.Close(); err != nil {
+		return t, err
+	}
+	t.label(kindManifest)
+	return t, nil
+}
+
+type runner struct {
+	t     *trace
+	ctx   context.Context
+	clk   *clock
+	gate  *gate
+	disk  *saver.Disk
+	model full
+}
+
+func (r *runner) begin() (err error) {
+	r.gate = &gate{FS: r.t.fs}
+	if r.disk, err = r.t.open(r.gate, r.clk); err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	r.durable()
+	return nil
+}
+
+// durable notes that all calls so far survive from here on.
+func (r *runner) durable() {
+	r.t.synced = append(r.t.synced, mark{r.t.fs.Len(), len(r.t.calls)})
+}
+
+// note keeps the state of the model.
+func (r *runner) note() error {
+	d, err := dump(r.ctx, r.model)
+	r.t.dumps = append(r.t.dumps, d)
+	return err
+}
+
+func (r *runner) step(s *step) error {
+	switch {
+	case s.call != nil:
+		return r.call(s)
+	case s.work != nil:
+		if err := s.work(r.ctx, r.disk); err != nil {
+			return err
+		}
+		if s.kind == kindFlush {
+			r.durable()
+		}
+		return nil
+	case s.life == "close":
+		if err := r.disk.Close(); err != nil {
+			return err
+		}
+	default:
+		r.gate.dead = true
+		r.t.fs.Kill()
+		_ = r.disk.Close() // frees its goroutines; every operation fails
+	}
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if rep := r.disk.OpenReport(); rep.CleanClose != (s.life == "close") && len(r.t.calls) > 0 && s.life == "close" {
+		return fmt.Errorf("clean close not seen: %+v", rep)
+	}
+	return r.compare()
+}
+
+func (r *runner) call(s *step) error {
+	c := call{what: s.what, do: s.call, start: r.t.fs.Len()}
+	r.clk.set(len(r.t.calls) + 1)
+	got := s.call(r.ctx, r.disk)
+	c.end = r.t.fs.Len()
+	r.t.calls = append(r.t.calls, c)
+	if want := s.call(r.ctx, r.model); class(got) != class(want) {
+		return fmt.Errorf("disk answers %v, model %v", got, want)
+	}
+	if s.what == "sync" {
+		r.durable()
+	}
+	return r.note()
+}
+
+func (r *runner) compare() error {
+	got, err := dump(r.ctx, r.disk)
+	if err != nil {
+		return err
+	}
+	if want := r.t.dumps[len(r.t.dumps)-1]; got != want {
+		return fmt.Errorf("without a crash: %s", difference(got, want))
+	}
+	return nil
+}
+
+// label says what crashes during the last step are about. The manifest is told
+// by its name, rotation by the log file it makes.
+func (t *trace) label(k kind) {
+	from, to := len(t.kinds), t.fs.Len()
+	if k == kindAppend {
+		for i := from; i < to; i++ {
+			if op := t.fs.Op(i); strings.HasPrefix(op, "create") && strings.HasSuffix(op, ".log") {
+				k = kindRotation
+			}
+		}
+	}
+	for i := from; i < to; i++ {
+		this := k
+		if strings.Contains(t.fs.Op(i), "MANIFEST") {
+			this = kindManifest
+		}
+		t.kinds = append(t.kinds, this)
+	}
+}
+
+// kindOf is what a crash at a cut is about: the operation before it.
+func (t *trace) kindOf(cut int) kind {
+	if cut == 0 {
+		return kindManifest
+	}
+	return t.kinds[cut-1]
+}
+
+// bounds are how many of the calls must, and can at most, have survived a crash
+// at a cut.
+func (t *trace) bounds(cut int) (lo, hi int) {
+	for i, c := range t.calls {
+		if t.mode == saver.SyncAlways && c.end <= cut {
+			lo = i + 1
+		}
+		if c.start < cut {
+			hi = i + 1
+		}
+	}
+	for _, m := range t.synced {
+		if m.at <= cut {
+			lo = max(lo, m.calls)
+		}
+	}
+	return min(lo, hi), hi
+}
+
+// matching are the numbers of calls between lo and hi after which the model was
+// in this state.
+func (t *trace) matching(got string, lo, hi int) []int {
+	var ks []int
+	for k := lo; k <= hi; k++ {
+		if t.dumps[k] == got {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// String is how to run the trace again.
+func (t *trace) String() string {
+	return fmt.Sprintf("seed %d, sync mode %v\n%s", t.seed, t.mode, list(t.steps))
+}
+
+// traceOf is the trace of a seed: sync mode and program follow from it.
+func traceOf(ctx context.Context, seed uint64) (*trace, error) {
+	rng := rand.New(rand.NewPCG(seed, 0xc4a5))
+	c := config{seed: seed, mode: []saver.SyncMode{saver.SyncAlways, saver.SyncAlways, saver.SyncNever, saver.SyncInterval}[seed%4]}
+	return run(ctx, c, newGenerator(rng).program(24+rng.IntN(16)))
+}

@@ -1,0 +1,154 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// dir is where every store of these tests lies. It has a parent to lose its name
+// in.
+var dir = filepath.Join("home", "store")
+
+// clock stands still but for the test: the n-th call of a program has its own
+// time, whichever saver it runs on.
+type clock struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (c *clock) set(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n = n
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Unix(1_700_000_000+int64(c.n), 0).UTC()
+}
+
+// source is a seeded source of salts for a store, whose goroutines take turns.
+func source(seed uint64) func() uint64 {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 0x5a17))
+	return func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Uint64()
+	}
+}
+
+// config is how the stores of one trace are opened.
+type config struct {
+	seed uint64
+	mode saver.SyncMode
+}
+
+func (c config) open(fsys vfs.FS, clk *clock) (*saver.Disk, error) {
+	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
+		CacheBytes: -1, Clock: clk.now}
+	return saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true})
+}
+
+func newModel(clk *clock) *memory.Saver { return memory.New(memory.Options{Clock: clk.now}) }
+
+// gate refuses everything once the process it belongs to is dead; handles are
+// closed by crashfs.Kill.
+type gate struct {
+	vfs.FS
+	dead bool
+}
+
+func (g *gate) check() error {
+	if g.dead {
+		return fmt.Errorf("the process is dead")
+	}
+	return nil
+}
+
+func (g *gate) Create(name string) (vfs.File, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	return g.FS.Create(name)
+}
+
+func (g *gate) OpenReadWrite(name string) (vfs.File, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	return g.FS.OpenReadWrite(name)
+}
+
+func (g *gate) Rename(from, to string) error {
+	if err := g.check(); err != nil {
+		return err
+	}
+	return g.FS.Rename(from, to)
+}
+
+func (g *gate) Remove(name string) error {
+	if err := g.check(); err != nil {
+		return err
+	}
+	return g.FS.Remove(name)
+}
+
+func (g *gate) SyncDir(name string) error {
+	if err := g.check(); err != nil {
+		return err
+	}
+	return g.FS.SyncDir(name)
+}
+
+// orphans are files in the store that its manifest does not name.
+func orphans(fsys vfs.FS) ([]string, error) {
+	st, rep, err := snapshot.Load(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]bool{"LOCK": true, rep.File: true}
+	for _, l := range st.Logs {
+		named[wal.FileName(l.Num)] = true
+	}
+	for _, s := range st.Segments {
+		named[segment.FileName(s.Num)] = true
+	}
+	for _, im := range st.Images {
+		named[snapshot.ImageName(im.Num)] = true
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range names {
+		if !named[n] {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// replayed is a model after the first k calls.
+func replayed(ctx context.Context, calls []call, k int) (*memory.Saver, *clock) {
+	clk := &clock{}
+	m := newModel(clk)
+	for i := range k {
+		clk.set(i + 1)
+		_ = calls[i].do(ctx, m) // its answer was compared when it was recorded
+	}
+	return m, clk
+}

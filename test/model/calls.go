@@ -1,0 +1,133 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stele-go/stele/saver"
+)
+
+func (m *machine) put(t *rapid.T) {
+	req := m.drawPut(t)
+	m.change(t, fmt.Sprintf("put %+v", req), func(s saver.Saver) error {
+		var cfg saver.Config
+		var err error
+		if atomic, ok := s.(saver.AtomicPutter); ok {
+			cfg, err = atomic.PutRequest(m.ctx, req)
+		} else {
+			cfg, err = s.Put(m.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+		}
+		if want := req.Config.At(req.Checkpoint.ID); err == nil && fmt.Sprint(cfg) != fmt.Sprint(want) {
+			return fmt.Errorf("returned %+v", cfg)
+		}
+		return err
+	})
+}
+
+func (m *machine) putWrites(t *rapid.T) {
+	cfg := saver.Config{ThreadID: thread.Draw(t, "thread"), Namespace: namespace.Draw(t, "namespace"), CheckpointID: checkpointID.Draw(t, "checkpoint")}
+	ws, id, path := drawWrites(t), task.Draw(t, "task"), taskPath.Draw(t, "path")
+	m.change(t, fmt.Sprintf("put writes %+v of %s %q on %+v", ws, id, path, cfg), func(s saver.Saver) error {
+		return s.PutWrites(m.ctx, cfg, ws, id, path)
+	})
+}
+
+func (m *machine) get(t *rapid.T) {
+	cfg := m.drawTarget(t)
+	m.both(t, fmt.Sprintf("get %+v", cfg), func(s saver.Saver) string {
+		tup, err := s.GetTuple(m.ctx, cfg)
+		if err != nil {
+			return outcome(err)
+		}
+		return tuple(tup)
+	})
+}
+
+func (m *machine) list(t *rapid.T) {
+	q := saver.Query{
+		ThreadID:     rapid.SampledFrom([]string{"", "t1", "t2", "t3"}).Draw(t, "thread"),
+		CheckpointID: sometimes(checkpointID).Draw(t, "checkpoint"),
+		Before:       sometimes(checkpointID).Draw(t, "before"),
+		Limit:        rapid.SampledFrom([]int{0, 0, 1, 2, 3, saver.NoResults, -1}).Draw(t, "limit"),
+	}
+	if rapid.Bool().Draw(t, "in namespace") {
+		q.Namespace = saver.InNamespace(namespace.Draw(t, "namespace"))
+	}
+	if rapid.Bool().Draw(t, "filtered") {
+		q.Filter = map[string]any{}
+		for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"step", "run_id", "user", "nested.k", "none", "bad key"}), 1, 2, rapid.ID).Draw(t, "keys") {
+			q.Filter[key] = rapid.SampledFrom([]any{0, 1.0, "r1", nil, "u", 7, []any{1}}).Draw(t, "filter value")
+		}
+	}
+	m.both(t, fmt.Sprintf("list %+v", q), func(s saver.Saver) string { return listing(s.List(m.ctx, q)) })
+}
+
+func (m *machine) history(t *rapid.T) {
+	cfg := m.drawTarget(t)
+	channels := rapid.SliceOfNDistinct(channel, 0, 3, rapid.ID).Draw(t, "channels")
+	slices.Sort(channels)
+	m.both(t, fmt.Sprintf("history of %v at %+v", channels, cfg), func(s saver.Saver) string {
+		if r, ok := s.(saver.DeltaReader); ok {
+			h, err := r.DeltaChannelHistory(m.ctx, cfg, channels)
+			return histories(h, err)
+		}
+		h, err := saver.DeltaChannelHistory(m.ctx, s, cfg, channels)
+		return histories(h, err)
+	})
+}
+
+func (m *machine) threads(t *rapid.T) {
+	if _, ok := m.subject.Saver.(saver.ThreadLister); !ok {
+		t.Skip("it lists no threads")
+	}
+	q := saver.ThreadQuery{
+		Prefix:      rapid.SampledFrom([]string{"", "t", "t2", "x"}).Draw(t, "prefix"),
+		Interrupted: rapid.Bool().Draw(t, "interrupted"),
+		Limit:       rapid.SampledFrom([]int{0, 1, 2, -1}).Draw(t, "limit"),
+	}
+	if rapid.Bool().Draw(t, "since") {
+		q.UpdatedSince = m.now.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "back")) * time.Millisecond)
+	}
+	m.both(t, fmt.Sprintf("threads %+v", q), func(s saver.Saver) string { return threadList(s.(saver.ThreadLister).Threads(m.ctx, q)) })
+}
+
+func (m *machine) deleteThread(t *rapid.T) {
+	id := thread.Draw(t, "thread")
+	m.change(t, "delete "+id, func(s saver.Saver) error { return s.DeleteThread(m.ctx, id) })
+}
+
+func (m *machine) deleteForRuns(t *rapid.T) {
+	if _, ok := m.subject.Saver.(saver.RunDeleter); !ok {
+		t.Skip("it deletes no runs")
+	}
+	runs := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"r1", "r2", "r9", ""}), 0, 2, rapid.ID).Draw(t, "runs")
+	m.change(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) error { return s.(saver.RunDeleter).DeleteForRuns(m.ctx, runs) })
+}
+
+func (m *machine) copyThread(t *rapid.T) {
+	if _, ok := m.subject.Saver.(saver.ThreadCopier); !ok {
+		t.Skip("it copies no threads")
+	}
+	src, dst := thread.Draw(t, "from"), thread.Draw(t, "to")
+	m.change(t, "copy "+src+" to "+dst, func(s saver.Saver) error { return s.(saver.ThreadCopier).CopyThread(m.ctx, src, dst) })
+}
+
+func (m *machine) prune(t *rapid.T) {
+	if _, ok := m.subject.Saver.(saver.Pruner); !ok {
+		t.Skip("it does not prune")
+	}
+	ids := rapid.SliceOfN(thread, 0, 2).Draw(t, "threads")
+	strategy := rapid.SampledFrom([]saver.PruneStrategy{saver.KeepLatest, saver.KeepLatest, saver.PruneAll, "other"}).Draw(t, "strategy")
+	m.change(t, fmt.Sprintf("prune %v %s", ids, strategy), func(s saver.Saver) error { return s.(saver.Pruner).Prune(m.ctx, ids, strategy) })
+}
+
+func (m *machine) nextVersion(t *rapid.T) {
+	current := version.Draw(t, "current")
+	m.both(t, "next version of "+current.String(), func(s saver.Saver) string {
+		v, err := s.NextVersion(current, "a")
+		return fmt.Sprint(v.Kind(), v, outcome(err))
+	})
+}

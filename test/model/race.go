@@ -1,0 +1,6 @@
+//go:build race
+
+package model
+
+// The race detector makes programs ten times slower.
+const defaultChecks = 40

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Records every fixture again with the pinned LangGraph and fails if the result
+# differs from the committed one. Needs a package index and Python 3.11.
+#
+#   STELE_PARITY_PYTHON  interpreter for the environment (default: python3.11)
+#   STELE_PARITY_VENV    environment to use and keep; made there if absent
+#                        (default: a temporary one)
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+python=${STELE_PARITY_PYTHON:-python3.11}
+
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT INT TERM
+
+venv=${STELE_PARITY_VENV:-$work/venv}
+if [ ! -x "$venv/bin/python" ]; then
+	"$python" -m venv "$venv"
+fi
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+	--requirement "$here/requirements.txt"
+
+export PYTHONDONTWRITEBYTECODE=1
+cd -- "$here"
+"$venv/bin/python" record.py --out "$work/first"
+# A recording that differs from itself would make every comparison worthless.
+"$venv/bin/python" record.py --out "$work/second" >/dev/null
+"$venv/bin/python" -m recorder.compare "$work/first" "$work/second" || {
+	echo 'two recordings in a row differ: a source of chance is not injected' >&2
+	exit 1
+}
+"$venv/bin/python" -m recorder.compare "$here/fixtures" "$work/first"

@@ -1,0 +1,489 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+func hooked(t *testing.T) (*world, *hookFS) {
+	t.Helper()
+	h := &hookFS{FS: vfs.NewMem(vfs.MemOptions{})}
+	return newWorld(h), h
+}
+
+// failOn fails each operation of a kind.
+func failOn(kind string, err error) func(fsOp) error {
+	return func(op fsOp) error {
+		if op.kind == kind {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestFailedSyncPoisons(t *testing.T) {
+	for _, mode := range []Mode{SyncAlways, SyncNever} {
+		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+			w, h := hooked(t)
+			var events int
+			l := w.open(t, func(o *Options) {
+				o.Mode = mode
+				o.Events.Poisoned = func(error) { events++ }
+			})
+			mustCommit(t, l, 1, 100)
+			if err := l.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h.set(failOn("syncdata", cause))
+			err := commit(l, payload(2, 100))
+			if mode == SyncNever {
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = l.Sync(t.Context())
+			}
+			if !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, cause) {
+				t.Fatalf("%s: got %v", mode, err)
+			}
+			h.set(nil)
+			for _, again := range []error{
+				commit(l, payload(3, 100)), l.Sync(t.Context()), l.Rotate(t.Context()), l.Close(),
+			} {
+				if !errors.Is(again, base.ErrPoisoned) || !errors.Is(again, cause) {
+					t.Fatalf("%s: later call: %v", mode, again)
+				}
+			}
+			if ops := h.kinds(); slices.ContainsFunc(ops, func(k string) bool { return k != "remove" }) {
+				t.Fatalf("%s: a poisoned log went on with %v", mode, ops)
+			}
+			if l.DurableLSN() != 1 || events != 1 {
+				t.Fatalf("%s: DurableLSN %d, %d events", mode, l.DurableLSN(), events)
+			}
+			if mode == SyncAlways && (w.aborted != 1 || len(w.applied) != 1) {
+				t.Fatalf("%d aborted, %d applied", w.aborted, len(w.applied))
+			}
+		}
+	}
+}
+
+// The kernel reports a failed write-back once per open file. If the sync of
+// preallocated zeros collects the error of a commit's bytes, the commit's own
+// sync would succeed; it must not even be tried.
+func TestPreallocationCollectsTheError(t *testing.T) {
+	w, h := hooked(t)
+	l := w.open(t, func(o *Options) { o.Inline = false; o.FileSize = 1 << 20 })
+	mustCommit(t, l, 1, 1000)
+
+	var mu sync.Mutex
+	zeros, inSync, written := false, make(chan struct{}), make(chan struct{})
+	release := make(chan struct{})
+	later := 0
+	h.set(func(op fsOp) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case op.kind == "write" && lastUsed(op.data) == 0:
+			zeros = true
+		case op.kind == "write" && zeros:
+			close(written)
+		case op.kind == "syncdata" && zeros:
+			select {
+			case <-inSync:
+				later++
+				return nil
+			default:
+			}
+			close(inSync)
+			mu.Unlock()
+			<-release
+			mu.Lock()
+			return syscall.EIO
+		}
+		return nil
+	})
+	mustCommit(t, l, 2, 12<<10) // wakes the preparer
+	<-inSync
+	third := make(chan error)
+	go func() { third <- commit(l, payload(3, 100)) }()
+	<-written // the third commit's bytes are in the page cache, to be lost
+	close(release)
+	if err := <-third; !errors.Is(err, base.ErrPoisoned) {
+		t.Fatalf("the commit whose bytes were lost returned %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if later != 0 {
+		t.Fatal("a sync was tried after one had failed")
+	}
+	if err := l.Close(); !errors.Is(err, base.ErrPoisoned) {
+		t.Fatal(err)
+	}
+}
+
+func TestFailedWritePoisons(t *testing.T) {
+	for _, kind := range []string{"write", "create-sync", "create-syncdir"} {
+		w, h := hooked(t)
+		l := w.open(t)
+		switch kind {
+		case "write":
+			mustCommit(t, l, 1, 100)
+			h.set(failOn("write", &shortWrite{10, syscall.EIO}))
+		case "create-sync":
+			h.set(failOn("sync", syscall.EIO))
+		case "create-syncdir":
+			h.set(failOn("syncdir", syscall.EIO))
+		}
+		if err := commit(l, payload(2, 100)); !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		h.set(nil)
+		if err := commit(l, payload(3, 100)); !errors.Is(err, base.ErrPoisoned) {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		_ = l.Close()
+		l, _, got, err := w.reopen()
+		if err != nil || kind == "write" && len(got) != 1 {
+			t.Fatalf("%s: reopen: %d records, %v", kind, len(got), err)
+		}
+		mustClose(t, l)
+	}
+}
+
+// A full disk refuses what does not fit, leaves nothing of it behind, and is
+// forgotten once there is room.
+func TestDiskFull(t *testing.T) {
+	for _, let := range []int{0, 1, 40, 500, 4096} {
+		w, h := hooked(t)
+		var events int
+		l := w.open(t, func(o *Options) { o.Events.DiskFull = func(error) { events++ } })
+		mustCommit(t, l, 1, 100)
+		h.set(failOn("write", &shortWrite{let, syscall.ENOSPC}))
+		for range 3 {
+			err := commit(l, payload(99, 600))
+			if !errors.Is(err, base.ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) || errors.Is(err, base.ErrPoisoned) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if events != 1 || w.aborted != 3 || l.LastLSN() != 1 {
+			t.Fatalf("%d events, %d aborted, last %d", events, w.aborted, l.LastLSN())
+		}
+		// What a reader sees now, and after the power went: the first record.
+		if got, r, err := readLog(w.recoverOptions()); err != nil || len(got) != 1 || r.Torn.Bytes != 0 {
+			t.Fatalf("%d records, %+v, %v", len(got), r.Torn, err)
+		}
+		h.set(nil)
+		mustCommit(t, l, 2, 100)
+		mustClose(t, l)
+		got, _, err := readLog(w.recoverOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPayloads(t, got, 2, 100)
+	}
+}
+
+// Space runs out anywhere: creating a file, its zeros, its header, the
+// manifest's edit, the frames, the zeros ahead.
+func TestDiskFullEverywhere(t *testing.T) {
+	var refused int
+	for n := 1; ; n++ {
+		w, h := hooked(t)
+		count, hit := 0, false
+		h.set(func(op fsOp) error {
+			if op.kind != "write" && op.kind != "create" {
+				return nil
+			}
+			count++
+			if count == n || count == n+1 {
+				hit = true
+				return &shortWrite{len(op.data) / 2, syscall.ENOSPC}
+			}
+			return nil
+		})
+		l := w.open(t, func(o *Options) {
+			o.OnCreate = func(fi FileInfo) error {
+				if err := h.ask(fsOp{kind: "write", name: "manifest"}); err != nil {
+					return err
+				}
+				return w.created(fi)
+			}
+		})
+		for i := 1; i <= 20; i++ {
+			err := commit(l, payload(i, 9000))
+			for ; err != nil; err = commit(l, payload(i, 9000)) {
+				if !errors.Is(err, base.ErrDiskFull) {
+					t.Fatalf("space short at write %d, commit %d: %v", n, i, err)
+				}
+				refused++
+			}
+		}
+		mustClose(t, l)
+		got, r, err := readLog(w.recoverOptions())
+		if err != nil {
+			t.Fatalf("space short at write %d: %v", n, err)
+		}
+		checkPayloads(t, got, 20, 9000)
+		if len(r.Strays) > 0 {
+			t.Fatalf("space short at write %d: strays %v", n, r.Strays)
+		}
+		if !hit {
+			t.Logf("%d places, %d commits refused and repeated", n-1, refused)
+			if refused == 0 {
+				t.Fatal("the failures did not reach a commit")
+			}
+			return
+		}
+	}
+}
+
+func TestReserve(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 1 << 20})
+	w := newWorld(mem)
+	l := w.open(t, func(o *Options) { o.Reserve = 512 << 10 })
+	var n int
+	for n = 1; ; n++ {
+		if err := commit(l, payload(n, 9000)); err != nil {
+			if !errors.Is(err, base.ErrDiskFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if w.aborted != 0 {
+		t.Fatal("refused for the reserve, but prepared")
+	}
+	r := record(payload(n, 9000))
+	r.Urgent = true
+	if err := l.Commit(t.Context(), r); err != nil {
+		t.Fatalf("an urgent record: %v", err)
+	}
+	mem.SetCapacity(8 << 20)
+	mustCommit(t, l, n+1, 9000)
+	mustClose(t, l)
+}
+
+func TestOnCreateFails(t *testing.T) {
+	w, _ := hooked(t)
+	fail := errors.New("manifest is poisoned")
+	l := w.open(t, func(o *Options) { o.OnCreate = func(FileInfo) error { return fail } })
+	if err := commit(l, payload(1, 10)); !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, fail) {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if names, _ := w.fs.List(w.dir); len(names) != 0 {
+		t.Fatalf("left behind: %v", names)
+	}
+}
+
+// blockingRecord takes the committer until released.
+func blockingRecord() (r *Record, taken, release chan struct{}) {
+	taken, release = make(chan struct{}), make(chan struct{})
+	r = &Record{Prepare: func(base.LSN) ([][]byte, error) {
+		close(taken)
+		<-release
+		return [][]byte{payload(1, 10)}, nil
+	}}
+	return r, taken, release
+}
+
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := hooked(t)
+		l := w.open(t)
+		r, taken, release := blockingRecord()
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error)
+		go func() { first <- l.Commit(ctx, r) }()
+		<-taken
+
+		// Queued, not taken: withdrawn.
+		ctx2, cancel2 := context.WithCancel(t.Context())
+		second := make(chan error)
+		go func() { second <- l.Commit(ctx2, record(payload(77, 10))) }()
+		synctest.Wait()
+		if n := l.Metrics().QueueDepth; n != 1 {
+			t.Fatalf("queue depth %d", n)
+		}
+		cancel2()
+		if err := <-second; !errors.Is(err, context.Canceled) || errors.Is(err, base.ErrOutcomeUnknown) {
+			t.Fatalf("withdrawn: %v", err)
+		}
+
+		// Taken: the outcome is unknown to the caller; here it is committed.
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) || !errors.Is(err, base.ErrOutcomeUnknown) {
+			t.Fatalf("taken: %v", err)
+		}
+		if err := l.Commit(ctx, record(nil)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled before: %v", err)
+		}
+		close(release)
+		mustCommit(t, l, 2, 10)
+		mustClose(t, l)
+		got, _, err := readLog(w.recoverOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPayloads(t, got, 2, 10)
+	})
+}
+
+func TestFullQueueWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := hooked(t)
+		l := w.open(t, func(o *Options) { o.MaxQueueRecords = 1 })
+		r, taken, release := blockingRecord()
+		errs := make(chan error, 4)
+		go func() { errs <- l.Commit(t.Context(), r) }()
+		<-taken
+		go func() { errs <- commit(l, payload(2, 10)) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		full := make(chan error)
+		go func() { full <- l.Commit(ctx, record(payload(98, 10))) }()
+		synctest.Wait()
+		if n := l.Metrics().QueueDepth; n != 1 {
+			t.Fatalf("queue depth %d, the limit is 1", n)
+		}
+		cancel()
+		if err := <-full; !errors.Is(err, context.Canceled) || errors.Is(err, base.ErrOutcomeUnknown) {
+			t.Fatalf("cancelled while the queue was full: %v", err)
+		}
+		go func() { errs <- commit(l, payload(3, 10)) }()
+		synctest.Wait()
+		close(release)
+		for range 3 {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustClose(t, l)
+		got, _, err := readLog(w.recoverOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPayloads(t, got, 3, 10)
+	})
+}
+
+// The background work, in a bubble of fake time.
+func TestIdleMark(t *testing.T) {
+	for _, mode := range []Mode{SyncAlways, SyncInterval, SyncNever} {
+		synctest.Test(t, func(t *testing.T) {
+			w, h := hooked(t)
+			l := w.open(t, func(o *Options) {
+				o.Mode, o.Inline, o.IdleMark, o.Interval = mode, false, 0, 100*time.Millisecond
+			})
+			for i := 1; i <= 5; i++ {
+				mustCommit(t, l, i, 10)
+				time.Sleep(9 * time.Millisecond) // busy enough
+			}
+			synctest.Wait()
+			if n := l.Metrics().Marks; n != 0 {
+				t.Fatalf("%d marks while busy", n)
+			}
+			h.set(nil)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			want := int64(1)
+			if mode == SyncNever {
+				want = 0
+			}
+			if n := l.Metrics().Marks; n != want {
+				t.Fatalf("%s: %d marks in an idle hour", mode, n)
+			}
+			if ops := h.kinds(); mode == SyncAlways && !slices.Equal(ops, []string{"write"}) {
+				t.Fatalf("the mark costs %v", ops)
+			}
+			place := l.Position()
+			mustCommit(t, l, 6, 10)
+			halfClose(l)
+			o := w.recoverOptions()
+			got, r, err := readLog(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkPayloads(t, got, 6, 10)
+			if mode != SyncNever && r.Unpromised.Records != 1 {
+				t.Fatalf("%s: %+v", mode, r)
+			}
+			// A place taken while the mark stood behind it is still a place.
+			o.From = place
+			if got, _, err = readLog(o); err != nil || len(got) != 1 {
+				t.Fatalf("from a place before a mark: %d records, %v", len(got), err)
+			}
+		})
+	}
+}
+
+func TestIntervalSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := hooked(t)
+		l := w.open(t, func(o *Options) {
+			o.Mode, o.Inline, o.Interval = SyncInterval, false, 100*time.Millisecond
+		})
+		for i := 1; i <= 30; i++ { // a writer that never pauses for the interval
+			mustCommit(t, l, i, 10)
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			if lag := l.LastLSN() - l.DurableLSN(); lag > 11 {
+				t.Fatalf("%d records, all of the last 100 ms, are not durable", lag)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if l.DurableLSN() != 30 {
+			t.Fatalf("DurableLSN %d an interval after the last write", l.DurableLSN())
+		}
+		if n := l.Metrics().Syncs; n > 6 {
+			t.Fatalf("%d syncs in 400 ms", n)
+		}
+		mustClose(t, l)
+	})
+}
+
+// A barrier that comes while a sync is under way is not answered by that sync:
+// it may have begun before what the barrier waits for was written.
+func TestBarrierDuringSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := hooked(t)
+		l := w.open(t, func(o *Options) { o.Mode, o.Inline = SyncNever, false })
+		mustCommit(t, l, 1, 100)
+		release := make(chan struct{})
+		h.set(func(op fsOp) error {
+			if op.kind == "syncdata" {
+				<-release
+			}
+			return nil
+		})
+		errs := make(chan error)
+		go func() { errs <- l.Sync(t.Context()) }()
+		synctest.Wait() // the first sync is under way
+		mustCommit(t, l, 2, 100)
+		go func() {
+			err := l.Sync(t.Context())
+			if l.DurableLSN() != 2 {
+				t.Errorf("the barrier let pass with DurableLSN %d", l.DurableLSN())
+			}
+			errs <- err
+		}()
+		for range 2 {
+			synctest.Wait()
+			release <- struct{}{} // one sync
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		h.set(nil)
+		mustClose(t, l)
+	})
+}

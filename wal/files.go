@@ -1,0 +1,238 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// resolve finds the files of the log, reads their headers and checks that each
+// follows the one before it.
+func (rv *recoverer) resolve() error {
+	var err error
+	if rv.o.Files == nil {
+		err = rv.discover()
+	} else {
+		err = rv.listed()
+	}
+	if err != nil {
+		return err
+	}
+	for i, f := range rv.files {
+		if f.err == nil {
+			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Prev: f.hdr.prev})
+		}
+		if i == 0 || f.err != nil || rv.files[i-1].err != nil {
+			continue
+		}
+		if err := rv.follows(rv.files[i-1], f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follows checks the link from next to the file before it. What the link says
+// about the end of that file is checked when the file is read.
+func (rv *recoverer) follows(prev, next logHeader) error {
+	switch {
+	case next.hdr.prev.File != prev.num:
+		return rv.damage(&base.CorruptionError{
+			File: FileName(next.hdr.prev.File), Kind: "log", Offset: -1,
+			Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", FileName(next.num), FileName(prev.num)),
+		})
+	case next.hdr.baseLSN < prev.hdr.baseLSN:
+		return rv.damage(&base.CorruptionError{
+			File: FileName(next.num), Kind: "log file header", Len: fileHeaderSize,
+			Detail: fmt.Sprintf("it begins with record %d, the file before it with %d", next.hdr.baseLSN, prev.hdr.baseLSN),
+		})
+	}
+	return nil
+}
+
+// listed reads the headers of the files the manifest names.
+func (rv *recoverer) listed() error {
+	for _, num := range rv.o.Files {
+		f, err := rv.readHeader(num)
+		if err != nil {
+			return err
+		}
+		rv.files = append(rv.files, f)
+	}
+	if rv.o.ReadOnly {
+		return nil
+	}
+	names, err := rv.o.FS.List(rv.o.Dir)
+	if err != nil {
+		return fmt.Errorf("list log directory: %w", err)
+	}
+	for _, name := range names {
+		num, ok := ParseFileName(name)
+		if ok && !slices.Contains(rv.o.Files, num) || isTemp(name) {
+			rv.res.Strays = append(rv.res.Strays, name)
+		}
+	}
+	return nil
+}
+
+func isTemp(name string) bool {
+	_, ok := parseName(name, tempSuffix)
+	return ok
+}
+
+// readHeader reads the header of a file that must be there.
+func (rv *recoverer) readHeader(num base.FileNum) (logHeader, error) {
+	f := logHeader{num: num}
+	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord)
+	if err != nil {
+		f.err = err
+		return f, rv.openError(num, err)
+	}
+	f.hdr = r.hdr
+	r.close()
+	return f, nil
+}
+
+// discover finds the files without a manifest: the newest is the one with the
+// highest number that is finished, the others are reached from it by the
+// numbers in the headers. A file off that chain is a stray if it holds no
+// record, else damage.
+func (rv *recoverer) discover() error {
+	names, err := rv.o.FS.List(rv.o.Dir)
+	if err != nil {
+		return fmt.Errorf("list log directory: %w", err)
+	}
+	byNum := map[base.FileNum]logHeader{}
+	var nums []base.FileNum
+	for _, name := range names {
+		num, ok := ParseFileName(name)
+		if !ok {
+			if isTemp(name) {
+				rv.res.Strays = append(rv.res.Strays, name)
+			}
+			continue
+		}
+		f, stray, err := rv.candidate(num)
+		if err != nil {
+			return err
+		}
+		if stray {
+			rv.res.Strays = append(rv.res.Strays, name)
+			continue
+		}
+		byNum[num] = f
+		nums = append(nums, num)
+	}
+	slices.Sort(nums)
+	if rv.o.AllowDamage {
+		// The chain may be broken; numbers grow along it.
+		for _, num := range nums {
+			rv.files = append(rv.files, byNum[num])
+		}
+		return nil
+	}
+	return rv.walk(nums, byNum)
+}
+
+// walk follows the chain from the newest file backwards.
+func (rv *recoverer) walk(nums []base.FileNum, byNum map[base.FileNum]logHeader) error {
+	if len(nums) == 0 {
+		return nil
+	}
+	for num := nums[len(nums)-1]; ; {
+		f, ok := byNum[num]
+		if !ok {
+			break
+		}
+		rv.files = append(rv.files, f)
+		delete(byNum, num)
+		// Numbers grow along the chain, so this ends.
+		if f.hdr.prev.File >= num {
+			break
+		}
+		num = f.hdr.prev.File
+	}
+	slices.Reverse(rv.files)
+	for _, num := range nums {
+		if _, left := byNum[num]; !left {
+			continue
+		}
+		empty, err := rv.blank(num)
+		if err != nil {
+			return err
+		}
+		if !empty {
+			oldest := rv.files[0]
+			return &base.CorruptionError{
+				File: FileName(oldest.hdr.prev.File), Kind: "log", Offset: -1,
+				Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", FileName(oldest.num), FileName(num)),
+			}
+		}
+		rv.res.Strays = append(rv.res.Strays, FileName(num))
+	}
+	return nil
+}
+
+// candidate reads the header of a file found in the directory. One without a
+// valid header that is zero behind it was never finished: a frame is written
+// only after the header is durable.
+func (rv *recoverer) candidate(num base.FileNum) (f logHeader, stray bool, err error) {
+	f = logHeader{num: num}
+	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord)
+	if err == nil {
+		f.hdr = r.hdr
+		r.close()
+		return f, false, nil
+	}
+	if errors.Is(err, base.ErrCorrupt) {
+		empty, berr := rv.blank(num)
+		if berr != nil || empty {
+			return f, empty, berr
+		}
+	}
+	f.err = err
+	return f, false, rv.openError(num, err)
+}
+
+// blank reports whether a file holds nothing but zeros behind its header.
+func (rv *recoverer) blank(num base.FileNum) (bool, error) {
+	f, err := rv.o.FS.Open(filepath.Join(rv.o.Dir, FileName(num)))
+	if err != nil {
+		return false, fmt.Errorf("open log %s: %w", num, err)
+	}
+	defer func() { _ = f.Close() }() // only read from
+	size, err := f.Size()
+	if err != nil {
+		return false, fmt.Errorf("size of log %s: %w", num, err)
+	}
+	buf := make([]byte, min(windowSize, max(size, 1)))
+	for off := int64(fileHeaderSize); off < size; {
+		b := buf[:min(int64(len(buf)), size-off)]
+		if _, err := f.ReadAt(b, off); err != nil {
+			return false, fmt.Errorf("read log %s at offset %d: %w", num, off, err)
+		}
+		if lastUsed(b) > 0 {
+			return false, nil
+		}
+		off += int64(len(b))
+	}
+	return true, nil
+}
+
+// RemoveStrays removes the files that Recover found not to be part of the log.
+// Call it only while the store is locked for writing and after the manifest
+// names what it should. The removal need not be durable: what comes back is a
+// stray again. It tries all and returns the errors.
+func RemoveStrays(fsys vfs.FS, dir string, r Recovery) error {
+	var errs []error
+	for _, name := range r.Strays {
+		if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
+			errs = append(errs, fmt.Errorf("remove stray %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

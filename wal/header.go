@@ -1,0 +1,102 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// fileHeaderSize is the length of the header of a log file; the first frame
+// starts there.
+const fileHeaderSize = 64
+
+// fileMagic starts each log file: "SWAL".
+const fileMagic = "SWAL"
+
+// formatVersion is the format version this build writes, and the newest it
+// reads.
+const formatVersion = 1
+
+// fileFlagsKnown are the flag bits of the file header this build understands:
+// none. Bit 0 is set aside for encryption at rest.
+const fileFlagsKnown = 0
+
+// fileHeader is the decoded header of a log file. It chains the file to the one
+// before: number, end and chain value must all agree when the log is read.
+type fileHeader struct {
+	num     base.FileNum
+	baseLSN base.LSN // LSN of the first record of this file
+	salt    uint64   // random; seeds the checksums of the frames
+	prev    Start    // where the file before ended; its NextLSN is baseLSN
+}
+
+// encode returns the header and the chain value the file starts with.
+func (h *fileHeader) encode() (b [fileHeaderSize]byte, chain uint64) {
+	copy(b[0:], fileMagic)
+	binary.LittleEndian.PutUint16(b[4:], formatVersion)
+	binary.LittleEndian.PutUint16(b[6:], 0)
+	binary.LittleEndian.PutUint64(b[8:], uint64(h.num))
+	binary.LittleEndian.PutUint64(b[16:], uint64(h.baseLSN))
+	binary.LittleEndian.PutUint64(b[24:], h.salt)
+	binary.LittleEndian.PutUint64(b[32:], uint64(h.prev.File))
+	binary.LittleEndian.PutUint64(b[40:], uint64(h.prev.Offset))
+	binary.LittleEndian.PutUint64(b[48:], h.prev.Chain)
+	chain = base.Checksum(0, b[:56])
+	binary.LittleEndian.PutUint64(b[56:], chain)
+	return b, chain
+}
+
+// decodeFileHeader decodes the first bytes of the file called name. Magic,
+// format version and checksum are tested one after the other, because they mean
+// different things: not a log file, a newer stele, damage. It also returns the
+// chain value the file starts with.
+func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint64, error) {
+	var h fileHeader
+	bad := func(detail string) error {
+		return &base.CorruptionError{File: name, Kind: "log file header", Len: fileHeaderSize, Detail: detail}
+	}
+	if len(b) < fileHeaderSize {
+		return h, 0, bad(fmt.Sprintf("the file has %d bytes, the header has %d", len(b), fileHeaderSize))
+	}
+	b = b[:fileHeaderSize]
+	if string(b[:4]) != fileMagic {
+		return h, 0, bad("wrong magic")
+	}
+	sum := binary.LittleEndian.Uint64(b[56:])
+	version := binary.LittleEndian.Uint16(b[4:])
+	if version != formatVersion {
+		// A damaged version number is told from a newer one: with the right
+		// number put back, the checksum of a damaged header fits again.
+		var own [56]byte
+		copy(own[:], b)
+		binary.LittleEndian.PutUint16(own[4:], formatVersion)
+		if version == 0 || base.Checksum(0, own[:]) == sum {
+			return h, 0, bad(fmt.Sprintf("format version %d", version))
+		}
+		return h, 0, &base.VersionError{File: name, Have: uint32(version), Supported: formatVersion}
+	}
+	if base.Checksum(0, b[:56]) != sum {
+		return h, 0, bad("checksum mismatch")
+	}
+	if flags := binary.LittleEndian.Uint16(b[6:]); flags&^fileFlagsKnown != 0 {
+		return h, 0, fmt.Errorf("log file header has unknown flag bits %#04x: %w", flags,
+			&base.VersionError{File: name, Have: uint32(version), Supported: formatVersion})
+	}
+	h.num = base.FileNum(binary.LittleEndian.Uint64(b[8:]))
+	h.baseLSN = base.LSN(binary.LittleEndian.Uint64(b[16:]))
+	h.salt = binary.LittleEndian.Uint64(b[24:])
+	h.prev = Start{
+		NextLSN: h.baseLSN,
+		File:    base.FileNum(binary.LittleEndian.Uint64(b[32:])),
+		Offset:  int64(binary.LittleEndian.Uint64(b[40:])),
+		Chain:   binary.LittleEndian.Uint64(b[48:]),
+	}
+	if h.num != num {
+		return h, 0, bad(fmt.Sprintf("it names log file %s; the file was swapped or renamed", FileName(h.num)))
+	}
+	if h.baseLSN == 0 || h.prev.Offset < 0 || (h.prev.File != 0 && h.prev.Offset < fileHeaderSize) {
+		return h, 0, bad("impossible base LSN or previous end")
+	}
+	return h, sum, nil
+}

@@ -1,0 +1,37 @@
+package wal
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+const (
+	fileSuffix = ".log"
+	// tempSuffix marks a file that Rewrite has not published. It is never part
+	// of a log, and removed at the next open.
+	tempSuffix = ".log.tmp"
+)
+
+// FileName is the name of log file num within the store: "000007.log".
+func FileName(num base.FileNum) string { return num.String() + fileSuffix }
+
+// ParseFileName is the inverse of FileName. It reports false for any name that
+// FileName does not produce, so that a store never takes a stranger's file for
+// its own.
+func ParseFileName(name string) (base.FileNum, bool) {
+	return parseName(name, fileSuffix)
+}
+
+func parseName(name, suffix string) (base.FileNum, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || base.FileNum(n).String() != digits {
+		return 0, false
+	}
+	return base.FileNum(n), true
+}

@@ -1,0 +1,223 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// Mode says when a committed record is durable against power loss. In every
+// mode it is with the kernel when Commit returns, so the death of the process
+// alone loses nothing.
+type Mode int
+
+const (
+	// SyncAlways makes each batch durable before Commit returns.
+	SyncAlways Mode = iota
+	// SyncInterval syncs in the background, at most Options.Interval after a
+	// write.
+	SyncInterval
+	// SyncNever syncs only on rotation, Log.Sync and Log.Close.
+	SyncNever
+)
+
+// String is the name of the mode as it stands in reports.
+func (m Mode) String() string {
+	switch m {
+	case SyncAlways:
+		return "always"
+	case SyncInterval:
+		return "interval"
+	case SyncNever:
+		return "never"
+	}
+	return fmt.Sprintf("Mode(%d)", int(m))
+}
+
+// Limits and defaults of Options.
+const (
+	// MinFileSize is the smallest Options.FileSize.
+	MinFileSize = 64 << 10
+	// DefaultFileSize is Options.FileSize where it is zero.
+	DefaultFileSize = 64 << 20
+	// DefaultInterval is Options.Interval where it is zero.
+	DefaultInterval = time.Second
+
+	defaultQueueBytes   = 64 << 20
+	defaultQueueRecords = 4096
+	defaultIdleMark     = 10 * time.Millisecond
+	defaultSlowSync     = time.Second
+
+	// A batch ends at this many bytes or records, whichever comes first.
+	maxBatchBytes   = 1 << 20
+	maxBatchRecords = 1024
+)
+
+// Start is a place between two records of a log, from which it can be written
+// on or read on. The zero Start is the beginning of a new log.
+type Start struct {
+	// NextLSN is the LSN of the first record after this place; 0 means 1.
+	NextLSN base.LSN
+	// File and Offset are the place: the end of the last frame before it. File
+	// is 0 if no file precedes it.
+	File   base.FileNum
+	Offset int64
+	// Chain is the chain value of File at Offset.
+	Chain uint64
+}
+
+// FileInfo describes a log file to the owner of the manifest.
+type FileInfo struct {
+	Num     base.FileNum
+	BaseLSN base.LSN // LSN of its first record
+	Prev    Start    // where the file before it ends
+}
+
+// Record is one record to commit. The caller owns it until Commit is called and
+// again after Commit returns, unless the error is ErrOutcomeUnknown.
+type Record struct {
+	// Prepare returns the bytes of the record, to be concatenated. It is called
+	// once at most, on the committer goroutine, in commit order and just before
+	// the frame is built; lsn is the LSN the record will have. An error refuses
+	// this record alone: Commit returns it, and the LSN goes to the next one.
+	// The log reads the parts until Apply or Abort and does not change them.
+	Prepare func(lsn base.LSN) (parts [][]byte, err error)
+	// Size is about how many bytes Prepare will return. It bounds queue and
+	// batches; 0 if unknown.
+	Size int64
+	// Urgent records pass where Options.Reserve refuses others: deletions, and
+	// whatever else frees space.
+	Urgent bool
+	// User belongs to the caller.
+	User any
+
+	// LSN, File, Offset and Len are set by the log before Apply: the place of
+	// the payload, in bytes.
+	LSN    base.LSN
+	File   base.FileNum
+	Offset int64
+	Len    int64
+}
+
+// Events are optional callbacks. They are called without locks, on the
+// goroutine that met the event, and must not call the log.
+type Events struct {
+	// SlowSync: a sync took longer than Options.SlowSync.
+	SlowSync func(took time.Duration)
+	// Poisoned: the log refuses all writes from now on. Called once.
+	Poisoned func(err error)
+	// DiskFull: a batch was refused for want of space. Called on the first
+	// refusal after a successful write.
+	DiskFull func(err error)
+}
+
+// Options configure a Log. FS, Dir and NewFileNum are required.
+type Options struct {
+	FS  vfs.FS
+	Dir string
+
+	Mode     Mode
+	Interval time.Duration // SyncInterval: a write is synced at most this long after it
+
+	// FileSize is the size beyond which a file is rotated, in bytes: at least
+	// MinFileSize, 0 means DefaultFileSize. A single larger record makes a
+	// larger file.
+	FileSize int64
+	// MaxQueueBytes (of Record.Size) and MaxQueueRecords bound the queue; where
+	// it is full, Commit waits for room. 0 means 64 MiB and 4,096.
+	MaxQueueBytes   int64
+	MaxQueueRecords int
+	// Reserve: while the device has fewer free bytes than this, records that
+	// are not Urgent are refused with ErrDiskFull before they are prepared.
+	// 0 means no reserve.
+	Reserve int64
+
+	// NewFileNum returns a number never returned before, larger than all
+	// before. It is called from more than one goroutine.
+	NewFileNum func() base.FileNum
+	// Rand returns salts; nil means math/rand/v2. It is called from more than
+	// one goroutine.
+	Rand func() uint64
+
+	// OnCreate is told of each new file when the file, its header and its name
+	// are durable and before its first frame is written: a file the manifest
+	// does not name holds no record. Called on the committer goroutine. An
+	// error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate
+	// is called again for the same file at the next commit; any other error
+	// poisons the log.
+	OnCreate func(FileInfo) error
+	// Apply is told of each batch, on the committer goroutine, in LSN order:
+	// after it is durable (SyncAlways) or written (other modes), and before any
+	// of its callers wakes. The slice is valid during the call.
+	Apply func(batch []*Record)
+	// Abort is told of records that were prepared and then refused, in the
+	// order of their preparation and before any later record is prepared. After
+	// a failed sync they may yet survive a reopen. Same goroutine and slice
+	// rules as Apply.
+	Abort func(batch []*Record)
+
+	Events   Events
+	SlowSync time.Duration // threshold of Events.SlowSync; 0 means 1 s
+
+	// IdleMark is how long after the last sync an idle log writes a sync mark;
+	// 0 means 10 ms, negative means never. Not used in SyncNever.
+	IdleMark time.Duration
+	// Inline runs preallocation and Sync on the committer goroutine, and
+	// neither interval syncs nor idle marks at all, so that the order of file
+	// operations depends on the calls alone. For simulations.
+	Inline bool
+
+	// Start is where the log goes on, as Rewrite returned it.
+	Start Start
+}
+
+// withDefaults returns o with zero values replaced, or what is wrong with it.
+func (o Options) withDefaults() (Options, error) {
+	if o.FS == nil || o.Dir == "" || o.NewFileNum == nil {
+		return o, errors.New("wal options: FS, Dir and NewFileNum are required")
+	}
+	if o.Mode < SyncAlways || o.Mode > SyncNever {
+		return o, fmt.Errorf("wal options: unknown mode %d", int(o.Mode))
+	}
+	if o.FileSize == 0 {
+		o.FileSize = DefaultFileSize
+	}
+	if o.FileSize < MinFileSize {
+		return o, fmt.Errorf("wal options: FileSize %d is below the minimum of %d", o.FileSize, MinFileSize)
+	}
+	if o.Interval < 0 || o.MaxQueueBytes < 0 || o.MaxQueueRecords < 0 || o.Reserve < 0 {
+		return o, errors.New("wal options: a negative limit")
+	}
+	if o.Start.File == 0 && o.Start.Offset != 0 || o.Start.File != 0 && o.Start.Offset < fileHeaderSize {
+		return o, fmt.Errorf("wal options: impossible start: file %s, offset %d", o.Start.File, o.Start.Offset)
+	}
+	orDefault(&o.Interval, DefaultInterval)
+	orDefault(&o.MaxQueueBytes, defaultQueueBytes)
+	orDefault(&o.MaxQueueRecords, defaultQueueRecords)
+	orDefault(&o.SlowSync, defaultSlowSync)
+	orDefault(&o.IdleMark, defaultIdleMark)
+	orDefault(&o.Start.NextLSN, 1)
+	if o.Rand == nil {
+		o.Rand = randomSalt
+	}
+	if o.OnCreate == nil {
+		o.OnCreate = func(FileInfo) error { return nil }
+	}
+	if o.Apply == nil {
+		o.Apply = func([]*Record) {}
+	}
+	if o.Abort == nil {
+		o.Abort = func([]*Record) {}
+	}
+	return o, nil
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}

@@ -1,0 +1,218 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// requestState says who may end a request: while it is queued its caller may
+// withdraw it, once taken only the committer answers.
+type requestState uint8
+
+const (
+	stateQueued requestState = iota
+	stateTaken
+	stateWithdrawn
+)
+
+// controlKind is what a request without a record asks of the committer.
+type controlKind uint8
+
+const (
+	controlNone controlKind = iota
+	controlRotate
+	controlSync
+)
+
+// request is one caller waiting in the queue.
+type request struct {
+	rec     *Record
+	control controlKind
+	state   requestState // guarded by queue.mu
+	parts   [][]byte     // committer: what Prepare returned
+	size    int64        // committer: payload bytes
+	done    chan error   // capacity 1: the committer never waits for a caller
+}
+
+// requests saves the channel of each Commit. A request goes back only when its
+// answer was received, so a pooled channel is always empty. The pool is the
+// log's own: a channel made inside a testing/synctest bubble must not leave it.
+type requests struct{ pool sync.Pool }
+
+func (p *requests) get(rec *Record, control controlKind) *request {
+	r, _ := p.pool.Get().(*request)
+	if r == nil {
+		r = &request{done: make(chan error, 1)}
+	}
+	r.rec, r.control, r.state = rec, control, stateQueued
+	return r
+}
+
+func (p *requests) put(r *request) {
+	r.rec, r.parts = nil, nil
+	p.pool.Put(r)
+}
+
+func (r *request) finish(err error) { r.done <- err }
+
+// hint is the size a request counts with while queued.
+func (r *request) hint() int64 {
+	if r.rec == nil || r.rec.Size < 0 {
+		return 0
+	}
+	return r.rec.Size
+}
+
+// queue holds the requests in commit order. Withdrawn ones stay in place until
+// the committer skips them.
+type queue struct {
+	maxBytes   int64
+	maxRecords int
+
+	mu struct {
+		sync.Mutex
+		ring   []*request // [head:] are waiting
+		head   int
+		bytes  int64 // of waiting, not withdrawn requests
+		depth  int
+		closed bool
+		room   chan struct{} // closed and replaced when room appears; nil if nobody waits
+	}
+	// wake has capacity 1: a token means "look again".
+	wake chan struct{}
+}
+
+func newQueue(maxBytes int64, maxRecords int) *queue {
+	return &queue{maxBytes: maxBytes, maxRecords: maxRecords, wake: make(chan struct{}, 1)}
+}
+
+// push appends r, waiting for room if the queue is full. An error means that r
+// was not queued.
+func (q *queue) push(ctx context.Context, r *request) error {
+	hint := r.hint()
+	for {
+		q.mu.Lock()
+		if q.mu.closed {
+			q.mu.Unlock()
+			return base.ErrClosed
+		}
+		// A request larger than the whole bound enters an empty queue.
+		if q.mu.depth == 0 || q.mu.depth < q.maxRecords && q.mu.bytes+hint <= q.maxBytes {
+			q.mu.ring = append(q.mu.ring, r)
+			q.mu.depth++
+			q.mu.bytes += hint
+			q.mu.Unlock()
+			q.signal()
+			return nil
+		}
+		if q.mu.room == nil {
+			q.mu.room = make(chan struct{})
+		}
+		room := q.mu.room
+		q.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for room in the log queue: %w", ctx.Err())
+		}
+	}
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pop takes the next request if it fits into budget bytes, or whatever comes
+// next if first is set. Control requests are taken only as first, so that a
+// batch ends before them. It returns nil when there is nothing to take.
+func (q *queue) pop(budget int64, first bool) *request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.mu.head < len(q.mu.ring) {
+		r := q.mu.ring[q.mu.head]
+		if r.state != stateWithdrawn {
+			if !first && (r.control != controlNone || r.hint() > budget) {
+				return nil
+			}
+			r.state = stateTaken
+			q.leaveLocked(r)
+		}
+		q.mu.ring[q.mu.head] = nil
+		q.mu.head++
+		if q.mu.head == len(q.mu.ring) {
+			q.mu.ring, q.mu.head = q.mu.ring[:0], 0
+		} else if q.mu.head >= 1024 && q.mu.head*2 >= len(q.mu.ring) {
+			n := copy(q.mu.ring, q.mu.ring[q.mu.head:])
+			clear(q.mu.ring[n:])
+			q.mu.ring, q.mu.head = q.mu.ring[:n], 0
+		}
+		if r.state == stateTaken {
+			return r
+		}
+	}
+	return nil
+}
+
+// leaveLocked takes r out of the account and lets waiting callers look again.
+func (q *queue) leaveLocked(r *request) {
+	q.mu.depth--
+	q.mu.bytes -= r.hint()
+	if q.mu.room != nil {
+		close(q.mu.room)
+		q.mu.room = nil
+	}
+}
+
+// withdraw takes a request back. It reports false if the committer has it.
+func (q *queue) withdraw(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.state != stateQueued {
+		return false
+	}
+	r.state = stateWithdrawn
+	q.leaveLocked(r)
+	// The caller owns its record again, so the queue must not keep it.
+	r.rec = nil
+	return true
+}
+
+// close refuses further requests; those queued are still served. It reports
+// false if the queue was closed before.
+func (q *queue) close() bool {
+	q.mu.Lock()
+	was := q.mu.closed
+	q.mu.closed = true
+	if q.mu.room != nil {
+		close(q.mu.room)
+		q.mu.room = nil
+	}
+	q.mu.Unlock()
+	q.signal()
+	return !was
+}
+
+// drained reports whether the queue is closed and nothing waits in it.
+func (q *queue) drained() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mu.closed && q.mu.depth == 0
+}
+
+func (q *queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mu.closed
+}
+
+func (q *queue) depth() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mu.depth
+}

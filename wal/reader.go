@@ -1,0 +1,203 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// windowSize is how much of a file is read at once. A frame that is larger is
+// read whole, into a buffer of its size.
+const windowSize = 256 << 10
+
+// frameReader reads the frames of one file in order. It reads in windows and
+// holds one frame at a time.
+type frameReader struct {
+	f     vfs.File
+	name  string
+	hdr   fileHeader
+	limit int64 // bytes from here on are not part of the file
+	max   int64 // largest payload
+
+	off   int64    // of the next frame
+	chain uint64   // at off
+	last  base.LSN // of the last record before off
+
+	buf   []byte
+	bufAt int64
+}
+
+// frame is one valid frame. The payload is valid until the next read.
+type frame struct {
+	frameHeader
+	off     int64
+	payload []byte
+}
+
+// openFrames opens log file num and reads its header.
+func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64) (*frameReader, error) {
+	name := FileName(num)
+	f, err := fsys.Open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w", num, err)
+	}
+	size, err := f.Size()
+	if err != nil {
+		_ = f.Close() // only read from
+		return nil, fmt.Errorf("size of log %s: %w", num, err)
+	}
+	r := &frameReader{f: f, name: name, limit: size, max: maxRecord, off: fileHeaderSize}
+	var b [fileHeaderSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read header of log %s: %w", num, err)
+	} else {
+		r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n])
+	}
+	if err != nil {
+		_ = f.Close() // only read from
+		return nil, err
+	}
+	r.last = r.hdr.baseLSN - 1
+	return r, nil
+}
+
+func (r *frameReader) close() { _ = r.f.Close() } // only read from
+
+// bytes returns n bytes at off, which the caller has checked against the limit
+// and against what a frame may be. It returns fewer if the file has become
+// shorter since.
+func (r *frameReader) bytes(off, n int64) ([]byte, error) {
+	if off >= r.bufAt && off+n <= r.bufAt+int64(len(r.buf)) {
+		return r.buf[off-r.bufAt:][:n], nil
+	}
+	want := max(n, min(windowSize, r.limit-off))
+	if int64(cap(r.buf)) < want {
+		r.buf = make([]byte, max(want, min(windowSize, r.limit)))
+	}
+	r.buf, r.bufAt = r.buf[:want], off
+	got, err := r.f.ReadAt(r.buf, off)
+	r.buf = r.buf[:got]
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.forget()
+		return nil, fmt.Errorf("read log %s at offset %d: %w", r.hdr.num, off, err)
+	}
+	return r.buf[:min(int64(got), n)], nil
+}
+
+// forget drops the window, so that the next read sees the file as it is now.
+func (r *frameReader) forget() { r.buf = r.buf[:0] }
+
+// header decodes the frame header at off. It reports false if none can stand
+// there.
+func (r *frameReader) header(off int64) (frameHeader, bool, error) {
+	if r.limit-off < frameHeaderSize {
+		return frameHeader{}, false, nil
+	}
+	b, err := r.bytes(off, frameHeaderSize)
+	if err != nil || len(b) < frameHeaderSize {
+		return frameHeader{}, false, err
+	}
+	h, ok := decodeFrameHeader(b, r.hdr.salt, off)
+	return h, ok && r.fits(&h, off), nil
+}
+
+// fits reports whether a frame with this header can end within the file. It
+// comes before any read or allocation of the frame's length.
+func (r *frameReader) fits(h *frameHeader, off int64) bool {
+	return int64(h.length) <= r.max && h.size() <= r.limit-off
+}
+
+// next reads the frame at r.off and moves behind it. It reports false, and does
+// not move, if no valid frame is there.
+func (r *frameReader) next() (frame, bool, error) {
+	h, ok, err := r.header(r.off)
+	if err != nil || !ok {
+		return frame{}, false, err
+	}
+	b, err := r.bytes(r.off, h.size())
+	if err != nil || int64(len(b)) < h.size() || !frameValid(b, &h, r.hdr.salt, r.off) {
+		return frame{}, false, err
+	}
+	if h.flags&^frameFlagsKnown != 0 {
+		return frame{}, false, fmt.Errorf("log frame at offset %d has unknown flag bits %#02x: %w", r.off, h.flags,
+			&base.VersionError{File: r.name, Have: formatVersion, Supported: formatVersion})
+	}
+	fr := frame{frameHeader: h, off: r.off, payload: b[frameHeaderSize:][:h.length]}
+	r.off += h.size()
+	r.chain = nextChain(r.chain, h.sum)
+	return fr, true, nil
+}
+
+// find looks for a valid frame at or after from, on the 8-byte grid, that
+// accept wants. It does not move the reader. It also returns the offset behind
+// the last byte that is not zero, as far as it looked.
+func (r *frameReader) find(from int64, accept func(h *frameHeader, off int64) bool) (at, used int64, found bool, err error) {
+	used = from
+	for off := from; off < r.limit; {
+		b, err := r.bytes(off, min(windowSize, r.limit-off))
+		if err != nil {
+			return 0, used, false, err
+		}
+		if n := lastUsed(b); n > 0 {
+			used = off + int64(n)
+		}
+		for i := 0; i+frameHeaderSize <= len(b); i += frameAlign {
+			if b[i+12] == 0 {
+				continue // by far the most frequent case: zeros
+			}
+			at := off + int64(i)
+			h, ok := decodeFrameHeader(b[i:], r.hdr.salt, at)
+			if !ok || !r.fits(&h, at) || !accept(&h, at) {
+				continue
+			}
+			if ok, err = r.verify(b[i:], &h, at); err != nil || ok {
+				return at, used, ok, err
+			}
+		}
+		if len(b) < frameHeaderSize || off+int64(len(b)) >= r.limit {
+			break
+		}
+		// Go on with the first place whose header did not end in this window.
+		off += int64(len(b)-frameHeaderSize)&^(frameAlign-1) + frameAlign
+	}
+	return 0, used, false, nil
+}
+
+// verify checks the frame at off, of which b holds a part, without holding all
+// of it in memory.
+func (r *frameReader) verify(b []byte, h *frameHeader, off int64) (bool, error) {
+	if h.size() <= int64(len(b)) {
+		return frameValid(b, h, r.hdr.salt, off), nil
+	}
+	var d xxhash.Digest
+	d.ResetWithSeed(frameSeed(r.hdr.salt, off))
+	_, err := io.Copy(&d, io.NewSectionReader(r.f, off+8, h.size()-8))
+	if err != nil {
+		return false, fmt.Errorf("read log %s at offset %d: %w", r.hdr.num, off, err)
+	}
+	return d.Sum64() == h.sum, nil
+}
+
+// lastUsed returns the length of b without its trailing zeros.
+func lastUsed(b []byte) int {
+	n := len(b)
+	for n > 0 && b[n-1] == 0 {
+		n--
+	}
+	return n
+}
+
+// peek is next without moving.
+func (r *frameReader) peek() (frame, bool, error) {
+	off, chain := r.off, r.chain
+	fr, ok, err := r.next()
+	r.off, r.chain = off, chain
+	return fr, ok, err
+}

@@ -1,0 +1,365 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Recover reads the log and calls visit for each record from FromLSN on, in LSN
+// order. It never writes. It holds one record in memory at a time.
+//
+// The rules for an invalid frame at offset X of a file:
+//
+//   - not the newest file: damage, because a file is synced to its end before
+//     the next one gets its first frame;
+//   - the newest, and a valid frame behind X promises bytes above X (a close
+//     mark does): damage, those bytes were durable;
+//   - else a torn tail: the log ends at X.
+//
+// Damage is a *base.CorruptionError that names file and offset; records before
+// it have been visited by then. A file of a newer format is a
+// *base.VersionError. An error of visit ends Recover and is returned as it is.
+//
+// To write on, pass the result to Rewrite.
+func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {
+	if o.AllowDamage && !o.ReadOnly {
+		return Recovery{}, errors.New("recover log: AllowDamage needs ReadOnly")
+	}
+	orDefault(&o.MaxRecord, base.MaxRecord)
+	o.MaxRecord = min(o.MaxRecord, base.MaxRecord)
+	rv := &recoverer{o: o, visit: visit}
+	if err := rv.resolve(); err != nil {
+		return rv.res, err
+	}
+	err := rv.run()
+	return rv.res, err
+}
+
+// recoverer is the state of one Recover.
+type recoverer struct {
+	o     RecoverOptions
+	visit func(Entry) error
+	res   Recovery
+	files []logHeader
+
+	last    base.LSN // of the last accepted record
+	known   bool     // last is known: a first file has been entered
+	payload int64    // bytes of all accepted records
+	marks   boundaries
+}
+
+// logHeader is a file of the log with its header, or the reason it has none.
+type logHeader struct {
+	num base.FileNum
+	hdr fileHeader
+	err error // damage, with AllowDamage only
+}
+
+// run reads the files in order.
+func (rv *recoverer) run() error {
+	first, err := rv.entry()
+	if err != nil {
+		return err
+	}
+	for i := first; i < len(rv.files); i++ {
+		if err := rv.file(i); err != nil {
+			return err
+		}
+	}
+	if len(rv.files) == 0 {
+		rv.last = max(rv.o.From.NextLSN, rv.o.FromLSN, 1) - 1
+		rv.res.Clean = true
+		rv.res.End = Start{NextLSN: rv.last + 1}
+		rv.res.cut = rv.res.End
+	}
+	rv.res.LastLSN = rv.last
+	if rv.last >= rv.o.DurableLSN {
+		return nil
+	}
+	return rv.damage(&base.CorruptionError{
+		File: FileName(rv.res.End.File), Kind: "log", Offset: rv.res.End.Offset,
+		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable", rv.last, rv.o.DurableLSN),
+	})
+}
+
+// damage reports c, or notes it and returns nil where damage is allowed.
+func (rv *recoverer) damage(c *base.CorruptionError) error {
+	if !rv.o.AllowDamage {
+		return c
+	}
+	rv.res.addDamage(c)
+	return nil
+}
+
+// entry chooses the file to start with, and checks that the log reaches back
+// far enough.
+func (rv *recoverer) entry() (int, error) {
+	if len(rv.files) == 0 {
+		return 0, nil
+	}
+	from := rv.o.FromLSN
+	if at := rv.o.From; at.File != 0 {
+		from = max(from, at.NextLSN)
+		for i, f := range rv.files {
+			if f.num == at.File && f.err == nil {
+				return i, nil
+			}
+		}
+	}
+	first := -1
+	for i, f := range rv.files {
+		if f.err == nil && (first < 0 || f.hdr.baseLSN <= from) {
+			first = i
+		}
+	}
+	if first < 0 {
+		return 0, nil // all damaged, and noted as such
+	}
+	if f := rv.files[first]; from > 0 && f.hdr.baseLSN > from {
+		return first, rv.damage(&base.CorruptionError{
+			File: FileName(f.hdr.prev.File), Kind: "log", Offset: -1,
+			Detail: fmt.Sprintf("the log begins with record %d of %s, records from %d on are missing", f.hdr.baseLSN, FileName(f.num), from),
+		})
+	}
+	// A damaged file behind the first good one is reached in its turn.
+	return first, nil
+}
+
+// file reads file i.
+func (rv *recoverer) file(i int) error {
+	lf := rv.files[i]
+	if lf.err != nil {
+		return nil // noted when the header was read
+	}
+	r, err := openFrames(rv.o.FS, rv.o.Dir, lf.num, rv.o.MaxRecord)
+	if err != nil {
+		return rv.openError(lf.num, err)
+	}
+	defer r.close()
+	if err := rv.enter(r); err != nil {
+		return err
+	}
+	var next *fileHeader
+	if i+1 < len(rv.files) {
+		if rv.files[i+1].err == nil {
+			next = &rv.files[i+1].hdr
+		}
+		return rv.sealed(r, next)
+	}
+	return rv.newest(r)
+}
+
+// openError turns a missing or unreadable file of the log into damage. An I/O
+// error is not damage: it says nothing about the bytes.
+func (rv *recoverer) openError(num base.FileNum, err error) error {
+	var c *base.CorruptionError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return rv.damage(&base.CorruptionError{
+			File: FileName(num), Kind: "log", Offset: -1, Detail: "the file is missing", Err: err,
+		})
+	case errors.As(err, &c):
+		return rv.damage(c)
+	}
+	return err
+}
+
+// enter prepares to read a file: it checks that the file follows the one before
+// and goes to the place to start from.
+func (rv *recoverer) enter(r *frameReader) error {
+	if rv.known && r.hdr.baseLSN != rv.last+1 {
+		err := rv.damage(&base.CorruptionError{
+			File: r.name, Kind: "log file header", Len: fileHeaderSize,
+			Detail: fmt.Sprintf("it begins with record %d, the file before it ends with %d", r.hdr.baseLSN, rv.last),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	at := rv.o.From
+	if at.File == r.hdr.num && at.Offset > fileHeaderSize && !rv.known {
+		if at.Offset%frameAlign != 0 || at.NextLSN < r.hdr.baseLSN || at.Offset > r.limit {
+			return rv.damage(&base.CorruptionError{
+				File: r.name, Kind: "log", Offset: at.Offset,
+				Detail: fmt.Sprintf("records up to %d were durable here, the file ends at %d", at.NextLSN-1, r.limit),
+			})
+		}
+		r.off, r.chain, r.last = at.Offset, at.Chain, at.NextLSN-1
+	}
+	rv.last, rv.known = r.last, true
+	return nil
+}
+
+// accept checks the order of a valid frame and hands its record on.
+func (rv *recoverer) accept(r *frameReader, fr frame) error {
+	want := rv.last
+	if fr.typ == frameRecord {
+		want++
+	}
+	if fr.lsn != want {
+		err := rv.damage(&base.CorruptionError{
+			File: r.name, Kind: "log frame", Offset: fr.off, Len: fr.size(),
+			Detail: fmt.Sprintf("%s with LSN %d where %d was due", fr.typ, fr.lsn, want),
+		})
+		if err != nil || fr.lsn < want {
+			return err
+		}
+	}
+	if fr.typ != frameRecord {
+		return nil
+	}
+	rv.last, r.last = fr.lsn, fr.lsn
+	rv.payload += int64(len(fr.payload))
+	if fr.lsn < rv.o.FromLSN {
+		return nil
+	}
+	rv.res.Records++
+	rv.res.Bytes += int64(len(fr.payload))
+	if rv.visit == nil {
+		return nil
+	}
+	return rv.visit(Entry{LSN: fr.lsn, File: r.hdr.num, Offset: fr.off + frameHeaderSize, Payload: fr.payload})
+}
+
+// sealed reads a file that another follows. Its end and chain value stand in
+// the next header; every byte before the end was synced, every byte behind it
+// does not count.
+func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
+	short := func(detail string) error {
+		return rv.damage(&base.CorruptionError{File: r.name, Kind: "log", Offset: r.limit, Detail: detail})
+	}
+	if next != nil {
+		if next.prev.Offset > r.limit {
+			err := short(fmt.Sprintf("the file was shortened: %s says it ends at %d", FileName(next.num), next.prev.Offset))
+			if err != nil {
+				return err
+			}
+		}
+		r.limit = min(r.limit, next.prev.Offset)
+	}
+	if next != nil && r.off > next.prev.Offset {
+		return nil // From lies behind the cut; the next file has those records
+	}
+	whole := true
+	for r.off < r.limit {
+		fr, ok, err := r.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := rv.accept(r, fr); err != nil {
+				return err
+			}
+			continue
+		}
+		whole = false
+		if ok, err := rv.resync(r, "not a valid frame, in a file that was synced to its end"); err != nil || !ok {
+			return err
+		}
+	}
+	if next != nil && whole && r.chain != next.prev.Chain {
+		return rv.damage(&base.CorruptionError{
+			File: r.name, Kind: "log", Offset: -1,
+			Detail: "its chain value is not the one in " + FileName(next.num) + ": the file was replaced by another",
+		})
+	}
+	return nil
+}
+
+// resync reports damage at r.off and, where damage is allowed, moves r to the
+// next valid frame. It reports false if there is none.
+func (rv *recoverer) resync(r *frameReader, detail string) (bool, error) {
+	at, _, found, err := r.find(r.off+frameAlign, func(h *frameHeader, off int64) bool {
+		return plausibleLSN(h, r.last, off-r.off)
+	})
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		at = r.limit
+	}
+	err = rv.damage(&base.CorruptionError{
+		File: r.name, Kind: "log frame", Offset: r.off, Len: at - r.off, Detail: detail,
+	})
+	r.off = at
+	return found && err == nil, err
+}
+
+// plausibleLSN reports whether a frame can stand gap bytes behind the end of
+// record last: not older, and no more records on than fit in between.
+func plausibleLSN(h *frameHeader, last base.LSN, gap int64) bool {
+	if h.typ == frameRecord && h.lsn <= last || h.lsn < last {
+		return false
+	}
+	return uint64(h.lsn-last) <= uint64(gap)/frameHeaderSize+1
+}
+
+// newest reads the file in which the log ends.
+func (rv *recoverer) newest(r *frameReader) error {
+	res := &rv.res
+	res.Promise = r.off // the header, or a place the caller knows to be durable
+	rv.marks.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})
+	for !res.Clean {
+		fr, ok, err := r.next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			more, err := rv.tail(r)
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+			continue
+		}
+		if err := rv.accept(r, fr); err != nil {
+			return err
+		}
+		if fr.syncedTo > res.Promise {
+			res.Promise = fr.syncedTo
+			rv.marks.promise(fr.syncedTo)
+		}
+		if fr.typ == frameRecord {
+			rv.marks.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})
+		}
+		res.Clean = fr.typ == frameClose
+	}
+	res.End = Start{NextLSN: rv.last + 1, File: r.hdr.num, Offset: r.off, Chain: r.chain}
+	c := rv.marks.cut()
+	res.cut = Start{NextLSN: c.nextLSN, File: r.hdr.num, Offset: c.off, Chain: c.chain}
+	if n := int64(rv.last+1) - int64(c.nextLSN); n > 0 {
+		res.Unpromised = Unpromised{Records: n, FirstLSN: c.nextLSN, Bytes: rv.payload - c.payload}
+	}
+	return nil
+}
+
+// tail decides what an invalid frame at r.off of the newest file means. It
+// reports true if reading goes on.
+func (rv *recoverer) tail(r *frameReader) (bool, error) {
+	at := r.off
+	witness := func(h *frameHeader, off int64) bool {
+		return h.syncedTo > at && plausibleLSN(h, r.last, off-at)
+	}
+	w, used, found, err := r.find(at, witness)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		if used > at && !rv.o.ReadOnly {
+			rv.res.Torn = Torn{File: r.hdr.num, Offset: at, Bytes: used - at}
+		}
+		return false, nil
+	}
+	// A writer in another process may have completed the frame between the two
+	// looks; the witness was written after it, so a fresh look settles it.
+	r.forget()
+	if _, ok, err := r.peek(); err != nil || ok {
+		return ok, err
+	}
+	return rv.resync(r, fmt.Sprintf("not a valid frame, but the one at offset %d promises that it was durable", w))
+}

@@ -1,0 +1,191 @@
+package wal
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+const (
+	// Records from largeRecord on are written from the caller's slices; of
+	// those, parts below largePart are joined with their neighbours all the
+	// same, because a write costs more than copying them.
+	largeRecord = 1 << 20
+	largePart   = 64 << 10
+)
+
+// piece is a run of bytes of a batch: a range of the joint buffer, or a
+// caller's slice.
+type piece struct {
+	ext    []byte
+	lo, hi int // range of committer.buf if ext is nil
+}
+
+// writeBatch builds the frames of the batch behind the end of f and writes
+// them. On success f's end and chain are behind them, and the records know
+// their places; on failure nothing of the batch is left in the log, or the log
+// is poisoned.
+func (l *Log) writeBatch(f *logFile) error {
+	c := &l.w
+	c.buf = c.buf[:0]
+	off, chain := f.end, f.chain
+	promise := f.synced.Load()
+	for i, r := range c.batch {
+		h := frameHeader{typ: frameRecord, lsn: c.lsn + base.LSN(i), syncedTo: promise}
+		var sum uint64
+		if r.size < largeRecord {
+			lo := len(c.buf)
+			c.buf, sum = appendFrame(c.buf, f.salt, off, h, r.parts...)
+			c.addRange(lo)
+		} else {
+			sum = c.addLarge(f.salt, off, h, r)
+		}
+		rec := r.rec
+		rec.LSN, rec.File, rec.Offset, rec.Len = h.lsn, f.info.Num, off+frameHeaderSize, r.size
+		off += frameSize(r.size)
+		chain = nextChain(chain, sum)
+	}
+	if err := l.writePieces(f, off); err != nil {
+		return err
+	}
+	f.chain, f.lastMark = chain, false
+	return nil
+}
+
+// addRange adds the bytes of buf from lo on, joining them to a range that ends
+// there.
+func (c *committer) addRange(lo int) {
+	if n := len(c.pieces); n > 0 && c.pieces[n-1].ext == nil && c.pieces[n-1].hi == lo {
+		c.pieces[n-1].hi = len(c.buf)
+		return
+	}
+	if lo < len(c.buf) {
+		c.pieces = append(c.pieces, piece{lo: lo, hi: len(c.buf)})
+	}
+}
+
+// addLarge adds the frame of a large record without joining its large parts.
+func (c *committer) addLarge(salt uint64, off int64, h frameHeader, r *request) uint64 {
+	hdr, sum := splitFrameHeader(salt, off, h, r.parts)
+	lo := len(c.buf)
+	c.buf = append(c.buf, hdr[:]...)
+	c.addRange(lo)
+	for _, p := range r.parts {
+		if len(p) >= largePart {
+			c.pieces = append(c.pieces, piece{ext: p})
+			continue
+		}
+		lo = len(c.buf)
+		c.buf = append(c.buf, p...)
+		c.addRange(lo)
+	}
+	lo = len(c.buf)
+	c.buf = append(c.buf, padding(r.size)...)
+	c.addRange(lo)
+	return sum
+}
+
+// writePieces writes the batch at f.end and moves f.end to end.
+func (l *Log) writePieces(f *logFile, end int64) error {
+	f.wmu.Lock()
+	off := f.end
+	var err error
+	for _, p := range l.w.pieces {
+		b := p.ext
+		if b == nil {
+			b = l.w.buf[p.lo:p.hi]
+		}
+		var n int
+		n, err = f.f.WriteAt(b, off)
+		if err == nil && n < len(b) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			break
+		}
+		off += int64(n)
+	}
+	if err == nil {
+		f.end = end
+	}
+	f.wmu.Unlock()
+	if err == nil {
+		return nil
+	}
+	if !isNoSpace(err) {
+		return l.fail("write log "+f.info.Num.String(), err)
+	}
+	return l.undo(f, err)
+}
+
+// undo takes back a write that found no space: whatever part of it reached the
+// file is cut off, durably, before the callers hear of it. Else a crash could
+// bring back a record that was refused, under an LSN given to another.
+func (l *Log) undo(f *logFile, cause error) error {
+	f.wmu.Lock()
+	err := f.f.Truncate(f.end)
+	f.zeroed = f.end
+	f.wmu.Unlock()
+	if err != nil {
+		return l.fail("cut log "+f.info.Num.String()+" after a full disk", err)
+	}
+	l.prep.rest()
+	// Sync, not SyncData: the smaller size itself must be durable.
+	if err := l.syncWith(f, f.f.Sync, f.end, l.w.lsn-1); err != nil {
+		return err
+	}
+	return fmt.Errorf("write log %s: %w: %w", f.info.Num, base.ErrDiskFull, cause)
+}
+
+// writeMark appends a frame without payload. No space for it is no error, only
+// no mark: it is not in the way of the next frame, which overwrites its place.
+func (l *Log) writeMark(f *logFile, typ frameType) error {
+	h := frameHeader{typ: typ, lsn: l.w.lsn - 1, syncedTo: f.synced.Load()}
+	b, sum := appendFrame(nil, f.salt, f.end, h)
+	f.wmu.Lock()
+	_, err := f.f.WriteAt(b, f.end)
+	if err == nil {
+		f.end += int64(len(b))
+	}
+	f.wmu.Unlock()
+	switch {
+	case err == nil:
+		f.chain = nextChain(f.chain, sum)
+		f.lastMark = true
+		return nil
+	case isNoSpace(err):
+		return nil
+	}
+	return l.fail("write "+typ.String()+" to log "+f.info.Num.String(), err)
+}
+
+// armIdle starts the wait for the sync mark anew after each batch; a busy log
+// therefore never writes one.
+func (l *Log) armIdle() {
+	if l.opts.IdleMark < 0 || l.opts.Inline || l.opts.Mode == SyncNever {
+		return
+	}
+	wait := l.opts.IdleMark
+	if l.opts.Mode == SyncInterval {
+		wait += l.opts.Interval
+	}
+	l.w.idle.Reset(wait)
+}
+
+// idleMark repeats the promise after the last batch, so that damage to it is
+// told from a torn tail. The mark itself is not synced: it costs no flush, and
+// the kernel writes it in its own time.
+func (l *Log) idleMark() {
+	f := l.mu.cur // only the committer changes it
+	if f == nil || l.w.next != nil || f.lastMark || f.end == fileHeaderSize || l.poisoned() != nil {
+		return
+	}
+	if f.synced.Load() < f.end {
+		l.w.idle.Reset(l.opts.IdleMark) // the interval's sync is under way
+		return
+	}
+	if l.writeMark(f, frameSync) == nil {
+		l.count.marks.Add(1)
+	}
+}
