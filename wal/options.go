@@ -149,7 +149,7 @@ type Options struct {
 	// does not name holds no record. Called on the committer goroutine. An
 	// error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate
 	// is called again for the same file at the next commit; any other error
-	// poisons the log.
+	// poisons the log, which then leaves the file alone: the manifest may name it.
 	OnCreate func(FileInfo) error
 	// Apply is told of each batch, on the committer goroutine, in LSN order:
 	// after it is durable (SyncAlways) or written (other modes), and before any
