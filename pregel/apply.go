@@ -60,11 +60,10 @@ func (a *applier) apply(tasks []taskWrites) (map[string]bool, error) {
 	}
 	applied = true
 	for _, t := range tasks {
-		seen := a.cp.seen[t.node]
-		if seen == nil {
-			seen = map[string]saver.Version{}
-			a.cp.seen[t.node] = seen
-		}
+		old := a.cp.seen[t.node]
+		seen := make(map[string]saver.Version, max(len(old), len(t.triggers)))
+		maps.Copy(seen, old)
+		a.cp.seen[t.node] = seen
 		for _, ch := range t.triggers {
 			if v, ok := a.cp.versions[ch]; ok {
 				seen[ch] = v

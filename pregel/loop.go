@@ -74,9 +74,11 @@ type loop struct {
 	hadParent    bool // the saver had a checkpoint to begin with
 	loadedLatest bool
 	resumeGiven  bool
+	entered      bool // the input was taken; before that nothing is stored
 	ranTasks     bool
 
-	delta deltaState
+	delta    deltaState
+	messages *messageLog // nil if nobody streams messages
 	// held are events about interrupts that wait until they are stored.
 	held []func()
 }
@@ -139,10 +141,6 @@ func (l *loop) info() RunInfo {
 	}
 	return i
 }
-
-// serializer is an optional power of savers: with it values are serialized when
-// a superstep ends, and only the storing of bytes goes on behind.
-type serializer interface{ Serializer() serde.Serializer }
 
 // enter loads the checkpoint and gets everything ready for the first superstep.
 func (l *loop) enter(ctx context.Context) error {

@@ -156,6 +156,13 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 	if l.cfg.Subgraphs {
 		l.inner = own
 	}
+	switch {
+	case !l.custom.wants(ModeMessages):
+	case l.parent != nil && l.parent.step.l.messages != nil:
+		l.messages = l.parent.step.l.messages
+	default:
+		l.messages = &messageLog{seen: map[string]bool{}}
+	}
 }
 
 // newLoop checks the Config and finds out where the run stands: on its own, or

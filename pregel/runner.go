@@ -32,11 +32,12 @@ type superstep struct {
 	limited bool
 	live    int // tasks started and not ended
 
-	stopped  bool // nothing more is started
-	failure  error
-	bubble   error // a command for a graph further out, or a drain
-	waiting  map[string][]Interrupt
-	external bool // the caller cancelled
+	stopped bool // nothing more is started
+	failure error
+	bubble  error // a command for a graph further out, or a drain
+	waiting map[string][]Interrupt
+	// cancelled: tasks were cut off, by a failure, a timeout or the caller.
+	cancelled bool
 }
 
 type messageKind int
@@ -105,7 +106,7 @@ func (s *superstep) run(ctx context.Context) error {
 			s.handle(m)
 		case <-done:
 			done = nil
-			s.external = true
+			s.cancelled = true
 			s.stop(context.Cause(ctx))
 		case <-saveFailed:
 			saveFailed = nil
@@ -117,7 +118,7 @@ func (s *superstep) run(ctx context.Context) error {
 		}
 		s.start()
 	}
-	return s.outcome(ctx)
+	return s.outcome()
 }
 
 // drain waits for the tasks that are left when the loop panics: in a serializer,
@@ -150,7 +151,7 @@ var errLoopPanicked = errors.New("the superstep ended with a panic")
 
 // outcome is what the superstep ends with: a failure before a command for
 // another graph before a timeout before interrupts.
-func (s *superstep) outcome(ctx context.Context) error {
+func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
 		if s.failure == nil && s.bubble == nil {
@@ -161,8 +162,8 @@ func (s *superstep) outcome(ctx context.Context) error {
 	switch {
 	case s.failure != nil:
 		return s.failure
-	case s.external:
-		return context.Cause(ctx)
+	case s.cancelled:
+		return context.Cause(s.ctx)
 	case s.bubble != nil:
 		return s.bubble
 	case len(s.waiting) > 0:
@@ -292,6 +293,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	t.writes = writes
+	s.l.emitMessages(t, writes)
 	s.l.emitWrites(t, writes, false)
 	s.l.keepInCache(s.l.saveContext(s.ctx), t)
 	t.done.resolve(returned(writes))
@@ -360,7 +362,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 // look finished to the next run.
 func (s *superstep) failed(t *task, err error) {
 	l := s.l
-	record := []write{{chError, err}}
+	record := []write{{chError, ownError(err)}}
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
 	if handled {
@@ -394,8 +396,10 @@ func (s *superstep) failed(t *task, err error) {
 			s.queue = append(s.queue, h)
 		}
 	case cancelled:
-		if !s.stopped { // the task noticed before the loop did
-			s.external = true
+		// The task may see the end of the context before the loop does. Without
+		// this the superstep would end as if the task had nothing to write.
+		if !s.stopped {
+			s.cancelled = true
 			s.stop(context.Cause(s.ctx))
 		}
 	default:
@@ -403,8 +407,21 @@ func (s *superstep) failed(t *task, err error) {
 	}
 }
 
+// ownError is what a node returned, without the names of the graphs inside that
+// it came through: as LangGraph shows and stores it.
+func ownError(err error) error {
+	for {
+		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays
+		if !ok {
+			return err
+		}
+		err = te.Err
+	}
+}
+
 // errorText is an error as it is stored.
 func errorText(err error) string {
+	err = ownError(err)
 	var p *PanicError
 	if errors.As(err, &p) {
 		return fmt.Sprintf("panic: %v", p.Value)

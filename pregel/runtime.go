@@ -171,22 +171,6 @@ func Emit(ctx context.Context, v any) error {
 	return ctx.Err()
 }
 
-// EmitMessage sends a message, or a part of one, to whoever streams in mode
-// messages.
-func EmitMessage(ctx context.Context, m any) error {
-	r, err := runFrom(ctx)
-	if err != nil {
-		return fmt.Errorf("emit message: %w", err)
-	}
-	md := map[string]any{"langgraph_step": r.step.step, "langgraph_node": r.task.name, "langgraph_triggers": r.task.triggers,
-		"langgraph_path": r.task.path, "langgraph_checkpoint_ns": r.task.ns}
-	for k, v := range r.task.metadata {
-		md[k] = v
-	}
-	r.emit(ctx, ModeMessages, MessageEvent{Message: m, Metadata: md})
-	return ctx.Err()
-}
-
 func (r *taskRun) emit(ctx context.Context, mode Mode, v any) {
 	r.att.touch()
 	l := r.step.l

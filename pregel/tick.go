@@ -19,9 +19,6 @@ func (l *loop) tick() (more bool, err error) {
 		return false, nil
 	}
 	if len(l.tasks.order) == 0 {
-		if l.resumeGiven && !l.ranTasks && len(l.delta.written) > 0 {
-			return false, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
-		}
 		l.status = statusDone
 		return false, nil
 	}
@@ -232,7 +229,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.cp == nil || l.set == nil {
 		return l.closePipe(err)
 	}
-	if l.exits() && l.pipe != nil && (!l.nested() || err != nil || l.stableNamespace()) {
+	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
 	if l.pipe != nil {

@@ -54,15 +54,33 @@ func (s *Disk) GetTuple(ctx context.Context, cfg Config) (*Tuple, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := s.e.Thread(threadKey(cfg.ThreadID))
+	t, it, err := s.lookUp(cfg)
+	for it != nil {
+		tup, rerr := s.tuple(ctx, t, it, nil)
+		if !errors.Is(rerr, engine.ErrNoValue) {
+			return tup, rerr
+		}
+		// No view holds what is being read. If it was replaced or deleted and a
+		// flush gave its bytes back, what is there now is the answer.
+		was := it
+		if t, it, err = s.lookUp(cfg); it == was {
+			return nil, rerr
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	it := findCheckpoint(t, cfg)
-	if it == nil {
-		return nil, notFound(cfg)
+	return nil, notFound(cfg)
+}
+
+// lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
+// is none.
+func (s *Disk) lookUp(cfg Config) (*index.Thread, *index.Item, error) {
+	t, err := s.e.Thread(threadKey(cfg.ThreadID))
+	if err != nil {
+		return nil, nil, err
 	}
-	return s.tuple(ctx, t, it, nil)
+	return t, findCheckpoint(t, cfg), nil
 }
 
 func notFound(cfg Config) error {
@@ -197,12 +215,11 @@ func (s *Disk) DeltaChannelHistory(ctx context.Context, cfg Config, channels []s
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := s.e.Thread(threadKey(cfg.ThreadID))
+	t, it, err := s.lookUp(cfg)
 	if err != nil {
 		return nil, err
 	}
 	walk := NewDeltaWalk(channels)
-	it := findCheckpoint(t, cfg)
 	if it == nil {
 		return walk.Result(), nil
 	}

@@ -90,6 +90,16 @@ func (s *fileSet) add(k fileKind, n base.FileNum) {
 	s.known[n] = k
 }
 
+// drop takes a file back that no manifest named and nobody can know of.
+func (s *fileSet) drop(n base.FileNum) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.open[n]; h != nil {
+		s.closeHandle(h)
+	}
+	delete(s.known, n)
+}
+
 // acquire opens a file, or shares the handle that is open; errGone if it is no
 // part of the store any more.
 func (s *fileSet) acquire(n base.FileNum) (*handle, error) {
@@ -141,16 +151,19 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	return h, nil
 }
 
-// openAll opens every file of the store.
+// openAll opens every file of the store. A missing one is an error: it may have
+// been removed by a writer. A damaged one is left to who needs it.
 func (s *fileSet) openAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, k := range s.known {
 		h, err := s.openFile(k, n)
-		if err != nil {
+		switch {
+		case err == nil:
+			s.open[n] = h
+		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		s.open[n] = h
 	}
 	return nil
 }

@@ -22,10 +22,7 @@ func (e *Engine) writeDelta() error {
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
 	place := e.logPlace()
-	v, dirty, err := e.dirtyView()
-	if err != nil {
-		return err
-	}
+	v, dirty := e.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
@@ -48,7 +45,7 @@ func (e *Engine) writeDelta() error {
 	if full {
 		chain, old = chain[len(chain)-1:], imageNums(st.Images)
 	}
-	if _, err := e.manifest.Apply(snapshot.Edit{SetImages: &chain}); err != nil {
+	if err := job.enter(snapshot.Edit{SetImages: &chain}, dirty); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
 	job.installParts(parts)
@@ -72,10 +69,7 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // replaced besides those it names. flushMu is held.
 func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
 	place := e.logPlace()
-	iv, dirty, err := e.dirtyView()
-	if err != nil {
-		return nil, err
-	}
+	iv, dirty := e.dirtyView()
 	defer iv.Release()
 	if err := e.log.Sync(context.Background()); err != nil {
 		e.ix.MarkDirty(dirty)
@@ -93,7 +87,7 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 	}
 	info.Log = place
 	edit.SetImages = &[]snapshot.ImageInfo{info}
-	if _, err := e.manifest.Apply(edit); err != nil {
+	if err := job.enter(edit, dirty); err != nil {
 		return nil, err
 	}
 	job.installParts(parts)
@@ -109,6 +103,30 @@ func (e *Engine) logPlace() snapshot.LogPlace {
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
 
+// enter makes the image part of the store. If it cannot, what changed since the
+// last image still has to go into the next.
+func (j *imageJob) enter(edit snapshot.Edit, dirty index.Dirty) error {
+	_, err := j.e.manifest.Apply(edit)
+	if err == nil {
+		return nil
+	}
+	j.e.ix.MarkDirty(dirty)
+	if notApplied(err) {
+		j.e.withdraw(kindImage, j.num)
+	}
+	return err
+}
+
+// notApplied reports whether a manifest edit failed without a trace. After other
+// errors it may survive a crash, and the files it names must stay.
+func notApplied(err error) bool { return !errors.Is(err, base.ErrPoisoned) }
+
+// withdraw removes a complete file that did not become part of the store.
+func (e *Engine) withdraw(k fileKind, n base.FileNum) {
+	e.files.drop(n)
+	e.removeQuietly(k, n)
+}
+
 // usableImages is st without images that Open could not read: the next image is
 // made from segments and log alone.
 func (e *Engine) usableImages(st snapshot.State) snapshot.State {
@@ -119,13 +137,10 @@ func (e *Engine) usableImages(st snapshot.State) snapshot.State {
 }
 
 // dirtyView is a view with what changed since the last image.
-func (e *Engine) dirtyView() (*View, index.Dirty, error) {
-	if err := e.enter(); err != nil {
-		return nil, index.Dirty{}, err
-	}
+func (e *Engine) dirtyView() (*View, index.Dirty) {
 	epoch := e.files.pin()
 	iv, dirty := e.ix.ViewDirty()
-	return &View{e: e, v: iv, epoch: epoch}, dirty, nil
+	return &View{e: e, v: iv, epoch: epoch}, dirty
 }
 
 // imageJob writes one image file.
@@ -226,7 +241,7 @@ func (j *imageJob) threads(dirty index.Dirty) error {
 
 func (j *imageJob) memos(dirty index.Dirty) error {
 	left := map[string]bool{}
-	oldest := j.e.opts.Clock().UnixMicro() - j.e.opts.DeletedMemory.Microseconds()
+	oldest := j.e.oldestMemo()
 	memos := j.v.v.Memos()
 	slices.SortFunc(memos, func(a, b index.Memo) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range memos {
