@@ -81,6 +81,9 @@ type loop struct {
 	messages *messageLog // nil if nobody streams messages
 	// held are events about interrupts that wait until they are stored.
 	held []func()
+	// waiting are the interrupts the outermost graph ended with, in the order of
+	// their tasks.
+	waiting []Interrupt
 }
 
 // deltaState is the bookkeeping for delta channels, which are rebuilt from

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ type Result struct {
 	// Value is the state the graph's output keys show: a map[string]any of
 	// several, or the value of a single one; nil if nothing was shown.
 	Value any
-	// Interrupts are what the run waits for; empty if it came to an end, or
-	// stopped at a breakpoint. They are stored.
+	// Interrupts are what the run waits for, in the order of the tasks; empty if
+	// it came to an end, or stopped at a breakpoint. They are stored.
 	Interrupts []Interrupt
 }
 
@@ -54,12 +55,21 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 			}
 		}
 		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, put: only}, nil)
-		return l.runAll(ctx)
+		err = l.runAll(ctx)
+		// Events come as tasks end; the result does not depend on that.
+		slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int {
+			return cmp.Compare(indexOfInterrupt(l.waiting, a), indexOfInterrupt(l.waiting, b))
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return res, nil
+}
+
+func indexOfInterrupt(list []Interrupt, in Interrupt) int {
+	return slices.IndexFunc(list, func(x Interrupt) bool { return x.ID == in.ID })
 }
 
 // retryConflicts starts a run over that lost against another before its first

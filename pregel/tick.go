@@ -284,6 +284,7 @@ func (l *loop) stableNamespace() bool {
 // reportInterrupt shows the state with what finished siblings wrote, and the
 // breakpoint if no task raised the interrupt.
 func (l *loop) reportInterrupt(in *InterruptError) {
+	l.waiting = in.Interrupts
 	if h := l.g.opts.Hooks.Interrupt; h != nil {
 		l.g.guardHook("Interrupt", func() { h(l.info(), in.Interrupts) })
 	}

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/stele-go/stele/serde"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // stored is a decoded value, as a checkpoint hands it out.
 type stored struct{ v any }
