@@ -23,7 +23,7 @@ func BenchmarkLogAppend(b *testing.B) {
 func benchLog(b *testing.B, mode wal.Mode, writers int) {
 	var num atomic.Uint64
 	l, err := wal.New(wal.Options{FS: vfs.OS{}, Dir: b.TempDir(), Mode: mode,
-		NewFileNum: func() base.FileNum { return base.FileNum(num.Add(1)) }})
+		NewFileNum: func() (base.FileNum, error) { return base.FileNum(num.Add(1)), nil }})
 	must(b, err)
 	payload := [][]byte{[]byte(NewData(1).Text(1024))[:1024]}
 	b.ReportAllocs()

@@ -211,13 +211,13 @@ func (v View) Ascend(from string, fn func(*Thread) bool) {
 	v.threads.AscendGreaterOrEqual(&Thread{ID: from}, fn)
 }
 
-// DropTombstones forgets memos without data of records up to last: segments hold
-// them as tombstones now.
-func (ix *Index) DropTombstones(last base.LSN) {
+// DropTombstones forgets memos of records up to last that have no data, or are
+// older than oldest (unix µs): segments hold them as tombstones now.
+func (ix *Index) DropTombstones(last base.LSN, oldest int64) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	for id, m := range ix.memos {
-		if len(m.Data) == 0 && m.LSN <= last {
+		if m.LSN <= last && (len(m.Data) == 0 || m.At < oldest) {
 			delete(ix.memos, id)
 			ix.dirty.Memos[id] = true
 		}

@@ -98,13 +98,14 @@ func (m *indexModel) apply(t *rapid.T) {
 
 func (m *indexModel) dropTombstones(t *rapid.T) {
 	last := base.LSN(rapid.IntRange(0, int(m.lsn)).Draw(t, "last"))
+	oldest := int64(rapid.IntRange(0, int(m.lsn)+1).Draw(t, "oldest"))
 	for id, memo := range m.memos {
-		if len(memo.Data) == 0 && memo.LSN <= last {
+		if memo.LSN <= last && (len(memo.Data) == 0 || memo.At < oldest) {
 			delete(m.memos, id)
 			m.dirty.Memos[id] = true
 		}
 	}
-	m.ix.DropTombstones(last)
+	m.ix.DropTombstones(last, oldest)
 }
 
 func (m *indexModel) swap(t *rapid.T) {

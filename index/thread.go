@@ -32,8 +32,10 @@ type Thread struct {
 	Updated int64    // unix µs of the last record
 	Flags   uint8    // the caller's flags, replaced by the last record that set them
 
-	tree   *btree.BTreeG[*Item] // nil while cold
-	recent []*Item              // newer than tree; while cold, newer than what is on disk
+	tree    *btree.BTreeG[*Item] // nil while cold
+	recent  []*Item              // newer than tree; while cold, newer than what is on disk
+	deleted int                  // deletions in tree
+	cleared base.LSN             // deletions up to here were dropped from it
 }
 
 func lessItem(a, b *Item) bool { return a.Key < b.Key }
@@ -56,7 +58,7 @@ func (t *Thread) Cold() bool { return t.tree == nil }
 // are on disk for good and are dropped once they have hidden what they hide.
 func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
 	n := *t
-	n.tree = btree.NewG(degree, lessItem)
+	n.tree, n.deleted = btree.NewG(degree, lessItem), 0
 	for _, it := range items {
 		n.insert(it)
 	}
@@ -73,7 +75,16 @@ func (t *Thread) insert(it *Item) {
 	if old, ok := t.tree.Get(it); ok && old.LSN > it.LSN {
 		return
 	}
-	t.tree.ReplaceOrInsert(it)
+	t.replace(it)
+}
+
+func (t *Thread) replace(it *Item) {
+	if old, ok := t.tree.ReplaceOrInsert(it); ok && old.Deleted() {
+		t.deleted--
+	}
+	if it.Deleted() {
+		t.deleted++
+	}
 }
 
 func (t *Thread) dropDeletions(floor base.LSN) {
@@ -87,6 +98,29 @@ func (t *Thread) dropDeletions(floor base.LSN) {
 	for _, it := range gone {
 		t.tree.Delete(it)
 	}
+	t.deleted -= len(gone)
+	t.cleared = floor
+}
+
+// clearMin is how many deletions a thread keeps before it is worth a look which
+// of them may go.
+const clearMin = 64
+
+// Cleared is t without the deletions up to floor, which are on disk for good, if
+// the thread consists of deletions for the most part. One look for each floor is
+// the most it costs. Called as With is.
+func (t *Thread) Cleared(floor func() base.LSN) *Thread {
+	if t.Cold() || t.deleted < clearMin || 2*t.deleted < t.tree.Len() {
+		return t
+	}
+	to := floor()
+	if to <= t.cleared {
+		return t
+	}
+	n := *t
+	n.fold()
+	n.dropDeletions(to)
+	return &n
 }
 
 // With is t after a commit of items, which are newer than everything in t.
@@ -118,7 +152,7 @@ func (t *Thread) With(items []*Item, lsn base.LSN, updated int64) *Thread {
 func (t *Thread) fold() {
 	t.tree = t.tree.Clone()
 	for _, it := range t.recent {
-		t.tree.ReplaceOrInsert(it)
+		t.replace(it)
 	}
 	t.recent = nil
 }

@@ -59,8 +59,9 @@ type Config struct {
 	// wait.
 	StrictResume bool
 	// Exclusive makes the run fail with ErrConflict when another run stored a
-	// checkpoint on the thread meanwhile. ConflictRetries is how many times the
-	// run starts over from the new head if it loses before its first superstep.
+	// checkpoint on the thread meanwhile. ConflictRetries is how many times
+	// Invoke starts over from the new head if it loses before its first
+	// superstep; Stream, whose events are out already, does not.
 	Exclusive       bool
 	ConflictRetries int
 	// Control asks the run to stop between supersteps.

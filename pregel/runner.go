@@ -32,11 +32,12 @@ type superstep struct {
 	limited bool
 	live    int // tasks started and not ended
 
-	stopped  bool // nothing more is started
-	failure  error
-	bubble   error // a command for a graph further out, or a drain
-	waiting  map[string][]Interrupt
-	external bool // the caller cancelled
+	stopped bool // nothing more is started
+	failure error
+	bubble  error // a command for a graph further out, or a drain
+	waiting map[string][]Interrupt
+	// cancelled: tasks were cut off, by a failure, a timeout or the caller.
+	cancelled bool
 }
 
 type messageKind int
@@ -105,7 +106,7 @@ func (s *superstep) run(ctx context.Context) error {
 			s.handle(m)
 		case <-done:
 			done = nil
-			s.external = true
+			s.cancelled = true
 			s.stop(context.Cause(ctx))
 		case <-saveFailed:
 			saveFailed = nil
@@ -117,7 +118,7 @@ func (s *superstep) run(ctx context.Context) error {
 		}
 		s.start()
 	}
-	return s.outcome(ctx)
+	return s.outcome()
 }
 
 // drain waits for the tasks that are left when the loop panics: in a serializer,
@@ -150,7 +151,7 @@ var errLoopPanicked = errors.New("the superstep ended with a panic")
 
 // outcome is what the superstep ends with: a failure before a command for
 // another graph before a timeout before interrupts.
-func (s *superstep) outcome(ctx context.Context) error {
+func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
 		if s.failure == nil && s.bubble == nil {
@@ -161,8 +162,8 @@ func (s *superstep) outcome(ctx context.Context) error {
 	switch {
 	case s.failure != nil:
 		return s.failure
-	case s.external:
-		return context.Cause(ctx)
+	case s.cancelled:
+		return context.Cause(s.ctx)
 	case s.bubble != nil:
 		return s.bubble
 	case len(s.waiting) > 0:
@@ -395,8 +396,10 @@ func (s *superstep) failed(t *task, err error) {
 			s.queue = append(s.queue, h)
 		}
 	case cancelled:
-		if !s.stopped { // the task noticed before the loop did
-			s.external = true
+		// The task may see the end of the context before the loop does. Without
+		// this the superstep would end as if the task had nothing to write.
+		if !s.stopped {
+			s.cancelled = true
 			s.stop(context.Cause(s.ctx))
 		}
 	default:

@@ -55,7 +55,7 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 		if !MatchFilter(h.md, q.Filter) {
 			return nil
 		}
-		tup, err := s.tuple(t, it, h)
+		tup, err := s.tuple(ctx, t, it, h)
 		if err != nil {
 			return err
 		}

@@ -69,30 +69,34 @@ func (s *Disk) GetTuple(ctx context.Context, cfg Config) (*Tuple, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	for tries := 1; ; tries++ {
-		t, err := s.e.Thread(threadKey(cfg.ThreadID))
-		if err != nil {
-			return nil, err
+	t, it, err := s.lookUp(cfg)
+	for it != nil {
+		tup, rerr := s.tuple(ctx, t, it, nil)
+		if !errors.Is(rerr, engine.ErrNoValue) {
+			return tup, rerr
 		}
-		it := findCheckpoint(t, cfg)
-		if it == nil {
-			return nil, notFound(cfg)
+		// No view holds what is being read. If it was replaced or deleted and a
+		// flush gave its bytes back, what is there now is the answer.
+		was := it
+		if t, it, err = s.lookUp(cfg); it == was {
+			return nil, rerr
 		}
-		h, err := s.header(ctx, t, it)
-		if errors.Is(err, engine.ErrNoValue) && tries < getTries {
-			continue // replaced or deleted, and flushed, since the thread was looked up
-		}
-		if err != nil {
-			return nil, err
-		}
-		return s.tuple(t, it, h)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, notFound(cfg)
 }
 
-// getTries is how often a checkpoint is looked up before its missing record is an
-// error. Once more is nearly always enough: it takes a change of the thread and
-// the end of a flush between two lines.
-const getTries = 8
+// lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
+// is none.
+func (s *Disk) lookUp(cfg Config) (*index.Thread, *index.Item, error) {
+	t, err := s.e.Thread(threadKey(cfg.ThreadID))
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, findCheckpoint(t, cfg), nil
+}
 
 func notFound(cfg Config) error {
 	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, ErrNotFound)
@@ -146,8 +150,14 @@ func asCorrupt(err error) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }
 
-// tuple is the checkpoint whose header was read.
-func (s *Disk) tuple(t *index.Thread, it *index.Item, h *header) (*Tuple, error) {
+// tuple reads a checkpoint. h may be given if it was read already.
+func (s *Disk) tuple(ctx context.Context, t *index.Thread, it *index.Item, h *header) (*Tuple, error) {
+	if h == nil {
+		var err error
+		if h, err = s.header(ctx, t, it); err != nil {
+			return nil, err
+		}
+	}
 	cp := Checkpoint{V: h.rec.v, ID: h.cfg.CheckpointID, TS: h.rec.ts, Seen: h.rec.seen, Updated: h.rec.updated,
 		Values: s.lazyChannels(t, it), Versions: make(map[string]Version, len(it.Slots))}
 	for i := range it.Slots[1:] {
@@ -217,12 +227,11 @@ func (s *Disk) DeltaChannelHistory(ctx context.Context, cfg Config, channels []s
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := s.e.Thread(threadKey(cfg.ThreadID))
+	t, it, err := s.lookUp(cfg)
 	if err != nil {
 		return nil, err
 	}
 	walk := NewDeltaWalk(channels)
-	it := findCheckpoint(t, cfg)
 	if it == nil {
 		return walk.Result(), nil
 	}

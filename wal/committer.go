@@ -16,7 +16,8 @@ type committer struct {
 
 	batch   []*request
 	records []*Record
-	bytes   int64 // frame bytes of the batch
+	refused []refusal // answered when the fate of the batch is known
+	bytes   int64     // frame bytes of the batch
 
 	buf    []byte  // small parts of the batch, joined
 	pieces []piece // the batch as it goes to the file
@@ -25,6 +26,13 @@ type committer struct {
 	full       bool  // the last batch found no space
 	low        bool  // free space was below the reserve when last asked
 	sinceAsked int64 // bytes committed since then
+}
+
+// refusal is a request that Prepare refused, perhaps for what a record of the
+// same batch did.
+type refusal struct {
+	r   *request
+	err error
 }
 
 func (c *committer) init(start Start) {
@@ -90,6 +98,7 @@ func (l *Log) commitBatch(first *request) {
 	} else {
 		l.publish(f)
 	}
+	l.answerRefused(err)
 	// Neither records nor their bytes may be kept alive by the next batch.
 	clear(c.batch)
 	clear(c.records)
@@ -104,13 +113,19 @@ func (l *Log) commitBatch(first *request) {
 }
 
 // collect prepares first and its followers until the batch is full or the queue
-// is empty. Records refused on the way are answered at once.
+// is empty. A record refused on the way is answered at once if nothing stands
+// before it in the batch, else with the batch: it was decided upon records that
+// nobody may know of before they are committed.
 func (l *Log) collect(first *request) {
 	c := &l.w
 	limit := min(maxBatchBytes, l.opts.FileSize)
 	for r := first; r != nil; r = l.q.pop(limit-c.bytes, false) {
-		if err := l.prepare(r); err != nil {
+		switch err := l.prepare(r); {
+		case err == nil:
+		case len(c.batch) == 0:
 			r.finish(err)
+		default:
+			c.refused = append(c.refused, refusal{r, err})
 		}
 		if len(c.batch) == maxBatchRecords || c.bytes >= limit {
 			return
@@ -198,6 +213,9 @@ func (l *Log) publish(f *logFile) {
 	l.count.records.Add(int64(n))
 	l.count.bytes.Add(c.bytes)
 	l.opts.Apply(c.records)
+	l.mu.Lock()
+	l.mu.applied = l.mu.pos
+	l.mu.Unlock()
 	if l.syn != nil {
 		l.syn.wrote()
 	}
@@ -225,4 +243,18 @@ func (l *Log) refuse(err error) {
 	for _, r := range c.batch {
 		r.finish(err)
 	}
+}
+
+// answerRefused answers what was decided upon the batch. A decision upon records
+// that were not committed does not count: it gets their error.
+func (l *Log) answerRefused(batch error) {
+	c := &l.w
+	for _, d := range c.refused {
+		if batch != nil {
+			d.err = batch
+		}
+		d.r.finish(d.err)
+	}
+	clear(c.refused)
+	c.refused = c.refused[:0]
 }

@@ -34,9 +34,10 @@ type Log struct {
 	// mu guards what other goroutines need to know of the committer's work.
 	mu struct {
 		sync.Mutex
-		cur    *logFile // nil before the first commit and after Rotate
-		pos    Start    // behind the last committed record, sync marks excluded
-		poison error    // set once
+		cur     *logFile // nil before the first commit and after Rotate
+		pos     Start    // behind the last committed record, sync marks excluded
+		applied Start    // pos as of the last Apply that returned
+		poison  error    // set once
 	}
 
 	// Owned by the committer goroutine (by Close once that has ended).
@@ -59,7 +60,7 @@ func New(opts Options) (*Log, error) {
 		q:    newQueue(opts.MaxQueueBytes, opts.MaxQueueRecords),
 		done: make(chan struct{}),
 	}
-	l.mu.pos = opts.Start
+	l.mu.pos, l.mu.applied = opts.Start, opts.Start
 	l.durable.Store(uint64(opts.Start.NextLSN - 1))
 	l.last.Store(uint64(opts.Start.NextLSN - 1))
 	l.w.init(opts.Start)
@@ -154,12 +155,13 @@ func (l *Log) DurableLSN() base.LSN { return base.LSN(l.durable.Load()) }
 // LastLSN is the LSN of the last committed record; 0 in an empty log.
 func (l *Log) LastLSN() base.LSN { return base.LSN(l.last.Load()) }
 
-// Position is the place behind the last committed record. It may be handed to
-// Recover as the place to read from once DurableLSN has reached NextLSN-1.
+// Position is the place behind the last record that was applied; records that
+// Apply has not been told of lie behind it. It may be handed to Recover as the place to
+// read from once DurableLSN has reached NextLSN-1.
 func (l *Log) Position() Start {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.pos
+	return l.mu.applied
 }
 
 // Close commits what is queued, syncs, writes the close mark, cuts off unused
@@ -186,10 +188,13 @@ func (l *Log) finish() error {
 		err = l.seal()
 	}
 	l.prep.discardSpare()
-	if n := l.w.next; n != nil {
+	if n := l.w.next; n != nil && err == nil {
 		// Its header is durable but it holds no record and the manifest does
 		// not name it. If the removal is lost, the next open sweeps it.
 		l.discard(n)
+	} else if n != nil {
+		// OnCreate failed, and the manifest may name it after all.
+		_ = n.f.Close()
 	}
 	l.mu.Lock()
 	cur := l.mu.cur
@@ -252,7 +257,11 @@ func (l *Log) observeSync(took time.Duration) {
 	}
 }
 
-// isNoSpace reports whether err says that the device or the quota is full.
+// isNoSpace reports whether err says that the device or the quota is full, and
+// not that this has already done harm.
 func isNoSpace(err error) bool {
+	if errors.Is(err, base.ErrPoisoned) {
+		return false
+	}
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, base.ErrDiskFull)
 }

@@ -111,7 +111,7 @@ func (l *Log) seal() error {
 	}
 	l.w.start = place
 	l.mu.Lock()
-	l.mu.cur, l.mu.pos = nil, place
+	l.mu.cur, l.mu.pos, l.mu.applied = nil, place, place
 	l.mu.Unlock()
 	l.prep.retire(f)
 	return nil

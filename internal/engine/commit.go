@@ -192,7 +192,7 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
 		tx.rec.ops = append(tx.rec.ops, op{kind: opDelete, id: id, key: key})
 	}
-	tx.set(t.With(items, tx.lsn, t.Updated))
+	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.floor))
 	return nil
 }
 

@@ -364,7 +364,7 @@ func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error)
 // those with something to remember, until it may be forgotten.
 func (e *Engine) remembered(known []index.Memo) []index.Memo {
 	last := lastDrops(known)
-	oldest := e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+	oldest := e.oldestMemo()
 	var out []index.Memo
 	for _, m := range known {
 		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
@@ -372,6 +372,12 @@ func (e *Engine) remembered(known []index.Memo) []index.Memo {
 		}
 	}
 	return out
+}
+
+// oldestMemo is the time before which deletions need not be remembered, in
+// unix µs.
+func (e *Engine) oldestMemo() int64 {
+	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
 }
 
 // lastDrops are the last deletions of threads.

@@ -202,21 +202,6 @@ func (e *Engine) reserve(next base.FileNum) error {
 	return err
 }
 
-// logFileNum is newFileNum for the log, which cannot take an error: a number that
-// could not be reserved is used all the same, and at worst leaves a file that
-// Open reports instead of removing.
-func (e *Engine) logFileNum() base.FileNum {
-	n, err := e.newFileNum()
-	if err == nil {
-		return n
-	}
-	e.numMu.Lock()
-	defer e.numMu.Unlock()
-	n = e.nextNum
-	e.nextNum++
-	return n
-}
-
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
 	e.sealed.begun(e.ix)

@@ -151,16 +151,19 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	return h, nil
 }
 
-// openAll opens every file of the store.
+// openAll opens every file of the store. A missing one is an error: it may have
+// been removed by a writer. A damaged one is left to who needs it.
 func (s *fileSet) openAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, k := range s.known {
 		h, err := s.openFile(k, n)
-		if err != nil {
+		switch {
+		case err == nil:
+			s.open[n] = h
+		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		s.open[n] = h
 	}
 	return nil
 }

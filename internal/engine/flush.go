@@ -83,7 +83,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		job.install()
 	}
 	e.unflushed.settle(sealed)
-	e.ix.DropTombstones(sealed)
+	e.ix.DropTombstones(sealed, e.oldestMemo())
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)

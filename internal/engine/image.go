@@ -241,7 +241,7 @@ func (j *imageJob) threads(dirty index.Dirty) error {
 
 func (j *imageJob) memos(dirty index.Dirty) error {
 	left := map[string]bool{}
-	oldest := j.e.opts.Clock().UnixMicro() - j.e.opts.DeletedMemory.Microseconds()
+	oldest := j.e.oldestMemo()
 	memos := j.v.v.Memos()
 	slices.SortFunc(memos, func(a, b index.Memo) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range memos {

@@ -16,12 +16,14 @@ func (e *Engine) loadThread(id string) (*index.Thread, error) {
 			return t, nil
 		}
 		loaded, err := e.load(t, index.Now)
-		if err != nil {
+		now := e.ix.Thread(id)
+		switch {
+		case err == nil && loaded == now:
+			return loaded, nil
+		case err != nil && (now == t || !errors.Is(err, errGone)):
 			return nil, err
 		}
-		if loaded == e.ix.Thread(id) {
-			return loaded, nil
-		}
+		// A commit changed the thread, or deleted it and its pages went.
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +63,17 @@ func (w *world) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatalf("%v\nprogram:\n%s", err, strings.Join(w.log, "\n"))
+	}
+}
+
+// lockedRand is a source for the engine, which asks from several goroutines.
+func lockedRand(seed uint64) func() uint64 {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 2))
+	return func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Uint64()
 	}
 }
 
@@ -319,7 +331,7 @@ func TestModel(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
 			w := &world{t: t, rng: rng, m: model{}, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: mem, beside: w.beside}
-			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: rng.Uint64,
+			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed),
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.open()
 			for range 150 {

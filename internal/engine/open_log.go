@@ -57,7 +57,7 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 		e.report.Rewritten++
 		return placesOf(en, moves)
 	}
-	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.logFileNum, Rand: e.opts.Rand, Moved: moved}, rec)
+	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, Moved: moved}, rec)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	start.NextLSN = max(start.NextLSN, e.ix.LSN()+1)
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
-		NewFileNum: e.logFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Start: start,
+		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
+		Inline: e.opts.Inline, Start: start, Reserve: max(e.opts.Reserve, 0),
 		Events: wal.Events{
 			SlowSync: func(took time.Duration) { e.opts.Logger.Warn("slow sync", "took", took) },
 			Poisoned: e.noteWriteError,

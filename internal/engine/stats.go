@@ -80,6 +80,7 @@ type OpenReport struct {
 	IndexRebuilt  bool     // the image was missing or damaged
 	RebuildReason string   // why
 	RemovedFiles  []string // leftovers of a crash
+	LeftFiles     []string // leftovers that could not be removed; the next Open tries again
 	UnknownFiles  []string // not stele's, or not this store's; left alone
 	Damage        []error  // with AllowDamage: what was skipped
 	Took          time.Duration

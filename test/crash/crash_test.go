@@ -407,6 +407,19 @@ func envInt(t *testing.T, name string, def int) int {
 	return n
 }
 
+// seedFrom is a seed from the environment, or a fresh one.
+func seedFrom(t *testing.T, name string) uint64 {
+	s := os.Getenv(name)
+	if s == "" {
+		return rand.Uint64() >> 1
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
 // TestCrashStates runs random programs, lets the power fail after any operation,
 // and opens what the disk may look like then.
 //
@@ -415,13 +428,9 @@ func envInt(t *testing.T, name string, def int) int {
 func TestCrashStates(t *testing.T) {
 	want := envInt(t, "CRASH_STATES", 2000)
 	h := newHunter(t)
-	first, programs := rand.Uint64()>>1, 12
-	if s := os.Getenv("CRASH_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, programs = n, 1
+	first, programs := seedFrom(t, "CRASH_SEED"), 12
+	if os.Getenv("CRASH_SEED") != "" {
+		programs = 1
 	}
 	per := max(want/programs, 100)
 	violations := 0
