@@ -146,7 +146,7 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem, mayShorten bool) (verd
 	case err != nil && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion):
 		return 0, fmt.Errorf("reading fails, but not for damage: %w", err)
 	case err != nil:
-		return named, sh.each(ctx, d)
+		return named, errors.Join(sh.each(ctx, d), sh.healed(ctx, d, mem, err))
 	case got == sh.dumps[len(sh.dumps)-1] && (rep.IndexRebuilt || rep.DroppedBytes > 0):
 		return repaired, nil
 	case got == sh.dumps[len(sh.dumps)-1]:
@@ -173,6 +173,31 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem, mayShorten bool) (verd
 		return 0, fmt.Errorf("back to %d of %d calls, though promised", k, sh.acked)
 	}
 	return cut, nil
+}
+
+// healed: damage to the saved index, which is derived, is gone after closing and
+// opening the store.
+func (sh *shape) healed(ctx context.Context, d *saver.Disk, mem *vfs.Mem, cause error) error {
+	var damage *saver.CorruptionError
+	if !errors.As(cause, &damage) || filepath.Ext(damage.File) != ".img" {
+		return nil
+	}
+	if err := d.Close(); err != nil {
+		return fmt.Errorf("close with a damaged image: %w", err)
+	}
+	d, err := config{seed: 6}.open(mem, &clock{})
+	if err != nil {
+		return fmt.Errorf("open after damage to an image: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	got, err := dump(ctx, d)
+	if want := sh.dumps[len(sh.dumps)-1]; err == nil && got != want {
+		err = errors.New(difference(got, want))
+	}
+	if err != nil {
+		return fmt.Errorf("damage to an image stays: %w", err)
+	}
+	return nil
 }
 
 // untouched: a store that is refused is left as it was, its lock file aside.
