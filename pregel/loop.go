@@ -88,8 +88,8 @@ type loop struct {
 type deltaState struct {
 	forced       map[string]bool // stored whole in the next checkpoint
 	loaded       []pendingWrite  // writes a resume found; nil once checked
-	reapplied    map[string]bool // tasks that got theirs back
-	written      map[string]bool // tasks that wrote during this run
+	reapplied    map[string]bool // tasks of the superstep that got theirs back
+	written      map[string]bool // tasks of the superstep that wrote during this run
 	storedWrites map[[2]string]bool
 	exit         []exitWrite // exit durability: writes to store at the end
 	commandExit  []write

@@ -157,6 +157,8 @@ func (l *loop) afterTick(ctx context.Context) error {
 	}
 	l.keepExitWrites()
 	l.pending = nil
+	clear(l.delta.written) // they are about the superstep's tasks, and would grow
+	clear(l.delta.reapplied)
 	l.replaying = false
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err

@@ -19,6 +19,9 @@ const maxImages = 16
 // replays less of the log. flushMu is held. A failure loses nothing: the log
 // still has it all.
 func (e *Engine) writeDelta() error {
+	if err := e.checkPages(); err != nil {
+		return err
+	}
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
 	place := e.logPlace()
@@ -125,6 +128,48 @@ func notApplied(err error) bool { return !errors.Is(err, base.ErrPoisoned) }
 func (e *Engine) withdraw(k fileKind, n base.FileNum) {
 	e.files.drop(n)
 	e.removeQuietly(k, n)
+}
+
+// noteBadPage remembers that a page of an image is damaged. What the image holds is
+// in segments and log as well, but this process has forgotten where: the next
+// Open, told of no image, finds it.
+func (e *Engine) noteBadPage(err error) {
+	if !errors.Is(err, base.ErrCorrupt) || e.badPages.Swap(true) || e.opts.ReadOnly || e.opts.ManualWork {
+		return
+	}
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// checkPages refuses work that needs whole images if one is damaged, and lets the
+// manifest forget them. flushMu is held.
+func (e *Engine) checkPages() error {
+	if !e.badPages.Load() {
+		return nil
+	}
+	if err := e.forgetImages(); err != nil {
+		return err
+	}
+	return errBadPages
+}
+
+// errBadPages is the answer of flush, image and compaction when a page of the
+// saved index is damaged.
+var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", base.ErrCorrupt)
+
+// forgetImages takes the images out of the manifest. Their files stay until the
+// next Open: threads whose pages are whole are still read from them.
+func (e *Engine) forgetImages() error {
+	if e.forgotten {
+		return nil
+	}
+	if _, err := e.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
+		return fmt.Errorf("forget damaged images: %w", err)
+	}
+	e.forgotten = true
+	return nil
 }
 
 // usableImages is st without images that Open could not read: the next image is
