@@ -262,11 +262,11 @@ func (j *imageJob) family(w familyWork) error {
 	if err != nil {
 		return err
 	}
-	page, err := j.newPage(w)
+	pages, err := j.newPages(w)
 	if err != nil {
 		return err
 	}
-	if len(page.Threads) > 0 {
+	for _, page := range pages {
 		off, n, err := j.w.AddPage(index.EncodePage(page))
 		if err != nil {
 			return err
@@ -334,39 +334,6 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 	p.File = j.num
 	p.Off, p.Len, err = j.w.AddPage(b)
 	return p, err
-}
-
-// newPage holds the items of records after the last image, and the places of
-// their values in the log. Threads need not be loaded for it: what a cold thread
-// has not on disk is in memory.
-func (j *imageJob) newPage(w familyWork) (*index.Page, error) {
-	last := j.last()
-	isNew := func(t *index.Thread) bool { return t.Birth > last }
-	for i, t := range w.threads {
-		if t.Cold() && isNew(t) { // a copy of a cold thread takes it all along
-			loaded, err := j.v.Load(t)
-			if err != nil {
-				return nil, err
-			}
-			w.threads[i] = loaded
-		}
-	}
-	page := w.page(func(t *index.Thread, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
-	seen := map[index.Ref]bool{}
-	for _, pt := range page.Threads {
-		for _, it := range pt.Items {
-			for _, s := range it.Slots {
-				if s.Ref.Empty() || s.Ref.LSN <= last || seen[s.Ref] {
-					continue
-				}
-				seen[s.Ref] = true
-				if loc, ok := w.fam.Loc(s.Ref); ok && loc.InLog() {
-					page.Values = append(page.Values, index.ValueLoc{Ref: s.Ref, Loc: loc})
-				}
-			}
-		}
-	}
-	return page, nil
 }
 
 // installParts tells the families where their pages lie now.
