@@ -188,8 +188,34 @@ func live(it *Item) *Item {
 
 // Last returns the item with the greatest key that begins with prefix, or nil.
 func (t *Thread) Last(prefix string) *Item {
-	var last *Item
+	last := t.lastInTree(prefix)
+	for _, it := range t.recent {
+		if strings.HasPrefix(it.Key, prefix) && (last == nil || it.Key >= last.Key) {
+			last = it // of equal keys the later commit counts
+		}
+	}
+	if last == nil || !last.Deleted() {
+		return last
+	}
+	// What lies below a deletion is not known from the greatest keys alone.
+	last = nil
 	t.Descend(prefix, "", func(it *Item) bool { last = it; return false })
+	return last
+}
+
+func (t *Thread) lastInTree(prefix string) (last *Item) {
+	visit := func(it *Item) bool {
+		if strings.HasPrefix(it.Key, prefix) {
+			last = it
+			return false
+		}
+		return it.Key > prefix
+	}
+	if from := upperBound(prefix, ""); from != "" {
+		t.tree.DescendLessOrEqual(&Item{Key: from}, visit)
+	} else {
+		t.tree.Descend(visit)
+	}
 	return last
 }
 

@@ -60,11 +60,10 @@ func (a *applier) apply(tasks []taskWrites) (map[string]bool, error) {
 	}
 	applied = true
 	for _, t := range tasks {
-		seen := a.cp.seen[t.node]
-		if seen == nil {
-			seen = map[string]saver.Version{}
-			a.cp.seen[t.node] = seen
-		}
+		old := a.cp.seen[t.node]
+		seen := make(map[string]saver.Version, max(len(old), len(t.triggers)))
+		maps.Copy(seen, old)
+		a.cp.seen[t.node] = seen
 		for _, ch := range t.triggers {
 			if v, ok := a.cp.versions[ch]; ok {
 				seen[ch] = v
@@ -106,7 +105,7 @@ func (a *applier) changeChannels(tasks []taskWrites, step bool) (map[string]bool
 	for _, name := range order {
 		ch := a.set.by[name]
 		a.keep(name, ch)
-		changed, err := ch.Update(byChannel[name])
+		changed, err := updateChannel(name, ch, byChannel[name])
 		if err != nil {
 			var ue *channel.UpdateError
 			if errors.As(err, &ue) {
@@ -143,6 +142,16 @@ func (a *applier) changeChannels(tasks []taskWrites, step bool) (map[string]bool
 		}
 	}
 	return bumped, nil
+}
+
+// updateChannel is ch.Update; a reducer that panics has refused.
+func updateChannel(name string, ch channel.Channel, values []any) (changed bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &channel.UpdateError{Channel: name, Reason: "the reducer panicked", Err: panicError(p)}
+		}
+	}()
+	return ch.Update(values)
 }
 
 // keep remembers a channel as it was before this superstep.

@@ -22,6 +22,7 @@ func randomFloat() float64 { return rand.Float64() }
 type attempt struct {
 	progress chan struct{} // of one place; nil if nobody watches
 	auto     bool          // writes, events and calls count as progress
+	outer    *attempt      // of the task that runs this graph: what moves here moves there
 
 	// mu guards writes and closed.
 	mu     sync.Mutex
@@ -38,11 +39,16 @@ func (a *attempt) write(channel string, value any) {
 	a.touch()
 }
 
-// snapshot is what was written so far.
-func (a *attempt) snapshot() []write {
+// whileOpen calls f with what was written so far. The attempt does not end
+// meanwhile, so the channels f reads stay as they are; an attempt that was left
+// behind reads nothing.
+func (a *attempt) whileOpen(f func(writes []write) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clip(a.writes)
+	if a.closed {
+		return ErrOutsideTask
+	}
+	return f(slices.Clip(a.writes))
 }
 
 func (a *attempt) close() []write {
@@ -58,13 +64,23 @@ func (a *attempt) isClosed() bool {
 	return a.closed
 }
 
+// touch notes progress.
 func (a *attempt) touch() {
-	if a.auto {
-		a.beat()
+	for ; a != nil; a = a.outer {
+		if a.auto {
+			a.note()
+		}
 	}
 }
 
+// beat notes a heartbeat.
 func (a *attempt) beat() {
+	for ; a != nil; a = a.outer {
+		a.note()
+	}
+}
+
+func (a *attempt) note() {
 	select {
 	case a.progress <- struct{}{}:
 	default: // nobody watches, or a beat is noted already

@@ -19,6 +19,7 @@ type CacheEntry []Pair
 // Cache keeps what finished tasks wrote. Only successes are kept. All methods
 // are safe for concurrent use. An error of Get counts as a miss.
 type Cache interface {
+	// Get returns the entries that are kept under keys; a missing key is a miss.
 	Get(ctx context.Context, keys []CacheKey) (map[CacheKey]CacheEntry, error)
 	// Set keeps an entry for ttl, for ever if it is 0.
 	Set(ctx context.Context, key CacheKey, entry CacheEntry, ttl time.Duration) error

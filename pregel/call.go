@@ -98,10 +98,16 @@ func (s *superstep) tell(m message) bool {
 }
 
 // accept makes the task of a call, or finds the one that an earlier attempt of
-// the caller made.
-func (s *superstep) accept(caller *task, n int, c *callSpec) *task {
+// the caller made. A panic, which is one of a cache or its policy, is the
+// caller's error.
+func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 	l := s.l
-	t := s.prep.called(caller, n, c)
+	t = s.prep.called(caller, n, c)
+	defer func() {
+		if p := recover(); p != nil {
+			t.done.resolve(nil, panicError(p))
+		}
+	}()
 	if old := l.tasks.get(t.id); old != nil {
 		select {
 		case <-old.done.wait():

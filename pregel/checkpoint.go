@@ -19,7 +19,9 @@ const formatVersion = 4
 // stored whole even if nobody wrote to it, so that reading it stays cheap.
 const deltaSuperstepBound = 5000
 
-// liveCheckpoint is the checkpoint a loop works on. Maps are owned by the loop.
+// liveCheckpoint is the checkpoint a loop works on. It owns versions and the
+// outer map of seen; the inner maps are shared with what is being stored and are
+// replaced, never changed.
 type liveCheckpoint struct {
 	v        int
 	id       string
@@ -43,10 +45,7 @@ func (cp *liveCheckpoint) maxVersion() saver.Version {
 func (cp *liveCheckpoint) clone() *liveCheckpoint {
 	c := *cp
 	c.versions = maps.Clone(cp.versions)
-	c.seen = make(map[string]map[string]saver.Version, len(cp.seen))
-	for n, s := range cp.seen {
-		c.seen[n] = maps.Clone(s)
-	}
+	c.seen = maps.Clone(cp.seen)
 	return &c
 }
 
@@ -68,6 +67,9 @@ func liveOf(cp *saver.Checkpoint) *liveCheckpoint {
 	live := (&liveCheckpoint{v: cp.V, id: cp.ID, ts: cp.TS, versions: cp.Versions, seen: cp.Seen, updated: cp.Updated}).clone()
 	if live.versions == nil {
 		live.versions = map[string]saver.Version{}
+	}
+	if live.seen == nil {
+		live.seen = map[string]map[string]saver.Version{}
 	}
 	return live
 }
@@ -134,7 +136,7 @@ func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels 
 		h, err = saver.DeltaChannelHistory(ctx, s, at, channels)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read history of delta channels %v: %w", channels, err)
+		return nil, &PersistError{Op: fmt.Sprintf("read history of delta channels %v", channels), Err: err}
 	}
 	return h, nil
 }

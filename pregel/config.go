@@ -59,8 +59,9 @@ type Config struct {
 	// wait.
 	StrictResume bool
 	// Exclusive makes the run fail with ErrConflict when another run stored a
-	// checkpoint on the thread meanwhile. ConflictRetries is how many times the
-	// run starts over from the new head if it loses before its first superstep.
+	// checkpoint on the thread meanwhile. ConflictRetries is how many times
+	// Invoke starts over from the new head if it loses before its first
+	// superstep; Stream, whose events are out already, does not.
 	Exclusive       bool
 	ConflictRetries int
 	// Control asks the run to stop between supersteps.
@@ -114,7 +115,8 @@ func (c *Control) requested() (string, bool) {
 }
 
 // Hooks are called as a run goes on, from the run's own goroutines; they must
-// not block. Nil functions are not called. Tracing can be built on them.
+// not block. Nil functions are not called. Tracing can be built on them. A hook
+// that panics is logged and does not harm the run.
 type Hooks struct {
 	RunStart  func(RunInfo)
 	RunEnd    func(RunInfo, error)
@@ -125,6 +127,16 @@ type Hooks struct {
 	TaskStart func(TaskInfo)
 	TaskEnd   func(TaskInfo, time.Duration, error)
 	Save      func(info RunInfo, op string, took time.Duration, err error)
+}
+
+// guardHook calls a hook.
+func (g *Graph) guardHook(name string, call func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.env.Logger.Error("a hook panicked", "graph", g.opts.Name, "hook", name, "err", panicError(p))
+		}
+	}()
+	call()
 }
 
 // RunInfo says which run a hook is about.

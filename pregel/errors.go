@@ -38,7 +38,7 @@ var (
 	// ErrDrained matches every DrainedError.
 	ErrDrained = errors.New("drained")
 	// ErrPersist matches every PersistError.
-	ErrPersist = errors.New("state was not stored")
+	ErrPersist = errors.New("the saver failed")
 	// ErrConflict: of two runs from one head, the other one won.
 	ErrConflict = saver.ErrConflict
 	// ErrNodeTimeout matches every NodeTimeoutError.
@@ -211,15 +211,15 @@ func (e *DrainedError) Error() string { return "drained: " + e.Reason }
 // Is makes every DrainedError match ErrDrained.
 func (e *DrainedError) Is(target error) bool { return target == ErrDrained }
 
-// PersistError: the saver refused something, so the run failed. What was stored
+// PersistError: a call to the saver failed, and so did the run. What was stored
 // before is intact. It matches ErrPersist; Unwrap gives the saver's error.
 type PersistError struct {
-	Op  string // what was stored: "checkpoint …", "writes of node …"
+	Op  string // what was asked: "store checkpoint …", "store writes of node …", "load checkpoint …", "mint a version"
 	Err error
 }
 
-// Error names what was not stored.
-func (e *PersistError) Error() string { return fmt.Sprintf("store %s: %v", e.Op, e.Err) }
+// Error names what was asked of the saver.
+func (e *PersistError) Error() string { return e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns the saver's error.
 func (e *PersistError) Unwrap() error { return e.Err }

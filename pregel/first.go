@@ -72,9 +72,9 @@ func (l *loop) first(ctx context.Context) error {
 			l.replay = l.replayFrom(bound)
 		}
 	}
-	l.status = statusPending
-	if resumes && l.g.opts.Hooks.Resume != nil {
-		l.g.opts.Hooks.Resume(l.info())
+	l.status, l.entered = statusPending, true
+	if h := l.g.opts.Hooks.Resume; resumes && h != nil {
+		l.g.guardHook("Resume", func() { h(l.info()) })
 	}
 	return nil
 }
@@ -172,6 +172,11 @@ func (l *loop) checkResume(cmd Command, resumes bool) (isMap bool, err error) {
 		return false, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
 	}
 	waiting := l.pendingInterrupts()
+	if len(waiting) == 0 && cmd.Goto == nil && cmd.Update == nil {
+		if err := l.checkUnfinished(); err != nil {
+			return false, err
+		}
+	}
 	answers, isMap := cmd.Resume.(map[string]any)
 	for id := range answers {
 		isMap = isMap && isInterruptID(id)
@@ -190,6 +195,21 @@ func (l *loop) checkResume(cmd Command, resumes bool) (isMap bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// checkUnfinished refuses an answer to a thread that has nothing left to run. A
+// breakpoint leaves something, so any answer passes it, as in LangGraph.
+func (l *loop) checkUnfinished() error {
+	for _, w := range l.pending {
+		if w.taskID == nullTaskID { // an earlier Command may start something
+			return nil
+		}
+	}
+	tasks, err := l.preparer().next(l.updated)
+	if err == nil && len(tasks.order) == 0 {
+		err = fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
+	}
+	return err
 }
 
 // pendingInterrupts are the ids of the interrupts that wait, sorted.

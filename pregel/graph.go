@@ -18,8 +18,8 @@ type Options struct {
 	Channels     map[string]channel.Channel
 	ChannelOrder []string
 	Managed      map[string]channel.Managed
-	// Input takes a run's input, Output makes its result, Stream is what
-	// snapshots and streams show (zero: all channels).
+	// Input takes a run's input, Output makes its result (zero: an empty map),
+	// Stream is what snapshots and streams show (zero: all channels).
 	Input, Output, Stream Keys
 
 	Saver         saver.Saver
@@ -173,8 +173,13 @@ func (g *Graph) addNodes() error {
 }
 
 func (g *Graph) checkKeys() error {
-	if len(g.input.Names) == 0 || len(g.output.Names) == 0 {
-		return &GraphError{Reason: "input and output channels must be named"}
+	if len(g.input.Names) == 0 {
+		return &GraphError{Reason: "the input has no channels"}
+	}
+	for _, k := range []Keys{g.input, g.output, g.stream} {
+		if k.Single && len(k.Names) != 1 {
+			return &GraphError{Reason: fmt.Sprintf("%v is not a single channel", k.Names)}
+		}
 	}
 	subscribed := false
 	for _, ch := range g.input.Names {

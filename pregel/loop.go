@@ -74,9 +74,11 @@ type loop struct {
 	hadParent    bool // the saver had a checkpoint to begin with
 	loadedLatest bool
 	resumeGiven  bool
+	entered      bool // the input was taken; before that nothing is stored
 	ranTasks     bool
 
-	delta deltaState
+	delta    deltaState
+	messages *messageLog // nil if nobody streams messages
 	// held are events about interrupts that wait until they are stored.
 	held []func()
 }
@@ -86,8 +88,8 @@ type loop struct {
 type deltaState struct {
 	forced       map[string]bool // stored whole in the next checkpoint
 	loaded       []pendingWrite  // writes a resume found; nil once checked
-	reapplied    map[string]bool // tasks that got theirs back
-	written      map[string]bool // tasks that wrote during this run
+	reapplied    map[string]bool // tasks of the superstep that got theirs back
+	written      map[string]bool // tasks of the superstep that wrote during this run
 	storedWrites map[[2]string]bool
 	exit         []exitWrite // exit durability: writes to store at the end
 	commandExit  []write
@@ -140,10 +142,6 @@ func (l *loop) info() RunInfo {
 	return i
 }
 
-// serializer is an optional power of savers: with it values are serialized when
-// a superstep ends, and only the storing of bytes goes on behind.
-type serializer interface{ Serializer() serde.Serializer }
-
 // enter loads the checkpoint and gets everything ready for the first superstep.
 func (l *loop) enter(ctx context.Context) error {
 	saved, err := l.load(ctx)
@@ -176,7 +174,7 @@ func (l *loop) enter(ctx context.Context) error {
 		return err
 	}
 	if l.saver != nil {
-		l.pipe = newPipeline(ctx, l.observeSave)
+		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.observeSave)
 		if s, ok := l.saver.(saver.Serializing); ok {
 			l.codec = s.Serializer()
 		}
@@ -196,7 +194,9 @@ func (l *loop) enter(ctx context.Context) error {
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {
 	if h := l.g.opts.Hooks.Save; h != nil {
-		h(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
+		l.g.guardHook("Save", func() {
+			h(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
+		})
 	}
 }
 
@@ -232,7 +232,10 @@ func (l *loop) load(ctx context.Context) (*saver.Tuple, error) {
 		}
 		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.ns), Before: l.replay.before, Limit: 1}
 		for saved, err := range l.saver.List(ctx, q) {
-			return saved, err
+			if err != nil {
+				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+			}
+			return saved, nil
 		}
 		return nil, nil
 	}
@@ -247,7 +250,7 @@ func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load checkpoint %q of thread %q: %w", at.CheckpointID, at.ThreadID, err)
+		return nil, &PersistError{Op: fmt.Sprintf("load checkpoint %q of thread %q", at.CheckpointID, at.ThreadID), Err: err}
 	}
 	return saved, nil
 }
@@ -285,7 +288,11 @@ func newPending(taskID, path, channel string, v any) pendingWrite {
 // next mints a version.
 func (l *loop) next(current saver.Version) (saver.Version, error) {
 	if l.saver != nil {
-		return l.saver.NextVersion(current, "")
+		v, err := l.saver.NextVersion(current, "")
+		if err != nil {
+			return v, &PersistError{Op: "mint a version", Err: err}
+		}
+		return v, nil
 	}
 	n, _ := current.Seq()
 	return saver.IntVersion(n + 1), nil

@@ -35,8 +35,9 @@ func (o *saveOp) wait() error {
 // nothing more is stored, so that no checkpoint stands beyond a gap. It owns one
 // goroutine, and one for each write under way, all of which end in close.
 type pipeline struct {
-	ctx     context.Context // not cancelled with the run: saves under way end
+	ctx     context.Context // outlives the run's by a bound, so that saves under way end
 	cancel  context.CancelFunc
+	unwatch func()
 	ops     chan *saveOp
 	ended   chan struct{}
 	failed  chan struct{} // closed at the first failure
@@ -47,9 +48,22 @@ type pipeline struct {
 	err error
 }
 
-func newPipeline(ctx context.Context, observe func(string, time.Duration, error)) *pipeline {
+// newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
+func newPipeline(ctx context.Context, drain time.Duration, observe func(string, time.Duration, error)) *pipeline {
 	p := &pipeline{ops: make(chan *saveOp, pipelineDepth), ended: make(chan struct{}), failed: make(chan struct{}), observe: observe}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	var bound *time.Timer
+	armed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		bound = time.AfterFunc(drain, p.cancel)
+		close(armed)
+	})
+	p.unwatch = func() {
+		if !stop() {
+			<-armed
+			bound.Stop()
+		}
+	}
 	go p.work()
 	return p
 }
@@ -81,18 +95,28 @@ func (p *pipeline) do(op *saveOp) {
 		return
 	}
 	start := time.Now()
-	err := op.run(p.ctx)
+	err := p.call(op)
 	p.observe(op.name, time.Since(start), err)
 	if err == nil {
 		return
 	}
-	op.err = &PersistError{Op: op.name, Err: err}
+	op.err = &PersistError{Op: "store " + op.name, Err: err}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
 		p.err = op.err
 		close(p.failed)
 	}
+}
+
+// call runs op. A saver that panics has failed.
+func (p *pipeline) call(op *saveOp) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicError(v)
+		}
+	}()
+	return op.run(p.ctx)
 }
 
 func (p *pipeline) firstError() error {
@@ -113,16 +137,12 @@ func (p *pipeline) flush() error {
 	return p.submit("flush", true, func(context.Context) error { return nil }).wait()
 }
 
-// cancelAfter cancels the saves under way when bound has passed.
-func (p *pipeline) cancelAfter(bound time.Duration) {
-	time.AfterFunc(bound, p.cancel)
-}
-
 // close ends the pipeline when everything submitted is stored, or refused after
 // its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
 	close(p.ops)
 	<-p.ended
+	p.unwatch()
 	p.cancel()
 	return p.firstError()
 }

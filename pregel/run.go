@@ -156,6 +156,13 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 	if l.cfg.Subgraphs {
 		l.inner = own
 	}
+	switch {
+	case !l.custom.wants(ModeMessages):
+	case l.parent != nil && l.parent.step.l.messages != nil:
+		l.messages = l.parent.step.l.messages
+	default:
+		l.messages = &messageLog{seen: map[string]bool{}}
+	}
 }
 
 // newLoop checks the Config and finds out where the run stands: on its own, or
@@ -285,11 +292,11 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 			err = l.finish(ctx, panicError(p))
 		}
 		if h := l.g.opts.Hooks.RunEnd; h != nil {
-			h(l.info(), err)
+			l.g.guardHook("RunEnd", func() { h(l.info(), err) })
 		}
 	}()
 	if h := l.g.opts.Hooks.RunStart; h != nil {
-		h(l.info())
+		l.g.guardHook("RunStart", func() { h(l.info()) })
 	}
 	err = l.enter(ctx)
 	if err == nil {

@@ -11,7 +11,12 @@ import (
 // that touches the run's state; each task has a goroutine of its own and talks
 // to it through box.
 type superstep struct {
-	l      *loop
+	l *loop
+	// What tasks may know of the loop: a task that was left behind may ask when
+	// the loop has gone on.
+	step int
+	cpID string
+
 	prep   *preparer
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -27,11 +32,12 @@ type superstep struct {
 	limited bool
 	live    int // tasks started and not ended
 
-	stopped  bool // nothing more is started
-	failure  error
-	bubble   error // a command for a graph further out, or a drain
-	waiting  map[string][]Interrupt
-	external bool // the caller cancelled
+	stopped bool // nothing more is started
+	failure error
+	bubble  error // a command for a graph further out, or a drain
+	waiting map[string][]Interrupt
+	// cancelled: tasks were cut off, by a failure, a timeout or the caller.
+	cancelled bool
 }
 
 type messageKind int
@@ -61,7 +67,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
+	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
 	if err := s.prep.init(); err != nil {
 		return err
@@ -92,6 +98,7 @@ func (s *superstep) run(ctx context.Context) error {
 		saveFailed = s.l.pipe.failed
 	}
 	done := ctx.Done()
+	defer s.drain()
 	s.start()
 	for s.live > 0 || len(s.queue) > 0 {
 		select {
@@ -99,7 +106,7 @@ func (s *superstep) run(ctx context.Context) error {
 			s.handle(m)
 		case <-done:
 			done = nil
-			s.external = true
+			s.cancelled = true
 			s.stop(context.Cause(ctx))
 		case <-saveFailed:
 			saveFailed = nil
@@ -111,12 +118,40 @@ func (s *superstep) run(ctx context.Context) error {
 		}
 		s.start()
 	}
-	return s.outcome(ctx)
+	return s.outcome()
 }
+
+// drain waits for the tasks that are left when the loop panics: in a serializer,
+// a cache or a cache policy. No task outlives its run.
+func (s *superstep) drain() {
+	if s.live == 0 {
+		return
+	}
+	s.stop(errLoopPanicked)
+	for _, w := range s.waking {
+		close(w)
+	}
+	for s.live > 0 {
+		switch m := <-s.box; m.kind {
+		case msgDone:
+			s.live--
+			m.task.done.resolve(nil, errLoopPanicked)
+		case msgCall:
+			t := s.prep.called(m.task, m.number, m.call)
+			t.done.resolve(nil, errLoopPanicked)
+			m.reply <- t
+		case msgWake:
+			close(m.grant)
+		case msgYield:
+		}
+	}
+}
+
+var errLoopPanicked = errors.New("the superstep ended with a panic")
 
 // outcome is what the superstep ends with: a failure before a command for
 // another graph before a timeout before interrupts.
-func (s *superstep) outcome(ctx context.Context) error {
+func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
 		if s.failure == nil && s.bubble == nil {
@@ -127,8 +162,8 @@ func (s *superstep) outcome(ctx context.Context) error {
 	switch {
 	case s.failure != nil:
 		return s.failure
-	case s.external:
-		return context.Cause(ctx)
+	case s.cancelled:
+		return context.Cause(s.ctx)
 	case s.bubble != nil:
 		return s.bubble
 	case len(s.waiting) > 0:
@@ -182,14 +217,19 @@ var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 // reads box until no task is live, so the message is always taken.
 func (s *superstep) work(t *task) {
 	m := message{kind: msgDone, task: t, err: errGoexit}
-	defer func() { s.box <- m }()
+	defer func() {
+		if p := recover(); p != nil { // not the node's body, but a policy of it
+			m.err = panicError(p)
+		}
+		s.box <- m
+	}()
 	begin := time.Now()
 	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
-		h(s.taskInfo(t, 1, begin))
+		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
 	}
 	m.writes, m.err = s.execute(t, begin)
 	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
-		h(s.taskInfo(t, 1, begin), time.Since(begin), m.err)
+		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), m.err) })
 	}
 }
 
@@ -253,6 +293,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	t.writes = writes
+	s.l.emitMessages(t, writes)
 	s.l.emitWrites(t, writes, false)
 	s.l.keepInCache(s.l.saveContext(s.ctx), t)
 	t.done.resolve(returned(writes))
@@ -321,7 +362,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 // look finished to the next run.
 func (s *superstep) failed(t *task, err error) {
 	l := s.l
-	record := []write{{chError, err}}
+	record := []write{{chError, ownError(err)}}
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
 	if handled {
@@ -354,14 +395,33 @@ func (s *superstep) failed(t *task, err error) {
 		if len(h.writes) == 0 {
 			s.queue = append(s.queue, h)
 		}
-	case cancelled: // the reason is known already
+	case cancelled:
+		// The task may see the end of the context before the loop does. Without
+		// this the superstep would end as if the task had nothing to write.
+		if !s.stopped {
+			s.cancelled = true
+			s.stop(context.Cause(s.ctx))
+		}
 	default:
 		s.fail(&TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err})
 	}
 }
 
+// ownError is what a node returned, without the names of the graphs inside that
+// it came through: as LangGraph shows and stores it.
+func ownError(err error) error {
+	for {
+		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays
+		if !ok {
+			return err
+		}
+		err = te.Err
+	}
+}
+
 // errorText is an error as it is stored.
 func errorText(err error) string {
+	err = ownError(err)
 	var p *PanicError
 	if errors.As(err, &p) {
 		return fmt.Sprintf("panic: %v", p.Value)

@@ -21,7 +21,11 @@ type taskRun struct {
 type taskRunKey struct{}
 
 func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
-	return &taskRun{step: s, task: t, att: &attempt{}, attempt: n, begin: begin}
+	att := &attempt{}
+	if s.l.parent != nil {
+		att.outer = s.l.parent.att
+	}
+	return &taskRun{step: s, task: t, att: att, attempt: n, begin: begin}
 }
 
 func (r *taskRun) context(ctx context.Context) context.Context {
@@ -59,8 +63,12 @@ func (r *taskRun) invoke(ctx context.Context) error {
 
 // output passes a node's output through its writers.
 func (r *taskRun) output(ctx context.Context, out any) error {
-	w := &Writing{ctx: ctx, node: r.task.name, write: r.att.write, read: func(sel Keys) (any, error) {
-		return readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, r.att.snapshot())
+	w := &Writing{ctx: ctx, node: r.task.name, write: r.att.write, read: func(sel Keys) (v any, err error) {
+		err = r.att.whileOpen(func(own []write) error {
+			v, err = readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, own)
+			return err
+		})
+		return v, err
 	}}
 	for _, write := range r.task.node.Writers {
 		if err := write(w, out); err != nil {
@@ -93,8 +101,8 @@ type TaskInfo struct {
 
 func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: l.cp.id,
-		Step: l.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: s.cpID,
+		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
 		Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
 }
 
@@ -160,22 +168,6 @@ func Emit(ctx context.Context, v any) error {
 		return fmt.Errorf("emit: %w", err)
 	}
 	r.emit(ctx, ModeCustom, v)
-	return ctx.Err()
-}
-
-// EmitMessage sends a message, or a part of one, to whoever streams in mode
-// messages.
-func EmitMessage(ctx context.Context, m any) error {
-	r, err := runFrom(ctx)
-	if err != nil {
-		return fmt.Errorf("emit message: %w", err)
-	}
-	md := map[string]any{"langgraph_step": r.step.l.step, "langgraph_node": r.task.name, "langgraph_triggers": r.task.triggers,
-		"langgraph_path": r.task.path, "langgraph_checkpoint_ns": r.task.ns}
-	for k, v := range r.task.metadata {
-		md[k] = v
-	}
-	r.emit(ctx, ModeMessages, MessageEvent{Message: m, Metadata: md})
 	return ctx.Err()
 }
 

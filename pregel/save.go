@@ -206,11 +206,11 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		delete(l.delta.forced, name)
 	}
 	changed := newVersions(l.stored, cp.versions)
-	l.stored = maps.Clone(cp.versions)
 	put, err := l.encodeCheckpoint(cp, captured, changed)
 	if err != nil {
 		return err
 	}
+	l.stored = put.Versions // a copy that nobody changes
 	return l.submitCheckpoint(put, l.md, changed, exiting)
 }
 

@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,9 +19,6 @@ func (l *loop) tick() (more bool, err error) {
 		return false, nil
 	}
 	if len(l.tasks.order) == 0 {
-		if l.resumeGiven && !l.ranTasks && len(l.delta.written) > 0 {
-			return false, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
-		}
 		l.status = statusDone
 		return false, nil
 	}
@@ -47,7 +45,7 @@ func (l *loop) tick() (more bool, err error) {
 		for i, t := range l.tasks.order {
 			names[i] = t.name
 		}
-		h(l.info(), names)
+		l.g.guardHook("StepStart", func() { h(l.info(), names) })
 	}
 	return true, nil
 }
@@ -159,12 +157,14 @@ func (l *loop) afterTick(ctx context.Context) error {
 	}
 	l.keepExitWrites()
 	l.pending = nil
+	clear(l.delta.written) // they are about the superstep's tasks, and would grow
+	clear(l.delta.reapplied)
 	l.replaying = false
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
 	}
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
-		h(l.info())
+		l.g.guardHook("StepEnd", func() { h(l.info()) })
 	}
 	if l.breaksAt(l.interruptAfter()) {
 		l.status = statusAfter
@@ -227,17 +227,13 @@ func (l *loop) keepExitWrites() {
 // ends with.
 func (l *loop) finish(ctx context.Context, err error) error {
 	if l.cp == nil || l.set == nil {
-		return l.closePipe(ctx, err)
+		return l.closePipe(err)
 	}
-	if l.exits() && l.pipe != nil && (!l.nested() || err != nil || l.stableNamespace()) {
-		if saveErr := l.storeAtExit(ctx); saveErr != nil && (err == nil || isBubble(err)) {
-			err = saveErr
-		}
+	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
+		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
 	if l.pipe != nil {
-		if flushErr := l.flush(ctx); flushErr != nil && (err == nil || isBubble(err)) {
-			err = flushErr
-		}
+		err = alsoFailed(err, l.flush(ctx))
 	}
 	if in, ok := err.(*InterruptError); ok { //nolint:errorlint // the loop's own, not one a node wrapped
 		for _, report := range l.held {
@@ -247,7 +243,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 			l.reportInterrupt(in)
 		}
 	}
-	return l.closePipe(ctx, err)
+	return l.closePipe(err)
 }
 
 // flush waits for all saves; a cancelled run does not wait for ever.
@@ -258,18 +254,25 @@ func (l *loop) flush(ctx context.Context) error {
 	return l.pipe.flush()
 }
 
-func (l *loop) closePipe(ctx context.Context, err error) error {
+func (l *loop) closePipe(err error) error {
 	if l.pipe == nil {
 		return err
 	}
 	pipe := l.pipe
 	l.pipe = nil
-	stop := context.AfterFunc(ctx, func() { pipe.cancelAfter(l.env().DrainTimeout) })
-	defer stop()
-	if closeErr := pipe.close(); closeErr != nil && (err == nil || isBubble(err)) {
-		return closeErr
+	return alsoFailed(err, pipe.close())
+}
+
+// alsoFailed is what a run ends with that ends with err and could not be stored
+// because of saveErr. An interrupt that is not stored did not happen.
+func alsoFailed(err, saveErr error) error {
+	switch {
+	case saveErr == nil || errors.Is(err, saveErr):
+		return err
+	case err == nil || isBubble(err):
+		return saveErr
 	}
-	return err
+	return fmt.Errorf("%w; and %w", err, saveErr)
 }
 
 // stableNamespace reports whether no part of the namespace names a task, so that
@@ -282,7 +285,7 @@ func (l *loop) stableNamespace() bool {
 // breakpoint if no task raised the interrupt.
 func (l *loop) reportInterrupt(in *InterruptError) {
 	if h := l.g.opts.Hooks.Interrupt; h != nil {
-		h(l.info(), in.Interrupts)
+		l.g.guardHook("Interrupt", func() { h(l.info(), in.Interrupts) })
 	}
 	wrote := l.tasks != nil && slices.ContainsFunc(l.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pending) > 0 {

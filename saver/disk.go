@@ -53,6 +53,10 @@ type Options struct {
 	CacheBytes    int64 // decoded blocks kept in memory; default 32 MiB, negative for none
 	CompactFanout int   // segments of one size class that are merged; default 4
 	CompactRate   int64 // bytes per second compaction writes; default 64 MiB/s, negative: no limit
+	// DiskReserve is the free space, in bytes, below which Put and PutWrites get
+	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
+	// negative for none.
+	DiskReserve int64
 	// ManualWork leaves flush, image and compaction to Flush and Compact.
 	ManualWork bool
 
@@ -89,6 +93,7 @@ var (
 	_ ThreadLister = (*Disk)(nil)
 	_ Syncer       = (*Disk)(nil)
 	_ AtomicPutter = (*Disk)(nil)
+	_ Serializing  = (*Disk)(nil)
 )
 
 // Open opens the store in dir, creating it if dir is empty or missing, and
@@ -112,7 +117,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
-		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, ManualWork: opts.ManualWork,
+		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
 		Hot: hotItems, Clock: opts.Clock, Logger: opts.Logger,
 	}
@@ -176,6 +181,9 @@ func (s *Disk) WithSerializer(codec serde.Serializer) *Disk {
 	c.codec = codec
 	return &c
 }
+
+// Serializer implements Serializing.
+func (s *Disk) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {
 	return fmt.Errorf("thread %q: %s: %w", threadID, what, err)

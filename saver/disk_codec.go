@@ -3,11 +3,9 @@ package saver
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/stele-go/stele/serde"
 )
@@ -247,6 +245,34 @@ func packMintedVersion(s string) (string, bool) {
 	return p, err == nil && back.str == s
 }
 
+// mintedVersion is the text of a minted version: seq in 32 digits, a dot, and a
+// fraction whose part behind "0." is digits, padded to width. Not ok if that is
+// not how a version is packed.
+func mintedVersion(seq uint64, width int, digits uint64) (text string, ok bool) {
+	const most = mintedDigits + len(".0.") + 20
+	var b [most]byte
+	if width > 19 {
+		return "", false
+	}
+	rest := putDigits(b[:mintedDigits], seq)
+	copy(b[mintedDigits:], ".0.")
+	end := mintedDigits + 3 + max(width, 1)
+	if rest != 0 || putDigits(b[mintedDigits+3:end], digits) != 0 || width == 0 {
+		return "", false
+	}
+	return string(b[:end]), true
+}
+
+// putDigits writes n in decimal, padded with zeros to all of b, and returns what
+// did not fit.
+func putDigits(b []byte, n uint64) (rest uint64) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return n
+}
+
 // unpackVersion reads what packVersion wrote.
 func unpackVersion(p string) (Version, error) {
 	if p == "" {
@@ -268,11 +294,11 @@ func unpackVersion(p string) (Version, error) {
 		d.b = nil
 	case packMinted:
 		seq, n, digits := d.uvarint(), int(d.byte()), d.uvarint()
-		frac := strconv.FormatUint(digits, 10)
-		if d.err != nil || n > 19 || len(frac) > n {
+		text, ok := mintedVersion(seq, n, digits)
+		if d.err != nil || !ok {
 			return Version{}, errRecord
 		}
-		v = StringVersion(fmt.Sprintf("%0*d.0.%s%s", mintedDigits, seq, strings.Repeat("0", n-len(frac)), frac))
+		v = StringVersion(text)
 	default:
 		return Version{}, &VersionError{File: "channel version", Have: uint32(p[0]), Supported: packMinted}
 	}

@@ -334,7 +334,7 @@ func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID
 			return err
 		}
 		if cfg.Namespace == "" {
-			updateInterrupted(tx, cfg.ThreadID)
+			noteWrites(tx, cfg, NewWriteCall(taskID, plan.Channels))
 		}
 		return nil
 	})
@@ -358,6 +358,20 @@ func updateInterrupted(tx *engine.Tx, threadID string) {
 		flags = flagInterrupted
 	}
 	tx.SetFlags(threadKey(threadID), flags)
+}
+
+// noteWrites is updateInterrupted after one call of root writes. Most calls
+// cannot change the flag, and a head may have very many: only an answer to what
+// waits looks at all of them.
+func noteWrites(tx *engine.Tx, cfg Config, call WriteCall) {
+	t := tx.Thread(threadKey(cfg.ThreadID))
+	switch {
+	case t == nil || headOf(t, "") != cfg.CheckpointID:
+	case call.Interrupt && call.TaskID != NullTaskID:
+		tx.SetFlags(t.ID, flagInterrupted)
+	case t.Flags&flagInterrupted != 0:
+		updateInterrupted(tx, cfg.ThreadID)
+	}
 }
 
 func writeCallOf(it *index.Item) WriteCall {

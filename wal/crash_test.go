@@ -397,8 +397,8 @@ func TestCrash(t *testing.T) {
 				}
 				v.acks = append(v.acks, event{v.fs.Len(), uint64(v.l.LastLSN())})
 				c := &crashes{t: t, listed: listed, distinct: map[uint64]bool{}, seen: map[string]bool{}}
-				// CRASH_STATES multiplies the states; SEED changes the random ones.
-				scale := envInt("CRASH_STATES", 1)
+				// WAL_CRASH_SCALE multiplies the states; SEED changes the random ones.
+				scale := envInt("WAL_CRASH_SCALE", 1)
 				o := crashfs.Options{Seed: uint64(envInt("SEED", 1)), Adversarial: true}
 				o.Random = max(1, 20/sc.heavy) * scale
 				o.MaxTorn = max(2, 20/sc.heavy) * scale

@@ -85,7 +85,10 @@ func (l *Log) hold() (*logFile, Start) {
 // for zeros is no error: the file is then just shorter. The caller holds no
 // lock.
 func (l *Log) blankFile(zeros int64) (*logFile, error) {
-	num := l.opts.NewFileNum()
+	num, err := l.opts.NewFileNum()
+	if err != nil {
+		return nil, numberError(err)
+	}
 	f := &logFile{info: FileInfo{Num: num}, salt: l.opts.Rand()}
 	temp := filepath.Join(l.opts.Dir, num.String()+tempSuffix)
 	name := filepath.Join(l.opts.Dir, FileName(num))
@@ -122,6 +125,15 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 		return nil, l.createError(num, err)
 	}
 	return f, nil
+}
+
+// numberError classes a file number that was not to be had: nothing was written,
+// so the log is not poisoned, though its owner may be.
+func numberError(err error) error {
+	if isNoSpace(err) {
+		return fmt.Errorf("number a log file: %w: %w", base.ErrDiskFull, err)
+	}
+	return fmt.Errorf("number a log file: %w", err)
 }
 
 // createError classes a failed creation: nothing was written, so the log is not

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -221,6 +222,41 @@ func (rv *recoverer) blank(num base.FileNum) (bool, error) {
 		off += int64(len(b))
 	}
 	return true, nil
+}
+
+// Unnamed says what a log file holds that the manifest does not name.
+type Unnamed struct {
+	// LastLSN is the last record in it; 0 if it holds none.
+	LastLSN base.LSN
+	// Copy: Rewrite made it and did not live to see it named.
+	Copy bool
+}
+
+// Examine looks into a log file that the manifest does not name. A file whose
+// header is not whole holds no record. Errors are those of the device.
+//
+// A record is written only after the manifest names its file. So, copies aside,
+// one that goes on after the end of the log proves that the manifest is older
+// than the log: such a file must not be removed.
+func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
+	r, err := openFrames(fsys, dir, num, base.MaxRecord)
+	if errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		return Unnamed{}, nil
+	}
+	if err != nil {
+		return Unnamed{}, err
+	}
+	defer r.close()
+	u := Unnamed{Copy: r.hdr.flags&fileCopy != 0}
+	for {
+		fr, ok, err := r.next()
+		if err != nil || !ok {
+			return u, err
+		}
+		if fr.typ == frameRecord {
+			u.LastLSN = fr.lsn
+		}
+	}
 }
 
 // RemoveStrays removes the files that Recover found not to be part of the log.

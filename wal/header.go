@@ -18,9 +18,15 @@ const fileMagic = "SWAL"
 // reads.
 const formatVersion = 1
 
-// fileFlagsKnown are the flag bits of the file header this build understands:
-// none. Bit 0 is set aside for encryption at rest.
-const fileFlagsKnown = 0
+// Flag bits of the file header. Bit 0 is set aside for encryption at rest.
+const (
+	// fileCopy marks a file that Rewrite made: until the manifest names it, its
+	// records stand elsewhere, or nobody was promised them.
+	fileCopy uint16 = 1 << 1
+
+	// fileFlagsKnown are the bits this build understands.
+	fileFlagsKnown = fileCopy
+)
 
 // fileHeader is the decoded header of a log file. It chains the file to the one
 // before: number, end and chain value must all agree when the log is read.
@@ -29,13 +35,14 @@ type fileHeader struct {
 	baseLSN base.LSN // LSN of the first record of this file
 	salt    uint64   // random; seeds the checksums of the frames
 	prev    Start    // where the file before ended; its NextLSN is baseLSN
+	flags   uint16
 }
 
 // encode returns the header and the chain value the file starts with.
 func (h *fileHeader) encode() (b [fileHeaderSize]byte, chain uint64) {
 	copy(b[0:], fileMagic)
 	binary.LittleEndian.PutUint16(b[4:], formatVersion)
-	binary.LittleEndian.PutUint16(b[6:], 0)
+	binary.LittleEndian.PutUint16(b[6:], h.flags)
 	binary.LittleEndian.PutUint64(b[8:], uint64(h.num))
 	binary.LittleEndian.PutUint64(b[16:], uint64(h.baseLSN))
 	binary.LittleEndian.PutUint64(b[24:], h.salt)
@@ -79,8 +86,8 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 	if base.Checksum(0, b[:56]) != sum {
 		return h, 0, bad("checksum mismatch")
 	}
-	if flags := binary.LittleEndian.Uint16(b[6:]); flags&^fileFlagsKnown != 0 {
-		return h, 0, fmt.Errorf("log file header has unknown flag bits %#04x: %w", flags,
+	if h.flags = binary.LittleEndian.Uint16(b[6:]); h.flags&^fileFlagsKnown != 0 {
+		return h, 0, fmt.Errorf("log file header has unknown flag bits %#04x: %w", h.flags,
 			&base.VersionError{File: name, Have: uint32(version), Supported: formatVersion})
 	}
 	h.num = base.FileNum(binary.LittleEndian.Uint64(b[8:]))

@@ -188,10 +188,13 @@ func (l *Log) finish() error {
 		err = l.seal()
 	}
 	l.prep.discardSpare()
-	if n := l.w.next; n != nil {
+	if n := l.w.next; n != nil && err == nil {
 		// Its header is durable but it holds no record and the manifest does
 		// not name it. If the removal is lost, the next open sweeps it.
 		l.discard(n)
+	} else if n != nil {
+		// OnCreate failed, and the manifest may name it after all.
+		_ = n.f.Close()
 	}
 	l.mu.Lock()
 	cur := l.mu.cur
@@ -254,7 +257,11 @@ func (l *Log) observeSync(took time.Duration) {
 	}
 }
 
-// isNoSpace reports whether err says that the device or the quota is full.
+// isNoSpace reports whether err says that the device or the quota is full, and
+// not that this has already done harm.
 func isNoSpace(err error) bool {
+	if errors.Is(err, base.ErrPoisoned) {
+		return false
+	}
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, base.ErrDiskFull)
 }

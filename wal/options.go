@@ -136,8 +136,10 @@ type Options struct {
 	Reserve int64
 
 	// NewFileNum returns a number never returned before, larger than all
-	// before. It is called from more than one goroutine.
-	NewFileNum func() base.FileNum
+	// before. It is called from more than one goroutine. With an error no file is
+	// made and the batch is refused: with ErrDiskFull if it matches that or
+	// ENOSPC, else with the error.
+	NewFileNum func() (base.FileNum, error)
 	// Rand returns salts; nil means math/rand/v2. It is called from more than
 	// one goroutine.
 	Rand func() uint64
@@ -147,7 +149,7 @@ type Options struct {
 	// does not name holds no record. Called on the committer goroutine. An
 	// error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate
 	// is called again for the same file at the next commit; any other error
-	// poisons the log.
+	// poisons the log, which then leaves the file alone: the manifest may name it.
 	OnCreate func(FileInfo) error
 	// Apply is told of each batch, on the committer goroutine, in LSN order:
 	// after it is durable (SyncAlways) or written (other modes), and before any

@@ -12,7 +12,7 @@ import (
 type RewriteOptions struct {
 	FS         vfs.FS
 	Dir        string
-	NewFileNum func() base.FileNum
+	NewFileNum func() (base.FileNum, error)
 	Rand       func() uint64 // salt; nil means math/rand/v2
 	// Moved is told of each record that has a new place. Payload is valid
 	// during the call. May be nil.
@@ -50,13 +50,16 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 	defer old.close()
 	old.off, old.chain, old.last, old.limit = r.cut.Offset, r.cut.Chain, r.cut.NextLSN-1, r.End.Offset
 
-	num := o.NewFileNum()
+	num, err := o.NewFileNum()
+	if err != nil {
+		return Start{}, nil, fmt.Errorf("rewrite log: number a file: %w", err)
+	}
 	temp := filepath.Join(o.Dir, num.String()+tempSuffix)
 	f, err := o.FS.Create(temp)
 	if err != nil {
 		return Start{}, nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
 	}
-	w := &rewriter{f: f, hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut}, moved: o.Moved}
+	w := &rewriter{f: f, hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
 	end, err := w.copy(old, r.End.NextLSN-1)
 	if cerr := f.Close(); err == nil {
 		err = cerr

@@ -44,11 +44,11 @@ func newWorld(fsys vfs.FS) *world {
 	return w
 }
 
-func (w *world) newNum() base.FileNum {
+func (w *world) newNum() (base.FileNum, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.num++
-	return w.num
+	return w.num, nil
 }
 
 func (w *world) salt() uint64 {

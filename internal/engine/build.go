@@ -80,7 +80,7 @@ func (j *segmentJob) value(ctx context.Context, fam *index.Family, r index.Ref, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b, err := j.e.ReadValue(ctx, fam, r)
+	b, err := j.e.readValue(ctx, fam, r)
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,14 @@ func (j *segmentJob) abandon() {
 		j.e.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
 	}
 	j.e.removeQuietly(kindSegment, j.num)
+}
+
+// withdraw removes the complete segment if it surely did not become part of the
+// store, for want of space or the like: the next try makes another.
+func (j *segmentJob) withdraw(err error) {
+	if j != nil && notApplied(err) {
+		j.e.withdraw(kindSegment, j.num)
+	}
 }
 
 // install tells the families where the values of a published segment lie now. What

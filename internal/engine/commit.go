@@ -130,6 +130,12 @@ func dropMemo(memo func(string) (index.Memo, bool), id string, lsn base.LSN, now
 	return m
 }
 
+// copyMemo is the memo of a thread that record lsn makes a copy of another: what
+// was remembered is forgotten, and a tombstone says so, as segments may know of it.
+func copyMemo(id string, lsn base.LSN, now int64) index.Memo {
+	return index.Memo{ID: id, LSN: lsn, At: now}
+}
+
 // Put stores an item, replacing the one at key. A thread that does not exist
 // begins with it. An empty key suffix is not added: keys are the caller's.
 func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
@@ -221,8 +227,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyMemo(dst); ok {
-		// What segments remember of dst must be overruled, not only forgotten.
-		tx.memos[dst] = index.Memo{ID: dst, LSN: tx.lsn, At: tx.now}
+		tx.memos[dst] = copyMemo(dst, tx.lsn, tx.now)
 	}
 	return nil
 }
@@ -392,7 +397,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	e.ix.Apply(c)
 	e.queue.clear()
-	e.unflushed.add(c.Put)
+	e.unflushed.add(c.Put, c.LSN)
 	e.logBytes.Add(bytes)
 	e.imageBytes.Add(bytes)
 }

@@ -91,11 +91,11 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	if len(inputs) == 0 {
 		return nil
 	}
-	start := time.Now()
-	v, err := e.View()
-	if err != nil {
-		return err
+	if err := e.checkPages(); err != nil {
+		return fmt.Errorf("compact: %w", err)
 	}
+	start := time.Now()
+	v := e.viewWithin()
 	defer v.Release()
 	st := e.manifest.State()
 	info := CompactInfo{}
@@ -110,12 +110,11 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	tombs, err := e.tombstonesIn(inputs)
-	if err != nil {
-		return fmt.Errorf("compact: %w", err)
-	}
-	if all {
-		tombs = e.stillRemembered(tombs)
+	tombs := e.remembered(known)
+	if !all {
+		if tombs, err = e.tombstonesIn(inputs); err != nil {
+			return fmt.Errorf("compact: %w", err)
+		}
 	}
 	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
 	if err != nil {
@@ -141,6 +140,7 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	}
 	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, st.FloorLSN)
 	if err != nil {
+		job.withdraw(err)
 		return fmt.Errorf("compact: %w", err)
 	}
 	if job != nil {
@@ -293,6 +293,7 @@ func (k sectionKey) compare(o sectionKey) int {
 // section gathers what the inputs say of one life of a thread.
 type section struct {
 	index.PageThread
+	lsn    base.LSN // newest record of the page that Updated and Flags come from
 	newest map[string]*index.Item
 }
 
@@ -303,8 +304,8 @@ func addSection(sections map[sectionKey]*section, pt *index.PageThread) {
 		s = &section{PageThread: *pt, newest: map[string]*index.Item{}}
 		sections[key] = s
 	}
-	if pt.Updated >= s.Updated {
-		s.Updated, s.Flags = pt.Updated, pt.Flags
+	if lsn := newestRecord(pt); lsn >= s.lsn {
+		s.lsn, s.Updated, s.Flags = lsn, pt.Updated, pt.Flags
 	}
 	for _, it := range pt.Items {
 		if old := s.newest[it.Key]; old == nil || old.LSN < it.LSN {
@@ -362,15 +363,18 @@ func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error)
 	return out, nil
 }
 
-// stillRemembered are the tombstones that count although nothing is left that
-// they delete: the last of each thread, if it says what to refuse and is young
-// enough.
-func (e *Engine) stillRemembered(tombs []index.Memo) []index.Memo {
-	last := lastDrops(tombs)
+// remembered are the tombstones that a store without older segments still needs:
+// those with something to remember, until it may be forgotten.
+func (e *Engine) remembered(known []index.Memo) []index.Memo {
+	last := lastDrops(known)
 	oldest := e.oldestMemo()
-	return slices.DeleteFunc(tombs, func(m index.Memo) bool {
-		return m.LSN != last[m.ID] || len(m.Data) == 0 || m.At < oldest
-	})
+	var out []index.Memo
+	for _, m := range known {
+		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // oldestMemo is the time before which deletions need not be remembered, in

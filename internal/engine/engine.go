@@ -31,22 +31,25 @@ type Engine struct {
 
 	queue queue // committer only
 
-	unflushed unflushed
+	unflushed *unflushed
 	sealed    sealView
 
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
-	flushMu   sync.Mutex // one flush, image or compaction at a time; guards badImages
-	badImages bool       // the chain of images could not be read
+	flushMu   sync.Mutex  // one flush, image or compaction at a time; guards badImages
+	badImages bool        // the chain of images could not be read
+	forgotten bool        // the manifest names no image, because of badPages
+	badPages  atomic.Bool // a page of an image is damaged
 
 	numMu    sync.Mutex // guards the next two
 	nextNum  base.FileNum
 	reserved base.FileNum
 
-	life   sync.RWMutex // guards closed against new calls
-	closed bool
-	calls  sync.WaitGroup
+	life      sync.RWMutex // guards closed against new calls
+	closed    bool
+	calls     sync.WaitGroup
+	closeOnce sync.Once
 
 	wake     chan struct{}
 	stopWork context.CancelFunc
@@ -118,14 +121,16 @@ func (e *Engine) WriteImage(ctx context.Context) error {
 }
 
 // Close waits for calls in progress, makes everything durable, and releases the
-// directory. Views must be released before. A second Close does nothing.
-// After an error the store is closed all the same, and the next Open recovers it.
-func (e *Engine) Close() error {
+// directory. Views must be released before. A second Close waits for the first
+// and returns nil. After an error the store is closed all the same, and the next
+// Open recovers it.
+func (e *Engine) Close() (err error) {
+	e.closeOnce.Do(func() { err = e.close() })
+	return err
+}
+
+func (e *Engine) close() error {
 	e.life.Lock()
-	if e.closed {
-		e.life.Unlock()
-		return nil
-	}
 	e.closed = true
 	e.life.Unlock()
 	if e.stopWork != nil {
@@ -154,10 +159,8 @@ func (e *Engine) closeWriter() error {
 	if e.log == nil {
 		return nil
 	}
-	e.reopenForClose(true)
-	defer e.reopenForClose(false)
 	var errs []error
-	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 {
+	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.badPages.Load() {
 		errs = append(errs, e.closeImage())
 	}
 	errs = append(errs, e.log.Close())
@@ -181,18 +184,14 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 	return clean
 }
 
-// reopenForClose lets Close itself use what refuses everybody else.
-func (e *Engine) reopenForClose(open bool) {
-	e.life.Lock()
-	defer e.life.Unlock()
-	e.closed = !open
-}
-
 func (e *Engine) closeImage() error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	if e.badPages.Load() {
+		return e.forgetImages()
+	}
 	if len(e.manifest.State().Logs) > maxIdleLogs {
 		return e.flush(ctx)
 	}
@@ -206,21 +205,6 @@ const closeTimeout = time.Minute
 func (e *Engine) reserve(next base.FileNum) error {
 	_, err := e.manifest.Apply(snapshot.Edit{NextFileNum: next})
 	return err
-}
-
-// logFileNum is newFileNum for the log, which cannot take an error: a number that
-// could not be reserved is used all the same, and at worst leaves a file that
-// Open reports instead of removing.
-func (e *Engine) logFileNum() base.FileNum {
-	n, err := e.newFileNum()
-	if err == nil {
-		return n
-	}
-	e.numMu.Lock()
-	defer e.numMu.Unlock()
-	n = e.nextNum
-	e.nextNum++
-	return n
 }
 
 // logCreated makes a new log file part of the store before its first record.

@@ -90,6 +90,16 @@ func (s *fileSet) add(k fileKind, n base.FileNum) {
 	s.known[n] = k
 }
 
+// drop takes a file back that no manifest named and nobody can know of.
+func (s *fileSet) drop(n base.FileNum) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.open[n]; h != nil {
+		s.closeHandle(h)
+	}
+	delete(s.known, n)
+}
+
 // acquire opens a file, or shares the handle that is open; errGone if it is no
 // part of the store any more.
 func (s *fileSet) acquire(n base.FileNum) (*handle, error) {

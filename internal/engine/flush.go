@@ -41,6 +41,9 @@ func (e *Engine) Flush(ctx context.Context) error {
 // A crash before the manifest edit leaves the log in charge and the new files
 // unknown; a crash after it finds segment and image complete and durable.
 func (e *Engine) flush(ctx context.Context) error {
+	if err := e.checkPages(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
 	start := time.Now()
 	logged := e.logBytes.Load()
 	v, err := e.sealLog(ctx)
@@ -54,7 +57,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	}
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
-	job, work, err := e.buildFlush(ctx, v, st, files, tombs)
+	job, err := e.buildFlush(ctx, v, st, files, tombs)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -76,12 +79,13 @@ func (e *Engine) flush(ctx context.Context) error {
 	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, done, drop, floor)
 	if err != nil {
+		job.withdraw(err)
 		return fmt.Errorf("flush: %w", err)
 	}
 	if job != nil {
 		job.install()
 	}
-	e.unflushed.settle(work, sealed, e.ix.Thread)
+	e.unflushed.settle(sealed)
 	e.ix.DropTombstones(sealed, e.oldestMemo())
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
@@ -99,10 +103,7 @@ func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 	if err := e.log.Rotate(ctx); err != nil {
 		return nil, err
 	}
-	v, err := e.viewWithMemos()
-	if err != nil {
-		return nil, err
-	}
+	v := e.viewWithMemos()
 	// A file begun since has told what was before it, before its first record.
 	if before, ok := e.sealed.take(); ok {
 		v.v = before
@@ -164,25 +165,17 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 
 // buildFlush writes the segment of a flush, or returns no job if nothing live is
 // in the sealed logs.
-func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo) (*segmentJob, []familyWork, error) {
-	fams := e.unflushed.snapshot()
+func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo) (*segmentJob, error) {
+	fams := e.unflushed.all()
 	work := familiesOf(v, func(id uint64) bool { return fams[id] != nil })
-	for id, f := range fams { // dead families have nothing to flush
-		if !hasFamily(work, id) {
-			work = append(work, familyWork{fam: f})
-		}
-	}
 	first, sealed := st.FloorLSN, v.LSN()
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	var job *segmentJob
 	for i := range work {
 		w := &work[i]
-		if len(w.threads) == 0 {
-			continue
-		}
 		if err := w.load(v); err != nil {
-			return nil, nil, abandon(job, err)
+			return nil, abandon(job, err)
 		}
 		page, plan := w.page(keep, isNew), w.plan(e.opts.Hot, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
@@ -191,21 +184,22 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 		if job == nil {
 			var err error
 			if job, err = e.startSegment(files, nil); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		if err := job.add(ctx, *w, plan, page, first, sealed); err != nil {
-			return nil, nil, abandon(job, err)
+			return nil, abandon(job, err)
 		}
 	}
-	if job == nil && len(tombs) > 0 && len(st.Segments) > 0 {
-		// Only deletions, but older segments hold what they delete.
+	if job == nil && (len(tombs) > 0 && len(st.Segments) > 0 || len(e.remembered(tombs)) > 0) {
+		// Only deletions, but older segments hold what they delete, or they are
+		// to be remembered even without an image.
 		var err error
 		if job, err = e.startSegment(files, nil); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return job, work, nil
+	return job, nil
 }
 
 // tombstones are the deletions of records first to last.
@@ -217,15 +211,6 @@ func tombstones(v *View, first, last base.LSN) []index.Memo {
 		}
 	}
 	return out
-}
-
-func hasFamily(work []familyWork, id uint64) bool {
-	for i := range work {
-		if work[i].fam.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 func abandon(job *segmentJob, err error) error {

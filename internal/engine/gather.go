@@ -12,45 +12,45 @@ import (
 // unflushed holds the families that have items or values in the log.
 type unflushed struct {
 	mu   sync.Mutex
-	fams map[uint64]*index.Family
+	fams map[uint64]touched
 }
 
-func (u *unflushed) add(threads []*index.Thread) {
+// touched is a family and the last record that put one of its threads.
+type touched struct {
+	fam *index.Family
+	lsn base.LSN
+}
+
+func newUnflushed() *unflushed { return &unflushed{fams: map[uint64]touched{}} }
+
+// add counts the families of threads that record lsn put.
+func (u *unflushed) add(threads []*index.Thread, lsn base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, t := range threads {
-		u.fams[t.Family.ID] = t.Family
+		u.fams[t.Family.ID] = touched{t.Family, max(lsn, u.fams[t.Family.ID].lsn)}
 	}
 }
 
-func (u *unflushed) addFamily(f *index.Family) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.fams[f.ID] = f
-}
-
-func (u *unflushed) snapshot() map[uint64]*index.Family {
+// all returns the families.
+func (u *unflushed) all() map[uint64]*index.Family {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	out := make(map[uint64]*index.Family, len(u.fams))
 	for id, f := range u.fams {
-		out[id] = f
+		out[id] = f.fam
 	}
 	return out
 }
 
-// settle forgets the families of a flush that nothing touched since record last.
-func (u *unflushed) settle(flushed []familyWork, last base.LSN, now func(id string) *index.Thread) {
+// settle forgets the families that no record after last touched: a flush has
+// moved the log up to there. What a commit added meanwhile stays.
+func (u *unflushed) settle(last base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, w := range flushed {
-		touched := false
-		for _, t := range w.threads {
-			cur := now(t.ID)
-			touched = touched || cur != nil && cur.Family == w.fam && cur.LSN > last
-		}
-		if !touched {
-			delete(u.fams, w.fam.ID)
+	for id, f := range u.fams {
+		if f.lsn <= last {
+			delete(u.fams, id)
 		}
 	}
 }

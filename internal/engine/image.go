@@ -19,13 +19,13 @@ const maxImages = 16
 // replays less of the log. flushMu is held. A failure loses nothing: the log
 // still has it all.
 func (e *Engine) writeDelta() error {
+	if err := e.checkPages(); err != nil {
+		return err
+	}
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
 	place := e.logPlace()
-	v, dirty, err := e.dirtyView()
-	if err != nil {
-		return err
-	}
+	v, dirty := e.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
@@ -48,7 +48,7 @@ func (e *Engine) writeDelta() error {
 	if full {
 		chain, old = chain[len(chain)-1:], imageNums(st.Images)
 	}
-	if _, err := e.manifest.Apply(snapshot.Edit{SetImages: &chain}); err != nil {
+	if err := job.enter(snapshot.Edit{SetImages: &chain}, dirty); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
 	job.installParts(parts)
@@ -72,10 +72,7 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // replaced besides those it names. flushMu is held.
 func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
 	place := e.logPlace()
-	iv, dirty, err := e.dirtyView()
-	if err != nil {
-		return nil, err
-	}
+	iv, dirty := e.dirtyView()
 	defer iv.Release()
 	if err := e.log.Sync(context.Background()); err != nil {
 		e.ix.MarkDirty(dirty)
@@ -93,7 +90,7 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 	}
 	info.Log = place
 	edit.SetImages = &[]snapshot.ImageInfo{info}
-	if _, err := e.manifest.Apply(edit); err != nil {
+	if err := job.enter(edit, dirty); err != nil {
 		return nil, err
 	}
 	job.installParts(parts)
@@ -109,6 +106,72 @@ func (e *Engine) logPlace() snapshot.LogPlace {
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
 
+// enter makes the image part of the store. If it cannot, what changed since the
+// last image still has to go into the next.
+func (j *imageJob) enter(edit snapshot.Edit, dirty index.Dirty) error {
+	_, err := j.e.manifest.Apply(edit)
+	if err == nil {
+		return nil
+	}
+	j.e.ix.MarkDirty(dirty)
+	if notApplied(err) {
+		j.e.withdraw(kindImage, j.num)
+	}
+	return err
+}
+
+// notApplied reports whether a manifest edit failed without a trace. After other
+// errors it may survive a crash, and the files it names must stay.
+func notApplied(err error) bool { return !errors.Is(err, base.ErrPoisoned) }
+
+// withdraw removes a complete file that did not become part of the store.
+func (e *Engine) withdraw(k fileKind, n base.FileNum) {
+	e.files.drop(n)
+	e.removeQuietly(k, n)
+}
+
+// noteBadPage remembers that a page of an image is damaged. What the image holds is
+// in segments and log as well, but this process has forgotten where: the next
+// Open, told of no image, finds it.
+func (e *Engine) noteBadPage(err error) {
+	if !errors.Is(err, base.ErrCorrupt) || e.badPages.Swap(true) || e.opts.ReadOnly || e.opts.ManualWork {
+		return
+	}
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// checkPages refuses work that needs whole images if one is damaged, and lets the
+// manifest forget them. flushMu is held.
+func (e *Engine) checkPages() error {
+	if !e.badPages.Load() {
+		return nil
+	}
+	if err := e.forgetImages(); err != nil {
+		return err
+	}
+	return errBadPages
+}
+
+// errBadPages is the answer of flush, image and compaction when a page of the
+// saved index is damaged.
+var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", base.ErrCorrupt)
+
+// forgetImages takes the images out of the manifest. Their files stay until the
+// next Open: threads whose pages are whole are still read from them.
+func (e *Engine) forgetImages() error {
+	if e.forgotten {
+		return nil
+	}
+	if _, err := e.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
+		return fmt.Errorf("forget damaged images: %w", err)
+	}
+	e.forgotten = true
+	return nil
+}
+
 // usableImages is st without images that Open could not read: the next image is
 // made from segments and log alone.
 func (e *Engine) usableImages(st snapshot.State) snapshot.State {
@@ -119,13 +182,10 @@ func (e *Engine) usableImages(st snapshot.State) snapshot.State {
 }
 
 // dirtyView is a view with what changed since the last image.
-func (e *Engine) dirtyView() (*View, index.Dirty, error) {
-	if err := e.enter(); err != nil {
-		return nil, index.Dirty{}, err
-	}
+func (e *Engine) dirtyView() (*View, index.Dirty) {
 	epoch := e.files.pin()
 	iv, dirty := e.ix.ViewDirty()
-	return &View{e: e, v: iv, epoch: epoch}, dirty, nil
+	return &View{e: e, v: iv, epoch: epoch}, dirty
 }
 
 // imageJob writes one image file.

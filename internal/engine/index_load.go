@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -24,7 +25,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
 	e.badImages = true
 	e.ix = index.New()
-	e.unflushed.fams = map[uint64]*index.Family{}
+	e.unflushed = newUnflushed()
 	return e.rebuildIndex(st)
 }
 
@@ -103,15 +104,13 @@ func (e *Engine) indexFrom(t *imageTable, lsn base.LSN) error {
 			fam = index.NewFamily(th.Family)
 			fam.SetParts(0, index.Now, parts)
 			fams[th.Family] = fam
-			for _, p := range parts {
-				if e.files.isImage(p.File) {
-					e.unflushed.addFamily(fam)
-				}
-			}
 		}
 		ct := index.ColdThread(th.ID, fam, th.Birth)
 		ct.LSN, ct.Head, ct.Updated, ct.Flags = th.LSN, th.Head, th.Updated, th.Flags
 		c.Put = append(c.Put, ct)
+		if slices.ContainsFunc(fam.Parts(), func(p index.Part) bool { return e.files.isImage(p.File) }) {
+			e.unflushed.add([]*index.Thread{ct}, lsn) // only image and log have that
+		}
 	}
 	for _, m := range t.memos {
 		c.Remember = append(c.Remember, m)
@@ -135,7 +134,8 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 			}
 		}
 	}
-	r := rebuild{e: e, dropped: dropped, threads: map[string]*index.Thread{}, families: map[uint64]*index.Family{}, parts: map[uint64][]index.Part{}}
+	r := rebuild{e: e, dropped: dropped, threads: map[string]*index.Thread{}, families: map[uint64]*index.Family{},
+		parts: map[uint64][]index.Part{}, heads: map[string]base.LSN{}, deleted: map[string]map[string]base.LSN{}}
 	for _, s := range st.Segments {
 		if err := r.segment(s); err != nil {
 			return err
@@ -153,6 +153,13 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		c.Remember = append(c.Remember, m)
 	}
 	e.ix.Apply(c)
+	for id, t := range r.threads {
+		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
+			if _, err := e.loadThread(id); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -162,6 +169,8 @@ type rebuild struct {
 	threads  map[string]*index.Thread
 	families map[uint64]*index.Family
 	parts    map[uint64][]index.Part
+	heads    map[string]base.LSN            // by thread: record of the head found
+	deleted  map[string]map[string]base.LSN // by thread and key: last deletion
 }
 
 func (r *rebuild) segment(s snapshot.SegmentInfo) error {
@@ -205,14 +214,31 @@ func (r *rebuild) section(family uint64, pt *index.PageThread) {
 		}
 		t = index.ColdThread(pt.ID, fam, pt.Birth)
 		r.threads[pt.ID] = t
+		r.heads[pt.ID], r.deleted[pt.ID] = 0, map[string]base.LSN{}
 	}
-	if pt.Updated >= t.Updated {
-		t.Updated, t.Flags = pt.Updated, pt.Flags
+	// Not the time decides which page is newer: clocks step back, and a deletion
+	// leaves the time as it was.
+	if lsn := newestRecord(pt); lsn >= t.LSN {
+		t.LSN, t.Updated, t.Flags = lsn, pt.Updated, pt.Flags
 	}
 	for _, it := range pt.Items {
-		t.LSN = max(t.LSN, it.LSN)
-		if it.Flags&index.FlagHead != 0 && !it.Deleted() && it.Key > t.Head {
-			t.Head = it.Key
+		switch {
+		case it.Deleted():
+			r.deleted[pt.ID][it.Key] = max(it.LSN, r.deleted[pt.ID][it.Key])
+		case it.Flags&index.FlagHead != 0 && it.Key >= t.Head:
+			if it.Key > t.Head {
+				t.Head, r.heads[pt.ID] = it.Key, 0
+			}
+			r.heads[pt.ID] = max(it.LSN, r.heads[pt.ID])
 		}
 	}
+}
+
+// newestRecord is the last record that a page knows of a thread.
+func newestRecord(pt *index.PageThread) base.LSN {
+	lsn := pt.Birth
+	for _, it := range pt.Items {
+		lsn = max(lsn, it.LSN)
+	}
+	return lsn
 }

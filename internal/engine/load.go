@@ -119,6 +119,9 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 func (e *Engine) readPart(fam uint64, part index.Part, images bool) (p *index.Page, isImage bool, err error) {
 	h, err := e.files.acquire(part.File)
 	if err != nil {
+		if e.files.isImage(part.File) {
+			e.noteBadPage(err)
+		}
 		return nil, false, err
 	}
 	defer e.files.release(h)
@@ -128,6 +131,7 @@ func (e *Engine) readPart(fam uint64, part index.Part, images bool) (p *index.Pa
 	}
 	if isImage {
 		p, err = readImagePage(h, part)
+		e.noteBadPage(err)
 	} else {
 		p, err = readSegmentPage(h, fam, part)
 	}

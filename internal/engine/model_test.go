@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type world struct {
 	views []heldView
 	now   time.Time
 	log   []string
+	quiet bool // no commits beside work: the store is being closed
 }
 
 type heldView struct {
@@ -61,6 +63,17 @@ func (w *world) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatalf("%v\nprogram:\n%s", err, strings.Join(w.log, "\n"))
+	}
+}
+
+// lockedRand is a source for the engine, which asks from several goroutines.
+func lockedRand(seed uint64) func() uint64 {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 2))
+	return func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Uint64()
 	}
 }
 
@@ -145,7 +158,29 @@ func (w *world) copy() {
 	w.m[dst] = w.m.clone()[src]
 }
 
+// beside commits while the store's own work is at its file, and looks at what it
+// left.
+func (w *world) beside() {
+	if w.quiet || w.rng.IntN(3) > 0 {
+		return
+	}
+	w.note("beside:")
+	switch w.rng.IntN(8) {
+	case 0:
+		w.drop()
+	case 1, 2:
+		w.copy()
+	case 3:
+		w.delete()
+	default:
+		w.put()
+	}
+}
+
 func (w *world) reopen(wreck bool) {
+	w.quiet = true
+	defer func() { w.quiet = false }()
+
 	for _, h := range w.views {
 		h.v.Release()
 	}
@@ -294,8 +329,9 @@ func TestModel(t *testing.T) {
 			}()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
-			w := &world{t: t, rng: rng, fs: mem, m: model{}, now: time.Unix(1e9, 0)}
-			w.opts = Options{FS: mem, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: rng.Uint64,
+			w := &world{t: t, rng: rng, m: model{}, now: time.Unix(1e9, 0)}
+			w.fs = &besideFS{FS: mem, beside: w.beside}
+			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed),
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.open()
 			for range 150 {

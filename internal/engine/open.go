@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +13,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // lockName is the file that is locked while a writer has the store.
@@ -34,7 +31,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	}
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
-		unflushed: unflushed{fams: map[uint64]*index.Family{}}, wake: make(chan struct{}, 1)}
+		unflushed: newUnflushed(), wake: make(chan struct{}, 1)}
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
@@ -84,15 +81,16 @@ func (e *Engine) open() error {
 	if err != nil {
 		return err
 	}
+	left, err := e.leftovers(st, rec)
+	if err != nil {
+		return err
+	}
 	if e.manifest == nil {
 		if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, snapshot.Options{Rand: e.opts.Rand}); err != nil {
 			return err
 		}
 	}
-	e.nextNum, e.reserved = st.NextFileNum, st.NextFileNum
-	if err := e.sweep(st); err != nil {
-		return err
-	}
+	e.sweep(left)
 	return e.openLog(rec)
 }
 
@@ -231,54 +229,4 @@ func (e *Engine) addFiles(st snapshot.State) {
 	for _, im := range st.Images {
 		e.files.add(kindImage, im.Num)
 	}
-}
-
-// sweep removes leftovers of a crash: files with numbers the manifest handed out
-// and does not name. All others stay, and are reported. So do leftovers that cannot
-// be removed, because a reader has them open where that forbids it: their numbers
-// are never used again. It comes after image and log were found to be there.
-func (e *Engine) sweep(st snapshot.State) error {
-	named := map[string]bool{lockName: true}
-	for _, l := range st.Logs {
-		named[wal.FileName(l.Num)] = true
-	}
-	for _, s := range st.Segments {
-		named[segment.FileName(s.Num)] = true
-	}
-	for _, im := range st.Images {
-		named[snapshot.ImageName(im.Num)] = true
-	}
-	names, err := e.opts.FS.List(e.dir)
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if named[n] || snapshot.IsManifestName(n) {
-			continue
-		}
-		num, own := ownNumber(n)
-		if !own || num >= st.NextFileNum {
-			e.report.UnknownFiles = append(e.report.UnknownFiles, n)
-			if own {
-				e.nextNum = max(e.nextNum, num+1)
-			}
-			continue
-		}
-		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			e.opts.Logger.Warn("remove leftover", "file", n, "error", err)
-			e.report.LeftFiles = append(e.report.LeftFiles, n)
-			continue
-		}
-		e.report.RemovedFiles = append(e.report.RemovedFiles, n)
-	}
-	return nil
-}
-
-func ownNumber(name string) (base.FileNum, bool) {
-	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, wal.ParseTempName, segment.ParseFileName, snapshot.ParseImageName} {
-		if n, ok := parse(name); ok {
-			return n, true
-		}
-	}
-	return math.MaxUint64, false
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -20,6 +21,9 @@ func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	}
 	if st.Clean != nil {
 		o.DurableLSN = st.Clean.LSN
+	}
+	if n := len(st.Images); n > 0 { // the log was synced before the image was named
+		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN)
 	}
 	rec, err := wal.Recover(o, e.replay)
 	if err != nil {
@@ -51,15 +55,17 @@ func logNums(st snapshot.State) []base.FileNum {
 // highest promise is first copied to a new file: after a crash the page cache
 // may show what the disk does not have.
 func (e *Engine) openLog(rec wal.Recovery) error {
+	moves := map[index.Ref]index.Loc{}
 	moved := func(en wal.Entry) error {
 		e.report.Rewritten++
-		return e.relocate(en)
+		return placesOf(en, moves)
 	}
-	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.logFileNum, Rand: e.opts.Rand, Moved: moved}, rec)
+	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, Moved: moved}, rec)
 	if err != nil {
 		return err
 	}
 	if info != nil {
+		e.relocate(info.Prev.File, moves)
 		if err := e.logCreated(*info); err != nil {
 			return err
 		}
@@ -67,8 +73,8 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	start.NextLSN = max(start.NextLSN, e.ix.LSN()+1)
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
-		NewFileNum: e.logFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Start: start,
+		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
+		Inline: e.opts.Inline, Start: start, Reserve: max(e.opts.Reserve, 0),
 		Events: wal.Events{
 			SlowSync: func(took time.Duration) { e.opts.Logger.Warn("slow sync", "took", took) },
 			Poisoned: e.noteWriteError,
@@ -78,19 +84,34 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	return err
 }
 
-// relocate tells the families where the values of a copied record lie now.
-func (e *Engine) relocate(en wal.Entry) error {
+// placesOf adds the places of the values of a record.
+func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
 	rec, err := decodeRecord(en.Payload)
 	if err != nil {
 		return fmt.Errorf("record %d: %w", en.LSN, err)
 	}
 	for i := range rec.ops {
-		o := &rec.ops[i]
-		t := e.ix.Thread(o.id)
-		if o.kind != opPut || t == nil {
-			continue
+		for _, s := range rec.ops[i].slots {
+			if s.enc == slotInline {
+				places[index.Ref{LSN: en.LSN, Ord: s.ord}] = index.Loc{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}
+			}
 		}
-		relocateSlots(t.Family, o, en)
 	}
 	return nil
+}
+
+// relocate tells the families where the values of the copied records lie now. It
+// asks every family that replay touched, and not the threads the records name: a
+// value may belong to a copy of a thread that is gone.
+func (e *Engine) relocate(old base.FileNum, moves map[index.Ref]index.Loc) {
+	for _, fam := range e.unflushed.all() {
+		var refs []index.Ref
+		var locs []index.Loc
+		fam.Values(func(r index.Ref, l index.Loc) {
+			if to, ok := moves[r]; ok && l.File == old {
+				refs, locs = append(refs, r), append(locs, to)
+			}
+		})
+		fam.Add(refs, locs)
+	}
 }

@@ -30,6 +30,11 @@ type Options struct {
 	// 64 MiB/s, negative for no limit.
 	CompactRate int64
 
+	// Reserve is the free space below which only commits that free space are
+	// taken, so that a full device can be dug out of; default 8 MiB, negative for
+	// none.
+	Reserve int64
+
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage in the log
 	// DeletedMemory is how long deleted threads are remembered; default 30 days,
@@ -43,6 +48,7 @@ type Options struct {
 	// all of them.
 	Hot func(items []*index.Item) []bool
 
+	// Clock and Rand are called from several goroutines.
 	Clock func() time.Time
 	Rand  func() uint64
 	// Inline keeps the log's background goroutines from touching files, so that
@@ -105,6 +111,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ImageBytes, 4*mib)
 	def(&o.CacheBytes, 32*mib)
 	def(&o.CompactRate, 64*mib)
+	def(&o.Reserve, 8*mib)
 	if o.CompactFanout == 0 {
 		o.CompactFanout = 4
 	}

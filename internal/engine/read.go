@@ -22,6 +22,7 @@ type View struct {
 	e        *Engine
 	v        index.View
 	epoch    uint64
+	counted  bool // as a call in progress
 	released atomic.Bool
 }
 
@@ -30,26 +31,32 @@ func (e *Engine) View() (*View, error) {
 	if err := e.enter(); err != nil {
 		return nil, err
 	}
+	v := e.viewWithin()
+	v.counted = true
+	return v, nil
+}
+
+// viewWithin is a view for the store's own work, which is waited for anyway.
+func (e *Engine) viewWithin() *View {
 	// Pin before looking: a file that the view's families name must not go
 	// between the two.
 	epoch := e.files.pin()
-	return &View{e: e, v: e.ix.View(), epoch: epoch}, nil
+	return &View{e: e, v: e.ix.View(), epoch: epoch}
 }
 
-// viewWithMemos is a view that also knows the deleted threads.
-func (e *Engine) viewWithMemos() (*View, error) {
-	if err := e.enter(); err != nil {
-		return nil, err
-	}
+// viewWithMemos is viewWithin that also knows the deleted threads.
+func (e *Engine) viewWithMemos() *View {
 	epoch := e.files.pin()
-	return &View{e: e, v: e.ix.ViewMemos(), epoch: epoch}, nil
+	return &View{e: e, v: e.ix.ViewMemos(), epoch: epoch}
 }
 
 // Release lets files go that only this view needs. It may be called twice.
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
 		v.e.files.unpin(v.epoch)
-		v.e.leave()
+		if v.counted {
+			v.e.leave()
+		}
 	}
 }
 
@@ -93,6 +100,11 @@ func (e *Engine) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref
 		return nil, err
 	}
 	defer e.leave()
+	return e.readValue(ctx, fam, ref)
+}
+
+// readValue does the work of ReadValue.
+func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (e *Engine) openReadOnly() error {
 		e.files = newFileSet(e.opts.FS, e.dir, e.files.onErr)
 		e.files.readOnly = true
 		e.ix = index.New()
-		e.unflushed.fams = map[uint64]*index.Family{}
+		e.unflushed = newUnflushed()
 		e.report = OpenReport{}
 		if errors.Is(err, snapshot.ErrNoManifest) {
 			return errors.Join(base.ErrNotStore, err)

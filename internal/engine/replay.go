@@ -18,7 +18,7 @@ func (e *Engine) replay(en wal.Entry) error {
 	if err != nil {
 		return &base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
 	}
-	r := replayer{e: e, en: en, time: rec.time, c: index.Change{LSN: en.LSN}, threads: map[string]*index.Thread{}}
+	r := replayer{e: e, en: en, time: rec.time, c: index.Change{LSN: en.LSN}, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	for i := range rec.ops {
 		if err := r.op(&rec.ops[i]); err != nil {
 			return err
@@ -31,8 +31,11 @@ func (e *Engine) replay(en wal.Entry) error {
 		}
 		r.c.Put = append(r.c.Put, t)
 	}
+	for _, m := range r.memos {
+		r.c.Remember = append(r.c.Remember, m)
+	}
 	e.ix.Apply(r.c)
-	e.unflushed.add(r.c.Put)
+	e.unflushed.add(r.c.Put, en.LSN)
 	e.logBytes.Add(int64(len(en.Payload)))
 	e.imageBytes.Add(int64(len(en.Payload)))
 	e.report.Replayed++
@@ -46,7 +49,15 @@ type replayer struct {
 	time    int64
 	c       index.Change
 	threads map[string]*index.Thread
+	memos   map[string]index.Memo
 	begun   int
+}
+
+func (r *replayer) memo(id string) (index.Memo, bool) {
+	if m, ok := r.memos[id]; ok {
+		return m, true
+	}
+	return r.e.ix.Memo(id)
 }
 
 func (r *replayer) thread(id string) *index.Thread {
@@ -78,7 +89,7 @@ func (r *replayer) op(o *op) error {
 		r.threads[o.id] = t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated)
 	case opDrop:
 		r.threads[o.id] = nil
-		r.c.Remember = append(r.c.Remember, dropMemo(r.e.ix.Memo, o.id, r.en.LSN, r.time, o.memo))
+		r.memos[o.id] = dropMemo(r.memo, o.id, r.en.LSN, r.time, o.memo)
 	case opCopy:
 		return r.copy(t, o)
 	case opFlags:
@@ -123,8 +134,8 @@ func (r *replayer) copy(t *index.Thread, o *op) error {
 		t = loaded
 	}
 	r.threads[o.key] = t.Forked(o.key, r.en.LSN, r.en.LSN, r.time)
-	if _, ok := r.e.ix.Memo(o.key); ok {
-		r.c.Remember = append(r.c.Remember, index.Memo{ID: o.key, LSN: r.en.LSN, At: r.time})
+	if _, ok := r.memo(o.key); ok {
+		r.memos[o.key] = copyMemo(o.key, r.en.LSN, r.time)
 	}
 	return nil
 }
@@ -141,18 +152,4 @@ func (r *replayer) withHeads(t *index.Thread, key string) (*index.Thread, error)
 		return t, nil
 	}
 	return loaded, err
-}
-
-// relocateSlots moves the values of one operation to the record's new place.
-func relocateSlots(fam *index.Family, o *op, en wal.Entry) {
-	for _, s := range o.slots {
-		if s.enc != slotInline {
-			continue
-		}
-		ref := index.Ref{LSN: en.LSN, Ord: s.ord}
-		if _, ok := fam.Loc(ref); !ok {
-			continue // of an earlier life of the thread
-		}
-		fam.Add([]index.Ref{ref}, []index.Loc{{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}})
-	}
 }

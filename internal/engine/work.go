@@ -69,6 +69,9 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	defer e.leave()
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
+	if err := e.checkPages(); err != nil {
+		return err
+	}
 	switch {
 	case e.logBytes.Load() >= e.opts.FlushBytes:
 		if err := e.flush(ctx); err != nil {

@@ -164,6 +164,26 @@ func TestReduceCopiesDoNotShareCapacity(t *testing.T) {
 	wantValue(t, c, []int{1, 2, 3, 4, 7})
 }
 
+// Nor by a node that appends to what it got, nor through a slice it wrote.
+func TestReduceDoesNotShareCapacityWithNodes(t *testing.T) {
+	c := Reduce(Append[int]).Named("k")
+	update(t, c, []int{1, 2, 3})
+	update(t, c, []int{4})
+	v, _ := c.Get()
+	mine := append(v.([]int), 100)
+	update(t, c, []int{5})
+	wantValue(t, c, []int{1, 2, 3, 4, 5})
+	if !slices.Equal(mine, []int{1, 2, 3, 4, 100}) {
+		t.Errorf("the channel wrote into a node's slice: %v", mine)
+	}
+	written := append(make([]int, 0, 8), 7)
+	update(t, c, serde.Overwrite{Value: written})
+	update(t, c, []int{8})
+	if got := written[:2]; got[1] == 8 {
+		t.Errorf("the channel appended to the slice a node wrote: %v", got)
+	}
+}
+
 func TestEphemeralAndUntracked(t *testing.T) { // CHN-05, CHN-14
 	c := Ephemeral[string](Guarded).Named("k")
 	update(t, c, "x")

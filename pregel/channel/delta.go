@@ -53,7 +53,7 @@ func (c *delta[T, W]) fresh(key string) *delta[T, W] {
 func (c *delta[T, W]) SnapshotFrequency() int        { return c.frequency }
 func (c *delta[T, W]) Snapshot() serde.DeltaSnapshot { return serde.DeltaSnapshot{Value: c.value} }
 func (c *delta[T, W]) Named(key string) Channel      { return c.fresh(key) }
-func (c *delta[T, W]) Get() (any, bool)              { return c.get() }
+func (c *delta[T, W]) Get() (any, bool)              { return c.getClipped() }
 func (c *delta[T, W]) Available() bool               { return c.set }
 
 // Checkpoint stores nothing: snapshots are the engine's business.

@@ -66,8 +66,13 @@ func (c *fold[T, U]) fresh(key string) *fold[T, U] {
 
 func (c *fold[T, U]) Named(key string) Channel { return c.fresh(key) }
 func (c *fold[T, U]) Checkpoint() (any, bool)  { return c.get() }
-func (c *fold[T, U]) Get() (any, bool)         { return c.get() }
-func (c *fold[T, U]) Available() bool          { return c.set }
+
+// Get hides spare capacity: a node that appends to its input must not write
+// where the channel, or another node, appends as well.
+func (c *fold[T, U]) Get() (any, bool) { return c.getClipped() }
+
+// Available implements Channel.
+func (c *fold[T, U]) Available() bool { return c.set }
 
 func (c *fold[T, U]) Copy() Channel {
 	d := *c
@@ -111,7 +116,7 @@ func (c *fold[T, U]) Update(values []any) (bool, error) {
 			if err != nil {
 				return false, c.typeError(err)
 			}
-			next.put(x)
+			next.put(clip(x))
 			overwritten = true
 			continue
 		}
@@ -132,7 +137,7 @@ func (c *fold[T, U]) step(s *slot[T], v any) error {
 		if err != nil {
 			return c.typeError(err)
 		}
-		s.put(x)
+		s.put(clip(x)) // whoever wrote it may keep the rest of the array
 		return nil
 	}
 	w, err := Convert[U](v)

@@ -13,6 +13,14 @@ func (s *slot[T]) get() (any, bool) {
 	return s.value, true
 }
 
+// getClipped is get without spare capacity.
+func (s *slot[T]) getClipped() (any, bool) {
+	if !s.set {
+		return nil, false
+	}
+	return clip(s.value), true
+}
+
 func (s *slot[T]) put(v T) { s.value, s.set = v, true }
 
 func (s *slot[T]) clear() { *s = slot[T]{} }

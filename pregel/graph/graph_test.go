@@ -131,8 +131,6 @@ func TestAskAndResume(t *testing.T) {
 }
 
 func TestSendOrder(t *testing.T) {
-	type tick struct{ n int }
-	_ = tick{}
 	work := func(_ context.Context, in any) (any, error) {
 		return map[string]any{"steps": []string{fmt.Sprint("w", in)}}, nil
 	}

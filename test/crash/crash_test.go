@@ -2,9 +2,11 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +14,17 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/snapshot"
 )
 
 // hunter explores the crash states of traces and counts the distinct ones.
 type hunter struct {
-	t      *testing.T
-	ctx    context.Context
-	seen   map[uint64]bool
-	counts [numKinds]int
-	total  int
+	t       *testing.T
+	ctx     context.Context
+	seen    map[uint64]bool
+	counts  [numKinds]int
+	total   int
+	rebuilt int // states also opened without their images
 }
 
 func newHunter(t *testing.T) *hunter {
@@ -103,9 +107,10 @@ func (h *hunter) cut(tr *trace, cut int, rng *rand.Rand) error {
 
 // check looks at one disk.
 type check struct {
-	h   *hunter
-	tr  *trace
-	rng *rand.Rand
+	h    *hunter
+	tr   *trace
+	rng  *rand.Rand
+	lost bool // images were taken away: rebuilding the index is right
 }
 
 // state opens the store on a disk that a crash left, and holds it to the
@@ -123,6 +128,11 @@ func (c *check) state(s crashfs.State, lo, hi int, deeper bool) error {
 	ks, err := c.opened(d, fsys, lo, hi)
 	if err != nil || !deeper {
 		return err
+	}
+	if c.rng.IntN(4) == 0 {
+		if err := c.withoutImages(s, lo, hi); err != nil {
+			return fmt.Errorf("without the images: %w", err)
+		}
 	}
 	more := c.rng.IntN(3) == 0
 	if more {
@@ -159,14 +169,14 @@ func (c *check) opened(d *saver.Disk, fsys *crashfs.FS, lo, hi int) ([]int, erro
 		}
 		return nil, fmt.Errorf("the store is in no state it ever was in; against the last: %s", difference(got, c.tr.dumps[hi]))
 	}
-	return ks, sane(d.OpenReport(), fsys)
+	return ks, c.sane(d.OpenReport(), fsys)
 }
 
 // sane checks the report of an Open after a crash: a crash damages nothing, and
 // leaves nothing behind.
-func sane(r saver.OpenReport, fsys *crashfs.FS) error {
+func (c *check) sane(r saver.OpenReport, fsys *crashfs.FS) error {
 	switch {
-	case r.IndexRebuilt:
+	case r.IndexRebuilt && !c.lost:
 		return fmt.Errorf("the crash cost the index: %s", r.RebuildReason)
 	case len(r.Damage)+len(r.UnknownFiles) > 0:
 		return fmt.Errorf("report after a crash: damage %v, unknown files %v", r.Damage, r.UnknownFiles)
@@ -200,6 +210,51 @@ func (c *check) idempotent(fsys *crashfs.FS, k, hi int) error {
 		return fmt.Errorf("open, close, open: report %+v", r)
 	}
 	return d.Close()
+}
+
+// withoutImages opens the disk without the saved index, which is derived: with
+// segments and log alone everything is there all the same.
+func (c *check) withoutImages(s crashfs.State, lo, hi int) error {
+	fsys, clk := s.FS(), &clock{}
+	lost, err := removeImages(fsys)
+	if err != nil || lost == 0 {
+		return err
+	}
+	d, err := c.tr.open(fsys, clk)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	c.h.rebuilt++
+	c.lost = true
+	defer func() { c.lost = false }()
+	got, err := dump(c.h.ctx, d)
+	if err != nil {
+		return err
+	}
+	ks := c.tr.matching(got, lo, hi)
+	if len(ks) == 0 {
+		return fmt.Errorf("the store is in no state it may be in; against the last: %s", difference(got, c.tr.dumps[hi]))
+	}
+	if !d.OpenReport().IndexRebuilt {
+		return fmt.Errorf("%d images lost, and not reported", lost)
+	}
+	_, err = c.goOn(d, fsys, clk, ks)
+	return err
+}
+
+// removeImages removes the images the manifest names, and reports how many.
+func removeImages(fsys *crashfs.FS) (int, error) {
+	st, _, err := snapshot.Load(fsys, dir)
+	if errors.Is(err, snapshot.ErrNoManifest) {
+		return 0, nil
+	}
+	for _, im := range st.Images {
+		if err := fsys.Remove(filepath.Join(dir, snapshot.ImageName(im.Num))); err != nil {
+			return 0, err
+		}
+	}
+	return len(st.Images), err
 }
 
 // again crashes during the recovery, and at its end. What was shown once must
@@ -315,7 +370,7 @@ func (c *check) same(s crashfs.State, want string) error {
 		err = fmt.Errorf("after the second crash: %s", difference(got, want))
 	}
 	if err == nil {
-		err = sane(d.OpenReport(), fsys)
+		err = c.sane(d.OpenReport(), fsys)
 	}
 	if cerr := d.Close(); err == nil {
 		err = cerr
@@ -352,6 +407,19 @@ func envInt(t *testing.T, name string, def int) int {
 	return n
 }
 
+// seedFrom is a seed from the environment, or a fresh one.
+func seedFrom(t *testing.T, name string) uint64 {
+	s := os.Getenv(name)
+	if s == "" {
+		return rand.Uint64() >> 1
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
 // TestCrashStates runs random programs, lets the power fail after any operation,
 // and opens what the disk may look like then.
 //
@@ -360,13 +428,9 @@ func envInt(t *testing.T, name string, def int) int {
 func TestCrashStates(t *testing.T) {
 	want := envInt(t, "CRASH_STATES", 2000)
 	h := newHunter(t)
-	first, programs := rand.Uint64()>>1, 12
-	if s := os.Getenv("CRASH_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, programs = n, 1
+	first, programs := seedFrom(t, "CRASH_SEED"), 12
+	if os.Getenv("CRASH_SEED") != "" {
+		programs = 1
 	}
 	per := max(want/programs, 100)
 	violations := 0
@@ -383,7 +447,7 @@ func TestCrashStates(t *testing.T) {
 			break
 		}
 	}
-	line := fmt.Sprintf("crash states: %s%d distinct, %d violations", h.table(), h.total, violations)
+	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index)", h.table(), h.total, violations, h.rebuilt)
 	fmt.Println(line)
 	t.Log(line)
 }

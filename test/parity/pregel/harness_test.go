@@ -49,14 +49,28 @@ type trace struct {
 	lines      []string
 }
 
-func newTrace(t *testing.T, d pregel.Durability) *trace {
+func newTrace(t *testing.T, d pregel.Durability, disk bool) *trace {
 	now := func() time.Time { return clock }
 	ids := 0
 	node := func() uint64 { ids++; return idNode }
 	random := func() float64 { return float64(ids%4096) / 4096 }
+	var sv saver.Saver = memory.New(memory.Options{Random: random})
+	if disk {
+		// Power loss is not at stake here, so nothing waits for the device.
+		d, err := saver.Open(t.TempDir(), saver.Options{Sync: saver.SyncNever, Random: random})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		sv = d
+	}
 	return &trace{t: t, durability: d,
 		env:   pregel.Environment{Now: now, IDs: pregel.NewIDSource(now, node)},
-		saver: memory.New(memory.Options{Random: random})}
+		saver: sv}
 }
 
 func (tr *trace) put(line map[string]any) {
@@ -387,6 +401,9 @@ func canonList(rv reflect.Value) []any {
 // Async must store and show what Sync does.
 func TestTraces(t *testing.T) {
 	equal, ran, lines := 0, 0, 0
+	for _, n := range normalisers {
+		n.uses = 0
+	}
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 			golden := d
@@ -400,16 +417,18 @@ func TestTraces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Run(name+"/"+string(d), func(t *testing.T) {
+			check := func(t *testing.T, disk bool) {
 				ran++
-				tr := newTrace(t, d)
+				tr := newTrace(t, d, disk)
 				scenarios[name](tr)
 				tr.dump()
 				if compare(t, normalise(name, d, tr.lines), normalise(name, d, strings.Split(strings.TrimSpace(string(want)), "\n"))) {
 					equal++
 					lines += len(tr.lines)
 				}
-			})
+			}
+			t.Run(name+"/"+string(d), func(t *testing.T) { check(t, false) })
+			t.Run(name+"/"+string(d)+"/disk", func(t *testing.T) { check(t, true) })
 		}
 	}
 	golden, err := filepath.Glob("golden/*.jsonl")

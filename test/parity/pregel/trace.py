@@ -4,6 +4,7 @@ import os
 import sys
 
 from harness import Trace
+import scenarios_deep  # noqa: F401
 import scenarios_more  # noqa: F401
 from scenarios import SCENARIOS
 

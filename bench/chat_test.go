@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+var (
+	chatSteps    = sync.OnceValue(func() []step { return NewData(7).chat(sizes.chatSteps) })
+	chatRawSteps = sync.OnceValue(func() []step { return typedSteps(NewData(7).chat(sizes.chatSteps)) })
+)
+
+// BenchmarkW1 is the chat. An op is one step of one of two threads; threads begin
+// anew after all steps.
+func BenchmarkW1(b *testing.B) {
+	for _, w := range []struct {
+		name  string
+		mode  saver.SyncMode
+		steps func() []step
+	}{{"durable", saver.SyncAlways, chatSteps}, {"durable-raw", saver.SyncAlways, chatRawSteps}, {"relaxed-raw", saver.SyncNever, chatRawSteps}} {
+		b.Run(w.name, func(b *testing.B) { benchChat(b, w.mode, w.steps()) })
+	}
+}
+
+func benchChat(b *testing.B, mode saver.SyncMode, steps []step) {
+	dir := b.TempDir()
+	s := openStore(b, dir, saver.Options{Sync: mode})
+	var puts, writes latencies
+	var cfgs [2]saver.Config
+	b.ReportAllocs()
+	i, cpu := 0, startCPU()
+	for ; b.Loop(); i++ {
+		k, n := i%2, i/2%len(steps)
+		if n == 0 {
+			cfgs[k] = saver.Config{ThreadID: fmt.Sprintf("chat-%06d-%d", i/2/len(steps), k)}
+		}
+		st := &steps[n]
+		start := time.Now()
+		cfg, err := put(s, cfgs[k], st)
+		must(b, err)
+		cfgs[k] = cfg
+		start = puts.since(start)
+		for t := range st.writes {
+			must(b, putWrites(s, cfg, st, t))
+			start = writes.since(start)
+		}
+	}
+	b.StopTimer()
+	cpu.report(b, i)
+	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "steps/s")
+	b.ReportMetric(float64(s.Metrics().Log.Syncs)/float64(i), "fsyncs/step")
+	puts.report(b, "put")
+	writes.report(b, "writes")
+	reportDisk(b, s, dir, i)
+}

@@ -1,0 +1,102 @@
+// Command approval puts a person into a graph: a payment above a limit waits for
+// a decision, for seconds or for weeks, in the store. Each part of the program
+// could run in another process.
+//
+//	go run ./examples/approval
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+)
+
+// Payment is the state; its fields are the keys.
+type Payment struct {
+	To     string `json:"to"`
+	Amount int    `json:"amount"`
+	Status string `json:"status"`
+}
+
+// Question is what the person is shown.
+type Question struct {
+	Text   string `json:"text"`
+	Amount int    `json:"amount"`
+}
+
+func main() {
+	dir, err := os.MkdirTemp("", "stele-approval-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = run(context.Background(), dir, os.Stdout)
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+func build(s saver.Saver) (*pregel.Graph, error) {
+	return graph.Of[Payment]().
+		Node("approve", graph.Typed(func(ctx context.Context, p Payment) (any, error) {
+			approved := pregel.Command{Update: Payment{Status: "approved"}, Goto: "pay"}
+			if p.Amount <= 100 {
+				return approved, nil
+			}
+			// Without an answer this is an error that stops the run; with one the
+			// node is run again from its start and gets it here.
+			ok, err := pregel.AskFor[bool](ctx, Question{"pay " + p.To + "?", p.Amount})
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				return pregel.Command{Update: Payment{Status: "refused"}, Goto: graph.End}, nil
+			}
+			return approved, nil
+		}), graph.NodeOptions{Targets: []string{"pay"}}).
+		Node("pay", graph.Typed(func(_ context.Context, p Payment) (any, error) {
+			return Payment{Status: "paid to " + p.To}, nil
+		})).
+		Edge(graph.Start, "approve").
+		Compile(graph.Options{Saver: s})
+}
+
+func run(ctx context.Context, dir string, out io.Writer) error {
+	s, err := saver.Open(dir, saver.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	g, err := build(s)
+	if err != nil {
+		return err
+	}
+	for thread, answer := range []bool{true, false} {
+		cfg := pregel.Config{ThreadID: fmt.Sprint("payment-", thread)}
+		res, err := g.Invoke(ctx, map[string]any{"to": "Ada", "amount": 500}, cfg)
+		if err != nil {
+			return err
+		}
+		q, err := channel.Convert[Question](res.Interrupts[0].Value)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "waiting: %s %d\n", q.Text, q.Amount)
+		state, err := g.GetState(ctx, cfg, false)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "stored, next:", state.Next)
+		if res, err = g.Invoke(ctx, pregel.Command{Resume: answer}, cfg); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "answered %v: %v\n", answer, res.Map()["status"])
+	}
+	return nil
+}

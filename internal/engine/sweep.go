@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// leftovers lists what a crash left behind: files with numbers the manifest handed
+// out and does not name. Files that are not of this kind are reported, and stay.
+//
+// A log file among them that goes on after the end of the log is no leftover: the
+// manifest is an older copy of itself, and removing the file would lose records.
+func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
+	named := map[string]bool{lockName: true}
+	for _, l := range st.Logs {
+		named[wal.FileName(l.Num)] = true
+	}
+	for _, s := range st.Segments {
+		named[segment.FileName(s.Num)] = true
+	}
+	for _, im := range st.Images {
+		named[snapshot.ImageName(im.Num)] = true
+	}
+	names, err := e.opts.FS.List(e.dir)
+	if err != nil {
+		return nil, err
+	}
+	e.nextNum, e.reserved = st.NextFileNum, st.NextFileNum
+	var left []string
+	for _, n := range names {
+		if named[n] || snapshot.IsManifestName(n) {
+			continue
+		}
+		num, own := ownNumber(n)
+		if !own || num >= st.NextFileNum {
+			e.report.UnknownFiles = append(e.report.UnknownFiles, n)
+			if own {
+				e.nextNum = max(e.nextNum, num+1)
+			}
+			continue
+		}
+		if err := e.checkLeftover(n, rec.LastLSN); err != nil {
+			return nil, err
+		}
+		left = append(left, n)
+	}
+	return left, nil
+}
+
+// checkLeftover refuses to call a log file with records after last a leftover.
+func (e *Engine) checkLeftover(name string, last base.LSN) error {
+	num, isLog := wal.ParseFileName(name)
+	if !isLog {
+		return nil
+	}
+	u, err := wal.Examine(e.opts.FS, e.dir, num)
+	if err != nil {
+		return err
+	}
+	if u.Copy || u.LastLSN <= last {
+		return nil
+	}
+	return &base.CorruptionError{File: name, Kind: "log", Offset: -1, Detail: fmt.Sprintf(
+		"it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy", u.LastLSN, last)}
+}
+
+// sweep removes leftovers. It comes after everything the manifest names was found
+// to be there.
+func (e *Engine) sweep(left []string) {
+	for _, n := range left {
+		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			// A reader has it open where that forbids removal. Its number is never
+			// used again, and the next Open tries again.
+			e.opts.Logger.Warn("remove leftover", "file", n, "error", err)
+			e.report.LeftFiles = append(e.report.LeftFiles, n)
+			continue
+		}
+		e.report.RemovedFiles = append(e.report.RemovedFiles, n)
+	}
+}
+
+func ownNumber(name string) (base.FileNum, bool) {
+	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, wal.ParseTempName, segment.ParseFileName, snapshot.ParseImageName} {
+		if n, ok := parse(name); ok {
+			return n, true
+		}
+	}
+	return math.MaxUint64, false
+}

@@ -1,0 +1,121 @@
+package graph_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Map-reduce: one packet for each part of the work, results in the order of the
+// packets, whichever ends first.
+func ExampleBuilder_Conditional() {
+	split := func(_ context.Context, state any) (any, error) {
+		var out []pregel.Send
+		for _, word := range state.(map[string]any)["words"].([]string) {
+			out = append(out, pregel.Send{Node: "count", Arg: word})
+		}
+		return out, nil
+	}
+	count := pregel.NodeOf(func(_ context.Context, word string) (any, error) {
+		return map[string]any{"lengths": []int{len(word)}}, nil
+	})
+	g := must(graph.New(graph.Key("words", channel.LastValue[[]string]()), graph.Key("lengths", channel.Reduce(channel.Append[int]))).
+		Node("count", count).
+		Conditional(graph.Start, "split", split, "count").
+		Compile(graph.Options{}))
+	res := must(g.Invoke(context.Background(), map[string]any{"words": []string{"one", "three", "eleven"}}, pregel.Config{}))
+	fmt.Println(res.Map()["lengths"])
+	// Output: [3 5 6]
+}
+
+// A state that is a struct: a node returns the fields it changes.
+func ExampleOf() {
+	type order struct {
+		Items []string `json:"items"`
+		Total int      `json:"total"`
+	}
+	price := graph.Typed(func(_ context.Context, o order) (any, error) { return order{Total: 3 * len(o.Items)}, nil })
+	g := must(graph.Of[order]().Node("price", price).Edge(graph.Start, "price").Compile(graph.Options{}))
+	res := must(g.Invoke(context.Background(), order{Items: []string{"tea", "milk"}}, pregel.Config{}))
+	fmt.Println(res.Map()["total"])
+	// Output: 6
+}
+
+// Back to an earlier checkpoint, and on from there with another state. The old
+// branch stays as it was.
+func Example_timeTravel() {
+	says := func(word string) pregel.Func {
+		return func(context.Context, any) (any, error) { return map[string]any{"steps": []string{word}}, nil }
+	}
+	g := must(graph.New(graph.Key("steps", channel.Reduce(channel.Append[string]))).
+		Node("draft", says("draft")).Node("send", says("send")).
+		Sequence(graph.Start, "draft", "send", graph.End).
+		Compile(graph.Options{Saver: memory.New(memory.Options{})}))
+	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
+	must(g.Invoke(ctx, map[string]any{"steps": []string{}}, thread))
+	for s, err := range g.GetStateHistory(ctx, thread, pregel.HistoryQuery{}) {
+		if err != nil {
+			panic(err)
+		}
+		if len(s.Next) == 1 && s.Next[0] == "send" {
+			fork := must(g.UpdateState(ctx, s.Config, pregel.StateUpdate{Values: map[string]any{"steps": []string{"edited"}}, AsNode: "draft"}))
+			fmt.Println(must(g.Invoke(ctx, nil, fork)).Map()["steps"])
+			break
+		}
+	}
+	// Output: [draft edited send]
+}
+
+// What a graph does can be watched while it runs.
+func Example_stream() {
+	g := must(graph.New(graph.Key("n", channel.LastValue[int]())).
+		Node("double", func(ctx context.Context, s any) (any, error) {
+			n := s.(map[string]any)["n"].(int)
+			return map[string]any{"n": n * 2}, pregel.Emit(ctx, fmt.Sprintf("doubling %d", n))
+		}).
+		Edge(graph.Start, "double").Compile(graph.Options{}))
+	for e, err := range g.Stream(context.Background(), map[string]any{"n": 21}, pregel.Config{}, pregel.ModeCustom, pregel.ModeUpdates) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(e.Mode, e.Data)
+	}
+	// Output:
+	// custom doubling 21
+	// updates {double map[n:42] false}
+}
+
+// A function whose calls are durable: when it goes on after its question, the
+// call that ended is not made again.
+func Example_functional() {
+	fetch := pregel.NewTask("fetch", func(_ context.Context, city string) (string, error) {
+		fmt.Println("fetching", city)
+		return "sun in " + city, nil
+	})
+	flow := must(pregel.Entrypoint("weather", func(ctx context.Context, city string) (string, error) {
+		report, err := fetch.Call(ctx, city)
+		if err != nil {
+			return "", err
+		}
+		to, err := pregel.AskFor[string](ctx, "send to whom?")
+		return to + ": " + report, err
+	}, pregel.EntrypointOptions{Saver: memory.New(memory.Options{})}))
+	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
+	fmt.Println(must(flow.Invoke(ctx, "Oslo", thread)).Interrupts[0].Value)
+	fmt.Println(must(flow.Invoke(ctx, pregel.Command{Resume: "Ada"}, thread)).Value)
+	// Output:
+	// fetching Oslo
+	// send to whom?
+	// Ada: sun in Oslo
+}

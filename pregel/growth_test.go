@@ -1,0 +1,74 @@
+package pregel_test
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// forgets is a saver that keeps nothing: what grows beside it is the engine's.
+type forgets struct{ *memory.Saver }
+
+func (forgets) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, _ saver.Metadata, _ map[string]saver.Version) (saver.Config, error) {
+	return cfg.At(cp.ID), nil
+}
+
+func (forgets) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {
+	return nil
+}
+
+// Neither goroutines nor memory grow with the number of supersteps.
+// STELE_PREGEL_STEPS runs more of them, such as 100000.
+func TestLongRunDoesNotGrow(t *testing.T) {
+	steps := 10_000
+	if n, err := strconv.Atoi(os.Getenv("STELE_PREGEL_STEPS")); err == nil && n > 0 {
+		steps = n
+	}
+	const bound = 512 << 10 // bytes; less than what 70 bytes a superstep come to
+	for name, cfg := range map[string]pregel.Config{
+		"no thread": {}, "async": {ThreadID: "t"}, "sync": {ThreadID: "t", Durability: pregel.Sync}, "exit": {ThreadID: "t", Durability: pregel.Exit},
+	} {
+		o := pregel.Options{}
+		if cfg.ThreadID != "" {
+			o.Saver = forgets{memory.New(memory.Options{})}
+		}
+		type size struct {
+			heap       int64
+			goroutines int
+		}
+		var early, late size
+		measure := func(s *size) {
+			var ms runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&ms)
+			s.heap, s.goroutines = int64(ms.HeapAlloc), runtime.NumGoroutine()
+		}
+		n := 0
+		g := loopGraph(t, o, steps, func() {
+			switch n++; n {
+			case steps / 4:
+				measure(&early)
+			case steps:
+				measure(&late)
+			}
+		})
+		cfg.RecursionLimit = steps + 1
+		if _, err := g.Invoke(ctx, 0, cfg); err != nil || n != steps {
+			t.Fatalf("%s: %d supersteps, %v", name, n, err)
+		}
+		t.Logf("%s: heap %d KB after %d supersteps, %d KB after %d; goroutines %d, %d", name, early.heap>>10, steps/4, late.heap>>10, steps, early.goroutines, late.goroutines)
+		if late.heap-early.heap > bound {
+			t.Errorf("%s: the heap grew by %d bytes", name, late.heap-early.heap)
+		}
+		// Saves under way have goroutines of their own, of a bounded number.
+		if late.goroutines > early.goroutines+40 {
+			t.Errorf("%s: goroutines grew from %d to %d", name, early.goroutines, late.goroutines)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// RES-24: a hook that panics is logged, and harms nothing.
+func TestHooksThatPanic(t *testing.T) {
+	calls := atomic.Int32{}
+	ouch := func() { calls.Add(1); panic("hook") }
+	hooks := pregel.Hooks{
+		RunStart: func(pregel.RunInfo) { ouch() }, RunEnd: func(pregel.RunInfo, error) { ouch() }, Resume: func(pregel.RunInfo) { ouch() },
+		Interrupt: func(pregel.RunInfo, []pregel.Interrupt) { ouch() }, StepStart: func(pregel.RunInfo, []string) { ouch() },
+		StepEnd: func(pregel.RunInfo) { ouch() }, TaskStart: func(pregel.TaskInfo) { ouch() },
+		TaskEnd: func(pregel.TaskInfo, time.Duration, error) { ouch() }, Save: func(pregel.RunInfo, string, time.Duration, error) { ouch() },
+	}
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Hooks: hooks}, node("a", func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "?") }))
+	cfg := pregel.Config{ThreadID: "t", Durability: pregel.Sync}
+	if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Interrupts) != 1 {
+		t.Fatalf("%v, %v", res, err)
+	}
+	res, err := g.Invoke(ctx, pregel.Command{Resume: "yes"}, cfg)
+	wantOut(t, res, err, "yes")
+	if calls.Load() < 12 {
+		t.Errorf("the hooks were called %d times", calls.Load())
+	}
+}
+
+// Whatever panics is an error of the node or channel it belongs to; nothing is
+// left running, and the thread can be resumed.
+func TestPanicsAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy func(*pregel.NodeBuilder)
+		node   bool // the error names the node
+	}{
+		"retry predicate": {func(b *pregel.NodeBuilder) {
+			b.Retry(pregel.RetryPolicy{RetryOn: func(error) bool { panic("ouch") }})
+		}, true},
+		"cache key": {func(b *pregel.NodeBuilder) {
+			b.Cache(pregel.CachePolicy{Key: func(any) (string, error) { panic("ouch") }})
+		}, false},
+		"writer": {func(b *pregel.NodeBuilder) { b.Write(func(*pregel.Writing, any) error { panic("ouch") }) }, true},
+	} {
+		broken := node("b", fails(errBoom))
+		if name == "writer" {
+			broken = node("b", returns("b"))
+		}
+		c.policy(broken)
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Cache: &pregel.MemoryCache{}}, node("a", returns("a")), broken)
+		cfg := pregel.Config{ThreadID: "t"}
+		_, err := g.Invoke(ctx, 1, cfg)
+		var p *pregel.PanicError
+		var te *pregel.TaskError
+		if !errors.As(err, &p) || p.Value != "ouch" || !strings.Contains(string(p.Stack), "panic_test") {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if errors.As(err, &te) != c.node || c.node && te.Node != "b" {
+			t.Errorf("%s: the error does not name the node: %v", name, err)
+		}
+		fixed := fan(t, pregel.Options{Saver: nil}, node("a", returns("a")), node("b", returns("b")))
+		if _, err := fixed.Invoke(ctx, 1, pregel.Config{}); err != nil {
+			t.Error(err)
+		}
+		if state, err := g.GetState(ctx, cfg, false); err != nil || len(state.Next) == 0 {
+			t.Errorf("%s: %v, %v; cannot be resumed", name, state, err)
+		}
+	}
+}
+
+// A reducer that panics refuses the superstep; error and state say so.
+func TestReducerThatPanics(t *testing.T) {
+	o := pregel.Options{Saver: memory.New(memory.Options{}), Input: pregel.One("in"), Output: pregel.One("sum")}
+	o.Channels = map[string]channel.Channel{"in": channel.LastValue[int](), "sum": channel.Reduce(func(a, b int) int {
+		if b == 13 {
+			panic("ouch")
+		}
+		return a + b
+	})}
+	n, err := node("n", func(_ context.Context, v any) (any, error) { return v, nil }).SubscribeOnly("in").WriteTo("sum").Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Nodes = []*pregel.Node{n}
+	g, err := pregel.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := pregel.Config{ThreadID: "t"}
+	for i, want := range []string{"7", "", "12"} {
+		res, err := g.Invoke(ctx, []int{7, 13, 5}[i], cfg)
+		if want != "" {
+			if err != nil || fmt.Sprint(res.Value) != want {
+				t.Errorf("input %d: %v, %v", i, res, err)
+			}
+			continue
+		}
+		var ue *channel.UpdateError
+		var p *pregel.PanicError
+		if !errors.As(err, &ue) || ue.Channel != "sum" || fmt.Sprint(ue.Nodes) != "[n]" || !errors.As(err, &p) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// A saver that panics has failed.
+func TestSaverThatPanics(t *testing.T) {
+	for _, op := range []string{"put", "writes"} {
+		once := atomic.Bool{}
+		s := watch(func(_ context.Context, asked string) error {
+			if strings.HasPrefix(asked, op) && once.CompareAndSwap(false, true) {
+				panic("ouch")
+			}
+			return nil
+		})
+		g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")))
+		_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"})
+		var p *pregel.PanicError
+		if !errors.Is(err, pregel.ErrPersist) || !errors.As(err, &p) {
+			t.Errorf("%s: error %v", op, err)
+		}
+	}
+}
+
+// A policy of a call that panics is an error of its caller, and cancels others.
+func TestCallPolicyThatPanics(t *testing.T) {
+	called := pregel.NewTask("called", func(context.Context, int) (int, error) { return 1, nil },
+		pregel.TaskOptions{Cache: &pregel.CachePolicy{Key: func(any) (string, error) { panic("ouch") }}})
+	running := atomic.Int32{}
+	g := fan(t, pregel.Options{Cache: &pregel.MemoryCache{}}, node("caller", func(c context.Context, _ any) (any, error) {
+		running.Add(1)
+		defer running.Add(-1)
+		return called.Call(c, 1)
+	}), node("other", func(c context.Context, _ any) (any, error) {
+		running.Add(1)
+		defer running.Add(-1)
+		return waits(c, nil)
+	}))
+	_, err := g.Invoke(ctx, 1, pregel.Config{})
+	var p *pregel.PanicError
+	var te *pregel.TaskError
+	if !errors.As(err, &p) || p.Value != "ouch" || !errors.As(err, &te) || te.Node != "caller" {
+		t.Errorf("error %v", err)
+	}
+	if n := running.Load(); n != 0 {
+		t.Errorf("%d nodes still run", n)
+	}
+}
+
+// crashing is a cache whose Set panics, in the loop.
+type crashing struct{ pregel.MemoryCache }
+
+func (*crashing) Set(context.Context, pregel.CacheKey, pregel.CacheEntry, time.Duration) error {
+	panic("ouch")
+}
+
+// A loop that panics waits for the tasks it started.
+func TestLoopThatPanicsLeavesNobodyBehind(t *testing.T) {
+	running := atomic.Int32{}
+	slow := func(c context.Context, _ any) (any, error) {
+		running.Add(1)
+		defer running.Add(-1)
+		return waits(c, nil)
+	}
+	leaf := pregel.NewTask("leaf", func(c context.Context, _ int) (any, error) { return slow(c, nil) })
+	g := fan(t, pregel.Options{Cache: &crashing{}}, node("quick", returns(1)).Cache(pregel.CachePolicy{}), node("slow", slow),
+		node("caller", func(c context.Context, _ any) (any, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			_, err := leaf.Call(c, 1)
+			_, again := leaf.Call(c, 2)
+			return nil, errors.Join(err, again)
+		}))
+	for _, limit := range []int{0, 3} {
+		_, err := g.Invoke(ctx, 1, pregel.Config{MaxConcurrency: limit})
+		var p *pregel.PanicError
+		if !errors.As(err, &p) || p.Value != "ouch" {
+			t.Errorf("error %v", err)
+		}
+		if n := running.Load(); n != 0 {
+			t.Errorf("%d nodes still run", n)
+		}
+	}
+}

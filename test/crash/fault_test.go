@@ -1,0 +1,408 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/saver"
+)
+
+// faultProgram is one fixed program with everything a store does in it.
+func faultProgram() []step {
+	g := newGenerator(rand.New(rand.NewPCG(7, 7)))
+	var steps []step
+	add := func(s ...step) { steps = append(steps, s...) }
+	add(g.put(), g.put(), g.putWrites(), g.put(), imageStep(), g.put(), flushStep(), g.put(), g.putWrites())
+	g.big = 50_000
+	for range 3 {
+		s := g.put()
+		add(s)
+	}
+	add(g.copyThread(), g.deletion(), imageStep(), g.put(), lifeStep("close"), g.put(), flushStep(), g.put(), g.deletion())
+	add(partStep(), g.put(), compactStep(), g.put(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
+	return steps
+}
+
+// faultRun is one run of the program with something failing.
+type faultRun struct {
+	ctx   context.Context
+	rule  faultfs.Rule
+	inj   *faultfs.Injector
+	inner *crashfs.FS
+	fs    *faultfs.FS
+	gate  *gate
+	disk  *saver.Disk
+	clk   *clock
+
+	model    full   // after what a nil was returned for
+	dump     string // of the model
+	maybe    *call  // the call that met the fault and may have been kept
+	withDump string // of the model, had that call been kept
+	acked    []call
+	n        int // calls so far
+	errs     []error
+	poisoned bool
+}
+
+func newFaultRun(rule faultfs.Rule) *faultRun {
+	r := &faultRun{ctx: context.Background(), rule: rule, inj: faultfs.NewInjector(rule), inner: crashfs.New(), clk: &clock{}}
+	r.model = newModel(r.clk)
+	r.fs = faultfs.New(r.inner, r.inj)
+	return r
+}
+
+func (r *faultRun) open() error {
+	r.gate = &gate{FS: r.fs}
+	d, err := config{seed: 1}.open(r.gate, r.clk)
+	if err == nil {
+		r.disk = d
+		return nil
+	}
+	r.errs = append(r.errs, err)
+	if !strings.Contains(err.Error(), "injected fault") {
+		return fmt.Errorf("open fails for another reason: %w", err)
+	}
+	// The machine is well again: the store must open, and be as it was.
+	r.inj.Set()
+	r.gate = &gate{FS: r.fs}
+	if r.disk, err = (config{seed: 2}).open(r.gate, r.clk); err != nil {
+		return fmt.Errorf("open after a failed open: %w", err)
+	}
+	return nil
+}
+
+// timed gives the n-th call its time on whatever saver it is run.
+func (r *faultRun) timed(s step) call {
+	n := r.n
+	return call{what: s.what, do: func(ctx context.Context, f full) error {
+		r.clk.set(n)
+		return s.call(ctx, f)
+	}}
+}
+
+// dumped is a dump of a model, which has no disk to fail.
+func (r *faultRun) dumped(m full) string {
+	d, err := dump(r.ctx, m)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// rebuild makes the model anew from what was acknowledged.
+func (r *faultRun) rebuild() {
+	r.model = newModel(r.clk)
+	for _, c := range r.acked {
+		_ = c.do(r.ctx, r.model)
+	}
+	r.dump = r.dumped(r.model)
+}
+
+func (r *faultRun) step(s step) error {
+	switch {
+	case s.call != nil:
+		return r.call(s)
+	case s.work != nil:
+		if err := s.work(r.ctx, r.disk); err != nil {
+			return r.failed(err)
+		}
+		return nil
+	case s.life == "kill":
+		r.gate.dead = true
+		r.inner.Kill()
+		_ = r.disk.Close()
+	default:
+		if err := r.disk.Close(); err != nil {
+			r.errs = append(r.errs, err)
+		}
+	}
+	r.poisoned = false
+	if err := r.open(); err != nil {
+		return err
+	}
+	return r.settle()
+}
+
+// settle finds out whether the call that met the fault was kept.
+func (r *faultRun) settle() error {
+	got, err := dump(r.ctx, r.disk)
+	if err != nil {
+		if strings.Contains(err.Error(), "injected fault") {
+			r.errs = append(r.errs, err)
+			got, err = dump(r.ctx, r.disk)
+		}
+		if err != nil {
+			return fmt.Errorf("read after the fault: %w", err)
+		}
+	}
+	switch {
+	case got == r.dump:
+	case r.maybe != nil && got == r.withDump:
+		r.acked = append(r.acked, *r.maybe)
+		r.rebuild()
+	default:
+		return fmt.Errorf("after the fault: %s", difference(got, r.dump))
+	}
+	r.maybe = nil
+	return nil
+}
+
+func (r *faultRun) call(s step) error {
+	r.n++
+	c := r.timed(s)
+	got := c.do(r.ctx, r.disk)
+	if got == nil || !strings.Contains(got.Error(), "injected fault") {
+		want := c.do(r.ctx, r.model)
+		after := r.dumped(r.model)
+		switch {
+		case class(got) != class(want):
+			return fmt.Errorf("%s: disk answers %w, model %w", s.what, got, want)
+		case r.poisoned && after != r.dump:
+			return fmt.Errorf("%s succeeds on a poisoned store", s.what)
+		}
+		r.acked, r.dump = append(r.acked, c), after
+		return nil
+	}
+	if errors.Is(got, saver.ErrPoisoned) && !r.poisoned {
+		r.poisoned, r.maybe = true, &c
+		_ = c.do(r.ctx, r.model)
+		r.withDump = r.dumped(r.model)
+		r.rebuild()
+	}
+	return r.failed(got)
+}
+
+// failed checks an error that the fault caused: it is named, and reads go on,
+// showing what was acknowledged.
+func (r *faultRun) failed(err error) error {
+	r.errs = append(r.errs, err)
+	if r.inj.Count() == 0 {
+		return fmt.Errorf("fails without a fault: %w", err)
+	}
+	if !strings.Contains(err.Error(), "injected fault") {
+		return fmt.Errorf("does not name the fault: %w", err)
+	}
+	if len(r.errs) > 3 {
+		return nil // looked at often enough; the end is looked at again
+	}
+	got, derr := dump(r.ctx, r.disk)
+	if derr != nil && strings.Contains(derr.Error(), "injected fault") {
+		got, derr = dump(r.ctx, r.disk)
+	}
+	if derr != nil {
+		return fmt.Errorf("reads do not go on after %w: %w", err, derr)
+	}
+	if got != r.dump {
+		return fmt.Errorf("after %w: %s", err, difference(got, r.dump))
+	}
+	return nil
+}
+
+// end closes the store, lets what failed syncs lost go, and looks at it again;
+// and at what a power failure at the end would leave.
+func (r *faultRun) end() error {
+	cut := r.inner.Len()
+	if err := r.disk.Close(); err != nil {
+		r.errs = append(r.errs, err)
+	}
+	r.inj.Set()
+	for _, at := range []int{cut, r.inner.Len()} {
+		for s := range r.inner.States(at, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
+			if err := r.reopened(s.FS()); err != nil {
+				return fmt.Errorf("power failure after the fault: %w\n%v", err, s)
+			}
+			break // the first is "all dropped"
+		}
+	}
+	if _, err := r.fs.DropLost(); err != nil {
+		return err
+	}
+	if err := r.reopened(crashfs.NewFrom(r.inner.Mem())); err != nil {
+		return fmt.Errorf("reopened: %w", err)
+	}
+	return nil
+}
+
+func (r *faultRun) reopened(fsys *crashfs.FS) error {
+	d, err := config{seed: 3}.open(fsys, r.clk)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	got, err := dump(r.ctx, d)
+	if err != nil {
+		return err
+	}
+	if got != r.dump && (r.maybe == nil || got != r.withDump) {
+		return fmt.Errorf("not what was acknowledged: %s", difference(got, r.dump))
+	}
+	left, err := orphans(fsys)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("orphans: %v", left)
+	}
+	return err
+}
+
+func (r *faultRun) run(steps []step) error {
+	if err := r.open(); err != nil {
+		return err
+	}
+	for i, s := range steps {
+		if err := r.step(s); err != nil {
+			_ = r.disk.Close()
+			return fmt.Errorf("step %d, %s: %w", i, s.what, err)
+		}
+	}
+	return r.end()
+}
+
+// variants are the ways in which an operation of a kind can fail.
+func variants(op faultfs.Op) []faultfs.Rule {
+	rules := []faultfs.Rule{{Err: syscall.EIO}}
+	switch op {
+	case faultfs.OpWriteAt:
+		rules = append(rules, faultfs.Rule{Err: syscall.ENOSPC}, faultfs.Rule{Err: syscall.ENOSPC, Short: true},
+			faultfs.Rule{Err: syscall.EIO, Short: true}, faultfs.Rule{Err: syscall.EIO, After: true})
+	case faultfs.OpCreate, faultfs.OpRename, faultfs.OpTruncate:
+		rules = append(rules, faultfs.Rule{Err: syscall.ENOSPC}, faultfs.Rule{Err: syscall.EIO, After: true})
+	case faultfs.OpSync, faultfs.OpSyncData:
+		rules = append(rules, faultfs.Rule{Err: syscall.EIO, LoseData: true}, faultfs.Rule{Err: syscall.ENOSPC, LoseData: true},
+			faultfs.Rule{Err: syscall.EIO, After: true})
+	case faultfs.OpSyncDir, faultfs.OpRemove:
+		rules = append(rules, faultfs.Rule{Err: syscall.EIO, After: true})
+	}
+	return rules
+}
+
+// TestFaults fails every writing operation of a fixed program by EIO, and a
+// sample of all operations in other ways, one in each run. Each fault is reported
+// by a call, or does no harm: in both cases the reopened store holds what was
+// acknowledged, also after a power failure.
+//
+// FAULTS_PER_KIND sets the size of the samples.
+func TestFaults(t *testing.T) {
+	steps := faultProgram()
+	dry := newFaultRun(faultfs.Rule{N: 1 << 30})
+	if err := dry.run(steps); err != nil {
+		t.Fatalf("without a fault: %v\n%s", err, list(steps))
+	}
+	ops := dry.inj.Ops()
+	runs, reported, harmless := 0, 0, 0
+	harmlessKinds := map[string]int{}
+	most := envInt(t, "FAULTS_PER_KIND", 12)
+	seed := seedFrom(t, "FAULT_SEED")
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, op := range faultfs.Kinds() {
+		for i, rule := range variants(op) {
+			stride := max(1, ops[op]/most)
+			if op.IsWrite() && i == 0 {
+				stride = 1
+			}
+			for n := 1 + rng.IntN(stride); n <= ops[op]; n += stride {
+				rule.Op, rule.N = op, n
+				r := newFaultRun(rule)
+				err := r.run(steps)
+				if r.inj.Count() == 0 {
+					continue
+				}
+				runs++
+				if err != nil {
+					t.Fatalf("repeat with FAULT_SEED=%d FAULTS_PER_KIND=%d go test ./test/crash -run '^TestFaults$'\n%+v, %v: %v\nreported: %v\n%s", seed, most, rule, r.inj.Last(), err, errors.Join(r.errs...), list(steps))
+				}
+				if len(r.errs) > 0 {
+					reported++
+					continue
+				}
+				harmless++
+				harmlessKinds[op.String()]++
+			}
+		}
+	}
+	t.Logf("harmless: %v", harmlessKinds)
+	line := fmt.Sprintf("faults: %d runs, %d reported, %d harmless, 0 swallowed", runs, reported, harmless)
+	fmt.Println(line)
+	t.Log(line)
+}
+
+// TestDiskFull lets the device be full for a while, beginning at every write in
+// turn: calls are refused with ErrDiskFull, reads go on, and when there is room
+// again writes go on without a reopening.
+func TestDiskFull(t *testing.T) {
+	steps := slices.DeleteFunc(faultProgram(), func(s step) bool { return s.life != "" })
+	dry := newFaultRun(faultfs.Rule{N: 1 << 30})
+	if err := dry.run(steps); err != nil {
+		t.Fatal(err)
+	}
+	refused, resumed := 0, 0
+	for n := 1; n <= dry.inj.Ops()[faultfs.OpWriteAt]+dry.inj.Ops()[faultfs.OpCreate]; n++ {
+		// The log and what flush, image and compaction make; the manifest writes
+		// into room it has.
+		r := newFaultRun(faultfs.Rule{})
+		r.inj.Set()
+		if err := r.open(); err != nil {
+			t.Fatal(err)
+		}
+		r.inj.Set(full4(n)...)
+		fullFor := 0
+		for i, s := range steps {
+			if err := r.step(s); err != nil {
+				t.Fatalf("full from the %d-th write on: step %d, %s: %v", n, i, s.what, err)
+			}
+			if len(r.errs) == 0 {
+				continue
+			}
+			if fullFor++; fullFor == 3 {
+				r.inj.Set() // somebody made room
+			}
+		}
+		for _, err := range r.errs {
+			if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, saver.ErrPoisoned) {
+				t.Fatalf("full from the %d-th write on: %v", n, err)
+			}
+		}
+		if r.poisoned {
+			t.Fatalf("full from the %d-th write on: poisoned", n)
+		}
+		if len(r.errs) > 0 {
+			refused++
+		}
+		r.inj.Set()
+		before := len(r.acked)
+		if err := r.step(step{what: "resume", call: func(ctx context.Context, s full) error {
+			return s.PutWrites(ctx, saver.Config{ThreadID: "resumed", CheckpointID: "1"}, []saver.Write{{Channel: "c", Value: saver.ValueOf("v")}}, "t", "")
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.acked) == before+1 {
+			resumed++
+		} else {
+			t.Fatalf("full from the %d-th write on: writes do not go on: %v", n, r.errs[len(r.errs)-1])
+		}
+		if err := r.end(); err != nil {
+			t.Fatalf("full from the %d-th write on: %v", n, err)
+		}
+	}
+	line := fmt.Sprintf("disk full: %d runs, %d with refusals, %d resumed", resumed, refused, resumed)
+	fmt.Println(line)
+	t.Log(line)
+}
+
+// full4 are the rules of a full device from the n-th write of a growing file on.
+func full4(n int) []faultfs.Rule {
+	var rules []faultfs.Rule
+	for _, op := range []faultfs.Op{faultfs.OpWriteAt, faultfs.OpCreate} {
+		for _, glob := range []string{"*.log", "*.seg", "*.img", "MANIFEST-*.tmp"} {
+			rules = append(rules, faultfs.Rule{Op: op, PathGlob: filepath.Base(glob), N: n, Sticky: true, Err: syscall.ENOSPC})
+		}
+	}
+	return rules
+}

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Makes the traces again with the Python in $STELE_PARITY_PYTHON (default python3),
+# which must have langgraph 1.2.22, and compares them with the committed ones.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+(cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore trace.py "$out")
+diff -rq "$here/golden" "$out"
+echo "golden traces are current"
