@@ -24,7 +24,7 @@ func (e *Engine) writeDelta() error {
 	}
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
-	place := e.logPlace()
+	imaged, place := e.imageBytes.Load(), e.logPlace()
 	v, dirty := e.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
@@ -54,7 +54,7 @@ func (e *Engine) writeDelta() error {
 	job.installParts(parts)
 	e.badImages = false
 	e.files.retire(old...)
-	e.imageBytes.Store(0)
+	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	e.images.Add(1)
 	return nil
 }
@@ -71,7 +71,7 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // image that knows it, in one manifest edit. It returns the files the edit
 // replaced besides those it names. flushMu is held.
 func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
-	place := e.logPlace()
+	imaged, place := e.imageBytes.Load(), e.logPlace()
 	iv, dirty := e.dirtyView()
 	defer iv.Release()
 	if err := e.log.Sync(context.Background()); err != nil {
@@ -95,7 +95,7 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 	}
 	job.installParts(parts)
 	e.badImages = false
-	e.imageBytes.Store(0)
+	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	return imageNums(st.Images), nil
 }
 

@@ -63,3 +63,20 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 	check("from a segment")
 	must(t, e.Close())
 }
+
+// What is committed while an image is written is not in it, and counts for the
+// next: else replay could grow beyond Options.ImageBytes.
+func TestCommitsBesideAnImageCountForTheNext(t *testing.T) {
+	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
+	e := mustOpen(t, Options{FS: b, ManualWork: true})
+	mustPut(t, e, "t", "k", "in the image")
+	b.beside = func() {
+		b.beside = nil
+		mustPut(t, e, "t", "l", "beside it")
+	}
+	must(t, e.WriteImage(context.Background()))
+	if b.beside != nil || e.imageBytes.Load() == 0 {
+		t.Errorf("%d bytes count for the next image", e.imageBytes.Load())
+	}
+	must(t, e.Close())
+}
