@@ -58,7 +58,7 @@ type Engine struct {
 	flushes, images, compactions, loads, corruptions atomic.Uint64
 	compactedIn, compactedOut                        atomic.Int64
 	poisonNoted                                      atomic.Bool
-	backgroundErr                                    atomic.Pointer[error]
+	workErr                                          atomic.Pointer[error] // of the worker's last turn; nil if it succeeded
 }
 
 // Dir is the directory of the store.

@@ -24,7 +24,7 @@ func (e *Engine) writeDelta() error {
 	}
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
-	place := e.logPlace()
+	imaged, place := e.imageBytes.Load(), e.logPlace()
 	v, dirty := e.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
@@ -54,7 +54,7 @@ func (e *Engine) writeDelta() error {
 	job.installParts(parts)
 	e.badImages = false
 	e.files.retire(old...)
-	e.imageBytes.Store(0)
+	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	e.images.Add(1)
 	return nil
 }
@@ -71,7 +71,7 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // image that knows it, in one manifest edit. It returns the files the edit
 // replaced besides those it names. flushMu is held.
 func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
-	place := e.logPlace()
+	imaged, place := e.imageBytes.Load(), e.logPlace()
 	iv, dirty := e.dirtyView()
 	defer iv.Release()
 	if err := e.log.Sync(context.Background()); err != nil {
@@ -95,7 +95,7 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 	}
 	job.installParts(parts)
 	e.badImages = false
-	e.imageBytes.Store(0)
+	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	return imageNums(st.Images), nil
 }
 
@@ -322,11 +322,11 @@ func (j *imageJob) family(w familyWork) error {
 	if err != nil {
 		return err
 	}
-	page, err := j.newPage(w)
+	pages, err := j.newPages(w)
 	if err != nil {
 		return err
 	}
-	if len(page.Threads) > 0 {
+	for _, page := range pages {
 		off, n, err := j.w.AddPage(index.EncodePage(page))
 		if err != nil {
 			return err
@@ -394,39 +394,6 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 	p.File = j.num
 	p.Off, p.Len, err = j.w.AddPage(b)
 	return p, err
-}
-
-// newPage holds the items of records after the last image, and the places of
-// their values in the log. Threads need not be loaded for it: what a cold thread
-// has not on disk is in memory.
-func (j *imageJob) newPage(w familyWork) (*index.Page, error) {
-	last := j.last()
-	isNew := func(t *index.Thread) bool { return t.Birth > last }
-	for i, t := range w.threads {
-		if t.Cold() && isNew(t) { // a copy of a cold thread takes it all along
-			loaded, err := j.v.Load(t)
-			if err != nil {
-				return nil, err
-			}
-			w.threads[i] = loaded
-		}
-	}
-	page := w.page(func(t *index.Thread, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
-	seen := map[index.Ref]bool{}
-	for _, pt := range page.Threads {
-		for _, it := range pt.Items {
-			for _, s := range it.Slots {
-				if s.Ref.Empty() || s.Ref.LSN <= last || seen[s.Ref] {
-					continue
-				}
-				seen[s.Ref] = true
-				if loc, ok := w.fam.Loc(s.Ref); ok && loc.InLog() {
-					page.Values = append(page.Values, index.ValueLoc{Ref: s.Ref, Loc: loc})
-				}
-			}
-		}
-	}
-	return page, nil
 }
 
 // installParts tells the families where their pages lie now.
