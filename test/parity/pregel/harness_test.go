@@ -212,8 +212,12 @@ func (tr *trace) state(g *pregel.Graph, subgraphs bool, cfgs ...pregel.Config) *
 }
 
 func (tr *trace) history(g *pregel.Graph) []*pregel.StateSnapshot {
+	return tr.historyOf(g, tr.config())
+}
+
+func (tr *trace) historyOf(g *pregel.Graph, cfg pregel.Config) []*pregel.StateSnapshot {
 	var out []*pregel.StateSnapshot
-	for s, err := range g.GetStateHistory(ctx, tr.config(), pregel.HistoryQuery{}) {
+	for s, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
 		if err != nil {
 			tr.t.Fatal(err)
 		}
