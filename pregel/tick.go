@@ -235,13 +235,15 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.pipe != nil {
 		err = alsoFailed(err, l.flush(ctx))
 	}
-	if in, ok := err.(*InterruptError); ok { //nolint:errorlint // the loop's own, not one a node wrapped
+	// Questions are stored beside a sibling's failure too; but not when storing
+	// failed or was given up.
+	if ctx.Err() == nil && !errors.Is(err, ErrPersist) {
 		for _, report := range l.held {
 			report()
 		}
-		if !l.nested() {
-			l.reportInterrupt(in)
-		}
+	}
+	if in, ok := err.(*InterruptError); ok && !l.nested() { //nolint:errorlint // the loop's own, not one a node wrapped
+		l.reportInterrupt(in)
 	}
 	return l.closePipe(err)
 }

@@ -31,7 +31,7 @@ type storedRef struct {
 }
 
 // LoadValue implements Loader.
-func (r storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
+func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 	b, err := r.e.ReadValue(ctx, r.fam, r.ref)
 	if errors.Is(err, engine.ErrNoValue) {
 		return serde.Typed{}, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -43,7 +43,22 @@ func (r storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 }
 
 func (s *Disk) lazy(t *index.Thread, ref index.Ref) Value {
-	return ValueLazy(storedRef{s.e, t.Family, ref}, s.codec)
+	return ValueLazy(&storedRef{e: s.e, fam: t.Family, ref: ref}, s.codec)
+}
+
+// lazyChannels are the values of a checkpoint's channels by name.
+func (s *Disk) lazyChannels(t *index.Thread, it *index.Item) map[string]Value {
+	values := make(map[string]Value, len(it.Slots))
+	refs := make([]storedRef, len(it.Slots))
+	for i := 1; i < len(it.Slots); i++ {
+		slot := &it.Slots[i]
+		if slot.Ref.Empty() {
+			continue
+		}
+		refs[i] = storedRef{e: s.e, fam: t.Family, ref: slot.Ref}
+		values[slot.Name] = ValueLazy(&refs[i], s.codec)
+	}
+	return values
 }
 
 // GetTuple implements Saver.
@@ -144,7 +159,7 @@ func (s *Disk) tuple(ctx context.Context, t *index.Thread, it *index.Item, h *he
 		}
 	}
 	cp := Checkpoint{V: h.rec.v, ID: h.cfg.CheckpointID, TS: h.rec.ts, Seen: h.rec.seen, Updated: h.rec.updated,
-		Values: make(map[string]Value, len(it.Slots)), Versions: make(map[string]Version, len(it.Slots))}
+		Values: s.lazyChannels(t, it), Versions: make(map[string]Version, len(it.Slots))}
 	for i := range it.Slots[1:] {
 		slot := &it.Slots[i+1]
 		v, err := unpackVersion(slot.Tag)
@@ -152,9 +167,6 @@ func (s *Disk) tuple(ctx context.Context, t *index.Thread, it *index.Item, h *he
 			return nil, threadError(h.cfg.ThreadID, "version of channel "+slot.Name, asCorrupt(err))
 		}
 		cp.Versions[slot.Name] = v
-		if !slot.Ref.Empty() {
-			cp.Values[slot.Name] = s.lazy(t, slot.Ref)
-		}
 	}
 	writes, err := s.pendingWrites(t, h.cfg.Namespace, h.cfg.CheckpointID)
 	if err != nil {

@@ -14,11 +14,9 @@ import (
 // immutable and safe for concurrent use. The zero Value is no value at all;
 // a stored nil is ValueOf(nil).
 type Value struct {
-	typed  serde.Typed
-	native any
-	codec  serde.Serializer
-	load   Loader
-	state  valueState
+	content any // a Go value, a serde.Typed, or a Loader, as state says
+	codec   serde.Serializer
+	state   valueState
 }
 
 type valueState uint8
@@ -51,17 +49,17 @@ func ValueOf(v any) Value {
 	case serde.Typed:
 		return ValueTyped(x)
 	}
-	return Value{native: v, state: valueNative}
+	return Value{content: v, state: valueNative}
 }
 
 // ValueTyped is a value that is serialized already. The bytes are not copied
 // and must not be changed afterwards.
-func ValueTyped(t serde.Typed) Value { return Value{typed: t, state: valueTyped} }
+func ValueTyped(t serde.Typed) Value { return Value{content: t, state: valueTyped} }
 
 // ValueLazy is a stored value that load reads when it is first needed; codec
 // decodes it.
 func ValueLazy(load Loader, codec serde.Serializer) Value {
-	return Value{load: load, codec: codec, state: valueLazy}
+	return Value{content: load, codec: codec, state: valueLazy}
 }
 
 // WithCodec is v, decoded by codec.
@@ -93,23 +91,23 @@ func (v Value) Encode(codec serde.Serializer) (serde.Typed, error) {
 		if codec == nil {
 			codec = v.serializer()
 		}
-		return codec.Encode(v.native)
+		return codec.Encode(v.content)
 	case valueLazy:
-		return v.load.LoadValue(context.Background())
+		return v.content.(Loader).LoadValue(context.Background())
 	}
-	return v.typed, nil
+	return v.content.(serde.Typed), nil
 }
 
 // Typed returns the typed bytes of v. For a stored value this reads the store:
-// damaged bytes give a CorruptionError, a value deleted or pruned since gives
-// ErrNotFound.
+// damaged bytes give a CorruptionError, a value deleted, pruned or replaced since
+// gives ErrNotFound, sooner or later.
 func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
 
 // Any decodes v into plain Go data (see serde.Serializer). A Go value that was
 // not serialized is returned as it is.
 func (v Value) Any() (any, error) {
 	if v.state == valueNative {
-		return v.native, nil
+		return v.content, nil
 	}
 	t, err := v.Typed()
 	if err != nil {

@@ -93,6 +93,10 @@ func (l *Log) commitBatch(first *request) {
 	if err == nil && l.opts.Mode == SyncAlways {
 		err = l.syncFile(f, f.end, c.lsn+base.LSN(len(c.batch))-1)
 	}
+	if f != nil && l.opts.Inline {
+		// Before the callers wake, or what they do next goes on beside it.
+		l.prep.afterBatch(f)
+	}
 	if err != nil {
 		l.refuse(err)
 	} else {
@@ -107,7 +111,7 @@ func (l *Log) commitBatch(first *request) {
 	if cap(c.buf) > 4*maxBatchBytes {
 		c.buf = nil
 	}
-	if f != nil {
+	if f != nil && !l.opts.Inline {
 		l.prep.afterBatch(f)
 	}
 }

@@ -152,7 +152,11 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
 	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: make([]slotOp, len(slots))}
+	names := 0
 	for i, s := range slots {
+		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
+			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, base.ErrTooLarge)
+		}
 		it.Slots[i] = index.Slot{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
 		o.slots[i] = slotOp{name: s.Name, tag: s.Tag}
 		switch {

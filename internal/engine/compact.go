@@ -91,6 +91,9 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	if len(inputs) == 0 {
 		return nil
 	}
+	if err := e.checkPages(); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
 	start := time.Now()
 	v := e.viewWithin()
 	defer v.Release()

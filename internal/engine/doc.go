@@ -20,7 +20,8 @@
 //
 // # Locks
 //
-// In this order, none held across I/O except flushMu:
+// In this order. Only flushMu is held across reads and writes of values and
+// pages; files.mu is held while a file is opened, closed or its footer read:
 //
 //	flushMu (one of flush, image, compact at a time; held across their I/O)
 //	files.mu (open files and pins)

@@ -37,8 +37,10 @@ type Engine struct {
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
-	flushMu   sync.Mutex // one flush, image or compaction at a time; guards badImages
-	badImages bool       // the chain of images could not be read
+	flushMu   sync.Mutex  // one flush, image or compaction at a time; guards badImages
+	badImages bool        // the chain of images could not be read
+	forgotten bool        // the manifest names no image, because of badPages
+	badPages  atomic.Bool // a page of an image is damaged
 
 	numMu    sync.Mutex // guards the next two
 	nextNum  base.FileNum
@@ -56,7 +58,7 @@ type Engine struct {
 	flushes, images, compactions, loads, corruptions atomic.Uint64
 	compactedIn, compactedOut                        atomic.Int64
 	poisonNoted                                      atomic.Bool
-	backgroundErr                                    atomic.Pointer[error]
+	workErr                                          atomic.Pointer[error] // of the worker's last turn; nil if it succeeded
 }
 
 // Dir is the directory of the store.
@@ -158,7 +160,7 @@ func (e *Engine) closeWriter() error {
 		return nil
 	}
 	var errs []error
-	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt {
+	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.badPages.Load() {
 		errs = append(errs, e.closeImage())
 	}
 	errs = append(errs, e.log.Close())
@@ -187,6 +189,9 @@ func (e *Engine) closeImage() error {
 	defer e.flushMu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	if e.badPages.Load() {
+		return e.forgetImages()
+	}
 	if len(e.manifest.State().Logs) > maxIdleLogs {
 		return e.flush(ctx)
 	}

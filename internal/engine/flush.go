@@ -41,6 +41,9 @@ func (e *Engine) Flush(ctx context.Context) error {
 // A crash before the manifest edit leaves the log in charge and the new files
 // unknown; a crash after it finds segment and image complete and durable.
 func (e *Engine) flush(ctx context.Context) error {
+	if err := e.checkPages(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
 	start := time.Now()
 	logged := e.logBytes.Load()
 	v, err := e.sealLog(ctx)

@@ -84,16 +84,7 @@ func familiesOf(v *View, wanted func(uint64) bool) []familyWork {
 }
 
 // load makes every thread of the family readable.
-func (w *familyWork) load(v *View) error {
-	for i, t := range w.threads {
-		loaded, err := v.Load(t)
-		if err != nil {
-			return err
-		}
-		w.threads[i] = loaded
-	}
-	return nil
-}
+func (w *familyWork) load(v *View) error { return v.e.loadTogether(w.threads, v.epoch) }
 
 // page is the directory page of the family with the items keep selects. A thread
 // without such items is left out, unless it is new: its existence is news too.

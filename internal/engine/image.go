@@ -19,9 +19,12 @@ const maxImages = 16
 // replays less of the log. flushMu is held. A failure loses nothing: the log
 // still has it all.
 func (e *Engine) writeDelta() error {
+	if err := e.checkPages(); err != nil {
+		return err
+	}
 	st := e.manifest.State()
 	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
-	place := e.logPlace()
+	imaged, place := e.imageBytes.Load(), e.logPlace()
 	v, dirty := e.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
@@ -51,7 +54,7 @@ func (e *Engine) writeDelta() error {
 	job.installParts(parts)
 	e.badImages = false
 	e.files.retire(old...)
-	e.imageBytes.Store(0)
+	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	e.images.Add(1)
 	return nil
 }
@@ -68,7 +71,7 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // image that knows it, in one manifest edit. It returns the files the edit
 // replaced besides those it names. flushMu is held.
 func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
-	place := e.logPlace()
+	imaged, place := e.imageBytes.Load(), e.logPlace()
 	iv, dirty := e.dirtyView()
 	defer iv.Release()
 	if err := e.log.Sync(context.Background()); err != nil {
@@ -92,7 +95,7 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 	}
 	job.installParts(parts)
 	e.badImages = false
-	e.imageBytes.Store(0)
+	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	return imageNums(st.Images), nil
 }
 
@@ -125,6 +128,48 @@ func notApplied(err error) bool { return !errors.Is(err, base.ErrPoisoned) }
 func (e *Engine) withdraw(k fileKind, n base.FileNum) {
 	e.files.drop(n)
 	e.removeQuietly(k, n)
+}
+
+// noteBadPage remembers that a page of an image is damaged. What the image holds is
+// in segments and log as well, but this process has forgotten where: the next
+// Open, told of no image, finds it.
+func (e *Engine) noteBadPage(err error) {
+	if !errors.Is(err, base.ErrCorrupt) || e.badPages.Swap(true) || e.opts.ReadOnly || e.opts.ManualWork {
+		return
+	}
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// checkPages refuses work that needs whole images if one is damaged, and lets the
+// manifest forget them. flushMu is held.
+func (e *Engine) checkPages() error {
+	if !e.badPages.Load() {
+		return nil
+	}
+	if err := e.forgetImages(); err != nil {
+		return err
+	}
+	return errBadPages
+}
+
+// errBadPages is the answer of flush, image and compaction when a page of the
+// saved index is damaged.
+var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", base.ErrCorrupt)
+
+// forgetImages takes the images out of the manifest. Their files stay until the
+// next Open: threads whose pages are whole are still read from them.
+func (e *Engine) forgetImages() error {
+	if e.forgotten {
+		return nil
+	}
+	if _, err := e.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
+		return fmt.Errorf("forget damaged images: %w", err)
+	}
+	e.forgotten = true
+	return nil
 }
 
 // usableImages is st without images that Open could not read: the next image is
@@ -277,11 +322,11 @@ func (j *imageJob) family(w familyWork) error {
 	if err != nil {
 		return err
 	}
-	page, err := j.newPage(w)
+	pages, err := j.newPages(w)
 	if err != nil {
 		return err
 	}
-	if len(page.Threads) > 0 {
+	for _, page := range pages {
 		off, n, err := j.w.AddPage(index.EncodePage(page))
 		if err != nil {
 			return err
@@ -349,39 +394,6 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 	p.File = j.num
 	p.Off, p.Len, err = j.w.AddPage(b)
 	return p, err
-}
-
-// newPage holds the items of records after the last image, and the places of
-// their values in the log. Threads need not be loaded for it: what a cold thread
-// has not on disk is in memory.
-func (j *imageJob) newPage(w familyWork) (*index.Page, error) {
-	last := j.last()
-	isNew := func(t *index.Thread) bool { return t.Birth > last }
-	for i, t := range w.threads {
-		if t.Cold() && isNew(t) { // a copy of a cold thread takes it all along
-			loaded, err := j.v.Load(t)
-			if err != nil {
-				return nil, err
-			}
-			w.threads[i] = loaded
-		}
-	}
-	page := w.page(func(t *index.Thread, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
-	seen := map[index.Ref]bool{}
-	for _, pt := range page.Threads {
-		for _, it := range pt.Items {
-			for _, s := range it.Slots {
-				if s.Ref.Empty() || s.Ref.LSN <= last || seen[s.Ref] {
-					continue
-				}
-				seen[s.Ref] = true
-				if loc, ok := w.fam.Loc(s.Ref); ok && loc.InLog() {
-					page.Values = append(page.Values, index.ValueLoc{Ref: s.Ref, Loc: loc})
-				}
-			}
-		}
-	}
-	return page, nil
 }
 
 // installParts tells the families where their pages lie now.

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -31,13 +32,36 @@ func (e *Engine) loadThread(id string) (*index.Thread, error) {
 // installs the result in the index if that still holds t: then nothing touched
 // the thread since.
 func (e *Engine) load(t *index.Thread, epoch uint64) (*index.Thread, error) {
+	threads := []*index.Thread{t}
+	if err := e.loadTogether(threads, epoch); err != nil {
+		return nil, err
+	}
+	return threads[0], nil
+}
+
+// loadTogether replaces the cold ones of the threads of one family by loaded ones,
+// reading the family's pages once.
+func (e *Engine) loadTogether(threads []*index.Thread, epoch uint64) error {
+	first := slices.IndexFunc(threads, (*index.Thread).Cold)
+	if first < 0 {
+		return nil
+	}
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
 	floor := e.floor()
-	pages, err := e.readPages(t.Family, epoch)
+	pages, err := e.readPages(threads[first].Family, epoch)
 	if err != nil {
-		return nil, fmt.Errorf("load thread %q: %w", t.ID, err)
+		return fmt.Errorf("load thread %q: %w", threads[first].ID, err)
 	}
+	for i, t := range threads {
+		if t.Cold() {
+			threads[i] = e.loadFrom(pages, t, floor)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) loadFrom(pages []*index.Page, t *index.Thread, floor base.LSN) *index.Thread {
 	var items []*index.Item
 	for _, p := range pages {
 		for i := range p.Threads {
@@ -55,7 +79,7 @@ func (e *Engine) load(t *index.Thread, epoch uint64) (*index.Thread, error) {
 	loaded := t.Loaded(items, floor)
 	e.ix.Swap(t, loaded)
 	e.loads.Add(1)
-	return loaded, nil
+	return loaded
 }
 
 // readPages reads all pages of a family, and tells the family where its values
@@ -95,6 +119,9 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 func (e *Engine) readPart(fam uint64, part index.Part, images bool) (p *index.Page, isImage bool, err error) {
 	h, err := e.files.acquire(part.File)
 	if err != nil {
+		if e.files.isImage(part.File) {
+			e.noteBadPage(err)
+		}
 		return nil, false, err
 	}
 	defer e.files.release(h)
@@ -104,6 +131,7 @@ func (e *Engine) readPart(fam uint64, part index.Part, images bool) (p *index.Pa
 	}
 	if isImage {
 		p, err = readImagePage(h, part)
+		e.noteBadPage(err)
 	} else {
 		p, err = readSegmentPage(h, fam, part)
 	}

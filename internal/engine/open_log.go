@@ -22,6 +22,9 @@ func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	if st.Clean != nil {
 		o.DurableLSN = st.Clean.LSN
 	}
+	if n := len(st.Images); n > 0 { // the log was synced before the image was named
+		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN)
+	}
 	rec, err := wal.Recover(o, e.replay)
 	if err != nil {
 		return rec, err

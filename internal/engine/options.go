@@ -66,7 +66,6 @@ type Events struct {
 	CorruptionFound func(error)
 	Poisoned        func(error)
 	DiskFull        func(error)
-	WriteStall      func(time.Duration)
 }
 
 const (

@@ -23,6 +23,9 @@ type Stats struct {
 	Images       int
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
+	// WorkError is why the last flush, image or compaction of the worker failed;
+	// nil if it did not. While it lasts, the log grows.
+	WorkError error
 }
 
 // Stats returns what the store holds now.
@@ -33,6 +36,9 @@ func (e *Engine) Stats() Stats {
 	for _, seg := range st.Segments {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
+	}
+	if err := e.workErr.Load(); err != nil {
+		s.WorkError = *err
 	}
 	s.DurableLSN = s.LastLSN
 	if e.log != nil {

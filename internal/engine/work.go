@@ -42,11 +42,15 @@ func (e *Engine) work(ctx context.Context) {
 			return
 		case <-e.wake:
 		}
-		if err := e.workOnce(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, base.ErrClosed) {
+		err := e.workOnce(ctx)
+		if err == nil {
+			e.workErr.Store(nil)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, base.ErrClosed) {
 			// The log still has everything. The next nudge tries again, not sooner
 			// than this, so that a full disk is not hammered.
 			e.opts.Logger.Error("background work", "error", err)
-			e.backgroundErr.Store(&err)
+			e.workErr.Store(&err)
 			sleep(ctx, time.Second)
 			continue
 		}
@@ -69,6 +73,9 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	defer e.leave()
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
+	if err := e.checkPages(); err != nil {
+		return err
+	}
 	switch {
 	case e.logBytes.Load() >= e.opts.FlushBytes:
 		if err := e.flush(ctx); err != nil {

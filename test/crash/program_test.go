@@ -61,10 +61,11 @@ type generator struct {
 	ids   map[string][]string // by thread and namespace
 	names []string            // threads
 	big   int                 // size of the occasional large value
+	runs  string              // what run ids begin with
 }
 
 func newGenerator(rng *rand.Rand) *generator {
-	return &generator{rng: rng, ids: map[string][]string{}, names: []string{"a", "b", "c"}, big: 40_000}
+	return &generator{rng: rng, ids: map[string][]string{}, names: []string{"a", "b", "c"}, big: 40_000, runs: "run"}
 }
 
 func (g *generator) thread() string { return g.names[g.rng.IntN(len(g.names))] }
@@ -123,7 +124,7 @@ func (g *generator) put() step {
 		}
 	}
 	cfg := saver.Config{ThreadID: thread, Namespace: ns, CheckpointID: parent}
-	md := saver.Metadata{"source": "loop", "step": g.next, "run_id": fmt.Sprint("run", g.rng.IntN(3))}
+	md := saver.Metadata{"source": "loop", "step": g.next, "run_id": fmt.Sprint(g.runs, g.rng.IntN(3))}
 	req := saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: fresh}
 	if g.rng.IntN(4) == 0 {
 		req.Writes = []saver.TaskWrites{{TaskID: "with", Writes: g.writes()}}
@@ -166,7 +167,7 @@ func (g *generator) deletion() step {
 	thread := g.thread()
 	switch g.rng.IntN(5) {
 	case 0:
-		run := fmt.Sprint("run", g.rng.IntN(3))
+		run := fmt.Sprint(g.runs, g.rng.IntN(3))
 		return step{what: "delete " + run, kind: kindDelete,
 			call: func(ctx context.Context, s full) error { return s.DeleteForRuns(ctx, []string{run}) }}
 	case 1, 2:

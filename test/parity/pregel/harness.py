@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import langgraph.checkpoint.base.id as idmod
+import langgraph.pregel._runner as runnermod
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.pregel._executor import BackgroundExecutor
@@ -71,10 +72,22 @@ def run_inline(self: Any, fn: Any, *args: Any, **kwargs: Any) -> concurrent.futu
 
 class InOrder(dict):
     """A set that keeps its order: StateGraph holds edges in a set, so the order
-    of a node's writes would depend on the hash seed."""
+    of a node's writes would depend on the hash seed. The runner joins the
+    interrupts of tasks in the order of a set, that is, of addresses."""
+
+    def __init__(self, xs: Any = ()) -> None:
+        super().__init__((x, None) for x in xs)
 
     def add(self, x: Any) -> None:
         self[x] = None
+
+    def union(self, xs: Any) -> "InOrder":
+        return InOrder([*self, *xs])
+
+    def pop(self) -> Any:
+        x = next(iter(self))
+        del self[x]
+        return x
 
     def __or__(self, other: Any) -> set:
         return set(self) | set(other)
@@ -97,6 +110,7 @@ PregelLoop._put_exit_delta_writes = stub_without_id  # type: ignore[method-assig
 graph_init = StateGraph.__init__
 StateGraph.__init__ = init_in_order  # type: ignore[method-assign]
 BackgroundExecutor.submit = run_inline  # type: ignore[method-assign]
+runnermod.set = InOrder  # type: ignore[attr-defined]
 idmod.time = FixedTime()
 idmod.random = FixedRandom()
 

@@ -1,0 +1,8 @@
+package main
+
+func Example() {
+	main()
+	// Output:
+	// waiting for: send ["Dear Ada"]?
+	// done: [Dear Ada approved: yes]
+}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+)
+
+const (
+	// pageTarget is about where a page of an image ends and the next begins. A
+	// family may have any number of them: a copy of a thread brings all its items.
+	pageTarget = 2 << 20
+	// maxItemNames bounds the names and tags of one item, so that a page that
+	// holds nothing else is below snapshot.MaxPage.
+	maxItemNames = 8 << 20
+)
+
+// newPages hold the items of records after the last image, and the places of
+// their values in the log. Threads need not be loaded for it: what a cold thread
+// has not on disk is in memory.
+func (j *imageJob) newPages(w familyWork) ([]*index.Page, error) {
+	last := j.last()
+	isNew := func(t *index.Thread) bool { return t.Birth > last }
+	if slices.ContainsFunc(w.threads, func(t *index.Thread) bool { return t.Cold() && isNew(t) }) {
+		if err := w.load(j.v); err != nil { // a copy of a cold thread takes it all along
+			return nil, err
+		}
+	}
+	all := w.page(func(t *index.Thread, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
+	pk := pagePacker{fam: w.fam, last: last, seen: map[index.Ref]bool{}}
+	for i := range all.Threads {
+		pt := &all.Threads[i]
+		pk.thread(pt)
+		for _, it := range pt.Items {
+			pk.item(pt, it)
+		}
+	}
+	return pk.pages, nil
+}
+
+// pagePacker divides the new items of a family into pages. Which page has an item
+// does not matter: loading merges all of them.
+type pagePacker struct {
+	fam   *index.Family
+	last  base.LSN // values up to here have their places in older pages
+	seen  map[index.Ref]bool
+	pages []*index.Page
+	size  int // an upper bound of the encoded size of the last page
+}
+
+// thread begins the section of a thread, in a new page if need be.
+func (pk *pagePacker) thread(pt *index.PageThread) {
+	n := len(pt.ID) + 48
+	if len(pk.pages) == 0 || pk.size+n > pageTarget {
+		pk.pages, pk.size = append(pk.pages, &index.Page{}), 0
+	}
+	pk.size += n
+	p := pk.pages[len(pk.pages)-1]
+	head := *pt
+	head.Items = nil
+	p.Threads = append(p.Threads, head)
+}
+
+// item adds an item to the section begun, or to one for the rest of the thread in
+// a new page, and the places of its values that are not there yet.
+func (pk *pagePacker) item(pt *index.PageThread, it *index.Item) {
+	n := len(it.Key) + 32
+	for i := range it.Slots {
+		n += len(it.Slots[i].Name) + len(it.Slots[i].Tag) + 64
+	}
+	if pk.size+n > pageTarget && pk.size > 0 {
+		pk.size = pageTarget
+		pk.thread(pt)
+	}
+	pk.size += n
+	p := pk.pages[len(pk.pages)-1]
+	section := &p.Threads[len(p.Threads)-1]
+	section.Items = append(section.Items, it)
+	for _, s := range it.Slots {
+		if s.Ref.Empty() || s.Ref.LSN <= pk.last || pk.seen[s.Ref] {
+			continue
+		}
+		pk.seen[s.Ref] = true
+		if loc, ok := pk.fam.Loc(s.Ref); ok && loc.InLog() {
+			p.Values = append(p.Values, index.ValueLoc{Ref: s.Ref, Loc: loc})
+		}
+	}
+}
