@@ -447,6 +447,11 @@ func TestCrashStates(t *testing.T) {
 			break
 		}
 	}
+	for k, n := range h.counts {
+		if n == 0 && programs > 1 && violations == 0 {
+			t.Errorf("no crash state of kind %s", kindNames[k])
+		}
+	}
 	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index)", h.table(), h.total, violations, h.rebuilt)
 	fmt.Println(line)
 	t.Log(line)

@@ -149,12 +149,12 @@ func (r *runner) compare() error {
 }
 
 // label says what crashes during the last step are about. The manifest is told
-// by its name, rotation by the log file it makes.
+// by its name, rotation by the log file that gets its name.
 func (t *trace) label(k kind) {
 	from, to := len(t.kinds), t.fs.Len()
 	if k == kindAppend {
 		for i := from; i < to; i++ {
-			if op := t.fs.Op(i); strings.HasPrefix(op, "create") && strings.HasSuffix(op, ".log") {
+			if op := t.fs.Op(i); strings.HasPrefix(op, "rename") && strings.Contains(op, ".log") {
 				k = kindRotation
 			}
 		}
