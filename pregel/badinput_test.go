@@ -151,12 +151,11 @@ func TestChangedChannels(t *testing.T) {
 	if res, err := run(channel.LastValue[string](), 4); err != nil || res.Value != "text" {
 		t.Errorf("after all that: %v, %v", res, err)
 	}
-	g := line(t, pregel.Options{Saver: s}, nothing, "a")
 	o := memory.New(memory.Options{})
 	if _, err := line(t, pregel.Options{Saver: o}, nothing, "a", "b").Invoke(ctx, 1, cfg); err != nil {
 		t.Fatal(err)
 	}
-	g = line(t, pregel.Options{Saver: o}, nothing, "a") // "go1" is gone, and node "b"
+	g := line(t, pregel.Options{Saver: o}, nothing, "a") // "go1" is gone, and node "b"
 	if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Value.([]string)) != 3 {
 		t.Errorf("a channel less: %v, %v", res, err)
 	}

@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -57,8 +56,10 @@ func firstLife(dir string) error {
 	var stored sync.WaitGroup
 	stored.Add(len(tasks) - 1)
 	hooks := pregel.Hooks{Save: func(_ pregel.RunInfo, op string, _ time.Duration, err error) {
-		if strings.HasPrefix(op, "writes") && err == nil {
-			stored.Done()
+		for _, name := range tasks {
+			if op == fmt.Sprintf("writes of node %q", name) && err == nil {
+				stored.Done()
+			}
 		}
 	}}
 	g, err := build(dir, s, hooks, func() {
