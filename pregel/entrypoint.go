@@ -20,6 +20,9 @@ type EntrypointOptions struct {
 	StepTimeout time.Duration
 	Hooks       Hooks
 	Env         Environment
+	// Subgraphs are the graphs the function runs, so that their state can be
+	// looked at.
+	Subgraphs []*Graph
 }
 
 // Final is what an entrypoint returns to give its caller Value and keep Save for
@@ -37,7 +40,7 @@ func (f Final[V, S]) final() (value, save any) { return f.Value, f.Save }
 // the result, and what Previous gives the next run on the thread.
 func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts EntrypointOptions) (*Graph, error) {
 	node := &Node{Name: name, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
-		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}}
+		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}, Subgraphs: opts.Subgraphs}
 	return New(Options{Name: name, Nodes: []*Node{node},
 		Channels: map[string]channel.Channel{Start: channel.Ephemeral[any](channel.Guarded),
 			End: channel.LastValue[any](), chPrevious: channel.LastValue[any]()},

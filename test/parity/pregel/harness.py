@@ -194,6 +194,9 @@ class Trace:
 
     def event(self, ns: tuple, mode: str, data: Any) -> None:
         line: dict[str, Any] = {"mode": mode, "ns": list(ns)}
+        if mode == "debug":
+            line["type"], line["step"] = data["type"], data["step"]
+            mode, data = "checkpoints" if data["type"] == "checkpoint" else "tasks", data["payload"]
         if mode == "values":
             if isinstance(data, dict) and "__interrupt__" in data:
                 data = dict(data)

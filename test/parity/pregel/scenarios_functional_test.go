@@ -19,8 +19,8 @@ func init() {
 }
 
 // entry is a functional graph with the trace's saver.
-func entry[I, O any](tr *trace, f func(context.Context, I) (O, error)) *pregel.Graph {
-	g, err := pregel.Entrypoint("flow", f, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env})
+func entry[I, O any](tr *trace, f func(context.Context, I) (O, error), runs ...*pregel.Graph) *pregel.Graph {
+	g, err := pregel.Entrypoint("flow", f, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, Subgraphs: runs})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func functionalWithGraph(tr *trace) {
 			return nil, err
 		}
 		return stepsOf(res.Value), nil
-	})
+	}, sub)
 	tr.run(flow, []int{0, 1})
 	tr.resume(flow, "a")
 	tr.history(flow)

@@ -256,7 +256,9 @@ func deltaFromList(tr *trace) {
 
 func deltaOverwritten(tr *trace) {
 	b := graph.New(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
-	b.Node("a", func(context.Context, any) (any, error) { return m{"items": pregel.Overwrite{Value: []string{"reset"}}}, nil })
+	b.Node("a", func(context.Context, any) (any, error) {
+		return m{"items": pregel.Overwrite{Value: []string{"reset"}}}, nil
+	})
 	b.Node("b", func(context.Context, any) (any, error) { return m{"items": []string{"after"}}, nil })
 	g := tr.saved(b.Sequence(graph.Start, "a", "b"))
 	tr.run(g, m{"items": []string{"in"}})
@@ -281,4 +283,3 @@ func deltaFailing(tr *trace) {
 	tr.run(g, m{"items": []string{"next"}})
 	tr.history(g)
 }
-
