@@ -22,15 +22,6 @@ func quietOptions(fsys vfs.FS) Options {
 	return Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CacheBytes: -1}
 }
 
-func mustOpen(t *testing.T, o Options) *Engine {
-	t.Helper()
-	e, err := Open("store", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
