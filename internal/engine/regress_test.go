@@ -22,7 +22,7 @@ func quietOptions(fsys vfs.FS) Options {
 	return Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CacheBytes: -1}
 }
 
-func must(t *testing.T, errs ...error) {
+func mustAll(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestThreadBegunBesideFlush(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{})
 			b := &besideFS{FS: mem}
 			e := mustOpen(t, quietOptions(b))
-			must(t, putOne(e, "old", "k", "1"))
+			mustAll(t, putOne(e, "old", "k", "1"))
 			var err error
 			b.beside = sync.OnceFunc(func() {
 				if !copied {
@@ -78,11 +78,11 @@ func TestThreadBegunBesideFlush(t *testing.T) {
 				}
 				err = e.Commit(t.Context(), []string{"old", "new"}, func(tx *Tx) error { return tx.Copy("old", "new") })
 			})
-			must(t, e.Flush(t.Context()), err)
-			must(t, e.Flush(t.Context()), e.Close())
+			mustAll(t, e.Flush(t.Context()), err)
+			mustAll(t, e.Flush(t.Context()), e.Close())
 			e = mustOpen(t, quietOptions(mem))
 			wantValue(t, e, "new", "k", "1")
-			must(t, e.Close())
+			mustAll(t, e.Close())
 		})
 	}
 }
@@ -94,23 +94,23 @@ func TestCopyOutlivesRelocation(t *testing.T) {
 	o := quietOptions(fs)
 	o.Sync = wal.SyncNever
 	e := mustOpen(t, o)
-	must(t, putOne(e, "src", "k", "value"))
-	must(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
-	must(t, e.Commit(t.Context(), []string{"src"}, func(tx *Tx) error { return tx.Drop("src", nil) }))
+	mustAll(t, putOne(e, "src", "k", "value"))
+	mustAll(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
+	mustAll(t, e.Commit(t.Context(), []string{"src"}, func(tx *Tx) error { return tx.Drop("src", nil) }))
 	fs.Kill() // what was written is in the page cache still
 	e2 := mustOpen(t, o)
 	if e2.Report().Rewritten != 3 {
 		t.Fatalf("%d records copied, want 3", e2.Report().Rewritten)
 	}
-	must(t, e2.WriteImage(t.Context()))
+	mustAll(t, e2.WriteImage(t.Context()))
 	for s := range fs.States(fs.Len(), crashfs.Options{}) { // the first: what was not synced is lost
 		o.FS = s.FS()
 		e := mustOpen(t, o)
 		wantValue(t, e, "dst", "k", "value")
-		must(t, e.Close())
+		mustAll(t, e.Close())
 		break
 	}
-	must(t, e2.Close())
+	mustAll(t, e2.Close())
 	_ = e.Close() // of the process that was killed
 }
 
@@ -125,7 +125,7 @@ func TestImageRefusedForSpace(t *testing.T) {
 		if i == 1000 {
 			t.Fatal("the manifest never needed a new file")
 		}
-		must(t, putOne(e, fmt.Sprint("t", i), "k", fmt.Sprint(i)))
+		mustAll(t, putOne(e, fmt.Sprint("t", i), "k", fmt.Sprint(i)))
 		if err := e.WriteImage(t.Context()); err != nil {
 			if !errors.Is(err, base.ErrDiskFull) {
 				t.Fatal(err)
@@ -134,10 +134,10 @@ func TestImageRefusedForSpace(t *testing.T) {
 		}
 	}
 	inj.Set()
-	must(t, putOne(e, "last", "k", "v"), e.WriteImage(t.Context()))
+	mustAll(t, putOne(e, "last", "k", "v"), e.WriteImage(t.Context()))
 	n := e.ix.Len()
 	img := mem.Image() // a crash here: nothing is replayed but what is after the image
-	must(t, e.Close())
+	mustAll(t, e.Close())
 	e = mustOpen(t, quietOptions(vfs.NewMemFrom(img, vfs.MemOptions{})))
 	if e.ix.Len() != n {
 		t.Fatalf("%d threads, want %d", e.ix.Len(), n)
@@ -148,7 +148,7 @@ func TestImageRefusedForSpace(t *testing.T) {
 	if len(e.Report().RemovedFiles) > 0 {
 		t.Errorf("refused images were left behind: %v", e.Report().RemovedFiles)
 	}
-	must(t, e.Close())
+	mustAll(t, e.Close())
 }
 
 // Two Closes at once close once, and both wait for the end.
@@ -182,7 +182,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	if r := e.Report(); !r.CleanClose || r.Replayed > 0 {
 		t.Errorf("after Close: %+v", r)
 	}
-	must(t, e.Close())
+	mustAll(t, e.Close())
 }
 
 // What was forgotten by a copy stays forgotten, and what is remembered of deleted
@@ -192,26 +192,26 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	e := mustOpen(t, quietOptions(mem))
 	drop := func(id string) {
 		t.Helper()
-		must(t, e.Commit(t.Context(), []string{id}, func(tx *Tx) error { return tx.Drop(id, []byte("memory of "+id)) }))
+		mustAll(t, e.Commit(t.Context(), []string{id}, func(tx *Tx) error { return tx.Drop(id, []byte("memory of "+id)) }))
 	}
 	for _, id := range []string{"src", "dst", "gone"} {
-		must(t, putOne(e, id, "k", id))
+		mustAll(t, putOne(e, id, "k", id))
 	}
-	must(t, e.Flush(t.Context()))
+	mustAll(t, e.Flush(t.Context()))
 	drop("dst")
 	drop("gone")
-	must(t, e.Flush(t.Context()))
-	must(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
-	must(t, e.Compact(t.Context()), e.Compact(t.Context()), e.Close())
+	mustAll(t, e.Flush(t.Context()))
+	mustAll(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
+	mustAll(t, e.Compact(t.Context()), e.Compact(t.Context()), e.Close())
 	for _, im := range e.manifest.State().Images {
-		must(t, mem.Remove("store/"+kindImage.name(im.Num)))
+		mustAll(t, mem.Remove("store/"+kindImage.name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {
 		t.Fatal("the index was not rebuilt")
 	}
 	wantValue(t, e, "dst", "k", "src")
-	must(t, e.Commit(t.Context(), nil, func(tx *Tx) error {
+	mustAll(t, e.Commit(t.Context(), nil, func(tx *Tx) error {
 		if m, ok := tx.Memo("gone"); !ok || string(m.Data) != "memory of gone" {
 			t.Errorf("gone is remembered as %q", m.Data)
 		}
@@ -220,5 +220,5 @@ func TestMemoriesWithoutImage(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, e.Close())
+	mustAll(t, e.Close())
 }
