@@ -183,8 +183,9 @@ func (g *generator) deletion() step {
 func (g *generator) copyThread() step {
 	src, dst := g.thread(), g.thread()
 	for _, ns := range []string{"", "sub:1"} {
-		g.ids[dst+"/"+ns] = append(g.ids[dst+"/"+ns], g.ids[src+"/"+ns]...)
-		slices.Sort(g.ids[dst+"/"+ns])
+		both := append(slices.Clone(g.ids[dst+"/"+ns]), g.ids[src+"/"+ns]...)
+		slices.Sort(both)
+		g.ids[dst+"/"+ns] = slices.Compact(both)
 	}
 	return step{what: fmt.Sprintf("copy %s to %s", src, dst), kind: kindAppend,
 		call: func(ctx context.Context, s full) error { return s.CopyThread(ctx, src, dst) }}
