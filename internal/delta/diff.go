@@ -8,14 +8,13 @@ import (
 
 // How Diff looks for what base and target share.
 const (
-	window    = 8       // bytes compared to find a place to go on
-	stride    = 16      // every so many bytes of the base can be found
-	minCopy   = 24      // shorter runs found elsewhere cost about what they save
-	resync    = 16      // how far a change of equal length is skipped in place
-	tailIndex = 8 << 10 // bytes of the base in which an appended end looks for its like
-	maxIndex  = 1 << 16 // entries of the index; a larger base is indexed in larger strides
-	chunk     = 512     // bytes compared at once as long as they are equal
-	hashMul   = 0x9e3779b97f4a7c15
+	window   = 8       // bytes compared to find a place to go on
+	stride   = 16      // every so many bytes of the base can be found
+	minCopy  = 24      // shorter runs found elsewhere cost about what they save
+	resync   = 16      // how far a change of equal length is skipped in place
+	maxIndex = 1 << 16 // entries of the index; a larger base is indexed in larger strides
+	chunk    = 512     // bytes compared at once as long as they are equal
+	hashMul  = 0x9e3779b97f4a7c15
 )
 
 // differ finds runs. It is kept in a pool for its tables.
@@ -26,7 +25,7 @@ type differ struct {
 	lits         int
 	index        []uint32 // by hash: place in base, plus 1
 	shift        uint
-	from         int // where the indexed part of base begins; -1: nothing is indexed
+	indexed      bool
 }
 
 var differs = sync.Pool{New: func() any { return new(differ) }}
@@ -85,12 +84,14 @@ func (d *differ) inPlace(base, target []byte) int {
 // search finds the next run of target[j:jEnd] that lies anywhere in the base, and
 // where; if there is none it is empty, and at is jEnd.
 func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
-	if d.from < 0 || i < iEnd && d.from > 0 {
-		from := 0
-		if i == iEnd {
-			from = max(0, len(d.base)-tailIndex)
-		}
-		d.build(from)
+	if i == iEnd && !d.indexed {
+		// The base was found in its order and is used up: what follows was appended.
+		// It may resemble what stands before it, but runs that lead through every
+		// version of a chain cost reading more than they save.
+		return i, jEnd, 0
+	}
+	if !d.indexed {
+		d.build()
 	}
 	budget := d.limit - d.lits
 	for at = j; at+window <= jEnd && at-j <= budget; at++ {
@@ -111,11 +112,11 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 	return i, jEnd, 0
 }
 
-// build indexes the base from a place on.
-func (d *differ) build(from int) {
-	d.from = from
-	step := max(stride, (len(d.base)-from)/maxIndex)
-	size := max(64, 2*((len(d.base)-from)/step+1))
+// build indexes the base.
+func (d *differ) build() {
+	d.indexed = true
+	step := max(stride, len(d.base)/maxIndex)
+	size := max(64, 2*(len(d.base)/step+1))
 	log := bits.Len(uint(size - 1))
 	if cap(d.index) < 1<<log {
 		d.index = make([]uint32, 1<<log)
@@ -124,7 +125,7 @@ func (d *differ) build(from int) {
 		clear(d.index)
 	}
 	d.shift = uint(64 - log)
-	for i := from; i+window <= len(d.base); i += step {
+	for i := 0; i+window <= len(d.base); i += step {
 		d.index[load(d.base[i:])*hashMul>>d.shift] = uint32(i + 1)
 	}
 }

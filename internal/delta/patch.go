@@ -88,7 +88,7 @@ func makePatch(from, target []byte, sum uint64, limit int, compress bool) []byte
 	}
 	d := differs.Get().(*differ)
 	defer differs.Put(d)
-	*d = differ{base: from, target: target, limit: limit, from: -1, index: d.index[:0], script: script{runs: d.script.runs[:0]}}
+	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], script: script{runs: d.script.runs[:0]}}
 	if compress {
 		d.limit = limit + limit/2 // what compression may make of it
 	}

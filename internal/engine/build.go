@@ -69,8 +69,8 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	info, values := j.b.Family()
 	pl := placed{fam: w.fam, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
-		pl.refs = append(pl.refs, index.Ref{LSN: v.LSN, Ord: v.Ord})
-		pl.locs = append(pl.locs, index.Loc{File: j.num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum})
+		vl, _ := placeOf(j.num, v) // the builder was given no other bases
+		pl.refs, pl.locs = append(pl.refs, vl.Ref), append(pl.locs, vl.Loc)
 	}
 	j.done = append(j.done, pl)
 	return nil

@@ -24,6 +24,12 @@ type Options struct {
 	FlushBytes  int64 // log bytes that make a flush; default 64 MiB
 	ImageBytes  int64 // log bytes since the last image that make the next; default 4 MiB
 	CacheBytes  int64 // decoded blocks kept; default 32 MiB, negative for none
+	// VersionBytes bounds the last values kept in memory to make patches against;
+	// default 32 MiB, negative for none: then every value is logged whole. A value
+	// larger than an eighth of it, or than 8 MiB, is always whole.
+	VersionBytes int64
+	// NoPatches stores every value whole, in log and segments.
+	NoPatches bool
 	// CompactFanout is how many segments of one size make a compaction; default 4.
 	CompactFanout int
 	// CompactRate limits what compaction writes, bytes per second; default
@@ -109,6 +115,7 @@ func (o Options) withDefaults() Options {
 	def(&o.FlushBytes, 64*mib)
 	def(&o.ImageBytes, 4*mib)
 	def(&o.CacheBytes, 32*mib)
+	def(&o.VersionBytes, 32*mib)
 	def(&o.CompactRate, 64*mib)
 	def(&o.Reserve, 8*mib)
 	if o.CompactFanout == 0 {
