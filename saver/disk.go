@@ -79,6 +79,9 @@ type Simulation struct {
 	// Inline keeps background goroutines from touching files, so that the order
 	// of file operations depends on the calls alone.
 	Inline bool
+	// PatchMin and PatchRun make patches of small values and of few versions happen;
+	// 0 for what is usual. See the engine's options of that name.
+	PatchMin, PatchRun int
 }
 
 // Disk is the durable saver. It implements Saver and every optional power. All
@@ -120,7 +123,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		codec = serde.Default()
 	}
 	eo := engine.Options{
-		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,

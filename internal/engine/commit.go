@@ -80,14 +80,15 @@ func familyID(lsn base.LSN, n int) uint64 { return uint64(lsn)<<16 | uint64(n&0x
 
 // txValue is a value this commit stores, and how.
 type txValue struct {
-	fam     *index.Family
-	ref     index.Ref
-	val     Value
-	size    int64 // of the bytes stored
-	sum     uint64
-	base    index.Ref // of a patch
-	patched bool
+	fam  *index.Family
+	ref  index.Ref
+	key  string // of the item
+	val  Value
+	size int64     // of the bytes stored
+	loc  index.Loc // but for file and offset
 }
+
+func (s *txValue) patched() bool { return s.loc.Patched() }
 
 // LSN is the number this commit will have.
 func (tx *Tx) LSN() base.LSN { return tx.lsn }
@@ -176,7 +177,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 			if len(tx.values) >= int(index.EmptyOrd) {
 				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, base.ErrTooLarge)
 			}
-			it.Slots[i].Ref = tx.store(t.Family, s.Value, &o.slots[i])
+			it.Slots[i].Ref = tx.store(t, key, s.Value, &o.slots[i])
 		case s.Empty:
 			o.slots[i].enc = slotEmpty
 			it.Slots[i].Ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
@@ -191,22 +192,20 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 
 // store takes a value into the record: as the patch that was made of it, if its
 // base still may be one, else whole.
-func (tx *Tx) store(fam *index.Family, v *Value, o *slotOp) index.Ref {
+func (tx *Tx) store(t *index.Thread, key string, v *Value, o *slotOp) index.Ref {
 	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
-	s := txValue{fam: fam, ref: ref, val: *v, size: v.size, sum: v.sum}
-	o.enc = slotInline
-	if d := v.draft; d != nil && d.patch != nil && d.base.family == fam.ID && tx.e.mayBeBase(d.base.ref) {
-		if _, ok := (index.Loc{}).Against(ref, d.base.ref); ok {
-			s.patched, s.base, s.size, s.sum = true, d.base.ref, int64(len(d.patch)), d.sum
-			o.enc, o.base = slotPatch, s.base
+	s := txValue{fam: t.Family, ref: ref, key: key, val: *v}
+	o.enc, o.len, o.sum = slotInline, uint32(v.size), v.sum
+	parts := v.parts
+	if d := v.draft; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {
+		var ok bool
+		if s.loc, ok = s.loc.Against(ref, d.base.ref); ok {
+			o.enc, o.len, o.sum, o.base = slotPatch, uint32(len(d.patch)), d.sum, d.base.ref
+			parts = [][]byte{d.patch}
 		}
 	}
-	o.len, o.sum = uint32(s.size), s.sum
-	if s.patched {
-		tx.vals = append(tx.vals, v.draft.patch)
-	} else {
-		tx.vals = append(tx.vals, v.parts...)
-	}
+	s.loc.Len, s.loc.Sum, s.size = o.len, o.sum, int64(o.len)
+	tx.vals = append(tx.vals, parts...)
 	tx.values = append(tx.values, s)
 	tx.size += s.size
 	return ref
@@ -442,12 +441,11 @@ func (tx *Tx) place(r *wal.Record) {
 		var locs []index.Loc
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
-			loc := index.Loc{File: r.File, Off: off, Len: uint32(v.size), Sum: v.sum}
-			if v.patched {
-				loc, _ = loc.Against(v.ref, v.base)
+			v.loc.File, v.loc.Off = r.File, off
+			if v.patched() {
 				tx.e.notePatch(v)
 			}
-			refs, locs = append(refs, v.ref), append(locs, loc)
+			refs, locs = append(refs, v.ref), append(locs, v.loc)
 			off += uint64(v.size)
 		}
 		fam.Add(refs, locs)

@@ -30,6 +30,10 @@ type Options struct {
 	VersionBytes int64
 	// NoPatches stores every value whole, in log and segments.
 	NoPatches bool
+	// PatchMin is the size below which a value is not patched; default 512 bytes.
+	// PatchRun is how many patches follow each other in the log before one is made
+	// against the first of them; default 31, at most 62.
+	PatchMin, PatchRun int
 	// CompactFanout is how many segments of one size make a compaction; default 4.
 	CompactFanout int
 	// CompactRate limits what compaction writes, bytes per second; default
@@ -90,6 +94,9 @@ func (o Options) Validate() error {
 	if o.CompactFanout == 1 || o.CompactFanout < 0 {
 		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)
 	}
+	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > index.MaxChain-2 {
+		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
+	}
 	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
 		"image bytes": o.ImageBytes} {
 		if d < 0 {
@@ -120,6 +127,12 @@ func (o Options) withDefaults() Options {
 	def(&o.Reserve, 8*mib)
 	if o.CompactFanout == 0 {
 		o.CompactFanout = 4
+	}
+	if o.PatchMin == 0 {
+		o.PatchMin = minVersion
+	}
+	if o.PatchRun == 0 {
+		o.PatchRun = innerChain
 	}
 	if o.DeletedMemory == 0 {
 		o.DeletedMemory = 30 * 24 * time.Hour

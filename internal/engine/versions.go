@@ -2,6 +2,7 @@ package engine
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,17 +17,16 @@ import (
 type Line struct{ Thread, Group, Name string }
 
 const (
-	// minVersion is the size below which a patch saves too little for what it costs
-	// to make and to read.
+	// minVersion is the default size below which a patch saves too little for what
+	// it costs to make and to read.
 	minVersion = 512
 	// maxVersion bounds what is patched: larger values are written from the
 	// caller's slice, neither copied nor kept.
 	maxVersion = 8 << 20
-	// innerChain is how many patches follow each other before one is made against
-	// the anchor, the first of them. Anchors follow each other too, so that a chain
-	// is at most anchors + innerChain long, however many versions there are.
+	// innerChain is how many patches follow each other, by default, before one is
+	// made against the anchor, the first of them. Anchors follow each other too, and
+	// a chain is at most index.MaxChain patches long altogether.
 	innerChain = 31
-	maxAnchors = index.MaxChain - innerChain - 1
 	// chainCost is how many times a value's size the patches between two anchors,
 	// or the anchors of a chain, may have together: reading goes through them.
 	chainCost = 2
@@ -39,6 +39,7 @@ type version struct {
 	line   Line
 	family uint64
 	ref    index.Ref
+	key    string   // of the item that holds it
 	data   []byte   // nil while nothing is tried
 	anchor *version // what the next anchor is a patch against; nil: this one
 	inner  int      // patches since the anchor
@@ -133,6 +134,7 @@ type draft struct {
 	patch []byte   // nil: the value is to be stored whole
 	sum   uint64   // of patch
 	tried bool
+	run   int // Options.PatchRun
 }
 
 // NewVersion is NewValue for the next value of a line: it will be stored as a patch
@@ -143,14 +145,14 @@ type draft struct {
 // The copy the store keeps for the next version is counted in Stats.VersionBytes.
 func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
 	v, err := NewValue(parts...)
-	if err != nil || e.opts.NoPatches || v.size < minVersion || v.size > e.versions.largest() {
+	if err != nil || e.opts.NoPatches || v.size < int64(e.opts.PatchMin) || v.size > e.versions.largest() {
 		return v, err
 	}
 	prev := e.versions.get(l)
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
 		return v, nil
 	}
-	d := &draft{line: l, prev: prev, data: make([]byte, 0, v.size)}
+	d := &draft{line: l, prev: prev, run: e.opts.PatchRun, data: make([]byte, 0, v.size)}
 	for _, p := range parts {
 		d.data = append(d.data, p...)
 	}
@@ -167,7 +169,7 @@ func (d *draft) against(prev *version, sum uint64) {
 	d.tried = true
 	size := int64(len(d.data))
 	most := int(size - size/4) // a patch saves a quarter or is not made
-	if prev.inner < innerChain {
+	if prev.inner < d.run {
 		p := delta.Make(prev.data, d.data, sum, most)
 		if p != nil && prev.cost+int64(len(p)) <= chainCost*size {
 			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
@@ -178,7 +180,7 @@ func (d *draft) against(prev *version, sum uint64) {
 		}
 	}
 	top := prev.top()
-	if top.depth >= maxAnchors {
+	if top.depth+d.run >= index.MaxChain {
 		return
 	}
 	if p := delta.Make(top.data, d.data, sum, most); p != nil && top.spent+int64(len(p)) <= chainCost*size {
@@ -189,18 +191,17 @@ func (d *draft) against(prev *version, sum uint64) {
 // pauses is how many values of a line are not tried after so many failures.
 var pauses = [...]int32{0, 3, 15, 63}
 
-// published is the version the draft became: value ref of a family, stored as a
-// patch or whole.
-func (d *draft) published(family uint64, ref index.Ref, patched bool) *version {
-	v := &version{line: d.line, family: family, ref: ref, data: d.data}
-	switch {
+// published is the version the draft became when it was stored as s.
+func (d *draft) published(s *txValue) *version {
+	v := &version{line: d.line, family: s.fam.ID, ref: s.ref, key: s.key, data: d.data}
+	switch patched := s.patched(); {
 	case patched && d.base == d.prev:
 		v.anchor, v.inner, v.cost = d.prev.top(), d.prev.inner+1, d.prev.cost+int64(len(d.patch))
 	case patched:
 		v.depth, v.spent = d.base.depth+1, d.base.spent+int64(len(d.patch))
 	case d.prev != nil:
 		v.fails = d.prev.fails
-		if d.tried && d.patch == nil && d.prev.inner < innerChain {
+		if d.tried && d.patch == nil && d.prev.inner < d.run {
 			v.fails = min(v.fails+1, uint8(len(pauses)-1))
 			v.data, v.pause = nil, new(atomic.Int32)
 			v.pause.Store(pauses[v.fails])
@@ -209,11 +210,11 @@ func (d *draft) published(family uint64, ref index.Ref, patched bool) *version {
 	return v
 }
 
-// publish makes the values of a commit that is visible the last of their lines.
+// publishVersions makes the values of a commit that is visible the last of their lines.
 func (e *Engine) publishVersions(tx *Tx) {
 	for i := range tx.values {
 		if v := &tx.values[i]; v.val.draft != nil {
-			e.versions.put(v.val.draft.published(v.fam.ID, v.ref, v.patched))
+			e.versions.put(v.val.draft.published(v))
 		}
 	}
 }
@@ -226,3 +227,15 @@ const noBase = uint64(base.MaxLSN)
 // it leaves behind there, dead or moved, nobody may need. So a base is never older
 // than the last part taken.
 func (e *Engine) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= e.patchFloor.Load() }
+
+// liveBase reports whether b may be the base of a value that is about to be put
+// into t. An image has the places of values that items refer to, and of their
+// bases. So the base must be referred to now: then every image before this record
+// has its place, and every later one has it on account of the patch.
+func (e *Engine) liveBase(t *index.Thread, b *version) bool {
+	if b.family != t.Family.ID || !e.mayBeBase(b.ref) {
+		return false
+	}
+	it := t.Get(b.key)
+	return it != nil && slices.ContainsFunc(it.Slots, func(s index.Slot) bool { return s.Ref == b.ref })
+}

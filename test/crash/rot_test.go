@@ -25,6 +25,8 @@ type shape struct {
 	dumps []string // of the model, after each call
 	acked int      // calls
 	older map[string][]byte
+
+	patches int64 // values logged as patches
 }
 
 // shapes are stores with every kind of file, some closed, some killed.
@@ -80,6 +82,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 		case s.work != nil:
 			err = s.work(ctx, d)
 		case s.life != "":
+			sh.patches += d.Metrics().Patches
 			if err = d.Close(); err == nil {
 				d, err = config{seed: 9 + uint64(i)}.open(mem, clk)
 			}
@@ -103,6 +106,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 	if !clean {
 		sh.img = mem.Image()
 	}
+	sh.patches += d.Metrics().Patches
 	if err := d.Close(); err != nil {
 		return nil, err
 	}
@@ -392,7 +396,7 @@ func TestRot(t *testing.T) {
 		}
 	}()
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
-	total := 0
+	total, patches := 0, int64(0)
 	for _, s := range shapes() {
 		sh, err := build(ctx, s.clean, s.steps)
 		if err != nil {
@@ -407,6 +411,7 @@ func TestRot(t *testing.T) {
 			}
 		}
 		total += r.total
+		patches += sh.patches
 	}
 	for clean, what := range map[bool]string{true: "after a clean close", false: "after a kill"} {
 		line := fmt.Sprintf("rot %s:", what)
@@ -416,5 +421,8 @@ func TestRot(t *testing.T) {
 		fmt.Println(line, "0 wrong")
 		t.Log(line)
 	}
-	t.Logf("%d damages", total)
+	t.Logf("%d damages, to stores with %d patches", total, patches)
+	if patches == 0 {
+		t.Error("no store had a patch to be damaged")
+	}
 }
