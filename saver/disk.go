@@ -129,7 +129,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
 		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Clock: opts.Clock, Logger: opts.Logger,
+		Hot: hotItems, Lines: lineOf, Clock: opts.Clock, Logger: opts.Logger,
 	}
 	if err := eo.Validate(); err != nil {
 		return nil, invalidf("options", "%v", err)

@@ -182,7 +182,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 		if err := w.load(v); err != nil {
 			return nil, abandon(job, err)
 		}
-		page, plan := w.page(keep, isNew), w.plan(e.opts.Hot, files)
+		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}

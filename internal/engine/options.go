@@ -58,6 +58,11 @@ type Options struct {
 	// all of them.
 	Hot func(items []*index.Item) []bool
 
+	// Lines names the sequence of values that a slot of an item continues, so that a
+	// segment holds the older ones as patches; "" if it continues none. Names need be
+	// unique within a thread and its copies. Nil means that slots of one name do.
+	Lines func(it *index.Item, slot int) string
+
 	// Clock and Rand are called from several goroutines.
 	Clock func() time.Time
 	Rand  func() uint64
@@ -154,6 +159,9 @@ func (o Options) withDefaults() Options {
 			}
 			return all
 		}
+	}
+	if o.Lines == nil {
+		o.Lines = func(it *index.Item, slot int) string { return it.Slots[slot].Name }
 	}
 	return o
 }

@@ -88,9 +88,9 @@ func typedBytes(b []byte) saver.Value { return saver.ValueTyped(serde.Typed{Kind
 func (g *generator) next(key string) saver.Value {
 	b := slices.Clone(g.last[key])
 	switch n := g.rng.IntN(10); {
-	case n < 4 || len(b) == 0:
+	case n < 2 || len(b) == 0:
 		b = g.data(g.size())
-	case n < 7:
+	case n < 6:
 		b = append(b, g.data(g.rng.IntN(50))...)
 	default:
 		at := g.rng.IntN(len(b))

@@ -43,6 +43,14 @@ func shapes() []struct {
 		}
 		return append(out, g.putWrites())
 	}
+	chat := func(n int) (out []step) { // one thread, whose values are mostly patches
+		c := newGenerator(rand.New(rand.NewPCG(12, uint64(n))))
+		c.big, c.names = 600, []string{"a"}
+		for range n {
+			out = append(out, c.put())
+		}
+		return out
+	}
 	deletion := func(thread string) step {
 		return step{what: "delete", kind: kindDelete, call: func(ctx context.Context, s full) error { return s.DeleteThread(ctx, thread) }}
 	}
@@ -57,6 +65,8 @@ func shapes() []struct {
 		{"segment, image, log, killed", false, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
 		{"compacted, with deletions, closed", true, slices.Concat(calls(3), []step{flushStep(), deletion("a")}, calls(2),
 			[]step{flushStep(), deletion("b"), compactStep()}, calls(1), []step{deletion("c")}, calls(1))},
+		{"patches, closed", true, slices.Concat(chat(6), []step{flushStep()}, chat(7))},
+		{"patches, killed", false, slices.Concat(chat(4), []step{imageStep()}, chat(8))},
 		{"two logs, killed", false, slices.Concat(calls(2), []step{lifeStep("close")}, calls(2), []step{deletion("a")}, calls(1))},
 	}
 }
