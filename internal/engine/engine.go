@@ -57,11 +57,11 @@ type Engine struct {
 	stopWork context.CancelFunc
 	workDone chan struct{}
 
-	flushes, images, compactions, loads, corruptions atomic.Uint64
-	compactedIn, compactedOut                        atomic.Int64
-	patches, patchedBytes, patchBytes                atomic.Int64
-	poisonNoted                                      atomic.Bool
-	workErr                                          atomic.Pointer[error] // of the worker's last turn; nil if it succeeded
+	flushes, images, compactions, loads, corruptions  atomic.Uint64
+	compactedIn, compactedOut                         atomic.Int64
+	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
+	poisonNoted                                       atomic.Bool
+	workErr                                           atomic.Pointer[error] // of the worker's last turn; nil if it succeeded
 }
 
 // Dir is the directory of the store.

@@ -63,6 +63,7 @@ type Metrics struct {
 	Patches          int64 // values logged as patches
 	PatchedBytes     int64 // what they would have taken whole
 	PatchBytes       int64 // what they took
+	SegmentPatches   int64 // values written to segments as patches
 }
 
 // Metrics returns the counters now.
@@ -71,7 +72,7 @@ func (e *Engine) Metrics() Metrics {
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
-		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(),
+		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
 	}
 	if e.log != nil {
 		m.Log = e.log.Metrics()
