@@ -232,6 +232,13 @@ func (s *fileSet) isImage(n base.FileNum) bool {
 	return s.known[n] == kindImage
 }
 
+// name is the name of a file, whatever kind it is.
+func (s *fileSet) name(n base.FileNum) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[n].name(n)
+}
+
 // nextEpoch is the epoch of a change of the store's files, and the epoch of the
 // oldest open view, or index.Now if there is none.
 func (s *fileSet) nextEpoch() (epoch, oldest uint64) {

@@ -92,9 +92,14 @@ func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
 	}
 	for i := range rec.ops {
 		for _, s := range rec.ops[i].slots {
-			if s.enc == slotInline {
-				places[index.Ref{LSN: en.LSN, Ord: s.ord}] = index.Loc{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}
+			if !s.here() {
+				continue
 			}
+			ref, loc, err := s.loc(en.LSN, en.File, en.Offset)
+			if err != nil {
+				return err
+			}
+			places[ref] = loc
 		}
 	}
 	return nil
