@@ -123,3 +123,40 @@ func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) erro
 	}
 	return nil
 }
+
+// Prepare makes puts and deletions ready to become durable together with a
+// checkpoint: what an agent's step learned, and the step, or neither.
+//
+//	along, err := mem.Prepare(ctx, store.PutOp{Namespace: ns, Key: "k", Value: v})
+//	_, err = disk.PutRequest(ctx, saver.PutRequest{…, Along: []saver.Along{along}})
+//
+// Nothing is stored until then. A store on a durable saver goes along with that
+// saver alone, one in memory with any saver/memory.Saver. Errors are those of
+// Put.
+func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Along, error) {
+	if len(ops) > maxBatch {
+		return saver.Along{}, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
+	}
+	for i := range ops {
+		if err := CheckNamespace(ops[i].Namespace); err != nil {
+			return saver.Along{}, err
+		}
+	}
+	changes, err := s.prepare(ctx, ops)
+	if err != nil {
+		return saver.Along{}, err
+	}
+	if s.disk == nil {
+		m := s.back.(*memory)
+		return saver.NewMemoryAlong(func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.apply(changes)
+		}), nil
+	}
+	part, err := s.disk.part(changes)
+	if err != nil {
+		return saver.Along{}, err
+	}
+	return saver.NewAlong(s.disk.e, part), nil
+}
