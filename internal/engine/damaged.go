@@ -74,6 +74,14 @@ func (e *Engine) Skipped() (damage []error, deletions bool) {
 	return append([]error(nil), e.skipped.damage...), deletions
 }
 
+// skippedSince is what was gone past after the first n; the slice is not changed
+// later.
+func (e *Engine) skippedSince(n int) []error {
+	e.skipped.mu.Lock()
+	defer e.skipped.mu.Unlock()
+	return e.skipped.damage[n:]
+}
+
 // damagedState is the state of a store for AllowDamage: that of the manifest, or
 // one made from the files if there is no manifest to rely on.
 func (e *Engine) damagedState() (snapshot.State, error) {

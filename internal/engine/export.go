@@ -178,7 +178,7 @@ func (x *exporter) families(v *View) error {
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
 func (x *exporter) family(v *View, w *familyWork) error {
-	known, _ := x.e.Skipped()
+	known := len(x.e.skippedSince(0))
 	if err := w.load(v); err != nil {
 		if !errors.Is(err, base.ErrCorrupt) {
 			return err
@@ -186,8 +186,7 @@ func (x *exporter) family(v *View, w *familyWork) error {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
 		return nil
 	}
-	now, _ := x.e.Skipped()
-	for _, err := range now[len(known):] {
+	for _, err := range x.e.skippedSince(known) {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
 	}
 	if err := x.b.BeginFamily(w.fam.ID); err != nil {

@@ -122,3 +122,46 @@ func namesOf(st snapshot.State) []string {
 	}
 	return names
 }
+
+// MomentOf puts a moment together of files in dir and of the bytes of a manifest that
+// is not there: a store before it is published.
+func MomentOf(fsys vfs.FS, dir string, manifest []byte) (*Moment, error) {
+	m := &Moment{FS: vfs.NewMoment(dir), Manifest: snapshot.ManifestName(1), Raw: manifest}
+	m.FS.KeepBytes(m.Manifest, manifest)
+	st, _, err := snapshot.Load(m.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	m.State = st
+	if err := m.keep(fsys, namesOf(st)); err != nil {
+		return nil, err
+	}
+	if len(m.Missing) > 0 {
+		m.Release()
+		return nil, &base.CorruptionError{File: m.Missing[0], Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}
+	}
+	return m, nil
+}
+
+// MomentLog says how to read the whole log of a moment, from its first file on.
+func MomentLog(dir string, m *Moment) wal.RecoverOptions {
+	o := wal.RecoverOptions{FS: m.FS, Dir: dir, Files: logNums(m.State), ReadOnly: true}
+	if m.ManifestErr != nil {
+		o.Files = nil // it is found by its own links
+	}
+	if len(m.State.Logs) == 0 {
+		return o // a flush took the last file: segments have it all
+	}
+	if m.State.Clean != nil {
+		o.DurableLSN = m.State.Clean.LSN
+	}
+	if n := len(m.State.Images); n > 0 {
+		o.DurableLSN = max(o.DurableLSN, m.State.Images[n-1].LSN)
+	}
+	return o
+}
+
+// OpenSegment opens a segment as a store with these options does. The caller keeps f.
+func OpenSegment(f vfs.File, name string, size int64, _ Options) (*segment.Reader, error) {
+	return segment.Open(f, name, size)
+}

@@ -62,6 +62,23 @@ func (r *VerifyReport) Damaged() bool {
 	return false
 }
 
+// Err is the first damage as an error, nil if there is none.
+func (r *VerifyReport) Err() error {
+	for i := range r.Findings {
+		if f := &r.Findings[i]; !f.Notice {
+			return f.error()
+		}
+	}
+	return nil
+}
+
+func (f *Finding) error() error {
+	if f.Err != nil {
+		return f.Err
+	}
+	return &base.CorruptionError{File: f.File, Kind: f.Kind, Offset: f.Offset, Len: f.Len, Detail: f.Detail}
+}
+
 // Verify checks the store in dir: every byte of manifest, log, segments and images;
 // that they agree with one another; that every item of every thread can be read and
 // every value that one refers to is there and right; and that the saved index is the
@@ -72,13 +89,19 @@ func (r *VerifyReport) Damaged() bool {
 // Damage is in the report. An error means that the check could not be made: the
 // directory holds no store, it is of a newer format, the device fails, or ctx ended.
 func Verify(ctx context.Context, dir string, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
-	start := time.Now()
 	opts = opts.withDefaults()
 	m, err := TakeMoment(opts.FS, dir)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer m.Release()
+	return VerifyMoment(ctx, dir, m, opts, progress)
+}
+
+// VerifyMoment is Verify for a moment that was taken, or put together, before.
+func VerifyMoment(ctx context.Context, dir string, m *Moment, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
+	start := time.Now()
+	opts = opts.withDefaults()
 	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
 	v.rep.State, v.rep.Manifest = m.State, m.Manifest
 	opts.FS, opts.ReadOnly, opts.AllowDamage, opts.ManualWork, opts.Events = m.FS, true, true, true, Events{}

@@ -15,19 +15,8 @@ import (
 // logs reads the log from its first file on, whatever the images cover, and then
 // every file on its own, for the bytes that belong to no frame.
 func (v *verifier) logs() error {
-	o := wal.RecoverOptions{FS: v.m.FS, Dir: v.dir, Files: logNums(v.st), ReadOnly: true, AllowDamage: true}
-	if v.m.ManifestErr != nil {
-		o.Files = nil
-	}
-	if v.st.Clean != nil {
-		o.DurableLSN = v.st.Clean.LSN
-	}
-	if n := len(v.st.Images); n > 0 {
-		o.DurableLSN = max(o.DurableLSN, v.st.Images[n-1].LSN)
-	}
-	if len(v.st.Logs) == 0 {
-		o.DurableLSN = 0 // a flush took the last file: segments have it all
-	}
+	o := MomentLog(v.dir, v.m)
+	o.AllowDamage = true
 	before := v.rep.Bytes
 	rec, err := wal.Recover(o, func(en wal.Entry) error {
 		v.rep.Records++
