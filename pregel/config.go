@@ -147,6 +147,10 @@ type RunInfo struct {
 	CheckpointID string
 	RunID        string
 	Step         int
+	// Status is why the run stands where it does: "pending", "done", "draining",
+	// "out_of_steps", or at a breakpoint "interrupt_before" or
+	// "interrupt_after"; "" before it took its input.
+	Status string
 }
 
 // Environment is what runs take from outside. The zero value is the system's.

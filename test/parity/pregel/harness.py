@@ -15,6 +15,7 @@ import dataclasses
 import json
 import random
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import langgraph.checkpoint.base.id as idmod
@@ -105,12 +106,27 @@ def stub_without_id(self: Any) -> None:
     idmod._last_v6_timestamp, Fractions.ids = last, ids
 
 
+class InOrderFutures:
+    """concurrent.futures whose wait gives what is done in the order it was
+    submitted, not of addresses."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(concurrent.futures, name)
+
+    @staticmethod
+    def wait(fs: Any, **kwargs: Any) -> tuple:
+        order = list(fs)
+        done, others = concurrent.futures.wait(order, **kwargs)
+        return InOrder(f for f in order if f in done), others
+
+
 put_exit_delta_writes = PregelLoop._put_exit_delta_writes
 PregelLoop._put_exit_delta_writes = stub_without_id  # type: ignore[method-assign]
 graph_init = StateGraph.__init__
 StateGraph.__init__ = init_in_order  # type: ignore[method-assign]
 BackgroundExecutor.submit = run_inline  # type: ignore[method-assign]
 runnermod.set = InOrder  # type: ignore[attr-defined]
+runnermod.concurrent = SimpleNamespace(futures=InOrderFutures())  # type: ignore[assignment]
 idmod.time = FixedTime()
 idmod.random = FixedRandom()
 
