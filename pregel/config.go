@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -160,6 +161,9 @@ type Environment struct {
 	Jitter func() float64                              // in [0,1), for retries
 	Sleep  func(d time.Duration, done <-chan struct{}) // waits between retries
 	Logger *slog.Logger                                // nil: silent
+	// MessageID names messages that nodes return without an id; nil: random
+	// UUIDs.
+	MessageID func() string
 	// DrainTimeout bounds how long a cancelled run waits for its saves; 0 is 30
 	// seconds.
 	DrainTimeout time.Duration
@@ -182,6 +186,9 @@ func (e Environment) withDefaults() Environment {
 	}
 	if e.Logger == nil {
 		e.Logger = slog.New(slog.DiscardHandler)
+	}
+	if e.MessageID == nil {
+		e.MessageID = channel.NewMessageID
 	}
 	if e.DrainTimeout == 0 {
 		e.DrainTimeout = 30 * time.Second

@@ -33,6 +33,8 @@ type task struct {
 	// writes are set once the task ended or was found to have ended before.
 	writes []write
 	cached bool
+	// returned is the output of the body while messages are streamed.
+	returned any
 
 	done futureState // for the callers of a call
 }

@@ -10,6 +10,7 @@ import scenarios_more  # noqa: F401
 import scenarios_resume  # noqa: F401
 import scenarios_rules  # noqa: F401
 import scenarios_state  # noqa: F401
+import scenarios_stream  # noqa: F401
 from scenarios import SCENARIOS
 
 DURABILITIES = ("sync", "exit")
