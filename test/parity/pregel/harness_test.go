@@ -375,7 +375,7 @@ func canon(v any) any {
 	case channel.Message:
 		return canonMessage(x.ID, x.Role, x.Content)
 	case map[string]any:
-		if x["role"] != nil && x["id"] != nil { // a message, as it is stored
+		if x["role"] != nil && (x["id"] != nil || x["content"] != nil) { // a message, as it is stored
 			return canonMessage(x["id"], x["role"], x["content"])
 		}
 	case pregel.Overwrite:
