@@ -61,8 +61,8 @@ type Config struct {
 	StrictResume bool
 	// Exclusive makes the run fail with ErrConflict when another run stored a
 	// checkpoint on the thread meanwhile. ConflictRetries is how many times
-	// Invoke starts over from the new head if it loses before its first
-	// superstep; Stream, whose events are out already, does not.
+	// Invoke and Stream start over from the new head if the run loses before
+	// its first superstep and before its first event.
 	Exclusive       bool
 	ConflictRetries int
 	// Control asks the run to stop between supersteps.
