@@ -39,8 +39,9 @@ type Options struct {
 	// ReadOnly opens a store without a lock, beside a writer in another process
 	// or none, as it is at that moment. Writing calls return ErrReadOnly.
 	ReadOnly bool
-	// AllowDamage, with ReadOnly, goes on past damage in the log; OpenReport
-	// lists it. What was skipped may include deletions.
+	// AllowDamage, with ReadOnly, goes on past damage, wherever it is: what is intact
+	// is served, what is not is left out. OpenReport lists what Open skipped, which
+	// may include deletions.
 	AllowDamage bool
 	// DeletedMemory is how long deleted threads are remembered, so that a late
 	// write does not bring one back; default 30 days. Forgetting never revives
@@ -122,15 +123,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if codec == nil {
 		codec = serde.Default()
 	}
-	eo := engine.Options{
-		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun,
-		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
-		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
-		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
-		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
-		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Lines: lineOf, Clock: opts.Clock, Logger: opts.Logger,
-	}
+	eo := EngineOptions(opts, sim)
 	if err := eo.Validate(); err != nil {
 		return nil, invalidf("options", "%v", err)
 	}
@@ -139,6 +132,20 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		return nil, err
 	}
 	return &Disk{e: e, codec: codec, opts: opts}, nil
+}
+
+// EngineOptions are the options of the store beneath, for this module's own
+// packages: its type is internal.
+func EngineOptions(opts Options, sim Simulation) engine.Options {
+	return engine.Options{
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun,
+		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
+		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
+		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
+		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
+		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
+		Hot: hotItems, Lines: lineOf, Clock: opts.Clock, Logger: opts.Logger,
+	}
 }
 
 // Close makes everything durable and releases the directory. It waits for calls

@@ -40,16 +40,22 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if err := s.checkAlong(req.Along); err != nil {
+		return Config{}, err
+	}
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata))}
+	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata)), along: req.Along}
 	if err := p.encode(); err != nil {
 		return Config{}, err
 	}
 	ids := []string{threadKey(plan.Target.ThreadID)}
 	if p.run != "" {
 		ids = append(ids, runKey(p.run))
+	}
+	for _, a := range p.along {
+		ids = append(ids, a.part.Threads...)
 	}
 	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size()}, ids, p.commit); err != nil {
 		return Config{}, err
@@ -77,6 +83,7 @@ type diskPut struct {
 	record engine.Value
 	values map[string]engine.Value // by channel
 	writes [][]engine.Value
+	along  []Along
 }
 
 // recordLine is the line of checkpoint records; no channel's name begins like it.
@@ -114,6 +121,9 @@ func (p *diskPut) size() int64 {
 	n := p.record.LogSize() + sizeOf(slices.Collect(maps.Values(p.values)))
 	for _, vals := range p.writes {
 		n += sizeOf(vals)
+	}
+	for _, a := range p.along {
+		n += a.part.Size
 	}
 	return n
 }
@@ -180,6 +190,11 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		}
 	}
 	updateInterrupted(tx, target.ThreadID)
+	for _, a := range p.along {
+		if err := a.part.Do(tx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

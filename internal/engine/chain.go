@@ -117,17 +117,17 @@ type BaseError struct {
 	Err     error       // what is wrong with the bytes; may be nil
 }
 
-// maxNamed bounds how many values the text of an error names.
-const maxNamed = 200
+// maxNamedValues bounds how many values the text of an error names.
+const maxNamedValues = 200
 
 // Error names the values.
 func (e *BaseError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "value %d.%d is a base; the damage costs %d values:", e.Damaged.LSN, e.Damaged.Ord, len(e.Costs))
-	for _, r := range e.Costs[:min(len(e.Costs), maxNamed)] {
+	for _, r := range e.Costs[:min(len(e.Costs), maxNamedValues)] {
 		fmt.Fprintf(&b, " %d.%d", r.LSN, r.Ord)
 	}
-	if len(e.Costs) > maxNamed {
+	if len(e.Costs) > maxNamedValues {
 		b.WriteString(" …")
 	}
 	if e.Err != nil {

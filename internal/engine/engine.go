@@ -23,12 +23,14 @@ type Engine struct {
 	lock     io.Closer          // nil if read-only
 	manifest *snapshot.Manifest // nil if read-only
 	fixed    snapshot.State     // the state of a read-only store
+	guessed  bool               // fixed was put together without a manifest
 	log      *wal.Log           // nil if read-only
 	files    *fileSet
 	cache    *blockCache
 	versions *versionCache
 	ix       *index.Index
 	report   OpenReport
+	skipped  skipped // with Options.AllowDamage
 
 	queue queue // committer only
 

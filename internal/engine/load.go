@@ -104,7 +104,10 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 		for _, part := range parts {
 			p, isImage, err := e.readPart(fam.ID, part, images)
 			if err != nil {
-				return nil, err
+				if err = e.pastDamage(err); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if p == nil || isImage != images {
 				continue

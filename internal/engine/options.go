@@ -46,7 +46,7 @@ type Options struct {
 	Reserve int64
 
 	ReadOnly    bool // take no lock, write nothing
-	AllowDamage bool // with ReadOnly: go on past damage in the log
+	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go
 	// DeletedMemory is how long deleted threads are remembered; default 30 days,
 	// negative: not at all.
 	DeletedMemory time.Duration

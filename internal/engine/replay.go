@@ -16,7 +16,7 @@ func (e *Engine) replay(en wal.Entry) error {
 		return fmt.Errorf("record %d: %w", en.LSN, err)
 	}
 	if err != nil {
-		return &base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
+		return e.pastDamage(&base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err})
 	}
 	r := replayer{e: e, en: en, time: rec.time, c: index.Change{LSN: en.LSN}, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	for i := range rec.ops {
@@ -72,11 +72,7 @@ func (r *replayer) op(o *op) error {
 	if t == nil && o.kind != opPut {
 		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
-		if r.e.opts.AllowDamage { // the record that began the thread was skipped
-			r.e.report.Damage = append(r.e.report.Damage, err)
-			return nil
-		}
-		return err
+		return r.e.pastDamage(err) // the record that began the thread was skipped
 	}
 	switch o.kind {
 	case opPut:

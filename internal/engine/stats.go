@@ -94,8 +94,11 @@ type OpenReport struct {
 	RemovedFiles  []string // leftovers of a crash
 	LeftFiles     []string // leftovers that could not be removed; the next Open tries again
 	UnknownFiles  []string // not stele's, or not this store's; left alone
-	Damage        []error  // with AllowDamage: what was skipped
-	Took          time.Duration
+	Damage        []error  // with AllowDamage: what Open skipped; see Engine.Skipped
+	// Guessed: with AllowDamage, the manifest was missing or damaged, and the files of
+	// the directory were taken as they are. What was deleted may be back.
+	Guessed bool
+	Took    time.Duration
 }
 
 func (e *Engine) notePatch(v *txValue) {
