@@ -29,7 +29,6 @@ type segmentJob struct {
 	b    *segment.Builder
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
-	raw  int64                 // bytes that patches save, before compression
 }
 
 // startSegment creates the file.
@@ -92,7 +91,7 @@ func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, erro
 	if err := j.e.opts.FS.SyncDir(j.e.dir); err != nil {
 		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
 	}
-	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes + j.raw, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
+	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
 		Families: uint64(p.Families), Values: uint64(p.Values)}, nil
 }
 
@@ -113,10 +112,17 @@ func (j *segmentJob) withdraw(err error) {
 	}
 }
 
+// discard removes the complete segment, which nobody was told of.
+func (j *segmentJob) discard() {
+	if j != nil {
+		j.e.removeQuietly(kindSegment, j.num)
+	}
+}
+
 // install tells the families where the values of a published segment lie now. What
 // is left behind in the old files is referred to by nobody, except open views.
 func (j *segmentJob) install() {
-	views := j.e.files.viewCount() > 1 // the job's own view is one
+	views := j.e.files.viewCount() > int(j.e.workViews.Load()) // besides the store's own
 	for _, pl := range j.done {
 		pl.fam.Move(pl.refs, pl.locs, j.from)
 		if !views {

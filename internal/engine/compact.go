@@ -25,8 +25,19 @@ type CompactInfo struct {
 	Took     time.Duration
 }
 
+// CompactProgress tells how far a compaction is.
+type CompactProgress struct {
+	Inputs       int   // segments
+	BytesIn      int64 // of them
+	Families     int   // done
+	FamiliesLeft int
+	BytesOut     int64 // written so far; the last block is not counted
+}
+
 // Compact flushes, and merges all segments into one that holds only what is
-// live. The space goes back when no view needs the old files any more.
+// live. The space goes back when no view needs the old files any more. Commits,
+// flushes and images go on meanwhile; another compaction is waited for. When ctx
+// ends, the store is as it was, and the next one begins anew.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
@@ -35,17 +46,17 @@ func (e *Engine) Compact(ctx context.Context) error {
 		return err
 	}
 	defer e.leave()
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	if err := e.flush(ctx); err != nil {
+	e.compactMu.Lock()
+	defer e.compactMu.Unlock()
+	if err := e.flushNow(ctx); err != nil {
 		return err
 	}
 	return e.compact(ctx, e.manifest.State().Segments, nil)
 }
 
 // CompactStep merges the segments of one size class, if Options.CompactFanout of
-// them have gathered, and reports whether it did. The worker does the same until
-// nothing is left to merge.
+// them have gathered, and reports whether it did. The store does the same by
+// itself until nothing is left to merge.
 func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 	if e.opts.ReadOnly {
 		return false, base.ErrReadOnly
@@ -54,13 +65,13 @@ func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer e.leave()
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
 	return e.compactStep(ctx, nil)
 }
 
-// compactStep does the work of CompactStep. flushMu is held.
+// compactStep does the work of CompactStep.
 func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
+	e.compactMu.Lock()
+	defer e.compactMu.Unlock()
 	inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
 	if inputs == nil {
 		return false, nil
@@ -68,11 +79,18 @@ func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error)
 	return true, e.compact(ctx, inputs, limit)
 }
 
+// maxMerged is the size from which segments are not merged any more by themselves:
+// rewriting so much for one more layer of it costs more than it gives back.
+const maxMerged = 256 << 20
+
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
 // in one class of size. Each class is four times the last.
 func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentInfo {
 	classes := map[int][]snapshot.SegmentInfo{}
 	for _, s := range segs {
+		if s.Size >= maxMerged {
+			continue
+		}
 		c := max(0, bits.Len64(uint64(s.Size))-17) / 2
 		classes[c] = append(classes[c], s)
 	}
@@ -84,49 +102,51 @@ func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentI
 	return nil
 }
 
-// compact merges segments into one. flushMu is held, and everything below the
-// floor is in segments. Inputs stay until the edit that replaces them is durable:
-// a crash before it leaves a file nobody knows.
+// compact merges segments into one. compactMu is held, so the inputs stay, and
+// everything below the floor is in segments. flushMu is taken for the edit alone: a
+// flush beside the work adds a segment that is newer than all inputs, and moves
+// nothing of theirs. Inputs stay until the edit that replaces them is durable: a
+// crash before it leaves a file nobody knows.
 func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, limit func(int)) error {
 	if len(inputs) == 0 {
 		return nil
 	}
-	if err := e.checkPages(); err != nil {
+	if err := e.checkPagesNow(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	start := time.Now()
-	v := e.viewWithin()
+	v := e.workView(e.viewWithin)
 	defer v.Release()
 	st := e.manifest.State()
 	info := CompactInfo{}
-	from := map[base.FileNum]bool{}
+	m := &merge{from: map[base.FileNum]bool{}, all: len(inputs) == len(st.Segments), floor: st.FloorLSN, limit: limit}
 	for _, s := range inputs {
-		from[s.Num] = true
+		m.from[s.Num] = true
 		info.Inputs = append(info.Inputs, s.Num)
 		info.BytesIn += s.Size
 	}
-	all := len(inputs) == len(st.Segments)
+	m.progress = CompactProgress{Inputs: len(inputs), BytesIn: info.BytesIn}
 	known, err := e.tombstonesIn(st.Segments)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
+	m.dropped = lastDrops(known)
 	tombs := e.remembered(known)
-	if !all {
+	if !m.all {
 		if tombs, err = e.tombstonesIn(inputs); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
+	job, err := e.buildCompaction(ctx, v, m)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	edit := snapshot.Edit{RemoveSegments: info.Inputs}
 	if job == nil && len(tombs) > 0 {
-		if job, err = e.startSegment(from, limit); err != nil {
+		if job, err = e.startSegment(m.from, limit); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	var done []placed
+	edit := snapshot.Edit{RemoveSegments: info.Inputs}
 	if job != nil {
 		seg, err := job.finish(tombs)
 		if err != nil {
@@ -134,21 +154,39 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 			return fmt.Errorf("compact: %w", err)
 		}
 		edit.AddSegments = []snapshot.SegmentInfo{seg}
-		done = job.done
 		info.Output, info.Families, info.Values, info.BytesOut = seg.Num, int(seg.Families), int(seg.Values), seg.Size
-		e.files.add(kindSegment, seg.Num)
 	}
-	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, st.FloorLSN)
+	if err := e.replaceSegments(edit, job, m.from); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	info.Took = time.Since(start)
+	e.noteCompact(info)
+	return nil
+}
+
+// replaceSegments makes the output of a compaction part of the store in place of
+// its inputs. job is nil if nothing is left of them.
+func (e *Engine) replaceSegments(edit snapshot.Edit, job *segmentJob, from map[base.FileNum]bool) error {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	if err := e.checkPages(); err != nil {
+		job.discard()
+		return err
+	}
+	var done []placed
+	if job != nil {
+		done = job.done
+		e.files.add(kindSegment, job.num)
+	}
+	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, e.manifest.State().FloorLSN)
 	if err != nil {
 		job.withdraw(err)
-		return fmt.Errorf("compact: %w", err)
+		return err
 	}
 	if job != nil {
 		job.install()
 	}
-	e.files.retire(append(info.Inputs, old...)...)
-	info.Took = time.Since(start)
-	e.noteCompact(info)
+	e.files.retire(append(edit.RemoveSegments, old...)...)
 	return nil
 }
 
@@ -167,7 +205,8 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge) (*segme
 		live[w.fam.ID] = w
 	}
 	var job *segmentJob
-	for _, id := range slices.Sorted(maps.Keys(inputs)) {
+	for n, id := range slices.Sorted(maps.Keys(inputs)) {
+		e.noteCompacting(m, job, n, len(inputs)-n)
 		w, ok := live[id]
 		if !ok {
 			w.fam = index.NewFamily(id)
@@ -201,6 +240,21 @@ type merge struct {
 	floor   base.LSN
 	dropped map[string]base.LSN // last deletion of a thread that segments know of
 	limit   func(int)
+
+	progress CompactProgress
+}
+
+// noteCompacting tells how far a compaction is.
+func (e *Engine) noteCompacting(m *merge, job *segmentJob, done, left int) {
+	tell := e.opts.Events.Compacting
+	if tell == nil {
+		return
+	}
+	m.progress.Families, m.progress.FamiliesLeft = done, left
+	if job != nil {
+		m.progress.BytesOut = job.b.Size()
+	}
+	tell(m.progress)
 }
 
 // familiesIn names the families the segments hold.

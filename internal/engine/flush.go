@@ -31,6 +31,10 @@ func (e *Engine) Flush(ctx context.Context) error {
 		return err
 	}
 	defer e.leave()
+	return e.flushNow(ctx)
+}
+
+func (e *Engine) flushNow(ctx context.Context) error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
 	return e.flush(ctx)
@@ -107,7 +111,7 @@ func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 		e.patchFloor.Store(uint64(e.ix.LSN()) + 1)
 		return nil, err
 	}
-	v := e.viewWithMemos()
+	v := e.workView(e.viewWithMemos)
 	// A file begun since has told what was before it, before its first record.
 	if before, ok := e.sealed.take(); ok {
 		v.v = before

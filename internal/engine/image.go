@@ -155,6 +155,13 @@ func (e *Engine) checkPages() error {
 	return errBadPages
 }
 
+// checkPagesNow is checkPages for who does not hold flushMu.
+func (e *Engine) checkPagesNow() error {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.checkPages()
+}
+
 // errBadPages is the answer of flush, image and compaction when a page of the
 // saved index is damaged.
 var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", base.ErrCorrupt)

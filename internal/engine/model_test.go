@@ -46,6 +46,7 @@ type world struct {
 
 	last           map[string]string // by thread and slot: the value put last
 	patches, older int64             // in the log, in segments
+	besides        int               // flushes and images beside a compaction
 }
 
 type heldView struct {
@@ -202,12 +203,24 @@ func (w *world) beside() {
 		return
 	}
 	w.note("beside:")
-	switch w.rng.IntN(8) {
-	case 0:
+	switch n := w.rng.IntN(10); {
+	case n > 7 && w.e.flushMu.TryLock(): // only beside a compaction
+		w.e.flushMu.Unlock()
+		w.quiet = true
+		if n == 8 {
+			w.note("flush beside")
+			w.must(w.e.Flush(context.Background()))
+		} else {
+			w.note("image beside")
+			w.must(w.e.WriteImage(context.Background()))
+		}
+		w.quiet = false
+		w.besides++
+	case n == 0:
 		w.drop()
-	case 1, 2:
+	case n < 3:
 		w.copy()
-	case 3:
+	case n == 3:
 		w.delete()
 	default:
 		w.put()
@@ -264,11 +277,11 @@ func (w *world) step() {
 		w.must(w.e.Compact(ctx))
 	case n < 89:
 		w.note("compact step")
-		w.e.flushMu.Lock()
+		w.e.compactMu.Lock()
 		if segs := pickCompaction(w.e.manifest.State().Segments, 2); segs != nil {
 			w.must(w.e.compact(ctx, segs, nil))
 		}
-		w.e.flushMu.Unlock()
+		w.e.compactMu.Unlock()
 	case n < 93:
 		w.note("view")
 		v, err := w.e.View()
@@ -343,7 +356,7 @@ func (w *world) checkThread(t *index.Thread, want map[string][]string) {
 // and reopenings, with the index lost now and then, and compares the store with
 // the model after each.
 func TestModel(t *testing.T) {
-	runs, seed := 40, rand.Uint64()
+	runs, seed := 25, rand.Uint64()
 	if s := os.Getenv("ENGINE_RUNS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -359,6 +372,7 @@ func TestModel(t *testing.T) {
 		seed, runs = n, 1
 	}
 	var patches, older int64
+	besides := 0
 	for i := range runs {
 		seed := seed + uint64(i)
 		ok := t.Run(fmt.Sprint("run", i), func(t *testing.T) {
@@ -384,14 +398,14 @@ func TestModel(t *testing.T) {
 			w.reopen(false)
 			w.check()
 			w.must(w.e.Close())
-			patches, older = patches+w.patches, older+w.older
+			patches, older, besides = patches+w.patches, older+w.older, besides+w.besides
 		})
 		if !ok {
 			return
 		}
 	}
-	t.Logf("%d values were patches in the log, %d in segments", patches, older)
-	if (patches == 0 || older == 0) && runs > 1 {
+	t.Logf("%d values were patches in the log, %d in segments; %d flushes and images beside compactions", patches, older, besides)
+	if (patches == 0 || older == 0 || besides == 0) && runs > 1 {
 		t.Error("values were never patches")
 	}
 }

@@ -23,6 +23,7 @@ type View struct {
 	v        index.View
 	epoch    uint64
 	counted  bool // as a call in progress
+	work     bool // of a flush or compaction
 	released atomic.Bool
 }
 
@@ -44,6 +45,17 @@ func (e *Engine) viewWithin() *View {
 	return &View{e: e, v: e.ix.View(), epoch: epoch}
 }
 
+// workView is a view for a flush or a compaction. Such a view reads no value that
+// another of them moves: a flush takes what lies in the log, a compaction what lies
+// in segments. So neither keeps in memory, for the sake of the other, where values
+// lay that are gone.
+func (e *Engine) workView(make func() *View) *View {
+	e.workViews.Add(1)
+	v := make()
+	v.work = true
+	return v
+}
+
 // viewWithMemos is viewWithin that also knows the deleted threads.
 func (e *Engine) viewWithMemos() *View {
 	epoch := e.files.pin()
@@ -54,6 +66,9 @@ func (e *Engine) viewWithMemos() *View {
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
 		v.e.files.unpin(v.epoch)
+		if v.work {
+			v.e.workViews.Add(-1)
+		}
 		if v.counted {
 			v.e.leave()
 		}

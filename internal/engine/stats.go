@@ -19,7 +19,7 @@ type Stats struct {
 	LogFiles     int
 	Segments     int
 	SegmentBytes int64
-	RawBytes     int64 // of the values in segments, decoded
+	RawBytes     int64 // of the values and patches in segments, before compression
 	Images       int
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
@@ -38,8 +38,10 @@ func (e *Engine) Stats() Stats {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
 	}
-	if err := e.workErr.Load(); err != nil {
-		s.WorkError = *err
+	for _, p := range []*error{e.compactErr.Load(), e.workErr.Load()} {
+		if p != nil {
+			s.WorkError = *p
+		}
 	}
 	s.DurableLSN = s.LastLSN
 	if e.log != nil {
