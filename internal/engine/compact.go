@@ -55,7 +55,8 @@ func (e *Engine) Compact(ctx context.Context) error {
 }
 
 // CompactStep merges the segments of one size class, if Options.CompactFanout of
-// them have gathered, and reports whether it did. The store does the same by
+// them have gathered, or rewrites a segment that is mostly dead, and reports whether
+// it did. The store does the same by
 // itself until nothing is left to merge.
 func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 	if e.opts.ReadOnly {
@@ -72,7 +73,11 @@ func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
 	e.compactMu.Lock()
 	defer e.compactMu.Unlock()
-	inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
+	segs := e.manifest.State().Segments
+	inputs := pickCompaction(segs, e.opts.CompactFanout)
+	if inputs == nil {
+		inputs = mostlyDead(segs, e.garbage.inSegments(segs))
+	}
 	if inputs == nil {
 		return false, nil
 	}
@@ -100,6 +105,27 @@ func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentI
 		}
 	}
 	return nil
+}
+
+const (
+	// deadShare of a segment, in tenths, makes it worth rewriting alone, if that
+	// frees at least minDead bytes.
+	deadShare = 4
+	minDead   = 1 << 20
+)
+
+// mostlyDead returns the segment of which the largest part is dead, if that is
+// worth rewriting it.
+func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snapshot.SegmentInfo {
+	var worst []snapshot.SegmentInfo
+	most := 0.0
+	for _, s := range segs {
+		share := float64(dead[s.Num]) / float64(s.Size)
+		if dead[s.Num] >= minDead && share*10 >= deadShare && share > most {
+			worst, most = []snapshot.SegmentInfo{s}, share
+		}
+	}
+	return worst
 }
 
 // compact merges segments into one. compactMu is held, so the inputs stay, and
@@ -186,6 +212,7 @@ func (e *Engine) replaceSegments(edit snapshot.Edit, job *segmentJob, from map[b
 	if job != nil {
 		job.install()
 	}
+	e.garbage.forget(from)
 	e.files.retire(append(edit.RemoveSegments, old...)...)
 	return nil
 }

@@ -35,6 +35,7 @@ type Engine struct {
 	queue queue // committer only
 
 	unflushed  *unflushed
+	garbage    *garbage
 	sealed     sealView
 	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
 

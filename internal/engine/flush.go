@@ -178,6 +178,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 	fams := e.unflushed.all()
 	work := familiesOf(v, func(id uint64) bool { return fams[id] != nil })
 	first, sealed := st.FloorLSN, v.LSN()
+	e.countDropped(familiesOf(v, e.garbage.isDropped))
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	var job *segmentJob
@@ -186,6 +187,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 		if err := w.load(v); err != nil {
 			return nil, abandon(job, err)
 		}
+		e.countDead(w)
 		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue

@@ -20,6 +20,10 @@ type Stats struct {
 	Segments     int
 	SegmentBytes int64
 	RawBytes     int64 // of the values and patches in segments, before compression
+	// DeadBytes is about what a compaction would free: of the segments, what no item
+	// refers to any more, as of the last flush. Of threads deleted before the store
+	// was opened nothing is known until they are touched again.
+	DeadBytes    int64
 	Images       int
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
@@ -37,6 +41,9 @@ func (e *Engine) Stats() Stats {
 	for _, seg := range st.Segments {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
+	}
+	for _, n := range e.garbage.inSegments(st.Segments) {
+		s.DeadBytes += n
 	}
 	for _, p := range []*error{e.compactErr.Load(), e.workErr.Load()} {
 		if p != nil {
