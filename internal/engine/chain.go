@@ -159,8 +159,8 @@ func costing(fam *index.Family, r index.Ref, err error) error {
 // base is missing, or there are more patches than there may be.
 func (e *Engine) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 	last := chain[len(chain)-1]
-	if len(chain) > index.MaxChain {
-		return e.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxChain))
+	if len(chain) > index.MaxSteps {
+		return e.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxSteps))
 	}
 	return e.chainDamage(last, fmt.Errorf("it is a patch against %d.%d, which is not there", end.LSN, end.Ord))
 }

@@ -17,7 +17,7 @@ import (
 // CompactInfo tells about one compaction.
 type CompactInfo struct {
 	Inputs   []base.FileNum
-	Output   base.FileNum // 0: nothing live was left
+	Output   base.FileNum // the first of them; 0: nothing live was left
 	Families int
 	Values   int
 	BytesIn  int64
@@ -34,8 +34,8 @@ type CompactProgress struct {
 	BytesOut     int64 // written so far; the last block is not counted
 }
 
-// Compact flushes, and merges all segments into one that holds only what is
-// live. The space goes back when no view needs the old files any more. Commits,
+// Compact flushes, and merges all segments into one, or a few large ones, that hold
+// only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile; another compaction is waited for. When ctx
 // ends, the store is as it was, and the next one begins anew.
 func (e *Engine) Compact(ctx context.Context) error {
@@ -163,26 +163,21 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	job, err := e.buildCompaction(ctx, v, m)
+	out := e.newOutputs(m.from, limit)
+	if err := e.buildCompaction(ctx, v, m, out); err != nil {
+		return fmt.Errorf("compact: %w", out.abandon(err))
+	}
+	segs, err := out.finish(tombs)
 	if err != nil {
-		return fmt.Errorf("compact: %w", err)
+		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
-	if job == nil && len(tombs) > 0 {
-		if job, err = e.startSegment(m.from, limit); err != nil {
-			return fmt.Errorf("compact: %w", err)
+	for _, seg := range segs {
+		if info.Output == 0 {
+			info.Output = seg.Num
 		}
+		info.Families, info.Values, info.BytesOut = info.Families+int(seg.Families), info.Values+int(seg.Values), info.BytesOut+seg.Size
 	}
-	edit := snapshot.Edit{RemoveSegments: info.Inputs}
-	if job != nil {
-		seg, err := job.finish(tombs)
-		if err != nil {
-			job.abandon()
-			return fmt.Errorf("compact: %w", err)
-		}
-		edit.AddSegments = []snapshot.SegmentInfo{seg}
-		info.Output, info.Families, info.Values, info.BytesOut = seg.Num, int(seg.Families), int(seg.Values), seg.Size
-	}
-	if err := e.replaceSegments(edit, job, m.from); err != nil {
+	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: info.Inputs, AddSegments: segs}, out); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	info.Took = time.Since(start)
@@ -191,73 +186,60 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 }
 
 // replaceSegments makes the output of a compaction part of the store in place of
-// its inputs. job is nil if nothing is left of them.
-func (e *Engine) replaceSegments(edit snapshot.Edit, job *segmentJob, from map[base.FileNum]bool) error {
+// its inputs.
+func (e *Engine) replaceSegments(edit snapshot.Edit, out *outputs) error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
 	if err := e.checkPages(); err != nil {
-		job.discard()
-		return err
+		return out.abandon(err)
 	}
-	var done []placed
-	if job != nil {
-		done = job.done
-		e.files.add(kindSegment, job.num)
-	}
-	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, e.manifest.State().FloorLSN)
+	out.enter()
+	old, err := e.publish(edit, out.placed(), func(p index.Part) bool { return out.from[p.File] }, e.manifest.State().FloorLSN)
 	if err != nil {
-		job.withdraw(err)
+		out.withdraw(err)
 		return err
 	}
-	if job != nil {
-		job.install()
-	}
-	e.garbage.forget(from)
+	out.install()
+	e.garbage.forget(out.from)
 	e.files.retire(append(edit.RemoveSegments, old...)...)
 	return nil
 }
 
-// buildCompaction writes the output, or returns no job if nothing is left.
+// buildCompaction writes the families of the output.
 //
 // Segments hold the store as it was at the floor, whatever the log did since, and
 // so does the output: a thread or an item that only the log deletes stays. What
 // the log stored since may share values of the inputs, so these stay too.
-func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge) (*segmentJob, error) {
+func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
 	inputs, err := e.familiesIn(m.from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	live := map[uint64]familyWork{}
 	for _, w := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
 		live[w.fam.ID] = w
 	}
-	var job *segmentJob
 	for n, id := range slices.Sorted(maps.Keys(inputs)) {
-		e.noteCompacting(m, job, n, len(inputs)-n)
+		e.noteCompacting(m, out, n, len(inputs)-n)
 		w, ok := live[id]
 		if !ok {
 			w.fam = index.NewFamily(id)
 		}
 		if err := w.load(v); err != nil {
-			return nil, abandon(job, err)
+			return err
 		}
 		mf, err := e.mergeFamily(w, m)
 		if err != nil {
-			return nil, abandon(job, err)
+			return err
 		}
 		if len(mf.page.Threads) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
 			continue
 		}
-		if job == nil {
-			if job, err = e.startSegment(m.from, m.limit); err != nil {
-				return nil, err
-			}
-		}
-		if err := job.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
-			return nil, abandon(job, err)
+		if err := out.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
+			return err
 		}
 	}
-	return job, nil
+	return nil
 }
 
 // merge is what one compaction goes by.
@@ -272,15 +254,12 @@ type merge struct {
 }
 
 // noteCompacting tells how far a compaction is.
-func (e *Engine) noteCompacting(m *merge, job *segmentJob, done, left int) {
+func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
 	tell := e.opts.Events.Compacting
 	if tell == nil {
 		return
 	}
-	m.progress.Families, m.progress.FamiliesLeft = done, left
-	if job != nil {
-		m.progress.BytesOut = job.b.Size()
-	}
+	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
 	tell(m.progress)
 }
 

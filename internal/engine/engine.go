@@ -42,6 +42,8 @@ type Engine struct {
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
+	directoryLimit int // maxDirectory; smaller in tests
+
 	compactMu sync.Mutex   // one compaction at a time
 	workViews atomic.Int32 // views of flushes and compactions
 

@@ -79,9 +79,9 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 		return nil, err
 	}
 	st := e.manifest.State()
-	job := imageJob{e: e, v: iv, st: e.usableImages(st), full: true, floor: floor, drop: drop, placed: map[uint64]index.Part{}}
+	job := imageJob{e: e, v: iv, st: e.usableImages(st), full: true, floor: floor, drop: drop, placed: map[uint64][]index.Part{}}
 	for _, pl := range done {
-		job.placed[pl.fam.ID] = pl.part
+		job.placed[pl.fam.ID] = append(job.placed[pl.fam.ID], pl.part)
 	}
 	info, parts, err := job.write(dirty)
 	if err != nil {
@@ -201,9 +201,9 @@ type imageJob struct {
 	v      *View
 	st     snapshot.State
 	full   bool
-	floor  base.LSN              // records below it are in segments once this is published
-	drop   func(index.Part) bool // parts the published state no longer has
-	placed map[uint64]index.Part // parts the published state adds
+	floor  base.LSN                // records below it are in segments once this is published
+	drop   func(index.Part) bool   // parts the published state no longer has
+	placed map[uint64][]index.Part // parts the published state adds
 	num    base.FileNum
 	w      *snapshot.ImageWriter
 	parts  map[uint64][]index.Part // of every family written, as the image has them

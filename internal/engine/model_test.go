@@ -44,6 +44,8 @@ type world struct {
 	log   []string
 	quiet bool // no commits beside work: the store is being closed
 
+	divided bool // families are divided over segments
+
 	last           map[string]string // by thread and slot: the value put last
 	patches, older int64             // in the log, in segments
 	besides        int               // flushes and images beside a compaction
@@ -61,6 +63,9 @@ func (w *world) open() {
 	e, err := Open("store", w.opts)
 	w.must(err)
 	w.e = e
+	if w.divided {
+		e.directoryLimit = 600
+	}
 }
 
 func (w *world) must(err error) {
@@ -383,7 +388,7 @@ func TestModel(t *testing.T) {
 			}()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
-			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, now: time.Unix(1e9, 0)}
+			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: mem, beside: w.beside}
 			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}

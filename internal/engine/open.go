@@ -31,7 +31,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	}
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
-		unflushed: newUnflushed(), garbage: newGarbage(), wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })

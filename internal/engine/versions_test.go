@@ -304,3 +304,46 @@ func TestPatchesStayInTheFamily(t *testing.T) {
 	wantChat(t, e, "copy", 20, 21, 22, 23, 24, 25)
 	must(t, e.Close())
 }
+
+// An old view reads what it showed, through patches of the log that lead to a value
+// a flush has moved, and through those of the segment from there.
+func TestOldViewReadsThroughBoth(t *testing.T) {
+	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
+	o.PatchRun, o.Hot = index.MaxChain-2, lastHot
+	e := mustOpen(t, o)
+	for i := 30; i < 108; i++ {
+		putVersion(t, e, "t", versionKey(i), chat(i))
+	}
+	v, err := e.View()
+	must(t, err)
+	must(t, e.Commit(t.Context(), []string{"t"}, func(tx *Tx) error {
+		for i := 31; i < 93; i++ {
+			if err := tx.Delete("t", versionKey(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	must(t, e.Flush(t.Context()))
+	th, err := v.Thread("t")
+	must(t, err)
+	longest := 0
+	th.Ascend("", func(it *index.Item) bool {
+		chain, _, _ := th.Family.Chain(it.Slots[0].Ref, nil)
+		longest = max(longest, len(chain)-1)
+		var n int
+		if _, err := fmt.Sscanf(it.Key, "k%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots[0].Ref); err != nil || string(b) != chat(n) {
+			t.Errorf("version %d: %v", n, err)
+		}
+		return true
+	})
+	if longest <= index.MaxChain {
+		t.Errorf("the longest chain has %d patches: nothing is tested", longest)
+	}
+	v.Release()
+	wantChat(t, e, "t", 30, 93, 107)
+	must(t, e.Close())
+}
