@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
@@ -18,28 +20,40 @@ import (
 )
 
 // hunter explores the crash states of traces and counts the distinct ones.
+// Several goroutines may, each its own traces.
 type hunter struct {
-	t       *testing.T
-	ctx     context.Context
+	ctx context.Context
+
+	mu      sync.Mutex
 	seen    map[uint64]bool
 	counts  [numKinds]int
 	total   int
 	rebuilt int // states also opened without their images
 }
 
-func newHunter(t *testing.T) *hunter {
-	return &hunter{t: t, ctx: context.Background(), seen: map[uint64]bool{}}
+func newHunter() *hunter {
+	return &hunter{ctx: context.Background(), seen: map[uint64]bool{}}
 }
 
 // fresh reports whether a state was not met before, and counts it.
-func (h *hunter) fresh(s crashfs.State, k kind) bool {
+func (h *hunter) fresh(tr *trace, s crashfs.State, k kind) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.seen[s.Fingerprint()] {
 		return false
 	}
 	h.seen[s.Fingerprint()] = true
 	h.counts[k]++
 	h.total++
+	tr.looked++
 	return true
+}
+
+// found is how many states there were.
+func (h *hunter) found() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.total
 }
 
 func (h *hunter) table() string {
@@ -59,8 +73,7 @@ func (h *hunter) explore(tr *trace, states int) error {
 		k := tr.kindOf(cut)
 		cuts[k] = append(cuts[k], cut)
 	}
-	end := h.total + states
-	for left := true; left && h.total < end; {
+	for left := true; left && tr.looked < states; {
 		left = false
 		for k := range numKinds {
 			if len(cuts[k]) == 0 {
@@ -94,7 +107,7 @@ func (h *hunter) cut(tr *trace, cut int, rng *rand.Rand) error {
 		}
 	}
 	for _, s := range chosen {
-		if !h.fresh(s, tr.kindOf(cut)) {
+		if !h.fresh(tr, s, tr.kindOf(cut)) {
 			continue
 		}
 		c := check{h: h, tr: tr, rng: rng}
@@ -225,7 +238,9 @@ func (c *check) withoutImages(s crashfs.State, lo, hi int) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
+	c.h.mu.Lock()
 	c.h.rebuilt++
+	c.h.mu.Unlock()
 	c.lost = true
 	defer func() { c.lost = false }()
 	got, err := dump(c.h.ctx, d)
@@ -281,7 +296,7 @@ func (c *check) few(fsys *crashfs.FS, cut, n int, look func(crashfs.State) error
 	o := crashfs.Options{Seed: c.rng.Uint64(), Random: 2, MaxTorn: 1, MaxSingle: 2, Adversarial: c.rng.IntN(2) == 0}
 	skip := 0
 	for s := range fsys.States(cut, o) {
-		if skip--; skip >= 0 || !c.h.fresh(s, kindRecovery) {
+		if skip--; skip >= 0 || !c.h.fresh(c.tr, s, kindRecovery) {
 			continue
 		}
 		if err := look(s); err != nil {
@@ -426,33 +441,46 @@ func seedFrom(t *testing.T, name string) uint64 {
 // CRASH_STATES sets how many distinct states are looked at; CRASH_SEED repeats one
 // program with as many.
 func TestCrashStates(t *testing.T) {
-	want := envInt(t, "CRASH_STATES", 2000)
-	h := newHunter(t)
-	first, programs := seedFrom(t, "CRASH_SEED"), 12
-	if os.Getenv("CRASH_SEED") != "" {
-		programs = 1
+	want := envInt(t, "CRASH_STATES", defaultStates)
+	h := newHunter()
+	first, once := seedFrom(t, "CRASH_SEED"), os.Getenv("CRASH_SEED") != ""
+	per := max(min(want/12, 2000), 100)
+	if once {
+		per = want
 	}
-	per := max(want/programs, 100)
+	var next atomic.Uint64
+	err := together(func(failed func() bool) error {
+		for h.found() < want && !failed() {
+			n := next.Add(1) - 1
+			if once && n > 0 {
+				return nil
+			}
+			if err := h.program(first+n, per); err != nil {
+				return fmt.Errorf("repeat with CRASH_SEED=%d CRASH_STATES=%d go test ./test/crash -run '^TestCrashStates$'\n%w", first+n, per, err)
+			}
+		}
+		return nil
+	})
 	violations := 0
-	for seed := first; h.total < want; seed++ {
-		tr, err := traceOf(h.ctx, seed)
-		if err == nil {
-			err = h.explore(tr, per)
-		} else {
-			err = fmt.Errorf("%w\n%v", err, tr)
-		}
-		if err != nil {
-			violations++
-			t.Errorf("repeat with CRASH_SEED=%d CRASH_STATES=%d go test ./test/crash -run '^TestCrashStates$'\n%v", seed, per, err)
-			break
-		}
+	if err != nil {
+		violations++
+		t.Error(err)
 	}
 	for k, n := range h.counts {
-		if n == 0 && programs > 1 && violations == 0 {
+		if n == 0 && !once && violations == 0 {
 			t.Errorf("no crash state of kind %s", kindNames[k])
 		}
 	}
 	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index)", h.table(), h.total, violations, h.rebuilt)
 	fmt.Println(line)
 	t.Log(line)
+}
+
+// program explores the program of a seed.
+func (h *hunter) program(seed uint64, states int) error {
+	tr, err := traceOf(h.ctx, seed)
+	if err != nil {
+		return fmt.Errorf("%w\n%v", err, tr)
+	}
+	return h.explore(tr, states)
 }

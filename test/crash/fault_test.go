@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -305,7 +303,7 @@ func rules(ops map[faultfs.Op]int, most int, rng *rand.Rand) []faultfs.Rule {
 	for _, op := range faultfs.Kinds() {
 		for i, rule := range variants(op) {
 			stride := max(1, ops[op]/most)
-			if i == 0 || rule.LoseData && rule.Err == syscall.EIO {
+			if !raceDetector && (i == 0 || rule.LoseData && rule.Err == syscall.EIO) {
 				stride = 1
 			}
 			for n := 1 + rng.IntN(stride); n <= ops[op]; n += stride {
@@ -351,7 +349,7 @@ func TestFaults(t *testing.T) {
 	if err := dry.run(steps); err != nil {
 		t.Fatalf("without a fault: %v\n%s", err, list(steps))
 	}
-	seed, most := seedFrom(t, "FAULT_SEED"), envInt(t, "FAULTS_PER_KIND", 10)
+	seed, most := seedFrom(t, "FAULT_SEED"), envInt(t, "FAULTS_PER_KIND", defaultFaults)
 	c := faultCounts{harmlessKinds: map[string]int{}, sites: map[string]bool{}}
 	err := parallel(rules(dry.inj.Ops(), most, rand.New(rand.NewPCG(seed, 1))), func(rule faultfs.Rule) error {
 		r := newFaultRun(rule)
@@ -371,32 +369,6 @@ func TestFaults(t *testing.T) {
 	line := fmt.Sprintf("faults: %d runs at %d sites, %d reported, %d harmless, 0 swallowed", c.runs, len(c.sites), c.reported, c.harmless)
 	fmt.Println(line)
 	t.Log(line)
-}
-
-// parallel calls do for every element, on as many goroutines as there are
-// processors, until one returns an error.
-func parallel[T any](list []T, do func(T) error) error {
-	var next atomic.Int64
-	var first atomic.Pointer[error]
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for first.Load() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(list) {
-					return
-				}
-				if err := do(list[i]); err != nil {
-					first.CompareAndSwap(nil, &err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := first.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // TestDiskFull lets the device be full for a while, beginning at every write in

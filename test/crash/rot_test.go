@@ -1,9 +1,11 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 // shape is a small store to be damaged, as it lies on disk.
 type shape struct {
 	name  string
+	alien *vfs.MemImage // another store, whose files have the same names
 	clean bool // closed in order; else the process was killed
 	img   vfs.MemImage
 	model full
@@ -60,10 +63,11 @@ func shapes() []struct {
 }
 
 // build makes the store of a shape.
-func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
+func build(ctx context.Context, clean bool, steps []step, seed uint64) (*shape, error) {
+	seed <<= 32
 	mem, clk := vfs.NewMem(vfs.MemOptions{}), &clock{}
 	sh := &shape{clean: clean, model: newModel(clk), older: map[string][]byte{}}
-	d, err := config{seed: 9}.open(mem, clk)
+	d, err := config{seed: seed + 9}.open(mem, clk)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +85,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 			err = s.work(ctx, d)
 		case s.life != "":
 			if err = d.Close(); err == nil {
-				d, err = config{seed: 9 + uint64(i)}.open(mem, clk)
+				d, err = config{seed: seed + 9 + uint64(i)}.open(mem, clk)
 			}
 		default:
 			sh.acked++
@@ -306,6 +310,7 @@ func (r *rotten) file(name string) {
 			})
 		}
 	}
+	r.strangers(name, f.Size(), isLog)
 	stride := max(1, size/int64(r.most/4))
 	for n := r.rng.Int64N(stride); n < size; n += stride {
 		r.try(fmt.Sprintf("cut %s to %d bytes", base, n), isLog, func(mem *vfs.Mem) (bool, error) { return rot.Truncate(mem, name, n) })
@@ -322,6 +327,43 @@ func (r *rotten) file(name string) {
 				return true, overwrite(mem, name, contents(g))
 			})
 		}
+	}
+}
+
+// strangers puts bytes into a file that are valid elsewhere: its own sectors in
+// another order, sectors of other files, and the file of this name of another
+// store.
+func (r *rotten) strangers(name string, size int64, isLog bool) {
+	base := filepath.Base(name)
+	for range min(rot.Sectors(size), int64(r.most/8)) {
+		a, b := r.rng.Int64N(rot.Sectors(size)), r.rng.Int64N(rot.Sectors(size))
+		if a == b {
+			continue
+		}
+		r.try(fmt.Sprintf("swap sectors %d and %d of %s", a, b, base), isLog, func(mem *vfs.Mem) (bool, error) {
+			return rot.SwapSectors(mem, name, a, b)
+		})
+	}
+	sector := func(other string, g file) {
+		const n = 512
+		from, to := r.rng.Int64N(rot.Sectors(g.Size())), r.rng.Int64N(rot.Sectors(size))
+		data := contents(g)[from*n:]
+		data = data[:min(n, len(data))]
+		r.try(fmt.Sprintf("put sector %d of %s at %d of %s", from, other, to, base), isLog, func(mem *vfs.Mem) (bool, error) {
+			return overwriteAt(mem, name, data, to*n)
+		})
+	}
+	for other, g := range r.sh.img.Files {
+		if other != name && g.Size() > 0 {
+			sector(filepath.Base(other), g)
+		}
+	}
+	if r.sh.alien == nil {
+		return
+	}
+	if g, ok := r.sh.alien.Files[name]; ok && g.Size() > 0 {
+		sector("another store's "+base, g)
+		r.try("put another store's "+base, false, func(mem *vfs.Mem) (bool, error) { return true, overwrite(mem, name, contents(g)) })
 	}
 }
 
@@ -354,11 +396,14 @@ func (r *rotten) flips(name string, data []byte) {
 	pick(zero, r.most/4)
 }
 
-// contents are the bytes of a file of an image.
-func contents(f interface {
+// file is a file of an image.
+type file interface {
 	Size() int64
 	ReadAt(p []byte, off int64) (int, error)
-}) []byte {
+}
+
+// contents are the bytes of a file of an image.
+func contents(f file) []byte {
 	b := make([]byte, f.Size())
 	if n, _ := f.ReadAt(b, 0); n != len(b) { // in memory: there is no other error
 		panic("short read")
@@ -377,6 +422,27 @@ func overwrite(mem *vfs.Mem, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// overwriteAt writes inside a file, and reports whether that changed it.
+func overwriteAt(mem *vfs.Mem, name string, data []byte, off int64) (bool, error) {
+	f, err := mem.OpenReadWrite(name)
+	if err != nil {
+		return false, err
+	}
+	size, err := f.Size()
+	data = data[:min(int64(len(data)), max(0, size-off))]
+	was := make([]byte, len(data))
+	if err == nil {
+		_, err = f.ReadAt(was, off)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err == nil {
+		_, err = f.WriteAt(data, off)
+	}
+	return !bytes.Equal(was, data), errors.Join(err, f.Close())
+}
+
 // TestRot damages small stores of every shape. After a clean close every answer is
 // right or an error that names the damage; after a kill the end of the log may
 // also be cut, which OpenReport tells.
@@ -393,14 +459,16 @@ func TestRot(t *testing.T) {
 	}()
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
 	total := 0
-	for _, s := range shapes() {
-		sh, err := build(ctx, s.clean, s.steps)
+	var last *vfs.MemImage
+	for i, s := range shapes() {
+		sh, err := build(ctx, s.clean, s.steps, uint64(i))
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
-		sh.name = s.name
+		sh.name, sh.alien = s.name, last
+		last = &sh.img
 		r := &rotten{t: t, ctx: ctx, sh: sh, rng: rand.New(rand.NewPCG(seed, 2)), counts: counts,
-			most: envInt(t, "ROT_BYTES", 120), bits: envInt(t, "ROT_BITS", 1)}
+			most: envInt(t, "ROT_BYTES", defaultRot), bits: envInt(t, "ROT_BITS", 1)}
 		for _, name := range slices.Sorted(maps.Keys(sh.img.Files)) {
 			if filepath.Base(name) != "LOCK" {
 				r.file(name)
