@@ -18,104 +18,6 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// shape is a small store to be damaged, as it lies on disk.
-type shape struct {
-	name  string
-	alien *vfs.MemImage // another store, whose files have the same names
-	clean bool // closed in order; else the process was killed
-	img   vfs.MemImage
-	model full
-	dumps []string // of the model, after each call
-	acked int      // calls
-	older map[string][]byte
-}
-
-// shapes are stores with every kind of file, some closed, some killed.
-func shapes() []struct {
-	name  string
-	clean bool
-	steps []step
-} {
-	g := newGenerator(rand.New(rand.NewPCG(11, 3)))
-	g.big = 600
-	calls := func(n int) (out []step) {
-		for range n {
-			out = append(out, g.put())
-		}
-		return append(out, g.putWrites())
-	}
-	deletion := func(thread string) step {
-		return step{what: "delete", kind: kindDelete, call: func(ctx context.Context, s full) error { return s.DeleteThread(ctx, thread) }}
-	}
-	return []struct {
-		name  string
-		clean bool
-		steps []step
-	}{
-		{"log, closed", true, calls(5)},
-		{"log, killed", false, calls(5)},
-		{"segment, image, log, closed", true, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
-		{"segment, image, log, killed", false, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
-		{"compacted, with deletions, closed", true, slices.Concat(calls(3), []step{flushStep(), deletion("a")}, calls(2),
-			[]step{flushStep(), deletion("b"), compactStep()}, calls(1), []step{deletion("c")}, calls(1))},
-		{"two logs, killed", false, slices.Concat(calls(2), []step{lifeStep("close")}, calls(2), []step{deletion("a")}, calls(1))},
-	}
-}
-
-// build makes the store of a shape.
-func build(ctx context.Context, clean bool, steps []step, seed uint64) (*shape, error) {
-	seed <<= 32
-	mem, clk := vfs.NewMem(vfs.MemOptions{}), &clock{}
-	sh := &shape{clean: clean, model: newModel(clk), older: map[string][]byte{}}
-	d, err := config{seed: seed + 9}.open(mem, clk)
-	if err != nil {
-		return nil, err
-	}
-	note := func() error {
-		text, err := dump(ctx, sh.model)
-		sh.dumps = append(sh.dumps, text)
-		return err
-	}
-	if err := note(); err != nil {
-		return nil, err
-	}
-	for i, s := range steps {
-		switch {
-		case s.work != nil:
-			err = s.work(ctx, d)
-		case s.life != "":
-			if err = d.Close(); err == nil {
-				d, err = config{seed: seed + 9 + uint64(i)}.open(mem, clk)
-			}
-		default:
-			sh.acked++
-			clk.set(sh.acked)
-			if got, want := s.call(ctx, d), s.call(ctx, sh.model); class(got) != class(want) {
-				err = fmt.Errorf("disk answers %v, model %v", got, want)
-			}
-			err = errors.Join(err, note())
-		}
-		if err != nil {
-			return nil, fmt.Errorf("step %d, %s: %w", i, s.what, err)
-		}
-		if i == 2*len(steps)/3 {
-			for name, f := range mem.Image().Files {
-				sh.older[name] = contents(f)
-			}
-		}
-	}
-	if !clean {
-		sh.img = mem.Image()
-	}
-	if err := d.Close(); err != nil {
-		return nil, err
-	}
-	if clean {
-		sh.img = mem.Image()
-	}
-	return sh, nil
-}
-
 // verdict is what came of damage.
 type verdict int
 
@@ -358,12 +260,33 @@ func (r *rotten) strangers(name string, size int64, isLog bool) {
 			sector(filepath.Base(other), g)
 		}
 	}
+	if isLog {
+		r.doubly(name, size)
+	}
 	if r.sh.alien == nil {
 		return
 	}
 	if g, ok := r.sh.alien.Files[name]; ok && g.Size() > 0 {
 		sector("another store's "+base, g)
 		r.try("put another store's "+base, false, func(mem *vfs.Mem) (bool, error) { return true, overwrite(mem, name, contents(g)) })
+	}
+}
+
+// doubly cuts a log short whose end nobody else vouches for: the saved index is
+// lost as well. After a clean close the manifest knows the last record.
+func (r *rotten) doubly(name string, size int64) {
+	for range r.most / 4 {
+		n := 64 + r.rng.Int64N(max(1, size-64))
+		r.try(fmt.Sprintf("lose the images, and cut %s to %d bytes", filepath.Base(name), n), true, func(mem *vfs.Mem) (bool, error) {
+			for other := range r.sh.img.Files {
+				if filepath.Ext(other) == ".img" {
+					if err := mem.Remove(other); err != nil {
+						return false, err
+					}
+				}
+			}
+			return rot.Truncate(mem, name, n)
+		})
 	}
 }
 
