@@ -152,8 +152,9 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 }
 
 // openAll opens every file of the store. A missing one is an error: it may have
-// been removed by a writer. A damaged one is left to who needs it.
-func (s *fileSet) openAll() error {
+// been removed by a writer. A damaged one is left to who needs it, and so is an
+// image that may be missing: what it holds lies elsewhere as well.
+func (s *fileSet) openAll(withoutImages bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, k := range s.known {
@@ -161,6 +162,7 @@ func (s *fileSet) openAll() error {
 		switch {
 		case err == nil:
 			s.open[n] = h
+		case withoutImages && k == kindImage:
 		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}

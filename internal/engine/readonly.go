@@ -15,11 +15,12 @@ const readerRetries = 16
 
 // openReadOnly reads a store without a lock: the manifest, then the files it
 // names. A writer in another process may remove some of them meanwhile; then the
-// manifest has moved on, and the reader does too.
+// manifest has moved on, and the reader does too. An image that stays away is lost,
+// and the last try does without it.
 func (e *Engine) openReadOnly() error {
 	var err error
-	for range readerRetries {
-		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	for try := range readerRetries {
+		if err = e.tryReadOnly(try == readerRetries-1); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		e.files.close()
@@ -35,7 +36,7 @@ func (e *Engine) openReadOnly() error {
 	return err
 }
 
-func (e *Engine) tryReadOnly() error {
+func (e *Engine) tryReadOnly(withoutImages bool) error {
 	e.files.readOnly = true
 	load := snapshot.Load
 	if e.opts.AllowDamage {
@@ -49,7 +50,7 @@ func (e *Engine) tryReadOnly() error {
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
-	if err := e.files.openAll(); err != nil {
+	if err := e.files.openAll(withoutImages); err != nil {
 		return err
 	}
 	if err := e.loadIndex(st); err != nil {

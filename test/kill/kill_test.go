@@ -41,7 +41,7 @@ func (p progress) Write(b []byte) (int, error) {
 
 func TestKilledProcessesLoseNothing(t *testing.T) {
 	opts := kill.Options{
-		Kills: int(number(t, "KILLS", 21)), Seed: number(t, "STELE_SEED", rand.Uint64()),
+		Kills: int(number(t, "KILLS", 52)), Seed: number(t, "STELE_SEED", rand.Uint64()),
 		Dir: t.TempDir(), Progress: progress{t},
 	}
 	if names := os.Getenv("FIXTURES"); names != "" {
