@@ -29,6 +29,8 @@ type hunter struct {
 	counts  [numKinds]int
 	total   int
 	rebuilt int // states also opened without their images
+
+	oracle oracle
 }
 
 func newHunter() *hunter {
@@ -112,7 +114,7 @@ func (h *hunter) cut(tr *trace, cut int, rng *rand.Rand) error {
 		}
 		c := check{h: h, tr: tr, rng: rng}
 		if err := c.state(s, lo, hi, true); err != nil {
-			return fmt.Errorf("%w\nat least %d and at most %d of %d calls\n%v", err, lo, hi, len(tr.calls), s)
+			return fmt.Errorf("%w\ncalls: %v\n%v", err, tr.standings(cut), s)
 		}
 	}
 	return nil
@@ -171,18 +173,17 @@ func (c *check) state(s crashfs.State, lo, hi int, deeper bool) error {
 func (c *check) opened(d *saver.Disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
 	got, err := dump(c.h.ctx, d)
 	if err != nil {
+		return nil, moment.broken("%w", err)
+	}
+	ks, err := c.tr.judge(&c.h.oracle, got, lo, hi)
+	if err != nil {
 		return nil, err
 	}
-	ks := c.tr.matching(got, lo, hi)
-	if len(ks) == 0 {
-		for k, want := range c.tr.dumps {
-			if want == got {
-				return nil, fmt.Errorf("the store is as after %d calls", k)
-			}
-		}
-		return nil, fmt.Errorf("the store is in no state it ever was in; against the last: %s", difference(got, c.tr.dumps[hi]))
+	if err := c.sane(d.OpenReport(), fsys); err != nil {
+		return nil, damageNamed.broken("%w", err)
 	}
-	return ks, c.sane(d.OpenReport(), fsys)
+	c.h.oracle.held(damageNamed)
+	return ks, nil
 }
 
 // sane checks the report of an Open after a crash: a crash damages nothing, and
@@ -247,10 +248,11 @@ func (c *check) withoutImages(s crashfs.State, lo, hi int) error {
 	if err != nil {
 		return err
 	}
-	ks := c.tr.matching(got, lo, hi)
-	if len(ks) == 0 {
-		return fmt.Errorf("the store is in no state it may be in; against the last: %s", difference(got, c.tr.dumps[hi]))
+	ks, err := c.tr.judge(&c.h.oracle, got, lo, hi)
+	if err != nil {
+		return deleted.broken("%w", err)
 	}
+	c.h.oracle.held(deleted)
 	if !d.OpenReport().IndexRebuilt {
 		return fmt.Errorf("%d images lost, and not reported", lost)
 	}
@@ -339,8 +341,9 @@ func (c *check) goOn(d *saver.Disk, fsys *crashfs.FS, clk *clock, ks []int) ([]i
 		return reason != ""
 	})
 	if len(ks) == 0 {
-		return nil, fmt.Errorf("more calls\n%s%s", list(steps), why)
+		return nil, goesOn.broken("more calls\n%s%s", list(steps), why)
 	}
+	c.h.oracle.held(goesOn)
 	if c.tr.mode != saver.SyncAlways {
 		if err := d.Sync(c.h.ctx); err != nil {
 			return nil, err
@@ -473,6 +476,7 @@ func TestCrashStates(t *testing.T) {
 	}
 	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index)", h.table(), h.total, violations, h.rebuilt)
 	fmt.Println(line)
+	fmt.Println(&h.oracle)
 	t.Log(line)
 }
 

@@ -273,6 +273,7 @@ func chaosFactory(start func(t *rapid.T) (fsys vfs.FS, dir string)) func(Env) (S
 // TestMetamorphic runs programs under random options on a file system in memory,
 // with crashes.
 func TestMetamorphic(t *testing.T) {
+	setFlags(t, map[string]string{"rapid.checks": fmt.Sprint(defaultChecks / 4)})
 	Run(t, "chaos", chaosFactory(func(*rapid.T) (vfs.FS, string) { return crashfs.New(), "store" }))
 }
 
