@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"reflect"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -15,20 +16,26 @@ const readerRetries = 16
 
 // openReadOnly reads a store without a lock: the manifest, then the files it
 // names. A writer in another process may remove some of them meanwhile; then the
-// manifest has moved on, and the reader does too. An image that stays away is lost,
-// and the last try does without it.
+// manifest has moved on, and the reader does too. An image that is missing while the
+// manifest stands still is lost, and the index is rebuilt.
 func (e *Engine) openReadOnly() error {
 	var err error
-	for try := range readerRetries {
-		if err = e.tryReadOnly(try == readerRetries-1); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	for range readerRetries {
+		before := e.fixed
+		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.fixed)
+		lost, lostImages := e.files.lost, e.files.lostImages
 		e.files.close()
 		e.files = newFileSet(e.opts.FS, e.dir, e.files.onErr)
-		e.files.readOnly = true
+		// Nobody moves on: the file is lost for good.
+		e.files.lost = lost || stuck && e.opts.AllowDamage
+		e.files.lostImages = lostImages || stuck
 		e.ix = index.New()
 		e.unflushed = newUnflushed()
 		e.report = OpenReport{}
+		e.skipped, e.guessed = skipped{}, false
 		if errors.Is(err, snapshot.ErrNoManifest) {
 			return errors.Join(base.ErrNotStore, err)
 		}
@@ -36,13 +43,9 @@ func (e *Engine) openReadOnly() error {
 	return err
 }
 
-func (e *Engine) tryReadOnly(withoutImages bool) error {
+func (e *Engine) tryReadOnly() error {
 	e.files.readOnly = true
-	load := snapshot.Load
-	if e.opts.AllowDamage {
-		load = snapshot.LoadDamaged
-	}
-	st, _, err := load(e.opts.FS, e.dir)
+	st, err := e.readState()
 	if err != nil {
 		return err
 	}
@@ -50,12 +53,24 @@ func (e *Engine) tryReadOnly(withoutImages bool) error {
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
-	if err := e.files.openAll(withoutImages); err != nil {
+	if err := e.files.openAll(); err != nil {
 		return err
 	}
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
-	_, err = e.recoverLog(st)
+	if _, err = e.recoverLog(st); err == nil {
+		e.report.Damage, _ = e.Skipped()
+	}
 	return err
+}
+
+// readState reads the manifest, or does without.
+func (e *Engine) readState() (snapshot.State, error) {
+	if e.opts.AllowDamage {
+		e.files.pastDamage = e.skip
+		return e.damagedState()
+	}
+	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	return st, err
 }

@@ -381,7 +381,7 @@ func TestRot(t *testing.T) {
 		}
 	}()
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
-	total := 0
+	total, patches := 0, int64(0)
 	var last *vfs.MemImage
 	for i, s := range shapes() {
 		sh, err := build(ctx, s.clean, s.steps, uint64(i))
@@ -398,6 +398,7 @@ func TestRot(t *testing.T) {
 			}
 		}
 		total += r.total
+		patches += sh.patches
 	}
 	for clean, what := range map[bool]string{true: "after a clean close", false: "after a kill"} {
 		line := fmt.Sprintf("rot %s:", what)
@@ -407,5 +408,8 @@ func TestRot(t *testing.T) {
 		fmt.Println(line, "0 wrong")
 		t.Log(line)
 	}
-	t.Logf("%d damages", total)
+	t.Logf("%d damages, to stores with %d patches", total, patches)
+	if patches == 0 {
+		t.Error("no store had a patch to be damaged")
+	}
 }

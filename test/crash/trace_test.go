@@ -29,6 +29,8 @@ type trace struct {
 	synced []mark   // what is durable from which operation on
 	kinds  []kind   // by cut: what a crash there is about
 	looked int      // fresh states looked at, those of recoveries included
+
+	patches int64 // values logged as patches
 }
 
 // mark says that from operation at on, the first calls are durable.
@@ -57,6 +59,7 @@ func run(ctx context.Context, c config, steps []step) (*trace, error) {
 	if err := r.compare(); err != nil {
 		return t, err
 	}
+	t.patches += r.disk.Metrics().Patches
 	if err := r.disk.Close(); err != nil {
 		return t, err
 	}
@@ -107,10 +110,12 @@ func (r *runner) step(s *step) error {
 		}
 		return nil
 	case s.life == "close":
+		r.t.patches += r.disk.Metrics().Patches
 		if err := r.disk.Close(); err != nil {
 			return err
 		}
 	default:
+		r.t.patches += r.disk.Metrics().Patches
 		r.gate.dead = true
 		r.t.fs.Kill()
 		_ = r.disk.Close() // frees its goroutines; every operation fails
