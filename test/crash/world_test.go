@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,8 @@ func newModel(clk *clock) *memory.Saver { return memory.New(memory.Options{Clock
 type gate struct {
 	vfs.FS
 	dead bool
+	// beside is called once, before the next segment or image is created.
+	beside func()
 }
 
 func (g *gate) check() error {
@@ -81,6 +84,10 @@ func (g *gate) check() error {
 func (g *gate) Create(name string) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err
+	}
+	if do := g.beside; do != nil && (strings.HasSuffix(name, ".seg") || strings.HasSuffix(name, ".img")) {
+		g.beside = nil
+		do()
 	}
 	return g.FS.Create(name)
 }
