@@ -56,6 +56,7 @@ type Graph struct {
 	opts      Options
 	env       Environment
 	nodes     map[string]*Node
+	plans     map[string]*nodePlan
 	order     []string // nodes in the order of their declaration
 	specs     channelSet
 	triggers  map[string][]string // channel to nodes, in node order
@@ -69,7 +70,7 @@ type Graph struct {
 
 // New makes a Graph, or says with a GraphError why it cannot be.
 func New(opts Options) (*Graph, error) {
-	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, triggers: map[string][]string{},
+	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
 		input: opts.Input, output: opts.Output, stream: opts.Stream}
 	if g.opts.Name == "" {
 		g.opts.Name = "LangGraph"
@@ -162,6 +163,7 @@ func (g *Graph) addNodes() error {
 			g.triggers[ch] = append(g.triggers[ch], n.Name)
 		}
 		g.nodes[n.Name] = n
+		g.plans[n.Name] = planOf(n)
 		g.order = append(g.order, n.Name)
 	}
 	for _, n := range g.opts.Nodes {
@@ -170,6 +172,19 @@ func (g *Graph) addNodes() error {
 		}
 	}
 	return nil
+}
+
+// nodePlan is what every task of a node shares.
+type nodePlan struct {
+	node     *Node
+	triggers []string // sorted; nobody changes them
+	path     Path     // of the tasks that its triggers make
+	pathStr  string
+}
+
+func planOf(n *Node) *nodePlan {
+	path := pullPath(n.Name)
+	return &nodePlan{node: n, triggers: slices.Sorted(slices.Values(n.Triggers)), path: path, pathStr: path.String()}
 }
 
 func (g *Graph) checkKeys() error {

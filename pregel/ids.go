@@ -27,42 +27,69 @@ func newTaskIDs(checkpointID string, format, step int) (taskIDs, error) {
 	return taskIDs{checkpoint: b, legacy: format <= 1, step: step}, nil
 }
 
-// of hashes the checkpoint id and the parts into the shape of a UUID.
-func (t taskIDs) of(parts ...string) string {
-	n := len(t.checkpoint)
-	for _, p := range parts {
-		n += len(p)
+// idParts collects what is hashed into a task id. It is made for every task, so
+// the parts of most stay on the stack.
+type idParts struct {
+	room [256]byte
+	buf  []byte
+}
+
+// begin starts an id: the checkpoint, the namespace of the task and the
+// superstep.
+func (t taskIDs) begin(p *idParts, ns string) {
+	p.buf = append(append(p.room[:0], t.checkpoint[:]...), ns...)
+	p.buf = strconv.AppendInt(p.buf, int64(t.step), 10)
+}
+
+func (p *idParts) add(parts ...string) {
+	for _, s := range parts {
+		p.buf = append(p.buf, s...)
 	}
-	buf := append(make([]byte, 0, n), t.checkpoint[:]...)
-	for _, p := range parts {
-		buf = append(buf, p...)
-	}
+}
+
+// end hashes the parts into the shape of a UUID.
+func (t taskIDs) end(p *idParts) string {
 	if t.legacy {
-		sum := sha1.Sum(buf) //nolint:gosec // see the import
+		sum := sha1.Sum(p.buf) //nolint:gosec // see the import
 		return formatUUID([16]byte(sum[:16]))
 	}
-	return formatUUID(xxh3.Hash128(buf).Bytes())
+	return formatUUID(xxh3.Hash128(p.buf).Bytes())
 }
 
 // pulled is the id of a node run because its triggers were updated; triggers
 // must be sorted.
 func (t taskIDs) pulled(ns, node string, triggers []string) string {
-	return t.of(append([]string{ns, strconv.Itoa(t.step), node, pull}, triggers...)...)
+	var p idParts
+	t.begin(&p, ns)
+	p.add(node, pull)
+	p.add(triggers...)
+	return t.end(&p)
 }
 
 // sent is the id of the index-th packet.
 func (t taskIDs) sent(ns, node string, index int) string {
-	return t.of(ns, strconv.Itoa(t.step), node, push, strconv.Itoa(index))
+	var p idParts
+	t.begin(&p, ns)
+	p.add(node, push)
+	p.buf = strconv.AppendInt(p.buf, int64(index), 10)
+	return t.end(&p)
 }
 
 // called is the id of the n-th call of the task at path caller.
 func (t taskIDs) called(ns, function string, caller Path, n int) string {
-	return t.of(ns, strconv.Itoa(t.step), function, push, caller.String(), strconv.Itoa(n))
+	var p idParts
+	t.begin(&p, ns)
+	p.add(function, push, caller.String())
+	p.buf = strconv.AppendInt(p.buf, int64(n), 10)
+	return t.end(&p)
 }
 
 // handling is the id of the error handler of a failed task.
 func (t taskIDs) handling(ns, handler, failedTask string) string {
-	return t.of(ns, strconv.Itoa(t.step), handler, push, handlerMark, failedTask)
+	var p idParts
+	t.begin(&p, ns)
+	p.add(handler, push, handlerMark, failedTask)
+	return t.end(&p)
 }
 
 // interruptID names the interrupt of the task in namespace ns that waits for

@@ -56,12 +56,15 @@ type loop struct {
 	place   saver.Config // of cp as stored; the parent of the next one
 	prev    *saver.Config
 	pending []pendingWrite
+	// has are the tasks that pending may have writes of.
+	has     map[string]bool
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
 	savedID string                   // the checkpoint the run began with
 	step    int
 	stop    int
 	tasks   *taskSet
+	prep    *preparer       // of tasks
 	updated map[string]bool // nil: unknown
 	status  loopStatus
 	pipe    *pipeline
@@ -147,6 +150,7 @@ func (l *loop) info() RunInfo {
 
 // enter loads the checkpoint and gets everything ready for the first superstep.
 func (l *loop) enter(ctx context.Context) error {
+	l.has = map[string]bool{}
 	saved, err := l.load(ctx)
 	if err != nil {
 		return err
@@ -162,6 +166,9 @@ func (l *loop) enter(ctx context.Context) error {
 		l.cp, l.md, l.place, l.prev = liveOf(&saved.Checkpoint), saved.Metadata, saved.Config, saved.Parent
 		if l.pending, err = loadPending(saved.PendingWrites); err != nil {
 			return err
+		}
+		for _, w := range l.pending {
+			l.has[w.taskID] = true
 		}
 	}
 	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable

@@ -49,7 +49,7 @@ func EmitMessage(ctx context.Context, m any) error {
 
 func (l *loop) messageMetadata(t *task) map[string]any {
 	md := map[string]any{"langgraph_step": l.step, "langgraph_node": t.name, "langgraph_triggers": t.triggers,
-		"langgraph_path": t.path, "langgraph_checkpoint_ns": t.ns}
+		"langgraph_path": t.where(), "langgraph_checkpoint_ns": t.ns}
 	for k, v := range t.metadata {
 		md[k] = v
 	}

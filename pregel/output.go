@@ -73,13 +73,14 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 	}
 }
 
-// emitValues shows the state if the writes touch what is shown; nil writes mean
-// in any case.
-func (l *loop) emitValues(writes []write) {
+// emitValues shows the state if what the tasks wrote touches what is shown; nil
+// means in any case.
+func (l *loop) emitValues(tasks *taskSet) {
 	if !l.stream.wants(ModeValues) {
 		return
 	}
-	if writes != nil && !slices.ContainsFunc(writes, func(w write) bool { return l.output.has(w.channel) }) {
+	shown := func(w write) bool { return l.output.has(w.channel) }
+	if tasks != nil && !slices.ContainsFunc(tasks.order, func(t *task) bool { return slices.ContainsFunc(t.writes, shown) }) {
 		return
 	}
 	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})

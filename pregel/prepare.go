@@ -15,8 +15,9 @@ type task struct {
 	id       string
 	node     *Node
 	name     string
-	path     Path
-	pathStr  string
+	path     Path   // nil for a packet's, see where
+	packet   int    // index of the packet
+	pathStr  string // the path as it is stored
 	ns       string // the task's namespace
 	triggers []string
 	input    any
@@ -24,7 +25,7 @@ type task struct {
 	retry    []RetryPolicy
 	cacheKey *cacheKey
 	pad      *scratchpad
-	cpMap    map[string]string // checkpoints of the graphs around, and of this one
+	around   *checkpointsAround
 	previous any
 	call     *callSpec // of a functional call
 	nodeErr  *NodeError
@@ -34,7 +35,31 @@ type task struct {
 	writes []write
 	cached bool
 
-	done futureState // for the callers of a call
+	done   futureState // for the callers of a call
+	ownPad scratchpad  // what pad points to
+}
+
+// where is the path of t.
+func (t *task) where() Path {
+	if t.path == nil {
+		return sendPath(t.packet)
+	}
+	return t.path
+}
+
+// checkpointsAround are the checkpoints of the graphs around a task's own, and
+// of that. Only graphs inside need the map, so it is made when one asks.
+type checkpointsAround struct {
+	outer  map[string]string
+	ns, id string
+
+	once sync.Once
+	all  map[string]string
+}
+
+func (c *checkpointsAround) get() map[string]string {
+	c.once.Do(func() { c.all = withCheckpoint(c.outer, c.ns, c.id) })
+	return c.all
 }
 
 // NodeError is what an error handler node is told: which node failed, and how.
@@ -97,15 +122,19 @@ type preparer struct {
 	cpMap     map[string]string
 	metadata  map[string]any // of the run
 	ids       taskIDs
+	previous  any // what the entrypoint saved last
 	// warn is told about packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
 
-	shared map[string]string // cpMap with this graph's checkpoint
+	around *checkpointsAround
 }
 
 func (p *preparer) init() (err error) {
 	p.ids, err = newTaskIDs(p.cp.id, p.cp.v, p.step)
-	p.shared = withCheckpoint(p.cpMap, p.ns, p.cp.id)
+	p.around = &checkpointsAround{outer: p.cpMap, ns: p.ns, id: p.cp.id}
+	if ch, ok := p.set.by[chPrevious]; ok {
+		p.previous, _ = ch.Get()
+	}
 	return err
 }
 
@@ -135,7 +164,7 @@ func (p *preparer) next(updated map[string]bool) (*taskSet, error) {
 		})
 	}
 	for _, name := range p.candidates(updated) {
-		t, err := p.pulled(p.g.nodes[name])
+		t, err := p.pulled(p.g.plans[name])
 		if err != nil {
 			return nil, err
 		}
@@ -174,13 +203,14 @@ func (p *preparer) triggered(n *Node) bool {
 	return false
 }
 
-func (p *preparer) pulled(n *Node) (*task, error) {
+func (p *preparer) pulled(plan *nodePlan) (*task, error) {
+	n := plan.node
 	if !p.triggered(n) || !n.executable() {
 		return nil, nil
 	}
-	triggers := slices.Sorted(slices.Values(n.Triggers))
 	ns := childNS(p.ns, n.Name)
-	t := p.task(n, n.Name, pullPath(n.Name), p.ids.pulled(ns, n.Name, triggers), ns, triggers)
+	t := p.task(n, n.Name, p.ids.pulled(ns, n.Name, plan.triggers), ns, plan.triggers)
+	t.path, t.pathStr = plan.path, plan.pathStr
 	input, ok, err := p.input(n, t.pad)
 	if err != nil {
 		return nil, fmt.Errorf("input of node %q: %w", n.Name, err)
@@ -237,7 +267,8 @@ func (p *preparer) sent(index int, packet any) *task {
 		return nil
 	}
 	ns := childNS(p.ns, n.Name)
-	t := p.task(n, n.Name, sendPath(index), p.ids.sent(ns, n.Name, index), ns, pushTriggers)
+	t := p.task(n, n.Name, p.ids.sent(ns, n.Name, index), ns, pushTriggers)
+	t.packet, t.pathStr = index, sendPathString(index)
 	t.input = s.Arg
 	if s.Timeout != nil {
 		t.timeout = s.Timeout
@@ -266,9 +297,11 @@ func sendOf(v any) (Send, bool) {
 // called makes the task of the n-th call of caller.
 func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	ns := childNS(caller.ns, c.name)
-	path := callPath(caller.path, n)
-	t := p.task(nil, c.name, path, p.ids.called(ns, c.name, caller.path, n), ns, pushTriggers)
-	t.cpMap = withCheckpoint(caller.cpMap, caller.ns, p.cp.id)
+	from := caller.where()
+	t := p.task(nil, c.name, p.ids.called(ns, c.name, from, n), ns, pushTriggers)
+	t.path = callPath(from, n)
+	t.pathStr = t.path.String()
+	t.around = &checkpointsAround{outer: caller.around.get(), ns: caller.ns, id: p.cp.id}
 	t.pad.parent = caller.pad
 	t.input, t.call, t.timeout, t.retry = c.input, c, c.timeout, c.retry
 	if len(t.retry) == 0 {
@@ -281,26 +314,27 @@ func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 func (p *preparer) handling(failed *task, err error) *task {
 	n := p.g.nodes[failed.node.ErrorHandler]
 	ns := childNS(failed.ns, n.Name)
-	t := p.task(n, n.Name, handlerPath(failed.path), p.ids.handling(ns, n.Name, failed.id), ns, pushTriggers)
-	t.cpMap = withCheckpoint(failed.cpMap, failed.ns, p.cp.id)
+	t := p.task(n, n.Name, p.ids.handling(ns, n.Name, failed.id), ns, pushTriggers)
+	t.path = handlerPath(failed.where())
+	t.pathStr = t.path.String()
+	t.around = &checkpointsAround{outer: failed.around.get(), ns: failed.ns, id: p.cp.id}
 	t.pad.parent = failed.pad
 	t.input = failed.input
 	t.nodeErr = &NodeError{Node: failed.name, Err: err}
 	return t
 }
 
-// task fills in what all kinds of tasks share.
-func (p *preparer) task(n *Node, name string, path Path, id, ns string, triggers []string) *task {
-	t := &task{id: id, node: n, name: name, path: path, pathStr: path.String(), ns: taskNS(ns, id), triggers: triggers, cpMap: p.shared}
-	t.pad = p.scratchpad(t)
+// task fills in what all kinds of tasks share. The path is the caller's.
+func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
+	t := &task{id: id, node: n, name: name, ns: taskNS(ns, id), triggers: triggers, around: p.around}
+	t.pad = &t.ownPad
+	p.fillPad(t)
 	if n != nil {
 		t.timeout, t.retry = n.Timeout, n.Retry
 		if len(t.retry) == 0 {
 			t.retry = p.g.opts.Retry
 		}
-		if ch, ok := p.set.by[chPrevious]; ok {
-			t.previous, _ = ch.Get()
-		}
+		t.previous = p.previous
 	}
 	t.metadata = p.metadata
 	if n != nil && len(n.Metadata) > 0 {
@@ -313,8 +347,9 @@ func (p *preparer) task(n *Node, name string, path Path, id, ns string, triggers
 	return t
 }
 
-func (p *preparer) scratchpad(t *task) *scratchpad {
-	pad := &scratchpad{step: p.step, stop: p.stop, parent: p.parentPad, token: p.pending.token}
+func (p *preparer) fillPad(t *task) {
+	pad := t.pad
+	pad.step, pad.stop, pad.parent, pad.token = p.step, p.stop, p.parentPad, p.pending.token
 	if p.pending.any {
 		pad.resume = slices.Clone(p.pending.resume[t.id])
 	}
@@ -329,7 +364,6 @@ func (p *preparer) scratchpad(t *task) *scratchpad {
 			pad.resume = append(pad.resume, v)
 		}
 	}
-	return pad
 }
 
 // readLocal is the state as a conditional edge of t sees it: the channels with

@@ -270,7 +270,7 @@ func (l *loop) inherit(cfg Config, r *taskRun) Config {
 		ns = stableNS(ns)
 	}
 	l.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
-	l.cpMap = r.task.cpMap
+	l.cpMap = r.task.around.get()
 	l.resuming, l.replay, l.resumeMap = outer.resuming, outer.replay, outer.resumeMap
 	if r.attempt > 1 {
 		again := true

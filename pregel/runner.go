@@ -68,10 +68,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 		return err
 	}
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
-		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
-	if err := s.prep.init(); err != nil {
-		return err
-	}
+		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	defer close(s.over)
@@ -329,6 +326,9 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	l := s.l
 	t.done.resolve(nil, in)
 	if !t.path.callerReports() {
+		if s.waiting == nil {
+			s.waiting = map[string][]Interrupt{}
+		}
 		s.waiting[t.id] = in.Interrupts
 	}
 	if len(in.Interrupts) == 0 {

@@ -94,9 +94,10 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 			}
 		}
 		toStore = append(toStore, writes...)
-	} else {
+	} else if l.has[taskID] {
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == taskID })
 	}
+	l.has[taskID] = true
 	var encoded []saver.Write
 	if l.saver != nil && !l.exits() {
 		var err error
