@@ -91,7 +91,7 @@ func newVersions(previous, current map[string]saver.Version) map[string]saver.Ve
 // hydrate makes a graph's channels from a stored checkpoint. Delta channels that
 // the checkpoint does not hold are rebuilt from their history, all in one read.
 func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp *saver.Checkpoint) (*channelSet, error) {
-	set := &channelSet{names: g.specs.names, by: make(map[string]channel.Channel, len(g.specs.names))}
+	set := &channelSet{names: g.specs.names, index: g.specs.index, list: make([]channel.Channel, len(g.specs.names))}
 	var replay []string
 	for _, list := range [][]string{g.deltas, g.folds} {
 		for _, name := range list {
@@ -105,10 +105,10 @@ func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp 
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range g.specs.names {
-		spec := g.specs.by[name]
+	for i, name := range g.specs.names {
+		spec := g.specs.list[i]
 		if h, ok := histories[name]; ok {
-			if set.by[name], err = replayChannel(spec, h); err != nil {
+			if set.list[i], err = replayChannel(spec, h); err != nil {
 				return nil, err
 			}
 			continue
@@ -117,7 +117,7 @@ func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp 
 		if v, ok := cp.Values[name]; ok {
 			stored = v
 		}
-		if set.by[name], err = spec.Restore(stored); err != nil {
+		if set.list[i], err = spec.Restore(stored); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +220,7 @@ func (c counters) metadata(snapshotted map[string]bool) map[string]any {
 func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version) map[string]bool {
 	due := map[string]bool{}
 	for _, name := range g.deltas {
-		ch := set.by[name].(channel.DeltaChannel)
+		ch := set.at(name).(channel.DeltaChannel)
 		if _, written := versions[name]; !written || !ch.Available() {
 			continue
 		}
@@ -260,8 +260,8 @@ func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, 
 	}
 	capt := capture{values: map[string]any{}}
 	bumped := map[string][2]saver.Version{}
-	for _, name := range set.names {
-		ch := set.by[name]
+	for i, name := range set.names {
+		ch := set.list[i]
 		version, written := cp.versions[name]
 		if snapshots[name] && next != nil && (!written || version == stored[name]) {
 			v, err := next(version)

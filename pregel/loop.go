@@ -64,8 +64,9 @@ type loop struct {
 	step    int
 	stop    int
 	tasks   *taskSet
-	prep    *preparer       // of tasks
-	updated map[string]bool // nil: unknown
+	prep    *preparer // of tasks
+	apply   *applier
+	updated []string // sorted; nobody changes it; nil: unknown
 	status  loopStatus
 	pipe    *pipeline
 	lastPut *saveOp
@@ -197,7 +198,7 @@ func (l *loop) enter(ctx context.Context) error {
 	l.stop = l.step + l.cfg.RecursionLimit + 1
 	l.stored = maps.Clone(l.cp.versions)
 	if len(l.cp.updated) > 0 {
-		l.updated = setOf(l.cp.updated)
+		l.updated = union(l.cp.updated, nil)
 	}
 	return l.first(ctx)
 }
@@ -208,14 +209,6 @@ func (l *loop) observeSave(op string, took time.Duration, err error) {
 			h(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
 		})
 	}
-}
-
-func setOf(names []string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
 }
 
 // load finds the checkpoint to begin with; nil if there is none. A failed load
@@ -308,10 +301,15 @@ func (l *loop) next(current saver.Version) (saver.Version, error) {
 	return saver.IntVersion(n + 1), nil
 }
 
+// applier is for one apply to the current checkpoint.
 func (l *loop) applier() *applier {
-	return &applier{cp: l.cp, set: l.set, triggers: l.g.triggers, next: l.next, unknown: func(node, channel string) {
-		l.env().Logger.Warn("ignored a write to an unknown channel", "graph", l.g.opts.Name, "node", node, "channel", channel)
-	}}
+	if l.apply == nil {
+		l.apply = &applier{set: l.set, triggers: l.g.triggers, next: l.next, unknown: func(node, channel string) {
+			l.env().Logger.Warn("ignored a write to an unknown channel", "graph", l.g.opts.Name, "node", node, "channel", channel)
+		}}
+	}
+	l.apply.cp = l.cp
+	return l.apply
 }
 
 func (l *loop) preparer() *preparer {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/stele-go/stele/pregel/channel"
 )
 
 // Node is one node of a graph in the engine's terms. NodeBuilder and package
@@ -252,37 +250,4 @@ func (b *NodeBuilder) Build() (*Node, error) {
 		}
 	}
 	return &n, b.err
-}
-
-// channelSet are the channels of one loop, by name and in the order of their
-// declaration.
-type channelSet struct {
-	names []string
-	by    map[string]channel.Channel
-}
-
-func (s *channelSet) get(name string) (channel.Channel, bool) {
-	c, ok := s.by[name]
-	return c, ok
-}
-
-// read is the value of sel: of a single channel its value or nil, of several a
-// map of those that have one.
-func (s *channelSet) read(sel Keys) any {
-	if sel.Single {
-		if c, ok := s.by[sel.Names[0]]; ok {
-			v, _ := c.Get()
-			return v
-		}
-		return nil
-	}
-	out := make(map[string]any, len(sel.Names))
-	for _, name := range sel.Names {
-		if c, ok := s.by[name]; ok {
-			if v, ok := c.Get(); ok {
-				out[name] = v
-			}
-		}
-	}
-	return out
 }

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/stele-go/stele/pregel/channel"
 )
 
 // task is one unit of work of a superstep. Its identity does not change; writes
@@ -132,7 +130,7 @@ type preparer struct {
 func (p *preparer) init() (err error) {
 	p.ids, err = newTaskIDs(p.cp.id, p.cp.v, p.step)
 	p.around = &checkpointsAround{outer: p.cpMap, ns: p.ns, id: p.cp.id}
-	if ch, ok := p.set.by[chPrevious]; ok {
+	if ch, ok := p.set.get(chPrevious); ok {
 		p.previous, _ = ch.Get()
 	}
 	return err
@@ -150,12 +148,12 @@ func withCheckpoint(m map[string]string, ns, id string) map[string]string {
 // next makes the tasks: first one for each packet, then one for each node that
 // was triggered. updated, if not empty, narrows the search to nodes they
 // trigger.
-func (p *preparer) next(updated map[string]bool) (*taskSet, error) {
+func (p *preparer) next(updated []string) (*taskSet, error) {
 	if err := p.init(); err != nil {
 		return nil, err
 	}
 	tasks := &taskSet{}
-	if packets, ok := p.set.by[chTasks]; ok && packets.Available() {
+	if packets, ok := p.set.get(chTasks); ok && packets.Available() {
 		packets.(interface{ Each(func(int, any) bool) }).Each(func(i int, v any) bool {
 			if t := p.sent(i, v); t != nil {
 				tasks.add(t)
@@ -175,20 +173,19 @@ func (p *preparer) next(updated map[string]bool) (*taskSet, error) {
 	return tasks, nil
 }
 
-func (p *preparer) candidates(updated map[string]bool) []string {
+func (p *preparer) candidates(updated []string) []string {
 	if len(p.cp.versions) == 0 {
 		return nil
 	}
 	if len(updated) == 0 || len(p.g.triggers) == 0 {
 		return p.g.order
 	}
-	triggered := map[string]bool{}
-	for ch := range updated {
-		for _, n := range p.g.triggers[ch] {
-			triggered[n] = true
-		}
+	var triggered []string
+	for _, ch := range updated {
+		triggered = append(triggered, p.g.triggers[ch]...)
 	}
-	return slices.Sorted(maps.Keys(triggered))
+	slices.Sort(triggered)
+	return slices.Compact(triggered)
 }
 
 // triggered reports whether a trigger of n has a value and moved since n last
@@ -196,7 +193,7 @@ func (p *preparer) candidates(updated map[string]bool) []string {
 func (p *preparer) triggered(n *Node) bool {
 	seen, ran := p.cp.seen[n.Name]
 	for _, name := range n.Triggers {
-		if ch := p.set.by[name]; ch.Available() && (!ran || p.cp.versions[name].Compare(seen[name]) > 0) {
+		if ch := p.set.at(name); ch.Available() && (!ran || p.cp.versions[name].Compare(seen[name]) > 0) {
 			return true
 		}
 	}
@@ -225,7 +222,7 @@ func (p *preparer) pulled(plan *nodePlan) (*task, error) {
 // input reads what the node gets. ok is false if its only channel is empty.
 func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 	if n.Reads.Single {
-		ch, isChannel := p.set.by[n.Reads.Names[0]]
+		ch, isChannel := p.set.get(n.Reads.Names[0])
 		if !isChannel {
 			return nil, false, nil
 		}
@@ -235,7 +232,7 @@ func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 	} else {
 		m := make(map[string]any, len(n.Reads.Names))
 		for _, name := range n.Reads.Names {
-			if ch, isChannel := p.set.by[name]; isChannel {
+			if ch, isChannel := p.set.get(name); isChannel {
 				if x, set := ch.Get(); set {
 					m[name] = x
 				}
@@ -369,9 +366,9 @@ func (p *preparer) fillPad(t *task) {
 // readLocal is the state as a conditional edge of t sees it: the channels with
 // the task's own writes applied, on copies.
 func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write) (any, error) {
-	local := &channelSet{by: make(map[string]channel.Channel, len(sel.Names))}
+	local := &channelSet{}
 	for _, name := range sel.Names {
-		ch, ok := set.by[name]
+		ch, ok := set.get(name)
 		if !ok {
 			continue
 		}
@@ -385,7 +382,7 @@ func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write
 		if _, err := cp.Update(values); err != nil {
 			return nil, err
 		}
-		local.by[name] = cp
+		local.add(name, cp)
 	}
 	v := local.read(sel)
 	if m, ok := v.(map[string]any); ok && !sel.Single {

@@ -31,7 +31,7 @@ func (l *loop) encode(node, ch string, v any) (saver.Value, error) {
 func (l *loop) encodeWrites(node string, writes []write) ([]saver.Write, error) {
 	out := make([]saver.Write, 0, len(writes))
 	for _, w := range writes {
-		if _, untracked := l.g.specs.by[w.channel].(channel.Untracked); untracked {
+		if _, untracked := l.g.specs.at(w.channel).(channel.Untracked); untracked {
 			continue
 		}
 		v := w.value
@@ -62,7 +62,7 @@ func (g *Graph) sanitize(v any) any {
 	}
 	clean := make(map[string]any, len(arg))
 	for k, x := range arg {
-		if _, untracked := g.specs.by[k].(channel.Untracked); !untracked {
+		if _, untracked := g.specs.at(k).(channel.Untracked); !untracked {
 			clean[k] = x
 		}
 	}
@@ -152,7 +152,7 @@ func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, 
 // putCheckpoint makes the checkpoint that ends a superstep, or the input, and
 // stores it as durability asks.
 func (l *loop) putCheckpoint(ctx context.Context, source string) error {
-	counts := countersOf(l.md).advance(l.g.deltas, func(ch string) bool { return l.updated[ch] })
+	counts := countersOf(l.md).advance(l.g.deltas, func(ch string) bool { return slices.Contains(l.updated, ch) })
 	parents := map[string]any{}
 	for ns, id := range l.cpMap {
 		parents[ns] = id
@@ -182,14 +182,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions)
 		maps.Copy(snapshots, l.delta.forced)
 	}
-	var updated []string
-	if l.updated != nil {
-		updated = slices.Sorted(maps.Keys(l.updated))
-		if updated == nil {
-			updated = []string{}
-		}
-	}
-	cp, captured, err := l.g.create(l.cp, set, mint, updated, snapshots, l.stored, next)
+	cp, captured, err := l.g.create(l.cp, set, mint, l.updated, snapshots, l.stored, next)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		return err
 	}
 	l.updated = updated
-	for name := range updated {
+	for _, name := range updated {
 		if l.output.has(name) {
 			l.emitValues(l.tasks)
 			break
@@ -294,7 +294,7 @@ func (l *loop) reportInterrupt(in *InterruptError) {
 	wrote := l.tasks != nil && slices.ContainsFunc(l.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pending) > 0 {
 		if updated, err := l.applier().apply(l.tasks.asWrites()); err == nil {
-			for name := range updated {
+			for _, name := range updated {
 				if l.output.has(name) {
 					l.emitValues(l.tasks)
 					break

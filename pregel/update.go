@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -141,7 +142,7 @@ func (u *updater) tasks() (*taskSet, error) {
 
 // clear drops all pending tasks; what finished ones wrote is kept.
 func (u *updater) clear(ctx context.Context) (Config, error) {
-	updated := map[string]bool{}
+	var updated []string
 	if u.saved != nil {
 		tasks, err := u.tasks()
 		if err != nil {
@@ -168,7 +169,7 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 		if err != nil {
 			return Config{}, err
 		}
-		maps.Copy(updated, more)
+		updated = union(updated, more)
 	}
 	return u.put(ctx, "update", u.step+1, u.step, updated)
 }
@@ -249,11 +250,11 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 		}
 		tasks[i] = t
 	}
-	updated := map[string]bool{}
+	var updated []string
 	applied := make([]taskWrites, len(tasks))
 	for i, t := range tasks {
 		for _, w := range t.writes {
-			updated[w.channel] = true
+			updated = append(updated, w.channel)
 		}
 		u.forceOverwritten(t.writes)
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
@@ -392,17 +393,17 @@ func (u *updater) storeWrites(ctx context.Context, tasks []updateTask) error {
 
 // put makes and stores the new checkpoint. idStep is the superstep its id
 // shows.
-func (u *updater) put(ctx context.Context, source string, step, idStep int, updated map[string]bool) (Config, error) {
+func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Config, error) {
 	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
 	snapshots := map[string]bool{}
 	if u.saved == nil {
 		for _, name := range u.g.deltas {
-			if _, written := u.cp.versions[name]; written && u.set.by[name].Available() {
+			if _, written := u.cp.versions[name]; written && u.set.at(name).Available() {
 				snapshots[name] = true
 			}
 		}
 	} else {
-		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return updated[ch] })
+		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return slices.Contains(updated, ch) })
 		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions)
 		maps.Copy(snapshots, u.forced)
 		if c := counts.metadata(snapshots); c != nil {
