@@ -69,7 +69,7 @@ type loop struct {
 	updated []string // sorted; nobody changes it; nil: unknown
 	status  loopStatus
 	pipe    *pipeline
-	lastPut *saveOp
+	last    bool   // the task whose writes are put was the last of its superstep
 	head    string // for Exclusive: the newest checkpoint this run knows
 
 	addressed    bool // the run was pointed at a checkpoint
@@ -185,7 +185,11 @@ func (l *loop) enter(ctx context.Context) error {
 		return err
 	}
 	if l.saver != nil {
-		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.observeSave)
+		var observe func(string, time.Duration, error)
+		if l.g.opts.Hooks.Save != nil {
+			observe = l.observeSave
+		}
+		l.pipe = newPipeline(ctx, l.env().DrainTimeout, observe)
 		if s, ok := l.saver.(saver.Serializing); ok {
 			l.codec = s.Serializer()
 		}
@@ -204,11 +208,9 @@ func (l *loop) enter(ctx context.Context) error {
 }
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {
-	if h := l.g.opts.Hooks.Save; h != nil {
-		l.g.guardHook("Save", func() {
-			h(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
-		})
-	}
+	l.g.guardHook("Save", func() {
+		l.g.opts.Hooks.Save(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
+	})
 }
 
 // load finds the checkpoint to begin with; nil if there is none. A failed load

@@ -16,41 +16,52 @@ const (
 
 // saveOp is one call to the saver.
 type saveOp struct {
-	name string
+	// what and of name it: "checkpoint" and its id, "writes" and the node.
+	what, of string
 	// barrier: everything before it must be stored first, and nothing after it
 	// may begin. Checkpoints are barriers, so that none is stored before the
 	// writes that made it.
 	barrier bool
 	run     func(ctx context.Context) error
-	done    chan struct{}
-	err     error // set before done is closed
+
+	// Guarded by the pipeline's mu.
+	ended bool
+	err   error
 }
 
-func (o *saveOp) wait() error {
-	<-o.done
-	return o.err
+func (o *saveOp) name() string {
+	if o.of == "" {
+		return o.what
+	}
+	return o.what + " " + o.of
 }
 
 // pipeline carries a run's saves to the saver in order. After the first failure
-// nothing more is stored, so that no checkpoint stands beyond a gap. It owns one
-// goroutine, and one for each write under way, all of which end in close.
+// nothing more is stored, so that no checkpoint stands beyond a gap. Saves have
+// goroutines of their own while there are any, all of which end before close
+// returns; a save that is waited for anyway runs in the goroutine that waits.
 type pipeline struct {
 	ctx     context.Context // outlives the run's by a bound, so that saves under way end
 	cancel  context.CancelFunc
 	unwatch func()
-	ops     chan *saveOp
-	ended   chan struct{}
-	failed  chan struct{} // closed at the first failure
-	observe func(op string, took time.Duration, err error)
+	observe func(name string, took time.Duration, err error) // nil if nobody does
+	failed  chan struct{}                                    // closed at the first failure
 
-	// mu guards err, the first failure.
-	mu  sync.Mutex
-	err error
+	// mu guards the fields below. moved is signalled when a save ends, if
+	// somebody waits.
+	mu      sync.Mutex
+	moved   *sync.Cond
+	waiting int       // goroutines that wait for moved
+	queue   []*saveOp // not begun yet
+	running int       // saves under way
+	alone   bool      // the one under way is a barrier
+	err     error     // the first failure
 }
 
 // newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
 func newPipeline(ctx context.Context, drain time.Duration, observe func(string, time.Duration, error)) *pipeline {
-	p := &pipeline{ops: make(chan *saveOp, pipelineDepth), ended: make(chan struct{}), failed: make(chan struct{}), observe: observe}
+	p := &pipeline{failed: make(chan struct{}), observe: observe}
+	p.moved = sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var bound *time.Timer
 	armed := make(chan struct{})
@@ -64,49 +75,109 @@ func newPipeline(ctx context.Context, drain time.Duration, observe func(string, 
 			bound.Stop()
 		}
 	}
-	go p.work()
 	return p
 }
 
-func (p *pipeline) work() {
-	defer close(p.ended)
-	var under sync.WaitGroup
-	slots := make(chan struct{}, writersAtOnce)
-	for op := range p.ops {
-		if op.barrier {
-			under.Wait()
-			p.do(op)
-			continue
-		}
-		slots <- struct{}{}
-		under.Add(1)
-		go func() {
-			defer under.Done()
-			p.do(op)
-			<-slots
-		}()
+// submit hands a save over. It blocks while the pipeline is full.
+func (p *pipeline) submit(op *saveOp) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) >= pipelineDepth {
+		p.wait()
 	}
-	under.Wait()
+	p.queue = append(p.queue, op)
+	for next := p.next(); next != nil; next = p.next() {
+		go p.work(next)
+	}
 }
 
-func (p *pipeline) do(op *saveOp) {
-	defer close(op.done)
-	if op.err = p.firstError(); op.err != nil {
-		return
+// store hands a save over and waits for it.
+func (p *pipeline) store(op *saveOp) error {
+	p.mu.Lock()
+	if p.running == 0 && len(p.queue) == 0 {
+		p.running, p.alone = 1, true
+		p.mu.Unlock()
+		p.work(op)
+		return op.err
 	}
-	start := time.Now()
+	p.mu.Unlock()
+	p.submit(op)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !op.ended {
+		p.wait()
+	}
+	return op.err
+}
+
+// next takes the save that may begin now; nil if none may. The caller holds mu
+// and must run it.
+func (p *pipeline) next() *saveOp {
+	if len(p.queue) == 0 || p.alone || p.running >= writersAtOnce {
+		return nil
+	}
+	op := p.queue[0]
+	if op.barrier && p.running > 0 {
+		return nil
+	}
+	p.queue[0] = nil
+	if p.queue = p.queue[1:]; len(p.queue) == 0 {
+		p.queue = nil
+	}
+	p.running++
+	p.alone = op.barrier
+	return op
+}
+
+// wait waits until a save ended. The caller holds mu.
+func (p *pipeline) wait() {
+	p.waiting++
+	p.moved.Wait()
+	p.waiting--
+}
+
+// work runs op, which next gave out, and then whatever may begin.
+func (p *pipeline) work(op *saveOp) {
+	for op != nil {
+		err := p.do(op)
+		p.mu.Lock()
+		p.running--
+		p.alone = false
+		op.ended, op.err = true, err
+		op = p.next()
+		for more := p.next(); more != nil; more = p.next() {
+			go p.work(more)
+		}
+		if p.waiting > 0 {
+			p.moved.Broadcast()
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (p *pipeline) do(op *saveOp) error {
+	if err := p.firstError(); err != nil {
+		return err
+	}
+	var start time.Time
+	if p.observe != nil {
+		start = time.Now()
+	}
 	err := p.call(op)
-	p.observe(op.name, time.Since(start), err)
-	if err == nil {
-		return
+	if p.observe != nil {
+		p.observe(op.name(), time.Since(start), err)
 	}
-	op.err = &PersistError{Op: "store " + op.name, Err: err}
+	if err == nil {
+		return nil
+	}
+	err = &PersistError{Op: "store " + op.name(), Err: err}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
-		p.err = op.err
+		p.err = err
 		close(p.failed)
 	}
+	return err
 }
 
 // call runs op. A saver that panics has failed.
@@ -125,24 +196,21 @@ func (p *pipeline) firstError() error {
 	return p.err
 }
 
-// submit hands a save over. It blocks while the pipeline is full.
-func (p *pipeline) submit(name string, barrier bool, run func(context.Context) error) *saveOp {
-	op := &saveOp{name: name, barrier: barrier, run: run, done: make(chan struct{})}
-	p.ops <- op
-	return op
-}
-
 // flush waits for everything submitted and returns the first failure.
 func (p *pipeline) flush() error {
-	return p.submit("flush", true, func(context.Context) error { return nil }).wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.running > 0 || len(p.queue) > 0 {
+		p.wait()
+	}
+	return p.err
 }
 
 // close ends the pipeline when everything submitted is stored, or refused after
 // its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
-	close(p.ops)
-	<-p.ended
+	err := p.flush()
 	p.unwatch()
 	p.cancel()
-	return p.firstError()
+	return err
 }

@@ -3,9 +3,9 @@ package pregel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
@@ -136,17 +136,21 @@ func lastSpecials(writes []write) []write {
 }
 
 func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
-	name := "writes"
+	op := &saveOp{what: "writes", barrier: taskID == nullTaskID}
 	if node != "" {
-		name = fmt.Sprintf("writes of node %q", node)
+		op.what, op.of = "writes of node", strconv.Quote(node)
 	}
 	at.Namespace = l.ns
-	op := l.pipe.submit(name, taskID == nullTaskID, func(ctx context.Context) error {
-		return l.saver.PutWrites(ctx, at, writes, taskID, path)
-	})
-	if l.codec == nil {
-		_ = op.wait() // the pipeline keeps the error; values must not change meanwhile
+	s := l.saver
+	op.run = func(ctx context.Context) error { return s.PutWrites(ctx, at, writes, taskID, path) }
+	// Without a codec values must not change meanwhile. And a Sync run has
+	// nothing to do beside the writes of a superstep's last task: its checkpoint
+	// waits for them.
+	if l.codec == nil || l.last && l.cfg.Durability == Sync {
+		_ = l.pipe.store(op) // the pipeline keeps the error
+		return
 	}
+	l.pipe.submit(op)
 }
 
 // putCheckpoint makes the checkpoint that ends a superstep, or the input, and
@@ -255,16 +259,17 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 		l.prev = nil
 	}
 	s := l.saver
-	op := l.pipe.submit(fmt.Sprintf("checkpoint %s", cp.ID), true, func(ctx context.Context) error {
+	op := &saveOp{what: "checkpoint", of: cp.ID, barrier: true, run: func(ctx context.Context) error {
 		_, err := s.Put(ctx, at, cp, md, changed)
 		return err
-	})
-	l.lastPut, l.head = op, cp.ID
+	}}
+	l.head = cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep; so does the first checkpoint
 	// of an exclusive run, which is where it learns that it lost.
 	if l.cfg.Durability == Sync || l.codec == nil || l.cfg.Exclusive && !l.ranTasks && !exiting {
-		return op.wait()
+		return l.pipe.store(op)
 	}
+	l.pipe.submit(op)
 	return nil
 }

@@ -404,10 +404,10 @@ func (l *loop) storeStub() saver.Config {
 	put := at
 	put.CheckpointID = ""
 	s := l.saver
-	l.pipe.submit("checkpoint "+stub.ID, true, func(ctx context.Context) error {
+	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: func(ctx context.Context) error {
 		_, err := s.Put(ctx, put, stub, saver.Metadata{"step": -2}, map[string]saver.Version{})
 		return err
-	})
+	}})
 	l.head = stub.ID
 	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
 	at.CheckpointID = stub.ID

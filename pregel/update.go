@@ -338,17 +338,27 @@ func (u *updater) infer() string {
 }
 
 func (u *updater) runWriters(ctx context.Context, node string, values any) ([]write, error) {
-	var writes []write
-	pad := &scratchpad{step: u.step, stop: u.step + 2}
-	w := &Writing{ctx: ctx, node: node,
-		write: func(ch string, v any) { writes = append(writes, write{ch, v}) },
-		read:  func(sel Keys) (any, error) { return readLocal(u.g, u.set, pad, sel, writes) }}
+	own := &updateWrites{u: u, pad: &scratchpad{step: u.step, stop: u.step + 2}}
+	w := &Writing{ctx: ctx, node: node, to: own}
 	for _, f := range u.g.nodes[node].Writers {
 		if err := f(w, values); err != nil {
 			return nil, err
 		}
 	}
-	return writes, nil
+	return own.writes, nil
+}
+
+// updateWrites is where the writers of a node write an update.
+type updateWrites struct {
+	u      *updater
+	pad    *scratchpad
+	writes []write
+}
+
+func (o *updateWrites) writeTo(ch string, v any) { o.writes = append(o.writes, write{ch, v}) }
+
+func (o *updateWrites) readOwn(sel Keys) (any, error) {
+	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
 }
 
 // encoder serializes with the rules of a run.
