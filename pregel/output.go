@@ -127,7 +127,7 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 		l.emitInterrupts(interruptsOf(writes[0].value))
 	case chError:
 	default:
-		if l.stream.wants(ModeUpdates) {
+		if l.stream.wantsUpdates() {
 			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.output, writes), Cached: cached}})
 		}
 	}

@@ -37,9 +37,10 @@ func (o *saveOp) name() string {
 }
 
 // pipeline carries a run's saves to the saver in order. After the first failure
-// nothing more is stored, so that no checkpoint stands beyond a gap. Saves have
-// goroutines of their own while there are any, all of which end before close
-// returns; a save that is waited for anyway runs in the goroutine that waits.
+// nothing more is stored, so that no checkpoint stands beyond a gap. Saves run in
+// goroutines of the pipeline's, none of which outlives close by more than its
+// last instructions; a save that is waited for anyway runs in the goroutine that
+// waits.
 type pipeline struct {
 	ctx     context.Context // outlives the run's by a bound, so that saves under way end
 	cancel  context.CancelFunc
@@ -56,12 +57,19 @@ type pipeline struct {
 	running int       // saves under way
 	alone   bool      // the one under way is a barrier
 	err     error     // the first failure
+	closed  bool
+
+	// One goroutine stays when there is nothing left to do: idle says that it is
+	// there, given is what it is to do next, called wakes it.
+	idle   bool
+	given  *saveOp
+	called *sync.Cond
 }
 
 // newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
 func newPipeline(ctx context.Context, drain time.Duration, observe func(string, time.Duration, error)) *pipeline {
 	p := &pipeline{failed: make(chan struct{}), observe: observe}
-	p.moved = sync.NewCond(&p.mu)
+	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var bound *time.Timer
 	armed := make(chan struct{})
@@ -86,8 +94,19 @@ func (p *pipeline) submit(op *saveOp) {
 		p.wait()
 	}
 	p.queue = append(p.queue, op)
-	for next := p.next(); next != nil; next = p.next() {
-		go p.work(next)
+	p.begin(p.next())
+}
+
+// begin runs op, and what else may begin, in goroutines of their own. The caller
+// holds mu.
+func (p *pipeline) begin(op *saveOp) {
+	for ; op != nil; op = p.next() {
+		if p.idle {
+			p.idle, p.given = false, op
+			p.called.Signal()
+		} else {
+			go p.work(op, true)
+		}
 	}
 }
 
@@ -97,7 +116,7 @@ func (p *pipeline) store(op *saveOp) error {
 	if p.running == 0 && len(p.queue) == 0 {
 		p.running, p.alone = 1, true
 		p.mu.Unlock()
-		p.work(op)
+		p.work(op, false)
 		return op.err
 	}
 	p.mu.Unlock()
@@ -136,8 +155,9 @@ func (p *pipeline) wait() {
 	p.waiting--
 }
 
-// work runs op, which next gave out, and then whatever may begin.
-func (p *pipeline) work(op *saveOp) {
+// work runs op, which next gave out, and then whatever may begin. One goroutine
+// that may stay waits for more until the pipeline is closed.
+func (p *pipeline) work(op *saveOp, stays bool) {
 	for op != nil {
 		err := p.do(op)
 		p.mu.Lock()
@@ -145,14 +165,27 @@ func (p *pipeline) work(op *saveOp) {
 		p.alone = false
 		op.ended, op.err = true, err
 		op = p.next()
-		for more := p.next(); more != nil; more = p.next() {
-			go p.work(more)
-		}
+		p.begin(p.next())
 		if p.waiting > 0 {
 			p.moved.Broadcast()
 		}
+		if op == nil && stays && !p.idle && p.given == nil && !p.closed {
+			op = p.idleUntilCalled()
+		}
 		p.mu.Unlock()
 	}
+}
+
+// idleUntilCalled waits for the next save; nil when the pipeline is closed. The
+// caller holds mu.
+func (p *pipeline) idleUntilCalled() *saveOp {
+	p.idle = true
+	for p.given == nil && !p.closed {
+		p.called.Wait()
+	}
+	op := p.given
+	p.idle, p.given = false, nil
+	return op
 }
 
 func (p *pipeline) do(op *saveOp) error {
@@ -210,6 +243,10 @@ func (p *pipeline) flush() error {
 // its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
 	err := p.flush()
+	p.mu.Lock()
+	p.closed = true
+	p.called.Signal()
+	p.mu.Unlock()
 	p.unwatch()
 	p.cancel()
 	return err

@@ -54,7 +54,7 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 				put(e)
 			}
 		}
-		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, put: only}, nil)
+		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, put: only, interruptsOnly: true}, nil)
 		err = l.runAll(ctx)
 		// Events come as tasks end; the result does not depend on that.
 		slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int {
@@ -149,7 +149,7 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 
 // setStream says where the loop's events go.
 func (l *loop) setStream(s *stream, q *eventQueue) {
-	own := &stream{modes: s.modes, put: s.put}
+	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
 	l.stream, l.queue = own, q
 	l.custom = own
 	if l.parent != nil {

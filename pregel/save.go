@@ -179,24 +179,18 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		mint = func() string { return id }
 	}
 	var set *channelSet
-	snapshots := map[string]bool{}
+	var snapshots map[string]bool
 	var next func(saver.Version) (saver.Version, error)
 	if stores {
 		set, next = l.set, l.next
-		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions)
-		maps.Copy(snapshots, l.delta.forced)
+		snapshots = withForced(l.g.dueSnapshots(l.set, counts, l.cp.versions), l.delta.forced)
 	}
 	cp, captured, err := l.g.create(l.cp, set, mint, l.updated, snapshots, l.stored, next)
 	if err != nil {
 		return err
 	}
 	l.cp = cp
-	l.md = maps.Clone(l.md) // events hold the old one
-	if c := counts.metadata(snapshots); c != nil {
-		l.md["counters_since_delta_snapshot"] = c
-	} else {
-		delete(l.md, "counters_since_delta_snapshot")
-	}
+	l.countInMetadata(counts.metadata(snapshots))
 	if !stores {
 		return nil
 	}
@@ -212,13 +206,39 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	return l.submitCheckpoint(put, l.md, changed, exiting)
 }
 
+// withForced adds the channels that must be stored whole to those that are due.
+func withForced(due, forced map[string]bool) map[string]bool {
+	if len(forced) == 0 {
+		return due
+	}
+	if due == nil {
+		return maps.Clone(forced)
+	}
+	maps.Copy(due, forced)
+	return due
+}
+
+// countInMetadata puts the counters of delta channels into the metadata, which
+// events may hold already.
+func (l *loop) countInMetadata(counts map[string]any) {
+	const key = "counters_since_delta_snapshot"
+	if _, has := l.md[key]; !has && counts == nil {
+		return
+	}
+	l.md = maps.Clone(l.md)
+	if delete(l.md, key); counts != nil {
+		l.md[key] = counts
+	}
+}
+
 // encodeCheckpoint is cp as stored, with the values of the changed channels
 // serialized now.
 func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
 	own := cp.clone()
 	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated,
 		Values: make(map[string]saver.Value, len(changed))}
-	for name, v := range captured.values {
+	for _, c := range captured {
+		name, v := c.channel, c.value
 		if _, isNew := changed[name]; !isNew {
 			continue
 		}

@@ -414,8 +414,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 		}
 	} else {
 		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return slices.Contains(updated, ch) })
-		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions)
-		maps.Copy(snapshots, u.forced)
+		snapshots = withForced(u.g.dueSnapshots(u.set, counts, u.cp.versions), u.forced)
 		if c := counts.metadata(snapshots); c != nil {
 			md["counters_since_delta_snapshot"] = c
 		}

@@ -2,8 +2,6 @@ package saver
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/serde"
@@ -59,7 +57,7 @@ func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
 	}
 	plan.Record.Metadata = md
 	size := len(md.Data)
-	for _, channel := range slices.Sorted(maps.Keys(req.NewVersions)) {
+	for _, channel := range sortedNames(req.NewVersions) {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
 			plan.Record.Emptied = append(plan.Record.Emptied, channel)
