@@ -235,7 +235,7 @@ func (l *loop) countInMetadata(counts map[string]any) {
 // serialized now.
 func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
 	own := cp.clone()
-	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated,
+	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated, Immutable: true,
 		Values: make(map[string]saver.Value, len(changed))}
 	for _, c := range captured {
 		name, v := c.channel, c.value

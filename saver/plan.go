@@ -16,7 +16,7 @@ type PutPlan struct {
 	// ExpectHead is the condition of the request, or nil.
 	ExpectHead *string
 	// Record is the checkpoint without the bytes of its values. It shares no
-	// memory with the request.
+	// memory with the request, unless the checkpoint is Immutable.
 	Record Record
 	// Values are the bytes of the channels Record.Stored names, in that order.
 	// Bytes given as ValueTyped are the caller's.

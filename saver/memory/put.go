@@ -17,8 +17,10 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if err != nil {
 		return saver.Config{}, err
 	}
-	for i := range plan.Values {
-		plan.Values[i] = cloneTyped(plan.Values[i])
+	if !req.Checkpoint.Immutable {
+		for i := range plan.Values {
+			plan.Values[i] = cloneTyped(plan.Values[i])
+		}
 	}
 	for i := range plan.Writes {
 		ownValues(&plan.Writes[i])
