@@ -69,8 +69,10 @@ type loop struct {
 	updated []string // sorted; nobody changes it; nil: unknown
 	status  loopStatus
 	pipe    *pipeline
-	last    bool   // the task whose writes are put was the last of its superstep
-	head    string // for Exclusive: the newest checkpoint this run knows
+	// Of the task whose writes are put: succeeding says that it ended well, last
+	// that it was the last of its superstep.
+	succeeding, last bool
+	head             string // for Exclusive: the newest checkpoint this run knows
 
 	addressed    bool // the run was pointed at a checkpoint
 	superseded   bool // and the thread has moved past it
@@ -190,6 +192,9 @@ func (l *loop) enter(ctx context.Context) error {
 			observe = l.observeSave
 		}
 		l.pipe = newPipeline(ctx, l.env().DrainTimeout, observe)
+		if s, ok := l.saver.(saver.Syncer); ok {
+			l.pipe.sync = s.Sync
+		}
 		if s, ok := l.saver.(saver.Serializing); ok {
 			l.codec = s.Serializer()
 		}

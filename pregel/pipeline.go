@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stele-go/stele/saver"
 )
 
 const (
@@ -22,7 +24,9 @@ type saveOp struct {
 	// may begin. Checkpoints are barriers, so that none is stored before the
 	// writes that made it.
 	barrier bool
-	run     func(ctx context.Context) error
+	// deferred: the save need not be durable before a later one is.
+	deferred bool
+	run      func(ctx context.Context) error
 
 	// Guarded by the pipeline's mu.
 	ended bool
@@ -46,7 +50,10 @@ type pipeline struct {
 	cancel  context.CancelFunc
 	unwatch func()
 	observe func(name string, took time.Duration, err error) // nil if nobody does
-	failed  chan struct{}                                    // closed at the first failure
+	// sync makes durable what was deferred; nil if the saver cannot, and then
+	// nothing is deferred.
+	sync   func(ctx context.Context) error
+	failed chan struct{} // closed at the first failure
 
 	// mu guards the fields below. moved is signalled when a save ends, if
 	// somebody waits.
@@ -56,6 +63,7 @@ type pipeline struct {
 	queue   []*saveOp // not begun yet
 	running int       // saves under way
 	alone   bool      // the one under way is a barrier
+	owed    bool      // a deferred save ended, and no barrier after it
 	err     error     // the first failure
 	closed  bool
 
@@ -164,6 +172,7 @@ func (p *pipeline) work(op *saveOp, stays bool) {
 		p.running--
 		p.alone = false
 		op.ended, op.err = true, err
+		p.owed = (p.owed || op.deferred) && !op.barrier
 		op = p.next()
 		p.begin(p.next())
 		if p.waiting > 0 {
@@ -220,7 +229,11 @@ func (p *pipeline) call(op *saveOp) (err error) {
 			err = panicError(v)
 		}
 	}()
-	return op.run(p.ctx)
+	ctx := p.ctx
+	if op.deferred {
+		ctx = saver.DeferSync(ctx)
+	}
+	return op.run(ctx)
 }
 
 func (p *pipeline) firstError() error {
@@ -239,10 +252,13 @@ func (p *pipeline) flush() error {
 	return p.err
 }
 
-// close ends the pipeline when everything submitted is stored, or refused after
-// its context was cancelled. It returns the first failure.
+// close ends the pipeline when everything submitted is stored and durable, or
+// refused after its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
 	err := p.flush()
+	if err == nil && p.owed {
+		err = p.store(&saveOp{what: "sync", barrier: true, run: p.sync})
+	}
 	p.mu.Lock()
 	p.closed = true
 	p.called.Signal()

@@ -304,9 +304,9 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !output {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	s.l.last = s.live == 0 && len(s.queue) == 0
+	s.l.succeeding, s.l.last = true, s.live == 0 && len(s.queue) == 0
 	err := s.l.putWrites(t, t.id, writes)
-	s.l.last = false
+	s.l.succeeding, s.l.last = false, false
 	if err != nil {
 		return err
 	}

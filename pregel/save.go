@@ -136,7 +136,9 @@ func lastSpecials(writes []write) []write {
 }
 
 func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
-	op := &saveOp{what: "writes", barrier: taskID == nullTaskID}
+	// What a task wrote is stored now, and durable with the checkpoint that
+	// follows, or when the run ends: the writes of a superstep share its flush.
+	op := &saveOp{what: "writes", barrier: taskID == nullTaskID, deferred: l.succeeding && l.pipe.sync != nil}
 	if node != "" {
 		op.what, op.of = "writes of node", strconv.Quote(node)
 	}

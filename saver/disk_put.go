@@ -318,7 +318,7 @@ func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID
 		return err
 	}
 	id := threadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals)}, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx)}, []string{id}, func(tx *engine.Tx) error {
 		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
 			t := tx.Thread(id)
 			has := t != nil && t.Last(string(keyCheckpoint)) != nil
