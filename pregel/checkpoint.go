@@ -129,6 +129,9 @@ func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp 
 		}
 		var stored channel.Stored
 		if v, ok := cp.Values[name]; ok {
+			if v, err = v.Load(); err != nil {
+				return nil, fmt.Errorf("read channel %q: %w", name, err)
+			}
 			stored = v
 		}
 		if set.list[i], err = spec.Restore(stored); err != nil {
