@@ -291,7 +291,7 @@ func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, 
 		out.id = mint()
 		return out, nil, nil
 	}
-	capt := make(capture, 0, 8)
+	capt := make(capture, 0, 4)
 	var bumped map[string][2]saver.Version
 	for i, name := range set.names {
 		ch := set.list[i]

@@ -57,7 +57,11 @@ type loop struct {
 	prev    *saver.Config
 	pending []pendingWrite
 	// has are the tasks that pending may have writes of.
-	has     map[string]bool
+	has map[string]bool
+	// taskCtx is what the contexts of tasks are made of. It is cancelled when a
+	// superstep fails, and then there is no other; each attempt has its own end.
+	taskCtx context.Context
+	cancel  context.CancelCauseFunc
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
 	savedID string                   // the checkpoint the run began with
@@ -319,12 +323,17 @@ func (l *loop) applier() *applier {
 	return l.apply
 }
 
+// preparer is for the tasks of the current checkpoint. It is one and the same for
+// all supersteps: those before are over.
 func (l *loop) preparer() *preparer {
-	p := &preparer{g: l.g, cp: l.cp, set: l.set, ns: l.ns, step: l.step, stop: l.stop, pending: indexPending(l.pending),
-		resumeMap: l.resumeMap, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
-	if l.parent != nil {
-		p.parentPad = l.parent.task.pad
+	if l.prep == nil {
+		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
+		if l.parent != nil {
+			l.prep.parentPad = l.parent.task.pad
+		}
 	}
+	p := l.prep
+	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap
 	return p
 }
 

@@ -76,26 +76,48 @@ func (t *task) asWrites() taskWrites {
 // taskSet are the tasks of a superstep in their order.
 type taskSet struct {
 	order []*task
-	by    map[string]*task
+	by    map[string]int // place in order; nil while there are few
 }
 
+// fewTasks are looked through as fast as a map is asked.
+const fewTasks = 8
+
 func (s *taskSet) add(t *task) {
-	if old, ok := s.by[t.id]; ok {
-		s.order[slices.Index(s.order, old)] = t
-	} else {
-		s.order = append(s.order, t)
+	if i := s.place(t.id); i >= 0 {
+		s.order[i] = t
+		return
 	}
-	if s.by == nil {
-		s.by = map[string]*task{}
+	s.order = append(s.order, t)
+	switch n := len(s.order); {
+	case s.by != nil:
+		s.by[t.id] = n - 1
+	case n > fewTasks:
+		s.by = make(map[string]int, 2*n)
+		for i, x := range s.order {
+			s.by[x.id] = i
+		}
 	}
-	s.by[t.id] = t
+}
+
+// place is where the task with this id stands; -1 if there is none.
+func (s *taskSet) place(id string) int {
+	if s.by != nil {
+		if i, ok := s.by[id]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(s.order, func(t *task) bool { return t.id == id })
 }
 
 func (s *taskSet) get(id string) *task {
 	if s == nil {
 		return nil
 	}
-	return s.by[id]
+	if i := s.place(id); i >= 0 {
+		return s.order[i]
+	}
+	return nil
 }
 
 func (s *taskSet) asWrites() []taskWrites {
@@ -128,7 +150,9 @@ type preparer struct {
 }
 
 func (p *preparer) init() (err error) {
+	room := p.ids.buf
 	p.ids, err = newTaskIDs(p.cp.id, p.cp.v, p.step)
+	p.ids.buf = room
 	p.around = &checkpointsAround{outer: p.cpMap, ns: p.ns, id: p.cp.id}
 	if ch, ok := p.set.get(chPrevious); ok {
 		p.previous, _ = ch.Get()

@@ -334,6 +334,11 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 
 // supersteps runs until nothing is left to do.
 func (l *loop) supersteps(ctx context.Context) error {
+	defer func() {
+		if l.cancel != nil {
+			l.cancel(nil)
+		}
+	}()
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)

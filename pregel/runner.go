@@ -77,8 +77,10 @@ func (l *loop) runTasks(ctx context.Context) error {
 	}
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	defer s.cancel(nil)
+	if l.cancel == nil {
+		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
+	}
+	s.ctx, s.cancel = l.taskCtx, l.cancel
 	defer close(s.over)
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {

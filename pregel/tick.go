@@ -53,8 +53,7 @@ func (l *loop) tick() (more bool, err error) {
 // prepare makes the tasks of the next superstep and shows the checkpoint they
 // start from.
 func (l *loop) prepare() error {
-	l.prep = l.preparer()
-	tasks, err := l.prep.next(l.updated)
+	tasks, err := l.preparer().next(l.updated)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata))}
+	p := diskPut{s: s, plan: &plan, run: runOf(mergeMetadata(req.Config, req.Metadata))}
 	if err := p.encode(); err != nil {
 		return Config{}, err
 	}

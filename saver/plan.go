@@ -51,7 +51,7 @@ func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
 	}
-	md, err := EncodeMetadata(MergeMetadata(cfg, req.Metadata), codec)
+	md, err := EncodeMetadata(mergeMetadata(cfg, req.Metadata), codec)
 	if err != nil {
 		return PutPlan{}, err
 	}
