@@ -35,13 +35,20 @@ var keepings = []keeping{{"none", "async"},
 	{"memory", "sync"}, {"memory", "async"}, {"memory", "exit"},
 	{"disk", "sync"}, {"disk", "async"}, {"disk", "exit"}}
 
-// row is one line of the table: what both sides took for one run, in seconds,
-// round by round.
+// row is one line of the table.
 type row struct {
 	w            graphs.Workload
 	k            keeping
-	ours, theirs []float64
+	ours, theirs figures
 	oursAlone    bool // the graph has no counterpart to compare with
+}
+
+// figures are what one run took and computed, in seconds, round by round.
+type figures struct{ took, cpu []float64 }
+
+func (f *figures) add(t timed) {
+	f.took = append(f.took, t.Seconds/float64(t.Runs))
+	f.cpu = append(f.cpu, t.CPU/float64(t.Runs))
 }
 
 func (o options) run() (err error) {
@@ -151,18 +158,18 @@ func (r *row) sameWork(ours, theirs *side, record map[string]work) error {
 func (r *row) measure(seconds float64, ours, theirs *side) error {
 	q := r.request()
 	q.Seconds = seconds
-	one := func(s *side, into *[]float64) error {
+	one := func(s *side, into *figures) error {
 		var t timed
 		if err := s.ask(q, &t); err != nil {
 			return err
 		}
-		*into = append(*into, t.Seconds/float64(t.Runs))
+		into.add(t)
 		return nil
 	}
 	if r.oursAlone {
 		return one(ours, &r.ours)
 	}
-	if len(r.ours)%2 == 0 {
+	if len(r.ours.took)%2 == 0 {
 		return errors.Join(one(ours, &r.ours), one(theirs, &r.theirs))
 	}
 	return errors.Join(one(theirs, &r.theirs), one(ours, &r.ours))

@@ -31,6 +31,7 @@ type request struct {
 // timed answers a measurement.
 type timed struct {
 	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu"` // seconds the whole process computed
 	Runs    int     `json:"runs"`
 }
 
@@ -88,13 +89,13 @@ func (r request) answer(ctx context.Context) (answer any, err error) {
 		}
 		return countWork(ctx, s, work{Tasks: int(ran.Load()), Result: w.Result(state)})
 	}
-	begin := time.Now()
+	begin, computed := time.Now(), cpuSeconds()
 	for runs := 1; ; runs++ {
 		if _, err := w.Run(ctx, g, fmt.Sprint("thread-", runs), d); err != nil {
 			return nil, err
 		}
 		if took := time.Since(begin).Seconds(); took >= r.Seconds {
-			return timed{Seconds: took, Runs: runs}, nil
+			return timed{Seconds: took, CPU: cpuSeconds() - computed, Runs: runs}, nil
 		}
 	}
 }

@@ -31,12 +31,12 @@ func spreadOf(figures []float64) spread {
 	return spread{at(0.25), at(0.5), at(0.75)}
 }
 
-// ratios are how many times faster stele was, round by round: neighbours in
-// time are compared, because the machine changes.
-func (r *row) ratios() []float64 {
-	out := make([]float64, len(r.ours))
+// ratios divides round by round: neighbours in time are compared, because the
+// machine changes.
+func ratios(a, b []float64) []float64 {
+	out := make([]float64, len(a))
 	for i := range out {
-		out[i] = r.theirs[i] / r.ours[i]
+		out[i] = a[i] / b[i]
 	}
 	return out
 }
@@ -44,8 +44,8 @@ func (r *row) ratios() []float64 {
 // printTable prints the comparison, and how the memory saver's rows stand to
 // what was asked of them.
 func printTable(out io.Writer, rows []*row) {
-	fmt.Fprintln(out, "| graph | saver | stele supersteps/s | LangGraph supersteps/s | times faster (quartiles) | stele µs/task | LangGraph µs/task |")
-	fmt.Fprintln(out, "|---|---|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(out, "| graph | saver | stele supersteps/s | LangGraph supersteps/s | times faster (quartiles) | stele µs/task | LangGraph µs/task | CPU µs/task | times less CPU |")
+	fmt.Fprintln(out, "|---|---|---:|---:|---:|---:|---:|---:|---:|")
 	met, missed := 0, 0
 	count := func(ok bool) {
 		if ok {
@@ -55,10 +55,12 @@ func printTable(out io.Writer, rows []*row) {
 		}
 	}
 	for _, r := range rows {
-		ours, theirs, ratio := spreadOf(r.ours), spreadOf(r.theirs), spreadOf(r.ratios())
+		ours, theirs, ratio := spreadOf(r.ours.took), spreadOf(r.theirs.took), spreadOf(ratios(r.theirs.took, r.ours.took))
+		cpu, less := spreadOf(r.ours.cpu), spreadOf(ratios(r.theirs.cpu, r.ours.cpu))
 		tasks, steps := float64(r.w.Tasks), float64(r.w.Steps)
-		fmt.Fprintf(out, "| %s | %s | %.0f | %.0f | **%.1f** (%.1f-%.1f) | %.1f | %.0f |\n", r.w.Name, r.k,
-			steps/ours.median, steps/theirs.median, ratio.median, ratio.low, ratio.high, ours.median*1e6/tasks, theirs.median*1e6/tasks)
+		fmt.Fprintf(out, "| %s | %s | %.0f | %.0f | **%.1f** (%.1f-%.1f) | %.1f | %.0f | %.1f | %.1f |\n", r.w.Name, r.k,
+			steps/ours.median, steps/theirs.median, ratio.median, ratio.low, ratio.high, ours.median*1e6/tasks, theirs.median*1e6/tasks,
+			cpu.median*1e6/tasks, less.median)
 		if r.k.saver == "memory" {
 			// A target is missed if three rounds of four are on the wrong side.
 			count(ratio.high >= minRatio)
@@ -75,15 +77,11 @@ func printTable(out io.Writer, rows []*row) {
 func printHidden(out io.Writer, rows []*row) {
 	fmt.Fprintln(out, "| 20 nodes of 1 ms, saver | ms | times none (quartiles) |")
 	fmt.Fprintln(out, "|---|---:|---:|")
-	none := rows[0].ours
+	none := rows[0].ours.took
 	met, missed := 0, 0
 	for _, r := range rows {
-		times := make([]float64, len(r.ours))
-		for i := range times {
-			times[i] = r.ours[i] / none[i]
-		}
-		s := spreadOf(times)
-		fmt.Fprintf(out, "| %s | %.1f | %.2f (%.2f-%.2f) |\n", r.k, spreadOf(r.ours).median*1e3, s.median, s.low, s.high)
+		s := spreadOf(ratios(r.ours.took, none))
+		fmt.Fprintf(out, "| %s | %.1f | %.2f (%.2f-%.2f) |\n", r.k, spreadOf(r.ours.took).median*1e3, s.median, s.low, s.high)
 		if r.k.durability == "async" && r.k.saver != "none" {
 			if s.low <= maxHidden {
 				met++
