@@ -14,6 +14,10 @@ const (
 	// writersAtOnce is how many writes of tasks are under way at a time: they
 	// share a flush of the store, and their order does not matter.
 	writersAtOnce = 32
+	// slowSave is how long a save takes at least for others to begin beside it.
+	// Quicker ones are done one after another by the time another goroutine is
+	// awake.
+	slowSave = 100 * time.Microsecond
 )
 
 // saveOp is one call to the saver.
@@ -63,6 +67,7 @@ type pipeline struct {
 	queue   []*saveOp // not begun yet
 	running int       // saves under way
 	alone   bool      // the one under way is a barrier
+	slow    bool      // the last save took as long as slowSave
 	owed    bool      // a deferred save ended, and no barrier after it
 	err     error     // the first failure
 	closed  bool
@@ -99,16 +104,27 @@ func (p *pipeline) submit(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) >= pipelineDepth {
+		p.begin()
 		p.wait()
 	}
 	p.queue = append(p.queue, op)
-	p.begin(p.next())
+	p.begin()
 }
 
-// begin runs op, and what else may begin, in goroutines of their own. The caller
-// holds mu.
-func (p *pipeline) begin(op *saveOp) {
-	for ; op != nil; op = p.next() {
+// hold hands over a save that another one follows at once: they begin together.
+func (p *pipeline) hold(op *saveOp) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(p.queue, op)
+}
+
+// begin runs what may begin in goroutines of their own. The caller holds mu.
+func (p *pipeline) begin() {
+	for p.running == 0 || p.slow {
+		op := p.next()
+		if op == nil {
+			return
+		}
 		if p.idle {
 			p.idle, p.given = false, op
 			p.called.Signal()
@@ -167,14 +183,18 @@ func (p *pipeline) wait() {
 // that may stay waits for more until the pipeline is closed.
 func (p *pipeline) work(op *saveOp, stays bool) {
 	for op != nil {
-		err := p.do(op)
+		start := time.Now()
+		err := p.do(op, start)
+		took := time.Since(start)
 		p.mu.Lock()
+		p.slow = took >= slowSave
 		p.running--
 		p.alone = false
 		op.ended, op.err = true, err
 		p.owed = (p.owed || op.deferred) && !op.barrier
-		op = p.next()
-		p.begin(p.next())
+		if op = p.next(); op != nil {
+			p.begin()
+		}
 		if p.waiting > 0 {
 			p.moved.Broadcast()
 		}
@@ -197,13 +217,9 @@ func (p *pipeline) idleUntilCalled() *saveOp {
 	return op
 }
 
-func (p *pipeline) do(op *saveOp) error {
+func (p *pipeline) do(op *saveOp, start time.Time) error {
 	if err := p.firstError(); err != nil {
 		return err
-	}
-	var start time.Time
-	if p.observe != nil {
-		start = time.Now()
 	}
 	err := p.call(op)
 	if p.observe != nil {
@@ -246,6 +262,7 @@ func (p *pipeline) firstError() error {
 func (p *pipeline) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.begin()
 	for p.running > 0 || len(p.queue) > 0 {
 		p.wait()
 	}

@@ -148,11 +148,14 @@ func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, 
 	// Without a codec values must not change meanwhile. And a Sync run has
 	// nothing to do beside the writes of a superstep's last task: its checkpoint
 	// waits for them.
-	if l.codec == nil || l.last && l.cfg.Durability == Sync {
+	switch {
+	case l.codec == nil || l.last && l.cfg.Durability == Sync:
 		_ = l.pipe.store(op) // the pipeline keeps the error
-		return
+	case l.last:
+		l.pipe.hold(op) // the checkpoint comes as soon as the writes are applied
+	default:
+		l.pipe.submit(op)
 	}
-	l.pipe.submit(op)
 }
 
 // putCheckpoint makes the checkpoint that ends a superstep, or the input, and
