@@ -32,6 +32,8 @@ type task struct {
 	// writes are set once the task ended or was found to have ended before.
 	writes []write
 	cached bool
+	// returned is the output of the body while messages are streamed.
+	returned any
 
 	done   futureState // for the callers of a call
 	ownPad scratchpad  // what pad points to
@@ -60,7 +62,8 @@ func (c *checkpointsAround) get() map[string]string {
 	return c.all
 }
 
-// NodeError is what an error handler node is told: which node failed, and how.
+// NodeError is what an error handler node is told: which node failed, and how. A
+// failure in a graph inside the node is given as the inner node returned it.
 // After a restart Err is a plain error with the stored text.
 type NodeError struct {
 	Node string
@@ -341,7 +344,7 @@ func (p *preparer) handling(failed *task, err error) *task {
 	t.around = &checkpointsAround{outer: failed.around.get(), ns: failed.ns, id: p.cp.id}
 	t.pad.parent = failed.pad
 	t.input = failed.input
-	t.nodeErr = &NodeError{Node: failed.name, Err: err}
+	t.nodeErr = &NodeError{Node: failed.name, Err: ownError(err)}
 	return t
 }
 

@@ -19,6 +19,9 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if err != nil {
 		return saver.Config{}, err
 	}
+	if err := saver.CheckAlong(req.Along); err != nil {
+		return saver.Config{}, err
+	}
 	if !req.Checkpoint.Immutable {
 		for i := range plan.Values {
 			plan.Values[i] = cloneTyped(plan.Values[i])
@@ -41,6 +44,9 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	n.checkpoints[target.CheckpointID] = n.resolve(&plan, s.commits)
 	for _, wp := range plan.Writes {
 		n.write(wp)
+	}
+	for _, a := range req.Along {
+		a.Apply()
 	}
 	return target, nil
 }
