@@ -41,6 +41,14 @@ func shapes() []struct {
 		}
 		return append(out, g.putWrites())
 	}
+	item := func() step {
+		op := g.item()
+		op.Value, op.NoIndex = map[string]any{"text": "short", "n": 1}, false
+		return step{what: "put an item", kind: kindAppend, call: func(ctx context.Context, s full) error {
+			_, err := items(s).Batch(ctx, op)
+			return err
+		}}
+	}
 	deletion := func(thread string) step {
 		return step{what: "delete", kind: kindDelete, call: func(ctx context.Context, s full) error { return s.DeleteThread(ctx, thread) }}
 	}
@@ -50,8 +58,8 @@ func shapes() []struct {
 		steps []step
 	}{
 		{"log, closed", true, calls(5)},
-		{"log, killed", false, calls(5)},
-		{"segment, image, log, closed", true, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
+		{"log, killed", false, append(calls(4), item(), item())},
+		{"segment, image, log, closed", true, slices.Concat(calls(2), []step{item(), flushStep()}, calls(2), []step{item(), imageStep()}, calls(1))},
 		{"segment, image, log, killed", false, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
 		{"compacted, with deletions, closed", true, slices.Concat(calls(3), []step{flushStep(), deletion("a")}, calls(2),
 			[]step{flushStep(), deletion("b"), compactStep()}, calls(1), []step{deletion("c")}, calls(1))},
@@ -78,7 +86,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 	for i, s := range steps {
 		switch {
 		case s.work != nil:
-			err = s.work(ctx, d)
+			err = s.work(ctx, d.Disk)
 		case s.life != "":
 			if err = d.Close(); err == nil {
 				d, err = config{seed: 9 + uint64(i)}.open(mem, clk)
@@ -177,7 +185,7 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem, mayShorten bool) (verd
 
 // healed: damage to the saved index, which is derived, is gone after closing and
 // opening the store.
-func (sh *shape) healed(ctx context.Context, d *saver.Disk, mem *vfs.Mem, cause error) error {
+func (sh *shape) healed(ctx context.Context, d *disk, mem *vfs.Mem, cause error) error {
 	var damage *saver.CorruptionError
 	if !errors.As(cause, &damage) || filepath.Ext(damage.File) != ".img" {
 		return nil
@@ -216,7 +224,7 @@ func untouched(before, after vfs.MemImage) error {
 
 // each asks for every checkpoint by its id: right, or named as damaged, but never
 // gone. The others may be asked for as well: they stay deleted.
-func (sh *shape) each(ctx context.Context, d *saver.Disk) error {
+func (sh *shape) each(ctx context.Context, d *disk) error {
 	for tup, err := range sh.model.List(ctx, saver.Query{}) {
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ type runner struct {
 	ctx   context.Context
 	clk   *clock
 	gate  *gate
-	disk  *saver.Disk
+	disk  *disk
 	model full
 }
 
@@ -97,7 +97,7 @@ func (r *runner) step(s *step) error {
 	case s.call != nil:
 		return r.call(s)
 	case s.work != nil:
-		if err := s.work(r.ctx, r.disk); err != nil {
+		if err := s.work(r.ctx, r.disk.Disk); err != nil {
 			return err
 		}
 		if s.kind == kindFlush {
