@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -153,7 +154,11 @@ func nodeCache(tr *trace) {
 		graph.NodeOptions{Cache: &pregel.CachePolicy{Key: func(s any) (string, error) { return fmt.Sprint(s.(m)["key"]), nil }}})
 	addNodes(b, "z")
 	b.Sequence(graph.Start, "work", "z")
-	g := tr.compile(b, graph.Options{Saver: tr.saver, Cache: &pregel.MemoryCache{}})
+	kept, err := cache.NewMemory(cache.Options{})
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	g := tr.compile(b, graph.Options{Saver: tr.saver, Cache: kept})
 	input := pregel.Pairs{{Key: "key", Value: 1}, {Key: "steps", Value: []string{}}}
 	tr.run(g, input)
 	tr.run(g, input)
