@@ -67,7 +67,7 @@ var rules = []rule{
 	{"saver", append([]string{"serde", "internal/engine"}, below...), []string{}},
 	{"saver/memory", []string{"saver", "serde", "internal/base"}, []string{}},
 	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/base"}, []string{}},
-	{"store", []string{"saver", "serde", "index", "internal/engine", "internal/base"}, []string{"github.com/google/btree"}},
+	{"store", []string{"saver", "serde", "index", "internal/engine", "internal/base"}, []string{"github.com/google/btree", "golang.org/x/sys"}},
 	{"store/storetest", []string{"store", "saver"}, []string{}},
 	{"cache", []string{"saver", "serde", "index", "internal/engine", "internal/base"}, []string{}},
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/base"}, nil},
