@@ -60,7 +60,7 @@ type config struct {
 func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
 		CacheBytes: -1, Clock: clk.now}
-	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true})
+	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, PatchMin: 48, PatchRun: 3})
 	if err != nil {
 		return nil, err
 	}
