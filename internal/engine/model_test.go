@@ -283,9 +283,10 @@ func (w *world) step() {
 	case n < 89:
 		w.note("compact step")
 		w.e.compactMu.Lock()
-		if segs := pickCompaction(w.e.manifest.State().Segments, 2); segs != nil {
-			w.must(w.e.compact(ctx, segs, nil))
-		}
+		// Any segments may be merged; which ones size would choose is no matter.
+		segs := w.e.manifest.State().Segments
+		w.rng.Shuffle(len(segs), func(i, j int) { segs[i], segs[j] = segs[j], segs[i] })
+		w.must(w.e.compact(ctx, segs[:w.rng.IntN(len(segs)+1)], nil))
 		w.e.compactMu.Unlock()
 	case n < 93:
 		w.note("view")
