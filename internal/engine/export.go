@@ -33,6 +33,7 @@ type LostValue struct {
 	Slot   int    // which of the item's
 	Name   string // of the slot
 	Tag    string
+	First  string // name of the item's first slot
 	Err    error
 }
 
@@ -288,7 +289,7 @@ func (x *exporter) lose(w *familyWork, ref index.Ref, err error) (instead []byte
 				if s.Ref != ref {
 					continue
 				}
-				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, Err: err}
+				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name, Err: err}
 				if x.rep.LostAll++; x.rep.LostAll <= maxSkipped {
 					x.rep.Lost = append(x.rep.Lost, l)
 				}

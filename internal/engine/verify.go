@@ -44,6 +44,7 @@ type VerifyReport struct {
 	Findings []Finding
 	Files    int
 	Bytes    int64
+	LastLSN  base.LSN
 	Records  int64 // of the log
 	Threads  int   // of the index
 	Items    int
@@ -145,7 +146,7 @@ func (v *verifier) run(opts Options) error {
 		return err
 	}
 	defer func() { _ = e.Close() }() // read-only
-	v.e, v.st = e, e.fixed
+	v.e, v.st, v.rep.LastLSN = e, e.fixed, e.ix.LSN()
 	for _, step := range []func() error{v.sizes, v.images, v.segments, v.logs, v.index, v.compare, v.leftovers} {
 		if err := v.ctx.Err(); err != nil {
 			return err
