@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,6 +117,9 @@ func (a *app) threadsCmd() *cobra.Command {
 		Use: "threads DIR", Short: "List threads: id, head, last update, whether they wait to be resumed",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if q.All && q.After != "" {
+				return errors.New("--after pages through threads; it does not go with --all")
+			}
 			d, err := a.flags.open(args[0])
 			if err != nil {
 				return err
@@ -165,7 +169,7 @@ func (a *app) printThreads(d *saver.Disk, q admin.ThreadQuery) error {
 		return p.err
 	}
 	p.table([]string{"thread", "head", "updated (UTC)", ""}, rows)
-	if q.Limit > 0 && len(rows) == q.Limit {
+	if q.Limit > 0 && len(rows) == q.Limit && !q.All {
 		p.line("")
 		p.line("%d shown; go on with --after %q", len(rows), last)
 	}

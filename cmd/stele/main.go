@@ -81,6 +81,15 @@ type problem struct {
 	Holder string `json:"holder,omitempty"`
 }
 
+// kinds are what an error is for machines; the first that matches counts.
+var kinds = []struct {
+	name string
+	err  error
+}{
+	{"locked", saver.ErrLocked}, {"version", saver.ErrVersion}, {"not_store", saver.ErrNotStore}, {"damage", saver.ErrCorrupt},
+	{"disk_full", saver.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
+}
+
 // report writes an error to stderr, for people or for machines.
 func (a *app) report(err error) {
 	if !a.flags.json {
@@ -88,10 +97,10 @@ func (a *app) report(err error) {
 		return
 	}
 	p := problem{Error: err.Error(), Kind: "other"}
-	for kind, target := range map[string]error{"locked": saver.ErrLocked, "not_store": saver.ErrNotStore, "version": saver.ErrVersion,
-		"damage": saver.ErrCorrupt, "not_found": saver.ErrNotFound, "invalid": saver.ErrInvalid, "disk_full": saver.ErrDiskFull} {
-		if errors.Is(err, target) {
-			p.Kind = kind
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			p.Kind = k.name
+			break
 		}
 	}
 	var c *saver.CorruptionError
