@@ -350,7 +350,7 @@ func (rv *recoverer) tail(r *frameReader) (bool, error) {
 		return false, err
 	}
 	if !found {
-		if used > at && !rv.o.ReadOnly {
+		if used > at && (!rv.o.ReadOnly || rv.o.AllowDamage) {
 			rv.res.Torn = Torn{File: r.hdr.num, Offset: at, Bytes: used - at}
 		}
 		return false, nil

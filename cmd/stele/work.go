@@ -94,6 +94,9 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 		}
 		p.line("LOST    channel %s%s of checkpoint %s of thread %s%s", printable(l.Channel), task, l.Checkpoint, printable(l.Thread), inNamespace(l.Namespace))
 	}
+	if rep.CutBytes > 0 {
+		p.line("NOTE    the log ends with %s that are no record, at %s: what was being written when the writer died, or damage", size(rep.CutBytes), rep.CutAt)
+	}
 	if rep.ManifestLost {
 		p.line("NOTE    the manifest could not be read: the files of the directory were taken as they are")
 	}

@@ -15,6 +15,9 @@ import (
 // then has everything since the floor.
 func (e *Engine) loadIndex(st snapshot.State) error {
 	err := e.loadImages(st)
+	if err == nil && e.opts.AllowDamage {
+		err = e.checkImages(st)
+	}
 	if err == nil {
 		return nil
 	}

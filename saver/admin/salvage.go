@@ -39,6 +39,11 @@ type SalvageReport struct {
 	// MayHoldDeleted: what was gone past may have held deletions, so that something
 	// that was deleted may be back.
 	MayHoldDeleted bool `json:"may_hold_deleted"`
+	// CutBytes is how many bytes the log has behind its last record that are none,
+	// CutAt where ("file:offset"): what was being written when the writer died, or
+	// damage to the last of what was.
+	CutBytes int64  `json:"cut_bytes,omitempty"`
+	CutAt    string `json:"cut_at,omitempty"`
 	// ManifestLost: the manifest could not be read, and the files of the directory
 	// were taken as they are.
 	ManifestLost bool          `json:"manifest_lost"`
@@ -104,6 +109,9 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Threads, Items: exp.Items, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
 		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed}
 	rep.fill(e, exp)
+	if r := e.Report(); r.DroppedBytes > 0 {
+		rep.CutBytes, rep.CutAt = r.DroppedBytes, fmt.Sprintf("%s:%d", r.DroppedFile, r.DroppedAt)
+	}
 	if err := finish(ctx, out, o, rep); err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
