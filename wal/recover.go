@@ -79,8 +79,12 @@ func (rv *recoverer) run() error {
 	if rv.last >= rv.o.DurableLSN {
 		return nil
 	}
+	end := rv.res.End.File
+	if n := len(rv.files); end == 0 && n > 0 {
+		end = rv.files[n-1].num // no file could be read
+	}
 	return rv.damage(&base.CorruptionError{
-		File: FileName(rv.res.End.File), Kind: "log", Offset: rv.res.End.Offset,
+		File: FileName(end), Kind: "log", Offset: rv.res.End.Offset,
 		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable", rv.last, rv.o.DurableLSN),
 	})
 }

@@ -33,6 +33,9 @@ var unstable = []struct {
 	{regexp.MustCompile(`, \S+ \S+ free on the device`), `, some free on the device`},
 }
 
+// salvagedID is the id of a store that salvage made, which is random.
+var salvagedID = regexp.MustCompile(`("dir": "\S+/new",\s+"backup": false,\s+"manifest": "MANIFEST-000002",\s+"store_id": ")[0-9a-f]{16}`)
+
 func stable(text, dir string) string {
 	text = strings.ReplaceAll(text, dir, "DIR")
 	for _, u := range unstable {

@@ -104,8 +104,11 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 		p.line("NOTE    what was gone past may have held deletions: something deleted may be back")
 	}
 	verdict := "everything was saved"
-	if !rep.Complete() {
+	switch {
+	case rep.Lost():
 		verdict = "not everything was saved"
+	case !rep.Complete():
+		verdict = "everything that was found was saved"
 	}
 	p.line("%s: %s, %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Items, "item"), plural(rep.Values, "value"),
 		rep.Output, rep.Took.Round(time.Millisecond))

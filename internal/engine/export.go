@@ -91,7 +91,7 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 }
 
 // RefuseNonEmpty makes dir, durably below its parents, and refuses it if it holds
-// anything: the error then matches base.ErrNotStore.
+// anything: the error then matches base.ErrNotEmpty.
 func RefuseNonEmpty(fsys vfs.FS, dir string) error {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
@@ -101,7 +101,7 @@ func RefuseNonEmpty(fsys vfs.FS, dir string) error {
 		return err
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("the directory holds %q; choose an empty one: %w", names[0], base.ErrNotStore)
+		return fmt.Errorf("%w: it holds %q; choose another", base.ErrNotEmpty, names[0])
 	}
 	helper := &Engine{dir: dir, opts: Options{FS: fsys}}
 	return helper.syncParents()

@@ -25,7 +25,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 		return err
 	}
 	e.noteDamage(err)
-	if e.opts.AllowDamage {
+	if e.opts.AllowDamage && !e.guessed { // without a manifest nobody knows of images
 		e.skip(err)
 	}
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()

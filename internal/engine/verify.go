@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/index"
@@ -220,6 +221,9 @@ func (v *verifier) add(f Finding) {
 	}
 	i, known := v.seen[key]
 	if !known {
+		i, known = v.within(f)
+	}
+	if !known {
 		v.seen[key] = len(v.rep.Findings)
 		v.rep.Findings = append(v.rep.Findings, f)
 		return
@@ -227,10 +231,22 @@ func (v *verifier) add(f Finding) {
 	old := &v.rep.Findings[i]
 	old.Notice = old.Notice && f.Notice
 	for _, t := range f.Threads {
-		if len(old.Threads) < maxNamed {
+		if len(old.Threads) < maxNamed && !slices.Contains(old.Threads, t) {
 			old.Threads = append(old.Threads, t)
 		}
 	}
+}
+
+// within finds the damage that holds the place of another finding: a value in a
+// damaged frame is not damaged once more.
+func (v *verifier) within(f Finding) (int, bool) {
+	for i := range v.rep.Findings {
+		g := &v.rep.Findings[i]
+		if g.File == f.File && g.Offset >= 0 && f.Offset > g.Offset && f.Offset < g.Offset+g.Len {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // maxNamed bounds the threads a finding names.

@@ -74,6 +74,11 @@ func (f Finding) String() string {
 	return s + ": " + f.Detail
 }
 
+// within reports whether f is a place in what g found.
+func (f Finding) within(g Finding) bool {
+	return f.File != "" && f.File == g.File && f.Offset >= g.Offset && f.Offset < g.Offset+max(g.Length, 1)
+}
+
 // findingOf makes a finding of an error of damage.
 func findingOf(err error) Finding {
 	var c *base.CorruptionError

@@ -46,7 +46,8 @@ func (o BackupOptions) options(step string) backup.Options {
 // force until the new one is complete and durable.
 //
 // Errors: saver.CorruptionError if the store is damaged, saver.ErrNotStore,
-// saver.VersionError, saver.LockedError if another backup to dest is under way. The
+// saver.VersionError, saver.ErrNotEmpty for a dest with other files, saver.LockedError if
+// another backup to dest is under way. The
 // earlier backup is then as it was.
 func Backup(ctx context.Context, dir, dest string, o BackupOptions) (*BackupReport, error) {
 	start := time.Now()
@@ -81,7 +82,7 @@ func BackupOpen(ctx context.Context, s *saver.Disk, dest string, o BackupOptions
 // included; only one of the two should go on.
 //
 // Errors: saver.CorruptionError if the backup is damaged, saver.ErrNotStore if from
-// holds no backup or dir is not empty. Files written before an error are removed.
+// holds no backup, saver.ErrNotEmpty for a dir with anything in it. Files written before an error are removed.
 func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyReport, error) {
 	rep, err := backup.Restore(ctx, from, dir, o.options("restore"))
 	if rep == nil {

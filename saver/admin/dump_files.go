@@ -116,15 +116,14 @@ func (d *dumper) segment() error {
 		}
 		return err
 	}
-	if _, err := d.head(nil, Field{"file", segment.FileName(props.FileNum)}, Field{"format", props.FormatVersion}, Field{"salt", hexID(props.Salt)}); err != nil {
-		return err
-	}
+	var bad error // the header; a damaged footer is met at the end of the walk
 	for _, dm := range damage {
-		e := DumpEntry{Offset: findingOf(dm).Offset, Size: findingOf(dm).Length}
-		e.fail(dm)
-		if err := d.yield(e); err != nil {
-			return err
+		if findingOf(dm).Offset == 0 {
+			bad = dm
 		}
+	}
+	if _, err := d.head(bad, Field{"file", segment.FileName(props.FileNum)}, Field{"format", props.FormatVersion}, Field{"salt", hexID(props.Salt)}); err != nil {
+		return err
 	}
 	end := int64(fileHeader)
 	_, _, err = segment.Inspect(d.ctx, d.f, d.name, d.size, func(fi segment.FrameInfo) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -51,9 +52,25 @@ type SalvageReport struct {
 	Took         time.Duration `json:"took_ns"`
 }
 
-// Complete reports whether nothing is known to be lost or back.
+// Lost reports whether anything is known to be lost.
+func (r *SalvageReport) Lost() bool {
+	return len(r.LostCheckpoints)+len(r.LostValues)+len(r.LostParts) > 0
+}
+
+// Complete reports whether nothing is lost or back: nothing is listed, and what was
+// gone past was derived from what is there (images) or held nothing of its own (header,
+// footer and index of a segment).
 func (r *SalvageReport) Complete() bool {
-	return len(r.Damage)+len(r.LostCheckpoints)+len(r.LostValues)+len(r.LostParts) == 0 && !r.MayHoldDeleted
+	return !r.Lost() && !r.MayHoldDeleted && !slices.ContainsFunc(r.Damage, Finding.mayHide)
+}
+
+// mayHide reports whether damage may have cost something that is not listed.
+func (f Finding) mayHide() bool {
+	switch f.Kind {
+	case "segment header", "segment footer", "segment family index":
+		return false
+	}
+	return filepath.Ext(f.File) != ".img"
 }
 
 // LostCheckpoint is a checkpoint, or the writes of a call, that could not be saved.
@@ -129,13 +146,25 @@ func replacement(l engine.LostValue) []byte {
 	return saver.LostValue(findingOf(l.Err).String())
 }
 
+// addDamage lists a place once, whatever led to it.
+func (r *SalvageReport) addDamage(f Finding) {
+	same := func(g Finding) bool {
+		return g.File == f.File && g.Offset == f.Offset && (g.Offset >= 0 || g.Detail == f.Detail)
+	}
+	if !slices.ContainsFunc(r.Damage, same) {
+		r.Damage = append(r.Damage, f)
+	}
+}
+
 func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 	damage, deletions := e.Skipped()
 	for _, d := range damage {
-		r.Damage = append(r.Damage, findingOf(d))
+		r.addDamage(findingOf(d))
 	}
 	r.MayHoldDeleted = deletions
+	dropped := map[engine.LostItem]bool{}
 	for _, it := range exp.Dropped {
+		dropped[it] = true
 		l := LostCheckpoint{Thread: threadName(it.Thread), What: fmt.Sprintf("item %q", it.Key)}
 		if k, ok := saver.ParseItem(it.Key); ok {
 			l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
@@ -144,11 +173,9 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 	}
 	for _, v := range exp.Lost {
 		f := findingOf(v.Err)
-		if !slices.ContainsFunc(r.Damage, func(g Finding) bool { return g.File == f.File && g.Offset == f.Offset && g.Detail == f.Detail }) {
-			r.Damage = append(r.Damage, f)
-		}
+		r.addDamage(f)
 		k, ok := saver.ParseItem(v.Key)
-		if !ok || v.Slot == 0 {
+		if !ok || dropped[engine.LostItem{Thread: v.Thread, Key: v.Key}] {
 			continue // listed as a lost item
 		}
 		l := LostValue{Thread: threadName(v.Thread), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: f}

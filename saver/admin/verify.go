@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/internal/backup"
@@ -110,10 +111,6 @@ func checkpoints(ctx context.Context, dir string, o VerifyOptions, out *VerifyRe
 		return err
 	}
 	defer func() { _ = d.Close() }() // read-only
-	known := map[string]bool{}
-	for _, f := range out.Damage {
-		known[fmt.Sprint(f.File, f.Offset)] = true
-	}
 	done := int64(0)
 	for th, err := range d.Threads(ctx, saver.ThreadQuery{}) {
 		if err != nil {
@@ -132,7 +129,7 @@ func checkpoints(ctx context.Context, dir string, o VerifyOptions, out *VerifyRe
 			}
 			f := findingOf(err)
 			f.Threads = []string{th.ThreadID}
-			if f.File == "" || !known[fmt.Sprint(f.File, f.Offset)] {
+			if !slices.ContainsFunc(out.Damage, f.within) {
 				out.Damage = append(out.Damage, f)
 			}
 		}
