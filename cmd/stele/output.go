@@ -94,7 +94,14 @@ func (s size) String() string {
 		n /= 1 << 10
 		i++
 	}
-	return strconv.FormatFloat(n, 'g', 3, 64) + " " + units[i:i+1] + "iB"
+	digits := 2
+	switch {
+	case n >= 100:
+		digits = 0
+	case n >= 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(n, 'f', digits, 64) + " " + units[i:i+1] + "iB"
 }
 
 // stamp is a time for people; "-" for none.
