@@ -212,4 +212,3 @@ func functionalKeptCalls(tr *trace) {
 	tr.run(flow, pregel.Command{Resume: "!"})
 	tr.put(m{"puts": puts})
 }
-

@@ -1,0 +1,122 @@
+package pregel_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+)
+
+// randomFile holds graphs and scripts drawn at random, with what LangGraph did
+// with them. STELE_RANDOM_TRACES names another such file, which random_trace.py
+// writes: random_trace.py FILE FIRST-SEED COUNT.
+func randomFile() string {
+	if f := os.Getenv("STELE_RANDOM_TRACES"); f != "" {
+		return f
+	}
+	return "random.jsonl.gz"
+}
+
+// randomCase is one line of the file.
+type randomCase struct {
+	Spec   spec                `json:"spec"`
+	Traces map[string][]string `json:"traces"`
+}
+
+// TestRandomGraphs compares graphs drawn at random with LangGraph's traces of
+// them. A failure names the seed; random_graphs.py draws the same graph again.
+func TestRandomGraphs(t *testing.T) {
+	f, err := os.Open(randomFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(bufio.NewReader(unzipped))
+	graphs, equal, ran := 0, 0, 0
+	for {
+		var c randomCase
+		if err := dec.Decode(&c); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		graphs++
+		for i, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+			want := c.Traces[string(pregel.Sync)]
+			if d == pregel.Exit {
+				want = c.Traces[string(pregel.Exit)]
+			}
+			disk := (c.Spec.Seed+i)%4 == 0 // the savers differ little; the scenarios use both throughout
+			t.Run(fmt.Sprintf("%d/%s", c.Spec.Seed, d), func(t *testing.T) {
+				ran++
+				tr := newTrace(t, d, disk)
+				playRandom(tr, c.Spec)
+				tr.dump()
+				if compare(t, normaliseRandom(d, tr.lines), normaliseRandom(d, want)) {
+					equal++
+				}
+			})
+		}
+	}
+	fmt.Printf("random graphs: %d, traces: %d equal, %d different\n", graphs, equal, ran-equal)
+}
+
+// normaliseRandom applies the deliberate differences that random graphs meet.
+func normaliseRandom(d pregel.Durability, lines []string) []string {
+	lines = normalise("random", d, lines)
+	for i, l := range lines {
+		var v any
+		if json.Unmarshal([]byte(l), &v) != nil {
+			continue
+		}
+		if b, err := json.Marshal(withoutTexts(v)); err == nil {
+			lines[i] = string(b)
+		}
+	}
+	return lines
+}
+
+// withoutTexts replaces the texts of errors that are not the nodes' own.
+func withoutTexts(v any) any {
+	own := func(x any) any {
+		if s, ok := x.(string); ok && !strings.HasSuffix(s, " failed") {
+			return "(an error)"
+		}
+		return x
+	}
+	switch x := v.(type) {
+	case m:
+		for k, e := range x {
+			if x[k] = withoutTexts(e); k == "error" && x["text"] == nil {
+				x[k] = own(e)
+			}
+		}
+	case []any:
+		for i, e := range x {
+			x[i] = withoutTexts(e)
+		}
+		x = slices.DeleteFunc(x, func(e any) bool { // LangGraph stores them for an update of the state
+			w, _ := e.([]any)
+			return len(w) == 3 && w[1] == "k_untracked"
+		})
+		if len(x) == 3 && x[1] == "__error__" {
+			x[2] = own(x[2])
+		}
+		return x
+	}
+	return v
+}
+
+func opLine(op string) m { return m{"op": op} }
