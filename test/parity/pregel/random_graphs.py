@@ -155,7 +155,9 @@ def script(d: Draw, keys: dict[str, str], names: list[str]) -> list:
         kind = d.one(["go_on"] * 7 + ["run", "state", "update", "update", "replay", "replay", "branch", "command", "copy", "inside", "bulk", "clear", "input"])
         op: dict[str, Any] = {"op": kind, "pick": d.r.randint(0, 1000)}
         if kind == "go_on":
-            op["how"] = d.one(["value", "all", "all", "one", "none"])
+            # A single answer that was taken already is not given again, as it is by
+            # LangGraph to whoever asks next in a run that brings none.
+            op["how"] = d.one(["value", "all", "all", "one", "none" if len(ops) == 1 else "all"])
             op["update"] = update(d, keys, "with", 0.2) if d.maybe(0.1) else None
         elif kind in ("run", "branch", "input"):
             op["input"] = given(d, keys)

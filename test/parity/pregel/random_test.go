@@ -64,7 +64,12 @@ func TestRandomGraphs(t *testing.T) {
 				tr := newTrace(t, d, disk)
 				playRandom(tr, c.Spec)
 				tr.dump()
-				if compare(t, normaliseRandom(d, tr.lines), normaliseRandom(d, want)) {
+				n := comparable(d, want)
+				got := tr.lines
+				if n < len(want) {
+					got = got[:min(n, len(got))]
+				}
+				if compare(t, normaliseRandom(d, got), normaliseRandom(d, want[:n])) {
 					equal++
 				}
 			})
@@ -73,11 +78,22 @@ func TestRandomGraphs(t *testing.T) {
 	fmt.Printf("random graphs: %d, traces: %d equal, %d different\n", graphs, equal, ran-equal)
 }
 
-// normaliseRandom applies the deliberate differences that random graphs meet.
+// normaliseRandom applies the deliberate differences that random graphs meet: an
+// error handler that ended is not run again, delta channels' counters in events
+// of an Exit run, and values that are never stored are not stored by an update
+// either.
 func normaliseRandom(d pregel.Durability, lines []string) []string {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+		return strings.Contains(l, `"mode":`) && strings.Contains(l, `"__error_handler__`) && !strings.Contains(l, `"checkpoint":`)
+	})
+	if d == pregel.Exit {
+		for i, l := range lines {
+			lines[i] = dropCounters(l)
+		}
+	}
 	lines = normalise("random", d, lines)
 	for i, l := range lines {
-		var v any
+		var v m
 		if json.Unmarshal([]byte(l), &v) != nil {
 			continue
 		}
@@ -86,6 +102,19 @@ func normaliseRandom(d pregel.Durability, lines []string) []string {
 		}
 	}
 	return lines
+}
+
+// comparable is how many lines of an Exit trace can be compared: in LangGraph a
+// superstep whose writes were refused leaves some of them behind.
+func comparable(d pregel.Durability, lines []string) int {
+	if d == pregel.Exit {
+		for i, l := range lines {
+			if strings.Contains(l, "InvalidUpdateError") || strings.Contains(l, "INVALID_CONCURRENT") {
+				return i
+			}
+		}
+	}
+	return len(lines)
 }
 
 // withoutTexts replaces the texts of errors that are not the nodes' own.
@@ -98,6 +127,9 @@ func withoutTexts(v any) any {
 	}
 	switch x := v.(type) {
 	case m:
+		if r, ok := x["result"].(m); ok && x["path"] != nil { // of a task in a snapshot
+			delete(r, "k_untracked")
+		}
 		for k, e := range x {
 			if x[k] = withoutTexts(e); k == "error" && x["text"] == nil {
 				x[k] = own(e)
