@@ -160,10 +160,12 @@ def script(d: Draw, keys: dict[str, str], names: list[str]) -> list:
             op["how"] = d.one(["value", "all", "all", "one", "none" if len(ops) == 1 else "all"])
             op["update"] = update(d, keys, "with", 0.2) if d.maybe(0.1) else None
         elif kind in ("run", "branch", "input"):
-            op["input"] = given(d, keys)
+            op["input"] = given(d, keys if kind != "input" else {k: v for k, v in keys.items() if v != "untracked"})
         elif kind in ("update", "bulk", "copy"):
-            op["values"] = update(d, keys, "upd") if d.maybe(0.85) else None
-            op["more"] = update(d, keys, "more")
+            # LangGraph stores the writes of an update to channels it never stores.
+            stored = {k: kind for k, kind in keys.items() if kind != "untracked"}
+            op["values"] = update(d, stored, "upd") if d.maybe(0.85) else None
+            op["more"] = update(d, stored, "more")
             op["as"] = d.one([None, *names]) if kind == "update" else d.one(names)
             op["as2"] = d.one(names)
             op["at_head"] = d.maybe(0.5)
