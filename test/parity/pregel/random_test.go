@@ -54,12 +54,16 @@ func TestRandomGraphs(t *testing.T) {
 			t.Fatal(err)
 		}
 		graphs++
-		for i, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 			want := c.Traces[string(pregel.Sync)]
 			if d == pregel.Exit {
 				want = c.Traces[string(pregel.Exit)]
 			}
-			disk := (c.Spec.Seed+i)%4 == 0 // the savers differ little; the scenarios use both throughout
+			// The savers and Async differ little from what the scenarios show of them.
+			disk := d == pregel.Async
+			if want == nil || disk && c.Spec.Seed%4 > 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d/%s", c.Spec.Seed, d), func(t *testing.T) {
 				ran++
 				tr := newTrace(t, d, disk)
