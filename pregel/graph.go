@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Options makes a Graph. Package graph and Entrypoint fill them in.
@@ -24,8 +26,10 @@ type Options struct {
 
 	Saver         saver.Saver
 	Checkpointing Checkpointing
-	Cache         Cache
-	Store         any // given to nodes as it is
+	// Cache keeps what nodes with a cache policy wrote. Store is the long-term
+	// memory that nodes reach through Task. Graphs inside inherit both.
+	Cache cache.Cache
+	Store store.Store
 
 	InterruptBefore, InterruptAfter []string
 

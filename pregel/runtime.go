@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/store"
 )
 
 // taskRun is one attempt of a task, as its context carries it.
@@ -106,20 +107,23 @@ type TaskInfo struct {
 	Previous any
 	// Failure is set in an error handler: what it handles.
 	Failure *NodeError
-	// Context is Config.Context, Store is Options.Store.
-	Context any
-	Store   any
-	Control *Control
+	// Configurable is that of the run's Config; it must not be changed. Context is
+	// Config.Context. Store is that of the graph, or of the nearest graph around
+	// it that has one; nil if none has.
+	Configurable map[string]any
+	Context      any
+	Store        store.Store
+	Control      *Control
 }
 
 func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
 	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: s.cpID,
 		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
+		Configurable: l.cfg.Configurable, Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
 }
 
-func (l *loop) store() any {
+func (l *loop) store() store.Store {
 	for x := l; ; x = x.parent.step.l {
 		if x.g.opts.Store != nil || x.parent == nil {
 			return x.g.opts.Store

@@ -120,6 +120,10 @@ func (v *life) commitAs(n int, deferred bool) error {
 // the two readings must not be credited to it.
 func (v *life) ack() {
 	lsn := uint64(v.l.DurableLSN())
+	if v.l.opts.Mode == SyncAlways {
+		// Whatever the log thinks of it: here a nil is a promise.
+		lsn = uint64(v.l.LastLSN())
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.acks = append(v.acks, event{v.fs.Len(), lsn})

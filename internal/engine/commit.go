@@ -417,6 +417,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	for id, t := range e.queue.threads {
 		if t == nil {
 			c.Remove = append(c.Remove, id)
+			e.garbage.drop(e.ix.Thread(id))
 			continue
 		}
 		c.Put = append(c.Put, t)
