@@ -174,7 +174,7 @@ func (c *check) state(s crashfs.State, lo, hi int, deeper bool) error {
 }
 
 // opened checks what an open store shows.
-func (c *check) opened(d *saver.Disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
+func (c *check) opened(d *disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
 	got, err := dump(c.h.ctx, d)
 	if err != nil {
 		return nil, moment.broken("%w", err)
@@ -318,14 +318,14 @@ func (c *check) few(fsys *crashfs.FS, cut, n int, look func(crashfs.State) error
 
 // goOn makes more calls on the recovered store and on models of the states it may
 // be in; of these, those stay that answer alike. Then it crashes once more.
-func (c *check) goOn(d *saver.Disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
+func (c *check) goOn(d *disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
 	steps := moreSteps(c.rng)
 	var answers []string
 	now := len(c.tr.calls) + 1000
 	for i, s := range steps {
 		clk.set(now + i)
 		if s.work != nil {
-			if err := s.work(c.h.ctx, d); err != nil {
+			if err := s.work(c.h.ctx, d.Disk); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.what, err)
 			}
 			continue

@@ -41,7 +41,7 @@ type faultRun struct {
 	inner *crashfs.FS
 	fs    *faultfs.FS
 	gate  *gate
-	disk  *saver.Disk
+	disk  *disk
 	clk   *clock
 
 	model    full   // after what a nil was returned for
@@ -113,7 +113,7 @@ func (r *faultRun) step(s step) error {
 	case s.call != nil:
 		return r.call(s)
 	case s.work != nil:
-		if err := s.work(r.ctx, r.disk); err != nil {
+		if err := s.work(r.ctx, r.disk.Disk); err != nil {
 			return r.failed(err)
 		}
 		return nil

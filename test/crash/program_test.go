@@ -64,6 +64,7 @@ type generator struct {
 	names []string            // threads
 	big   int                 // size of the occasional large value
 	runs  string              // what run ids begin with
+	alone bool                // no items beside the checkpoints
 	last  map[string][]byte   // by thread, namespace and channel: the value put last
 }
 
@@ -243,8 +244,10 @@ func syncStep() step {
 // call is a random call.
 func (g *generator) call() step {
 	switch n := g.rng.IntN(20); {
-	case n < 10:
+	case n < 7, n < 10 && g.alone:
 		return g.put()
+	case n < 10:
+		return g.items()
 	case n < 15:
 		return g.putWrites()
 	case n < 17:

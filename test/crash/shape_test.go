@@ -38,6 +38,14 @@ func shapes() []struct {
 		}
 		return append(out, g.putWrites())
 	}
+	item := func() step {
+		op := g.item()
+		op.Value, op.NoIndex = map[string]any{"text": "short", "n": 1}, false
+		return step{what: "put an item", kind: kindAppend, call: func(ctx context.Context, s full) error {
+			_, err := items(s).Batch(ctx, op)
+			return err
+		}}
+	}
 	chat := func(n int) (out []step) { // one thread, whose values are mostly patches
 		c := newGenerator(rand.New(rand.NewPCG(12, uint64(n))))
 		c.big, c.names = 600, []string{"a"}
@@ -55,8 +63,8 @@ func shapes() []struct {
 		steps []step
 	}{
 		{"log, closed", true, calls(5)},
-		{"log, killed", false, calls(5)},
-		{"segment, image, log, closed", true, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
+		{"log, killed", false, append(calls(4), item(), item())},
+		{"segment, image, log, closed", true, slices.Concat(calls(2), []step{item(), flushStep()}, calls(2), []step{item(), imageStep()}, calls(1))},
 		{"segment, image, log, killed", false, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
 		{"compacted, with deletions, closed", true, slices.Concat(calls(3), []step{flushStep(), deletion("a")}, calls(2),
 			[]step{flushStep(), deletion("b"), compactStep()}, calls(1), []step{deletion("c")}, calls(1))},
@@ -86,7 +94,7 @@ func build(ctx context.Context, clean bool, steps []step, seed uint64) (*shape, 
 	for i, s := range steps {
 		switch {
 		case s.work != nil:
-			err = s.work(ctx, d)
+			err = s.work(ctx, d.Disk)
 		case s.life != "":
 			sh.patches += d.Metrics().Patches
 			if err = d.Close(); err == nil {

@@ -72,7 +72,7 @@ type runner struct {
 	ctx   context.Context
 	clk   *clock
 	gate  *gate
-	disk  *saver.Disk
+	disk  *disk
 	model full
 }
 
@@ -137,7 +137,7 @@ func (r *runner) work(s *step) error {
 		r.gate.beside = func() { besideErr = r.call(s.beside) }
 		defer func() { r.gate.beside = nil }()
 	}
-	return errors.Join(s.work(r.ctx, r.disk), besideErr)
+	return errors.Join(s.work(r.ctx, r.disk.Disk), besideErr)
 }
 
 func (r *runner) call(s *step) error {
