@@ -24,6 +24,7 @@ type Engine struct {
 	manifest *snapshot.Manifest // nil if read-only
 	fixed    snapshot.State     // the state of a read-only store
 	guessed  bool               // fixed was put together without a manifest
+	upTo     base.LSN           // replay no further; 0: to the end of the log
 	log      *wal.Log           // nil if read-only
 	files    *fileSet
 	cache    *blockCache
