@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,6 +98,8 @@ func newModel(clk *clock) *model {
 type gate struct {
 	vfs.FS
 	dead bool
+	// beside is called once, before the next segment or image is created.
+	beside func()
 }
 
 func (g *gate) check() error {
@@ -109,6 +112,10 @@ func (g *gate) check() error {
 func (g *gate) Create(name string) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err
+	}
+	if do := g.beside; do != nil && (strings.HasSuffix(name, ".seg") || strings.HasSuffix(name, ".img")) {
+		g.beside = nil
+		do()
 	}
 	return g.FS.Create(name)
 }
