@@ -24,10 +24,11 @@ type attempt struct {
 	auto     bool          // writes, events and calls count as progress
 	outer    *attempt      // of the task that runs this graph: what moves here moves there
 
-	// mu guards writes and closed.
-	mu     sync.Mutex
-	writes []write
-	closed bool
+	// mu guards the fields below.
+	mu       sync.Mutex
+	writes   []write
+	returned any // by the body; kept only while messages are streamed
+	closed   bool
 }
 
 func (a *attempt) write(channel string, value any) {
@@ -49,6 +50,15 @@ func (a *attempt) whileOpen(f func(writes []write) error) error {
 		return ErrOutsideTask
 	}
 	return f(slices.Clip(a.writes))
+}
+
+// keep notes what the body returned.
+func (a *attempt) keep(returned any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.returned = returned
+	}
 }
 
 func (a *attempt) close() []write {
@@ -97,6 +107,7 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 		var pc *ParentCommandError
 		switch {
 		case err == nil:
+			t.returned = run.att.returned
 			return writes, nil
 		case errors.As(err, &pc):
 			return s.parentCommand(t, n, begin, pc, err)
@@ -147,7 +158,7 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 		run := s.newRun(t, n, begin)
 		cmd := pc.Command
 		cmd.Graph = ""
-		err := s.guard(func() error { return run.output(run.context(s.ctx), cmd) })
+		err := s.guard(func() error { return run.output(cmd) })
 		return run.att.close(), err
 	case Parent:
 		cmd := pc.Command
@@ -162,10 +173,9 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 func (s *superstep) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
+	defer run.ctx.end()
 	if !bounded && s.l.g.opts.StepTimeout == 0 {
-		return s.guard(func() error { return run.invoke(run.context(ctx)) })
+		return s.guard(run.invoke)
 	}
 	var runTimer, idleTimer <-chan time.Time
 	var idle *time.Timer
@@ -188,7 +198,7 @@ func (s *superstep) attempt(run *taskRun) error {
 	go func() {
 		err := errGoexit
 		defer func() { result <- err }()
-		err = s.guard(func() error { return run.invoke(run.context(ctx)) })
+		err = s.guard(run.invoke)
 	}()
 	expired := func(kind string, bound time.Duration) error {
 		return &NodeTimeoutError{Node: run.task.name, Kind: kind, Timeout: bound, Elapsed: time.Since(begin), RunTimeout: p.Run(), IdleTimeout: p.Idle()}

@@ -140,6 +140,7 @@ func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingW
 		return nil, fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
 	}
 	if forks {
+		l.g.nameWrites(writes)
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
@@ -330,7 +331,7 @@ func (l *loop) applyNull(carried []pendingWrite) error {
 		return err
 	}
 	if l.updated != nil {
-		maps.Copy(l.updated, updated)
+		l.updated = union(l.updated, updated)
 	}
 	return nil
 }
@@ -391,6 +392,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
 	}
+	l.g.nameWrites(writes)
 	discarded, err := l.preparer().next(l.updated)
 	if err != nil {
 		return err

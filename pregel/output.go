@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/saver"
 )
@@ -73,13 +74,14 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 	}
 }
 
-// emitValues shows the state if the writes touch what is shown; nil writes mean
-// in any case.
-func (l *loop) emitValues(writes []write) {
+// emitValues shows the state if what the tasks wrote touches what is shown; nil
+// means in any case.
+func (l *loop) emitValues(tasks *taskSet) {
 	if !l.stream.wants(ModeValues) {
 		return
 	}
-	if writes != nil && !slices.ContainsFunc(writes, func(w write) bool { return l.output.has(w.channel) }) {
+	shown := func(w write) bool { return l.output.has(w.channel) }
+	if tasks != nil && !slices.ContainsFunc(tasks.order, func(t *task) bool { return slices.ContainsFunc(t.writes, shown) }) {
 		return
 	}
 	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})
@@ -92,25 +94,42 @@ func (l *loop) emitTasks(tasks ...*task) {
 		}
 		l.emitDebuggable(ModeTasks, "task", func() any {
 			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers}
-			for k, v := range t.metadata {
-				if e.Metadata == nil {
-					e.Metadata = map[string]any{}
-				}
-				e.Metadata[k] = v
-			}
-			tags := slices.Clone(l.cfg.Tags)
-			if t.node != nil {
-				tags = append(tags, t.node.Tags...)
-			}
-			if len(tags) > 0 {
-				if e.Metadata == nil {
-					e.Metadata = map[string]any{}
-				}
-				e.Metadata["tags"] = tags
-			}
+			e.Metadata = l.userMetadata(t)
 			return e
 		})
 	}
+}
+
+// userMetadata is the metadata of a task but for where it stands; nil if there is
+// none.
+func (l *loop) userMetadata(t *task) map[string]any {
+	tags := l.tagsOf(t)
+	if len(t.metadata) == 0 && len(tags) == 0 {
+		return nil
+	}
+	md := make(map[string]any, len(t.metadata)+1)
+	for k, v := range t.metadata {
+		if !saver.ExcludedMetadata(k) {
+			md[k] = v
+		}
+	}
+	if len(tags) > 0 {
+		md["tags"] = tags
+	}
+	if len(md) == 0 {
+		return nil
+	}
+	return md
+}
+
+// tagsOf are the tags shown with a task: those of the run and of its node, but
+// for the bookkeeping of LangGraph's sequences.
+func (l *loop) tagsOf(t *task) []string {
+	tags := slices.Clone(l.cfg.Tags)
+	if t.node != nil {
+		tags = append(tags, t.node.Tags...)
+	}
+	return slices.DeleteFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "seq:step") })
 }
 
 // emitWrites shows what a task wrote, or what it waits for.
@@ -126,7 +145,7 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 		l.emitInterrupts(interruptsOf(writes[0].value))
 	case chError:
 	default:
-		if l.stream.wants(ModeUpdates) {
+		if l.stream.wantsUpdates() {
 			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.output, writes), Cached: cached}})
 		}
 	}

@@ -48,12 +48,21 @@ type Options struct {
 	// data.
 	DeletedMemory time.Duration
 
-	LogFileSize   int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
-	FlushBytes    int64 // log bytes after which they move to a segment; default 64 MiB
-	ImageBytes    int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
-	CacheBytes    int64 // decoded blocks kept in memory; default 32 MiB, negative for none
+	LogFileSize int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
+	FlushBytes  int64 // log bytes after which they move to a segment; default 64 MiB
+	ImageBytes  int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
+	CacheBytes  int64 // decoded blocks kept in memory; default 32 MiB, negative for none
+	// VersionBytes bounds the memory for the last values of channels, kept to log a
+	// new value as a patch against the last; default 32 MiB. A
+	// channel whose value was forgotten is logged whole once.
+	VersionBytes int64
+	// NoPatches stores every value whole, as it was given: for comparisons.
+	NoPatches     bool
 	CompactFanout int   // segments of one size class that are merged; default 4
 	CompactRate   int64 // bytes per second compaction writes; default 64 MiB/s, negative: no limit
+	// OnCompact is told how far a compaction is, before each thread family, on its
+	// goroutine; it must not block. Nil: nobody.
+	OnCompact func(CompactProgress)
 	// DiskReserve is the free space, in bytes, below which Put and PutWrites get
 	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
 	// negative for none.
@@ -74,6 +83,9 @@ type Simulation struct {
 	// Inline keeps background goroutines from touching files, so that the order
 	// of file operations depends on the calls alone.
 	Inline bool
+	// PatchMin and PatchRun make patches of small values and of few versions happen;
+	// 0 for what is usual. See the engine's options of that name.
+	PatchMin, PatchRun int
 }
 
 // Disk is the durable saver. It implements Saver and every optional power. All
@@ -129,12 +141,13 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 // packages: its type is internal.
 func EngineOptions(opts Options, sim Simulation) engine.Options {
 	return engine.Options{
-		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
-		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
+		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
+		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Clock: opts.Clock, Logger: opts.Logger,
+		Hot: hotItems, Lines: lineOf, Events: engine.Events{Compacting: opts.OnCompact}, Clock: opts.Clock, Logger: opts.Logger,
 	}
 }
 
@@ -150,8 +163,10 @@ func (s *Disk) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
 func (s *Disk) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 
 // Compact merges all segments into one that holds only what is live, and gives
-// the space of what was deleted or replaced back to the system. It happens by
-// itself, in steps, as segments accumulate.
+// the space of what was deleted or replaced back to the system; Stats.DeadBytes
+// says about how much that is, Options.OnCompact how far it is. It happens by itself,
+// in steps, as segments accumulate or die. All other calls go on meanwhile. When ctx
+// ends, the store stays as it was.
 func (s *Disk) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
 
 // Engine is the store beneath, for this module's own tests: its type is
@@ -160,6 +175,9 @@ func (s *Disk) Engine() *engine.Engine { return s.e }
 
 // OpenReport says what Open found and did.
 type OpenReport = engine.OpenReport
+
+// CompactProgress tells how far a compaction is.
+type CompactProgress = engine.CompactProgress
 
 // Stats says what a store holds.
 type Stats = engine.Stats

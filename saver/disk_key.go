@@ -134,6 +134,21 @@ func hotItems(items []*index.Item) []bool {
 	return hot
 }
 
+// lineOf is the engine's name for the values that a slot continues: those of a
+// channel in one namespace, or its checkpoint records. A task's write continues
+// nothing.
+func lineOf(it *index.Item, slot int) string {
+	_, id, ok := parseCheckpointKey(it.Key)
+	if !ok {
+		return ""
+	}
+	ns := it.Key[:len(it.Key)-len(id)]
+	if slot == 0 {
+		return ns + recordLine
+	}
+	return ns + it.Slots[slot].Name
+}
+
 // ItemKey is what the key of an item of a thread says, for tools.
 type ItemKey struct {
 	Kind         string // "checkpoint" or "writes"

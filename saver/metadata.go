@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"maps"
 	"strings"
 )
 
@@ -12,12 +13,38 @@ var excludedMetadataKeys = map[string]bool{
 	"langgraph_path": true, "langgraph_checkpoint_ns": true,
 }
 
+// ExcludedMetadata reports whether key never becomes metadata of a checkpoint and
+// is not shown as metadata of a task: thread_id, checkpoint_ns, langgraph_step and
+// their like.
+func ExcludedMetadata(key string) bool { return excludedMetadataKeys[key] }
+
 // MergeMetadata is the metadata every saver stores: md, with U+0000 removed from
 // its top-level strings, then each scalar (string, integer, float, bool) of
 // cfg.Metadata and then cfg.Configurable whose key is not taken, not a storage
 // key, and does not begin with two underscores. That is how a run's user_id
 // becomes filterable. md is not changed.
 func MergeMetadata(cfg Config, md Metadata) Metadata {
+	if alone(cfg, md) {
+		return maps.Clone(md)
+	}
+	return mergeMetadata(cfg, md)
+}
+
+// alone reports whether merging would leave md as it is.
+func alone(cfg Config, md Metadata) bool {
+	for _, v := range md {
+		if s, ok := v.(string); ok && strings.IndexByte(s, 0) >= 0 {
+			return false
+		}
+	}
+	return len(cfg.Metadata) == 0 && len(cfg.Configurable) == 0 && md != nil
+}
+
+// mergeMetadata is MergeMetadata, which may return md itself.
+func mergeMetadata(cfg Config, md Metadata) Metadata {
+	if alone(cfg, md) {
+		return md
+	}
 	out := make(Metadata, len(md)+len(cfg.Metadata)+len(cfg.Configurable))
 	for k, v := range md {
 		if s, ok := v.(string); ok {

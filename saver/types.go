@@ -51,6 +51,11 @@ type Checkpoint struct {
 	// Updated names the channels updated by the step that made this checkpoint,
 	// sorted; nil if unknown.
 	Updated []string
+	// Immutable, in Put, is the caller's word that nobody will ever change the
+	// maps and slices of this checkpoint, nor bytes it gives as ValueTyped, so
+	// that a saver may keep them where it would make copies. A checkpoint that is
+	// read never has it set.
+	Immutable bool
 }
 
 // Metadata describes a checkpoint: LangGraph's source ("input", "loop",
@@ -171,4 +176,7 @@ type PutRequest struct {
 	ValuesFrom *Config
 	// Writes become durable together with the checkpoint, or not at all.
 	Writes []TaskWrites
+	// Along are changes of other parts of the same store, such as items of
+	// package store, that do so too.
+	Along []Along
 }

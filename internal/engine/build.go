@@ -20,8 +20,7 @@ type placed struct {
 	locs []index.Loc
 }
 
-// segmentJob builds one segment. Until the manifest names it, a crash or an error
-// leaves a file nobody knows, which the next Open removes.
+// segmentJob builds one segment.
 type segmentJob struct {
 	e    *Engine
 	num  base.FileNum
@@ -54,14 +53,16 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 		return err
 	}
 	for _, r := range p.heads {
-		if err := j.value(ctx, w.fam, r, j.b.AddHead); err != nil {
+		b, err := j.e.readValue(ctx, w.fam, r)
+		if err != nil {
+			return err
+		}
+		if err := j.b.AddHead(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b); err != nil {
 			return err
 		}
 	}
-	for _, r := range p.history {
-		if err := j.value(ctx, w.fam, r, j.b.AddHistory); err != nil {
-			return err
-		}
+	if err := j.history(ctx, w.fam, p); err != nil {
+		return err
 	}
 	if err := j.b.EndFamily(index.EncodePage(page)); err != nil {
 		return err
@@ -69,22 +70,11 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	info, values := j.b.Family()
 	pl := placed{fam: w.fam, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
-		pl.refs = append(pl.refs, index.Ref{LSN: v.LSN, Ord: v.Ord})
-		pl.locs = append(pl.locs, index.Loc{File: j.num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum})
+		vl, _ := placeOf(j.num, v) // the builder was given no other bases
+		pl.refs, pl.locs = append(pl.refs, vl.Ref), append(pl.locs, vl.Loc)
 	}
 	j.done = append(j.done, pl)
 	return nil
-}
-
-func (j *segmentJob) value(ctx context.Context, fam *index.Family, r index.Ref, add func(segment.ValueID, ...[]byte) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	b, err := j.e.readValue(ctx, fam, r)
-	if err != nil {
-		return err
-	}
-	return add(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b)
 }
 
 // finish completes the file and makes its name durable.
@@ -116,27 +106,26 @@ func (j *segmentJob) abandon() {
 // withdraw removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *segmentJob) withdraw(err error) {
-	if j != nil && notApplied(err) {
+	if notApplied(err) {
 		j.e.withdraw(kindSegment, j.num)
 	}
 }
 
+// discard removes the complete segment, which nobody was told of.
+func (j *segmentJob) discard() { j.e.removeQuietly(kindSegment, j.num) }
+
 // install tells the families where the values of a published segment lie now. What
 // is left behind in the old files is referred to by nobody, except open views.
 func (j *segmentJob) install() {
-	views := j.e.files.viewCount() > 1 // the job's own view is one
 	for _, pl := range j.done {
 		pl.fam.Move(pl.refs, pl.locs, j.from)
-		if !views {
-			pl.fam.Forget(j.from, nil)
-		}
 	}
 }
 
-// newParts is parts without those drop selects, and with part in front: segments
+// newParts is parts without those drop selects, and with added in front: segments
 // first, the newest first.
-func newParts(parts []index.Part, part index.Part, drop func(index.Part) bool) []index.Part {
-	out := []index.Part{part}
+func newParts(parts, added []index.Part, drop func(index.Part) bool) []index.Part {
+	out := append([]index.Part{}, added...)
 	for _, p := range parts {
 		if !drop(p) {
 			out = append(out, p)

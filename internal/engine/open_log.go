@@ -13,7 +13,7 @@ import (
 // recoverLog replays the log from the record after the image.
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage}
+		Origin: st.StoreID, ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -74,6 +74,9 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 		}
 	}
 	start.NextLSN = max(start.NextLSN, e.ix.LSN()+1)
+	if start.File == 0 { // the log begins: tie it to this store
+		start.Chain = e.fixed.StoreID
+	}
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
@@ -95,9 +98,14 @@ func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
 	}
 	for i := range rec.ops {
 		for _, s := range rec.ops[i].slots {
-			if s.enc == slotInline {
-				places[index.Ref{LSN: en.LSN, Ord: s.ord}] = index.Loc{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}
+			if !s.here() {
+				continue
 			}
+			ref, loc, err := s.loc(en.LSN, en.File, en.Offset)
+			if err != nil {
+				return err
+			}
+			places[ref] = loc
 		}
 	}
 	return nil

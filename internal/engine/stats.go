@@ -19,10 +19,15 @@ type Stats struct {
 	LogFiles     int
 	Segments     int
 	SegmentBytes int64
-	RawBytes     int64 // of the values in segments, decoded
+	RawBytes     int64 // of the values and patches in segments, before compression
+	// DeadBytes is about what a compaction would free: of the segments, what no item
+	// refers to any more, as of the last flush. Of threads deleted before the store
+	// was opened nothing is known until they are touched again.
+	DeadBytes    int64
 	Images       int
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
+	VersionBytes int64 // memory of the last values kept to make patches against
 	// WorkError is why the last flush, image or compaction of the worker failed;
 	// nil if it did not. While it lasts, the log grows.
 	WorkError error
@@ -30,15 +35,20 @@ type Stats struct {
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() Stats {
-	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount()}
+	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), VersionBytes: e.versions.bytes()}
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
 	for _, seg := range st.Segments {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
 	}
-	if err := e.workErr.Load(); err != nil {
-		s.WorkError = *err
+	for _, n := range e.garbage.inSegments(st.Segments) {
+		s.DeadBytes += n
+	}
+	for _, p := range []*error{e.compactErr.Load(), e.workErr.Load()} {
+		if p != nil {
+			s.WorkError = *p
+		}
 	}
 	s.DurableLSN = s.LastLSN
 	if e.log != nil {
@@ -59,6 +69,10 @@ type Metrics struct {
 	CacheHits        uint64
 	CacheMisses      uint64
 	CorruptionsFound uint64
+	Patches          int64 // values logged as patches
+	PatchedBytes     int64 // what they would have taken whole
+	PatchBytes       int64 // what they took
+	SegmentPatches   int64 // values written to segments as patches
 }
 
 // Metrics returns the counters now.
@@ -67,6 +81,7 @@ func (e *Engine) Metrics() Metrics {
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
+		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
 	}
 	if e.log != nil {
 		m.Log = e.log.Metrics()
@@ -93,6 +108,12 @@ type OpenReport struct {
 	// the directory were taken as they are. What was deleted may be back.
 	Guessed bool
 	Took    time.Duration
+}
+
+func (e *Engine) notePatch(v *txValue) {
+	e.patches.Add(1)
+	e.patchedBytes.Add(v.val.size)
+	e.patchBytes.Add(v.size)
 }
 
 func (e *Engine) noteFlush(i FlushInfo) {

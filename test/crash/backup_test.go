@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
-	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 )
 
 var (
@@ -35,10 +35,10 @@ func storeSteps(g *generator) []step {
 }
 
 // play runs steps on a store and its model.
-func play(ctx context.Context, d *saver.Disk, model full, clk *clock, steps []step) error {
+func play(ctx context.Context, d *disk, model full, clk *clock, steps []step) error {
 	for i, s := range steps {
 		if s.work != nil {
-			if err := s.work(ctx, d); err != nil {
+			if err := s.work(ctx, d.Disk); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
 			continue
@@ -52,7 +52,7 @@ func play(ctx context.Context, d *saver.Disk, model full, clk *clock, steps []st
 }
 
 // played is a store on a recording file system, open, with its model.
-func played(t *testing.T, seed uint64) (*crashfs.FS, *saver.Disk, *memory.Saver, *clock, *generator) {
+func played(t *testing.T, seed uint64) (*crashfs.FS, *disk, *model, *clock, *generator) {
 	t.Helper()
 	fsys, clk := crashfs.New(), &clock{}
 	model := newModel(clk)
@@ -77,7 +77,11 @@ func storeDump(fsys vfs.FS, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := dump(context.Background(), d)
+	items, err := store.On(d, itemOptions(&clock{}))
+	if err != nil {
+		return "", errors.Join(err, d.Close())
+	}
+	text, err := dump(context.Background(), &disk{d, items})
 	return text, errors.Join(err, d.Close())
 }
 
@@ -157,7 +161,7 @@ func TestBackupCrash(t *testing.T) {
 	count := [3]int{}
 	for round := 1; round <= 2; round++ {
 		from := fsys.Len()
-		if _, err := admin.BackupOpen(ctx, d, backupDir, backupOptions(fsys)); err != nil {
+		if _, err := admin.BackupOpen(ctx, d.Disk, backupDir, backupOptions(fsys)); err != nil {
 			t.Fatal(err)
 		}
 		dumps = append(dumps, mustDump(t, model))
@@ -201,7 +205,7 @@ func TestRestoreCrash(t *testing.T) {
 	}()
 	fsys, d, model, _, _ := played(t, seed)
 	want := mustDump(t, model)
-	if _, err := admin.BackupOpen(ctx, d, backupDir, backupOptions(fsys)); err != nil {
+	if _, err := admin.BackupOpen(ctx, d.Disk, backupDir, backupOptions(fsys)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
@@ -243,7 +247,7 @@ func TestBackupRot(t *testing.T) {
 	seed := seedFrom(t, "ROT_SEED")
 	fsys, d, model, _, _ := played(t, seed)
 	want := mustDump(t, model)
-	if _, err := admin.BackupOpen(ctx, d, backupDir, backupOptions(fsys)); err != nil {
+	if _, err := admin.BackupOpen(ctx, d.Disk, backupDir, backupOptions(fsys)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

@@ -30,7 +30,7 @@ func verifyStore(t *testing.T, fsys vfs.FS) (*admin.VerifyReport, error) {
 func eachRot(t *testing.T, seed uint64, most int, judge func(sh *shape, what string, mayShorten bool, mem *vfs.Mem)) (total int) {
 	t.Helper()
 	for _, s := range shapes() {
-		sh, err := build(context.Background(), s.clean, s.steps)
+		sh, err := build(context.Background(), s.clean, s.steps, 0)
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
