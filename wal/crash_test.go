@@ -112,7 +112,9 @@ func (v *life) commitAs(n int, deferred bool) error {
 			first = err
 		}
 	}
-	v.ack()
+	if !deferred { // a deferred record promises nothing yet
+		v.ack()
+	}
 	return first
 }
 
