@@ -62,7 +62,8 @@
 //     what they ask for.
 //   - Only the state of a graph that a node names is found by namespace; any
 //     other namespace is a SubgraphError also for reads.
-//   - A failed cache is a miss, and only successes are cached.
+//   - A failed cache is a miss, and only successes are cached. What is cached is
+//     serialized: a hit gives what a resumed run would read.
 //   - A map that a node returns is written in the order of its keys; Pairs have
 //     an order of their own.
 //   - Results carry interrupts beside the values, not among them.
