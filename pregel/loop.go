@@ -177,7 +177,7 @@ func (l *loop) enter(ctx context.Context) error {
 		return err
 	}
 	if l.saver != nil {
-		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.observeSave)
+		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), l.observeSave)
 		if s, ok := l.saver.(saver.Serializing); ok {
 			l.codec = s.Serializer()
 		}
@@ -193,6 +193,15 @@ func (l *loop) enter(ctx context.Context) error {
 		l.updated = setOf(l.cp.updated)
 	}
 	return l.first(ctx)
+}
+
+// storedAround is the save of the checkpoint that the graph around is at; nil if
+// it made none in this run, or there is none around.
+func (l *loop) storedAround() *saveOp {
+	if l.parent == nil {
+		return nil
+	}
+	return l.parent.step.base
 }
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {

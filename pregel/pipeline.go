@@ -39,6 +39,7 @@ type pipeline struct {
 	cancel  context.CancelFunc
 	unwatch func()
 	ops     chan *saveOp
+	after   *saveOp
 	ended   chan struct{}
 	failed  chan struct{} // closed at the first failure
 	observe func(op string, took time.Duration, err error)
@@ -49,8 +50,12 @@ type pipeline struct {
 }
 
 // newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
-func newPipeline(ctx context.Context, drain time.Duration, observe func(string, time.Duration, error)) *pipeline {
-	p := &pipeline{ops: make(chan *saveOp, pipelineDepth), ended: make(chan struct{}), failed: make(chan struct{}), observe: observe}
+//
+// Nothing is stored before after is; nil waits for nothing. What a graph inside
+// stores hangs on a checkpoint of the graph around it: were it stored first, a
+// crash in between would leave it without, ahead of the graph around.
+func newPipeline(ctx context.Context, drain time.Duration, after *saveOp, observe func(string, time.Duration, error)) *pipeline {
+	p := &pipeline{after: after, ops: make(chan *saveOp, pipelineDepth), ended: make(chan struct{}), failed: make(chan struct{}), observe: observe}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var bound *time.Timer
 	armed := make(chan struct{})
@@ -70,6 +75,11 @@ func newPipeline(ctx context.Context, drain time.Duration, observe func(string, 
 
 func (p *pipeline) work() {
 	defer close(p.ended)
+	if p.after != nil {
+		if err := p.after.wait(); err != nil {
+			p.fail(err)
+		}
+	}
 	var under sync.WaitGroup
 	slots := make(chan struct{}, writersAtOnce)
 	for op := range p.ops {
@@ -101,10 +111,15 @@ func (p *pipeline) do(op *saveOp) {
 		return
 	}
 	op.err = &PersistError{Op: "store " + op.name, Err: err}
+	p.fail(op.err)
+}
+
+// fail keeps the first failure.
+func (p *pipeline) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
-		p.err = op.err
+		p.err = err
 		close(p.failed)
 	}
 }

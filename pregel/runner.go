@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,8 @@ import (
 // that touches the run's state; each task has a goroutine of its own and talks
 // to it through box.
 type superstep struct {
-	l *loop
+	l    *loop
+	base *saveOp // of the checkpoint it starts from; nil if an earlier run stored that
 	// What tasks may know of the loop: a task that was left behind may ask when
 	// the loop has gone on.
 	step int
@@ -67,7 +69,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
+	s := &superstep{l: l, base: cmp.Or(l.lastPut, l.storedAround()), step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
 	if err := s.prep.init(); err != nil {
 		return err

@@ -11,12 +11,20 @@ type resumeToken struct {
 	mu    sync.Mutex
 	value any
 	used  bool
+	// takenBelow reports whether a task of a graph inside has taken the answer
+	// already, in a run before this one; nil if this run gave the answer.
+	takenBelow func(value any) bool
 }
 
-func (t *resumeToken) take() (any, bool) {
+// take takes the answer. inside says that a graph inside asks.
+func (t *resumeToken) take(inside bool) (any, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.used || t.value == nil {
+		return nil, false
+	}
+	if inside && t.takenBelow != nil && t.takenBelow(t.value) {
+		t.used = true
 		return nil, false
 	}
 	t.used = true
@@ -47,9 +55,9 @@ type scratchpad struct {
 // nullResume takes the answer that belongs to no task, of this graph or of one
 // around it.
 func (s *scratchpad) nullResume() (any, bool) {
-	for ; s != nil; s = s.parent {
+	for inside := false; s != nil; s, inside = s.parent, true {
 		if s.token != nil {
-			return s.token.take()
+			return s.token.take(inside)
 		}
 	}
 	return nil, false

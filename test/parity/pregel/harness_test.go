@@ -28,6 +28,17 @@ var clock = time.Unix(1_700_000_000, 0)
 
 const idNode = 0xBDE4E02AB92B
 
+// mintedUpTo is how many ids were made when this one was: they grow by one tick
+// each.
+func mintedUpTo(id string) int {
+	var hi, mid, lo uint64
+	if _, err := fmt.Sscanf(id, "%8x-%4x-6%3x", &hi, &mid, &lo); err != nil {
+		return 0
+	}
+	const ticksTo1970 = 0x01B21DD213814000
+	return int(hi<<28|mid<<12|lo) - int(clock.UnixNano()/100+ticksTo1970) + 1
+}
+
 // boom is an error whose stored form is its text.
 type boom struct{ text string }
 
@@ -37,20 +48,34 @@ func (b boom) Error() string { return b.text }
 // writes.
 type trace struct {
 	t          *testing.T
+	scenario   string
 	durability pregel.Durability
 	env        pregel.Environment
 	saver      saver.Saver
 	lines      []string
+	life       *life // what it can be taken up from after a crash
 }
 
-func newTrace(t *testing.T, d pregel.Durability, disk bool) *trace {
+// newTrace makes a trace in the injected world, on the saver that open makes.
+// It begins after minted ids were made.
+func newTrace(t *testing.T, scenario string, d pregel.Durability, minted int, open func(random func() float64) saver.Saver) *trace {
 	now := func() time.Time { return clock }
-	ids := 0
-	node := func() uint64 { ids++; return idNode }
-	random := func() float64 { return float64(ids%4096) / 4096 }
-	var sv saver.Saver = memory.New(memory.Options{Random: random})
-	if disk {
-		// Power loss is not at stake here, so nothing waits for the device.
+	l := &life{}
+	node := func() uint64 { l.minted.Add(1); return idNode }
+	ids := pregel.NewIDSource(now, node)
+	for range minted {
+		ids.Next(0)
+	}
+	sv := open(func() float64 { return float64(l.minted.Load()%4096) / 4096 })
+	return &trace{t: t, scenario: scenario, durability: d, env: pregel.Environment{Now: now, IDs: ids}, saver: sv, life: l}
+}
+
+func inMemory(random func() float64) saver.Saver { return memory.New(memory.Options{Random: random}) }
+
+// onDisk is a saver in a directory. Power loss is not at stake, so nothing waits
+// for the device.
+func onDisk(t *testing.T) func(random func() float64) saver.Saver {
+	return func(random func() float64) saver.Saver {
 		d, err := saver.Open(t.TempDir(), saver.Options{Sync: saver.SyncNever, Random: random})
 		if err != nil {
 			t.Fatal(err)
@@ -60,11 +85,8 @@ func newTrace(t *testing.T, d pregel.Durability, disk bool) *trace {
 				t.Error(err)
 			}
 		})
-		sv = d
+		return d
 	}
-	return &trace{t: t, durability: d,
-		env:   pregel.Environment{Now: now, IDs: pregel.NewIDSource(now, node)},
-		saver: sv}
 }
 
 func (tr *trace) put(line map[string]any) {
@@ -97,14 +119,22 @@ func (tr *trace) run(g *pregel.Graph, input any, cfgs ...pregel.Config) {
 
 func (tr *trace) runModes(g *pregel.Graph, input any, cfg pregel.Config, modes ...pregel.Mode) {
 	cfg.Durability, cfg.MaxConcurrency, cfg.Subgraphs = tr.durability, 1, true
-	tr.put(map[string]any{"call": "run"})
-	for e, err := range g.Stream(ctx, input, cfg, modes...) {
-		if err != nil {
-			tr.error(err)
-			return
+	call(tr, "run", func(again bool) any {
+		c := tr.life.calls[len(tr.life.calls)-1]
+		c.input, c.cfg = input, cfg
+		if again {
+			input, cfg = tr.life.past.goOn(input, cfg)
 		}
-		tr.event(e)
-	}
+		tr.put(map[string]any{"call": "run"})
+		for e, err := range g.Stream(ctx, input, cfg, modes...) {
+			if err != nil {
+				tr.error(err)
+				break
+			}
+			tr.event(e)
+		}
+		return nil
+	})
 }
 
 func (tr *trace) event(e pregel.Event) {
@@ -163,7 +193,7 @@ func (tr *trace) event(e pregel.Event) {
 // isCall tells a call of a function from a packet: LangGraph shows its input as
 // the pair of positional and named arguments.
 func (tr *trace) isCall(d pregel.TaskEvent) bool {
-	return slices.Equal(d.Triggers, []string{"__pregel_push"}) && strings.HasPrefix(tr.t.Name(), "TestTraces/functional")
+	return slices.Equal(d.Triggers, []string{"__pregel_push"}) && strings.HasPrefix(tr.scenario, "functional")
 }
 
 // errorNames are LangGraph's names of the engine's errors.
@@ -194,12 +224,14 @@ func (tr *trace) state(g *pregel.Graph, subgraphs bool, cfgs ...pregel.Config) *
 	if len(cfgs) > 0 {
 		cfg = cfgs[0]
 	}
-	s, err := g.GetState(ctx, cfg, subgraphs)
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	tr.put(map[string]any{"state": snapshot(s)})
-	return s
+	return call(tr, "state", func(bool) *pregel.StateSnapshot {
+		s, err := g.GetState(ctx, cfg, subgraphs)
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		tr.put(map[string]any{"state": snapshot(s)})
+		return s
+	})
 }
 
 func (tr *trace) history(g *pregel.Graph) []*pregel.StateSnapshot {
@@ -207,25 +239,28 @@ func (tr *trace) history(g *pregel.Graph) []*pregel.StateSnapshot {
 }
 
 func (tr *trace) historyOf(g *pregel.Graph, cfg pregel.Config) []*pregel.StateSnapshot {
-	var out []*pregel.StateSnapshot
-	for s, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
-		if err != nil {
-			tr.t.Fatal(err)
+	return call(tr, "history", func(bool) (out []*pregel.StateSnapshot) {
+		for s, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+			if err != nil {
+				tr.t.Fatal(err)
+			}
+			out = append(out, s)
+			tr.put(map[string]any{"history": snapshot(s)})
 		}
-		out = append(out, s)
-		tr.put(map[string]any{"history": snapshot(s)})
-	}
-	return out
+		return out
+	})
 }
 
 func (tr *trace) update(g *pregel.Graph, cfg pregel.Config, u pregel.StateUpdate) pregel.Config {
-	out, err := g.UpdateState(ctx, cfg, u)
-	if err != nil {
-		tr.error(err)
-		return cfg
-	}
-	tr.put(map[string]any{"updated": place(&out)})
-	return out
+	return call(tr, "update", func(bool) pregel.Config {
+		out, err := g.UpdateState(ctx, cfg, u)
+		if err != nil {
+			tr.error(err)
+			return cfg
+		}
+		tr.put(map[string]any{"updated": place(&out)})
+		return out
+	})
 }
 
 // dump writes everything the saver holds.

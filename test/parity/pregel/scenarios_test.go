@@ -240,15 +240,9 @@ func breakpoints(tr *trace) {
 }
 
 func failureAndResume(tr *trace) {
-	calls := 0
 	b := builder()
 	addNodes(b, "a")
-	b.Node("f", func(context.Context, any) (any, error) {
-		if calls++; calls < 2 {
-			return nil, boom{"not yet"}
-		}
-		return in("flaky"), nil
-	})
+	b.Node("f", tr.failsOnce("not yet", "flaky"))
 	addNodes(b, "z")
 	b.Edge(graph.Start, "a").Edge(graph.Start, "f").Join([]string{"a", "f"}, "z")
 	g := tr.saved(b)
@@ -334,9 +328,8 @@ func rawTopic(tr *trace) {
 }
 
 func functional(tr *trace) {
-	var ran []int
-	double := pregel.NewTask("double", func(_ context.Context, n int) (int, error) {
-		ran = append(ran, n)
+	double := pregel.NewTask("double", func(ctx context.Context, n int) (int, error) {
+		tr.does(ctx, "double", n)
 		return n * 2, nil
 	})
 	ask := pregel.NewTask("ask", func(ctx context.Context, q string) (string, error) { return pregel.AskFor[string](ctx, q) })
@@ -369,5 +362,5 @@ func functional(tr *trace) {
 	tr.run(flow, 5)
 	tr.run(flow, pregel.Command{Resume: "?"})
 	tr.history(flow)
-	tr.put(map[string]any{"ran": ran})
+	tr.show("ran", func() any { return tr.did("double") })
 }

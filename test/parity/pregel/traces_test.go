@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
 )
 
 // TestTraces compares every scenario with LangGraph's own trace, line by line.
@@ -37,9 +38,9 @@ func TestTraces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check := func(t *testing.T, disk bool) {
+			check := func(t *testing.T, open func(func() float64) saver.Saver) {
 				ran++
-				tr := newTrace(t, d, disk)
+				tr := newTrace(t, name, d, 0, open)
 				scenarios[name](tr)
 				tr.dump()
 				if compare(t, normalise(name, d, tr.lines), normalise(name, d, strings.Split(strings.TrimSpace(string(want)), "\n"))) {
@@ -47,8 +48,8 @@ func TestTraces(t *testing.T) {
 					lines += len(tr.lines)
 				}
 			}
-			t.Run(name+"/"+string(d), func(t *testing.T) { check(t, false) })
-			t.Run(name+"/"+string(d)+"/disk", func(t *testing.T) { check(t, true) })
+			t.Run(name+"/"+string(d), func(t *testing.T) { check(t, inMemory) })
+			t.Run(name+"/"+string(d)+"/disk", func(t *testing.T) { check(t, onDisk(t)) })
 		}
 	}
 	golden, err := filepath.Glob("golden/*.jsonl")
