@@ -32,6 +32,7 @@ func (l *loop) first(ctx context.Context) error {
 		l.pending = dropSpentAnswer(l.pending)
 		l.guardAnswers(ctx)
 	}
+	l.answered = resumes && l.answeredSince()
 	source := l.md.Source()
 	branched := source == "update" || source == "fork"
 	forks := resumes && travels && (!branched || l.superseded)

@@ -74,6 +74,7 @@ type loop struct {
 	hadParent    bool // the saver had a checkpoint to begin with
 	loadedLatest bool
 	resumeGiven  bool
+	answered     bool // what the graph around waited for here was answered: it has no answer for this run
 	entered      bool // the input was taken; before that nothing is stored
 	ranTasks     bool
 
@@ -319,7 +320,7 @@ func (l *loop) applier() *applier {
 func (l *loop) preparer() *preparer {
 	p := &preparer{g: l.g, cp: l.cp, set: l.set, ns: l.ns, step: l.step, stop: l.stop, pending: indexPending(l.pending),
 		resumeMap: l.resumeMap, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
-	if l.parent != nil {
+	if l.parent != nil && !l.answered {
 		p.parentPad = l.parent.task.pad
 	}
 	return p

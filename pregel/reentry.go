@@ -33,6 +33,19 @@ func (l *loop) begunHere() bool {
 	return known && parents[outer] == id
 }
 
+// answeredSince reports whether none of the interrupts that the graph around was
+// stored to wait for, in the task that runs this graph, waits here any more: a
+// crash came after they were answered and before the graph around could store
+// what its task came to. An answer without an id is meant for them, and must not
+// be given to what is asked next. LangGraph gives it.
+func (l *loop) answeredSince() bool {
+	if !l.nested() || l.saver == nil || !l.hadParent {
+		return false
+	}
+	shown := l.parent.task.pad.shown
+	return len(shown) > 0 && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+}
+
 // guardAnswers keeps the answers that an earlier run stored from being given
 // twice. A graph inside stores that its task took one in its own namespace, where
 // dropSpentAnswer does not see it. LangGraph gives such an answer again, to

@@ -43,6 +43,7 @@ type scratchpad struct {
 	step, stop int
 	parent     *scratchpad  // of the task that runs the graph; nil at the root
 	token      *resumeToken // nil if the superstep has none of its own
+	shown      []string     // the interrupts the task was stored to wait for
 
 	calls, subgraphs, asked atomic.Int64
 
@@ -74,12 +75,21 @@ func (s *scratchpad) reset() {
 type pendingIndex struct {
 	any    bool
 	token  *resumeToken
-	resume map[string][]any
+	resume map[string][]any    // by task
+	shown  map[string][]string // interrupt ids by task
 }
 
 func indexPending(pending []pendingWrite) pendingIndex {
 	ix := pendingIndex{any: len(pending) > 0}
 	for _, w := range pending {
+		if w.channel == chInterrupt {
+			if ix.shown == nil {
+				ix.shown = map[string][]string{}
+			}
+			for _, in := range interruptsOf(w.value) {
+				ix.shown[w.taskID] = append(ix.shown[w.taskID], in.ID)
+			}
+		}
 		if w.channel != chResume {
 			continue
 		}

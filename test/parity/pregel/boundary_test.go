@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
@@ -18,31 +20,39 @@ import (
 
 // newLife begins a life on a simulated disk: the first one, or the one after
 // past.
-func newLife(t *testing.T, scenario string, d pregel.Durability, fs *crashfs.FS, p *past) *trace {
-	t.Helper()
+func newLife(t failer, scenario string, d pregel.Durability, fs *crashfs.FS, p *past) *trace {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return liveOn(t, scenario, d, p, &ledger{fs: fs}, func(random func() float64) (*saver.Disk, error) {
+		return saver.OpenSimulated("store", saver.Options{Random: random, LogFileSize: 64 << 10}, saver.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
+	})
+}
+
+// liveOn begins a life on the store that open opens.
+func liveOn(t failer, scenario string, d pregel.Durability, p *past, led *ledger, open func(random func() float64) (*saver.Disk, error)) *trace {
 	minted := 0
 	if p != nil {
 		minted = p.minted()
 	}
-	led := &ledger{fs: fs}
 	tr := newTrace(t, scenario, d, minted, func(random func() float64) saver.Saver {
-		rng := rand.New(rand.NewPCG(1, 2))
-		opts := saver.Options{Random: random, LogFileSize: 64 << 10}
-		disk, err := saver.OpenSimulated("store", opts, saver.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
+		disk, err := open(random)
 		if err != nil {
 			t.Fatal(err)
 		}
 		led.Disk = disk
 		return led
 	})
-	tr.life.ledger, tr.life.past, tr.life.exits = led, p, d == pregel.Exit
+	l := tr.life
+	l.ledger, l.past, l.exits, l.ran = led, p, d == pregel.Exit, map[string]int{}
 	if p != nil {
-		tr.life.deeds = p.deeds()
+		l.deeds = p.deeds()
 	}
 	return tr
 }
 
-func (tr *trace) end() {
+// goOn makes what is left of the scenario and returns every line of it.
+func (tr *trace) goOn() {
+	scenarios[tr.scenario](tr)
+	tr.dump()
 	if err := tr.life.ledger.Close(); err != nil {
 		tr.t.Error(err)
 	}
@@ -50,9 +60,41 @@ func (tr *trace) end() {
 
 // tally counts what the boundaries showed.
 type tally struct {
+	mu                       sync.Mutex
 	boundaries, begun, lines int
+	again                    int // tasks whose output was stored, which did not run again
 	skipped                  map[string]int
 	resumption
+}
+
+// String is one line about the boundaries, and one for each reason not to compare.
+func (s *tally) String() string {
+	var b strings.Builder
+	for _, why := range slices.Sorted(maps.Keys(s.skipped)) {
+		fmt.Fprintf(&b, "not compared: %d: %s\n", s.skipped[why], why)
+	}
+	fmt.Fprintf(&b, "cut: %d boundaries, %d of them inside a run, %d lines after them equal, %d shown before, %d tasks replayed\n",
+		s.boundaries, s.begun, s.lines, s.before, s.again)
+	fmt.Fprintf(&b, "normalised: first shows where it stands %d, shows as cached what ended %d, shows what is stored beside the checkpoint %d, "+
+		"begins with the handler of a failure %d, remembers what a resume passed %d, does not name calls of what ended %d, stores a delta channel whole %d",
+		s.state, s.cached, s.pending, s.handled, s.marks, s.calls, s.whole)
+	return b.String()
+}
+
+// cutsEach is at how many boundaries of a trace the power is cut; STELE_BOUNDARIES
+// sets it, 0 is at all.
+func cutsEach(t *testing.T, d pregel.Durability) int {
+	if text := os.Getenv("STELE_BOUNDARIES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("STELE_BOUNDARIES: %v", err)
+		}
+		return n
+	}
+	if d == pregel.Async { // it stores what Sync does
+		return 5
+	}
+	return 0
 }
 
 // TestBoundaries cuts the power at every boundary between one save and the next,
@@ -60,22 +102,26 @@ type tally struct {
 // that nothing cut, ids included, to the last stored field.
 func TestBoundaries(t *testing.T) {
 	sum := tally{skipped: map[string]int{}}
-	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
-		if endsWithProcess[name] != "" {
-			continue
-		}
-		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
-			if _, err := os.Stat(goldenOf(name, d)); err != nil {
+	t.Run("all", func(t *testing.T) {
+		for _, name := range slices.Sorted(maps.Keys(scenarios)) {
+			if endsWithProcess[name] != "" {
 				continue
 			}
-			t.Run(name+"/"+string(d), func(t *testing.T) { sum.scenario(t, name, d) })
+			for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+				if _, err := os.Stat(goldenOf(name, d)); err != nil {
+					continue
+				}
+				t.Run(name+"/"+string(d), func(t *testing.T) {
+					t.Parallel()
+					sum.scenario(t, name, d)
+				})
+			}
 		}
+	})
+	fmt.Println(&sum)
+	if sum.again == 0 || sum.begun == 0 {
+		t.Error("nothing was replayed")
 	}
-	for why, n := range sum.skipped {
-		fmt.Printf("not compared: %d: %s\n", n, why)
-	}
-	fmt.Printf("boundaries: %d cut, %d inside a run, lines after them: %d equal; shown before: %d, state shown again: %d, shown as cached: %d, shown with what is stored: %d\n",
-		sum.boundaries, sum.begun, sum.lines, sum.before, sum.state, sum.cached, sum.pending)
 }
 
 // endsWithProcess are the scenarios that another process cannot take up, and
@@ -94,78 +140,101 @@ func goldenOf(name string, d pregel.Durability) string {
 	return filepath.Join("golden", name+"."+string(d)+".jsonl")
 }
 
-// scenario runs a scenario whole, compares it with LangGraph's trace, and then
-// compares every cut of it with the whole.
-func (s *tally) scenario(t *testing.T, name string, d pregel.Durability) {
+// wholeLife runs a scenario that nothing cuts, and compares it with LangGraph's
+// trace.
+func wholeLife(t *testing.T, name string, d pregel.Durability) *trace {
+	t.Helper()
 	golden, err := os.ReadFile(goldenOf(name, d))
 	if err != nil {
 		t.Fatal(err)
 	}
 	whole := newLife(t, name, d, crashfs.New(), nil)
-	scenarios[name](whole)
-	whole.dump()
-	whole.end()
+	whole.goOn()
 	if !compare(t, normalise(name, d, whole.lines), normalise(name, d, strings.Split(strings.TrimSpace(string(golden)), "\n"))) {
-		return
+		t.FailNow()
 	}
-	acks := whole.life.ledger.acks
-	for k := 1; k <= len(acks); k++ {
-		p := whole.life.crashedAfter(acks[:k])
-		if why := p.incomparable(); why != "" {
-			s.skipped[why]++
-			continue
-		}
-		if !s.cut(t, whole, p, acks[k-1].at) && t.Failed() {
-			return
-		}
-	}
+	return whole
 }
 
-func (s *tally) cut(t *testing.T, whole *trace, p *past, at int) bool {
-	for state := range whole.life.ledger.fs.States(at, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
-		tr := newLife(t, whole.scenario, whole.durability, state.FS(), p)
-		func() {
-			defer func() {
-				if r := recover(); r != nil {
-					t.Fatalf("cut after save %s, in call %d: %v\n%s", p.boundary(), p.next, r, debug.Stack())
-				}
-			}()
-			scenarios[whole.scenario](tr)
-		}()
-		tr.dump()
-		tr.end()
-		s.boundaries++
-		return s.compare(t, whole, tr, p)
+// scenario compares what follows cuts of a scenario with the whole.
+func (s *tally) scenario(t *testing.T, name string, d pregel.Durability) {
+	whole := wholeLife(t, name, d)
+	acks := whole.life.ledger.acks
+	stride := 1
+	if n := cutsEach(t, d); n > 0 {
+		stride = max(1, len(acks)/n)
 	}
-	return false
+	for k := stride; k <= len(acks) && !t.Failed(); k += stride {
+		p := whole.life.crashedAfter(acks[:k])
+		if why := p.incomparable(); why != "" {
+			s.mu.Lock()
+			s.skipped[why]++
+			s.mu.Unlock()
+			continue
+		}
+		for disk := range whole.life.ledger.fs.States(acks[k-1].at, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
+			tr := newLife(t, name, d, disk.FS(), p)
+			func() {
+				defer func() {
+					if r := recover(); r != nil { // the scenario did not find what it looked for
+						t.Fatalf("cut after save %s, in call %d: %v\n%s", p.boundary(), p.next, r, debug.Stack())
+					}
+				}()
+				tr.goOn()
+			}()
+			s.compare(t, whole, tr, p)
+			break
+		}
+	}
 }
 
 // compare compares a life after a crash with the whole.
-func (s *tally) compare(t *testing.T, whole, tr *trace, p *past) bool {
+func (s *tally) compare(t *testing.T, whole, tr *trace, p *past) {
 	t.Helper()
 	var from int
 	for _, c := range whole.life.calls[:p.next] {
 		from += len(c.lines)
 	}
-	got, want := tr.lines[from:], whole.lines[from:]
+	got, want := slices.Clone(tr.lines[from:]), slices.Clone(whole.lines[from:])
+	var r resumption
+	replayed := 0
 	if len(p.saved) > 0 {
-		s.begun++
-		a, b, r := sameRest(tr.life.calls[p.next].lines, whole.life.calls[p.next].lines, p)
-		if slices.ContainsFunc(p.saved, func(a ack) bool { return a.handled }) {
+		was, is := whole.life.calls[p.next].lines, tr.life.calls[p.next].lines
+		a, b, found := sameRest(is, was, p)
+		if r = found; slices.ContainsFunc(p.saved, func(a ack) bool { return a.handled }) {
 			a, b, r = nil, nil, resumption{handled: len(a)}
 		}
-		s.add(r)
-		got = append(a, got[len(tr.life.calls[p.next].lines):]...)
-		want = append(b, want[len(whole.life.calls[p.next].lines):]...)
+		got, want = append(a, got[len(is):]...), append(b, want[len(was):]...)
+		replayed = p.ranAgain(t, tr)
 	}
-	s.sameStored(got, want, p)
+	r.sameStored(got, want, p)
+	s.mu.Lock()
+	s.boundaries++
+	s.begun += b2i(len(p.saved) > 0)
+	s.again += replayed
 	s.lines += len(got)
-	if compare(t, got, want) {
-		return true
+	s.add(r)
+	s.mu.Unlock()
+	if !compare(t, got, want) {
+		t.Logf("cut after save %s, in call %d", p.boundary(), p.next)
+		if os.Getenv("STELE_BOUNDARY_TRACE") != "" {
+			t.Logf("after the crash:\n%s\nof the whole:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 	}
-	t.Logf("cut after save %s, in call %d", p.boundary(), p.next)
-	if os.Getenv("STELE_BOUNDARY_TRACE") != "" {
-		t.Logf("after the crash:\n%s\nof the whole:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+}
+
+// ranAgain checks that no task ran again whose output was stored, and returns how
+// many such tasks there were.
+func (p *past) ranAgain(t *testing.T, tr *trace) (stored int) {
+	t.Helper()
+	for _, a := range p.saved {
+		if !a.ended || p.replays {
+			continue
+		}
+		stored++
+		if n := tr.life.ran[a.task]; n > 0 {
+			t.Errorf("task %s ran %d times, though its output was stored", a.task, n)
+		}
 	}
-	return false
+	return stored
 }

@@ -21,7 +21,10 @@ import (
 
 var ctx = context.Background()
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	killedChild() // does not return if this process is one
+	goleak.VerifyTestMain(m)
+}
 
 // The injected world is the one of harness.py.
 var clock = time.Unix(1_700_000_000, 0)
@@ -47,7 +50,7 @@ func (b boom) Error() string { return b.text }
 // trace runs graphs and writes what they do as the canonical lines harness.py
 // writes.
 type trace struct {
-	t          *testing.T
+	t          failer
 	scenario   string
 	durability pregel.Durability
 	env        pregel.Environment
@@ -56,9 +59,15 @@ type trace struct {
 	life       *life // what it can be taken up from after a crash
 }
 
+// failer is what a trace needs of a test. Processes that are killed have none.
+type failer interface {
+	Fatal(args ...any)
+	Error(args ...any)
+}
+
 // newTrace makes a trace in the injected world, on the saver that open makes.
 // It begins after minted ids were made.
-func newTrace(t *testing.T, scenario string, d pregel.Durability, minted int, open func(random func() float64) saver.Saver) *trace {
+func newTrace(t failer, scenario string, d pregel.Durability, minted int, open func(random func() float64) saver.Saver) *trace {
 	now := func() time.Time { return clock }
 	l := &life{}
 	node := func() uint64 { l.minted.Add(1); return idNode }

@@ -20,9 +20,10 @@ type life struct {
 	past   *past   // nil: the first life
 	exits  bool    // durability is Exit
 
-	// mu guards deeds.
+	// mu guards deeds and ran.
 	mu    sync.Mutex
 	deeds []deed
+	ran   map[string]int // tasks by id, in the call that a crash had cut
 }
 
 // callRecord is one call of a scenario: what it was, showed and returned.
@@ -57,29 +58,30 @@ type past struct {
 }
 
 // crashedAfter is the past of a life that ended when these saves were stored.
-// The last of them is the boundary.
 func (l *life) crashedAfter(saved []ack) *past {
 	p := &past{life: l, keys: map[saveKey]bool{}}
-	last := -1
 	for _, a := range saved {
 		p.keys[a.key] = true
-		last = max(last, a.seq)
 	}
 	for i, c := range l.calls {
-		if last < c.saves[0] { // everything of the calls before is stored
-			p.next = i
-			return p
+		if c.saves[0] == c.saves[1] {
+			continue // made again, unless a later call has stored something
 		}
-		if last < c.saves[1]-1 {
-			p.next = i
-			for _, a := range l.ledger.acks[c.saves[0]:c.saves[1]] {
-				if p.keys[a.key] {
-					p.saved = append(p.saved, a)
-				}
+		p.saved = nil
+		for _, a := range l.ledger.acks[c.saves[0]:c.saves[1]] {
+			if p.keys[a.key] {
+				p.saved = append(p.saved, a)
 			}
-			return p
 		}
-		p.next = i + 1
+		switch len(p.saved) {
+		case c.saves[1] - c.saves[0]:
+			p.next, p.saved = i+1, nil
+			continue
+		case 0:
+		default:
+			p.next = i
+		}
+		return p
 	}
 	return p
 }
@@ -244,4 +246,16 @@ func (tr *trace) show(key string, value func() any) {
 		tr.put(m{key: value()})
 		return nil
 	})
+}
+
+// hooks count the tasks that run in the call that a crash had cut.
+func (tr *trace) hooks() pregel.Hooks {
+	l := tr.life
+	return pregel.Hooks{TaskStart: func(info pregel.TaskInfo) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.past != nil && len(l.calls)-1 == l.past.next {
+			l.ran[info.TaskID]++
+		}
+	}}
 }

@@ -34,7 +34,7 @@ func adds(words ...string) pregel.Func {
 func in(words ...string) m { return m{"steps": append([]string{}, words...)} }
 
 func (tr *trace) compile(b *graph.Builder, o graph.Options) *pregel.Graph {
-	o.Env = tr.env
+	o.Env, o.Hooks = tr.env, tr.hooks()
 	g, err := b.Compile(o)
 	if err != nil {
 		tr.t.Fatal(err)
@@ -281,7 +281,7 @@ func (tr *trace) raw(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Gra
 		}
 		o.Nodes = append(o.Nodes, n)
 	}
-	o.Saver, o.Env = tr.saver, tr.env
+	o.Saver, o.Env, o.Hooks = tr.saver, tr.env, tr.hooks()
 	g, err := pregel.New(o)
 	if err != nil {
 		tr.t.Fatal(err)
@@ -352,7 +352,7 @@ func functional(tr *trace) {
 			return out, err
 		}
 		return pregel.Final[string, int]{Value: fmt.Sprint(b, answer), Save: previous + b}, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env})
+	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
