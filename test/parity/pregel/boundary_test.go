@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -81,26 +80,15 @@ func (s *tally) String() string {
 	return b.String()
 }
 
-// cutsEach is at how many boundaries of a trace the power is cut; STELE_BOUNDARIES
-// sets it, 0 is at all.
-func cutsEach(t *testing.T, d pregel.Durability) int {
-	if text := os.Getenv("STELE_BOUNDARIES"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("STELE_BOUNDARIES: %v", err)
-		}
-		return n
-	}
-	if d == pregel.Async { // it stores what Sync does
-		return 5
-	}
-	return 0
-}
-
 // TestBoundaries cuts the power at every boundary between one save and the next,
 // opens the store again and goes on: what follows is LangGraph's trace of the run
 // that nothing cut, ids included, to the last stored field.
+//
+// STELE_BOUNDARIES is at how many boundaries of a trace to cut, spread evenly; at
+// all if there are less than twice as many. 0 cuts at all of them.
 func TestBoundaries(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // thousands of small stores
+	each := int(number(t, "STELE_BOUNDARIES", 7))
 	sum := tally{skipped: map[string]int{}}
 	t.Run("all", func(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(scenarios)) {
@@ -113,7 +101,7 @@ func TestBoundaries(t *testing.T) {
 				}
 				t.Run(name+"/"+string(d), func(t *testing.T) {
 					t.Parallel()
-					sum.scenario(t, name, d)
+					sum.scenario(t, name, d, each)
 				})
 			}
 		}
@@ -157,12 +145,12 @@ func wholeLife(t *testing.T, name string, d pregel.Durability) *trace {
 }
 
 // scenario compares what follows cuts of a scenario with the whole.
-func (s *tally) scenario(t *testing.T, name string, d pregel.Durability) {
+func (s *tally) scenario(t *testing.T, name string, d pregel.Durability, each int) {
 	whole := wholeLife(t, name, d)
 	acks := whole.life.ledger.acks
 	stride := 1
-	if n := cutsEach(t, d); n > 0 {
-		stride = max(1, len(acks)/n)
+	if each > 0 {
+		stride = max(1, len(acks)/each)
 	}
 	for k := stride; k <= len(acks) && !t.Failed(); k += stride {
 		p := whole.life.crashedAfter(acks[:k])
