@@ -49,6 +49,65 @@ func (f *Family) Loc(r Ref) (Loc, bool) {
 	return l, ok
 }
 
+// MaxChain is how many patches may lead from a value to one that is stored whole.
+const MaxChain = 64
+
+// Chain appends to steps the place of r, and if that is a patch the places of its
+// base, of that one's base, and so on; the last is a value stored whole. All are
+// of one moment. If one is not known, or there are more than MaxChain, ok is false
+// and missing is the value where it ends.
+func (f *Family) Chain(r Ref, steps []ValueLoc) (chain []ValueLoc, missing Ref, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for range MaxChain + 1 {
+		l, known := f.values[r]
+		if !known {
+			return steps, r, false
+		}
+		steps = append(steps, ValueLoc{Ref: r, Loc: l})
+		if !l.Patched() {
+			return steps, Ref{}, true
+		}
+		r = l.Base(r)
+	}
+	return steps, r, false
+}
+
+// Costs returns the values that cannot be read without r, in order, r among them.
+func (f *Family) Costs(r Ref) []Ref {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	leads := map[Ref]bool{r: true} // whether a value's chain leads to r
+	var path []Ref
+	for v := range f.values {
+		path = path[:0]
+		end := false
+		for range MaxChain + 1 {
+			known := false
+			if end, known = leads[v]; known {
+				break
+			}
+			path = append(path, v)
+			l, ok := f.values[v]
+			if !ok || !l.Patched() {
+				break
+			}
+			v = l.Base(v)
+		}
+		for _, p := range path {
+			leads[p] = end
+		}
+	}
+	var out []Ref
+	for v, yes := range leads {
+		if yes {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, Ref.Compare)
+	return out
+}
+
 // Locs fills locs with the places of refs under one lock; a place that is not
 // known stays zero.
 func (f *Family) Locs(refs []Ref, locs []Loc) {

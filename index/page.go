@@ -42,9 +42,12 @@ func (p *Page) Places() ([]Ref, []Loc) {
 	return refs, locs
 }
 
-// pageFormat is the first byte of an encoded page. A page is not checksummed: it
-// is carried in a frame that is.
-const pageFormat = 1
+// The first byte of an encoded page. A page is not checksummed: it is carried in a
+// frame that is. In format 1 no place was that of a patch.
+const (
+	pageFormat    = 2
+	pageUnpatched = 1
+)
 
 // wholeKeys is how many items share a key that is written whole. Between them a
 // key of a few bytes can stand for one of base.MaxKey; the bound keeps what a
@@ -135,6 +138,10 @@ func (e *pageEncoder) values(values []ValueLoc) {
 			e.uvarint(n)
 		}
 		e.buf = binary.LittleEndian.AppendUint64(e.buf, v.Loc.Sum)
+		e.buf = binary.AppendVarint(e.buf, int64(v.Loc.Back))
+		if v.Loc.Patched() {
+			e.uvarint(uint64(v.Loc.Ord))
+		}
 	}
 }
 
@@ -154,10 +161,10 @@ func DecodePage(b []byte) (*Page, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("page is empty")
 	}
-	if b[0] != pageFormat {
+	if b[0] < pageUnpatched || b[0] > pageFormat {
 		return nil, &base.VersionError{File: "index page", Have: uint32(b[0]), Supported: pageFormat}
 	}
-	d := pageDecoder{b: b[1:]}
+	d := pageDecoder{b: b[1:], patches: b[0] > pageUnpatched}
 	d.table()
 	p := &Page{Threads: make([]PageThread, 0, d.count(5))}
 	for range cap(p.Threads) {
@@ -166,7 +173,7 @@ func DecodePage(b []byte) (*Page, error) {
 			return nil, d.err
 		}
 	}
-	p.Values = make([]ValueLoc, 0, d.count(15))
+	p.Values = make([]ValueLoc, 0, d.count(15)) // 16 in the newer format
 	for range cap(p.Values) {
 		p.Values = append(p.Values, d.value())
 	}
@@ -181,6 +188,7 @@ func DecodePage(b []byte) (*Page, error) {
 
 type pageDecoder struct {
 	b       []byte
+	patches bool // places may be those of patches
 	strings []string
 	err     error
 }
@@ -330,11 +338,33 @@ func (d *pageDecoder) value() ValueLoc {
 		d.fail("value place out of range")
 		return ValueLoc{}
 	}
-	return ValueLoc{
+	v := ValueLoc{
 		Ref: Ref{LSN: base.LSN(n[0]), Ord: uint16(n[1])},
 		Loc: Loc{File: base.FileNum(n[2]), Off: n[3], Stored: uint32(n[4]), Inner: uint32(n[5]), Len: uint32(n[6]),
 			Sum: binary.LittleEndian.Uint64(sum)},
 	}
+	if d.patches {
+		v.Loc.Back, v.Loc.Ord = d.base(v.Ref)
+	}
+	return v
+}
+
+// base reads what a value is a patch against; zeros if it is not one.
+func (d *pageDecoder) base(r Ref) (back int32, ord uint16) {
+	n, w := binary.Varint(d.b)
+	if w <= 0 {
+		d.fail("cut short")
+		return 0, 0
+	}
+	if d.b = d.b[w:]; n == 0 {
+		return 0, 0
+	}
+	o := d.uvarint()
+	if n != int64(int32(n)) || o >= base.MaxSlots || n > 0 && base.LSN(n) >= r.LSN {
+		d.fail("base %d records before %d, ordinal %d", n, r.LSN, o)
+		return 0, 0
+	}
+	return int32(n), uint16(o)
 }
 
 // SortItems puts items in the order of keys, as pages want them.

@@ -40,6 +40,8 @@ func goldenPage() *Page {
 		Values: []ValueLoc{
 			{Ref: Ref{LSN: 300, Ord: 1}, Loc: Loc{File: 3, Off: 4096, Len: 70000, Sum: 0x1122334455667788}},
 			{Ref: Ref{LSN: 298, Ord: 2}, Loc: Loc{File: 2, Off: 64, Stored: 500, Inner: 90, Len: 1200, Sum: 0x99}},
+			{Ref: Ref{LSN: 299, Ord: 1}, Loc: Loc{File: 3, Off: 2000, Len: 90, Sum: 0x77, Back: 8, Ord: 3}},
+			{Ref: Ref{LSN: 200, Ord: 0}, Loc: Loc{File: 2, Off: 64, Stored: 500, Inner: 1290, Len: 40, Sum: 0x55, Back: -98, Ord: 2}},
 		},
 	}
 }
@@ -63,6 +65,9 @@ func dumpPage(t *testing.T, b []byte) *golden.Dump {
 			d.Uvarint(name)
 		}
 		d.Field(8, "checksum")
+		if d.Varint("records back to the base") != 0 {
+			d.Uvarint("base, ordinal")
+		}
 	}
 	return d
 }
@@ -87,10 +92,29 @@ func dumpThread(d *golden.Dump, strs []string) {
 	}
 }
 
-// TestPageGolden: the bytes of format 1 do not change.
+// TestOldPage: pages of format 1 are read as ever.
+func TestOldPage(t *testing.T) {
+	b := golden.Read(t, "testdata/page1.golden")
+	got, err := DecodePage(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := goldenPage()
+	want.Values = want.Values[:2] // in format 1 none is a patch
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("it reads otherwise (-want +got):\n%s", diff)
+	}
+	for n := range b {
+		if _, err := DecodePage(b[:n]); err == nil {
+			t.Errorf("a page cut to %d of %d bytes is accepted", n, len(b))
+		}
+	}
+}
+
+// TestPageGolden: the bytes of the format do not change.
 func TestPageGolden(t *testing.T) {
 	want := goldenPage()
-	b := dumpPage(t, EncodePage(want)).Check("testdata/page.golden", *update)
+	b := dumpPage(t, EncodePage(want)).Check("testdata/page2.golden", *update)
 	got, err := DecodePage(b)
 	if err != nil {
 		t.Fatal(err)
@@ -129,10 +153,14 @@ func genPage(t *rapid.T) *Page {
 		p.Threads = append(p.Threads, pt)
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "values") {
-		p.Values = append(p.Values, ValueLoc{
+		v := ValueLoc{
 			Ref: Ref{LSN: base.LSN(rapid.Uint64().Draw(t, "record")), Ord: rapid.Uint16().Draw(t, "ordinal")},
 			Loc: Loc{File: base.FileNum(rapid.Uint64().Draw(t, "file")), Off: rapid.Uint64().Draw(t, "offset"), Stored: rapid.Uint32().Draw(t, "stored"),
-				Inner: rapid.Uint32().Draw(t, "inner"), Len: rapid.Uint32Range(0, base.MaxValue).Draw(t, "length"), Sum: rapid.Uint64().Draw(t, "checksum")}})
+				Inner: rapid.Uint32().Draw(t, "inner"), Len: rapid.Uint32Range(0, base.MaxValue).Draw(t, "length"), Sum: rapid.Uint64().Draw(t, "checksum")}}
+		if b := (Ref{LSN: base.LSN(rapid.Uint64Min(1).Draw(t, "base")), Ord: rapid.Uint16Max(base.MaxSlots-1).Draw(t, "base ordinal")}); rapid.Bool().Draw(t, "patch") {
+			v.Loc, _ = v.Loc.Against(v.Ref, b)
+		}
+		p.Values = append(p.Values, v)
 	}
 	return p
 }

@@ -19,13 +19,35 @@ func (r Ref) Compare(o Ref) int { return cmp.Or(cmp.Compare(r.LSN, o.LSN), cmp.C
 // Loc is where a value's bytes lie. In a log file Stored is zero and the Len
 // bytes at Off are the value. In a segment, Off and Stored are the block frame
 // that holds it, and Inner the place within the decoded block.
+//
+// Where Back is not zero the bytes are a patch against another value of the
+// family; Len and Sum are the patch's.
 type Loc struct {
 	File   base.FileNum
 	Off    uint64
 	Stored uint32
 	Inner  uint32
 	Len    uint32
-	Sum    uint64 // checksum of the value, kept by the referrer
+	Back   int32  // records from the value back to its base; 0: the bytes are the value
+	Sum    uint64 // checksum of the bytes, kept by the referrer
+	Ord    uint16 // of the base
+}
+
+// Patched reports whether the bytes are a patch.
+func (l Loc) Patched() bool { return l.Back != 0 }
+
+// Base is the value that the bytes of r, which lie at l, are a patch against.
+func (l Loc) Base(r Ref) Ref { return Ref{LSN: r.LSN - base.LSN(int64(l.Back)), Ord: l.Ord} }
+
+// Against is l for bytes that are a patch of r against b; false if the two are of
+// one record, or too far apart.
+func (l Loc) Against(r, b Ref) (Loc, bool) {
+	back := int64(r.LSN - b.LSN)
+	if back == 0 || back != int64(int32(back)) || back > 0 && base.LSN(back) >= r.LSN {
+		return l, false
+	}
+	l.Back, l.Ord = int32(back), b.Ord
+	return l, true
 }
 
 // InLog reports whether the value lies uncompressed in a log file.

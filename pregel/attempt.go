@@ -24,10 +24,11 @@ type attempt struct {
 	auto     bool          // writes, events and calls count as progress
 	outer    *attempt      // of the task that runs this graph: what moves here moves there
 
-	// mu guards writes and closed.
-	mu     sync.Mutex
-	writes []write
-	closed bool
+	// mu guards the fields below.
+	mu       sync.Mutex
+	writes   []write
+	returned any // by the body; kept only while messages are streamed
+	closed   bool
 }
 
 func (a *attempt) write(channel string, value any) {
@@ -49,6 +50,15 @@ func (a *attempt) whileOpen(f func(writes []write) error) error {
 		return ErrOutsideTask
 	}
 	return f(slices.Clip(a.writes))
+}
+
+// keep notes what the body returned.
+func (a *attempt) keep(returned any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.returned = returned
+	}
 }
 
 func (a *attempt) close() []write {
@@ -97,6 +107,7 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 		var pc *ParentCommandError
 		switch {
 		case err == nil:
+			t.returned = run.att.returned
 			return writes, nil
 		case errors.As(err, &pc):
 			return s.parentCommand(t, n, begin, pc, err)

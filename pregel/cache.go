@@ -53,6 +53,10 @@ func cacheKeyOf(graph, node string, p *CachePolicy, input any) (*cacheKey, error
 	return &cacheKey{CacheKey{NS: cacheGroup(graph, node), Key: hexHash(id)}, p.TTL}, nil
 }
 
+// callGroup stands for the graph in the cache groups of called functions, which
+// all graphs share.
+const callGroup = "call"
+
 func cacheGroup(graph, node string) string { return cacheNS + "," + graph + "," + node }
 
 // MemoryCache is a Cache in memory. The zero value is ready.
@@ -148,7 +152,7 @@ func (l *loop) setCacheKey(t *task) error {
 	policy, group := l.g.opts.CachePolicy, l.g.opts.Name
 	switch {
 	case t.call != nil:
-		policy, group = t.call.cache, "call"
+		policy, group = t.call.cache, callGroup
 	case t.node.Handler:
 		policy = t.node.Cache
 	case t.node.Cache != nil:

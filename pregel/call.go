@@ -201,6 +201,11 @@ func NewTask[I, O any](name string, f func(ctx context.Context, input I) (O, err
 	return t
 }
 
+// ClearCache forgets what cache keeps of calls of functions with this name.
+func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, cache Cache) error {
+	return cache.Clear(ctx, cacheGroup(callGroup, t.name))
+}
+
 // Start calls the function and returns at once. It must be called within a
 // running task.
 func (t *TaskFunc[I, O]) Start(ctx context.Context, input I) Future[O] {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -60,8 +61,8 @@ type Config struct {
 	StrictResume bool
 	// Exclusive makes the run fail with ErrConflict when another run stored a
 	// checkpoint on the thread meanwhile. ConflictRetries is how many times
-	// Invoke starts over from the new head if it loses before its first
-	// superstep; Stream, whose events are out already, does not.
+	// Invoke and Stream start over from the new head if the run loses before
+	// its first superstep and before its first event.
 	Exclusive       bool
 	ConflictRetries int
 	// Control asks the run to stop between supersteps.
@@ -147,6 +148,10 @@ type RunInfo struct {
 	CheckpointID string
 	RunID        string
 	Step         int
+	// Status is why the run stands where it does: "pending", "done", "draining",
+	// "out_of_steps", or at a breakpoint "interrupt_before" or
+	// "interrupt_after"; "" before it took its input.
+	Status string
 }
 
 // Environment is what runs take from outside. The zero value is the system's.
@@ -156,6 +161,9 @@ type Environment struct {
 	Jitter func() float64                              // in [0,1), for retries
 	Sleep  func(d time.Duration, done <-chan struct{}) // waits between retries
 	Logger *slog.Logger                                // nil: silent
+	// MessageID names messages that nodes return without an id; nil: random
+	// UUIDs.
+	MessageID func() string
 	// DrainTimeout bounds how long a cancelled run waits for its saves; 0 is 30
 	// seconds.
 	DrainTimeout time.Duration
@@ -178,6 +186,9 @@ func (e Environment) withDefaults() Environment {
 	}
 	if e.Logger == nil {
 		e.Logger = slog.New(slog.DiscardHandler)
+	}
+	if e.MessageID == nil {
+		e.MessageID = channel.NewMessageID
 	}
 	if e.DrainTimeout == 0 {
 		e.DrainTimeout = 30 * time.Second

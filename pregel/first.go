@@ -145,6 +145,7 @@ func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingW
 		return nil, fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
 	}
 	if forks {
+		l.g.nameWrites(writes)
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
@@ -396,6 +397,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
 	}
+	l.g.nameWrites(writes)
 	discarded, err := l.preparer().next(l.updated)
 	if err != nil {
 		return err

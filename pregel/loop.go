@@ -139,7 +139,7 @@ func (l *loop) nested() bool { return l.parent != nil }
 func (l *loop) env() *Environment { return &l.g.env }
 
 func (l *loop) info() RunInfo {
-	i := RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID, Step: l.step}
+	i := RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID, Step: l.step, Status: string(l.status)}
 	if l.cp != nil {
 		i.CheckpointID = l.cp.id
 	}

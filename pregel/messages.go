@@ -3,6 +3,9 @@ package pregel
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -16,17 +19,26 @@ type messageLog struct {
 	seen map[string]bool
 }
 
-// mark notes an id and reports whether it is new. A message without an id is
-// always new.
+// mark notes an id and reports whether it is new.
 func (m *messageLog) mark(id string) bool {
-	if id == "" {
-		return true
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	isNew := !m.seen[id]
 	m.seen[id] = true
 	return isNew
+}
+
+// know marks the messages a task is given: among the values of its input and
+// their elements.
+func (m *messageLog) know(input any) {
+	if isState(input) {
+		mapMessages(input, func(x channel.Message) channel.Message {
+			if x.ID != "" {
+				m.mark(x.ID)
+			}
+			return x
+		})
+	}
 }
 
 // EmitMessage sends a message, or a part of one, to whoever streams in mode
@@ -39,71 +51,233 @@ func EmitMessage(ctx context.Context, m any) error {
 	}
 	l := r.step.l
 	if l.messages != nil {
-		for _, x := range messagesIn(m, 1) {
-			l.messages.mark(x.ID)
+		mapMessages(m, func(x channel.Message) channel.Message {
+			if x.ID != "" {
+				l.messages.mark(x.ID)
+			}
+			return x
+		})
+		r.att.touch()
+		within := l.ns
+		if within == "" {
+			within = r.task.ns
+		}
+		l.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(r.task, r.step.step, within)}})
+		if l.queue != nil {
+			l.queue.waitRoom(ctx)
 		}
 	}
-	r.emit(ctx, ModeMessages, MessageEvent{Message: m, Metadata: l.messageMetadata(r.task)})
 	return ctx.Err()
 }
 
-func (l *loop) messageMetadata(t *task) map[string]any {
-	md := map[string]any{"langgraph_step": l.step, "langgraph_node": t.name, "langgraph_triggers": t.triggers,
-		"langgraph_path": t.path, "langgraph_checkpoint_ns": t.ns}
-	for k, v := range t.metadata {
-		md[k] = v
+// graphNS is the namespace of the graph that t is a task of: a call is one of
+// the graph its caller belongs to.
+func graphNS(t *task) []string {
+	parts := splitNS(t.ns)
+	drop := 1
+	for p := t.path; p.callerReports() && len(p) == 4; drop++ {
+		caller, ok := p[1].(Path)
+		if !ok {
+			break
+		}
+		p = caller
+	}
+	return parts[:max(len(parts)-drop, 0)]
+}
+
+// messageMetadata is what is shown with a message of t. within is the namespace
+// it comes from: the task's own while it runs, the graph's for its output.
+func (l *loop) messageMetadata(t *task, step int, within string) map[string]any {
+	md := map[string]any{}
+	if l.cfg.ThreadID != "" {
+		md["thread_id"] = l.cfg.ThreadID
+	}
+	if within != "" {
+		md["checkpoint_ns"] = within
+	}
+	maps.Copy(md, l.cfg.Metadata)
+	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
+	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.path, t.ns
+	if t.node != nil {
+		maps.Copy(md, t.node.Metadata)
+	}
+	if tags := l.tagsOf(t); len(tags) > 0 {
+		md["tags"] = tags
 	}
 	return md
 }
 
-// emitMessages shows the messages among what t wrote, but for those it was given
-// and those already shown.
-func (l *loop) emitMessages(t *task, writes []write) {
+// name gives the messages of a node's output that have no id one, so that the
+// state keeps each under the id it is shown with. The output is copied where it
+// changes.
+func (l *loop) name(out any) any {
+	if l.messages == nil {
+		return out
+	}
+	return mapMessages(out, func(m channel.Message) channel.Message {
+		if m.ID == "" {
+			m.ID = l.env().MessageID()
+		}
+		return m
+	})
+}
+
+// emitMessages shows the messages among what t returned, but for those it was
+// given and those already shown.
+func (l *loop) emitMessages(t *task) {
 	if l.messages == nil || t.hidden() {
 		return
 	}
-	for _, m := range messagesIn(t.input, 2) {
-		l.messages.mark(m.ID)
-	}
-	parts := splitNS(t.ns)
-	for _, w := range writes {
-		for _, m := range messagesIn(w.value, 1) {
-			if l.messages.mark(m.ID) {
-				l.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(t)}})
-			}
+	mapMessages(t.returned, func(m channel.Message) channel.Message {
+		if l.messages.mark(m.ID) {
+			l.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(t, l.step, l.ns)}})
 		}
-	}
+		return m
+	})
+	t.returned = nil
 }
 
-// messagesIn finds messages in v: itself, its elements, and at depth 2 the
-// values of a map and their elements.
-func messagesIn(v any, depth int) []channel.Message {
+// isState reports whether v has keys: a map, Pairs or a struct.
+func isState(v any) bool {
+	switch v.(type) {
+	case map[string]any, Pairs:
+		return true
+	case nil, channel.Message, *channel.Message, Send, *Send, Command, *Command:
+		return false
+	}
+	return reflect.Indirect(reflect.ValueOf(v)).Kind() == reflect.Struct
+}
+
+// mapMessages replaces by f the messages in what a node returned or was given:
+// itself, the elements of a list, the values of a state and their elements, and
+// those of a Command's update. Where nothing changes v is returned as it is.
+func mapMessages(v any, f func(channel.Message) channel.Message) any {
 	switch x := v.(type) {
-	case channel.Message:
-		return []channel.Message{x}
-	case *channel.Message:
-		if x != nil {
-			return []channel.Message{*x}
-		}
-	case []channel.Message:
+	case Command:
+		x.Update = mapState(x.Update, f)
 		return x
-	case []any:
-		var out []channel.Message
-		for _, e := range x {
-			if m, ok := e.(channel.Message); ok {
-				out = append(out, m)
-			}
+	case *Command:
+		if x != nil {
+			c := *x
+			c.Update = mapState(c.Update, f)
+			return &c
+		}
+	case []Command:
+		out := slices.Clone(x)
+		for i := range out {
+			out[i].Update = mapState(out[i].Update, f)
 		}
 		return out
-	case map[string]any:
-		if depth < 2 {
-			return nil
+	case []any:
+		if slices.ContainsFunc(x, func(e any) bool { _, ok := commandOf(e); return ok }) {
+			out := slices.Clone(x)
+			for i, e := range out {
+				out[i] = mapMessages(e, f)
+			}
+			return out
 		}
-		var out []channel.Message
-		for _, e := range x {
-			out = append(out, messagesIn(e, depth-1)...)
+	}
+	return mapState(v, f)
+}
+
+// mapState is mapMessages of what is no Command.
+func mapState(v any, f func(channel.Message) channel.Message) any {
+	switch x := v.(type) {
+	case map[string]any:
+		var out map[string]any
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			if n, changed := mapList(x[k], f); changed {
+				if out == nil {
+					out = maps.Clone(x)
+				}
+				out[k] = n
+			}
+		}
+		if out != nil {
+			return out
+		}
+		return x
+	case Pairs:
+		out := slices.Clone(x)
+		for i, p := range out {
+			out[i].Value, _ = mapList(p.Value, f)
 		}
 		return out
 	}
-	return nil
+	if n, changed := mapList(v, f); changed {
+		return n
+	}
+	if isState(v) {
+		return mapFields(v, f)
+	}
+	return v
+}
+
+// mapFields is mapState of a struct.
+func mapFields(v any, f func(channel.Message) channel.Message) any {
+	rv := reflect.Indirect(reflect.ValueOf(v))
+	out := reflect.New(rv.Type()).Elem()
+	out.Set(rv)
+	any := false
+	for i := range rv.NumField() {
+		if !rv.Type().Field(i).IsExported() {
+			continue
+		}
+		if n, changed := mapList(rv.Field(i).Interface(), f); changed {
+			out.Field(i).Set(reflect.ValueOf(n))
+			any = true
+		}
+	}
+	if !any {
+		return v
+	}
+	return out.Interface()
+}
+
+// mapList is mapMessages of a message or a list of them. It reports whether it
+// made a copy.
+func mapList(v any, f func(channel.Message) channel.Message) (any, bool) {
+	switch x := v.(type) {
+	case channel.Message:
+		n := f(x)
+		return n, n.ID != x.ID
+	case *channel.Message:
+		if x == nil {
+			return v, false
+		}
+		n := f(*x)
+		return &n, n.ID != x.ID
+	case []channel.Message:
+		var out []channel.Message
+		for i, m := range x {
+			if n := f(m); n.ID != m.ID {
+				if out == nil {
+					out = slices.Clone(x)
+				}
+				out[i] = n
+			}
+		}
+		if out != nil {
+			return out, true
+		}
+	case []any:
+		var out []any
+		for i, e := range x {
+			switch e.(type) {
+			case channel.Message, *channel.Message:
+			default:
+				continue
+			}
+			if n, changed := mapList(e, f); changed {
+				if out == nil {
+					out = slices.Clone(x)
+				}
+				out[i] = n
+			}
+		}
+		if out != nil {
+			return out, true
+		}
+	}
+	return v, false
 }

@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/saver"
 )
@@ -92,25 +93,42 @@ func (l *loop) emitTasks(tasks ...*task) {
 		}
 		l.emitDebuggable(ModeTasks, "task", func() any {
 			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers}
-			for k, v := range t.metadata {
-				if e.Metadata == nil {
-					e.Metadata = map[string]any{}
-				}
-				e.Metadata[k] = v
-			}
-			tags := slices.Clone(l.cfg.Tags)
-			if t.node != nil {
-				tags = append(tags, t.node.Tags...)
-			}
-			if len(tags) > 0 {
-				if e.Metadata == nil {
-					e.Metadata = map[string]any{}
-				}
-				e.Metadata["tags"] = tags
-			}
+			e.Metadata = l.userMetadata(t)
 			return e
 		})
 	}
+}
+
+// userMetadata is the metadata of a task but for where it stands; nil if there is
+// none.
+func (l *loop) userMetadata(t *task) map[string]any {
+	tags := l.tagsOf(t)
+	if len(t.metadata) == 0 && len(tags) == 0 {
+		return nil
+	}
+	md := make(map[string]any, len(t.metadata)+1)
+	for k, v := range t.metadata {
+		if !saver.ExcludedMetadata(k) {
+			md[k] = v
+		}
+	}
+	if len(tags) > 0 {
+		md["tags"] = tags
+	}
+	if len(md) == 0 {
+		return nil
+	}
+	return md
+}
+
+// tagsOf are the tags shown with a task: those of the run and of its node, but
+// for the bookkeeping of LangGraph's sequences.
+func (l *loop) tagsOf(t *task) []string {
+	tags := slices.Clone(l.cfg.Tags)
+	if t.node != nil {
+		tags = append(tags, t.node.Tags...)
+	}
+	return slices.DeleteFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "seq:step") })
 }
 
 // emitWrites shows what a task wrote, or what it waits for.

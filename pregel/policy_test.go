@@ -2,11 +2,18 @@ package pregel_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +28,17 @@ type temporary bool
 func (t temporary) Error() string   { return fmt.Sprint("temporary ", bool(t)) }
 func (t temporary) Temporary() bool { return bool(t) }
 
+// httpError and awsError are errors as clients of HTTP services return them.
+type httpError int
+
+func (e httpError) Error() string   { return fmt.Sprint("status ", int(e)) }
+func (e httpError) StatusCode() int { return int(e) }
+
+type awsError int
+
+func (e awsError) Error() string       { return fmt.Sprint("status ", int(e)) }
+func (e awsError) HTTPStatusCode() int { return int(e) }
+
 func TestRetryPredicates(t *testing.T) {
 	other := errors.New("other")
 	t.Run("RTY-01", func(t *testing.T) {
@@ -30,8 +48,16 @@ func TestRetryPredicates(t *testing.T) {
 		}
 	})
 	t.Run("RTY-02", func(t *testing.T) {
+		_, number := strconv.Atoi("x")
+		_, missing := os.Open("no such file")
+		refused := &net.OpError{Op: "dial", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
 		for err, want := range map[error]bool{
-			errBoom: true, temporary(true): true, temporary(false): false, fmt.Errorf("wrapped: %w", temporary(false)): false,
+			refused: true, &url.Error{Op: "Get", Err: refused}: true, syscall.ECONNRESET: true, io.ErrUnexpectedEOF: true, &net.DNSError{IsNotFound: true}: true,
+			&url.Error{Op: "Get", Err: context.DeadlineExceeded}: true, httpError(0): true, httpError(500): true, httpError(503): true, httpError(599): true,
+			httpError(404): false, httpError(400): false, httpError(429): false, httpError(600): false, fmt.Errorf("wrapped: %w", awsError(502)): true, awsError(403): false,
+			number: false, missing: false, syscall.ENOSPC: false, json.Unmarshal([]byte("{"), new(int)): false, json.Unmarshal([]byte(`"x"`), new(int)): false,
+			&channel.TypeError{}: false,
+			errBoom:              true, temporary(true): true, temporary(false): false, fmt.Errorf("wrapped: %w", temporary(false)): false,
 			&pregel.NodeTimeoutError{}: true, &pregel.PanicError{}: false, context.Canceled: false, context.DeadlineExceeded: false,
 			&pregel.InvalidUpdateError{}: false, &channel.UpdateError{}: false, &pregel.NodeCancelledError{Err: context.Canceled}: false,
 		} {

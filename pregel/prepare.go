@@ -33,11 +33,14 @@ type task struct {
 	// writes are set once the task ended or was found to have ended before.
 	writes []write
 	cached bool
+	// returned is the output of the body while messages are streamed.
+	returned any
 
 	done futureState // for the callers of a call
 }
 
-// NodeError is what an error handler node is told: which node failed, and how.
+// NodeError is what an error handler node is told: which node failed, and how. A
+// failure in a graph inside the node is given as the inner node returned it.
 // After a restart Err is a plain error with the stored text.
 type NodeError struct {
 	Node string
@@ -285,7 +288,7 @@ func (p *preparer) handling(failed *task, err error) *task {
 	t.cpMap = withCheckpoint(failed.cpMap, failed.ns, p.cp.id)
 	t.pad.parent = failed.pad
 	t.input = failed.input
-	t.nodeErr = &NodeError{Node: failed.name, Err: err}
+	t.nodeErr = &NodeError{Node: failed.name, Err: ownError(err)}
 	return t
 }
 

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync/atomic"
 )
 
 // Result is what a run ends with.
@@ -43,7 +44,7 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 			res.Value = e.Data
 		}
 	}
-	err := g.retryConflicts(ctx, cfg, func() error {
+	err := g.retryConflicts(ctx, cfg, new(atomic.Bool), func() error {
 		l, err := g.newLoop(ctx, input, cfg)
 		if err != nil {
 			return err
@@ -73,11 +74,12 @@ func indexOfInterrupt(list []Interrupt, in Interrupt) int {
 }
 
 // retryConflicts starts a run over that lost against another before its first
-// superstep, as often as its Config allows.
-func (g *Graph) retryConflicts(ctx context.Context, cfg Config, run func() error) error {
+// superstep, as often as its Config allows, unless somebody was shown a part of
+// it.
+func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bool, run func() error) error {
 	for n := 0; ; n++ {
 		err := run()
-		if n >= cfg.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || ctx.Err() != nil {
+		if n >= cfg.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || shown.Load() || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -104,18 +106,22 @@ func (g *Graph) Stream(ctx context.Context, input any, cfg Config, modes ...Mode
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		l, err := g.newLoop(ctx, input, cfg)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
 		q := newEventQueue()
-		l.setStream(&stream{modes: modes, put: q.push}, q)
 		done := make(chan error, 1)
 		go func() {
-			err := l.runAll(ctx)
-			q.end()
-			done <- err
+			defer q.end()
+			shown := atomic.Bool{}
+			done <- g.retryConflicts(ctx, cfg, &shown, func() error {
+				l, err := g.newLoop(ctx, input, cfg)
+				if err != nil {
+					return err
+				}
+				l.setStream(&stream{modes: modes, put: func(e Event) {
+					shown.Store(true)
+					q.push(e)
+				}}, q)
+				return l.runAll(ctx)
+			})
 		}()
 		// Also when the consumer panics: the run must be over when Stream is.
 		stopped := true

@@ -226,6 +226,9 @@ func (s *superstep) work(t *task) {
 		s.box <- m
 	}()
 	begin := time.Now()
+	if s.l.messages != nil && !t.hidden() {
+		s.l.messages.know(t.input)
+	}
 	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
 		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
 	}
@@ -295,7 +298,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	t.writes = writes
-	s.l.emitMessages(t, writes)
+	s.l.emitMessages(t)
 	s.l.emitWrites(t, writes, false)
 	s.l.keepInCache(s.l.saveContext(s.ctx), t)
 	t.done.resolve(returned(writes))

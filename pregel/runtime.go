@@ -48,7 +48,7 @@ func (r *taskRun) invoke(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.att.write(chReturn, out)
+		r.att.write(chReturn, r.said(out))
 		return nil
 	}
 	out := t.input
@@ -58,7 +58,16 @@ func (r *taskRun) invoke(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.output(ctx, out)
+	return r.output(ctx, r.said(out))
+}
+
+// said is what the body returned, with its messages ready to be shown.
+func (r *taskRun) said(out any) any {
+	if l := r.step.l; l.messages != nil {
+		out = l.name(out)
+		r.att.keep(out)
+	}
+	return out
 }
 
 // output passes a node's output through its writers.

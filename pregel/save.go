@@ -50,6 +50,18 @@ func (l *loop) encodeWrites(node string, writes []write) ([]saver.Write, error) 
 	return out, nil
 }
 
+// nameWrites gives what is written to delta channels its ids, in place.
+func (g *Graph) nameWrites(writes []write) {
+	if len(g.deltas) == 0 {
+		return
+	}
+	for i, w := range writes {
+		if n, ok := g.specs.by[w.channel].(channel.Namer); ok {
+			writes[i].value = n.Name(w.value)
+		}
+	}
+}
+
 // sanitize takes untracked values out of a packet's argument.
 func (g *Graph) sanitize(v any) any {
 	s, ok := sendOf(v)
@@ -76,6 +88,7 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 		return nil
 	}
 	l.delta.written[taskID] = true
+	l.g.nameWrites(writes)
 	writes = lastSpecials(writes)
 	path, node := "", ""
 	if t != nil {

@@ -105,8 +105,8 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// Of several runs that start from one head exactly one goes on; with retries
-// all do, one after another.
+// Of several runs that start from one head exactly one goes on. With retries the
+// others follow, unless one came between two supersteps of theirs.
 func TestExclusiveRace(t *testing.T) {
 	for _, retries := range []int{0, 50} {
 		s := memory.New(memory.Options{})

@@ -2,7 +2,6 @@ package pregel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,65 +73,6 @@ func PairsOf(v any) (pairs Pairs, ok bool) {
 		return pairs, true
 	}
 	return nil, false
-}
-
-// RetryPolicy says which errors of a node are tried again, and when. The zero
-// value of a field is LangGraph's default.
-type RetryPolicy struct {
-	InitialInterval time.Duration // 0: 500 ms
-	BackoffFactor   float64       // 0: 2
-	MaxInterval     time.Duration // 0: 128 s
-	MaxAttempts     int           // 0: 3, the first one counted
-	NoJitter        bool          // jitter adds up to one second to each wait
-	// RetryOn decides about an error; nil is RetryTransient. Interrupts and
-	// commands to a parent are never asked about.
-	RetryOn func(error) bool
-}
-
-func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.InitialInterval == 0 {
-		p.InitialInterval = 500 * time.Millisecond
-	}
-	if p.BackoffFactor == 0 {
-		p.BackoffFactor = 2
-	}
-	if p.MaxInterval == 0 {
-		p.MaxInterval = 128 * time.Second
-	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = 3
-	}
-	if p.RetryOn == nil {
-		p.RetryOn = RetryTransient
-	}
-	return p
-}
-
-// RetryTransient is the default of RetryPolicy.RetryOn: everything is tried
-// again but what a second attempt cannot mend, which is bad input, a panic and
-// the end of the caller's context. An error that says Temporary or Timeout is
-// believed.
-func RetryTransient(err error) bool {
-	var temporary interface{ Temporary() bool }
-	var timeout *NodeTimeoutError
-	var panicked *PanicError
-	switch {
-	case errors.As(err, &timeout):
-		return true
-	case errors.As(err, &panicked), errors.Is(err, ErrInvalidUpdate), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return false
-	case errors.As(err, &temporary):
-		return temporary.Temporary()
-	}
-	return true
-}
-
-// RetryOnErrors is a predicate for RetryPolicy.RetryOn: errors that match one of
-// targets. Without targets it is never.
-func RetryOnErrors(targets ...error) func(error) bool {
-	return func(err error) bool {
-		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-	}
 }
 
 // CachePolicy lets the writes of a finished task stand in for running its node

@@ -182,6 +182,7 @@ func (u *updater) input(ctx context.Context, values any) (Config, error) {
 	if len(writes) == 0 {
 		return Config{}, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("Received no input writes for %v", u.g.input)}
 	}
+	u.g.nameWrites(writes)
 	id, err := uuid5(u.cp.id, Input)
 	if err != nil {
 		return Config{}, err
@@ -347,6 +348,7 @@ func (u *updater) runWriters(ctx context.Context, node string, values any) ([]wr
 			return nil, err
 		}
 	}
+	u.g.nameWrites(writes)
 	return writes, nil
 }
 

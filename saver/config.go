@@ -3,11 +3,13 @@ package saver
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 )
 
 // ConfigFromMap makes a Config of LangGraph's "configurable" map: thread_id (a
-// string, an integer, or anything with a String method, such as a UUID),
+// string, an integer of any size, or anything with a String method, such as a
+// UUID),
 // checkpoint_ns, checkpoint_id. A nil or absent id is no id. The remaining keys
 // become Configurable. A missing thread_id or a key of the wrong type is an
 // InvalidError.
@@ -36,17 +38,16 @@ func ConfigFromMap(configurable map[string]any) (Config, error) {
 }
 
 func threadIDString(v any) (string, error) {
-	switch x := v.(type) {
-	case string:
-		return x, nil
-	case fmt.Stringer:
+	if x, ok := v.(fmt.Stringer); ok {
 		return x.String(), nil
-	case int:
-		return strconv.Itoa(x), nil
-	case int64:
-		return strconv.FormatInt(x, 10), nil
-	case uint64:
-		return strconv.FormatUint(x, 10), nil
+	}
+	switch x := reflect.ValueOf(v); {
+	case x.Kind() == reflect.String:
+		return x.String(), nil
+	case x.CanInt():
+		return strconv.FormatInt(x.Int(), 10), nil
+	case x.CanUint():
+		return strconv.FormatUint(x.Uint(), 10), nil
 	}
 	return "", invalidf("thread_id", "is a %T; use a string, an integer or a UUID", v)
 }

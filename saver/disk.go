@@ -39,18 +39,25 @@ type Options struct {
 	// ReadOnly opens a store without a lock, beside a writer in another process
 	// or none, as it is at that moment. Writing calls return ErrReadOnly.
 	ReadOnly bool
-	// AllowDamage, with ReadOnly, goes on past damage in the log; OpenReport
-	// lists it. What was skipped may include deletions.
+	// AllowDamage, with ReadOnly, goes on past damage, wherever it is: what is intact
+	// is served, what is not is left out. OpenReport lists what Open skipped, which
+	// may include deletions.
 	AllowDamage bool
 	// DeletedMemory is how long deleted threads are remembered, so that a late
 	// write does not bring one back; default 30 days. Forgetting never revives
 	// data.
 	DeletedMemory time.Duration
 
-	LogFileSize   int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
-	FlushBytes    int64 // log bytes after which they move to a segment; default 64 MiB
-	ImageBytes    int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
-	CacheBytes    int64 // decoded blocks kept in memory; default 32 MiB, negative for none
+	LogFileSize int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
+	FlushBytes  int64 // log bytes after which they move to a segment; default 64 MiB
+	ImageBytes  int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
+	CacheBytes  int64 // decoded blocks kept in memory; default 32 MiB, negative for none
+	// VersionBytes bounds the memory for the last values of channels, kept to log a
+	// new value as a patch against the last; default 32 MiB. A
+	// channel whose value was forgotten is logged whole once.
+	VersionBytes int64
+	// NoPatches stores every value whole, as it was given: for comparisons.
+	NoPatches     bool
 	CompactFanout int   // segments of one size class that are merged; default 4
 	CompactRate   int64 // bytes per second compaction writes; default 64 MiB/s, negative: no limit
 	// DiskReserve is the free space, in bytes, below which Put and PutWrites get
@@ -73,6 +80,9 @@ type Simulation struct {
 	// Inline keeps background goroutines from touching files, so that the order
 	// of file operations depends on the calls alone.
 	Inline bool
+	// PatchMin and PatchRun make patches of small values and of few versions happen;
+	// 0 for what is usual. See the engine's options of that name.
+	PatchMin, PatchRun int
 }
 
 // Disk is the durable saver. It implements Saver and every optional power. All
@@ -113,14 +123,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if codec == nil {
 		codec = serde.Default()
 	}
-	eo := engine.Options{
-		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline,
-		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
-		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
-		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
-		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Clock: opts.Clock, Logger: opts.Logger,
-	}
+	eo := EngineOptions(opts, sim)
 	if err := eo.Validate(); err != nil {
 		return nil, invalidf("options", "%v", err)
 	}
@@ -129,6 +132,20 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		return nil, err
 	}
 	return &Disk{e: e, codec: codec, opts: opts}, nil
+}
+
+// EngineOptions are the options of the store beneath, for this module's own
+// packages: its type is internal.
+func EngineOptions(opts Options, sim Simulation) engine.Options {
+	return engine.Options{
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun,
+		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
+		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
+		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
+		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
+		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
+		Hot: hotItems, Lines: lineOf, Clock: opts.Clock, Logger: opts.Logger,
+	}
 }
 
 // Close makes everything durable and releases the directory. It waits for calls

@@ -28,7 +28,7 @@ func count(t *testing.T, s saver.Saver) int {
 func TestFullDiskCanBeDugOut(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{Capacity: 24 << 20})
-	opts := saver.Options{FlushBytes: 8 << 20}
+	opts := saver.Options{FlushBytes: 8 << 20, NoPatches: true}
 	s, err := saver.OpenSimulated("store", opts, saver.Simulation{FS: mem})
 	if err != nil {
 		t.Fatal(err)

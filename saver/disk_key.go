@@ -133,3 +133,18 @@ func hotItems(items []*index.Item) []bool {
 	}
 	return hot
 }
+
+// lineOf is the engine's name for the values that a slot continues: those of a
+// channel in one namespace, or its checkpoint records. A task's write continues
+// nothing.
+func lineOf(it *index.Item, slot int) string {
+	_, id, ok := parseCheckpointKey(it.Key)
+	if !ok {
+		return ""
+	}
+	ns := it.Key[:len(it.Key)-len(id)]
+	if slot == 0 {
+		return ns + recordLine
+	}
+	return ns + it.Slots[slot].Name
+}

@@ -40,16 +40,22 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if err := s.checkAlong(req.Along); err != nil {
+		return Config{}, err
+	}
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata))}
+	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata)), along: req.Along}
 	if err := p.encode(); err != nil {
 		return Config{}, err
 	}
 	ids := []string{threadKey(plan.Target.ThreadID)}
 	if p.run != "" {
 		ids = append(ids, runKey(p.run))
+	}
+	for _, a := range p.along {
+		ids = append(ids, a.part.Threads...)
 	}
 	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size()}, ids, p.commit); err != nil {
 		return Config{}, err
@@ -77,19 +83,26 @@ type diskPut struct {
 	record engine.Value
 	values map[string]engine.Value // by channel
 	writes [][]engine.Value
+	along  []Along
 }
+
+// recordLine is the line of checkpoint records; no channel's name begins like it.
+const recordLine = "\x00checkpoint"
 
 // encode builds everything that does not depend on what is stored.
 func (p *diskPut) encode() error {
 	r := &p.plan.Record
 	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
 	var err error
-	if p.record, err = engine.NewValue(encodeCheckpointRecord(&rec)); err != nil {
+	line := engine.Line{Thread: threadKey(p.plan.Target.ThreadID), Group: p.plan.Target.Namespace, Name: recordLine}
+	if p.record, err = p.s.e.NewVersion(line, encodeCheckpointRecord(&rec)); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
 	p.values = make(map[string]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
-		if p.values[channel], err = storedValue(p.plan.Values[i]); err != nil {
+		line.Name = channel
+		t := p.plan.Values[i]
+		if p.values[channel], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
 		}
 	}
@@ -105,9 +118,12 @@ func (p *diskPut) encode() error {
 
 // size is about how many bytes the record will have.
 func (p *diskPut) size() int64 {
-	n := p.record.Size() + sizeOf(slices.Collect(maps.Values(p.values)))
+	n := p.record.LogSize() + sizeOf(slices.Collect(maps.Values(p.values)))
 	for _, vals := range p.writes {
 		n += sizeOf(vals)
+	}
+	for _, a := range p.along {
+		n += a.part.Size
 	}
 	return n
 }
@@ -115,7 +131,7 @@ func (p *diskPut) size() int64 {
 func sizeOf(vals []engine.Value) int64 {
 	var n int64
 	for _, v := range vals {
-		n += v.Size()
+		n += v.LogSize()
 	}
 	return n
 }
@@ -174,6 +190,11 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		}
 	}
 	updateInterrupted(tx, target.ThreadID)
+	for _, a := range p.along {
+		if err := a.part.Do(tx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -39,7 +39,11 @@ func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 	if err != nil {
 		return serde.Typed{}, err
 	}
-	return splitTyped(b)
+	t, err := splitTyped(b)
+	if err == nil && t.Kind == kindLost {
+		return serde.Typed{}, fmt.Errorf("%w: %w: %s", ErrLost, ErrCorrupt, t.Data)
+	}
+	return t, err
 }
 
 func (s *Disk) lazy(t *index.Thread, ref index.Ref) Value {

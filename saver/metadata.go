@@ -12,6 +12,11 @@ var excludedMetadataKeys = map[string]bool{
 	"langgraph_path": true, "langgraph_checkpoint_ns": true,
 }
 
+// ExcludedMetadata reports whether key never becomes metadata of a checkpoint and
+// is not shown as metadata of a task: thread_id, checkpoint_ns, langgraph_step and
+// their like.
+func ExcludedMetadata(key string) bool { return excludedMetadataKeys[key] }
+
 // MergeMetadata is the metadata every saver stores: md, with U+0000 removed from
 // its top-level strings, then each scalar (string, integer, float, bool) of
 // cfg.Metadata and then cfg.Configurable whose key is not taken, not a storage

@@ -171,4 +171,7 @@ type PutRequest struct {
 	ValuesFrom *Config
 	// Writes become durable together with the checkpoint, or not at all.
 	Writes []TaskWrites
+	// Along are changes of other parts of the same store, such as items of
+	// package store, that do so too.
+	Along []Along
 }

@@ -56,31 +56,8 @@ type LoadReport struct {
 // acknowledged content is damaged, and a *base.VersionError if a newer build
 // wrote it.
 func Load(fsys vfs.FS, dir string) (State, LoadReport, error) {
-	var lastErr error
-	for range loadRetries {
-		l, err := listManifests(fsys, dir)
-		if err != nil {
-			return State{}, LoadReport{}, err
-		}
-		if len(l.nums) == 0 {
-			// A listing taken while a writer replaces the one file by the next
-			// may show neither.
-			lastErr = ErrNoManifest
-			continue
-		}
-		name := ManifestName(l.nums[len(l.nums)-1])
-		st, rep, err := loadFile(fsys, dir, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			lastErr = err // superseded since it was listed
-			continue
-		}
-		rep.Leftover = l.leftover()
-		if err != nil {
-			return State{}, rep, err
-		}
-		return st, rep, nil
-	}
-	return State{}, LoadReport{}, lastErr
+	st, rep, _, err := LoadRaw(fsys, dir)
+	return st, rep, err
 }
 
 // LoadDamaged is Load for salvage. It goes on past damage: it takes the newest
@@ -96,7 +73,7 @@ func LoadDamaged(fsys vfs.FS, dir string) (State, LoadReport, error) {
 	}
 	var damage []error
 	for i := len(l.nums) - 1; i >= 0; i-- {
-		st, rep, err := loadFile(fsys, dir, ManifestName(l.nums[i]))
+		st, rep, _, err := loadFile(fsys, dir, ManifestName(l.nums[i]))
 		if err != nil {
 			if !errors.Is(err, base.ErrCorrupt) {
 				return State{}, LoadReport{}, err
@@ -179,21 +156,21 @@ func (l listing) next() base.FileNum {
 // writer may catch an older half of an edit and a newer mark behind it, which
 // looks like damage. So damage is believed only of bytes that hold still: the
 // file is read again until two readings agree.
-func loadFile(fsys vfs.FS, dir, name string) (State, LoadReport, error) {
+func loadFile(fsys vfs.FS, dir, name string) (State, LoadReport, []byte, error) {
 	f, err := fsys.Open(filepath.Join(dir, name))
 	if err != nil {
-		return State{}, LoadReport{}, fmt.Errorf("open %s: %w", name, err)
+		return State{}, LoadReport{}, nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written through it
 	var prev []byte
 	for try := 0; ; try++ {
 		b, err := readAll(f, name)
 		if err != nil {
-			return State{}, LoadReport{}, err
+			return State{}, LoadReport{}, nil, err
 		}
 		st, rep, err := decodeManifest(name, b)
 		if err == nil || try == loadRetries || prev != nil && bytes.Equal(prev, b) {
-			return st, rep, err
+			return st, rep, b, err
 		}
 		prev = b
 	}

@@ -58,7 +58,7 @@ func isTestFile(name string) bool { return strings.HasSuffix(name, "_test.go") }
 // isTestKit reports whether a file is part of a package of test cases: tables of
 // them may be long.
 func isTestKit(name string) bool {
-	return strings.HasPrefix(name, "saver/savertest/") || strings.HasPrefix(name, "test/")
+	return strings.HasPrefix(name, "saver/savertest/") || strings.HasPrefix(name, "store/storetest/") || strings.HasPrefix(name, "test/")
 }
 
 func TestGoFiles(t *testing.T) {

@@ -29,6 +29,7 @@ type segmentJob struct {
 	b    *segment.Builder
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
+	raw  int64                 // bytes that patches save, before compression
 }
 
 // startSegment creates the file.
@@ -54,14 +55,16 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 		return err
 	}
 	for _, r := range p.heads {
-		if err := j.value(ctx, w.fam, r, j.b.AddHead); err != nil {
+		b, err := j.e.readValue(ctx, w.fam, r)
+		if err != nil {
+			return err
+		}
+		if err := j.b.AddHead(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b); err != nil {
 			return err
 		}
 	}
-	for _, r := range p.history {
-		if err := j.value(ctx, w.fam, r, j.b.AddHistory); err != nil {
-			return err
-		}
+	if err := j.history(ctx, w.fam, p); err != nil {
+		return err
 	}
 	if err := j.b.EndFamily(index.EncodePage(page)); err != nil {
 		return err
@@ -69,22 +72,11 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	info, values := j.b.Family()
 	pl := placed{fam: w.fam, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
-		pl.refs = append(pl.refs, index.Ref{LSN: v.LSN, Ord: v.Ord})
-		pl.locs = append(pl.locs, index.Loc{File: j.num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum})
+		vl, _ := placeOf(j.num, v) // the builder was given no other bases
+		pl.refs, pl.locs = append(pl.refs, vl.Ref), append(pl.locs, vl.Loc)
 	}
 	j.done = append(j.done, pl)
 	return nil
-}
-
-func (j *segmentJob) value(ctx context.Context, fam *index.Family, r index.Ref, add func(segment.ValueID, ...[]byte) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	b, err := j.e.readValue(ctx, fam, r)
-	if err != nil {
-		return err
-	}
-	return add(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b)
 }
 
 // finish completes the file and makes its name durable.
@@ -100,7 +92,7 @@ func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, erro
 	if err := j.e.opts.FS.SyncDir(j.e.dir); err != nil {
 		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
 	}
-	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
+	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes + j.raw, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
 		Families: uint64(p.Families), Values: uint64(p.Values)}, nil
 }
 

@@ -6,12 +6,14 @@ import (
 	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
 )
 
 const cacheShards = 8
 
-// blockCache keeps decoded segment blocks, least recently used out, bounded by
-// bytes. Blocks are immutable and shared with readers.
+// blockCache keeps decoded segment blocks, and of the log the patches and what they
+// are against, least recently used out, bounded by bytes. Blocks are immutable and
+// shared with readers.
 type blockCache struct {
 	shards       [cacheShards]cacheShard
 	hits, misses atomic.Uint64
@@ -33,6 +35,14 @@ type cacheShard struct {
 type cacheEntry struct {
 	key   blockKey
 	block []byte
+	patch *delta.Patch // instead of block
+}
+
+func (e *cacheEntry) size() int64 {
+	if e.patch != nil {
+		return int64(e.patch.Size())
+	}
+	return int64(len(e.block))
 }
 
 func newBlockCache(bytes int64) *blockCache {
@@ -50,6 +60,23 @@ func (c *blockCache) shard(k blockKey) *cacheShard {
 }
 
 func (c *blockCache) get(k blockKey) ([]byte, bool) {
+	e, ok := c.entry(k)
+	if !ok {
+		return nil, false
+	}
+	return e.block, e.patch == nil
+}
+
+// getPatch is get for a patch of the log.
+func (c *blockCache) getPatch(k blockKey) (*delta.Patch, bool) {
+	e, ok := c.entry(k)
+	if !ok {
+		return nil, false
+	}
+	return e.patch, e.patch != nil
+}
+
+func (c *blockCache) entry(k blockKey) (*cacheEntry, bool) {
 	s := c.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,23 +87,28 @@ func (c *blockCache) get(k blockKey) ([]byte, bool) {
 	}
 	c.hits.Add(1)
 	s.order.MoveToFront(e)
-	return e.Value.(*cacheEntry).block, true
+	return e.Value.(*cacheEntry), true
 }
 
 // add keeps a block, unless it alone would fill half of the shard.
-func (c *blockCache) add(k blockKey, block []byte) {
-	s := c.shard(k)
+func (c *blockCache) add(k blockKey, block []byte) { c.keep(&cacheEntry{key: k, block: block}) }
+
+// addPatch is add for a patch of the log.
+func (c *blockCache) addPatch(k blockKey, p *delta.Patch) { c.keep(&cacheEntry{key: k, patch: p}) }
+
+func (c *blockCache) keep(e *cacheEntry) {
+	s := c.shard(e.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.items[k]; ok || int64(len(block)) > s.max/2 {
+	if _, ok := s.items[e.key]; ok || e.size() > s.max/2 {
 		return
 	}
-	s.items[k] = s.order.PushFront(&cacheEntry{k, block})
-	s.size += int64(len(block))
+	s.items[e.key] = s.order.PushFront(e)
+	s.size += e.size()
 	for s.size > s.max {
 		last := s.order.Back()
 		old := s.order.Remove(last).(*cacheEntry)
 		delete(s.items, old.key)
-		s.size -= int64(len(old.block))
+		s.size -= old.size()
 	}
 }

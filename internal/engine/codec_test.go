@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
 	"github.com/stele-go/stele/internal/golden"
 )
 
@@ -83,8 +84,60 @@ func dumpSlot(d *golden.Dump) int {
 		n := d.Uvarint("length")
 		d.Field(8, "checksum")
 		return int(n)
+	case slotPatch:
+		n := d.Uvarint("length of the patch")
+		d.Field(8, "checksum of the patch")
+		d.Uvarint("against the value of record")
+		d.Uvarint("with ordinal")
+		return int(n)
 	}
 	return -1
+}
+
+// goldenPatched is a record with a patch, as it is against the value "hello" of
+// record 300, and a whole value after it.
+func goldenPatched() (*record, []byte) {
+	whole := []byte("hello, world")
+	patch := delta.MakeRaw([]byte("hello"), whole, base.Checksum(0, whole), 100)
+	return &record{time: 1_700_000_000_000_000, ops: []op{
+		{kind: opPut, id: "thread", key: "key", slots: []slotOp{
+			{name: "messages", tag: "v3", enc: slotPatch, len: uint32(len(patch)), sum: base.Checksum(0, patch), base: index.Ref{LSN: 300, Ord: 1}},
+			{name: "more", tag: "v3", enc: slotInline, len: 3, ord: 1, sum: base.Checksum(0, []byte("end"))},
+		}},
+	}}, append(patch, "end"...)
+}
+
+// TestPatchedRecordGolden: a patch in a record is what docs/format/record.md and
+// docs/format/patch.md say.
+func TestPatchedRecordGolden(t *testing.T) {
+	want, values := goldenPatched()
+	b := dumpRecord(t, append(encodeHead(want), values...)).Check("testdata/patched.golden", *update)
+	got, err := decodeRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &got.ops[0].slots[0]
+	p, err := delta.Decode(b[s.off : s.off+int64(s.len)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := delta.Resolve([]*delta.Patch{p}, []byte("hello"))
+	if err != nil || string(whole) != "hello, world" || p.Sum != base.Checksum(0, whole) {
+		t.Errorf("the patch makes %q, %v", whole, err)
+	}
+	got.ops[0].slots[0].off, got.ops[0].slots[1].off = 0, 0
+	if diff := cmp.Diff(want, got, exported); diff != "" {
+		t.Errorf("the golden record reads otherwise (-want +got):\n%s", diff)
+	}
+	for _, c := range []struct {
+		name string
+		base index.Ref
+	}{{"itself", index.Ref{LSN: 1 << 33}}, {"a later one", index.Ref{LSN: 1 << 40}}, {"one too far back", index.Ref{LSN: 1}}} {
+		s := slotOp{enc: slotPatch, base: c.base}
+		if _, _, err := s.loc(1<<33, 1, 0); err == nil {
+			t.Errorf("a patch against %s is accepted", c.name)
+		}
+	}
 }
 
 // TestRecordGolden: the bytes of format 1 do not change.
@@ -123,7 +176,7 @@ func TestNewerRecords(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"format":    format,
 		"operation": encodeHead(&record{ops: []op{{kind: opFlags + 1, id: "t"}}}),
-		"encoding":  encodeHead(&record{ops: []op{{kind: opPut, id: "t", slots: []slotOp{{enc: slotEmpty + 1}}}}}),
+		"encoding":  encodeHead(&record{ops: []op{{kind: opPut, id: "t", slots: []slotOp{{enc: slotPatch + 1}}}}}),
 	} {
 		var version *base.VersionError
 		if _, err := decodeRecord(b); !errors.As(err, &version) {
@@ -151,6 +204,8 @@ const maxGrowth = 64
 func FuzzRecord(f *testing.F) {
 	r, values := goldenRecord()
 	f.Add(append(encodeHead(r), values...))
+	patched, values := goldenPatched()
+	f.Add(append(encodeHead(patched), values...))
 	f.Add(encodeHead(&record{}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -173,7 +228,7 @@ func FuzzRecord(f *testing.F) {
 		shift := int64(len(head) - firstValue(b))
 		for i := range again.ops {
 			for j := range again.ops[i].slots {
-				if s := &again.ops[i].slots[j]; s.enc == slotInline {
+				if s := &again.ops[i].slots[j]; s.here() {
 					if s.off < int64(len(head)) || s.off+int64(s.len) > int64(len(head)+len(values)) {
 						t.Fatalf("value at %d of %d bytes", s.off, s.len)
 					}

@@ -17,6 +17,7 @@ type Value struct {
 	parts [][]byte
 	size  int64
 	sum   uint64
+	draft *draft // of a version of a line; see NewVersion
 }
 
 // NewValue is the value made of parts, one after the other.
@@ -35,8 +36,15 @@ func NewValue(parts ...[]byte) (Value, error) {
 // Size is the value's length in bytes.
 func (v Value) Size() int64 { return v.size }
 
-// valueSum is the checksum a value is known by, in log and segment alike.
+// LogSize is about how many bytes the value takes in the log.
+func (v Value) LogSize() int64 {
+	if v.draft != nil && v.draft.patch != nil {
+		return int64(len(v.draft.patch))
+	}
+	return v.size
+}
 
+// valueSum is the checksum a value is known by, in log and segment alike.
 func valueSum(parts ...[]byte) uint64 { return base.ChecksumParts(0, parts...) }
 
 // SlotIn is a slot to be put: a new value, a slot made empty, a value (or an
@@ -56,7 +64,7 @@ type Tx struct {
 	lsn  base.LSN
 	now  int64
 	rec  record
-	vals []Value
+	vals [][]byte // in the order of ordinals; may be several parts each
 	size int64
 
 	threads map[string]*index.Thread // changed by this commit; nil: removed
@@ -70,12 +78,17 @@ type Tx struct {
 // same names.
 func familyID(lsn base.LSN, n int) uint64 { return uint64(lsn)<<16 | uint64(n&0xffff) }
 
-// txValue is a value this commit stores: ordinal and family.
+// txValue is a value this commit stores, and how.
 type txValue struct {
-	fam *index.Family
-	ref index.Ref
-	val Value
+	fam  *index.Family
+	ref  index.Ref
+	key  string // of the item
+	val  Value
+	size int64     // of the bytes stored
+	loc  index.Loc // but for file and offset
 }
+
+func (s *txValue) patched() bool { return s.loc.Patched() }
 
 // LSN is the number this commit will have.
 func (tx *Tx) LSN() base.LSN { return tx.lsn }
@@ -161,15 +174,10 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		o.slots[i] = slotOp{name: s.Name, tag: s.Tag}
 		switch {
 		case s.Value != nil:
-			if len(tx.vals) >= int(index.EmptyOrd) {
+			if len(tx.values) >= int(index.EmptyOrd) {
 				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, base.ErrTooLarge)
 			}
-			ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.vals))}
-			o.slots[i].enc, o.slots[i].len, o.slots[i].sum = slotInline, uint32(s.Value.size), s.Value.sum
-			it.Slots[i].Ref = ref
-			tx.vals = append(tx.vals, *s.Value)
-			tx.values = append(tx.values, txValue{fam: t.Family, ref: ref, val: *s.Value})
-			tx.size += s.Value.size
+			it.Slots[i].Ref = tx.store(t, key, s.Value, &o.slots[i])
 		case s.Empty:
 			o.slots[i].enc = slotEmpty
 			it.Slots[i].Ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
@@ -180,6 +188,27 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	tx.rec.ops = append(tx.rec.ops, o)
 	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
 	return nil
+}
+
+// store takes a value into the record: as the patch that was made of it, if its
+// base still may be one, else whole.
+func (tx *Tx) store(t *index.Thread, key string, v *Value, o *slotOp) index.Ref {
+	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
+	s := txValue{fam: t.Family, ref: ref, key: key, val: *v}
+	o.enc, o.len, o.sum = slotInline, uint32(v.size), v.sum
+	parts := v.parts
+	if d := v.draft; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {
+		var ok bool
+		if s.loc, ok = s.loc.Against(ref, d.base.ref); ok {
+			o.enc, o.len, o.sum, o.base = slotPatch, uint32(len(d.patch)), d.sum, d.base.ref
+			parts = [][]byte{d.patch}
+		}
+	}
+	s.loc.Len, s.loc.Sum, s.size = o.len, o.sum, int64(o.len)
+	tx.vals = append(tx.vals, parts...)
+	tx.values = append(tx.values, s)
+	tx.size += s.size
+	return ref
 }
 
 // Delete removes the items at keys, which need not exist.
@@ -300,6 +329,7 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		e.noteWriteError(err)
 		return err
 	}
+	e.publishVersions(tx)
 	e.nudge()
 	return nil
 }
@@ -325,11 +355,8 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, base.ErrTooLarge)
 	}
-	parts := make([][]byte, 1, 1+2*len(tx.vals))
-	parts[0] = head
-	for _, v := range tx.vals {
-		parts = append(parts, v.parts...)
-	}
+	parts := append(make([][]byte, 0, 1+len(tx.vals)), head)
+	parts = append(parts, tx.vals...)
 	tx.rec.ops = nil
 	tx.e.queue.add(tx)
 	return parts, nil
@@ -413,10 +440,13 @@ func (tx *Tx) place(r *wal.Record) {
 		var refs []index.Ref
 		var locs []index.Loc
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
-			v := tx.values[i]
-			refs = append(refs, v.ref)
-			locs = append(locs, index.Loc{File: r.File, Off: off, Len: uint32(v.val.size), Sum: v.val.sum})
-			off += uint64(v.val.size)
+			v := &tx.values[i]
+			v.loc.File, v.loc.Off = r.File, off
+			if v.patched() {
+				tx.e.notePatch(v)
+			}
+			refs, locs = append(refs, v.ref), append(locs, v.loc)
+			off += uint64(v.size)
 		}
 		fam.Add(refs, locs)
 	}

@@ -259,7 +259,7 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 		pt := sections[key].merged(w.thread(key), m)
 		mf.page.Threads = append(mf.page.Threads, pt)
 	}
-	mf.plan = w.plan(e.opts.Hot, m.from)
+	mf.plan = w.plan(&e.opts, m.from)
 	mf.plan.add(w.fam, mf.page, m.from)
 	return mf, nil
 }

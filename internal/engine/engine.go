@@ -23,16 +23,20 @@ type Engine struct {
 	lock     io.Closer          // nil if read-only
 	manifest *snapshot.Manifest // nil if read-only
 	fixed    snapshot.State     // the state of a read-only store
+	guessed  bool               // fixed was put together without a manifest
 	log      *wal.Log           // nil if read-only
 	files    *fileSet
 	cache    *blockCache
+	versions *versionCache
 	ix       *index.Index
 	report   OpenReport
+	skipped  skipped // with Options.AllowDamage
 
 	queue queue // committer only
 
-	unflushed *unflushed
-	sealed    sealView
+	unflushed  *unflushed
+	sealed     sealView
+	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
 
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
@@ -57,6 +61,7 @@ type Engine struct {
 
 	flushes, images, compactions, loads, corruptions atomic.Uint64
 	compactedIn, compactedOut                        atomic.Int64
+	patches, patchedBytes, patchBytes                atomic.Int64
 	poisonNoted                                      atomic.Bool
 	workErr                                          atomic.Pointer[error] // of the worker's last turn; nil if it succeeded
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,10 @@ type fileSet struct {
 	fs       vfs.FS
 	dir      string
 	readOnly bool // keep all handles open, remove nothing
+	// pastDamage, if set, is told of damage in footer or family index of a segment,
+	// which is then read frame by frame.
+	pastDamage func(error)
+	lost       bool // a file that is not there is lost, not moved away by a writer
 
 	mu      sync.Mutex
 	known   map[base.FileNum]fileKind
@@ -141,7 +146,7 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	switch {
 	case err != nil:
 	case k == kindSegment:
-		h.seg, err = segment.Open(f, k.name(n), size)
+		h.seg, err = s.openSegment(f, k.name(n), size)
 	default:
 		h.img, err = snapshot.OpenImage(f, k.name(n), size)
 	}
@@ -149,6 +154,23 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return h, nil
+}
+
+// openSegment opens a segment, past damage if that is wanted.
+func (s *fileSet) openSegment(f vfs.File, name string, size int64) (*segment.Reader, error) {
+	r, err := segment.Open(f, name, size)
+	if s.pastDamage == nil || !errors.Is(err, base.ErrCorrupt) {
+		return r, err
+	}
+	found, damage, serr := segment.Salvage(context.Background(), f, name, size)
+	if serr != nil {
+		return nil, err
+	}
+	for _, d := range damage {
+		s.pastDamage(d)
+	}
+	s.pastDamage(err)
+	return found, nil
 }
 
 // openAll opens every file of the store. A missing one is an error: it may have
@@ -161,6 +183,7 @@ func (s *fileSet) openAll() error {
 		switch {
 		case err == nil:
 			s.open[n] = h
+		case errors.Is(err, fs.ErrNotExist) && s.lost:
 		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}
@@ -230,6 +253,13 @@ func (s *fileSet) isImage(n base.FileNum) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[n] == kindImage
+}
+
+// name is the name of a file, whatever kind it is.
+func (s *fileSet) name(n base.FileNum) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[n].name(n)
 }
 
 // nextEpoch is the epoch of a change of the store's files, and the epoch of the

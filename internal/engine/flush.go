@@ -100,7 +100,11 @@ func (e *Engine) flush(ctx context.Context) error {
 func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 	e.sealed.arm()
 	defer e.sealed.disarm()
+	// No patch behind the seal may be against a value before it: see mayBeBase.
+	// Records prepared until the seal is set hold none at all.
+	e.patchFloor.Store(noBase)
 	if err := e.log.Rotate(ctx); err != nil {
+		e.patchFloor.Store(uint64(e.ix.LSN()) + 1)
 		return nil, err
 	}
 	v := e.viewWithMemos()
@@ -108,6 +112,7 @@ func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 	if before, ok := e.sealed.take(); ok {
 		v.v = before
 	}
+	e.patchFloor.Store(uint64(v.LSN()) + 1)
 	return v, nil
 }
 
@@ -177,7 +182,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 		if err := w.load(v); err != nil {
 			return nil, abandon(job, err)
 		}
-		page, plan := w.page(keep, isNew), w.plan(e.opts.Hot, files)
+		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}

@@ -110,7 +110,8 @@ func (w *familyWork) page(keep func(t *index.Thread, it *index.Item) bool, isNew
 // which move, in which order, and which of them are read often.
 type valuePlan struct {
 	heads   []index.Ref
-	history []index.Ref
+	newest  map[string]index.Ref // of the heads: the last of each line
+	history []oldValue
 }
 
 // add selects the values that the items of a page refer to as well.
@@ -119,8 +120,8 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 	for _, r := range p.heads {
 		taken[r] = true
 	}
-	for _, r := range p.history {
-		taken[r] = true
+	for _, o := range p.history {
+		taken[o.ref] = true
 	}
 	for _, pt := range page.Threads {
 		for _, it := range pt.Items {
@@ -130,7 +131,7 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 				}
 				taken[s.Ref] = true
 				if loc, ok := fam.Loc(s.Ref); ok && from[loc.File] {
-					p.history = append(p.history, s.Ref)
+					p.history = append(p.history, oldValue{ref: s.Ref})
 				}
 			}
 		}
@@ -139,10 +140,10 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 
 // plan selects the values that live items refer to and that lie in one of the
 // files from. Values of hot items come first, item by item; the others are
-// ordered slot by slot, newest first, so that versions of one channel lie
+// ordered line by line, newest first, so that versions of one channel lie
 // together.
-func (w *familyWork) plan(hot func([]*index.Item) []bool, from map[base.FileNum]bool) valuePlan {
-	var p valuePlan
+func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
+	p := valuePlan{newest: map[string]index.Ref{}}
 	taken := map[index.Ref]bool{}
 	take := func(r index.Ref) bool {
 		if r.Empty() || taken[r] {
@@ -153,36 +154,41 @@ func (w *familyWork) plan(hot func([]*index.Item) []bool, from map[base.FileNum]
 		return ok && from[loc.File]
 	}
 	type old struct {
+		oldValue
 		name string
-		ref  index.Ref
 	}
 	var rest []old
 	var cold []*index.Item
 	for _, t := range w.threads {
 		var items []*index.Item
 		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
-		for i, isHot := range hot(items) {
+		for i, isHot := range o.Hot(items) {
 			if !isHot {
 				cold = append(cold, items[i])
 				continue
 			}
-			for _, s := range items[i].Slots {
+			for n, s := range items[i].Slots {
 				if take(s.Ref) {
 					p.heads = append(p.heads, s.Ref)
+					if line := o.Lines(items[i], n); line != "" && p.newest[line].Compare(s.Ref) < 0 {
+						p.newest[line] = s.Ref
+					}
 				}
 			}
 		}
 	}
 	for _, it := range cold {
-		for _, s := range it.Slots {
+		for n, s := range it.Slots {
 			if take(s.Ref) {
-				rest = append(rest, old{s.Name, s.Ref})
+				rest = append(rest, old{oldValue{o.Lines(it, n), s.Ref}, s.Name})
 			}
 		}
 	}
-	slices.SortFunc(rest, func(a, b old) int { return cmp.Or(cmp.Compare(a.name, b.name), b.ref.Compare(a.ref)) })
+	slices.SortFunc(rest, func(a, b old) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
+	})
 	for _, o := range rest {
-		p.history = append(p.history, o.ref)
+		p.history = append(p.history, o.oldValue)
 	}
 	return p
 }

@@ -14,6 +14,8 @@ const (
 	// maxItemNames bounds the names and tags of one item, so that a page that
 	// holds nothing else is below snapshot.MaxPage.
 	maxItemNames = 8 << 20
+	// placeSize is what the place of a value takes at most, or little more.
+	placeSize = 64
 )
 
 // newPages hold the items of records after the last image, and the places of
@@ -36,6 +38,9 @@ func (j *imageJob) newPages(w familyWork) ([]*index.Page, error) {
 			pk.item(pt, it)
 		}
 	}
+	for chunk := range slices.Chunk(pk.bases, pageTarget/placeSize) {
+		pk.pages = append(pk.pages, &index.Page{Values: chunk})
+	}
 	return pk.pages, nil
 }
 
@@ -47,6 +52,9 @@ type pagePacker struct {
 	seen  map[index.Ref]bool
 	pages []*index.Page
 	size  int // an upper bound of the encoded size of the last page
+	// bases are what values are patches against, wherever their places are told of
+	// already: no item need refer to them any more. They get pages of their own.
+	bases []index.ValueLoc
 }
 
 // thread begins the section of a thread, in a new page if need be.
@@ -78,12 +86,26 @@ func (pk *pagePacker) item(pt *index.PageThread, it *index.Item) {
 	section := &p.Threads[len(p.Threads)-1]
 	section.Items = append(section.Items, it)
 	for _, s := range it.Slots {
-		if s.Ref.Empty() || s.Ref.LSN <= pk.last || pk.seen[s.Ref] {
-			continue
+		if !s.Ref.Empty() && s.Ref.LSN > pk.last {
+			pk.places(p, s.Ref)
 		}
-		pk.seen[s.Ref] = true
-		if loc, ok := pk.fam.Loc(s.Ref); ok && loc.InLog() {
-			p.Values = append(p.Values, index.ValueLoc{Ref: s.Ref, Loc: loc})
+	}
+}
+
+// places adds the place of a value to a page, and those of what it is a patch
+// against to the bases.
+func (pk *pagePacker) places(p *index.Page, r index.Ref) {
+	to := &p.Values
+	for !pk.seen[r] {
+		pk.seen[r] = true
+		loc, ok := pk.fam.Loc(r)
+		if !ok || !loc.InLog() {
+			return
 		}
+		*to = append(*to, index.ValueLoc{Ref: r, Loc: loc})
+		if !loc.Patched() {
+			return
+		}
+		r, to = loc.Base(r), &pk.bases
 	}
 }

@@ -22,6 +22,9 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 		return err
 	}
 	e.noteDamage(err)
+	if e.opts.AllowDamage {
+		e.skip(err)
+	}
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
 	e.badImages = true
 	e.ix = index.New()
@@ -126,7 +129,10 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 	for _, s := range st.Segments {
 		memos, err := e.segmentTombstones(s.Num)
 		if err != nil {
-			return err
+			if err = e.pastDamage(err); err != nil {
+				return err
+			}
+			e.skipped.deletions = true
 		}
 		for _, m := range memos {
 			if m.LSN > dropped[m.ID].LSN {
@@ -138,10 +144,15 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		parts: map[uint64][]index.Part{}, heads: map[string]base.LSN{}, deleted: map[string]map[string]base.LSN{}}
 	for _, s := range st.Segments {
 		if err := r.segment(s); err != nil {
-			return err
+			if err = e.pastDamage(err); err != nil {
+				return err
+			}
 		}
 	}
 	c := index.Change{LSN: st.FloorLSN - 1}
+	if e.guessed {
+		c.LSN = r.newest(dropped)
+	}
 	for _, t := range r.threads {
 		t.Family.SetParts(0, index.Now, r.parts[t.Family.ID])
 		c.Put = append(c.Put, t)
@@ -187,7 +198,10 @@ func (r *rebuild) segment(s snapshot.SegmentInfo) error {
 		part := index.Part{File: s.Num, Off: f.DirOff, Len: f.DirStored, MinLSN: f.MinLSN, MaxLSN: f.MaxLSN}
 		p, err := readSegmentPage(h, f.ID, part)
 		if err != nil {
-			return err
+			if err = r.e.pastDamage(err); err != nil {
+				return err
+			}
+			continue
 		}
 		r.parts[f.ID] = append(r.parts[f.ID], part)
 		for i := range p.Threads {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/segment"
 )
 
 // loadThread returns the newest thread with this id, its items in memory, or nil.
@@ -103,7 +104,10 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 		for _, part := range parts {
 			p, isImage, err := e.readPart(fam.ID, part, images)
 			if err != nil {
-				return nil, err
+				if err = e.pastDamage(err); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if p == nil || isImage != images {
 				continue
@@ -161,12 +165,28 @@ func readSegmentPage(h *handle, fam uint64, part index.Part) (*index.Page, error
 	}
 	p.Values = make([]index.ValueLoc, len(values))
 	for i, v := range values {
-		p.Values[i] = index.ValueLoc{
-			Ref: index.Ref{LSN: v.LSN, Ord: v.Ord},
-			Loc: index.Loc{File: h.num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum},
+		var ok bool
+		if p.Values[i], ok = placeOf(h.num, v); !ok {
+			return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
+				Detail: fmt.Sprintf("value %d.%d is a patch against %d.%d", v.LSN, v.Ord, v.Base.LSN, v.Base.Ord)}
 		}
 	}
 	return p, nil
+}
+
+// placeOf is a row of a segment's value table as the index has it; false for a
+// patch against what nothing is patched against.
+func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
+	vl := index.ValueLoc{
+		Ref: index.Ref{LSN: v.LSN, Ord: v.Ord},
+		Loc: index.Loc{File: num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum},
+	}
+	if v.Encoding == segment.Whole {
+		return vl, true
+	}
+	var ok bool
+	vl.Loc, ok = vl.Loc.Against(vl.Ref, index.Ref{LSN: v.Base.LSN, Ord: v.Base.Ord})
+	return vl, ok
 }
 
 func decodePage(h *handle, part index.Part, b []byte) (*index.Page, error) {

@@ -43,6 +43,9 @@ type world struct {
 	now   time.Time
 	log   []string
 	quiet bool // no commits beside work: the store is being closed
+
+	last    map[string]string // by thread and slot: the value put last
+	patches int64
 }
 
 type heldView struct {
@@ -88,6 +91,31 @@ func (w *world) value() string {
 	return strings.Repeat(strconv.Itoa(w.rng.IntN(1000)), n/3+1)
 }
 
+// next is a value for a slot of a thread: mostly the last one, edited.
+func (w *world) next(id, slot string) string {
+	key := id + "/" + slot
+	v := w.last[key]
+	switch n := w.rng.IntN(10); {
+	case n < 2 || v == "":
+		v = w.value()
+	case n < 8:
+		v += w.text(w.rng.IntN(900))
+	default:
+		at := w.rng.IntN(len(v))
+		v = v[:at] + w.text(w.rng.IntN(60)) + v[min(len(v), at+w.rng.IntN(60)):]
+	}
+	w.last[key] = v
+	return v
+}
+
+func (w *world) text(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte('a' + w.rng.IntN(26))
+	}
+	return string(b)
+}
+
 // put stores one or two items; a slot may share the value of another item.
 func (w *world) put() {
 	id, key := w.id(), w.key()
@@ -96,8 +124,8 @@ func (w *world) put() {
 	var slots []SlotIn
 	for i := range n {
 		s := SlotIn{Name: fmt.Sprintf("s%d", i), Tag: "x"}
-		v := w.value()
-		ev, err := NewValue([]byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
+		v := w.next(id, s.Name)
+		ev, err := w.e.NewVersion(Line{Thread: id, Name: s.Name}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
 		w.must(err)
 		s.Value = &ev
 		slots, vals = append(slots, s), append(vals, v)
@@ -185,6 +213,7 @@ func (w *world) reopen(wreck bool) {
 		h.v.Release()
 	}
 	w.views = nil
+	w.patches += w.e.Metrics().Patches
 	w.must(w.e.Close())
 	if wreck {
 		names, err := w.fs.List("store")
@@ -319,6 +348,7 @@ func TestModel(t *testing.T) {
 		}
 		seed, runs = n, 1
 	}
+	var patches int64
 	for i := range runs {
 		seed := seed + uint64(i)
 		ok := t.Run(fmt.Sprint("run", i), func(t *testing.T) {
@@ -329,9 +359,9 @@ func TestModel(t *testing.T) {
 			}()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
-			w := &world{t: t, rng: rng, m: model{}, now: time.Unix(1e9, 0)}
+			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: mem, beside: w.beside}
-			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed),
+			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchRun: []int{0, 2, 7}[rng.IntN(3)],
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.open()
 			for range 150 {
@@ -344,9 +374,14 @@ func TestModel(t *testing.T) {
 			w.reopen(false)
 			w.check()
 			w.must(w.e.Close())
+			patches += w.patches
 		})
 		if !ok {
-			break
+			return
 		}
+	}
+	t.Logf("%d values were logged as patches", patches)
+	if patches == 0 {
+		t.Error("no value was logged as a patch")
 	}
 }

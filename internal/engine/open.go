@@ -33,6 +33,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
 		unflushed: newUnflushed(), wake: make(chan struct{}, 1)}
 	e.cache = newBlockCache(e.opts.CacheBytes)
+	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
 		ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage}
+	if e.guessed {
+		o.Files = nil // the log is found by its own links
+	}
 	if n := len(st.Images); n > 0 && !e.report.IndexRebuilt {
 		at := st.Images[n-1].Log
 		o.From = wal.Start{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
@@ -36,7 +39,7 @@ func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 		e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, wal.FileName(rec.Torn.File), rec.Torn.Offset
 	}
 	for _, d := range rec.Damage {
-		e.report.Damage = append(e.report.Damage, d)
+		e.skip(d)
 	}
 	return rec, nil
 }
@@ -92,9 +95,14 @@ func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
 	}
 	for i := range rec.ops {
 		for _, s := range rec.ops[i].slots {
-			if s.enc == slotInline {
-				places[index.Ref{LSN: en.LSN, Ord: s.ord}] = index.Loc{File: en.File, Off: uint64(en.Offset + s.off), Len: s.len, Sum: s.sum}
+			if !s.here() {
+				continue
 			}
+			ref, loc, err := s.loc(en.LSN, en.File, en.Offset)
+			if err != nil {
+				return err
+			}
+			places[ref] = loc
 		}
 	}
 	return nil

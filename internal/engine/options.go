@@ -24,6 +24,16 @@ type Options struct {
 	FlushBytes  int64 // log bytes that make a flush; default 64 MiB
 	ImageBytes  int64 // log bytes since the last image that make the next; default 4 MiB
 	CacheBytes  int64 // decoded blocks kept; default 32 MiB, negative for none
+	// VersionBytes bounds the last values kept in memory to make patches against;
+	// default 32 MiB, negative for none: then every value is logged whole. A value
+	// larger than an eighth of it, or than 8 MiB, is always whole.
+	VersionBytes int64
+	// NoPatches stores every value whole, in log and segments.
+	NoPatches bool
+	// PatchMin is the size below which a value is not patched; default 512 bytes.
+	// PatchRun is how many patches follow each other in the log before one is made
+	// against the first of them; default 31, at most 62.
+	PatchMin, PatchRun int
 	// CompactFanout is how many segments of one size make a compaction; default 4.
 	CompactFanout int
 	// CompactRate limits what compaction writes, bytes per second; default
@@ -36,7 +46,7 @@ type Options struct {
 	Reserve int64
 
 	ReadOnly    bool // take no lock, write nothing
-	AllowDamage bool // with ReadOnly: go on past damage in the log
+	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go
 	// DeletedMemory is how long deleted threads are remembered; default 30 days,
 	// negative: not at all.
 	DeletedMemory time.Duration
@@ -47,6 +57,11 @@ type Options struct {
 	// often; a flush lays their values apart, whole and quick to read. Nil means
 	// all of them.
 	Hot func(items []*index.Item) []bool
+
+	// Lines names the sequence of values that a slot of an item continues, so that a
+	// segment holds the older ones as patches; "" if it continues none. Names need be
+	// unique within a thread and its copies. Nil means that slots of one name do.
+	Lines func(it *index.Item, slot int) string
 
 	// Clock and Rand are called from several goroutines.
 	Clock func() time.Time
@@ -84,6 +99,9 @@ func (o Options) Validate() error {
 	if o.CompactFanout == 1 || o.CompactFanout < 0 {
 		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)
 	}
+	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > index.MaxChain-2 {
+		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
+	}
 	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
 		"image bytes": o.ImageBytes} {
 		if d < 0 {
@@ -109,10 +127,17 @@ func (o Options) withDefaults() Options {
 	def(&o.FlushBytes, 64*mib)
 	def(&o.ImageBytes, 4*mib)
 	def(&o.CacheBytes, 32*mib)
+	def(&o.VersionBytes, 32*mib)
 	def(&o.CompactRate, 64*mib)
 	def(&o.Reserve, 8*mib)
 	if o.CompactFanout == 0 {
 		o.CompactFanout = 4
+	}
+	if o.PatchMin == 0 {
+		o.PatchMin = minVersion
+	}
+	if o.PatchRun == 0 {
+		o.PatchRun = innerChain
 	}
 	if o.DeletedMemory == 0 {
 		o.DeletedMemory = 30 * 24 * time.Hour
@@ -134,6 +159,9 @@ func (o Options) withDefaults() Options {
 			}
 			return all
 		}
+	}
+	if o.Lines == nil {
+		o.Lines = func(it *index.Item, slot int) string { return it.Slots[slot].Name }
 	}
 	return o
 }

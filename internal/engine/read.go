@@ -108,12 +108,22 @@ func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	var buf [4]index.ValueLoc
 	for range moveRetries {
-		loc, ok := fam.Loc(ref)
-		if !ok {
+		chain, missing, ok := fam.Chain(ref, buf[:0])
+		if !ok && missing == ref && len(chain) == 0 {
 			return nil, fmt.Errorf("value %d.%d: %w", ref.LSN, ref.Ord, ErrNoValue)
 		}
-		b, err := e.readAt(loc)
+		var b []byte
+		var err error
+		switch {
+		case !ok:
+			err = e.endlessChain(chain, missing)
+		case len(chain) == 1:
+			b, err = e.readAt(chain[0].Loc)
+		default:
+			b, err = e.readChain(fam, chain)
+		}
 		if !errors.Is(err, errGone) {
 			e.noteDamage(err)
 			return b, err
@@ -126,6 +136,7 @@ func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref
 // reading it. More than once is already unlikely.
 const moveRetries = 4
 
+// readAt reads the bytes at loc into a fresh slice.
 func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	h, err := e.files.acquire(loc.File)
 	if err != nil {
@@ -135,26 +146,30 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
+	v, owned, err := e.readSegment(h, loc)
+	if err != nil || owned {
+		return v, err
+	}
+	return append(make([]byte, 0, len(v)), v...), nil
+}
+
+// readSegment returns the bytes at loc of a segment, and whether nobody else has
+// them.
+func (e *Engine) readSegment(h *handle, loc index.Loc) (v []byte, owned bool, err error) {
 	if h.seg == nil {
-		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
+		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
 	sloc := segment.Loc{Off: loc.Off, Stored: loc.Stored, Inner: loc.Inner, Len: loc.Len, Sum: loc.Sum}
 	key := blockKey{loc.File, loc.Off}
 	block, cached := e.cache.get(key)
 	if !cached {
 		if block, err = h.seg.ReadBlock(sloc); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		e.cache.add(key, block)
 	}
-	v, err := h.seg.Value(sloc, block)
-	if err != nil {
-		return nil, err
-	}
-	if !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
-		return v, nil // nobody else holds the block
-	}
-	return append(make([]byte, 0, len(v)), v...), nil
+	v, err = h.seg.Value(sloc, block)
+	return v, !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2, err
 }
 
 func readLogValue(h *handle, loc index.Loc) ([]byte, error) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"reflect"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -19,15 +20,20 @@ const readerRetries = 16
 func (e *Engine) openReadOnly() error {
 	var err error
 	for range readerRetries {
+		before := e.fixed
 		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.fixed)
+		lost := e.files.lost
 		e.files.close()
 		e.files = newFileSet(e.opts.FS, e.dir, e.files.onErr)
-		e.files.readOnly = true
+		// Nobody moves on: the file is lost for good.
+		e.files.lost = lost || stuck && e.opts.AllowDamage
 		e.ix = index.New()
 		e.unflushed = newUnflushed()
 		e.report = OpenReport{}
+		e.skipped, e.guessed = skipped{}, false
 		if errors.Is(err, snapshot.ErrNoManifest) {
 			return errors.Join(base.ErrNotStore, err)
 		}
@@ -37,11 +43,7 @@ func (e *Engine) openReadOnly() error {
 
 func (e *Engine) tryReadOnly() error {
 	e.files.readOnly = true
-	load := snapshot.Load
-	if e.opts.AllowDamage {
-		load = snapshot.LoadDamaged
-	}
-	st, _, err := load(e.opts.FS, e.dir)
+	st, err := e.readState()
 	if err != nil {
 		return err
 	}
@@ -55,6 +57,18 @@ func (e *Engine) tryReadOnly() error {
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
-	_, err = e.recoverLog(st)
+	if _, err = e.recoverLog(st); err == nil {
+		e.report.Damage, _ = e.Skipped()
+	}
 	return err
+}
+
+// readState reads the manifest, or does without.
+func (e *Engine) readState() (snapshot.State, error) {
+	if e.opts.AllowDamage {
+		e.files.pastDamage = e.skip
+		return e.damagedState()
+	}
+	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	return st, err
 }

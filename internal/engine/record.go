@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -30,13 +31,13 @@ const (
 	opFlags  opKind = 5 // the flags of a thread
 )
 
-// Slot encodings. Higher numbers are reserved for patches against an earlier
-// value and are refused as written by a newer version.
+// Slot encodings. Higher numbers are refused as written by a newer version.
 const (
 	slotNone   uint8 = 0 // nothing stored under this name and tag
 	slotRef    uint8 = 1 // stored by an earlier record
 	slotInline uint8 = 2 // in this record
 	slotEmpty  uint8 = 3 // made empty by this record
+	slotPatch  uint8 = 4 // in this record, as a patch against an earlier value
 )
 
 // op is one operation of a record.
@@ -53,11 +54,30 @@ type op struct {
 type slotOp struct {
 	name, tag string
 	enc       uint8
-	lsn       base.LSN // slotRef
-	ord       uint16   // slotRef: of the record named; slotInline: of this record
-	len       uint32   // slotInline
-	sum       uint64   // slotInline
-	off       int64    // slotInline: of the value within the record; set by decoding
+	lsn       base.LSN  // slotRef
+	ord       uint16    // slotRef: of the record named; stored here: of this record
+	len       uint32    // stored here: of the bytes, which may be a patch
+	sum       uint64    // stored here: of the bytes
+	off       int64     // stored here: of the bytes within the record; set by decoding
+	base      index.Ref // slotPatch
+}
+
+// here reports whether the slot's bytes are in this record.
+func (s *slotOp) here() bool { return s.enc == slotInline || s.enc == slotPatch }
+
+// loc is where the bytes lie, for a record at offset at of a log file. An error
+// means that no record says so.
+func (s *slotOp) loc(lsn base.LSN, file base.FileNum, at int64) (index.Ref, index.Loc, error) {
+	ref := index.Ref{LSN: lsn, Ord: s.ord}
+	loc := index.Loc{File: file, Off: uint64(at + s.off), Len: s.len, Sum: s.sum}
+	if s.enc != slotPatch {
+		return ref, loc, nil
+	}
+	loc, ok := loc.Against(ref, s.base)
+	if !ok || loc.Back < 0 {
+		return ref, loc, fmt.Errorf("record: value %d.%d is a patch against %d.%d", lsn, s.ord, s.base.LSN, s.base.Ord)
+	}
+	return ref, loc, nil
 }
 
 // record is a decoded record.
@@ -114,9 +134,13 @@ func appendSlot(b []byte, s *slotOp) []byte {
 	case slotRef:
 		b = binary.AppendUvarint(b, uint64(s.lsn))
 		b = binary.AppendUvarint(b, uint64(s.ord))
-	case slotInline:
+	case slotInline, slotPatch:
 		b = binary.AppendUvarint(b, uint64(s.len))
 		b = binary.LittleEndian.AppendUint64(b, s.sum)
+	}
+	if s.enc == slotPatch {
+		b = binary.AppendUvarint(b, uint64(s.base.LSN))
+		b = binary.AppendUvarint(b, uint64(s.base.Ord))
 	}
 	return b
 }
@@ -249,7 +273,7 @@ func (d *recordDecoder) slot() slotOp {
 			d.fail("value %d.%d", s.lsn, ord)
 		}
 		s.ord = uint16(ord)
-	case slotInline:
+	case slotInline, slotPatch:
 		n := d.uvarint()
 		if sum := d.bytes(8); sum != nil {
 			s.sum = binary.LittleEndian.Uint64(sum)
@@ -261,10 +285,22 @@ func (d *recordDecoder) slot() slotOp {
 		s.len, s.off, s.ord = uint32(n), d.off, uint16(d.ord)
 		d.off += int64(n)
 		d.ord++
+		if s.enc == slotPatch {
+			s.base = d.base()
+		}
 	default:
 		if d.err == nil {
-			d.err = &base.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotEmpty)}
+			d.err = &base.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotPatch)}
 		}
 	}
 	return s
+}
+
+// base reads which value a patch is against.
+func (d *recordDecoder) base() index.Ref {
+	lsn, ord := base.LSN(d.uvarint()), d.uvarint()
+	if lsn == 0 || ord >= uint64(index.EmptyOrd) {
+		d.fail("patch against %d.%d", lsn, ord)
+	}
+	return index.Ref{LSN: lsn, Ord: uint16(ord)}
 }

@@ -16,7 +16,7 @@ func (e *Engine) replay(en wal.Entry) error {
 		return fmt.Errorf("record %d: %w", en.LSN, err)
 	}
 	if err != nil {
-		return &base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
+		return e.pastDamage(&base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err})
 	}
 	r := replayer{e: e, en: en, time: rec.time, c: index.Change{LSN: en.LSN}, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	for i := range rec.ops {
@@ -72,15 +72,11 @@ func (r *replayer) op(o *op) error {
 	if t == nil && o.kind != opPut {
 		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
-		if r.e.opts.AllowDamage { // the record that began the thread was skipped
-			r.e.report.Damage = append(r.e.report.Damage, err)
-			return nil
-		}
-		return err
+		return r.e.pastDamage(err) // the record that began the thread was skipped
 	}
 	switch o.kind {
 	case opPut:
-		r.put(t, o)
+		return r.put(t, o)
 	case opDelete:
 		t, err := r.withHeads(t, o.key)
 		if err != nil {
@@ -100,7 +96,7 @@ func (r *replayer) op(o *op) error {
 	return nil
 }
 
-func (r *replayer) put(t *index.Thread, o *op) {
+func (r *replayer) put(t *index.Thread, o *op) error {
 	if t == nil {
 		t = index.NewThread(o.id, index.NewFamily(familyID(r.en.LSN, r.begun)), r.en.LSN)
 		r.begun++
@@ -115,14 +111,18 @@ func (r *replayer) put(t *index.Thread, o *op) {
 			it.Slots[i].Ref = index.Ref{LSN: r.en.LSN, Ord: index.EmptyOrd}
 		case slotRef:
 			it.Slots[i].Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
-		case slotInline:
-			it.Slots[i].Ref = index.Ref{LSN: r.en.LSN, Ord: s.ord}
-			refs = append(refs, it.Slots[i].Ref)
-			locs = append(locs, index.Loc{File: r.en.File, Off: uint64(r.en.Offset + s.off), Len: s.len, Sum: s.sum})
+		case slotInline, slotPatch:
+			ref, loc, err := s.loc(r.en.LSN, r.en.File, r.en.Offset)
+			if err != nil {
+				return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset, Err: err}
+			}
+			it.Slots[i].Ref = ref
+			refs, locs = append(refs, ref), append(locs, loc)
 		}
 	}
 	t.Family.Add(refs, locs)
 	r.threads[o.id] = t.With([]*index.Item{it}, r.en.LSN, r.time)
+	return nil
 }
 
 func (r *replayer) copy(t *index.Thread, o *op) error {

@@ -23,6 +23,7 @@ type Stats struct {
 	Images       int
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
+	VersionBytes int64 // memory of the last values kept to make patches against
 	// WorkError is why the last flush, image or compaction of the worker failed;
 	// nil if it did not. While it lasts, the log grows.
 	WorkError error
@@ -30,7 +31,7 @@ type Stats struct {
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() Stats {
-	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount()}
+	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), VersionBytes: e.versions.bytes()}
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
 	for _, seg := range st.Segments {
@@ -59,6 +60,9 @@ type Metrics struct {
 	CacheHits        uint64
 	CacheMisses      uint64
 	CorruptionsFound uint64
+	Patches          int64 // values logged as patches
+	PatchedBytes     int64 // what they would have taken whole
+	PatchBytes       int64 // what they took
 }
 
 // Metrics returns the counters now.
@@ -67,6 +71,7 @@ func (e *Engine) Metrics() Metrics {
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
+		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(),
 	}
 	if e.log != nil {
 		m.Log = e.log.Metrics()
@@ -88,8 +93,17 @@ type OpenReport struct {
 	RemovedFiles  []string // leftovers of a crash
 	LeftFiles     []string // leftovers that could not be removed; the next Open tries again
 	UnknownFiles  []string // not stele's, or not this store's; left alone
-	Damage        []error  // with AllowDamage: what was skipped
-	Took          time.Duration
+	Damage        []error  // with AllowDamage: what Open skipped; see Engine.Skipped
+	// Guessed: with AllowDamage, the manifest was missing or damaged, and the files of
+	// the directory were taken as they are. What was deleted may be back.
+	Guessed bool
+	Took    time.Duration
+}
+
+func (e *Engine) notePatch(v *txValue) {
+	e.patches.Add(1)
+	e.patchedBytes.Add(v.val.size)
+	e.patchBytes.Add(v.size)
 }
 
 func (e *Engine) noteFlush(i FlushInfo) {

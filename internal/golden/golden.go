@@ -114,6 +114,21 @@ func (d *Dump) Check(path string, update bool) []byte {
 	return b
 }
 
+// Read returns the bytes of the dump at path: of a format that is read, but not
+// written any more.
+func Read(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return b
+}
+
 // parse takes the bytes out of a dump.
 func parse(dump string) ([]byte, error) {
 	var out []byte

@@ -28,6 +28,9 @@ type delta[T, W any] struct {
 	slot[T]
 	reduce    func(T, []W) (T, error)
 	frequency int
+
+	newID        func() string // names messages; nil: random UUIDs
+	messagesOnly bool          // all that is written is messages
 }
 
 // Delta is a channel that folds all writes of a superstep at once. Its reducer
@@ -35,7 +38,8 @@ type delta[T, W any] struct {
 // reduce(reduce(s, xs), ys) equals reduce(s, xs followed by ys), because stored
 // writes are replayed in larger groups than they were made. frequency is the
 // number of updates between two snapshots; 0 means DefaultSnapshotFrequency,
-// a negative one panics.
+// a negative one panics. A Message without an id among what is written gets one
+// before it is stored.
 func Delta[T, W any](frequency int, reduce func(value T, writes []W) (T, error)) Channel {
 	if frequency < 0 {
 		panic(fmt.Sprintf("channel.Delta: snapshot frequency %d is not positive", frequency))
@@ -47,7 +51,9 @@ func Delta[T, W any](frequency int, reduce func(value T, writes []W) (T, error))
 }
 
 func (c *delta[T, W]) fresh(key string) *delta[T, W] {
-	return &delta[T, W]{base: base{key}, reduce: c.reduce, frequency: c.frequency}
+	d := *c
+	d.base, d.slot = base{key}, slot[T]{}
+	return &d
 }
 
 func (c *delta[T, W]) SnapshotFrequency() int        { return c.frequency }

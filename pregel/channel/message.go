@@ -39,7 +39,7 @@ func (e *UnknownMessageError) Error() string {
 // an unknown id is an UpdateError.
 func Messages(newID func() string) Channel {
 	if newID == nil {
-		newID = uuid4
+		newID = NewMessageID
 	}
 	return Fold(nil, func(left []Message, right any) ([]Message, error) {
 		list, err := messageList(right)
@@ -50,18 +50,68 @@ func Messages(newID func() string) Channel {
 	})
 }
 
-// messageList accepts one message or a list of them.
+// messageList accepts one message or a list of them, in any of the forms that
+// LangGraph takes: a Message, a map with its fields, or a text, which is a
+// human's; in a list also the pair of a role and a text.
 func messageList(v any) ([]Message, error) {
 	switch x := v.(type) {
 	case []Message:
 		return x, nil
-	case Message:
-		return []Message{x}, nil
-	case map[string]any:
-		m, err := Convert[Message](x)
+	case []any:
+		out := make([]Message, len(x))
+		for i, e := range x {
+			m, err := messageOf(e)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = m
+		}
+		return out, nil
+	case Message, *Message, map[string]any, string:
+		m, err := messageOf(v)
 		return []Message{m}, err
 	}
 	return Convert[[]Message](v)
+}
+
+// messageOf reads one message.
+func messageOf(v any) (Message, error) {
+	switch x := v.(type) {
+	case Message:
+		return x, nil
+	case *Message:
+		if x != nil {
+			return *x, nil
+		}
+	case string:
+		return Message{Role: "human", Content: x}, nil
+	case []any:
+		if len(x) == 2 {
+			role, isRole := x[0].(string)
+			if text, isText := x[1].(string); isRole && isText {
+				return Message{Role: roleOf(role), Content: text}, nil
+			}
+		}
+	case map[string]any:
+		m, err := Convert[Message](x)
+		if kind, ok := x["type"].(string); ok && m.Role == "" {
+			m.Role = kind
+		}
+		m.Role = roleOf(m.Role)
+		return m, err
+	}
+	return Convert[Message](v)
+}
+
+// roleOf is LangChain's name of a role.
+func roleOf(role string) string {
+	switch role {
+	case "user":
+		return "human"
+	case "assistant":
+		return "ai"
+	}
+	return role
 }
 
 // AddMessages merges right into left by id, as LangGraph's add_messages does,
@@ -115,7 +165,8 @@ func AddMessages(left, right []Message, newID func() string) ([]Message, error) 
 	return kept, nil
 }
 
-func uuid4() string {
+// NewMessageID is a random UUID: the id of a message that came without one.
+func NewMessageID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never returns an error
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

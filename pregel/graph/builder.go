@@ -55,6 +55,7 @@ type branch struct {
 	path       Path
 	ends       map[string]string // nil: what the path returns are node names
 	order      []string
+	reads      []string // nil: what its node reads
 }
 
 type edge struct{ from, to string }
@@ -233,6 +234,22 @@ func (b *Builder) Conditional(from, name string, path Path, ends ...string) *Bui
 
 // ConditionalMap is Conditional where path returns labels that ends translates.
 func (b *Builder) ConditionalMap(from, name string, path Path, ends map[string]string) *Builder {
+	return b.Branch(from, name, path, BranchOptions{Ends: ends})
+}
+
+// BranchOptions are options of a conditional edge.
+type BranchOptions struct {
+	// Ends translates what the path returns into names of nodes; nil takes it
+	// as names.
+	Ends map[string]string
+	// Reads are the keys the path sees. Nil is those that its node reads, and
+	// beside them what the node returned that is no key of the state.
+	Reads []string
+}
+
+// Branch is Conditional with options.
+func (b *Builder) Branch(from, name string, path Path, o BranchOptions) *Builder {
+	ends := o.Ends
 	if name == "" {
 		name = "condition"
 	}
@@ -241,7 +258,7 @@ func (b *Builder) ConditionalMap(from, name string, path Path, ends map[string]s
 			return b.failf(from, "Branch with name `%s` already exists for node `%s`", name, from)
 		}
 	}
-	br := branch{from: from, name: name, path: path, ends: ends}
+	br := branch{from: from, name: name, path: path, ends: ends, reads: slices.Clone(o.Reads)}
 	for label := range ends {
 		br.order = append(br.order, label)
 	}
@@ -292,6 +309,11 @@ func (b *Builder) validate() error {
 		checks = append(checks, source(br.from))
 		for _, label := range br.order {
 			checks = append(checks, target(br.ends[label]))
+		}
+		for _, k := range br.reads {
+			if !b.schema.has(k) {
+				checks = append(checks, &pregel.GraphError{Node: br.from, Channel: k, Reason: fmt.Sprintf("is read by branch %q, but it is no key of the state", br.name)})
+			}
 		}
 	}
 	for _, n := range b.nodes {

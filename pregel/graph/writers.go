@@ -179,7 +179,11 @@ func goTo(w *pregel.Writing, v any) error {
 // branchWriter runs a conditional edge.
 func (b *Builder) branchWriter(br branch) pregel.Writer {
 	keys := b.schema.keys
-	if n := b.find(br.from); n != nil && n.opts.Reads != nil {
+	n := b.find(br.from)
+	switch {
+	case br.reads != nil:
+		keys = br.reads
+	case n != nil && n.opts.Reads != nil:
 		keys = n.opts.Reads
 	}
 	reads := b.schema.shown(keys)
@@ -188,7 +192,7 @@ func (b *Builder) branchWriter(br branch) pregel.Writer {
 		if err != nil {
 			return err
 		}
-		if m, ok := state.(map[string]any); ok && b.schema.typ == nil {
+		if m, ok := state.(map[string]any); ok && b.schema.typ == nil && br.reads == nil {
 			if pairs, isMap := pregel.PairsOf(output); isMap {
 				for _, p := range pairs { // keys the state does not have pass through
 					if _, has := m[p.Key]; !has {

@@ -17,6 +17,9 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if err != nil {
 		return saver.Config{}, err
 	}
+	if err := saver.CheckAlong(req.Along); err != nil {
+		return saver.Config{}, err
+	}
 	for i := range plan.Values {
 		plan.Values[i] = cloneTyped(plan.Values[i])
 	}
@@ -37,6 +40,9 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	n.checkpoints[target.CheckpointID] = n.resolve(&plan, s.commits)
 	for _, wp := range plan.Writes {
 		n.write(wp)
+	}
+	for _, a := range req.Along {
+		a.Apply()
 	}
 	return target, nil
 }

@@ -24,7 +24,8 @@ type hunter struct {
 	seen    map[uint64]bool
 	counts  [numKinds]int
 	total   int
-	rebuilt int // states also opened without their images
+	rebuilt int   // states also opened without their images
+	patches int64 // values the programs logged as patches
 }
 
 func newHunter(t *testing.T) *hunter {
@@ -53,6 +54,7 @@ func (h *hunter) table() string {
 // explore looks at crash states of a trace, about as many as asked for, kinds in
 // turn.
 func (h *hunter) explore(tr *trace, states int) error {
+	h.patches += tr.patches
 	rng := rand.New(rand.NewPCG(tr.seed, 0xe4))
 	cuts := map[kind][]int{}
 	for _, cut := range rng.Perm(tr.fs.Len() + 1) {
@@ -381,7 +383,7 @@ func (c *check) same(s crashfs.State, want string) error {
 // moreSteps are some calls on a recovered store, perhaps with work between.
 func moreSteps(rng *rand.Rand) []step {
 	g := newGenerator(rng)
-	g.next = 20
+	g.id = 20
 	for i := range 20 { // ids the program before may have used
 		key := g.thread() + "/"
 		g.ids[key] = append(g.ids[key], fmt.Sprintf("%06d", i+1))
@@ -452,7 +454,10 @@ func TestCrashStates(t *testing.T) {
 			t.Errorf("no crash state of kind %s", kindNames[k])
 		}
 	}
-	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index)", h.table(), h.total, violations, h.rebuilt)
+	if h.patches == 0 && programs > 1 {
+		t.Error("no value was logged as a patch")
+	}
+	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index); %d values were patches", h.table(), h.total, violations, h.rebuilt, h.patches)
 	fmt.Println(line)
 	t.Log(line)
 }

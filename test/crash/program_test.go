@@ -57,30 +57,52 @@ type step struct {
 // savers alike.
 type generator struct {
 	rng   *rand.Rand
-	next  int                 // of the next checkpoint id
+	id    int                 // of the next checkpoint
 	ids   map[string][]string // by thread and namespace
 	names []string            // threads
 	big   int                 // size of the occasional large value
 	runs  string              // what run ids begin with
+	last  map[string][]byte   // by thread, namespace and channel: the value put last
 }
 
 func newGenerator(rng *rand.Rand) *generator {
-	return &generator{rng: rng, ids: map[string][]string{}, names: []string{"a", "b", "c"}, big: 40_000, runs: "run"}
+	return &generator{rng: rng, ids: map[string][]string{}, last: map[string][]byte{}, names: []string{"a", "b", "c"}, big: 40_000, runs: "run"}
 }
 
 func (g *generator) thread() string { return g.names[g.rng.IntN(len(g.names))] }
 
-func (g *generator) bytes(n int) saver.Value {
+func (g *generator) bytes(n int) saver.Value { return typedBytes(g.data(n)) }
+
+func (g *generator) data(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(g.rng.Uint32() >> 28) // four random bits a byte: compressible
 	}
-	return saver.ValueTyped(serde.Typed{Kind: "bytes", Data: b})
+	return b
+}
+
+func typedBytes(b []byte) saver.Value { return saver.ValueTyped(serde.Typed{Kind: "bytes", Data: b}) }
+
+// next is a channel's next value: mostly the last one, with something added or
+// replaced, so that the store makes patches; else one of its own.
+func (g *generator) next(key string) saver.Value {
+	b := slices.Clone(g.last[key])
+	switch n := g.rng.IntN(10); {
+	case n < 2 || len(b) == 0:
+		b = g.data(g.size())
+	case n < 6:
+		b = append(b, g.data(g.rng.IntN(50))...)
+	default:
+		at := g.rng.IntN(len(b))
+		b = slices.Replace(b, at, min(len(b), at+g.rng.IntN(30)), g.data(g.rng.IntN(30))...)
+	}
+	g.last[key] = b
+	return typedBytes(b)
 }
 
 func (g *generator) checkpointID() string {
-	g.next++
-	return fmt.Sprintf("%06d", g.next)
+	g.id++
+	return fmt.Sprintf("%06d", g.id)
 }
 
 // parent is mostly the newest id, sometimes an older one, sometimes none.
@@ -120,11 +142,11 @@ func (g *generator) put() step {
 		v := saver.IntVersion(int64(g.rng.IntN(3)))
 		cp.Versions[channel], fresh[channel] = v, v
 		if g.rng.IntN(6) > 0 {
-			cp.Values[channel] = g.bytes(g.size())
+			cp.Values[channel] = g.next(key + "/" + channel)
 		}
 	}
 	cfg := saver.Config{ThreadID: thread, Namespace: ns, CheckpointID: parent}
-	md := saver.Metadata{"source": "loop", "step": g.next, "run_id": fmt.Sprint(g.runs, g.rng.IntN(3))}
+	md := saver.Metadata{"source": "loop", "step": g.id, "run_id": fmt.Sprint(g.runs, g.rng.IntN(3))}
 	req := saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: fresh}
 	if g.rng.IntN(4) == 0 {
 		req.Writes = []saver.TaskWrites{{TaskID: "with", Writes: g.writes()}}
@@ -156,7 +178,7 @@ func (g *generator) putWrites() step {
 	thread := g.thread()
 	id := g.parent(thread + "/")
 	if id == "" {
-		id = fmt.Sprintf("%06d", g.next+1) // a checkpoint still to come
+		id = fmt.Sprintf("%06d", g.id+1) // a checkpoint still to come
 	}
 	cfg, w, task := saver.Config{ThreadID: thread, CheckpointID: id}, g.writes(), fmt.Sprint("task", g.rng.IntN(3))
 	return step{what: fmt.Sprintf("writes %s %s", thread, id), kind: kindAppend,

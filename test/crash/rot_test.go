@@ -25,6 +25,8 @@ type shape struct {
 	dumps []string // of the model, after each call
 	acked int      // calls
 	older map[string][]byte
+
+	patches int64 // values logged as patches
 }
 
 // shapes are stores with every kind of file, some closed, some killed.
@@ -41,6 +43,14 @@ func shapes() []struct {
 		}
 		return append(out, g.putWrites())
 	}
+	chat := func(n int) (out []step) { // one thread, whose values are mostly patches
+		c := newGenerator(rand.New(rand.NewPCG(12, uint64(n))))
+		c.big, c.names = 600, []string{"a"}
+		for range n {
+			out = append(out, c.put())
+		}
+		return out
+	}
 	deletion := func(thread string) step {
 		return step{what: "delete", kind: kindDelete, call: func(ctx context.Context, s full) error { return s.DeleteThread(ctx, thread) }}
 	}
@@ -55,6 +65,8 @@ func shapes() []struct {
 		{"segment, image, log, killed", false, slices.Concat(calls(3), []step{flushStep()}, calls(2), []step{imageStep()}, calls(1))},
 		{"compacted, with deletions, closed", true, slices.Concat(calls(3), []step{flushStep(), deletion("a")}, calls(2),
 			[]step{flushStep(), deletion("b"), compactStep()}, calls(1), []step{deletion("c")}, calls(1))},
+		{"patches, closed", true, slices.Concat(chat(6), []step{flushStep()}, chat(7))},
+		{"patches, killed", false, slices.Concat(chat(4), []step{imageStep()}, chat(8))},
 		{"two logs, killed", false, slices.Concat(calls(2), []step{lifeStep("close")}, calls(2), []step{deletion("a")}, calls(1))},
 	}
 }
@@ -80,6 +92,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 		case s.work != nil:
 			err = s.work(ctx, d)
 		case s.life != "":
+			sh.patches += d.Metrics().Patches
 			if err = d.Close(); err == nil {
 				d, err = config{seed: 9 + uint64(i)}.open(mem, clk)
 			}
@@ -103,6 +116,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 	if !clean {
 		sh.img = mem.Image()
 	}
+	sh.patches += d.Metrics().Patches
 	if err := d.Close(); err != nil {
 		return nil, err
 	}
@@ -392,7 +406,7 @@ func TestRot(t *testing.T) {
 		}
 	}()
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
-	total := 0
+	total, patches := 0, int64(0)
 	for _, s := range shapes() {
 		sh, err := build(ctx, s.clean, s.steps)
 		if err != nil {
@@ -407,6 +421,7 @@ func TestRot(t *testing.T) {
 			}
 		}
 		total += r.total
+		patches += sh.patches
 	}
 	for clean, what := range map[bool]string{true: "after a clean close", false: "after a kill"} {
 		line := fmt.Sprintf("rot %s:", what)
@@ -416,5 +431,8 @@ func TestRot(t *testing.T) {
 		fmt.Println(line, "0 wrong")
 		t.Log(line)
 	}
-	t.Logf("%d damages", total)
+	t.Logf("%d damages, to stores with %d patches", total, patches)
+	if patches == 0 {
+		t.Error("no store had a patch to be damaged")
+	}
 }

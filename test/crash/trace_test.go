@@ -27,6 +27,8 @@ type trace struct {
 	dumps  []string // dumps[k]: after the first k calls
 	synced []mark   // what is durable from which operation on
 	kinds  []kind   // by cut: what a crash there is about
+
+	patches int64 // values logged as patches
 }
 
 // mark says that from operation at on, the first calls are durable.
@@ -55,6 +57,7 @@ func run(ctx context.Context, c config, steps []step) (*trace, error) {
 	if err := r.compare(); err != nil {
 		return t, err
 	}
+	t.patches += r.disk.Metrics().Patches
 	if err := r.disk.Close(); err != nil {
 		return t, err
 	}
@@ -105,10 +108,12 @@ func (r *runner) step(s *step) error {
 		}
 		return nil
 	case s.life == "close":
+		r.t.patches += r.disk.Metrics().Patches
 		if err := r.disk.Close(); err != nil {
 			return err
 		}
 	default:
+		r.t.patches += r.disk.Metrics().Patches
 		r.gate.dead = true
 		r.t.fs.Kill()
 		_ = r.disk.Close() // frees its goroutines; every operation fails

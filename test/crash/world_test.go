@@ -59,7 +59,7 @@ type config struct {
 func (c config) open(fsys vfs.FS, clk *clock) (*saver.Disk, error) {
 	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
 		CacheBytes: -1, Clock: clk.now}
-	return saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true})
+	return saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, PatchMin: 48, PatchRun: 3})
 }
 
 func newModel(clk *clock) *memory.Saver { return memory.New(memory.Options{Clock: clk.now}) }

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -84,6 +85,12 @@ func canon(v any) any {
 		return map[string]any{"$interrupt": map[string]any{"id": x.ID, "value": canon(x.Value)}}
 	case pregel.Send:
 		return map[string]any{"$send": []any{x.Node, canon(x.Arg)}}
+	case channel.Message:
+		return canonMessage(x.ID, x.Role, x.Content)
+	case map[string]any:
+		if x["role"] != nil && (x["id"] != nil || x["content"] != nil) { // a message, as it is stored
+			return canonMessage(x["id"], x["role"], x["content"])
+		}
 	case pregel.Overwrite:
 		return map[string]any{"$overwrite": canon(x.Value)}
 	case serde.DeltaSnapshot:

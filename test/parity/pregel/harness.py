@@ -15,10 +15,12 @@ import dataclasses
 import json
 import random
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import langgraph.checkpoint.base.id as idmod
 import langgraph.pregel._runner as runnermod
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.pregel._executor import BackgroundExecutor
@@ -105,12 +107,27 @@ def stub_without_id(self: Any) -> None:
     idmod._last_v6_timestamp, Fractions.ids = last, ids
 
 
+class InOrderFutures:
+    """concurrent.futures whose wait gives what is done in the order it was
+    submitted, not of addresses."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(concurrent.futures, name)
+
+    @staticmethod
+    def wait(fs: Any, **kwargs: Any) -> tuple:
+        order = list(fs)
+        done, others = concurrent.futures.wait(order, **kwargs)
+        return InOrder(f for f in order if f in done), others
+
+
 put_exit_delta_writes = PregelLoop._put_exit_delta_writes
 PregelLoop._put_exit_delta_writes = stub_without_id  # type: ignore[method-assign]
 graph_init = StateGraph.__init__
 StateGraph.__init__ = init_in_order  # type: ignore[method-assign]
 BackgroundExecutor.submit = run_inline  # type: ignore[method-assign]
 runnermod.set = InOrder  # type: ignore[attr-defined]
+runnermod.concurrent = SimpleNamespace(futures=InOrderFutures())  # type: ignore[assignment]
 idmod.time = FixedTime()
 idmod.random = FixedRandom()
 
@@ -138,6 +155,8 @@ def canon(v: Any) -> Any:
         return {"$send": [v.node, canon(v.arg)]}
     if isinstance(v, Overwrite):
         return {"$overwrite": canon(v.value)}
+    if isinstance(v, BaseMessage):
+        return {"$message": {"id": v.id, "role": v.type.removesuffix("MessageChunk").lower(), "content": canon(v.content)}}
     if isinstance(v, BaseException):
         return {"$error": str(v)}
     if isinstance(v, dict):
@@ -172,6 +191,8 @@ class Trace:
         idmod._last_v6_timestamp = None
         Fractions.ids = 0
         self.durability = durability
+        self.flat = False  # graphs inside are not shown
+        self.metadata = False  # of tasks is shown
         self.lines: list[str] = []
         self.saver = InMemorySaver()
 
@@ -187,8 +208,8 @@ class Trace:
         modes = modes or ["values", "updates", "custom", "checkpoints", "tasks"]
         self.put(call="run")
         try:
-            for ns, mode, data in graph.stream(input, config, stream_mode=modes, subgraphs=True, durability=self.durability, **kw):
-                self.event(ns, mode, data)
+            for event in graph.stream(input, config, stream_mode=modes, subgraphs=not self.flat, durability=self.durability, **kw):
+                self.event(*(((), *event) if self.flat else event))
         except Exception as e:  # noqa: BLE001
             self.error(e)
 
@@ -202,6 +223,10 @@ class Trace:
                 data = dict(data)
                 line["interrupts"] = interrupts(data.pop("__interrupt__"))
             line["data"] = canon(data)
+        elif mode == "messages":
+            message, md = data
+            line["message"] = canon(message)
+            line["metadata"] = self.user_metadata(md)
         elif mode == "updates":
             data = dict(data)
             if data.pop("__metadata__", None):
@@ -214,6 +239,8 @@ class Trace:
                 line["data"] = canon(value)
         elif mode == "tasks" and "triggers" in data:
             line["task"] = {k: canon(data[k]) for k in ("id", "name", "input", "triggers")}
+            if self.metadata:
+                line["metadata"] = self.user_metadata(data.get("metadata") or {})
         elif mode == "tasks":
             line["result"] = {
                 "id": data["id"],
@@ -234,6 +261,11 @@ class Trace:
         else:
             line["data"] = canon(data)
         self.put(**line)
+
+    @staticmethod
+    def user_metadata(md: Any) -> dict:
+        """Without what its tracer adds."""
+        return {k: canon(v) for k, v in md.items() if not k.startswith(("ls_", "lc_"))}
 
     @staticmethod
     def task(t: dict) -> dict:

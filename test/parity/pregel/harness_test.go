@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -55,6 +56,8 @@ type trace struct {
 	durability pregel.Durability
 	env        pregel.Environment
 	saver      saver.Saver
+	flat       bool // graphs inside are not shown
+	metadata   bool // of tasks is shown
 	lines      []string
 	life       *life // what it can be taken up from after a crash
 }
@@ -127,7 +130,7 @@ func (tr *trace) run(g *pregel.Graph, input any, cfgs ...pregel.Config) {
 }
 
 func (tr *trace) runModes(g *pregel.Graph, input any, cfg pregel.Config, modes ...pregel.Mode) {
-	cfg.Durability, cfg.MaxConcurrency, cfg.Subgraphs = tr.durability, 1, true
+	cfg.Durability, cfg.MaxConcurrency, cfg.Subgraphs = tr.durability, 1, !tr.flat
 	call(tr, "run", func(again bool) any {
 		c := tr.life.calls[len(tr.life.calls)-1]
 		c.input, c.cfg = input, cfg
@@ -162,12 +165,20 @@ func (tr *trace) event(e pregel.Event) {
 		} else {
 			line["data"] = canon(d.Value)
 		}
+	case pregel.MessageEvent:
+		line["message"], line["metadata"] = canon(d.Message), canon(d.Metadata)
 	case pregel.TaskEvent:
 		input := canon(d.Input)
 		if tr.isCall(d) {
 			input = []any{[]any{input}, map[string]any{}}
 		}
 		line["task"] = map[string]any{"id": d.ID, "name": d.Name, "input": input, "triggers": d.Triggers}
+		if tr.metadata {
+			line["metadata"] = maps.Clone(d.Metadata)
+			if d.Metadata == nil {
+				line["metadata"] = map[string]any{}
+			}
+		}
 	case pregel.TaskResult:
 		ints := []any{}
 		for _, in := range d.Interrupts {

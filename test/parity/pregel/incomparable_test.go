@@ -109,10 +109,3 @@ func (p *past) steps() int {
 	}
 	return last - first + b2i(found)
 }
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -61,14 +61,15 @@ var normalisers = []*normaliser{
 	{name: "an error handler that ended is not run again",
 		why: "LangGraph stores what it wrote and runs it again on resume all the same",
 		apply: func(scenario string, _ pregel.Durability, lines []string) (n int) {
-			if scenario != "handler_beside_question" {
+			handler := map[string]string{"handler_beside_question": "__error_handler__f", "two_handlers": "__error_handler__a"}[scenario]
+			if handler == "" {
 				return 0
 			}
 			for i, runs := 0, 0; i < len(lines); i++ {
 				if lines[i] == `{"call":"run"}` {
 					runs++
 				}
-				if runs > 1 && strings.Contains(lines[i], `"mode":`) && strings.Contains(lines[i], `"__error_handler__f"`) {
+				if runs > 1 && strings.Contains(lines[i], `"mode":`) && strings.Contains(lines[i], `"`+handler+`"`) {
 					lines[i], n = "", n+1
 				}
 			}

@@ -78,7 +78,7 @@ func readShown(lines []string) []shown {
 			}
 			node, _ := e.v["node"].(string)
 			e.task = next[at+" "+node]
-		case "custom":
+		case "custom", "messages":
 			e.task = last[at]
 		}
 		out[i] = e

@@ -34,7 +34,10 @@ func adds(words ...string) pregel.Func {
 func in(words ...string) m { return m{"steps": append([]string{}, words...)} }
 
 func (tr *trace) compile(b *graph.Builder, o graph.Options) *pregel.Graph {
-	o.Env, o.Hooks = tr.env, tr.hooks()
+	o.Env = tr.env
+	if o.Hooks.TaskStart == nil {
+		o.Hooks.TaskStart = tr.hooks().TaskStart
+	}
 	g, err := b.Compile(o)
 	if err != nil {
 		tr.t.Fatal(err)

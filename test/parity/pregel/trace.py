@@ -8,8 +8,11 @@ import scenarios_deep  # noqa: F401
 import scenarios_flow  # noqa: F401
 import scenarios_more  # noqa: F401
 import scenarios_old  # noqa: F401
+import scenarios_rest  # noqa: F401
 import scenarios_resume  # noqa: F401
+import scenarios_rules  # noqa: F401
 import scenarios_state  # noqa: F401
+import scenarios_stream  # noqa: F401
 from scenarios import SCENARIOS
 
 DURABILITIES = ("sync", "exit")

@@ -66,7 +66,8 @@ func TestTraces(t *testing.T) {
 	for _, n := range normalisers {
 		used += n.uses
 	}
-	fmt.Printf("scenarios: %d, traces: %d equal, %d different, lines: %d, normalised: %d\n", len(scenarios), equal, ran-equal, lines, used)
+	shown, of := behavioursShown(t)
+	fmt.Printf("scenarios: %d of %d, traces: %d equal, %d different, normalised: %d (graphs: %d, lines: %d)\n", shown, of, equal, ran-equal, used, len(scenarios), lines)
 }
 
 func compare(t *testing.T, got, want []string) bool {

@@ -1,0 +1,176 @@
+package delta
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+)
+
+// How Diff looks for what base and target share.
+const (
+	window   = 8       // bytes compared to find a place to go on
+	stride   = 16      // every so many bytes of the base can be found
+	minCopy  = 24      // shorter runs found elsewhere cost about what they save
+	resync   = 16      // how far a change of equal length is skipped in place
+	maxIndex = 1 << 16 // entries of the index; a larger base is indexed in larger strides
+	chunk    = 512     // bytes compared at once as long as they are equal
+	hashMul  = 0x9e3779b97f4a7c15
+)
+
+// differ finds runs. It is kept in a pool for its tables.
+type differ struct {
+	base, target []byte
+	script       script
+	limit        int // literal bytes after which it is not worth it
+	lits         int
+	index        []uint32 // by hash: place in base, plus 1
+	shift        uint
+	indexed      bool
+}
+
+var differs = sync.Pool{New: func() any { return new(differ) }}
+
+// diff fills d.script with what makes target out of base; false if more than
+// d.limit bytes of target are literal.
+func (d *differ) diff() bool {
+	p := commonPrefix(d.base, d.target)
+	s := commonSuffix(d.base[p:], d.target[p:])
+	d.copy(0, p)
+	end := len(d.target) - s
+	if !d.middle(p, p, len(d.base)-s, end) {
+		return false
+	}
+	d.copy(len(d.base)-s, s)
+	return d.lits <= d.limit
+}
+
+// middle makes target[j:jEnd], mostly out of base[i:iEnd].
+func (d *differ) middle(i, j, iEnd, jEnd int) bool {
+	for j < jEnd {
+		if n := commonPrefix(d.base[i:iEnd], d.target[j:jEnd]); n >= window || n > 0 && j+n == jEnd {
+			d.copy(i, n)
+			i, j = i+n, j+n
+			continue
+		}
+		if k := d.inPlace(d.base[i:iEnd], d.target[j:jEnd]); k > 0 {
+			d.literal(k)
+			i, j = i+k, j+k
+			continue
+		}
+		src, at, n := d.search(i, j, iEnd, jEnd)
+		d.literal(at - j)
+		if d.lits > d.limit {
+			return false
+		}
+		d.copy(src, n)
+		i, j = src+n, at+n
+		if i > iEnd {
+			iEnd = len(d.base) // it went on into the common end
+		}
+	}
+	return true
+}
+
+// inPlace is how many bytes were replaced by as many others; 0 if they were not.
+func (d *differ) inPlace(base, target []byte) int {
+	for k := 1; k <= resync && k+window <= len(base) && k+window <= len(target); k++ {
+		if load(base[k:]) == load(target[k:]) {
+			return k
+		}
+	}
+	return 0
+}
+
+// search finds the next run of target[j:jEnd] that lies anywhere in the base, and
+// where; if there is none it is empty, and at is jEnd.
+func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
+	if i == iEnd && !d.indexed {
+		// The base was found in its order and is used up: what follows was appended.
+		// It may resemble what stands before it, but runs that lead through every
+		// version of a chain cost reading more than they save.
+		return i, jEnd, 0
+	}
+	if !d.indexed {
+		d.build()
+	}
+	budget := d.limit - d.lits
+	for at = j; at+window <= jEnd && at-j <= budget; at++ {
+		e := d.index[load(d.target[at:])*hashMul>>d.shift]
+		if e == 0 {
+			continue
+		}
+		src = int(e - 1)
+		n = commonPrefix(d.base[src:], d.target[at:jEnd])
+		back := 0
+		for back < at-j && back < src && d.base[src-back-1] == d.target[at-back-1] {
+			back++
+		}
+		if n > 0 && n+back >= minCopy {
+			return src - back, at - back, n + back
+		}
+	}
+	return i, jEnd, 0
+}
+
+// build indexes the base.
+func (d *differ) build() {
+	d.indexed = true
+	step := max(stride, len(d.base)/maxIndex)
+	size := max(64, 2*(len(d.base)/step+1))
+	log := bits.Len(uint(size - 1))
+	if cap(d.index) < 1<<log {
+		d.index = make([]uint32, 1<<log)
+	} else {
+		d.index = d.index[:1<<log]
+		clear(d.index)
+	}
+	d.shift = uint(64 - log)
+	for i := 0; i+window <= len(d.base); i += step {
+		d.index[load(d.base[i:])*hashMul>>d.shift] = uint32(i + 1)
+	}
+}
+
+func (d *differ) copy(src, n int) {
+	if n > 0 {
+		d.script = d.script.copied(src, n)
+	}
+}
+
+func (d *differ) literal(n int) {
+	if n > 0 {
+		d.lits += n
+		d.script = d.script.literal(n)
+	}
+}
+
+func load(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for i+chunk <= n && string(a[i:i+chunk]) == string(b[i:i+chunk]) { // vectorised
+		i += chunk
+	}
+	for ; i+8 <= n; i += 8 {
+		if x := load(a[i:]) ^ load(b[i:]); x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for ; i < n && a[i] == b[i]; i++ {
+	}
+	return i
+}
+
+func commonSuffix(a, b []byte) int {
+	n := min(len(a), len(b))
+	a, b = a[len(a)-n:], b[len(b)-n:]
+	i := n
+	for ; i >= 8; i -= 8 {
+		if x := load(a[i-8:]) ^ load(b[i-8:]); x != 0 {
+			return n - i + bits.LeadingZeros64(x)/8
+		}
+	}
+	for ; i > 0 && a[i-1] == b[i-1]; i-- {
+	}
+	return n - i
+}

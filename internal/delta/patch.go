@@ -1,0 +1,279 @@
+package delta
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// run is a piece of a target: a copy of base bytes, or literal bytes. It ends
+// where the next one begins, or where the target does.
+type run struct {
+	out uint32 // where it begins in the target
+	src uint32 // where it comes from: in the base, or, with litBit, in the literals
+}
+
+const litBit = 1 << 31
+
+// script is the runs of a target in order, and how long the target is so far.
+type script struct {
+	runs []run
+	len  int // of the target
+	lits int // of the literals
+}
+
+func (s script) copied(src, n int) script {
+	if k := len(s.runs) - 1; k >= 0 {
+		if r := s.runs[k]; r.src&litBit == 0 && int(r.src)+s.len-int(r.out) == src {
+			s.len += n
+			return s // it goes on where the last one ended
+		}
+	}
+	s.runs = append(s.runs, run{uint32(s.len), uint32(src)})
+	s.len += n
+	return s
+}
+
+func (s script) literal(n int) script {
+	if k := len(s.runs) - 1; k < 0 || s.runs[k].src&litBit == 0 {
+		s.runs = append(s.runs, run{uint32(s.len), uint32(s.lits) | litBit})
+	}
+	s.len += n
+	s.lits += n
+	return s
+}
+
+// end is where the i-th run ends in the target.
+func (s *script) end(i int) int {
+	if i+1 < len(s.runs) {
+		return int(s.runs[i+1].out)
+	}
+	return s.len
+}
+
+// Patch is a decoded patch: it makes a target of Len bytes out of a base of
+// BaseLen bytes. It is immutable.
+type Patch struct {
+	BaseLen int
+	Sum     uint64 // XXH64, seed 0, of the target
+
+	script script
+	lits   []byte
+}
+
+// Len is the length of the target in bytes.
+func (p *Patch) Len() int { return p.script.len }
+
+// Size is about how much memory the patch takes, in bytes.
+func (p *Patch) Size() int { return 96 + 8*len(p.script.runs) + len(p.lits) }
+
+// Make returns the encoded patch that makes target, whose XXH64 is sum, out of
+// base; nil if it would take more than limit bytes. The result is fresh. Literals
+// are compressed where that pays.
+func Make(base, target []byte, sum uint64, limit int) []byte {
+	return makePatch(base, target, sum, limit, true)
+}
+
+// MakeRaw is Make without compression: for patches that lie together in a block
+// that is compressed as a whole.
+func MakeRaw(base, target []byte, sum uint64, limit int) []byte {
+	return makePatch(base, target, sum, limit, false)
+}
+
+func makePatch(from, target []byte, sum uint64, limit int, compress bool) []byte {
+	if len(from) > base.MaxValue || len(target) > base.MaxValue {
+		return nil
+	}
+	d := differs.Get().(*differ)
+	defer differs.Put(d)
+	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], script: script{runs: d.script.runs[:0]}}
+	if compress {
+		d.limit = limit + limit/2 // what compression may make of it
+	}
+	ok := d.diff()
+	d.base, d.target = nil, nil
+	if !ok {
+		return nil
+	}
+	lits := make([]byte, 0, d.script.lits)
+	for i, r := range d.script.runs {
+		if r.src&litBit != 0 {
+			lits = append(lits, target[r.out:d.script.end(i)]...)
+		}
+	}
+	p := Patch{BaseLen: len(from), Sum: sum, script: d.script, lits: lits}
+	if b := p.encode(compress); len(b) <= limit {
+		return b
+	}
+	return nil
+}
+
+// encode returns the bytes of p.
+func (p *Patch) encode(compress bool) []byte {
+	codec, lits := codecRaw, p.lits
+	if compress {
+		codec, lits = pack(p.lits)
+	}
+	b := make([]byte, 0, 24+6*len(p.script.runs)+len(lits))
+	b = append(b, codec)
+	b = binary.AppendUvarint(b, uint64(p.BaseLen))
+	b = binary.AppendUvarint(b, uint64(p.script.len))
+	b = binary.LittleEndian.AppendUint64(b, p.Sum)
+	b = p.script.appendPairs(b)
+	return append(b, lits...)
+}
+
+// appendPairs writes the runs as pairs of literal and copy, either of which may be
+// empty, in front of it their number.
+func (s *script) appendPairs(b []byte) []byte {
+	pairs, afterLit := 0, false
+	for _, r := range s.runs {
+		lit := r.src&litBit != 0
+		if lit || !afterLit {
+			pairs++
+		}
+		afterLit = lit
+	}
+	b = binary.AppendUvarint(b, uint64(pairs))
+	next := 0 // where a copy of the base is expected to go on
+	for i := 0; i < len(s.runs); i++ {
+		lit, n := 0, 0
+		if s.runs[i].src&litBit != 0 {
+			lit = s.end(i) - int(s.runs[i].out)
+			i++
+		}
+		if i < len(s.runs) && s.runs[i].src&litBit == 0 {
+			n = s.end(i) - int(s.runs[i].out)
+		} else {
+			i--
+		}
+		b = binary.AppendUvarint(b, uint64(lit))
+		b = binary.AppendUvarint(b, uint64(n))
+		if n > 0 {
+			b = binary.AppendVarint(b, int64(s.runs[i].src)-int64(next+lit))
+			next = int(s.runs[i].src) + n
+		}
+	}
+	return b
+}
+
+// minPair is how few bytes a pair of runs takes.
+const minPair = 2
+
+// Decode reads an encoded patch. Any input gives a patch or an error; memory is
+// bounded by a small multiple of the input's length, and by base.MaxValue where
+// literals are compressed. The patch refers to b. An unknown codec is a
+// VersionError.
+func Decode(b []byte) (*Patch, error) {
+	d := decoder{b: b}
+	codec := d.byte()
+	if d.err == nil && codec > codecZstd {
+		return nil, &base.VersionError{File: "patch", Have: uint32(codec), Supported: uint32(codecZstd)}
+	}
+	p := &Patch{BaseLen: d.size("base"), script: script{len: d.size("target")}}
+	if len(d.b) < 8 {
+		d.fail("cut short")
+	} else {
+		p.Sum = binary.LittleEndian.Uint64(d.b)
+		d.b = d.b[8:]
+	}
+	d.pairs(p)
+	if d.err != nil {
+		return nil, d.err
+	}
+	var err error
+	if p.lits, err = unpack(codec, d.b, p.script.lits); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("patch: "+format, args...)
+	}
+	d.b = nil
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.fail("empty")
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *decoder) uvarint() uint64 {
+	n, w := binary.Uvarint(d.b)
+	if w <= 0 {
+		d.fail("cut short")
+		return 0
+	}
+	d.b = d.b[w:]
+	return n
+}
+
+func (d *decoder) size(what string) int {
+	n := d.uvarint()
+	if n > base.MaxValue {
+		d.fail("%s of %d bytes", what, n)
+		return 0
+	}
+	return int(n)
+}
+
+// pairs reads the runs, which make exactly the target and copy only what is in the
+// base.
+func (d *decoder) pairs(p *Patch) {
+	n := d.uvarint()
+	if n > uint64(len(d.b)/minPair) {
+		d.fail("%d pairs of runs in %d bytes", n, len(d.b))
+		return
+	}
+	s := script{runs: make([]run, 0, 2*n)}
+	next := int64(0)
+	for range n {
+		lit, cp := d.size("literal"), d.size("copy")
+		var src int64
+		if cp > 0 {
+			shift, w := binary.Varint(d.b)
+			if w <= 0 {
+				d.fail("cut short")
+				return
+			}
+			d.b = d.b[w:]
+			src = next + int64(lit) + shift
+			if shift > base.MaxValue || shift < -2*base.MaxValue || src < 0 || src+int64(cp) > int64(p.BaseLen) {
+				d.fail("copies %d bytes at %d of a base of %d", cp, src, p.BaseLen)
+				return
+			}
+			next = src + int64(cp)
+		}
+		if lit+cp == 0 || s.len+lit+cp > p.script.len {
+			d.fail("runs do not make a target of %d bytes", p.script.len)
+			return
+		}
+		if lit > 0 {
+			s = s.literal(lit)
+		}
+		if cp > 0 {
+			s = s.copied(int(src), cp)
+		}
+	}
+	if d.err == nil && s.len != p.script.len {
+		d.fail("runs make %d bytes of %d", s.len, p.script.len)
+	}
+	p.script = s
+}
+
+// ErrChain is returned by Resolve for patches and a base that do not fit together.
+var ErrChain = errors.New("patch does not fit its base")

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
+)
+
+// readChain makes the value whose place is chain[0] out of the patches that lead
+// to the last, which is whole. The result is fresh, and checked as a whole: each
+// step has been checked for itself, so only then is it known that they belong
+// together.
+func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
+	patches := make([]*delta.Patch, len(chain)-1)
+	for i := range patches {
+		var err error
+		if patches[i], err = e.readPatch(chain[i].Loc); err != nil {
+			return nil, costing(fam, chain[i].Ref, err)
+		}
+	}
+	last := chain[len(chain)-1]
+	root, err := e.readShared(last.Loc)
+	if err != nil {
+		return nil, costing(fam, last.Ref, err)
+	}
+	b, err := delta.Resolve(patches, root)
+	if err == nil {
+		if got := valueSum(b); got != patches[0].Sum {
+			err = fmt.Errorf("checksum is %016x, expected %016x", got, patches[0].Sum)
+		}
+	}
+	if err != nil {
+		return nil, e.chainDamage(chain[0], err)
+	}
+	return b, nil
+}
+
+// readPatch reads the patch at loc.
+func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
+	key := blockKey{loc.File, loc.Off}
+	if loc.InLog() {
+		if p, ok := e.cache.getPatch(key); ok {
+			return p, nil
+		}
+	}
+	h, err := e.files.acquire(loc.File)
+	if err != nil {
+		return nil, err
+	}
+	defer e.files.release(h)
+	var b []byte
+	if loc.InLog() {
+		b, err = readLogValue(h, loc)
+	} else {
+		b, _, err = e.readSegment(h, loc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := delta.Decode(b)
+	switch {
+	case errors.Is(err, base.ErrVersion):
+		return nil, fmt.Errorf("%s at offset %d: %w", h.kind.name(h.num), loc.Off, err)
+	case err != nil:
+		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
+	}
+	if loc.InLog() {
+		e.cache.addPatch(key, p)
+	}
+	return p, nil
+}
+
+// readShared reads the bytes at loc, which the caller may share with others and
+// must not change.
+func (e *Engine) readShared(loc index.Loc) ([]byte, error) {
+	key := blockKey{loc.File, loc.Off}
+	if loc.InLog() {
+		// The place is a checksum's: what was cached for it was checked by it.
+		if b, ok := e.cache.get(key); ok {
+			return b, nil
+		}
+	}
+	h, err := e.files.acquire(loc.File)
+	if err != nil {
+		return nil, err
+	}
+	defer e.files.release(h)
+	if !loc.InLog() {
+		b, _, err := e.readSegment(h, loc)
+		return b, err
+	}
+	b, err := readLogValue(h, loc)
+	if err == nil {
+		e.cache.add(key, b)
+	}
+	return b, err
+}
+
+// BaseError is the cause under a CorruptionError for bytes that more values than
+// one are made of: these are what the damage costs.
+type BaseError struct {
+	Damaged index.Ref
+	Costs   []index.Ref // in order, Damaged among them
+	Err     error       // what is wrong with the bytes; may be nil
+}
+
+// maxNamedValues bounds how many values the text of an error names.
+const maxNamedValues = 200
+
+// Error names the values.
+func (e *BaseError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "value %d.%d is a base; the damage costs %d values:", e.Damaged.LSN, e.Damaged.Ord, len(e.Costs))
+	for _, r := range e.Costs[:min(len(e.Costs), maxNamedValues)] {
+		fmt.Fprintf(&b, " %d.%d", r.LSN, r.Ord)
+	}
+	if len(e.Costs) > maxNamedValues {
+		b.WriteString(" …")
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the underlying cause.
+func (e *BaseError) Unwrap() error { return e.Err }
+
+// costing adds to damage of the bytes of r which values it costs. Other errors
+// pass.
+func costing(fam *index.Family, r index.Ref, err error) error {
+	var ce *base.CorruptionError
+	if !errors.As(err, &ce) {
+		return err
+	}
+	costs := fam.Costs(r)
+	if len(costs) < 2 {
+		return err
+	}
+	named := *ce
+	named.Err = &BaseError{Damaged: r, Costs: costs, Err: ce.Err}
+	return &named
+}
+
+// endlessChain is the error for a chain that does not end with a whole value: a
+// base is missing, or there are more patches than there may be.
+func (e *Engine) endlessChain(chain []index.ValueLoc, end index.Ref) error {
+	last := chain[len(chain)-1]
+	if len(chain) > index.MaxChain {
+		return e.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxChain))
+	}
+	return e.chainDamage(last, fmt.Errorf("it is a patch against %d.%d, which is not there", end.LSN, end.Ord))
+}
+
+func (e *Engine) chainDamage(v index.ValueLoc, err error) error {
+	return &base.CorruptionError{File: e.files.name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
+		Detail: fmt.Sprintf("value %d.%d", v.Ref.LSN, v.Ref.Ord), Err: err}
+}

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// ExportOptions say how Export writes a new store.
+type ExportOptions struct {
+	FS vfs.FS // of the new store; nil means that of this one
+	// Replace gives the bytes that stand in the new store for a value that cannot be
+	// read, or nil: then the items that refer to it are left out. Nil as a function
+	// leaves all of them out.
+	Replace func(LostValue) []byte
+	// Progress, if not nil, is called after each family.
+	Progress func(done, total int)
+}
+
+// LostValue is a value of an item that cannot be read.
+type LostValue struct {
+	Thread string
+	Key    string // of the item
+	Slot   int    // which of the item's
+	Name   string // of the slot
+	Tag    string
+	Err    error
+}
+
+// LostPart is what could not be read of a family: a page, and with it an unknown
+// number of items of some of these threads.
+type LostPart struct {
+	Threads []string
+	Err     error
+}
+
+// ExportReport says what Export wrote and what it could not.
+type ExportReport struct {
+	Threads  int
+	Items    int
+	Values   int
+	Bytes    int64 // of the new segment
+	LastLSN  base.LSN
+	Lost     []LostValue // each use of each value; the first maxSkipped
+	LostAll  int         // how many there are
+	Dropped  []LostItem  // items left out because of them
+	Parts    []LostPart
+	Segments int
+}
+
+// LostItem is an item that is not in the new store.
+type LostItem struct {
+	Thread string
+	Key    string
+}
+
+// Export writes everything that can be read of the store, as it is now, into a new
+// store in dir, which must be empty or missing. Threads keep their births, items and
+// values their numbers, copies of a thread go on sharing what they share, and what is
+// remembered of deleted threads is taken along. Nothing of this store is changed.
+//
+// The manifest is written last: until then dir is no store, and after an error the
+// files that were written are removed.
+func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*ExportReport, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	if o.FS == nil {
+		o.FS = e.opts.FS
+	}
+	if err := RefuseNonEmpty(o.FS, dir); err != nil {
+		return nil, fmt.Errorf("export to %s: %w", dir, err)
+	}
+	x := &exporter{ctx: ctx, e: e, o: o, dir: dir, rep: &ExportReport{}}
+	if err := x.run(); err != nil {
+		_ = o.FS.Remove(x.path())
+		return nil, fmt.Errorf("export to %s: %w", dir, err)
+	}
+	return x.rep, nil
+}
+
+// RefuseNonEmpty makes dir, durably below its parents, and refuses it if it holds
+// anything: the error then matches base.ErrNotStore.
+func RefuseNonEmpty(fsys vfs.FS, dir string) error {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("the directory holds %q; choose an empty one: %w", names[0], base.ErrNotStore)
+	}
+	helper := &Engine{dir: dir, opts: Options{FS: fsys}}
+	return helper.syncParents()
+}
+
+// exportNum is the number of the one segment of a new store.
+const exportNum base.FileNum = 1
+
+type exporter struct {
+	ctx context.Context
+	e   *Engine
+	o   ExportOptions
+	dir string
+	b   *segment.Builder
+	rep *ExportReport
+}
+
+func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
+
+func (x *exporter) run() error {
+	v := x.e.viewWithMemos()
+	defer v.Release()
+	f, err := x.o.FS.Create(x.path())
+	if err != nil {
+		return err
+	}
+	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.opts.Rand()})
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := x.families(v); err != nil {
+		x.b.Abort()
+		return errors.Join(err, f.Close())
+	}
+	x.b.SetTombstones(encodeTombstones(v.v.Memos()))
+	p, err := x.b.Finish()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = x.o.FS.SyncDir(x.dir)
+	}
+	if err != nil {
+		return err
+	}
+	x.rep.LastLSN, x.rep.Bytes = v.LSN(), p.Size
+	return x.publish(snapshot.SegmentInfo{Num: exportNum, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
+		Families: uint64(p.Families), Values: uint64(p.Values)})
+}
+
+// publish writes the manifest: from then on dir is a store.
+func (x *exporter) publish(seg snapshot.SegmentInfo) error {
+	st := snapshot.State{FormatVersion: storeFormat, NextFileNum: exportNum + 1, Created: x.e.opts.Clock().UnixMicro(),
+		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
+	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.opts.Rand})
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+func (x *exporter) families(v *View) error {
+	work := familiesOf(v, func(uint64) bool { return true })
+	for i := range work {
+		if err := x.family(v, &work[i]); err != nil {
+			return err
+		}
+		if x.o.Progress != nil {
+			x.o.Progress(i+1, len(work))
+		}
+	}
+	return nil
+}
+
+// family writes one family: the values that can be read, and a page of the items
+// that have all they need.
+func (x *exporter) family(v *View, w *familyWork) error {
+	known := len(x.e.skippedSince(0))
+	if err := w.load(v); err != nil {
+		if !errors.Is(err, base.ErrCorrupt) {
+			return err
+		}
+		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
+		return nil
+	}
+	for _, err := range x.e.skippedSince(known) {
+		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
+	}
+	if err := x.b.BeginFamily(w.fam.ID); err != nil {
+		return err
+	}
+	gone := map[index.Ref]bool{} // cannot be read, and nothing stands for it
+	for _, u := range x.order(w) {
+		if err := x.value(w, u, gone); err != nil {
+			return err
+		}
+	}
+	return x.b.EndFamily(index.EncodePage(x.page(w, gone)))
+}
+
+func (w *familyWork) ids() []string {
+	ids := make([]string, len(w.threads))
+	for i, t := range w.threads {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
+// slotUse is one use of a value.
+type slotUse struct {
+	thread *index.Thread
+	item   *index.Item
+	slot   int
+	hot    bool
+}
+
+func (u slotUse) ref() index.Ref { return u.item.Slots[u.slot].Ref }
+
+// order are the values of a family, each with its first use: those read often, item
+// by item, then the others, name by name and newest first, so that versions of one
+// channel lie together.
+func (x *exporter) order(w *familyWork) []slotUse {
+	var hot, rest []slotUse
+	taken := map[index.Ref]bool{}
+	take := func(t *index.Thread, it *index.Item, isHot bool) {
+		for i, s := range it.Slots {
+			if s.Ref.Empty() || taken[s.Ref] {
+				continue
+			}
+			taken[s.Ref] = true
+			u := slotUse{t, it, i, isHot}
+			if isHot {
+				hot = append(hot, u)
+			} else {
+				rest = append(rest, u)
+			}
+		}
+	}
+	for _, wanted := range []bool{true, false} {
+		for _, t := range w.threads {
+			var items []*index.Item
+			t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
+			for i, isHot := range x.e.opts.Hot(items) {
+				if isHot == wanted {
+					take(t, items[i], isHot)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b slotUse) int {
+		return cmp.Or(cmp.Compare(a.item.Slots[a.slot].Name, b.item.Slots[b.slot].Name), b.ref().Compare(a.ref()))
+	})
+	return append(hot, rest...)
+}
+
+// value writes one value, or what stands for it.
+func (x *exporter) value(w *familyWork, u slotUse, gone map[index.Ref]bool) error {
+	ref := u.ref()
+	b, err := x.e.readValue(x.ctx, w.fam, ref)
+	switch {
+	case err == nil:
+		x.rep.Values++
+	case errors.Is(err, base.ErrCorrupt) || errors.Is(err, ErrNoValue):
+		if b = x.lose(w, ref, err); b == nil {
+			gone[ref] = true
+			return nil
+		}
+	default:
+		return err
+	}
+	add := x.b.AddHistory
+	if u.hot {
+		add = x.b.AddHead
+	}
+	return add(segment.ValueID{LSN: ref.LSN, Ord: ref.Ord}, b)
+}
+
+// lose lists every use of a value that cannot be read, and returns what stands for
+// it: what the first use says.
+func (x *exporter) lose(w *familyWork, ref index.Ref, err error) (instead []byte) {
+	first := true
+	for _, t := range w.threads {
+		t.Ascend("", func(it *index.Item) bool {
+			for i, s := range it.Slots {
+				if s.Ref != ref {
+					continue
+				}
+				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, Err: err}
+				if x.rep.LostAll++; x.rep.LostAll <= maxSkipped {
+					x.rep.Lost = append(x.rep.Lost, l)
+				}
+				if first && x.o.Replace != nil {
+					instead = x.o.Replace(l)
+				}
+				first = false
+			}
+			return true
+		})
+	}
+	return instead
+}
+
+// page is the directory page of the family in the new store: live items that have
+// all they need.
+func (x *exporter) page(w *familyWork, gone map[index.Ref]bool) *index.Page {
+	p := &index.Page{}
+	for _, t := range w.threads {
+		pt := index.PageThread{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
+		had := false
+		t.Ascend("", func(it *index.Item) bool {
+			had = true
+			if slices.ContainsFunc(it.Slots, func(s index.Slot) bool { return gone[s.Ref] }) {
+				x.rep.Dropped = append(x.rep.Dropped, LostItem{t.ID, it.Key})
+				return true
+			}
+			pt.Items = append(pt.Items, it)
+			return true
+		})
+		if had && len(pt.Items) == 0 {
+			continue // nothing of it is left
+		}
+		x.rep.Threads++
+		x.rep.Items += len(pt.Items)
+		index.SortItems(pt.Items)
+		p.Threads = append(p.Threads, pt)
+	}
+	return p
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
+	"github.com/stele-go/stele/segment"
+)
+
+// oldValue is a value that is not read often, and the sequence it belongs to; ""
+// for none.
+type oldValue struct {
+	line string
+	ref  index.Ref
+}
+
+// How the older versions of a line are patches in a segment. The n-th, counted from
+// the newest, is against the one historyFan^k newer, where k is how many zeros end
+// n in base historyFan: the newest of sixteen against that of the next sixteen, and
+// so on. So a version is at most historyLevels*(historyFan-1) patches, 60, from one
+// stored whole, in a line of any length; and as patches only lead to newer ones,
+// what grew costs next to nothing.
+const (
+	historyFan    = 16
+	historyLevels = 4
+	// historyTries is how many versions in a row that made no patch end the trying,
+	// but for every historyFan-th.
+	historyTries = 4
+)
+
+// historyLine writes the values of one line, newest first.
+type historyLine struct {
+	line  string
+	n     int                   // of the next version
+	at    [historyLevels]stored // by level: the last version whose number ends in that many zeros
+	fails int
+}
+
+// stored is a version that later ones may be patches against.
+type stored struct {
+	ref  index.Ref
+	data []byte // nil: none
+}
+
+// level is how many zeros end n in base historyFan. Beyond the highest level a
+// new chain begins.
+func level(n int) int {
+	for k := range historyLevels {
+		if n%historyFan != 0 {
+			return k
+		}
+		n /= historyFan
+	}
+	return historyLevels
+}
+
+// base is what the next version is a patch against; nil if it is to be whole.
+func (h *historyLine) base(size int) *stored {
+	k := level(h.n)
+	if k == historyLevels || h.fails >= historyTries && h.n%historyFan != 0 {
+		return nil
+	}
+	b := &h.at[k]
+	if b.data == nil || size > maxVersion {
+		return nil
+	}
+	return b
+}
+
+// wrote counts a version.
+func (h *historyLine) wrote(v stored, patched, tried bool) {
+	for k := range min(level(h.n)+1, historyLevels) {
+		h.at[k] = v
+	}
+	h.n++
+	switch {
+	case patched:
+		h.fails = 0
+	case tried:
+		h.fails++
+	}
+}
+
+// history writes older values, line by line: each line as patches against newer
+// versions, the first of which may be among the values read often.
+func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan) error {
+	var h historyLine
+	for i, o := range p.history {
+		if i == 0 || o.line != h.line {
+			h = historyLine{line: o.line}
+			if head, ok := p.newest[o.line]; ok && o.line != "" && !j.e.opts.NoPatches {
+				data, err := j.e.readValue(ctx, fam, head)
+				if err != nil {
+					return err
+				}
+				if len(data) >= j.e.opts.PatchMin && len(data) <= maxVersion {
+					h.wrote(stored{head, data}, false, false)
+				}
+			}
+		}
+		if err := j.old(ctx, fam, o, &h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// old writes one older value.
+func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *historyLine) error {
+	data, err := j.e.readValue(ctx, fam, o.ref)
+	if err != nil {
+		return err
+	}
+	id := segment.ValueID{LSN: o.ref.LSN, Ord: o.ref.Ord}
+	if o.line == "" || j.e.opts.NoPatches || len(data) < j.e.opts.PatchMin || len(data) > maxVersion {
+		return j.b.AddHistory(id, data)
+	}
+	v := stored{o.ref, data}
+	b := h.base(len(data))
+	if b != nil {
+		if _, ok := (index.Loc{}).Against(o.ref, b.ref); ok {
+			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {
+				against := segment.ValueID{LSN: b.ref.LSN, Ord: b.ref.Ord}
+				h.wrote(v, true, true)
+				j.raw += int64(len(data) - len(patch))
+				return j.b.AddHistoryPatch(id, against, patch)
+			}
+		}
+	}
+	h.wrote(v, false, b != nil)
+	return j.b.AddHistory(id, data)
+}

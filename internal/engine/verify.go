@@ -1,0 +1,378 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// Finding is something Verify found.
+type Finding struct {
+	File   string
+	Offset int64 // -1 if the file as a whole is meant
+	Len    int64 // 0 if unknown
+	Kind   string
+	Detail string
+	// Notice is set for what a crash, or a writer at work, may leave: nothing
+	// acknowledged is missing because of it.
+	Notice bool
+	// Threads are some of the threads (of the engine) that lose something by it.
+	Threads []string
+	Err     error
+}
+
+// VerifyProgress says how far Verify is.
+type VerifyProgress struct {
+	Step  string // "manifest", "images", "segments", "log", "index"
+	File  string
+	Done  int64 // bytes of the files, then values of the index
+	Total int64
+}
+
+// VerifyReport is what Verify found and how much it looked at.
+type VerifyReport struct {
+	State    snapshot.State
+	Manifest string
+	Findings []Finding
+	Files    int
+	Bytes    int64
+	Records  int64 // of the log
+	Threads  int   // of the index
+	Items    int
+	Values   int
+	Compared bool // the saved index was compared with one made from segments and log
+	Took     time.Duration
+}
+
+// Damaged reports whether anything but notices was found.
+func (r *VerifyReport) Damaged() bool {
+	for i := range r.Findings {
+		if !r.Findings[i].Notice {
+			return true
+		}
+	}
+	return false
+}
+
+// Err is the first damage as an error, nil if there is none.
+func (r *VerifyReport) Err() error {
+	for i := range r.Findings {
+		if f := &r.Findings[i]; !f.Notice {
+			return f.error()
+		}
+	}
+	return nil
+}
+
+func (f *Finding) error() error {
+	if f.Err != nil {
+		return f.Err
+	}
+	return &base.CorruptionError{File: f.File, Kind: f.Kind, Offset: f.Offset, Len: f.Len, Detail: f.Detail}
+}
+
+// Verify checks the store in dir: every byte of manifest, log, segments and images;
+// that they agree with one another; that every item of every thread can be read and
+// every value that one refers to is there and right; and that the saved index is the
+// one segments and log make. It takes no lock, writes nothing, and may run beside a
+// writer; opts says how to read (file system, keys, cache), its other fields are
+// ignored.
+//
+// Damage is in the report. An error means that the check could not be made: the
+// directory holds no store, it is of a newer format, the device fails, or ctx ended.
+func Verify(ctx context.Context, dir string, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
+	opts = opts.withDefaults()
+	m, err := TakeMoment(opts.FS, dir)
+	if err != nil {
+		return nil, fmt.Errorf("verify %s: %w", dir, err)
+	}
+	defer m.Release()
+	return VerifyMoment(ctx, dir, m, opts, progress)
+}
+
+// VerifyMoment is Verify for a moment that was taken, or put together, before.
+func VerifyMoment(ctx context.Context, dir string, m *Moment, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
+	start := time.Now()
+	opts = opts.withDefaults()
+	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
+	v.rep.State, v.rep.Manifest = m.State, m.Manifest
+	opts.FS, opts.ReadOnly, opts.AllowDamage, opts.ManualWork, opts.Events = m.FS, true, true, true, Events{}
+	if err := v.run(opts); err != nil {
+		return nil, fmt.Errorf("verify %s: %w", dir, err)
+	}
+	v.rep.Took = time.Since(start)
+	return &v.rep, nil
+}
+
+// findingKey is the place of a finding; without an offset, what it says as well.
+type findingKey struct {
+	file   string
+	off    int64
+	detail string
+}
+
+type verifier struct {
+	ctx      context.Context
+	dir      string
+	fsys     vfs.FS // the directory as it is, for what the manifest does not name
+	m        *Moment
+	st       snapshot.State
+	e        *Engine // over the moment, past damage
+	rep      VerifyReport
+	seen     map[findingKey]int // findings by place
+	progress func(VerifyProgress)
+	total    int64
+}
+
+func (v *verifier) run(opts Options) error {
+	v.manifest()
+	for _, n := range v.m.Missing {
+		v.note(&base.CorruptionError{File: n, Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}, false)
+	}
+	e, err := Open(v.dir, opts)
+	if err != nil {
+		if errors.Is(err, base.ErrCorrupt) && v.rep.Damaged() {
+			return nil // nothing is left that could be looked at
+		}
+		return err
+	}
+	defer func() { _ = e.Close() }() // read-only
+	v.e, v.st = e, e.fixed
+	for _, step := range []func() error{v.sizes, v.images, v.segments, v.logs, v.index, v.compare, v.leftovers} {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) tell(step, file string, done int64) {
+	if v.progress != nil {
+		v.progress(VerifyProgress{Step: step, File: file, Done: done, Total: v.total})
+	}
+}
+
+// note files an error as findings, if it is damage or a newer format; any other
+// error is the device's and is returned.
+func (v *verifier) note(err error, notice bool, threads ...string) error {
+	if err == nil {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok && !isFinding(err) {
+		for _, one := range many.Unwrap() {
+			if err := v.note(one, notice, threads...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	f := Finding{Offset: -1, Detail: err.Error(), Notice: notice, Threads: threads, Err: err}
+	var c *base.CorruptionError
+	var ver *base.VersionError
+	switch {
+	case errors.As(err, &c):
+		f.File, f.Offset, f.Len, f.Kind, f.Detail = c.File, c.Offset, c.Len, c.Kind, c.Detail
+		if c.Err != nil {
+			f.Detail = joinDetail(c.Detail, c.Err.Error())
+		}
+	case errors.As(err, &ver):
+		f.File, f.Kind = ver.File, "format version"
+	default:
+		return err
+	}
+	v.add(f)
+	return nil
+}
+
+// isFinding reports whether err itself, not one of several it joins, is a finding.
+func isFinding(err error) bool {
+	switch err.(type) {
+	case *base.CorruptionError, *base.VersionError:
+		return true
+	}
+	return false
+}
+
+func joinDetail(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ": " + b
+}
+
+// add files a finding. One place is one finding, however many ways lead to it.
+func (v *verifier) add(f Finding) {
+	key := findingKey{file: f.File, off: f.Offset}
+	if f.Offset < 0 && f.Kind != "file" {
+		key.detail = f.Detail
+	}
+	i, known := v.seen[key]
+	if !known {
+		v.seen[key] = len(v.rep.Findings)
+		v.rep.Findings = append(v.rep.Findings, f)
+		return
+	}
+	old := &v.rep.Findings[i]
+	old.Notice = old.Notice && f.Notice
+	for _, t := range f.Threads {
+		if len(old.Threads) < maxNamed {
+			old.Threads = append(old.Threads, t)
+		}
+	}
+}
+
+// maxNamed bounds the threads a finding names.
+const maxNamed = 100
+
+// manifest checks the bytes of the manifest.
+func (v *verifier) manifest() {
+	v.rep.Files++
+	v.rep.Bytes += int64(len(v.m.Raw))
+	if v.m.ManifestErr != nil {
+		_ = v.note(v.m.ManifestErr, false) // damage by construction
+		return
+	}
+	damage, notes := snapshot.CheckManifest(v.m.Manifest, v.m.Raw)
+	for _, d := range damage {
+		_ = v.note(d, false)
+	}
+	for _, n := range notes {
+		_ = v.note(n, true)
+	}
+}
+
+// sizes adds up what there is to read.
+func (v *verifier) sizes() error {
+	for _, n := range namesOf(v.st) {
+		f, err := v.m.FS.Open(filepath.Join(v.dir, n))
+		if err != nil {
+			continue // missing, and noted
+		}
+		size, err := f.Size()
+		if err != nil {
+			return err
+		}
+		v.total += size
+		v.rep.Files++
+	}
+	return nil
+}
+
+// images reads every frame of every image, and every page.
+func (v *verifier) images() error {
+	var prev base.FileNum
+	for _, info := range v.st.Images {
+		h, err := v.e.files.acquire(info.Num)
+		if err != nil {
+			if err := v.note(err, false); err != nil {
+				return err
+			}
+			continue
+		}
+		err = v.image(h, info, prev)
+		v.e.files.release(h)
+		if err != nil {
+			return err
+		}
+		prev = info.Num
+	}
+	return nil
+}
+
+func (v *verifier) image(h *handle, info snapshot.ImageInfo, prev base.FileNum) error {
+	if err := v.note(h.img.Check(info, v.st.StoreID, prev), false); err != nil {
+		return err
+	}
+	base0 := v.rep.Bytes
+	err := h.img.Inspect(func(fr snapshot.ImageFrame) error {
+		v.tell("images", h.kind.name(h.num), base0+fr.Offset)
+		err := fr.Err
+		if err == nil && fr.Type == "page" {
+			_, err = decodePage(h, index.Part{Off: uint64(fr.Offset), Len: uint32(fr.Size)}, fr.Raw)
+		}
+		if err := v.note(err, false); err != nil {
+			return err
+		}
+		return v.ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	v.rep.Bytes += info.Size
+	return v.note(h.img.Table(snapshot.Visitor{
+		Thread: func(snapshot.ImageThread) error { return nil }, Family: func(snapshot.ImageFamily) error { return nil },
+		RemovedFamily: func(uint64) error { return nil }, Memo: func(snapshot.Memo) error { return nil },
+		RemovedMemo: func(string) error { return nil },
+	}), false)
+}
+
+// segments reads every byte of every segment, and every directory as the index
+// reads it.
+func (v *verifier) segments() error {
+	for _, s := range v.st.Segments {
+		h, err := v.e.files.acquire(s.Num)
+		if err != nil {
+			if err := v.note(err, false); err != nil {
+				return err
+			}
+			continue
+		}
+		err = v.segment(h, s)
+		v.e.files.release(h)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) segment(h *handle, s snapshot.SegmentInfo) error {
+	name, before := h.kind.name(h.num), v.rep.Bytes
+	err := h.seg.Verify(v.ctx, func(done, _ int64) { v.tell("segments", name, before+done) })
+	if err := v.ctx.Err(); err != nil {
+		return err
+	}
+	if err := v.note(err, false); err != nil {
+		return err
+	}
+	p := h.seg.Props()
+	v.rep.Bytes += p.Size
+	if v.m.ManifestErr == nil && !agrees(p, s) && err == nil {
+		v.add(Finding{File: name, Offset: -1, Kind: "segment", Detail: "it is not the segment that the manifest describes"})
+	}
+	if _, err := v.e.segmentTombstones(h.num); err != nil {
+		if err := v.note(err, false); err != nil {
+			return err
+		}
+	}
+	fams, err := h.seg.Families()
+	if err != nil {
+		return v.note(err, false)
+	}
+	for _, f := range fams {
+		part := index.Part{File: h.num, Off: f.DirOff, Len: f.DirStored}
+		if _, err := readSegmentPage(h, f.ID, part); err != nil {
+			if err := v.note(err, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// agrees reports whether a segment is the one that the manifest describes.
+func agrees(p segment.Props, s snapshot.SegmentInfo) bool {
+	return p.FileNum == s.Num && p.Size == s.Size && p.RawBytes == s.Raw && p.MinLSN == s.MinLSN && p.MaxLSN == s.MaxLSN &&
+		uint64(p.Families) == s.Families && uint64(p.Values) == s.Values
+}

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// index reads every item of every thread, and every value that one refers to, the
+// way a reader would.
+func (v *verifier) index() error {
+	damage, _ := v.e.Skipped() // of the open
+	for _, d := range damage {
+		if err := v.note(d, false); err != nil {
+			return err
+		}
+	}
+	view := v.e.viewWithin()
+	defer view.Release()
+	work := familiesOf(view, func(uint64) bool { return true })
+	v.total = int64(len(work))
+	for i := range work {
+		v.tell("index", "", int64(i))
+		if err := v.family(view, &work[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// family checks the threads of one family. What it loads it lets go again.
+func (v *verifier) family(view *View, w *familyWork) error {
+	before := slices.Clone(w.threads)
+	names := make([]string, len(w.threads))
+	for i, t := range w.threads {
+		names[i] = t.ID
+	}
+	skipped := len(v.e.skippedSince(0))
+	if err := w.load(view); err != nil {
+		if err := v.note(err, false, names...); err != nil {
+			return err
+		}
+		return nil
+	}
+	for _, d := range v.e.skippedSince(skipped) {
+		if err := v.note(d, false, names...); err != nil {
+			return err
+		}
+	}
+	if err := v.values(w); err != nil {
+		return err
+	}
+	letGo := true
+	for i, t := range w.threads {
+		if before[i].Cold() {
+			v.e.ix.Swap(t, before[i])
+		} else {
+			letGo = false // part of it exists in memory alone
+		}
+	}
+	if letGo {
+		files := map[base.FileNum]bool{}
+		for _, s := range v.st.Segments {
+			files[s.Num] = true
+		}
+		w.fam.Forget(files, nil)
+	}
+	return nil
+}
+
+// refUse is a value and one item that refers to it.
+type refUse struct {
+	ref    index.Ref
+	loc    index.Loc
+	thread string
+	key    string
+	slot   string
+}
+
+// values reads what the items of a family refer to, in the order of the files.
+func (v *verifier) values(w *familyWork) error {
+	uses := map[index.Ref]refUse{}
+	for _, t := range w.threads {
+		v.rep.Threads++
+		t.Ascend("", func(it *index.Item) bool {
+			v.rep.Items++
+			for _, s := range it.Slots {
+				if !s.Ref.Empty() {
+					loc, _ := w.fam.Loc(s.Ref)
+					uses[s.Ref] = refUse{s.Ref, loc, t.ID, it.Key, s.Name}
+				}
+			}
+			return true
+		})
+	}
+	list := slices.SortedFunc(maps.Values(uses), func(a, b refUse) int {
+		return cmp.Or(cmp.Compare(a.loc.File, b.loc.File), cmp.Compare(a.loc.Off, b.loc.Off), a.ref.Compare(b.ref))
+	})
+	for _, u := range list {
+		v.rep.Values++
+		_, err := v.e.readValue(v.ctx, w.fam, u.ref)
+		if cerr := v.ctx.Err(); cerr != nil {
+			return cerr
+		}
+		if errors.Is(err, ErrNoValue) {
+			err = &base.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
+				Detail: fmt.Sprintf("item %q of thread %q refers to value %d.%d (%s), which is not stored", u.key, u.thread, u.ref.LSN, u.ref.Ord, u.slot)}
+		}
+		if err := v.note(err, false, u.thread); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare makes the index anew, from segments and log without the images, and holds
+// it against the one the images make. It is left out if anything is damaged: the two
+// then differ by what is lost.
+func (v *verifier) compare() error {
+	if v.rep.Damaged() || len(v.st.Images) == 0 {
+		return nil
+	}
+	st := v.st.Clone()
+	st.Images = nil
+	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(), queue: newQueue(), unflushed: newUnflushed(),
+		files: v.e.files, cache: v.e.cache, fixed: st}
+	other.opts.AllowDamage = false
+	err := other.loadIndex(st)
+	if err == nil {
+		_, err = other.recoverLog(st)
+	}
+	if err != nil {
+		return v.note(err, false)
+	}
+	v.rep.Compared = true
+	a, b := v.e.viewWithin(), other.viewWithin()
+	defer a.Release()
+	defer b.Release()
+	return v.differences(a, b)
+}
+
+// differences notes how two indexes of one store differ.
+func (v *verifier) differences(saved, made *View) error {
+	diff := func(id, format string, args ...any) {
+		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Threads: []string{id},
+			Detail: fmt.Sprintf("thread %q: %s", id, fmt.Sprintf(format, args...))})
+	}
+	threads := map[string]*index.Thread{}
+	saved.Ascend("", func(t *index.Thread) bool { threads[t.ID] = t; return true })
+	var err error
+	made.Ascend("", func(m *index.Thread) bool {
+		s := threads[m.ID]
+		delete(threads, m.ID)
+		if s == nil {
+			diff(m.ID, "segments and log have it, the saved index does not")
+			return true
+		}
+		if err = v.ctx.Err(); err == nil {
+			err = sameThread(saved, made, s, m, func(format string, args ...any) { diff(m.ID, format, args...) })
+		}
+		return err == nil
+	})
+	for id := range threads {
+		diff(id, "the saved index has it, segments and log do not")
+	}
+	return v.note(err, false)
+}
+
+func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }
+
+// sameThread compares a thread of one index with that of another, item by item.
+func sameThread(saved, made *View, s, m *index.Thread, diff func(string, ...any)) error {
+	s, err := saved.Load(s)
+	if err != nil {
+		return err
+	}
+	if m, err = made.Load(m); err != nil {
+		return err
+	}
+	if s.Birth != m.Birth || s.Head != m.Head || s.Flags != m.Flags {
+		diff("saved with birth %d, head %q, flags %#x; segments and log say %d, %q, %#x", s.Birth, s.Head, s.Flags, m.Birth, m.Head, m.Flags)
+	}
+	items := map[string]*index.Item{}
+	s.Ascend("", func(it *index.Item) bool { items[it.Key] = it; return true })
+	m.Ascend("", func(it *index.Item) bool {
+		was := items[it.Key]
+		delete(items, it.Key)
+		if was == nil || was.LSN != it.LSN || was.Flags != it.Flags || !slices.Equal(was.Slots, it.Slots) {
+			diff("item %q is not the one that segments and log have", it.Key)
+		}
+		return true
+	})
+	for key := range items {
+		diff("item %q is in the saved index alone", key)
+	}
+	return nil
+}

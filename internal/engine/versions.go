@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
+)
+
+// Line names a sequence of values, each of which is likely to resemble the one
+// before: a channel of a thread. Group is for callers whose threads have parts.
+// Names are compared, never stored.
+type Line struct{ Thread, Group, Name string }
+
+const (
+	// minVersion is the default size below which a patch saves too little for what
+	// it costs to make and to read.
+	minVersion = 512
+	// maxVersion bounds what is patched: larger values are written from the
+	// caller's slice, neither copied nor kept.
+	maxVersion = 8 << 20
+	// innerChain is how many patches follow each other, by default, before one is
+	// made against the anchor, the first of them. Anchors follow each other too, and
+	// a chain is at most index.MaxChain patches long altogether.
+	innerChain = 31
+	// chainCost is how many times a value's size the patches between two anchors,
+	// or the anchors of a chain, may have together: reading goes through them.
+	chainCost = 2
+	// entryCost is about what an entry of the cache takes besides its bytes.
+	entryCost = 256
+)
+
+// version is the last published value of a line. It is immutable, but for pause.
+type version struct {
+	line   Line
+	family uint64
+	ref    index.Ref
+	key    string   // of the item that holds it
+	data   []byte   // nil while nothing is tried
+	anchor *version // what the next anchor is a patch against; nil: this one
+	inner  int      // patches since the anchor
+	cost   int64    // their bytes
+	depth  int      // anchors below the anchor
+	spent  int64    // their bytes
+	fails  uint8    // attempts in a row that saved too little
+	pause  *atomic.Int32
+}
+
+// size is the memory v takes.
+func (v *version) size() int64 {
+	n := int64(len(v.data)) + entryCost + int64(len(v.line.Thread)+len(v.line.Group)+len(v.line.Name))
+	if v.anchor != nil {
+		n += int64(len(v.anchor.data)) + entryCost
+	}
+	return n
+}
+
+// root is v as the beginning of a chain.
+func (v *version) top() *version {
+	if v.anchor != nil {
+		return v.anchor
+	}
+	return v
+}
+
+// versionCache keeps the last published value of each line, least recently used
+// out, bounded by bytes. What it forgets is logged whole the next time.
+type versionCache struct {
+	mu    sync.Mutex
+	max   int64
+	size  int64
+	lines map[Line]*list.Element
+	order list.List
+}
+
+func newVersionCache(bytes int64) *versionCache {
+	return &versionCache{max: max(bytes, 0), lines: map[Line]*list.Element{}}
+}
+
+// largest is the size of the largest value kept: with its anchor a quarter of all.
+func (c *versionCache) largest() int64 { return min(maxVersion, c.max/8) }
+
+func (c *versionCache) get(l Line) *version {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.lines[l]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*version)
+}
+
+// put makes v the last of its line, unless a later one is.
+func (c *versionCache) put(v *version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.lines[v.line]; e != nil {
+		old := e.Value.(*version)
+		if old.ref.Compare(v.ref) >= 0 {
+			return
+		}
+		c.size += v.size() - old.size()
+		e.Value = v
+		c.order.MoveToFront(e)
+	} else {
+		c.size += v.size()
+		c.lines[v.line] = c.order.PushFront(v)
+	}
+	for c.size > c.max {
+		old := c.order.Remove(c.order.Back()).(*version)
+		delete(c.lines, old.line)
+		c.size -= old.size()
+	}
+}
+
+// bytes is the memory the cache takes.
+func (c *versionCache) bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
+// draft is a value on its way to be the last of its line.
+type draft struct {
+	line  Line
+	data  []byte   // a copy of the value; nil if it is not kept
+	prev  *version // the last one; nil if there is none to go by
+	base  *version // what patch is against
+	patch []byte   // nil: the value is to be stored whole
+	sum   uint64   // of patch
+	tried bool
+	run   int // Options.PatchRun
+}
+
+// NewVersion is NewValue for the next value of a line: it will be stored as a patch
+// against the last one published, if that saves enough. A line whose values have
+// little in common is tried ever more rarely. The work is done here, on the
+// caller's goroutine.
+//
+// The copy the store keeps for the next version is counted in Stats.VersionBytes.
+func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
+	v, err := NewValue(parts...)
+	if err != nil || e.opts.NoPatches || v.size < int64(e.opts.PatchMin) || v.size > e.versions.largest() {
+		return v, err
+	}
+	prev := e.versions.get(l)
+	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
+		return v, nil
+	}
+	d := &draft{line: l, prev: prev, run: e.opts.PatchRun, data: make([]byte, 0, v.size)}
+	for _, p := range parts {
+		d.data = append(d.data, p...)
+	}
+	v.parts, v.draft = [][]byte{d.data}, d
+	if prev != nil && prev.data != nil && e.mayBeBase(prev.ref) {
+		d.against(prev, v.sum)
+	}
+	return v, nil
+}
+
+// against makes the patch: against the last version, or against the anchor if the
+// chain has become too long or too dear.
+func (d *draft) against(prev *version, sum uint64) {
+	d.tried = true
+	size := int64(len(d.data))
+	most := int(size - size/4) // a patch saves a quarter or is not made
+	if prev.inner < d.run {
+		p := delta.Make(prev.data, d.data, sum, most)
+		if p != nil && prev.cost+int64(len(p)) <= chainCost*size {
+			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
+			return
+		}
+		if p == nil {
+			return
+		}
+	}
+	top := prev.top()
+	if top.depth+d.run >= index.MaxChain {
+		return
+	}
+	if p := delta.Make(top.data, d.data, sum, most); p != nil && top.spent+int64(len(p)) <= chainCost*size {
+		d.base, d.patch, d.sum = top, p, base.Checksum(0, p)
+	}
+}
+
+// pauses is how many values of a line are not tried after so many failures.
+var pauses = [...]int32{0, 3, 15, 63}
+
+// published is the version the draft became when it was stored as s.
+func (d *draft) published(s *txValue) *version {
+	v := &version{line: d.line, family: s.fam.ID, ref: s.ref, key: s.key, data: d.data}
+	switch patched := s.patched(); {
+	case patched && d.base == d.prev:
+		v.anchor, v.inner, v.cost = d.prev.top(), d.prev.inner+1, d.prev.cost+int64(len(d.patch))
+	case patched:
+		v.depth, v.spent = d.base.depth+1, d.base.spent+int64(len(d.patch))
+	case d.prev != nil:
+		v.fails = d.prev.fails
+		if d.tried && d.patch == nil && d.prev.inner < d.run {
+			v.fails = min(v.fails+1, uint8(len(pauses)-1))
+			v.data, v.pause = nil, new(atomic.Int32)
+			v.pause.Store(pauses[v.fails])
+		}
+	}
+	return v
+}
+
+// publishVersions makes the values of a commit that is visible the last of their lines.
+func (e *Engine) publishVersions(tx *Tx) {
+	for i := range tx.values {
+		if v := &tx.values[i]; v.val.draft != nil {
+			e.versions.put(v.val.draft.published(v))
+		}
+	}
+}
+
+// noBase as patchFloor keeps every value from being a base.
+const noBase = uint64(base.MaxLSN)
+
+// mayBeBase reports whether a record prepared now may hold a patch against ref. A
+// flush takes a part of the log that no patch may reach into from behind it: what
+// it leaves behind there, dead or moved, nobody may need. So a base is never older
+// than the last part taken.
+func (e *Engine) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= e.patchFloor.Load() }
+
+// liveBase reports whether b may be the base of a value that is about to be put
+// into t. An image has the places of values that items refer to, and of their
+// bases. So the base must be referred to now: then every image before this record
+// has its place, and every later one has it on account of the patch.
+func (e *Engine) liveBase(t *index.Thread, b *version) bool {
+	if b.family != t.Family.ID || !e.mayBeBase(b.ref) {
+		return false
+	}
+	it := t.Get(b.key)
+	return it != nil && slices.ContainsFunc(it.Slots, func(s index.Slot) bool { return s.Ref == b.ref })
+}

@@ -1,0 +1,157 @@
+package vfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// Moment is a read-only view of one directory that holds the files it was given
+// and no others. They stay readable when their names are gone: whoever reads a
+// directory that somebody else changes keeps every file first and reads then. With
+// Windows rules a kept file cannot be removed meanwhile.
+//
+// Files that still grow show what is in them when they are read. All methods may be
+// called concurrently; nothing can be written through a Moment.
+type Moment struct {
+	dir string
+
+	mu    sync.RWMutex
+	files map[string]File // by base name
+}
+
+var _ FS = (*Moment)(nil)
+
+// errMoment is the answer to every writing call.
+var errMoment = fmt.Errorf("a moment of a directory is read-only: %w", fs.ErrPermission)
+
+// NewMoment returns a view of dir without files.
+func NewMoment(dir string) *Moment {
+	return &Moment{dir: filepath.Clean(dir), files: map[string]File{}}
+}
+
+// Keep opens a file of the directory in fsys and makes it part of the view. A file
+// kept already is left alone.
+func (m *Moment) Keep(fsys FS, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files[name] != nil {
+		return nil
+	}
+	f, err := fsys.Open(filepath.Join(m.dir, name))
+	if err != nil {
+		return err
+	}
+	m.files[name] = f
+	return nil
+}
+
+// KeepBytes makes a file with this content part of the view. The bytes are not
+// copied.
+func (m *Moment) KeepBytes(name string, b []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[name] = bytesFile{b}
+}
+
+// Has reports whether a file is part of the view.
+func (m *Moment) Has(name string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.files[name] != nil
+}
+
+// Release closes every file of the view, which is empty then.
+func (m *Moment) Release() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, f := range m.files {
+		errs = append(errs, f.Close())
+	}
+	clear(m.files)
+	return errors.Join(errs...)
+}
+
+// Open opens a kept file; see FS.Open.
+func (m *Moment) Open(name string) (File, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if filepath.Clean(filepath.Dir(name)) == m.dir {
+		if f := m.files[filepath.Base(name)]; f != nil {
+			return sharedFile{f}, nil
+		}
+	}
+	return nil, pathError("open", name, fs.ErrNotExist)
+}
+
+// List returns the names of the kept files; see FS.List.
+func (m *Moment) List(dir string) ([]string, error) {
+	if filepath.Clean(dir) != m.dir {
+		return nil, pathError("list", dir, fs.ErrNotExist)
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	names := make([]string, 0, len(m.files))
+	for n := range m.files {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Create is refused.
+func (m *Moment) Create(name string) (File, error) { return nil, pathError("create", name, errMoment) }
+
+// OpenReadWrite is refused.
+func (m *Moment) OpenReadWrite(name string) (File, error) {
+	return nil, pathError("open", name, errMoment)
+}
+
+// Rename is refused.
+func (m *Moment) Rename(oldname, _ string) error { return pathError("rename", oldname, errMoment) }
+
+// Remove is refused.
+func (m *Moment) Remove(name string) error { return pathError("remove", name, errMoment) }
+
+// MkdirAll is refused.
+func (m *Moment) MkdirAll(dir string) error { return pathError("mkdir", dir, errMoment) }
+
+// SyncDir is refused.
+func (m *Moment) SyncDir(dir string) error { return pathError("sync", dir, errMoment) }
+
+// Lock is refused.
+func (m *Moment) Lock(name, _ string) (io.Closer, error) {
+	return nil, pathError("lock", name, errMoment)
+}
+
+// FreeSpace is none: nothing can be written.
+func (m *Moment) FreeSpace(string) (int64, error) { return 0, nil }
+
+// sharedFile is a kept file in the hands of one reader: closing it leaves the file
+// open for the others.
+type sharedFile struct{ File }
+
+func (sharedFile) Close() error                       { return nil }
+func (sharedFile) WriteAt([]byte, int64) (int, error) { return 0, errMoment }
+func (sharedFile) Truncate(int64) error               { return errMoment }
+func (sharedFile) Sync() error                        { return errMoment }
+func (sharedFile) SyncData() error                    { return errMoment }
+
+// bytesFile is a file that exists in memory alone.
+type bytesFile struct{ b []byte }
+
+func (f bytesFile) ReadAt(p []byte, off int64) (int, error) {
+	return bytes.NewReader(f.b).ReadAt(p, off)
+}
+func (f bytesFile) Size() (int64, error)               { return int64(len(f.b)), nil }
+func (f bytesFile) WriteAt([]byte, int64) (int, error) { return 0, errMoment }
+func (f bytesFile) Truncate(int64) error               { return errMoment }
+func (f bytesFile) Sync() error                        { return errMoment }
+func (f bytesFile) SyncData() error                    { return errMoment }
+func (f bytesFile) Close() error                       { return nil }

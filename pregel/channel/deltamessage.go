@@ -1,0 +1,182 @@
+package channel
+
+import (
+	"slices"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// Namer is a channel that names what is written to it before the write is
+// stored. A delta channel reads its stored writes again and again, so a message
+// that got its id only then would have another one each time.
+type Namer interface {
+	Channel
+	// Name returns value with an id for each message that has none. value
+	// itself is not changed.
+	Name(value any) any
+}
+
+// DeltaMessages is the channel of a conversation that is stored as the messages
+// that came, not as the whole list: Messages as a Delta channel. Messages, lists
+// of them and maps that describe one are accepted; one with a known id replaces
+// the old one, a removal takes one out, and a removal of an unknown id does
+// nothing. RemoveAll is not known to it: use an Overwrite. newID names messages
+// that come without an id; nil means random UUIDs. frequency is as for Delta.
+func DeltaMessages(frequency int, newID func() string) Channel {
+	c := Delta(frequency, foldMessages).(*delta[[]Message, any])
+	c.newID, c.messagesOnly = newID, true
+	return c
+}
+
+// foldMessages is the reducer of DeltaMessages.
+func foldMessages(state []Message, writes []any) ([]Message, error) {
+	at := make(map[string]int, len(state))
+	for i, m := range state {
+		if m.ID != "" {
+			at[m.ID] = i
+		}
+	}
+	merged := slices.Clone(state)
+	removed := map[int]bool{}
+	for _, w := range writes {
+		list, err := messageList(w)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range list {
+			i, known := at[m.ID]
+			switch {
+			case m.ID == "":
+				merged = append(merged, m)
+			case known && m.Role == RoleRemove:
+				removed[i] = true
+				delete(at, m.ID)
+			case known:
+				merged[i] = m
+			case m.Role != RoleRemove:
+				at[m.ID] = len(merged)
+				merged = append(merged, m)
+			}
+		}
+	}
+	kept := merged[:0]
+	for i, m := range merged {
+		if !removed[i] {
+			kept = append(kept, m)
+		}
+	}
+	return kept, nil
+}
+
+// Name implements Namer. In a channel of messages a map that describes one
+// becomes a message; elsewhere only in a list, and alone it gets the id.
+func (c *delta[T, W]) Name(value any) any {
+	if ow, ok := serde.AsOverwrite(value); ok {
+		if named, changed := c.nameList(ow.Value, c.messagesOnly); changed {
+			return serde.Overwrite{Value: named}
+		}
+		return value
+	}
+	if described, ok := value.(map[string]any); ok && isMessageMap(described) {
+		if m, err := messageOf(described); err == nil && c.messagesOnly {
+			return c.named(m)
+		}
+		if id, _ := described["id"].(string); id == "" {
+			out := make(map[string]any, len(described)+1)
+			for k, v := range described {
+				out[k] = v
+			}
+			out["id"] = c.nextID()
+			return out
+		}
+		return value
+	}
+	named, _ := c.nameList(value, true)
+	return named
+}
+
+// nameList names the messages that v is or holds, and reports whether it made a
+// copy. maps says whether maps are taken for messages.
+func (c *delta[T, W]) nameList(v any, maps bool) (any, bool) {
+	switch x := v.(type) {
+	case Message:
+		return c.named(x), x.ID == ""
+	case *Message:
+		if x != nil && x.ID == "" {
+			return c.named(*x), true
+		}
+	case []Message:
+		if !slices.ContainsFunc(x, func(m Message) bool { return m.ID == "" }) {
+			return v, false
+		}
+		out := make([]Message, len(x))
+		for i, m := range x {
+			out[i] = c.named(m)
+		}
+		return out, true
+	case []map[string]any:
+		list := make([]any, len(x))
+		for i, e := range x {
+			list[i] = e
+		}
+		if out, changed := c.nameList(list, maps); changed {
+			return out, true
+		}
+	case []any:
+		var out []any
+		for i, e := range x {
+			n, changed := c.nameElement(e, maps)
+			if changed && out == nil {
+				out = slices.Clone(x)
+			}
+			if changed {
+				out[i] = n
+			}
+		}
+		if out != nil {
+			return out, true
+		}
+	}
+	return v, false
+}
+
+func (c *delta[T, W]) nameElement(e any, maps bool) (any, bool) {
+	switch x := e.(type) {
+	case Message, *Message:
+		return c.nameList(e, maps)
+	case map[string]any:
+		if maps && isMessageMap(x) {
+			if m, err := messageOf(x); err == nil {
+				return c.named(m), true
+			}
+		}
+	}
+	return e, false
+}
+
+func (c *delta[T, W]) named(m Message) Message {
+	if m.ID == "" {
+		m.ID = c.nextID()
+	}
+	return m
+}
+
+func (c *delta[T, W]) nextID() string {
+	if c.newID != nil {
+		return c.newID()
+	}
+	return NewMessageID()
+}
+
+// isMessageMap reports whether a map describes a message: by its role, or by the
+// type that LangChain writes.
+func isMessageMap(v map[string]any) bool {
+	role, _ := v["role"].(string)
+	kind, _ := v["type"].(string)
+	return messageRoles[role] || messageTypes[kind]
+}
+
+var (
+	messageRoles = map[string]bool{"user": true, "human": true, "assistant": true, "ai": true, "tool": true, "system": true, "function": true, RoleRemove: true}
+	messageTypes = map[string]bool{"human": true, "ai": true, "tool": true, "system": true, "function": true, "remove": true}
+)

@@ -1,0 +1,133 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+)
+
+// RetryPolicy says which errors of a node are tried again, and when. The zero
+// value of a field is LangGraph's default.
+type RetryPolicy struct {
+	InitialInterval time.Duration // 0: 500 ms
+	BackoffFactor   float64       // 0: 2
+	MaxInterval     time.Duration // 0: 128 s
+	MaxAttempts     int           // 0: 3, the first one counted
+	NoJitter        bool          // jitter adds up to one second to each wait
+	// RetryOn decides about an error; nil is RetryTransient. Interrupts and
+	// commands to a parent are never asked about.
+	RetryOn func(error) bool
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.InitialInterval == 0 {
+		p.InitialInterval = 500 * time.Millisecond
+	}
+	if p.BackoffFactor == 0 {
+		p.BackoffFactor = 2
+	}
+	if p.MaxInterval == 0 {
+		p.MaxInterval = 128 * time.Second
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = 3
+	}
+	if p.RetryOn == nil {
+		p.RetryOn = RetryTransient
+	}
+	return p
+}
+
+// RetryTransient is the default of RetryPolicy.RetryOn, LangGraph's default in
+// Go's terms. Tried again are lost and refused connections, timeouts of a node
+// and of a request, answers with an HTTP status of the server's fault (an error
+// that has StatusCode or HTTPStatusCode: 500 to 599, or 0 for no answer), and
+// whatever is not known to be beyond mending. Not tried again are other HTTP
+// statuses, bad input (values of the wrong type, numbers and JSON that cannot be
+// read), errors of the operating system, panics, the end of a context, and what
+// says of itself that it is not Temporary.
+func RetryTransient(err error) bool {
+	var timeout *NodeTimeoutError
+	var temporary interface{ Temporary() bool }
+	if errors.As(err, &timeout) || isConnection(err) {
+		return true
+	}
+	if status, ok := httpStatus(err); ok {
+		return status == 0 || status >= 500 && status < 600
+	}
+	if isLasting(err) {
+		return false
+	}
+	if errors.As(err, &temporary) {
+		return temporary.Temporary()
+	}
+	return true
+}
+
+// isConnection reports whether a connection failed, or a request timed out.
+func isConnection(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	var request *url.Error
+	for _, is := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, io.ErrUnexpectedEOF, net.ErrClosed} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &request) && request.Timeout()
+}
+
+// httpStatus is the status an error carries, as the clients of HTTP services give
+// it.
+func httpStatus(err error) (status int, ok bool) {
+	var plain interface{ StatusCode() int }
+	var named interface{ HTTPStatusCode() int }
+	switch {
+	case errors.As(err, &plain):
+		return plain.StatusCode(), true
+	case errors.As(err, &named):
+		return named.HTTPStatusCode(), true
+	}
+	return 0, false
+}
+
+// isLasting reports whether a second attempt would fail as the first did.
+func isLasting(err error) bool {
+	for _, is := range []error{ErrInvalidUpdate, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	var (
+		panicked *PanicError
+		value    *channel.TypeError
+		number   *strconv.NumError
+		syntax   *json.SyntaxError
+		field    *json.UnmarshalTypeError
+		path     *fs.PathError
+		link     *os.LinkError
+		call     *os.SyscallError
+		errno    syscall.Errno
+	)
+	return errors.As(err, &panicked) || errors.As(err, &value) || errors.As(err, &number) || errors.As(err, &syntax) || errors.As(err, &field) ||
+		errors.As(err, &path) || errors.As(err, &link) || errors.As(err, &call) || errors.As(err, &errno)
+}
+
+// RetryOnErrors is a predicate for RetryPolicy.RetryOn: errors that match one of
+// targets. Without targets it is never.
+func RetryOnErrors(targets ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+	}
+}

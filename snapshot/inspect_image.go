@@ -1,0 +1,105 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// ImageFrame is one frame of an image, or a stretch of bytes that is none.
+type ImageFrame struct {
+	Offset int64
+	Size   int64
+	Type   string // "page", "threads", "families", …, "footer"
+	Codec  string // "none", "zstd"
+	Count  uint32 // entries of a table
+	Raw    []byte // decoded content; valid during the call
+	Err    error  // damage: Type is then a guess
+}
+
+var imageTypeNames = [...]string{imagePage: "page", imageThreads: "threads", imageFamilies: "families",
+	imageRemovedFamilies: "removed families", imageMemos: "memos", imageRemovedMemos: "removed memos", imageFooter: "footer"}
+
+func (t imageFrameType) name() string {
+	if int(t) < len(imageTypeNames) && t != 0 {
+		return imageTypeNames[t]
+	}
+	return fmt.Sprintf("type %d", t)
+}
+
+// Inspect reads every frame of the image, pages included, in the order of the
+// file, and calls visit for each; with the header and the tail, which OpenImage
+// checked, that is every byte. Frames follow each other without a gap, so behind a
+// damaged one the walk goes on with the next that the footer names. An error of
+// visit ends it and is returned as it is; damage is told to visit.
+func (im *Image) Inspect(visit func(ImageFrame) error) error {
+	size, err := im.f.Size()
+	if err != nil {
+		return fmt.Errorf("size of %s: %w", im.name, err)
+	}
+	end := uint64(size - imageTailSize)
+	for off := uint64(headerSize); off < end; {
+		fr := im.frameAt(off, end)
+		if fr.Err != nil && !errors.Is(fr.Err, base.ErrCorrupt) && !errors.Is(fr.Err, base.ErrVersion) {
+			return fr.Err
+		}
+		if fr.Err != nil {
+			fr.Size = int64(im.nextTable(off, end) - off)
+		}
+		if err := visit(fr); err != nil {
+			return err
+		}
+		off += uint64(fr.Size)
+	}
+	return nil
+}
+
+// frameAt reads the frame at off, whatever it is.
+func (im *Image) frameAt(off, end uint64) ImageFrame {
+	fr := ImageFrame{Offset: int64(off), Size: int64(end - off)}
+	bad := func(detail string) ImageFrame {
+		fr.Err = &base.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Detail: detail}
+		return fr
+	}
+	if end-off < imageFrameHeader {
+		return bad("too few bytes for a frame")
+	}
+	var h [imageFrameHeader]byte
+	if fr.Err = readRange(im.f, im.name, h[:], off); fr.Err != nil {
+		return fr
+	}
+	n := uint64(binary.LittleEndian.Uint32(h[8:])) + imageFrameHeader
+	typ := imageFrameType(h[16])
+	fr.Type = typ.name()
+	limit := MaxPage
+	if typ == imageFooter {
+		limit = maxFooter
+	}
+	if n > end-off || n > uint64(limit)+imageFrameHeader {
+		return bad(fmt.Sprintf("a frame of %d bytes does not fit", n))
+	}
+	b := make([]byte, n)
+	if fr.Err = readRange(im.f, im.name, b, off); fr.Err != nil {
+		return fr
+	}
+	fr.Size, fr.Codec = int64(n), "none"
+	if h[17] == codecZstd {
+		fr.Codec = "zstd"
+	}
+	fr.Raw, fr.Count, fr.Err = decodeImageFrame(nil, b, im.name, im.h.Salt, int64(off), typ, limit)
+	return fr
+}
+
+// nextTable is the offset of the first table behind off that the footer names, or
+// end.
+func (im *Image) nextTable(off, end uint64) uint64 {
+	next := end
+	for _, r := range im.dir {
+		if r.off > off && r.off < next {
+			next = r.off
+		}
+	}
+	return next
+}

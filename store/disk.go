@@ -1,0 +1,397 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// How an item is an item of the engine: its first slot holds the value, named by
+// the encoded meta and tagged with the summary; a second slot, if there is one,
+// holds its vectors. So all that a search compares but the vectors is in the
+// index, and renewing an item writes no value.
+
+// flagExpiring is the thread flag of a namespace in which items may expire.
+const flagExpiring uint8 = 1
+
+// disk is the backend of On.
+type disk struct {
+	e     *engine.Engine
+	codec serde.Serializer
+	index *Index
+
+	mu       sync.Mutex // guards the next two; held while vectors are read
+	shelves  map[string]*shelf
+	searches uint64
+	budget   int64
+}
+
+func newDisk(e *engine.Engine, o *Options) *disk {
+	d := &disk{e: e, codec: o.Serializer, index: o.Index, shelves: map[string]*shelf{}, budget: o.VectorBytes}
+	if d.budget == 0 {
+		d.budget = defaultVectorBytes
+	}
+	return d
+}
+
+func (d *disk) now() int64 { return d.e.Now() }
+
+func threadOf(ns string) string { return spaceItems + ns }
+
+func itemKey(key string) string { return prefixItem + key }
+
+// entryOf reads what the index has of an item into en.
+func entryOf(t *index.Thread, it *index.Item, en *entry) error {
+	if it.Key == "" || it.Key[:1] != prefixItem || len(it.Slots) == 0 {
+		return fmt.Errorf("store item %q: %w", it.Key, saver.ErrCorrupt)
+	}
+	m, err := decodeMeta(it.Slots[0].Name)
+	if err != nil {
+		return fmt.Errorf("store item %q: %w", it.Key[1:], err)
+	}
+	en.ns, en.key = t.ID[len(spaceItems):], it.Key[1:]
+	en.meta, en.summary, en.fam, en.item = m, it.Slots[0].Tag, t.Family, it
+	return nil
+}
+
+func (d *disk) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
+	var was *index.Item
+	for {
+		t, err := d.e.Thread(threadOf(ns))
+		if err != nil || t == nil {
+			return entry{}, nil, err
+		}
+		it := t.Get(itemKey(key))
+		if it == nil {
+			return entry{}, nil, nil
+		}
+		if err := entryOf(t, it, &en); err != nil {
+			return entry{}, nil, err
+		}
+		if !live(en.meta) {
+			return entry{}, nil, nil
+		}
+		value, err := d.readValue(ctx, t.Family, it)
+		if !errors.Is(err, engine.ErrNoValue) || it == was {
+			return en, value, err
+		}
+		was = it // replaced while it was read, and its bytes given back
+	}
+}
+
+func (d *disk) readValue(ctx context.Context, fam *index.Family, it *index.Item) (map[string]any, error) {
+	b, err := d.e.ReadValue(ctx, fam, it.Slots[0].Ref)
+	if err != nil {
+		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
+	}
+	typed, err := saver.UnpackTyped(b)
+	if err != nil {
+		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
+	}
+	return decodeValue(d.codec, typed)
+}
+
+func decodeValue(codec serde.Serializer, typed serde.Typed) (map[string]any, error) {
+	v, err := codec.Decode(typed)
+	if err != nil {
+		return nil, fmt.Errorf("store item: %w", err)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("store item is a %T, not a map of strings: %w", v, saver.ErrCorrupt)
+	}
+	return m, nil
+}
+
+func (d *disk) commit(ctx context.Context, changes []change) error {
+	part, err := d.part(changes)
+	if err != nil {
+		return err
+	}
+	return d.e.CommitHinted(ctx, engine.Hint{Size: part.Size, Urgent: part.Urgent}, part.Threads, part.Do)
+}
+
+// part is changes as a part of a commit.
+func (d *disk) part(changes []change) (engine.Part, error) {
+	p := engine.Part{Urgent: true}
+	threads := map[string]bool{}
+	puts := make([]diskPut, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		threads[threadOf(c.ns)] = true
+		puts[i] = diskPut{change: c, id: threadOf(c.ns)}
+		if c.remove {
+			continue
+		}
+		p.Urgent = false
+		if err := puts[i].encode(d); err != nil {
+			return p, err
+		}
+		p.Size += puts[i].value.Size() + puts[i].vectors.Size() + int64(len(c.summary)+len(c.key)+64)
+	}
+	p.Threads = slices.Sorted(maps.Keys(threads))
+	p.Do = func(tx *engine.Tx) error {
+		for i := range puts {
+			if err := puts[i].do(tx); err != nil {
+				return err
+			}
+		}
+		return dropEmpty(tx, p.Threads)
+	}
+	return p, nil
+}
+
+// diskPut is one change on its way into the log.
+type diskPut struct {
+	*change
+	id      string
+	value   engine.Value
+	vectors engine.Value // of size 0: none
+}
+
+func (p *diskPut) encode(d *disk) (err error) {
+	if p.value, err = engine.NewValue(saver.PackKind(p.change.value.Kind), p.change.value.Data); err != nil {
+		return fmt.Errorf("key %q: %w", p.key, err)
+	}
+	if len(p.change.vectors) == 0 {
+		return nil
+	}
+	b := encodeVectors(p.change.vectors, d.index.Dims)
+	if isEncrypted(p.change.value.Kind) {
+		typed, err := d.codec.Encode(b)
+		if err != nil {
+			return fmt.Errorf("key %q: vectors: %w", p.key, err)
+		}
+		p.vectors, err = engine.NewValue(saver.PackKind(typed.Kind), typed.Data)
+		return err
+	}
+	p.vectors, err = engine.NewValue(saver.PackKind(serde.KindBytes), b)
+	return err
+}
+
+// do runs in commit order: what it reads is what all earlier calls left.
+func (p *diskPut) do(tx *engine.Tx) error {
+	key := itemKey(p.key)
+	t := tx.Thread(p.id)
+	var old *index.Item
+	if t != nil {
+		old = t.Get(key)
+	}
+	if p.remove {
+		if old == nil {
+			return nil
+		}
+		return tx.Delete(p.id, key)
+	}
+	now := tx.Now()
+	m := meta{created: now, updated: now, expires: expiry(now, p.ttl), ttl: p.ttl}
+	if old != nil && len(old.Slots) > 0 {
+		if before, err := decodeMeta(old.Slots[0].Name); err == nil && before.live(now) {
+			m.created = before.created
+		}
+	}
+	slots := make([]engine.SlotIn, 1, 2)
+	slots[0] = engine.SlotIn{Name: encodeMeta(m), Tag: string(p.summary), Value: &p.value}
+	if p.vectors.Size() > 0 {
+		slots = append(slots, engine.SlotIn{Value: &p.vectors})
+	}
+	if err := tx.Put(p.id, key, 0, slots); err != nil {
+		return err
+	}
+	if m.expires != 0 {
+		tx.SetFlags(p.id, flagExpiring)
+	}
+	return nil
+}
+
+// dropEmpty removes namespaces that have no items left.
+func dropEmpty(tx *engine.Tx, threads []string) error {
+	for _, id := range threads {
+		if t := tx.Thread(id); t != nil && t.Last("") == nil {
+			if err := tx.Drop(id, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// renew puts items again that are still what was read, with another expiry and the
+// values they have.
+func (d *disk) renew(ctx context.Context, entries []entry) error {
+	threads := map[string]bool{}
+	for i := range entries {
+		threads[threadOf(entries[i].ns)] = true
+	}
+	return d.e.Commit(ctx, slices.Sorted(maps.Keys(threads)), func(tx *engine.Tx) error {
+		for i := range entries {
+			en := &entries[i]
+			t, it := tx.Thread(threadOf(en.ns)), en.item
+			if t == nil {
+				continue
+			}
+			if now := t.Get(it.Key); now == nil || now.LSN != it.LSN {
+				continue
+			}
+			slots := make([]engine.SlotIn, len(it.Slots))
+			for k, s := range it.Slots {
+				slots[k] = engine.SlotIn{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
+			}
+			slots[0].Name = encodeMeta(en.meta)
+			if err := tx.Put(t.ID, it.Key, it.Flags, slots); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sweepBatch is how many items one commit of a sweep removes.
+const sweepBatch = 1000
+
+func (d *disk) sweep(ctx context.Context) (int, error) {
+	v, err := d.view()
+	if err != nil {
+		return 0, err
+	}
+	defer v.release()
+	removed, now := 0, d.now()
+	err = v.spaces("", func(sp space) (bool, error) {
+		if !sp.expiring() {
+			return true, ctx.Err()
+		}
+		var keys []string
+		err := sp.items(func(en *entry) (bool, error) {
+			if !en.meta.live(now) {
+				keys = append(keys, itemKey(en.key))
+			}
+			return true, nil
+		})
+		if err != nil {
+			return false, err
+		}
+		for batch := range slices.Chunk(keys, sweepBatch) {
+			n, err := d.removeExpired(ctx, threadOf(sp.id()), batch)
+			removed += n
+			if err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return removed, err
+}
+
+// removeExpired removes those of the items that are still expired when the commit
+// comes.
+func (d *disk) removeExpired(ctx context.Context, id string, keys []string) (removed int, err error) {
+	err = d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, []string{id}, func(tx *engine.Tx) error {
+		t := tx.Thread(id)
+		if t == nil {
+			return nil
+		}
+		var gone []string
+		for _, key := range keys {
+			it := t.Get(key)
+			if it == nil || len(it.Slots) == 0 {
+				continue
+			}
+			if m, err := decodeMeta(it.Slots[0].Name); err == nil && !m.live(tx.Now()) {
+				gone = append(gone, key)
+			}
+		}
+		removed = len(gone)
+		if err := tx.Delete(id, gone...); err != nil {
+			return err
+		}
+		return dropEmpty(tx, []string{id})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+func (d *disk) view() (view, error) {
+	v, err := d.e.View()
+	if err != nil {
+		return nil, err
+	}
+	return &diskView{d, v}, nil
+}
+
+type diskView struct {
+	d *disk
+	v *engine.View
+}
+
+func (v *diskView) release() { v.v.Release() }
+
+func (v *diskView) get(ns, key string) (en entry, ok bool, err error) {
+	t, err := v.v.Thread(threadOf(ns))
+	if err != nil || t == nil {
+		return en, false, err
+	}
+	it := t.Get(itemKey(key))
+	if it == nil {
+		return en, false, nil
+	}
+	return en, true, entryOf(t, it, &en)
+}
+
+func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) {
+	return v.d.readValue(ctx, en.fam, en.item)
+}
+
+func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {
+	from := threadOf(prefix)
+	v.v.Ascend(from, func(t *index.Thread) bool {
+		if !strings.HasPrefix(t.ID, from) {
+			return false
+		}
+		var more bool
+		more, err = fn(&diskSpace{v: v, t: t})
+		return more && err == nil
+	})
+	return err
+}
+
+type diskSpace struct {
+	v *diskView
+	t *index.Thread // may be cold
+}
+
+func (s *diskSpace) id() string { return s.t.ID[len(spaceItems):] }
+
+func (s *diskSpace) expiring() bool { return s.t.Flags&flagExpiring != 0 }
+
+func (s *diskSpace) load() (err error) {
+	s.t, err = s.v.v.Load(s.t)
+	return err
+}
+
+func (s *diskSpace) items(fn func(*entry) (bool, error)) error {
+	if err := s.load(); err != nil {
+		return err
+	}
+	var err error
+	var en entry
+	s.t.Ascend("", func(it *index.Item) bool {
+		if err = entryOf(s.t, it, &en); err != nil {
+			return false
+		}
+		var more bool
+		more, err = fn(&en)
+		return more && err == nil
+	})
+	return err
+}

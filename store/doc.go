@@ -1,0 +1,30 @@
+// Package store is the long-term memory of agents: items, which are maps of
+// plain data, under a key in a namespace, shared by all threads. It is
+// LangGraph's BaseStore in Go, with the reference's rules unless the text says
+// otherwise.
+//
+//	disk, err := saver.Open(dir, saver.Options{})
+//	mem, err := store.On(disk, store.Options{})
+//	err = mem.Put(ctx, store.Namespace{"users", "ann"}, "food", map[string]any{"likes": "soup"})
+//	found, err := mem.Search(ctx, store.Query{Prefix: store.Namespace{"users", "ann"}})
+//
+// On puts items into the directory and the log of a durable saver: one store to
+// open, sync, back up. What the saver promises of checkpoints holds for items,
+// and one commit can hold both; see Local.Prepare. NewMemory keeps them in
+// memory.
+//
+// # Differences from the reference
+//
+//   - Operators compare what is alike: numbers by value, whatever their type,
+//     strings by bytes, false before true, times by instant. A number never
+//     equals a string or a bool, and no order holds between values of different
+//     kinds; LangGraph's Postgres store compares numbers as text, and its memory
+//     store fails.
+//   - An item that is put again keeps its time of creation.
+//   - A namespace is listed while it has a live item, not because it was read.
+//   - An expired item is gone for every read at once; Options.ShowExpired brings
+//     back the reference's way, in which it is seen until it is swept.
+//   - Search without a query gives the newest items first, with equal times by
+//     namespace and key.
+//   - A query for a store without an index is ErrNoIndex.
+package store

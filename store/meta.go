@@ -1,0 +1,112 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// meta is what the index keeps of an item besides its summary: its times, in
+// unix µs. docs/format/item.md has the bytes.
+type meta struct {
+	created, updated int64
+	expires          int64 // 0: never
+	ttl              int64 // µs; 0: for ever
+}
+
+const metaFormat = 1
+
+// Flags of an encoded meta.
+const metaExpires = 1
+
+func encodeMeta(m meta) string {
+	b := make([]byte, 0, 24)
+	b = append(b, metaFormat)
+	var flags byte
+	if m.expires != 0 {
+		flags = metaExpires
+	}
+	b = append(b, flags)
+	b = binary.AppendVarint(b, m.created)
+	b = binary.AppendVarint(b, m.updated-m.created)
+	if m.expires != 0 {
+		b = binary.AppendVarint(b, m.expires)
+		b = binary.AppendVarint(b, m.ttl)
+	}
+	return string(b)
+}
+
+// decodeMeta reads what encodeMeta wrote. Anything else is ErrCorrupt, or a
+// VersionError.
+func decodeMeta(s string) (meta, error) {
+	if len(s) < 2 {
+		return meta{}, errMeta
+	}
+	if s[0] != metaFormat || s[1]&^metaExpires != 0 {
+		return meta{}, &saver.VersionError{File: "store item", Have: max(uint32(s[0]), metaFormat+1), Supported: metaFormat}
+	}
+	flags, rest := s[1], s[2:]
+	next := func() (v int64) {
+		n, w := cutUvarint(rest)
+		if w <= 0 {
+			rest = "\xff" // stays malformed
+			return 0
+		}
+		rest = rest[w:]
+		return int64(n>>1) ^ -int64(n&1)
+	}
+	var m meta
+	m.created = next()
+	m.updated = m.created + next()
+	if flags&metaExpires != 0 {
+		m.expires, m.ttl = next(), next()
+		if m.expires == 0 {
+			return meta{}, errMeta
+		}
+	}
+	if rest != "" {
+		return meta{}, errMeta
+	}
+	return m, nil
+}
+
+var errMeta = fmt.Errorf("store item: %w", saver.ErrCorrupt)
+
+// live reports whether the item has not expired at now.
+func (m meta) live(now int64) bool { return m.expires == 0 || now < m.expires }
+
+// refreshShare is the part of its life that an item must have used up before a
+// read renews it: renewing is a write, and a thousand reads a second shall not
+// make a thousand of them. An item that is read stays for at least 15/16 of its
+// TTL.
+const refreshShare = 16
+
+// renewed is m with a new life from now on; not ok if it is young enough.
+func (m meta) renewed(now int64) (meta, bool) {
+	if m.expires == 0 || m.ttl <= 0 || now+m.ttl-m.expires <= m.ttl/refreshShare {
+		return m, false
+	}
+	m.expires = now + m.ttl
+	return m, true
+}
+
+// expiry is when what is put at now expires.
+func expiry(now, ttl int64) int64 {
+	switch {
+	case ttl <= 0:
+		return 0
+	case now > math.MaxInt64-ttl:
+		return math.MaxInt64
+	}
+	return max(now+ttl, 1)
+}
+
+func timeOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/saver"
+)
+
+func checkAddress(ns Namespace, key string) error {
+	if err := checkSize(ns); err != nil {
+		return err
+	}
+	return checkKey(key)
+}
+
+func notFound(ns Namespace, key string) error {
+	return fmt.Errorf("key %q in namespace %q: %w", key, []string(ns), ErrNotFound)
+}
+
+// prepare checks, serializes and embeds puts: everything that can be refused
+// before a byte is written. Of several puts under one key the last counts.
+func (s *Local) prepare(ctx context.Context, puts []PutOp) ([]change, error) {
+	type address struct{ ns, key string }
+	at := make(map[address]int, len(puts))
+	changes := make([]change, 0, len(puts))
+	from := make([]*PutOp, 0, len(puts))
+	size := 0
+	for i := range puts {
+		op := &puts[i]
+		if err := checkAddress(op.Namespace, op.Key); err != nil {
+			return nil, err
+		}
+		c := change{ns: idOf(op.Namespace), key: op.Key}
+		if err := s.encode(&c, op); err != nil {
+			return nil, err
+		}
+		if size += len(c.value.Data); size > base.MaxRecord {
+			return nil, fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxRecord, saver.ErrTooLarge)
+		}
+		n, again := at[address{c.ns, c.key}]
+		if again {
+			changes[n], from[n] = c, op
+			continue
+		}
+		at[address{c.ns, c.key}] = len(changes)
+		changes, from = append(changes, c), append(from, op)
+	}
+	if s.opts.Index == nil {
+		return changes, nil
+	}
+	return changes, s.embed(ctx, changes, from)
+}
+
+func (s *Local) encode(c *change, op *PutOp) error {
+	if op.Value == nil {
+		c.remove = true
+		return nil
+	}
+	var err error
+	if c.value, err = s.codec.Encode(op.Value); err != nil {
+		return fmt.Errorf("key %q: %w", op.Key, err)
+	}
+	if n := len(c.value.Data); n > base.MaxValue {
+		return fmt.Errorf("key %q: value of %d bytes, the limit is %d: %w", op.Key, n, base.MaxValue, saver.ErrTooLarge)
+	}
+	if !isEncrypted(c.value.Kind) {
+		c.summary = summarize(op.Value)
+	}
+	switch {
+	case op.TTL > 0:
+		c.ttl = max(op.TTL.Microseconds(), 1)
+	case op.TTL == 0:
+		c.ttl = s.opts.TTL.Microseconds()
+	}
+	return nil
+}
+
+// isEncrypted tells by its kind that a value is: then nothing of it may lie beside
+// it in the clear.
+func isEncrypted(kind string) bool { return strings.Contains(kind, "+") }
+
+// embed asks the embedder once for all the texts of a call.
+func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) error {
+	ix := s.opts.Index
+	var texts []string
+	var owners []int
+	for i := range changes {
+		op := from[i]
+		if changes[i].remove || op.NoIndex {
+			continue
+		}
+		paths := op.IndexFields
+		if paths == nil {
+			paths = ix.Fields
+		}
+		if paths == nil {
+			paths = []string{"$"}
+		}
+		n := len(texts)
+		for _, path := range paths {
+			texts = append(texts, TextAtPath(op.Value, path)...)
+		}
+		if len(texts)-n > maxVectors {
+			return fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts)-n, maxVectors, saver.ErrTooLarge)
+		}
+		for range len(texts) - n {
+			owners = append(owners, i)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	vecs, err := ix.embed(ctx, texts)
+	if err != nil {
+		return err
+	}
+	for i, v := range vecs {
+		c := &changes[owners[i]]
+		c.vectors = append(c.vectors, v)
+	}
+	return nil
+}
+
+// Prepare makes puts and deletions ready to become durable together with a
+// checkpoint: what an agent's step learned, and the step, or neither.
+//
+//	along, err := mem.Prepare(ctx, store.PutOp{Namespace: ns, Key: "k", Value: v})
+//	_, err = disk.PutRequest(ctx, saver.PutRequest{…, Along: []saver.Along{along}})
+//
+// Nothing is stored until then. A store on a durable saver goes along with that
+// saver alone, one in memory with any saver/memory.Saver. Errors are those of
+// Put.
+func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Along, error) {
+	if len(ops) > maxBatch {
+		return saver.Along{}, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
+	}
+	for i := range ops {
+		if err := CheckNamespace(ops[i].Namespace); err != nil {
+			return saver.Along{}, err
+		}
+	}
+	changes, err := s.prepare(ctx, ops)
+	if err != nil {
+		return saver.Along{}, err
+	}
+	if s.disk == nil {
+		m := s.back.(*memory)
+		return saver.NewMemoryAlong(func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.apply(changes)
+		}), nil
+	}
+	part, err := s.disk.part(changes)
+	if err != nil {
+		return saver.Along{}, err
+	}
+	return saver.NewAlong(s.disk.e, part), nil
+}

@@ -1,0 +1,131 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// HeaderInfo is what a log file says about itself.
+type HeaderInfo struct {
+	File          base.FileNum
+	FormatVersion uint16
+	BaseLSN       base.LSN // of the first record of the file
+	Salt          uint64
+	Prev          Start // where the file before ends
+	Copy          bool  // Rewrite made it
+}
+
+// Piece is a stretch of a log file: a valid frame, or bytes that are none.
+type Piece struct {
+	Offset int64
+	Size   int64 // padding included
+	// Type is "record", "close mark" or "sync mark"; "" for bytes that are no
+	// valid frame.
+	Type     string
+	LSN      base.LSN
+	SyncedTo int64 // the promise: bytes of the file below it were durable
+	Payload  []byte
+	// Used is, for bytes that are no frame, how many there are up to the last
+	// that is not zero; 0 is room written ahead.
+	Used int64
+}
+
+// Valid reports whether the piece is a frame.
+func (p *Piece) Valid() bool { return p.Type != "" }
+
+// Inspect reads a log file on its own, from header to end, whatever it is called,
+// and calls visit for every piece in order. What the pieces mean for the log, torn
+// tail or damage, takes the other files and the manifest: that is Recover's to say.
+// The payload of a piece is valid during the call.
+//
+// A header that is damaged is a *base.CorruptionError, one of a newer format a
+// *base.VersionError; then no piece was visited. An error of visit ends Inspect
+// and is returned as it is. Memory is that of one frame.
+func Inspect(f vfs.File, name string, visit func(Piece) error) (HeaderInfo, error) {
+	r, err := inspectHeader(f, name)
+	if err != nil {
+		return HeaderInfo{}, err
+	}
+	info := HeaderInfo{File: r.hdr.num, FormatVersion: formatVersion, BaseLSN: r.hdr.baseLSN, Salt: r.hdr.salt,
+		Prev: r.hdr.prev, Copy: r.hdr.flags&fileCopy != 0}
+	if visit == nil {
+		return info, nil
+	}
+	for r.off < r.limit {
+		fr, ok, err := r.next()
+		if err != nil {
+			return info, err
+		}
+		if ok {
+			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload}
+			if err := visit(p); err != nil {
+				return info, err
+			}
+			continue
+		}
+		at, _, found, err := r.find(r.off+frameAlign, func(*frameHeader, int64) bool { return true })
+		if err != nil {
+			return info, err
+		}
+		if !found {
+			at = r.limit
+		}
+		gap := Piece{Offset: r.off, Size: at - r.off}
+		if gap.Used, err = r.used(r.off, at); err != nil {
+			return info, err
+		}
+		if err := visit(gap); err != nil {
+			return info, err
+		}
+		r.off = at
+	}
+	return info, nil
+}
+
+// used is the length of the bytes from off to end without their trailing zeros.
+func (r *frameReader) used(off, end int64) (int64, error) {
+	var n int64
+	for at := off; at < end; {
+		b, err := r.bytes(at, min(windowSize, end-at))
+		if err != nil {
+			return 0, err
+		}
+		if len(b) == 0 {
+			break // the file has become shorter since
+		}
+		if u := lastUsed(b); u > 0 {
+			n = at - off + int64(u)
+		}
+		at += int64(len(b))
+	}
+	return n, nil
+}
+
+// inspectHeader makes a reader for a file that may have another name than the one
+// its header knows.
+func inspectHeader(f vfs.File, name string) (*frameReader, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("size of %s: %w", name, err)
+	}
+	var b [fileHeaderSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read header of %s: %w", name, err)
+	}
+	r := &frameReader{f: f, name: name, limit: size, max: base.MaxRecord, off: fileHeaderSize}
+	num := base.FileNum(binary.LittleEndian.Uint64(b[8:]))
+	if own, ok := ParseFileName(name); ok {
+		num = own
+	}
+	if r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n]); err != nil {
+		return nil, err
+	}
+	r.last = r.hdr.baseLSN - 1
+	return r, nil
+}
