@@ -1,10 +1,10 @@
 package pregel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,8 +12,11 @@ import (
 // that touches the run's state; each task has a goroutine of its own and talks
 // to it through box.
 type superstep struct {
-	l    *loop
-	base *saveOp // of the checkpoint it starts from; nil if an earlier run stored that
+	l *loop
+	// last is the save of the checkpoint it starts from, nil if an earlier run
+	// made that; pipe has it.
+	last *saveOp
+	pipe *pipeline
 	// What tasks may know of the loop: a task that was left behind may ask when
 	// the loop has gone on.
 	step int
@@ -22,10 +25,11 @@ type superstep struct {
 	prep   *preparer
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	box    chan message
+	done   chan result   // of tasks that ended; the loop reads it until none is live
+	box    chan message  // what running tasks ask for
 	over   chan struct{} // closed when the loop stops reading box
 	// timedOut is closed when the superstep took too long: tasks that do not
-	// listen to their context are left behind.
+	// listen to their context are left behind. It is nil without a bound.
 	timedOut chan struct{}
 
 	queue   []*task         // ready, waiting for a slot
@@ -45,17 +49,24 @@ type superstep struct {
 type messageKind int
 
 const (
-	msgDone  messageKind = iota // a task ended
-	msgCall                     // a task calls a function
+	msgCall  messageKind = iota // a task calls a function
 	msgYield                    // a task waits and gives its slot back
 	msgWake                     // and wants one again
 )
 
-type message struct {
-	kind   messageKind
+// result is how a task ended.
+type result struct {
 	task   *task
 	writes []write
 	err    error
+}
+
+// resultsWaiting is how many tasks may end before the loop looks at them.
+const resultsWaiting = 64
+
+type message struct {
+	kind   messageKind
+	task   *task
 	call   *callSpec
 	number int
 	reply  chan *task
@@ -69,13 +80,13 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, base: cmp.Or(l.lastPut, l.storedAround()), step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
-		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
-	if err := s.prep.init(); err != nil {
-		return err
+	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
+		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
+	if l.cancel == nil {
+		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
 	}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	defer s.cancel(nil)
+	s.ctx, s.cancel = l.taskCtx, l.cancel
+	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {
@@ -85,6 +96,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if len(s.queue) == 0 {
 		return nil
 	}
+	s.done = make(chan result, min(len(s.queue), resultsWaiting))
 	return s.run(ctx)
 }
 
@@ -93,7 +105,7 @@ func (s *superstep) run(ctx context.Context) error {
 	if d := s.l.g.opts.StepTimeout; d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
-		timeout = timer.C
+		timeout, s.timedOut = timer.C, make(chan struct{})
 	}
 	var saveFailed <-chan struct{}
 	if s.l.pipe != nil {
@@ -104,6 +116,10 @@ func (s *superstep) run(ctx context.Context) error {
 	s.start()
 	for s.live > 0 || len(s.queue) > 0 {
 		select {
+		case r := <-s.done:
+			s.live--
+			s.slots++
+			s.ended(r)
 		case m := <-s.box:
 			s.handle(m)
 		case <-done:
@@ -134,18 +150,26 @@ func (s *superstep) drain() {
 		close(w)
 	}
 	for s.live > 0 {
-		switch m := <-s.box; m.kind {
-		case msgDone:
+		select {
+		case r := <-s.done:
 			s.live--
-			m.task.done.resolve(nil, errLoopPanicked)
-		case msgCall:
-			t := s.prep.called(m.task, m.number, m.call)
-			t.done.resolve(nil, errLoopPanicked)
-			m.reply <- t
-		case msgWake:
-			close(m.grant)
-		case msgYield:
+			r.task.done.resolve(nil, errLoopPanicked)
+		case m := <-s.box:
+			s.refuse(m)
 		}
+	}
+}
+
+// refuse answers a task that the loop panicked.
+func (s *superstep) refuse(m message) {
+	switch m.kind {
+	case msgCall:
+		t := s.prep.called(m.task, m.number, m.call)
+		t.done.resolve(nil, errLoopPanicked)
+		m.reply <- t
+	case msgWake:
+		close(m.grant)
+	case msgYield:
 	}
 }
 
@@ -216,14 +240,14 @@ func (s *superstep) start() {
 var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 
 // work runs a task to its end. It is the body of the task's goroutine. The loop
-// reads box until no task is live, so the message is always taken.
+// reads done until no task is live, so the result is always taken.
 func (s *superstep) work(t *task) {
-	m := message{kind: msgDone, task: t, err: errGoexit}
+	r := result{task: t, err: errGoexit}
 	defer func() {
 		if p := recover(); p != nil { // not the node's body, but a policy of it
-			m.err = panicError(p)
+			r.err = panicError(p)
 		}
-		s.box <- m
+		s.done <- r
 	}()
 	begin := time.Now()
 	if s.l.messages != nil && !t.hidden() {
@@ -232,18 +256,14 @@ func (s *superstep) work(t *task) {
 	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
 		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
 	}
-	m.writes, m.err = s.execute(t, begin)
+	r.writes, r.err = s.execute(t, begin)
 	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
-		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), m.err) })
+		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), r.err) })
 	}
 }
 
 func (s *superstep) handle(m message) {
 	switch m.kind {
-	case msgDone:
-		s.live--
-		s.slots++
-		s.ended(m.task, m.writes, m.err)
 	case msgCall:
 		m.reply <- s.accept(m.task, m.number, m.call)
 	case msgYield:
@@ -259,7 +279,8 @@ func (s *superstep) handle(m message) {
 }
 
 // ended records how a task ended.
-func (s *superstep) ended(t *task, writes []write, err error) {
+func (s *superstep) ended(r result) {
+	t, writes, err := r.task, r.writes, r.err
 	if s.l.parent != nil {
 		s.l.parent.att.touch()
 	}
@@ -268,7 +289,7 @@ func (s *superstep) ended(t *task, writes []write, err error) {
 	case err == nil:
 		err = s.succeeded(t, writes)
 		if err != nil {
-			s.failed(t, err)
+			s.failed(t, writes, err)
 		}
 	case errors.As(err, &in):
 		if perr := s.interrupted(t, writes, in); perr != nil {
@@ -280,7 +301,7 @@ func (s *superstep) ended(t *task, writes []write, err error) {
 		}
 		t.done.resolve(nil, err)
 	default:
-		s.failed(t, err)
+		s.failed(t, writes, err)
 	}
 }
 
@@ -294,7 +315,10 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !output {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	if err := s.l.putWrites(t, t.id, writes); err != nil {
+	s.l.succeeding, s.l.last = true, s.live == 0 && len(s.queue) == 0
+	err := s.l.putWrites(t, t.id, writes)
+	s.l.succeeding, s.l.last = false, false
+	if err != nil {
 		return err
 	}
 	t.writes = writes
@@ -334,17 +358,15 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	l := s.l
 	t.done.resolve(nil, in)
 	if !t.path.callerReports() {
+		if s.waiting == nil {
+			s.waiting = map[string][]Interrupt{}
+		}
 		s.waiting[t.id] = in.Interrupts
 	}
 	if len(in.Interrupts) == 0 {
 		return nil
 	}
-	record := []write{{chInterrupt, in.Interrupts}}
-	for _, w := range writes {
-		if w.channel == chResume {
-			record = append(record, w)
-		}
-	}
+	record := append([]write{{chInterrupt, in.Interrupts}}, answersOf(writes)...)
 	if err := l.putWrites(t, t.id, record); err != nil {
 		return err
 	}
@@ -363,18 +385,31 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	return nil
 }
 
+// answersOf are the answers a task was given, as it recorded them.
+func answersOf(writes []write) (answers []write) {
+	for _, w := range writes {
+		if w.channel == chResume {
+			answers = append(answers, w)
+		}
+	}
+	return answers
+}
+
 // failed records the failure of t. What it wrote before is dropped: it must not
-// look finished to the next run.
-func (s *superstep) failed(t *task, err error) {
+// look finished to the next run. The answers it was given are kept, so that it
+// need not ask again.
+func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
-	record := []write{{chError, ownError(err)}}
+	record := answersOf(writes)
+	cause := len(record)
+	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
 	}
-	stored := []write{{chError, errorText(err)}}
-	stored = append(stored, record[1:]...)
+	stored := slices.Clone(record)
+	stored[cause].value = errorText(err)
 	if perr := l.putWrites(t, t.id, stored); perr != nil {
 		s.fail(perr)
 	}

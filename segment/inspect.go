@@ -86,3 +86,12 @@ func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit fun
 	}
 	return r.props, damage, gap(r.end)
 }
+
+// Identify reads header and footer of a segment and says which segment it is: file
+// number, salt and size, from whichever of the two is intact. damage is what is wrong
+// with the other.
+func Identify(f vfs.File, name string, size int64) (props Props, damage []error, err error) {
+	r := &Reader{f: f, name: name, salvaged: true}
+	damage, err = r.identify(size)
+	return r.props, damage, err
+}

@@ -30,6 +30,8 @@ type Piece struct {
 	LSN      base.LSN
 	SyncedTo int64 // the promise: bytes of the file below it were durable
 	Payload  []byte
+	// PayloadAt is where the payload begins in the file.
+	PayloadAt int64
 	// Used is, for bytes that are no frame, how many there are up to the last
 	// that is not zero; 0 is room written ahead.
 	Used int64
@@ -62,7 +64,7 @@ func Inspect(f vfs.File, name string, visit func(Piece) error) (HeaderInfo, erro
 			return info, err
 		}
 		if ok {
-			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload}
+			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload, PayloadAt: fr.off + frameHeaderSize}
 			if err := visit(p); err != nil {
 				return info, err
 			}

@@ -33,6 +33,7 @@ type LostValue struct {
 	Slot   int    // which of the item's
 	Name   string // of the slot
 	Tag    string
+	First  string // name of the item's first slot
 	Err    error
 }
 
@@ -90,7 +91,7 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 }
 
 // RefuseNonEmpty makes dir, durably below its parents, and refuses it if it holds
-// anything: the error then matches base.ErrNotStore.
+// anything: the error then matches base.ErrNotEmpty.
 func RefuseNonEmpty(fsys vfs.FS, dir string) error {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
@@ -100,7 +101,7 @@ func RefuseNonEmpty(fsys vfs.FS, dir string) error {
 		return err
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("the directory holds %q; choose an empty one: %w", names[0], base.ErrNotStore)
+		return fmt.Errorf("%w: it holds %q; choose another", base.ErrNotEmpty, names[0])
 	}
 	helper := &Engine{dir: dir, opts: Options{FS: fsys}}
 	return helper.syncParents()
@@ -288,7 +289,7 @@ func (x *exporter) lose(w *familyWork, ref index.Ref, err error) (instead []byte
 				if s.Ref != ref {
 					continue
 				}
-				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, Err: err}
+				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name, Err: err}
 				if x.rep.LostAll++; x.rep.LostAll <= maxSkipped {
 					x.rep.Lost = append(x.rep.Lost, l)
 				}

@@ -91,7 +91,7 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 		if i == 0 || o.line != h.line {
 			h = historyLine{line: o.line}
 			if head, ok := p.newest[o.line]; ok && o.line != "" && !j.e.opts.NoPatches {
-				data, err := j.e.readValue(ctx, fam, head)
+				data, err := j.read(ctx, fam, head)
 				if err != nil {
 					return err
 				}
@@ -109,7 +109,7 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 
 // old writes one older value.
 func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *historyLine) error {
-	data, err := j.e.readValue(ctx, fam, o.ref)
+	data, err := j.read(ctx, fam, o.ref)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {
 				against := segment.ValueID{LSN: b.ref.LSN, Ord: b.ref.Ord}
 				h.wrote(v, true, true)
-				j.raw += int64(len(data) - len(patch))
+				j.e.segmentPatches.Add(1)
 				return j.b.AddHistoryPatch(id, against, patch)
 			}
 		}

@@ -31,7 +31,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	}
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
-		unflushed: newUnflushed(), wake: make(chan struct{}, 1)}
+		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
@@ -46,8 +46,8 @@ func Open(dir string, opts Options) (*Engine, error) {
 	if !e.opts.ReadOnly && !e.opts.ManualWork {
 		var ctx context.Context
 		ctx, e.stopWork = context.WithCancel(context.Background())
-		e.workDone = make(chan struct{})
-		go e.work(ctx)
+		e.workers.Go(func() { e.work(ctx, e.wake, &e.workErr, e.workOnce) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactAll) })
 	}
 	return e, nil
 }
@@ -114,7 +114,9 @@ func (e *Engine) undoOpen() {
 }
 
 // refuseStrangers keeps stele from settling in a directory of somebody else: one
-// without a manifest, but with files.
+// without a manifest, but with files. A manifest that was being written when its
+// process died is none: beside other files of a store it is what a restore left that
+// did not come to its end.
 func (e *Engine) refuseStrangers() error {
 	names, err := e.opts.FS.List(e.dir)
 	if err != nil {
@@ -122,10 +124,11 @@ func (e *Engine) refuseStrangers() error {
 	}
 	var own, foreign string
 	for _, n := range names {
+		_, complete := snapshot.ParseManifestName(n)
 		switch {
-		case snapshot.IsManifestName(n):
+		case complete:
 			return nil
-		case n == lockName:
+		case n == lockName, snapshot.IsManifestName(n):
 		case isOwnName(n):
 			own = n
 		default:
@@ -133,7 +136,7 @@ func (e *Engine) refuseStrangers() error {
 		}
 	}
 	if own != "" {
-		return &base.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there; salvage the directory, or restore a backup"}
+		return &base.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
 	}
 	if foreign != "" {
 		return fmt.Errorf("directory holds %q and no manifest; choose an empty directory: %w", foreign, base.ErrNotStore)

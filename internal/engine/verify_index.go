@@ -131,6 +131,7 @@ func (v *verifier) compare() error {
 	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(), queue: newQueue(), unflushed: newUnflushed(),
 		files: v.e.files, cache: v.e.cache, fixed: st}
 	other.opts.AllowDamage = false
+	other.upTo = v.e.ix.LSN() // a writer may have gone on since
 	err := other.loadIndex(st)
 	if err == nil {
 		_, err = other.recoverLog(st)

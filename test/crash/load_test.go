@@ -160,6 +160,7 @@ func busy(ctx context.Context, s *saver.Disk, model *memory.Saver, w int, rng *r
 	g := newGenerator(rng)
 	g.names, g.big = []string{fmt.Sprint(w, "a"), fmt.Sprint(w, "b"), fmt.Sprint(w, "c")}, 3000
 	g.runs = fmt.Sprint("run of ", w, " ")
+	g.alone = true
 	for i := range calls {
 		c := g.call()
 		if got, want := c.call(ctx, s), c.call(ctx, model); class(got) != class(want) {
@@ -248,7 +249,7 @@ func TestListingHeldAcrossCompaction(t *testing.T) {
 // its size of memory; a larger one is refused before a byte is written.
 func TestLargestValue(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	s, err := saver.Open(dir, saver.Options{ManualWork: true})
+	s, err := saver.Open(dir, saver.Options{ManualWork: true, CompactRate: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

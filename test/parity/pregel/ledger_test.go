@@ -102,6 +102,9 @@ func (l *ledger) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write
 	defer l.mu.Unlock()
 	err := l.Disk.PutWrites(c, cfg, ws, id, path)
 	if err == nil {
+		err = l.Disk.Sync(c) // it may have been deferred: between two saves nothing is
+	}
+	if err == nil {
 		l.noteLocked(ack{thread: cfg.ThreadID, ns: cfg.Namespace, checkpoint: cfg.CheckpointID, task: id,
 			ended: id != nullTask && slices.ContainsFunc(ws, isOutput), failed: wrote(ws, "__error__") && !wrote(ws, "__error_source_node__"),
 			handled: wrote(ws, "__error_source_node__")})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -145,13 +146,21 @@ func errorHandlerCrash(tr *trace) {
 	tr.show("calls", func() any { return m{"f": len(tr.did("f")), "h": len(tr.did("h"))} })
 }
 
+func newCache(tr *trace) cache.Cache {
+	kept, err := cache.NewMemory(cache.Options{})
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	return kept
+}
+
 func nodeCache(tr *trace) {
 	b := graph.New(graph.Key("key", channel.LastValue[int]()), graph.Key("steps", channel.Reduce(channel.Append[string])))
 	b.Node("work", func(ctx context.Context, _ any) (any, error) { tr.does(ctx, "work", nil); return in("w"), nil },
 		graph.NodeOptions{Cache: &pregel.CachePolicy{Key: func(s any) (string, error) { return fmt.Sprint(s.(m)["key"]), nil }}})
 	addNodes(b, "z")
 	b.Sequence(graph.Start, "work", "z")
-	g := tr.compile(b, graph.Options{Saver: tr.saver, Cache: &pregel.MemoryCache{}})
+	g := tr.compile(b, graph.Options{Saver: tr.saver, Cache: newCache(tr)})
 	input := pregel.Pairs{{Key: "key", Value: 1}, {Key: "steps", Value: []string{}}}
 	tr.run(g, input)
 	tr.run(g, input)
