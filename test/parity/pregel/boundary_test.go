@@ -170,7 +170,7 @@ func (s *tally) scenario(t *testing.T, name string, d pregel.Durability, each in
 	acks := whole.life.ledger.acks
 	stride := 1
 	if each > 0 {
-		stride = max(1, len(acks)/each)
+		stride = max(1, len(acks)/(each+1))
 	}
 	for k := stride; k <= len(acks) && !t.Failed(); k += stride {
 		p := whole.life.crashedAfter(acks[:k])

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stele-go/stele/pregel"
 )
@@ -14,7 +15,7 @@ type normaliser struct {
 	why  string
 	// apply rewrites lines of both traces, or empties them; it reports how many.
 	apply func(scenario string, d pregel.Durability, lines []string) int
-	uses  int
+	uses  atomic.Int64
 }
 
 var normalisers = []*normaliser{
@@ -89,7 +90,7 @@ var normalisers = []*normaliser{
 func normalise(scenario string, d pregel.Durability, lines []string) []string {
 	lines = slices.Clone(lines)
 	for _, n := range normalisers {
-		n.uses += n.apply(scenario, d, lines)
+		n.uses.Add(int64(n.apply(scenario, d, lines)))
 	}
 	return slices.DeleteFunc(lines, func(l string) bool { return l == "" })
 }

@@ -23,7 +23,7 @@ import (
 func TestTraces(t *testing.T) {
 	equal, ran, lines := 0, 0, 0
 	for _, n := range normalisers {
-		n.uses = 0
+		n.uses.Store(0)
 	}
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
@@ -64,7 +64,7 @@ func TestTraces(t *testing.T) {
 	}
 	used := 0
 	for _, n := range normalisers {
-		used += n.uses
+		used += int(n.uses.Load())
 	}
 	shown, of := behavioursShown(t)
 	fmt.Printf("scenarios: %d of %d, traces: %d equal, %d different, normalised: %d (graphs: %d, lines: %d)\n", shown, of, equal, ran-equal, used, len(scenarios), lines)
