@@ -214,8 +214,10 @@ func ExampleHooks() {
 	g := adder(1, pregel.Options{Saver: memory.New(memory.Options{}), Hooks: pregel.Hooks{
 		StepStart: func(i pregel.RunInfo, tasks []string) { fmt.Println("step", i.Step, tasks) },
 		TaskEnd:   func(t pregel.TaskInfo, _ time.Duration, err error) { fmt.Println("task", t.Node, err) },
-		Save:      func(_ pregel.RunInfo, op string, _ time.Duration, err error) { fmt.Println("stored", strings.Fields(op)[0], err) },
-		RunEnd:    func(i pregel.RunInfo, err error) { fmt.Println("run", i.Status, err) },
+		Save: func(_ pregel.RunInfo, op string, _ time.Duration, err error) {
+			fmt.Println("stored", strings.Fields(op)[0], err)
+		},
+		RunEnd: func(i pregel.RunInfo, err error) { fmt.Println("run", i.Status, err) },
 	}})
 	must(g.Invoke(context.Background(), map[string]any{"start": 0}, pregel.Config{ThreadID: "t", Durability: pregel.Sync}))
 	// Output:
