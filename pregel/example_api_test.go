@@ -228,3 +228,31 @@ func ExampleHooks() {
 	// stored checkpoint <nil>
 	// run done <nil>
 }
+
+func ExampleGraph_Mermaid() {
+	n := func(context.Context, any) (any, error) { return 1, nil }
+	g := build(pregel.Options{Channels: map[string]channel.Channel{"a": channel.LastValue[int](), "b": channel.LastValue[int]()}, Input: pregel.One("a")},
+		pregel.NewNode("first").SubscribeOnly("a").Do(n).WriteTo("b"), pregel.NewNode("second").SubscribeOnly("b").Do(n))
+	for _, line := range strings.Split(g.Mermaid(), "\n") {
+		if strings.Contains(line, "-->") {
+			fmt.Println(strings.TrimSpace(line))
+		}
+	}
+	// Output:
+	// __start__ --> first;
+	// first --> second;
+	// second --> __end__;
+}
+
+func ExampleGraph_DOT() {
+	g := adder(1, pregel.Options{Name: "adder"})
+	fmt.Print(g.DOT())
+	// Output:
+	// digraph "adder" {
+	// 	"add" [shape=box];
+	// 	"__start__" [shape=oval];
+	// 	"__end__" [shape=oval];
+	// 	"__start__" -> "add";
+	// 	"add" -> "__end__" [style=dashed];
+	// }
+}

@@ -8,6 +8,7 @@ trap 'rm -rf "$out" "$out.random" "$out.rich"' EXIT
 (cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore trace.py "$out")
 (cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out.random" 1 130)
 (cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out.rich" 1000 40)
+(cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore drawings.py "$out/drawings.txt")
 diff -rq "$here/golden" "$out"
 gzip -dc "$here/random.jsonl.gz" >"$out/committed"
 gzip -dc "$out.random" | cmp - "$out/committed"
