@@ -248,7 +248,7 @@ func (l *loop) emitCheckpoint() {
 		at.Namespace = l.ns
 		e := CheckpointEvent{Config: withMap(placeConfig(at), l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
 			Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
-		if l.cp.id == l.savedID && !l.nested() && len(l.cpMap) > 0 {
+		if l.cp.id == l.savedID && !l.nested() && e.Config.CheckpointMap == nil {
 			e.Config.CheckpointMap = maps.Clone(l.cpMap) // the run was pointed into a graph inside
 		}
 		if l.prev != nil {

@@ -23,7 +23,7 @@ func randomFiles() []string {
 	if f := os.Getenv("STELE_RANDOM_TRACES"); f != "" {
 		return []string{f}
 	}
-	return []string{"random.jsonl.gz", "random_rich.jsonl.gz"}
+	return []string{"random.jsonl.gz", "random_rich.jsonl.gz", "random_found.jsonl.gz"}
 }
 
 // randomCase is one line of the file.
