@@ -51,9 +51,17 @@ type Options struct {
 	LogFileSize int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
 	FlushBytes  int64 // log bytes after which they move to a segment; default 64 MiB
 	ImageBytes  int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
-	CacheBytes  int64 // decoded blocks kept in memory; default 32 MiB, negative for none
+	// MemoryBudget bounds what is kept in memory for the sake of speed, in bytes, as
+	// well as it can be estimated: the threads read or written last, CacheBytes and
+	// VersionBytes. Default 256 MiB, negative for none. Beyond it are what the store
+	// needs: about 100 bytes and the id for each thread, the threads that changed
+	// since the index was last saved, and what calls in progress hold. What was
+	// evicted is read from disk when it is asked for. A budget that is smaller than
+	// the caches given is refused.
+	MemoryBudget int64
+	CacheBytes   int64 // decoded blocks kept in memory; default an eighth of MemoryBudget, negative for none
 	// VersionBytes bounds the memory for the last values of channels, kept to log a
-	// new value as a patch against the last; default 32 MiB. A
+	// new value as a patch against the last; default an eighth of MemoryBudget. A
 	// channel whose value was forgotten is logged whole once.
 	VersionBytes int64
 	// NoPatches stores every value whole, as it was given: for comparisons.
@@ -143,7 +151,8 @@ func EngineOptions(opts Options, sim Simulation) engine.Options {
 	return engine.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
-		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
+		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes,
+		MemoryBudget: opts.MemoryBudget, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
 		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,

@@ -82,7 +82,7 @@ func (s *Disk) GetTuple(ctx context.Context, cfg Config) (*Tuple, error) {
 		// No view holds what is being read. If it was replaced or deleted and a
 		// flush gave its bytes back, what is there now is the answer.
 		was := it
-		if t, it, err = s.lookUp(cfg); it == was {
+		if t, it, err = s.lookUp(cfg); it.Same(was) {
 			return nil, rerr
 		}
 	}

@@ -81,7 +81,7 @@ func (d *disk) get(ctx context.Context, ns, key string, live func(meta) bool) (e
 			return entry{}, nil, nil
 		}
 		value, err := d.readValue(ctx, t.Family, it)
-		if !errors.Is(err, engine.ErrNoValue) || it == was {
+		if !errors.Is(err, engine.ErrNoValue) || it.Same(was) {
 			return en, value, err
 		}
 		was = it // replaced while it was read, and its bytes given back

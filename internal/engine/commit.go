@@ -67,6 +67,7 @@ type Tx struct {
 	vals [][]byte // in the order of ordinals; may be several parts each
 	size int64
 
+	loaded  map[string]*index.Thread // as they were before the commit was queued
 	threads map[string]*index.Thread // changed by this commit; nil: removed
 	memos   map[string]index.Memo
 	values  []txValue
@@ -105,8 +106,12 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	if t == nil || !t.Cold() {
 		return t
 	}
-	// Commit loads the threads it is told of; this one it was not told of.
-	loaded, err := tx.e.load(t, index.Now)
+	// Commit loads the threads it is told of. This one it was not told of, or the
+	// thread was evicted since.
+	if held := tx.loaded[id]; held != nil && index.RowOf(held) == index.RowOf(t) {
+		return held
+	}
+	loaded, _, err := tx.e.load(t, nil)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -315,12 +320,14 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		return err
 	}
 	defer e.leave()
+	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}, loaded: make(map[string]*index.Thread, len(ids))}
 	for _, id := range ids {
-		if _, err := e.loadThread(id); err != nil {
+		t, err := e.loadThread(id)
+		if err != nil {
 			return err
 		}
+		tx.loaded[id] = t
 	}
-	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
@@ -417,7 +424,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	for id, t := range e.queue.threads {
 		if t == nil {
 			c.Remove = append(c.Remove, id)
-			e.garbage.drop(e.ix.Thread(id))
+			e.noteDropped(id)
 			continue
 		}
 		c.Put = append(c.Put, t)

@@ -165,8 +165,9 @@ func (x *exporter) publish(seg snapshot.SegmentInfo) error {
 
 func (x *exporter) families(v *View) error {
 	work := familiesOf(v, func(uint64) bool { return true })
-	for i := range work {
-		if err := x.family(v, &work[i]); err != nil {
+	for i, names := range work {
+		w := names.open(v)
+		if err := x.family(v, &w); err != nil {
 			return err
 		}
 		if x.o.Progress != nil {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
@@ -262,19 +261,6 @@ func (s *fileSet) name(n base.FileNum) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known[n].name(n)
-}
-
-// nextEpoch is the epoch of a change of the store's files, and the epoch of the
-// oldest open view, or index.Now if there is none.
-func (s *fileSet) nextEpoch() (epoch, oldest uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.epoch++
-	oldest = index.Now
-	for e := range s.views {
-		oldest = min(oldest, e)
-	}
-	return s.epoch, oldest
 }
 
 // viewCount is the number of open views.

@@ -30,8 +30,9 @@ func Open(dir string, opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	start := time.Now()
-	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
+	e := &Engine{dir: dir, opts: opts.withDefaults(), queue: newQueue(),
 		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+	e.ix = index.New(e.opts.loadedBytes())
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })

@@ -112,10 +112,10 @@ func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
 }
 
 // relocate tells the families where the values of the copied records lie now. It
-// asks every family that replay touched, and not the threads the records name: a
-// value may belong to a copy of a thread that is gone.
+// asks every family in memory, which those that replay touched are, and not the
+// threads the records name: a value may belong to a copy of a thread that is gone.
 func (e *Engine) relocate(old base.FileNum, moves map[index.Ref]index.Loc) {
-	for _, fam := range e.unflushed.all() {
+	for _, fam := range e.ix.Held() {
 		var refs []index.Ref
 		var locs []index.Loc
 		fam.Values(func(r index.Ref, l index.Loc) {

@@ -23,9 +23,15 @@ type Options struct {
 	LogFileSize int64 // rotate beyond; default 64 MiB, at least 64 KiB
 	FlushBytes  int64 // log bytes that make a flush; default 64 MiB
 	ImageBytes  int64 // log bytes since the last image that make the next; default 4 MiB
-	CacheBytes  int64 // decoded blocks kept; default 32 MiB, negative for none
+	// MemoryBudget bounds what is kept in memory for the sake of speed, in bytes, as
+	// well as it can be estimated: loaded threads, and within it CacheBytes and
+	// VersionBytes. Default 256 MiB, negative for none. Beyond it are what the store
+	// needs: about 100 bytes and the id for each thread, the threads that changed
+	// since the last image, and what views and calls in progress hold.
+	MemoryBudget int64
+	CacheBytes   int64 // decoded blocks kept; default an eighth of MemoryBudget, negative for none
 	// VersionBytes bounds the last values kept in memory to make patches against;
-	// default 32 MiB, negative for none: then every value is logged whole. A value
+	// default an eighth of MemoryBudget, negative for none: then every value is logged whole. A value
 	// larger than an eighth of it, or than 8 MiB, is always whole.
 	VersionBytes int64
 	// NoPatches stores every value whole, in log and segments.
@@ -103,6 +109,9 @@ func (o Options) Validate() error {
 	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > index.MaxChain-2 {
 		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
 	}
+	if budget, caches := o.MemoryBudget, max(o.CacheBytes, 0)+max(o.VersionBytes, 0); budget > 0 && caches > budget {
+		return fmt.Errorf("a memory budget of %d bytes does not hold caches of %d", budget, caches)
+	}
 	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
 		"image bytes": o.ImageBytes} {
 		if d < 0 {
@@ -110,6 +119,11 @@ func (o Options) Validate() error {
 		}
 	}
 	return nil
+}
+
+// loadedBytes is what the budget leaves for loaded threads.
+func (o *Options) loadedBytes() int64 {
+	return max(o.MemoryBudget-max(o.CacheBytes, 0)-max(o.VersionBytes, 0), 0)
 }
 
 func (o Options) withDefaults() Options {
@@ -127,8 +141,9 @@ func (o Options) withDefaults() Options {
 	def(&o.LogFileSize, 64*mib)
 	def(&o.FlushBytes, 64*mib)
 	def(&o.ImageBytes, 4*mib)
-	def(&o.CacheBytes, 32*mib)
-	def(&o.VersionBytes, 32*mib)
+	def(&o.MemoryBudget, 256*mib)
+	def(&o.CacheBytes, max(o.MemoryBudget/8, -1))
+	def(&o.VersionBytes, max(o.MemoryBudget/8, -1))
 	def(&o.CompactRate, 64*mib)
 	def(&o.Reserve, 8*mib)
 	if o.CompactFanout == 0 {

@@ -139,7 +139,9 @@ func (o *outputs) install() {
 	}
 	for _, j := range o.jobs {
 		for _, pl := range j.done {
-			pl.fam.Forget(o.from, nil)
+			if fam := o.e.ix.HeldFamily(pl.fam); fam != nil {
+				fam.Forget(o.from)
+			}
 		}
 	}
 }

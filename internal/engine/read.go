@@ -81,10 +81,10 @@ func (v *View) LSN() base.LSN { return v.v.LSN }
 // Thread returns a thread as it was, loaded, or nil.
 func (v *View) Thread(id string) (*index.Thread, error) {
 	t := v.v.Thread(id)
-	if t == nil || !t.Cold() {
-		return t, nil
+	if t == nil {
+		return nil, nil
 	}
-	return v.e.load(t, v.epoch)
+	return v.Load(t)
 }
 
 // Ascend calls fn for the threads from id on, in order, until it returns false.
@@ -96,7 +96,8 @@ func (v *View) Load(t *index.Thread) (*index.Thread, error) {
 	if !t.Cold() {
 		return t, nil
 	}
-	return v.e.load(t, v.epoch)
+	loaded, _, err := v.e.load(t, v)
+	return loaded, err
 }
 
 // Thread returns a thread as it is now, loaded, or nil.

@@ -32,7 +32,7 @@ func (e *Engine) openReadOnly() error {
 		// Nobody moves on: the file is lost for good.
 		e.files.lost = lost || stuck && e.opts.AllowDamage
 		e.files.lostImages = lostImages || stuck
-		e.ix = index.New()
+		e.ix = index.New(e.opts.loadedBytes())
 		e.unflushed = newUnflushed()
 		e.report = OpenReport{}
 		e.skipped, e.guessed = skipped{}, false

@@ -61,6 +61,9 @@ type config struct {
 func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
 		CacheBytes: -1, Clock: clk.now}
+	if c.seed%2 == 1 { // every thread is evicted as soon as it may be
+		opts.MemoryBudget, opts.VersionBytes = -1, 1<<20
+	}
 	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, PatchMin: 48, PatchRun: 3})
 	if err != nil {
 		return nil, err
