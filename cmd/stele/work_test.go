@@ -159,7 +159,7 @@ func TestDamage(t *testing.T) {
 				if !strings.HasSuffix(all, fmt.Sprintf("exit code %d\n", c.code)) {
 					t.Errorf("salvage ends with another exit code than %d", c.code)
 				}
-				golden(t, name, stable(salvagedID.ReplaceAllString(all, "$1RANDOM"), root))
+				golden(t, name, stable(salvagedID.ReplaceAllString(all, "${1}RANDOM"), root))
 			})
 		}
 	}
@@ -189,7 +189,7 @@ func TestCopies(t *testing.T) {
 				out, stderr, code := stele(t, args...)
 				all += fmt.Sprintf("$ stele %s\n%s%sexit code %d\n", strings.Join(args, " "), out, stderr, code)
 			}
-			golden(t, name, stable(salvagedID.ReplaceAllString(all, "$1RANDOM"), root))
+			golden(t, name, stable(salvagedID.ReplaceAllString(all, "${1}RANDOM"), root))
 		})
 	}
 }

@@ -31,6 +31,7 @@ type skipped struct {
 	mu        sync.Mutex
 	damage    []error
 	seen      map[string]bool // by text: a damaged page is met again and again
+	recent    []error         // since the last look, repeated ones too
 	deletions bool            // what was skipped may have held deletions
 }
 
@@ -43,6 +44,9 @@ func (e *Engine) skip(err error) {
 	defer e.skipped.mu.Unlock()
 	if e.skipped.seen == nil {
 		e.skipped.seen = map[string]bool{}
+	}
+	if len(e.skipped.recent) < maxSkipped {
+		e.skipped.recent = append(e.skipped.recent, err)
 	}
 	if text := err.Error(); !e.skipped.seen[text] && len(e.skipped.damage) < maxSkipped {
 		e.skipped.seen[text] = true
@@ -95,12 +99,14 @@ func (e *Engine) checkImages(st snapshot.State) error {
 	return nil
 }
 
-// skippedSince is what was gone past after the first n; the slice is not changed
-// later.
-func (e *Engine) skippedSince(n int) []error {
+// recentlySkipped is what was gone past since the last call: one damaged file costs
+// many families something, and each of them has to know.
+func (e *Engine) recentlySkipped() []error {
 	e.skipped.mu.Lock()
 	defer e.skipped.mu.Unlock()
-	return e.skipped.damage[n:]
+	r := e.skipped.recent
+	e.skipped.recent = nil
+	return r
 }
 
 // damagedState is the state of a store for AllowDamage: that of the manifest, or

@@ -180,7 +180,7 @@ func (x *exporter) families(v *View) error {
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
 func (x *exporter) family(v *View, w *familyWork) error {
-	known := len(x.e.skippedSince(0))
+	x.e.recentlySkipped() // of what came before
 	if err := w.load(v); err != nil {
 		if !errors.Is(err, base.ErrCorrupt) {
 			return err
@@ -188,7 +188,7 @@ func (x *exporter) family(v *View, w *familyWork) error {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
 		return nil
 	}
-	for _, err := range x.e.skippedSince(known) {
+	for _, err := range x.e.recentlySkipped() {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
 	}
 	if err := x.b.BeginFamily(w.fam.ID); err != nil {

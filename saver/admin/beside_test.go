@@ -164,9 +164,8 @@ func TestIncremental(t *testing.T) {
 	step(2, func(context.Context) error { return nil })
 	backup(1) // the log
 	backup(0)
-	rep := backup(0)
 	step(3, d.Flush)
-	if rep = backup(2); len(rep.Removed) != 2 { // the old image and the log
+	if rep := backup(2); len(rep.Removed) != 2 { // the old image and the log
 		t.Errorf("removed %v", rep.Removed)
 	}
 	if err := d.Close(); err != nil {

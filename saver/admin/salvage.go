@@ -200,7 +200,7 @@ func finish(ctx context.Context, out string, o SalvageOptions, rep *SalvageRepor
 	if err := d.Close(); err != nil {
 		return err
 	}
-	if rep.Verified, err = Verify(ctx, out, VerifyOptions{Access: o.Access, Progress: o.Progress}); err != nil {
+	if rep.Verified, err = Verify(ctx, out, VerifyOptions(o)); err != nil {
 		return err
 	}
 	if !rep.Verified.Clean() {
