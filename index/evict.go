@@ -133,7 +133,7 @@ func (ix *Index) Memory() (loaded, tables int64, evicted uint64) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	for _, t := range ix.tables {
-		tables += t.size()
+		tables += t.Size()
 	}
 	return ix.resident, tables, ix.evicted
 }

@@ -30,8 +30,8 @@ type Table struct {
 	families packed // by id, the most significant byte first
 }
 
-// size is the memory the table takes.
-func (t *Table) size() int64 { return t.threads.size() + t.families.size() }
+// Size is the memory the table takes.
+func (t *Table) Size() int64 { return t.threads.size() + t.families.size() }
 
 // TableBuilder makes a Table. Threads and families come in any mixture, but each
 // kind in ascending order of its ids.
@@ -188,7 +188,7 @@ const mergeRatio = 3
 // with is ts and one table more, merged where that keeps them few.
 func (ts tables) with(t *Table) tables {
 	out := append(append(make(tables, 0, len(ts)+1), ts...), t)
-	for n := len(out); n > 1 && out[n-2].size() < mergeRatio*out[n-1].size(); n = len(out) {
+	for n := len(out); n > 1 && out[n-2].Size() < mergeRatio*out[n-1].Size(); n = len(out) {
 		out = append(out[:n-2], merged(out[n-2], out[n-1], n == 2))
 	}
 	return out

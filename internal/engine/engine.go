@@ -48,8 +48,9 @@ type Engine struct {
 	compactMu sync.Mutex   // one compaction at a time
 	workViews atomic.Int32 // views of flushes and compactions
 
-	flushMu   sync.Mutex  // one flush, image or end of a compaction at a time; guards badImages
+	flushMu   sync.Mutex  // one flush, image or end of a compaction at a time; guards the next two
 	badImages bool        // the chain of images could not be read
+	chain     chainSize   // of the images
 	forgotten bool        // the manifest names no image, because of badPages
 	badPages  atomic.Bool // a page of an image is damaged
 

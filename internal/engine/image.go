@@ -13,23 +13,32 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// The chain of images that Open reads: a full one and deltas. A full one costs what
-// the store has of threads, so it is written when the deltas have come near it.
+// The chain of images that Open reads is a full one and deltas. A full one costs what
+// the store has of threads, so it is written when the tables of the deltas have
+// come near its own: then Open reads at most about twice what there is.
 const (
-	minImages = 16 // a shorter chain grows
+	minImages = 6 // a shorter chain grows
 	maxImages = 64
 )
+
+// chainSize is the size of the tables of a chain of images, as they are in memory.
+type chainSize struct{ full, deltas int64 }
+
+// add counts one image more.
+func (c *chainSize) add(t *index.Table, full bool) {
+	if full {
+		*c = chainSize{full: t.Size()}
+	} else {
+		c.deltas += t.Size()
+	}
+}
 
 // fullDue reports whether the next image is to be a full one.
 func (e *Engine) fullDue(chain []snapshot.ImageInfo) bool {
 	if len(chain) == 0 || e.badImages || len(chain) >= maxImages {
 		return true
 	}
-	deltas := int64(0)
-	for _, im := range chain[1:] {
-		deltas += im.Size
-	}
-	return len(chain) >= minImages && deltas >= chain[0].Size/2
+	return len(chain) >= minImages && e.chain.deltas >= e.chain.full
 }
 
 // replaced is what a flush or a compaction changes in where pages lie.
@@ -114,7 +123,9 @@ func (e *Engine) putImage(t imageTask) (old []base.FileNum, err error) {
 	if err := j.enter(t.edit); err != nil {
 		return nil, err
 	}
-	e.ix.Install(j.table.Done(), j.full, j.v.LSN(), t.dirty)
+	table := j.table.Done()
+	e.chain.add(table, j.full)
+	e.ix.Install(table, j.full, j.v.LSN(), t.dirty)
 	e.badImages = false
 	return old, nil
 }
@@ -404,14 +415,21 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 		return parts, nil
 	}
 	out := make([]index.Part, 0, len(parts)+1)
+	var moving []index.Part
+	size := 0
 	for _, p := range parts {
-		if !j.e.files.isImage(p.File) {
+		switch {
+		case !j.e.files.isImage(p.File):
 			out = append(out, p)
-			continue
+		case p.MaxLSN >= j.floor:
+			moving, size = append(moving, p), size+int(p.Len)
 		}
-		if p.MaxLSN < j.floor {
-			continue
-		}
+	}
+	if len(moving) > 1 && size <= mergedPages {
+		moved, err := j.mergePages(id, moving)
+		return append(out, moved...), err
+	}
+	for _, p := range moving {
 		moved, err := j.copyPage(p)
 		if err != nil {
 			return nil, err

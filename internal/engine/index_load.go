@@ -112,7 +112,9 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 		},
 		RemovedMemo: func(id string) error { delete(ld.memos, id); return nil },
 	})
-	ld.chain = append(ld.chain, b.Done())
+	t := b.Done()
+	e.chain.add(t, info.Full)
+	ld.chain = append(ld.chain, t)
 	return err
 }
 
