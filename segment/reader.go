@@ -53,6 +53,17 @@ func Open(f vfs.File, name string, size int64) (*Reader, error) {
 	return r, nil
 }
 
+// OpenFooter is Open, but reads and checks the footer alone. The first call that
+// needs the family index reads it: it takes memory for each family, and who knows
+// the places of blocks and directories does without.
+func OpenFooter(f vfs.File, name string, size int64) (*Reader, error) {
+	ft, err := readFooter(f, name, size)
+	if err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	return &Reader{f: f, name: name, props: ft.Props, end: size - footerSize}, nil
+}
+
 // OpenLazy is Open for an owner who has the properties from its manifest. It
 // reads nothing: blocks and directories whose places are known can be read at
 // once, and the first call that needs footer or family index reads and checks

@@ -16,6 +16,7 @@ const cacheShards = 8
 // shared with readers.
 type blockCache struct {
 	shards       [cacheShards]cacheShard
+	flights      *flights
 	hits, misses atomic.Uint64
 }
 
@@ -46,7 +47,7 @@ func (e *cacheEntry) size() int64 {
 }
 
 func newBlockCache(bytes int64) *blockCache {
-	c := &blockCache{}
+	c := &blockCache{flights: newFlights()}
 	for i := range c.shards {
 		c.shards[i].max = max(bytes, 0) / cacheShards
 		c.shards[i].items = map[blockKey]*list.Element{}

@@ -106,28 +106,56 @@ func (s *fileSet) drop(n base.FileNum) {
 }
 
 // acquire opens a file, or shares the handle that is open; errGone if it is no
-// part of the store any more.
+// part of the store any more. The file system is asked without the lock, so that
+// nobody waits for the opening of another file.
 func (s *fileSet) acquire(n base.FileNum) (*handle, error) {
+	h, k, err := s.shareOpen(n)
+	if h != nil || err != nil {
+		return h, err
+	}
+	h, err = s.openFile(k, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epoch++ // also the clock of use
-	if h := s.open[n]; h != nil {
-		h.refs++
-		h.used = s.epoch
-		return h, nil
+	if _, ok := s.known[n]; !ok {
+		if err == nil {
+			s.closeFile(h)
+		}
+		return nil, errGone // and removed, perhaps, while it was being opened
 	}
-	k, ok := s.known[n]
-	if !ok {
-		return nil, errGone
-	}
-	s.closeIdle()
-	h, err := s.openFile(k, n)
 	if err != nil {
 		return nil, err
 	}
-	h.refs, h.used = 1, s.epoch
-	s.open[n] = h
+	if other := s.open[n]; other != nil { // somebody was faster
+		s.closeFile(h)
+		h = other
+	} else {
+		s.closeIdle()
+		s.open[n] = h
+	}
+	s.use(h)
 	return h, nil
+}
+
+// shareOpen shares the handle of a file if it is open, and else returns its kind.
+func (s *fileSet) shareOpen(n base.FileNum) (*handle, fileKind, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.open[n]; h != nil {
+		s.use(h)
+		return h, h.kind, nil
+	}
+	k, ok := s.known[n]
+	if !ok {
+		return nil, 0, errGone
+	}
+	return nil, k, nil
+}
+
+// use counts a user of a handle.
+func (s *fileSet) use(h *handle) {
+	s.epoch++ // also the clock of use
+	h.refs++
+	h.used = s.epoch
 }
 
 func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
@@ -158,8 +186,11 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 
 // openSegment opens a segment, past damage if that is wanted.
 func (s *fileSet) openSegment(f vfs.File, name string, size int64) (*segment.Reader, error) {
+	if s.pastDamage == nil {
+		return segment.OpenFooter(f, name, size)
+	}
 	r, err := segment.Open(f, name, size)
-	if s.pastDamage == nil || !errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, base.ErrCorrupt) {
 		return r, err
 	}
 	found, damage, serr := segment.Salvage(context.Background(), f, name, size)
@@ -210,6 +241,10 @@ func (s *fileSet) closeIdle() {
 
 func (s *fileSet) closeHandle(h *handle) {
 	delete(s.open, h.num)
+	s.closeFile(h)
+}
+
+func (s *fileSet) closeFile(h *handle) {
 	var err error
 	if h.seg != nil {
 		err = h.seg.Close()

@@ -162,31 +162,34 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
-	block, cached, err := e.readBlock(h, loc)
+	block, shared, err := e.readBlock(h, loc)
 	if err != nil {
 		return nil, err
 	}
 	v, err := h.seg.Value(segmentLoc(loc), block)
-	if err != nil || !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
-		return v, err // or nobody else holds the block
+	if err != nil || !shared && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
+		return v, err // or nobody else holds the block: it is too large for the cache
 	}
 	return append(make([]byte, 0, len(v)), v...), nil
 }
 
-// readBlock returns the block of a segment that loc lies in, and whether it was in
-// the cache already.
-func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, cached bool, err error) {
+// readBlock returns the block of a segment that loc lies in, and whether others may
+// hold it too.
+func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.seg == nil {
 		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
 	key := blockKey{loc.File, loc.Off}
-	if block, cached = e.cache.get(key); cached {
+	if block, shared = e.cache.get(key); shared {
 		return block, true, nil
 	}
-	if block, err = h.seg.ReadBlock(segmentLoc(loc)); err == nil {
-		e.cache.add(key, block)
-	}
-	return block, false, err
+	return e.cache.flights.read(key, func() ([]byte, error) {
+		block, err := h.seg.ReadBlock(segmentLoc(loc))
+		if err == nil {
+			e.cache.add(key, block)
+		}
+		return block, err
+	})
 }
 
 func segmentLoc(loc index.Loc) segment.Loc {
