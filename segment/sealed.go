@@ -166,3 +166,6 @@ func (r *Reader) unlock(ft *footer) (*seal.File, error) {
 	r.key.Store(&key{file})
 	return file, nil
 }
+
+// KeyID is the id of the key that the segment is encrypted with; "" if it is not.
+func (b *Builder) KeyID() string { return b.seal.KeyID() }

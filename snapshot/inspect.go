@@ -80,9 +80,11 @@ func InspectManifest(name string, b []byte, visit func(ManifestFrame) error, opt
 	w := manifestWalk{name: name, framer: framer{salt: h.salt}}
 	o := optionsOf(opts)
 	if h.flags&sealedFlag != 0 {
-		if info.KeyID, err = seal.KeyID(name, b[:headerSize], b[headerSize:sealedStart]); err != nil {
+		about, err := seal.Inspect(name, b[:headerSize], b[headerSize:sealedStart])
+		if err != nil {
 			return info, err
 		}
+		info.KeyID = about.KeyID
 		w.closed = o.keys == nil
 	}
 	if !w.closed {

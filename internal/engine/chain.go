@@ -41,7 +41,7 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 
 // readPatch reads the patch at loc.
 func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
-	key := blockKey{loc.File, loc.Off}
+	key := logKey(loc)
 	if loc.InLog() {
 		if p, ok := e.cache.getPatch(key); ok {
 			return p, nil
@@ -77,7 +77,7 @@ func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
 // readShared reads the bytes at loc, which the caller may share with others and
 // must not change.
 func (e *Engine) readShared(loc index.Loc) ([]byte, error) {
-	key := blockKey{loc.File, loc.Off}
+	key := logKey(loc)
 	if loc.InLog() {
 		// The place is a checksum's: what was cached for it was checked by it.
 		if b, ok := e.cache.get(key); ok {

@@ -26,7 +26,8 @@ type CompactInfo struct {
 }
 
 // Compact flushes, and merges all segments into one that holds only what is
-// live. The space goes back when no view needs the old files any more.
+// live. The space goes back when no view needs the old files any more. In an
+// encrypted store every file is then under the current key.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
@@ -40,7 +41,13 @@ func (e *Engine) Compact(ctx context.Context) error {
 	if err := e.flush(ctx); err != nil {
 		return err
 	}
-	return e.compact(ctx, e.manifest.State().Segments, nil)
+	if err := e.compact(ctx, e.manifest.State().Segments, nil); err != nil {
+		return err
+	}
+	if err := e.renewKeys(); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	return nil
 }
 
 // CompactStep merges the segments of one size class, if Options.CompactFanout of
@@ -136,7 +143,7 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 		edit.AddSegments = []snapshot.SegmentInfo{seg}
 		done = job.done
 		info.Output, info.Families, info.Values, info.BytesOut = seg.Num, int(seg.Families), int(seg.Values), seg.Size
-		e.files.add(kindSegment, seg.Num)
+		e.files.addKeyed(kindSegment, seg.Num, job.b.KeyID())
 	}
 	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, st.FloorLSN)
 	if err != nil {

@@ -85,7 +85,8 @@ func (e *Engine) skippedSince(n int) []error {
 // damagedState is the state of a store for AllowDamage: that of the manifest, or
 // one made from the files if there is no manifest to rely on.
 func (e *Engine) damagedState() (snapshot.State, error) {
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	e.manifestKey = rep.KeyID
 	if err == nil {
 		return st, nil
 	}
@@ -93,7 +94,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 		return snapshot.State{}, err
 	}
 	// The newest intact complete state still tells which store this is.
-	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir)
+	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir, e.readManifest()...)
 	st, gerr := e.stateFromFiles(known)
 	if gerr != nil {
 		return snapshot.State{}, gerr
@@ -126,6 +127,9 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 			st.Segments = append(st.Segments, snapshot.SegmentInfo{Num: num})
 			st.NextFileNum = max(st.NextFileNum, num+1)
 		}
+	}
+	if st.StoreID == 0 && e.keys != nil {
+		st.StoreID = e.findStoreID(st)
 	}
 	return st, nil
 }

@@ -74,7 +74,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		edit.AddSegments = []snapshot.SegmentInfo{seg}
 		done = job.done
 		info.Segment, info.Families, info.Values, info.Bytes = seg.Num, int(seg.Families), int(seg.Values), seg.Size
-		e.files.add(kindSegment, seg.Num)
+		e.files.addKeyed(kindSegment, seg.Num, job.b.KeyID())
 	}
 	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, done, drop, floor)

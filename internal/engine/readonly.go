@@ -54,6 +54,9 @@ func (e *Engine) tryReadOnly() error {
 	if err := e.files.openAll(); err != nil {
 		return err
 	}
+	if err := e.checkKeys(); err != nil {
+		return err
+	}
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
@@ -69,6 +72,7 @@ func (e *Engine) readState() (snapshot.State, error) {
 		e.files.pastDamage = e.skip
 		return e.damagedState()
 	}
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	e.manifestKey = rep.KeyID
 	return st, err
 }

@@ -17,6 +17,7 @@ import (
 func (v *verifier) logs() error {
 	o := MomentLog(v.dir, v.m)
 	o.AllowDamage = true
+	o.Keys = v.e.files.keys // also where the manifest is lost
 	before := v.rep.Bytes
 	rec, err := wal.Recover(o, func(en wal.Entry) error {
 		v.rep.Records++
@@ -119,7 +120,7 @@ func (v *verifier) leftovers() error {
 	// What a writer made since the moment is no leftover. A log file is named before
 	// its first record, so the manifest is read last.
 	now := map[string]bool{}
-	if st, rep, err := snapshot.Load(v.fsys, v.dir); err == nil {
+	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.keys)); err == nil {
 		now[rep.File] = true
 		for _, n := range namesOf(st) {
 			now[n] = true

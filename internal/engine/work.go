@@ -82,7 +82,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 			return err
 		}
 	case e.imageBytes.Load() >= e.opts.ImageBytes:
-		if err := e.writeDelta(); err != nil {
+		if err := e.writeImage(false); err != nil {
 			return err
 		}
 	}

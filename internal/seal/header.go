@@ -93,10 +93,19 @@ func decodeHeader(name string, head, b []byte) (header, error) {
 	return h, nil
 }
 
-// KeyID returns the id of the key that the file called name was sealed with,
-// from its header and the encryption header behind it. It needs no key.
+// FileHeaderSize is the length of the header of every kind of file.
+const FileHeaderSize = 64
+
+// Info is what the encryption header of a file says to anyone.
+type Info struct {
+	KeyID   string // of the master key
+	StoreID uint64 // of the store that the file is part of
+}
+
+// Inspect returns what the encryption header ext of the file called name says;
+// head is the file's header before it. It needs no key, and so proves nothing.
 // Errors: CorruptionError, VersionError.
-func KeyID(name string, head, ext []byte) (string, error) {
+func Inspect(name string, head, ext []byte) (Info, error) {
 	h, err := decodeHeader(name, head, ext)
-	return h.id, err
+	return Info{KeyID: h.id, StoreID: h.store}, err
 }
