@@ -25,6 +25,7 @@ type shape struct {
 	dumps []string // of the model, after each call
 	acked int      // calls
 	older map[string][]byte
+	ring  *ring // keys; nil: not encrypted
 
 	patches int64 // values logged as patches
 }
@@ -73,9 +74,14 @@ func shapes() []struct {
 
 // build makes the store of a shape.
 func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
+	return buildSealed(ctx, nil, clean, steps)
+}
+
+// buildSealed is build with keys.
+func buildSealed(ctx context.Context, keys *ring, clean bool, steps []step) (*shape, error) {
 	mem, clk := vfs.NewMem(vfs.MemOptions{}), &clock{}
-	sh := &shape{clean: clean, model: newModel(clk), older: map[string][]byte{}}
-	d, err := config{seed: 9}.open(mem, clk)
+	sh := &shape{ring: keys, clean: clean, model: newModel(clk), older: map[string][]byte{}}
+	d, err := config{seed: 9, ring: sh.ring}.open(mem, clk)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +100,7 @@ func build(ctx context.Context, clean bool, steps []step) (*shape, error) {
 		case s.life != "":
 			sh.patches += d.Metrics().Patches
 			if err = d.Close(); err == nil {
-				d, err = config{seed: 9 + uint64(i)}.open(mem, clk)
+				d, err = config{seed: 9 + uint64(i), ring: sh.ring}.open(mem, clk)
 			}
 		default:
 			sh.acked++
@@ -146,7 +152,7 @@ var verdictNames = [numVerdicts]string{"refused", "named on reading", "repaired 
 // promises them, which after a kill looks like a log that was never longer.
 func (sh *shape) judge(ctx context.Context, mem *vfs.Mem, mayShorten bool) (verdict, error) {
 	before := mem.Image()
-	d, err := config{seed: 5}.open(mem, &clock{})
+	d, err := config{seed: 5, ring: sh.ring}.open(mem, &clock{})
 	if err != nil {
 		if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion) {
 			return 0, fmt.Errorf("open fails, but not for damage: %w", err)
@@ -199,7 +205,7 @@ func (sh *shape) healed(ctx context.Context, d *saver.Disk, mem *vfs.Mem, cause 
 	if err := d.Close(); err != nil {
 		return fmt.Errorf("close with a damaged image: %w", err)
 	}
-	d, err := config{seed: 6}.open(mem, &clock{})
+	d, err := config{seed: 6, ring: sh.ring}.open(mem, &clock{})
 	if err != nil {
 		return fmt.Errorf("open after damage to an image: %w", err)
 	}
