@@ -48,6 +48,7 @@ func (e *Engine) tryReadOnly() error {
 		return err
 	}
 	e.fixed = st
+	e.useKeys(st, false)
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
