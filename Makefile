@@ -1,5 +1,5 @@
 # Everything here is one command you could type. `make ci` is what a change must pass.
-.PHONY: test race ci lint fuzz parity crash bench cover
+.PHONY: test race ci lint fuzz parity crash bench cover mutants torture
 
 test:
 	go test -count=1 ./...
@@ -21,6 +21,14 @@ parity:
 
 crash:
 	go run ./examples/crash
+
+# Takes one safeguard after another out of the code and runs the whole suite
+# against each. CI runs only the test that each names.
+mutants:
+	go run ./test/mutants -all
+
+torture:
+	bash test/torture.sh
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./bench

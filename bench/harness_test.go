@@ -84,8 +84,11 @@ func must(b testing.TB, err error) {
 	}
 }
 
+// openStore opens a store; with BENCH_NO_PATCHES set, one that keeps every value
+// whole.
 func openStore(b testing.TB, dir string, opts saver.Options) *saver.Disk {
 	b.Helper()
+	opts.NoPatches = os.Getenv("BENCH_NO_PATCHES") != ""
 	s, err := saver.Open(dir, opts)
 	must(b, err)
 	return s

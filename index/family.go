@@ -49,17 +49,24 @@ func (f *Family) Loc(r Ref) (Loc, bool) {
 	return l, ok
 }
 
-// MaxChain is how many patches may lead from a value to one that is stored whole.
-const MaxChain = 64
+const (
+	// MaxChain is how many patches, of one log or of one segment, may lead from a
+	// value to one that is stored whole.
+	MaxChain = 64
+	// MaxSteps bounds a chain as a reader meets it. A value that only an old view
+	// shows stays where it was when what it is made of moves: from the log into a
+	// segment, whose patches lead on, and from one segment into the next.
+	MaxSteps = 16 * MaxChain
+)
 
 // Chain appends to steps the place of r, and if that is a patch the places of its
 // base, of that one's base, and so on; the last is a value stored whole. All are
-// of one moment. If one is not known, or there are more than MaxChain, ok is false
+// of one moment. If one is not known, or there are more than MaxSteps, ok is false
 // and missing is the value where it ends.
 func (f *Family) Chain(r Ref, steps []ValueLoc) (chain []ValueLoc, missing Ref, ok bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for range MaxChain + 1 {
+	for range MaxSteps + 1 {
 		l, known := f.values[r]
 		if !known {
 			return steps, r, false
@@ -82,7 +89,7 @@ func (f *Family) Costs(r Ref) []Ref {
 	for v := range f.values {
 		path = path[:0]
 		end := false
-		for range MaxChain + 1 {
+		for range MaxSteps + 1 {
 			known := false
 			if end, known = leads[v]; known {
 				break

@@ -19,7 +19,8 @@ type taskWrites struct {
 	writes   []write
 }
 
-// applier applies the writes of a superstep to a checkpoint and its channels.
+// applier applies the writes of a superstep to a checkpoint and its channels. It
+// may be used for one superstep after another.
 type applier struct {
 	cp       *liveCheckpoint
 	set      *channelSet
@@ -29,119 +30,157 @@ type applier struct {
 	// unknown is told about writes to channels that do not exist; may be nil.
 	unknown func(node, channel string)
 
-	version saver.Version
-	updated map[string]bool
-	backup  map[string]channel.Channel
+	cells []cell // one for each channel, in the order of the set
+	order []int  // the channels that are written to, in the order of first mention
 }
 
-// apply applies tasks in the order of their paths, and returns the names of the
-// channels that were updated and are available. After an error neither the
-// checkpoint nor any channel has changed.
-func (a *applier) apply(tasks []taskWrites) (map[string]bool, error) {
-	tasks = slices.Clone(tasks)
-	slices.SortStableFunc(tasks, func(x, y taskWrites) int { return strings.Compare(x.path, y.path) })
+// cell is what happens to one channel in a superstep.
+type cell struct {
+	before  channel.Channel // as it was; nil if it was not touched
+	writes  int             // how many values it gets
+	values  []any
+	bumped  bool // it gets a new version
+	updated bool // and shows a value
+}
+
+// apply applies tasks in the order of their paths, which it puts them in, and
+// returns the names of the channels that were updated and are available, sorted.
+// After an error neither the checkpoint nor any channel has changed.
+func (a *applier) apply(tasks []taskWrites) ([]string, error) {
+	byPath := func(x, y taskWrites) int { return strings.Compare(x.path, y.path) }
+	if !slices.IsSortedFunc(tasks, byPath) {
+		slices.SortStableFunc(tasks, byPath)
+	}
 	step := slices.ContainsFunc(tasks, func(t taskWrites) bool { return len(t.triggers) > 0 })
+	var version saver.Version
 	if a.next != nil {
 		var err error
-		if a.version, err = a.next(a.cp.maxVersion()); err != nil {
+		if version, err = a.next(a.cp.maxVersion()); err != nil {
 			return nil, err
 		}
 	}
-	a.updated, a.backup = map[string]bool{}, map[string]channel.Channel{}
+	if a.cells == nil {
+		a.cells = make([]cell, len(a.set.list))
+	}
 	applied := false
 	defer func() { // also when a reducer panics
-		if !applied {
-			maps.Copy(a.set.by, a.backup)
+		for i := range a.cells {
+			if c := &a.cells[i]; !applied && c.before != nil {
+				a.set.list[i] = c.before
+			}
 		}
+		clear(a.cells)
+		a.order = a.order[:0]
 	}()
-	bumped, err := a.changeChannels(tasks, step)
-	if err != nil {
+	if err := a.changeChannels(tasks, step); err != nil {
 		return nil, err
 	}
 	applied = true
 	for _, t := range tasks {
-		old := a.cp.seen[t.node]
-		seen := make(map[string]saver.Version, max(len(old), len(t.triggers)))
-		maps.Copy(seen, old)
-		a.cp.seen[t.node] = seen
-		for _, ch := range t.triggers {
-			if v, ok := a.cp.versions[ch]; ok {
-				seen[ch] = v
-			}
+		a.see(t)
+	}
+	updated := []string{}
+	for i, c := range a.cells {
+		if c.bumped {
+			a.cp.versions[a.set.names[i]] = version
+		}
+		if c.updated {
+			updated = append(updated, a.set.names[i])
 		}
 	}
-	for ch := range bumped {
-		a.cp.versions[ch] = a.version
-	}
-	return a.updated, nil
+	slices.Sort(updated)
+	return updated, nil
 }
 
-// changeChannels consumes, updates and finishes channels, and returns those
-// that get a new version.
-func (a *applier) changeChannels(tasks []taskWrites, step bool) (map[string]bool, error) {
-	bumped := map[string]bool{}
-	// moved records a change. With versions standing still nothing counts as
-	// updated, which is how snapshots show a state.
-	moved := func(name string, ch channel.Channel, mayTrigger bool) {
-		if a.next == nil {
-			return
-		}
-		bumped[name] = true
-		if mayTrigger && ch.Available() {
-			a.updated[name] = true
+// see notes the versions that a task's triggers had when it ran.
+func (a *applier) see(t taskWrites) {
+	old, known := a.cp.seen[t.node]
+	moved := func(ch string) bool {
+		v, ok := a.cp.versions[ch]
+		return ok && old[ch] != v
+	}
+	if known && !slices.ContainsFunc(t.triggers, moved) {
+		return
+	}
+	seen := make(map[string]saver.Version, max(len(old), len(t.triggers)))
+	maps.Copy(seen, old)
+	for _, ch := range t.triggers {
+		if v, ok := a.cp.versions[ch]; ok {
+			seen[ch] = v
 		}
 	}
+	a.cp.seen[t.node] = seen
+}
+
+// touch remembers the i-th channel as it was before this superstep.
+func (a *applier) touch(i int) channel.Channel {
+	ch := a.set.list[i]
+	if a.cells[i].before == nil {
+		a.cells[i].before = ch.Copy()
+	}
+	return ch
+}
+
+// moved records a change. With versions standing still nothing counts as
+// updated, which is how snapshots show a state.
+func (a *applier) moved(i int, mayTrigger bool) {
+	if a.next == nil {
+		return
+	}
+	c := &a.cells[i]
+	c.bumped = true
+	c.updated = c.updated || mayTrigger && a.set.list[i].Available()
+}
+
+// changeChannels consumes, updates and finishes channels.
+func (a *applier) changeChannels(tasks []taskWrites, step bool) error {
 	for _, t := range tasks {
 		for _, name := range t.triggers {
-			if ch, ok := a.set.get(name); ok && !reserved[name] {
-				a.keep(name, ch)
-				if ch.Consume() {
-					moved(name, ch, false)
+			if i, ok := a.set.index[name]; ok && !reserved[name] {
+				if a.touch(i).Consume() {
+					a.moved(i, false)
 				}
 			}
 		}
 	}
-	order, byChannel, writers := a.group(tasks)
-	for _, name := range order {
-		ch := a.set.by[name]
-		a.keep(name, ch)
-		changed, err := updateChannel(name, ch, byChannel[name])
+	a.group(tasks)
+	for _, i := range a.order {
+		changed, err := updateChannel(a.set.names[i], a.touch(i), a.cells[i].values)
 		if err != nil {
 			var ue *channel.UpdateError
 			if errors.As(err, &ue) {
-				ue.Nodes = slices.Sorted(maps.Keys(writers[name]))
+				ue.Nodes = writersOf(tasks, a.set.names[i])
 			}
-			return nil, err
+			return err
 		}
 		if changed {
-			moved(name, ch, true)
+			a.moved(i, true)
 		}
 	}
 	if !step {
-		return bumped, nil
+		return nil
 	}
-	for _, name := range a.set.names {
-		ch := a.set.by[name]
-		if a.updated[name] || !ch.Available() {
+	for i, ch := range a.set.list {
+		if a.cells[i].updated || !ch.Available() {
 			continue
 		}
 		changed, err := ch.Update(nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if changed {
-			moved(name, ch, true)
+			a.moved(i, true)
 		}
 	}
-	if !a.triggersAny() {
-		for _, name := range a.set.names {
-			ch := a.set.by[name]
-			if ch.Finish() {
-				moved(name, ch, true)
-			}
+	if a.triggersAny() {
+		return nil
+	}
+	for i, ch := range a.set.list {
+		if ch.Finish() {
+			a.moved(i, true)
 		}
 	}
-	return bumped, nil
+	return nil
 }
 
 // updateChannel is ch.Update; a reducer that panics has refused.
@@ -154,43 +193,63 @@ func updateChannel(name string, ch channel.Channel, values []any) (changed bool,
 	return ch.Update(values)
 }
 
-// keep remembers a channel as it was before this superstep.
-func (a *applier) keep(name string, ch channel.Channel) {
-	if _, ok := a.backup[name]; !ok {
-		a.backup[name] = ch.Copy()
-	}
-}
-
 // group collects the values for each channel in the order of tasks and writes.
-func (a *applier) group(tasks []taskWrites) (order []string, values map[string][]any, writers map[string]map[string]bool) {
-	values, writers = map[string][]any{}, map[string]map[string]bool{}
+func (a *applier) group(tasks []taskWrites) {
 	for _, t := range tasks {
 		for _, w := range t.writes {
 			if skippedByApply[w.channel] {
 				continue
 			}
-			if _, ok := a.set.get(w.channel); !ok {
+			i, ok := a.set.index[w.channel]
+			if !ok {
 				if a.unknown != nil {
 					a.unknown(t.node, w.channel)
 				}
 				continue
 			}
-			if _, ok := values[w.channel]; !ok {
-				order = append(order, w.channel)
-				writers[w.channel] = map[string]bool{}
+			if a.cells[i].writes == 0 {
+				a.order = append(a.order, i)
 			}
-			values[w.channel] = append(values[w.channel], w.value)
-			writers[w.channel][t.node] = true
+			a.cells[i].writes++
 		}
 	}
-	return order, values, writers
+	for _, t := range tasks {
+		for _, w := range t.writes {
+			if i, ok := a.set.index[w.channel]; ok && !skippedByApply[w.channel] {
+				c := &a.cells[i]
+				if c.values == nil {
+					c.values = make([]any, 0, c.writes)
+				}
+				c.values = append(c.values, w.value)
+			}
+		}
+	}
+}
+
+// writersOf are the nodes that wrote to a channel, sorted.
+func writersOf(tasks []taskWrites, name string) []string {
+	var nodes []string
+	for _, t := range tasks {
+		if slices.ContainsFunc(t.writes, func(w write) bool { return w.channel == name }) {
+			nodes = append(nodes, t.node)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }
 
 func (a *applier) triggersAny() bool {
-	for ch := range a.updated {
-		if _, ok := a.triggers[ch]; ok {
+	for i, c := range a.cells {
+		if _, ok := a.triggers[a.set.names[i]]; ok && c.updated {
 			return true
 		}
 	}
 	return false
+}
+
+// union is the names in a or b, sorted.
+func union(a, b []string) []string {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

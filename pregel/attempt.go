@@ -158,7 +158,7 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 		run := s.newRun(t, n, begin)
 		cmd := pc.Command
 		cmd.Graph = ""
-		err := s.guard(func() error { return run.output(run.context(s.ctx), cmd) })
+		err := s.guard(func() error { return run.output(cmd) })
 		return run.att.close(), err
 	case Parent:
 		cmd := pc.Command
@@ -173,10 +173,9 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 func (s *superstep) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
+	defer run.ctx.end()
 	if !bounded && s.l.g.opts.StepTimeout == 0 {
-		return s.guard(func() error { return run.invoke(run.context(ctx)) })
+		return s.guard(run.invoke)
 	}
 	var runTimer, idleTimer <-chan time.Time
 	var idle *time.Timer
@@ -199,7 +198,7 @@ func (s *superstep) attempt(run *taskRun) error {
 	go func() {
 		err := errGoexit
 		defer func() { result <- err }()
-		err = s.guard(func() error { return run.invoke(run.context(ctx)) })
+		err = s.guard(run.invoke)
 	}()
 	expired := func(kind string, bound time.Duration) error {
 		return &NodeTimeoutError{Node: run.task.name, Kind: kind, Timeout: bound, Elapsed: time.Since(begin), RunTimeout: p.Run(), IdleTimeout: p.Idle()}

@@ -3,32 +3,14 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/serde"
 )
 
-// CacheKey names what a node makes of one input. NS groups the entries of a
-// node, so that they can be cleared together.
-type CacheKey struct{ NS, Key string }
-
-// CacheEntry is what a task wrote: pairs of channel and value.
-type CacheEntry []Pair
-
-// Cache keeps what finished tasks wrote. Only successes are kept. All methods
-// are safe for concurrent use. An error of Get counts as a miss.
-type Cache interface {
-	// Get returns the entries that are kept under keys; a missing key is a miss.
-	Get(ctx context.Context, keys []CacheKey) (map[CacheKey]CacheEntry, error)
-	// Set keeps an entry for ttl, for ever if it is 0.
-	Set(ctx context.Context, key CacheKey, entry CacheEntry, ttl time.Duration) error
-	// Clear removes the entries of these groups.
-	Clear(ctx context.Context, namespaces ...string) error
-}
-
 type cacheKey struct {
-	CacheKey
+	cache.Key
 	ttl time.Duration
 }
 
@@ -50,7 +32,7 @@ func cacheKeyOf(graph, node string, p *CachePolicy, input any) (*cacheKey, error
 		}
 		id = typed.Kind + ":" + string(typed.Data)
 	}
-	return &cacheKey{CacheKey{NS: cacheGroup(graph, node), Key: hexHash(id)}, p.TTL}, nil
+	return &cacheKey{cache.Key{NS: cacheGroup(graph, node), Key: hexHash(id)}, p.TTL}, nil
 }
 
 // callGroup stands for the graph in the cache groups of called functions, which
@@ -58,75 +40,6 @@ func cacheKeyOf(graph, node string, p *CachePolicy, input any) (*cacheKey, error
 const callGroup = "call"
 
 func cacheGroup(graph, node string) string { return cacheNS + "," + graph + "," + node }
-
-// MemoryCache is a Cache in memory. The zero value is ready.
-type MemoryCache struct {
-	// Now is the clock of expiry; nil is the system's.
-	Now func() time.Time
-
-	mu      sync.Mutex
-	entries map[CacheKey]memoryEntry
-}
-
-type memoryEntry struct {
-	entry   CacheEntry
-	expires time.Time // zero: never
-}
-
-func (c *MemoryCache) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now()
-}
-
-// Get implements Cache.
-func (c *MemoryCache) Get(_ context.Context, keys []CacheKey) (map[CacheKey]CacheEntry, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := map[CacheKey]CacheEntry{}
-	now := c.now()
-	for _, k := range keys {
-		e, ok := c.entries[k]
-		if ok && !e.expires.IsZero() && !now.Before(e.expires) {
-			delete(c.entries, k)
-			continue
-		}
-		if ok {
-			out[k] = e.entry
-		}
-	}
-	return out, nil
-}
-
-// Set implements Cache.
-func (c *MemoryCache) Set(_ context.Context, key CacheKey, entry CacheEntry, ttl time.Duration) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := memoryEntry{entry: entry}
-	if ttl > 0 {
-		e.expires = c.now().Add(ttl)
-	}
-	if c.entries == nil {
-		c.entries = map[CacheKey]memoryEntry{}
-	}
-	c.entries[key] = e
-	return nil
-}
-
-// Clear implements Cache.
-func (c *MemoryCache) Clear(_ context.Context, namespaces ...string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, ns := range namespaces {
-		for k := range c.entries {
-			if k.NS == ns {
-				delete(c.entries, k)
-			}
-		}
-	}
-	return nil
-}
 
 // ClearCache forgets what was kept for nodes, or for all of them if none are
 // named. Without a cache it is ErrNoCache.
@@ -163,7 +76,7 @@ func (l *loop) setCacheKey(t *task) error {
 	return err
 }
 
-func (l *loop) cache() Cache {
+func (l *loop) cache() cache.Cache {
 	for x := l; ; x = x.parent.step.l {
 		if x.g.opts.Cache != nil || x.parent == nil {
 			return x.g.opts.Cache
@@ -177,7 +90,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 	if c == nil {
 		return nil
 	}
-	var keys []CacheKey
+	var keys []cache.Key
 	for _, t := range tasks {
 		if len(t.writes) > 0 {
 			continue
@@ -186,13 +99,13 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 			return fmt.Errorf("node %q: %w", t.name, err)
 		}
 		if t.cacheKey != nil {
-			keys = append(keys, t.cacheKey.CacheKey)
+			keys = append(keys, t.cacheKey.Key)
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	found, err := c.Get(ctx, keys)
+	found, err := c.Get(ctx, keys...)
 	if err != nil {
 		l.env().Logger.Warn("cache lookup failed", "graph", l.g.opts.Name, "err", err)
 		return nil
@@ -201,11 +114,13 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 		if t.cacheKey == nil || len(t.writes) > 0 {
 			continue
 		}
-		if entry, ok := found[t.cacheKey.CacheKey]; ok {
-			for _, p := range entry {
-				t.writes = append(t.writes, write{p.Key, p.Value})
+		if kept, ok := found[t.cacheKey.Key]; ok {
+			writes, err := l.decodeKept(kept)
+			if err != nil {
+				l.env().Logger.Warn("cache entry cannot be read", "graph", l.g.opts.Name, "node", t.name, "err", err)
+				continue
 			}
-			t.cached = true
+			t.writes, t.cached = writes, true
 			if err := l.putWrites(t, t.id, t.writes); err != nil {
 				return err
 			}
@@ -221,11 +136,53 @@ func (l *loop) keepInCache(ctx context.Context, t *task) {
 	if c == nil || t.cacheKey == nil {
 		return
 	}
-	entry := make(CacheEntry, len(t.writes))
-	for i, w := range t.writes {
-		entry[i] = Pair{w.channel, w.value}
+	typed, err := l.encodeKept(t.writes)
+	if err == nil {
+		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})
 	}
-	if err := c.Set(ctx, t.cacheKey.CacheKey, entry, t.cacheKey.ttl); err != nil {
+	if err != nil {
 		l.env().Logger.Warn("cache store failed", "graph", l.g.opts.Name, "node", t.name, "err", err)
 	}
+}
+
+// cacheCodec serializes what is kept: as the saver does, if there is one.
+func (l *loop) cacheCodec() serde.Serializer {
+	if l.codec != nil {
+		return l.codec
+	}
+	return serde.Default()
+}
+
+// encodeKept serializes writes as a list of pairs of channel and value.
+func (l *loop) encodeKept(writes []write) (serde.Typed, error) {
+	pairs := make([]any, len(writes))
+	for i, w := range writes {
+		pairs[i] = []any{w.channel, w.value}
+	}
+	return l.cacheCodec().Encode(pairs)
+}
+
+// decodeKept is the inverse of encodeKept. What comes from a cache may be
+// anything.
+func (l *loop) decodeKept(typed serde.Typed) ([]write, error) {
+	v, err := l.cacheCodec().Decode(typed)
+	if err != nil {
+		return nil, err
+	}
+	pairs, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no list of writes", v)
+	}
+	writes := make([]write, len(pairs))
+	for i, p := range pairs {
+		pair, ok := p.([]any)
+		if !ok || len(pair) != 2 {
+			return nil, fmt.Errorf("write %d is no pair", i)
+		}
+		if writes[i].channel, ok = pair[0].(string); !ok {
+			return nil, fmt.Errorf("channel %d is a %T", i, pair[0])
+		}
+		writes[i].value = pair[1]
+	}
+	return writes, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
 )
 
@@ -202,8 +203,8 @@ func NewTask[I, O any](name string, f func(ctx context.Context, input I) (O, err
 }
 
 // ClearCache forgets what cache keeps of calls of functions with this name.
-func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, cache Cache) error {
-	return cache.Clear(ctx, cacheGroup(callGroup, t.name))
+func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, kept cache.Cache) error {
+	return kept.Clear(ctx, cacheGroup(callGroup, t.name))
 }
 
 // Start calls the function and returns at once. It must be called within a

@@ -8,17 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver/memory"
 )
 
 // holding is a cache that holds the loop at the end of a task.
 type holding struct {
-	pregel.MemoryCache
+	cache.Cache
 	until <-chan struct{}
 }
 
-func (h *holding) Set(context.Context, pregel.CacheKey, pregel.CacheEntry, time.Duration) error {
+func (h *holding) Set(context.Context, ...cache.Entry) error {
 	<-h.until
 	for range 10 {
 		runtime.Gosched()
@@ -39,7 +40,7 @@ func TestCancelledTaskIsNeverTakenForFinished(t *testing.T) {
 				close(gone)
 			}
 		}}
-		g := fan(t, pregel.Options{Saver: s, Hooks: hooks, Cache: &holding{until: gone}}, node("a", returns("a")).Cache(pregel.CachePolicy{}),
+		g := fan(t, pregel.Options{Saver: s, Hooks: hooks, Cache: &holding{Cache: newCache(t, cache.Options{}), until: gone}}, node("a", returns("a")).Cache(pregel.CachePolicy{}),
 			node("b", func(tc context.Context, _ any) (any, error) {
 				if c.Err() != nil {
 					return "b", nil

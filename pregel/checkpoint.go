@@ -54,12 +54,21 @@ func emptyCheckpoint(env *Environment) *liveCheckpoint {
 		versions: map[string]saver.Version{}, seen: map[string]map[string]saver.Version{}}
 }
 
+// timestamp is t in UTC as Python's isoformat prints it: without a fraction if
+// that is zero.
 func timestamp(t time.Time) string {
 	t = t.UTC()
-	if t.Nanosecond()/1000 == 0 {
-		return t.Format("2006-01-02T15:04:05+00:00")
+	var room [40]byte
+	buf := t.AppendFormat(room[:0], "2006-01-02T15:04:05")
+	if us := t.Nanosecond() / 1000; us != 0 {
+		digits := [7]byte{'.'}
+		for i := 6; i > 0; i-- {
+			digits[i] = byte('0' + us%10)
+			us /= 10
+		}
+		buf = append(buf, digits[:]...)
 	}
-	return t.Format("2006-01-02T15:04:05.000000+00:00")
+	return string(append(buf, "+00:00"...))
 }
 
 // liveOf takes over a loaded checkpoint.
@@ -81,17 +90,22 @@ func newVersions(previous, current map[string]saver.Version) map[string]saver.Ve
 	}
 	out := map[string]saver.Version{}
 	for ch, v := range current {
-		if v.Compare(previous[ch]) > 0 {
+		if isNew(previous, ch, v) {
 			out[ch] = v
 		}
 	}
 	return out
 }
 
+// isNew reports whether version v of a channel is above what previous has.
+func isNew(previous map[string]saver.Version, ch string, v saver.Version) bool {
+	return len(previous) == 0 || v.Compare(previous[ch]) > 0
+}
+
 // hydrate makes a graph's channels from a stored checkpoint. Delta channels that
 // the checkpoint does not hold are rebuilt from their history, all in one read.
 func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp *saver.Checkpoint) (*channelSet, error) {
-	set := &channelSet{names: g.specs.names, by: make(map[string]channel.Channel, len(g.specs.names))}
+	set := &channelSet{names: g.specs.names, index: g.specs.index, list: make([]channel.Channel, len(g.specs.names))}
 	var replay []string
 	for _, list := range [][]string{g.deltas, g.folds} {
 		for _, name := range list {
@@ -105,19 +119,22 @@ func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp 
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range g.specs.names {
-		spec := g.specs.by[name]
+	for i, name := range g.specs.names {
+		spec := g.specs.list[i]
 		if h, ok := histories[name]; ok {
-			if set.by[name], err = replayChannel(spec, h); err != nil {
+			if set.list[i], err = replayChannel(spec, h); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		var stored channel.Stored
 		if v, ok := cp.Values[name]; ok {
+			if v, err = v.Load(); err != nil {
+				return nil, fmt.Errorf("read channel %q: %w", name, err)
+			}
 			stored = v
 		}
-		if set.by[name], err = spec.Restore(stored); err != nil {
+		if set.list[i], err = spec.Restore(stored); err != nil {
 			return nil, err
 		}
 	}
@@ -174,8 +191,11 @@ func replayChannel(spec channel.Channel, h saver.DeltaHistory) (channel.Channel,
 type counters map[string][2]int
 
 func countersOf(md saver.Metadata) counters {
-	out := counters{}
 	m, _ := md["counters_since_delta_snapshot"].(map[string]any)
+	if len(m) == 0 {
+		return nil
+	}
+	out := counters{}
 	for ch, v := range m {
 		if pair, ok := v.([]any); ok && len(pair) == 2 {
 			u, _ := channel.Convert[int](pair[0])
@@ -188,6 +208,9 @@ func countersOf(md saver.Metadata) counters {
 
 // advance counts one superstep that updated the channels in updated.
 func (c counters) advance(deltas []string, updated func(string) bool) counters {
+	if len(deltas) == 0 {
+		return nil
+	}
 	out := counters{}
 	for _, ch := range deltas {
 		n := c[ch]
@@ -203,6 +226,9 @@ func (c counters) advance(deltas []string, updated func(string) bool) counters {
 // metadata is c as stored: without the channels just snapshotted, nil if there
 // is nothing to count.
 func (c counters) metadata(snapshotted map[string]bool) map[string]any {
+	if len(c) == 0 {
+		return nil
+	}
 	out := map[string]any{}
 	for ch, n := range c {
 		if !snapshotted[ch] && n != ([2]int{}) {
@@ -218,13 +244,16 @@ func (c counters) metadata(snapshotted map[string]bool) map[string]any {
 // dueSnapshots are the delta channels whose turn it is to be stored whole. A
 // channel without a version was never written and has nothing to store.
 func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version) map[string]bool {
-	due := map[string]bool{}
+	var due map[string]bool
 	for _, name := range g.deltas {
-		ch := set.by[name].(channel.DeltaChannel)
+		ch := set.at(name).(channel.DeltaChannel)
 		if _, written := versions[name]; !written || !ch.Available() {
 			continue
 		}
 		if n := c[name]; n[0] >= ch.SnapshotFrequency() || n[1] >= deltaSuperstepBound {
+			if due == nil {
+				due = map[string]bool{}
+			}
 			due[name] = true
 		}
 	}
@@ -240,9 +269,13 @@ func (g *Graph) deltasAmong(into map[string]bool, channels ...string) {
 	}
 }
 
-// capture is what create stores of the channels: their values, ready to encode.
-type capture struct {
-	values map[string]any
+// capture is what create stores of the channels whose version moved: their
+// values, ready to encode.
+type capture []captured
+
+type captured struct {
+	channel string
+	value   any
 }
 
 // create makes the next checkpoint from the current one and the channels. With a
@@ -256,28 +289,31 @@ func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, 
 	out := &liveCheckpoint{v: formatVersion, ts: timestamp(g.env.Now()), versions: cp.versions, seen: cp.seen, updated: updated}
 	if set == nil {
 		out.id = mint()
-		return out, capture{}, nil
+		return out, nil, nil
 	}
-	capt := capture{values: map[string]any{}}
-	bumped := map[string][2]saver.Version{}
-	for _, name := range set.names {
-		ch := set.by[name]
+	capt := make(capture, 0, 4)
+	var bumped map[string][2]saver.Version
+	for i, name := range set.names {
+		ch := set.list[i]
 		version, written := cp.versions[name]
 		if snapshots[name] && next != nil && (!written || version == stored[name]) {
 			v, err := next(version)
 			if err != nil {
-				return nil, capture{}, err
+				return nil, nil, err
+			}
+			if bumped == nil {
+				bumped = map[string][2]saver.Version{}
 			}
 			bumped[name] = [2]saver.Version{version, v}
-			written = true
+			version, written = v, true
 		}
 		switch {
-		case !written:
+		case !written || !isNew(stored, name, version):
 		case snapshots[name]:
-			capt.values[name] = ch.(channel.DeltaChannel).Snapshot()
+			capt = append(capt, captured{name, ch.(channel.DeltaChannel).Snapshot()})
 		default:
 			if v, ok := ch.Checkpoint(); ok {
-				capt.values[name] = v
+				capt = append(capt, captured{name, v})
 			}
 		}
 	}

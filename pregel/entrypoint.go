@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // EntrypointOptions are options of an Entrypoint.
 type EntrypointOptions struct {
 	Saver       saver.Saver
-	Cache       Cache
-	Store       any
+	Cache       cache.Cache
+	Store       store.Store
 	Retry       []RetryPolicy
 	Timeout     *TimeoutPolicy
 	CachePolicy *CachePolicy

@@ -331,7 +331,7 @@ func (l *loop) applyNull(carried []pendingWrite) error {
 		return err
 	}
 	if l.updated != nil {
-		maps.Copy(l.updated, updated)
+		l.updated = union(l.updated, updated)
 	}
 	return nil
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Options makes a Graph. Package graph and Entrypoint fill them in.
@@ -24,8 +26,10 @@ type Options struct {
 
 	Saver         saver.Saver
 	Checkpointing Checkpointing
-	Cache         Cache
-	Store         any // given to nodes as it is
+	// Cache keeps what nodes with a cache policy wrote. Store is the long-term
+	// memory that nodes reach through Task. Graphs inside inherit both.
+	Cache cache.Cache
+	Store store.Store
 
 	InterruptBefore, InterruptAfter []string
 
@@ -56,6 +60,7 @@ type Graph struct {
 	opts      Options
 	env       Environment
 	nodes     map[string]*Node
+	plans     map[string]*nodePlan
 	order     []string // nodes in the order of their declaration
 	specs     channelSet
 	triggers  map[string][]string // channel to nodes, in node order
@@ -69,7 +74,7 @@ type Graph struct {
 
 // New makes a Graph, or says with a GraphError why it cannot be.
 func New(opts Options) (*Graph, error) {
-	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, triggers: map[string][]string{},
+	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
 		input: opts.Input, output: opts.Output, stream: opts.Stream}
 	if g.opts.Name == "" {
 		g.opts.Name = "LangGraph"
@@ -97,7 +102,6 @@ func New(opts Options) (*Graph, error) {
 }
 
 func (g *Graph) addChannels() error {
-	g.specs.by = make(map[string]channel.Channel, len(g.opts.Channels)+1)
 	names := slices.Clone(g.opts.ChannelOrder)
 	var rest []string
 	for name := range g.opts.Channels {
@@ -121,7 +125,7 @@ func (g *Graph) addChannels() error {
 	}
 	g.install(chTasks, channel.Topic[any](channel.PerStep))
 	for name := range g.opts.Managed {
-		if _, ok := g.specs.by[name]; ok || reserved[name] {
+		if g.specs.has(name) || reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name of a managed value is reserved or is a channel"}
 		}
 	}
@@ -129,8 +133,7 @@ func (g *Graph) addChannels() error {
 }
 
 func (g *Graph) install(name string, spec channel.Channel) {
-	g.specs.names = append(g.specs.names, name)
-	g.specs.by[name] = spec.Named(name)
+	g.specs.add(name, spec.Named(name))
 	switch spec.(type) {
 	case channel.DeltaChannel:
 		g.deltas = append(g.deltas, name)
@@ -150,18 +153,18 @@ func (g *Graph) addNodes() error {
 			return &GraphError{Node: n.Name, Reason: "there is another node of this name"}
 		}
 		for _, ch := range n.Reads.Names {
-			_, isChannel := g.specs.by[ch]
-			if _, isManaged := g.opts.Managed[ch]; !isChannel && !isManaged {
+			if _, isManaged := g.opts.Managed[ch]; !g.specs.has(ch) && !isManaged {
 				return &GraphError{Node: n.Name, Channel: ch, Reason: "is read, but there is no such channel"}
 			}
 		}
 		for _, ch := range n.Triggers {
-			if _, ok := g.specs.by[ch]; !ok {
+			if !g.specs.has(ch) {
 				return &GraphError{Node: n.Name, Channel: ch, Reason: "is subscribed to, but there is no such channel"}
 			}
 			g.triggers[ch] = append(g.triggers[ch], n.Name)
 		}
 		g.nodes[n.Name] = n
+		g.plans[n.Name] = planOf(n)
 		g.order = append(g.order, n.Name)
 	}
 	for _, n := range g.opts.Nodes {
@@ -170,6 +173,19 @@ func (g *Graph) addNodes() error {
 		}
 	}
 	return nil
+}
+
+// nodePlan is what every task of a node shares.
+type nodePlan struct {
+	node     *Node
+	triggers []string // sorted; nobody changes them
+	path     Path     // of the tasks that its triggers make
+	pathStr  string
+}
+
+func planOf(n *Node) *nodePlan {
+	path := pullPath(n.Name)
+	return &nodePlan{node: n, triggers: slices.Sorted(slices.Values(n.Triggers)), path: path, pathStr: path.String()}
 }
 
 func (g *Graph) checkKeys() error {
@@ -183,7 +199,7 @@ func (g *Graph) checkKeys() error {
 	}
 	subscribed := false
 	for _, ch := range g.input.Names {
-		if _, ok := g.specs.by[ch]; !ok {
+		if !g.specs.has(ch) {
 			return &GraphError{Channel: ch, Reason: "is an input, but there is no such channel"}
 		}
 		subscribed = subscribed || len(g.triggers[ch]) > 0
@@ -204,7 +220,7 @@ func (g *Graph) checkKeys() error {
 
 func (g *Graph) known(k Keys) error {
 	for _, ch := range k.Names {
-		if _, ok := g.specs.by[ch]; !ok {
+		if !g.specs.has(ch) {
 			return &GraphError{Channel: ch, Reason: "is shown, but there is no such channel"}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -23,6 +24,23 @@ func (forgets) PutWrites(context.Context, saver.Config, []saver.Write, string, s
 	return nil
 }
 
+// residentBytes is the memory the kernel gave the process; 0 where it does not say.
+func residentBytes() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
 // Neither goroutines nor memory grow with the number of supersteps.
 // STELE_PREGEL_STEPS runs more of them, such as 100000.
 func TestLongRunDoesNotGrow(t *testing.T) {
@@ -39,15 +57,15 @@ func TestLongRunDoesNotGrow(t *testing.T) {
 			o.Saver = forgets{memory.New(memory.Options{})}
 		}
 		type size struct {
-			heap       int64
-			goroutines int
+			heap, resident int64
+			goroutines     int
 		}
 		var early, late size
 		measure := func(s *size) {
 			var ms runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&ms)
-			s.heap, s.goroutines = int64(ms.HeapAlloc), runtime.NumGoroutine()
+			s.heap, s.resident, s.goroutines = int64(ms.HeapAlloc), residentBytes(), runtime.NumGoroutine()
 		}
 		n := 0
 		g := loopGraph(t, o, steps, func() {
@@ -62,7 +80,8 @@ func TestLongRunDoesNotGrow(t *testing.T) {
 		if _, err := g.Invoke(ctx, 0, cfg); err != nil || n != steps {
 			t.Fatalf("%s: %d supersteps, %v", name, n, err)
 		}
-		t.Logf("%s: heap %d KB after %d supersteps, %d KB after %d; goroutines %d, %d", name, early.heap>>10, steps/4, late.heap>>10, steps, early.goroutines, late.goroutines)
+		t.Logf("%s: after %d and %d supersteps: heap %d and %d KB, resident %d and %d KB, goroutines %d and %d", name, steps/4, steps,
+			early.heap>>10, late.heap>>10, early.resident>>10, late.resident>>10, early.goroutines, late.goroutines)
 		if late.heap-early.heap > bound {
 			t.Errorf("%s: the heap grew by %d bytes", name, late.heap-early.heap)
 		}

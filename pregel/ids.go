@@ -12,11 +12,12 @@ import (
 )
 
 // taskIDs derives the ids of the tasks of one superstep from the checkpoint it
-// starts from.
+// starts from. It is used by one goroutine.
 type taskIDs struct {
 	checkpoint [16]byte
 	legacy     bool // checkpoints of format 1 have SHA-1 ids
 	step       int
+	buf        []byte // what is hashed; used again for the next id
 }
 
 func newTaskIDs(checkpointID string, format, step int) (taskIDs, error) {
@@ -27,42 +28,60 @@ func newTaskIDs(checkpointID string, format, step int) (taskIDs, error) {
 	return taskIDs{checkpoint: b, legacy: format <= 1, step: step}, nil
 }
 
-// of hashes the checkpoint id and the parts into the shape of a UUID.
-func (t taskIDs) of(parts ...string) string {
-	n := len(t.checkpoint)
-	for _, p := range parts {
-		n += len(p)
+// begin starts an id: the checkpoint, the namespace of the task and the
+// superstep.
+func (t *taskIDs) begin(ns string) {
+	t.buf = append(append(t.buf[:0], t.checkpoint[:]...), ns...)
+	t.addInt(t.step)
+}
+
+func (t *taskIDs) add(parts ...string) {
+	for _, s := range parts {
+		t.buf = append(t.buf, s...)
 	}
-	buf := append(make([]byte, 0, n), t.checkpoint[:]...)
-	for _, p := range parts {
-		buf = append(buf, p...)
-	}
+}
+
+func (t *taskIDs) addInt(n int) { t.buf = strconv.AppendInt(t.buf, int64(n), 10) }
+
+// end hashes the parts into the shape of a UUID.
+func (t *taskIDs) end() string {
 	if t.legacy {
-		sum := sha1.Sum(buf) //nolint:gosec // see the import
+		sum := sha1.Sum(t.buf) //nolint:gosec // see the import
 		return formatUUID([16]byte(sum[:16]))
 	}
-	return formatUUID(xxh3.Hash128(buf).Bytes())
+	return formatUUID(xxh3.Hash128(t.buf).Bytes())
 }
 
 // pulled is the id of a node run because its triggers were updated; triggers
 // must be sorted.
-func (t taskIDs) pulled(ns, node string, triggers []string) string {
-	return t.of(append([]string{ns, strconv.Itoa(t.step), node, pull}, triggers...)...)
+func (t *taskIDs) pulled(ns, node string, triggers []string) string {
+	t.begin(ns)
+	t.add(node, pull)
+	t.add(triggers...)
+	return t.end()
 }
 
 // sent is the id of the index-th packet.
-func (t taskIDs) sent(ns, node string, index int) string {
-	return t.of(ns, strconv.Itoa(t.step), node, push, strconv.Itoa(index))
+func (t *taskIDs) sent(ns, node string, index int) string {
+	t.begin(ns)
+	t.add(node, push)
+	t.addInt(index)
+	return t.end()
 }
 
 // called is the id of the n-th call of the task at path caller.
-func (t taskIDs) called(ns, function string, caller Path, n int) string {
-	return t.of(ns, strconv.Itoa(t.step), function, push, caller.String(), strconv.Itoa(n))
+func (t *taskIDs) called(ns, function string, caller Path, n int) string {
+	t.begin(ns)
+	t.add(function, push, caller.String())
+	t.addInt(n)
+	return t.end()
 }
 
 // handling is the id of the error handler of a failed task.
-func (t taskIDs) handling(ns, handler, failedTask string) string {
-	return t.of(ns, strconv.Itoa(t.step), handler, push, handlerMark, failedTask)
+func (t *taskIDs) handling(ns, handler, failedTask string) string {
+	t.begin(ns)
+	t.add(handler, push, handlerMark, failedTask)
+	return t.end()
 }
 
 // interruptID names the interrupt of the task in namespace ns that waits for

@@ -8,13 +8,13 @@ import (
 
 const postCheckpoint = "1f0f5200-24f1-6382-8000-bde4e02ab92b"
 
-func mustTaskIDs(t *testing.T, cp string, format, step int) taskIDs {
+func mustTaskIDs(t *testing.T, cp string, format, step int) *taskIDs {
 	t.Helper()
 	ids, err := newTaskIDs(cp, format, step)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids
+	return &ids
 }
 
 // The vectors are LangGraph's own: ids printed by its documentation, stored by

@@ -56,17 +56,27 @@ type loop struct {
 	place   saver.Config // of cp as stored; the parent of the next one
 	prev    *saver.Config
 	pending []pendingWrite
+	// has are the tasks that pending may have writes of.
+	has map[string]bool
+	// taskCtx is what the contexts of tasks are made of. It is cancelled when a
+	// superstep fails, and then there is no other; each attempt has its own end.
+	taskCtx context.Context
+	cancel  context.CancelCauseFunc
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
 	savedID string                   // the checkpoint the run began with
 	step    int
 	stop    int
 	tasks   *taskSet
-	updated map[string]bool // nil: unknown
+	prep    *preparer // of tasks
+	apply   *applier
+	updated []string // sorted; nobody changes it; nil: unknown
 	status  loopStatus
 	pipe    *pipeline
-	lastPut *saveOp
-	head    string // for Exclusive: the newest checkpoint this run knows
+	// Of the task whose writes are put: succeeding says that it ended well, last
+	// that it was the last of its superstep.
+	succeeding, last bool
+	head             string // for Exclusive: the newest checkpoint this run knows
 
 	addressed    bool // the run was pointed at a checkpoint
 	superseded   bool // and the thread has moved past it
@@ -147,6 +157,7 @@ func (l *loop) info() RunInfo {
 
 // enter loads the checkpoint and gets everything ready for the first superstep.
 func (l *loop) enter(ctx context.Context) error {
+	l.has = map[string]bool{}
 	saved, err := l.load(ctx)
 	if err != nil {
 		return err
@@ -163,6 +174,9 @@ func (l *loop) enter(ctx context.Context) error {
 		if l.pending, err = loadPending(saved.PendingWrites); err != nil {
 			return err
 		}
+		for _, w := range l.pending {
+			l.has[w.taskID] = true
+		}
 	}
 	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
 	l.delta.initial = l.place
@@ -177,7 +191,14 @@ func (l *loop) enter(ctx context.Context) error {
 		return err
 	}
 	if l.saver != nil {
-		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.observeSave)
+		var observe func(string, time.Duration, error)
+		if l.g.opts.Hooks.Save != nil {
+			observe = l.observeSave
+		}
+		l.pipe = newPipeline(ctx, l.env().DrainTimeout, observe)
+		if s, ok := l.saver.(saver.Syncer); ok {
+			l.pipe.sync = s.Sync
+		}
 		if s, ok := l.saver.(saver.Serializing); ok {
 			l.codec = s.Serializer()
 		}
@@ -190,25 +211,15 @@ func (l *loop) enter(ctx context.Context) error {
 	l.stop = l.step + l.cfg.RecursionLimit + 1
 	l.stored = maps.Clone(l.cp.versions)
 	if len(l.cp.updated) > 0 {
-		l.updated = setOf(l.cp.updated)
+		l.updated = union(l.cp.updated, nil)
 	}
 	return l.first(ctx)
 }
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {
-	if h := l.g.opts.Hooks.Save; h != nil {
-		l.g.guardHook("Save", func() {
-			h(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
-		})
-	}
-}
-
-func setOf(names []string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
+	l.g.guardHook("Save", func() {
+		l.g.opts.Hooks.Save(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
+	})
 }
 
 // load finds the checkpoint to begin with; nil if there is none. A failed load
@@ -301,18 +312,28 @@ func (l *loop) next(current saver.Version) (saver.Version, error) {
 	return saver.IntVersion(n + 1), nil
 }
 
+// applier is for one apply to the current checkpoint.
 func (l *loop) applier() *applier {
-	return &applier{cp: l.cp, set: l.set, triggers: l.g.triggers, next: l.next, unknown: func(node, channel string) {
-		l.env().Logger.Warn("ignored a write to an unknown channel", "graph", l.g.opts.Name, "node", node, "channel", channel)
-	}}
+	if l.apply == nil {
+		l.apply = &applier{set: l.set, triggers: l.g.triggers, next: l.next, unknown: func(node, channel string) {
+			l.env().Logger.Warn("ignored a write to an unknown channel", "graph", l.g.opts.Name, "node", node, "channel", channel)
+		}}
+	}
+	l.apply.cp = l.cp
+	return l.apply
 }
 
+// preparer is for the tasks of the current checkpoint. It is one and the same for
+// all supersteps: those before are over.
 func (l *loop) preparer() *preparer {
-	p := &preparer{g: l.g, cp: l.cp, set: l.set, ns: l.ns, step: l.step, stop: l.stop, pending: indexPending(l.pending),
-		resumeMap: l.resumeMap, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
-	if l.parent != nil {
-		p.parentPad = l.parent.task.pad
+	if l.prep == nil {
+		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
+		if l.parent != nil {
+			l.prep.parentPad = l.parent.task.pad
+		}
 	}
+	p := l.prep
+	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap
 	return p
 }
 

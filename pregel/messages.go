@@ -75,7 +75,7 @@ func EmitMessage(ctx context.Context, m any) error {
 func graphNS(t *task) []string {
 	parts := splitNS(t.ns)
 	drop := 1
-	for p := t.path; p.callerReports() && len(p) == 4; drop++ {
+	for p := t.where(); p.callerReports() && len(p) == 4; drop++ {
 		caller, ok := p[1].(Path)
 		if !ok {
 			break
@@ -97,7 +97,7 @@ func (l *loop) messageMetadata(t *task, step int, within string) map[string]any 
 	}
 	maps.Copy(md, l.cfg.Metadata)
 	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
-	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.path, t.ns
+	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
 	if t.node != nil {
 		maps.Copy(md, t.node.Metadata)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/stele-go/stele/pregel/channel"
 )
 
 // Node is one node of a graph in the engine's terms. NodeBuilder and package
@@ -52,10 +50,15 @@ type Writer func(w *Writing, output any) error
 
 // Writing is where a Writer writes. It is used by one goroutine.
 type Writing struct {
-	ctx   context.Context
-	node  string
-	write func(channel string, value any)
-	read  func(sel Keys) (any, error)
+	ctx  context.Context
+	node string
+	to   writingTo
+}
+
+// writingTo takes what a Writer writes, and reads the state with that applied.
+type writingTo interface {
+	writeTo(channel string, value any)
+	readOwn(sel Keys) (any, error)
 }
 
 // Context is the context of the task.
@@ -69,15 +72,15 @@ func (w *Writing) Write(channel string, value any) error {
 	if channel == chTasks {
 		return &InvalidUpdateError{Node: w.node, Reason: "Cannot write to the reserved channel TASKS"}
 	}
-	w.write(channel, value)
+	w.to.writeTo(channel, value)
 	return nil
 }
 
 // Send sends a packet.
-func (w *Writing) Send(p Send) { w.write(chTasks, p) }
+func (w *Writing) Send(p Send) { w.to.writeTo(chTasks, p) }
 
 // Read is the state with this task's own writes applied, and nobody else's.
-func (w *Writing) Read(sel Keys) (any, error) { return w.read(sel) }
+func (w *Writing) Read(sel Keys) (any, error) { return w.to.readOwn(sel) }
 
 // WriteTo is the Writer that passes the output to channels.
 func WriteTo(channels ...string) Writer {
@@ -252,37 +255,4 @@ func (b *NodeBuilder) Build() (*Node, error) {
 		}
 	}
 	return &n, b.err
-}
-
-// channelSet are the channels of one loop, by name and in the order of their
-// declaration.
-type channelSet struct {
-	names []string
-	by    map[string]channel.Channel
-}
-
-func (s *channelSet) get(name string) (channel.Channel, bool) {
-	c, ok := s.by[name]
-	return c, ok
-}
-
-// read is the value of sel: of a single channel its value or nil, of several a
-// map of those that have one.
-func (s *channelSet) read(sel Keys) any {
-	if sel.Single {
-		if c, ok := s.by[sel.Names[0]]; ok {
-			v, _ := c.Get()
-			return v
-		}
-		return nil
-	}
-	out := make(map[string]any, len(sel.Names))
-	for _, name := range sel.Names {
-		if c, ok := s.by[name]; ok {
-			if v, ok := c.Get(); ok {
-				out[name] = v
-			}
-		}
-	}
-	return out
 }

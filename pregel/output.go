@@ -74,13 +74,14 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 	}
 }
 
-// emitValues shows the state if the writes touch what is shown; nil writes mean
-// in any case.
-func (l *loop) emitValues(writes []write) {
+// emitValues shows the state if what the tasks wrote touches what is shown; nil
+// means in any case.
+func (l *loop) emitValues(tasks *taskSet) {
 	if !l.stream.wants(ModeValues) {
 		return
 	}
-	if writes != nil && !slices.ContainsFunc(writes, func(w write) bool { return l.output.has(w.channel) }) {
+	shown := func(w write) bool { return l.output.has(w.channel) }
+	if tasks != nil && !slices.ContainsFunc(tasks.order, func(t *task) bool { return slices.ContainsFunc(t.writes, shown) }) {
 		return
 	}
 	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})
@@ -144,7 +145,7 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 		l.emitInterrupts(interruptsOf(writes[0].value))
 	case chError:
 	default:
-		if l.stream.wants(ModeUpdates) {
+		if l.stream.wantsUpdates() {
 			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.output, writes), Cached: cached}})
 		}
 	}

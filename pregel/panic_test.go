@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
@@ -56,7 +57,7 @@ func TestPanicsAreNamed(t *testing.T) {
 			broken = node("b", returns("b"))
 		}
 		c.policy(broken)
-		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Cache: &pregel.MemoryCache{}}, node("a", returns("a")), broken)
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Cache: newCache(t, cache.Options{})}, node("a", returns("a")), broken)
 		cfg := pregel.Config{ThreadID: "t"}
 		_, err := g.Invoke(ctx, 1, cfg)
 		var p *pregel.PanicError
@@ -136,7 +137,7 @@ func TestCallPolicyThatPanics(t *testing.T) {
 	called := pregel.NewTask("called", func(context.Context, int) (int, error) { return 1, nil },
 		pregel.TaskOptions{Cache: &pregel.CachePolicy{Key: func(any) (string, error) { panic("ouch") }}})
 	running := atomic.Int32{}
-	g := fan(t, pregel.Options{Cache: &pregel.MemoryCache{}}, node("caller", func(c context.Context, _ any) (any, error) {
+	g := fan(t, pregel.Options{Cache: newCache(t, cache.Options{})}, node("caller", func(c context.Context, _ any) (any, error) {
 		running.Add(1)
 		defer running.Add(-1)
 		return called.Call(c, 1)
@@ -157,9 +158,9 @@ func TestCallPolicyThatPanics(t *testing.T) {
 }
 
 // crashing is a cache whose Set panics, in the loop.
-type crashing struct{ pregel.MemoryCache }
+type crashing struct{ cache.Cache }
 
-func (*crashing) Set(context.Context, pregel.CacheKey, pregel.CacheEntry, time.Duration) error {
+func (*crashing) Set(context.Context, ...cache.Entry) error {
 	panic("ouch")
 }
 
@@ -172,7 +173,7 @@ func TestLoopThatPanicsLeavesNobodyBehind(t *testing.T) {
 		return waits(c, nil)
 	}
 	leaf := pregel.NewTask("leaf", func(c context.Context, _ int) (any, error) { return slow(c, nil) })
-	g := fan(t, pregel.Options{Cache: &crashing{}}, node("quick", returns(1)).Cache(pregel.CachePolicy{}), node("slow", slow),
+	g := fan(t, pregel.Options{Cache: &crashing{newCache(t, cache.Options{})}}, node("quick", returns(1)).Cache(pregel.CachePolicy{}), node("slow", slow),
 		node("caller", func(c context.Context, _ any) (any, error) {
 			running.Add(1)
 			defer running.Add(-1)

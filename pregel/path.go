@@ -52,8 +52,20 @@ func writePadded(b *strings.Builder, n int) {
 	b.WriteString(s)
 }
 
-func pullPath(node string) Path        { return Path{pull, node} }
-func sendPath(index int) Path          { return Path{push, index, false} }
+func pullPath(node string) Path { return Path{pull, node} }
+func sendPath(index int) Path   { return Path{push, index, false} }
+
+// sendPathString is sendPath(index).String(), of which a fan-out needs many.
+func sendPathString(index int) string {
+	var digits, room [48]byte
+	n := strconv.AppendInt(digits[:0], int64(index), 10)
+	b := append(room[:0], "~"+push+", "...)
+	for range 10 - len(n) {
+		b = append(b, '0')
+	}
+	return string(append(append(b, n...), ", 0000000000"...))
+}
+
 func callPath(caller Path, n int) Path { return Path{push, caller, n, true} }
 func handlerPath(failed Path) Path {
 	return append(append(Path{}, failed[:min(3, len(failed))]...), handlerMark, false)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stele-go/stele/saver"
 )
 
 const (
@@ -12,45 +14,75 @@ const (
 	// writersAtOnce is how many writes of tasks are under way at a time: they
 	// share a flush of the store, and their order does not matter.
 	writersAtOnce = 32
+	// slowSave is how long a save takes at least for others to begin beside it.
+	// Quicker ones are done one after another by the time another goroutine is
+	// awake.
+	slowSave = 100 * time.Microsecond
 )
 
 // saveOp is one call to the saver.
 type saveOp struct {
-	name string
+	// what and of name it: "checkpoint" and its id, "writes" and the node.
+	what, of string
 	// barrier: everything before it must be stored first, and nothing after it
 	// may begin. Checkpoints are barriers, so that none is stored before the
 	// writes that made it.
 	barrier bool
-	run     func(ctx context.Context) error
-	done    chan struct{}
-	err     error // set before done is closed
+	// deferred: the save need not be durable before a later one is.
+	deferred bool
+	run      func(ctx context.Context) error
+
+	// Guarded by the pipeline's mu.
+	ended bool
+	err   error
 }
 
-func (o *saveOp) wait() error {
-	<-o.done
-	return o.err
+func (o *saveOp) name() string {
+	if o.of == "" {
+		return o.what
+	}
+	return o.what + " " + o.of
 }
 
 // pipeline carries a run's saves to the saver in order. After the first failure
-// nothing more is stored, so that no checkpoint stands beyond a gap. It owns one
-// goroutine, and one for each write under way, all of which end in close.
+// nothing more is stored, so that no checkpoint stands beyond a gap. Saves run in
+// goroutines of the pipeline's, none of which outlives close by more than its
+// last instructions; a save that is waited for anyway runs in the goroutine that
+// waits.
 type pipeline struct {
 	ctx     context.Context // outlives the run's by a bound, so that saves under way end
 	cancel  context.CancelFunc
 	unwatch func()
-	ops     chan *saveOp
-	ended   chan struct{}
-	failed  chan struct{} // closed at the first failure
-	observe func(op string, took time.Duration, err error)
+	observe func(name string, took time.Duration, err error) // nil if nobody does
+	// sync makes durable what was deferred; nil if the saver cannot, and then
+	// nothing is deferred.
+	sync   func(ctx context.Context) error
+	failed chan struct{} // closed at the first failure
 
-	// mu guards err, the first failure.
-	mu  sync.Mutex
-	err error
+	// mu guards the fields below. moved is signalled when a save ends, if
+	// somebody waits.
+	mu      sync.Mutex
+	moved   *sync.Cond
+	waiting int       // goroutines that wait for moved
+	queue   []*saveOp // not begun yet
+	running int       // saves under way
+	alone   bool      // the one under way is a barrier
+	slow    bool      // the last save took as long as slowSave
+	owed    bool      // a deferred save ended, and no barrier after it
+	err     error     // the first failure
+	closed  bool
+
+	// One goroutine stays when there is nothing left to do: idle says that it is
+	// there, given is what it is to do next, called wakes it.
+	idle   bool
+	given  *saveOp
+	called *sync.Cond
 }
 
 // newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
 func newPipeline(ctx context.Context, drain time.Duration, observe func(string, time.Duration, error)) *pipeline {
-	p := &pipeline{ops: make(chan *saveOp, pipelineDepth), ended: make(chan struct{}), failed: make(chan struct{}), observe: observe}
+	p := &pipeline{failed: make(chan struct{}), observe: observe}
+	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var bound *time.Timer
 	armed := make(chan struct{})
@@ -64,49 +96,146 @@ func newPipeline(ctx context.Context, drain time.Duration, observe func(string, 
 			bound.Stop()
 		}
 	}
-	go p.work()
 	return p
 }
 
-func (p *pipeline) work() {
-	defer close(p.ended)
-	var under sync.WaitGroup
-	slots := make(chan struct{}, writersAtOnce)
-	for op := range p.ops {
-		if op.barrier {
-			under.Wait()
-			p.do(op)
-			continue
-		}
-		slots <- struct{}{}
-		under.Add(1)
-		go func() {
-			defer under.Done()
-			p.do(op)
-			<-slots
-		}()
+// submit hands a save over. It blocks while the pipeline is full.
+func (p *pipeline) submit(op *saveOp) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) >= pipelineDepth {
+		p.begin()
+		p.wait()
 	}
-	under.Wait()
+	p.queue = append(p.queue, op)
+	p.begin()
 }
 
-func (p *pipeline) do(op *saveOp) {
-	defer close(op.done)
-	if op.err = p.firstError(); op.err != nil {
-		return
+// hold hands over a save that another one follows at once: they begin together.
+func (p *pipeline) hold(op *saveOp) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(p.queue, op)
+}
+
+// begin runs what may begin in goroutines of their own. The caller holds mu.
+func (p *pipeline) begin() {
+	for p.running == 0 || p.slow {
+		op := p.next()
+		if op == nil {
+			return
+		}
+		if p.idle {
+			p.idle, p.given = false, op
+			p.called.Signal()
+		} else {
+			go p.work(op, true)
+		}
 	}
-	start := time.Now()
+}
+
+// store hands a save over and waits for it.
+func (p *pipeline) store(op *saveOp) error {
+	p.mu.Lock()
+	if p.running == 0 && len(p.queue) == 0 {
+		p.running, p.alone = 1, true
+		p.mu.Unlock()
+		p.work(op, false)
+		return op.err
+	}
+	p.mu.Unlock()
+	p.submit(op)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !op.ended {
+		p.wait()
+	}
+	return op.err
+}
+
+// next takes the save that may begin now; nil if none may. The caller holds mu
+// and must run it.
+func (p *pipeline) next() *saveOp {
+	if len(p.queue) == 0 || p.alone || p.running >= writersAtOnce {
+		return nil
+	}
+	op := p.queue[0]
+	if op.barrier && p.running > 0 {
+		return nil
+	}
+	p.queue[0] = nil
+	if p.queue = p.queue[1:]; len(p.queue) == 0 {
+		p.queue = nil
+	}
+	p.running++
+	p.alone = op.barrier
+	return op
+}
+
+// wait waits until a save ended. The caller holds mu.
+func (p *pipeline) wait() {
+	p.waiting++
+	p.moved.Wait()
+	p.waiting--
+}
+
+// work runs op, which next gave out, and then whatever may begin. One goroutine
+// that may stay waits for more until the pipeline is closed.
+func (p *pipeline) work(op *saveOp, stays bool) {
+	for op != nil {
+		start := time.Now()
+		err := p.do(op, start)
+		took := time.Since(start)
+		p.mu.Lock()
+		p.slow = took >= slowSave
+		p.running--
+		p.alone = false
+		op.ended, op.err = true, err
+		p.owed = (p.owed || op.deferred) && !op.barrier
+		if op = p.next(); op != nil {
+			p.begin()
+		}
+		if p.waiting > 0 {
+			p.moved.Broadcast()
+		}
+		if op == nil && stays && !p.idle && p.given == nil && !p.closed {
+			op = p.idleUntilCalled()
+		}
+		p.mu.Unlock()
+	}
+}
+
+// idleUntilCalled waits for the next save; nil when the pipeline is closed. The
+// caller holds mu.
+func (p *pipeline) idleUntilCalled() *saveOp {
+	p.idle = true
+	for p.given == nil && !p.closed {
+		p.called.Wait()
+	}
+	op := p.given
+	p.idle, p.given = false, nil
+	return op
+}
+
+func (p *pipeline) do(op *saveOp, start time.Time) error {
+	if err := p.firstError(); err != nil {
+		return err
+	}
 	err := p.call(op)
-	p.observe(op.name, time.Since(start), err)
-	if err == nil {
-		return
+	if p.observe != nil {
+		p.observe(op.name(), time.Since(start), err)
 	}
-	op.err = &PersistError{Op: "store " + op.name, Err: err}
+	if err == nil {
+		return nil
+	}
+	err = &PersistError{Op: "store " + op.name(), Err: err}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
-		p.err = op.err
+		p.err = err
 		close(p.failed)
 	}
+	return err
 }
 
 // call runs op. A saver that panics has failed.
@@ -116,7 +245,11 @@ func (p *pipeline) call(op *saveOp) (err error) {
 			err = panicError(v)
 		}
 	}()
-	return op.run(p.ctx)
+	ctx := p.ctx
+	if op.deferred {
+		ctx = saver.DeferSync(ctx)
+	}
+	return op.run(ctx)
 }
 
 func (p *pipeline) firstError() error {
@@ -125,24 +258,29 @@ func (p *pipeline) firstError() error {
 	return p.err
 }
 
-// submit hands a save over. It blocks while the pipeline is full.
-func (p *pipeline) submit(name string, barrier bool, run func(context.Context) error) *saveOp {
-	op := &saveOp{name: name, barrier: barrier, run: run, done: make(chan struct{})}
-	p.ops <- op
-	return op
-}
-
 // flush waits for everything submitted and returns the first failure.
 func (p *pipeline) flush() error {
-	return p.submit("flush", true, func(context.Context) error { return nil }).wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin()
+	for p.running > 0 || len(p.queue) > 0 {
+		p.wait()
+	}
+	return p.err
 }
 
-// close ends the pipeline when everything submitted is stored, or refused after
-// its context was cancelled. It returns the first failure.
+// close ends the pipeline when everything submitted is stored and durable, or
+// refused after its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
-	close(p.ops)
-	<-p.ended
+	err := p.flush()
+	if err == nil && p.owed {
+		err = p.store(&saveOp{what: "sync", barrier: true, run: p.sync})
+	}
+	p.mu.Lock()
+	p.closed = true
+	p.called.Signal()
+	p.mu.Unlock()
 	p.unwatch()
 	p.cancel()
-	return p.firstError()
+	return err
 }

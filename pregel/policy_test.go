@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
@@ -370,11 +371,20 @@ func TestSupersteps(t *testing.T) {
 	})
 }
 
+func newCache(t *testing.T, o cache.Options) *cache.Memory {
+	t.Helper()
+	c, err := cache.NewMemory(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestNodeCache(t *testing.T) {
 	now := time.Unix(1000, 0)
-	cache := &pregel.MemoryCache{Now: func() time.Time { return now }}
+	kept := newCache(t, cache.Options{Clock: func() time.Time { return now }})
 	runs := 0
-	g := fan(t, pregel.Options{Cache: cache}, node("n", func(_ context.Context, v any) (any, error) {
+	g := fan(t, pregel.Options{Cache: kept}, node("n", func(_ context.Context, v any) (any, error) {
 		if runs++; v == "bad" {
 			return nil, errBoom
 		}

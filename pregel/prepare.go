@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/stele-go/stele/pregel/channel"
 )
 
 // task is one unit of work of a superstep. Its identity does not change; writes
@@ -15,8 +13,9 @@ type task struct {
 	id       string
 	node     *Node
 	name     string
-	path     Path
-	pathStr  string
+	path     Path   // nil for a packet's, see where
+	packet   int    // index of the packet
+	pathStr  string // the path as it is stored
 	ns       string // the task's namespace
 	triggers []string
 	input    any
@@ -24,7 +23,7 @@ type task struct {
 	retry    []RetryPolicy
 	cacheKey *cacheKey
 	pad      *scratchpad
-	cpMap    map[string]string // checkpoints of the graphs around, and of this one
+	around   *checkpointsAround
 	previous any
 	call     *callSpec // of a functional call
 	nodeErr  *NodeError
@@ -36,7 +35,31 @@ type task struct {
 	// returned is the output of the body while messages are streamed.
 	returned any
 
-	done futureState // for the callers of a call
+	done   futureState // for the callers of a call
+	ownPad scratchpad  // what pad points to
+}
+
+// where is the path of t.
+func (t *task) where() Path {
+	if t.path == nil {
+		return sendPath(t.packet)
+	}
+	return t.path
+}
+
+// checkpointsAround are the checkpoints of the graphs around a task's own, and
+// of that. Only graphs inside need the map, so it is made when one asks.
+type checkpointsAround struct {
+	outer  map[string]string
+	ns, id string
+
+	once sync.Once
+	all  map[string]string
+}
+
+func (c *checkpointsAround) get() map[string]string {
+	c.once.Do(func() { c.all = withCheckpoint(c.outer, c.ns, c.id) })
+	return c.all
 }
 
 // NodeError is what an error handler node is told: which node failed, and how. A
@@ -56,26 +79,48 @@ func (t *task) asWrites() taskWrites {
 // taskSet are the tasks of a superstep in their order.
 type taskSet struct {
 	order []*task
-	by    map[string]*task
+	by    map[string]int // place in order; nil while there are few
 }
 
+// fewTasks are looked through as fast as a map is asked.
+const fewTasks = 8
+
 func (s *taskSet) add(t *task) {
-	if old, ok := s.by[t.id]; ok {
-		s.order[slices.Index(s.order, old)] = t
-	} else {
-		s.order = append(s.order, t)
+	if i := s.place(t.id); i >= 0 {
+		s.order[i] = t
+		return
 	}
-	if s.by == nil {
-		s.by = map[string]*task{}
+	s.order = append(s.order, t)
+	switch n := len(s.order); {
+	case s.by != nil:
+		s.by[t.id] = n - 1
+	case n > fewTasks:
+		s.by = make(map[string]int, 2*n)
+		for i, x := range s.order {
+			s.by[x.id] = i
+		}
 	}
-	s.by[t.id] = t
+}
+
+// place is where the task with this id stands; -1 if there is none.
+func (s *taskSet) place(id string) int {
+	if s.by != nil {
+		if i, ok := s.by[id]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(s.order, func(t *task) bool { return t.id == id })
 }
 
 func (s *taskSet) get(id string) *task {
 	if s == nil {
 		return nil
 	}
-	return s.by[id]
+	if i := s.place(id); i >= 0 {
+		return s.order[i]
+	}
+	return nil
 }
 
 func (s *taskSet) asWrites() []taskWrites {
@@ -100,15 +145,21 @@ type preparer struct {
 	cpMap     map[string]string
 	metadata  map[string]any // of the run
 	ids       taskIDs
+	previous  any // what the entrypoint saved last
 	// warn is told about packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
 
-	shared map[string]string // cpMap with this graph's checkpoint
+	around *checkpointsAround
 }
 
 func (p *preparer) init() (err error) {
+	room := p.ids.buf
 	p.ids, err = newTaskIDs(p.cp.id, p.cp.v, p.step)
-	p.shared = withCheckpoint(p.cpMap, p.ns, p.cp.id)
+	p.ids.buf = room
+	p.around = &checkpointsAround{outer: p.cpMap, ns: p.ns, id: p.cp.id}
+	if ch, ok := p.set.get(chPrevious); ok {
+		p.previous, _ = ch.Get()
+	}
 	return err
 }
 
@@ -124,12 +175,12 @@ func withCheckpoint(m map[string]string, ns, id string) map[string]string {
 // next makes the tasks: first one for each packet, then one for each node that
 // was triggered. updated, if not empty, narrows the search to nodes they
 // trigger.
-func (p *preparer) next(updated map[string]bool) (*taskSet, error) {
+func (p *preparer) next(updated []string) (*taskSet, error) {
 	if err := p.init(); err != nil {
 		return nil, err
 	}
 	tasks := &taskSet{}
-	if packets, ok := p.set.by[chTasks]; ok && packets.Available() {
+	if packets, ok := p.set.get(chTasks); ok && packets.Available() {
 		packets.(interface{ Each(func(int, any) bool) }).Each(func(i int, v any) bool {
 			if t := p.sent(i, v); t != nil {
 				tasks.add(t)
@@ -138,7 +189,7 @@ func (p *preparer) next(updated map[string]bool) (*taskSet, error) {
 		})
 	}
 	for _, name := range p.candidates(updated) {
-		t, err := p.pulled(p.g.nodes[name])
+		t, err := p.pulled(p.g.plans[name])
 		if err != nil {
 			return nil, err
 		}
@@ -149,20 +200,19 @@ func (p *preparer) next(updated map[string]bool) (*taskSet, error) {
 	return tasks, nil
 }
 
-func (p *preparer) candidates(updated map[string]bool) []string {
+func (p *preparer) candidates(updated []string) []string {
 	if len(p.cp.versions) == 0 {
 		return nil
 	}
 	if len(updated) == 0 || len(p.g.triggers) == 0 {
 		return p.g.order
 	}
-	triggered := map[string]bool{}
-	for ch := range updated {
-		for _, n := range p.g.triggers[ch] {
-			triggered[n] = true
-		}
+	var triggered []string
+	for _, ch := range updated {
+		triggered = append(triggered, p.g.triggers[ch]...)
 	}
-	return slices.Sorted(maps.Keys(triggered))
+	slices.Sort(triggered)
+	return slices.Compact(triggered)
 }
 
 // triggered reports whether a trigger of n has a value and moved since n last
@@ -170,20 +220,21 @@ func (p *preparer) candidates(updated map[string]bool) []string {
 func (p *preparer) triggered(n *Node) bool {
 	seen, ran := p.cp.seen[n.Name]
 	for _, name := range n.Triggers {
-		if ch := p.set.by[name]; ch.Available() && (!ran || p.cp.versions[name].Compare(seen[name]) > 0) {
+		if ch := p.set.at(name); ch.Available() && (!ran || p.cp.versions[name].Compare(seen[name]) > 0) {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *preparer) pulled(n *Node) (*task, error) {
+func (p *preparer) pulled(plan *nodePlan) (*task, error) {
+	n := plan.node
 	if !p.triggered(n) || !n.executable() {
 		return nil, nil
 	}
-	triggers := slices.Sorted(slices.Values(n.Triggers))
 	ns := childNS(p.ns, n.Name)
-	t := p.task(n, n.Name, pullPath(n.Name), p.ids.pulled(ns, n.Name, triggers), ns, triggers)
+	t := p.task(n, n.Name, p.ids.pulled(ns, n.Name, plan.triggers), ns, plan.triggers)
+	t.path, t.pathStr = plan.path, plan.pathStr
 	input, ok, err := p.input(n, t.pad)
 	if err != nil {
 		return nil, fmt.Errorf("input of node %q: %w", n.Name, err)
@@ -198,7 +249,7 @@ func (p *preparer) pulled(n *Node) (*task, error) {
 // input reads what the node gets. ok is false if its only channel is empty.
 func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 	if n.Reads.Single {
-		ch, isChannel := p.set.by[n.Reads.Names[0]]
+		ch, isChannel := p.set.get(n.Reads.Names[0])
 		if !isChannel {
 			return nil, false, nil
 		}
@@ -208,7 +259,7 @@ func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 	} else {
 		m := make(map[string]any, len(n.Reads.Names))
 		for _, name := range n.Reads.Names {
-			if ch, isChannel := p.set.by[name]; isChannel {
+			if ch, isChannel := p.set.get(name); isChannel {
 				if x, set := ch.Get(); set {
 					m[name] = x
 				}
@@ -240,7 +291,8 @@ func (p *preparer) sent(index int, packet any) *task {
 		return nil
 	}
 	ns := childNS(p.ns, n.Name)
-	t := p.task(n, n.Name, sendPath(index), p.ids.sent(ns, n.Name, index), ns, pushTriggers)
+	t := p.task(n, n.Name, p.ids.sent(ns, n.Name, index), ns, pushTriggers)
+	t.packet, t.pathStr = index, sendPathString(index)
 	t.input = s.Arg
 	if s.Timeout != nil {
 		t.timeout = s.Timeout
@@ -269,9 +321,11 @@ func sendOf(v any) (Send, bool) {
 // called makes the task of the n-th call of caller.
 func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	ns := childNS(caller.ns, c.name)
-	path := callPath(caller.path, n)
-	t := p.task(nil, c.name, path, p.ids.called(ns, c.name, caller.path, n), ns, pushTriggers)
-	t.cpMap = withCheckpoint(caller.cpMap, caller.ns, p.cp.id)
+	from := caller.where()
+	t := p.task(nil, c.name, p.ids.called(ns, c.name, from, n), ns, pushTriggers)
+	t.path = callPath(from, n)
+	t.pathStr = t.path.String()
+	t.around = &checkpointsAround{outer: caller.around.get(), ns: caller.ns, id: p.cp.id}
 	t.pad.parent = caller.pad
 	t.input, t.call, t.timeout, t.retry = c.input, c, c.timeout, c.retry
 	if len(t.retry) == 0 {
@@ -284,26 +338,27 @@ func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 func (p *preparer) handling(failed *task, err error) *task {
 	n := p.g.nodes[failed.node.ErrorHandler]
 	ns := childNS(failed.ns, n.Name)
-	t := p.task(n, n.Name, handlerPath(failed.path), p.ids.handling(ns, n.Name, failed.id), ns, pushTriggers)
-	t.cpMap = withCheckpoint(failed.cpMap, failed.ns, p.cp.id)
+	t := p.task(n, n.Name, p.ids.handling(ns, n.Name, failed.id), ns, pushTriggers)
+	t.path = handlerPath(failed.where())
+	t.pathStr = t.path.String()
+	t.around = &checkpointsAround{outer: failed.around.get(), ns: failed.ns, id: p.cp.id}
 	t.pad.parent = failed.pad
 	t.input = failed.input
 	t.nodeErr = &NodeError{Node: failed.name, Err: ownError(err)}
 	return t
 }
 
-// task fills in what all kinds of tasks share.
-func (p *preparer) task(n *Node, name string, path Path, id, ns string, triggers []string) *task {
-	t := &task{id: id, node: n, name: name, path: path, pathStr: path.String(), ns: taskNS(ns, id), triggers: triggers, cpMap: p.shared}
-	t.pad = p.scratchpad(t)
+// task fills in what all kinds of tasks share. The path is the caller's.
+func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
+	t := &task{id: id, node: n, name: name, ns: taskNS(ns, id), triggers: triggers, around: p.around}
+	t.pad = &t.ownPad
+	p.fillPad(t)
 	if n != nil {
 		t.timeout, t.retry = n.Timeout, n.Retry
 		if len(t.retry) == 0 {
 			t.retry = p.g.opts.Retry
 		}
-		if ch, ok := p.set.by[chPrevious]; ok {
-			t.previous, _ = ch.Get()
-		}
+		t.previous = p.previous
 	}
 	t.metadata = p.metadata
 	if n != nil && len(n.Metadata) > 0 {
@@ -316,8 +371,9 @@ func (p *preparer) task(n *Node, name string, path Path, id, ns string, triggers
 	return t
 }
 
-func (p *preparer) scratchpad(t *task) *scratchpad {
-	pad := &scratchpad{step: p.step, stop: p.stop, parent: p.parentPad, token: p.pending.token}
+func (p *preparer) fillPad(t *task) {
+	pad := t.pad
+	pad.step, pad.stop, pad.parent, pad.token = p.step, p.stop, p.parentPad, p.pending.token
 	if p.pending.any {
 		pad.resume = slices.Clone(p.pending.resume[t.id])
 	}
@@ -332,15 +388,14 @@ func (p *preparer) scratchpad(t *task) *scratchpad {
 			pad.resume = append(pad.resume, v)
 		}
 	}
-	return pad
 }
 
 // readLocal is the state as a conditional edge of t sees it: the channels with
 // the task's own writes applied, on copies.
 func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write) (any, error) {
-	local := &channelSet{by: make(map[string]channel.Channel, len(sel.Names))}
+	local := &channelSet{}
 	for _, name := range sel.Names {
-		ch, ok := set.by[name]
+		ch, ok := set.get(name)
 		if !ok {
 			continue
 		}
@@ -354,7 +409,7 @@ func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write
 		if _, err := cp.Update(values); err != nil {
 			return nil, err
 		}
-		local.by[name] = cp
+		local.add(name, cp)
 	}
 	v := local.read(sel)
 	if m, ok := v.(map[string]any); ok && !sel.Single {

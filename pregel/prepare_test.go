@@ -10,7 +10,7 @@ import (
 // A checkpoint without versions starts nothing, whatever is asked, and a graph
 // that subscribes to nothing that moved neither.
 func TestNothingToPrepare(t *testing.T) { // ALG-02
-	none := &Graph{specs: channelSet{by: map[string]channel.Channel{}}, nodes: map[string]*Node{}, triggers: map[string][]string{}}
+	none := &Graph{nodes: map[string]*Node{}, triggers: map[string][]string{}}
 	one, err := New(Options{Channels: map[string]channel.Channel{"in": channel.LastValue[int]()}, Input: One("in"),
 		Nodes: []*Node{{Name: "n", Triggers: []string{"in"}, Reads: One("in"), Writers: []Writer{WriteTo("in")}}}})
 	if err != nil {
@@ -18,13 +18,13 @@ func TestNothingToPrepare(t *testing.T) { // ALG-02
 	}
 	env := Environment{}.withDefaults()
 	for name, g := range map[string]*Graph{"no nodes": none, "one node": one} {
-		for _, updated := range []map[string]bool{nil, {}, {"in": true}} {
+		for _, updated := range [][]string{nil, {}, {"in"}} {
 			set, err := g.hydrate(t.Context(), nil, saver.Config{}, &saver.Checkpoint{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if name == "one node" { // the value is there, but nobody gave it a version
-				if _, err := set.by["in"].Update([]any{1}); err != nil {
+				if _, err := set.at("in").Update([]any{1}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -55,7 +55,7 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 				put(e)
 			}
 		}
-		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, put: only}, nil)
+		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, put: only, interruptsOnly: true}, nil)
 		err = l.runAll(ctx)
 		// Events come as tasks end; the result does not depend on that.
 		slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int {
@@ -155,7 +155,7 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 
 // setStream says where the loop's events go.
 func (l *loop) setStream(s *stream, q *eventQueue) {
-	own := &stream{modes: s.modes, put: s.put}
+	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
 	l.stream, l.queue = own, q
 	l.custom = own
 	if l.parent != nil {
@@ -276,7 +276,7 @@ func (l *loop) inherit(cfg Config, r *taskRun) Config {
 		ns = stableNS(ns)
 	}
 	l.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
-	l.cpMap = r.task.cpMap
+	l.cpMap = r.task.around.get()
 	l.resuming, l.replay, l.resumeMap = outer.resuming, outer.replay, outer.resumeMap
 	if r.attempt > 1 {
 		again := true
@@ -340,6 +340,11 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 
 // supersteps runs until nothing is left to do.
 func (l *loop) supersteps(ctx context.Context) error {
+	defer func() {
+		if l.cancel != nil {
+			l.cancel(nil)
+		}
+	}()
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)

@@ -20,10 +20,11 @@ type superstep struct {
 	prep   *preparer
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	box    chan message
+	done   chan result   // of tasks that ended; the loop reads it until none is live
+	box    chan message  // what running tasks ask for
 	over   chan struct{} // closed when the loop stops reading box
 	// timedOut is closed when the superstep took too long: tasks that do not
-	// listen to their context are left behind.
+	// listen to their context are left behind. It is nil without a bound.
 	timedOut chan struct{}
 
 	queue   []*task         // ready, waiting for a slot
@@ -43,17 +44,24 @@ type superstep struct {
 type messageKind int
 
 const (
-	msgDone  messageKind = iota // a task ended
-	msgCall                     // a task calls a function
+	msgCall  messageKind = iota // a task calls a function
 	msgYield                    // a task waits and gives its slot back
 	msgWake                     // and wants one again
 )
 
-type message struct {
-	kind   messageKind
+// result is how a task ended.
+type result struct {
 	task   *task
 	writes []write
 	err    error
+}
+
+// resultsWaiting is how many tasks may end before the loop looks at them.
+const resultsWaiting = 64
+
+type message struct {
+	kind   messageKind
+	task   *task
 	call   *callSpec
 	number int
 	reply  chan *task
@@ -67,13 +75,12 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}), timedOut: make(chan struct{}),
-		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, waiting: map[string][]Interrupt{}, prep: l.preparer()}
-	if err := s.prep.init(); err != nil {
-		return err
+	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
+		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
+	if l.cancel == nil {
+		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
 	}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	defer s.cancel(nil)
+	s.ctx, s.cancel = l.taskCtx, l.cancel
 	defer close(s.over)
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {
@@ -83,6 +90,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 	if len(s.queue) == 0 {
 		return nil
 	}
+	s.done = make(chan result, min(len(s.queue), resultsWaiting))
 	return s.run(ctx)
 }
 
@@ -91,7 +99,7 @@ func (s *superstep) run(ctx context.Context) error {
 	if d := s.l.g.opts.StepTimeout; d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
-		timeout = timer.C
+		timeout, s.timedOut = timer.C, make(chan struct{})
 	}
 	var saveFailed <-chan struct{}
 	if s.l.pipe != nil {
@@ -102,6 +110,10 @@ func (s *superstep) run(ctx context.Context) error {
 	s.start()
 	for s.live > 0 || len(s.queue) > 0 {
 		select {
+		case r := <-s.done:
+			s.live--
+			s.slots++
+			s.ended(r)
 		case m := <-s.box:
 			s.handle(m)
 		case <-done:
@@ -132,18 +144,26 @@ func (s *superstep) drain() {
 		close(w)
 	}
 	for s.live > 0 {
-		switch m := <-s.box; m.kind {
-		case msgDone:
+		select {
+		case r := <-s.done:
 			s.live--
-			m.task.done.resolve(nil, errLoopPanicked)
-		case msgCall:
-			t := s.prep.called(m.task, m.number, m.call)
-			t.done.resolve(nil, errLoopPanicked)
-			m.reply <- t
-		case msgWake:
-			close(m.grant)
-		case msgYield:
+			r.task.done.resolve(nil, errLoopPanicked)
+		case m := <-s.box:
+			s.refuse(m)
 		}
+	}
+}
+
+// refuse answers a task that the loop panicked.
+func (s *superstep) refuse(m message) {
+	switch m.kind {
+	case msgCall:
+		t := s.prep.called(m.task, m.number, m.call)
+		t.done.resolve(nil, errLoopPanicked)
+		m.reply <- t
+	case msgWake:
+		close(m.grant)
+	case msgYield:
 	}
 }
 
@@ -214,14 +234,14 @@ func (s *superstep) start() {
 var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 
 // work runs a task to its end. It is the body of the task's goroutine. The loop
-// reads box until no task is live, so the message is always taken.
+// reads done until no task is live, so the result is always taken.
 func (s *superstep) work(t *task) {
-	m := message{kind: msgDone, task: t, err: errGoexit}
+	r := result{task: t, err: errGoexit}
 	defer func() {
 		if p := recover(); p != nil { // not the node's body, but a policy of it
-			m.err = panicError(p)
+			r.err = panicError(p)
 		}
-		s.box <- m
+		s.done <- r
 	}()
 	begin := time.Now()
 	if s.l.messages != nil && !t.hidden() {
@@ -230,18 +250,14 @@ func (s *superstep) work(t *task) {
 	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
 		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
 	}
-	m.writes, m.err = s.execute(t, begin)
+	r.writes, r.err = s.execute(t, begin)
 	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
-		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), m.err) })
+		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), r.err) })
 	}
 }
 
 func (s *superstep) handle(m message) {
 	switch m.kind {
-	case msgDone:
-		s.live--
-		s.slots++
-		s.ended(m.task, m.writes, m.err)
 	case msgCall:
 		m.reply <- s.accept(m.task, m.number, m.call)
 	case msgYield:
@@ -257,7 +273,8 @@ func (s *superstep) handle(m message) {
 }
 
 // ended records how a task ended.
-func (s *superstep) ended(t *task, writes []write, err error) {
+func (s *superstep) ended(r result) {
+	t, writes, err := r.task, r.writes, r.err
 	if s.l.parent != nil {
 		s.l.parent.att.touch()
 	}
@@ -292,7 +309,10 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !output {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	if err := s.l.putWrites(t, t.id, writes); err != nil {
+	s.l.succeeding, s.l.last = true, s.live == 0 && len(s.queue) == 0
+	err := s.l.putWrites(t, t.id, writes)
+	s.l.succeeding, s.l.last = false, false
+	if err != nil {
 		return err
 	}
 	t.writes = writes
@@ -332,6 +352,9 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	l := s.l
 	t.done.resolve(nil, in)
 	if !t.path.callerReports() {
+		if s.waiting == nil {
+			s.waiting = map[string][]Interrupt{}
+		}
 		s.waiting[t.id] = in.Interrupts
 	}
 	if len(in.Interrupts) == 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/store"
 )
 
 // taskRun is one attempt of a task, as its context carries it.
@@ -16,20 +17,21 @@ type taskRun struct {
 	att     *attempt
 	attempt int
 	begin   time.Time
-}
 
-type taskRunKey struct{}
+	ctx     taskContext
+	writing Writing
+	own     attempt // what att points to
+}
 
 func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
-	att := &attempt{}
+	r := &taskRun{step: s, task: t, attempt: n, begin: begin}
+	r.att = &r.own
 	if s.l.parent != nil {
-		att.outer = s.l.parent.att
+		r.att.outer = s.l.parent.att
 	}
-	return &taskRun{step: s, task: t, att: att, attempt: n, begin: begin}
-}
-
-func (r *taskRun) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, taskRunKey{}, r)
+	r.ctx.outer, r.ctx.run = s.ctx, r
+	r.writing = Writing{ctx: &r.ctx, node: t.name, to: r}
+	return r
 }
 
 func runFrom(ctx context.Context) (*taskRun, error) {
@@ -41,8 +43,8 @@ func runFrom(ctx context.Context) (*taskRun, error) {
 }
 
 // invoke runs the body and then the writers on its output.
-func (r *taskRun) invoke(ctx context.Context) error {
-	t := r.task
+func (r *taskRun) invoke() error {
+	t, ctx := r.task, context.Context(&r.ctx)
 	if t.call != nil {
 		out, err := t.call.run(ctx)
 		if err != nil {
@@ -58,7 +60,7 @@ func (r *taskRun) invoke(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.output(ctx, r.said(out))
+	return r.output(r.said(out))
 }
 
 // said is what the body returned, with its messages ready to be shown.
@@ -71,20 +73,23 @@ func (r *taskRun) said(out any) any {
 }
 
 // output passes a node's output through its writers.
-func (r *taskRun) output(ctx context.Context, out any) error {
-	w := &Writing{ctx: ctx, node: r.task.name, write: r.att.write, read: func(sel Keys) (v any, err error) {
-		err = r.att.whileOpen(func(own []write) error {
-			v, err = readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, own)
-			return err
-		})
-		return v, err
-	}}
+func (r *taskRun) output(out any) error {
 	for _, write := range r.task.node.Writers {
-		if err := write(w, out); err != nil {
+		if err := write(&r.writing, out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
+
+func (r *taskRun) readOwn(sel Keys) (v any, err error) {
+	err = r.att.whileOpen(func(own []write) error {
+		v, err = readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, own)
+		return err
+	})
+	return v, err
 }
 
 // TaskInfo is what a running task may know about itself.
@@ -102,20 +107,23 @@ type TaskInfo struct {
 	Previous any
 	// Failure is set in an error handler: what it handles.
 	Failure *NodeError
-	// Context is Config.Context, Store is Options.Store.
-	Context any
-	Store   any
-	Control *Control
+	// Configurable is that of the run's Config; it must not be changed. Context is
+	// Config.Context. Store is that of the graph, or of the nearest graph around
+	// it that has one; nil if none has.
+	Configurable map[string]any
+	Context      any
+	Store        store.Store
+	Control      *Control
 }
 
 func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
 	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: s.cpID,
 		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
+		Configurable: l.cfg.Configurable, Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
 }
 
-func (l *loop) store() any {
+func (l *loop) store() store.Store {
 	for x := l; ; x = x.parent.step.l {
 		if x.g.opts.Store != nil || x.parent == nil {
 			return x.g.opts.Store

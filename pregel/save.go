@@ -3,9 +3,9 @@ package pregel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
@@ -31,7 +31,7 @@ func (l *loop) encode(node, ch string, v any) (saver.Value, error) {
 func (l *loop) encodeWrites(node string, writes []write) ([]saver.Write, error) {
 	out := make([]saver.Write, 0, len(writes))
 	for _, w := range writes {
-		if _, untracked := l.g.specs.by[w.channel].(channel.Untracked); untracked {
+		if _, untracked := l.g.specs.at(w.channel).(channel.Untracked); untracked {
 			continue
 		}
 		v := w.value
@@ -56,7 +56,7 @@ func (g *Graph) nameWrites(writes []write) {
 		return
 	}
 	for i, w := range writes {
-		if n, ok := g.specs.by[w.channel].(channel.Namer); ok {
+		if n, ok := g.specs.at(w.channel).(channel.Namer); ok {
 			writes[i].value = n.Name(w.value)
 		}
 	}
@@ -74,7 +74,7 @@ func (g *Graph) sanitize(v any) any {
 	}
 	clean := make(map[string]any, len(arg))
 	for k, x := range arg {
-		if _, untracked := g.specs.by[k].(channel.Untracked); !untracked {
+		if _, untracked := g.specs.at(k).(channel.Untracked); !untracked {
 			clean[k] = x
 		}
 	}
@@ -107,9 +107,10 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 			}
 		}
 		toStore = append(toStore, writes...)
-	} else {
+	} else if l.has[taskID] {
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == taskID })
 	}
+	l.has[taskID] = true
 	var encoded []saver.Write
 	if l.saver != nil && !l.exits() {
 		var err error
@@ -148,23 +149,32 @@ func lastSpecials(writes []write) []write {
 }
 
 func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
-	name := "writes"
+	// What a task wrote is stored now, and durable with the checkpoint that
+	// follows, or when the run ends: the writes of a superstep share its flush.
+	op := &saveOp{what: "writes", barrier: taskID == nullTaskID, deferred: l.succeeding && l.pipe.sync != nil}
 	if node != "" {
-		name = fmt.Sprintf("writes of node %q", node)
+		op.what, op.of = "writes of node", strconv.Quote(node)
 	}
 	at.Namespace = l.ns
-	op := l.pipe.submit(name, taskID == nullTaskID, func(ctx context.Context) error {
-		return l.saver.PutWrites(ctx, at, writes, taskID, path)
-	})
-	if l.codec == nil {
-		_ = op.wait() // the pipeline keeps the error; values must not change meanwhile
+	s := l.saver
+	op.run = func(ctx context.Context) error { return s.PutWrites(ctx, at, writes, taskID, path) }
+	// Without a codec values must not change meanwhile. And a Sync run has
+	// nothing to do beside the writes of a superstep's last task: its checkpoint
+	// waits for them.
+	switch {
+	case l.codec == nil || l.last && l.cfg.Durability == Sync:
+		_ = l.pipe.store(op) // the pipeline keeps the error
+	case l.last:
+		l.pipe.hold(op) // the checkpoint comes as soon as the writes are applied
+	default:
+		l.pipe.submit(op)
 	}
 }
 
 // putCheckpoint makes the checkpoint that ends a superstep, or the input, and
 // stores it as durability asks.
 func (l *loop) putCheckpoint(ctx context.Context, source string) error {
-	counts := countersOf(l.md).advance(l.g.deltas, func(ch string) bool { return l.updated[ch] })
+	counts := countersOf(l.md).advance(l.g.deltas, func(ch string) bool { return slices.Contains(l.updated, ch) })
 	parents := map[string]any{}
 	for ns, id := range l.cpMap {
 		parents[ns] = id
@@ -187,31 +197,18 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		mint = func() string { return id }
 	}
 	var set *channelSet
-	snapshots := map[string]bool{}
+	var snapshots map[string]bool
 	var next func(saver.Version) (saver.Version, error)
 	if stores {
 		set, next = l.set, l.next
-		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions)
-		maps.Copy(snapshots, l.delta.forced)
+		snapshots = withForced(l.g.dueSnapshots(l.set, counts, l.cp.versions), l.delta.forced)
 	}
-	var updated []string
-	if l.updated != nil {
-		updated = slices.Sorted(maps.Keys(l.updated))
-		if updated == nil {
-			updated = []string{}
-		}
-	}
-	cp, captured, err := l.g.create(l.cp, set, mint, updated, snapshots, l.stored, next)
+	cp, captured, err := l.g.create(l.cp, set, mint, l.updated, snapshots, l.stored, next)
 	if err != nil {
 		return err
 	}
 	l.cp = cp
-	l.md = maps.Clone(l.md) // events hold the old one
-	if c := counts.metadata(snapshots); c != nil {
-		l.md["counters_since_delta_snapshot"] = c
-	} else {
-		delete(l.md, "counters_since_delta_snapshot")
-	}
+	l.countInMetadata(counts.metadata(snapshots))
 	if !stores {
 		return nil
 	}
@@ -227,13 +224,39 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	return l.submitCheckpoint(put, l.md, changed, exiting)
 }
 
+// withForced adds the channels that must be stored whole to those that are due.
+func withForced(due, forced map[string]bool) map[string]bool {
+	if len(forced) == 0 {
+		return due
+	}
+	if due == nil {
+		return maps.Clone(forced)
+	}
+	maps.Copy(due, forced)
+	return due
+}
+
+// countInMetadata puts the counters of delta channels into the metadata, which
+// events may hold already.
+func (l *loop) countInMetadata(counts map[string]any) {
+	const key = "counters_since_delta_snapshot"
+	if _, has := l.md[key]; !has && counts == nil {
+		return
+	}
+	l.md = maps.Clone(l.md)
+	if delete(l.md, key); counts != nil {
+		l.md[key] = counts
+	}
+}
+
 // encodeCheckpoint is cp as stored, with the values of the changed channels
 // serialized now.
 func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
 	own := cp.clone()
-	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated,
+	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated, Immutable: true,
 		Values: make(map[string]saver.Value, len(changed))}
-	for name, v := range captured.values {
+	for _, c := range captured {
+		name, v := c.channel, c.value
 		if _, isNew := changed[name]; !isNew {
 			continue
 		}
@@ -274,16 +297,17 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 		l.prev = nil
 	}
 	s := l.saver
-	op := l.pipe.submit(fmt.Sprintf("checkpoint %s", cp.ID), true, func(ctx context.Context) error {
+	op := &saveOp{what: "checkpoint", of: cp.ID, barrier: true, run: func(ctx context.Context) error {
 		_, err := s.Put(ctx, at, cp, md, changed)
 		return err
-	})
-	l.lastPut, l.head = op, cp.ID
+	}}
+	l.head = cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep; so does the first checkpoint
 	// of an exclusive run, which is where it learns that it lost.
 	if l.cfg.Durability == Sync || l.codec == nil || l.cfg.Exclusive && !l.ranTasks && !exiting {
-		return op.wait()
+		return l.pipe.store(op)
 	}
+	l.pipe.submit(op)
 	return nil
 }

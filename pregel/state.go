@@ -300,7 +300,7 @@ func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[st
 	statuses, _ := readStatuses(pending)
 	out := make([]TaskState, len(tasks.order))
 	for i, t := range tasks.order {
-		ts := TaskState{ID: t.id, Name: t.name, Path: t.path}
+		ts := TaskState{ID: t.id, Name: t.name, Path: t.where()}
 		if s := statuses[t.id]; s != nil {
 			ts.Err, ts.Interrupts, ts.Finished = s.err, s.interrupts, s.finished()
 			if live {

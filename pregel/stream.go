@@ -57,10 +57,23 @@ type stream struct {
 	modes  []Mode
 	parent *stream // nil unless the events of graphs inside were asked for
 	put    func(Event)
+	// interruptsOnly: of the updates only those that report interrupts are
+	// looked at, so the others need not be made.
+	interruptsOnly bool
 }
 
 func (s *stream) wants(m Mode) bool {
 	return s != nil && (slices.Contains(s.modes, m) || s.parent.wants(m))
+}
+
+// wantsUpdates reports whether anybody looks at what tasks wrote.
+func (s *stream) wantsUpdates() bool {
+	for ; s != nil; s = s.parent {
+		if !s.interruptsOnly && slices.Contains(s.modes, ModeUpdates) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *stream) emit(e Event) {

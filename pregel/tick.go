@@ -128,35 +128,29 @@ func (l *loop) resumeHandlers() {
 			continue
 		}
 		t.writes = append(t.writes, write{chError, s.err})
-		p := l.preparer()
-		if p.init() == nil { // it succeeded for the tasks themselves
-			l.tasks.add(p.handling(t, storedError(s.err)))
-			l.reapply(l.tasks.order[len(l.tasks.order)-1])
-		}
+		l.tasks.add(l.prep.handling(t, storedError(s.err)))
+		l.reapply(l.tasks.order[len(l.tasks.order)-1])
 	}
 }
 
 // afterTick ends a superstep: the writes of all its tasks are applied, and the
 // new checkpoint is made.
 func (l *loop) afterTick(ctx context.Context) error {
-	var writes []write
-	for _, t := range l.tasks.order {
-		writes = append(writes, t.writes...)
-	}
-	l.forceAfterStep(writes)
+	l.forceAfterStep()
 	updated, err := l.applier().apply(l.tasks.asWrites())
 	if err != nil {
 		return err
 	}
 	l.updated = updated
-	for name := range updated {
+	for _, name := range updated {
 		if l.output.has(name) {
-			l.emitValues(writes)
+			l.emitValues(l.tasks)
 			break
 		}
 	}
 	l.keepExitWrites()
 	l.pending = nil
+	clear(l.has)
 	clear(l.delta.written) // they are about the superstep's tasks, and would grow
 	clear(l.delta.reapplied)
 	l.replaying = false
@@ -179,18 +173,24 @@ func (l *loop) afterTick(ctx context.Context) error {
 
 // forceAfterStep finds delta channels whose stored writes would not rebuild
 // them: they are stored whole.
-func (l *loop) forceAfterStep(writes []write) {
-	for _, w := range writes {
-		if isOverwrite(w.value) {
-			l.g.deltasAmong(l.delta.forced, w.channel)
+func (l *loop) forceAfterStep() {
+	loaded := l.delta.loaded
+	l.delta.loaded = nil
+	if len(l.g.deltas) == 0 {
+		return
+	}
+	for _, t := range l.tasks.order {
+		for _, w := range t.writes {
+			if isOverwrite(w.value) {
+				l.g.deltasAmong(l.delta.forced, w.channel)
+			}
 		}
 	}
-	for _, w := range l.delta.loaded {
+	for _, w := range loaded {
 		if !l.delta.reapplied[w.taskID] {
 			l.g.deltasAmong(l.delta.forced, w.channel)
 		}
 	}
-	l.delta.loaded = nil
 }
 
 // keepExitWrites remembers the superstep's writes to delta channels until the
@@ -293,13 +293,9 @@ func (l *loop) reportInterrupt(in *InterruptError) {
 	wrote := l.tasks != nil && slices.ContainsFunc(l.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pending) > 0 {
 		if updated, err := l.applier().apply(l.tasks.asWrites()); err == nil {
-			for name := range updated {
+			for _, name := range updated {
 				if l.output.has(name) {
-					var writes []write
-					for _, t := range l.tasks.order {
-						writes = append(writes, t.writes...)
-					}
-					l.emitValues(writes)
+					l.emitValues(l.tasks)
 					break
 				}
 			}
@@ -407,10 +403,10 @@ func (l *loop) storeStub() saver.Config {
 	put := at
 	put.CheckpointID = ""
 	s := l.saver
-	l.pipe.submit("checkpoint "+stub.ID, true, func(ctx context.Context) error {
+	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: func(ctx context.Context) error {
 		_, err := s.Put(ctx, put, stub, saver.Metadata{"step": -2}, map[string]saver.Version{})
 		return err
-	})
+	}})
 	l.head = stub.ID
 	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
 	at.CheckpointID = stub.ID

@@ -3,8 +3,8 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -67,9 +67,14 @@ func PairsOf(v any) (pairs Pairs, ok bool) {
 	case Pairs:
 		return x, true
 	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(x)) {
-			pairs = append(pairs, Pair{k, x[k]})
+		if len(x) == 0 {
+			return nil, true
 		}
+		pairs = make(Pairs, 0, len(x))
+		for k, v := range x {
+			pairs = append(pairs, Pair{k, v})
+		}
+		slices.SortFunc(pairs, func(a, b Pair) int { return strings.Compare(a.Key, b.Key) })
 		return pairs, true
 	}
 	return nil, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -141,7 +142,7 @@ func (u *updater) tasks() (*taskSet, error) {
 
 // clear drops all pending tasks; what finished ones wrote is kept.
 func (u *updater) clear(ctx context.Context) (Config, error) {
-	updated := map[string]bool{}
+	var updated []string
 	if u.saved != nil {
 		tasks, err := u.tasks()
 		if err != nil {
@@ -168,7 +169,7 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 		if err != nil {
 			return Config{}, err
 		}
-		maps.Copy(updated, more)
+		updated = union(updated, more)
 	}
 	return u.put(ctx, "update", u.step+1, u.step, updated)
 }
@@ -250,11 +251,11 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 		}
 		tasks[i] = t
 	}
-	updated := map[string]bool{}
+	var updated []string
 	applied := make([]taskWrites, len(tasks))
 	for i, t := range tasks {
 		for _, w := range t.writes {
-			updated[w.channel] = true
+			updated = append(updated, w.channel)
 		}
 		u.forceOverwritten(t.writes)
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
@@ -338,18 +339,28 @@ func (u *updater) infer() string {
 }
 
 func (u *updater) runWriters(ctx context.Context, node string, values any) ([]write, error) {
-	var writes []write
-	pad := &scratchpad{step: u.step, stop: u.step + 2}
-	w := &Writing{ctx: ctx, node: node,
-		write: func(ch string, v any) { writes = append(writes, write{ch, v}) },
-		read:  func(sel Keys) (any, error) { return readLocal(u.g, u.set, pad, sel, writes) }}
+	own := &updateWrites{u: u, pad: &scratchpad{step: u.step, stop: u.step + 2}}
+	w := &Writing{ctx: ctx, node: node, to: own}
 	for _, f := range u.g.nodes[node].Writers {
 		if err := f(w, values); err != nil {
 			return nil, err
 		}
 	}
-	u.g.nameWrites(writes)
-	return writes, nil
+	u.g.nameWrites(own.writes)
+	return own.writes, nil
+}
+
+// updateWrites is where the writers of a node write an update.
+type updateWrites struct {
+	u      *updater
+	pad    *scratchpad
+	writes []write
+}
+
+func (o *updateWrites) writeTo(ch string, v any) { o.writes = append(o.writes, write{ch, v}) }
+
+func (o *updateWrites) readOwn(sel Keys) (any, error) {
+	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
 }
 
 // encoder serializes with the rules of a run.
@@ -394,19 +405,18 @@ func (u *updater) storeWrites(ctx context.Context, tasks []updateTask) error {
 
 // put makes and stores the new checkpoint. idStep is the superstep its id
 // shows.
-func (u *updater) put(ctx context.Context, source string, step, idStep int, updated map[string]bool) (Config, error) {
+func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Config, error) {
 	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
 	snapshots := map[string]bool{}
 	if u.saved == nil {
 		for _, name := range u.g.deltas {
-			if _, written := u.cp.versions[name]; written && u.set.by[name].Available() {
+			if _, written := u.cp.versions[name]; written && u.set.at(name).Available() {
 				snapshots[name] = true
 			}
 		}
 	} else {
-		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return updated[ch] })
-		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions)
-		maps.Copy(snapshots, u.forced)
+		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return slices.Contains(updated, ch) })
+		snapshots = withForced(u.g.dueSnapshots(u.set, counts, u.cp.versions), u.forced)
 		if c := counts.metadata(snapshots); c != nil {
 			md["counters_since_delta_snapshot"] = c
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 )
@@ -106,12 +105,31 @@ func formatUUID(b [16]byte) string {
 }
 
 func parseUUID(id string) (b [16]byte, ok bool) {
-	raw := strings.ReplaceAll(id, "-", "")
-	if len(raw) != 32 {
-		return b, false
+	n := 0 // digits so far
+	for i := range len(id) {
+		if id[i] == '-' {
+			continue
+		}
+		digit, isHex := hexDigit(id[i])
+		if !isHex || n == 2*len(b) {
+			return b, false
+		}
+		b[n/2] = b[n/2]<<4 | digit
+		n++
 	}
-	_, err := hex.Decode(b[:], []byte(raw))
-	return b, err == nil
+	return b, n == 2*len(b)
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
 }
 
 // uuid5 is the name-based UUID of RFC 4122 in the namespace of another UUID.

@@ -60,6 +60,9 @@ type Options struct {
 	NoPatches     bool
 	CompactFanout int   // segments of one size class that are merged; default 4
 	CompactRate   int64 // bytes per second compaction writes; default 64 MiB/s, negative: no limit
+	// OnCompact is told how far a compaction is, before each thread family, on its
+	// goroutine; it must not block. Nil: nobody.
+	OnCompact func(CompactProgress)
 	// DiskReserve is the free space, in bytes, below which Put and PutWrites get
 	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
 	// negative for none.
@@ -163,7 +166,7 @@ func EngineOptions(opts Options, sim Simulation) engine.Options {
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
 		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Lines: lineOf, Clock: opts.Clock, Logger: opts.Logger,
+		Hot: hotItems, Lines: lineOf, Events: engine.Events{Compacting: opts.OnCompact}, Clock: opts.Clock, Logger: opts.Logger,
 		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
 }
@@ -180,8 +183,10 @@ func (s *Disk) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
 func (s *Disk) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 
 // Compact merges all segments into one that holds only what is live, and gives
-// the space of what was deleted or replaced back to the system. It happens by
-// itself, in steps, as segments accumulate.
+// the space of what was deleted or replaced back to the system; Stats.DeadBytes
+// says about how much that is, Options.OnCompact how far it is. It happens by itself,
+// in steps, as segments accumulate or die. All other calls go on meanwhile. When ctx
+// ends, the store stays as it was.
 func (s *Disk) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
 
 // Engine is the store beneath, for this module's own tests: its type is
@@ -190,6 +195,9 @@ func (s *Disk) Engine() *engine.Engine { return s.e }
 
 // OpenReport says what Open found and did.
 type OpenReport = engine.OpenReport
+
+// CompactProgress tells how far a compaction is.
+type CompactProgress = engine.CompactProgress
 
 // Stats says what a store holds.
 type Stats = engine.Stats

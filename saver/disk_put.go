@@ -46,7 +46,7 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p := diskPut{s: s, plan: &plan, run: runOf(MergeMetadata(req.Config, req.Metadata)), along: req.Along}
+	p := diskPut{s: s, plan: &plan, run: runOf(mergeMetadata(req.Config, req.Metadata)), along: req.Along}
 	if err := p.encode(); err != nil {
 		return Config{}, err
 	}
@@ -339,7 +339,7 @@ func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID
 		return err
 	}
 	id := threadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals)}, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx)}, []string{id}, func(tx *engine.Tx) error {
 		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
 			t := tx.Thread(id)
 			has := t != nil && t.Last(string(keyCheckpoint)) != nil

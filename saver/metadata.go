@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"maps"
 	"strings"
 )
 
@@ -23,6 +24,27 @@ func ExcludedMetadata(key string) bool { return excludedMetadataKeys[key] }
 // key, and does not begin with two underscores. That is how a run's user_id
 // becomes filterable. md is not changed.
 func MergeMetadata(cfg Config, md Metadata) Metadata {
+	if alone(cfg, md) {
+		return maps.Clone(md)
+	}
+	return mergeMetadata(cfg, md)
+}
+
+// alone reports whether merging would leave md as it is.
+func alone(cfg Config, md Metadata) bool {
+	for _, v := range md {
+		if s, ok := v.(string); ok && strings.IndexByte(s, 0) >= 0 {
+			return false
+		}
+	}
+	return len(cfg.Metadata) == 0 && len(cfg.Configurable) == 0 && md != nil
+}
+
+// mergeMetadata is MergeMetadata, which may return md itself.
+func mergeMetadata(cfg Config, md Metadata) Metadata {
+	if alone(cfg, md) {
+		return md
+	}
 	out := make(Metadata, len(md)+len(cfg.Metadata)+len(cfg.Configurable))
 	for k, v := range md {
 		if s, ok := v.(string); ok {

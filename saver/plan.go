@@ -2,8 +2,6 @@ package saver
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/serde"
@@ -18,7 +16,7 @@ type PutPlan struct {
 	// ExpectHead is the condition of the request, or nil.
 	ExpectHead *string
 	// Record is the checkpoint without the bytes of its values. It shares no
-	// memory with the request.
+	// memory with the request, unless the checkpoint is Immutable.
 	Record Record
 	// Values are the bytes of the channels Record.Stored names, in that order.
 	// Bytes given as ValueTyped are the caller's.
@@ -53,13 +51,13 @@ func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
 	}
-	md, err := EncodeMetadata(MergeMetadata(cfg, req.Metadata), codec)
+	md, err := EncodeMetadata(mergeMetadata(cfg, req.Metadata), codec)
 	if err != nil {
 		return PutPlan{}, err
 	}
 	plan.Record.Metadata = md
 	size := len(md.Data)
-	for _, channel := range slices.Sorted(maps.Keys(req.NewVersions)) {
+	for _, channel := range sortedNames(req.NewVersions) {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
 			plan.Record.Emptied = append(plan.Record.Emptied, channel)

@@ -1,5 +1,7 @@
 package saver
 
+import "slices"
+
 // PruneView shows PruneMark the checkpoints of one namespace as they are before
 // anything is removed.
 type PruneView interface {
@@ -43,7 +45,9 @@ type PruneView interface {
 // channels of such an ancestor may have lost theirs.
 func PruneMark(view PruneView, kept []string) map[string]bool {
 	m := pruneMarker{view: view, support: map[string]bool{}, walks: map[string]*deltaPath{}}
-	for _, id := range kept {
+	// In the order of ids, so that savers that list differently keep the same even
+	// where checkpoints are their own ancestors.
+	for _, id := range slices.Sorted(slices.Values(kept)) {
 		parent, ok := view.Parent(id)
 		if !ok || parent == "" {
 			continue

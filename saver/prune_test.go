@@ -114,6 +114,10 @@ func TestPruneMarkKeepsHistories(t *testing.T) {
 				t.Fatalf("%s is no checkpoint", id)
 			}
 		}
+		slices.Reverse(kept)
+		if again := PruneMark(g, kept); !maps.Equal(again, support) {
+			t.Fatalf("kept in another order: support %v, before %v\n%+v", again, support, g)
+		}
 		if slices.ContainsFunc(kept, g.loops) {
 			return // its history is an error anyway; that PruneMark ends is enough
 		}

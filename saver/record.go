@@ -36,9 +36,10 @@ func (r *Record) Source() string {
 	return r.Parent
 }
 
-// Clone is a copy of cp that shares no map or slice with it. The values
-// themselves are immutable and shared.
+// Clone is a copy of cp that shares no map or slice with it, and may be changed.
+// The values themselves are immutable and shared.
 func (cp Checkpoint) Clone() Checkpoint {
+	cp.Immutable = false
 	cp.Values = maps.Clone(cp.Values)
 	cp.Versions = maps.Clone(cp.Versions)
 	cp.Updated = slices.Clone(cp.Updated)
@@ -52,9 +53,17 @@ func (cp Checkpoint) Clone() Checkpoint {
 	return cp
 }
 
-// stripped is a copy of cp as a Record holds it.
+// stripped is a copy of cp as a Record holds it. What is immutable is shared.
 func (cp Checkpoint) stripped() Checkpoint {
 	cp.Values = nil
+	shared := cp.Immutable
+	cp.Immutable = false
+	for _, versions := range cp.Seen {
+		shared = shared && versions != nil
+	}
+	if shared && cp.Versions != nil && cp.Seen != nil {
+		return cp
+	}
 	cp = cp.Clone()
 	if cp.Versions == nil {
 		cp.Versions = map[string]Version{}

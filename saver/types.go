@@ -51,6 +51,11 @@ type Checkpoint struct {
 	// Updated names the channels updated by the step that made this checkpoint,
 	// sorted; nil if unknown.
 	Updated []string
+	// Immutable, in Put, is the caller's word that nobody will ever change the
+	// maps and slices of this checkpoint, nor bytes it gives as ValueTyped, so
+	// that a saver may keep them where it would make copies. A checkpoint that is
+	// read never has it set.
+	Immutable bool
 }
 
 // Metadata describes a checkpoint: LangGraph's source ("input", "loop",

@@ -67,8 +67,8 @@ func ValidatePut(cfg Config, cp Checkpoint, newVersions map[string]Version) erro
 	}
 	for node, versions := range cp.Seen {
 		for channel, v := range versions {
-			if err := checkVersion("versions_seen "+node, channel, v); err != nil {
-				return err
+			if err := checkVersion("versions_seen", channel, v); err != nil {
+				return fmt.Errorf("node %q: %w", node, err)
 			}
 		}
 	}
@@ -112,7 +112,10 @@ func checkVersion(field, channel string, v Version) error {
 	if v.Kind() == VersionFloat && math.IsNaN(v.Any().(float64)) {
 		return invalidf(fmt.Sprintf("%s[%q]", field, channel), "NaN has no order")
 	}
-	return checkKeyLen("version of channel "+channel, v.String())
+	if v.Kind() == VersionString && len(v.str) > maxName {
+		return checkKeyLen("version of channel "+channel, v.str)
+	}
+	return nil
 }
 
 // ValidateWrites refuses writes without a checkpoint id or a task id, or with a

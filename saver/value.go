@@ -103,6 +103,20 @@ func (v Value) Encode(codec serde.Serializer) (serde.Typed, error) {
 // gives ErrNotFound, sooner or later.
 func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
 
+// Load is v with its bytes at hand, so that reading it more than once reads the
+// store once. It fails as Typed does; what is no stored value is returned as it
+// is.
+func (v Value) Load() (Value, error) {
+	if v.state != valueLazy {
+		return v, nil
+	}
+	t, err := v.Typed()
+	if err != nil {
+		return Value{}, err
+	}
+	return ValueTyped(t).WithCodec(v.codec), nil
+}
+
 // Any decodes v into plain Go data (see serde.Serializer). A Go value that was
 // not serialized is returned as it is.
 func (v Value) Any() (any, error) {

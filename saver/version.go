@@ -2,7 +2,6 @@ package saver
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -155,11 +154,24 @@ func NextVersion(current Version, random func() float64) (Version, error) {
 	if random == nil {
 		random = rand.Float64
 	}
-	frac := pyFloat(random())
-	if pad := 16 - len(frac); pad > 0 {
-		frac = strings.Repeat("0", pad) + frac
+	next := seq + 1
+	var room [64]byte
+	buf := room[:0]
+	if next < 0 { // the sign stands before the zeros, and counts
+		buf = append(buf, '-')
+		next = -next
 	}
-	return StringVersion(fmt.Sprintf("%032d.%s", seq+1, frac)), nil
+	buf = appendPadded(buf, strconv.FormatInt(next, 10), 32-len(buf))
+	buf = append(buf, '.')
+	return StringVersion(string(appendPadded(buf, pyFloat(random()), 16))), nil
+}
+
+// appendPadded appends s with zeros before it, so that it has width bytes.
+func appendPadded(dst []byte, s string, width int) []byte {
+	for range width - len(s) {
+		dst = append(dst, '0')
+	}
+	return append(dst, s...)
 }
 
 // pyFloat prints a float as Python's repr does: shortest digits that read back

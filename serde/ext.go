@@ -40,6 +40,19 @@ type Ext struct {
 	order []byte // Value as it was read, if map keys in it were not sorted
 }
 
+// MayBeDelta reports whether t can decode to a DeltaSnapshot. It looks at the
+// first bytes alone: false is certain.
+func MayBeDelta(t Typed) bool {
+	if t.Kind != KindMsgpack {
+		// Those of other kinds hold none, unless they are encrypted.
+		_, _, encrypted := cutKind(t.Kind)
+		return encrypted
+	}
+	c := newCursor(t.Data)
+	it, err := c.next()
+	return err != nil || it.class == cExt && it.code == ExtDelta
+}
+
 // NewExt returns an extension of one of the codes 0 to 5. Method matters to
 // ExtMethod and ExtPydanticV2 alone.
 func NewExt(code int8, module, name string, value any, method string) *Ext {

@@ -24,7 +24,7 @@ type LogInfo struct {
 type SegmentInfo struct {
 	Num      base.FileNum
 	Size     int64    // bytes of the file
-	Raw      int64    // bytes of the values in it, before patches and compression
+	Raw      int64    // bytes of the values and patches in it, before compression
 	MinLSN   base.LSN // lowest and highest LSN of the records in it
 	MaxLSN   base.LSN
 	Families uint64 // thread families with data in it

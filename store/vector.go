@@ -189,8 +189,8 @@ func (s *scorer) public(score float32) float64 {
 	return float64(score)
 }
 
-// dot keeps eight sums, so that no addition waits for the one before.
-func dot(a, b []float32) float32 {
+// dotGeneric keeps eight sums, so that no addition waits for the one before.
+func dotGeneric(a, b []float32) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(a) >= 8 && len(b) >= 8 {
 		x, y := (*[8]float32)(a), (*[8]float32)(b)
@@ -210,7 +210,7 @@ func dot(a, b []float32) float32 {
 	return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
 }
 
-func squaredDistance(a, b []float32) float32 {
+func distanceGeneric(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	for len(a) >= 4 && len(b) >= 4 {
 		x, y := (*[4]float32)(a), (*[4]float32)(b)

@@ -3,6 +3,7 @@ package wal
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
@@ -91,7 +92,7 @@ func (l *Log) commitBatch(first *request) {
 	if err == nil {
 		err = l.writeBatch(f)
 	}
-	if err == nil && l.opts.Mode == SyncAlways {
+	if err == nil && l.opts.Mode == SyncAlways && !c.deferred() {
 		err = l.syncFile(f, f.end, c.lsn+base.LSN(len(c.batch))-1)
 	}
 	if f != nil && l.opts.Inline {
@@ -115,6 +116,11 @@ func (l *Log) commitBatch(first *request) {
 	if f != nil && !l.opts.Inline {
 		l.prep.afterBatch(f)
 	}
+}
+
+// deferred reports whether nobody waits for the batch to be durable.
+func (c *committer) deferred() bool {
+	return !slices.ContainsFunc(c.records, func(r *Record) bool { return !r.Deferred })
 }
 
 // collect prepares first and its followers until the batch is full or the queue

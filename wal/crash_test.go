@@ -90,12 +90,14 @@ func cachedPayload(i, n int) []byte {
 }
 
 // commit commits n records as one batch.
-func (v *life) commit(n int) error {
+func (v *life) commit(n int) error { return v.commitAs(n, false) }
+
+func (v *life) commitAs(n int, deferred bool) error {
 	l := v.l
 	var reqs []*request
 	l.q.mu.Lock()
 	for range n {
-		r := &request{done: make(chan error, 1), rec: &Record{Prepare: func(lsn base.LSN) ([][]byte, error) {
+		r := &request{done: make(chan error, 1), rec: &Record{Deferred: deferred, Prepare: func(lsn base.LSN) ([][]byte, error) {
 			return [][]byte{v.content(lsn)}, nil
 		}}}
 		reqs = append(reqs, r)
@@ -118,6 +120,10 @@ func (v *life) commit(n int) error {
 // the two readings must not be credited to it.
 func (v *life) ack() {
 	lsn := uint64(v.l.DurableLSN())
+	if v.l.opts.Mode == SyncAlways {
+		// Whatever the log thinks of it: here a nil is a promise.
+		lsn = uint64(v.l.LastLSN())
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.acks = append(v.acks, event{v.fs.Len(), lsn})
@@ -294,6 +300,7 @@ var scenarios = []struct {
 		v.ack()
 		return errors.Join(err, v.commit(2), v.commit(1))
 	}},
+	{"deferred", SyncAlways, 4, small, deferredScenario},
 	{"rotation", SyncAlways, 20, func(lsn base.LSN) int { return 5000 + int(lsn)*300 }, func(v *life) error {
 		for range 16 {
 			if err := v.commit(1); err != nil {

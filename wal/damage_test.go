@@ -44,6 +44,22 @@ func TestOneEdit(t *testing.T) {
 	w, image, at := logImage(t, false)
 	_, marked, _ := logImage(t, true)
 	const damaged = -1
+	// move puts frame from in the place of another; all frames are of one length.
+	move := func(from, to int) func([]byte) []byte {
+		return func(b []byte) []byte { copy(b[at(to):at(to+1)], b[at(from):at(from+1)]); return b }
+	}
+	// forge puts a valid frame with a wrong number in the place of the last.
+	forge := func(lsn base.LSN) func([]byte) []byte {
+		return func(b []byte) []byte {
+			hdr, _, err := decodeFileHeader(FileName(1), 1, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, _ := appendFrame(nil, hdr.salt, int64(at(100)), frameHeader{typ: frameRecord, lsn: lsn, syncedTo: int64(at(100))}, payload(100, 400))
+			copy(b[at(100):], f)
+			return b
+		}
+	}
 	for _, tc := range []struct {
 		name  string
 		image []byte
@@ -75,6 +91,12 @@ func TestOneEdit(t *testing.T) {
 		{"frame of 100 zeroed, sync mark after it", marked, zero(at(100), 432), damaged, at(100)},
 		{"sync mark torn", marked, flip(at(101) + 3), 100, at(101)},
 		{"bit in the file header", image, flip(20), damaged, 0},
+		{"frame of 30 in place of 40", image, move(30, 40), damaged, at(40)},
+		{"frame of 40 in place of 30", image, move(40, 30), damaged, at(30)},
+		{"frame of 30 twice", image, move(30, 31), damaged, at(31)},
+		{"frame of 99 in place of the last", image, move(99, 100), 99, at(100)},
+		{"last record numbered one too low", image, forge(99), damaged, at(100)},
+		{"last record numbered one too high", image, forge(101), damaged, at(100)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), tc.edit(bytes.Clone(tc.image)))

@@ -43,7 +43,8 @@ func TestFailedSyncPoisons(t *testing.T) {
 			if err := l.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			h.set(failOn("syncdata", cause))
+			// Once: a second try would succeed, and prove nothing.
+			h.set(onlyOnce(failOn("syncdata", cause)))
 			err := commit(l, payload(2, 100))
 			if mode == SyncNever {
 				if err != nil {
@@ -72,6 +73,22 @@ func TestFailedSyncPoisons(t *testing.T) {
 				t.Fatalf("%d aborted, %d applied", w.aborted, len(w.applied))
 			}
 		}
+	}
+}
+
+// onlyOnce lets everything pass after the first failure.
+func onlyOnce(hook func(fsOp) error) func(fsOp) error {
+	var mu sync.Mutex
+	failed := false
+	return func(op fsOp) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if failed {
+			return nil
+		}
+		err := hook(op)
+		failed = err != nil
+		return err
 	}
 }
 

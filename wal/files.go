@@ -27,6 +27,11 @@ func (rv *recoverer) resolve() error {
 		if f.err == nil {
 			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Prev: f.hdr.prev, KeyID: f.keyID})
 		}
+		if i == 0 {
+			if err := rv.first(f); err != nil {
+				return err
+			}
+		}
 		if i == 0 || f.err != nil || rv.files[i-1].err != nil {
 			continue
 		}
@@ -35,6 +40,19 @@ func (rv *recoverer) resolve() error {
 		}
 	}
 	return nil
+}
+
+// first checks that a log that is whole begins where this one began: no file but
+// the first of another log could stand there unnoticed. Builds that gave a log no
+// origin left zero.
+func (rv *recoverer) first(f logHeader) error {
+	at := f.hdr.prev
+	if f.err != nil || rv.o.Origin == 0 || at.File != 0 || at.Chain == 0 || at.Chain == rv.o.Origin {
+		return nil
+	}
+	return rv.damage(&base.CorruptionError{
+		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize, Detail: "it begins the log of another store",
+	})
 }
 
 // follows checks the link from next to the file before it. What the link says

@@ -111,6 +111,9 @@ func (l *Log) Sync(ctx context.Context) error {
 	if l.q.isClosed() {
 		return base.ErrClosed
 	}
+	if l.durable.Load() < l.last.Load() { // Deferred records
+		return l.submit(ctx, l.reqs.get(nil, controlSync))
+	}
 	// Each applied batch was synced before it was applied.
 	return l.poisoned()
 }

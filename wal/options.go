@@ -93,6 +93,11 @@ type Record struct {
 	// Urgent records pass where Options.Reserve refuses others: deletions, and
 	// whatever else frees space.
 	Urgent bool
+	// Deferred records do not wait for a sync of their own in SyncAlways: Commit
+	// returns when they are written. They are durable with the next sync: that of
+	// a later record, of Log.Sync, or of the log when it has been idle for
+	// Options.IdleMark.
+	Deferred bool
 	// User belongs to the caller.
 	User any
 
@@ -161,8 +166,8 @@ type Options struct {
 	// poisons the log, which then leaves the file alone: the manifest may name it.
 	OnCreate func(FileInfo) error
 	// Apply is told of each batch, on the committer goroutine, in LSN order:
-	// after it is durable (SyncAlways) or written (other modes), and before any
-	// of its callers wakes. The slice is valid during the call.
+	// after it is durable (SyncAlways, but for a batch of Deferred records alone)
+	// or written (other modes), and before any of its callers wakes. The slice is valid during the call.
 	Apply func(batch []*Record)
 	// Abort is told of records that were prepared and then refused, in the
 	// order of their preparation and before any later record is prepared. After

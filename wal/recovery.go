@@ -25,6 +25,10 @@ type RecoverOptions struct {
 	// reading can start, so that not even the file that holds FromLSN is read
 	// from its beginning. The zero Start means none.
 	From Start
+	// Origin is the chain value that Options.Start had when the log began, if it
+	// was given one: it tells the first file of this log from that of another.
+	// 0 means nothing is known.
+	Origin uint64
 	// DurableLSN is what the caller knows to be durable from elsewhere, for
 	// instance from a manifest edit after a clean Close. A log that ends before
 	// it is damaged, however it ends. 0 means nothing is known.

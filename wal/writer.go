@@ -193,7 +193,10 @@ func (l *Log) idleMark() {
 		return
 	}
 	if f.synced.Load() < f.end {
-		l.w.idle.Reset(l.opts.IdleMark) // the interval's sync is under way
+		if l.opts.Mode == SyncAlways { // Deferred records
+			_ = l.syncFile(f, f.end, l.w.lsn-1) // a failure poisons the log
+		}
+		l.w.idle.Reset(l.opts.IdleMark) // or the interval's sync is under way
 		return
 	}
 	if l.writeMark(f, frameSync) == nil {

@@ -20,8 +20,7 @@ type placed struct {
 	locs []index.Loc
 }
 
-// segmentJob builds one segment. Until the manifest names it, a crash or an error
-// leaves a file nobody knows, which the next Open removes.
+// segmentJob builds one segment.
 type segmentJob struct {
 	e    *Engine
 	num  base.FileNum
@@ -29,7 +28,6 @@ type segmentJob struct {
 	b    *segment.Builder
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
-	raw  int64                 // bytes that patches save, before compression
 }
 
 // startSegment creates the file.
@@ -92,7 +90,7 @@ func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, erro
 	if err := j.e.opts.FS.SyncDir(j.e.dir); err != nil {
 		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
 	}
-	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes + j.raw, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
+	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
 		Families: uint64(p.Families), Values: uint64(p.Values)}, nil
 }
 
@@ -108,27 +106,26 @@ func (j *segmentJob) abandon() {
 // withdraw removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *segmentJob) withdraw(err error) {
-	if j != nil && notApplied(err) {
+	if notApplied(err) {
 		j.e.withdraw(kindSegment, j.num)
 	}
 }
 
+// discard removes the complete segment, which nobody was told of.
+func (j *segmentJob) discard() { j.e.removeQuietly(kindSegment, j.num) }
+
 // install tells the families where the values of a published segment lie now. What
 // is left behind in the old files is referred to by nobody, except open views.
 func (j *segmentJob) install() {
-	views := j.e.files.viewCount() > 1 // the job's own view is one
 	for _, pl := range j.done {
 		pl.fam.Move(pl.refs, pl.locs, j.from)
-		if !views {
-			pl.fam.Forget(j.from, nil)
-		}
 	}
 }
 
-// newParts is parts without those drop selects, and with part in front: segments
+// newParts is parts without those drop selects, and with added in front: segments
 // first, the newest first.
-func newParts(parts []index.Part, part index.Part, drop func(index.Part) bool) []index.Part {
-	out := []index.Part{part}
+func newParts(parts, added []index.Part, drop func(index.Part) bool) []index.Part {
+	out := append([]index.Part{}, added...)
 	for _, p := range parts {
 		if !drop(p) {
 			out = append(out, p)

@@ -23,7 +23,7 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 		}
 	}
 	last := chain[len(chain)-1]
-	root, err := e.readShared(last.Loc)
+	root, err := e.readRoot(last.Loc)
 	if err != nil {
 		return nil, costing(fam, last.Ref, err)
 	}
@@ -33,10 +33,13 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 			err = fmt.Errorf("checksum is %016x, expected %016x", got, patches[0].Sum)
 		}
 	}
-	if err != nil {
-		return nil, e.chainDamage(chain[0], err)
+	if err == nil {
+		return b, nil
 	}
-	return b, nil
+	if _, rerr := e.readAt(last.Loc); rerr != nil { // which readRoot need not have seen
+		return nil, costing(fam, last.Ref, rerr)
+	}
+	return nil, e.chainDamage(chain[0], err)
 }
 
 // readPatch reads the patch at loc.
@@ -55,8 +58,8 @@ func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
 	var b []byte
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
-	} else {
-		b, _, err = e.readSegment(h, loc)
+	} else if b, _, err = e.readBlock(h, loc); err == nil {
+		b, err = h.seg.Value(segmentLoc(loc), b)
 	}
 	if err != nil {
 		return nil, err
@@ -74,12 +77,12 @@ func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
 	return p, nil
 }
 
-// readShared reads the bytes at loc, which the caller may share with others and
-// must not change.
-func (e *Engine) readShared(loc index.Loc) ([]byte, error) {
+// readRoot reads the bytes at loc, which the caller shares with others and must
+// not change. In a segment they are part of a block that was checked, but they are
+// not compared with loc's own checksum: what is made of them is checked.
+func (e *Engine) readRoot(loc index.Loc) ([]byte, error) {
 	key := logKey(loc)
 	if loc.InLog() {
-		// The place is a checksum's: what was cached for it was checked by it.
 		if b, ok := e.cache.get(key); ok {
 			return b, nil
 		}
@@ -89,15 +92,21 @@ func (e *Engine) readShared(loc index.Loc) ([]byte, error) {
 		return nil, err
 	}
 	defer e.files.release(h)
-	if !loc.InLog() {
-		b, _, err := e.readSegment(h, loc)
+	if loc.InLog() {
+		b, err := readLogValue(h, loc)
+		if err == nil {
+			e.cache.add(key, b)
+		}
 		return b, err
 	}
-	b, err := readLogValue(h, loc)
-	if err == nil {
-		e.cache.add(key, b)
+	block, _, err := e.readBlock(h, loc)
+	if end := uint64(loc.Inner) + uint64(loc.Len); err == nil && end <= uint64(len(block)) {
+		return block[loc.Inner:end:end], nil
 	}
-	return b, err
+	if err != nil {
+		return nil, err
+	}
+	return h.seg.Value(segmentLoc(loc), block)
 }
 
 // BaseError is the cause under a CorruptionError for bytes that more values than
@@ -150,8 +159,8 @@ func costing(fam *index.Family, r index.Ref, err error) error {
 // base is missing, or there are more patches than there may be.
 func (e *Engine) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 	last := chain[len(chain)-1]
-	if len(chain) > index.MaxChain {
-		return e.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxChain))
+	if len(chain) > index.MaxSteps {
+		return e.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxSteps))
 	}
 	return e.chainDamage(last, fmt.Errorf("it is a patch against %d.%d, which is not there", end.LSN, end.Ord))
 }

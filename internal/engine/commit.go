@@ -302,6 +302,8 @@ func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) e
 type Hint struct {
 	Size   int64 // about how many bytes the record will have; 0 if unknown
 	Urgent bool  // it frees space: pass where others are refused for want of it
+	// Deferred: written is enough; durable with the next sync. See wal.Record.
+	Deferred bool
 }
 
 // CommitHinted is Commit with a hint.
@@ -319,7 +321,7 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		}
 	}
 	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
-	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent}
+	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
 	if errors.Is(err, errNothing) {
@@ -415,6 +417,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	for id, t := range e.queue.threads {
 		if t == nil {
 			c.Remove = append(c.Remove, id)
+			e.garbage.drop(e.ix.Thread(id))
 			continue
 		}
 		c.Put = append(c.Put, t)

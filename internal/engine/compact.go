@@ -17,7 +17,7 @@ import (
 // CompactInfo tells about one compaction.
 type CompactInfo struct {
 	Inputs   []base.FileNum
-	Output   base.FileNum // 0: nothing live was left
+	Output   base.FileNum // the first of them; 0: nothing live was left
 	Families int
 	Values   int
 	BytesIn  int64
@@ -25,9 +25,20 @@ type CompactInfo struct {
 	Took     time.Duration
 }
 
-// Compact flushes, and merges all segments into one that holds only what is
-// live. The space goes back when no view needs the old files any more. In an
-// encrypted store every file is then under the current key.
+// CompactProgress tells how far a compaction is.
+type CompactProgress struct {
+	Inputs       int   // segments
+	BytesIn      int64 // of them
+	Families     int   // done
+	FamiliesLeft int
+	BytesOut     int64 // written so far; the last block is not counted
+}
+
+// Compact flushes, and merges all segments into one, or a few large ones, that hold
+// only what is live. The space goes back when no view needs the old files any more. Commits,
+// flushes and images go on meanwhile, at Options.CompactRate; another compaction is
+// waited for. When ctx ends, the store is as it was, and the next one begins anew. In an
+// encrypted store every file is under the current key afterwards.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
@@ -36,12 +47,12 @@ func (e *Engine) Compact(ctx context.Context) error {
 		return err
 	}
 	defer e.leave()
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	if err := e.flush(ctx); err != nil {
+	e.compactMu.Lock()
+	defer e.compactMu.Unlock()
+	if err := e.flushNow(ctx); err != nil {
 		return err
 	}
-	if err := e.compact(ctx, e.manifest.State().Segments, nil); err != nil {
+	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
 		return err
 	}
 	if err := e.renewKeys(); err != nil {
@@ -51,8 +62,9 @@ func (e *Engine) Compact(ctx context.Context) error {
 }
 
 // CompactStep merges the segments of one size class, if Options.CompactFanout of
-// them have gathered, and reports whether it did. The worker does the same until
-// nothing is left to merge.
+// them have gathered, or rewrites a segment that is mostly dead, and reports whether
+// it did. The store does the same by
+// itself until nothing is left to merge.
 func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 	if e.opts.ReadOnly {
 		return false, base.ErrReadOnly
@@ -61,25 +73,36 @@ func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer e.leave()
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
 	return e.compactStep(ctx, nil)
 }
 
-// compactStep does the work of CompactStep. flushMu is held.
+// compactStep does the work of CompactStep.
 func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
-	inputs := pickCompaction(e.manifest.State().Segments, e.opts.CompactFanout)
+	e.compactMu.Lock()
+	defer e.compactMu.Unlock()
+	segs := e.manifest.State().Segments
+	inputs := pickCompaction(segs, e.opts.CompactFanout)
+	if inputs == nil {
+		inputs = mostlyDead(segs, e.garbage.inSegments(segs))
+	}
 	if inputs == nil {
 		return false, nil
 	}
 	return true, e.compact(ctx, inputs, limit)
 }
 
+// maxMerged is the size from which segments are not merged any more by themselves:
+// rewriting so much for one more layer of it costs more than it gives back.
+const maxMerged = 256 << 20
+
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
 // in one class of size. Each class is four times the last.
 func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentInfo {
 	classes := map[int][]snapshot.SegmentInfo{}
 	for _, s := range segs {
+		if s.Size >= maxMerged {
+			continue
+		}
 		c := max(0, bits.Len64(uint64(s.Size))-17) / 2
 		classes[c] = append(classes[c], s)
 	}
@@ -91,114 +114,139 @@ func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentI
 	return nil
 }
 
-// compact merges segments into one. flushMu is held, and everything below the
-// floor is in segments. Inputs stay until the edit that replaces them is durable:
-// a crash before it leaves a file nobody knows.
+const (
+	// deadShare of a segment, in tenths, makes it worth rewriting alone, if that
+	// frees at least minDead bytes.
+	deadShare = 4
+	minDead   = 1 << 20
+)
+
+// mostlyDead returns the segment of which the largest part is dead, if that is
+// worth rewriting it.
+func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snapshot.SegmentInfo {
+	var worst []snapshot.SegmentInfo
+	most := 0.0
+	for _, s := range segs {
+		share := float64(dead[s.Num]) / float64(s.Size)
+		if dead[s.Num] >= minDead && share*10 >= deadShare && share > most {
+			worst, most = []snapshot.SegmentInfo{s}, share
+		}
+	}
+	return worst
+}
+
+// compact merges segments into one. compactMu is held, so the inputs stay, and
+// everything below the floor is in segments. flushMu is taken for the edit alone: a
+// flush beside the work adds a segment that is newer than all inputs, and moves
+// nothing of theirs. Inputs stay until the edit that replaces them is durable: a
+// crash before it leaves a file nobody knows.
 func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, limit func(int)) error {
 	if len(inputs) == 0 {
 		return nil
 	}
-	if err := e.checkPages(); err != nil {
+	if err := e.checkPagesNow(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	start := time.Now()
-	v := e.viewWithin()
+	v := e.workView(e.viewWithin)
 	defer v.Release()
 	st := e.manifest.State()
 	info := CompactInfo{}
-	from := map[base.FileNum]bool{}
+	m := &merge{from: map[base.FileNum]bool{}, all: len(inputs) == len(st.Segments), floor: st.FloorLSN, limit: limit}
 	for _, s := range inputs {
-		from[s.Num] = true
+		m.from[s.Num] = true
 		info.Inputs = append(info.Inputs, s.Num)
 		info.BytesIn += s.Size
 	}
-	all := len(inputs) == len(st.Segments)
+	m.progress = CompactProgress{Inputs: len(inputs), BytesIn: info.BytesIn}
 	known, err := e.tombstonesIn(st.Segments)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
+	m.dropped = lastDrops(known)
 	tombs := e.remembered(known)
-	if !all {
+	if !m.all {
 		if tombs, err = e.tombstonesIn(inputs); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	job, err := e.buildCompaction(ctx, v, &merge{from: from, all: all, floor: st.FloorLSN, dropped: lastDrops(known), limit: limit})
+	out := e.newOutputs(m.from, limit)
+	if err := e.buildCompaction(ctx, v, m, out); err != nil {
+		return fmt.Errorf("compact: %w", out.abandon(err))
+	}
+	segs, err := out.finish(tombs)
 	if err != nil {
+		return fmt.Errorf("compact: %w", out.abandon(err))
+	}
+	for _, seg := range segs {
+		if info.Output == 0 {
+			info.Output = seg.Num
+		}
+		info.Families, info.Values, info.BytesOut = info.Families+int(seg.Families), info.Values+int(seg.Values), info.BytesOut+seg.Size
+	}
+	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: info.Inputs, AddSegments: segs}, out); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	edit := snapshot.Edit{RemoveSegments: info.Inputs}
-	if job == nil && len(tombs) > 0 {
-		if job, err = e.startSegment(from, limit); err != nil {
-			return fmt.Errorf("compact: %w", err)
-		}
-	}
-	var done []placed
-	if job != nil {
-		seg, err := job.finish(tombs)
-		if err != nil {
-			job.abandon()
-			return fmt.Errorf("compact: %w", err)
-		}
-		edit.AddSegments = []snapshot.SegmentInfo{seg}
-		done = job.done
-		info.Output, info.Families, info.Values, info.BytesOut = seg.Num, int(seg.Families), int(seg.Values), seg.Size
-		e.files.addKeyed(kindSegment, seg.Num, job.b.KeyID())
-	}
-	old, err := e.publish(edit, done, func(p index.Part) bool { return from[p.File] }, st.FloorLSN)
-	if err != nil {
-		job.withdraw(err)
-		return fmt.Errorf("compact: %w", err)
-	}
-	if job != nil {
-		job.install()
-	}
-	e.files.retire(append(info.Inputs, old...)...)
 	info.Took = time.Since(start)
 	e.noteCompact(info)
 	return nil
 }
 
-// buildCompaction writes the output, or returns no job if nothing is left.
+// replaceSegments makes the output of a compaction part of the store in place of
+// its inputs.
+func (e *Engine) replaceSegments(edit snapshot.Edit, out *outputs) error {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	if err := e.checkPages(); err != nil {
+		return out.abandon(err)
+	}
+	out.enter()
+	old, err := e.publish(edit, out.placed(), func(p index.Part) bool { return out.from[p.File] }, e.manifest.State().FloorLSN)
+	if err != nil {
+		out.withdraw(err)
+		return err
+	}
+	out.install()
+	e.garbage.forget(out.from)
+	e.files.retire(append(edit.RemoveSegments, old...)...)
+	return nil
+}
+
+// buildCompaction writes the families of the output.
 //
 // Segments hold the store as it was at the floor, whatever the log did since, and
 // so does the output: a thread or an item that only the log deletes stays. What
 // the log stored since may share values of the inputs, so these stay too.
-func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge) (*segmentJob, error) {
+func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
 	inputs, err := e.familiesIn(m.from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	live := map[uint64]familyWork{}
 	for _, w := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
 		live[w.fam.ID] = w
 	}
-	var job *segmentJob
-	for _, id := range slices.Sorted(maps.Keys(inputs)) {
+	for n, id := range slices.Sorted(maps.Keys(inputs)) {
+		e.noteCompacting(m, out, n, len(inputs)-n)
 		w, ok := live[id]
 		if !ok {
 			w.fam = index.NewFamily(id)
 		}
 		if err := w.load(v); err != nil {
-			return nil, abandon(job, err)
+			return err
 		}
 		mf, err := e.mergeFamily(w, m)
 		if err != nil {
-			return nil, abandon(job, err)
+			return err
 		}
 		if len(mf.page.Threads) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
 			continue
 		}
-		if job == nil {
-			if job, err = e.startSegment(m.from, m.limit); err != nil {
-				return nil, err
-			}
-		}
-		if err := job.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
-			return nil, abandon(job, err)
+		if err := out.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
+			return err
 		}
 	}
-	return job, nil
+	return nil
 }
 
 // merge is what one compaction goes by.
@@ -208,6 +256,18 @@ type merge struct {
 	floor   base.LSN
 	dropped map[string]base.LSN // last deletion of a thread that segments know of
 	limit   func(int)
+
+	progress CompactProgress
+}
+
+// noteCompacting tells how far a compaction is.
+func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
+	tell := e.opts.Events.Compacting
+	if tell == nil {
+		return
+	}
+	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
+	tell(m.progress)
 }
 
 // familiesIn names the families the segments hold.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,9 +32,11 @@ func TestConcurrentUse(t *testing.T) {
 			defer wg.Done()
 			rng := rand.New(rand.NewPCG(uint64(w), 7))
 			id := fmt.Sprintf("t%d", w)
+			text := strings.Repeat(id+" was here. ", 80)
 			for n := range commits {
 				key := fmt.Sprintf("k%03d", rng.IntN(60))
-				v, err := NewValue(fmt.Appendf(nil, "%s/%s/%d", id, key, n))
+				text = text[:min(len(text), 900)] + fmt.Sprintf(" and then %d", n)
+				v, err := e.NewVersion(Line{Thread: id, Name: "v"}, fmt.Appendf(nil, "%s/%s/%d", id, key, n), []byte(text))
 				if err != nil {
 					t.Error(err)
 					return
@@ -73,18 +76,24 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		}()
 	}
-	readers.Add(1)
-	go func() {
-		defer readers.Done()
-		for !stop.Load() {
-			if err := errors.Join(e.Flush(ctx), e.WriteImage(ctx), e.Compact(ctx)); err != nil {
-				t.Error(err)
+	for _, work := range []func() error{
+		func() error { return errors.Join(e.Flush(ctx), e.WriteImage(ctx)) },
+		func() error { return e.Compact(ctx) },
+	} {
+		readers.Go(func() {
+			for !stop.Load() {
+				if err := work(); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-	}()
+		})
+	}
 	wg.Wait()
 	stop.Store(true)
 	readers.Wait()
+	if e.Metrics().Patches == 0 {
+		t.Error("no value was logged as a patch")
+	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

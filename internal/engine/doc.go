@@ -15,15 +15,16 @@
 //   - The log's committer runs a commit's function, in commit order, against the
 //     state all earlier commits leave behind; writes; syncs; publishes to the
 //     index; wakes the callers. Only it changes threads.
-//   - One worker goroutine flushes, writes images and compacts. It changes only
-//     where values and pages lie, never what a thread contains.
+//   - One worker goroutine flushes and writes images, another compacts. They change
+//     only where values and pages lie, never what a thread contains.
 //
 // # Locks
 //
-// In this order. Only flushMu is held across reads and writes of values and
+// In this order. Only the first two are held across reads and writes of values and
 // pages; files.mu is held while a file is opened, closed or its footer read:
 //
-//	flushMu (one of flush, image, compact at a time; held across their I/O)
+//	compactMu (one compaction at a time; held across its I/O)
+//	flushMu (one of flush, image, end of a compaction at a time; held across their I/O)
 //	files.mu (open files and pins)
 //	index.Index.mu, then index.Family.mu
 //	cache shard

@@ -38,13 +38,19 @@ type Engine struct {
 	queue queue // committer only
 
 	unflushed  *unflushed
+	garbage    *garbage
 	sealed     sealView
 	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
 
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
-	flushMu   sync.Mutex  // one flush, image or compaction at a time; guards badImages
+	directoryLimit int // maxDirectory; smaller in tests
+
+	compactMu sync.Mutex   // one compaction at a time
+	workViews atomic.Int32 // views of flushes and compactions
+
+	flushMu   sync.Mutex  // one flush, image or end of a compaction at a time; guards badImages
 	badImages bool        // the chain of images could not be read
 	forgotten bool        // the manifest names no image, because of badPages
 	badPages  atomic.Bool // a page of an image is damaged
@@ -58,15 +64,16 @@ type Engine struct {
 	calls     sync.WaitGroup
 	closeOnce sync.Once
 
-	wake     chan struct{}
-	stopWork context.CancelFunc
-	workDone chan struct{}
+	wake        chan struct{} // the worker: flush or image
+	wakeCompact chan struct{} // the compactor
+	stopWork    context.CancelFunc
+	workers     sync.WaitGroup
 
-	flushes, images, compactions, loads, corruptions atomic.Uint64
-	compactedIn, compactedOut                        atomic.Int64
-	patches, patchedBytes, patchBytes                atomic.Int64
-	poisonNoted                                      atomic.Bool
-	workErr                                          atomic.Pointer[error] // of the worker's last turn; nil if it succeeded
+	flushes, images, compactions, loads, corruptions  atomic.Uint64
+	compactedIn, compactedOut                         atomic.Int64
+	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
+	poisonNoted                                       atomic.Bool
+	workErr, compactErr                               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
 }
 
 // Dir is the directory of the store.
@@ -143,7 +150,7 @@ func (e *Engine) close() error {
 	e.life.Unlock()
 	if e.stopWork != nil {
 		e.stopWork()
-		<-e.workDone
+		e.workers.Wait()
 	}
 	e.calls.Wait()
 	err := e.closeWriter()

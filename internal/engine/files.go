@@ -55,6 +55,7 @@ type fileSet struct {
 	pastDamage func(error)
 	keys       *seal.Store // of the store; nil without encryption
 	lost       bool        // a file that is not there is lost, not moved away by a writer
+	lostImages bool        // the same of images alone
 
 	mu      sync.Mutex
 	known   map[base.FileNum]fileKind
@@ -191,7 +192,8 @@ func (s *fileSet) openSegment(f vfs.File, name string, size int64) (*segment.Rea
 }
 
 // openAll opens every file of the store. A missing one is an error: it may have
-// been removed by a writer. A damaged one is left to who needs it.
+// been removed by a writer. A damaged one is left to who needs it, and so is an
+// image that is lost: what it holds lies elsewhere as well.
 func (s *fileSet) openAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +202,7 @@ func (s *fileSet) openAll() error {
 		switch {
 		case err == nil:
 			s.open[n] = h
-		case errors.Is(err, fs.ErrNotExist) && s.lost:
+		case errors.Is(err, fs.ErrNotExist) && (s.lost || s.lostImages && k == kindImage):
 		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 // FlushInfo tells about one flush.
 type FlushInfo struct {
-	Segment  base.FileNum // 0: nothing live was in the log
+	Segment  base.FileNum // the first of them; 0: nothing live was in the log
 	Floor    base.LSN     // records below it are no longer needed from the log
 	Families int
 	Values   int
@@ -31,6 +31,10 @@ func (e *Engine) Flush(ctx context.Context) error {
 		return err
 	}
 	defer e.leave()
+	return e.flushNow(ctx)
+}
+
+func (e *Engine) flushNow(ctx context.Context) error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
 	return e.flush(ctx)
@@ -57,34 +61,28 @@ func (e *Engine) flush(ctx context.Context) error {
 	}
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
-	job, err := e.buildFlush(ctx, v, st, files, tombs)
-	if err != nil {
-		return fmt.Errorf("flush: %w", err)
-	}
 	floor := sealed + 1
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
-	info := FlushInfo{Floor: floor}
-	var done []placed
-	if job != nil {
-		seg, err := job.finish(tombs)
-		if err != nil {
-			job.abandon()
-			return fmt.Errorf("flush: %w", err)
-		}
-		edit.AddSegments = []snapshot.SegmentInfo{seg}
-		done = job.done
-		info.Segment, info.Families, info.Values, info.Bytes = seg.Num, int(seg.Families), int(seg.Values), seg.Size
-		e.files.addKeyed(kindSegment, seg.Num, job.b.KeyID())
+	out := e.newOutputs(files, nil)
+	if err := e.buildFlush(ctx, v, st, files, tombs, out); err != nil {
+		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
+	info := FlushInfo{Floor: floor}
+	for _, seg := range out.infos {
+		if info.Segment == 0 {
+			info.Segment = seg.Num
+		}
+		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
+	}
+	edit.AddSegments = out.infos
+	out.enter()
 	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
-	old, err := e.publish(edit, done, drop, floor)
+	old, err := e.publish(edit, out.placed(), drop, floor)
 	if err != nil {
-		job.withdraw(err)
+		out.withdraw(err)
 		return fmt.Errorf("flush: %w", err)
 	}
-	if job != nil {
-		job.install()
-	}
+	out.install()
 	e.unflushed.settle(sealed)
 	e.ix.DropTombstones(sealed, e.oldestMemo())
 	e.logBytes.Add(-logged)
@@ -107,7 +105,7 @@ func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 		e.patchFloor.Store(uint64(e.ix.LSN()) + 1)
 		return nil, err
 	}
-	v := e.viewWithMemos()
+	v := e.workView(e.viewWithMemos)
 	// A file begun since has told what was before it, before its first record.
 	if before, ok := e.sealed.take(); ok {
 		v.v = before
@@ -168,43 +166,38 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 	return nums, set
 }
 
-// buildFlush writes the segment of a flush, or returns no job if nothing live is
-// in the sealed logs.
-func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo) (*segmentJob, error) {
+// buildFlush writes the segments of a flush: none if nothing live is in the sealed
+// logs, as a rule one.
+func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo, out *outputs) error {
 	fams := e.unflushed.all()
 	work := familiesOf(v, func(id uint64) bool { return fams[id] != nil })
 	first, sealed := st.FloorLSN, v.LSN()
+	e.countDropped(familiesOf(v, e.garbage.isDropped))
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
-	var job *segmentJob
 	for i := range work {
 		w := &work[i]
 		if err := w.load(v); err != nil {
-			return nil, abandon(job, err)
+			return err
 		}
+		e.countDead(w)
 		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}
-		if job == nil {
-			var err error
-			if job, err = e.startSegment(files, nil); err != nil {
-				return nil, err
-			}
-		}
-		if err := job.add(ctx, *w, plan, page, first, sealed); err != nil {
-			return nil, abandon(job, err)
+		if err := out.add(ctx, *w, plan, page, first, sealed); err != nil {
+			return err
 		}
 	}
-	if job == nil && (len(tombs) > 0 && len(st.Segments) > 0 || len(e.remembered(tombs)) > 0) {
-		// Only deletions, but older segments hold what they delete, or they are
-		// to be remembered even without an image.
-		var err error
-		if job, err = e.startSegment(files, nil); err != nil {
-			return nil, err
+	if out.empty() && len(st.Segments) == 0 {
+		// Only deletions: they need be known if older segments hold what they
+		// delete, or if they are to be remembered even without an image.
+		if len(e.remembered(tombs)) == 0 {
+			return nil
 		}
 	}
-	return job, nil
+	_, err := out.finish(tombs)
+	return err
 }
 
 // tombstones are the deletions of records first to last.
@@ -216,11 +209,4 @@ func tombstones(v *View, first, last base.LSN) []index.Memo {
 		}
 	}
 	return out
-}
-
-func abandon(job *segmentJob, err error) error {
-	if job != nil {
-		job.abandon()
-	}
-	return err
 }

@@ -124,7 +124,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {
 				against := segment.ValueID{LSN: b.ref.LSN, Ord: b.ref.Ord}
 				h.wrote(v, true, true)
-				j.raw += int64(len(data) - len(patch))
+				j.e.segmentPatches.Add(1)
 				return j.b.AddHistoryPatch(id, against, patch)
 			}
 		}

@@ -80,9 +80,9 @@ func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part
 		return nil, err
 	}
 	st := e.manifest.State()
-	job := imageJob{e: e, v: iv, st: e.usableImages(st), full: true, floor: floor, drop: drop, placed: map[uint64]index.Part{}}
+	job := imageJob{e: e, v: iv, st: e.usableImages(st), full: true, floor: floor, drop: drop, placed: map[uint64][]index.Part{}}
 	for _, pl := range done {
-		job.placed[pl.fam.ID] = pl.part
+		job.placed[pl.fam.ID] = append(job.placed[pl.fam.ID], pl.part)
 	}
 	info, parts, err := job.write(dirty)
 	if err != nil {
@@ -156,6 +156,13 @@ func (e *Engine) checkPages() error {
 	return errBadPages
 }
 
+// checkPagesNow is checkPages for who does not hold flushMu.
+func (e *Engine) checkPagesNow() error {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	return e.checkPages()
+}
+
 // errBadPages is the answer of flush, image and compaction when a page of the
 // saved index is damaged.
 var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", base.ErrCorrupt)
@@ -195,9 +202,9 @@ type imageJob struct {
 	v      *View
 	st     snapshot.State
 	full   bool
-	floor  base.LSN              // records below it are in segments once this is published
-	drop   func(index.Part) bool // parts the published state no longer has
-	placed map[uint64]index.Part // parts the published state adds
+	floor  base.LSN                // records below it are in segments once this is published
+	drop   func(index.Part) bool   // parts the published state no longer has
+	placed map[uint64][]index.Part // parts the published state adds
 	num    base.FileNum
 	w      *snapshot.ImageWriter
 	parts  map[uint64][]index.Part // of every family written, as the image has them

@@ -84,11 +84,13 @@ func (e *Engine) encryption() *Encryption {
 }
 
 // renewKeys brings image and manifest under the current key, where they are not.
-// It comes after a compaction, which did so to the others. flushMu is held.
+// It comes after a compaction, which did so to the others.
 func (e *Engine) renewKeys() error {
 	if e.keys == nil {
 		return nil
 	}
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
 	id, err := e.keys.CurrentID()
 	if err != nil {
 		return err

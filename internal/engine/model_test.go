@@ -44,8 +44,11 @@ type world struct {
 	log   []string
 	quiet bool // no commits beside work: the store is being closed
 
-	last    map[string]string // by thread and slot: the value put last
-	patches int64
+	divided bool // families are divided over segments
+
+	last           map[string]string // by thread and slot: the value put last
+	patches, older int64             // in the log, in segments
+	besides        int               // flushes and images beside a compaction
 }
 
 type heldView struct {
@@ -60,6 +63,9 @@ func (w *world) open() {
 	e, err := Open("store", w.opts)
 	w.must(err)
 	w.e = e
+	if w.divided {
+		e.directoryLimit = 600
+	}
 }
 
 func (w *world) must(err error) {
@@ -78,6 +84,15 @@ func lockedRand(seed uint64) func() uint64 {
 		defer mu.Unlock()
 		return rng.Uint64()
 	}
+}
+
+// lastHot makes a head of the last item, and history of the others.
+func lastHot(items []*index.Item) []bool {
+	hot := make([]bool, len(items))
+	if n := len(items); n > 0 {
+		hot[n-1] = true
+	}
+	return hot
 }
 
 func (w *world) id() string  { return fmt.Sprintf("t%d", w.rng.IntN(5)) }
@@ -193,12 +208,24 @@ func (w *world) beside() {
 		return
 	}
 	w.note("beside:")
-	switch w.rng.IntN(8) {
-	case 0:
+	switch n := w.rng.IntN(10); {
+	case n > 7 && w.e.flushMu.TryLock(): // only beside a compaction
+		w.e.flushMu.Unlock()
+		w.quiet = true
+		if n == 8 {
+			w.note("flush beside")
+			w.must(w.e.Flush(context.Background()))
+		} else {
+			w.note("image beside")
+			w.must(w.e.WriteImage(context.Background()))
+		}
+		w.quiet = false
+		w.besides++
+	case n == 0:
 		w.drop()
-	case 1, 2:
+	case n < 3:
 		w.copy()
-	case 3:
+	case n == 3:
 		w.delete()
 	default:
 		w.put()
@@ -214,6 +241,7 @@ func (w *world) reopen(wreck bool) {
 	}
 	w.views = nil
 	w.patches += w.e.Metrics().Patches
+	w.older += w.e.Metrics().SegmentPatches
 	w.must(w.e.Close())
 	if wreck {
 		names, err := w.fs.List("store")
@@ -254,11 +282,12 @@ func (w *world) step() {
 		w.must(w.e.Compact(ctx))
 	case n < 89:
 		w.note("compact step")
-		w.e.flushMu.Lock()
-		if segs := pickCompaction(w.e.manifest.State().Segments, 2); segs != nil {
-			w.must(w.e.compact(ctx, segs, nil))
-		}
-		w.e.flushMu.Unlock()
+		w.e.compactMu.Lock()
+		// Any segments may be merged; which ones size would choose is no matter.
+		segs := w.e.manifest.State().Segments
+		w.rng.Shuffle(len(segs), func(i, j int) { segs[i], segs[j] = segs[j], segs[i] })
+		w.must(w.e.compact(ctx, segs[:w.rng.IntN(len(segs)+1)], nil))
+		w.e.compactMu.Unlock()
 	case n < 93:
 		w.note("view")
 		v, err := w.e.View()
@@ -333,7 +362,7 @@ func (w *world) checkThread(t *index.Thread, want map[string][]string) {
 // and reopenings, with the index lost now and then, and compares the store with
 // the model after each.
 func TestModel(t *testing.T) {
-	runs, seed := 40, rand.Uint64()
+	runs, seed := 25, rand.Uint64()
 	if s := os.Getenv("ENGINE_RUNS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -348,7 +377,8 @@ func TestModel(t *testing.T) {
 		}
 		seed, runs = n, 1
 	}
-	var patches int64
+	var patches, older int64
+	besides := 0
 	for i := range runs {
 		seed := seed + uint64(i)
 		ok := t.Run(fmt.Sprint("run", i), func(t *testing.T) {
@@ -359,9 +389,9 @@ func TestModel(t *testing.T) {
 			}()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
-			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, now: time.Unix(1e9, 0)}
+			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: mem, beside: w.beside}
-			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchRun: []int{0, 2, 7}[rng.IntN(3)],
+			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			if seed%3 == 0 {
 				w.opts.Keys = &turningKeys{}
@@ -377,14 +407,14 @@ func TestModel(t *testing.T) {
 			w.reopen(false)
 			w.check()
 			w.must(w.e.Close())
-			patches += w.patches
+			patches, older, besides = patches+w.patches, older+w.older, besides+w.besides
 		})
 		if !ok {
 			return
 		}
 	}
-	t.Logf("%d values were logged as patches", patches)
-	if patches == 0 {
-		t.Error("no value was logged as a patch")
+	t.Logf("%d values were patches in the log, %d in segments; %d flushes and images beside compactions", patches, older, besides)
+	if (patches == 0 || older == 0 || besides == 0) && runs > 1 {
+		t.Error("values were never patches")
 	}
 }

@@ -32,7 +32,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	}
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
-		unflushed: newUnflushed(), wake: make(chan struct{}, 1)}
+		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.keys = seal.New(opts.Keys, opts.Entropy)
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.versions = newVersionCache(e.opts.VersionBytes)
@@ -48,8 +48,8 @@ func Open(dir string, opts Options) (*Engine, error) {
 	if !e.opts.ReadOnly && !e.opts.ManualWork {
 		var ctx context.Context
 		ctx, e.stopWork = context.WithCancel(context.Background())
-		e.workDone = make(chan struct{})
-		go e.work(ctx)
+		e.workers.Go(func() { e.work(ctx, e.wake, &e.workErr, e.workOnce) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactAll) })
 	}
 	return e, nil
 }

@@ -13,7 +13,7 @@ import (
 // recoverLog replays the log from the record after the image.
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
+		Origin: st.StoreID, ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -74,6 +74,9 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 		}
 	}
 	start.NextLSN = max(start.NextLSN, e.ix.LSN()+1)
+	if start.File == 0 { // the log begins: tie it to this store
+		start.Chain = e.fixed.StoreID
+	}
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,

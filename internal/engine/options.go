@@ -91,6 +91,7 @@ type Options struct {
 type Events struct {
 	Flushed         func(FlushInfo)
 	Compacted       func(CompactInfo)
+	Compacting      func(CompactProgress) // before each family
 	CorruptionFound func(error)
 	Poisoned        func(error)
 	DiskFull        func(error)

@@ -23,6 +23,7 @@ type View struct {
 	v        index.View
 	epoch    uint64
 	counted  bool // as a call in progress
+	work     bool // of a flush or compaction
 	released atomic.Bool
 }
 
@@ -44,6 +45,17 @@ func (e *Engine) viewWithin() *View {
 	return &View{e: e, v: e.ix.View(), epoch: epoch}
 }
 
+// workView is a view for a flush or a compaction. Such a view reads no value that
+// another of them moves: a flush takes what lies in the log, a compaction what lies
+// in segments. So neither keeps in memory, for the sake of the other, where values
+// lay that are gone.
+func (e *Engine) workView(make func() *View) *View {
+	e.workViews.Add(1)
+	v := make()
+	v.work = true
+	return v
+}
+
 // viewWithMemos is viewWithin that also knows the deleted threads.
 func (e *Engine) viewWithMemos() *View {
 	epoch := e.files.pin()
@@ -54,6 +66,9 @@ func (e *Engine) viewWithMemos() *View {
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
 		v.e.files.unpin(v.epoch)
+		if v.work {
+			v.e.workViews.Add(-1)
+		}
 		if v.counted {
 			v.e.leave()
 		}
@@ -146,30 +161,35 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
-	v, owned, err := e.readSegment(h, loc)
-	if err != nil || owned {
-		return v, err
+	block, cached, err := e.readBlock(h, loc)
+	if err != nil {
+		return nil, err
+	}
+	v, err := h.seg.Value(segmentLoc(loc), block)
+	if err != nil || !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
+		return v, err // or nobody else holds the block
 	}
 	return append(make([]byte, 0, len(v)), v...), nil
 }
 
-// readSegment returns the bytes at loc of a segment, and whether nobody else has
-// them.
-func (e *Engine) readSegment(h *handle, loc index.Loc) (v []byte, owned bool, err error) {
+// readBlock returns the block of a segment that loc lies in, and whether it was in
+// the cache already.
+func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, cached bool, err error) {
 	if h.seg == nil {
 		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
-	sloc := segment.Loc{Off: loc.Off, Stored: loc.Stored, Inner: loc.Inner, Len: loc.Len, Sum: loc.Sum}
 	key := blockKey{file: loc.File, off: loc.Off}
-	block, cached := e.cache.get(key)
-	if !cached {
-		if block, err = h.seg.ReadBlock(sloc); err != nil {
-			return nil, false, err
-		}
+	if block, cached = e.cache.get(key); cached {
+		return block, true, nil
+	}
+	if block, err = h.seg.ReadBlock(segmentLoc(loc)); err == nil {
 		e.cache.add(key, block)
 	}
-	v, err = h.seg.Value(sloc, block)
-	return v, !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2, err
+	return block, false, err
+}
+
+func segmentLoc(loc index.Loc) segment.Loc {
+	return segment.Loc{Off: loc.Off, Stored: loc.Stored, Inner: loc.Inner, Len: loc.Len, Sum: loc.Sum}
 }
 
 func readLogValue(h *handle, loc index.Loc) ([]byte, error) {

@@ -16,7 +16,8 @@ const readerRetries = 16
 
 // openReadOnly reads a store without a lock: the manifest, then the files it
 // names. A writer in another process may remove some of them meanwhile; then the
-// manifest has moved on, and the reader does too.
+// manifest has moved on, and the reader does too. An image that is missing while the
+// manifest stands still is lost, and the index is rebuilt.
 func (e *Engine) openReadOnly() error {
 	var err error
 	for range readerRetries {
@@ -25,11 +26,12 @@ func (e *Engine) openReadOnly() error {
 			return err
 		}
 		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.fixed)
-		lost := e.files.lost
+		lost, lostImages := e.files.lost, e.files.lostImages
 		e.files.close()
 		e.files = newFileSet(e.opts.FS, e.dir, e.files.onErr)
 		// Nobody moves on: the file is lost for good.
 		e.files.lost = lost || stuck && e.opts.AllowDamage
+		e.files.lostImages = lostImages || stuck
 		e.ix = index.New()
 		e.unflushed = newUnflushed()
 		e.report = OpenReport{}

@@ -222,3 +222,32 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	}))
 	mustAll(t, e.Close())
 }
+
+// A compaction of some segments keeps their tombstones: older segments hold what
+// these delete, and a rebuild of the index would bring it back.
+func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	e := mustOpen(t, quietOptions(mem))
+	mustAll(t, putOne(e, "gone", "k", "1"), putOne(e, "kept", "k", "1"), e.Flush(t.Context()))
+	mustAll(t, e.Commit(t.Context(), []string{"gone"}, func(tx *Tx) error { return tx.Drop("gone", nil) }))
+	mustAll(t, putOne(e, "kept", "l", "2"), e.Flush(t.Context()))
+	segs := e.manifest.State().Segments
+	if len(segs) != 2 {
+		t.Fatalf("%d segments", len(segs))
+	}
+	e.flushMu.Lock()
+	err := e.compact(t.Context(), segs[1:], nil)
+	e.flushMu.Unlock()
+	mustAll(t, err, e.Close())
+	for _, im := range e.manifest.State().Images {
+		mustAll(t, mem.Remove("store/"+kindImage.name(im.Num)))
+	}
+	e = mustOpen(t, quietOptions(mem))
+	if !e.Report().IndexRebuilt {
+		t.Fatal("the index was not rebuilt")
+	}
+	wantValue(t, e, "gone", "k", "")
+	wantValue(t, e, "kept", "k", "1")
+	wantValue(t, e, "kept", "l", "2")
+	mustAll(t, e.Close())
+}

@@ -19,7 +19,11 @@ type Stats struct {
 	LogFiles     int
 	Segments     int
 	SegmentBytes int64
-	RawBytes     int64 // of the values in segments, decoded
+	RawBytes     int64 // of the values and patches in segments, before compression
+	// DeadBytes is about what a compaction would free: of the segments, what no item
+	// refers to any more, as of the last flush. Of threads deleted before the store
+	// was opened nothing is known until they are touched again.
+	DeadBytes    int64
 	Images       int
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
@@ -41,8 +45,13 @@ func (e *Engine) Stats() Stats {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
 	}
-	if err := e.workErr.Load(); err != nil {
-		s.WorkError = *err
+	for _, n := range e.garbage.inSegments(st.Segments) {
+		s.DeadBytes += n
+	}
+	for _, p := range []*error{e.compactErr.Load(), e.workErr.Load()} {
+		if p != nil {
+			s.WorkError = *p
+		}
 	}
 	s.DurableLSN = s.LastLSN
 	if e.log != nil {
@@ -66,6 +75,7 @@ type Metrics struct {
 	Patches          int64 // values logged as patches
 	PatchedBytes     int64 // what they would have taken whole
 	PatchBytes       int64 // what they took
+	SegmentPatches   int64 // values written to segments as patches
 }
 
 // Metrics returns the counters now.
@@ -74,7 +84,7 @@ func (e *Engine) Metrics() Metrics {
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
-		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(),
+		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
 	}
 	if e.log != nil {
 		m.Log = e.log.Metrics()

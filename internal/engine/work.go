@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
@@ -33,26 +34,25 @@ func (e *Engine) nudge() {
 	}
 }
 
-// work is the worker: it flushes, writes images and compacts until Close.
-func (e *Engine) work(ctx context.Context) {
-	defer close(e.workDone)
+// work takes its turns, when woken, until Close. One goroutine flushes and writes
+// images, another compacts: that may take long, and nothing should wait for it.
+func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Pointer[error], turn func(context.Context) error) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.wake:
+		case <-wake:
 		}
-		err := e.workOnce(ctx)
+		err := turn(ctx)
 		if err == nil {
-			e.workErr.Store(nil)
+			last.Store(nil)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, base.ErrClosed) {
 			// The log still has everything. The next nudge tries again, not sooner
 			// than this, so that a full disk is not hammered.
 			e.opts.Logger.Error("background work", "error", err)
-			e.workErr.Store(&err)
+			last.Store(&err)
 			sleep(ctx, time.Second)
-			continue
 		}
 	}
 }
@@ -66,6 +66,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// workOnce is a turn of the worker.
 func (e *Engine) workOnce(ctx context.Context) error {
 	if err := e.enter(); err != nil {
 		return err
@@ -76,16 +77,29 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	if err := e.checkPages(); err != nil {
 		return err
 	}
+	var err error
 	switch {
 	case e.logBytes.Load() >= e.opts.FlushBytes:
-		if err := e.flush(ctx); err != nil {
-			return err
-		}
+		err = e.flush(ctx)
 	case e.imageBytes.Load() >= e.opts.ImageBytes:
-		if err := e.writeImage(false); err != nil {
-			return err
-		}
+		err = e.writeImage(false)
 	}
+	if err != nil {
+		return err
+	}
+	select {
+	case e.wakeCompact <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// compactAll is a turn of the compactor.
+func (e *Engine) compactAll(ctx context.Context) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
 	for {
 		if did, err := e.compactStep(ctx, e.limiter(ctx)); err != nil || !did {
 			return err

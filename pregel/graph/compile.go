@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 const (
@@ -21,8 +23,8 @@ type Options struct {
 	Name                            string
 	Saver                           saver.Saver
 	Checkpointing                   pregel.Checkpointing
-	Cache                           pregel.Cache
-	Store                           any
+	Cache                           cache.Cache
+	Store                           store.Store
 	InterruptBefore, InterruptAfter []string
 	StepTimeout                     time.Duration
 	Modes                           []pregel.Mode // nil: updates

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/saver"
 )
@@ -20,8 +22,10 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if err := saver.CheckAlong(req.Along); err != nil {
 		return saver.Config{}, err
 	}
-	for i := range plan.Values {
-		plan.Values[i] = cloneTyped(plan.Values[i])
+	if !req.Checkpoint.Immutable {
+		for i := range plan.Values {
+			plan.Values[i] = cloneTyped(plan.Values[i])
+		}
 	}
 	for i := range plan.Writes {
 		ownValues(&plan.Writes[i])
@@ -78,27 +82,31 @@ func (s *Saver) checkPut(plan *saver.PutPlan) error {
 // versions, what the checkpoint will read from now on, whatever other branches
 // do at the same version.
 func (n *namespace) resolve(plan *saver.PutPlan, commit uint64) *checkpoint {
-	cp := &checkpoint{record: plan.Record, slots: map[string]slot{}}
+	versions := plan.Record.Checkpoint.Versions
+	cp := &checkpoint{record: plan.Record, slots: make([]slot, 0, len(versions))}
 	for i, channel := range plan.Record.Stored {
-		cp.slots[channel] = slot{value: plan.Values[i], commit: commit}
+		cp.slots = append(cp.slots, slot{channel: channel, value: plan.Values[i], commit: commit})
 	}
 	for _, channel := range plan.Record.Emptied {
-		cp.slots[channel] = slot{empty: true, commit: commit}
+		cp.slots = append(cp.slots, slot{channel: channel, empty: true, commit: commit})
 	}
 	source := n.checkpoints[plan.Record.Source()]
 	var open []string
-	for channel, version := range plan.Record.Checkpoint.Versions {
-		if _, given := cp.slots[channel]; given {
+	for channel, version := range versions {
+		_, isStored := slices.BinarySearch(plan.Record.Stored, channel)
+		_, isEmptied := slices.BinarySearch(plan.Record.Emptied, channel)
+		if isStored || isEmptied {
 			continue
 		}
 		if source != nil && source.record.Checkpoint.Versions[channel] == version {
-			if sl, ok := source.slots[channel]; ok {
-				cp.slots[channel] = sl
+			if sl, ok := source.slot(channel); ok {
+				cp.slots = append(cp.slots, sl)
 				continue
 			}
 		}
 		open = append(open, channel)
 	}
+	slices.SortFunc(cp.slots, func(a, b slot) int { return strings.Compare(a.channel, b.channel) })
 	if len(open) > 0 {
 		n.resolveNewest(cp, open)
 	}
@@ -114,8 +122,9 @@ func (n *namespace) resolveNewest(cp *checkpoint, channels []string) {
 			if !ok || version != cp.record.Checkpoint.Versions[channel] {
 				continue
 			}
-			if sl, ok := other.slots[channel]; ok && sl.commit > cp.slots[channel].commit {
-				cp.slots[channel] = sl
+			have, _ := cp.slot(channel)
+			if sl, ok := other.slot(channel); ok && sl.commit > have.commit {
+				cp.set(sl)
 			}
 		}
 	}

@@ -90,9 +90,9 @@ func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 
 func (s *Saver) values(cp *checkpoint) map[string]saver.Value {
 	values := make(map[string]saver.Value, len(cp.slots))
-	for channel, sl := range cp.slots {
+	for _, sl := range cp.slots {
 		if !sl.empty {
-			values[channel] = saver.ValueLazy(stored{sl.value}, s.opts.Serializer)
+			values[sl.channel] = saver.ValueLazy(stored{sl.value}, s.opts.Serializer)
 		}
 	}
 	return values

@@ -203,7 +203,7 @@ func (v pruneView) Valueless(id string) []string {
 }
 
 func (v pruneView) HasValue(id, channel string) bool {
-	sl, ok := v.n.checkpoints[id].slots[channel]
+	sl, ok := v.n.checkpoints[id].slot(channel)
 	return ok && !sl.empty
 }
 

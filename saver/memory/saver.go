@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,14 +69,36 @@ type namespace struct {
 // checkpoint is immutable once it is in its namespace.
 type checkpoint struct {
 	record saver.Record
-	slots  map[string]slot // by channel; none for a channel nobody stored
+	slots  []slot // in the order of channels; none for a channel nobody stored
+}
+
+func byChannel(sl slot, channel string) int { return strings.Compare(sl.channel, channel) }
+
+// slot finds what cp reads for a channel.
+func (cp *checkpoint) slot(channel string) (slot, bool) {
+	i, ok := slices.BinarySearchFunc(cp.slots, channel, byChannel)
+	if !ok {
+		return slot{}, false
+	}
+	return cp.slots[i], true
+}
+
+// set replaces or adds a slot, while cp is being made.
+func (cp *checkpoint) set(sl slot) {
+	i, ok := slices.BinarySearchFunc(cp.slots, sl.channel, byChannel)
+	if ok {
+		cp.slots[i] = sl
+		return
+	}
+	cp.slots = slices.Insert(cp.slots, i, sl)
 }
 
 // slot is what a checkpoint reads for one channel.
 type slot struct {
-	value  serde.Typed
-	empty  bool   // the channel got its version without a value
-	commit uint64 // the commit that stored it
+	channel string
+	value   serde.Typed
+	empty   bool   // the channel got its version without a value
+	commit  uint64 // the commit that stored it
 }
 
 // call is one PutWrites, as it was asked for; the rules of repeated writes are

@@ -22,15 +22,17 @@ import (
 
 var update = flag.Bool("update", false, "write the store of the current format version again")
 
-// current is the format version that -update writes.
-const current = "v1"
+// current is the store that -update writes. v1 is the first release's; since then
+// values are also stored as patches.
+const current = "v1-patches"
 
 // storeDir holds one store as its writer closed it; contents.json says what is
 // in it.
 func storeDir(version string) string { return filepath.Join("testdata", version) }
 
 // fill makes a store with every kind of file and record: log, segment, image and
-// manifest; forks, writes, a copy, a deletion, values of several kinds.
+// manifest; forks, writes, a copy, a deletion, values of several kinds, and a list
+// that grows, whose versions are patches in log and segment.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
@@ -62,6 +64,17 @@ func fill(t *testing.T, dir string) {
 	must(t, s.DeleteThread(ctx, "gone"))
 	write("a", "3", "task-2", saver.Write{Channel: saver.ChannelInterrupt, Value: saver.ValueOf("wait")})
 	put("copy", "", "4", "3", 3, "only in the copy")
+	var list []any
+	for i := range 12 {
+		list = append(list, fmt.Sprintf("message %d of a list long enough to be worth a patch: %d, %d, %d", i, i*i, i*i*i, 7*i))
+		put("chat", "", fmt.Sprintf("%02d", i), fmt.Sprintf("%02d", i-1), int64(i+1), list)
+		if i == 8 { // the first of them are too small
+			must(t, s.Compact(ctx))
+		}
+	}
+	if m := s.Metrics(); m.Patches == 0 || m.SegmentPatches == 0 {
+		t.Errorf("%d patches in the log, %d in segments", m.Patches, m.SegmentPatches)
+	}
 	must(t, s.Close())
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
@@ -18,29 +20,43 @@ import (
 )
 
 // hunter explores the crash states of traces and counts the distinct ones.
+// Several goroutines may, each its own traces.
 type hunter struct {
-	t       *testing.T
-	ctx     context.Context
+	ctx context.Context
+
+	mu      sync.Mutex
 	seen    map[uint64]bool
 	counts  [numKinds]int
 	total   int
 	rebuilt int   // states also opened without their images
 	patches int64 // values the programs logged as patches
+
+	oracle oracle
 }
 
-func newHunter(t *testing.T) *hunter {
-	return &hunter{t: t, ctx: context.Background(), seen: map[uint64]bool{}}
+func newHunter() *hunter {
+	return &hunter{ctx: context.Background(), seen: map[uint64]bool{}}
 }
 
 // fresh reports whether a state was not met before, and counts it.
-func (h *hunter) fresh(s crashfs.State, k kind) bool {
+func (h *hunter) fresh(tr *trace, s crashfs.State, k kind) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.seen[s.Fingerprint()] {
 		return false
 	}
 	h.seen[s.Fingerprint()] = true
 	h.counts[k]++
 	h.total++
+	tr.looked++
 	return true
+}
+
+// found is how many states there were.
+func (h *hunter) found() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.total
 }
 
 func (h *hunter) table() string {
@@ -54,15 +70,16 @@ func (h *hunter) table() string {
 // explore looks at crash states of a trace, about as many as asked for, kinds in
 // turn.
 func (h *hunter) explore(tr *trace, states int) error {
+	h.mu.Lock()
 	h.patches += tr.patches
+	h.mu.Unlock()
 	rng := rand.New(rand.NewPCG(tr.seed, 0xe4))
 	cuts := map[kind][]int{}
 	for _, cut := range rng.Perm(tr.fs.Len() + 1) {
 		k := tr.kindOf(cut)
 		cuts[k] = append(cuts[k], cut)
 	}
-	end := h.total + states
-	for left := true; left && h.total < end; {
+	for left := true; left && tr.looked < states; {
 		left = false
 		for k := range numKinds {
 			if len(cuts[k]) == 0 {
@@ -96,12 +113,12 @@ func (h *hunter) cut(tr *trace, cut int, rng *rand.Rand) error {
 		}
 	}
 	for _, s := range chosen {
-		if !h.fresh(s, tr.kindOf(cut)) {
+		if !h.fresh(tr, s, tr.kindOf(cut)) {
 			continue
 		}
 		c := check{h: h, tr: tr, rng: rng}
 		if err := c.state(s, lo, hi, true); err != nil {
-			return fmt.Errorf("%w\nat least %d and at most %d of %d calls\n%v", err, lo, hi, len(tr.calls), s)
+			return fmt.Errorf("%w\ncalls: %v\n%v", err, tr.standings(cut), s)
 		}
 	}
 	return nil
@@ -157,21 +174,20 @@ func (c *check) state(s crashfs.State, lo, hi int, deeper bool) error {
 }
 
 // opened checks what an open store shows.
-func (c *check) opened(d *saver.Disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
+func (c *check) opened(d *disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
 	got, err := dump(c.h.ctx, d)
+	if err != nil {
+		return nil, moment.broken("%w", err)
+	}
+	ks, err := c.tr.judge(&c.h.oracle, got, lo, hi)
 	if err != nil {
 		return nil, err
 	}
-	ks := c.tr.matching(got, lo, hi)
-	if len(ks) == 0 {
-		for k, want := range c.tr.dumps {
-			if want == got {
-				return nil, fmt.Errorf("the store is as after %d calls", k)
-			}
-		}
-		return nil, fmt.Errorf("the store is in no state it ever was in; against the last: %s", difference(got, c.tr.dumps[hi]))
+	if err := c.sane(d.OpenReport(), fsys); err != nil {
+		return nil, damageNamed.broken("%w", err)
 	}
-	return ks, c.sane(d.OpenReport(), fsys)
+	c.h.oracle.held(damageNamed)
+	return ks, nil
 }
 
 // sane checks the report of an Open after a crash: a crash damages nothing, and
@@ -227,17 +243,20 @@ func (c *check) withoutImages(s crashfs.State, lo, hi int) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
+	c.h.mu.Lock()
 	c.h.rebuilt++
+	c.h.mu.Unlock()
 	c.lost = true
 	defer func() { c.lost = false }()
 	got, err := dump(c.h.ctx, d)
 	if err != nil {
 		return err
 	}
-	ks := c.tr.matching(got, lo, hi)
-	if len(ks) == 0 {
-		return fmt.Errorf("the store is in no state it may be in; against the last: %s", difference(got, c.tr.dumps[hi]))
+	ks, err := c.tr.judge(&c.h.oracle, got, lo, hi)
+	if err != nil {
+		return deleted.broken("%w", err)
 	}
+	c.h.oracle.held(deleted)
 	if !d.OpenReport().IndexRebuilt {
 		return fmt.Errorf("%d images lost, and not reported", lost)
 	}
@@ -283,7 +302,7 @@ func (c *check) few(fsys *crashfs.FS, cut, n int, look func(crashfs.State) error
 	o := crashfs.Options{Seed: c.rng.Uint64(), Random: 2, MaxTorn: 1, MaxSingle: 2, Adversarial: c.rng.IntN(2) == 0}
 	skip := 0
 	for s := range fsys.States(cut, o) {
-		if skip--; skip >= 0 || !c.h.fresh(s, kindRecovery) {
+		if skip--; skip >= 0 || !c.h.fresh(c.tr, s, kindRecovery) {
 			continue
 		}
 		if err := look(s); err != nil {
@@ -299,14 +318,14 @@ func (c *check) few(fsys *crashfs.FS, cut, n int, look func(crashfs.State) error
 
 // goOn makes more calls on the recovered store and on models of the states it may
 // be in; of these, those stay that answer alike. Then it crashes once more.
-func (c *check) goOn(d *saver.Disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
+func (c *check) goOn(d *disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
 	steps := moreSteps(c.rng)
 	var answers []string
 	now := len(c.tr.calls) + 1000
 	for i, s := range steps {
 		clk.set(now + i)
 		if s.work != nil {
-			if err := s.work(c.h.ctx, d); err != nil {
+			if err := s.work(c.h.ctx, d.Disk); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.what, err)
 			}
 			continue
@@ -326,8 +345,9 @@ func (c *check) goOn(d *saver.Disk, fsys *crashfs.FS, clk *clock, ks []int) ([]i
 		return reason != ""
 	})
 	if len(ks) == 0 {
-		return nil, fmt.Errorf("more calls\n%s%s", list(steps), why)
+		return nil, goesOn.broken("more calls\n%s%s", list(steps), why)
 	}
+	c.h.oracle.held(goesOn)
 	if c.tr.mode != saver.SyncAlways {
 		if err := d.Sync(c.h.ctx); err != nil {
 			return nil, err
@@ -428,36 +448,50 @@ func seedFrom(t *testing.T, name string) uint64 {
 // CRASH_STATES sets how many distinct states are looked at; CRASH_SEED repeats one
 // program with as many.
 func TestCrashStates(t *testing.T) {
-	want := envInt(t, "CRASH_STATES", 2000)
-	h := newHunter(t)
-	first, programs := seedFrom(t, "CRASH_SEED"), 12
-	if os.Getenv("CRASH_SEED") != "" {
-		programs = 1
+	want := envInt(t, "CRASH_STATES", defaultStates)
+	h := newHunter()
+	first, once := seedFrom(t, "CRASH_SEED"), os.Getenv("CRASH_SEED") != ""
+	per := max(min(want/12, 2000), 100)
+	if once {
+		per = want
 	}
-	per := max(want/programs, 100)
+	var next atomic.Uint64
+	err := together(func(failed func() bool) error {
+		for h.found() < want && !failed() {
+			n := next.Add(1) - 1
+			if once && n > 0 {
+				return nil
+			}
+			if err := h.program(first+n, per); err != nil {
+				return fmt.Errorf("repeat with CRASH_SEED=%d CRASH_STATES=%d go test ./test/crash -run '^TestCrashStates$'\n%w", first+n, per, err)
+			}
+		}
+		return nil
+	})
 	violations := 0
-	for seed := first; h.total < want; seed++ {
-		tr, err := traceOf(h.ctx, seed)
-		if err == nil {
-			err = h.explore(tr, per)
-		} else {
-			err = fmt.Errorf("%w\n%v", err, tr)
-		}
-		if err != nil {
-			violations++
-			t.Errorf("repeat with CRASH_SEED=%d CRASH_STATES=%d go test ./test/crash -run '^TestCrashStates$'\n%v", seed, per, err)
-			break
-		}
+	if err != nil {
+		violations++
+		t.Error(err)
 	}
 	for k, n := range h.counts {
-		if n == 0 && programs > 1 && violations == 0 {
+		if n == 0 && !once && violations == 0 {
 			t.Errorf("no crash state of kind %s", kindNames[k])
 		}
 	}
-	if h.patches == 0 && programs > 1 {
+	if h.patches == 0 && !once {
 		t.Error("no value was logged as a patch")
 	}
 	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index); %d values were patches", h.table(), h.total, violations, h.rebuilt, h.patches)
 	fmt.Println(line)
+	fmt.Println(&h.oracle)
 	t.Log(line)
+}
+
+// program explores the program of a seed.
+func (h *hunter) program(seed uint64, states int) error {
+	tr, err := traceOf(h.ctx, seed)
+	if err != nil {
+		return fmt.Errorf("%w\n%v", err, tr)
+	}
+	return h.explore(tr, states)
 }

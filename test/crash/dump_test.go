@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // dump is everything a saver answers about what it stores, a hash of every value
@@ -37,6 +38,11 @@ func dump(ctx context.Context, s full) (string, error) {
 			if err := d.latest(cfg); err != nil {
 				return "", err
 			}
+		}
+	}
+	if k, ok := s.(keeper); ok {
+		if err := d.items(k.local()); err != nil {
+			return "", err
 		}
 	}
 	return d.b.String(), nil
@@ -112,7 +118,7 @@ func (d *dumper) value(v saver.Value) error {
 
 // class reduces an error to what callers can tell by errors.Is.
 func class(err error) string {
-	for _, e := range []error{saver.ErrThreadDeleted, saver.ErrThreadExists, saver.ErrNotFound, saver.ErrInvalid,
+	for _, e := range []error{saver.ErrThreadDeleted, saver.ErrThreadExists, saver.ErrNotFound, store.ErrNotFound, saver.ErrInvalid,
 		saver.ErrConflict, saver.ErrTooLarge, saver.ErrPoisoned, saver.ErrDiskFull, saver.ErrCorrupt, saver.ErrClosed} {
 		if errors.Is(err, e) {
 			return e.Error()

@@ -160,6 +160,7 @@ func busy(ctx context.Context, s *saver.Disk, model *memory.Saver, w int, rng *r
 	g := newGenerator(rng)
 	g.names, g.big = []string{fmt.Sprint(w, "a"), fmt.Sprint(w, "b"), fmt.Sprint(w, "c")}, 3000
 	g.runs = fmt.Sprint("run of ", w, " ")
+	g.alone = true
 	for i := range calls {
 		c := g.call()
 		if got, want := c.call(ctx, s), c.call(ctx, model); class(got) != class(want) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,14 +17,25 @@ import (
 )
 
 // With childEnv set the test binary is another process with a store: "hold" keeps
-// it open for writing, "write" writes to it, until the standard input ends.
+// it open for writing, "write" writes to it, until the standard input ends; "ack"
+// writes and tells of each checkpoint that is stored; "race" opens and closes it
+// again and again.
 const (
-	childEnv    = "STELE_CRASH_CHILD"
-	childDirEnv = "STELE_CRASH_DIR"
+	childEnv     = "STELE_CRASH_CHILD"
+	childDirEnv  = "STELE_CRASH_DIR"
+	childModeEnv = "STELE_CRASH_SYNC"
 )
 
 func child(role, dir string) int {
-	opts := saver.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2, CompactRate: -1}
+	if role == "race" {
+		return race(dir)
+	}
+	opts := saver.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2, CompactRate: -1, DiskReserve: -1}
+	for _, mode := range []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever} {
+		if fmt.Sprint(mode) == os.Getenv(childModeEnv) {
+			opts.Sync = mode
+		}
+	}
 	s, err := saver.Open(dir, opts)
 	if err != nil {
 		fmt.Println("error:", err)
@@ -35,8 +47,8 @@ func child(role, dir string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(stop)
 	}()
-	if role == "write" {
-		if err := writeUntil(s, stop); err != nil {
+	if role != "hold" {
+		if err := writeUntil(s, stop, role == "ack"); err != nil {
 			fmt.Println("error:", err)
 			return 1
 		}
@@ -51,10 +63,15 @@ func child(role, dir string) int {
 }
 
 // writeUntil puts checkpoints 1, 2, 3, … in turn on a few threads, each with a
-// value that tells its number, and compacts now and then.
-func writeUntil(s *saver.Disk, stop <-chan struct{}) error {
+// value that tells its number, and compacts now and then. It goes on where the
+// store ends.
+func writeUntil(s *saver.Disk, stop <-chan struct{}, tell bool) error {
 	ctx := context.Background()
-	for n := 1; ; n++ {
+	first, err := newest(s)
+	if err != nil {
+		return err
+	}
+	for n := first + 1; ; n++ {
 		select {
 		case <-stop:
 			return nil
@@ -62,6 +79,9 @@ func writeUntil(s *saver.Disk, stop <-chan struct{}) error {
 		}
 		if err := putNumber(ctx, s, n); err != nil {
 			return err
+		}
+		if tell {
+			fmt.Println("ack", n)
 		}
 		if n%500 == 0 {
 			if err := s.Compact(ctx); err != nil {
@@ -72,7 +92,10 @@ func writeUntil(s *saver.Disk, stop <-chan struct{}) error {
 }
 
 // putNumber stores checkpoint n; its channel holds n and some ballast.
-func putNumber(ctx context.Context, s saver.Saver, n int) error {
+func putNumber(ctx context.Context, s saver.Saver, n int) error { return putBallast(ctx, s, n, 0) }
+
+// putBallast is putNumber with so many random bytes besides.
+func putBallast(ctx context.Context, s saver.Saver, n, ballast int) error {
 	v := saver.IntVersion(int64(n))
 	id, parent := fmt.Sprintf("%09d", n), ""
 	if n > 4 {
@@ -81,8 +104,15 @@ func putNumber(ctx context.Context, s saver.Saver, n int) error {
 	cp := saver.Checkpoint{V: 4, ID: id, TS: "2026-01-02T03:04:05+00:00",
 		Values:   map[string]saver.Value{"n": saver.ValueOf(numberText(n))},
 		Versions: map[string]saver.Version{"n": v}}
+	fresh := map[string]saver.Version{"n": v}
+	if ballast > 0 {
+		b := make([]byte, ballast)
+		rng := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
+		_, _ = rng.Read(b) // never fails
+		cp.Values["ballast"], cp.Versions["ballast"], fresh["ballast"] = saver.ValueOf(b), v, v
+	}
 	_, err := s.Put(ctx, saver.Config{ThreadID: fmt.Sprint("thread", n%4), CheckpointID: parent}, cp,
-		saver.Metadata{"source": "loop", "step": n}, map[string]saver.Version{"n": v})
+		saver.Metadata{"source": "loop", "step": n}, fresh)
 	return err
 }
 
@@ -201,22 +231,27 @@ func readPrefix(t *testing.T, dir string) (n, segments int) {
 			t.Error(err)
 		}
 	}()
-	ctx := context.Background()
-	for tup, err := range s.List(ctx, saver.Query{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n == 0 {
-			if _, err := fmt.Sscanf(tup.Config.CheckpointID, "%d", &n); err != nil {
-				t.Fatal(err)
-			}
-			defer func(n int) { checkLength(t, s, n) }(n)
-		}
+	if n, err = newest(s); err != nil {
+		t.Fatal(err)
 	}
-	if err := putNumber(ctx, s, 1); !errors.Is(err, saver.ErrReadOnly) {
+	checkLength(t, s, n)
+	if err := putNumber(context.Background(), s, 1); !errors.Is(err, saver.ErrReadOnly) {
 		t.Fatalf("put on a read-only store: %v", err)
 	}
 	return n, s.Stats().Segments
+}
+
+// newest is the number of the newest checkpoint; 0 if there is none.
+func newest(s saver.Saver) (n int, err error) {
+	for tup, err := range s.List(context.Background(), saver.Query{Limit: 1}) {
+		if err != nil {
+			return 0, err
+		}
+		if _, err := fmt.Sscanf(tup.Config.CheckpointID, "%d", &n); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
 }
 
 // checkLength checks that the newest checkpoint being n, all n are there.

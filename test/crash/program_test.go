@@ -50,6 +50,8 @@ type step struct {
 	life string
 	// work is done by the disk saver alone.
 	work func(ctx context.Context, s *saver.Disk) error
+	// beside is a call that comes while the work is at its file, or nil.
+	beside *step
 }
 
 // generator makes random programs. It knows the ids it gave out, so that parents
@@ -62,6 +64,7 @@ type generator struct {
 	names []string            // threads
 	big   int                 // size of the occasional large value
 	runs  string              // what run ids begin with
+	alone bool                // no items beside the checkpoints
 	last  map[string][]byte   // by thread, namespace and channel: the value put last
 }
 
@@ -241,8 +244,10 @@ func syncStep() step {
 // call is a random call.
 func (g *generator) call() step {
 	switch n := g.rng.IntN(20); {
-	case n < 10:
+	case n < 7, n < 10 && g.alone:
 		return g.put()
+	case n < 10:
+		return g.items()
 	case n < 15:
 		return g.putWrites()
 	case n < 17:
@@ -253,6 +258,15 @@ func (g *generator) call() step {
 	return syncStep()
 }
 
+// beside gives a call to some of the steps of the store's own work.
+func (g *generator) beside(s step) step {
+	if g.rng.IntN(3) == 0 {
+		c := g.call()
+		s.what, s.beside = fmt.Sprintf("%s, beside it %s", s.what, c.what), &c
+	}
+	return s
+}
+
 // program is n random steps.
 func (g *generator) program(n int) []step {
 	var steps []step
@@ -261,13 +275,13 @@ func (g *generator) program(n int) []step {
 		case k < 70:
 			steps = append(steps, g.call())
 		case k < 77:
-			steps = append(steps, flushStep())
+			steps = append(steps, g.beside(flushStep()))
 		case k < 84:
-			steps = append(steps, imageStep())
+			steps = append(steps, g.beside(imageStep()))
 		case k < 87:
-			steps = append(steps, compactStep())
+			steps = append(steps, g.beside(compactStep()))
 		case k < 90:
-			steps = append(steps, partStep())
+			steps = append(steps, g.beside(partStep()))
 		case k < 95:
 			steps = append(steps, lifeStep("close"))
 		default:

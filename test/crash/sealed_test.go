@@ -128,12 +128,14 @@ func TestSealedRot(t *testing.T) {
 	ctx, seed := context.Background(), seedFrom(t, "ROT_SEED")
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
 	total := 0
-	for _, s := range shapes() {
-		sh, err := buildSealed(ctx, new(ring), s.clean, s.steps)
+	var last *vfs.MemImage
+	for i, s := range shapes() {
+		sh, err := buildSealed(ctx, new(ring), s.clean, s.steps, uint64(i))
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
-		sh.name = s.name
+		sh.name, sh.alien = s.name, last
+		last = &sh.img
 		r := &rotten{t: t, ctx: ctx, sh: sh, rng: rand.New(rand.NewPCG(seed, 3)), counts: counts,
 			most: envInt(t, "SEALED_ROT", 40), bits: envInt(t, "ROT_BITS", 1)}
 		for _, name := range slices.Sorted(maps.Keys(sh.img.Files)) {

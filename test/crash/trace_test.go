@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -27,6 +28,7 @@ type trace struct {
 	dumps  []string // dumps[k]: after the first k calls
 	synced []mark   // what is durable from which operation on
 	kinds  []kind   // by cut: what a crash there is about
+	looked int      // fresh states looked at, those of recoveries included
 
 	patches int64 // values logged as patches
 }
@@ -70,7 +72,7 @@ type runner struct {
 	ctx   context.Context
 	clk   *clock
 	gate  *gate
-	disk  *saver.Disk
+	disk  *disk
 	model full
 }
 
@@ -100,7 +102,7 @@ func (r *runner) step(s *step) error {
 	case s.call != nil:
 		return r.call(s)
 	case s.work != nil:
-		if err := s.work(r.ctx, r.disk); err != nil {
+		if err := r.work(s); err != nil {
 			return err
 		}
 		if s.kind == kindFlush {
@@ -130,6 +132,17 @@ func (r *runner) step(s *step) error {
 		return fmt.Errorf("clean close not seen: %+v", rep)
 	}
 	return r.compare()
+}
+
+// work lets the store work, with a call beside it if the step has one. What is
+// stored before a segment is created is durable when its flush is over.
+func (r *runner) work(s *step) error {
+	var besideErr error
+	if s.beside != nil {
+		r.gate.beside = func() { besideErr = r.call(s.beside) }
+		defer func() { r.gate.beside = nil }()
+	}
+	return errors.Join(s.work(r.ctx, r.disk.Disk), besideErr)
 }
 
 func (r *runner) call(s *step) error {

@@ -22,7 +22,7 @@ func verify(t *testing.T, mem *vfs.Mem) (*engine.VerifyReport, error) {
 func TestVerifyRotX(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, s := range shapes() {
-		sh, err := build(context.Background(), s.clean, s.steps)
+		sh, err := build(context.Background(), s.clean, s.steps, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

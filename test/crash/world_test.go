@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -57,19 +59,48 @@ type config struct {
 	ring *ring // keys; nil: not encrypted
 }
 
-func (c config) open(fsys vfs.FS, clk *clock) (*saver.Disk, error) {
+func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
 		CacheBytes: -1, Clock: clk.now, Keys: c.ring.provider()}
-	return saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3})
+	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3})
+	if err != nil {
+		return nil, err
+	}
+	items, err := store.On(d, itemOptions(clk))
+	return &disk{d, items}, err
 }
 
-func newModel(clk *clock) *memory.Saver { return memory.New(memory.Options{Clock: clk.now}) }
+// disk is a saver with the items of the same directory.
+type disk struct {
+	*saver.Disk
+	items *store.Local
+}
+
+func (d *disk) local() *store.Local { return d.items }
+
+// model is what a disk must be like.
+type model struct {
+	*memory.Saver
+	items *store.Local
+}
+
+func (m *model) local() *store.Local { return m.items }
+
+func newModel(clk *clock) *model {
+	items, err := store.NewMemory(itemOptions(clk))
+	if err != nil {
+		panic(err)
+	}
+	return &model{memory.New(memory.Options{Clock: clk.now}), items}
+}
 
 // gate refuses everything once the process it belongs to is dead; handles are
 // closed by crashfs.Kill.
 type gate struct {
 	vfs.FS
 	dead bool
+	// beside is called once, before the next segment or image is created.
+	beside func()
 }
 
 func (g *gate) check() error {
@@ -82,6 +113,10 @@ func (g *gate) check() error {
 func (g *gate) Create(name string) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err
+	}
+	if do := g.beside; do != nil && (strings.HasSuffix(name, ".seg") || strings.HasSuffix(name, ".img")) {
+		g.beside = nil
+		do()
 	}
 	return g.FS.Create(name)
 }
@@ -144,7 +179,7 @@ func orphans(fsys vfs.FS, keys *ring) ([]string, error) {
 }
 
 // replayed is a model after the first k calls.
-func replayed(ctx context.Context, calls []call, k int) (*memory.Saver, *clock) {
+func replayed(ctx context.Context, calls []call, k int) (*model, *clock) {
 	clk := &clock{}
 	m := newModel(clk)
 	for i := range k {

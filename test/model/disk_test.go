@@ -41,21 +41,21 @@ func (l *lives) reopen() (saver.Saver, error) {
 		return nil, err
 	}
 	if l.rng.IntN(4) == 0 {
-		if err := l.loseImages(); err != nil {
+		if err := loseImages(l.fs, l.dir); err != nil {
 			return nil, err
 		}
 	}
 	return l.open()
 }
 
-func (l *lives) loseImages() error {
-	names, err := l.fs.List(l.dir)
+func loseImages(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
 		if strings.HasSuffix(n, ".img") {
-			if err := l.fs.Remove(filepath.Join(l.dir, n)); err != nil {
+			if err := fsys.Remove(filepath.Join(dir, n)); err != nil {
 				return err
 			}
 		}

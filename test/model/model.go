@@ -33,6 +33,9 @@ type Env struct {
 	DeletedMemory time.Duration
 	// Cleanup registers what to do when the program is over.
 	Cleanup func(func())
+	// T draws what the saver is opened with, so that a failing program is made
+	// simple together with its options.
+	T *rapid.T
 }
 
 // Subject is a saver under test.
@@ -41,7 +44,19 @@ type Subject struct {
 	// Reopen, if set, closes the saver, or kills it, and opens what it left. It is
 	// called between calls.
 	Reopen func() (saver.Saver, error)
+	// Upset, if set, does something to the saver between calls that must not
+	// change an answer, draws what, and says it in words. It returns the saver to
+	// go on with.
+	Upset func(t *rapid.T) (saver.Saver, string, error)
+	// AtWrite, if set, has f called once, when the next call that writes has got
+	// as far as the disk.
+	AtWrite func(f func())
+	// Settle, if set, waits until no call is under way whose caller has left.
+	Settle func() error
 }
+
+// begin is when every program begins.
+var begin = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 const deletedMemory = 30 * 24 * time.Hour
 
@@ -84,12 +99,13 @@ func Program(factory func(env Env) (Subject, error)) func(*rapid.T) {
 // program tells note every call and the model's answer.
 func program(factory func(env Env) (Subject, error), note func(what, answer string)) func(*rapid.T) {
 	return func(t *rapid.T) {
-		m := &machine{ctx: context.Background(), now: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), note: note}
+		m := &machine{ctx: context.Background(), now: begin, note: note}
 		env := Env{
 			Clock:         func() time.Time { return m.now },
 			Random:        func() float64 { return 0.5 },
 			DeletedMemory: deletedMemory,
 			Cleanup:       t.Cleanup,
+			T:             t,
 		}
 		m.model = memory.New(memory.Options{Clock: env.Clock, Random: env.Random, DeletedMemory: env.DeletedMemory})
 		var err error
@@ -149,6 +165,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		{"Wait", 1, m.wait},
 		{"Mint", 1, m.nextVersion},
 		{"Reopen", 1, m.reopen},
+		{"Upset", 4, m.upset},
+		{"TooLate", 1, m.tooLate},
+		{"Leave", 1, m.leave},
 	} {
 		for range a.weight {
 			all[fmt.Sprintf("%02d %s", len(all), a.name)] = a.run
@@ -167,8 +186,13 @@ func (m *machine) compareAll(t *rapid.T) {
 	m.both(t, "everything", func(s saver.Saver) string { return everything(m.ctx, s, threads) })
 }
 
+// wait lets time pass, or the clock be set back. Once a deletion may have been
+// forgotten the clock stays: forgetting is for good, whatever the clock says later.
 func (m *machine) wait(t *rapid.T) {
-	m.now = m.now.Add(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Hour, deletedMemory, deletedMemory + time.Second}).Draw(t, "wait"))
+	d := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Hour, deletedMemory, deletedMemory + time.Second, -time.Hour}).Draw(t, "wait")
+	if d > 0 || m.now.Before(begin.Add(deletedMemory/2)) {
+		m.now = m.now.Add(d)
+	}
 }
 
 func (m *machine) reopen(t *rapid.T) {

@@ -34,15 +34,38 @@ type acks struct {
 	*saver.Disk
 	fs *crashfs.FS
 
-	mu    sync.Mutex
-	put   []ack
-	wrote []ack
+	mu       sync.Mutex
+	put      []ack
+	deferred []ack // writes that are not known to be durable
+	wrote    []ack
+	answers  []int // boundaries besides
 }
 
 type ack struct {
-	at   int // length of the log of file operations at the answer
+	at   int // length of the log of file operations when it was known to be durable
 	task string
 	out  bool // the write is what the task has to show, not a question or an error
+}
+
+// settle notes, after an answer, that all writes answered before are durable, if
+// they are: a deferred one becomes so with a later answer. The caller holds mu.
+func (a *acks) settle() {
+	if st := a.Stats(); st.DurableLSN != st.LastLSN {
+		return
+	}
+	for _, w := range a.deferred {
+		w.at = a.fs.Len()
+		a.wrote = append(a.wrote, w)
+	}
+	a.deferred = nil
+}
+
+func (a *acks) Sync(c context.Context) error {
+	err := a.Disk.Sync(c)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settle()
+	return err
 }
 
 func (a *acks) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
@@ -50,6 +73,7 @@ func (a *acks) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.put = append(a.put, ack{at: a.fs.Len()})
+	a.settle()
 	return at, err
 }
 
@@ -60,7 +84,9 @@ func (a *acks) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write, 
 	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wrote = append(a.wrote, ack{a.fs.Len(), id, out && id != nullTask})
+	a.answers = append(a.answers, a.fs.Len())
+	a.deferred = append(a.deferred, ack{a.fs.Len(), id, out && id != nullTask})
+	a.settle()
 	return err
 }
 
@@ -69,7 +95,7 @@ const nullTask = "00000000-0000-0000-0000-000000000000"
 // cuts are the boundaries: before anything, and after each answer and in the
 // middle of what led to the next.
 func (a *acks) cuts() []int {
-	all := []int{0, a.fs.Len()}
+	all := append([]int{0, a.fs.Len()}, a.answers...)
 	for _, list := range [][]ack{a.put, a.wrote} {
 		for _, x := range list {
 			all = append(all, x.at)
@@ -86,7 +112,7 @@ func (a *acks) cuts() []int {
 	return all
 }
 
-// stored are the tasks whose writes were acknowledged before the cut.
+// stored are the tasks whose writes were durable before the cut.
 func (a *acks) stored(cut int) []string {
 	var ids []string
 	for _, w := range a.wrote {
@@ -108,7 +134,7 @@ func openOn(t *testing.T, fs *crashfs.FS) *acks {
 }
 
 // A crash at any boundary, and any disk it can leave: resumed, the graph ends
-// as if nothing had been, and no task runs again whose writes were stored.
+// as if nothing had been, and no task runs again whose writes were durable.
 func TestCrashAtEveryBoundary(t *testing.T) {
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
 		for _, p := range programs {

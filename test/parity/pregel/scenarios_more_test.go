@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -146,6 +147,14 @@ func errorHandlerCrash(tr *trace) {
 	tr.put(m{"calls": m{"f": f, "h": h}})
 }
 
+func newCache(tr *trace) cache.Cache {
+	kept, err := cache.NewMemory(cache.Options{})
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	return kept
+}
+
 func nodeCache(tr *trace) {
 	runs := 0
 	b := graph.New(graph.Key("key", channel.LastValue[int]()), graph.Key("steps", channel.Reduce(channel.Append[string])))
@@ -153,7 +162,7 @@ func nodeCache(tr *trace) {
 		graph.NodeOptions{Cache: &pregel.CachePolicy{Key: func(s any) (string, error) { return fmt.Sprint(s.(m)["key"]), nil }}})
 	addNodes(b, "z")
 	b.Sequence(graph.Start, "work", "z")
-	g := tr.compile(b, graph.Options{Saver: tr.saver, Cache: &pregel.MemoryCache{}})
+	g := tr.compile(b, graph.Options{Saver: tr.saver, Cache: newCache(tr)})
 	input := pregel.Pairs{{Key: "key", Value: 1}, {Key: "steps", Value: []string{}}}
 	tr.run(g, input)
 	tr.run(g, input)

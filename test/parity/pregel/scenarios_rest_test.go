@@ -136,7 +136,7 @@ func functionalCache(tr *trace) {
 		runs = append(runs, n)
 		return n * 2, nil
 	}, pregel.TaskOptions{Cache: &pregel.CachePolicy{}})
-	cache := &pregel.MemoryCache{}
+	kept := newCache(tr)
 	flow, err := pregel.Entrypoint("functional_flow", func(ctx context.Context, _ int) ([]any, error) {
 		var values []any
 		for i := 1; i <= 3; i++ {
@@ -151,7 +151,7 @@ func functionalCache(tr *trace) {
 			values = append(values, n, answer)
 		}
 		return values, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, Cache: cache})
+	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, Cache: kept})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func functionalCache(tr *trace) {
 	}
 	tr.run(flow, 0, tr.config("v"))
 	tr.put(m{"runs": runs})
-	if err := double.ClearCache(ctx, cache); err != nil {
+	if err := double.ClearCache(ctx, kept); err != nil {
 		tr.t.Fatal(err)
 	}
 	whole("w")
@@ -212,4 +212,3 @@ func functionalKeptCalls(tr *trace) {
 	tr.run(flow, pregel.Command{Resume: "!"})
 	tr.put(m{"puts": puts})
 }
-

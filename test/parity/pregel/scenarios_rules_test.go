@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/store"
 )
 
 func init() {
@@ -265,24 +266,29 @@ func runtimeOfTasks(tr *trace) {
 	tr.run(g, in())
 }
 
-// notes is a store as nodes may be given one: keys by user.
-type notes map[string]map[string]int
-
 func storeInNodes(tr *trace) {
+	notes, err := store.NewMemory(store.Options{})
+	if err != nil {
+		tr.t.Fatal(err)
+	}
 	put := func(name string) pregel.Func {
 		return func(ctx context.Context, s any) (any, error) {
 			info, _ := pregel.Task(ctx)
-			store, user := info.Store.(notes), info.Context.(m)["user"].(string)
-			if store[user] == nil {
-				store[user] = map[string]int{}
+			ns := store.Namespace{"notes", info.Context.(m)["user"].(string)}
+			if err := info.Store.Put(ctx, ns, name, m{"n": len(s.(m)["steps"].([]string))}); err != nil {
+				return nil, err
 			}
-			store[user][name] = len(s.(m)["steps"].([]string))
-			return in(fmt.Sprint(name, " sees ", strings.Join(slices.Sorted(maps.Keys(store[user])), " "))), nil
+			found, err := info.Store.Search(ctx, store.Query{Prefix: ns, ByKey: true})
+			var keys []string
+			for _, f := range found {
+				keys = append(keys, f.Key)
+			}
+			return in(fmt.Sprint(name, " sees ", strings.Join(keys, " "))), err
 		}
 	}
 	inner := tr.compile(builder().Node("i", put("i")).Edge(graph.Start, "i"), graph.Options{})
 	b := builder().Node("a", put("a")).Subgraph("sub", inner).Node("z", put("z"))
-	g := tr.compile(b.Sequence(graph.Start, "a", "sub", "z"), graph.Options{Saver: tr.saver, Store: notes{}})
+	g := tr.compile(b.Sequence(graph.Start, "a", "sub", "z"), graph.Options{Saver: tr.saver, Store: notes})
 	cfg, other := tr.config(), tr.config("other")
 	cfg.Context, other.Context = m{"user": "u1"}, m{"user": "u2"}
 	tr.run(g, in(), cfg)

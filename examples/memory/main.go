@@ -1,0 +1,105 @@
+// Command memory is an agent that remembers people across threads: what it learns
+// of a user in one conversation it knows in the next, also after a restart.
+// Checkpoints, memories and cached results lie in one directory.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// answer learns from "I like …", and greets with what it knows of the user, who
+// is named by the run's config and not by the thread.
+func answer(ctx context.Context, state any) (any, error) {
+	task, _ := pregel.Task(ctx)
+	facts := store.Namespace{"users", fmt.Sprint(task.Configurable["user"]), "facts"}
+	text := state.(map[string]any)["text"].(string)
+	if thing, ok := strings.CutPrefix(text, "I like "); ok {
+		if err := task.Store.Put(ctx, facts, thing, map[string]any{"likes": thing}); err != nil {
+			return nil, err
+		}
+		return map[string]any{"reply": "Noted: " + thing + "."}, nil
+	}
+	known, err := task.Store.Search(ctx, store.Query{Prefix: facts, ByKey: true})
+	if err != nil {
+		return nil, err
+	}
+	var likes []string
+	for _, f := range known {
+		likes = append(likes, f.Value["likes"].(string))
+	}
+	if len(likes) == 0 {
+		return map[string]any{"reply": "Hello! We have not met."}, nil
+	}
+	return map[string]any{"reply": "Hello! You like " + strings.Join(likes, " and ") + "."}, nil
+}
+
+// life is one life of the process: it opens the directory, talks, and ends.
+func life(dir string, talk func(say func(thread, user, text string) error) error) error {
+	disk, err := saver.Open(dir, saver.Options{})
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	memories, err := store.On(disk, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer memories.Close()
+	g, err := graph.New(graph.Key("text", channel.LastValue[string]()), graph.Key("reply", channel.LastValue[string]())).
+		Node("answer", answer).Sequence(graph.Start, "answer", graph.End).
+		Compile(graph.Options{Saver: disk, Store: memories})
+	if err != nil {
+		return err
+	}
+	return talk(func(thread, user, text string) error {
+		cfg := pregel.Config{ThreadID: thread, Configurable: map[string]any{"user": user}}
+		res, err := g.Invoke(context.Background(), map[string]any{"text": text}, cfg)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s, %s: %q %s\n", thread, user, text, res.Map()["reply"])
+		return nil
+	})
+}
+
+func run() error {
+	dir, err := os.MkdirTemp("", "stele-memory-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	err = life(dir, func(say func(thread, user, text string) error) error {
+		for _, m := range [][3]string{{"monday", "ann", "Hi"}, {"monday", "ann", "I like soup"}, {"tuesday", "ann", "I like chess"}} {
+			if err := say(m[0], m[1], m[2]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("-- the process ends, another begins --")
+	return life(dir, func(say func(thread, user, text string) error) error {
+		if err := say("friday", "ann", "Hi"); err != nil {
+			return err
+		}
+		return say("friday", "bob", "Hi")
+	})
+}
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}

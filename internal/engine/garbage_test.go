@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// What a compaction would free is told before, about right, and freed: items
+// deleted, whole threads deleted, and nothing of a copy that is left.
+func TestDeadBytes(t *testing.T) {
+	e := mustOpen(t, quietOptions(vfs.NewMem(vfs.MemOptions{})))
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func() string {
+		b := make([]byte, 2000)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		return string(b)
+	}
+	for _, id := range []string{"some", "all", "copied"} {
+		for i := range 40 {
+			putVersion(t, e, id, versionKey(i), random())
+		}
+	}
+	must(t, e.Commit(t.Context(), []string{"copied", "copy"}, func(tx *Tx) error { return tx.Copy("copied", "copy") }))
+	must(t, e.Flush(t.Context()))
+	if n := e.Stats().DeadBytes; n != 0 {
+		t.Errorf("%d bytes are dead before anything is deleted", n)
+	}
+	full := e.Stats().SegmentBytes
+	must(t, e.Commit(t.Context(), []string{"some", "all", "copied"}, func(tx *Tx) error {
+		for i := range 20 {
+			if err := tx.Delete("some", versionKey(i)); err != nil {
+				return err
+			}
+		}
+		if err := tx.Drop("copied", nil); err != nil {
+			return err
+		}
+		return tx.Drop("all", nil)
+	}))
+	must(t, e.Flush(t.Context()))
+	told, before := e.Stats().DeadBytes, e.Stats().SegmentBytes
+	if want := full / 2; told < want*9/10 || told > want*11/10 {
+		t.Errorf("%d of %d bytes are said to be dead, want about %d", told, full, want)
+	}
+	must(t, e.Compact(t.Context()))
+	if freed := before - e.Stats().SegmentBytes; freed < told*9/10 || freed > told*11/10 {
+		t.Errorf("%d bytes were freed, %d were told", freed, told)
+	}
+	if n := e.Stats().DeadBytes; n != 0 {
+		t.Errorf("%d bytes are dead after the compaction", n)
+	}
+	must(t, e.Close())
+}
+
+// A segment is rewritten alone when much of it is dead, and not merged any more
+// when it has grown large.
+func TestWhatIsCompacted(t *testing.T) {
+	seg := func(n int, size int64) snapshot.SegmentInfo {
+		return snapshot.SegmentInfo{Num: base.FileNum(n), Size: size, Raw: 2 * size}
+	}
+	many := []snapshot.SegmentInfo{seg(1, 10<<20), seg(2, 11<<20), seg(3, 12<<20), seg(4, maxMerged), seg(5, maxMerged)}
+	for _, c := range []struct {
+		fanout int
+		dead   map[base.FileNum]int64
+		want   string
+	}{
+		{3, nil, "[1 2 3]"},
+		{4, nil, "[]"},
+		{2, map[base.FileNum]int64{4: maxMerged}, "[1 2 3]"},
+		{4, map[base.FileNum]int64{1: 3 << 20}, "[]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: maxMerged / 2}, "[4]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: maxMerged / 4}, "[1]"},
+	} {
+		got := pickCompaction(many, c.fanout)
+		if got == nil {
+			got = mostlyDead(many, c.dead)
+		}
+		nums := []int{}
+		for _, s := range got {
+			nums = append(nums, int(s.Num))
+		}
+		if fmt.Sprint(nums) != c.want {
+			t.Errorf("fan-out %d, dead %v: %v, want %s", c.fanout, c.dead, nums, c.want)
+		}
+	}
+	if mostlyDead([]snapshot.SegmentInfo{seg(1, minDead)}, map[base.FileNum]int64{1: minDead - 1}) != nil {
+		t.Error("a small segment is rewritten for little")
+	}
+}

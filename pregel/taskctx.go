@@ -1,0 +1,88 @@
+package pregel
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// taskContext is the context of one attempt of a task: it carries the attempt,
+// and it is cancelled when the attempt is over. Most nodes never listen to it,
+// so the context that can be cancelled is made when somebody does.
+type taskContext struct {
+	outer context.Context // the superstep's
+	run   *taskRun
+
+	// mu guards the fields below.
+	mu     sync.Mutex
+	inner  context.Context // nil until somebody listens
+	cancel context.CancelFunc
+	over   bool
+}
+
+type taskRunKey struct{}
+
+// Deadline implements context.Context.
+func (c *taskContext) Deadline() (time.Time, bool) { return c.outer.Deadline() }
+
+// Done implements context.Context.
+func (c *taskContext) Done() <-chan struct{} { return c.listen().Done() }
+
+// Err implements context.Context.
+func (c *taskContext) Err() error {
+	if inner := c.made(); inner != nil {
+		return inner.Err()
+	}
+	return c.outer.Err()
+}
+
+// Value implements context.Context. Package context asks for keys of its own to
+// find what can be cancelled: as long as nobody listens that is the superstep's
+// context, which is right, because nothing else has cancelled this one.
+func (c *taskContext) Value(key any) any {
+	if _, own := key.(taskRunKey); own {
+		return c.run
+	}
+	if inner := c.made(); inner != nil {
+		return inner.Value(key)
+	}
+	return c.outer.Value(key)
+}
+
+// made is the inner context; nil if nobody needs it.
+func (c *taskContext) made() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		c.make()
+	}
+	return c.inner
+}
+
+func (c *taskContext) listen() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.make()
+	return c.inner
+}
+
+// make makes the inner context. The caller holds mu.
+func (c *taskContext) make() {
+	if c.inner != nil {
+		return
+	}
+	c.inner, c.cancel = context.WithCancel(c.outer)
+	if c.over {
+		c.cancel()
+	}
+}
+
+// end cancels the context: the attempt is over.
+func (c *taskContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !race
+
+package crash
+
+const (
+	raceDetector  = false
+	defaultStates = 5_200
+	defaultFaults = 10
+	defaultFlips  = 110_000
+	defaultRot    = 60
+)

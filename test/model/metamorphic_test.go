@@ -1,0 +1,289 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/saver"
+)
+
+// A program must give the same answers whatever the options of the store, on
+// whatever file system, and whatever happens to the store between the calls. The
+// model is saver/memory: what equals it in every run is equal in all.
+//
+// rapid makes a failing program and its options as simple as it can, and keeps it
+// under testdata/rapid, from where every later run repeats it.
+
+// drawOptions are options no answer may depend on.
+func drawOptions(t *rapid.T, env Env) saver.Options {
+	size := func(name string, from ...int64) int64 { return rapid.SampledFrom(from).Draw(t, name) }
+	return saver.Options{
+		Clock: env.Clock, Random: env.Random, DeletedMemory: env.DeletedMemory,
+		ManualWork:    rapid.SampledFrom([]bool{true, true, false}).Draw(t, "manual work"),
+		Sync:          rapid.SampledFrom([]saver.SyncMode{saver.SyncAlways, saver.SyncNever, saver.SyncInterval}).Draw(t, "sync mode"),
+		SyncInterval:  time.Duration(size("interval", int64(time.Second), int64(time.Millisecond))),
+		LogFileSize:   size("log file size", 64<<10, 1<<20),
+		CacheBytes:    size("cache", -1, 0, 1<<10),
+		FlushBytes:    size("flush bytes", 0, 1, 2000),
+		ImageBytes:    size("image bytes", 0, 1, 500),
+		CompactFanout: int(size("fanout", 0, 2, 3)),
+		CompactRate:   -1,
+	}
+}
+
+// chaos is a disk saver to which things happen.
+type chaos struct {
+	env  Env
+	fs   *watched
+	dir  string
+	rng  *rand.Rand
+	s    *saver.Disk
+	real bool // on the operating system's files
+}
+
+// watched tells of writes to the log.
+type watched struct {
+	vfs.FS
+	mu      sync.Mutex
+	atWrite func()
+}
+
+func (w *watched) set(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.atWrite = f
+}
+
+func (w *watched) wrote() {
+	w.mu.Lock()
+	f := w.atWrite
+	w.atWrite = nil
+	w.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+func (w *watched) Create(name string) (vfs.File, error) { return w.watch(w.FS.Create(name)) }
+
+func (w *watched) OpenReadWrite(name string) (vfs.File, error) {
+	return w.watch(w.FS.OpenReadWrite(name))
+}
+
+func (w *watched) watch(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &watchedFile{f, w}, nil
+}
+
+type watchedFile struct {
+	vfs.File
+	fs *watched
+}
+
+func (f *watchedFile) WriteAt(p []byte, off int64) (int, error) {
+	f.fs.wrote()
+	return f.File.WriteAt(p, off)
+}
+
+func (c *chaos) open(t *rapid.T) error {
+	opts := drawOptions(t, c.env)
+	// The order of operations is the program's alone where a crash is drawn from
+	// it; background work shows its own orders.
+	sim := saver.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork}
+	var err error
+	c.s, err = saver.OpenSimulated(c.dir, opts, sim)
+	return err
+}
+
+func (c *chaos) random() func() uint64 {
+	rng := rand.New(rand.NewPCG(c.rng.Uint64(), 5))
+	var mu sync.Mutex
+	return func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Uint64()
+	}
+}
+
+// upsets are what may happen between calls.
+var upsets = []string{"flush", "compact", "part", "image", "close", "kill", "power failure", "lose the saved index", "reader beside"}
+
+func (c *chaos) upset(t *rapid.T) (saver.Saver, string, error) {
+	ctx, what := context.Background(), rapid.SampledFrom(upsets).Draw(t, "upset")
+	var err error
+	switch what {
+	case "flush":
+		err = c.s.Flush(ctx)
+	case "compact":
+		err = c.s.Compact(ctx)
+	case "part":
+		_, err = c.s.Engine().CompactStep(ctx)
+	case "image":
+		err = c.s.Engine().WriteImage(ctx)
+	case "reader beside":
+		err = c.readerBeside(ctx)
+	case "kill", "power failure":
+		err = c.crash(t, what == "power failure")
+	default:
+		if err = c.s.Close(); err == nil && what == "lose the saved index" {
+			err = loseImages(c.fs, c.dir)
+		}
+		if err == nil {
+			err = c.open(t)
+		}
+	}
+	return c.s, what, err
+}
+
+// crash ends the process without a word, or the power. What was asked to be
+// durable is: everything in mode SyncAlways, and everything before a Sync.
+func (c *chaos) crash(t *rapid.T, power bool) error {
+	if err := c.s.Sync(context.Background()); err != nil {
+		return err
+	}
+	if c.real {
+		return c.copyAside(t)
+	}
+	disk := c.fs.FS.(*crashfs.FS)
+	dead := c.s
+	next := crashfs.NewFrom(disk.Mem())
+	if power {
+		o := crashfs.Options{Seed: c.rng.Uint64(), Random: 3, MaxTorn: 2, MaxSingle: 3, Adversarial: true}
+		var states []crashfs.State
+		for s := range disk.States(disk.Len(), o) {
+			states = append(states, s)
+		}
+		next = states[rapid.IntRange(0, len(states)-1).Draw(t, "state")].FS()
+	}
+	disk.Kill()
+	_ = dead.Close() // frees its goroutines; every operation fails
+	c.fs = &watched{FS: next}
+	return c.open(t)
+}
+
+// copyAside takes the files as another process would find them, had this one died
+// now, and goes on with the copy.
+func (c *chaos) copyAside(t *rapid.T) error {
+	to := fmt.Sprintf("%s-%d", strings.TrimRight(c.dir, "-0123456789"), c.rng.Uint32())
+	if err := copyStore(c.fs, c.dir, to); err != nil {
+		return err
+	}
+	if err := c.s.Close(); err != nil {
+		return err
+	}
+	c.dir = to
+	return c.open(t)
+}
+
+func copyStore(fsys vfs.FS, from, to string) error {
+	names, err := fsys.List(from)
+	if err != nil {
+		return err
+	}
+	if err := fsys.MkdirAll(to); err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n == "LOCK" {
+			continue
+		}
+		if err := copyFile(fsys, filepath.Join(from, n), filepath.Join(to, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(fsys vfs.FS, from, to string) error {
+	src, err := fsys.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	size, err := src.Size()
+	if err != nil {
+		return err
+	}
+	b := make([]byte, size)
+	if n, err := src.ReadAt(b, 0); n < len(b) {
+		return err
+	}
+	dst, err := fsys.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := dst.WriteAt(b, 0); err != nil {
+		return err
+	}
+	return dst.Close()
+}
+
+// readerBeside reads all by a second, read-only store of the same files, as
+// another process would.
+func (c *chaos) readerBeside(ctx context.Context) error {
+	if err := c.s.Sync(ctx); err != nil {
+		return err
+	}
+	r, err := saver.OpenSimulated(c.dir, saver.Options{ReadOnly: true, Clock: c.env.Clock, Random: c.env.Random, DeletedMemory: c.env.DeletedMemory}, saver.Simulation{FS: c.fs})
+	if err != nil {
+		return err
+	}
+	got, want := everything(ctx, r, true), everything(ctx, c.s, true)
+	if err := r.Close(); err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("a reader sees\n%s\nthe writer\n%s", got, want)
+	}
+	return nil
+}
+
+func chaosFactory(start func(t *rapid.T) (fsys vfs.FS, dir string)) func(Env) (Subject, error) {
+	return func(env Env) (Subject, error) {
+		fsys, dir := start(env.T)
+		_, onDisk := fsys.(vfs.OS)
+		c := &chaos{env: env, fs: &watched{FS: fsys}, dir: dir, real: onDisk,
+			rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(env.T, "salt"), 7))}
+		err := c.open(env.T)
+		env.Cleanup(func() {
+			if c.s != nil {
+				_ = c.s.Close()
+			}
+		})
+		return Subject{
+			Saver: c.s, Upset: c.upset,
+			AtWrite: func(f func()) { c.fs.set(f) },
+			Settle:  func() error { return c.s.Flush(context.Background()) },
+		}, err
+	}
+}
+
+// TestMetamorphic runs programs under random options on a file system in memory,
+// with crashes.
+func TestMetamorphic(t *testing.T) {
+	setFlags(t, map[string]string{"rapid.checks": fmt.Sprint(defaultChecks / 4)})
+	Run(t, "chaos", chaosFactory(func(*rapid.T) (vfs.FS, string) { return crashfs.New(), "store" }))
+}
+
+// TestMetamorphicDisk is TestMetamorphic on real files. A power failure there is
+// the death of the process.
+func TestMetamorphicDisk(t *testing.T) {
+	setFlags(t, map[string]string{"rapid.checks": "8"}) // each program costs real syncs
+	root, n := t.TempDir(), 0
+	Run(t, "chaos on disk", chaosFactory(func(*rapid.T) (vfs.FS, string) {
+		n++
+		return vfs.OS{}, filepath.Join(root, fmt.Sprintf("store%dx", n))
+	}))
+}

@@ -1,0 +1,15 @@
+// Command mutants checks the tests: it takes one safeguard after another out of
+// the code and demands that a test notices.
+//
+//	go run ./test/mutants                # each mutant against the test it names
+//	go run ./test/mutants -run fsync     # those whose name matches
+//	go run ./test/mutants -all           # each mutant against the whole suite
+//
+// A mutant that no test kills is a safeguard that could be lost unnoticed: the
+// command names it and fails. The mutants are the files in testdata; what they
+// look like is described at [mutant]. The changed source reaches the compiler by
+// the -overlay flag of the go command, so the working tree is never touched and
+// what does not change is built once.
+//
+// The test of this package only checks that every mutant still fits the code.
+package main

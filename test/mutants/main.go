@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	pick := flags.String("run", "", "only mutants whose name matches this expression")
+	all := flags.Bool("all", false, "run the whole suite against each mutant, not only the test it names")
+	parallel := flags.Int("p", 2, "how many mutants are tried at once")
+	timeout := flags.Duration("timeout", 2*time.Minute, "time limit of one test binary; a mutant may make a test wait for ever")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	root, err := repository(ctx)
+	if err != nil {
+		return err
+	}
+	mutants, err := selected(root, *pick)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := &bench{root: root, dir: dir, timeout: *timeout}
+	try, workers := b.one, *parallel
+	if *all {
+		try, workers = b.suite, 1 // the go command fills the machine itself
+	} else if err := b.healthy(ctx, mutants); err != nil {
+		return err
+	}
+	return report(mutants, tryAll(ctx, mutants, workers, try))
+}
+
+// repository is the directory of the module this is run in.
+func repository(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	mod := strings.TrimSpace(string(out))
+	if mod == "" || mod == os.DevNull {
+		return "", errors.New("run this inside the repository")
+	}
+	return filepath.Dir(mod), nil
+}
+
+func selected(root, pick string) ([]*mutant, error) {
+	re, err := regexp.Compile(pick)
+	if err != nil {
+		return nil, err
+	}
+	mutants, err := loadAll(root)
+	if err != nil {
+		return nil, err
+	}
+	var out []*mutant
+	for _, m := range mutants {
+		if re.MatchString(m.name) {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no mutant matches %q", pick)
+	}
+	return out, nil
+}
+
+// tryAll tries the mutants, some at once, and prints each outcome when it is
+// there.
+func tryAll(ctx context.Context, mutants []*mutant, workers int, try func(context.Context, *mutant) outcome) []outcome {
+	outcomes := make([]outcome, len(mutants))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	var printing sync.Mutex
+	for range max(1, workers) {
+		wg.Go(func() {
+			for i := range next {
+				outcomes[i] = try(ctx, mutants[i])
+				printing.Lock()
+				fmt.Println(line(mutants[i], outcomes[i]))
+				printing.Unlock()
+			}
+		})
+	}
+	for i := range mutants {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return outcomes
+}
+
+func line(m *mutant, o outcome) string {
+	what := [...]string{survived: "SURVIVED", killed: "killed", broken: "BROKEN"}[o.verdict]
+	text := fmt.Sprintf("%-8s %-26s %5.1f s  %s: %s", what, m.name, o.took.Seconds(), m.pkg, o.evidence)
+	if o.verdict == survived {
+		text += fmt.Sprintf("\n         %s\n         expected to fail: go test ./%s -run '^(%s)$' %s", m.about, m.pkg, m.test, strings.Join(m.env, " "))
+	}
+	return text
+}
+
+// report is an error unless every mutant was killed.
+func report(mutants []*mutant, outcomes []outcome) error {
+	var left []string
+	for i, o := range outcomes {
+		if o.verdict != killed {
+			left = append(left, mutants[i].name)
+		}
+	}
+	fmt.Printf("%d mutants, %d killed\n", len(mutants), len(mutants)-len(left))
+	if len(left) > 0 {
+		return fmt.Errorf("not killed: %s", strings.Join(left, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# The long tests: the ordinary ones, with more of everything. On two cores they
+# take about 40 minutes. Every part prints its figures and, if it fails, how to
+# repeat what failed; the exit code is that of the whole.
+#
+#   test/torture.sh              all parts
+#   test/torture.sh PART...      some of: crash faults rot kills programs logs devices fuzz
+#
+#   CRASH_STATES   distinct crash states                  (default 300000)
+#   ROT_FLIPS      flipped bits                           (default 2000000)
+#   KILLS          killed processes                       (default 1000)
+#   MODEL_CHECKS   random programs under random options   (default 4000)
+#   POWER_LOSSES   power losses of a real file system     (default 100)
+#   FUZZTIME       of each fuzz target                    (default 60s)
+set -uo pipefail
+
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." || exit 2
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+failed=()
+
+# run PACKAGE TEST [VARIABLE=VALUE...] runs one test and prints its figures.
+run() {
+	local package=$1 test=$2
+	shift 2
+	env "$@" go test -count=1 -timeout 60m -run "^($test)\$" "$package" -v >"$work/out" 2>&1 || {
+		grep -vE '^(=== |--- PASS)' "$work/out" | tail -n 200
+		return 1
+	}
+	grep -E '^(crash states|faults|disk full|bit flips|rot |recovered|readers|race|power loss|full device|ok)' "$work/out"
+}
+
+part_crash() { run ./test/crash TestCrashStates CRASH_STATES="${CRASH_STATES:-300000}"; }
+
+part_faults() { run ./test/crash 'TestFaults|TestDiskFull' FAULTS_PER_KIND=1000000; }
+
+part_rot() {
+	run ./test/crash TestEveryBit ROT_FLIPS="${ROT_FLIPS:-2000000}" &&
+		run ./test/crash TestRot ROT_BYTES=600 ROT_BITS=2
+}
+
+part_kills() {
+	run ./test/kill TestKilledProcessesLoseNothing KILLS="${KILLS:-1000}" &&
+		run ./test/crash 'TestReaderBesideKilledWriter|TestReaderBesideWriter|TestProcessesRaceForTheLock' READER_KILLS=100 READER_MS=10000
+}
+
+part_programs() {
+	run ./test/model 'TestMetamorphic|TestSimulatedDisk' MODEL_CHECKS="${MODEL_CHECKS:-4000}" &&
+		run ./test/model TestMetamorphicDisk &&
+		run ./internal/engine TestModel ENGINE_RUNS=1000
+}
+
+part_logs() { run ./wal TestCrash WAL_CRASH_SCALE=4 SEED="${RANDOM}"; }
+
+part_devices() { run ./test/crash 'TestPowerLossOnDevice|TestFullDevice' POWER_LOSSES="${POWER_LOSSES:-100}"; }
+
+# part_fuzz runs the fuzz targets, two at a time.
+part_fuzz() {
+	export -f fuzz_one
+	export FUZZTIME=${FUZZTIME:-60s} work
+	git grep --untracked -nE '^func Fuzz[A-Za-z0-9_]*\(' -- '*_test.go' |
+		sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z0-9_]*)\(.*|\1 \2|' |
+		xargs -L 1 -P 2 bash -c 'fuzz_one "$0" "$1"'
+}
+
+# fuzz_one runs one target. The fuzzer of the go command sometimes reports its own
+# deadline as a failure, without an input; that, and nothing else, is tried again.
+fuzz_one() {
+	local out=$work/$2.out try
+	for try in 1 2; do
+		if go test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -parallel 1 "./$1" >"$out" 2>&1; then
+			echo "fuzz $1 $2: $(grep -oE 'execs: [0-9]+' "$out" | tail -n 1)"
+			return 0
+		fi
+		if grep -q 'Failing input written' "$out" || ! grep -q 'context deadline exceeded' "$out"; then
+			break
+		fi
+	done
+	echo "fuzz target $2 in $1:"
+	tail -n 100 -- "$out"
+	return 1
+}
+
+main() {
+	local parts=("$@") part start
+	[ "$#" -gt 0 ] || parts=(crash faults rot kills programs logs devices fuzz)
+	for part in "${parts[@]}"; do
+		declare -F "part_$part" >/dev/null || {
+			echo "no part $part" >&2
+			return 2
+		}
+	done
+	for part in "${parts[@]}"; do
+		start=$SECONDS
+		printf '== %s\n' "$part"
+		if "part_$part"; then
+			printf -- '-- %s: ok (%d s)\n' "$part" "$((SECONDS - start))"
+		else
+			failed+=("$part")
+			printf -- '-- %s: FAILED (%d s)\n' "$part" "$((SECONDS - start))"
+		fi
+	done
+	if [ "${#failed[@]}" -gt 0 ]; then
+		echo "FAILED: ${failed[*]} ($SECONDS s)"
+		return 1
+	fi
+	echo "all parts passed (${parts[*]}; $SECONDS s)"
+}
+
+main "$@"
