@@ -51,8 +51,14 @@
 //   - What a task wrote before it failed is dropped, so that it does not look
 //     finished to the next run.
 //   - A superstep whose writes are refused changes nothing, also under Exit.
-//   - An answer that was taken is not given again to a later question when a
-//     run goes on without a new one.
+//   - An answer that was taken, also by a graph inside, is not given again to a
+//     later question when a run goes on without a new one.
+//   - An answer without an id that is given again after a crash is not taken by
+//     what a graph inside asks next.
+//   - A Stable graph inside that was not called yet is called when the graph
+//     around it is resumed, whatever an earlier call left.
+//   - What a graph inside stores comes after the checkpoint around it, also under
+//     Async.
 //   - An answer by interrupt id reaches a nested task that stored nothing yet.
 //   - A retry counts calls and nested graphs from the first again, and finds
 //     the calls that ended.
@@ -62,7 +68,8 @@
 //     what they ask for.
 //   - Only the state of a graph that a node names is found by namespace; any
 //     other namespace is a SubgraphError also for reads.
-//   - A failed cache is a miss, and only successes are cached.
+//   - A failed cache is a miss, and only successes are cached. What is cached is
+//     serialized: a hit gives what a resumed run would read.
 //   - A map that a node returns is written in the order of its keys; Pairs have
 //     an order of their own.
 //   - Results carry interrupts beside the values, not among them.

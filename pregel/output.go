@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -247,6 +248,9 @@ func (l *loop) emitCheckpoint() {
 		at.Namespace = l.ns
 		e := CheckpointEvent{Config: withMap(placeConfig(at), l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
 			Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
+		if l.cp.id == l.savedID && !l.nested() && len(l.cpMap) > 0 {
+			e.Config.CheckpointMap = maps.Clone(l.cpMap) // the run was pointed into a graph inside
+		}
 		if l.prev != nil {
 			p := withMap(placeConfig(l.prev.At(l.prev.CheckpointID)), l.md)
 			e.Parent = &p

@@ -29,17 +29,6 @@ type temporary bool
 func (t temporary) Error() string   { return fmt.Sprint("temporary ", bool(t)) }
 func (t temporary) Temporary() bool { return bool(t) }
 
-// httpError and awsError are errors as clients of HTTP services return them.
-type httpError int
-
-func (e httpError) Error() string   { return fmt.Sprint("status ", int(e)) }
-func (e httpError) StatusCode() int { return int(e) }
-
-type awsError int
-
-func (e awsError) Error() string       { return fmt.Sprint("status ", int(e)) }
-func (e awsError) HTTPStatusCode() int { return int(e) }
-
 func TestRetryPredicates(t *testing.T) {
 	other := errors.New("other")
 	t.Run("RTY-01", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,10 @@ import (
 // to it through box.
 type superstep struct {
 	l *loop
+	// last is the save of the checkpoint it starts from, nil if an earlier run
+	// made that; pipe has it.
+	last *saveOp
+	pipe *pipeline
 	// What tasks may know of the loop: a task that was left behind may ask when
 	// the loop has gone on.
 	step int
@@ -81,6 +86,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
 	}
 	s.ctx, s.cancel = l.taskCtx, l.cancel
+	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {
@@ -283,7 +289,7 @@ func (s *superstep) ended(r result) {
 	case err == nil:
 		err = s.succeeded(t, writes)
 		if err != nil {
-			s.failed(t, err)
+			s.failed(t, writes, err)
 		}
 	case errors.As(err, &in):
 		if perr := s.interrupted(t, writes, in); perr != nil {
@@ -295,7 +301,7 @@ func (s *superstep) ended(r result) {
 		}
 		t.done.resolve(nil, err)
 	default:
-		s.failed(t, err)
+		s.failed(t, writes, err)
 	}
 }
 
@@ -360,12 +366,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	if len(in.Interrupts) == 0 {
 		return nil
 	}
-	record := []write{{chInterrupt, in.Interrupts}}
-	for _, w := range writes {
-		if w.channel == chResume {
-			record = append(record, w)
-		}
-	}
+	record := append([]write{{chInterrupt, in.Interrupts}}, answersOf(writes)...)
 	if err := l.putWrites(t, t.id, record); err != nil {
 		return err
 	}
@@ -384,18 +385,31 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	return nil
 }
 
+// answersOf are the answers a task was given, as it recorded them.
+func answersOf(writes []write) (answers []write) {
+	for _, w := range writes {
+		if w.channel == chResume {
+			answers = append(answers, w)
+		}
+	}
+	return answers
+}
+
 // failed records the failure of t. What it wrote before is dropped: it must not
-// look finished to the next run.
-func (s *superstep) failed(t *task, err error) {
+// look finished to the next run. The answers it was given are kept, so that it
+// need not ask again.
+func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
-	record := []write{{chError, ownError(err)}}
+	record := answersOf(writes)
+	cause := len(record)
+	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
 	}
-	stored := []write{{chError, errorText(err)}}
-	stored = append(stored, record[1:]...)
+	stored := slices.Clone(record)
+	stored[cause].value = errorText(err)
 	if perr := l.putWrites(t, t.id, stored); perr != nil {
 		s.fail(perr)
 	}

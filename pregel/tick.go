@@ -243,7 +243,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 		}
 	}
 	if in, ok := err.(*InterruptError); ok && !l.nested() { //nolint:errorlint // the loop's own, not one a node wrapped
-		l.reportInterrupt(in)
+		err = alsoFailed(err, l.reportInterrupt(in))
 	}
 	return l.closePipe(err)
 }
@@ -284,26 +284,30 @@ func (l *loop) stableNamespace() bool {
 }
 
 // reportInterrupt shows the state with what finished siblings wrote, and the
-// breakpoint if no task raised the interrupt.
-func (l *loop) reportInterrupt(in *InterruptError) {
+// breakpoint if no task raised the interrupt. If what they wrote does not go
+// together the run ends with that error; the interrupt is stored all the same.
+func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.waiting = in.Interrupts
 	if h := l.g.opts.Hooks.Interrupt; h != nil {
 		l.g.guardHook("Interrupt", func() { h(l.info(), in.Interrupts) })
 	}
 	wrote := l.tasks != nil && slices.ContainsFunc(l.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pending) > 0 {
-		if updated, err := l.applier().apply(l.tasks.asWrites()); err == nil {
-			for _, name := range updated {
-				if l.output.has(name) {
-					l.emitValues(l.tasks)
-					break
-				}
+		updated, err := l.applier().apply(l.tasks.asWrites())
+		if err != nil {
+			return err
+		}
+		for _, name := range updated {
+			if l.output.has(name) {
+				l.emitValues(l.tasks)
+				break
 			}
 		}
 	}
 	if len(in.Interrupts) == 0 {
 		l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
 	}
+	return nil
 }
 
 // storeAtExit stores what an Exit run kept back: writes to delta channels, the

@@ -148,3 +148,23 @@ func lineOf(it *index.Item, slot int) string {
 	}
 	return ns + it.Slots[slot].Name
 }
+
+// ItemKey is what the key of an item of a thread says, for tools.
+type ItemKey struct {
+	Kind         string // "checkpoint" or "writes"
+	Namespace    string
+	CheckpointID string
+}
+
+// ParseItem splits the key of an item as docs/format/key.md has it; not ok for a key
+// that is neither a checkpoint's nor that of writes.
+func ParseItem(key string) (ItemKey, bool) {
+	if ns, id, ok := parseCheckpointKey(key); ok {
+		return ItemKey{"checkpoint", ns, id}, true
+	}
+	ns, id, ok := parseWritesKey(key)
+	return ItemKey{"writes", ns, id}, ok
+}
+
+// ParseVersion reads the tag of a channel's slot, a packed version, for tools.
+func ParseVersion(tag string) (Version, error) { return unpackVersion(tag) }

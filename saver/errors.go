@@ -20,6 +20,9 @@ var (
 	ErrLocked = base.ErrLocked
 	// ErrNotStore: the directory is not a stele store, and is not empty.
 	ErrNotStore = base.ErrNotStore
+	// ErrNotEmpty: a directory that is to become a store or a backup holds something
+	// else; nothing was written.
+	ErrNotEmpty = base.ErrNotEmpty
 	// ErrDiskFull: no room; nothing of the refused call was acknowledged, reads
 	// go on, and writes resume when space returns.
 	ErrDiskFull = base.ErrDiskFull

@@ -89,3 +89,15 @@ func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit fun
 	}
 	return r.props, damage, gap(r.end)
 }
+
+// Identify reads header and footer of a segment and says which segment it is: file
+// number, salt and size, from whichever of the two is intact. damage is what is wrong
+// with the other.
+func Identify(f vfs.File, name string, size int64, opts ...OpenOption) (props Props, damage []error, err error) {
+	r := &Reader{f: f, name: name, salvaged: true}
+	for _, o := range opts {
+		o(r)
+	}
+	damage, err = r.identify(size)
+	return r.props, damage, err
+}

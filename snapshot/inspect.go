@@ -217,7 +217,7 @@ func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []e
 	if err != nil {
 		return append(damage, err), notes
 	}
-	if rep.Closed && rep.Edits > 0 && !mark {
+	if rep.Edits > 0 && !mark {
 		say(int64(len(b)-slotsSize), slotSize, "manifest slot", "the mark of the last edit is missing")
 	}
 	if st.Clean != nil && !rep.Closed {

@@ -32,6 +32,8 @@ type Piece struct {
 	Sealed bool
 	// Err says that the payload of a valid frame does not authenticate.
 	Err error
+	// PayloadAt is where the payload begins in the file.
+	PayloadAt int64
 	// Used is, for bytes that are no frame, how many there are up to the last
 	// that is not zero; 0 is room written ahead.
 	Used int64
@@ -78,7 +80,7 @@ func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOp
 			return info, err
 		}
 		if ok {
-			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload,
+			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload, PayloadAt: fr.off + frameHeaderSize,
 				Sealed: r.hdr.sealed() && r.blind, Err: fr.err}
 			if err := visit(p); err != nil {
 				return info, err

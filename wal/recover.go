@@ -80,8 +80,12 @@ func (rv *recoverer) run() error {
 	if rv.last >= rv.o.DurableLSN {
 		return nil
 	}
+	end := rv.res.End.File
+	if n := len(rv.files); end == 0 && n > 0 {
+		end = rv.files[n-1].num // no file could be read
+	}
 	return rv.damage(&base.CorruptionError{
-		File: FileName(rv.res.End.File), Kind: "log", Offset: rv.res.End.Offset,
+		File: FileName(end), Kind: "log", Offset: rv.res.End.Offset,
 		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable", rv.last, rv.o.DurableLSN),
 	})
 }
@@ -368,7 +372,7 @@ func (rv *recoverer) tail(r *frameReader) (bool, error) {
 		return false, err
 	}
 	if !found {
-		if used > at && !rv.o.ReadOnly {
+		if used > at && (!rv.o.ReadOnly || rv.o.AllowDamage) {
 			rv.res.Torn = Torn{File: r.hdr.num, Offset: at, Bytes: used - at}
 		}
 		return false, nil

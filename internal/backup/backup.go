@@ -233,7 +233,7 @@ func (b *maker) prepare() (interface{ Close() error }, error) {
 	case errors.Is(err, base.ErrNotStore):
 		for _, n := range names {
 			if n != lockName && !isOurs(n) {
-				return nil, fmt.Errorf("the directory holds %q and no backup; choose an empty one: %w", n, base.ErrNotStore)
+				return nil, fmt.Errorf("%w: it holds %q and no backup; choose another", base.ErrNotEmpty, n)
 			}
 		}
 	default:

@@ -19,6 +19,9 @@ var (
 	ErrLocked = errors.New("store is locked by another process")
 	// ErrNotStore: the directory holds files that are not a stele store.
 	ErrNotStore = errors.New("not a stele store")
+	// ErrNotEmpty: the directory is to become a store or a backup, and holds
+	// something. Nothing was written.
+	ErrNotEmpty = errors.New("the directory is not empty")
 	// ErrDiskFull: the device has no room. Nothing of the refused call was
 	// acknowledged; reads go on, and writes resume when space returns.
 	ErrDiskFull = errors.New("disk is full")

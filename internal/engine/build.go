@@ -28,6 +28,8 @@ type segmentJob struct {
 	b    *segment.Builder
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
+
+	limit func(n int) // called for bytes read, by the builder for those written; may be nil
 }
 
 // startSegment creates the file.
@@ -44,7 +46,7 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &segmentJob{e: e, num: num, f: f, b: b, from: from}, nil
+	return &segmentJob{e: e, num: num, f: f, b: b, from: from, limit: limit}, nil
 }
 
 // add writes one family: the values plan names, and the page.
@@ -53,7 +55,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 		return err
 	}
 	for _, r := range p.heads {
-		b, err := j.e.readValue(ctx, w.fam, r)
+		b, err := j.read(ctx, w.fam, r)
 		if err != nil {
 			return err
 		}
@@ -75,6 +77,15 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	}
 	j.done = append(j.done, pl)
 	return nil
+}
+
+// read is a value that is about to be written.
+func (j *segmentJob) read(ctx context.Context, fam *index.Family, r index.Ref) ([]byte, error) {
+	b, err := j.e.readValue(ctx, fam, r)
+	if err == nil && j.limit != nil {
+		j.limit(len(b))
+	}
+	return b, err
 }
 
 // finish completes the file and makes its name durable.

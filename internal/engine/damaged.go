@@ -2,6 +2,9 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/stele-go/stele/index"
@@ -16,7 +19,7 @@ import (
 //
 //   - a manifest that is missing or damaged: the files of the directory are taken as
 //     they are, because an older state would name files that are gone;
-//   - an image: the index is rebuilt from segments and log, as always;
+//   - an image, a page of it included: the index is rebuilt from segments and log;
 //   - footer or family index of a segment: its frames are found by walking them;
 //   - a directory in a segment: its items are missing, those of other segments are
 //     not;
@@ -28,6 +31,7 @@ type skipped struct {
 	mu        sync.Mutex
 	damage    []error
 	seen      map[string]bool // by text: a damaged page is met again and again
+	recent    []error         // since the last look, repeated ones too
 	deletions bool            // what was skipped may have held deletions
 }
 
@@ -40,6 +44,9 @@ func (e *Engine) skip(err error) {
 	defer e.skipped.mu.Unlock()
 	if e.skipped.seen == nil {
 		e.skipped.seen = map[string]bool{}
+	}
+	if len(e.skipped.recent) < maxSkipped {
+		e.skipped.recent = append(e.skipped.recent, err)
 	}
 	if text := err.Error(); !e.skipped.seen[text] && len(e.skipped.damage) < maxSkipped {
 		e.skipped.seen[text] = true
@@ -74,19 +81,38 @@ func (e *Engine) Skipped() (damage []error, deletions bool) {
 	return append([]error(nil), e.skipped.damage...), deletions
 }
 
-// skippedSince is what was gone past after the first n; the slice is not changed
-// later.
-func (e *Engine) skippedSince(n int) []error {
+// checkImages reads every frame of the images. A store that is written to finds a
+// damaged page when it reads it, and has a new image made; here nothing would be, and
+// what the page holds is in the log.
+func (e *Engine) checkImages(st snapshot.State) error {
+	for _, info := range st.Images {
+		h, err := e.files.acquire(info.Num)
+		if err != nil {
+			return err
+		}
+		err = h.img.Inspect(func(fr snapshot.ImageFrame) error { return fr.Err })
+		e.files.release(h)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recentlySkipped is what was gone past since the last call: one damaged file costs
+// many families something, and each of them has to know.
+func (e *Engine) recentlySkipped() []error {
 	e.skipped.mu.Lock()
 	defer e.skipped.mu.Unlock()
-	return e.skipped.damage[n:]
+	r := e.skipped.recent
+	e.skipped.recent = nil
+	return r
 }
 
 // damagedState is the state of a store for AllowDamage: that of the manifest, or
 // one made from the files if there is no manifest to rely on.
 func (e *Engine) damagedState() (snapshot.State, error) {
-	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
-	e.manifestKey = rep.KeyID
+	st, err := e.currentState()
 	if err == nil {
 		return st, nil
 	}
@@ -108,6 +134,60 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	}
 	e.skip(err)
 	return st, nil
+}
+
+// currentState is the state of the manifest, if it is not an older copy of itself.
+func (e *Engine) currentState() (snapshot.State, error) {
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	for err == nil {
+		e.manifestKey = rep.KeyID
+		old := e.outdated(st)
+		if old == nil {
+			return st, nil
+		}
+		was := st
+		// A writer may have gone on since.
+		if st, rep, err = snapshot.Load(e.opts.FS, e.dir, e.readManifest()...); err == nil && reflect.DeepEqual(st, was) {
+			return snapshot.State{}, old
+		}
+	}
+	return snapshot.State{}, err
+}
+
+// outdated reports a log file that the manifest does not name and that goes on after
+// the end of the log it names: a log file is named before its first record.
+func (e *Engine) outdated(st snapshot.State) error {
+	names, err := e.opts.FS.List(e.dir)
+	if err != nil {
+		return err
+	}
+	var last base.LSN
+	for _, n := range names {
+		num, isLog := wal.ParseFileName(n)
+		if !isLog || slices.ContainsFunc(st.Logs, func(l snapshot.LogInfo) bool { return l.Num == num }) {
+			continue
+		}
+		u, err := wal.Examine(e.opts.FS, e.dir, num)
+		if err != nil {
+			return err
+		}
+		if u.Copy || u.LastLSN < st.FloorLSN {
+			continue
+		}
+		if last == 0 {
+			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
+				Keys: e.keys.Store(st.StoreID, st.PlainBelow())}, nil)
+			if err != nil {
+				return err
+			}
+			last = max(rec.LastLSN, st.FloorLSN-1)
+		}
+		if u.LastLSN > last {
+			return &base.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: fmt.Sprintf(
+				"it seems to be an older copy: %s, which it does not name, holds records up to %d, and the log that it names ends with %d", n, u.LastLSN, last)}
+		}
+	}
+	return nil
 }
 
 // stateFromFiles makes a state of the log files and segments in the directory.

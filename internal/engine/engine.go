@@ -25,6 +25,7 @@ type Engine struct {
 	manifest    *snapshot.Manifest // nil if read-only
 	fixed       snapshot.State     // the state of a read-only store
 	guessed     bool               // fixed was put together without a manifest
+	upTo        base.LSN           // replay no further; 0: to the end of the log
 	log         *wal.Log           // nil if read-only
 	keys        *seal.Keys         // nil without encryption
 	manifestKey string             // of a read-only store's manifest

@@ -33,6 +33,7 @@ type LostValue struct {
 	Slot   int    // which of the item's
 	Name   string // of the slot
 	Tag    string
+	First  string // name of the item's first slot
 	Err    error
 }
 
@@ -91,7 +92,7 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 }
 
 // RefuseNonEmpty makes dir, durably below its parents, and refuses it if it holds
-// anything: the error then matches base.ErrNotStore.
+// anything: the error then matches base.ErrNotEmpty.
 func RefuseNonEmpty(fsys vfs.FS, dir string) error {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
@@ -101,7 +102,7 @@ func RefuseNonEmpty(fsys vfs.FS, dir string) error {
 		return err
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("the directory holds %q; choose an empty one: %w", names[0], base.ErrNotStore)
+		return fmt.Errorf("%w: it holds %q; choose another", base.ErrNotEmpty, names[0])
 	}
 	helper := &Engine{dir: dir, opts: Options{FS: fsys}}
 	return helper.syncParents()
@@ -183,7 +184,7 @@ func (x *exporter) families(v *View) error {
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
 func (x *exporter) family(v *View, w *familyWork) error {
-	known := len(x.e.skippedSince(0))
+	x.e.recentlySkipped() // of what came before
 	if err := w.load(v); err != nil {
 		if !errors.Is(err, base.ErrCorrupt) {
 			return err
@@ -191,7 +192,7 @@ func (x *exporter) family(v *View, w *familyWork) error {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
 		return nil
 	}
-	for _, err := range x.e.skippedSince(known) {
+	for _, err := range x.e.recentlySkipped() {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
 	}
 	if err := x.b.BeginFamily(w.fam.ID); err != nil {
@@ -293,7 +294,7 @@ func (x *exporter) lose(w *familyWork, ref index.Ref, err error) (instead []byte
 				if s.Ref != ref {
 					continue
 				}
-				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, Err: err}
+				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name, Err: err}
 				if x.rep.LostAll++; x.rep.LostAll <= maxSkipped {
 					x.rep.Lost = append(x.rep.Lost, l)
 				}

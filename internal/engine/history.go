@@ -91,7 +91,7 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 		if i == 0 || o.line != h.line {
 			h = historyLine{line: o.line}
 			if head, ok := p.newest[o.line]; ok && o.line != "" && !j.e.opts.NoPatches {
-				data, err := j.e.readValue(ctx, fam, head)
+				data, err := j.read(ctx, fam, head)
 				if err != nil {
 					return err
 				}
@@ -109,7 +109,7 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 
 // old writes one older value.
 func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *historyLine) error {
-	data, err := j.e.readValue(ctx, fam, o.ref)
+	data, err := j.read(ctx, fam, o.ref)
 	if err != nil {
 		return err
 	}

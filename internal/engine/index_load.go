@@ -15,6 +15,9 @@ import (
 // then has everything since the floor.
 func (e *Engine) loadIndex(st snapshot.State) error {
 	err := e.loadImages(st)
+	if err == nil && e.opts.AllowDamage {
+		err = e.checkImages(st)
+	}
 	if err == nil {
 		return nil
 	}
@@ -22,7 +25,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 		return err
 	}
 	e.noteDamage(err)
-	if e.opts.AllowDamage {
+	if e.opts.AllowDamage && !e.guessed { // without a manifest nobody knows of images
 		e.skip(err)
 	}
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()

@@ -2,10 +2,13 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -178,18 +181,30 @@ func (e *Engine) findStoreID(st snapshot.State) uint64 {
 		if err != nil {
 			continue
 		}
-		head := make([]byte, seal.FileHeaderSize+seal.HeaderSize)
-		n, _ := f.ReadAt(head, 0) // what is not there does not decode
-		_ = f.Close()             // only read from
-		if n < len(head) {
-			continue
-		}
-		info, err := seal.Inspect(name, head[:seal.FileHeaderSize], head[seal.FileHeaderSize:])
+		info, err := aboutFile(f, name)
+		_ = f.Close() // only read from
 		if err == nil {
 			return info.StoreID
 		}
 	}
 	return 0
+}
+
+// aboutFile is what the encryption header of a file says.
+func aboutFile(f vfs.File, name string) (seal.Info, error) {
+	head := make([]byte, seal.FileHeaderSize+seal.HeaderSize)
+	n, err := f.ReadAt(head, 0)
+	if n < len(head) && err != nil && !errors.Is(err, io.EOF) {
+		return seal.Info{}, fmt.Errorf("read header of %s: %w", name, err)
+	}
+	return seal.Inspect(name, head[:seal.FileHeaderSize], head[seal.FileHeaderSize:max(n, seal.FileHeaderSize)])
+}
+
+// FileKeys are the keys for looking at one file alone, whatever store it is of: as
+// the file says, and no proof that it belongs anywhere. nil without a provider.
+func FileKeys(f vfs.File, name string, p seal.KeyProvider) *seal.Store {
+	info, _ := aboutFile(f, name) // a file without encryption needs none
+	return seal.New(p, nil).Store(info.StoreID, ^base.FileNum(0))
 }
 
 // sealedPlace is the place in the log of the bytes at offset at of a payload. In an

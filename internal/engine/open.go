@@ -119,7 +119,9 @@ func (e *Engine) undoOpen() {
 }
 
 // refuseStrangers keeps stele from settling in a directory of somebody else: one
-// without a manifest, but with files.
+// without a manifest, but with files. A manifest that was being written when its
+// process died is none: beside other files of a store it is what a restore left that
+// did not come to its end.
 func (e *Engine) refuseStrangers() error {
 	names, err := e.opts.FS.List(e.dir)
 	if err != nil {
@@ -127,10 +129,11 @@ func (e *Engine) refuseStrangers() error {
 	}
 	var own, foreign string
 	for _, n := range names {
+		_, complete := snapshot.ParseManifestName(n)
 		switch {
-		case snapshot.IsManifestName(n):
+		case complete:
 			return nil
-		case n == lockName:
+		case n == lockName, snapshot.IsManifestName(n):
 		case isOwnName(n):
 			own = n
 		default:
@@ -138,7 +141,7 @@ func (e *Engine) refuseStrangers() error {
 		}
 	}
 	if own != "" {
-		return &base.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there; salvage the directory, or restore a backup"}
+		return &base.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
 	}
 	if foreign != "" {
 		return fmt.Errorf("directory holds %q and no manifest; choose an empty directory: %w", foreign, base.ErrNotStore)

@@ -37,8 +37,9 @@ type Options struct {
 	PatchMin, PatchRun int
 	// CompactFanout is how many segments of one size make a compaction; default 4.
 	CompactFanout int
-	// CompactRate limits what compaction writes, bytes per second; default
-	// 64 MiB/s, negative for no limit.
+	// CompactRate limits the bytes of values that compaction reads and of files that
+	// it writes, together, per second; default 64 MiB/s, negative for no limit. As
+	// values shrink on the way, it is reading that bounds how much it computes.
 	CompactRate int64
 
 	// Reserve is the free space below which only commits that free space are

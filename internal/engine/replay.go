@@ -11,6 +11,9 @@ import (
 
 // replay applies one record of the log to the index, as the commit did.
 func (e *Engine) replay(en wal.Entry) error {
+	if e.upTo > 0 && en.LSN > e.upTo {
+		return nil
+	}
 	rec, err := decodeRecord(en.Payload)
 	if errors.Is(err, base.ErrVersion) {
 		return fmt.Errorf("record %d: %w", en.LSN, err)

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -13,8 +16,12 @@ import (
 
 const tombstoneFormat = 1
 
-// encodeTombstones returns the tombstone section of a segment.
+// encodeTombstones returns the tombstone section of a segment, in an order that
+// depends on the tombstones alone: equal stores write equal bytes.
 func encodeTombstones(memos []index.Memo) []byte {
+	memos = slices.SortedFunc(slices.Values(memos), func(a, b index.Memo) int {
+		return cmp.Or(cmp.Compare(a.LSN, b.LSN), strings.Compare(a.ID, b.ID))
+	})
 	b := []byte{tombstoneFormat}
 	b = binary.AppendUvarint(b, uint64(len(memos)))
 	for _, m := range memos {

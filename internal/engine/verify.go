@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/index"
@@ -44,6 +45,7 @@ type VerifyReport struct {
 	Findings []Finding
 	Files    int
 	Bytes    int64
+	LastLSN  base.LSN
 	Records  int64 // of the log
 	Threads  int   // of the index
 	Items    int
@@ -145,7 +147,7 @@ func (v *verifier) run(opts Options) error {
 		return err
 	}
 	defer func() { _ = e.Close() }() // read-only
-	v.e, v.st = e, e.fixed
+	v.e, v.st, v.rep.LastLSN = e, e.fixed, e.ix.LSN()
 	for _, step := range []func() error{v.sizes, v.images, v.segments, v.logs, v.index, v.compare, v.leftovers} {
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -219,6 +221,9 @@ func (v *verifier) add(f Finding) {
 	}
 	i, known := v.seen[key]
 	if !known {
+		i, known = v.within(f)
+	}
+	if !known {
 		v.seen[key] = len(v.rep.Findings)
 		v.rep.Findings = append(v.rep.Findings, f)
 		return
@@ -226,10 +231,22 @@ func (v *verifier) add(f Finding) {
 	old := &v.rep.Findings[i]
 	old.Notice = old.Notice && f.Notice
 	for _, t := range f.Threads {
-		if len(old.Threads) < maxNamed {
+		if len(old.Threads) < maxNamed && !slices.Contains(old.Threads, t) {
 			old.Threads = append(old.Threads, t)
 		}
 	}
+}
+
+// within finds the damage that holds the place of another finding: a value in a
+// damaged frame is not damaged once more.
+func (v *verifier) within(f Finding) (int, bool) {
+	for i := range v.rep.Findings {
+		g := &v.rep.Findings[i]
+		if g.File == f.File && g.Offset >= 0 && f.Offset > g.Offset && f.Offset < g.Offset+g.Len {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // maxNamed bounds the threads a finding names.

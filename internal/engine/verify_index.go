@@ -41,14 +41,14 @@ func (v *verifier) family(view *View, w *familyWork) error {
 	for i, t := range w.threads {
 		names[i] = t.ID
 	}
-	skipped := len(v.e.skippedSince(0))
+	v.e.recentlySkipped() // of what came before
 	if err := w.load(view); err != nil {
 		if err := v.note(err, false, names...); err != nil {
 			return err
 		}
 		return nil
 	}
-	for _, d := range v.e.skippedSince(skipped) {
+	for _, d := range v.e.recentlySkipped() {
 		if err := v.note(d, false, names...); err != nil {
 			return err
 		}
@@ -131,6 +131,7 @@ func (v *verifier) compare() error {
 	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(), queue: newQueue(), unflushed: newUnflushed(),
 		files: v.e.files, cache: v.e.cache, fixed: st}
 	other.opts.AllowDamage = false
+	other.upTo = v.e.ix.LSN() // a writer may have gone on since
 	err := other.loadIndex(st)
 	if err == nil {
 		_, err = other.recoverLog(st)

@@ -118,25 +118,31 @@ func (v *verifier) leftovers() error {
 		}
 	}
 	// What a writer made since the moment is no leftover. A log file is named before
-	// its first record, so the manifest is read last.
-	now := map[string]bool{}
+	// its first record, and forgotten when the floor is above its last, so the manifest
+	// is read after it.
+	now, last := map[string]bool{}, v.e.ix.LSN()
 	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.keys)); err == nil {
 		now[rep.File] = true
 		for _, n := range namesOf(st) {
 			now[n] = true
 		}
+		last = max(last, st.FloorLSN-1)
+	}
+	there, err := v.fsys.List(v.dir)
+	if err != nil {
+		return err
 	}
 	for _, n := range names {
-		if now[n] {
+		if now[n] || !slices.Contains(there, n) {
 			continue
 		}
 		f := Finding{File: n, Offset: -1, Kind: "file", Detail: "not a file of this store; it is left alone", Notice: true}
 		if num, own := ownNumber(n); own && num < v.st.NextFileNum || snapshot.IsManifestName(n) {
 			f.Detail = "left by a crash, or being made by a writer; the next open for writing removes leftovers"
 		}
-		if u := unnamed[n]; !u.Copy && u.LastLSN > v.e.ix.LSN() {
+		if u := unnamed[n]; !u.Copy && u.LastLSN > last {
 			f.Kind, f.Notice = "log", false
-			f.Detail = fmt.Sprintf("it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy", u.LastLSN, v.e.ix.LSN())
+			f.Detail = fmt.Sprintf("it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy", u.LastLSN, last)
 		}
 		v.add(f)
 	}

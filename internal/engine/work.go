@@ -113,10 +113,10 @@ func (e *Engine) limiter(ctx context.Context) func(int) {
 	if rate < 0 {
 		return nil
 	}
-	start, written := time.Now(), int64(0)
+	start, moved := time.Now(), int64(0)
 	return func(n int) {
-		written += int64(n)
-		due := time.Duration(float64(written) / float64(rate) * float64(time.Second))
+		moved += int64(n)
+		due := time.Duration(float64(moved) / float64(rate) * float64(time.Second))
 		if ahead := due - time.Since(start); ahead > 5*time.Millisecond {
 			sleep(ctx, ahead)
 		}

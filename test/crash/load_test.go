@@ -249,7 +249,7 @@ func TestListingHeldAcrossCompaction(t *testing.T) {
 // its size of memory; a larger one is refused before a byte is written.
 func TestLargestValue(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	s, err := saver.Open(dir, saver.Options{ManualWork: true})
+	s, err := saver.Open(dir, saver.Options{ManualWork: true, CompactRate: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

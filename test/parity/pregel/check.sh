@@ -4,7 +4,10 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+trap 'rm -rf "$out" "$out.random"' EXIT
 (cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore trace.py "$out")
+(cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out.random" 1 130)
 diff -rq "$here/golden" "$out"
+gzip -dc "$here/random.jsonl.gz" >"$out/committed"
+gzip -dc "$out.random" | cmp - "$out/committed"
 echo "golden traces are current"

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
+)
+
+// flags are those of every command.
+type flags struct {
+	json       bool
+	noProgress bool
+	cacheMiB   int64
+}
+
+func (f *flags) register(root *cobra.Command) {
+	p := root.PersistentFlags()
+	p.BoolVar(&f.json, "json", false, "write JSON for machines")
+	p.BoolVar(&f.noProgress, "no-progress", false, "show no progress, even on a terminal")
+	p.Int64Var(&f.cacheMiB, "cache", 32, "decoded blocks kept in memory, MiB; 0 for none")
+}
+
+// access says how stores are opened: the one place where flags become options.
+func (f *flags) access() (admin.Access, error) {
+	o := saver.Options{CacheBytes: f.cacheMiB << 20}
+	if f.cacheMiB <= 0 {
+		o.CacheBytes = -1
+	}
+	return admin.Access{Options: o}, nil
+}
+
+// open opens a store for reading, past damage: what is intact is shown.
+func (f *flags) open(dir string) (*saver.Disk, error) {
+	access, err := f.access()
+	if err != nil {
+		return nil, err
+	}
+	return access.Open(dir, true)
+}
+
+// dirArg completes a directory as the first argument and nothing after it.
+func dirArg(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// threadArg completes a directory, then a thread of the store there.
+func (a *app) threadArg(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	case 1:
+		return a.threadIDs(args[0], typed), cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completions is how many threads are offered.
+const completions = 50
+
+// threadIDs are threads whose id begins with prefix; none if the store cannot be read.
+func (a *app) threadIDs(dir, prefix string) []string {
+	d, err := a.flags.open(dir)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }() // read-only
+	var ids []string
+	for t, err := range admin.Threads(d, admin.ThreadQuery{Prefix: prefix, Limit: completions}) {
+		if err != nil {
+			return ids
+		}
+		ids = append(ids, t.ID)
+	}
+	return ids
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// Exit codes; see the package comment.
+const (
+	exitDone   = 0
+	exitFound  = 1
+	exitFailed = 2
+	exitLocked = 3
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main with everything it touches given.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{out: stdout, err: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return a.code
+	}
+	a.report(err)
+	if errors.Is(err, saver.ErrLocked) {
+		return exitLocked
+	}
+	return exitFailed
+}
+
+// app is one run of the command.
+type app struct {
+	out, err io.Writer
+	flags    flags
+	code     int // of a run without an error
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stele",
+		Short: "Look into stele stores, check them, copy them, save what can be saved",
+		Long: `Look into stele stores, check them, copy them, save what can be saved.
+
+Every command but compact works beside a running writer and changes nothing.
+Exit codes: 0 done, 1 damage found or something lost, 2 could not do it, 3 locked.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	a.flags.register(root)
+	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
+		a.verifyCmd(), a.dumpCmd(), a.compactCmd(), a.salvageCmd(), a.backupCmd(), a.restoreCmd())
+	return root
+}
+
+// problem is an error for machines.
+type problem struct {
+	Error  string `json:"error"`
+	Kind   string `json:"kind"` // "locked", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "other"
+	File   string `json:"file,omitempty"`
+	Offset *int64 `json:"offset,omitempty"`
+	Holder string `json:"holder,omitempty"`
+}
+
+// kinds are what an error is for machines; the first that matches counts.
+var kinds = []struct {
+	name string
+	err  error
+}{
+	{"locked", saver.ErrLocked}, {"version", saver.ErrVersion}, {"not_store", saver.ErrNotStore}, {"damage", saver.ErrCorrupt},
+	{"disk_full", saver.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
+}
+
+// report writes an error to stderr, for people or for machines.
+func (a *app) report(err error) {
+	if !a.flags.json {
+		fmt.Fprintln(a.err, "stele:", err)
+		return
+	}
+	p := problem{Error: err.Error(), Kind: "other"}
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			p.Kind = k.name
+			break
+		}
+	}
+	var c *saver.CorruptionError
+	if errors.As(err, &c) {
+		p.File, p.Offset = c.File, &c.Offset
+	}
+	var l *saver.LockedError
+	if errors.As(err, &l) {
+		p.Holder = l.Holder
+	}
+	b, merr := json.Marshal(p)
+	if merr != nil {
+		b = []byte(`{"error":"unprintable","kind":"other"}`)
+	}
+	fmt.Fprintln(a.err, string(b))
+}

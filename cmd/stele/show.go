@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
+)
+
+func (a *app) showCmd() *cobra.Command {
+	var cfg saver.Config
+	var history, width int
+	cmd := &cobra.Command{
+		Use: "show DIR THREAD", Short: "Show a checkpoint with its values and writes, or the history of a thread",
+		Args: cobra.ExactArgs(2), ValidArgsFunction: a.threadArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.flags.open(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = d.Close() }() // read-only
+			cfg.ThreadID = args[1]
+			if cmd.Flags().Changed("history") {
+				var ns *string
+				if cmd.Flags().Changed("ns") {
+					ns = &cfg.Namespace
+				}
+				return a.printHistory(cmd, d, cfg.ThreadID, ns, history)
+			}
+			v, err := admin.Show(cmd.Context(), d, cfg)
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.json {
+				return p.object(v)
+			}
+			printCheckpoint(p, v, width)
+			return p.err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.CheckpointID, "checkpoint", "", "id of the checkpoint; the newest if not given")
+	f.StringVar(&cfg.Namespace, "ns", "", "checkpoint namespace; the root if not given")
+	f.IntVar(&history, "history", 0, "list that many checkpoints instead, newest first; 0 for all")
+	f.IntVar(&width, "width", 400, "bytes of each value shown; 0 for all")
+	return cmd
+}
+
+func printCheckpoint(p *printer, v *admin.CheckpointView, width int) {
+	p.line("thread      %s", printable(v.Thread))
+	p.line("namespace   %s", printable(v.Namespace))
+	p.line("checkpoint  %s", v.Checkpoint)
+	p.line("parent      %s", orDash(v.Parent))
+	p.line("ts          %s  v %d", v.TS, v.V)
+	p.line("metadata    %s", compact(v.Metadata, width))
+	if v.Updated != nil {
+		p.line("updated     %s", compact(v.Updated, width))
+	}
+	p.line("")
+	p.line("channels")
+	for _, name := range slices.Sorted(maps.Keys(v.Channels)) {
+		ch := v.Channels[name]
+		p.line("  %s  version %s%s", printable(name), ch.Version, valueText(ch.ValueView, width))
+	}
+	if len(v.Seen) > 0 {
+		p.line("")
+		p.line("versions seen")
+		for _, node := range slices.Sorted(maps.Keys(v.Seen)) {
+			p.line("  %s  %s", printable(node), compact(v.Seen[node], width))
+		}
+	}
+	if len(v.Writes) > 0 {
+		p.line("")
+		p.line("pending writes")
+		for _, w := range v.Writes {
+			p.line("  task %s  %s[%d]%s", w.Task, printable(w.Channel), w.Index, valueText(w.ValueView, width))
+		}
+	}
+}
+
+func valueText(v admin.ValueView, width int) string {
+	switch {
+	case v.Kind == "" && v.Error == "":
+		return "  (no value)"
+	case v.Error != "":
+		return "  CANNOT BE READ: " + v.Error
+	}
+	return fmt.Sprintf("  %s, %s\n    %s", v.Kind, size(v.Bytes), compact(v.Value, width))
+}
+
+func (a *app) printHistory(cmd *cobra.Command, d *saver.Disk, thread string, ns *string, limit int) error {
+	list, err := admin.History(cmd.Context(), d, thread, ns, limit)
+	if err != nil {
+		return fmt.Errorf("thread %q: %w", thread, err)
+	}
+	p := a.printer()
+	if p.json {
+		return p.object(list)
+	}
+	var rows [][]any
+	for _, c := range list {
+		if c.Error != "" {
+			rows = append(rows, []any{"CANNOT BE READ: " + c.Error, "", "", "", "", "", ""})
+			continue
+		}
+		rows = append(rows, []any{c.Checkpoint, printable(c.Namespace), compact(c.Step, 0), compact(c.Source, 0), orDash(c.Parent), c.Channels, c.Writes})
+	}
+	p.table([]string{"checkpoint", "namespace", "step", "source", "parent", "channels", "writes"}, rows)
+	return p.err
+}
+
+func (a *app) diffCmd() *cobra.Command {
+	var cfg saver.Config
+	var width int
+	cmd := &cobra.Command{
+		Use: "diff DIR THREAD FROM TO", Short: "Compare two checkpoints of a thread: channels, versions, values",
+		Args: cobra.ExactArgs(4), ValidArgsFunction: a.threadArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.flags.open(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = d.Close() }() // read-only
+			cfg.ThreadID = args[1]
+			diff, err := admin.Diff(cmd.Context(), d, cfg, args[2], args[3])
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.json {
+				return p.object(diff)
+			}
+			p.line("thread %s  from %s to %s", printable(diff.Thread), diff.From, diff.To)
+			printChanges(p, "metadata", diff.Metadata, width)
+			for _, c := range diff.Channels {
+				p.line("channel %s  %s -> %s", printable(c.Channel), orDash(c.FromVersion), orDash(c.ToVersion))
+				if c.Error != "" {
+					p.line("  CANNOT BE READ: %s", c.Error)
+				}
+				printChanges(p, "", c.Changes, width)
+			}
+			p.line("%s unchanged", plural(diff.Same, "channel"))
+			return p.err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Namespace, "ns", "", "checkpoint namespace; the root if not given")
+	f.IntVar(&width, "width", 400, "bytes of each value shown; 0 for all")
+	return cmd
+}
+
+func printChanges(p *printer, title string, changes []admin.Change, width int) {
+	if title != "" && len(changes) > 0 {
+		p.line("%s", title)
+	}
+	for _, c := range changes {
+		switch c.Op {
+		case "add":
+			p.line("  + %s %s", c.Path, compact(c.To, width))
+		case "remove":
+			p.line("  - %s %s", c.Path, compact(c.From, width))
+		default:
+			p.line("  - %s %s", c.Path, compact(c.From, width))
+			p.line("  + %s %s", c.Path, compact(c.To, width))
+		}
+	}
+}

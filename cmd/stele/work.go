@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stele-go/stele/saver/admin"
+)
+
+func (a *app) compactCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "compact DIR", Short: "Merge all segments of a store into one that holds only what is live",
+		Long: `Merge all segments of a store into one that holds only what is live, and give the
+rest back to the system. It opens the store for writing: no other process may have it
+open. It needs as much free space as the live data take.`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			access, err := a.flags.access()
+			if err != nil {
+				return err
+			}
+			tell, stop := a.progress()
+			rep, err := admin.Compact(cmd.Context(), args[0], access, tell)
+			stop()
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.json {
+				return p.object(rep)
+			}
+			p.line("compacted %s: %s -> %s, %s -> %d (%s)", rep.Dir, size(rep.BytesBefore), size(rep.BytesAfter),
+				plural(rep.SegmentsBefore, "segment"), rep.SegmentsAfter, rep.Took.Round(time.Millisecond))
+			return p.err
+		},
+	}
+}
+
+func (a *app) salvageCmd() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "salvage --output NEWDIR DIR", Short: "Save what can be read of a damaged store into a new one",
+		Long: `Save what can be read of a damaged store into a new store in NEWDIR, which must be
+empty or missing. DIR is only read. What could not be saved is listed. Exit code 0:
+everything was saved; 1: the new store is there, but not everything is in it, or
+something deleted may be back; 2: nothing was saved.`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output == "" {
+				return errors.New("salvage needs --output, the directory of the new store")
+			}
+			access, err := a.flags.access()
+			if err != nil {
+				return err
+			}
+			tell, stop := a.progress()
+			rep, err := admin.Salvage(cmd.Context(), args[0], output, admin.SalvageOptions{Access: access, Progress: tell})
+			stop()
+			if err != nil {
+				return err
+			}
+			if !rep.Complete() {
+				a.code = exitFound
+			}
+			p := a.printer()
+			if p.json {
+				return p.object(rep)
+			}
+			printSalvage(p, rep)
+			return p.err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "directory of the new store, empty or missing")
+	return cmd
+}
+
+// maxLost is how many lost checkpoints, and values, people are shown.
+const maxLost = 50
+
+func printSalvage(p *printer, rep *admin.SalvageReport) {
+	for _, f := range rep.Damage {
+		p.line("DAMAGE  %s", f)
+	}
+	for _, l := range rep.LostParts {
+		p.line("LOST    an unknown number of checkpoints of %s (%s:%d)", some(l.Threads), l.Finding.File, l.Finding.Offset)
+	}
+	for i, l := range rep.LostCheckpoints {
+		if i == maxLost {
+			p.line("LOST    and %d more; --json lists them", len(rep.LostCheckpoints)-i)
+			break
+		}
+		p.line("LOST    %s %s of thread %s%s", l.What, l.Checkpoint, printable(l.Thread), inNamespace(l.Namespace))
+	}
+	for i, l := range rep.LostValues {
+		if i == maxLost {
+			p.line("LOST    and %d more values; --json lists them", len(rep.LostValues)-i)
+			break
+		}
+		task := ""
+		if l.Task != "" {
+			task = " written by task " + l.Task
+		}
+		p.line("LOST    channel %s%s of checkpoint %s of thread %s%s", printable(l.Channel), task, l.Checkpoint, printable(l.Thread), inNamespace(l.Namespace))
+	}
+	if rep.CutBytes > 0 {
+		p.line("NOTE    the log ends with %s that are no record, at %s: what was being written when the writer died, or damage", size(rep.CutBytes), rep.CutAt)
+	}
+	if rep.ManifestLost {
+		p.line("NOTE    the manifest could not be read: the files of the directory were taken as they are")
+	}
+	if rep.MayHoldDeleted {
+		p.line("NOTE    what was gone past may have held deletions: something deleted may be back")
+	}
+	verdict := "everything was saved"
+	switch {
+	case rep.Lost():
+		verdict = "not everything was saved"
+	case !rep.Complete():
+		verdict = "everything that was found was saved"
+	}
+	p.line("%s: %s, %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Items, "item"), plural(rep.Values, "value"),
+		rep.Output, rep.Took.Round(time.Millisecond))
+}
+
+func inNamespace(ns string) string {
+	if ns == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in namespace %s", printable(ns))
+}
+
+func (a *app) backupCmd() *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use: "backup DIR DEST", Short: "Copy a store to DEST while it is in use; the next time only what is new",
+		Long: `Copy a store, as it is at one moment, to DEST, beside its writer and without its lock.
+What DEST holds of an earlier backup of the store is not copied again; that backup
+stays in force until the new one is complete and durable.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			access, err := a.flags.access()
+			if err != nil {
+				return err
+			}
+			tell, stop := a.progress()
+			rep, err := admin.Backup(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Check: check, Progress: tell})
+			stop()
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.json {
+				return p.object(rep)
+			}
+			p.line("backed up %s to %s: records up to %d, %s, %s; copied %s, %s; removed %d (%s)", rep.Dir, rep.Dest, rep.LastLSN,
+				plural(rep.Files, "file"), size(rep.Bytes), plural(rep.CopiedFiles, "file"), size(rep.CopiedBytes), len(rep.Removed), rep.Took.Round(time.Millisecond))
+			return p.err
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "read again what DEST holds already before relying on it")
+	return cmd
+}
+
+func (a *app) restoreCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore BACKUP NEWDIR", Short: "Make a store of a backup, checked before it becomes one",
+		Long: `Make a store in NEWDIR, which must be empty or missing, of a backup. Every byte is
+checked on the way and the whole store is verified before it becomes one. It is the
+store that was backed up, id included: only one of the two should go on.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			access, err := a.flags.access()
+			if err != nil {
+				return err
+			}
+			tell, stop := a.progress()
+			rep, err := admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Progress: tell})
+			stop()
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.json {
+				return p.object(rep)
+			}
+			p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes), rep.Took.Round(time.Millisecond))
+			return p.err
+		},
+	}
+}

@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+)
+
+// Access says how stores are read and written. The zero value is the file system, no
+// keys, and the default serializer.
+type Access struct {
+	// Options are those of saver.Open that concern how bytes are read: Serializer,
+	// CacheBytes, Logger, Clock. Modes (ReadOnly, AllowDamage, ManualWork) are chosen
+	// by each function.
+	Options saver.Options
+	// Simulation replaces what is around a store, for this module's own tests.
+	Simulation saver.Simulation
+}
+
+func (a Access) engine() engine.Options {
+	o := a.Options
+	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
+	return saver.EngineOptions(o, a.Simulation)
+}
+
+func (a Access) fs() vfs.FS {
+	if a.Simulation.FS != nil {
+		return a.Simulation.FS
+	}
+	return vfs.OS{}
+}
+
+// Open opens a store for reading, without its lock. allowDamage goes past damage.
+func (a Access) Open(dir string, allowDamage bool) (*saver.Disk, error) {
+	o := a.Options
+	o.ReadOnly, o.AllowDamage = true, allowDamage
+	return saver.OpenSimulated(dir, o, a.Simulation)
+}
+
+// Progress says how far a long piece of work is.
+type Progress struct {
+	Step  string // what is being done, such as "segments"
+	File  string // at hand; may be empty
+	Done  int64  // of Total
+	Total int64  // 0 if unknown
+}
+
+// Finding is a place in a store that is not as it should be.
+type Finding struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`           // -1: the file as a whole
+	Length int64  `json:"length,omitempty"` // bytes; 0 if unknown
+	Kind   string `json:"kind"`             // what was being read: "log frame", "segment block", …
+	Detail string `json:"detail"`
+	// Threads are some of the threads that lose something by it.
+	Threads []string `json:"threads,omitempty"`
+}
+
+// String is the finding in one line: file:offset, then what it is.
+func (f Finding) String() string {
+	place := f.File
+	if f.Offset >= 0 {
+		place += ":" + strconv.FormatInt(f.Offset, 10)
+	}
+	s := place + ": " + f.Kind
+	if f.Length > 0 {
+		s += fmt.Sprintf(" (%d bytes)", f.Length)
+	}
+	return s + ": " + f.Detail
+}
+
+// within reports whether f is a place in what g found.
+func (f Finding) within(g Finding) bool {
+	return f.File != "" && f.File == g.File && f.Offset >= g.Offset && f.Offset < g.Offset+max(g.Length, 1)
+}
+
+// findingOf makes a finding of an error of damage.
+func findingOf(err error) Finding {
+	var c *base.CorruptionError
+	if !errors.As(err, &c) {
+		return Finding{Offset: -1, Kind: "content", Detail: err.Error()}
+	}
+	f := Finding{File: c.File, Offset: c.Offset, Length: c.Len, Kind: c.Kind, Detail: c.Detail}
+	if c.Err != nil {
+		if f.Detail != "" {
+			f.Detail += ": "
+		}
+		f.Detail += c.Err.Error()
+	}
+	if f.Detail == "" {
+		f.Detail = "damaged"
+	}
+	return f
+}
+
+// threadName is what a thread of the engine is for people: the id of a thread, "run
+// ID", or the quoted key of something newer than this package knows.
+func threadName(id string) string {
+	name, kind := SplitThread(id)
+	switch kind {
+	case "thread":
+		return name
+	case "run":
+		return "run " + name
+	}
+	return strconv.Quote(id)
+}
+
+func threadNames(ids []string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = threadName(id)
+	}
+	return out
+}
+
+// SplitThread says what a thread of the engine stands for: "thread", "run", or
+// "other", with its name.
+func SplitThread(id string) (name, kind string) {
+	if id == "" {
+		return id, "other"
+	}
+	switch id[0] {
+	case 't':
+		return id[1:], "thread"
+	case 'r':
+		return id[1:], "run"
+	}
+	return id, "other"
+}

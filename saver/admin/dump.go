@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+
+	"github.com/stele-go/stele/internal/backup"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// DumpEntry is a stretch of a file, explained.
+type DumpEntry struct {
+	Offset int64   `json:"offset"`
+	Size   int64   `json:"size"`
+	Kind   string  `json:"kind"`             // "header", "record", "head block", …, "damage", "zeros"
+	Fields []Field `json:"fields,omitempty"` // what the header says
+	Lines  []Line  `json:"lines,omitempty"`  // what the content says
+	Error  string  `json:"error,omitempty"`
+}
+
+// Field is a name and its value.
+type Field struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
+}
+
+// Line is one line of decoded content; Depth is how far it is indented.
+type Line struct {
+	Depth int    `json:"depth"`
+	Text  string `json:"text"`
+}
+
+func (e *DumpEntry) field(name string, value any) { e.Fields = append(e.Fields, Field{name, value}) }
+
+func (e *DumpEntry) line(depth int, format string, args ...any) {
+	e.Lines = append(e.Lines, Line{depth, fmt.Sprintf(format, args...)})
+}
+
+func (e *DumpEntry) fail(err error) { e.Kind, e.Error = "damage", err.Error() }
+
+// dumper explains one file.
+type dumper struct {
+	ctx   context.Context
+	a     Access
+	f     vfs.File
+	name  string // base name
+	size  int64
+	yield func(DumpEntry) error
+}
+
+// Dump explains any file of a store or of a backup, from the first byte to the last:
+// headers, frames, what they carry. It needs nothing but the file, goes on past damage
+// and says where it is. The kind of file is known by its content. Errors are those of
+// the device, and come last; a file that is none of a store is saver.ErrNotStore.
+func Dump(ctx context.Context, path string, a Access) iter.Seq2[DumpEntry, error] {
+	return func(yield func(DumpEntry, error) bool) {
+		err := dump(ctx, path, a, func(e DumpEntry) error {
+			if !yield(e, nil) {
+				return errStop
+			}
+			return ctx.Err()
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(DumpEntry{}, err)
+		}
+	}
+}
+
+func dump(ctx context.Context, path string, a Access, yield func(DumpEntry) error) error {
+	f, err := a.fs().Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	d := &dumper{ctx: ctx, a: a, f: f, name: filepath.Base(path), size: size, yield: yield}
+	magic, err := readSome(a.fs(), path, 16)
+	if err != nil {
+		return err
+	}
+	switch kindOfFile(d.name, string(magic)) {
+	case "log":
+		return d.log()
+	case "segment":
+		return d.segment()
+	case "image":
+		return d.image()
+	case "manifest":
+		return d.manifest()
+	case "backup":
+		return d.backup(path)
+	case "lock":
+		return d.text(path)
+	}
+	return fmt.Errorf("%s is no file of a store: %w", path, base.ErrNotStore)
+}
+
+// kindOfFile goes by the content, and where that is damaged by the name.
+func kindOfFile(name, magic string) string {
+	for prefix, kind := range map[string]string{"SWAL": "log", "steleSEG": "segment", "steleIMG": "image", "steleMAN": "manifest", "stele-backup": "backup"} {
+		if strings.HasPrefix(magic, prefix) {
+			return kind
+		}
+	}
+	switch {
+	case name == "LOCK":
+		return "lock"
+	case name == backup.Name:
+		return "backup"
+	case strings.HasPrefix(name, "MANIFEST-"):
+		return "manifest"
+	}
+	return map[string]string{".log": "log", ".seg": "segment", ".img": "image"}[filepath.Ext(name)]
+}
+
+// text shows a file that holds text.
+func (d *dumper) text(path string) error {
+	b, err := readSome(d.a.fs(), path, 4<<10)
+	if err != nil {
+		return err
+	}
+	e := DumpEntry{Size: d.size, Kind: "text"}
+	for line := range strings.Lines(strings.TrimRight(string(b), "\x00")) {
+		e.line(0, "%s", strings.TrimRight(line, "\n"))
+	}
+	return d.yield(e)
+}
+
+func (d *dumper) backup(path string) error {
+	list, err := backup.Read(d.a.fs(), filepath.Dir(path))
+	e := DumpEntry{Size: d.size, Kind: "backup list"}
+	if err != nil {
+		if !errors.Is(err, base.ErrCorrupt) {
+			return err
+		}
+		e.fail(err)
+		return d.yield(e)
+	}
+	e.field("store", hexID(list.StoreID))
+	e.field("created", list.Created)
+	e.field("lsn", list.LSN)
+	for _, f := range list.Files {
+		e.line(0, "%s: %d bytes, xxh64 %s, stored as %s", f.Name, f.Size, f.Sum, f.Stored)
+	}
+	return d.yield(e)
+}
+
+// zeros are bytes that belong to no frame: room not used yet, or damage.
+func zeros(off, size, used int64, what string) DumpEntry {
+	e := DumpEntry{Offset: off, Size: size, Kind: "zeros"}
+	if used > 0 {
+		e.Kind, e.Error = "damage", fmt.Sprintf("no valid %s; %d bytes up to the last that is not zero", what, used)
+	}
+	return e
+}

@@ -1,0 +1,32 @@
+package admin
+
+import (
+	"strconv"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// itemName is what an item is for people; kind is that of its thread.
+func itemName(kind, key string) string {
+	if kind == "run" {
+		return "in thread " + key
+	}
+	k, ok := saver.ParseItem(key)
+	if !ok || kind != "thread" {
+		return strconv.Quote(key)
+	}
+	name := k.Kind + " " + k.CheckpointID
+	if k.Namespace != "" {
+		name += " in " + strconv.Quote(k.Namespace)
+	}
+	return name
+}
+
+// versionText is a packed channel version for people.
+func versionText(tag string) string {
+	v, err := saver.ParseVersion(tag)
+	if err != nil {
+		return strconv.Quote(tag)
+	}
+	return v.String()
+}

@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// CheckpointView is a checkpoint with everything decoded to plain data.
+type CheckpointView struct {
+	Thread     string                       `json:"thread"`
+	Namespace  string                       `json:"namespace"`
+	Checkpoint string                       `json:"checkpoint"`
+	Parent     string                       `json:"parent,omitempty"`
+	TS         string                       `json:"ts"`
+	V          int                          `json:"v"`
+	Metadata   any                          `json:"metadata"`
+	Channels   map[string]ChannelView       `json:"channels"`
+	Seen       map[string]map[string]string `json:"versions_seen"`
+	Updated    []string                     `json:"updated_channels"`
+	Writes     []WriteView                  `json:"writes"`
+}
+
+// ChannelView is a channel of a checkpoint.
+type ChannelView struct {
+	Version string `json:"version"`
+	ValueView
+}
+
+// WriteView is a pending write.
+type WriteView struct {
+	Task    string `json:"task"`
+	Path    string `json:"path,omitempty"`
+	Channel string `json:"channel"`
+	Index   int    `json:"index"`
+	ValueView
+}
+
+// ValueView is a value. Without a Kind there is none; with an Error it cannot be read
+// or decoded.
+type ValueView struct {
+	Kind  string `json:"kind,omitempty"`
+	Bytes int    `json:"bytes,omitempty"` // as serialized
+	Value any    `json:"value,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Show reads a checkpoint with all its values, or the newest one of the namespace if
+// cfg names none. A value that is damaged is shown as an error beside the others;
+// saver.ErrNotFound if there is no such checkpoint.
+func Show(ctx context.Context, d *saver.Disk, cfg saver.Config) (*CheckpointView, error) {
+	tup, err := d.GetTuple(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return view(d, tup), nil
+}
+
+func view(d *saver.Disk, tup *saver.Tuple) *CheckpointView {
+	cp := &tup.Checkpoint
+	out := &CheckpointView{Thread: tup.Config.ThreadID, Namespace: tup.Config.Namespace, Checkpoint: cp.ID, TS: cp.TS, V: cp.V,
+		Metadata: Plain(map[string]any(tup.Metadata)), Channels: map[string]ChannelView{}, Seen: map[string]map[string]string{},
+		Updated: cp.Updated, Writes: []WriteView{}}
+	if tup.Parent != nil {
+		out.Parent = tup.Parent.CheckpointID
+	}
+	for name, version := range cp.Versions {
+		ch := ChannelView{Version: version.String()}
+		if v, ok := cp.Values[name]; ok {
+			ch.ValueView = valueView(d, v)
+		}
+		out.Channels[name] = ch
+	}
+	for node, versions := range cp.Seen {
+		out.Seen[node] = map[string]string{}
+		for channel, v := range versions {
+			out.Seen[node][channel] = v.String()
+		}
+	}
+	for _, w := range tup.PendingWrites {
+		out.Writes = append(out.Writes, WriteView{Task: w.TaskID, Path: w.TaskPath, Channel: w.Channel, Index: w.Index, ValueView: valueView(d, w.Value)})
+	}
+	return out
+}
+
+func valueView(d *saver.Disk, v saver.Value) ValueView {
+	t, err := v.Typed()
+	if err != nil {
+		return ValueView{Kind: "error", Error: err.Error()}
+	}
+	out := ValueView{Kind: t.Kind, Bytes: len(t.Data)}
+	data, err := d.Serializer().Decode(t)
+	if err != nil {
+		out.Error = err.Error()
+		return out
+	}
+	out.Value = Plain(data)
+	return out
+}
+
+// CheckpointRow is a checkpoint in a listing.
+type CheckpointRow struct {
+	Namespace  string `json:"namespace"`
+	Checkpoint string `json:"checkpoint"`
+	Parent     string `json:"parent,omitempty"`
+	TS         string `json:"ts"`
+	Source     any    `json:"source,omitempty"`
+	Step       any    `json:"step,omitempty"`
+	Channels   int    `json:"channels"`
+	Writes     int    `json:"writes"`
+	Error      string `json:"error,omitempty"`
+}
+
+// History lists the checkpoints of a thread, newest first, without their values. ns nil
+// lists all namespaces; limit 0 all checkpoints. saver.ErrNotFound if there is none.
+func History(ctx context.Context, d *saver.Disk, thread string, ns *string, limit int) ([]CheckpointRow, error) {
+	out := []CheckpointRow{}
+	for tup, err := range d.List(ctx, saver.Query{ThreadID: thread, Namespace: ns, Limit: limit}) {
+		if err != nil {
+			if errors.Is(err, saver.ErrCorrupt) {
+				return append(out, CheckpointRow{Error: err.Error()}), nil
+			}
+			return nil, err
+		}
+		row := CheckpointRow{Namespace: tup.Config.Namespace, Checkpoint: tup.Config.CheckpointID, TS: tup.Checkpoint.TS,
+			Source: Plain(tup.Metadata["source"]), Step: Plain(tup.Metadata["step"]), Channels: len(tup.Checkpoint.Versions), Writes: len(tup.PendingWrites)}
+		if tup.Parent != nil {
+			row.Parent = tup.Parent.CheckpointID
+		}
+		out = append(out, row)
+	}
+	if len(out) == 0 {
+		return nil, saver.ErrNotFound
+	}
+	return out, nil
+}

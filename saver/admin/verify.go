@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/internal/backup"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/saver"
+)
+
+// VerifyOptions configure Verify.
+type VerifyOptions struct {
+	Access   Access
+	Progress func(Progress) // called often, from one goroutine; may be nil
+}
+
+// VerifyReport is what Verify looked at and found.
+type VerifyReport struct {
+	Dir           string `json:"dir"`
+	Backup        bool   `json:"backup"` // the directory is a backup, not a store
+	Manifest      string `json:"manifest,omitempty"`
+	StoreID       string `json:"store_id"`
+	FormatVersion uint32 `json:"format_version,omitempty"`
+	LastLSN       uint64 `json:"last_lsn"`
+	Files         int    `json:"files"`
+	Bytes         int64  `json:"bytes"`
+	Records       int64  `json:"records"` // of the log
+	Threads       int    `json:"threads"` // of the engine: threads, runs
+	Items         int    `json:"items"`
+	Values        int    `json:"values"`
+	Checkpoints   int    `json:"checkpoints"`
+	// Compared: the saved index is the one that segments and log make.
+	Compared bool          `json:"index_compared"`
+	Damage   []Finding     `json:"damage"`
+	Notices  []Finding     `json:"notices"` // what a crash or a writer at work may leave
+	Took     time.Duration `json:"took_ns"`
+}
+
+// Clean reports whether nothing is damaged.
+func (r *VerifyReport) Clean() bool { return len(r.Damage) == 0 }
+
+// Verify checks every byte of the store in dir, that its files agree, that every
+// checkpoint can be read and every value is there and right, and that the saved index
+// is the one that segments and log make. It takes no lock, writes nothing, and may run
+// beside a writer. In a directory that holds a backup it checks that.
+//
+// Damage is in the report. Errors: saver.ErrNotStore, saver.VersionError, those of the
+// device and of ctx.
+func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, error) {
+	start := time.Now()
+	rep, err := engine.Verify(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
+	if errors.Is(err, base.ErrNotStore) {
+		if b, berr := verifyBackup(ctx, dir, o); !errors.Is(berr, base.ErrNotStore) {
+			return b, berr
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := verifyReport(dir, rep)
+	if err := checkpoints(ctx, dir, o, out); err != nil {
+		return nil, fmt.Errorf("verify %s: %w", dir, err)
+	}
+	out.Took = time.Since(start)
+	return out, nil
+}
+
+func engineProgress(fn func(Progress)) func(engine.VerifyProgress) {
+	if fn == nil {
+		return nil
+	}
+	return func(p engine.VerifyProgress) { fn(Progress(p)) }
+}
+
+func verifyReport(dir string, rep *engine.VerifyReport) *VerifyReport {
+	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
+		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Threads, Items: rep.Items, Values: rep.Values,
+		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}
+	for i := range rep.Findings {
+		f := &rep.Findings[i]
+		g := Finding{File: f.File, Offset: f.Offset, Length: f.Len, Kind: f.Kind, Detail: f.Detail}
+		if g.Detail == "" {
+			g.Detail = "damaged"
+		}
+		if len(f.Threads) > 0 {
+			g.Threads = threadNames(f.Threads)
+		}
+		if f.Notice {
+			out.Notices = append(out.Notices, g)
+		} else {
+			out.Damage = append(out.Damage, g)
+		}
+	}
+	return out
+}
+
+func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
+
+// checkpoints reads every checkpoint as a saver does: record, metadata, versions.
+func checkpoints(ctx context.Context, dir string, o VerifyOptions, out *VerifyReport) error {
+	d, err := o.Access.Open(dir, true)
+	if err != nil {
+		if len(out.Damage) > 0 || errors.Is(err, base.ErrCorrupt) {
+			return nil // nothing is left to be read, and that is noted
+		}
+		return err
+	}
+	defer func() { _ = d.Close() }() // read-only
+	done := int64(0)
+	for th, err := range d.Threads(ctx, saver.ThreadQuery{}) {
+		if err != nil {
+			return err
+		}
+		if done++; o.Progress != nil {
+			o.Progress(Progress{Step: "checkpoints", Done: done, Total: int64(out.Threads)})
+		}
+		for _, err := range d.List(ctx, saver.Query{ThreadID: th.ThreadID}) {
+			if err == nil {
+				out.Checkpoints++
+				continue
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			f := findingOf(err)
+			f.Threads = []string{th.ThreadID}
+			if !slices.ContainsFunc(out.Damage, f.within) {
+				out.Damage = append(out.Damage, f)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// verifyBackup checks the files of a backup against its list.
+func verifyBackup(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, error) {
+	start := time.Now()
+	list, damage, err := backup.Check(ctx, dir, backup.Options{Engine: o.Access.engine(), Progress: func(done, total int64) {
+		if o.Progress != nil {
+			o.Progress(Progress{Step: "backup", Done: done, Total: total})
+		}
+	}})
+	out := &VerifyReport{Dir: dir, Backup: true, Damage: []Finding{}, Notices: []Finding{}}
+	if errors.Is(err, base.ErrCorrupt) {
+		out.Damage = append(out.Damage, findingOf(err))
+		return out, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("verify backup %s: %w", dir, err)
+	}
+	out.StoreID, out.LastLSN, out.Files = hexID(list.StoreID), uint64(list.LSN), len(list.Files)
+	for _, f := range list.Files {
+		out.Bytes += f.Size
+	}
+	for _, d := range damage {
+		out.Damage = append(out.Damage, findingOf(d))
+	}
+	out.Took = time.Since(start)
+	return out, nil
+}

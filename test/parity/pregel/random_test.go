@@ -1,0 +1,164 @@
+package pregel_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+)
+
+// randomFile holds graphs and scripts drawn at random, with what LangGraph did
+// with them. STELE_RANDOM_TRACES names another such file, which random_trace.py
+// writes: random_trace.py FILE FIRST-SEED COUNT.
+func randomFile() string {
+	if f := os.Getenv("STELE_RANDOM_TRACES"); f != "" {
+		return f
+	}
+	return "random.jsonl.gz"
+}
+
+// randomCase is one line of the file.
+type randomCase struct {
+	Spec   spec                `json:"spec"`
+	Traces map[string][]string `json:"traces"`
+}
+
+// TestRandomGraphs compares graphs drawn at random with LangGraph's traces of
+// them. A failure names the seed; random_graphs.py draws the same graph again.
+func TestRandomGraphs(t *testing.T) {
+	f, err := os.Open(randomFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(bufio.NewReader(unzipped))
+	graphs, equal, ran := 0, 0, 0
+	for {
+		var c randomCase
+		if err := dec.Decode(&c); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		graphs++
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+			want := c.Traces[string(pregel.Sync)]
+			if d == pregel.Exit {
+				want = c.Traces[string(pregel.Exit)]
+			}
+			// The savers and Async differ little from what the scenarios show of them.
+			disk := d == pregel.Async
+			if want == nil || disk && c.Spec.Seed%4 > 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d/%s", c.Spec.Seed, d), func(t *testing.T) {
+				ran++
+				open := inMemory
+				if disk {
+					open = onDisk(t)
+				}
+				tr := newTrace(t, "random", d, 0, open)
+				playRandom(tr, c.Spec)
+				tr.dump()
+				n := comparable(d, want)
+				got := tr.lines
+				if n < len(want) {
+					got = got[:min(n, len(got))]
+				}
+				if compare(t, normaliseRandom(d, got), normaliseRandom(d, want[:n])) {
+					equal++
+				}
+			})
+		}
+	}
+	fmt.Printf("random graphs: %d, traces: %d equal, %d different\n", graphs, equal, ran-equal)
+}
+
+var counters = regexp.MustCompile(`"counters_since_delta_snapshot":\{[^}]*\},?`)
+
+// normaliseRandom applies the deliberate differences that random graphs meet: an
+// error handler that ended is not run again, and delta channels' counters in
+// events of an Exit run.
+func normaliseRandom(d pregel.Durability, lines []string) []string {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+		return strings.Contains(l, `"mode":`) && strings.Contains(l, `"__error_handler__`) && !strings.Contains(l, `"checkpoint":`)
+	})
+	if d == pregel.Exit {
+		for i, l := range lines {
+			if !strings.Contains(l, `"checkpoint":`) {
+				continue
+			}
+			lines[i] = counters.ReplaceAllString(l, "")
+		}
+	}
+	lines = normalise("random", d, lines)
+	for i, l := range lines {
+		var v m
+		if json.Unmarshal([]byte(l), &v) != nil {
+			continue
+		}
+		if b, err := json.Marshal(withoutTexts(v)); err == nil {
+			lines[i] = string(b)
+		}
+	}
+	return lines
+}
+
+// comparable is how many lines of an Exit trace can be compared: those before the
+// first run that ends with refused writes. In LangGraph that superstep leaves some
+// of them behind.
+func comparable(d pregel.Durability, lines []string) int {
+	begin := 0
+	if d == pregel.Exit {
+		for i, l := range lines {
+			if l == `{"call":"run"}` {
+				begin = i
+			}
+			if strings.Contains(l, "InvalidUpdateError") || strings.Contains(l, "INVALID_CONCURRENT") {
+				return begin
+			}
+		}
+	}
+	return len(lines)
+}
+
+// withoutTexts replaces the texts of errors that are not the nodes' own.
+func withoutTexts(v any) any {
+	own := func(x any) any {
+		if s, ok := x.(string); ok && !strings.HasSuffix(s, " failed") {
+			return "(an error)"
+		}
+		return x
+	}
+	switch x := v.(type) {
+	case m:
+		for k, e := range x {
+			if x[k] = withoutTexts(e); k == "error" && x["text"] == nil {
+				x[k] = own(e)
+			}
+		}
+	case []any:
+		for i, e := range x {
+			x[i] = withoutTexts(e)
+		}
+		if len(x) == 3 && x[1] == "__error__" {
+			x[2] = own(x[2])
+		}
+	}
+	return v
+}
+
+func opLine(op string) m { return m{"op": op} }

@@ -1,0 +1,97 @@
+"""Writes the traces of random graphs: python random_trace.py file first count
+
+A graph in which a task fails before another has begun is left out: whether the
+other still runs is a matter of threads. So is one whose trace is long.
+"""
+
+import gzip
+import json
+import logging
+import sys
+from typing import Any
+
+from langgraph._internal._config import recast_checkpoint_ns
+from langgraph.errors import GraphBubbleUp
+from langgraph.pregel._executor import BackgroundExecutor
+
+from harness import Trace, run_inline
+from random_graphs import draw
+from random_run import Run
+
+logging.disable(logging.WARNING)
+
+
+class Watch:
+    """Notes when a task begins in a superstep in which another has failed."""
+
+    def __init__(self, spec: dict) -> None:
+        self.failed: dict[int, Any] = {}
+        self.unordered = False
+        self.handled: set[str] = set()
+        self.note(spec["graph"], "")
+
+    def note(self, g: dict, path: str) -> None:
+        for n in g["nodes"]:
+            if n.get("handler"):
+                self.handled.add(path + n["name"])
+            if n.get("sub"):
+                self.note(n["sub"], path + n["name"] + "|")
+
+    def submit(self, executor: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        is_task = getattr(fn, "__name__", "") == "run_with_retry"
+        if is_task and id(executor) in self.failed:
+            self.unordered = True
+        fut = run_inline(executor, fn, *args, **kwargs)
+        if is_task and fut.exception() is not None and not isinstance(fut.exception(), GraphBubbleUp):
+            ns = recast_checkpoint_ns(args[0].config["configurable"]["checkpoint_ns"])
+            if ns not in self.handled:
+                self.failed[id(executor)] = executor
+        return fut
+
+
+class TooLong(BaseException):
+    pass
+
+
+class Short(Trace):
+    """A trace that is given up when it grows long."""
+
+    def put(self, **line: Any) -> None:
+        super().put(**line)
+        if len(self.lines) > 350:
+            raise TooLong
+
+
+def traces_of(spec: dict) -> dict[str, list[str]] | None:
+    traces = {}
+    # LangGraph's Exit stores what an unfinished superstep wrote to channels that
+    # are never stored.
+    for durability in ("sync",) if "k_untracked" in spec["keys"] else ("sync", "exit"):
+        watch = Watch(spec)
+        BackgroundExecutor.submit = lambda *args, **kwargs: watch.submit(*args, **kwargs)  # type: ignore[method-assign]
+        t = Short(durability)
+        try:
+            Run(t, spec).play()
+            t.dump()
+        except TooLong:
+            return None
+        traces[durability] = t.lines
+        if watch.unordered:
+            return None
+    return traces
+
+
+def main() -> None:
+    name, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    graphs, lines = 0, 0
+    with gzip.GzipFile(name, "wb", mtime=0) as f:
+        for seed in range(first, first + count):
+            spec = draw(seed)
+            if (traces := traces_of(spec)) is None:
+                continue
+            graphs, lines = graphs + 1, lines + sum(map(len, traces.values()))
+            f.write(json.dumps({"spec": spec, "traces": traces}, separators=(",", ":")).encode() + b"\n")
+    print(f"{graphs} graphs, {lines} lines")
+
+
+main()
