@@ -29,6 +29,12 @@ type packer struct {
 	prev []byte
 }
 
+// room makes room for what two maps become together.
+func (w *packer) room(a, b *packed) {
+	w.p.data = make([]byte, 0, len(a.data)+len(b.data))
+	w.p.offs = make([]uint64, 0, len(a.offs)+len(b.offs))
+}
+
 func (w *packer) add(key, payload []byte) {
 	shared := 0
 	if w.p.n%packedEvery == 0 {
@@ -47,6 +53,9 @@ func (w *packer) add(key, payload []byte) {
 
 // done returns the map, without the room left for more.
 func (w *packer) done() packed {
+	if len(w.p.data) > cap(w.p.data)/8*7 {
+		return w.p
+	}
 	return packed{data: slices.Clone(w.p.data), offs: slices.Clone(w.p.offs), n: w.p.n}
 }
 

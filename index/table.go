@@ -198,6 +198,8 @@ func (ts tables) with(t *Table) tables {
 // nobody need be told what is gone.
 func merged(old, newer *Table, last bool) *Table {
 	var b TableBuilder
+	b.threads.room(&old.threads, &newer.threads)
+	b.families.room(&old.families, &newer.families)
 	two := tables{old, newer}
 	for l := two.rows(""); l.ok(); l.next() {
 		if !last || l.payload[0] == 0 {

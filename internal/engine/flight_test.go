@@ -96,7 +96,7 @@ func TestMissesShareARead(t *testing.T) {
 // TestFlightFails lets those who wait for a read that fails read for themselves.
 func TestFlightFails(t *testing.T) {
 	f := newFlights()
-	key, begun, let := blockKey{1, 2}, make(chan struct{}), make(chan struct{})
+	key, begun, let := blockKey{file: 1, off: 2}, make(chan struct{}), make(chan struct{})
 	failed := errors.New("failed")
 	var wg sync.WaitGroup
 	wg.Go(func() {

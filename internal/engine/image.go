@@ -48,21 +48,23 @@ type replaced struct {
 	families map[uint64]bool       // all that may have either
 }
 
-// writeDelta writes what changed since the last image, so that the next Open
-// replays less of the log. flushMu is held. A failure loses nothing: the log
+// writeImage writes what changed since the last image, so that the next Open
+// replays less of the log; with all, or where there is nothing it could be a delta
+// to, a full one. flushMu is held. A failure loses nothing: the log
 // still has it all.
-func (e *Engine) writeDelta() error {
+func (e *Engine) writeImage(all bool) error {
 	if err := e.checkPages(); err != nil {
 		return err
 	}
 	st := e.manifest.State()
+	full := all || e.fullDue(st.Images)
 	imaged, place := e.imageBytes.Load(), e.logPlace()
 	v, dirty := e.dirtyView()
 	defer v.Release()
-	if dirty.Empty() && !e.fullDue(st.Images) {
+	if dirty.Empty() && !full {
 		return nil
 	}
-	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: st.FloorLSN, place: place})
+	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full})
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
@@ -93,6 +95,7 @@ type imageTask struct {
 	floor base.LSN    // records below it are in segments once this is published
 	place snapshot.LogPlace
 	edit  snapshot.Edit
+	full  bool // even if none is due
 	replaced
 }
 
@@ -100,7 +103,8 @@ type imageTask struct {
 // replaces.
 func (e *Engine) putImage(t imageTask) (old []base.FileNum, err error) {
 	st := e.manifest.State()
-	j := imageJob{e: e, imageTask: t, st: e.usableImages(st), full: e.fullDue(st.Images), parts: map[uint64][]index.Part{}}
+	t.full = t.full || e.fullDue(st.Images)
+	j := imageJob{e: e, imageTask: t, st: e.usableImages(st), parts: map[uint64][]index.Part{}}
 	for _, pl := range t.placed {
 		j.parts[pl.fam] = append(j.parts[pl.fam], pl.part)
 	}
@@ -239,7 +243,6 @@ type imageJob struct {
 	imageTask
 	e     *Engine
 	st    snapshot.State
-	full  bool
 	parts map[uint64][]index.Part // of families: what placed adds
 	num   base.FileNum
 	w     *snapshot.ImageWriter
@@ -269,7 +272,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h); err == nil {
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithStore(e.files.keys)); err == nil {
 		err = j.contents()
 	}
 	var size int64
@@ -286,7 +289,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 		e.removeQuietly(kindImage, j.num)
 		return info, err
 	}
-	e.files.add(kindImage, j.num)
+	e.files.addKeyed(kindImage, j.num, j.w.KeyID())
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
