@@ -46,7 +46,7 @@ type rule struct {
 
 const anything = "..."
 
-var below = []string{"internal/base", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
+var below = []string{"internal/base", "internal/metric", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
 
 // rules are the directions of the imports:
 //
@@ -58,6 +58,7 @@ var below = []string{"internal/base", "internal/delta", "internal/vfs", "wal", "
 // another unless the picture says so.
 var rules = []rule{
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
+	{"internal/metric", nil, []string{}},
 	{"internal/delta", []string{"internal/base"}, []string{"github.com/klauspost/compress"}},
 	{"internal/vfs/...", []string{"internal/base", "internal/vfs/..."}, []string{"golang.org/x/sys"}},
 	{"wal", []string{"internal/base", "internal/vfs"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
