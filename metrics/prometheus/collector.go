@@ -12,8 +12,11 @@ import (
 // Source is a store whose metrics are collected. *saver.Disk is one. Its methods are
 // called concurrently, also after the store was closed.
 type Source interface {
+	// Stats says what the store holds.
 	Stats() saver.Stats
+	// Metrics are its counters.
 	Metrics() saver.Metrics
+	// Health judges it.
 	Health() saver.Health
 }
 
