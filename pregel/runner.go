@@ -13,6 +13,10 @@ import (
 // to it through box.
 type superstep struct {
 	l *loop
+	// last is the save of the checkpoint it starts from, nil if an earlier run
+	// made that; pipe has it.
+	last *saveOp
+	pipe *pipeline
 	// What tasks may know of the loop: a task that was left behind may ask when
 	// the loop has gone on.
 	step int
@@ -79,6 +83,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
 	s.ctx, s.cancel = inside, l.cancel
+	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {

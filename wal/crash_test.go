@@ -28,9 +28,11 @@ type life struct {
 	// crash before the caller heard of the refusal.
 	refusals [][2]int
 
-	mu    sync.Mutex
-	files []event // OnCreate: the manifest names the file from here on
-	acks  []event // the records up to num are promised to the caller from here on
+	mu sync.Mutex
+	// deferred: the last commit did not ask to be durable.
+	deferred bool
+	files    []event // OnCreate: the manifest names the file from here on
+	acks     []event // the records up to num are promised to the caller from here on
 }
 
 type event struct {
@@ -112,22 +114,23 @@ func (v *life) commitAs(n int, deferred bool) error {
 			first = err
 		}
 	}
-	if !deferred { // a deferred record promises nothing yet
-		v.ack()
-	}
+	v.mu.Lock()
+	v.deferred = deferred
+	v.mu.Unlock()
+	v.ack()
 	return first
 }
 
 // ack notes what is durable now. The LSN is read first: an operation between
 // the two readings must not be credited to it.
 func (v *life) ack() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	lsn := uint64(v.l.DurableLSN())
-	if v.l.opts.Mode == SyncAlways {
+	if v.l.opts.Mode == SyncAlways && !v.deferred {
 		// Whatever the log thinks of it: here a nil is a promise.
 		lsn = uint64(v.l.LastLSN())
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.acks = append(v.acks, event{v.fs.Len(), lsn})
 }
 
