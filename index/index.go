@@ -37,6 +37,7 @@ type Index struct {
 	resident int64  // memory of the threads in the tree, about
 	hand     string // where the evicter goes on
 	evicted  uint64
+	cold     int // of threads
 }
 
 // Dirty is what changed since the last image was written.
@@ -136,6 +137,13 @@ func (ix *Index) Len() int {
 	return ix.n
 }
 
+// Resident is the number of threads whose items are in memory.
+func (ix *Index) Resident() int {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.threads.Len() - ix.cold
+}
+
 // Change is one step of the index: threads to put and to remove, and what to
 // remember of those removed.
 type Change struct {
@@ -185,8 +193,10 @@ func (ix *Index) row(id string) (Row, bool) {
 // set puts a thread into the tree.
 func (ix *Index) set(t *Thread) {
 	ix.resident += t.size
+	ix.count(t, 1)
 	if old, ok := ix.threads.ReplaceOrInsert(t); ok {
 		ix.resident -= old.size
+		ix.count(old, -1)
 	}
 }
 
@@ -194,6 +204,7 @@ func (ix *Index) set(t *Thread) {
 func (ix *Index) unset(t *Thread) {
 	if old, ok := ix.threads.Delete(t); ok {
 		ix.resident -= old.size
+		ix.count(old, -1)
 	}
 }
 
@@ -208,6 +219,12 @@ func (ix *Index) remove(id string, lsn base.LSN) {
 	ix.dirty.Threads[id] = true
 	ix.dirty.Families[r.Family] = true
 	ix.set(&Thread{ID: id, Family: NewFamily(r.Family), LSN: lsn, removed: true, size: threadSize})
+}
+
+func (ix *Index) count(t *Thread, n int) {
+	if t.Cold() {
+		ix.cold += n
+	}
 }
 
 // own makes the tree of threads the index's own again after a view took it.
