@@ -57,6 +57,9 @@
 //     what a graph inside asks next.
 //   - A Stable graph inside that was not called yet is called when the graph
 //     around it is resumed, whatever an earlier call left.
+//   - A question that a called function asks in a graph inside is told once to the
+//     graphs around it, not again for each of its callers.
+//   - Exit does not store an answer that was taken.
 //   - What a graph inside stores comes after the checkpoint around it, also under
 //     Async.
 //   - An answer by interrupt id reaches a nested task that stored nothing yet.

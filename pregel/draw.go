@@ -1,8 +1,8 @@
 package pregel
 
 import (
-	"fmt"
-	"regexp"
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -13,89 +13,135 @@ type Drawing struct {
 	Edges []Edge
 }
 
-// Draw lists nodes and edges. Edges of a graph that was not built by package
-// graph are those of channels: who writes one is not known, so they begin at
-// Start for inputs only.
+// drawnSteps bounds how far a graph is followed to find its edges.
+const drawnSteps = 251
+
+// Draw lists nodes and edges as LangGraph draws them: edges in the order of their
+// names, at most one from a node to another, only those that can be reached from
+// Start, and one to End from every node that leads nowhere else. Conditional edges
+// that do not say where they may lead are left out. Of a graph that was not built
+// by package graph, edges lead from who is known to write a channel (WriteTo,
+// WriteConst, WriteFunc) to whom it triggers. Graphs inside are nodes.
 func (g *Graph) Draw() Drawing {
-	d := Drawing{Nodes: g.Nodes(), Edges: slices.Clone(g.opts.Edges)}
-	if len(d.Edges) == 0 {
-		for _, in := range g.input.Names {
-			for _, n := range g.triggers[in] {
-				d.Edges = append(d.Edges, Edge{From: Start, To: n})
-			}
+	d := Drawing{Nodes: g.Nodes()}
+	var first []string
+	if slices.Contains(d.Nodes, Start) {
+		first = []string{Start}
+	} else {
+		d.Nodes = append(d.Nodes, Start)
+		first = g.drawnStart()
+		for _, n := range first {
+			d.add(Edge{From: Start, To: n})
 		}
 	}
-	for _, end := range []string{Start, End} {
-		uses := slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.From == end || e.To == end })
-		if uses && !slices.Contains(d.Nodes, end) {
-			d.Nodes = append(d.Nodes, end)
+	edges, last := followEdges(g.drawnEdges(), first)
+	from, ends := map[string]bool{}, false
+	for _, e := range edges {
+		from[e.From], ends = true, ends || e.To == End
+		d.add(e)
+	}
+	termini := map[string]bool{}
+	for _, e := range edges {
+		if e.To != End && !from[e.To] {
+			termini[e.To] = true
 		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(termini)) {
+		d.add(Edge{From: n, To: End})
+	}
+	if len(termini) == 0 && len(last) == 1 && !ends {
+		d.add(Edge{From: last[0], To: End, Conditional: true})
 	}
 	return d
 }
 
-var notWord = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-
-// mermaidID is a name as Mermaid accepts it.
-func mermaidID(name string) string {
-	return notWord.ReplaceAllStringFunc(name, func(s string) string { return fmt.Sprintf("\\%x", s) })
+// add adds an edge between two nodes that have none.
+func (d *Drawing) add(e Edge) {
+	if slices.ContainsFunc(d.Edges, func(x Edge) bool { return x.From == e.From && x.To == e.To }) {
+		return
+	}
+	if e.To == End && !slices.Contains(d.Nodes, End) {
+		d.Nodes = append(d.Nodes, End)
+	}
+	d.Edges = append(d.Edges, e)
 }
 
-// Mermaid draws the graph as LangGraph does: a flowchart in Mermaid's language.
-func (g *Graph) Mermaid() string {
-	d := g.Draw()
-	var b strings.Builder
-	b.WriteString("---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n")
-	for _, n := range d.Nodes {
-		switch n {
-		case Start:
-			fmt.Fprintf(&b, "\t%s([<p>%s</p>]):::first\n", mermaidID(n), n)
-		case End:
-			fmt.Fprintf(&b, "\t%s([<p>%s</p>]):::last\n", mermaidID(n), n)
-		default:
-			fmt.Fprintf(&b, "\t%s(%s)\n", mermaidID(n), n)
+// drawnStart are the nodes that the input triggers.
+func (g *Graph) drawnStart() (nodes []string) {
+	for _, in := range g.input.Names {
+		for _, n := range g.triggers[in] {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
 		}
 	}
-	for _, e := range d.Edges {
-		arrow := "-->"
-		switch {
-		case e.Conditional && e.Label != "":
-			arrow = fmt.Sprintf("-. &nbsp;%s&nbsp; .->", e.Label)
-		case e.Conditional:
-			arrow = "-.->"
-		}
-		fmt.Fprintf(&b, "\t%s %s %s;\n", mermaidID(e.From), arrow, mermaidID(e.To))
-	}
-	b.WriteString("\tclassDef default fill:#f2f0ff,line-height:1.2\n\tclassDef first fill-opacity:0\n\tclassDef last fill:#bfb6fc\n")
-	return b.String()
+	return nodes
 }
 
-// DOT draws the graph in the language of Graphviz.
-func (g *Graph) DOT() string {
-	d := g.Draw()
-	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %q {\n", g.opts.Name)
-	for _, n := range d.Nodes {
-		shape := "box"
-		if n == Start || n == End {
-			shape = "oval"
-		}
-		fmt.Fprintf(&b, "\t%q [shape=%s];\n", n, shape)
+// drawnEdges are all edges, by the node they lead from.
+func (g *Graph) drawnEdges() map[string][]Edge {
+	edges := map[string][]Edge{}
+	for _, e := range g.opts.Edges {
+		edges[e.From] = append(edges[e.From], e)
 	}
-	for _, e := range d.Edges {
-		var attrs []string
-		if e.Conditional {
-			attrs = append(attrs, "style=dashed")
-		}
-		if e.Label != "" {
-			attrs = append(attrs, fmt.Sprintf("label=%q", e.Label))
-		}
-		suffix := ""
-		if len(attrs) > 0 {
-			suffix = " [" + strings.Join(attrs, ", ") + "]"
-		}
-		fmt.Fprintf(&b, "\t%q -> %q%s;\n", e.From, e.To, suffix)
+	if len(g.opts.Edges) > 0 {
+		return edges
 	}
-	b.WriteString("}\n")
-	return b.String()
+	for _, n := range g.opts.Nodes {
+		for _, ch := range n.writes {
+			for _, to := range g.triggers[ch] {
+				edges[n.Name] = append(edges[n.Name], Edge{From: n.Name, To: to})
+			}
+		}
+		for _, to := range n.Targets {
+			edges[n.Name] = append(edges[n.Name], Edge{From: n.Name, To: to, Conditional: true})
+		}
+	}
+	return edges
+}
+
+// followEdges runs the graph in thought: an edge is taken whenever its node runs, a
+// conditional one only the first time. Between two nodes a conditional edge comes
+// first, and is the one that is drawn. It returns the edges taken, in their order,
+// and the nodes of the last superstep.
+func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []string) {
+	seen, ran := map[Edge]bool{}, map[string]bool{}
+	for range drawnSteps {
+		if len(nodes) == 0 {
+			break
+		}
+		next := map[string]bool{}
+		for _, n := range nodes {
+			for _, e := range of[n] {
+				seen[e] = true
+				if e.To != End && !(e.Conditional && ran[n]) {
+					next[e.To] = true
+				}
+			}
+		}
+		for _, n := range nodes {
+			ran[n] = true
+		}
+		last, nodes = nodes, slices.Sorted(maps.Keys(next))
+	}
+	for e := range seen {
+		if !e.Conditional && e.To == End {
+			continue // it leads nowhere: End is drawn from whoever has no other edge
+		}
+		taken = append(taken, e)
+	}
+	slices.SortFunc(taken, func(a, b Edge) int {
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), compareBools(b.Conditional, a.Conditional), strings.Compare(a.Label, b.Label))
+	})
+	return taken, last
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

@@ -39,6 +39,8 @@ type Node struct {
 	Subgraphs []*Graph
 	// Targets are the nodes that Run may name in a Command, for drawing.
 	Targets []string
+
+	writes []string // the channels that are known to be written, for drawing
 }
 
 func (n *Node) hidden() bool { return slices.Contains(n.Tags, TagHidden) }
@@ -169,12 +171,14 @@ func (b *NodeBuilder) Do(f Func) *NodeBuilder {
 // WriteTo writes the output to channels.
 func (b *NodeBuilder) WriteTo(channels ...string) *NodeBuilder {
 	b.node.Writers = append(b.node.Writers, WriteTo(channels...))
+	b.node.writes = append(b.node.writes, channels...)
 	return b
 }
 
 // WriteConst writes value to ch whatever the output is.
 func (b *NodeBuilder) WriteConst(ch string, value any) *NodeBuilder {
 	b.node.Writers = append(b.node.Writers, func(w *Writing, _ any) error { return w.Write(ch, value) })
+	b.node.writes = append(b.node.writes, ch)
 	return b
 }
 
@@ -190,6 +194,7 @@ func (b *NodeBuilder) WriteFunc(ch string, f func(output any) (any, error)) *Nod
 		}
 		return w.Write(ch, v)
 	})
+	b.node.writes = append(b.node.writes, ch)
 	return b
 }
 

@@ -34,7 +34,7 @@ func Timeout(run, idle time.Duration) *TimeoutPolicy {
 }
 
 // Func is the body of a node. Its context carries the task: see Ask, Emit and
-// TaskFrom. It is run again from the start after an interrupt and for a retry.
+// Task. It is run again from the start after an interrupt and for a retry.
 type Func func(ctx context.Context, input any) (any, error)
 
 // NodeOf is a Func of a function with types. An input of another type is

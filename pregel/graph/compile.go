@@ -199,16 +199,9 @@ func (c *compiler) attachEdges() {
 	}
 }
 
+// drawBranch draws a conditional edge. One that may lead anywhere is not drawn, as
+// LangGraph does not.
 func (c *compiler) drawBranch(br branch) {
-	if br.ends == nil {
-		for _, n := range c.b.nodes {
-			if n.name != br.from && !n.handler {
-				c.drawn = append(c.drawn, pregel.Edge{From: br.from, To: n.name, Conditional: true})
-			}
-		}
-		c.drawn = append(c.drawn, pregel.Edge{From: br.from, To: End, Conditional: true})
-		return
-	}
 	for _, label := range br.order {
 		e := pregel.Edge{From: br.from, To: br.ends[label], Conditional: true}
 		if label != e.To {

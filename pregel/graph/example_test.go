@@ -119,3 +119,49 @@ func Example_functional() {
 	// send to whom?
 	// Ada: sun in Oslo
 }
+
+// The graphs inside are listed by the nodes that run them.
+func ExampleBuilder_Subgraph() {
+	step := func(context.Context, any) (any, error) { return map[string]any{"n": 1}, nil }
+	n := graph.Key("n", channel.Reduce(channel.Add[int]))
+	inner := must(graph.New(n).Node("one", step).Node("two", step).Sequence(graph.Start, "one", "two").Compile(graph.Options{Name: "inner"}))
+	g := must(graph.New(n).Subgraph("twice", inner).Node("once", step).Sequence(graph.Start, "twice", "once").Compile(graph.Options{}))
+	for _, s := range g.GetSubgraphs(true) {
+		fmt.Println(s.Namespace, s.Graph.Name(), s.Graph.Nodes())
+	}
+	fmt.Println(must(g.Invoke(context.Background(), map[string]any{"n": 0}, pregel.Config{})).Map()["n"])
+	// Output:
+	// twice inner [__start__ one two]
+	// 3
+}
+
+// A node that runs once two others have, in whatever supersteps, and one that waits
+// until nothing else is left to run.
+func ExampleBuilder_Join() {
+	says := func(word string) pregel.Func {
+		return func(context.Context, any) (any, error) { return map[string]any{"said": []string{word}}, nil }
+	}
+	g := must(graph.New(graph.Key("said", channel.Reduce(channel.Append[string]))).
+		Node("left", says("left")).Node("right", says("right")).Node("middle", says("middle")).
+		Node("both", says("both")).Node("last", says("last"), graph.NodeOptions{Defer: true}).
+		Edge(graph.Start, "left").Edge(graph.Start, "middle").Edge("middle", "right").Edge(graph.Start, "last").
+		Join([]string{"left", "right"}, "both").
+		Compile(graph.Options{}))
+	fmt.Println(must(g.Invoke(context.Background(), map[string]any{"said": []string{}}, pregel.Config{})).Map()["said"])
+	// Output: [left middle right both last]
+}
+
+// A node that fails for good hands over to its handler, in the same superstep.
+func ExampleNodeOptions() {
+	type state = map[string]any
+	g := must(graph.New(graph.Key("log", channel.LastValue[string]())).
+		Node("risky", func(context.Context, any) (any, error) { return nil, fmt.Errorf("no route to host") },
+			graph.NodeOptions{Retry: []pregel.RetryPolicy{{MaxAttempts: 1}},
+				OnError: func(ctx context.Context, _ any) (any, error) {
+					task, _ := pregel.Task(ctx)
+					return state{"log": task.Failure.Node + ": " + task.Failure.Err.Error()}, nil
+				}}).
+		Edge(graph.Start, "risky").Compile(graph.Options{}))
+	fmt.Println(must(g.Invoke(context.Background(), state{"log": ""}, pregel.Config{})).Map()["log"])
+	// Output: risky: no route to host
+}

@@ -4,10 +4,14 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp -d)
-trap 'rm -rf "$out" "$out.random"' EXIT
+trap 'rm -rf "$out" "$out.random" "$out.rich"' EXIT
 (cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore trace.py "$out")
 (cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out.random" 1 130)
+(cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out.rich" 1000 40)
+(cd "$here" && "${STELE_PARITY_PYTHON:-python3}" -W ignore drawings.py "$out/drawings.txt")
 diff -rq "$here/golden" "$out"
 gzip -dc "$here/random.jsonl.gz" >"$out/committed"
 gzip -dc "$out.random" | cmp - "$out/committed"
+gzip -dc "$here/random_rich.jsonl.gz" >"$out/committed"
+gzip -dc "$out.rich" | cmp - "$out/committed"
 echo "golden traces are current"

@@ -213,7 +213,12 @@ func (tr *trace) event(e pregel.Event) {
 // isCall tells a call of a function from a packet: LangGraph shows its input as
 // the pair of positional and named arguments.
 func (tr *trace) isCall(d pregel.TaskEvent) bool {
-	return slices.Equal(d.Triggers, []string{"__pregel_push"}) && strings.HasPrefix(tr.scenario, "functional")
+	return slices.Equal(d.Triggers, []string{"__pregel_push"}) && (strings.HasPrefix(tr.scenario, "functional") || drawnCall(d.Name))
+}
+
+// drawnCall reports whether name is that of a durable task of a random graph.
+func drawnCall(name string) bool {
+	return strings.Contains(name, "_call") || strings.HasSuffix(name, "_below")
 }
 
 // errorNames are LangGraph's names of the engine's errors.

@@ -177,9 +177,79 @@ def script(d: Draw, keys: dict[str, str], names: list[str]) -> list:
     return ops
 
 
+def season(d: Draw, g: dict, keys: dict[str, str]) -> None:
+    """What seeds from RICH on draw as well: calls of durable tasks, which ask and
+    call in turn, handlers that ask, handlers of graphs inside, plain packets. Only
+    the task that runs last in its superstep calls, and none beside a handler: while
+    it waits others could run."""
+    sendable = [n["name"] for n in g["nodes"] if not n["name"].startswith("z")]
+    for n in g["nodes"]:
+        if n.get("sub"):
+            season(d, n["sub"], keys)
+            if d.maybe(0.2) and not n.get("calls"):
+                n["handler"] = update(d, keys, "h" + n["name"], 0.3)
+            continue
+        if n is g["nodes"][-1] and not n["name"].startswith("z") and d.maybe(0.7):
+            n["tasks"] = [{"asks": d.maybe(0.3), "below": d.maybe(0.25)} for _ in range(d.r.randint(1, 2))]
+        if n.get("handler") and d.maybe(0.4):
+            n["handler_asks"] = True
+        if n["returns"] == "dict" and d.maybe(0.06):
+            n["returns"], n["goto"] = "send", [packet(d, sendable)]
+    for n in g["nodes"]:
+        # LangGraph runs a handler that ended again, and has such writes of it again.
+        if n.get("handler"):
+            n["handler"] = [p for p in n["handler"] if p[0] != "k_untracked"]
+            g["nodes"][-1].pop("tasks", None)
+
+
+def season_script(d: Draw, ops: list, names: list[str], keys: dict[str, str]) -> None:
+    """Runs with breakpoints and a durability of their own, answers that also go
+    somewhere. LangGraph's Exit stores what is never stored: see random_trace.py."""
+    durabilities = ["sync"] if "k_untracked" in keys else ["sync", "exit"]
+    for op in ops:
+        if d.maybe(0.2):
+            op["durability"] = d.one(durabilities)
+        if d.maybe(0.12):
+            op["before"] = ["*"] if d.maybe(0.2) else d.some(names)
+        if d.maybe(0.12):
+            op["after"] = ["*"] if d.maybe(0.2) else d.some(names)
+        if op["op"] == "go_on" and d.maybe(0.15):
+            op["goto"] = [target(d, names)]
+
+
+RICH = 1000
+
+
+def elsewhere(v: Any, name: str, to: str) -> None:
+    """Sends packets for name to another node."""
+    if isinstance(v, dict):
+        if v.get("send") == name:
+            v["send"] = to
+        v = [x for k, x in v.items() if k != "sub"]
+    if isinstance(v, list):
+        for x in v:
+            elsewhere(x, name, to)
+
+
+def single_callers(g: dict) -> None:
+    """Packets do not run a node that calls, which could then run twice at a time."""
+    for n in g["nodes"]:
+        if n.get("sub"):
+            single_callers(n["sub"])
+    if g["nodes"][-1].get("tasks"):
+        elsewhere(g, g["nodes"][-1]["name"], g["nodes"][0]["name"])
+
+
 def draw(seed: int) -> dict:
     d = Draw(seed)
     keys = keys_of(d)
     g = graph(d, keys)
     names = [n["name"] for n in g["nodes"] if not n["name"].startswith("z")]
-    return {"seed": seed, "keys": keys, "frequency": d.one([1, 3, 1000]), "graph": g, "script": script(d, keys, names)}
+    out = {"seed": seed, "keys": keys, "frequency": d.one([1, 3, 1000]), "graph": g, "script": script(d, keys, names)}
+    if seed >= RICH:
+        season(d, g, keys)
+        season_script(d, out["script"], names, keys)
+        single_callers(g)
+        if g["nodes"][-1].get("tasks"):
+            elsewhere(out["script"], g["nodes"][-1]["name"], g["nodes"][0]["name"])
+    return out

@@ -8,7 +8,13 @@ import (
 )
 
 func (r *random) runAt(input any, cfg pregel.Config) {
-	cfg.RecursionLimit = 9
+	cfg.RecursionLimit, cfg.InterruptBefore, cfg.InterruptAfter = 9, r.op.Before, r.op.After
+	if of := r.durability; of != pregel.Exit && r.op.Durability != "" {
+		if r.op.Durability == pregel.Exit {
+			r.durability = pregel.Exit
+		}
+		defer func() { r.durability = of }()
+	}
 	r.run(r.graph, input, cfg)
 }
 
@@ -104,12 +110,20 @@ func (r *random) goOn(op opSpec) {
 	case len(ids) == 0 || op.How == "none":
 		r.runAt(nil, r.config())
 	case op.How == "value":
-		r.runAt(pregel.Command{Resume: answer, Update: op.Update.plain()}, r.config())
+		r.runAt(pregel.Command{Resume: answer, Update: op.Update.plain(), Goto: going(op.Goto)}, r.config())
 	case op.How == "one":
 		r.runAt(pregel.Command{Resume: m{ids[op.Pick%len(ids)]: answer}}, r.config())
 	default:
-		r.runAt(pregel.Command{Resume: answers, Update: op.Update.plain()}, r.config())
+		r.runAt(pregel.Command{Resume: answers, Update: op.Update.plain(), Goto: going(op.Goto)}, r.config())
 	}
+}
+
+// going is where a command goes, if anywhere.
+func going(list []dest) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return targets(list)
 }
 
 func (r *random) bulk(op opSpec) {

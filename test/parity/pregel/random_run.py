@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypedDict
 from langgraph.channels import AnyValue, DeltaChannel, EphemeralValue, LastValue, Topic, UntrackedValue
 from langgraph.config import get_stream_writer
 from langgraph.errors import InvalidUpdateError
+from langgraph.func import task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Overwrite, RetryPolicy, Send, StateUpdate, interrupt
 
@@ -87,7 +88,10 @@ class Run:
 
     def handler(self, n: dict) -> Any:
         def handle(_: Any) -> Any:
-            return plain(n["handler"])
+            out = plain(n["handler"])
+            if n.get("handler_asks"):
+                out["steps"] = [interrupt(f"h{n['name']}?")]
+            return out
 
         return handle
 
@@ -105,31 +109,53 @@ class Run:
 
             return call
 
+        calls = [self.call(n["name"], i, c) for i, c in enumerate(n.get("tasks", []))]
+
         def f(v: Any) -> Any:
             if n["emits"]:
                 get_stream_writer()(f"{path} {told(v)}")
+            called = [c(f"{n['name']}{i}").result() for i, c in enumerate(calls)]
             answers = [interrupt(f"{n['name']}{i}?") for i in range(n["asks"])]
             self.calls[path] = self.calls.get(path, 0) + 1
             if self.calls[path] <= n.get("fails", 0):
                 raise Boom(f"{n['name']} failed")
             out = plain(n["update"])
             if isinstance(out.get("steps"), list):
-                out["steps"] = [f"{n['name']}({told(v)})", *map(str, answers)]
+                out["steps"] = [f"{n['name']}({told(v)})", *called, *map(str, answers)]
             goto = [place(g) for g in n.get("goto", [])]
             if n["returns"] == "none":
                 return None
             if n["returns"] == "dict":
                 return out
+            if n["returns"] == "send":
+                return goto[0]
             c = Command(update=out, goto=goto, **({"graph": Command.PARENT} if n.get("parent") else {}))
             return c if n["returns"] == "command" else [c, {"steps": ["more"]}]
 
         return f
 
+    def call(self, name: str, i: int, c: dict) -> Any:
+        @task(name=f"{name}_below")
+        def below(v: str) -> str:
+            return v + "!"
+
+        @task(name=f"{name}_call{i}")
+        def call(v: str) -> str:
+            out = below(v).result() if c["below"] else v
+            return out + str(interrupt(v + "?")) if c["asks"] else out
+
+        return call
+
     def config(self, config: dict | None = None) -> dict:
         return {**(config or self.t.config()), "recursion_limit": 9}
 
     def run(self, input: Any, config: dict | None = None) -> None:
-        self.t.run(self.graph, input, self.config(config))
+        kw = {f"interrupt_{k}": nodes(self.op[k]) for k in ("before", "after") if k in self.op}
+        of_trace = self.t.durability
+        if of_trace == "sync":
+            self.t.durability = self.op.get("durability", of_trace)
+        self.t.run(self.graph, input, self.config(config), **kw)
+        self.t.durability = of_trace
 
     def picked(self, op: dict) -> dict:
         """The address of some checkpoint of the thread."""
@@ -138,6 +164,7 @@ class Run:
 
     def play(self) -> None:
         for op in self.spec["script"]:
+            self.op = op
             self.t.put(op=op["op"])
             self.guarded(getattr(self, "op_" + op["op"]), op)
         self.t.put(op="end")
@@ -159,14 +186,15 @@ class Run:
     def op_go_on(self, op: dict) -> None:
         ids = list(dict.fromkeys(i.id for i in self.t.state(self.graph).interrupts))
         answer = f"r{op['pick']}"
+        goto = [place(g) for g in op.get("goto", [])]
         if not ids or op["how"] == "none":
             self.run(None)
         elif op["how"] == "value":
-            self.run(Command(resume=answer, update=plain(op["update"])))
+            self.run(Command(resume=answer, update=plain(op["update"]), goto=goto))
         elif op["how"] == "one":
             self.run(Command(resume={ids[op["pick"] % len(ids)]: answer}))
         else:
-            self.run(Command(resume={i: answer for i in ids}, update=plain(op["update"])))
+            self.run(Command(resume={i: answer for i in ids}, update=plain(op["update"]), goto=goto))
 
     def op_update(self, op: dict) -> None:
         at = self.t.config() if op["at_head"] else self.picked(op)

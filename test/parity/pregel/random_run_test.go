@@ -23,6 +23,11 @@ type spec struct {
 	Script    []opSpec          `json:"script"`
 }
 
+// exits reports whether some run of the script is an Exit run in every trace.
+func (s spec) exits() bool {
+	return slices.ContainsFunc(s.Script, func(op opSpec) bool { return op.Durability == pregel.Exit })
+}
+
 type graphSpec struct {
 	Nodes    []nodeSpec   `json:"nodes"`
 	Edges    [][2]string  `json:"edges"`
@@ -47,6 +52,15 @@ type nodeSpec struct {
 	Goto    []dest     `json:"goto"`
 	Parent  bool       `json:"parent"`
 	Defer   bool       `json:"defer"`
+	Tasks   []callSpec `json:"tasks"`
+
+	HandlerAsks bool `json:"handler_asks"`
+}
+
+// callSpec is a durable task that a node calls.
+type callSpec struct {
+	Asks  bool `json:"asks"`
+	Below bool `json:"below"`
 }
 
 type branchSpec struct {
@@ -68,6 +82,10 @@ type opSpec struct {
 	AtHead bool   `json:"at_head"`
 	Run    bool   `json:"run"`
 	Goto   []dest `json:"goto"`
+
+	Durability pregel.Durability `json:"durability"`
+	Before     []string          `json:"before"`
+	After      []string          `json:"after"`
 }
 
 // joinSpec is the pair of the sources and the target of a join.
@@ -189,12 +207,14 @@ type random struct {
 	spec  spec
 	calls map[string]int
 	graph *pregel.Graph
+	op    opSpec // under way
 }
 
 func playRandom(tr *trace, s spec) {
 	r := &random{trace: tr, spec: s, calls: map[string]int{}}
 	r.graph = r.build(s.Graph, "", graph.Options{Saver: tr.saver})
 	for _, op := range s.Script {
+		r.op = op
 		r.put(opLine(op.Op))
 		r.do(op)
 	}
@@ -210,7 +230,7 @@ func (r *random) build(g graphSpec, path string, o graph.Options) *pregel.Graph 
 			opts.Retry = []pregel.RetryPolicy{{InitialInterval: time.Microsecond, NoJitter: true, MaxAttempts: n.Retries}}
 		}
 		if n.Handler != nil {
-			opts.OnError = returns(n.Handler.plain())
+			opts.OnError = n.handle
 		}
 		r.node(b, n, path+n.Name, opts)
 	}
@@ -271,44 +291,4 @@ func (r *random) node(b *graph.Builder, n nodeSpec, path string, opts graph.Node
 		}
 		return m{"steps": out}, nil
 	}, opts)
-}
-
-func (r *random) body(n nodeSpec, path string) pregel.Func {
-	return func(ctx context.Context, v any) (any, error) {
-		if n.Emits {
-			if err := pregel.Emit(ctx, path+" "+told(v)); err != nil {
-				return nil, err
-			}
-		}
-		var answers []string
-		for i := range n.Asks {
-			a, err := pregel.AskFor[string](ctx, fmt.Sprint(n.Name, i, "?"))
-			if err != nil {
-				return nil, err
-			}
-			answers = append(answers, a)
-		}
-		if r.calls[path]++; r.calls[path] <= n.Fails {
-			return nil, boom{n.Name + " failed"}
-		}
-		out := slices.Clone(pregel.Pairs(n.Update))
-		for i, p := range out {
-			if _, plain := p.Value.([]string); p.Key == "steps" && plain {
-				out[i].Value = append([]string{fmt.Sprintf("%s(%s)", n.Name, told(v))}, answers...)
-			}
-		}
-		c := pregel.Command{Update: out, Goto: targets(n.Goto)}
-		if n.Parent {
-			c.Graph = pregel.Parent
-		}
-		switch n.Returns {
-		case "none":
-			return nil, nil
-		case "dict":
-			return out, nil
-		case "command":
-			return c, nil
-		}
-		return []any{c, in("more")}, nil
-	}
 }

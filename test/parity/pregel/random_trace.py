@@ -1,7 +1,8 @@
 """Writes the traces of random graphs: python random_trace.py file first count
 
 A graph in which a task fails before another has begun is left out: whether the
-other still runs is a matter of threads. So is one whose trace is long.
+other still runs is a matter of threads. So is one whose trace is long, and one in
+which LangGraph takes a graph inside for finished that was not called yet.
 """
 
 import gzip
@@ -49,6 +50,19 @@ class Watch:
         return fut
 
 
+def goes_on_from_the_end(lines: list[str]) -> bool:
+    """Whether a graph inside went on from the end of an earlier call, where stele
+    calls it: it shows a checkpoint after which nothing is left for a second time."""
+    seen: set[tuple] = set()
+    for line in map(json.loads, lines):
+        if (c := line.get("checkpoint")) and line.get("ns") and not c["next"]:
+            at = (*line["ns"], c["config"]["checkpoint_id"])
+            if at in seen:
+                return True
+            seen.add(at)
+    return False
+
+
 class TooLong(BaseException):
     pass
 
@@ -58,7 +72,7 @@ class Short(Trace):
 
     def put(self, **line: Any) -> None:
         super().put(**line)
-        if len(self.lines) > 350:
+        if len(self.lines) > 350 or len(self.lines[-1]) > 100_000:
             raise TooLong
 
 
@@ -76,7 +90,7 @@ def traces_of(spec: dict) -> dict[str, list[str]] | None:
         except TooLong:
             return None
         traces[durability] = t.lines
-        if watch.unordered:
+        if watch.unordered or goes_on_from_the_end(t.lines):
             return None
     return traces
 

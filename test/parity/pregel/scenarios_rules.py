@@ -269,6 +269,23 @@ def functional_drain(t: Trace) -> None:
     t.state(functional_flow)
 
 
+@scenario()
+def functional_question_below(t: Trace) -> None:
+    @task
+    def ask(q: str) -> str:
+        return interrupt(q)
+
+    inner = StateGraph(Steps)
+    inner.add_node("asks", lambda _: {"steps": [ask("sure?").result()]})
+    b = StateGraph(Steps)
+    b.add_node("child", in_line(inner, "asks").compile())
+    g = in_line(b, "child").compile(checkpointer=t.saver)
+    t.run(g, {"steps": []})
+    t.state(g, subgraphs=True)
+    t.run(g, Command(resume="yes"))
+    t.history(g)
+
+
 def told(name: str) -> Any:
     def f(_: Any, runtime: Runtime) -> Any:
         i = runtime.execution_info

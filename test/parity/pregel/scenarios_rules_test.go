@@ -18,7 +18,7 @@ func init() {
 	for name, f := range map[string]func(*trace){
 		"branch_reads": branchReads, "empty_input": emptyInput, "question_without_saver": questionWithoutSaver, "lifecycle": lifecycle,
 		"handler_above": handlerAbove, "two_handlers": twoHandlers, "node_defaults": nodeDefaults, "drain_last": drainLast,
-		"drain_below": drainBelow, "functional_drain": functionalDrain, "runtime_of_tasks": runtimeOfTasks, "store_in_nodes": storeInNodes,
+		"drain_below": drainBelow, "functional_drain": functionalDrain, "functional_question_below": functionalQuestionBelow, "runtime_of_tasks": runtimeOfTasks, "store_in_nodes": storeInNodes,
 	} {
 		scenarios[name] = f
 	}
@@ -238,6 +238,19 @@ func functionalDrain(tr *trace) {
 	cfg.Control = control
 	tr.run(flow, 1, cfg)
 	tr.state(flow, false)
+}
+
+func functionalQuestionBelow(tr *trace) {
+	ask := pregel.NewTask("ask", func(ctx context.Context, q string) (string, error) { return pregel.AskFor[string](ctx, q) })
+	inner := builder().Node("asks", func(ctx context.Context, _ any) (any, error) {
+		answer, err := ask.Call(ctx, "sure?")
+		return in(answer), err
+	}).Sequence(graph.Start, "asks")
+	g := tr.saved(builder().Subgraph("child", tr.compile(inner, graph.Options{})).Sequence(graph.Start, "child"))
+	tr.run(g, in())
+	tr.state(g, true)
+	tr.resume(g, "yes")
+	tr.history(g)
 }
 
 func runtimeOfTasks(tr *trace) {

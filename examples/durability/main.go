@@ -1,0 +1,114 @@
+// Command durability shows when each mode stores what: every call of the saver is
+// printed, and so is every node that runs. The same graph runs in each mode, the
+// last time with a question in the middle of it.
+//
+//	go run ./examples/durability
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// telling is a saver that tells what it stores. With a gate it stores nothing
+// before the gate is closed, as a disk does that is slower than the run.
+type telling struct {
+	*memory.Saver
+	out  io.Writer
+	gate chan struct{}
+}
+
+func (s telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+	s.wait()
+	fmt.Fprintln(s.out, "put called with checkpoint for step", md["step"])
+	return s.Saver.Put(ctx, cfg, cp, md, v)
+}
+
+func (s telling) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
+	s.wait()
+	var told []string
+	for _, w := range writes {
+		v, err := w.Value.Any()
+		if err != nil {
+			return err
+		}
+		if w.Channel == "__interrupt__" {
+			v = "…"
+		}
+		told = append(told, fmt.Sprintf("%s: %v", w.Channel, v))
+	}
+	fmt.Fprintln(s.out, "put_writes called with writes", strings.Join(told, ", "))
+	return s.Saver.PutWrites(ctx, cfg, writes, taskID, path)
+}
+
+func (s telling) wait() {
+	if s.gate != nil {
+		<-s.gate
+	}
+}
+
+func main() {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		if err := run(os.Stdout, d, false); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := run(os.Stdout, pregel.Exit, true); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run runs foo1 and foo2, then bar1 and bar2. asks makes bar1 ask.
+func run(out io.Writer, d pregel.Durability, asks bool) error {
+	s := telling{Saver: memory.New(memory.Options{}), out: out}
+	if d == pregel.Async {
+		s.gate = make(chan struct{})
+	}
+	says := func(name string) pregel.Func {
+		return func(ctx context.Context, _ any) (any, error) {
+			fmt.Fprintf(out, "node '%s' is called.\n", name)
+			if name == "bar2" && s.gate != nil {
+				close(s.gate)
+			}
+			if name == "bar1" && asks {
+				return pregel.Ask(ctx, "manual interrupt")
+			}
+			return []string{name}, nil
+		}
+	}
+	o := pregel.Options{
+		Channels: map[string]channel.Channel{
+			"foo": channel.LastValue[string](), "bar1": channel.LastValue[[]string](), "bar2": channel.LastValue[[]string](),
+			"output": channel.Reduce(channel.Append[string]),
+		},
+		Input: pregel.Many("foo"), Output: pregel.Many("output"), Saver: s,
+	}
+	for _, n := range [][3]string{{"foo1", "foo", "bar1"}, {"foo2", "foo", "bar2"}, {"bar1", "bar1", "output"}, {"bar2", "bar2", "output"}} {
+		node, err := pregel.NewNode(n[0]).TriggerOn(n[1]).Do(says(n[0])).WriteTo(n[2]).Build()
+		if err != nil {
+			return err
+		}
+		o.Nodes = append(o.Nodes, node)
+	}
+	app, err := pregel.New(o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "-- %s, asks: %v\n", d, asks)
+	cfg := pregel.Config{ThreadID: "123", Durability: d, MaxConcurrency: 1}
+	res, err := app.Invoke(context.Background(), map[string]any{"foo": "start"}, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "result:", res.Map()["output"], "waiting:", len(res.Interrupts))
+	return nil
+}
