@@ -24,21 +24,17 @@ type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
 
 	mu     sync.RWMutex
-	values map[Ref]Loc
-	parts  []Part
-	past   []pastParts // newest last; only while views are open
-}
-
-// pastParts are the pages that views of epochs before until see: what a
-// compaction drops from the newest pages is still in the older ones.
-type pastParts struct {
-	until uint64
-	parts []Part
+	values map[Ref]Loc // nil: none
 }
 
 // NewFamily is a family with no values.
-func NewFamily(id uint64) *Family {
-	return &Family{ID: id, values: map[Ref]Loc{}}
+func NewFamily(id uint64) *Family { return &Family{ID: id} }
+
+// room makes values a map that n more can be added to.
+func (f *Family) room(n int) {
+	if f.values == nil && n > 0 {
+		f.values = make(map[Ref]Loc, n)
+	}
 }
 
 // Loc returns where a value lies.
@@ -115,20 +111,11 @@ func (f *Family) Costs(r Ref) []Ref {
 	return out
 }
 
-// Locs fills locs with the places of refs under one lock; a place that is not
-// known stays zero.
-func (f *Family) Locs(refs []Ref, locs []Loc) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for i, r := range refs {
-		locs[i] = f.values[r]
-	}
-}
-
 // Add records where new values lie.
 func (f *Family) Add(refs []Ref, locs []Loc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.room(len(refs))
 	for i, r := range refs {
 		f.values[r] = locs[i]
 	}
@@ -139,6 +126,7 @@ func (f *Family) Add(refs []Ref, locs []Loc) {
 func (f *Family) AddMissing(refs []Ref, locs []Loc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.room(len(refs))
 	for i, r := range refs {
 		if _, ok := f.values[r]; !ok {
 			f.values[r] = locs[i]
@@ -146,27 +134,25 @@ func (f *Family) AddMissing(refs []Ref, locs []Loc) {
 	}
 }
 
-// Move installs new places for values that still lie in one of the files from.
-// It reports how many moved.
-func (f *Family) Move(refs []Ref, locs []Loc, from map[base.FileNum]bool) int {
+// Move installs new places for values that lie in one of the files from, or of which
+// nothing is known yet: somebody may just be reading an old page.
+func (f *Family) Move(refs []Ref, locs []Loc, from map[base.FileNum]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	moved := 0
+	f.room(len(refs))
 	for i, r := range refs {
-		if old, ok := f.values[r]; ok && from[old.File] {
+		if old, ok := f.values[r]; !ok || from[old.File] {
 			f.values[r] = locs[i]
-			moved++
 		}
 	}
-	return moved
 }
 
-// Forget drops the values that lie in one of the files and are not in keep.
-func (f *Family) Forget(files map[base.FileNum]bool, keep map[Ref]bool) {
+// Forget drops the values that lie in one of the files.
+func (f *Family) Forget(files map[base.FileNum]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for r, l := range f.values {
-		if files[l.File] && !keep[r] {
+		if files[l.File] {
 			delete(f.values, r)
 		}
 	}
@@ -179,35 +165,4 @@ func (f *Family) Values(fn func(Ref, Loc)) {
 	for r, l := range f.values {
 		fn(r, l)
 	}
-}
-
-// Now asks PartsAt for the newest pages.
-const Now = ^uint64(0)
-
-// Parts returns where the family's pages lie. The result must not be changed.
-func (f *Family) Parts() []Part { return f.PartsAt(Now) }
-
-// PartsAt returns where the pages lay for a view of the given epoch. The result
-// must not be changed.
-func (f *Family) PartsAt(epoch uint64) []Part {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, p := range f.past {
-		if epoch < p.until {
-			return p.parts
-		}
-	}
-	return f.parts
-}
-
-// SetParts replaces the pages from epoch on. Views of earlier epochs keep the old
-// ones; oldest is the epoch of the oldest open view, or Now if there is none.
-func (f *Family) SetParts(epoch, oldest uint64, parts []Part) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.past = slices.DeleteFunc(f.past, func(p pastParts) bool { return p.until <= oldest })
-	if oldest < epoch {
-		f.past = append(f.past, pastParts{until: epoch, parts: f.parts})
-	}
-	f.parts = parts
 }

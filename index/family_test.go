@@ -2,7 +2,6 @@ package index
 
 import (
 	"maps"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -51,23 +50,17 @@ func TestFamilyValuesModel(t *testing.T) {
 					}
 				}
 			case "move":
-				from, moved := genFiles(t), 0
+				from := genFiles(t)
 				for i, r := range refs {
-					if l, ok := m[r]; ok && from[l.File] {
+					if l, ok := m[r]; !ok || from[l.File] {
 						m[r] = locs[i]
-						moved++
 					}
 				}
-				if got := f.Move(refs, locs, from); got != moved {
-					t.Fatalf("%d values moved, want %d", got, moved)
-				}
+				f.Move(refs, locs, from)
 			case "forget":
-				files, keep := genFiles(t), map[Ref]bool{}
-				for _, r := range refs {
-					keep[r] = true
-				}
-				f.Forget(files, keep)
-				maps.DeleteFunc(m, func(r Ref, l Loc) bool { return files[l.File] && !keep[r] })
+				files := genFiles(t)
+				f.Forget(files)
+				maps.DeleteFunc(m, func(r Ref, l Loc) bool { return files[l.File] })
 			}
 			checkValues(t, f, m)
 		}
@@ -81,63 +74,13 @@ func checkValues(t *rapid.T, f *Family, m map[Ref]Loc) {
 		t.Fatalf("values %v, want %v", got, m)
 	}
 	refs, _ := genRefs(t)
-	locs := make([]Loc, len(refs))
-	f.Locs(refs, locs)
-	for i, r := range refs {
+	for _, r := range refs {
 		l, ok := f.Loc(r)
 		want, has := m[r]
-		if l != want || ok != has || locs[i] != want {
-			t.Fatalf("value %v lies at %v and %v (%t), want %v", r, l, locs[i], ok, want)
+		if l != want || ok != has {
+			t.Fatalf("value %v lies at %v (%t), want %v", r, l, ok, want)
 		}
 	}
-}
-
-// TestFamilyParts holds each open view to the pages that were there when it was
-// opened, whatever is installed afterwards.
-func TestFamilyParts(t *testing.T) {
-	type view struct {
-		epoch uint64
-		parts []Part
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		f := NewFamily(1)
-		epoch := uint64(1)
-		var current []Part
-		var open []view // oldest first
-		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"install", "install", "open", "close"}).Draw(t, "op") {
-			case "install":
-				epoch++
-				oldest := Now
-				if len(open) > 0 {
-					oldest = open[0].epoch
-				}
-				current = []Part{{File: base.FileNum(epoch)}}
-				f.SetParts(epoch, oldest, current)
-			case "open":
-				open = append(open, view{epoch, current})
-			case "close":
-				if len(open) > 0 {
-					i := rapid.IntRange(0, len(open)-1).Draw(t, "view")
-					open = slices.Delete(open, i, i+1)
-				}
-			}
-			for _, v := range append(open, view{epoch, current}, view{Now, current}) {
-				if got := f.PartsAt(v.epoch); !slices.Equal(got, v.parts) {
-					t.Fatalf("epoch %d: pages %v, want %v", v.epoch, got, v.parts)
-				}
-			}
-			if got := f.Parts(); !slices.Equal(got, current) {
-				t.Fatalf("pages are %v, want %v", got, current)
-			}
-			if len(open) == 0 && epoch > 1 {
-				f.SetParts(epoch, Now, current)
-				if len(f.past) > 0 {
-					t.Fatalf("%d old lists of pages are kept for no view", len(f.past))
-				}
-			}
-		}
-	})
 }
 
 func TestRefs(t *testing.T) {

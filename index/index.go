@@ -2,6 +2,7 @@ package index
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/btree"
@@ -22,43 +23,97 @@ type Memo struct {
 // are concurrent; writers are one at a time, by the index's own lock.
 type Index struct {
 	mu      sync.RWMutex
-	threads *btree.BTreeG[*Thread]
-	shared  bool // the tree is held by a view and must be cloned before a change
+	threads *btree.BTreeG[*Thread] // what is loaded, or newer than the tables
+	shared  bool                   // the tree is held by a view and must be cloned before a change
+	tables  tables                 // all threads, as of the images
+	imaged  base.LSN               // the last record the tables know
+	n       int                    // threads
 	memos   map[string]Memo
 	lsn     base.LSN
 	dirty   Dirty
+	fams    *families
+
+	budget   int64  // of resident
+	resident int64  // memory of the threads in the tree, about
+	hand     string // where the evicter goes on
+	evicted  uint64
+	cold     int // of threads
 }
 
 // Dirty is what changed since the last image was written.
 type Dirty struct {
-	Threads  map[string]bool    // put or removed
-	Memos    map[string]bool    // remembered or forgotten
-	Families map[uint64]*Family // with a thread that changed
+	Threads  map[string]bool // put or removed
+	Memos    map[string]bool // remembered or forgotten
+	Families map[uint64]bool // with a thread that changed
 }
 
 func newDirty() Dirty {
-	return Dirty{Threads: map[string]bool{}, Memos: map[string]bool{}, Families: map[uint64]*Family{}}
+	return Dirty{Threads: map[string]bool{}, Memos: map[string]bool{}, Families: map[uint64]bool{}}
 }
 
 // Empty reports whether nothing changed.
 func (d Dirty) Empty() bool { return len(d.Threads)+len(d.Memos)+len(d.Families) == 0 }
 
-// New is an empty index.
-func New() *Index {
+// New is an empty index. Loaded threads that the tables know as well are evicted,
+// least used first, while what is in memory besides the tables takes more than
+// budget bytes, about; what is newer than the tables stays.
+func New(budget int64) *Index {
 	return &Index{
 		threads: btree.NewG(degree, func(a, b *Thread) bool { return a.ID < b.ID }),
 		memos:   map[string]Memo{},
 		dirty:   newDirty(),
+		fams:    &families{m: map[uint64]weakFamily{}},
+		budget:  max(budget, 0),
 	}
 }
 
 // Thread returns the thread as it is now, or nil.
 func (ix *Index) Thread(id string) *Thread {
 	ix.mu.RLock()
-	defer ix.mu.RUnlock()
 	t, _ := ix.threads.Get(&Thread{ID: id})
+	ts := ix.tables
+	ix.mu.RUnlock()
+	return resolve(t, ts, ix.fams, id)
+}
+
+// resolve is the thread found in the tree, or else made from its row.
+func resolve(t *Thread, ts tables, fams *families, id string) *Thread {
+	if t != nil {
+		if t.removed {
+			return nil
+		}
+		t.touch()
+		return t
+	}
+	r, ok := ts.thread(id)
+	if !ok {
+		return nil
+	}
+	return r.cold(fams)
+}
+
+// cold is the row as a thread.
+func (r *Row) cold(fams *families) *Thread {
+	t := ColdThread(r.ID, fams.get(r.Family), r.Birth)
+	t.LSN, t.Head, t.Updated, t.Flags = r.LSN, r.Head, r.Updated, r.Flags
 	return t
 }
+
+// Parts returns where the pages of a family lie; none if no image knows it.
+func (ix *Index) Parts(family uint64) []Part {
+	ix.mu.RLock()
+	ts := ix.tables
+	ix.mu.RUnlock()
+	parts, _ := ts.parts(family)
+	return parts
+}
+
+// Held returns the families that somebody holds: all of which anything is in
+// memory.
+func (ix *Index) Held() []*Family { return ix.fams.all() }
+
+// HeldFamily returns a family if somebody holds it, or nil.
+func (ix *Index) HeldFamily(id uint64) *Family { return ix.fams.held(id) }
 
 // Memo returns what is remembered of a deleted thread.
 func (ix *Index) Memo(id string) (Memo, bool) {
@@ -79,7 +134,14 @@ func (ix *Index) LSN() base.LSN {
 func (ix *Index) Len() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	return ix.threads.Len()
+	return ix.n
+}
+
+// Resident is the number of threads whose items are in memory.
+func (ix *Index) Resident() int {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.threads.Len() - ix.cold
 }
 
 // Change is one step of the index: threads to put and to remove, and what to
@@ -93,19 +155,22 @@ type Change struct {
 
 // Apply makes a change visible in one step.
 func (ix *Index) Apply(c Change) {
+	for _, t := range c.Put {
+		ix.fams.add(t.Family)
+	}
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	ix.own()
 	for _, id := range c.Remove {
-		if t, ok := ix.threads.Delete(&Thread{ID: id}); ok {
-			ix.dirty.Threads[id] = true
-			ix.dirty.Families[t.Family.ID] = t.Family
-		}
+		ix.remove(id, max(c.LSN, ix.lsn))
 	}
 	for _, t := range c.Put {
-		ix.threads.ReplaceOrInsert(t)
+		if _, exists := ix.row(t.ID); !exists {
+			ix.n++
+		}
+		ix.set(t)
 		ix.dirty.Threads[t.ID] = true
-		ix.dirty.Families[t.Family.ID] = t.Family
+		ix.dirty.Families[t.Family.ID] = true
 	}
 	for _, m := range c.Remember {
 		ix.memos[m.ID] = m
@@ -113,6 +178,52 @@ func (ix *Index) Apply(c Change) {
 	}
 	if c.LSN > ix.lsn {
 		ix.lsn = c.LSN
+	}
+	ix.evict()
+}
+
+// row is a thread as it is, whether in the tree or not; false if it is not there.
+func (ix *Index) row(id string) (Row, bool) {
+	if t, ok := ix.threads.Get(&Thread{ID: id}); ok {
+		return RowOf(t), !t.removed
+	}
+	return ix.tables.thread(id)
+}
+
+// set puts a thread into the tree.
+func (ix *Index) set(t *Thread) {
+	ix.resident += t.size
+	ix.count(t, 1)
+	if old, ok := ix.threads.ReplaceOrInsert(t); ok {
+		ix.resident -= old.size
+		ix.count(old, -1)
+	}
+}
+
+// unset takes a thread out of the tree; the tables know it.
+func (ix *Index) unset(t *Thread) {
+	if old, ok := ix.threads.Delete(t); ok {
+		ix.resident -= old.size
+		ix.count(old, -1)
+	}
+}
+
+// remove marks a thread as gone. The mark hides what the tables know, or will know
+// when an image that is being written now is part of the store.
+func (ix *Index) remove(id string, lsn base.LSN) {
+	r, ok := ix.row(id)
+	if !ok {
+		return
+	}
+	ix.n--
+	ix.dirty.Threads[id] = true
+	ix.dirty.Families[r.Family] = true
+	ix.set(&Thread{ID: id, Family: NewFamily(r.Family), LSN: lsn, removed: true, size: threadSize})
+}
+
+func (ix *Index) count(t *Thread, n int) {
+	if t.Cold() {
+		ix.cold += n
 	}
 }
 
@@ -124,25 +235,46 @@ func (ix *Index) own() {
 	}
 }
 
-// Swap replaces old by loaded if the index still holds old, and returns what the
-// index holds then. It installs a thread read from disk without losing a commit
-// that came between.
-func (ix *Index) Swap(old, loaded *Thread) *Thread {
+// Swap replaces old by loaded, if the index still holds old, or if old came from
+// the tables and they say the same now; it reports whether. It installs a thread read
+// from disk without losing a commit that came between.
+func (ix *Index) Swap(old, loaded *Thread) bool {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	cur, ok := ix.threads.Get(old)
-	if !ok || cur != old {
-		return cur
+	switch cur, ok := ix.threads.Get(old); {
+	case ok && cur != old:
+		return false
+	case !ok:
+		if r, known := ix.tables.thread(old.ID); !known || r != RowOf(old) {
+			return false
+		}
 	}
 	ix.own()
-	ix.threads.ReplaceOrInsert(loaded)
-	return loaded
+	ix.set(loaded)
+	ix.evict()
+	return true
+}
+
+// Current reports whether t, which Thread returned, is what it would return now.
+func (ix *Index) Current(t *Thread) bool {
+	ix.mu.RLock()
+	cur, ok := ix.threads.Get(t)
+	ts := ix.tables
+	ix.mu.RUnlock()
+	if ok {
+		return cur == t
+	}
+	r, known := ts.thread(t.ID)
+	return known && r == RowOf(t)
 }
 
 // View is the index at one moment.
 type View struct {
 	LSN     base.LSN
 	threads *btree.BTreeG[*Thread]
+	tables  tables
+	fams    *families
+	n       int
 	memos   []Memo
 }
 
@@ -151,33 +283,32 @@ type View struct {
 func (ix *Index) View() View {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.shared = true
-	return View{LSN: ix.lsn, threads: ix.threads}
+	return ix.viewLocked()
 }
 
 // ViewMemos is View with the memory of deleted threads.
 func (ix *Index) ViewMemos() View {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	return ix.viewLocked()
+	v := ix.viewLocked()
+	v.memos = slices.AppendSeq(make([]Memo, 0, len(ix.memos)), maps.Values(ix.memos))
+	return v
 }
 
 func (ix *Index) viewLocked() View {
 	ix.shared = true
-	v := View{LSN: ix.lsn, threads: ix.threads, memos: make([]Memo, 0, len(ix.memos))}
-	for _, m := range ix.memos {
-		v.memos = append(v.memos, m)
-	}
-	return v
+	return View{LSN: ix.lsn, threads: ix.threads, tables: ix.tables, fams: ix.fams, n: ix.n}
 }
 
 // ViewDirty is View with the memory of deleted threads, and what changed since
 // the last ViewDirty, which is then no longer counted as changed. It is for the
-// writer of images, who gives the changes back with MarkDirty if it fails.
+// writer of images, who gives the changes back with MarkDirty if it fails, and else
+// calls Install.
 func (ix *Index) ViewDirty() (View, Dirty) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	v := ix.viewLocked()
+	v.memos = slices.AppendSeq(make([]Memo, 0, len(ix.memos)), maps.Values(ix.memos))
 	dirty := ix.dirty
 	ix.dirty = newDirty()
 	return v, dirty
@@ -192,25 +323,6 @@ func (ix *Index) MarkDirty(d Dirty) {
 	maps.Copy(ix.dirty.Families, d.Families)
 }
 
-// Thread returns the thread as it was, or nil.
-func (v View) Thread(id string) *Thread {
-	t, _ := v.threads.Get(&Thread{ID: id})
-	return t
-}
-
-// Len is the number of threads.
-func (v View) Len() int { return v.threads.Len() }
-
-// Memos are the deleted threads remembered; only of a
-// ViewMemos or ViewDirty.
-func (v View) Memos() []Memo { return v.memos }
-
-// Ascend calls fn for the threads from id on, in the order of ids, until fn
-// returns false.
-func (v View) Ascend(from string, fn func(*Thread) bool) {
-	v.threads.AscendGreaterOrEqual(&Thread{ID: from}, fn)
-}
-
 // DropTombstones forgets memos of records up to last that have no data, or are
 // older than oldest (unix µs): segments hold them as tombstones now.
 func (ix *Index) DropTombstones(last base.LSN, oldest int64) {
@@ -222,12 +334,4 @@ func (ix *Index) DropTombstones(last base.LSN, oldest int64) {
 			ix.dirty.Memos[id] = true
 		}
 	}
-}
-
-// Load is Apply for what comes from an image: nothing of it counts as changed.
-func (ix *Index) Load(c Change) {
-	ix.Apply(c)
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	ix.dirty = newDirty()
 }

@@ -25,15 +25,15 @@ func depth(def int) int {
 
 // checkView compares a view, or the index through one, with the threads it must
 // show.
-func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]*Thread) {
+func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]Row) {
 	if v.LSN != lsn || v.Len() != len(want) {
 		t.Fatalf("%s: record %d with %d threads, want %d with %d", what, v.LSN, v.Len(), lsn, len(want))
 	}
 	from := rapid.SampledFrom([]string{"", "a", "b", "bb", "z"}).Draw(t, "from")
 	var ids []string
 	v.Ascend(from, func(th *Thread) bool {
-		if want[th.ID] != th {
-			t.Fatalf("%s: thread %q is another one", what, th.ID)
+		if want[th.ID] != RowOf(th) {
+			t.Fatalf("%s: thread %+v, want %+v", what, RowOf(th), want[th.ID])
 		}
 		ids = append(ids, th.ID)
 		return true
@@ -43,24 +43,31 @@ func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]*T
 		t.Fatalf("%s: threads %q, want %q", what, ids, wantIDs)
 	}
 	for _, id := range []string{"a", "bb", "c"} {
-		if v.Thread(id) != want[id] {
-			t.Fatalf("%s: thread %q is %v, want %v", what, id, v.Thread(id), want[id])
-		}
+		sameRow(t, what, v.Thread(id), want, id)
+	}
+}
+
+// sameRow compares a thread, or that there is none, with what the model has.
+func sameRow(t *rapid.T, what string, th *Thread, want map[string]Row, id string) {
+	row, exists := want[id]
+	if (th != nil) != exists || exists && RowOf(th) != row {
+		t.Fatalf("%s: thread %q is %+v, want %+v", what, id, th, row)
 	}
 }
 
 type heldView struct {
 	view View
 	lsn  base.LSN
-	want map[string]*Thread
+	want map[string]Row
 }
 
 // indexModel is the index as plain maps.
 type indexModel struct {
 	ix      *Index
 	lsn     base.LSN
-	threads map[string]*Thread
+	threads map[string]Row
 	memos   map[string]Memo
+	parts   map[uint64][]Part // of the families the tables know
 	dirty   Dirty
 	held    []heldView
 }
@@ -71,17 +78,20 @@ func (m *indexModel) apply(t *rapid.T) {
 	m.lsn++
 	c := Change{LSN: m.lsn}
 	for _, id := range threadIDs {
-		switch old := m.threads[id]; rapid.IntRange(0, 5).Draw(t, "change to "+id) {
+		switch old, exists := m.threads[id]; rapid.IntRange(0, 5).Draw(t, "change to "+id) {
 		case 0:
-			th := NewThread(id, NewFamily(uint64(m.lsn)), m.lsn)
+			th := NewThread(id, NewFamily(uint64(m.lsn)<<16), m.lsn).With([]*Item{{Key: "k", LSN: m.lsn, Flags: FlagHead}}, m.lsn, -int64(m.lsn))
+			if !rapid.Bool().Draw(t, "loaded") {
+				th.tree = nil
+			}
 			c.Put = append(c.Put, th)
-			m.dirty.Families[th.Family.ID] = th.Family
+			m.dirty.Families[th.Family.ID] = true
 			m.dirty.Threads[id] = true
-			m.threads[id] = th
+			m.threads[id] = RowOf(th)
 		case 1:
 			c.Remove = append(c.Remove, id)
-			if old != nil {
-				m.dirty.Families[old.Family.ID] = old.Family
+			if exists {
+				m.dirty.Families[old.Family] = true
 				m.dirty.Threads[id] = true
 			}
 			delete(m.threads, id)
@@ -110,19 +120,21 @@ func (m *indexModel) dropTombstones(t *rapid.T) {
 
 func (m *indexModel) swap(t *rapid.T) {
 	id := rapid.SampledFrom(threadIDs).Draw(t, "thread")
-	cur := m.threads[id]
-	old := rapid.SampledFrom([]*Thread{cur, NewThread(id, NewFamily(1), 1)}).Draw(t, "old")
+	old := m.ix.Thread(id)
+	want := old != nil
+	if rapid.IntRange(0, 3).Draw(t, "stranger") == 0 {
+		old, want = NewThread(id, NewFamily(77), 1), false
+	}
 	if old == nil {
 		return
 	}
-	loaded := NewThread(id, NewFamily(1), 1)
-	want := cur
-	if old == cur {
-		want = loaded
-		m.threads[id] = loaded
+	if got := m.ix.Current(old); got != want {
+		t.Fatalf("%q is current: %t, want %t", id, got, want)
 	}
-	if got := m.ix.Swap(old, loaded); got != want {
-		t.Fatalf("swap of %q gives %p, want %p", id, got, want)
+	fresh := ColdThread(id, old.Family, old.Birth)
+	fresh.LSN, fresh.Updated = old.LSN, old.Updated
+	if got := m.ix.Swap(old, fresh.Loaded([]*Item{{Key: "k", LSN: old.LSN, Flags: FlagHead}}, 0)); got != want {
+		t.Fatalf("swap of %q: %t, want %t", id, got, want)
 	}
 }
 
@@ -152,18 +164,59 @@ func (m *indexModel) image(t *rapid.T) {
 		t.Fatal("a view with memos has others than the image")
 	}
 	checkView(t, "image", v, m.lsn, m.threads)
+	full := rapid.Bool().Draw(t, "full")
+	table, parts := m.table(dirty, full)
+	m.dirty = newDirty()
+	if rapid.Bool().Draw(t, "beside") {
+		m.apply(t)
+	}
 	if rapid.Bool().Draw(t, "fails") {
 		m.ix.MarkDirty(dirty)
+		maps.Copy(m.dirty.Threads, dirty.Threads)
+		maps.Copy(m.dirty.Memos, dirty.Memos)
+		maps.Copy(m.dirty.Families, dirty.Families)
 		return
 	}
-	m.dirty = newDirty()
+	m.ix.Install(table, full, v.LSN, dirty)
+	m.parts = parts
+}
+
+// table is what an image has of the model: all of it, or what changed.
+func (m *indexModel) table(dirty Dirty, full bool) (*Table, map[uint64][]Part) {
+	var b TableBuilder
+	all := maps.Clone(m.parts)
+	for _, id := range threadIDs {
+		row, exists := m.threads[id]
+		switch {
+		case exists && (full || dirty.Threads[id]):
+			b.AddThread(row)
+			all[row.Family] = []Part{{File: base.FileNum(m.lsn), Off: 1 << 40, Len: 7, MinLSN: 3, MaxLSN: m.lsn + 3}}
+		case dirty.Threads[id] && !full:
+			b.AddThread(Row{ID: id, Deleted: true})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		b.AddFamily(id, all[id])
+	}
+	return b.Done(), all
+}
+
+// restart makes the index anew from its tables, as an open after an image does.
+func (m *indexModel) restart() {
+	old := m.ix
+	if !old.dirty.Empty() {
+		return
+	}
+	m.ix = New(old.budget)
+	m.ix.Restore(old.tables, old.ViewMemos().Memos(), old.LSN())
 }
 
 func TestIndexModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &indexModel{ix: New(), threads: map[string]*Thread{}, memos: map[string]Memo{}, dirty: newDirty()}
-		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"apply", "apply", "view", "swap", "image", "tombstones", "load"}).Draw(t, "op") {
+		budget := rapid.SampledFrom([]int64{0, 1000, 2000, 1 << 20}).Draw(t, "budget")
+		m := &indexModel{ix: New(budget), threads: map[string]Row{}, memos: map[string]Memo{}, parts: map[uint64][]Part{}, dirty: newDirty()}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"apply", "apply", "view", "swap", "image", "tombstones", "restart"}).Draw(t, "op") {
 			case "apply":
 				m.apply(t)
 			case "view":
@@ -174,13 +227,8 @@ func TestIndexModel(t *testing.T) {
 				m.image(t)
 			case "tombstones":
 				m.dropTombstones(t)
-			case "load":
-				if step == 0 { // only an empty index is loaded
-					th := NewThread("loaded", NewFamily(9), 9)
-					m.lsn = 9
-					m.ix.Load(Change{LSN: 9, Put: []*Thread{th}})
-					m.threads[th.ID] = th
-				}
+			case "restart":
+				m.restart()
 			}
 			if m.ix.LSN() != m.lsn || m.ix.Len() != len(m.threads) {
 				t.Fatalf("record %d with %d threads, want %d with %d", m.ix.LSN(), m.ix.Len(), m.lsn, len(m.threads))
@@ -190,9 +238,17 @@ func TestIndexModel(t *testing.T) {
 				if want, has := m.memos[id]; ok != has || fmt.Sprint(memo) != fmt.Sprint(want) {
 					t.Fatalf("memo of %q is %v, want %v", id, memo, want)
 				}
-				if m.ix.Thread(id) != m.threads[id] {
-					t.Fatalf("thread %q is another one", id)
+				sameRow(t, "index", m.ix.Thread(id), m.threads, id)
+			}
+			for id, parts := range m.parts {
+				if got := m.ix.Parts(id); !slices.Equal(got, parts) {
+					t.Fatalf("pages of family %d are %v, want %v", id, got, parts)
 				}
+			}
+			size := int64(0)
+			m.ix.threads.Ascend(func(th *Thread) bool { size += th.size; return true })
+			if size != m.ix.resident {
+				t.Fatalf("%d bytes are resident, %d counted", size, m.ix.resident)
 			}
 		}
 		for _, h := range m.held {
@@ -207,7 +263,7 @@ func TestIndexModel(t *testing.T) {
 func TestViewsBesideAWriter(t *testing.T) {
 	const threads = 20
 	steps := depth(1000)
-	ix := New()
+	ix := New(1 << 30)
 	var put []*Thread
 	for i := range threads {
 		put = append(put, NewThread(fmt.Sprintf("t%02d", i), NewFamily(uint64(i)), 1).With([]*Item{{Key: "n", LSN: 1}}, 1, 1))
@@ -266,7 +322,7 @@ func load(ix *Index, id string) {
 	old.Items(func(it *Item) { items = append(items, it) })
 	fresh := ColdThread(id, old.Family, old.Birth)
 	fresh.Head, fresh.LSN, fresh.Updated = old.Head, old.LSN, old.Updated
-	ix.Swap(old, fresh.Loaded(items, 0))
+	ix.Swap(old, fresh.Loaded(items, 0)) // or a commit came between
 }
 
 func readView(v View, threads int, last *base.LSN, r *rand.Rand) error {

@@ -145,7 +145,7 @@ func (e *pageEncoder) values(values []ValueLoc) {
 	}
 }
 
-func commonPrefix(a, b string) int {
+func commonPrefix[T string | []byte](a, b T) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

@@ -3,6 +3,7 @@ package index
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/btree"
 
@@ -36,18 +37,48 @@ type Thread struct {
 	recent  []*Item              // newer than tree; while cold, newer than what is on disk
 	deleted int                  // deletions in tree
 	cleared base.LSN             // deletions up to here were dropped from it
+
+	size    int64        // about how much memory the thread takes
+	used    *atomic.Bool // since the evicter last came by; nil: it was never loaded
+	removed bool         // the thread is gone, which the tables do not know yet
+}
+
+// Sizes of what a thread takes in memory, about.
+const (
+	threadSize = 400 // with its family and its place in the index
+	itemSize   = 96  // with its place in the tree
+	slotSize   = 48
+	valueSize  = 112 // a place in the family
+)
+
+// sizeOf is about how much memory an item takes, and what it stored itself.
+func sizeOf(it *Item) int64 {
+	n := itemSize + len(it.Key) + slotSize*len(it.Slots)
+	for i := range it.Slots {
+		if s := &it.Slots[i]; s.Ref.LSN == it.LSN {
+			n += valueSize + len(s.Tag)
+		}
+	}
+	return int64(n)
+}
+
+// touch notes that somebody reads the thread.
+func (t *Thread) touch() {
+	if t.used != nil && !t.used.Load() {
+		t.used.Store(true)
+	}
 }
 
 func lessItem(a, b *Item) bool { return a.Key < b.Key }
 
 // NewThread is an empty, resident thread.
 func NewThread(id string, fam *Family, birth base.LSN) *Thread {
-	return &Thread{ID: id, Family: fam, Birth: birth, tree: btree.NewG(degree, lessItem)}
+	return &Thread{ID: id, Family: fam, Birth: birth, tree: btree.NewG(degree, lessItem), size: threadSize, used: new(atomic.Bool)}
 }
 
 // ColdThread is a thread whose items are still on disk.
 func ColdThread(id string, fam *Family, birth base.LSN) *Thread {
-	return &Thread{ID: id, Family: fam, Birth: birth}
+	return &Thread{ID: id, Family: fam, Birth: birth, size: threadSize}
 }
 
 // Cold reports whether the thread's items must be loaded before it is read.
@@ -58,7 +89,7 @@ func (t *Thread) Cold() bool { return t.tree == nil }
 // are on disk for good and are dropped once they have hidden what they hide.
 func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
 	n := *t
-	n.tree, n.deleted = btree.NewG(degree, lessItem), 0
+	n.tree, n.deleted, n.size, n.used = btree.NewG(degree, lessItem), 0, threadSize, new(atomic.Bool)
 	for _, it := range items {
 		n.insert(it)
 	}
@@ -67,6 +98,7 @@ func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
 	}
 	n.recent = nil
 	n.dropDeletions(floor)
+	n.tree.Ascend(func(it *Item) bool { n.size += sizeOf(it); return true })
 	n.Head = n.greatestHead()
 	return &n
 }
@@ -131,6 +163,7 @@ func (t *Thread) With(items []*Item, lsn base.LSN, updated int64) *Thread {
 	n.recent = append(n.recent, items...)
 	rescan := false
 	for _, it := range items {
+		n.size += sizeOf(it)
 		switch head := !it.Deleted() && it.Flags&FlagHead != 0; {
 		case head && it.Key > n.Head:
 			n.Head = it.Key
@@ -162,6 +195,7 @@ func (t *Thread) fold() {
 func (t *Thread) Forked(id string, birth, lsn base.LSN, updated int64) *Thread {
 	n := *t
 	n.ID, n.Birth, n.LSN, n.Updated = id, birth, lsn, updated
+	n.used = new(atomic.Bool)
 	n.fold() // the copy must not append to the original's recent
 	return &n
 }

@@ -88,6 +88,12 @@ type Item struct {
 	Slots []Slot
 }
 
+// Same reports whether two items are one and the same version of a key of a thread:
+// a thread that was evicted comes back with items that are equal, not identical.
+func (it *Item) Same(o *Item) bool {
+	return it == o || it != nil && o != nil && it.Key == o.Key && it.LSN == o.LSN
+}
+
 // Deleted reports whether the item marks a deletion.
 func (it *Item) Deleted() bool { return it.Flags&FlagDeleted != 0 }
 

@@ -12,6 +12,24 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
+// TestFooter: OpenFooter reads the footer alone, and what is damaged there.
+func TestFooter(t *testing.T) {
+	f, or, props := small(t, BuilderOptions{})
+	f.reads = 0
+	r, err := OpenFooter(f, "000012.seg", props.Size)
+	must(t, err)
+	if f.reads != 1 || r.Props() != props {
+		t.Fatalf("%d reads to open, properties %+v, want %+v", f.reads, r.Props(), props)
+	}
+	or.check(t, r)
+	if _, err := OpenFooter(f, "000013.seg", props.Size); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("under another name: %v", err)
+	}
+	if _, err := OpenFooter(f, "000012.seg", props.Size-1); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("a byte short: %v", err)
+	}
+}
+
 // TestLazy: OpenLazy reads nothing; what is known is read without the index;
 // the rest loads once asked, and is compared with what the owner knows.
 func TestLazy(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // placed is where a build put one family: its page, and its values.
 type placed struct {
-	fam  *index.Family
+	fam  uint64
 	part index.Part
 	refs []index.Ref
 	locs []index.Loc
@@ -29,6 +29,8 @@ type segmentJob struct {
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
 
+	values int64 // bytes of the values written, whole
+
 	limit func(n int) // called for bytes read, by the builder for those written; may be nil
 }
 
@@ -42,7 +44,7 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Keys: e.files.keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -59,6 +61,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 		if err != nil {
 			return err
 		}
+		j.values += int64(len(b))
 		if err := j.b.AddHead(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b); err != nil {
 			return err
 		}
@@ -70,7 +73,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 		return err
 	}
 	info, values := j.b.Family()
-	pl := placed{fam: w.fam, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
+	pl := placed{fam: w.fam.ID, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
 		vl, _ := placeOf(j.num, v) // the builder was given no other bases
 		pl.refs, pl.locs = append(pl.refs, vl.Ref), append(pl.locs, vl.Loc)
@@ -125,11 +128,15 @@ func (j *segmentJob) withdraw(err error) {
 // discard removes the complete segment, which nobody was told of.
 func (j *segmentJob) discard() { j.e.removeQuietly(kindSegment, j.num) }
 
-// install tells the families where the values of a published segment lie now. What
-// is left behind in the old files is referred to by nobody, except open views.
+// install tells the families where the values of a published segment lie now. Of a
+// family that nobody holds nothing is in memory, and who asks for it from now on
+// reads the new pages. What is left behind in the old files is referred to by
+// nobody, except open views.
 func (j *segmentJob) install() {
 	for _, pl := range j.done {
-		pl.fam.Move(pl.refs, pl.locs, j.from)
+		if fam := j.e.ix.HeldFamily(pl.fam); fam != nil {
+			fam.Move(pl.refs, pl.locs, j.from)
+		}
 	}
 }
 

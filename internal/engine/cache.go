@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
 )
@@ -16,13 +17,20 @@ const cacheShards = 8
 // shared with readers.
 type blockCache struct {
 	shards       [cacheShards]cacheShard
+	flights      *flights
 	hits, misses atomic.Uint64
 }
 
 type blockKey struct {
 	file base.FileNum
 	off  uint64
+	// inner tells the values of one record of an encrypted log file apart; 0 for a
+	// block of a segment.
+	inner uint32
 }
+
+// logKey is the key of a value in the log.
+func logKey(loc index.Loc) blockKey { return blockKey{loc.File, loc.Off, loc.Inner} }
 
 type cacheShard struct {
 	mu    sync.Mutex
@@ -46,7 +54,7 @@ func (e *cacheEntry) size() int64 {
 }
 
 func newBlockCache(bytes int64) *blockCache {
-	c := &blockCache{}
+	c := &blockCache{flights: newFlights()}
 	for i := range c.shards {
 		c.shards[i].max = max(bytes, 0) / cacheShards
 		c.shards[i].items = map[blockKey]*list.Element{}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -67,6 +68,7 @@ type Tx struct {
 	vals [][]byte // in the order of ordinals; may be several parts each
 	size int64
 
+	loaded  map[string]*index.Thread // as they were before the commit was queued
 	threads map[string]*index.Thread // changed by this commit; nil: removed
 	memos   map[string]index.Memo
 	values  []txValue
@@ -105,8 +107,12 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	if t == nil || !t.Cold() {
 		return t
 	}
-	// Commit loads the threads it is told of; this one it was not told of.
-	loaded, err := tx.e.load(t, index.Now)
+	// Commit loads the threads it is told of. This one it was not told of, or the
+	// thread was evicted since.
+	if held := tx.loaded[id]; held != nil && index.RowOf(held) == index.RowOf(t) {
+		return held
+	}
+	loaded, _, err := tx.e.load(t, nil)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -311,16 +317,19 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
+	begin := metric.Now()
 	if err := e.enter(); err != nil {
 		return err
 	}
 	defer e.leave()
+	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}, loaded: make(map[string]*index.Thread, len(ids))}
 	for _, id := range ids {
-		if _, err := e.loadThread(id); err != nil {
+		t, err := e.loadThread(id)
+		if err != nil {
 			return err
 		}
+		tx.loaded[id] = t
 	}
-	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
 	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
 	err := e.log.Commit(ctx, r)
@@ -333,7 +342,18 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	}
 	e.publishVersions(tx)
 	e.nudge()
+	e.noteCommit(tx, begin)
 	return nil
+}
+
+// noteCommit counts a commit that began then.
+func (e *Engine) noteCommit(tx *Tx, begin metric.Time) {
+	var n int64
+	for i := range tx.values {
+		n += tx.values[i].val.size
+	}
+	e.valueBytes.Add(n)
+	e.commits.Since(begin)
 }
 
 // errNothing refuses an empty record.
@@ -417,7 +437,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	for id, t := range e.queue.threads {
 		if t == nil {
 			c.Remove = append(c.Remove, id)
-			e.garbage.drop(e.ix.Thread(id))
+			e.noteDropped(id)
 			continue
 		}
 		c.Put = append(c.Put, t)
@@ -437,19 +457,20 @@ func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
-	off := uint64(r.Offset) + uint64(r.Len) - uint64(tx.size)
+	at := r.Len - tx.size
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
 		var refs []index.Ref
 		var locs []index.Loc
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
-			v.loc.File, v.loc.Off = r.File, off
+			v.loc.File = r.File
+			v.loc.Off, v.loc.Inner = sealedPlace(r.Sealed, r.Offset, at)
 			if v.patched() {
 				tx.e.notePatch(v)
 			}
 			refs, locs = append(refs, v.ref), append(locs, v.loc)
-			off += uint64(v.size)
+			at += v.size
 		}
 		fam.Add(refs, locs)
 	}

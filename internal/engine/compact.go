@@ -37,7 +37,8 @@ type CompactProgress struct {
 // Compact flushes, and merges all segments into one, or a few large ones, that hold
 // only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile, at Options.CompactRate; another compaction is
-// waited for. When ctx ends, the store is as it was, and the next one begins anew.
+// waited for. When ctx ends, the store is as it was, and the next one begins anew. In an
+// encrypted store every file is under the current key afterwards.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
@@ -51,7 +52,13 @@ func (e *Engine) Compact(ctx context.Context) error {
 	if err := e.flushNow(ctx); err != nil {
 		return err
 	}
-	return e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx))
+	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
+		return err
+	}
+	if err := e.renewKeys(); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	return nil
 }
 
 // CompactStep merges the segments of one size class, if Options.CompactFanout of
@@ -177,7 +184,7 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 		}
 		info.Families, info.Values, info.BytesOut = info.Families+int(seg.Families), info.Values+int(seg.Values), info.BytesOut+seg.Size
 	}
-	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: info.Inputs, AddSegments: segs}, out); err != nil {
+	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: info.Inputs, AddSegments: segs}, m.families, out); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	info.Took = time.Since(start)
@@ -187,14 +194,15 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 
 // replaceSegments makes the output of a compaction part of the store in place of
 // its inputs.
-func (e *Engine) replaceSegments(edit snapshot.Edit, out *outputs) error {
+func (e *Engine) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *outputs) error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
 	if err := e.checkPages(); err != nil {
 		return out.abandon(err)
 	}
 	out.enter()
-	old, err := e.publish(edit, out.placed(), func(p index.Part) bool { return out.from[p.File] }, e.manifest.State().FloorLSN)
+	drop := func(p index.Part) bool { return out.from[p.File] }
+	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: families}, e.manifest.State().FloorLSN)
 	if err != nil {
 		out.withdraw(err)
 		return err
@@ -215,15 +223,16 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 	if err != nil {
 		return err
 	}
-	live := map[uint64]familyWork{}
-	for _, w := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
-		live[w.fam.ID] = w
+	m.families = inputs
+	live := map[uint64]familyNames{}
+	for _, names := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
+		live[names.id] = names
 	}
 	for n, id := range slices.Sorted(maps.Keys(inputs)) {
 		e.noteCompacting(m, out, n, len(inputs)-n)
-		w, ok := live[id]
-		if !ok {
-			w.fam = index.NewFamily(id)
+		w := familyWork{fam: index.NewFamily(id)}
+		if names, ok := live[id]; ok {
+			w = names.open(v)
 		}
 		if err := w.load(v); err != nil {
 			return err
@@ -244,11 +253,12 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 
 // merge is what one compaction goes by.
 type merge struct {
-	from    map[base.FileNum]bool
-	all     bool // no segment is left out
-	floor   base.LSN
-	dropped map[string]base.LSN // last deletion of a thread that segments know of
-	limit   func(int)
+	from     map[base.FileNum]bool
+	all      bool // no segment is left out
+	floor    base.LSN
+	families map[uint64]bool     // of the inputs
+	dropped  map[string]base.LSN // last deletion of a thread that segments know of
+	limit    func(int)
 
 	progress CompactProgress
 }

@@ -18,7 +18,9 @@ type FlushInfo struct {
 	Families int
 	Values   int
 	Bytes    int64 // of the segment
-	Took     time.Duration
+	// ValueBytes is the size of the values, whole: before patches and compression.
+	ValueBytes int64
+	Took       time.Duration
 }
 
 // Flush moves what is in the log into a segment, so that the log can be removed.
@@ -74,10 +76,11 @@ func (e *Engine) flush(ctx context.Context) error {
 		}
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
+	info.ValueBytes = out.valueBytes()
 	edit.AddSegments = out.infos
 	out.enter()
 	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
-	old, err := e.publish(edit, out.placed(), drop, floor)
+	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
 	if err != nil {
 		out.withdraw(err)
 		return fmt.Errorf("flush: %w", err)
@@ -170,22 +173,22 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 // logs, as a rule one.
 func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo, out *outputs) error {
 	fams := e.unflushed.all()
-	work := familiesOf(v, func(id uint64) bool { return fams[id] != nil })
+	work := familiesOf(v, func(id uint64) bool { return fams[id] })
 	first, sealed := st.FloorLSN, v.LSN()
 	e.countDropped(familiesOf(v, e.garbage.isDropped))
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
-	for i := range work {
-		w := &work[i]
+	for _, names := range work {
+		w := names.open(v)
 		if err := w.load(v); err != nil {
 			return err
 		}
-		e.countDead(w)
+		e.countDead(&w)
 		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}
-		if err := out.add(ctx, *w, plan, page, first, sealed); err != nil {
+		if err := out.add(ctx, w, plan, page, first, sealed); err != nil {
 			return err
 		}
 	}

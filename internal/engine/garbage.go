@@ -15,21 +15,22 @@ import (
 type garbage struct {
 	mu      sync.Mutex
 	fams    map[uint64]map[base.FileNum]int64 // bytes of the values, as they are in blocks
-	dropped map[uint64]*index.Family          // of threads deleted since the last flush
+	dropped map[uint64]bool                   // families of threads deleted since the last flush
 }
 
 func newGarbage() *garbage {
-	return &garbage{fams: map[uint64]map[base.FileNum]int64{}, dropped: map[uint64]*index.Family{}}
+	return &garbage{fams: map[uint64]map[base.FileNum]int64{}, dropped: map[uint64]bool{}}
 }
 
-// drop notes the family of a thread that is being deleted.
-func (g *garbage) drop(t *index.Thread) {
-	if t == nil || len(t.Family.Parts()) == 0 {
+// noteDropped notes the family of a thread that is being deleted.
+func (e *Engine) noteDropped(id string) {
+	t := e.ix.Thread(id)
+	if t == nil || len(e.ix.Parts(t.Family.ID)) == 0 {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.dropped[t.Family.ID] = t.Family
+	e.garbage.mu.Lock()
+	defer e.garbage.mu.Unlock()
+	e.garbage.dropped[t.Family.ID] = true
 }
 
 // isDropped reports whether a thread of the family was deleted since the last
@@ -37,15 +38,15 @@ func (g *garbage) drop(t *index.Thread) {
 func (g *garbage) isDropped(family uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.dropped[family] != nil
+	return g.dropped[family]
 }
 
 // takeDropped returns the families dropped since it was called last.
-func (g *garbage) takeDropped() map[uint64]*index.Family {
+func (g *garbage) takeDropped() map[uint64]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := g.dropped
-	g.dropped = map[uint64]*index.Family{}
+	g.dropped = map[uint64]bool{}
 	return out
 }
 
@@ -115,14 +116,14 @@ func (e *Engine) countDead(w *familyWork) {
 }
 
 // countDropped counts what segments hold of families without threads.
-func (e *Engine) countDropped(alive []familyWork) {
+func (e *Engine) countDropped(alive []familyNames) {
 	dropped := e.garbage.takeDropped()
 	for i := range alive {
-		delete(dropped, alive[i].fam.ID)
+		delete(dropped, alive[i].id)
 	}
-	for id, fam := range dropped {
+	for id := range dropped {
 		dead := map[base.FileNum]int64{}
-		for _, p := range fam.Parts() {
+		for _, p := range e.ix.Parts(id) {
 			h, err := e.files.acquire(p.File)
 			if err != nil {
 				continue // it is gone, and what it held with it

@@ -9,36 +9,38 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// unflushed holds the families that have items or values in the log.
+// unflushed names the families that have items or values in the log, and the last
+// record that put one of their threads.
 type unflushed struct {
 	mu   sync.Mutex
-	fams map[uint64]touched
+	fams map[uint64]base.LSN
 }
 
-// touched is a family and the last record that put one of its threads.
-type touched struct {
-	fam *index.Family
-	lsn base.LSN
-}
-
-func newUnflushed() *unflushed { return &unflushed{fams: map[uint64]touched{}} }
+func newUnflushed() *unflushed { return &unflushed{fams: map[uint64]base.LSN{}} }
 
 // add counts the families of threads that record lsn put.
 func (u *unflushed) add(threads []*index.Thread, lsn base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, t := range threads {
-		u.fams[t.Family.ID] = touched{t.Family, max(lsn, u.fams[t.Family.ID].lsn)}
+		u.fams[t.Family.ID] = max(lsn, u.fams[t.Family.ID])
 	}
 }
 
-// all returns the families.
-func (u *unflushed) all() map[uint64]*index.Family {
+// note is add for one family.
+func (u *unflushed) note(family uint64, lsn base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	out := make(map[uint64]*index.Family, len(u.fams))
-	for id, f := range u.fams {
-		out[id] = f.fam
+	u.fams[family] = max(lsn, u.fams[family])
+}
+
+// all returns the families.
+func (u *unflushed) all() map[uint64]bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := make(map[uint64]bool, len(u.fams))
+	for id := range u.fams {
+		out[id] = true
 	}
 	return out
 }
@@ -48,8 +50,8 @@ func (u *unflushed) all() map[uint64]*index.Family {
 func (u *unflushed) settle(last base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for id, f := range u.fams {
-		if f.lsn <= last {
+	for id, lsn := range u.fams {
+		if lsn <= last {
 			delete(u.fams, id)
 		}
 	}
@@ -61,30 +63,47 @@ type familyWork struct {
 	threads []*index.Thread
 }
 
+// familyNames is a family and the names of its threads in one view. Only while it
+// is worked on is anything of it in memory: see open.
+type familyNames struct {
+	id  uint64
+	ids []string
+}
+
 // familiesOf groups the threads of a view by family, for the families wanted,
 // in the order of family ids. A family without threads is dead and left out.
-func familiesOf(v *View, wanted func(uint64) bool) []familyWork {
+func familiesOf(v *View, wanted func(uint64) bool) []familyNames {
 	at := map[uint64]int{}
-	var out []familyWork
-	v.Ascend("", func(t *index.Thread) bool {
-		if !wanted(t.Family.ID) {
+	var out []familyNames
+	v.v.Rows("", func(r *index.Row, _ *index.Thread) bool {
+		if !wanted(r.Family) {
 			return true
 		}
-		i, ok := at[t.Family.ID]
+		i, ok := at[r.Family]
 		if !ok {
 			i = len(out)
-			at[t.Family.ID] = i
-			out = append(out, familyWork{fam: t.Family})
+			at[r.Family] = i
+			out = append(out, familyNames{id: r.Family})
 		}
-		out[i].threads = append(out[i].threads, t)
+		out[i].ids = append(out[i].ids, r.ID)
 		return true
 	})
-	slices.SortFunc(out, func(a, b familyWork) int { return cmp.Compare(a.fam.ID, b.fam.ID) })
+	slices.SortFunc(out, func(a, b familyNames) int { return cmp.Compare(a.id, b.id) })
 	return out
 }
 
+// open is the family with its threads as the view has them, which may be cold.
+func (n familyNames) open(v *View) familyWork {
+	w := familyWork{threads: make([]*index.Thread, len(n.ids))}
+	for i, id := range n.ids {
+		w.threads[i] = v.v.Thread(id)
+		w.fam = w.threads[i].Family
+	}
+	return w
+}
+
 // load makes every thread of the family readable.
-func (w *familyWork) load(v *View) error { return v.e.loadTogether(w.threads, v.epoch) }
+func (w *familyWork) load(v *View) error { return v.e.loadTogether(w.threads, v) }
 
 // page is the directory page of the family with the items keep selects. A thread
 // without such items is left out, unless it is new: its existence is news too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,51 +13,125 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// maxImages bounds the chain of images that Open reads: a full one and deltas.
-const maxImages = 16
+// The chain of images that Open reads is a full one and deltas. A full one costs what
+// the store has of threads, so it is written when the tables of the deltas have
+// come near its own: then Open reads at most about twice what there is.
+const (
+	minImages = 6 // a shorter chain grows
+	maxImages = 64
+)
 
-// writeDelta writes what changed since the last image, so that the next Open
-// replays less of the log. flushMu is held. A failure loses nothing: the log
+// chainSize is the size of the tables of a chain of images, as they are in memory.
+type chainSize struct{ full, deltas int64 }
+
+// add counts one image more.
+func (c *chainSize) add(t *index.Table, full bool) {
+	if full {
+		*c = chainSize{full: t.Size()}
+	} else {
+		c.deltas += t.Size()
+	}
+}
+
+// fullDue reports whether the next image is to be a full one.
+func (e *Engine) fullDue(chain []snapshot.ImageInfo) bool {
+	if len(chain) == 0 || e.badImages || len(chain) >= maxImages {
+		return true
+	}
+	return len(chain) >= minImages && e.chain.deltas >= e.chain.full
+}
+
+// replaced is what a flush or a compaction changes in where pages lie.
+type replaced struct {
+	placed   []placed              // parts the new state adds
+	drop     func(index.Part) bool // parts it no longer has
+	families map[uint64]bool       // all that may have either
+}
+
+// writeImage writes what changed since the last image, so that the next Open
+// replays less of the log; with all, or where there is nothing it could be a delta
+// to, a full one. flushMu is held. A failure loses nothing: the log
 // still has it all.
-func (e *Engine) writeDelta() error {
+func (e *Engine) writeImage(all bool) error {
 	if err := e.checkPages(); err != nil {
 		return err
 	}
 	st := e.manifest.State()
-	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
+	full := all || e.fullDue(st.Images)
 	imaged, place := e.imageBytes.Load(), e.logPlace()
 	v, dirty := e.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
 	}
-	// Everything the image names must survive with it, or an Open after a power
-	// cut would find an index that is ahead of its log.
-	if err := e.log.Sync(context.Background()); err != nil {
-		e.ix.MarkDirty(dirty)
-		return err
-	}
-	job := imageJob{e: e, v: v, st: e.usableImages(st), full: full, floor: st.FloorLSN}
-	info, parts, err := job.write(dirty)
+	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full})
 	if err != nil {
-		e.ix.MarkDirty(dirty)
 		return fmt.Errorf("image: %w", err)
 	}
-	info.Log = place
-	chain := append(append([]snapshot.ImageInfo{}, st.Images...), info)
-	var old []base.FileNum
-	if full {
-		chain, old = chain[len(chain)-1:], imageNums(st.Images)
-	}
-	if err := job.enter(snapshot.Edit{SetImages: &chain}, dirty); err != nil {
-		return fmt.Errorf("image: %w", err)
-	}
-	job.installParts(parts)
-	e.badImages = false
 	e.files.retire(old...)
 	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	e.images.Add(1)
 	return nil
+}
+
+// publish makes segments that are written part of the store, together with an
+// image that knows them, in one manifest edit. It returns the files the edit
+// replaced besides those it names. flushMu is held.
+func (e *Engine) publish(edit snapshot.Edit, r replaced, floor base.LSN) ([]base.FileNum, error) {
+	imaged, place := e.imageBytes.Load(), e.logPlace()
+	v, dirty := e.dirtyView()
+	defer v.Release()
+	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: floor, place: place, edit: edit, replaced: r})
+	if err == nil {
+		e.imageBytes.Add(-imaged) // what was committed since is for the next image
+	}
+	return old, err
+}
+
+// imageTask says what an image is of, and what else its manifest edit changes.
+type imageTask struct {
+	v     *View
+	dirty index.Dirty // as of the view
+	floor base.LSN    // records below it are in segments once this is published
+	place snapshot.LogPlace
+	edit  snapshot.Edit
+	full  bool // even if none is due
+	replaced
+}
+
+// putImage writes an image and makes it part of the store. It returns the images it
+// replaces.
+func (e *Engine) putImage(t imageTask) (old []base.FileNum, err error) {
+	st := e.manifest.State()
+	t.full = t.full || e.fullDue(st.Images)
+	j := imageJob{e: e, imageTask: t, st: e.usableImages(st), parts: map[uint64][]index.Part{}}
+	for _, pl := range t.placed {
+		j.parts[pl.fam] = append(j.parts[pl.fam], pl.part)
+	}
+	// Everything the image names must survive with it, or an Open after a power
+	// cut would find an index that is ahead of its log.
+	var info snapshot.ImageInfo
+	if err = e.log.Sync(context.Background()); err == nil {
+		info, err = j.write()
+	}
+	if err != nil {
+		e.ix.MarkDirty(t.dirty)
+		return nil, err
+	}
+	info.Log = t.place
+	chain := append(slices.Clone(st.Images), info)
+	if j.full {
+		chain, old = chain[len(chain)-1:], imageNums(st.Images)
+	}
+	t.edit.SetImages = &chain
+	if err := j.enter(t.edit); err != nil {
+		return nil, err
+	}
+	table := j.table.Done()
+	e.chain.add(table, j.full)
+	e.ix.Install(table, j.full, j.v.LSN(), t.dirty)
+	e.badImages = false
+	return old, nil
 }
 
 func imageNums(images []snapshot.ImageInfo) []base.FileNum {
@@ -65,38 +140,6 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 		out = append(out, im.Num)
 	}
 	return out
-}
-
-// publish makes a segment that is written part of the store, together with a full
-// image that knows it, in one manifest edit. It returns the files the edit
-// replaced besides those it names. flushMu is held.
-func (e *Engine) publish(edit snapshot.Edit, done []placed, drop func(index.Part) bool, floor base.LSN) ([]base.FileNum, error) {
-	imaged, place := e.imageBytes.Load(), e.logPlace()
-	iv, dirty := e.dirtyView()
-	defer iv.Release()
-	if err := e.log.Sync(context.Background()); err != nil {
-		e.ix.MarkDirty(dirty)
-		return nil, err
-	}
-	st := e.manifest.State()
-	job := imageJob{e: e, v: iv, st: e.usableImages(st), full: true, floor: floor, drop: drop, placed: map[uint64][]index.Part{}}
-	for _, pl := range done {
-		job.placed[pl.fam.ID] = append(job.placed[pl.fam.ID], pl.part)
-	}
-	info, parts, err := job.write(dirty)
-	if err != nil {
-		e.ix.MarkDirty(dirty)
-		return nil, err
-	}
-	info.Log = place
-	edit.SetImages = &[]snapshot.ImageInfo{info}
-	if err := job.enter(edit, dirty); err != nil {
-		return nil, err
-	}
-	job.installParts(parts)
-	e.badImages = false
-	e.imageBytes.Add(-imaged) // what was committed since is for the next image
-	return imageNums(st.Images), nil
 }
 
 // logPlace is where replay can start for an image whose view is taken after the
@@ -108,12 +151,12 @@ func (e *Engine) logPlace() snapshot.LogPlace {
 
 // enter makes the image part of the store. If it cannot, what changed since the
 // last image still has to go into the next.
-func (j *imageJob) enter(edit snapshot.Edit, dirty index.Dirty) error {
+func (j *imageJob) enter(edit snapshot.Edit) error {
 	_, err := j.e.manifest.Apply(edit)
 	if err == nil {
 		return nil
 	}
-	j.e.ix.MarkDirty(dirty)
+	j.e.ix.MarkDirty(j.dirty)
 	if notApplied(err) {
 		j.e.withdraw(kindImage, j.num)
 	}
@@ -197,16 +240,13 @@ func (e *Engine) dirtyView() (*View, index.Dirty) {
 
 // imageJob writes one image file.
 type imageJob struct {
-	e      *Engine
-	v      *View
-	st     snapshot.State
-	full   bool
-	floor  base.LSN                // records below it are in segments once this is published
-	drop   func(index.Part) bool   // parts the published state no longer has
-	placed map[uint64][]index.Part // parts the published state adds
-	num    base.FileNum
-	w      *snapshot.ImageWriter
-	parts  map[uint64][]index.Part // of every family written, as the image has them
+	imageTask
+	e     *Engine
+	st    snapshot.State
+	parts map[uint64][]index.Part // of families: what placed adds
+	num   base.FileNum
+	w     *snapshot.ImageWriter
+	table index.TableBuilder // the same in memory
 }
 
 // last is the record up to which earlier images and segments hold everything.
@@ -218,23 +258,22 @@ func (j *imageJob) last() base.LSN {
 	return last
 }
 
-// write writes the image and returns the new pages of the families in it.
-func (j *imageJob) write(dirty index.Dirty) (info snapshot.ImageInfo, parts map[uint64][]index.Part, err error) {
+// write writes the image file.
+func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 	e := j.e
 	if j.num, err = e.newFileNum(); err != nil {
-		return info, nil, err
+		return info, err
 	}
 	f, err := e.opts.FS.Create(e.files.path(kindImage, j.num))
 	if err != nil {
-		return info, nil, fmt.Errorf("create %s: %w", snapshot.ImageName(j.num), err)
+		return info, fmt.Errorf("create %s: %w", snapshot.ImageName(j.num), err)
 	}
 	h := snapshot.ImageHeader{Num: j.num, StoreID: j.st.StoreID, LSN: j.v.LSN(), Full: j.full, Salt: e.opts.Rand()}
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h); err == nil {
-		j.parts = map[uint64][]index.Part{}
-		err = j.contents(dirty)
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithStore(e.files.keys)); err == nil {
+		err = j.contents()
 	}
 	var size int64
 	if err == nil {
@@ -248,43 +287,63 @@ func (j *imageJob) write(dirty index.Dirty) (info snapshot.ImageInfo, parts map[
 	}
 	if err != nil {
 		e.removeQuietly(kindImage, j.num)
-		return info, nil, err
+		return info, err
 	}
-	e.files.add(kindImage, j.num)
-	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, j.parts, nil
+	e.files.addKeyed(kindImage, j.num, j.w.KeyID())
+	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
-func (j *imageJob) contents(dirty index.Dirty) error {
-	wanted := func(id uint64) bool { return j.full || dirty.Families[id] != nil }
-	for _, w := range familiesOf(j.v, wanted) {
-		if err := j.family(w); err != nil {
+// contents writes families, threads and memos: of a delta, those that changed. All
+// items that earlier images and segments do not have are of threads that changed.
+func (j *imageJob) contents() error {
+	changed := map[uint64]familyWork{}
+	for _, id := range sortedKeys(j.dirty.Threads) {
+		if t := j.v.v.Thread(id); t != nil {
+			w := changed[t.Family.ID]
+			changed[t.Family.ID] = familyWork{fam: t.Family, threads: append(w.threads, t)}
+		}
+	}
+	for _, id := range j.familyIDs(changed) {
+		if err := j.family(id, changed[id]); err != nil {
 			return err
 		}
 	}
-	if err := j.threads(dirty); err != nil {
+	if err := j.threads(); err != nil {
 		return err
 	}
-	return j.memos(dirty)
+	return j.memos(j.dirty)
 }
 
-func (j *imageJob) threads(dirty index.Dirty) error {
-	put := func(t *index.Thread) error {
-		return j.w.AddThread(snapshot.ImageThread{ID: t.ID, Family: t.Family.ID, Birth: t.Birth, LSN: t.LSN,
-			Head: t.Head, Updated: t.Updated, Flags: t.Flags})
+// familyIDs are the families the image tells of, in order: all that have threads,
+// or those in which anything changed.
+func (j *imageJob) familyIDs(changed map[uint64]familyWork) []uint64 {
+	var ids []uint64
+	if j.full {
+		j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { ids = append(ids, r.Family); return true })
+	} else {
+		ids = slices.AppendSeq(slices.Collect(maps.Keys(changed)), maps.Keys(j.families))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (j *imageJob) threads() error {
+	put := func(r index.Row) error {
+		j.table.AddThread(r)
+		return j.w.AddThread(snapshot.ImageThread{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN,
+			Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted})
 	}
 	var err error
 	if j.full {
-		j.v.Ascend("", func(t *index.Thread) bool { err = put(t); return err == nil })
+		j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { err = put(*r); return err == nil })
 		return err
 	}
-	for _, id := range sortedKeys(dirty.Threads) {
-		t := j.v.v.Thread(id)
-		if t == nil {
-			err = j.w.AddThread(snapshot.ImageThread{ID: id, Deleted: true})
-		} else {
-			err = put(t)
+	for _, id := range sortedKeys(j.dirty.Threads) {
+		r := index.Row{ID: id, Deleted: true}
+		if t := j.v.v.Thread(id); t != nil {
+			r = index.RowOf(t)
 		}
-		if err != nil {
+		if err := put(r); err != nil {
 			return err
 		}
 	}
@@ -324,8 +383,8 @@ func (j *imageJob) memos(dirty index.Dirty) error {
 // family writes what the log alone knows of a family since the last image, and
 // the list of all its pages. A full image copies pages of earlier images that are
 // still needed, so that those images can go.
-func (j *imageJob) family(w familyWork) error {
-	parts, err := j.olderParts(w.fam)
+func (j *imageJob) family(id uint64, w familyWork) error {
+	parts, err := j.olderParts(id)
 	if err != nil {
 		return err
 	}
@@ -340,35 +399,40 @@ func (j *imageJob) family(w familyWork) error {
 		}
 		parts = append(parts, index.Part{File: j.num, Off: off, Len: n, MinLSN: j.last() + 1, MaxLSN: j.v.LSN()})
 	}
-	j.parts[w.fam.ID] = parts
+	j.table.AddFamily(id, parts)
 	out := make([]snapshot.Part, len(parts))
 	for i, p := range parts {
 		out[i] = snapshot.Part{File: p.File, Off: p.Off, Len: p.Len, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN}
 	}
-	return j.w.AddFamily(snapshot.ImageFamily{ID: w.fam.ID, Parts: out})
+	return j.w.AddFamily(snapshot.ImageFamily{ID: id, Parts: out})
 }
 
 // olderParts are the pages of a family in the state to be published, without the
 // new page.
-func (j *imageJob) olderParts(fam *index.Family) ([]index.Part, error) {
-	parts := fam.Parts()
-	if p, ok := j.placed[fam.ID]; ok {
-		parts = newParts(parts, p, j.drop)
-	} else if j.drop != nil {
-		parts = withoutParts(parts, j.drop)
+func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
+	parts := j.v.v.Parts(id)
+	if j.drop != nil {
+		parts = newParts(parts, j.parts[id], j.drop)
 	}
 	if !j.full {
-		return append([]index.Part{}, parts...), nil
+		return parts, nil
 	}
 	out := make([]index.Part, 0, len(parts)+1)
+	var moving []index.Part
+	size := 0
 	for _, p := range parts {
-		if !j.e.files.isImage(p.File) {
+		switch {
+		case !j.e.files.isImage(p.File):
 			out = append(out, p)
-			continue
+		case p.MaxLSN >= j.floor:
+			moving, size = append(moving, p), size+int(p.Len)
 		}
-		if p.MaxLSN < j.floor {
-			continue
-		}
+	}
+	if len(moving) > 1 && size <= mergedPages {
+		moved, err := j.mergePages(id, moving)
+		return append(out, moved...), err
+	}
+	for _, p := range moving {
 		moved, err := j.copyPage(p)
 		if err != nil {
 			return nil, err
@@ -376,16 +440,6 @@ func (j *imageJob) olderParts(fam *index.Family) ([]index.Part, error) {
 		out = append(out, moved)
 	}
 	return out, nil
-}
-
-func withoutParts(parts []index.Part, drop func(index.Part) bool) []index.Part {
-	var out []index.Part
-	for _, p := range parts {
-		if !drop(p) {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
@@ -401,18 +455,6 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 	p.File = j.num
 	p.Off, p.Len, err = j.w.AddPage(b)
 	return p, err
-}
-
-// installParts tells the families where their pages lie now.
-func (j *imageJob) installParts(parts map[uint64][]index.Part) {
-	epoch, oldest := j.e.files.nextEpoch()
-	j.v.Ascend("", func(t *index.Thread) bool {
-		if p, ok := parts[t.Family.ID]; ok {
-			delete(parts, t.Family.ID)
-			t.Family.SetParts(epoch, oldest, p)
-		}
-		return true
-	})
 }
 
 // removeQuietly removes a file that no manifest names; if that fails, the next

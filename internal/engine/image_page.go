@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/index"
@@ -14,6 +15,8 @@ const (
 	// maxItemNames bounds the names and tags of one item, so that a page that
 	// holds nothing else is below snapshot.MaxPage.
 	maxItemNames = 8 << 20
+	// mergedPages bounds the stored size of the pages that a full image makes one of.
+	mergedPages = 256 << 10
 	// placeSize is what the place of a value takes at most, or little more.
 	placeSize = 64
 )
@@ -108,4 +111,67 @@ func (pk *pagePacker) places(p *index.Page, r index.Ref) {
 		}
 		r, to = loc.Base(r), &pk.bases
 	}
+}
+
+// mergePages copies pages of a family into the image, as one or as many as their
+// items need: a thread that is read later is read from few places.
+func (j *imageJob) mergePages(family uint64, parts []index.Part) ([]index.Part, error) {
+	m := pageMerger{sections: map[sectionKey]*section{}, seen: map[index.Ref]bool{}}
+	lo, hi := parts[0].MinLSN, parts[0].MaxLSN
+	for _, p := range parts {
+		page, err := j.e.readPart(family, p)
+		if err != nil {
+			return nil, err
+		}
+		m.add(page)
+		lo, hi = min(lo, p.MinLSN), max(hi, p.MaxLSN)
+	}
+	var out []index.Part
+	for _, page := range m.pages() {
+		off, n, err := j.w.AddPage(index.EncodePage(page))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, index.Part{File: j.num, Off: off, Len: n, MinLSN: lo, MaxLSN: hi})
+	}
+	return out, nil
+}
+
+// pageMerger gathers pages: of items with one key the newest, of places of one value
+// the first told, as a reader of all of them would find.
+type pageMerger struct {
+	sections map[sectionKey]*section
+	seen     map[index.Ref]bool
+	values   []index.ValueLoc
+}
+
+func (m *pageMerger) add(p *index.Page) {
+	for i := range p.Threads {
+		addSection(m.sections, &p.Threads[i])
+	}
+	for _, v := range p.Values {
+		if !m.seen[v.Ref] {
+			m.seen[v.Ref] = true
+			m.values = append(m.values, v)
+		}
+	}
+}
+
+// pages are what was gathered, in pages of about pageTarget.
+func (m *pageMerger) pages() []*index.Page {
+	d := divider{limit: pageTarget}
+	for _, key := range slices.SortedFunc(maps.Keys(m.sections), sectionKey.compare) {
+		s := m.sections[key]
+		pt := s.PageThread
+		pt.Items = slices.Collect(maps.Values(s.newest))
+		index.SortItems(pt.Items)
+		d.thread(&pt)
+	}
+	for i, chunk := range slices.Collect(slices.Chunk(m.values, pageTarget/placeSize)) {
+		if i == len(d.pages) {
+			d.pages = append(d.pages, &index.Page{})
+		}
+		d.pages[i].Values = chunk
+	}
+	return d.pages
 }

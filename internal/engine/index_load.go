@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/index"
@@ -30,7 +31,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	}
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
 	e.badImages = true
-	e.ix = index.New()
+	e.ix = index.New(e.opts.loadedBytes())
 	e.unflushed = newUnflushed()
 	return e.rebuildIndex(st)
 }
@@ -43,25 +44,31 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		}
 		return nil
 	}
-	t := imageTable{threads: map[string]snapshot.ImageThread{}, families: map[uint64][]index.Part{}, memos: map[string]index.Memo{}}
+	ld := imageLoad{memos: map[string]index.Memo{}, families: map[uint64]bool{}}
 	var prev base.FileNum
 	for _, info := range st.Images {
-		if err := e.loadImage(&t, info, st.StoreID, prev); err != nil {
+		if err := e.loadImage(&ld, info, st.StoreID, prev); err != nil {
 			return err
 		}
 		prev = info.Num
 	}
-	return e.indexFrom(&t, st.Images[len(st.Images)-1].LSN)
+	lsn := st.Images[len(st.Images)-1].LSN
+	e.ix.Restore(ld.chain, slices.Collect(maps.Values(ld.memos)), lsn)
+	for id := range ld.unflushed {
+		e.unflushed.note(id, lsn)
+	}
+	return nil
 }
 
-// imageTable gathers the tables of a chain of images.
-type imageTable struct {
-	threads  map[string]snapshot.ImageThread
-	families map[uint64][]index.Part
-	memos    map[string]index.Memo
+// imageLoad gathers the tables of a chain of images.
+type imageLoad struct {
+	chain     []*index.Table
+	memos     map[string]index.Memo
+	families  map[uint64]bool
+	unflushed map[uint64]bool // families with pages that only images have
 }
 
-func (e *Engine) loadImage(t *imageTable, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
+func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
 	h, err := e.files.acquire(info.Num)
 	if err != nil {
 		return err
@@ -70,59 +77,45 @@ func (e *Engine) loadImage(t *imageTable, info snapshot.ImageInfo, storeID uint6
 	if err := h.img.Check(info, storeID, prev); err != nil {
 		return err
 	}
-	return h.img.Table(snapshot.Visitor{
+	if ld.unflushed == nil {
+		ld.unflushed = map[uint64]bool{}
+	}
+	var b index.TableBuilder
+	// Families come first, so that no thread is of a family nobody knows.
+	if err := h.img.Table(snapshot.Visitor{Family: func(f snapshot.ImageFamily) error {
+		parts := make([]index.Part, len(f.Parts))
+		delete(ld.unflushed, f.ID)
+		for i, p := range f.Parts {
+			parts[i] = index.Part{File: p.File, Off: p.Off, Len: p.Len, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN}
+			if e.files.isImage(p.File) {
+				ld.unflushed[f.ID] = true
+			}
+		}
+		ld.families[f.ID] = true
+		b.AddFamily(f.ID, parts)
+		return nil
+	}, RemovedFamily: func(id uint64) error { delete(ld.families, id); return nil }}); err != nil {
+		return err
+	}
+	err = h.img.Table(snapshot.Visitor{
 		Thread: func(th snapshot.ImageThread) error {
-			if th.Deleted {
-				delete(t.threads, th.ID)
-			} else {
-				t.threads[th.ID] = th
+			if !th.Deleted && !ld.families[th.Family] {
+				return &base.CorruptionError{File: snapshot.ImageName(info.Num), Kind: "thread table", Offset: -1, Detail: fmt.Sprintf("thread %q is of family %d, which is not there", th.ID, th.Family)}
 			}
+			b.AddThread(index.Row{ID: th.ID, Family: th.Family, Birth: th.Birth, LSN: th.LSN, Head: th.Head,
+				Updated: th.Updated, Flags: th.Flags, Deleted: th.Deleted})
 			return nil
 		},
-		Family: func(f snapshot.ImageFamily) error {
-			parts := make([]index.Part, len(f.Parts))
-			for i, p := range f.Parts {
-				parts[i] = index.Part{File: p.File, Off: p.Off, Len: p.Len, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN}
-			}
-			t.families[f.ID] = parts
-			return nil
-		},
-		RemovedFamily: func(id uint64) error { delete(t.families, id); return nil },
 		Memo: func(m snapshot.Memo) error {
-			t.memos[m.ID] = index.Memo{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
+			ld.memos[m.ID] = index.Memo{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
 			return nil
 		},
-		RemovedMemo: func(id string) error { delete(t.memos, id); return nil },
+		RemovedMemo: func(id string) error { delete(ld.memos, id); return nil },
 	})
-}
-
-// indexFrom fills the index with cold threads.
-func (e *Engine) indexFrom(t *imageTable, lsn base.LSN) error {
-	fams := map[uint64]*index.Family{}
-	c := index.Change{LSN: lsn}
-	for _, th := range t.threads {
-		fam := fams[th.Family]
-		if fam == nil {
-			parts, ok := t.families[th.Family]
-			if !ok {
-				return &base.CorruptionError{File: "image", Kind: "thread table", Offset: -1, Detail: fmt.Sprintf("thread %q is of family %d, which is not there", th.ID, th.Family)}
-			}
-			fam = index.NewFamily(th.Family)
-			fam.SetParts(0, index.Now, parts)
-			fams[th.Family] = fam
-		}
-		ct := index.ColdThread(th.ID, fam, th.Birth)
-		ct.LSN, ct.Head, ct.Updated, ct.Flags = th.LSN, th.Head, th.Updated, th.Flags
-		c.Put = append(c.Put, ct)
-		if slices.ContainsFunc(fam.Parts(), func(p index.Part) bool { return e.files.isImage(p.File) }) {
-			e.unflushed.add([]*index.Thread{ct}, lsn) // only image and log have that
-		}
-	}
-	for _, m := range t.memos {
-		c.Remember = append(c.Remember, m)
-	}
-	e.ix.Load(c)
-	return nil
+	t := b.Done()
+	e.chain.add(t, info.Full)
+	ld.chain = append(ld.chain, t)
+	return err
 }
 
 // rebuildIndex reads the pages of all segments. A section of a thread counts
@@ -152,21 +145,17 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 			}
 		}
 	}
-	c := index.Change{LSN: st.FloorLSN - 1}
+	lsn := st.FloorLSN - 1
 	if e.guessed {
-		c.LSN = r.newest(dropped)
+		lsn = r.newest(dropped)
 	}
-	for _, t := range r.threads {
-		t.Family.SetParts(0, index.Now, r.parts[t.Family.ID])
-		c.Put = append(c.Put, t)
-	}
+	var memos []index.Memo
 	for _, m := range dropped {
-		if len(m.Data) == 0 {
-			continue
+		if len(m.Data) > 0 {
+			memos = append(memos, m)
 		}
-		c.Remember = append(c.Remember, m)
 	}
-	e.ix.Apply(c)
+	e.ix.Restore([]*index.Table{r.table()}, memos, lsn)
 	for id, t := range r.threads {
 		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
 			if _, err := e.loadThread(id); err != nil {
@@ -175,6 +164,18 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		}
 	}
 	return nil
+}
+
+// table is what was found as a table.
+func (r *rebuild) table() *index.Table {
+	var b index.TableBuilder
+	for _, id := range slices.Sorted(maps.Keys(r.parts)) {
+		b.AddFamily(id, r.parts[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.threads)) {
+		b.AddThread(index.RowOf(r.threads[id]))
+	}
+	return b.Done()
 }
 
 type rebuild struct {

@@ -17,32 +17,33 @@ func (e *Engine) loadThread(id string) (*index.Thread, error) {
 		if t == nil || !t.Cold() {
 			return t, nil
 		}
-		loaded, err := e.load(t, index.Now)
-		now := e.ix.Thread(id)
+		loaded, installed, err := e.load(t, nil)
 		switch {
-		case err == nil && loaded == now:
+		case err == nil && installed:
 			return loaded, nil
-		case err != nil && (now == t || !errors.Is(err, errGone)):
+		case err != nil && (!errors.Is(err, errGone) || e.ix.Current(t)):
 			return nil, err
 		}
 		// A commit changed the thread, or deleted it and its pages went.
 	}
 }
 
-// load reads a cold thread's pages as a view of the given epoch sees them, and
+// load reads a cold thread's pages as a view, or else the index, sees them, and
 // installs the result in the index if that still holds t: then nothing touched
 // the thread since.
-func (e *Engine) load(t *index.Thread, epoch uint64) (*index.Thread, error) {
-	threads := []*index.Thread{t}
-	if err := e.loadTogether(threads, epoch); err != nil {
-		return nil, err
+func (e *Engine) load(t *index.Thread, v *View) (loaded *index.Thread, installed bool, err error) {
+	floor := e.floor() // before the parts, as in loadTogether
+	pages, err := e.readPages(t.Family, v)
+	if err != nil {
+		return nil, false, fmt.Errorf("load thread %q: %w", t.ID, err)
 	}
-	return threads[0], nil
+	loaded, installed = e.loadFrom(pages, t, floor)
+	return loaded, installed, nil
 }
 
 // loadTogether replaces the cold ones of the threads of one family by loaded ones,
 // reading the family's pages once.
-func (e *Engine) loadTogether(threads []*index.Thread, epoch uint64) error {
+func (e *Engine) loadTogether(threads []*index.Thread, v *View) error {
 	first := slices.IndexFunc(threads, (*index.Thread).Cold)
 	if first < 0 {
 		return nil
@@ -50,19 +51,19 @@ func (e *Engine) loadTogether(threads []*index.Thread, epoch uint64) error {
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
 	floor := e.floor()
-	pages, err := e.readPages(threads[first].Family, epoch)
+	pages, err := e.readPages(threads[first].Family, v)
 	if err != nil {
 		return fmt.Errorf("load thread %q: %w", threads[first].ID, err)
 	}
 	for i, t := range threads {
 		if t.Cold() {
-			threads[i] = e.loadFrom(pages, t, floor)
+			threads[i], _ = e.loadFrom(pages, t, floor)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) loadFrom(pages []*index.Page, t *index.Thread, floor base.LSN) *index.Thread {
+func (e *Engine) loadFrom(pages []*index.Page, t *index.Thread, floor base.LSN) (loaded *index.Thread, installed bool) {
 	var items []*index.Item
 	for _, p := range pages {
 		for i := range p.Threads {
@@ -77,20 +78,34 @@ func (e *Engine) loadFrom(pages []*index.Page, t *index.Thread, floor base.LSN) 
 			}
 		}
 	}
-	loaded := t.Loaded(items, floor)
-	e.ix.Swap(t, loaded)
+	loaded = t.Loaded(items, floor)
 	e.loads.Add(1)
-	return loaded
+	return loaded, e.ix.Swap(t, loaded)
 }
 
-// readPages reads all pages of a family, and tells the family where its values
-// lie.
-func (e *Engine) readPages(fam *index.Family, epoch uint64) ([]*index.Page, error) {
+// readPages reads all pages of a family as a view has them, or the index if v is
+// nil, and tells the family where its values lie.
+func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
-		pages, err := e.readParts(fam, fam.PartsAt(epoch))
-		if !errors.Is(err, errGone) {
-			return pages, err
+		now := e.ix.Parts(fam.ID)
+		if v == nil {
+			pages, err := e.readParts(fam, now)
+			if !errors.Is(err, errGone) {
+				return pages, err
+			}
+			continue
 		}
+		then := v.v.Parts(fam.ID)
+		// The family is shared with those who see newer pages, and the first place
+		// told of a value counts: it must be the one that outlives the view.
+		if !slices.Equal(now, then) {
+			if _, err := e.readParts(fam, now); errors.Is(err, errGone) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		return e.readParts(fam, then)
 	}
 	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, errGone)
 }
@@ -102,14 +117,14 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {
 		for _, part := range parts {
-			p, isImage, err := e.readPart(fam.ID, part, images)
+			if e.files.isImage(part.File) != images {
+				continue
+			}
+			p, err := e.readPart(fam.ID, part)
 			if err != nil {
 				if err = e.pastDamage(err); err != nil {
 					return nil, err
 				}
-				continue
-			}
-			if p == nil || isImage != images {
 				continue
 			}
 			pages = append(pages, p)
@@ -119,28 +134,24 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 	return pages, nil
 }
 
-// readPart reads one page if it lies in a file of the kind asked for.
-func (e *Engine) readPart(fam uint64, part index.Part, images bool) (p *index.Page, isImage bool, err error) {
+// readPart reads one page.
+func (e *Engine) readPart(fam uint64, part index.Part) (p *index.Page, err error) {
 	h, err := e.files.acquire(part.File)
 	if err != nil {
 		if e.files.isImage(part.File) {
 			e.noteBadPage(err)
 		}
-		return nil, false, err
+		return nil, err
 	}
 	defer e.files.release(h)
-	isImage = h.kind == kindImage
-	if isImage != images {
-		return nil, isImage, nil
-	}
-	if isImage {
+	if h.kind == kindImage {
 		p, err = readImagePage(h, part)
 		e.noteBadPage(err)
 	} else {
 		p, err = readSegmentPage(h, fam, part)
 	}
 	e.noteDamage(err)
-	return p, isImage, err
+	return p, err
 }
 
 func readImagePage(h *handle, part index.Part) (*index.Page, error) {

@@ -81,10 +81,10 @@ func (v *View) LSN() base.LSN { return v.v.LSN }
 // Thread returns a thread as it was, loaded, or nil.
 func (v *View) Thread(id string) (*index.Thread, error) {
 	t := v.v.Thread(id)
-	if t == nil || !t.Cold() {
-		return t, nil
+	if t == nil {
+		return nil, nil
 	}
-	return v.e.load(t, v.epoch)
+	return v.Load(t)
 }
 
 // Ascend calls fn for the threads from id on, in order, until it returns false.
@@ -96,7 +96,8 @@ func (v *View) Load(t *index.Thread) (*index.Thread, error) {
 	if !t.Cold() {
 		return t, nil
 	}
-	return v.e.load(t, v.epoch)
+	loaded, _, err := v.e.load(t, v)
+	return loaded, err
 }
 
 // Thread returns a thread as it is now, loaded, or nil.
@@ -161,31 +162,34 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
-	block, cached, err := e.readBlock(h, loc)
+	block, shared, err := e.readBlock(h, loc)
 	if err != nil {
 		return nil, err
 	}
 	v, err := h.seg.Value(segmentLoc(loc), block)
-	if err != nil || !cached && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
-		return v, err // or nobody else holds the block
+	if err != nil || !shared && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
+		return v, err // or nobody else holds the block: it is too large for the cache
 	}
 	return append(make([]byte, 0, len(v)), v...), nil
 }
 
-// readBlock returns the block of a segment that loc lies in, and whether it was in
-// the cache already.
-func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, cached bool, err error) {
+// readBlock returns the block of a segment that loc lies in, and whether others may
+// hold it too.
+func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.seg == nil {
 		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
-	key := blockKey{loc.File, loc.Off}
-	if block, cached = e.cache.get(key); cached {
+	key := blockKey{file: loc.File, off: loc.Off}
+	if block, shared = e.cache.get(key); shared {
 		return block, true, nil
 	}
-	if block, err = h.seg.ReadBlock(segmentLoc(loc)); err == nil {
-		e.cache.add(key, block)
-	}
-	return block, false, err
+	return e.cache.flights.read(key, func() ([]byte, error) {
+		block, err := h.seg.ReadBlock(segmentLoc(loc))
+		if err == nil {
+			e.cache.add(key, block)
+		}
+		return block, err
+	})
 }
 
 func segmentLoc(loc index.Loc) segment.Loc {
@@ -193,12 +197,30 @@ func segmentLoc(loc index.Loc) segment.Loc {
 }
 
 func readLogValue(h *handle, loc index.Loc) ([]byte, error) {
+	if loc.Inner != 0 {
+		return readSealedValue(h, loc)
+	}
 	b := make([]byte, loc.Len)
 	if n, err := h.f.ReadAt(b, int64(loc.Off)); err != nil && !(errors.Is(err, io.EOF) && n == len(b)) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, logDamage(h, loc, fmt.Sprintf("file ends after %d bytes of the value", n))
 		}
 		return nil, fmt.Errorf("read %s at %d: %w", h.kind.name(h.num), loc.Off, err)
+	}
+	if got := valueSum(b); got != loc.Sum {
+		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))
+	}
+	return b, nil
+}
+
+// readSealedValue reads a value of an encrypted log file.
+func readSealedValue(h *handle, loc index.Loc) ([]byte, error) {
+	if h.log == nil || h.log.KeyID() == "" {
+		return nil, logDamage(h, loc, "the reference is into an encrypted file, and this one is not")
+	}
+	b, err := h.log.ReadAt(int64(loc.Off), int64(loc.Inner), int64(loc.Len))
+	if err != nil {
+		return nil, err
 	}
 	if got := valueSum(b); got != loc.Sum {
 		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))

@@ -32,7 +32,7 @@ func (e *Engine) openReadOnly() error {
 		// Nobody moves on: the file is lost for good.
 		e.files.lost = lost || stuck && e.opts.AllowDamage
 		e.files.lostImages = lostImages || stuck
-		e.ix = index.New()
+		e.ix = index.New(e.opts.loadedBytes())
 		e.unflushed = newUnflushed()
 		e.report = OpenReport{}
 		e.skipped, e.guessed = skipped{}, false
@@ -50,10 +50,14 @@ func (e *Engine) tryReadOnly() error {
 		return err
 	}
 	e.fixed = st
+	e.useKeys(st, false)
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
 	if err := e.files.openAll(); err != nil {
+		return err
+	}
+	if err := e.checkKeys(); err != nil {
 		return err
 	}
 	if err := e.loadIndex(st); err != nil {
@@ -71,6 +75,7 @@ func (e *Engine) readState() (snapshot.State, error) {
 		e.files.pastDamage = e.skip
 		return e.damagedState()
 	}
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	e.manifestKey = rep.KeyID
 	return st, err
 }

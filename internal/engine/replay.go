@@ -115,7 +115,7 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 		case slotRef:
 			it.Slots[i].Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
 		case slotInline, slotPatch:
-			ref, loc, err := s.loc(r.en.LSN, r.en.File, r.en.Offset)
+			ref, loc, err := s.loc(&r.en)
 			if err != nil {
 				return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset, Err: err}
 			}
@@ -130,7 +130,7 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 
 func (r *replayer) copy(t *index.Thread, o *op) error {
 	if t.Cold() {
-		loaded, err := r.e.load(t, index.Now)
+		loaded, _, err := r.e.load(t, nil)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (r *replayer) withHeads(t *index.Thread, key string) (*index.Thread, error)
 	if !t.Cold() || key != t.Head {
 		return t, nil
 	}
-	loaded, err := r.e.load(t, index.Now)
+	loaded, _, err := r.e.load(t, nil)
 	if errors.Is(err, base.ErrCorrupt) {
 		return t, nil
 	}

@@ -25,9 +25,10 @@ func (v *verifier) index() error {
 	defer view.Release()
 	work := familiesOf(view, func(uint64) bool { return true })
 	v.total = int64(len(work))
-	for i := range work {
+	for i, names := range work {
 		v.tell("index", "", int64(i))
-		if err := v.family(view, &work[i]); err != nil {
+		w := names.open(view)
+		if err := v.family(view, &w); err != nil {
 			return err
 		}
 	}
@@ -56,20 +57,10 @@ func (v *verifier) family(view *View, w *familyWork) error {
 	if err := v.values(w); err != nil {
 		return err
 	}
-	letGo := true
 	for i, t := range w.threads {
 		if before[i].Cold() {
-			v.e.ix.Swap(t, before[i])
-		} else {
-			letGo = false // part of it exists in memory alone
+			v.e.ix.Evict(t)
 		}
-	}
-	if letGo {
-		files := map[base.FileNum]bool{}
-		for _, s := range v.st.Segments {
-			files[s.Num] = true
-		}
-		w.fam.Forget(files, nil)
 	}
 	return nil
 }
@@ -128,7 +119,7 @@ func (v *verifier) compare() error {
 	}
 	st := v.st.Clone()
 	st.Images = nil
-	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(), queue: newQueue(), unflushed: newUnflushed(),
+	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(0), queue: newQueue(), unflushed: newUnflushed(),
 		files: v.e.files, cache: v.e.cache, fixed: st}
 	other.opts.AllowDamage = false
 	other.upTo = v.e.ix.LSN() // a writer may have gone on since

@@ -34,6 +34,7 @@ func drawOptions(t *rapid.T, env Env) saver.Options {
 		SyncInterval:  time.Duration(size("interval", int64(time.Second), int64(time.Millisecond))),
 		LogFileSize:   size("log file size", 64<<10, 1<<20),
 		CacheBytes:    size("cache", -1, 0, 1<<10),
+		MemoryBudget:  size("memory", -1, 0, 64<<10),
 		FlushBytes:    size("flush bytes", 0, 1, 2000),
 		ImageBytes:    size("image bytes", 0, 1, 500),
 		CompactFanout: int(size("fanout", 0, 2, 3)),
