@@ -11,7 +11,9 @@ import (
 	"io"
 	"log"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -20,20 +22,36 @@ import (
 )
 
 // telling is a saver that tells what it stores. With a gate it stores nothing
-// before the gate is closed, as a disk does that is slower than the run.
+// before the gate is closed, as a disk does that is slower than the run. Tasks of
+// one superstep end in any order, so what they wrote is told in order of the channels.
 type telling struct {
 	*memory.Saver
 	out  io.Writer
 	gate chan struct{}
+
+	mu     sync.Mutex
+	writes []string // not told yet
 }
 
-func (s telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+// tell tells what tasks wrote.
+func (s *telling) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.writes)
+	for _, w := range s.writes {
+		fmt.Fprintln(s.out, "put_writes called with writes", w)
+	}
+	s.writes = nil
+}
+
+func (s *telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
 	s.wait()
+	s.tell()
 	fmt.Fprintln(s.out, "put called with checkpoint for step", md["step"])
 	return s.Saver.Put(ctx, cfg, cp, md, v)
 }
 
-func (s telling) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
+func (s *telling) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
 	s.wait()
 	var told []string
 	for _, w := range writes {
@@ -46,11 +64,13 @@ func (s telling) PutWrites(ctx context.Context, cfg saver.Config, writes []saver
 		}
 		told = append(told, fmt.Sprintf("%s: %v", w.Channel, v))
 	}
-	fmt.Fprintln(s.out, "put_writes called with writes", strings.Join(told, ", "))
+	s.mu.Lock()
+	s.writes = append(s.writes, strings.Join(told, ", "))
+	s.mu.Unlock()
 	return s.Saver.PutWrites(ctx, cfg, writes, taskID, path)
 }
 
-func (s telling) wait() {
+func (s *telling) wait() {
 	if s.gate != nil {
 		<-s.gate
 	}
@@ -69,7 +89,7 @@ func main() {
 
 // run runs foo1 and foo2, then bar1 and bar2. asks makes bar1 ask.
 func run(out io.Writer, d pregel.Durability, asks bool) error {
-	s := telling{Saver: memory.New(memory.Options{}), out: out}
+	s := &telling{Saver: memory.New(memory.Options{}), out: out}
 	if d == pregel.Async {
 		s.gate = make(chan struct{})
 	}
@@ -109,6 +129,7 @@ func run(out io.Writer, d pregel.Durability, asks bool) error {
 	if err != nil {
 		return err
 	}
+	s.tell()
 	fmt.Fprintln(out, "result:", res.Map()["output"], "waiting:", len(res.Interrupts))
 	return nil
 }

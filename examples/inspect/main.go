@@ -118,7 +118,7 @@ func history(ctx context.Context, out io.Writer) error {
 			return pregel.Ask(ctx, "Manually be interrupted at bar2")
 		}),
 		pregel.NewNode("bar3").TriggerOn("bar").Do(func(context.Context, any) (any, error) {
-			return nil, errors.New("Manually raised error at bar3")
+			return nil, errors.New("manually raised error at bar3")
 		}))
 	if err != nil {
 		return err
