@@ -35,7 +35,6 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the budgets ask for 5 or more")
 	flag.DurationVar(&o.limit, "limit", 0, "begin no further round after so long, such as 10m; 0 is no limit")
 	flag.StringVar(&o.dir, "dir", "", "where to make the stores; a temporary directory by default")
-	flag.StringVar(&o.charts, "charts", "", "directory to write the SVG charts to")
 	flag.BoolVar(&editing, "edits", false, "edit logs instead, and see who notices")
 	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, items, vector; all by default")
 	flag.Parse()

@@ -19,11 +19,11 @@ import (
 
 // options are those of the command.
 type options struct {
-	quick       bool
-	rounds      int
-	limit       time.Duration // begin no further round after; 0: no limit
-	dir, charts string
-	only        []string
+	quick  bool
+	rounds int
+	limit  time.Duration // begin no further round after; 0: no limit
+	dir    string
+	only   []string
 }
 
 // wants says whether a group of workloads is to be run.
@@ -41,7 +41,6 @@ type run struct {
 	options
 	size    sizes
 	engines []peer.Engine
-	absent  []string // engines that are not there, and why
 	plan    []planned
 	results map[key][]figures // one for each round
 	log     io.Writer         // progress
@@ -79,9 +78,6 @@ func compare(o options, w io.Writer) error {
 	}
 	if err == nil {
 		r.print(w)
-		if o.charts != "" {
-			err = r.chartAll()
-		}
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }
@@ -92,17 +88,9 @@ func (r *run) choose() {
 		if r.quick && !e.Quick {
 			continue
 		}
-		if e.Name == "postgres" && os.Getenv(peer.PostgresDSN) == "" {
-			r.absent = append(r.absent, e.Name+": "+peer.ErrNoPostgres.Error())
-			continue
-		}
 		r.engines = append(r.engines, e)
 	}
 }
-
-// shared says that an engine keeps its data elsewhere than in its directory, so
-// that stores cannot be copied or kept side by side.
-func shared(e peer.Engine) bool { return e.Name == "postgres" }
 
 // prepare plans the rounds, and makes the stores that are only read.
 func (r *run) prepare() error {
@@ -116,9 +104,6 @@ func (r *run) prepare() error {
 			}
 		}
 		r.add("W1", planned{key: key{"W1raw", e.Name, peer.Durable, ""}})
-		if shared(e) {
-			continue
-		}
 		if err := r.prepareReads(e); err != nil {
 			return err
 		}

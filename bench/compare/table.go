@@ -35,9 +35,6 @@ var tables = []table{
 func (r *run) print(w io.Writer) {
 	fmt.Fprintf(w, "%d rounds, engines in turn, each measurement in a process of its own; medians, and quartiles in parentheses. Device figures count the whole disk.\n", r.rounds)
 	fmt.Fprintf(w, "Sizes: %+v\n", r.size)
-	for _, why := range r.absent {
-		fmt.Fprintf(w, "Not run: %s\n", why)
-	}
 	for _, t := range tables {
 		r.printTable(w, t)
 	}

@@ -144,7 +144,6 @@ func Engines() []Engine {
 		{"badger", true, both, openBadger, openBadger},
 		{"sqlite-modernc", false, both, openModernc, nil},
 		{"sqlite-langgraph", false, both, openWhole, nil},
-		{"postgres", false, both, openPostgres, nil},
 	}
 }
 

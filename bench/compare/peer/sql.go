@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,8 +15,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// schema is LangGraph's, with a row for each channel version; BLOB stands for
-// what the database calls it.
+// schema is LangGraph's, with a row for each channel version.
 const schema = `
 CREATE TABLE IF NOT EXISTS checkpoints (thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,
 	parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB, PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id));
@@ -55,24 +53,18 @@ var statements = map[string]string{
 type sqlStore struct {
 	db    *sql.DB
 	stmts map[string]*sql.Stmt
-	// write serialises writing transactions where the database has one writer;
-	// nil otherwise.
-	write *sync.Mutex
+	write sync.Mutex // SQLite has one writer
+
 	// whole keeps the values in the checkpoint's row, as LangGraph's SQLite saver
 	// does.
-	whole   bool
-	vacuum  string
-	onClose func() error
+	whole  bool
+	vacuum string
 }
 
-// openSQL makes the schema. numbered says that arguments are $1, $2.
-func openSQL(db *sql.DB, s *sqlStore, numbered bool) (*sqlStore, error) {
+// openSQL makes the schema and prepares the statements.
+func openSQL(db *sql.DB, s *sqlStore) (*sqlStore, error) {
 	s.db, s.stmts = db, map[string]*sql.Stmt{}
-	text := schema
-	if numbered {
-		text = strings.ReplaceAll(text, " BLOB", " BYTEA")
-	}
-	for q := range strings.SplitSeq(text, ";") {
+	for q := range strings.SplitSeq(schema, ";") {
 		if strings.TrimSpace(q) == "" {
 			continue
 		}
@@ -81,9 +73,6 @@ func openSQL(db *sql.DB, s *sqlStore, numbered bool) (*sqlStore, error) {
 		}
 	}
 	for name, q := range statements {
-		if numbered {
-			q = numberArgs(q)
-		}
 		st, err := db.Prepare(q)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare %s: %w", name, err), db.Close())
@@ -93,21 +82,10 @@ func openSQL(db *sql.DB, s *sqlStore, numbered bool) (*sqlStore, error) {
 	return s, nil
 }
 
-func numberArgs(q string) string {
-	parts := strings.Split(q, "?")
-	out := parts[0]
-	for i, p := range parts[1:] {
-		out += "$" + strconv.Itoa(i+1) + p
-	}
-	return out
-}
-
 // update runs fn in a transaction.
 func (s *sqlStore) update(fn func(exec func(stmt string, args ...any) error) error) error {
-	if s.write != nil {
-		s.write.Lock()
-		defer s.write.Unlock()
-	}
+	s.write.Lock()
+	defer s.write.Unlock()
 	tx, err := s.db.Begin()
 	if err != nil {
 		return err
@@ -342,9 +320,5 @@ func (s *sqlStore) Close() error {
 	for _, st := range s.stmts {
 		err = errors.Join(err, st.Close())
 	}
-	err = errors.Join(err, s.db.Close())
-	if s.onClose != nil {
-		err = errors.Join(err, s.onClose())
-	}
-	return err
+	return errors.Join(err, s.db.Close())
 }

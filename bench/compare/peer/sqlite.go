@@ -3,7 +3,6 @@ package peer
 import (
 	"database/sql"
 	"path/filepath"
-	"sync"
 
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 	"github.com/vmihailenco/msgpack/v5"
@@ -37,8 +36,8 @@ func openSQLite(driver, dsn string, whole bool) (Store, error) {
 	}
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
-	s := &sqlStore{write: &sync.Mutex{}, whole: whole, vacuum: "VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"}
-	if s, err = openSQL(db, s, false); err != nil {
+	s := &sqlStore{whole: whole, vacuum: "VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"}
+	if s, err = openSQL(db, s); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -1,3 +1,0 @@
-package main
-
-func (r *run) chartAll() error { return nil }
