@@ -67,9 +67,33 @@ type Options struct {
 	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
 	// negative for none.
 	DiskReserve int64
+	// LowSpace is the free space, in bytes, below which Events.LowSpace is called and
+	// Health is degraded, while calls go on; default the larger of 256 MiB and twice
+	// DiskReserve, negative for none. It must not be below DiskReserve.
+	LowSpace int64
 	// ManualWork leaves flush, image and compaction to Flush and Compact.
 	ManualWork bool
 
+	// Keys encrypt the store at rest: values, ids, names and metadata are in none of
+	// its files in clear. nil means no encryption. A store is encrypted when it is
+	// made; it opens only with keys from then on, and a store without encryption
+	// does not open with keys: either is a KeyError, and nothing was touched. See
+	// StaticKeys and LoadKeyFile.
+	//
+	// New files are under the provider's current key. To change keys, let the
+	// provider name another one, call Compact, and wait until Stats().Encryption
+	// no longer counts the old one.
+	Keys KeyProvider
+	// EncryptExisting, with Keys, opens a store that is not encrypted, and encrypts
+	// what is written from then on. Compact moves everything else. Set it for one
+	// Open only: with it, a store somebody put in place of the encrypted one is
+	// taken.
+	EncryptExisting bool
+
+	// Events are called, on the goroutine that notices, when the store flushed,
+	// compacted, or met trouble. They must not block nor call the Disk. All of
+	// them are logged too: docs/operations.md has the messages.
+	Events Events
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
@@ -80,6 +104,8 @@ type Options struct {
 type Simulation struct {
 	FS   vfs.FS        // instead of the operating system's
 	Rand func() uint64 // salts and ids
+	// Entropy replaces crypto/rand in encryption. Never but in a simulation.
+	Entropy func([]byte)
 	// Inline keeps background goroutines from touching files, so that the order
 	// of file operations depends on the calls alone.
 	Inline bool
@@ -93,8 +119,9 @@ type Simulation struct {
 // open for writing.
 type Disk struct {
 	e     *engine.Engine
-	codec serde.Serializer
+	codec serde.Serializer // measured
 	opts  Options
+	m     *meters
 }
 
 var (
@@ -114,7 +141,8 @@ var (
 //
 // Errors: LockedError if another process has it open for writing; ErrNotStore
 // for a directory with other files; VersionError for a store of a newer format;
-// CorruptionError if anything acknowledged is damaged in log or manifest.
+// CorruptionError if anything acknowledged is damaged in log or manifest;
+// KeyError if the keys are missing or wrong, see Options.Keys.
 func Open(dir string, opts Options) (*Disk, error) { return OpenSimulated(dir, opts, Simulation{}) }
 
 // OpenSimulated is Open in a simulated world.
@@ -134,7 +162,8 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Disk{e: e, codec: codec, opts: opts}, nil
+	m := &meters{}
+	return &Disk{e: e, codec: m.measure(codec), opts: opts, m: m}, nil
 }
 
 // EngineOptions are the options of the store beneath, for this module's own
@@ -145,10 +174,25 @@ func EngineOptions(opts Options, sim Simulation) engine.Options {
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
-		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
+		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Lines: lineOf, Events: engine.Events{Compacting: opts.OnCompact}, Clock: opts.Clock, Logger: opts.Logger,
+		Hot: hotItems, Lines: lineOf, Events: events(opts), Clock: opts.Clock, Logger: opts.Logger,
+		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
+}
+
+// events are those of opts, with OnCompact.
+func events(opts Options) Events {
+	ev, also := opts.Events, opts.OnCompact
+	if first := ev.Compacting; also != nil && first != nil {
+		ev.Compacting = func(p CompactProgress) {
+			first(p)
+			also(p)
+		}
+	} else if also != nil {
+		ev.Compacting = also
+	}
+	return ev
 }
 
 // Close makes everything durable and releases the directory. It waits for calls
@@ -182,9 +226,6 @@ type CompactProgress = engine.CompactProgress
 // Stats says what a store holds.
 type Stats = engine.Stats
 
-// Metrics counts what a store did since it was opened.
-type Metrics = engine.Metrics
-
 // OpenReport says what Open found and did.
 func (s *Disk) OpenReport() OpenReport { return s.e.Report() }
 
@@ -192,7 +233,7 @@ func (s *Disk) OpenReport() OpenReport { return s.e.Report() }
 func (s *Disk) Stats() Stats { return s.e.Stats() }
 
 // Metrics returns the counters now.
-func (s *Disk) Metrics() Metrics { return s.e.Metrics() }
+func (s *Disk) Metrics() Metrics { return s.m.read(s.e.Metrics()) }
 
 // NextVersion mints the version that follows current; see the function.
 func (s *Disk) NextVersion(current Version, _ string) (Version, error) {
@@ -203,11 +244,11 @@ func (s *Disk) NextVersion(current Version, _ string) (Version, error) {
 // such as one with a wider allowlist. Closing either closes both.
 func (s *Disk) WithSerializer(codec serde.Serializer) *Disk {
 	c := *s
-	c.codec = codec
+	c.codec = s.m.measure(codec)
 	return &c
 }
 
-// Serializer implements Serializing.
+// Serializer implements Serializing: what the store was given, with its work counted.
 func (s *Disk) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {

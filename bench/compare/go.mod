@@ -4,6 +4,9 @@ go 1.25.0
 
 replace github.com/stele-go/stele => ../..
 
+// The old one also holds packages that have modules of their own now.
+replace google.golang.org/genproto => google.golang.org/genproto v0.0.0-20250303144028-a0af3efb3deb
+
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/dgraph-io/badger/v4 v4.9.6

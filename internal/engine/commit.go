@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -311,6 +312,7 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
+	begin := metric.Now()
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -333,7 +335,18 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	}
 	e.publishVersions(tx)
 	e.nudge()
+	e.noteCommit(tx, begin)
 	return nil
+}
+
+// noteCommit counts a commit that began then.
+func (e *Engine) noteCommit(tx *Tx, begin metric.Time) {
+	var n int64
+	for i := range tx.values {
+		n += tx.values[i].val.size
+	}
+	e.valueBytes.Add(n)
+	e.commits.Since(begin)
 }
 
 // errNothing refuses an empty record.
@@ -437,19 +450,20 @@ func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
-	off := uint64(r.Offset) + uint64(r.Len) - uint64(tx.size)
+	at := r.Len - tx.size
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
 		var refs []index.Ref
 		var locs []index.Loc
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
-			v.loc.File, v.loc.Off = r.File, off
+			v.loc.File = r.File
+			v.loc.Off, v.loc.Inner = sealedPlace(r.Sealed, r.Offset, at)
 			if v.patched() {
 				tx.e.notePatch(v)
 			}
 			refs, locs = append(refs, v.ref), append(locs, v.loc)
-			off += uint64(v.size)
+			at += v.size
 		}
 		fam.Add(refs, locs)
 	}

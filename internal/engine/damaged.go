@@ -31,6 +31,7 @@ type skipped struct {
 	mu        sync.Mutex
 	damage    []error
 	seen      map[string]bool // by text: a damaged page is met again and again
+	recent    []error         // since the last look, repeated ones too
 	deletions bool            // what was skipped may have held deletions
 }
 
@@ -43,6 +44,9 @@ func (e *Engine) skip(err error) {
 	defer e.skipped.mu.Unlock()
 	if e.skipped.seen == nil {
 		e.skipped.seen = map[string]bool{}
+	}
+	if len(e.skipped.recent) < maxSkipped {
+		e.skipped.recent = append(e.skipped.recent, err)
 	}
 	if text := err.Error(); !e.skipped.seen[text] && len(e.skipped.damage) < maxSkipped {
 		e.skipped.seen[text] = true
@@ -95,12 +99,14 @@ func (e *Engine) checkImages(st snapshot.State) error {
 	return nil
 }
 
-// skippedSince is what was gone past after the first n; the slice is not changed
-// later.
-func (e *Engine) skippedSince(n int) []error {
+// recentlySkipped is what was gone past since the last call: one damaged file costs
+// many families something, and each of them has to know.
+func (e *Engine) recentlySkipped() []error {
 	e.skipped.mu.Lock()
 	defer e.skipped.mu.Unlock()
-	return e.skipped.damage[n:]
+	r := e.skipped.recent
+	e.skipped.recent = nil
+	return r
 }
 
 // damagedState is the state of a store for AllowDamage: that of the manifest, or
@@ -114,7 +120,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 		return snapshot.State{}, err
 	}
 	// The newest intact complete state still tells which store this is.
-	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir)
+	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir, e.readManifest()...)
 	st, gerr := e.stateFromFiles(known)
 	if gerr != nil {
 		return snapshot.State{}, gerr
@@ -132,15 +138,16 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 
 // currentState is the state of the manifest, if it is not an older copy of itself.
 func (e *Engine) currentState() (snapshot.State, error) {
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
 	for err == nil {
+		e.manifestKey = rep.KeyID
 		old := e.outdated(st)
 		if old == nil {
 			return st, nil
 		}
 		was := st
 		// A writer may have gone on since.
-		if st, _, err = snapshot.Load(e.opts.FS, e.dir); err == nil && reflect.DeepEqual(st, was) {
+		if st, rep, err = snapshot.Load(e.opts.FS, e.dir, e.readManifest()...); err == nil && reflect.DeepEqual(st, was) {
 			return snapshot.State{}, old
 		}
 	}
@@ -168,7 +175,8 @@ func (e *Engine) outdated(st snapshot.State) error {
 			continue
 		}
 		if last == 0 {
-			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true}, nil)
+			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
+				Keys: e.keys.Store(st.StoreID, st.PlainBelow())}, nil)
 			if err != nil {
 				return err
 			}
@@ -199,6 +207,9 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 			st.Segments = append(st.Segments, snapshot.SegmentInfo{Num: num})
 			st.NextFileNum = max(st.NextFileNum, num+1)
 		}
+	}
+	if st.StoreID == 0 && e.keys != nil {
+		st.StoreID = e.findStoreID(st)
 	}
 	return st, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
 )
@@ -45,6 +46,10 @@ type Options struct {
 	// taken, so that a full device can be dug out of; default 8 MiB, negative for
 	// none.
 	Reserve int64
+	// LowSpace is the free space, in bytes, below which Events.LowSpace is called and
+	// Health is degraded, while writes go on; default the larger of 256 MiB and twice
+	// Reserve, negative for none. It must not be below Reserve.
+	LowSpace int64
 
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go
@@ -63,6 +68,18 @@ type Options struct {
 	// segment holds the older ones as patches; "" if it continues none. Names need be
 	// unique within a thread and its copies. Nil means that slots of one name do.
 	Lines func(it *index.Item, slot int) string
+
+	// Keys encrypt the store; nil means no encryption. Every file is made under the
+	// provider's current key and stays under it; Compact brings all files under the
+	// current one. Keys are asked for at Open, and for each new file.
+	Keys seal.KeyProvider
+	// EncryptExisting, with Keys, opens a store without encryption and encrypts it:
+	// every new file is. The files there are now stay as they are until flush and
+	// compaction replace them.
+	EncryptExisting bool
+	// Entropy fills slices with random bytes for encryption; nil means crypto/rand.
+	// For simulations only.
+	Entropy func([]byte)
 
 	// Clock and Rand are called from several goroutines.
 	Clock func() time.Time
@@ -83,11 +100,18 @@ type Events struct {
 	CorruptionFound func(error)
 	Poisoned        func(error)
 	DiskFull        func(error)
+	// LowSpace: fewer than Options.LowSpace bytes are free. Once until there was more.
+	LowSpace func(free int64)
+	// SlowSync: a sync of the log took longer than a second.
+	SlowSync func(took time.Duration)
 }
 
 const (
 	minLogFile = 64 << 10
 	mib        = 1 << 20
+
+	defaultCompactRate = 64 * mib
+	defaultReserve     = 8 * mib
 )
 
 // Validate refuses options that contradict each other.
@@ -98,11 +122,17 @@ func (o Options) Validate() error {
 	if o.AllowDamage && !o.ReadOnly {
 		return fmt.Errorf("going on past damage needs a read-only store")
 	}
+	if o.EncryptExisting && (o.Keys == nil || o.ReadOnly) {
+		return fmt.Errorf("encrypting an existing store needs keys, and a store that is not read-only")
+	}
 	if o.CompactFanout == 1 || o.CompactFanout < 0 {
 		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)
 	}
 	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > index.MaxChain-2 {
 		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
+	}
+	if o.LowSpace > 0 && o.LowSpace < o.reserve() {
+		return fmt.Errorf("low space of %d bytes is below the reserve of %d", o.LowSpace, o.reserve())
 	}
 	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
 		"image bytes": o.ImageBytes} {
@@ -111,6 +141,14 @@ func (o Options) Validate() error {
 		}
 	}
 	return nil
+}
+
+// reserve is Reserve with its default.
+func (o Options) reserve() int64 {
+	if o.Reserve == 0 {
+		return defaultReserve
+	}
+	return o.Reserve
 }
 
 func (o Options) withDefaults() Options {
@@ -130,8 +168,11 @@ func (o Options) withDefaults() Options {
 	def(&o.ImageBytes, 4*mib)
 	def(&o.CacheBytes, 32*mib)
 	def(&o.VersionBytes, 32*mib)
-	def(&o.CompactRate, 64*mib)
-	def(&o.Reserve, 8*mib)
+	def(&o.CompactRate, defaultCompactRate)
+	o.Reserve = o.reserve()
+	if o.LowSpace == 0 && o.Reserve > 0 {
+		o.LowSpace = max(256*mib, 2*o.Reserve)
+	}
 	if o.CompactFanout == 0 {
 		o.CompactFanout = 4
 	}

@@ -41,6 +41,15 @@ func (o *outputs) written() int64 {
 	return n
 }
 
+// valueBytes is the size of the values written so far, whole.
+func (o *outputs) valueBytes() int64 {
+	var n int64
+	for _, j := range o.jobs {
+		n += j.values
+	}
+	return n
+}
+
 // begin finishes the last segment, if there is one, and starts another.
 func (o *outputs) begin() error {
 	if err := o.end(nil); err != nil {
@@ -107,7 +116,7 @@ func (o *outputs) abandon(err error) error {
 // enter makes the files known, so that what is published can be read at once.
 func (o *outputs) enter() {
 	for _, j := range o.jobs {
-		o.e.files.add(kindSegment, j.num)
+		o.e.files.addKeyed(kindSegment, j.num, j.b.KeyID())
 	}
 }
 

@@ -41,14 +41,14 @@ func (v *verifier) family(view *View, w *familyWork) error {
 	for i, t := range w.threads {
 		names[i] = t.ID
 	}
-	skipped := len(v.e.skippedSince(0))
+	v.e.recentlySkipped() // of what came before
 	if err := w.load(view); err != nil {
 		if err := v.note(err, false, names...); err != nil {
 			return err
 		}
 		return nil
 	}
-	for _, d := range v.e.skippedSince(skipped) {
+	for _, d := range v.e.recentlySkipped() {
 		if err := v.note(d, false, names...); err != nil {
 			return err
 		}
