@@ -102,6 +102,7 @@ var (
 	_ RunDeleter   = (*Disk)(nil)
 	_ ThreadCopier = (*Disk)(nil)
 	_ Pruner       = (*Disk)(nil)
+	_ Retainer     = (*Disk)(nil)
 	_ DeltaReader  = (*Disk)(nil)
 	_ ThreadLister = (*Disk)(nil)
 	_ Syncer       = (*Disk)(nil)

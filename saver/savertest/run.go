@@ -18,6 +18,7 @@ const (
 	PowerRunDeleter   Power = "RunDeleter"
 	PowerThreadCopier Power = "ThreadCopier"
 	PowerPruner       Power = "Pruner"
+	PowerRetainer     Power = "Retainer"
 	PowerDeltaReader  Power = "DeltaReader"
 	PowerThreadLister Power = "ThreadLister"
 	PowerSyncer       Power = "Syncer"
@@ -34,6 +35,8 @@ func has(s saver.Saver, p Power) bool {
 		_, ok = s.(saver.ThreadCopier)
 	case PowerPruner:
 		_, ok = s.(saver.Pruner)
+	case PowerRetainer:
+		_, ok = s.(saver.Retainer)
 	case PowerDeltaReader:
 		_, ok = s.(saver.DeltaReader)
 	case PowerThreadLister:
@@ -161,6 +164,6 @@ func byName(cases []testCase) [][]testCase {
 func allCases() []testCase {
 	return slices.Concat(
 		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
-		forkCases, conflictCases, deletedCases, pruneCases, isolationCases, badInputCases, concurrencyCases, threadCases,
+		forkCases, conflictCases, deletedCases, pruneCases, retainCases, isolationCases, badInputCases, concurrencyCases, threadCases,
 	)
 }
