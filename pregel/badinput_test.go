@@ -133,7 +133,8 @@ func TestChangedChannels(t *testing.T) {
 	}
 	for name, out := range map[string]channel.Channel{"a number": channel.LastValue[int](), "a list": channel.Reduce(channel.Append[int]), "a barrier": channel.NamedBarrier("a")} {
 		_, err := run(out, 2)
-		if err == nil || !strings.Contains(err.Error(), `"out"`) {
+		var re *channel.RestoreError
+		if !errors.As(err, &re) || re.Key != "out" || !strings.Contains(err.Error(), `"out"`) {
 			t.Errorf("%s: error %v; want one that names the channel", name, err)
 		}
 		g, err := pair(t, s, out, returns(nil), returns(nil))

@@ -51,8 +51,14 @@
 //   - What a task wrote before it failed is dropped, so that it does not look
 //     finished to the next run.
 //   - A superstep whose writes are refused changes nothing, also under Exit.
-//   - An answer that was taken is not given again to a later question when a
-//     run goes on without a new one.
+//   - An answer that was taken, also by a graph inside, is not given again to a
+//     later question when a run goes on without a new one.
+//   - An answer without an id that is given again after a crash is not taken by
+//     what a graph inside asks next.
+//   - A Stable graph inside that was not called yet is called when the graph
+//     around it is resumed, whatever an earlier call left.
+//   - What a graph inside stores comes after the checkpoint around it, also under
+//     Async.
 //   - An answer by interrupt id reaches a nested task that stored nothing yet.
 //   - A retry counts calls and nested graphs from the first again, and finds
 //     the calls that ended.

@@ -30,7 +30,9 @@ func (l *loop) first(ctx context.Context) error {
 	}
 	if !l.resumeGiven {
 		l.pending = dropSpentAnswer(l.pending)
+		l.guardAnswers(ctx)
 	}
+	l.answered = resumes && l.answeredSince()
 	source := l.md.Source()
 	branched := source == "update" || source == "fork"
 	forks := resumes && travels && (!branched || l.superseded)
@@ -96,6 +98,9 @@ func commandOf(v any) (Command, bool) {
 func (l *loop) isResuming(isCommand bool) bool {
 	if len(l.cp.versions) == 0 {
 		return false
+	}
+	if l.resuming != nil && *l.resuming && l.input != nil && l.spentState() {
+		l.resuming = nil
 	}
 	if l.resuming != nil {
 		return *l.resuming

@@ -73,6 +73,7 @@ type loop struct {
 	updated []string // sorted; nobody changes it; nil: unknown
 	status  loopStatus
 	pipe    *pipeline
+	lastPut *saveOp // of the newest checkpoint; nil if this run made none
 	// Of the task whose writes are put: succeeding says that it ended well, last
 	// that it was the last of its superstep.
 	succeeding, last bool
@@ -84,6 +85,7 @@ type loop struct {
 	hadParent    bool // the saver had a checkpoint to begin with
 	loadedLatest bool
 	resumeGiven  bool
+	answered     bool // what the graph around waited for here was answered: it has no answer for this run
 	entered      bool // the input was taken; before that nothing is stored
 	ranTasks     bool
 
@@ -195,7 +197,7 @@ func (l *loop) enter(ctx context.Context) error {
 		if l.g.opts.Hooks.Save != nil {
 			observe = l.observeSave
 		}
-		l.pipe = newPipeline(ctx, l.env().DrainTimeout, observe)
+		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
 		if s, ok := l.saver.(saver.Syncer); ok {
 			l.pipe.sync = s.Sync
 		}
@@ -214,6 +216,17 @@ func (l *loop) enter(ctx context.Context) error {
 		l.updated = union(l.cp.updated, nil)
 	}
 	return l.first(ctx)
+}
+
+// storedAround waits for the save of the checkpoint that the graph around is at,
+// or the nearest around it that made one in this run; nil if there is none.
+func (l *loop) storedAround() func() error {
+	for x := l; x.parent != nil; x = x.parent.step.l {
+		if step := x.parent.step; step.last != nil {
+			return func() error { return step.pipe.await(step.last) }
+		}
+	}
+	return nil
 }
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {
@@ -328,11 +341,11 @@ func (l *loop) applier() *applier {
 func (l *loop) preparer() *preparer {
 	if l.prep == nil {
 		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
-		if l.parent != nil {
-			l.prep.parentPad = l.parent.task.pad
-		}
 	}
 	p := l.prep
+	if p.parentPad = nil; l.parent != nil && !l.answered {
+		p.parentPad = l.parent.task.pad
+	}
 	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap
 	return p
 }

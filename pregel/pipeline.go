@@ -53,6 +53,11 @@ type pipeline struct {
 	ctx     context.Context // outlives the run's by a bound, so that saves under way end
 	cancel  context.CancelFunc
 	unwatch func()
+	// around waits until the checkpoint around is stored, before the first save;
+	// nil if there is nothing to wait for. What a graph inside stores hangs on it:
+	// were it stored first, a crash in between would leave it ahead.
+	around  func() error
+	waited  sync.Once
 	observe func(name string, took time.Duration, err error) // nil if nobody does
 	// sync makes durable what was deferred; nil if the saver cannot, and then
 	// nothing is deferred.
@@ -80,8 +85,8 @@ type pipeline struct {
 }
 
 // newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
-func newPipeline(ctx context.Context, drain time.Duration, observe func(string, time.Duration, error)) *pipeline {
-	p := &pipeline{failed: make(chan struct{}), observe: observe}
+func newPipeline(ctx context.Context, drain time.Duration, around func() error, observe func(string, time.Duration, error)) *pipeline {
+	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
 	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var bound *time.Timer
@@ -153,6 +158,17 @@ func (p *pipeline) store(op *saveOp) error {
 	return op.err
 }
 
+// await waits for a save that was handed over, and returns what it failed with.
+func (p *pipeline) await(op *saveOp) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin()
+	for !op.ended {
+		p.wait()
+	}
+	return op.err
+}
+
 // next takes the save that may begin now; nil if none may. The caller holds mu
 // and must run it.
 func (p *pipeline) next() *saveOp {
@@ -218,6 +234,13 @@ func (p *pipeline) idleUntilCalled() *saveOp {
 }
 
 func (p *pipeline) do(op *saveOp, start time.Time) error {
+	if p.around != nil {
+		p.waited.Do(func() {
+			if err := p.around(); err != nil {
+				p.fail(err)
+			}
+		})
+	}
 	if err := p.firstError(); err != nil {
 		return err
 	}
@@ -229,13 +252,18 @@ func (p *pipeline) do(op *saveOp, start time.Time) error {
 		return nil
 	}
 	err = &PersistError{Op: "store " + op.name(), Err: err}
+	p.fail(err)
+	return err
+}
+
+// fail keeps the first failure.
+func (p *pipeline) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
 		p.err = err
 		close(p.failed)
 	}
-	return err
 }
 
 // call runs op. A saver that panics has failed.

@@ -376,13 +376,14 @@ func (p *preparer) fillPad(t *task) {
 	pad.step, pad.stop, pad.parent, pad.token = p.step, p.stop, p.parentPad, p.pending.token
 	if p.pending.any {
 		pad.resume = slices.Clone(p.pending.resume[t.id])
+		pad.shown = p.pending.shown[t.id]
 	}
 	// An answer by id goes to the task's next question. Threads written before
 	// questions had ids of their own know only the first id.
 	if len(p.resumeMap) > 0 {
 		v, ok := p.resumeMap[interruptID(t.ns, len(pad.resume))]
-		if !ok {
-			v, ok = p.resumeMap[interruptID(t.ns, 0)]
+		if first := interruptID(t.ns, 0); !ok && (len(pad.shown) == 0 || slices.Contains(pad.shown, first)) {
+			v, ok = p.resumeMap[first]
 		}
 		if ok {
 			pad.resume = append(pad.resume, v)

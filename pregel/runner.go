@@ -13,6 +13,10 @@ import (
 // to it through box.
 type superstep struct {
 	l *loop
+	// last is the save of the checkpoint it starts from, nil if an earlier run
+	// made that; pipe has it.
+	last *saveOp
+	pipe *pipeline
 	// What tasks may know of the loop: a task that was left behind may ask when
 	// the loop has gone on.
 	step int
@@ -82,6 +86,7 @@ func (l *loop) runTasks(ctx context.Context) error {
 		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
 	}
 	s.ctx, s.cancel = l.taskCtx, l.cancel
+	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {

@@ -301,7 +301,7 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 		_, err := s.Put(ctx, at, cp, md, changed)
 		return err
 	}}
-	l.head = cp.ID
+	l.lastPut, l.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep; so does the first checkpoint
 	// of an exclusive run, which is where it learns that it lost.

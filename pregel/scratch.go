@@ -11,12 +11,20 @@ type resumeToken struct {
 	mu    sync.Mutex
 	value any
 	used  bool
+	// takenBelow reports whether a task of a graph inside has taken the answer
+	// already, in a run before this one; nil if this run gave the answer.
+	takenBelow func(value any) bool
 }
 
-func (t *resumeToken) take() (any, bool) {
+// take takes the answer. inside says that a graph inside asks.
+func (t *resumeToken) take(inside bool) (any, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.used || t.value == nil {
+		return nil, false
+	}
+	if inside && t.takenBelow != nil && t.takenBelow(t.value) {
+		t.used = true
 		return nil, false
 	}
 	t.used = true
@@ -35,6 +43,7 @@ type scratchpad struct {
 	step, stop int
 	parent     *scratchpad  // of the task that runs the graph; nil at the root
 	token      *resumeToken // nil if the superstep has none of its own
+	shown      []string     // the interrupts the task was stored to wait for
 
 	calls, subgraphs, asked atomic.Int64
 
@@ -47,9 +56,9 @@ type scratchpad struct {
 // nullResume takes the answer that belongs to no task, of this graph or of one
 // around it.
 func (s *scratchpad) nullResume() (any, bool) {
-	for ; s != nil; s = s.parent {
+	for inside := false; s != nil; s, inside = s.parent, true {
 		if s.token != nil {
-			return s.token.take()
+			return s.token.take(inside)
 		}
 	}
 	return nil, false
@@ -66,12 +75,21 @@ func (s *scratchpad) reset() {
 type pendingIndex struct {
 	any    bool
 	token  *resumeToken
-	resume map[string][]any
+	resume map[string][]any    // by task
+	shown  map[string][]string // interrupt ids by task
 }
 
 func indexPending(pending []pendingWrite) pendingIndex {
 	ix := pendingIndex{any: len(pending) > 0}
 	for _, w := range pending {
+		if w.channel == chInterrupt {
+			if ix.shown == nil {
+				ix.shown = map[string][]string{}
+			}
+			for _, in := range interruptsOf(w.value) {
+				ix.shown[w.taskID] = append(ix.shown[w.taskID], in.ID)
+			}
+		}
 		if w.channel != chResume {
 			continue
 		}

@@ -70,6 +70,22 @@ type Options struct {
 	// ManualWork leaves flush, image and compaction to Flush and Compact.
 	ManualWork bool
 
+	// Keys encrypt the store at rest: values, ids, names and metadata are in none of
+	// its files in clear. nil means no encryption. A store is encrypted when it is
+	// made; it opens only with keys from then on, and a store without encryption
+	// does not open with keys: either is a KeyError, and nothing was touched. See
+	// StaticKeys and LoadKeyFile.
+	//
+	// New files are under the provider's current key. To change keys, let the
+	// provider name another one, call Compact, and wait until Stats().Encryption
+	// no longer counts the old one.
+	Keys KeyProvider
+	// EncryptExisting, with Keys, opens a store that is not encrypted, and encrypts
+	// what is written from then on. Compact moves everything else. Set it for one
+	// Open only: with it, a store somebody put in place of the encrypted one is
+	// taken.
+	EncryptExisting bool
+
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
@@ -80,6 +96,8 @@ type Options struct {
 type Simulation struct {
 	FS   vfs.FS        // instead of the operating system's
 	Rand func() uint64 // salts and ids
+	// Entropy replaces crypto/rand in encryption. Never but in a simulation.
+	Entropy func([]byte)
 	// Inline keeps background goroutines from touching files, so that the order
 	// of file operations depends on the calls alone.
 	Inline bool
@@ -115,7 +133,8 @@ var (
 //
 // Errors: LockedError if another process has it open for writing; ErrNotStore
 // for a directory with other files; VersionError for a store of a newer format;
-// CorruptionError if anything acknowledged is damaged in log or manifest.
+// CorruptionError if anything acknowledged is damaged in log or manifest;
+// KeyError if the keys are missing or wrong, see Options.Keys.
 func Open(dir string, opts Options) (*Disk, error) { return OpenSimulated(dir, opts, Simulation{}) }
 
 // OpenSimulated is Open in a simulated world.
@@ -149,6 +168,7 @@ func EngineOptions(opts Options, sim Simulation) engine.Options {
 		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
 		Hot: hotItems, Lines: lineOf, Events: engine.Events{Compacting: opts.OnCompact}, Clock: opts.Clock, Logger: opts.Logger,
+		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
 }
 

@@ -33,6 +33,8 @@ var (
 	ErrCorrupt = base.ErrCorrupt
 	// ErrVersion matches every VersionError.
 	ErrVersion = base.ErrVersion
+	// ErrKey matches every KeyError.
+	ErrKey = base.ErrKey
 	// ErrOutcomeUnknown: the caller's context ended while the call was being
 	// written; it may or may not survive. Wraps the context's error.
 	ErrOutcomeUnknown = base.ErrOutcomeUnknown
@@ -46,6 +48,25 @@ type VersionError = base.VersionError
 
 // LockedError says which directory is locked, and by whom.
 type LockedError = base.LockedError
+
+// KeyError names a file and what is wrong about its encryption. The file is
+// untouched.
+type KeyError = base.KeyError
+
+// KeyProblem says what is wrong about the encryption of a file.
+type KeyProblem = base.KeyProblem
+
+// What KeyError.Problem may be.
+const (
+	// KeyRequired: the file is encrypted, and the store was opened without keys.
+	KeyRequired = base.KeyRequired
+	// KeyUnavailable: the key provider does not give the key.
+	KeyUnavailable = base.KeyUnavailable
+	// KeyWrong: the key that the provider gives under this id is another one.
+	KeyWrong = base.KeyWrong
+	// NotEncrypted: the store was opened with keys, and the file is not encrypted.
+	NotEncrypted = base.NotEncrypted
+)
 
 // Errors of the contract. Match with errors.Is.
 var (

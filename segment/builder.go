@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -21,6 +22,8 @@ type BuilderOptions struct {
 	// Salt is mixed into every checksum of the file. It should be random, and
 	// must differ between the files of a store.
 	Salt uint64
+	// Keys are those of the store; nil for a segment without encryption.
+	Keys *seal.Store
 	// BlockSize is the decoded size up to which history values share a block.
 	// Default 1 MiB, at most MaxBlockSize.
 	BlockSize int
@@ -88,8 +91,11 @@ type Builder struct {
 	comp     *compressor
 	salt     uint64
 	num      base.FileNum
-	err      error // first I/O error, or why the builder is over
-	open     bool  // between BeginFamily and EndFamily
+	seal     *seal.File // nil: not encrypted
+	ext      []byte     // the encryption header
+	sealed   []byte     // the last sealed payload
+	err      error      // first I/O error, or why the builder is over
+	open     bool       // between BeginFamily and EndFamily
 	fam      family
 	head     pending
 	history  pending
@@ -110,6 +116,15 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
+	h := fileHeader{version: FormatVersion, num: o.FileNum, salt: o.Salt}
+	if o.Keys != nil {
+		h.flags = fileSealed
+	}
+	head := h.encode()
+	file, ext, err := o.Keys.Create(FileName(o.FileNum), head)
+	if err != nil {
+		return nil, err
+	}
 	comp, err := newCompressor(o.Level, o.BlockSize)
 	if err != nil {
 		return nil, err
@@ -119,12 +134,13 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 		comp:    comp,
 		salt:    o.Salt,
 		num:     o.FileNum,
+		seal:    file,
+		ext:     ext,
 		head:    pending{kind: kindHead, limit: o.HeadBlockSize},
 		history: pending{kind: kindHistory, limit: o.BlockSize},
 	}
-	h := fileHeader{version: FormatVersion, num: o.FileNum, salt: o.Salt}
-	// 64 bytes stay in the buffer: creating a segment touches no disk.
-	return b, b.out.write(h.encode())
+	// The headers stay in the buffer: creating a segment touches no disk.
+	return b, b.out.write(head, ext)
 }
 
 // BeginFamily starts the family id, which must be greater than all before.
@@ -235,9 +251,13 @@ func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (ext
 	}
 	m, _ := sizeOf(stored, limit)
 	off := b.out.off()
-	size := alignFrame(int64(m))
-	pad := zeroPad[:size-frameHeaderSize-int64(m)]
-	h := frameHeader{stored: uint32(m), raw: uint32(n), family: fam, kind: k, codec: c}.encode()
+	fh := frameHeader{stored: uint32(m), raw: uint32(n), family: fam, kind: k, codec: c}
+	if b.seal != nil {
+		stored = b.sealParts(&fh, off, stored)
+	}
+	size := alignFrame(int64(fh.stored))
+	pad := zeroPad[:size-frameHeaderSize-int64(fh.stored)]
+	h := fh.encode()
 
 	all := make([][]byte, 0, len(stored)+2)
 	all = append(all, h[8:])
@@ -250,6 +270,19 @@ func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (ext
 		return extent{}, b.fail(err)
 	}
 	return extent{uint64(off), uint32(size)}, nil
+}
+
+// sealParts returns the payload of the frame h at off, sealed, and completes h. It
+// is valid until the next call.
+func (b *Builder) sealParts(h *frameHeader, off int64, parts [][]byte) [][]byte {
+	h.stored, h.flags = uint32(seal.SealedLen(int64(h.stored))), flagSealed
+	enc := h.encode()
+	b.sealed = b.seal.Seal(b.sealed[:0], frameAAD(off, enc[:]), parts...)
+	out := b.sealed
+	if cap(out) > MaxBlockSize {
+		b.sealed = nil // what only a large payload needed
+	}
+	return [][]byte{out}
 }
 
 // EndFamily writes what is pending and then the directory: dir, opaque to the
@@ -359,7 +392,13 @@ func (b *Builder) Finish() (Props, error) {
 	ft.Props = b.props
 	ft.FormatVersion, ft.FileNum, ft.Salt = FormatVersion, b.num, b.salt
 	ft.Size = b.out.off() + footerSize
-	if err := b.out.write(ft.encode()); err != nil {
+	var tag []byte
+	if b.seal != nil {
+		ft.Size += sealSize
+		ft.flags = fileSealed
+		tag = encodeSeal(&ft, b.seal, b.ext, b.out.off())
+	}
+	if err := b.out.write(tag, ft.encode()); err != nil {
 		return Props{}, b.fail(err)
 	}
 	if err := b.out.finish(); err != nil {
@@ -393,6 +432,6 @@ func (b *Builder) end(why string) {
 	if b.comp != nil {
 		b.comp.close()
 	}
-	b.comp, b.scratch, b.out.buf = nil, nil, nil
+	b.comp, b.scratch, b.sealed, b.out.buf = nil, nil, nil, nil
 	b.head, b.history, b.fam, b.families = pending{}, pending{}, family{}, nil
 }

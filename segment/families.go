@@ -31,12 +31,12 @@ func appendFamilyIndex(dst []byte, fams []FamilyInfo) []byte {
 }
 
 // decodeFamilyIndex is the inverse of appendFamilyIndex. Families stand without
-// gaps from the header of the file on; none may reach past end.
-func decodeFamilyIndex(p place, b []byte, end uint64) ([]FamilyInfo, error) {
+// gaps from start, behind the headers of the file, on; none may reach past end.
+func decodeFamilyIndex(p place, b []byte, start, end uint64) ([]FamilyInfo, error) {
 	c := &cursor{b: b}
 	n := c.count(minFamilyBytes)
 	fams := make([]FamilyInfo, 0, n)
-	pos, prevID := uint64(fileHeaderSize), uint64(0)
+	pos, prevID := start, uint64(0)
 	for i := range n {
 		delta := c.uvarint(math.MaxUint64 - prevID)
 		stored := c.uvarint(end/frameAlign) * frameAlign

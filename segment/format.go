@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 )
 
 // FormatVersion is the newest format version of segments this build reads, and
@@ -61,7 +62,8 @@ const (
 	kindTombstones
 	kindMeta
 	kindFamilyIndex
-	kindEnd // first unknown kind
+	kindSeal // of an encrypted file only: authenticates the footer behind it
+	kindEnd  // first unknown kind
 )
 
 func (k kind) String() string {
@@ -76,6 +78,8 @@ func (k kind) String() string {
 		return "segment meta"
 	case kindFamilyIndex:
 		return "segment family index"
+	case kindSeal:
+		return "segment seal"
 	}
 	return "segment frame"
 }
@@ -99,9 +103,13 @@ const (
 	codecPatch codec = 2
 )
 
-// flagEncrypted is reserved for frames sealed after compression. Like every
-// other flag bit it is a VersionError today.
-const flagEncrypted uint16 = 1 << 0
+const (
+	// flagSealed marks a frame whose payload is sealed, after compression. All
+	// frames of an encrypted file have it, those of another file have not.
+	flagSealed uint16 = 1 << 0
+	// fileSealed marks an encrypted file, in header and footer.
+	fileSealed uint32 = 1 << 0
+)
 
 // place names the bytes at hand in errors.
 type place struct {
@@ -185,7 +193,7 @@ func checkVersion(p place, version, flags uint32) error {
 		return p.corrupt(nil, "format version 0")
 	case version > FormatVersion:
 		return &base.VersionError{File: p.file, Have: version, Supported: FormatVersion}
-	case flags != 0:
+	case flags&^fileSealed != 0:
 		return p.newer("file flags %#x", flags)
 	}
 	return nil
@@ -201,6 +209,7 @@ type extent struct {
 // footer is the last 128 bytes.
 type footer struct {
 	Props
+	flags              uint32
 	index, tombs, meta extent
 }
 
@@ -222,6 +231,7 @@ func (ft footer) encode() []byte {
 	le.PutUint64(b[88:], uint64(ft.MinLSN))
 	le.PutUint64(b[96:], uint64(ft.MaxLSN))
 	le.PutUint32(b[112:], ft.FormatVersion)
+	le.PutUint32(b[116:], ft.flags)
 	copy(b[120:], fileMagic)
 	le.PutUint64(b, base.Checksum(seedAt(ft.Salt, ft.Size-footerSize), b[8:]))
 	return b
@@ -255,8 +265,9 @@ func decodeFooter(file string, size int64, b []byte) (footer, error) {
 		index: extent{le.Uint64(b[32:]), le.Uint32(b[56:])},
 		tombs: extent{le.Uint64(b[40:]), le.Uint32(b[60:])},
 		meta:  extent{le.Uint64(b[48:]), le.Uint32(b[64:])},
+		flags: le.Uint32(b[116:]),
 	}
-	if err := checkVersion(p, ft.FormatVersion, le.Uint32(b[116:])); err != nil {
+	if err := checkVersion(p, ft.FormatVersion, ft.flags); err != nil {
 		return footer{}, err
 	}
 	if ft.Size != size {
@@ -303,9 +314,20 @@ func peekFrameHeader(b []byte) (h frameHeader, magic uint32) {
 }
 
 // decodeFrame verifies b, exactly one whole frame, and returns its header and
-// its stored payload (a slice of b). After a nil error the payload may be
-// decoded: header.raw is within the limits of its kind.
-func decodeFrame(p place, salt uint64, b []byte) (frameHeader, []byte, error) {
+// its stored payload (a slice of b), opened if the file is encrypted: file is
+// its key, or nil. After a nil error the payload may be decoded: header.raw is
+// within the limits of its kind.
+func decodeFrame(p place, salt uint64, file *seal.File, b []byte) (frameHeader, []byte, error) {
+	h, payload, err := verifyFrame(p, salt, file != nil, b)
+	if err != nil || file == nil {
+		return h, payload, err
+	}
+	plain, err := openPayload(p, file, h, b, payload)
+	return h, plain, err
+}
+
+// verifyFrame is decodeFrame without opening the payload.
+func verifyFrame(p place, salt uint64, sealed bool, b []byte) (frameHeader, []byte, error) {
 	if len(b) < frameHeaderSize || len(b)%frameAlign != 0 {
 		return frameHeader{}, nil, p.corrupt(nil, "%d bytes are no frame", len(b))
 	}
@@ -323,20 +345,21 @@ func decodeFrame(p place, salt uint64, b []byte) (frameHeader, []byte, error) {
 	switch {
 	case h.kind == 0:
 		return frameHeader{}, nil, p.corrupt(nil, "frame kind 0")
-	case h.kind >= kindEnd:
+	case h.kind >= kindEnd || h.kind == kindSeal && !sealed:
 		return frameHeader{}, nil, p.newer("unknown frame kind %d", h.kind)
-	case h.flags&flagEncrypted != 0:
-		return frameHeader{}, nil, p.newer("encrypted frame")
-	case h.flags != 0:
+	case h.flags == flagSealed && !sealed:
+		return frameHeader{}, nil, &base.KeyError{File: p.file, Problem: base.KeyRequired}
+	case h.flags&^flagSealed != 0:
 		return frameHeader{}, nil, p.newer("unknown frame flags %#x", h.flags)
+	case h.flags == 0 && sealed:
+		return frameHeader{}, nil, p.corrupt(nil, "not encrypted, in a file that is")
 	case h.codec > codecZstd:
 		return frameHeader{}, nil, p.newer("unknown codec %d", h.codec)
 	case h.raw > h.kind.maxRaw():
 		return frameHeader{}, nil, p.corrupt(nil, "decoded length %d is over the limit", h.raw)
-	case h.codec == codecZstd && uint64(h.raw) > uint64(h.stored)*zstdMaxRatio:
-		return frameHeader{}, nil, p.corrupt(nil, "%d bytes cannot decode to %d", h.stored, h.raw)
-	case h.codec == codecRaw && h.raw != h.stored:
-		return frameHeader{}, nil, p.corrupt(nil, "raw payload of %d bytes, header says %d", h.stored, h.raw)
+	}
+	if err := h.checkStored(p); err != nil {
+		return frameHeader{}, nil, err
 	}
 	for _, c := range b[frameHeaderSize+int(h.stored):] {
 		if c != 0 {
@@ -344,6 +367,24 @@ func decodeFrame(p place, salt uint64, b []byte) (frameHeader, []byte, error) {
 		}
 	}
 	return h, b[frameHeaderSize : frameHeaderSize+int(h.stored)], nil
+}
+
+// checkStored holds the stored length against the decoded one.
+func (h *frameHeader) checkStored(p place) error {
+	stored := int64(h.stored)
+	if h.flags&flagSealed != 0 && h.kind != kindSeal {
+		var ok bool
+		if stored, ok = seal.OpenedLen(stored); !ok {
+			return p.corrupt(nil, "nothing sealed has %d bytes", h.stored)
+		}
+	}
+	switch {
+	case h.codec == codecZstd && uint64(h.raw) > uint64(stored)*zstdMaxRatio:
+		return p.corrupt(nil, "%d bytes cannot decode to %d", stored, h.raw)
+	case h.codec == codecRaw && int64(h.raw) != stored:
+		return p.corrupt(nil, "raw payload of %d bytes, header says %d", stored, h.raw)
+	}
+	return nil
 }
 
 // FileName is the name of segment n within its store, such as "000012.seg".

@@ -39,7 +39,7 @@ func reseal(b []byte) []byte {
 
 // known reports whether err is one that bytes may cause.
 func known(err error) bool {
-	return err == nil || errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion)
+	return err == nil || errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrKey)
 }
 
 // exercise calls everything on b and fails on an error that is neither damage
@@ -142,14 +142,14 @@ func FuzzBlock(f *testing.F) {
 	f.Add([]byte("raw"), uint32(3), byte(kindHistory), byte(codecRaw), uint16(0))
 	f.Add([]byte("raw"), uint32(4), byte(kindHead), byte(codecRaw), uint16(0))
 	f.Add([]byte("x"), uint32(1), byte(kindHead), byte(codecPatch), uint16(0))
-	f.Add([]byte("x"), uint32(1), byte(kindHead), byte(codecRaw), flagEncrypted)
+	f.Add([]byte("x"), uint32(1), byte(kindHead), byte(codecRaw), flagSealed)
 	f.Add([]byte{}, uint32(0), byte(200), byte(codecRaw), uint16(0))
 	f.Fuzz(func(t *testing.T, payload []byte, raw uint32, k, cd byte, flags uint16) {
 		h := frameHeader{stored: uint32(len(payload)), raw: raw, family: 5, kind: kind(k), codec: codec(cd), flags: flags}
 		const salt, off = 17, 4096
 		b := sealFrame(h, payload, salt, off)
 		p := place{"000001.seg", "segment block", off, int64(len(b))}
-		got, stored, err := decodeFrame(p, salt, b)
+		got, stored, err := decodeFrame(p, salt, nil, b)
 		if !known(err) {
 			t.Fatal(err)
 		}
@@ -217,14 +217,14 @@ func FuzzFamilyIndex(f *testing.F) {
 	}))
 	p := place{"000001.seg", "segment family index", 1 << 20, 0}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		fams, err := decodeFamilyIndex(p, b, 1<<20)
+		fams, err := decodeFamilyIndex(p, b, fileHeaderSize, 1<<20)
 		if !known(err) {
 			t.Fatal(err)
 		}
 		if err != nil {
 			return
 		}
-		again, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), 1<<20)
+		again, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), fileHeaderSize, 1<<20)
 		if err != nil || !cmp.Equal(fams, again) {
 			t.Fatalf("decode and encode disagree: %v", err)
 		}

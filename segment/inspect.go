@@ -27,7 +27,7 @@ type FrameInfo struct {
 // kindName is what kinds are called in docs/format/segment.md.
 func (k kind) kindName() string {
 	names := [...]string{kindHead: "head block", kindHistory: "history block", kindDirectory: "directory",
-		kindTombstones: "tombstones", kindMeta: "meta", kindFamilyIndex: "family index"}
+		kindTombstones: "tombstones", kindMeta: "meta", kindFamilyIndex: "family index", kindSeal: "seal"}
 	if int(k) < len(names) && k != 0 {
 		return names[k]
 	}
@@ -49,12 +49,15 @@ func (c codec) codecName() string {
 // salt, and nothing else: it does not use the family index. damage is what was wrong
 // with header or footer. An error of visit ends it and is returned as
 // it is; other errors are those of Salvage. f stays the caller's.
-func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit func(FrameInfo) error) (props Props, damage []error, err error) {
+func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit func(FrameInfo) error, opts ...OpenOption) (props Props, damage []error, err error) {
 	r := &Reader{f: f, name: name, salvaged: true}
+	for _, o := range opts {
+		o(r)
+	}
 	if damage, err = r.identify(size); err != nil {
 		return Props{}, damage, fmt.Errorf("inspect segment: %w", err)
 	}
-	s := &scanner{r: r, pos: fileHeaderSize, end: r.end}
+	s := &scanner{r: r, pos: r.start, end: r.end}
 	prev := s.pos
 	gap := func(to int64) error {
 		from := prev
@@ -90,8 +93,11 @@ func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit fun
 // Identify reads header and footer of a segment and says which segment it is: file
 // number, salt and size, from whichever of the two is intact. damage is what is wrong
 // with the other.
-func Identify(f vfs.File, name string, size int64) (props Props, damage []error, err error) {
+func Identify(f vfs.File, name string, size int64, opts ...OpenOption) (props Props, damage []error, err error) {
 	r := &Reader{f: f, name: name, salvaged: true}
+	for _, o := range opts {
+		o(r)
+	}
 	damage, err = r.identify(size)
 	return r.props, damage, err
 }

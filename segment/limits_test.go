@@ -25,11 +25,10 @@ func TestNewerIsNotDamage(t *testing.T) {
 		opens  bool
 	}{
 		"footer version":  {func(b []byte) { le.PutUint32(b[size-16:], 2) }, false},
-		"footer flags":    {func(b []byte) { le.PutUint32(b[size-12:], 1) }, false},
+		"footer flags":    {func(b []byte) { le.PutUint32(b[size-12:], 2) }, false},
 		"header, no foot": {func(b []byte) { le.PutUint32(b[8:], 7); b[size-1] = 'x' }, false},
 		"codec patch":     {func(b []byte) { b[block.off+25] = byte(codecPatch) }, true},
 		"codec 9":         {func(b []byte) { b[block.off+25] = 9 }, true},
-		"encrypted":       {func(b []byte) { le.PutUint16(b[block.off+26:], flagEncrypted) }, true},
 		"flag 15":         {func(b []byte) { le.PutUint16(b[block.off+26:], 1<<15) }, true},
 		"kind":            {func(b []byte) { b[block.off+24] = byte(kindEnd) }, true},
 	} {
@@ -145,7 +144,7 @@ func TestTablesRefuse(t *testing.T) {
 		"less than dir":  {{ID: 4, DirStored: 80, Stored: 40}},
 		"second too far": {fam, {ID: 5, DirStored: 40, Stored: 4096 - 64}},
 	} {
-		if _, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), 4096); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), fileHeaderSize, 4096); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("family index, %s: %v", name, err)
 		}
 	}
@@ -195,7 +194,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 		h.stored = uint32(len(payload))
 		b := sealFrame(h, payload, 1, 64)
 		got := allocated(func() {
-			h, payload, err := decodeFrame(p, 1, b)
+			h, payload, err := decodeFrame(p, 1, nil, b)
 			if err == nil {
 				_, err = unpack(p, h, payload)
 			}
@@ -217,7 +216,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 			if _, _, _, err := decodeDirectory(p, b); name != "families" && !errors.Is(err, base.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := decodeFamilyIndex(p, b, 1<<20); name == "families" && !errors.Is(err, base.ErrCorrupt) {
+			if _, err := decodeFamilyIndex(p, b, fileHeaderSize, 1<<20); name == "families" && !errors.Is(err, base.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}); got > 1<<20 {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -19,7 +20,10 @@ type Reader struct {
 	f     vfs.File
 	name  string
 	props Props
+	start int64 // frames begin here
 	end   int64 // frames lie before it: the footer's offset, if there is one
+	keys  *seal.Store
+	key   atomic.Pointer[key] // nil until known
 	// salvaged: made by Salvage, so the families may not be all there were.
 	salvaged bool
 
@@ -39,14 +43,21 @@ type contents struct {
 // number. size is the file's.
 //
 // Damage there is a *base.CorruptionError, and Salvage may still read the rest.
-// A file of a newer format version is a *base.VersionError. The reader owns f
+// A file of a newer format version is a *base.VersionError; for the
+// *base.KeyError of an encrypted one see WithKeys. The reader owns f
 // and closes it in Close; if Open fails, f stays with the caller.
-func Open(f vfs.File, name string, size int64) (*Reader, error) {
+func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
 	ft, err := readFooter(f, name, size)
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
-	r := &Reader{f: f, name: name, props: ft.Props, end: size - footerSize}
+	r := &Reader{f: f, name: name, props: ft.Props, start: frameStart(ft.sealed()), end: frameEnd(size, ft.sealed())}
+	for _, o := range opts {
+		o(r)
+	}
+	if _, err := r.unlock(&ft); err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
 	if err := r.loadContents(ft); err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
@@ -57,7 +68,7 @@ func Open(f vfs.File, name string, size int64) (*Reader, error) {
 // reads nothing: blocks and directories whose places are known can be read at
 // once, and the first call that needs footer or family index reads and checks
 // them, comparing them with props.
-func OpenLazy(f vfs.File, name string, props Props) (*Reader, error) {
+func OpenLazy(f vfs.File, name string, props Props, opts ...OpenOption) (*Reader, error) {
 	p := place{name, "segment properties", -1, 0}
 	switch {
 	case props.FormatVersion > FormatVersion:
@@ -68,7 +79,16 @@ func OpenLazy(f vfs.File, name string, props Props) (*Reader, error) {
 	if err := checkName(p, props.FileNum); err != nil {
 		return nil, err
 	}
-	return &Reader{f: f, name: name, props: props, end: props.Size - footerSize}, nil
+	r := &Reader{f: f, name: name, props: props, start: fileHeaderSize, end: props.Size - footerSize}
+	for _, o := range opts {
+		o(r)
+	}
+	if r.keys == nil {
+		// Without keys there is nothing to unlock; an encrypted file has frames
+		// that say so.
+		r.key.Store(&key{})
+	}
+	return r, nil
 }
 
 func checkName(p place, have base.FileNum) error {
@@ -122,12 +142,12 @@ func readFull(f io.ReaderAt, p place, b []byte) error {
 // loadContents reads the family index that ft names.
 func (r *Reader) loadContents(ft footer) error {
 	p := place{r.name, "segment footer", ft.Size - footerSize, footerSize}
-	end := uint64(p.off)
+	start, end := uint64(frameStart(ft.sealed())), uint64(frameEnd(ft.Size, ft.sealed()))
 	for _, e := range []extent{ft.tombs, ft.meta, ft.index} {
 		if (e == extent{}) {
 			continue
 		}
-		if e.off < fileHeaderSize || e.off > end || uint64(e.n) > end-e.off {
+		if e.off < start || e.off > end || uint64(e.n) > end-e.off {
 			return p.corrupt(nil, "a section lies outside of the file")
 		}
 	}
@@ -136,7 +156,7 @@ func (r *Reader) loadContents(ft footer) error {
 	if err != nil {
 		return err
 	}
-	fams, err := decodeFamilyIndex(at, raw, ft.index.off)
+	fams, err := decodeFamilyIndex(at, raw, start, ft.index.off)
 	if err != nil {
 		return err
 	}
@@ -170,6 +190,9 @@ func (r *Reader) contents() (*contents, error) {
 	if ft.Props != r.props {
 		p := place{r.name, "segment footer", ft.Size - footerSize, footerSize}
 		return nil, p.corrupt(nil, "it is not the segment its owner knows")
+	}
+	if _, err := r.unlock(&ft); err != nil {
+		return nil, err
 	}
 	if err := r.loadContents(ft); err != nil {
 		return nil, err
@@ -312,6 +335,10 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 // frame reads the frame at p, verifies it, checks that it is of one of the wanted
 // kinds, and decodes its payload into fresh memory.
 func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
+	file, err := r.unlocked()
+	if err != nil {
+		return frameHeader{}, nil, err
+	}
 	// The file's size bounds the buffer, whatever a referrer claims.
 	if p.off < fileHeaderSize || p.n < frameHeaderSize || p.off > r.end-p.n {
 		return frameHeader{}, nil, p.corrupt(nil, "reference to outside of the file's frames")
@@ -329,7 +356,7 @@ func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
 	if err := readFull(r.f, p, b); err != nil {
 		return frameHeader{}, nil, err
 	}
-	h, payload, err := decodeFrame(p, r.props.Salt, b)
+	h, payload, err := decodeFrame(p, r.props.Salt, file, b)
 	if err != nil {
 		return frameHeader{}, nil, err
 	}
@@ -337,7 +364,7 @@ func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
 		return frameHeader{}, nil, p.corrupt(nil, "the frame there is a %s", h.kind)
 	}
 	raw, err := unpack(p, h, payload)
-	if pooled && h.codec == codecRaw {
+	if pooled && file == nil && h.codec == codecRaw {
 		raw = slices.Clone(raw)
 	}
 	return h, raw, err

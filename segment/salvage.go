@@ -79,7 +79,7 @@ func (s *scanner) try() (size int64, err error) {
 		return 0, s.at.corrupt(ErrMagic, "no frame starts here")
 	}
 	s.at.n = size
-	s.header, s.raw, err = s.r.frame(s.at, kindHead, kindHistory, kindDirectory, kindTombstones, kindMeta, kindFamilyIndex)
+	s.header, s.raw, err = s.r.frame(s.at, kindHead, kindHistory, kindDirectory, kindTombstones, kindMeta, kindFamilyIndex, kindSeal)
 	return size, err
 }
 
@@ -121,14 +121,17 @@ func (s *scanner) resync(ctx context.Context) bool {
 // At least one of header and footer must be intact, for the salt. err is set
 // only if nothing could be read at all. Salvage writes nothing. The Reader owns
 // f as one from Open does; its Props hold what was found.
-func Salvage(ctx context.Context, f vfs.File, name string, size int64) (r *Reader, damage []error, err error) {
+func Salvage(ctx context.Context, f vfs.File, name string, size int64, opts ...OpenOption) (r *Reader, damage []error, err error) {
 	r = &Reader{f: f, name: name, salvaged: true}
+	for _, o := range opts {
+		o(r)
+	}
 	damage, err = r.identify(size)
 	if err != nil {
 		return nil, nil, fmt.Errorf("salvage segment: %w", err)
 	}
 	t := &contents{}
-	s := &scanner{r: r, pos: fileHeaderSize, end: r.end}
+	s := &scanner{r: r, pos: r.start, end: r.end}
 	for s.next(ctx) {
 		at := extent{uint64(s.at.off), uint32(s.at.n)}
 		switch s.header.kind {
@@ -182,8 +185,14 @@ func (r *Reader) identify(size int64) (damage []error, err error) {
 	switch {
 	case ferr == nil:
 		r.props.FileNum, r.props.Salt = ft.FileNum, ft.Salt
-		r.end = size - footerSize
-		return damage, nil
+		r.start, r.end = frameStart(ft.sealed()), frameEnd(size, ft.sealed())
+		_, err := r.unlock(&ft)
+		if !errors.Is(err, base.ErrCorrupt) || herr != nil {
+			return damage, err
+		}
+		// The seal is damaged; the beginning of the file has the same headers.
+		damage = append(damage, err)
+		return damage, r.unlockStart(h)
 	case herr == nil:
 		r.props.FileNum, r.props.Salt = h.num, h.salt
 		p := place{r.name, "segment header", 0, fileHeaderSize}
@@ -191,8 +200,17 @@ func (r *Reader) identify(size int64) (damage []error, err error) {
 			return nil, err
 		}
 		// Without a footer the file may end anywhere, in a frame too.
-		r.end = size
-		return damage, nil
+		r.start, r.end = frameStart(h.flags&fileSealed != 0), size
+		return damage, r.unlockStart(h)
 	}
 	return nil, errors.Join(herr, ferr)
+}
+
+// unlockStart sets the key from the headers at the beginning of the file.
+func (r *Reader) unlockStart(h fileHeader) error {
+	file, err := unlockHead(r.f, r.name, h, r.keys)
+	if err == nil {
+		r.key.Store(&key{file})
+	}
+	return err
 }

@@ -1,12 +1,14 @@
 package segment
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 )
 
 // maxFindings bounds what Verify remembers of a file that is damaged all over.
@@ -46,7 +48,7 @@ func (v *verifier) run(ctx context.Context, t *contents) error {
 	if err := v.ends(t); err != nil {
 		return err
 	}
-	v.done = fileHeaderSize + v.r.props.Size - v.r.end
+	v.done = v.r.start + v.r.props.Size - v.r.end
 	for _, f := range t.families {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -92,7 +94,32 @@ func (v *verifier) ends(t *contents) error {
 		p := place{v.r.name, "segment footer", v.r.end, footerSize}
 		err = p.corrupt(nil, "it changed since the segment was opened")
 	}
-	return v.note(err)
+	if err := v.note(err); err != nil {
+		return err
+	}
+	if !t.sealed() {
+		return nil
+	}
+	return v.note(v.sealedHead(t))
+}
+
+// sealedHead holds both headers at the beginning of an encrypted file against
+// those at its end.
+func (v *verifier) sealedHead(t *contents) error {
+	b, p := make([]byte, sealedStart), place{v.r.name, "segment header", 0, sealedStart}
+	if err := readFull(v.r.f, p, b); err != nil {
+		return err
+	}
+	at := p
+	at.off, at.n = t.Size-footerSize-sealSize+frameHeaderSize, seal.HeaderSize
+	ext := make([]byte, seal.HeaderSize)
+	if err := readFull(v.r.f, at, ext); err != nil {
+		return err
+	}
+	if !bytes.Equal(b[:fileHeaderSize], t.head()) || !bytes.Equal(b[fileHeaderSize:], ext) {
+		return p.corrupt(nil, "it does not agree with the end of the file")
+	}
+	return nil
 }
 
 // note files a finding, and returns what is none: an error of the device.
@@ -210,7 +237,7 @@ func (v *verifier) block(family uint64, at extent, values []ValueLoc) error {
 func (v *verifier) gaps(ctx context.Context) error {
 	slices.SortFunc(v.seen, byOffset)
 	v.seen = append(v.seen, extent{uint64(v.r.end), 0}) // the end of the last gap
-	pos := uint64(fileHeaderSize)
+	pos := uint64(v.r.start)
 	for _, e := range v.seen {
 		p := v.r.at("segment frame", pos, 0)
 		switch {

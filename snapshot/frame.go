@@ -29,6 +29,7 @@ type frame struct {
 	seq      uint64 // 1 for the state, then dense; in a slot that of the last frame
 	promise  int64  // frames up to here were known to be synced when this one was built
 	payload  []byte
+	size     int // of the whole frame, once it was read
 }
 
 // frameSize is the room a frame with a payload of n bytes takes, padding

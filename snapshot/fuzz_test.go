@@ -28,7 +28,7 @@ func FuzzManifest(f *testing.F) {
 }
 
 func checkManifest(t *testing.T, b []byte) {
-	st, rep, err := decodeManifest(ManifestName(7), b)
+	st, rep, err := decodeManifest(ManifestName(7), b, readOptions{})
 	if err != nil {
 		if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
 			t.Fatalf("untyped error %v", err)

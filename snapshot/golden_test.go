@@ -219,7 +219,7 @@ func checkGolden(t *testing.T, name, intro, text string) []byte {
 func TestManifestGolden(t *testing.T) {
 	m := buildManifest(t, 6, true)
 	b := checkGolden(t, "manifest.golden", "# A closed manifest: complete state, six edits, both slots set.\n", annotateManifest(m.b))
-	st, rep, err := decodeManifest(m.name, b)
+	st, rep, err := decodeManifest(m.name, b, readOptions{})
 	if err != nil || !rep.Closed || !same(st, m.last()) {
 		t.Errorf("the stored manifest reads as %+v, %+v, %v", st, rep, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,4 +143,10 @@ func (m *built) last() State { return m.states[len(m.states)-1] }
 // repro prints how to run a seeded test again.
 func repro(t testing.TB, env string, seed uint64) string {
 	return fmt.Sprintf("%s=%d go test ./snapshot -run '^%s$'", env, seed, t.Name())
+}
+
+// readPage reads a page without opening the image.
+func readPage(f vfs.File, off uint64, n uint32, salt uint64) ([]byte, error) {
+	im := &Image{f: f, name: "000009.img", start: headerSize, fr: framer{salt: salt}}
+	return im.ReadPage(off, n)
 }

@@ -18,15 +18,17 @@ type Image struct {
 	f      vfs.File
 	name   string
 	h      ImageHeader
+	fr     framer
+	start  uint64 // where frames begin
 	counts ImageCounts
 	dir    []tableRef
 }
 
 // OpenImage reads header and footer of an image, and nothing else. size is what
 // the manifest says; another size is damage. Errors: *base.CorruptionError,
-// *base.VersionError, or that of the file. Whatever the error, the image is
+// *base.VersionError, *base.KeyError (see WithStore), or that of the file. But for a KeyError, whatever the error, the image is
 // derived data, and the engine rebuilds it.
-func OpenImage(f vfs.File, name string, size int64) (*Image, error) {
+func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image, error) {
 	have, err := f.Size()
 	if err != nil {
 		return nil, fmt.Errorf("size of %s: %w", name, err)
@@ -34,11 +36,11 @@ func OpenImage(f vfs.File, name string, size int64) (*Image, error) {
 	if have != size || size < headerSize+imageFrameHeader+footerFixed+imageTailSize {
 		return nil, &base.CorruptionError{File: name, Kind: "image", Offset: -1, Detail: fmt.Sprintf("the file has %d bytes, expected %d", have, size)}
 	}
-	var head [headerSize]byte
-	if err := readRange(f, name, head[:], 0); err != nil {
+	head := make([]byte, min(size, sealedStart))
+	if err := readRange(f, name, head, 0); err != nil {
 		return nil, err
 	}
-	fh, err := decodeHeader(name, "image header", imageMagic, imageFullFlag, head[:])
+	fh, err := decodeHeader(name, "image header", imageMagic, imageFullFlag|sealedFlag, head)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,10 @@ func OpenImage(f vfs.File, name string, size int64) (*Image, error) {
 	if num, ok := ParseImageName(name); ok && num != h.Num || h.Full != (h.PrevNum == 0) {
 		return nil, &base.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
 	}
-	im := &Image{f: f, name: name, h: h}
+	im := &Image{f: f, name: name, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
+	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).store); err != nil {
+		return nil, err
+	}
 	if err := im.readFooter(size); err != nil {
 		return nil, err
 	}
@@ -64,23 +69,26 @@ func (im *Image) readFooter(size int64) error {
 		return err
 	}
 	off, n, ok := decodeTail(tail[:], im.h.Salt, tailAt)
-	if !ok || n > maxFooter || off < headerSize || off+uint64(n) != uint64(tailAt) {
+	if !ok || n > maxFooter || off < im.start || off+uint64(n) != uint64(tailAt) {
 		return &base.CorruptionError{File: im.name, Kind: "image tail", Offset: tailAt, Len: imageTailSize}
 	}
 	b := make([]byte, n) // n is within the file
 	if err := readRange(im.f, im.name, b, off); err != nil {
 		return err
 	}
-	raw, _, err := decodeImageFrame(nil, b, im.name, im.h.Salt, int64(off), imageFooter, int(n))
+	raw, _, err := im.fr.decodeImage(nil, b, im.name, int64(off), imageFooter, int(n))
 	if err != nil {
 		return err
 	}
-	im.counts, im.dir, err = decodeFooter(im.name, raw, headerSize, off)
+	im.counts, im.dir, err = decodeFooter(im.name, raw, im.start, off)
 	if err != nil && !errors.Is(err, base.ErrVersion) {
 		return &base.CorruptionError{File: im.name, Kind: "image footer", Offset: int64(off), Len: int64(n), Err: err}
 	}
 	return err
 }
+
+// KeyID is the id of the key that the image is encrypted with; "" if it is not.
+func (im *Image) KeyID() string { return im.fr.seal.KeyID() }
 
 // Header returns what the image says about itself.
 func (im *Image) Header() ImageHeader { return im.h }
@@ -99,24 +107,19 @@ func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error 
 	return nil
 }
 
-// ReadPage returns a fresh copy of the page at (off, n) of this image.
-func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
-	return ReadPage(im.f, im.name, off, n, im.h.Salt)
-}
-
-// ReadPage reads, verifies and decompresses one page with a single read. off and
-// n are those of the Part, salt that of the image's header. The result is the
+// ReadPage reads, verifies and decompresses the page at (off, n) of this image
+// with a single read: off and n are those of the Part. The result is the
 // caller's. Damage is a *base.CorruptionError; at most MaxPage bytes are
 // allocated for the page, whatever the file says.
-func ReadPage(f vfs.File, name string, off uint64, n uint32, salt uint64) ([]byte, error) {
-	if n < imageFrameHeader || n > MaxPage+imageFrameHeader || off < headerSize {
-		return nil, &base.CorruptionError{File: name, Kind: "image frame", Offset: int64(off), Len: int64(n), Detail: "no page can lie there"}
+func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
+	if n < imageFrameHeader || int64(n) > int64(im.fr.stored(MaxPage))+imageFrameHeader || off < im.start {
+		return nil, &base.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Len: int64(n), Detail: "no page can lie there"}
 	}
 	b := make([]byte, n)
-	if err := readRange(f, name, b, off); err != nil {
+	if err := readRange(im.f, im.name, b, off); err != nil {
 		return nil, err
 	}
-	raw, _, err := decodeImageFrame(nil, b, name, salt, int64(off), imagePage, MaxPage)
+	raw, _, err := im.fr.decodeImage(nil, b, im.name, int64(off), imagePage, MaxPage)
 	return raw, err
 }
 
@@ -200,7 +203,7 @@ func (o *order) string(name string) bool {
 
 // read returns the content of one table frame, valid until the next call.
 func (s *tableScan) read(r tableRef) ([]byte, error) {
-	if r.len > MaxPage+imageFrameHeader {
+	if r.len > uint32(s.im.fr.stored(MaxPage))+imageFrameHeader {
 		return nil, s.damaged(r, errTable)
 	}
 	if cap(s.stored) < int(r.len) {
@@ -210,7 +213,7 @@ func (s *tableScan) read(r tableRef) ([]byte, error) {
 	if err := readRange(s.im.f, s.im.name, b, r.off); err != nil {
 		return nil, err
 	}
-	raw, count, err := decodeImageFrame(s.raw, b, s.im.name, s.im.h.Salt, int64(r.off), r.typ, MaxPage)
+	raw, count, err := s.im.fr.decodeImage(s.raw, b, s.im.name, int64(r.off), r.typ, MaxPage)
 	if err != nil {
 		return nil, err
 	}

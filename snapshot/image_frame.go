@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ const (
 
 // appendImageFrame appends the frame for raw, which lies at off of the file.
 // With an encoder it is compressed if that saves at least a sixteenth.
-func appendImageFrame(dst []byte, salt uint64, off int64, typ imageFrameType, count uint32, raw []byte, enc *zstd.Encoder) []byte {
+// In an encrypted file the content is sealed then.
+func (fr framer) appendImage(dst []byte, off int64, typ imageFrameType, count uint32, raw []byte, enc *zstd.Encoder) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, imageFrameHeader)...)
 	codec := byte(codecNone)
@@ -65,38 +67,52 @@ func appendImageFrame(dst []byte, salt uint64, off int64, typ imageFrameType, co
 		dst = append(dst, raw...)
 	}
 	h := dst[start:]
-	binary.LittleEndian.PutUint32(h[8:], uint32(len(h)-imageFrameHeader))
+	binary.LittleEndian.PutUint32(h[8:], uint32(fr.stored(len(h)-imageFrameHeader)))
 	binary.LittleEndian.PutUint32(h[12:], uint32(len(raw)))
 	h[16], h[17] = byte(typ), codec
 	binary.LittleEndian.PutUint32(h[20:], count)
-	binary.LittleEndian.PutUint64(h, base.Checksum(seedAt(salt, off), h[8:]))
+	if fr.seal != nil {
+		h[18] = frameSealed
+		content := bytes.Clone(h[imageFrameHeader:])
+		dst = fr.seal.Seal(dst[:start+imageFrameHeader], imageAAD(off, h), content)
+		h = dst[start:]
+	}
+	binary.LittleEndian.PutUint64(h, base.Checksum(seedAt(fr.salt, off), h[8:]))
 	return dst
 }
 
 // decodeImageFrame verifies the frame that b is, from first to last byte, and
 // appends its uncompressed content to dst[:0]. maxRaw is checked before anything
 // is allocated. The result may alias b.
-func decodeImageFrame(dst, b []byte, name string, salt uint64, off int64, typ imageFrameType, maxRaw int) (raw []byte, count uint32, err error) {
+func (fr framer) decodeImage(dst, b []byte, name string, off int64, typ imageFrameType, maxRaw int) (raw []byte, count uint32, err error) {
 	bad := func(detail string, cause error) error {
 		return &base.CorruptionError{File: name, Kind: "image frame", Offset: off, Len: int64(len(b)), Detail: detail, Err: cause}
 	}
 	if len(b) < imageFrameHeader {
 		return nil, 0, bad("shorter than a frame header", nil)
 	}
-	if base.Checksum(seedAt(salt, off), b[8:]) != binary.LittleEndian.Uint64(b) {
+	if base.Checksum(seedAt(fr.salt, off), b[8:]) != binary.LittleEndian.Uint64(b) {
 		return nil, 0, bad("checksum mismatch", nil)
 	}
 	stored, rawLen := binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 	if uint64(stored) != uint64(len(b)-imageFrameHeader) || uint64(rawLen) > uint64(maxRaw) {
 		return nil, 0, bad(fmt.Sprintf("%d bytes stored, %d raw", stored, rawLen), nil)
 	}
-	if b[18] != 0 || b[19] != 0 || b[17] > codecZstd {
+	if b[18]&^frameSealed != 0 || b[18] != 0 && fr.seal == nil || b[19] != 0 || b[17] > codecZstd {
 		return nil, 0, newerError(name, fmt.Sprintf("frame codec %d, flags %#x", b[17], b[18]))
 	}
 	if imageFrameType(b[16]) != typ {
 		return nil, 0, bad(fmt.Sprintf("frame type %d where %d belongs", b[16], typ), nil)
 	}
 	body := b[imageFrameHeader:]
+	if fr.seal != nil {
+		if b[18] != frameSealed {
+			return nil, 0, bad("not encrypted, in a file that is", nil)
+		}
+		if body, err = fr.seal.Open(nil, imageAAD(off, b), body); err != nil {
+			return nil, 0, bad("", err)
+		}
+	}
 	if b[17] == codecNone {
 		if len(body) != int(rawLen) {
 			return nil, 0, bad("lengths differ", nil)

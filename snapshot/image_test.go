@@ -396,7 +396,7 @@ func TestReadPageBindsToPlace(t *testing.T) {
 		{"absurd length", a.Off, 1<<32 - 1, im.h.Salt},
 		{"the header", 0, 64, im.h.Salt},
 	} {
-		if _, err := ReadPage(f, "000009.img", tc.off, tc.n, tc.salt); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := readPage(f, tc.off, tc.n, tc.salt); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: error %v, want corruption", tc.name, err)
 		}
 	}

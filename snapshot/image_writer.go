@@ -51,6 +51,7 @@ const imageChunk = 256 << 10
 type ImageWriter struct {
 	f      vfs.File
 	h      ImageHeader
+	fr     framer
 	enc    *zstd.Encoder
 	buf    []byte // bytes not yet written
 	off    int64  // where buf will lie
@@ -74,22 +75,31 @@ type tableRef struct {
 
 // NewImageWriter begins an image in f, which must be new and empty. It fails
 // with ErrInvalid if h has no number or no store id, or if it is not either full
-// or a delta against an earlier image. Nothing is written yet.
-func NewImageWriter(f vfs.File, h ImageHeader) (*ImageWriter, error) {
+// or a delta against an earlier image, and with a *base.KeyError if WithStore is
+// given and its current key is not to be had. Nothing is written yet.
+func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter, error) {
 	if h.Num == 0 || h.StoreID == 0 || h.Full != (h.PrevNum == 0) || h.PrevNum >= h.Num {
 		return nil, fmt.Errorf("write image %s: %w: header %+v", h.Num, ErrInvalid, h)
 	}
 	for h.Salt == 0 {
 		h.Salt = rand.Uint64()
 	}
-	w := &ImageWriter{f: f, h: h, enc: newZstdEncoder()}
+	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}}
 	fh := fileHeader{version: FormatVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
 	if h.Full {
 		fh.flags = imageFullFlag
 	}
-	w.buf = appendHeader(make([]byte, 0, imageChunk+imageChunk/2), imageMagic, fh)
+	var err error
+	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), ImageName(h.Num), imageMagic, fh, optionsOf(opts).store)
+	if err != nil {
+		return nil, err
+	}
+	w.enc = newZstdEncoder()
 	return w, nil
 }
+
+// KeyID is the id of the key that the image is encrypted with; "" if it is not.
+func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 
 // Header returns the header, with the salt that was drawn.
 func (w *ImageWriter) Header() ImageHeader { return w.h }
@@ -263,7 +273,7 @@ func (w *ImageWriter) flushTable(typ imageFrameType) error {
 func (w *ImageWriter) frame(typ imageFrameType, count uint32, raw []byte, enc *zstd.Encoder) (off uint64, n uint32, err error) {
 	at := w.off + int64(len(w.buf))
 	start := len(w.buf)
-	w.buf = appendImageFrame(w.buf, w.h.Salt, at, typ, count, raw, enc)
+	w.buf = w.fr.appendImage(w.buf, at, typ, count, raw, enc)
 	n = uint32(len(w.buf) - start)
 	if len(w.buf) >= imageChunk {
 		err = w.flush()

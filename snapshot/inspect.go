@@ -7,12 +7,13 @@ import (
 	"io/fs"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
 // LoadRaw is Load that also returns the bytes of the manifest file the state was
 // read from, of damaged ones too, for tools that show or check them.
-func LoadRaw(fsys vfs.FS, dir string) (State, LoadReport, []byte, error) {
+func LoadRaw(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, []byte, error) {
 	var lastErr error
 	for range loadRetries {
 		l, err := listManifests(fsys, dir)
@@ -26,7 +27,7 @@ func LoadRaw(fsys vfs.FS, dir string) (State, LoadReport, []byte, error) {
 			continue
 		}
 		name := ManifestName(l.nums[len(l.nums)-1])
-		st, rep, raw, err := loadFile(fsys, dir, name)
+		st, rep, raw, err := loadFile(fsys, dir, name, optionsOf(opts))
 		if errors.Is(err, fs.ErrNotExist) {
 			lastErr = err // superseded since it was listed
 			continue
@@ -50,7 +51,10 @@ type ManifestFrame struct {
 	State   *State // of a state
 	Edit    *Edit  // of an edit
 	Err     error  // why the payload could not be decoded
-	Used    int64  // of bytes that are no frame: how many up to the last that is not zero
+	Sealed  bool   // it is encrypted, and InspectManifest was given no keys
+	// frameSize is the size of the frame; Size is that of the slot, in a slot.
+	frameSize int64
+	Used      int64 // of bytes that are no frame: how many up to the last that is not zero
 }
 
 // ManifestHeader is what a manifest file says about itself.
@@ -60,20 +64,36 @@ type ManifestHeader struct {
 	Salt    uint64
 	Prev    base.FileNum // the manifest it continues; 0 for the first
 	Size    int64        // of the file
+	KeyID   string       // of the key it is encrypted with; "" if it is not
 }
 
 // InspectManifest walks the frames of a manifest and calls visit for each, in the
 // order of the file, the two slots last. An error of visit ends it and is returned
 // as it is; a damaged header is a *base.CorruptionError.
-func InspectManifest(name string, b []byte, visit func(ManifestFrame) error) (ManifestHeader, error) {
+func InspectManifest(name string, b []byte, visit func(ManifestFrame) error, opts ...ReadOption) (ManifestHeader, error) {
 	h, err := decodeManifestHeader(name, b)
 	if err != nil {
 		return ManifestHeader{}, err
 	}
 	info := ManifestHeader{Num: h.num, StoreID: h.storeID, Salt: h.salt, Prev: base.FileNum(h.a), Size: int64(h.b)}
 	limit := len(b) - slotsSize
-	for off := headerSize; off < limit; {
-		fr := manifestFrame(name, b[:limit], h.salt, off)
+	w := manifestWalk{name: name, framer: framer{salt: h.salt}}
+	o := optionsOf(opts)
+	if h.flags&sealedFlag != 0 {
+		about, err := seal.Inspect(name, b[:headerSize], b[headerSize:sealedStart])
+		if err != nil {
+			return info, err
+		}
+		info.KeyID = about.KeyID
+		w.closed = o.keys == nil
+	}
+	if !w.closed {
+		if w.seal, err = h.openSeal(name, b, 0, o.manifestKeys(h.storeID)); err != nil {
+			return info, err
+		}
+	}
+	for off := h.frameStart(); off < limit; {
+		fr := w.frame(b[:limit], off)
 		if fr.Type == "" {
 			end := nextFrame(b[:limit], h.salt, off+8)
 			fr.Size, fr.Used = int64(end-off), usedBytes(b[off:end])
@@ -84,7 +104,7 @@ func InspectManifest(name string, b []byte, visit func(ManifestFrame) error) (Ma
 		off += int(fr.Size)
 	}
 	for _, off := range []int{limit, limit + slotSize} {
-		fr := manifestFrame(name, b[:off+slotSize], h.salt, off)
+		fr := w.frame(b[:off+slotSize], off)
 		if fr.Type == "" {
 			fr.Used = usedBytes(b[off : off+slotSize])
 		}
@@ -111,20 +131,40 @@ func nextFrame(b []byte, salt uint64, from int) int {
 	return len(b)
 }
 
-func manifestFrame(name string, b []byte, salt uint64, off int) ManifestFrame {
-	fr := ManifestFrame{Offset: int64(off)}
-	f, ok := parseFrame(b[off:], salt, int64(off))
+// manifestWalk looks at the frames of one manifest.
+type manifestWalk struct {
+	name string
+	framer
+	closed bool // encrypted, and there are no keys: payloads stay closed
+}
+
+// frame is the frame at off.
+func (w *manifestWalk) frame(b []byte, off int) ManifestFrame {
+	fr := ManifestFrame{Offset: int64(off), Sealed: w.closed}
+	name := w.name
+	f, ok := parseFrame(b[off:], w.salt, int64(off))
 	if !ok {
 		return fr
 	}
 	fr.Size, fr.Seq, fr.Promise = int64(frameSize(len(f.payload))), f.seq, f.promise
+	fr.frameSize = fr.Size
+	opened := w.closed || w.open(int64(off), &f)
+	if !opened {
+		fr.Err = &base.CorruptionError{File: name, Kind: "manifest frame", Offset: int64(off), Len: fr.Size, Detail: "the frame does not authenticate"}
+	}
 	switch f.typ {
 	case frameState:
 		fr.Type = "state"
+		if w.closed || !opened {
+			break
+		}
 		st, err := decodeState(name, f.payload)
 		fr.State, fr.Err = &st, err
 	case frameEdit:
 		fr.Type = "edit"
+		if w.closed || !opened {
+			break
+		}
 		e, err := decodeEdit(name, f.payload)
 		fr.Edit, fr.Err = &e, err
 	case frameMark:
@@ -140,8 +180,8 @@ func manifestFrame(name string, b []byte, salt uint64, off int) ManifestFrame {
 // CheckManifest looks at every byte of a manifest. damage is what Load would
 // refuse it for, and what it need not notice but a clean close rules out. notes
 // are what a crash may leave: an edit that was being written, a torn slot.
-func CheckManifest(name string, b []byte) (damage, notes []error) {
-	st, rep, err := decodeManifest(name, b)
+func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []error) {
+	st, rep, err := decodeManifest(name, b, optionsOf(opts))
 	if err != nil {
 		return []error{err}, nil
 	}
@@ -165,15 +205,15 @@ func CheckManifest(name string, b []byte) (damage, notes []error) {
 			mark = true
 			fallthrough
 		case fr.Type == "close":
-			used := usedBytes(b[fr.Offset+frameHeaderSize : fr.Offset+slotSize])
+			used := usedBytes(b[fr.Offset+fr.frameSize : fr.Offset+slotSize])
 			if used > 0 {
-				say(fr.Offset+frameHeaderSize, used, "manifest slot", "bytes behind the slot's frame are not zero")
+				say(fr.Offset+fr.frameSize, used, "manifest slot", "bytes behind the slot's frame are not zero")
 			}
 		case fr.Used > 0:
 			say(fr.Offset, fr.Used, "manifest slot", "not valid; it says nothing, and nothing is lost with it")
 		}
 		return nil
-	})
+	}, opts...)
 	if err != nil {
 		return append(damage, err), notes
 	}

@@ -40,7 +40,7 @@ func (im *Image) Inspect(visit func(ImageFrame) error) error {
 		return fmt.Errorf("size of %s: %w", im.name, err)
 	}
 	end := uint64(size - imageTailSize)
-	for off := uint64(headerSize); off < end; {
+	for off := im.start; off < end; {
 		fr := im.frameAt(off, end)
 		if fr.Err != nil && !errors.Is(fr.Err, base.ErrCorrupt) && !errors.Is(fr.Err, base.ErrVersion) {
 			return fr.Err
@@ -77,7 +77,7 @@ func (im *Image) frameAt(off, end uint64) ImageFrame {
 	if typ == imageFooter {
 		limit = maxFooter
 	}
-	if n > end-off || n > uint64(limit)+imageFrameHeader {
+	if n > end-off || n > uint64(im.fr.stored(limit))+imageFrameHeader {
 		return bad(fmt.Sprintf("a frame of %d bytes does not fit", n))
 	}
 	b := make([]byte, n)
@@ -88,7 +88,7 @@ func (im *Image) frameAt(off, end uint64) ImageFrame {
 	if h[17] == codecZstd {
 		fr.Codec = "zstd"
 	}
-	fr.Raw, fr.Count, fr.Err = decodeImageFrame(nil, b, im.name, im.h.Salt, int64(off), typ, limit)
+	fr.Raw, fr.Count, fr.Err = im.fr.decodeImage(nil, b, im.name, int64(off), typ, limit)
 	return fr
 }
 

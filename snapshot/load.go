@@ -46,6 +46,8 @@ type LoadReport struct {
 	Leftover []string
 	// Damage is set by LoadDamaged alone: what Load would have failed with.
 	Damage []error
+	// KeyID is the id of the key that the file is encrypted with; "" if it is not.
+	KeyID string
 }
 
 // Load reads the state of the store in dir. It writes nothing and takes no
@@ -55,8 +57,10 @@ type LoadReport struct {
 // It returns ErrNoManifest if there is no manifest, a *base.CorruptionError if
 // acknowledged content is damaged, and a *base.VersionError if a newer build
 // wrote it.
-func Load(fsys vfs.FS, dir string) (State, LoadReport, error) {
-	st, rep, _, err := LoadRaw(fsys, dir)
+//
+// In an encrypted store it needs the keys; see WithKeys.
+func Load(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, error) {
+	st, rep, _, err := LoadRaw(fsys, dir, opts...)
 	return st, rep, err
 }
 
@@ -66,14 +70,14 @@ func Load(fsys vfs.FS, dir string) (State, LoadReport, error) {
 // The state may be older than what was acknowledged: files it does not name may
 // hold live data, and files it names may be gone. Nothing may be written on the
 // strength of it.
-func LoadDamaged(fsys vfs.FS, dir string) (State, LoadReport, error) {
+func LoadDamaged(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, error) {
 	l, err := listManifests(fsys, dir)
 	if err != nil {
 		return State{}, LoadReport{}, err
 	}
 	var damage []error
 	for i := len(l.nums) - 1; i >= 0; i-- {
-		st, rep, _, err := loadFile(fsys, dir, ManifestName(l.nums[i]))
+		st, rep, _, err := loadFile(fsys, dir, ManifestName(l.nums[i]), optionsOf(opts))
 		if err != nil {
 			if !errors.Is(err, base.ErrCorrupt) {
 				return State{}, LoadReport{}, err
@@ -156,7 +160,7 @@ func (l listing) next() base.FileNum {
 // writer may catch an older half of an edit and a newer mark behind it, which
 // looks like damage. So damage is believed only of bytes that hold still: the
 // file is read again until two readings agree.
-func loadFile(fsys vfs.FS, dir, name string) (State, LoadReport, []byte, error) {
+func loadFile(fsys vfs.FS, dir, name string, o readOptions) (State, LoadReport, []byte, error) {
 	f, err := fsys.Open(filepath.Join(dir, name))
 	if err != nil {
 		return State{}, LoadReport{}, nil, fmt.Errorf("open %s: %w", name, err)
@@ -168,7 +172,7 @@ func loadFile(fsys vfs.FS, dir, name string) (State, LoadReport, []byte, error) 
 		if err != nil {
 			return State{}, LoadReport{}, nil, err
 		}
-		st, rep, err := decodeManifest(name, b)
+		st, rep, err := decodeManifest(name, b, o)
 		if err == nil || try == loadRetries || prev != nil && bytes.Equal(prev, b) {
 			return st, rep, b, err
 		}
@@ -196,13 +200,18 @@ func readAll(f vfs.File, name string) ([]byte, error) {
 // decodeManifest decodes the bytes of a manifest file. On damage after an
 // intact complete state it returns, beside the error, the state up to there
 // (LoadDamaged uses it); otherwise the state is zero.
-func decodeManifest(name string, b []byte) (State, LoadReport, error) {
+func decodeManifest(name string, b []byte, o readOptions) (State, LoadReport, error) {
 	rep := LoadReport{File: name}
 	h, err := decodeManifestHeader(name, b)
 	if err != nil {
 		return State{}, rep, err
 	}
-	r := reader{name: name, b: b, salt: h.salt, off: headerSize, limit: len(b) - slotsSize, rep: &rep}
+	file, err := h.openSeal(name, b, 0, o.manifestKeys(h.storeID))
+	if err != nil {
+		return State{}, rep, err
+	}
+	rep.KeyID = file.KeyID()
+	r := reader{name: name, b: b, framer: framer{salt: h.salt, seal: file}, off: h.frameStart(), limit: len(b) - slotsSize, rep: &rep}
 	if err := r.first(h); err != nil {
 		return State{}, rep, err
 	}
@@ -212,7 +221,7 @@ func decodeManifest(name string, b []byte) (State, LoadReport, error) {
 	}
 	if err == nil {
 		if invalid := r.st.check(); invalid != nil {
-			err = r.damaged(headerSize, 0, invalid.Error())
+			err = r.damaged(h.frameStart(), 0, invalid.Error())
 		}
 	}
 	return r.st, rep, err
@@ -222,7 +231,7 @@ func decodeManifest(name string, b []byte) (State, LoadReport, error) {
 // The length of a manifest never changes, so a file that was cut or extended is
 // told from one that was not written to the end.
 func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
-	h, err := decodeHeader(name, "manifest header", manifestMagic, 0, b)
+	h, err := decodeHeader(name, "manifest header", manifestMagic, sealedFlag, b)
 	if err != nil {
 		return fileHeader{}, err
 	}
@@ -235,7 +244,7 @@ func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
 	if h.b != uint64(len(b)) {
 		return fileHeader{}, bad(fmt.Sprintf("the file has %d bytes, its header says %d", len(b), h.b))
 	}
-	if len(b)%8 != 0 || len(b) < headerSize+frameHeaderSize+slotsSize {
+	if len(b)%8 != 0 || len(b) < h.frameStart()+frameHeaderSize+slotsSize {
 		return fileHeader{}, bad(fmt.Sprintf("no manifest has %d bytes", len(b)))
 	}
 	return h, nil
@@ -243,9 +252,9 @@ func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
 
 // reader walks the frames of one manifest.
 type reader struct {
-	name    string
-	b       []byte
-	salt    uint64
+	name string
+	b    []byte
+	framer
 	off     int // of the next frame
 	limit   int // where the slots begin
 	seq     uint64
@@ -262,7 +271,7 @@ func (r *reader) first(h fileHeader) error {
 	if !ok {
 		return r.damaged(r.off, 0, "the complete state does not validate")
 	}
-	if err := r.admit(f); err != nil {
+	if err := r.admit(&f); err != nil {
 		return err
 	}
 	if f.typ != frameState {
@@ -288,7 +297,7 @@ func (r *reader) edits() error {
 		if !ok {
 			return nil
 		}
-		if err := r.admit(f); err != nil {
+		if err := r.admit(&f); err != nil {
 			return err
 		}
 		switch f.typ {
@@ -298,7 +307,7 @@ func (r *reader) edits() error {
 			}
 			r.rep.Edits++
 		case frameState, frameMark, frameClose:
-			return r.damaged(r.off, len(f.payload), fmt.Sprintf("frame type %d among the edits", f.typ))
+			return r.damaged(r.off, f.size, fmt.Sprintf("frame type %d among the edits", f.typ))
 		default:
 			return newerError(r.name, fmt.Sprintf("frame type %d", f.typ))
 		}
@@ -317,22 +326,27 @@ func (r *reader) edit(f frame) error {
 
 // admit holds the fields of an intact frame against its neighbours. They cannot
 // differ by an interrupted write.
-func (r *reader) admit(f frame) error {
+// The payload of f is opened.
+func (r *reader) admit(f *frame) error {
+	f.size = frameSize(len(f.payload))
+	if !r.open(int64(r.off), f) {
+		return r.damaged(r.off, f.size, "the frame does not authenticate")
+	}
 	if f.flags != 0 || f.reserved != 0 {
 		return newerError(r.name, fmt.Sprintf("frame flags %#x", uint32(f.reserved)<<8|uint32(f.flags)))
 	}
 	if f.seq != r.seq+1 {
-		return r.damaged(r.off, len(f.payload), fmt.Sprintf("frame %d follows frame %d", f.seq, r.seq))
+		return r.damaged(r.off, f.size, fmt.Sprintf("frame %d follows frame %d", f.seq, r.seq))
 	}
 	if f.promise < r.promise || f.promise > int64(r.off) {
-		return r.damaged(r.off, len(f.payload), fmt.Sprintf("promise %d at offset %d", f.promise, r.off))
+		return r.damaged(r.off, f.size, fmt.Sprintf("promise %d at offset %d", f.promise, r.off))
 	}
 	return nil
 }
 
 func (r *reader) next(f frame) {
 	r.seq, r.promise = f.seq, f.promise
-	r.off += frameSize(len(f.payload))
+	r.off += f.size
 }
 
 // end decides what the first invalid frame means: damage if a slot or a later
@@ -368,20 +382,18 @@ func (r *reader) end() error {
 // it speaks of.
 func (r *reader) slot(off int, typ frameType) (f frame, ok bool, err error) {
 	f, ok = parseFrame(r.b[off:off+slotSize], r.salt, int64(off))
+	if ok && !r.open(int64(off), &f) {
+		return frame{}, false, r.damaged(off, slotSize, "the slot does not authenticate")
+	}
 	if ok && (f.typ != typ || f.flags != 0 || f.reserved != 0 || len(f.payload) != 0) {
 		return frame{}, false, newerError(r.name, fmt.Sprintf("content of the slot at offset %d", off))
 	}
 	return f, ok, nil
 }
 
-// damaged names the frame at off; n is the length of its payload if that is
-// known.
+// damaged names the frame at off; n is its size if that is known.
 func (r *reader) damaged(off, n int, detail string) error {
-	e := &base.CorruptionError{File: r.name, Kind: "manifest frame", Offset: int64(off), Detail: detail}
-	if n > 0 {
-		e.Len = int64(frameSize(n))
-	}
-	return e
+	return &base.CorruptionError{File: r.name, Kind: "manifest frame", Offset: int64(off), Len: int64(n), Detail: detail}
 }
 
 // undecodable turns the error of a payload decoder into damage at this frame,
@@ -392,6 +404,6 @@ func (r *reader) undecodable(f frame, err error) error {
 	}
 	return &base.CorruptionError{
 		File: r.name, Kind: "manifest frame", Offset: int64(r.off),
-		Len: int64(frameSize(len(f.payload))), Err: err,
+		Len: int64(f.size), Err: err,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -22,6 +23,22 @@ type Options struct {
 	// EditRoom is the least number of bytes that a new manifest file keeps for
 	// edits; it keeps more if its complete state is larger. 0 means 4 KiB.
 	EditRoom int
+	// Keys encrypt the manifest; nil means no encryption. Open then refuses a
+	// manifest that is not encrypted, with a *base.KeyError, unless Adopt is set.
+	Keys *seal.Keys
+	// Adopt lets Open continue a manifest without encryption in an encrypted one,
+	// which remembers that the files there are now are not encrypted; see
+	// State.PlainBelow.
+	Adopt bool
+}
+
+// reading are the options of reading that belong to those of writing.
+func (o Options) reading() []ReadOption {
+	opts := []ReadOption{WithKeys(o.Keys)}
+	if o.Adopt {
+		opts = append(opts, AllowPlain())
+	}
+	return opts
 }
 
 func (o Options) withDefaults() Options {
@@ -59,9 +76,9 @@ type Manifest struct {
 // manifestFile is the file being appended to. Its size is fixed when it is
 // made: size-slotsSize bytes for header and frames, then the slots.
 type manifestFile struct {
-	f    vfs.File
-	num  base.FileNum
-	salt uint64
+	f   vfs.File
+	num base.FileNum
+	framer
 	size int64
 	tail int64 // where the next frame goes
 	// synced is the promise: frames up to here survive power loss.
@@ -119,7 +136,7 @@ func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
 // Errors are those of Load; base.ErrDiskFull if there is no room for the new
 // file. After an error the store is as it was.
 func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
-	st, rep, err := Load(fsys, dir)
+	st, rep, err := Load(fsys, dir, o.reading()...)
 	if err != nil {
 		return nil, rep, err
 	}
@@ -128,6 +145,9 @@ func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 		return nil, rep, err
 	}
 	m := &Manifest{fs: fsys, dir: dir, opts: o.withDefaults()}
+	if o.Keys != nil && rep.KeyID == "" {
+		st.setPlainBelow()
+	}
 	prev, _ := ParseManifestName(rep.File)
 	if err := m.replace(l.next(), prev, &st); err != nil {
 		return nil, rep, fmt.Errorf("continue %s: %w", rep.File, err)
@@ -163,12 +183,8 @@ func (m *Manifest) Apply(e Edit) (State, error) {
 	if err := next.check(); err != nil {
 		return State{}, fmt.Errorf("manifest edit: %w", err)
 	}
-	if err := m.logLocked(&e, &next); err != nil {
-		if errors.Is(err, base.ErrDiskFull) || errors.Is(err, base.ErrTooLarge) {
-			return State{}, fmt.Errorf("manifest edit: %w", err)
-		}
-		m.cause = err
-		return State{}, m.usableLocked()
+	if err := m.settleLocked(m.logLocked(&e, &next)); err != nil {
+		return State{}, err
 	}
 	return next.Clone(), nil
 }
@@ -189,15 +205,8 @@ func (m *Manifest) usableLocked() error {
 func (m *Manifest) logLocked(e *Edit, next *State) error {
 	mf := m.file
 	payload := appendEdit(nil, e)
-	if mf.tail+int64(frameSize(len(payload))) > mf.size-slotsSize {
-		old := mf.num
-		if err := m.replace(old+1, old, next); err != nil {
-			return err
-		}
-		// The new file is durable under its name, so nothing depends on the
-		// old one. If it cannot be removed, the next Open does it.
-		_ = m.fs.Remove(filepath.Join(m.dir, ManifestName(old)))
-		return nil
+	if mf.tail+int64(frameSize(mf.stored(len(payload)))) > mf.size-slotsSize {
+		return m.rotateLocked(next)
 	}
 	if err := mf.append(payload); err != nil {
 		return err
@@ -216,9 +225,53 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	return nil
 }
 
+// rotateLocked goes on in a new file with next as its complete state.
+func (m *Manifest) rotateLocked(next *State) error {
+	old := m.file.num
+	if err := m.replace(old+1, old, next); err != nil {
+		return err
+	}
+	// The new file is durable under its name, so nothing depends on the old one.
+	// If it cannot be removed, the next Open does it.
+	_ = m.fs.Remove(filepath.Join(m.dir, ManifestName(old)))
+	return nil
+}
+
+// KeyID is the id of the key that the present manifest file is encrypted with; ""
+// if it is not.
+func (m *Manifest) KeyID() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.file.seal.KeyID()
+}
+
+// Renew goes on in a new manifest file, under the current key. Errors are those
+// of Apply, and *base.KeyError if the key is not to be had: then nothing changed.
+func (m *Manifest) Renew() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usableLocked(); err != nil {
+		return err
+	}
+	return m.settleLocked(m.rotateLocked(m.cur.Load()))
+}
+
+// settleLocked passes an error on that is a clean refusal, and remembers any other
+// for ever.
+func (m *Manifest) settleLocked(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, base.ErrDiskFull), errors.Is(err, base.ErrTooLarge), errors.Is(err, base.ErrKey):
+		return fmt.Errorf("manifest edit: %w", err)
+	}
+	m.cause = err
+	return m.usableLocked()
+}
+
 // append writes one edit frame at the tail. The room is there.
 func (mf *manifestFile) append(payload []byte) error {
-	b := appendFrame(nil, mf.salt, mf.tail, frame{typ: frameEdit, seq: mf.seq + 1, promise: mf.synced, payload: payload})
+	b := mf.framer.append(nil, mf.tail, frame{typ: frameEdit, seq: mf.seq + 1, promise: mf.synced, payload: payload})
 	if err := writeAt(mf.f, b, mf.tail); err != nil {
 		return fmt.Errorf("write %s: %w", ManifestName(mf.num), err)
 	}
@@ -234,7 +287,7 @@ func (mf *manifestFile) setSlot(typ frameType) error {
 	if typ == frameClose {
 		at += slotSize
 	}
-	b := appendFrame(nil, mf.salt, at, frame{typ: typ, seq: mf.seq, promise: mf.synced})
+	b := mf.framer.append(nil, at, frame{typ: typ, seq: mf.seq, promise: mf.synced})
 	if err := writeAt(mf.f, b, at); err != nil {
 		return fmt.Errorf("write slot of %s: %w", ManifestName(mf.num), err)
 	}
@@ -312,18 +365,24 @@ func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
 // cheap, and a file of another size is known to be damaged.
 func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFile, []byte, error) {
 	payload := appendState(nil, st)
-	stateSize := frameSize(len(payload))
-	size := headerSize + stateSize + max(stateSize, o.EditRoom) + slotsSize
+	stored, start := len(payload), headerSize
+	if o.Keys != nil {
+		stored, start = int(seal.SealedLen(int64(stored))), sealedStart
+	}
+	stateSize := frameSize(stored)
+	size := start + stateSize + max(stateSize, o.EditRoom) + slotsSize
 	size = (size + manifestUnit - 1) / manifestUnit * manifestUnit
 	if size > maxManifest {
 		return nil, nil, fmt.Errorf("manifest of %d bytes: %w", size, base.ErrTooLarge)
 	}
-	mf := &manifestFile{num: num, salt: o.Rand(), size: int64(size), seq: 1}
-	b := make([]byte, 0, size)
-	b = appendHeader(b, manifestMagic, fileHeader{
-		version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size),
-	})
-	b = appendFrame(b, mf.salt, headerSize, frame{typ: frameState, seq: 1, payload: payload})
+	mf := &manifestFile{num: num, framer: framer{salt: o.Rand()}, size: int64(size), seq: 1}
+	h := fileHeader{version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size)}
+	b, file, err := sealedHead(make([]byte, 0, size), ManifestName(num), manifestMagic, h, o.Keys.Store(st.StoreID, 0))
+	if err != nil {
+		return nil, nil, err
+	}
+	mf.seal = file
+	b = mf.framer.append(b, int64(start), frame{typ: frameState, seq: 1, payload: payload})
 	mf.tail = int64(len(b))
 	mf.synced = mf.tail
 	return mf, b[:size], nil

@@ -318,7 +318,7 @@ func TestUnknownFrames(t *testing.T) {
 			tc.f.promise = m.mf.synced
 		}
 		copy(m.b[m.mf.tail:], appendFrame(nil, m.mf.salt, m.mf.tail, tc.f))
-		_, _, err := decodeManifest(m.name, m.b)
+		_, _, err := decodeManifest(m.name, m.b, readOptions{})
 		if errors.Is(err, base.ErrVersion) != tc.newer || errors.Is(err, base.ErrCorrupt) == tc.newer {
 			t.Errorf("%s: error %v, newer build expected: %v", tc.name, err, tc.newer)
 		}
@@ -355,7 +355,7 @@ func TestLargeStateReplays(t *testing.T) {
 		}
 		edits++
 	}
-	_, rep, err := decodeManifest(ManifestName(7), mf.f.(*bytesFile).b)
+	_, rep, err := decodeManifest(ManifestName(7), mf.f.(*bytesFile).b, readOptions{})
 	if err != nil || rep.Edits != edits || edits < 20_000 {
 		t.Fatalf("%d edits of %d: %v", rep.Edits, edits, err)
 	}
@@ -372,7 +372,7 @@ func TestTooLargeState(t *testing.T) {
 func TestLoadReportOfDecode(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		m := buildManifest(t, 12, closed)
-		st, rep, err := decodeManifest(m.name, m.b)
+		st, rep, err := decodeManifest(m.name, m.b, readOptions{})
 		want := LoadReport{File: m.name, Edits: 12, Closed: closed}
 		if err != nil || !same(st, m.last()) || cmp.Diff(want, rep) != "" {
 			t.Errorf("closed %v: %v, report %+v", closed, err, rep)
@@ -380,7 +380,7 @@ func TestLoadReportOfDecode(t *testing.T) {
 	}
 	m := buildManifest(t, 3, false)
 	copy(m.b[m.mf.tail:], "an edit that was torn")
-	st, rep, err := decodeManifest(m.name, m.b)
+	st, rep, err := decodeManifest(m.name, m.b, readOptions{})
 	if err != nil || !same(st, m.last()) || rep.Dropped != 21 || rep.DroppedAt != m.mf.tail {
 		t.Errorf("torn tail: %v, %s", err, fmt.Sprintf("%+v", rep))
 	}

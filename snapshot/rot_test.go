@@ -25,7 +25,7 @@ func (m *built) mark() int64 { return m.mf.size - slotsSize }
 // the state before the last edit is counted apart, for files that were not
 // closed.
 func (m *built) judge(v *verdicts, b []byte) {
-	st, _, err := decodeManifest(m.name, b)
+	st, _, err := decodeManifest(m.name, b, readOptions{})
 	switch {
 	case errors.Is(err, base.ErrCorrupt):
 		v.corrupt++
@@ -182,7 +182,7 @@ func TestTornTailOrDamage(t *testing.T) {
 	} {
 		m := buildManifest(t, 10, false)
 		tc.damage(m)
-		st, rep, err := decodeManifest(m.name, m.b)
+		st, rep, err := decodeManifest(m.name, m.b, readOptions{})
 		if errors.Is(err, base.ErrCorrupt) != tc.corrupt {
 			t.Errorf("%s: error %v, corruption expected: %v", tc.name, err, tc.corrupt)
 		}
@@ -215,7 +215,7 @@ func TestImageRot(t *testing.T) {
 		}
 		// Pages are read through parts, without opening the image.
 		for i, p := range parts {
-			got, err := ReadPage(f, "000009.img", p.Off, p.Len, h.Salt)
+			got, err := readPage(f, p.Off, p.Len, h.Salt)
 			note(err, bytes.Equal(got, pages[i]))
 		}
 		im, err := OpenImage(f, "000009.img", size)

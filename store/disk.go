@@ -255,8 +255,12 @@ func (d *disk) renew(ctx context.Context, entries []entry) error {
 	})
 }
 
-// sweepBatch is how many items one commit of a sweep removes.
+// sweepBatch is how many items one commit of a sweep removes, of whatever
+// namespaces: many small ones shall not cost a sync each.
 const sweepBatch = 1000
+
+// address is an item by its place in the engine.
+type address struct{ id, key string }
 
 func (d *disk) sweep(ctx context.Context) (int, error) {
 	v, err := d.view()
@@ -264,56 +268,60 @@ func (d *disk) sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer v.release()
-	removed, now := 0, d.now()
+	var expired []address
+	now := d.now()
 	err = v.spaces("", func(sp space) (bool, error) {
 		if !sp.expiring() {
 			return true, ctx.Err()
 		}
-		var keys []string
-		err := sp.items(func(en *entry) (bool, error) {
+		return true, sp.items(func(en *entry) (bool, error) {
 			if !en.meta.live(now) {
-				keys = append(keys, itemKey(en.key))
+				expired = append(expired, address{threadOf(sp.id()), itemKey(en.key)})
 			}
 			return true, nil
 		})
-		if err != nil {
-			return false, err
-		}
-		for batch := range slices.Chunk(keys, sweepBatch) {
-			n, err := d.removeExpired(ctx, threadOf(sp.id()), batch)
-			removed += n
-			if err != nil {
-				return false, err
-			}
-		}
-		return true, nil
 	})
-	return removed, err
+	if err != nil {
+		return 0, err
+	}
+	removed := 0
+	for batch := range slices.Chunk(expired, sweepBatch) {
+		n, err := d.removeExpired(ctx, batch)
+		if removed += n; err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
 }
 
 // removeExpired removes those of the items that are still expired when the commit
 // comes.
-func (d *disk) removeExpired(ctx context.Context, id string, keys []string) (removed int, err error) {
-	err = d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, []string{id}, func(tx *engine.Tx) error {
-		t := tx.Thread(id)
-		if t == nil {
-			return nil
-		}
-		var gone []string
-		for _, key := range keys {
-			it := t.Get(key)
+func (d *disk) removeExpired(ctx context.Context, items []address) (removed int, err error) {
+	threads := map[string]bool{}
+	for _, a := range items {
+		threads[a.id] = true
+	}
+	ids := slices.Sorted(maps.Keys(threads))
+	err = d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, ids, func(tx *engine.Tx) error {
+		removed = 0
+		for _, a := range items {
+			t := tx.Thread(a.id)
+			if t == nil {
+				continue
+			}
+			it := t.Get(a.key)
 			if it == nil || len(it.Slots) == 0 {
 				continue
 			}
-			if m, err := decodeMeta(it.Slots[0].Name); err == nil && !m.live(tx.Now()) {
-				gone = append(gone, key)
+			if m, err := decodeMeta(it.Slots[0].Name); err != nil || m.live(tx.Now()) {
+				continue
 			}
+			if err := tx.Delete(a.id, a.key); err != nil {
+				return err
+			}
+			removed++
 		}
-		removed = len(gone)
-		if err := tx.Delete(id, gone...); err != nil {
-			return err
-		}
-		return dropEmpty(tx, []string{id})
+		return dropEmpty(tx, ids)
 	})
 	if err != nil {
 		return 0, err

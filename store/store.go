@@ -56,7 +56,8 @@ type Scanner interface {
 
 // Sweeper removes expired items.
 type Sweeper interface {
-	// Sweep removes the items that have expired, and returns how many.
+	// Sweep removes the items that have expired, in commits of up to a thousand,
+	// and returns how many.
 	Sweep(ctx context.Context) (int, error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 )
 
 // committer is the state of the committer goroutine.
@@ -167,8 +168,16 @@ func (l *Log) prepare(r *request) error {
 	r.parts, r.size = parts, n
 	c.batch = append(c.batch, r)
 	c.records = append(c.records, r.rec)
-	c.bytes += frameSize(n)
+	c.bytes += l.frameSize(n)
 	return nil
+}
+
+// frameSize is what a payload of n bytes occupies in a file of this log.
+func (l *Log) frameSize(n int64) int64 {
+	if l.opts.Keys != nil {
+		n = seal.SealedLen(n)
+	}
+	return frameSize(n)
 }
 
 // reserveStep is how many bytes are committed between two looks at the free

@@ -386,7 +386,7 @@ func TestHeaderErrors(t *testing.T) {
 		{"damaged version", func(b []byte) []byte { b[4] ^= 2; return b }, base.ErrCorrupt},
 		{"version zero", func(b []byte) []byte { b[4] = 0; reseal(b); return b }, base.ErrCorrupt},
 		{"checksum", func(b []byte) []byte { b[30] ^= 1; return b }, base.ErrCorrupt},
-		{"unknown flag", func(b []byte) []byte { b[6] = 1; reseal(b); return b }, base.ErrVersion},
+		{"unknown flag", func(b []byte) []byte { b[6] = 4; reseal(b); return b }, base.ErrVersion},
 		{"another number", func(b []byte) []byte { b[8] = 8; reseal(b); return b }, base.ErrCorrupt},
 		{"no base LSN", func(b []byte) []byte { b[16] = 0; reseal(b); return b }, base.ErrCorrupt},
 		{"impossible end", func(b []byte) []byte { b[40], b[41] = 1, 0; reseal(b); return b }, base.ErrCorrupt},

@@ -15,7 +15,8 @@ import (
 type logFile struct {
 	f    vfs.File
 	info FileInfo
-	salt uint64
+	framer
+	start int64 // where the first frame lies
 
 	// wmu serialises the writing calls of committer and preparer, as vfs.File
 	// asks. It guards zeroed, and end against the preparer: only the committer
@@ -89,7 +90,7 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 	if err != nil {
 		return nil, numberError(err)
 	}
-	f := &logFile{info: FileInfo{Num: num}, salt: l.opts.Rand()}
+	f := &logFile{info: FileInfo{Num: num}, framer: framer{salt: l.opts.Rand()}}
 	temp := filepath.Join(l.opts.Dir, num.String()+tempSuffix)
 	name := filepath.Join(l.opts.Dir, FileName(num))
 	h, err := l.opts.FS.Create(temp)
@@ -151,15 +152,19 @@ func (l *Log) writeHeader(f *logFile, prev Start) error {
 	f.info.BaseLSN = prev.NextLSN
 	f.info.Prev = prev
 	hdr := fileHeader{num: f.info.Num, baseLSN: prev.NextLSN, salt: f.salt, prev: prev}
-	b, chain := hdr.encode()
-	if _, err := f.f.WriteAt(b[:], 0); err != nil {
+	head, chain, sf, err := createSeal(l.opts.Keys, &hdr)
+	if err != nil {
+		return err
+	}
+	f.seal, f.start, f.info.KeyID = sf, hdr.size(), sf.KeyID()
+	if _, err := f.f.WriteAt(head, 0); err != nil {
 		if isNoSpace(err) {
 			return fmt.Errorf("write header of log %s: %w: %w", f.info.Num, base.ErrDiskFull, err)
 		}
 		return l.fail("write header of log "+f.info.Num.String(), err)
 	}
-	f.end, f.chain = fileHeaderSize, chain
-	return l.syncFile(f, fileHeaderSize, prev.NextLSN-1)
+	f.end, f.chain = f.start, chain
+	return l.syncFile(f, f.start, prev.NextLSN-1)
 }
 
 // discard closes and removes a file that never became part of the log. What it

@@ -25,7 +25,7 @@ func (rv *recoverer) resolve() error {
 	}
 	for i, f := range rv.files {
 		if f.err == nil {
-			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Prev: f.hdr.prev})
+			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Prev: f.hdr.prev, KeyID: f.keyID})
 		}
 		if i == 0 {
 			if err := rv.first(f); err != nil {
@@ -106,15 +106,17 @@ func isTemp(name string) bool {
 // readHeader reads the header of a file that must be there.
 func (rv *recoverer) readHeader(num base.FileNum) (logHeader, error) {
 	f := logHeader{num: num}
-	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord)
+	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord, rv.access())
 	if err != nil {
 		f.err = err
 		return f, rv.openError(num, err)
 	}
-	f.hdr = r.hdr
+	f.hdr, f.keyID = r.hdr, r.seal.KeyID()
 	r.close()
 	return f, nil
 }
+
+func (rv *recoverer) access() access { return access{keys: rv.o.Keys} }
 
 // discover finds the files without a manifest: the newest is the one with the
 // highest number that is finished, the others are reached from it by the
@@ -201,9 +203,9 @@ func (rv *recoverer) walk(nums []base.FileNum, byNum map[base.FileNum]logHeader)
 // only after the header is durable.
 func (rv *recoverer) candidate(num base.FileNum) (f logHeader, stray bool, err error) {
 	f = logHeader{num: num}
-	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord)
+	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord, rv.access())
 	if err == nil {
-		f.hdr = r.hdr
+		f.hdr, f.keyID = r.hdr, r.seal.KeyID()
 		r.close()
 		return f, false, nil
 	}
@@ -229,7 +231,11 @@ func (rv *recoverer) blank(num base.FileNum) (bool, error) {
 		return false, fmt.Errorf("size of log %s: %w", num, err)
 	}
 	buf := make([]byte, min(windowSize, max(size, 1)))
-	for off := int64(fileHeaderSize); off < size; {
+	from := int64(fileHeaderSize)
+	if rv.o.Keys != nil {
+		from = maxHeadSize // both headers are one write, which a crash may tear
+	}
+	for off := from; off < size; {
 		b := buf[:min(int64(len(buf)), size-off)]
 		if _, err := f.ReadAt(b, off); err != nil {
 			return false, fmt.Errorf("read log %s at offset %d: %w", num, off, err)
@@ -257,7 +263,7 @@ type Unnamed struct {
 // one that goes on after the end of the log proves that the manifest is older
 // than the log: such a file must not be removed.
 func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
-	r, err := openFrames(fsys, dir, num, base.MaxRecord)
+	r, err := openFrames(fsys, dir, num, base.MaxRecord, access{blind: true})
 	if errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
 		return Unnamed{}, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 )
 
 // frameHeaderSize is the length of the header before each payload.
@@ -43,10 +44,10 @@ func (t frameType) String() string {
 	return "invalid"
 }
 
-// frameFlagsKnown are the flag bits this build understands: none. Bit 0 is set
-// aside for sealed (encrypted) payloads. An unknown bit in a valid frame is a
-// newer format, not damage.
-const frameFlagsKnown = 0
+// frameSealed is the one flag bit of frames: the payload is sealed. All frames
+// of an encrypted file have it, those of another file have not. An unknown bit
+// in a valid frame is a newer format, not damage.
+const frameSealed uint8 = 1 << 0
 
 // frameHeader is the decoded header of a frame.
 type frameHeader struct {
@@ -162,6 +163,14 @@ func splitFrameHeader(salt uint64, off int64, h frameHeader, parts [][]byte) (hd
 	return hdr, sum
 }
 
+// markLength is the length of the payload of a mark: nothing, or nothing sealed.
+func markLength(flags uint8) uint32 {
+	if flags&frameSealed != 0 {
+		return seal.Overhead
+	}
+	return 0
+}
+
 // decodeFrameHeader decodes the header at off. It reports false unless the
 // header can stand there: a known type, a header check that fits, a promise
 // that lies behind the frame. b holds at least frameHeaderSize bytes.
@@ -179,7 +188,7 @@ func decodeFrameHeader(b []byte, salt uint64, off int64) (frameHeader, bool) {
 	if h.syncedTo < fileHeaderSize || h.syncedTo > off || h.syncedTo%frameAlign != 0 {
 		return h, false
 	}
-	if h.typ != frameRecord && h.length != 0 {
+	if h.typ != frameRecord && h.length != markLength(h.flags) {
 		return h, false
 	}
 	return h, headerCheck(frameSeed(salt, off), b) == h.check

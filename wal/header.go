@@ -5,11 +5,15 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 )
 
-// fileHeaderSize is the length of the header of a log file; the first frame
-// starts there.
+// fileHeaderSize is the length of the header of a log file. The first frame
+// starts there, or behind the encryption header in an encrypted file.
 const fileHeaderSize = 64
+
+// maxHeadSize is the length of both headers.
+const maxHeadSize = fileHeaderSize + seal.HeaderSize
 
 // fileMagic starts each log file: "SWAL".
 const fileMagic = "SWAL"
@@ -18,14 +22,18 @@ const fileMagic = "SWAL"
 // reads.
 const formatVersion = 1
 
-// Flag bits of the file header. Bit 0 is set aside for encryption at rest.
+// Flag bits of the file header.
 const (
+	// fileSealed marks an encrypted file: an encryption header follows, and every
+	// frame is sealed.
+	fileSealed uint16 = 1 << 0
+
 	// fileCopy marks a file that Rewrite made: until the manifest names it, its
 	// records stand elsewhere, or nobody was promised them.
 	fileCopy uint16 = 1 << 1
 
 	// fileFlagsKnown are the bits this build understands.
-	fileFlagsKnown = fileCopy
+	fileFlagsKnown = fileSealed | fileCopy
 )
 
 // fileHeader is the decoded header of a log file. It chains the file to the one
@@ -36,6 +44,17 @@ type fileHeader struct {
 	salt    uint64   // random; seeds the checksums of the frames
 	prev    Start    // where the file before ended; its NextLSN is baseLSN
 	flags   uint16
+}
+
+// sealed reports whether the file is encrypted.
+func (h *fileHeader) sealed() bool { return h.flags&fileSealed != 0 }
+
+// size is where the first frame lies.
+func (h *fileHeader) size() int64 {
+	if h.sealed() {
+		return maxHeadSize
+	}
+	return fileHeaderSize
 }
 
 // encode returns the header and the chain value the file starts with.

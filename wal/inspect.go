@@ -1,12 +1,8 @@
 package wal
 
 import (
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
-
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -18,6 +14,7 @@ type HeaderInfo struct {
 	Salt          uint64
 	Prev          Start // where the file before ends
 	Copy          bool  // Rewrite made it
+	Encrypted     bool
 }
 
 // Piece is a stretch of a log file: a valid frame, or bytes that are none.
@@ -30,6 +27,11 @@ type Piece struct {
 	LSN      base.LSN
 	SyncedTo int64 // the promise: bytes of the file below it were durable
 	Payload  []byte
+	// Sealed: Payload is as it is in the file, encrypted, because Inspect was given
+	// no keys.
+	Sealed bool
+	// Err says that the payload of a valid frame does not authenticate.
+	Err error
 	// PayloadAt is where the payload begins in the file.
 	PayloadAt int64
 	// Used is, for bytes that are no frame, how many there are up to the last
@@ -40,6 +42,16 @@ type Piece struct {
 // Valid reports whether the piece is a frame.
 func (p *Piece) Valid() bool { return p.Type != "" }
 
+// InspectOption changes what Inspect does.
+type InspectOption func(*access)
+
+// WithKeys opens the payloads of an encrypted file. Without it they are shown
+// closed, and only checksums are verified. With keys that do not fit Inspect
+// fails with a *base.KeyError.
+func WithKeys(keys *seal.Store) InspectOption {
+	return func(a *access) { a.keys, a.blind = keys, keys == nil }
+}
+
 // Inspect reads a log file on its own, from header to end, whatever it is called,
 // and calls visit for every piece in order. What the pieces mean for the log, torn
 // tail or damage, takes the other files and the manifest: that is Recover's to say.
@@ -48,13 +60,17 @@ func (p *Piece) Valid() bool { return p.Type != "" }
 // A header that is damaged is a *base.CorruptionError, one of a newer format a
 // *base.VersionError; then no piece was visited. An error of visit ends Inspect
 // and is returned as it is. Memory is that of one frame.
-func Inspect(f vfs.File, name string, visit func(Piece) error) (HeaderInfo, error) {
-	r, err := inspectHeader(f, name)
+func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOption) (HeaderInfo, error) {
+	a := access{blind: true}
+	for _, o := range opts {
+		o(&a)
+	}
+	r, err := readHead(f, name, a)
 	if err != nil {
 		return HeaderInfo{}, err
 	}
 	info := HeaderInfo{File: r.hdr.num, FormatVersion: formatVersion, BaseLSN: r.hdr.baseLSN, Salt: r.hdr.salt,
-		Prev: r.hdr.prev, Copy: r.hdr.flags&fileCopy != 0}
+		Prev: r.hdr.prev, Copy: r.hdr.flags&fileCopy != 0, Encrypted: r.hdr.sealed()}
 	if visit == nil {
 		return info, nil
 	}
@@ -64,7 +80,8 @@ func Inspect(f vfs.File, name string, visit func(Piece) error) (HeaderInfo, erro
 			return info, err
 		}
 		if ok {
-			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload, PayloadAt: fr.off + frameHeaderSize}
+			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload, PayloadAt: fr.off + frameHeaderSize,
+				Sealed: r.hdr.sealed() && r.blind, Err: fr.err}
 			if err := visit(p); err != nil {
 				return info, err
 			}
@@ -106,28 +123,4 @@ func (r *frameReader) used(off, end int64) (int64, error) {
 		at += int64(len(b))
 	}
 	return n, nil
-}
-
-// inspectHeader makes a reader for a file that may have another name than the one
-// its header knows.
-func inspectHeader(f vfs.File, name string) (*frameReader, error) {
-	size, err := f.Size()
-	if err != nil {
-		return nil, fmt.Errorf("size of %s: %w", name, err)
-	}
-	var b [fileHeaderSize]byte
-	n, err := f.ReadAt(b[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read header of %s: %w", name, err)
-	}
-	r := &frameReader{f: f, name: name, limit: size, max: base.MaxRecord, off: fileHeaderSize}
-	num := base.FileNum(binary.LittleEndian.Uint64(b[8:]))
-	if own, ok := ParseFileName(name); ok {
-		num = own
-	}
-	if r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n]); err != nil {
-		return nil, err
-	}
-	r.last = r.hdr.baseLSN - 1
-	return r, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -74,6 +75,7 @@ type FileInfo struct {
 	Num     base.FileNum
 	BaseLSN base.LSN // LSN of its first record
 	Prev    Start    // where the file before it ends
+	KeyID   string   // of the key it is encrypted with; "" if it is not
 }
 
 // Record is one record to commit. The caller owns it until Commit is called and
@@ -99,12 +101,14 @@ type Record struct {
 	// User belongs to the caller.
 	User any
 
-	// LSN, File, Offset and Len are set by the log before Apply: the place of
-	// the payload, in bytes.
+	// LSN, File, Offset, Len and Sealed are set by the log before Apply: the place
+	// of the payload, and its length, in bytes. Where Sealed is set, the file is
+	// encrypted, and parts of the payload are read with a PayloadReader.
 	LSN    base.LSN
 	File   base.FileNum
 	Offset int64
 	Len    int64
+	Sealed bool
 }
 
 // Events are optional callbacks. They are called without locks, on the
@@ -148,6 +152,11 @@ type Options struct {
 	// Rand returns salts; nil means math/rand/v2. It is called from more than
 	// one goroutine.
 	Rand func() uint64
+
+	// Keys are those of the store; nil for a log without encryption. If the key for
+	// a new file is not to be had, no file is made and the batch is refused with
+	// the *base.KeyError.
+	Keys *seal.Store
 
 	// OnCreate is told of each new file when the file, its header and its name
 	// are durable and before its first frame is written: a file the manifest

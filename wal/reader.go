@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -22,8 +24,10 @@ type frameReader struct {
 	f     vfs.File
 	name  string
 	hdr   fileHeader
-	limit int64 // bytes from here on are not part of the file
-	max   int64 // largest payload
+	seal  *seal.File // nil: not encrypted, or blind
+	blind bool       // payloads stay as they are in the file
+	limit int64      // bytes from here on are not part of the file
+	max   int64      // largest payload
 
 	off   int64    // of the next frame
 	chain uint64   // at off
@@ -31,6 +35,15 @@ type frameReader struct {
 
 	buf   []byte
 	bufAt int64
+	plain []byte // the last opened payload
+}
+
+// access says how payloads are read.
+type access struct {
+	keys *seal.Store
+	// blind leaves the payloads of an encrypted file closed: to look at frames no
+	// key is needed.
+	blind bool
 }
 
 // frame is one valid frame. The payload is valid until the next read.
@@ -38,33 +51,55 @@ type frame struct {
 	frameHeader
 	off     int64
 	payload []byte
+	err     error // the payload does not authenticate: damage
 }
 
 // openFrames opens log file num and reads its header.
-func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64) (*frameReader, error) {
+func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64, a access) (*frameReader, error) {
 	name := FileName(num)
 	f, err := fsys.Open(filepath.Join(dir, name))
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", num, err)
 	}
-	size, err := f.Size()
-	if err != nil {
-		_ = f.Close() // only read from
-		return nil, fmt.Errorf("size of log %s: %w", num, err)
-	}
-	r := &frameReader{f: f, name: name, limit: size, max: maxRecord, off: fileHeaderSize}
-	var b [fileHeaderSize]byte
-	n, err := f.ReadAt(b[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("read header of log %s: %w", num, err)
-	} else {
-		r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n])
-	}
+	r, err := readHead(f, name, a)
 	if err != nil {
 		_ = f.Close() // only read from
 		return nil, err
 	}
-	r.last = r.hdr.baseLSN - 1
+	r.max = maxRecord
+	if r.hdr.sealed() {
+		r.max = seal.SealedLen(maxRecord)
+	}
+	return r, nil
+}
+
+// readHead makes a reader of the log file called name from its headers. If name
+// is none that FileName makes, the file may have any number.
+func readHead(f vfs.File, name string, a access) (*frameReader, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("size of %s: %w", name, err)
+	}
+	var b [maxHeadSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read header of %s: %w", name, err)
+	}
+	r := &frameReader{f: f, name: name, blind: a.blind, limit: size, max: seal.SealedLen(base.MaxRecord)}
+	num := base.FileNum(binary.LittleEndian.Uint64(b[8:]))
+	if own, ok := ParseFileName(name); ok {
+		num = own
+	}
+	if r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n]); err != nil {
+		return nil, err
+	}
+	if !a.blind {
+		ext := b[min(n, fileHeaderSize):n]
+		if r.seal, err = a.keys.Open(name, num, r.hdr.sealed(), b[:fileHeaderSize], ext); err != nil {
+			return nil, err
+		}
+	}
+	r.off, r.last = r.hdr.size(), r.hdr.baseLSN-1
 	return r, nil
 }
 
@@ -125,11 +160,12 @@ func (r *frameReader) next() (frame, bool, error) {
 	if err != nil || int64(len(b)) < h.size() || !frameValid(b, &h, r.hdr.salt, r.off) {
 		return frame{}, false, err
 	}
-	if h.flags&^frameFlagsKnown != 0 {
+	if h.flags&^frameSealed != 0 || h.flags != 0 && !r.hdr.sealed() {
 		return frame{}, false, fmt.Errorf("log frame at offset %d has unknown flag bits %#02x: %w", r.off, h.flags,
 			&base.VersionError{File: r.name, Have: formatVersion, Supported: formatVersion})
 	}
-	fr := frame{frameHeader: h, off: r.off, payload: b[frameHeaderSize:][:h.length]}
+	fr := frame{frameHeader: h, off: r.off}
+	fr.payload, fr.err = r.open(b, &h, r.off)
 	r.off += h.size()
 	r.chain = nextChain(r.chain, h.sum)
 	return fr, true, nil

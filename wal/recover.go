@@ -53,9 +53,10 @@ type recoverer struct {
 
 // logHeader is a file of the log with its header, or the reason it has none.
 type logHeader struct {
-	num base.FileNum
-	hdr fileHeader
-	err error // damage, with AllowDamage only
+	num   base.FileNum
+	hdr   fileHeader
+	keyID string // it is encrypted with; "" if it is not
+	err   error  // damage, with AllowDamage only
 }
 
 // run reads the files in order.
@@ -138,7 +139,7 @@ func (rv *recoverer) file(i int) error {
 	if lf.err != nil {
 		return nil // noted when the header was read
 	}
-	r, err := openFrames(rv.o.FS, rv.o.Dir, lf.num, rv.o.MaxRecord)
+	r, err := openFrames(rv.o.FS, rv.o.Dir, lf.num, rv.o.MaxRecord, rv.access())
 	if err != nil {
 		return rv.openError(lf.num, err)
 	}
@@ -184,7 +185,7 @@ func (rv *recoverer) enter(r *frameReader) error {
 		}
 	}
 	at := rv.o.From
-	if at.File == r.hdr.num && at.Offset > fileHeaderSize && !rv.known {
+	if at.File == r.hdr.num && at.Offset > r.hdr.size() && !rv.known {
 		if at.Offset%frameAlign != 0 || at.NextLSN < r.hdr.baseLSN || at.Offset > r.limit {
 			return rv.damage(&base.CorruptionError{
 				File: r.name, Kind: "log", Offset: at.Offset,
@@ -212,6 +213,14 @@ func (rv *recoverer) accept(r *frameReader, fr frame) error {
 			return err
 		}
 	}
+	if fr.err != nil {
+		// Its checksum fits, so no crash made it: the bytes were put there.
+		if err := rv.refuse(fr); err != nil || fr.typ != frameRecord {
+			return err
+		}
+		rv.last, r.last = fr.lsn, fr.lsn
+		return nil
+	}
 	if fr.typ != frameRecord {
 		return nil
 	}
@@ -225,7 +234,16 @@ func (rv *recoverer) accept(r *frameReader, fr frame) error {
 	if rv.visit == nil {
 		return nil
 	}
-	return rv.visit(Entry{LSN: fr.lsn, File: r.hdr.num, Offset: fr.off + frameHeaderSize, Payload: fr.payload})
+	return rv.visit(Entry{LSN: fr.lsn, File: r.hdr.num, Offset: fr.off + frameHeaderSize, Sealed: r.hdr.sealed(), Payload: fr.payload})
+}
+
+// refuse reports a frame whose payload does not authenticate.
+func (rv *recoverer) refuse(fr frame) error {
+	var c *base.CorruptionError
+	if errors.As(fr.err, &c) {
+		return rv.damage(c)
+	}
+	return fr.err
 }
 
 // sealed reads a file that another follows. Its end and chain value stand in

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -40,6 +41,9 @@ type RecoverOptions struct {
 	// AllowDamage goes on past damage and reports it in Recovery.Damage. What
 	// it skips may have held deletions. Only with ReadOnly.
 	AllowDamage bool
+	// Keys are those of the store; nil for a store without encryption. A file that
+	// needs another key, or should need one and does not, is a *base.KeyError.
+	Keys *seal.Store
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64
 }
@@ -49,6 +53,9 @@ type Entry struct {
 	LSN    base.LSN
 	File   base.FileNum
 	Offset int64 // of the payload in the file
+	// Sealed: the file is encrypted, and Payload is not what lies at Offset; see
+	// PayloadReader.
+	Sealed bool
 	// Payload is valid during the call.
 	Payload []byte
 }

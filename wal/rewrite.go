@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -14,6 +15,7 @@ type RewriteOptions struct {
 	Dir        string
 	NewFileNum func() (base.FileNum, error)
 	Rand       func() uint64 // salt; nil means math/rand/v2
+	Keys       *seal.Store   // of the store; nil without encryption. The copy has the current key
 	// Moved is told of each record that has a new place. Payload is valid
 	// during the call. May be nil.
 	Moved func(Entry) error
@@ -43,7 +45,7 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 	if o.Rand == nil {
 		o.Rand = randomSalt
 	}
-	old, err := openFrames(o.FS, o.Dir, r.cut.File, base.MaxRecord)
+	old, err := openFrames(o.FS, o.Dir, r.cut.File, base.MaxRecord, access{keys: o.Keys})
 	if err != nil {
 		return Start{}, nil, fmt.Errorf("rewrite log: %w", err)
 	}
@@ -60,7 +62,7 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 		return Start{}, nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
 	}
 	w := &rewriter{f: f, hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
-	end, err := w.copy(old, r.End.NextLSN-1)
+	end, err := w.copy(old, r.End.NextLSN-1, o.Keys)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
@@ -76,13 +78,14 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 		_ = o.FS.Remove(temp)
 		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", num, err)
 	}
-	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Prev: r.cut}, nil
+	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Prev: r.cut, KeyID: w.fr.seal.KeyID()}, nil
 }
 
 // rewriter writes one file from its header to its close mark.
 type rewriter struct {
 	f     vfs.File
 	hdr   fileHeader
+	fr    framer
 	moved func(Entry) error
 
 	buf   []byte
@@ -92,9 +95,12 @@ type rewriter struct {
 }
 
 // copy writes the records of old up to LSN last, the close mark, and syncs.
-func (w *rewriter) copy(old *frameReader, last base.LSN) (Start, error) {
-	b, chain := w.hdr.encode()
-	w.buf, w.off, w.chain = append(w.buf, b[:]...), fileHeaderSize, chain
+func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Store) (Start, error) {
+	head, chain, sf, err := createSeal(keys, &w.hdr)
+	if err != nil {
+		return Start{}, err
+	}
+	w.buf, w.off, w.chain, w.fr = append(w.buf, head...), w.hdr.size(), chain, framer{salt: w.hdr.salt, seal: sf}
 	for next := w.hdr.baseLSN; next <= last; {
 		fr, ok, err := old.next()
 		if err != nil {
@@ -103,6 +109,9 @@ func (w *rewriter) copy(old *frameReader, last base.LSN) (Start, error) {
 		if !ok {
 			// Recover accepted it a moment ago.
 			return Start{}, &base.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
+		}
+		if fr.err != nil {
+			return Start{}, fr.err
 		}
 		if fr.typ != frameRecord {
 			continue
@@ -127,9 +136,9 @@ func (w *rewriter) copy(old *frameReader, last base.LSN) (Start, error) {
 
 func (w *rewriter) record(fr frame) error {
 	at := w.off + frameHeaderSize
-	w.frame(frameHeader{typ: frameRecord, lsn: fr.lsn, syncedTo: fileHeaderSize}, fr.payload)
+	w.frame(frameHeader{typ: frameRecord, lsn: fr.lsn, syncedTo: w.hdr.size()}, fr.payload)
 	if w.moved != nil {
-		err := w.moved(Entry{LSN: fr.lsn, File: w.hdr.num, Offset: at, Payload: fr.payload})
+		err := w.moved(Entry{LSN: fr.lsn, File: w.hdr.num, Offset: at, Sealed: w.hdr.sealed(), Payload: fr.payload})
 		if err != nil {
 			return err
 		}
@@ -143,7 +152,7 @@ func (w *rewriter) record(fr frame) error {
 func (w *rewriter) frame(h frameHeader, parts ...[]byte) {
 	before := len(w.buf)
 	var sum uint64
-	w.buf, sum = appendFrame(w.buf, w.hdr.salt, w.off, h, parts...)
+	w.buf, sum = w.fr.append(w.buf, w.off, h, parts...)
 	w.off += int64(len(w.buf) - before)
 	w.chain = nextChain(w.chain, sum)
 }

@@ -11,7 +11,7 @@ import (
 func (l *Log) fileFor(need int64) (*logFile, error) {
 	if f := l.mu.cur; f != nil && l.w.next == nil {
 		// Room is kept for a mark at the end. An empty file takes any batch.
-		if f.end == fileHeaderSize || f.end+need+frameHeaderSize <= l.opts.FileSize {
+		if f.end == f.start || f.end+need+frameSize(f.stored(0)) <= l.opts.FileSize {
 			return f, nil
 		}
 	}
@@ -90,7 +90,7 @@ func (l *Log) setCurrent(f *logFile) {
 // space for the mark the file is sealed without it.
 func (l *Log) seal() error {
 	f := l.mu.cur
-	if f == nil || l.w.next != nil || f.end == fileHeaderSize {
+	if f == nil || l.w.next != nil || f.end == f.start {
 		return nil
 	}
 	if f.synced.Load() < f.end {

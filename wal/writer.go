@@ -36,14 +36,17 @@ func (l *Log) writeBatch(f *logFile) error {
 		var sum uint64
 		if r.size < largeRecord {
 			lo := len(c.buf)
-			c.buf, sum = appendFrame(c.buf, f.salt, off, h, r.parts...)
+			c.buf, sum = f.append(c.buf, off, h, r.parts...)
 			c.addRange(lo)
+		} else if f.seal != nil {
+			sum = c.addSealed(f, off, h, r)
 		} else {
 			sum = c.addLarge(f.salt, off, h, r)
 		}
 		rec := r.rec
 		rec.LSN, rec.File, rec.Offset, rec.Len = h.lsn, f.info.Num, off+frameHeaderSize, r.size
-		off += frameSize(r.size)
+		rec.Sealed = f.seal != nil
+		off += frameSize(f.stored(r.size))
 		chain = nextChain(chain, sum)
 	}
 	if err := l.writePieces(f, off); err != nil {
@@ -83,6 +86,14 @@ func (c *committer) addLarge(salt uint64, off int64, h frameHeader, r *request) 
 	lo = len(c.buf)
 	c.buf = append(c.buf, padding(r.size)...)
 	c.addRange(lo)
+	return sum
+}
+
+// addSealed adds the frame of a large record to an encrypted file: sealed into
+// memory of its own, once.
+func (c *committer) addSealed(f *logFile, off int64, h frameHeader, r *request) uint64 {
+	b, sum := f.append(make([]byte, 0, frameSize(f.stored(r.size))), off, h, r.parts...)
+	c.pieces = append(c.pieces, piece{ext: b})
 	return sum
 }
 
@@ -142,7 +153,7 @@ func (l *Log) undo(f *logFile, cause error) error {
 // no mark: it is not in the way of the next frame, which overwrites its place.
 func (l *Log) writeMark(f *logFile, typ frameType) error {
 	h := frameHeader{typ: typ, lsn: l.w.lsn - 1, syncedTo: f.synced.Load()}
-	b, sum := appendFrame(nil, f.salt, f.end, h)
+	b, sum := f.append(nil, f.end, h)
 	f.wmu.Lock()
 	_, err := f.f.WriteAt(b, f.end)
 	if err == nil {
@@ -178,7 +189,7 @@ func (l *Log) armIdle() {
 // the kernel writes it in its own time.
 func (l *Log) idleMark() {
 	f := l.mu.cur // only the committer changes it
-	if f == nil || l.w.next != nil || f.lastMark || f.end == fileHeaderSize || l.poisoned() != nil {
+	if f == nil || l.w.next != nil || f.lastMark || f.end == f.start || l.poisoned() != nil {
 		return
 	}
 	if f.synced.Load() < f.end {

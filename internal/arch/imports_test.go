@@ -46,11 +46,11 @@ type rule struct {
 
 const anything = "..."
 
-var below = []string{"internal/base", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
+var below = []string{"internal/base", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
 
 // rules are the directions of the imports:
 //
-//	base ← vfs ← {wal, segment}    base ← index    {base, vfs, index} ← snapshot
+//	base ← {vfs, seal} ← {wal, segment}    base ← index    {base, vfs, seal, index} ← snapshot
 //	all of those ← internal/engine ← {internal/backup, saver} ← saver/admin
 //	serde ← saver ← {store, cache} ← pregel
 //
@@ -59,11 +59,12 @@ var below = []string{"internal/base", "internal/delta", "internal/vfs", "wal", "
 var rules = []rule{
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
 	{"internal/delta", []string{"internal/base"}, []string{"github.com/klauspost/compress"}},
+	{"internal/seal", []string{"internal/base"}, []string{}},
 	{"internal/vfs/...", []string{"internal/base", "internal/vfs/..."}, []string{"golang.org/x/sys"}},
-	{"wal", []string{"internal/base", "internal/vfs"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
-	{"segment", []string{"internal/base", "internal/vfs"}, []string{"github.com/klauspost/compress"}},
+	{"wal", []string{"internal/base", "internal/seal", "internal/vfs"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
+	{"segment", []string{"internal/base", "internal/seal", "internal/vfs"}, []string{"github.com/klauspost/compress"}},
 	{"index", []string{"internal/base"}, []string{"github.com/google/btree"}},
-	{"snapshot", []string{"internal/base", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
+	{"snapshot", []string{"internal/base", "internal/seal", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
 	{"internal/engine", below, []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
 	{"saver", append([]string{"serde", "internal/engine"}, below...), []string{}},

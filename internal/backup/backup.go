@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -75,7 +76,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if o.Dest == nil {
 		o.Dest = o.Engine.FS
 	}
-	m, err := engine.TakeMoment(o.Engine.FS, dir)
+	m, err := engine.TakeMoment(o.Engine.FS, dir, engine.MomentKeys(o.Engine.Keys))
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := snapshot.EncodeManifest(m.State, snapshot.Options{Rand: o.Engine.Rand})
+	state, err := snapshot.EncodeManifest(m.State, snapshot.Options{Rand: o.Engine.Rand, Keys: seal.New(o.Engine.Keys, o.Engine.Entropy)})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func sources(dir string, m *engine.Moment, o Options) ([]source, base.LSN, error
 	}
 	var out []source
 	for _, s := range m.State.Segments {
-		src, err := segmentSource(dir, m, s, o)
+		src, err := segmentSource(dir, m, s)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -161,7 +162,7 @@ func sources(dir string, m *engine.Moment, o Options) ([]source, base.LSN, error
 	return out, max(rec.LastLSN, m.State.FloorLSN-1), nil
 }
 
-func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo, o Options) (source, error) {
+func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo) (source, error) {
 	name := segment.FileName(s.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -171,7 +172,7 @@ func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo, o Optio
 	if err != nil {
 		return source{}, err
 	}
-	r, err := engine.OpenSegment(f, name, size, o.Engine)
+	r, err := engine.OpenSegment(f, name, size, m.Keys())
 	if err != nil {
 		return source{}, err
 	}
@@ -189,7 +190,7 @@ func imageSource(dir string, m *engine.Moment, info snapshot.ImageInfo) (source,
 	if err != nil {
 		return source{}, err
 	}
-	im, err := snapshot.OpenImage(f, name, info.Size)
+	im, err := snapshot.OpenImage(f, name, info.Size, snapshot.WithStore(m.Keys()))
 	if err != nil {
 		return source{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -135,7 +136,7 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	if err := o.Dest.SyncDir(dir); err != nil {
 		return nil, err
 	}
-	m, err := engine.MomentOf(o.Dest, dir, list.State)
+	m, err := engine.MomentOf(o.Dest, dir, list.State, engine.MomentKeys(o.Engine.Keys))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	if rep.Damaged() {
 		return rep, fmt.Errorf("what was backed up does not verify: %w", rep.Err())
 	}
-	mf, err := snapshot.Create(o.Dest, dir, m.State, snapshot.Options{Rand: o.Engine.Rand})
+	mf, err := snapshot.Create(o.Dest, dir, m.State, snapshot.Options{Rand: o.Engine.Rand, Keys: seal.New(o.Engine.Keys, o.Engine.Entropy)})
 	if err != nil {
 		return rep, err
 	}

@@ -33,6 +33,8 @@ var (
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrVersion matches every *VersionError.
 	ErrVersion = errors.New("format version is not supported")
+	// ErrKey matches every *KeyError.
+	ErrKey = errors.New("encryption key")
 	// ErrOutcomeUnknown: the caller stopped waiting after the record had been
 	// handed to the log. It may or may not survive.
 	ErrOutcomeUnknown = errors.New("the outcome of the write is unknown")
@@ -104,3 +106,64 @@ func (e *LockedError) Error() string {
 
 // Is makes every LockedError match ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// KeyProblem says what is wrong about the encryption of a file.
+type KeyProblem int
+
+const (
+	// KeyRequired: the file is encrypted, and the store was opened without keys.
+	KeyRequired KeyProblem = iota + 1
+	// KeyUnavailable: the key provider does not give the key.
+	KeyUnavailable
+	// KeyWrong: the key that the provider gives under this id is another one.
+	KeyWrong
+	// NotEncrypted: the store was opened with keys, and the file is not
+	// encrypted.
+	NotEncrypted
+)
+
+// String describes the problem, and what to do about it.
+func (p KeyProblem) String() string {
+	switch p {
+	case KeyRequired:
+		return "the file is encrypted; open the store with its keys"
+	case KeyUnavailable:
+		return "the key provider does not give the key"
+	case KeyWrong:
+		return "the key of this id is not the one the file was encrypted with"
+	case NotEncrypted:
+		return "the file is not encrypted, but the store was opened with keys"
+	}
+	return fmt.Sprintf("KeyProblem(%d)", int(p))
+}
+
+// KeyError is returned for a file that cannot be opened or made for want of the
+// right key. It matches ErrKey. The file is untouched.
+type KeyError struct {
+	File    string // file name within the store; "" if it is about none yet
+	KeyID   string // id of the key; "" if the file names none
+	Problem KeyProblem
+	Err     error // of the key provider; may be nil
+}
+
+// Error names file and key, never a part of the key itself.
+func (e *KeyError) Error() string {
+	s := ""
+	if e.File != "" {
+		s = e.File + ": "
+	}
+	if e.KeyID != "" {
+		s += fmt.Sprintf("key %q: ", e.KeyID)
+	}
+	s += e.Problem.String()
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the error of the key provider.
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// Is makes every KeyError match ErrKey.
+func (e *KeyError) Is(target error) bool { return target == ErrKey }

@@ -42,7 +42,7 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Keys: e.files.keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
 )
@@ -22,7 +23,13 @@ type blockCache struct {
 type blockKey struct {
 	file base.FileNum
 	off  uint64
+	// inner tells the values of one record of an encrypted log file apart; 0 for a
+	// block of a segment.
+	inner uint32
 }
+
+// logKey is the key of a value in the log.
+func logKey(loc index.Loc) blockKey { return blockKey{loc.File, loc.Off, loc.Inner} }
 
 type cacheShard struct {
 	mu    sync.Mutex

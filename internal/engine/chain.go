@@ -44,7 +44,7 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 
 // readPatch reads the patch at loc.
 func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
-	key := blockKey{loc.File, loc.Off}
+	key := logKey(loc)
 	if loc.InLog() {
 		if p, ok := e.cache.getPatch(key); ok {
 			return p, nil
@@ -81,7 +81,7 @@ func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
 // not change. In a segment they are part of a block that was checked, but they are
 // not compared with loc's own checksum: what is made of them is checked.
 func (e *Engine) readRoot(loc index.Loc) ([]byte, error) {
-	key := blockKey{loc.File, loc.Off}
+	key := logKey(loc)
 	if loc.InLog() {
 		if b, ok := e.cache.get(key); ok {
 			return b, nil

@@ -437,19 +437,20 @@ func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
-	off := uint64(r.Offset) + uint64(r.Len) - uint64(tx.size)
+	at := r.Len - tx.size
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
 		var refs []index.Ref
 		var locs []index.Loc
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
-			v.loc.File, v.loc.Off = r.File, off
+			v.loc.File = r.File
+			v.loc.Off, v.loc.Inner = sealedPlace(r.Sealed, r.Offset, at)
 			if v.patched() {
 				tx.e.notePatch(v)
 			}
 			refs, locs = append(refs, v.ref), append(locs, v.loc)
-			off += uint64(v.size)
+			at += v.size
 		}
 		fam.Add(refs, locs)
 	}

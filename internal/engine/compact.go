@@ -37,7 +37,8 @@ type CompactProgress struct {
 // Compact flushes, and merges all segments into one, or a few large ones, that hold
 // only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile, at Options.CompactRate; another compaction is
-// waited for. When ctx ends, the store is as it was, and the next one begins anew.
+// waited for. When ctx ends, the store is as it was, and the next one begins anew. In an
+// encrypted store every file is under the current key afterwards.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
@@ -51,7 +52,13 @@ func (e *Engine) Compact(ctx context.Context) error {
 	if err := e.flushNow(ctx); err != nil {
 		return err
 	}
-	return e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx))
+	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
+		return err
+	}
+	if err := e.renewKeys(); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	return nil
 }
 
 // CompactStep merges the segments of one size class, if Options.CompactFanout of

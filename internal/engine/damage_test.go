@@ -93,7 +93,7 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 			e = mustOpen(t, Options{FS: mem, ManualWork: true})
 			e.flushMu.Lock()
 			e.badImages = true
-			must(t, e.writeDelta())
+			must(t, e.writeImage(false))
 			e.flushMu.Unlock()
 			must(t, e.Close())
 			spoil(t, mem, suffix)

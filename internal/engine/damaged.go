@@ -120,7 +120,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 		return snapshot.State{}, err
 	}
 	// The newest intact complete state still tells which store this is.
-	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir)
+	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir, e.readManifest()...)
 	st, gerr := e.stateFromFiles(known)
 	if gerr != nil {
 		return snapshot.State{}, gerr
@@ -138,15 +138,16 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 
 // currentState is the state of the manifest, if it is not an older copy of itself.
 func (e *Engine) currentState() (snapshot.State, error) {
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
 	for err == nil {
+		e.manifestKey = rep.KeyID
 		old := e.outdated(st)
 		if old == nil {
 			return st, nil
 		}
 		was := st
 		// A writer may have gone on since.
-		if st, _, err = snapshot.Load(e.opts.FS, e.dir); err == nil && reflect.DeepEqual(st, was) {
+		if st, rep, err = snapshot.Load(e.opts.FS, e.dir, e.readManifest()...); err == nil && reflect.DeepEqual(st, was) {
 			return snapshot.State{}, old
 		}
 	}
@@ -174,7 +175,8 @@ func (e *Engine) outdated(st snapshot.State) error {
 			continue
 		}
 		if last == 0 {
-			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true}, nil)
+			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
+				Keys: e.keys.Store(st.StoreID, st.PlainBelow())}, nil)
 			if err != nil {
 				return err
 			}
@@ -205,6 +207,9 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 			st.Segments = append(st.Segments, snapshot.SegmentInfo{Num: num})
 			st.NextFileNum = max(st.NextFileNum, num+1)
 		}
+	}
+	if st.StoreID == 0 && e.keys != nil {
+		st.StoreID = e.findStoreID(st)
 	}
 	return st, nil
 }

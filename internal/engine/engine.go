@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -20,18 +21,20 @@ type Engine struct {
 	dir  string
 	opts Options
 
-	lock     io.Closer          // nil if read-only
-	manifest *snapshot.Manifest // nil if read-only
-	fixed    snapshot.State     // the state of a read-only store
-	guessed  bool               // fixed was put together without a manifest
-	upTo     base.LSN           // replay no further; 0: to the end of the log
-	log      *wal.Log           // nil if read-only
-	files    *fileSet
-	cache    *blockCache
-	versions *versionCache
-	ix       *index.Index
-	report   OpenReport
-	skipped  skipped // with Options.AllowDamage
+	lock        io.Closer          // nil if read-only
+	manifest    *snapshot.Manifest // nil if read-only
+	fixed       snapshot.State     // the state of a read-only store
+	guessed     bool               // fixed was put together without a manifest
+	upTo        base.LSN           // replay no further; 0: to the end of the log
+	log         *wal.Log           // nil if read-only
+	keys        *seal.Keys         // nil without encryption
+	manifestKey string             // of a read-only store's manifest
+	files       *fileSet
+	cache       *blockCache
+	versions    *versionCache
+	ix          *index.Index
+	report      OpenReport
+	skipped     skipped // with Options.AllowDamage
 
 	queue queue // committer only
 
@@ -130,7 +133,7 @@ func (e *Engine) WriteImage(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return e.writeDelta()
+	return e.writeImage(false)
 }
 
 // Close waits for calls in progress, makes everything durable, and releases the
@@ -208,7 +211,7 @@ func (e *Engine) closeImage() error {
 	if len(e.manifest.State().Logs) > maxIdleLogs {
 		return e.flush(ctx)
 	}
-	return e.writeDelta()
+	return e.writeImage(false)
 }
 
 // closeTimeout bounds the flush of a Close.
@@ -223,7 +226,7 @@ func (e *Engine) reserve(next base.FileNum) error {
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
 	e.sealed.begun(e.ix)
-	e.files.add(kindLog, info.Num)
+	e.files.addKeyed(kindLog, info.Num, info.KeyID)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN}}})
 	return err
 }

@@ -65,7 +65,8 @@ type LostItem struct {
 }
 
 // Export writes everything that can be read of the store, as it is now, into a new
-// store in dir, which must be empty or missing. Threads keep their births, items and
+// store in dir, which must be empty or missing; if this store is opened with keys, the
+// new one is encrypted with them. Threads keep their births, items and
 // values their numbers, copies of a thread go on sharing what they share, and what is
 // remembered of deleted threads is taken along. Nothing of this store is changed.
 //
@@ -116,6 +117,7 @@ type exporter struct {
 	o   ExportOptions
 	dir string
 	b   *segment.Builder
+	id  uint64 // of the new store
 	rep *ExportReport
 }
 
@@ -128,7 +130,10 @@ func (x *exporter) run() error {
 	if err != nil {
 		return err
 	}
-	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.opts.Rand()})
+	for x.id == 0 {
+		x.id = x.e.opts.Rand()
+	}
+	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.opts.Rand(), Keys: x.e.keys.Store(x.id, 0)})
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -154,9 +159,9 @@ func (x *exporter) run() error {
 
 // publish writes the manifest: from then on dir is a store.
 func (x *exporter) publish(seg snapshot.SegmentInfo) error {
-	st := snapshot.State{FormatVersion: storeFormat, NextFileNum: exportNum + 1, Created: x.e.opts.Clock().UnixMicro(),
+	st := snapshot.State{FormatVersion: storeFormat, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.e.opts.Clock().UnixMicro(),
 		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
-	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.opts.Rand})
+	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.opts.Rand, Keys: x.e.keys})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -52,11 +53,13 @@ type fileSet struct {
 	// pastDamage, if set, is told of damage in footer or family index of a segment,
 	// which is then read frame by frame.
 	pastDamage func(error)
-	lost       bool // a file that is not there is lost, not moved away by a writer
-	lostImages bool // the same of images alone
+	keys       *seal.Store // of the store; nil without encryption
+	lost       bool        // a file that is not there is lost, not moved away by a writer
+	lostImages bool        // the same of images alone
 
 	mu      sync.Mutex
 	known   map[base.FileNum]fileKind
+	ids     map[base.FileNum]string // ids of keys, as far as known; with keys only
 	open    map[base.FileNum]*handle
 	views   map[uint64]int // open views by epoch
 	epoch   uint64
@@ -69,8 +72,9 @@ type handle struct {
 	num  base.FileNum
 	kind fileKind
 	f    vfs.File
-	seg  *segment.Reader // of a segment
-	img  *snapshot.Image // of an image
+	seg  *segment.Reader    // of a segment
+	img  *snapshot.Image    // of an image
+	log  *wal.PayloadReader // of a log file, in a store with keys
 	refs int
 	used uint64
 }
@@ -83,7 +87,7 @@ type retired struct {
 }
 
 func newFileSet(fsys vfs.FS, dir string, onErr func(error)) *fileSet {
-	return &fileSet{fs: fsys, dir: dir, known: map[base.FileNum]fileKind{}, open: map[base.FileNum]*handle{},
+	return &fileSet{fs: fsys, dir: dir, known: map[base.FileNum]fileKind{}, ids: map[base.FileNum]string{}, open: map[base.FileNum]*handle{},
 		views: map[uint64]int{}, onErr: onErr}
 }
 
@@ -96,6 +100,16 @@ func (s *fileSet) add(k fileKind, n base.FileNum) {
 	s.known[n] = k
 }
 
+// addKeyed is add for a file just made under the key id.
+func (s *fileSet) addKeyed(k fileKind, n base.FileNum, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[n] = k
+	if s.keys != nil {
+		s.ids[n] = id
+	}
+}
+
 // drop takes a file back that no manifest named and nobody can know of.
 func (s *fileSet) drop(n base.FileNum) {
 	s.mu.Lock()
@@ -104,6 +118,7 @@ func (s *fileSet) drop(n base.FileNum) {
 		s.closeHandle(h)
 	}
 	delete(s.known, n)
+	delete(s.ids, n)
 }
 
 // acquire opens a file, or shares the handle that is open; errGone if it is no
@@ -140,30 +155,32 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 		return nil, fmt.Errorf("open %s: %w", k.name(n), err)
 	}
 	h := &handle{num: n, kind: k, f: f}
-	if k == kindLog {
-		return h, nil
-	}
 	size, err := f.Size()
 	switch {
 	case err != nil:
+	case k == kindLog:
+		err = s.openLog(h)
 	case k == kindSegment:
 		h.seg, err = s.openSegment(f, k.name(n), size)
 	default:
-		h.img, err = snapshot.OpenImage(f, k.name(n), size)
+		h.img, err = snapshot.OpenImage(f, k.name(n), size, snapshot.WithStore(s.keys))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
+	}
+	if s.keys != nil {
+		s.ids[n] = h.keyID()
 	}
 	return h, nil
 }
 
 // openSegment opens a segment, past damage if that is wanted.
 func (s *fileSet) openSegment(f vfs.File, name string, size int64) (*segment.Reader, error) {
-	r, err := segment.Open(f, name, size)
+	r, err := segment.Open(f, name, size, segment.WithKeys(s.keys))
 	if s.pastDamage == nil || !errors.Is(err, base.ErrCorrupt) {
 		return r, err
 	}
-	found, damage, serr := segment.Salvage(context.Background(), f, name, size)
+	found, damage, serr := segment.Salvage(context.Background(), f, name, size, segment.WithKeys(s.keys))
 	if serr != nil {
 		return nil, err
 	}
@@ -328,6 +345,7 @@ func (s *fileSet) dueLocked() []dueFile {
 		}
 		due = append(due, dueFile{s.known[r.num], r.num})
 		delete(s.known, r.num)
+		delete(s.ids, r.num)
 	}
 	s.retired = kept
 	return due

@@ -15,15 +15,16 @@ import (
 // maxImages bounds the chain of images that Open reads: a full one and deltas.
 const maxImages = 16
 
-// writeDelta writes what changed since the last image, so that the next Open
-// replays less of the log. flushMu is held. A failure loses nothing: the log
+// writeImage writes what changed since the last image, so that the next Open
+// replays less of the log; with all, or where there is nothing it could be a delta
+// to, a full one. flushMu is held. A failure loses nothing: the log
 // still has it all.
-func (e *Engine) writeDelta() error {
+func (e *Engine) writeImage(all bool) error {
 	if err := e.checkPages(); err != nil {
 		return err
 	}
 	st := e.manifest.State()
-	full := len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
+	full := all || len(st.Images) == 0 || len(st.Images) >= maxImages || e.badImages
 	imaged, place := e.imageBytes.Load(), e.logPlace()
 	v, dirty := e.dirtyView()
 	defer v.Release()
@@ -232,7 +233,7 @@ func (j *imageJob) write(dirty index.Dirty) (info snapshot.ImageInfo, parts map[
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h); err == nil {
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithStore(e.files.keys)); err == nil {
 		j.parts = map[uint64][]index.Part{}
 		err = j.contents(dirty)
 	}
@@ -250,7 +251,7 @@ func (j *imageJob) write(dirty index.Dirty) (info snapshot.ImageInfo, parts map[
 		e.removeQuietly(kindImage, j.num)
 		return info, nil, err
 	}
-	e.files.add(kindImage, j.num)
+	e.files.addKeyed(kindImage, j.num, j.w.KeyID())
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, j.parts, nil
 }
 

@@ -393,6 +393,9 @@ func TestModel(t *testing.T) {
 			w.fs = &besideFS{FS: mem, beside: w.beside}
 			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
+			if seed%3 == 0 {
+				w.opts.Keys = &turningKeys{}
+			}
 			w.open()
 			for range 150 {
 				w.step()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -29,15 +30,39 @@ type Moment struct {
 	ManifestErr error
 	// Missing are the files that the manifest names and that are not there.
 	Missing []string
+
+	keys *seal.Keys
+}
+
+// MomentOption changes how a moment is taken.
+type MomentOption func(*Moment)
+
+// MomentKeys gives the keys of the store; without it, or with nil, only a store
+// without encryption can be looked at.
+func MomentKeys(p seal.KeyProvider) MomentOption {
+	return func(m *Moment) { m.keys = seal.New(p, nil) }
+}
+
+// Keys are those for the files of the moment; nil without encryption.
+func (m *Moment) Keys() *seal.Store {
+	return m.keys.Store(m.State.StoreID, m.State.PlainBelow())
+}
+
+func newMoment(dir string, opts []MomentOption) *Moment {
+	m := &Moment{FS: vfs.NewMoment(dir)}
+	for _, o := range opts {
+		o(m)
+	}
+	return m
 }
 
 // TakeMoment opens what makes up the store in dir, without a lock and without
 // writing. Errors: base.ErrNotStore for a directory that holds nothing of a store,
 // base.VersionError for a store of a newer format, and those of the system.
-func TakeMoment(fsys vfs.FS, dir string) (*Moment, error) {
+func TakeMoment(fsys vfs.FS, dir string, opts ...MomentOption) (*Moment, error) {
 	var last *Moment
 	for range readerRetries {
-		m, err := tryMoment(fsys, dir)
+		m, err := tryMoment(fsys, dir, opts)
 		if err != nil {
 			last.Release()
 			return nil, err
@@ -59,9 +84,9 @@ func (m *Moment) Release() {
 	}
 }
 
-func tryMoment(fsys vfs.FS, dir string) (*Moment, error) {
-	m := &Moment{FS: vfs.NewMoment(dir)}
-	st, rep, raw, err := snapshot.LoadRaw(fsys, dir)
+func tryMoment(fsys vfs.FS, dir string, opts []MomentOption) (*Moment, error) {
+	m := newMoment(dir, opts)
+	st, rep, raw, err := snapshot.LoadRaw(fsys, dir, snapshot.WithKeys(m.keys))
 	m.Manifest, m.Raw = rep.File, raw
 	switch {
 	case err == nil:
@@ -125,10 +150,11 @@ func namesOf(st snapshot.State) []string {
 
 // MomentOf puts a moment together of files in dir and of the bytes of a manifest that
 // is not there: a store before it is published.
-func MomentOf(fsys vfs.FS, dir string, manifest []byte) (*Moment, error) {
-	m := &Moment{FS: vfs.NewMoment(dir), Manifest: snapshot.ManifestName(1), Raw: manifest}
+func MomentOf(fsys vfs.FS, dir string, manifest []byte, opts ...MomentOption) (*Moment, error) {
+	m := newMoment(dir, opts)
+	m.Manifest, m.Raw = snapshot.ManifestName(1), manifest
 	m.FS.KeepBytes(m.Manifest, manifest)
-	st, _, err := snapshot.Load(m.FS, dir)
+	st, _, err := snapshot.Load(m.FS, dir, snapshot.WithKeys(m.keys))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +171,7 @@ func MomentOf(fsys vfs.FS, dir string, manifest []byte) (*Moment, error) {
 
 // MomentLog says how to read the whole log of a moment, from its first file on.
 func MomentLog(dir string, m *Moment) wal.RecoverOptions {
-	o := wal.RecoverOptions{FS: m.FS, Dir: dir, Files: logNums(m.State), ReadOnly: true}
+	o := wal.RecoverOptions{FS: m.FS, Dir: dir, Files: logNums(m.State), ReadOnly: true, Keys: m.Keys()}
 	if m.ManifestErr != nil {
 		o.Files = nil // it is found by its own links
 	}
@@ -162,6 +188,7 @@ func MomentLog(dir string, m *Moment) wal.RecoverOptions {
 }
 
 // OpenSegment opens a segment as a store with these options does. The caller keeps f.
-func OpenSegment(f vfs.File, name string, size int64, _ Options) (*segment.Reader, error) {
-	return segment.Open(f, name, size)
+// keys are those of the moment the file is of.
+func OpenSegment(f vfs.File, name string, size int64, keys *seal.Store) (*segment.Reader, error) {
+	return segment.Open(f, name, size, segment.WithKeys(keys))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -32,6 +33,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), ix: index.New(), queue: newQueue(),
 		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+	e.keys = seal.New(opts.Keys, opts.Entropy)
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
@@ -75,6 +77,9 @@ func (e *Engine) open() error {
 	}
 	e.fixed = st
 	e.addFiles(st)
+	if err := e.checkKeys(); err != nil {
+		return err
+	}
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
@@ -87,7 +92,7 @@ func (e *Engine) open() error {
 		return err
 	}
 	if e.manifest == nil {
-		if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, snapshot.Options{Rand: e.opts.Rand}); err != nil {
+		if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, e.writeManifest()); err != nil {
 			return err
 		}
 	}
@@ -183,8 +188,9 @@ func readHolder(fsys vfs.FS, name string) string {
 
 // loadManifest reads the state of the store, or creates the store.
 func (e *Engine) loadManifest() (snapshot.State, error) {
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
 	if !errors.Is(err, snapshot.ErrNoManifest) {
+		e.useKeys(st, rep.KeyID == "")
 		return st, err
 	}
 	if err := e.syncParents(); err != nil {
@@ -195,9 +201,10 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 		id = e.opts.Rand()
 	}
 	st = snapshot.State{FormatVersion: storeFormat, StoreID: id, NextFileNum: 1, Created: e.opts.Clock().UnixMicro(), FloorLSN: 1}
-	if e.manifest, err = snapshot.Create(e.opts.FS, e.dir, st, snapshot.Options{Rand: e.opts.Rand}); err != nil {
+	if e.manifest, err = snapshot.Create(e.opts.FS, e.dir, st, e.writeManifest()); err != nil {
 		return st, err
 	}
+	e.useKeys(st, false)
 	e.report.Created = true
 	return e.manifest.State(), nil
 }

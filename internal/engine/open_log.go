@@ -13,7 +13,7 @@ import (
 // recoverLog replays the log from the record after the image.
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		Origin: st.StoreID, ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage}
+		Origin: st.StoreID, ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -63,7 +63,7 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 		e.report.Rewritten++
 		return placesOf(en, moves)
 	}
-	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, Moved: moved}, rec)
+	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, Keys: e.files.keys, Moved: moved}, rec)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Start: start, Reserve: max(e.opts.Reserve, 0),
+		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Reserve: max(e.opts.Reserve, 0),
 		Events: wal.Events{
 			SlowSync: func(took time.Duration) { e.opts.Logger.Warn("slow sync", "took", took) },
 			Poisoned: e.noteWriteError,
@@ -101,7 +101,7 @@ func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
 			if !s.here() {
 				continue
 			}
-			ref, loc, err := s.loc(en.LSN, en.File, en.Offset)
+			ref, loc, err := s.loc(&en)
 			if err != nil {
 				return err
 			}

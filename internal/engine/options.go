@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
 )
@@ -64,6 +65,18 @@ type Options struct {
 	// unique within a thread and its copies. Nil means that slots of one name do.
 	Lines func(it *index.Item, slot int) string
 
+	// Keys encrypt the store; nil means no encryption. Every file is made under the
+	// provider's current key and stays under it; Compact brings all files under the
+	// current one. Keys are asked for at Open, and for each new file.
+	Keys seal.KeyProvider
+	// EncryptExisting, with Keys, opens a store without encryption and encrypts it:
+	// every new file is. The files there are now stay as they are until flush and
+	// compaction replace them.
+	EncryptExisting bool
+	// Entropy fills slices with random bytes for encryption; nil means crypto/rand.
+	// For simulations only.
+	Entropy func([]byte)
+
 	// Clock and Rand are called from several goroutines.
 	Clock func() time.Time
 	Rand  func() uint64
@@ -97,6 +110,9 @@ func (o Options) Validate() error {
 	}
 	if o.AllowDamage && !o.ReadOnly {
 		return fmt.Errorf("going on past damage needs a read-only store")
+	}
+	if o.EncryptExisting && (o.Keys == nil || o.ReadOnly) {
+		return fmt.Errorf("encrypting an existing store needs keys, and a store that is not read-only")
 	}
 	if o.CompactFanout == 1 || o.CompactFanout < 0 {
 		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)

@@ -107,7 +107,7 @@ func (o *outputs) abandon(err error) error {
 // enter makes the files known, so that what is published can be read at once.
 func (o *outputs) enter() {
 	for _, j := range o.jobs {
-		o.e.files.add(kindSegment, j.num)
+		o.e.files.addKeyed(kindSegment, j.num, j.b.KeyID())
 	}
 }
 

@@ -178,7 +178,7 @@ func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, cached bool,
 	if h.seg == nil {
 		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
-	key := blockKey{loc.File, loc.Off}
+	key := blockKey{file: loc.File, off: loc.Off}
 	if block, cached = e.cache.get(key); cached {
 		return block, true, nil
 	}
@@ -193,12 +193,30 @@ func segmentLoc(loc index.Loc) segment.Loc {
 }
 
 func readLogValue(h *handle, loc index.Loc) ([]byte, error) {
+	if loc.Inner != 0 {
+		return readSealedValue(h, loc)
+	}
 	b := make([]byte, loc.Len)
 	if n, err := h.f.ReadAt(b, int64(loc.Off)); err != nil && !(errors.Is(err, io.EOF) && n == len(b)) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, logDamage(h, loc, fmt.Sprintf("file ends after %d bytes of the value", n))
 		}
 		return nil, fmt.Errorf("read %s at %d: %w", h.kind.name(h.num), loc.Off, err)
+	}
+	if got := valueSum(b); got != loc.Sum {
+		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))
+	}
+	return b, nil
+}
+
+// readSealedValue reads a value of an encrypted log file.
+func readSealedValue(h *handle, loc index.Loc) ([]byte, error) {
+	if h.log == nil || h.log.KeyID() == "" {
+		return nil, logDamage(h, loc, "the reference is into an encrypted file, and this one is not")
+	}
+	b, err := h.log.ReadAt(int64(loc.Off), int64(loc.Inner), int64(loc.Len))
+	if err != nil {
+		return nil, err
 	}
 	if got := valueSum(b); got != loc.Sum {
 		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))

@@ -50,10 +50,14 @@ func (e *Engine) tryReadOnly() error {
 		return err
 	}
 	e.fixed = st
+	e.useKeys(st, false)
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
 	if err := e.files.openAll(); err != nil {
+		return err
+	}
+	if err := e.checkKeys(); err != nil {
 		return err
 	}
 	if err := e.loadIndex(st); err != nil {
@@ -71,6 +75,7 @@ func (e *Engine) readState() (snapshot.State, error) {
 		e.files.pastDamage = e.skip
 		return e.damagedState()
 	}
-	st, _, err := snapshot.Load(e.opts.FS, e.dir)
+	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	e.manifestKey = rep.KeyID
 	return st, err
 }

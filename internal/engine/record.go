@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/wal"
 )
 
 // A record is what one commit asked for. docs/format/record.md has the bytes.
@@ -67,9 +68,11 @@ func (s *slotOp) here() bool { return s.enc == slotInline || s.enc == slotPatch 
 
 // loc is where the bytes lie, for a record at offset at of a log file. An error
 // means that no record says so.
-func (s *slotOp) loc(lsn base.LSN, file base.FileNum, at int64) (index.Ref, index.Loc, error) {
+func (s *slotOp) loc(en *wal.Entry) (index.Ref, index.Loc, error) {
+	lsn := en.LSN
 	ref := index.Ref{LSN: lsn, Ord: s.ord}
-	loc := index.Loc{File: file, Off: uint64(at + s.off), Len: s.len, Sum: s.sum}
+	loc := index.Loc{File: en.File, Len: s.len, Sum: s.sum}
+	loc.Off, loc.Inner = sealedPlace(en.Sealed, en.Offset, s.off)
 	if s.enc != slotPatch {
 		return ref, loc, nil
 	}

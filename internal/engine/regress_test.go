@@ -235,9 +235,9 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	if len(segs) != 2 {
 		t.Fatalf("%d segments", len(segs))
 	}
-	e.flushMu.Lock()
+	e.compactMu.Lock()
 	err := e.compact(t.Context(), segs[1:], nil)
-	e.flushMu.Unlock()
+	e.compactMu.Unlock()
 	mustAll(t, err, e.Close())
 	for _, im := range e.manifest.State().Images {
 		mustAll(t, mem.Remove("store/"+kindImage.name(im.Num)))

@@ -115,7 +115,7 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 		case slotRef:
 			it.Slots[i].Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
 		case slotInline, slotPatch:
-			ref, loc, err := s.loc(r.en.LSN, r.en.File, r.en.Offset)
+			ref, loc, err := s.loc(&r.en)
 			if err != nil {
 				return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset, Err: err}
 			}

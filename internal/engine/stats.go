@@ -28,6 +28,8 @@ type Stats struct {
 	LogBytes     int64 // written since the last flush
 	OpenViews    int
 	VersionBytes int64 // memory of the last values kept to make patches against
+	// Encryption says under which keys the files are; nil without encryption.
+	Encryption *Encryption
 	// WorkError is why the last flush, image or compaction of the worker failed;
 	// nil if it did not. While it lasts, the log grows.
 	WorkError error
@@ -36,6 +38,7 @@ type Stats struct {
 // Stats returns what the store holds now.
 func (e *Engine) Stats() Stats {
 	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), VersionBytes: e.versions.bytes()}
+	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
 	for _, seg := range st.Segments {

@@ -92,7 +92,7 @@ func (f *Finding) error() error {
 // directory holds no store, it is of a newer format, the device fails, or ctx ended.
 func Verify(ctx context.Context, dir string, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
 	opts = opts.withDefaults()
-	m, err := TakeMoment(opts.FS, dir)
+	m, err := TakeMoment(opts.FS, dir, MomentKeys(opts.Keys))
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
@@ -260,7 +260,7 @@ func (v *verifier) manifest() {
 		_ = v.note(v.m.ManifestErr, false) // damage by construction
 		return
 	}
-	damage, notes := snapshot.CheckManifest(v.m.Manifest, v.m.Raw)
+	damage, notes := snapshot.CheckManifest(v.m.Manifest, v.m.Raw, snapshot.WithKeys(v.m.keys))
 	for _, d := range damage {
 		_ = v.note(d, false)
 	}

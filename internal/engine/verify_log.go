@@ -17,6 +17,7 @@ import (
 func (v *verifier) logs() error {
 	o := MomentLog(v.dir, v.m)
 	o.AllowDamage = true
+	o.Keys = v.e.files.keys // also where the manifest is lost
 	before := v.rep.Bytes
 	rec, err := wal.Recover(o, func(en wal.Entry) error {
 		v.rep.Records++
@@ -120,7 +121,7 @@ func (v *verifier) leftovers() error {
 	// its first record, and forgotten when the floor is above its last, so the manifest
 	// is read after it.
 	now, last := map[string]bool{}, v.e.ix.LSN()
-	if st, rep, err := snapshot.Load(v.fsys, v.dir); err == nil {
+	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.keys)); err == nil {
 		now[rep.File] = true
 		for _, n := range namesOf(st) {
 			now[n] = true

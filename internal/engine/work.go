@@ -82,7 +82,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	case e.logBytes.Load() >= e.opts.FlushBytes:
 		err = e.flush(ctx)
 	case e.imageBytes.Load() >= e.opts.ImageBytes:
-		err = e.writeDelta()
+		err = e.writeImage(false)
 	}
 	if err != nil {
 		return err

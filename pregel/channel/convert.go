@@ -102,7 +102,21 @@ func decode[T any](v Stored) (T, error) {
 	return out, err
 }
 
-func restoreError(key string, err error) error { return fmt.Errorf("restore channel %q: %w", key, err) }
+func restoreError(key string, err error) error { return &RestoreError{Key: key, Err: err} }
+
+// RestoreError: what is stored for a channel is no value of it: the graph's
+// channels changed since the checkpoint was written, or the value cannot be read.
+// Nothing was changed; a graph with the old channel can go on.
+type RestoreError struct {
+	Key string // the channel
+	Err error  // a *TypeError, or what reading the value failed with
+}
+
+// Error names the channel.
+func (e *RestoreError) Error() string { return fmt.Sprintf("restore channel %q: %v", e.Key, e.Err) }
+
+// Unwrap returns the cause.
+func (e *RestoreError) Unwrap() error { return e.Err }
 
 // ConvertInto is Convert into dst, a non-nil pointer to a value of a type that is
 // not known when the program is compiled.

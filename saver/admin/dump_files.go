@@ -8,6 +8,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -31,6 +32,9 @@ func (d *dumper) head(err error, fields ...Field) (bool, error) {
 	return err == nil && yerr == nil, yerr
 }
 
+// keys are those of the options, for this file.
+func (d *dumper) keys() *seal.Store { return engine.FileKeys(d.f, d.name, d.a.Options.Keys) }
+
 func (d *dumper) log() error {
 	h, err := wal.Inspect(d.f, d.name, nil)
 	ok, err := d.head(err, Field{"file", wal.FileName(h.File)}, Field{"format", h.FormatVersion}, Field{"base_lsn", h.BaseLSN},
@@ -47,10 +51,17 @@ func (d *dumper) log() error {
 		e.field("synced_to", p.SyncedTo)
 		if p.Type == "record" {
 			e.field("payload", len(p.Payload))
-			e.record(p)
+			switch {
+			case p.Err != nil:
+				e.fail(p.Err)
+			case p.Sealed:
+				e.field("encrypted", true)
+			default:
+				e.record(p)
+			}
 		}
 		return d.yield(e)
-	})
+	}, wal.WithKeys(d.keys()))
 	return err
 }
 
@@ -109,7 +120,7 @@ func slotText(kind, key string, i int, name, tag string) string {
 
 func (d *dumper) segment() error {
 	// The first walk is for header and footer alone.
-	props, damage, err := segment.Identify(d.f, d.name, d.size)
+	props, damage, err := segment.Identify(d.f, d.name, d.size, segment.WithKeys(d.keys()))
 	if err != nil {
 		if errors.Is(err, base.ErrCorrupt) {
 			_, err = d.head(err)
@@ -135,12 +146,12 @@ func (d *dumper) segment() error {
 			e.frame(fi)
 		}
 		return d.yield(e)
-	})
+	}, segment.WithKeys(d.keys()))
 	if err != nil || end >= d.size {
 		return err
 	}
 	e := DumpEntry{Offset: end, Size: d.size - end, Kind: "footer"}
-	if r, err := segment.Open(d.f, d.name, d.size); err == nil {
+	if r, err := segment.Open(d.f, d.name, d.size, segment.WithKeys(d.keys())); err == nil {
 		p := r.Props()
 		e.field("families", p.Families)
 		e.field("values", p.Values)
@@ -212,7 +223,7 @@ func (e *DumpEntry) page(p *index.Page) {
 }
 
 func (d *dumper) image() error {
-	im, err := snapshot.OpenImage(d.f, d.name, d.size)
+	im, err := snapshot.OpenImage(d.f, d.name, d.size, snapshot.WithStore(d.keys()))
 	if err != nil {
 		_, err = d.head(err)
 		return err

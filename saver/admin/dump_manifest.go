@@ -37,7 +37,7 @@ func (d *dumper) manifest() error {
 		}
 		entries = append(entries, e) // of at most 16 MiB
 		return nil
-	})
+	}, snapshot.WithKeys(d.keys().Keys()), snapshot.AllowPlain())
 	ok, err := d.head(err, Field{"file", snapshot.ManifestName(h.Num)}, Field{"store", hexID(h.StoreID)}, Field{"salt", hexID(h.Salt)},
 		Field{"prev", h.Prev}, Field{"size", h.Size})
 	if !ok {

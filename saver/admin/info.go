@@ -55,7 +55,7 @@ type OpenInfo struct {
 
 // Describe reads what a store says about itself, without its lock, past damage.
 func Describe(dir string, a Access) (*Info, error) {
-	m, err := engine.TakeMoment(a.fs(), dir)
+	m, err := engine.TakeMoment(a.fs(), dir, engine.MomentKeys(a.Options.Keys))
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEnt
 var errStop = errors.New("stop")
 
 func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(LogEntry) bool) error {
-	m, err := engine.TakeMoment(a.fs(), dir)
+	m, err := engine.TakeMoment(a.fs(), dir, engine.MomentKeys(a.Options.Keys))
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(L
 				return errStop
 			}
 			return nil
-		})
+		}, wal.WithKeys(m.Keys()))
 		if errors.Is(err, base.ErrCorrupt) {
 			c := findingOf(err)
 			if !yield(LogEntry{File: name, Type: "damage", Detail: c.Kind + ": " + c.Detail}) {
@@ -124,6 +124,9 @@ func (q *LogQuery) entry(name string, p wal.Piece) (LogEntry, bool) {
 		return e, q.Marks && q.Thread == ""
 	}
 	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
+	if p.Err != nil {
+		err = p.Err
+	}
 	if err != nil {
 		e.Type, e.Detail = "damage", err.Error()
 		return e, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/saver"
@@ -58,12 +59,20 @@ var putBugs = []bug{
 	})},
 	{"expect head is ignored", "expect head", func(m *mutant) { m.onPut = func(req *saver.PutRequest) { req.Config.ExpectHead = nil } }},
 	{"expect head is looked up before the write, without a lock", "expect head", func(m *mutant) {
+		var looking atomic.Int32
 		m.onPut = func(req *saver.PutRequest) {
 			if want := req.Config.ExpectHead; want != nil {
 				tup, err := m.Saver.GetTuple(context.Background(), req.Config.At(""))
 				if err == nil && tup.Config.CheckpointID == *want {
 					req.Config.ExpectHead = nil
-					time.Sleep(3 * time.Millisecond) // the others look, too
+					looking.Add(1)
+					for range 50 { // another looks too, or there is none
+						if looking.Load() > 1 {
+							break
+						}
+						time.Sleep(time.Millisecond)
+					}
+					looking.Add(-1)
 				}
 			}
 		}

@@ -203,7 +203,7 @@ func (c *check) sane(r saver.OpenReport, fsys *crashfs.FS) error {
 	case r.CleanClose && r.DroppedBytes > 0:
 		return fmt.Errorf("report: closed in order, yet %d bytes dropped of %s", r.DroppedBytes, r.DroppedFile)
 	}
-	left, err := orphans(fsys)
+	left, err := orphans(fsys, c.tr.ring)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (c *check) idempotent(fsys *crashfs.FS, k, hi int) error {
 // segments and log alone everything is there all the same.
 func (c *check) withoutImages(s crashfs.State, lo, hi int) error {
 	fsys, clk := s.FS(), &clock{}
-	lost, err := removeImages(fsys)
+	lost, err := removeImages(fsys, c.tr.ring)
 	if err != nil || lost == 0 {
 		return err
 	}
@@ -265,8 +265,8 @@ func (c *check) withoutImages(s crashfs.State, lo, hi int) error {
 }
 
 // removeImages removes the images the manifest names, and reports how many.
-func removeImages(fsys *crashfs.FS) (int, error) {
-	st, _, err := snapshot.Load(fsys, dir)
+func removeImages(fsys *crashfs.FS, keys *ring) (int, error) {
+	st, _, err := keys.load(fsys)
 	if errors.Is(err, snapshot.ErrNoManifest) {
 		return 0, nil
 	}

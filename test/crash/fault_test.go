@@ -43,6 +43,7 @@ type faultRun struct {
 	gate  *gate
 	disk  *disk
 	clk   *clock
+	ring  *ring // keys; nil: not encrypted
 
 	model    full   // after what a nil was returned for
 	dump     string // of the model
@@ -63,7 +64,7 @@ func newFaultRun(rule faultfs.Rule) *faultRun {
 
 func (r *faultRun) open() error {
 	r.gate = &gate{FS: r.fs}
-	d, err := config{seed: 1}.open(r.gate, r.clk)
+	d, err := config{seed: 1, ring: r.ring}.open(r.gate, r.clk)
 	if err == nil {
 		r.disk = d
 		return nil
@@ -75,7 +76,7 @@ func (r *faultRun) open() error {
 	// The machine is well again: the store must open, and be as it was.
 	r.inj.Set()
 	r.gate = &gate{FS: r.fs}
-	if r.disk, err = (config{seed: 2}).open(r.gate, r.clk); err != nil {
+	if r.disk, err = (config{seed: 2, ring: r.ring}).open(r.gate, r.clk); err != nil {
 		return fmt.Errorf("open after a failed open: %w", err)
 	}
 	return nil
@@ -234,7 +235,7 @@ func (r *faultRun) end() error {
 }
 
 func (r *faultRun) reopened(fsys *crashfs.FS) error {
-	d, err := config{seed: 3}.open(fsys, r.clk)
+	d, err := config{seed: 3, ring: r.ring}.open(fsys, r.clk)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (r *faultRun) reopened(fsys *crashfs.FS) error {
 	if got != r.dump && (r.maybe == nil || got != r.withDump) {
 		return fmt.Errorf("not what was acknowledged: %s", difference(got, r.dump))
 	}
-	left, err := orphans(fsys)
+	left, err := orphans(fsys, r.ring)
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("orphans: %v", left)
 	}

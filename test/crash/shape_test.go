@@ -20,6 +20,7 @@ type shape struct {
 	dumps []string // of the model, after each call
 	acked int      // calls
 	older map[string][]byte
+	ring  *ring // keys; nil: not encrypted
 
 	patches int64 // values logged as patches
 }
@@ -76,10 +77,15 @@ func shapes() []struct {
 
 // build makes the store of a shape.
 func build(ctx context.Context, clean bool, steps []step, seed uint64) (*shape, error) {
+	return buildSealed(ctx, nil, clean, steps, seed)
+}
+
+// buildSealed is build with keys.
+func buildSealed(ctx context.Context, keys *ring, clean bool, steps []step, seed uint64) (*shape, error) {
 	seed <<= 32
 	mem, clk := vfs.NewMem(vfs.MemOptions{}), &clock{}
-	sh := &shape{clean: clean, model: newModel(clk), older: map[string][]byte{}}
-	d, err := config{seed: seed + 9}.open(mem, clk)
+	sh := &shape{ring: keys, clean: clean, model: newModel(clk), older: map[string][]byte{}}
+	d, err := config{seed: seed + 9, ring: keys}.open(mem, clk)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func build(ctx context.Context, clean bool, steps []step, seed uint64) (*shape, 
 		case s.life != "":
 			sh.patches += d.Metrics().Patches
 			if err = d.Close(); err == nil {
-				d, err = config{seed: seed + 9 + uint64(i)}.open(mem, clk)
+				d, err = config{seed: seed + 9 + uint64(i), ring: keys}.open(mem, clk)
 			}
 		default:
 			sh.acked++

@@ -109,6 +109,11 @@ func (r *runner) step(s *step) error {
 			r.durable()
 		}
 		return nil
+	case s.life == "rekey":
+		if r.t.ring != nil {
+			r.t.ring.turn()
+		}
+		return nil
 	case s.life == "close":
 		r.t.patches += r.disk.Metrics().Patches
 		if err := r.disk.Close(); err != nil {
@@ -227,12 +232,16 @@ func (t *trace) matching(got string, lo, hi int) []int {
 
 // String is how to run the trace again.
 func (t *trace) String() string {
-	return fmt.Sprintf("seed %d, sync mode %v\n%s", t.seed, t.mode, list(t.steps))
+	return fmt.Sprintf("seed %d, sync mode %v, encrypted %v\n%s", t.seed, t.mode, t.ring != nil, list(t.steps))
 }
 
 // traceOf is the trace of a seed: sync mode and program follow from it.
 func traceOf(ctx context.Context, seed uint64) (*trace, error) {
 	rng := rand.New(rand.NewPCG(seed, 0xc4a5))
 	c := config{seed: seed, mode: []saver.SyncMode{saver.SyncAlways, saver.SyncAlways, saver.SyncNever, saver.SyncInterval}[seed%4]}
-	return run(ctx, c, newGenerator(rng).program(24+rng.IntN(16)))
+	steps := newGenerator(rng).program(24 + rng.IntN(16))
+	if seed%3 == 0 {
+		c.ring, steps = new(ring), withRekeys(rng, steps)
+	}
+	return run(ctx, c, steps)
 }

@@ -56,12 +56,13 @@ func source(seed uint64) func() uint64 {
 type config struct {
 	seed uint64
 	mode saver.SyncMode
+	ring *ring // keys; nil: not encrypted
 }
 
 func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
-		CacheBytes: -1, Clock: clk.now}
-	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, PatchMin: 48, PatchRun: 3})
+		CacheBytes: -1, Clock: clk.now, Keys: c.ring.provider()}
+	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3})
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +150,8 @@ func (g *gate) SyncDir(name string) error {
 }
 
 // orphans are files in the store that its manifest does not name.
-func orphans(fsys vfs.FS) ([]string, error) {
-	st, rep, err := snapshot.Load(fsys, dir)
+func orphans(fsys vfs.FS, keys *ring) ([]string, error) {
+	st, rep, err := keys.load(fsys)
 	if err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func (r *random) elsewhere(op opSpec) {
 			r.runAt(nil, out)
 		}
 	default:
-		r.t.Fatalf("no such operation: %s", op.Op)
+		r.t.Fatal("no such operation: ", op.Op)
 	}
 }
 

@@ -66,7 +66,11 @@ func TestRandomGraphs(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%d/%s", c.Spec.Seed, d), func(t *testing.T) {
 				ran++
-				tr := newTrace(t, d, disk)
+				open := inMemory
+				if disk {
+					open = onDisk(t)
+				}
+				tr := newTrace(t, "random", d, 0, open)
 				playRandom(tr, c.Spec)
 				tr.dump()
 				n := comparable(d, want)

@@ -195,15 +195,9 @@ func twoQuestionsInSubgraph(tr *trace) {
 }
 
 func failingSubgraph(tr *trace) {
-	n := 0
 	inner := builder()
 	addNodes(inner, "ok")
-	inner.Node("flaky", func(context.Context, any) (any, error) {
-		if n++; n == 1 {
-			return nil, boom{"inside"}
-		}
-		return in("flaky"), nil
-	})
+	inner.Node("flaky", tr.failsOnce("inside", "flaky"))
 	addNodes(inner, "z")
 	inner.Sequence(graph.Start, "ok", "flaky", "z")
 	g := tr.outer(tr.compile(inner, graph.Options{}))
@@ -216,7 +210,7 @@ func functionalUpdate(tr *trace) {
 	flow, err := pregel.Entrypoint("flow", func(ctx context.Context, n int) (int, error) {
 		previous, _, err := pregel.Previous[int](ctx)
 		return previous + n, err
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env})
+	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

@@ -73,13 +73,12 @@ func limits(tr *trace) {
 func planner(tr *trace) {
 	plan := []any{"s1", []string{"s2", "s3"}, "s4"}
 	b := builder()
-	b.Node("planner", func(context.Context, any) (any, error) {
-		if len(plan) == 0 {
+	b.Node("planner", func(ctx context.Context, _ any) (any, error) {
+		n := tr.does(ctx, "plan", nil)
+		if n > len(plan) {
 			return pregel.Command{Update: in("done")}, nil
 		}
-		next := plan[0]
-		plan = plan[1:]
-		return pregel.Command{Goto: next, Update: in("plan")}, nil
+		return pregel.Command{Goto: plan[n-1], Update: in("plan")}, nil
 	})
 	for _, n := range []string{"s1", "s2", "s3", "s4"} {
 		b.Node(n, adds(n)).Edge(n, "planner")
@@ -126,7 +125,7 @@ func sendsInSequence(tr *trace) {
 	node("1")
 	node("1.1", pregel.Command{Goto: []any{pregel.Send{Node: "2", Arg: 7}}})
 	b.Node("2", func(_ context.Context, s any) (any, error) {
-		if n := s.(int); n <= 2 {
+		if n, err := channel.Convert[int](s); err == nil && n <= 2 {
 			return pregel.Command{Goto: pregel.Send{Node: "2", Arg: n + 2}, Update: in(fmt.Sprint("2!", n))}, nil
 		}
 		return in(fmt.Sprint("2|", s)), nil

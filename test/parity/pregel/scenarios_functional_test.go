@@ -20,7 +20,7 @@ func init() {
 
 // entry is a functional graph with the trace's saver.
 func entry[I, O any](tr *trace, f func(context.Context, I) (O, error), runs ...*pregel.Graph) *pregel.Graph {
-	g, err := pregel.Entrypoint("flow", f, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, Subgraphs: runs})
+	g, err := pregel.Entrypoint("flow", f, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, Subgraphs: runs})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -49,9 +49,8 @@ func mapped(ctx context.Context, t *pregel.TaskFunc[int, string], ns []int) ([]s
 }
 
 func functionalMap(tr *trace) {
-	calls := []int{}
-	mapper := pregel.NewTask("mapper", func(_ context.Context, n int) (string, error) {
-		calls = append(calls, n)
+	mapper := pregel.NewTask("mapper", func(ctx context.Context, n int) (string, error) {
+		tr.does(ctx, "mapper", n)
 		return strings.Repeat(strconv.Itoa(n), 2), nil
 	})
 	flow := entry(tr, func(ctx context.Context, ns []int) ([]string, error) { return mapped(ctx, mapper, ns) })
@@ -59,13 +58,12 @@ func functionalMap(tr *trace) {
 	tr.state(flow, false)
 	tr.resume(flow, "answer")
 	tr.history(flow)
-	tr.put(m{"calls": calls})
+	tr.show("calls", func() any { return tr.did("mapper") })
 }
 
 func functionalQuestions(tr *trace) {
-	runs := []int{}
-	double := pregel.NewTask("double", func(_ context.Context, n int) (int, error) {
-		runs = append(runs, n)
+	double := pregel.NewTask("double", func(ctx context.Context, n int) (int, error) {
+		tr.does(ctx, "double", n)
 		return n * 2, nil
 	})
 	flow := entry(tr, func(ctx context.Context, _ int) ([]any, error) {
@@ -86,7 +84,7 @@ func functionalQuestions(tr *trace) {
 	tr.run(flow, 0)
 	tr.resume(flow, "a", "b", "c")
 	tr.history(flow)
-	tr.put(m{"runs": runs})
+	tr.show("runs", func() any { return tr.did("double") })
 }
 
 func functionalAskingTasks(tr *trace) {
@@ -138,13 +136,12 @@ func functionalWithGraph(tr *trace) {
 }
 
 func functionalFailingTask(tr *trace) {
-	calls := []string{}
-	good := pregel.NewTask("good", func(_ context.Context, w string) (string, error) {
-		calls = append(calls, w)
+	good := pregel.NewTask("good", func(ctx context.Context, w string) (string, error) {
+		tr.does(ctx, "calls", w)
 		return w, nil
 	})
-	flaky := pregel.NewTask("flaky", func(_ context.Context, w string) (string, error) {
-		if calls = append(calls, w); len(calls) < 3 {
+	flaky := pregel.NewTask("flaky", func(ctx context.Context, w string) (string, error) {
+		if tr.does(ctx, "calls", w) < 3 {
 			return "", boom{"not yet"}
 		}
 		return w, nil
@@ -161,5 +158,5 @@ func functionalFailingTask(tr *trace) {
 	tr.state(flow, false)
 	tr.run(flow, nil)
 	tr.history(flow)
-	tr.put(m{"calls": calls})
+	tr.show("calls", func() any { return tr.did("calls") })
 }

@@ -130,11 +130,10 @@ func errorHandler(tr *trace) {
 }
 
 func errorHandlerCrash(tr *trace) {
-	f, h := 0, 0
 	b := builder()
-	b.Node("f", func(context.Context, any) (any, error) { f++; return nil, boom{"broken"} },
+	b.Node("f", func(ctx context.Context, _ any) (any, error) { tr.does(ctx, "f", nil); return nil, boom{"broken"} },
 		graph.NodeOptions{OnError: func(ctx context.Context, _ any) (any, error) {
-			if h++; h == 1 {
+			if tr.does(ctx, "h", nil) == 1 {
 				return nil, boom{"handler broken"}
 			}
 			return in(handled(ctx)), nil
@@ -144,7 +143,7 @@ func errorHandlerCrash(tr *trace) {
 	tr.run(g, in())
 	tr.state(g, false)
 	tr.run(g, nil)
-	tr.put(m{"calls": m{"f": f, "h": h}})
+	tr.show("calls", func() any { return m{"f": len(tr.did("f")), "h": len(tr.did("h"))} })
 }
 
 func newCache(tr *trace) cache.Cache {
@@ -156,9 +155,8 @@ func newCache(tr *trace) cache.Cache {
 }
 
 func nodeCache(tr *trace) {
-	runs := 0
 	b := graph.New(graph.Key("key", channel.LastValue[int]()), graph.Key("steps", channel.Reduce(channel.Append[string])))
-	b.Node("work", func(context.Context, any) (any, error) { runs++; return in("w"), nil },
+	b.Node("work", func(ctx context.Context, _ any) (any, error) { tr.does(ctx, "work", nil); return in("w"), nil },
 		graph.NodeOptions{Cache: &pregel.CachePolicy{Key: func(s any) (string, error) { return fmt.Sprint(s.(m)["key"]), nil }}})
 	addNodes(b, "z")
 	b.Sequence(graph.Start, "work", "z")
@@ -170,7 +168,7 @@ func nodeCache(tr *trace) {
 		tr.t.Fatal(err)
 	}
 	tr.run(g, input)
-	tr.put(m{"runs": runs})
+	tr.show("runs", func() any { return len(tr.did("work")) })
 }
 
 func drain(tr *trace) {
@@ -221,13 +219,13 @@ func managedValues(tr *trace) {
 }
 
 func retries(tr *trace) {
-	calls := 0
 	policy := pregel.RetryPolicy{InitialInterval: time.Millisecond, NoJitter: true}
 	twice := policy
 	twice.MaxAttempts = 2
 	b := builder()
-	b.Node("f", func(context.Context, any) (any, error) {
-		if calls++; calls < 3 {
+	b.Node("f", func(ctx context.Context, _ any) (any, error) {
+		calls := tr.does(ctx, "f", nil)
+		if calls < 3 {
 			return nil, boom{fmt.Sprint("try ", calls)}
 		}
 		return in(fmt.Sprint("ok ", calls)), nil
@@ -257,7 +255,7 @@ func functionalNested(tr *trace) {
 		}
 		_, err = bad.Call(ctx, 1)
 		return []any{one, two, err.Error()}, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env})
+	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -312,15 +310,18 @@ func threeLevels(tr *trace) {
 
 func bulkUpdates(tr *trace) {
 	g := tr.line([]string{"a", "b"}, graph.Options{})
-	out, err := g.BulkUpdateState(ctx, tr.config(), [][]pregel.StateUpdate{
-		{{Values: in("in"), AsNode: pregel.Input}},
-		{{Values: in("in"), AsNode: pregel.Start}},
-		{{Values: in("x"), AsNode: "a"}, {Values: in("y"), AsNode: "a"}},
+	call(tr, "update", func(bool) any {
+		out, err := g.BulkUpdateState(ctx, tr.config(), [][]pregel.StateUpdate{
+			{{Values: in("in"), AsNode: pregel.Input}},
+			{{Values: in("in"), AsNode: pregel.Start}},
+			{{Values: in("x"), AsNode: "a"}, {Values: in("y"), AsNode: "a"}},
+		})
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		tr.put(m{"updated": m{"thread_id": out.ThreadID, "checkpoint_ns": out.Namespace, "checkpoint_id": out.CheckpointID}})
+		return nil
 	})
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	tr.put(m{"updated": m{"thread_id": out.ThreadID, "checkpoint_ns": out.Namespace, "checkpoint_id": out.CheckpointID}})
 	tr.state(g, false)
 	tr.run(g, nil)
 	h := tr.history(g)

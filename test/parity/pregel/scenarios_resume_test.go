@@ -29,10 +29,9 @@ func paths(ways ...any) graph.Path {
 }
 
 // failsOnce fails on its first call and then adds a word.
-func failsOnce(text, word string) pregel.Func {
-	calls := 0
-	return func(context.Context, any) (any, error) {
-		if calls++; calls == 1 {
+func (tr *trace) failsOnce(text, word string) pregel.Func {
+	return func(ctx context.Context, _ any) (any, error) {
+		if tr.does(ctx, word, nil) == 1 {
 			return nil, boom{text}
 		}
 		return in(word), nil
@@ -111,7 +110,6 @@ func askUntilValid(tr *trace) {
 }
 
 func answersOfAnyType(tr *trace) {
-	got := []any{}
 	b := builder()
 	b.Node("ask", func(ctx context.Context, _ any) (any, error) {
 		var list []any
@@ -122,15 +120,15 @@ func answersOfAnyType(tr *trace) {
 			}
 			list = append(list, v)
 		}
-		got = list
-		return in(fmt.Sprint(len(got))), nil
+		tr.does(ctx, "got", list)
+		return in(fmt.Sprint(len(list))), nil
 	}).Edge(graph.Start, "ask")
 	g := tr.saved(b)
 	tr.run(g, in())
 	for _, v := range []any{true, "", 0, []any{}, m{"a": m{"b": nil}}} {
 		tr.run(g, pregel.Command{Resume: v})
 	}
-	tr.put(m{"got": got})
+	tr.show("got", func() any { return tr.did("got")[0] })
 }
 
 func handlerBesideQuestion(tr *trace) {
@@ -148,7 +146,7 @@ func handlerBesideQuestion(tr *trace) {
 
 func questionBesideFailure(tr *trace) {
 	b := builder()
-	b.Node("ask", asker("?")).Node("f", failsOnce("once", "flaky"))
+	b.Node("ask", asker("?")).Node("f", tr.failsOnce("once", "flaky"))
 	b.Edge(graph.Start, "ask").Edge(graph.Start, "f")
 	g := tr.saved(b)
 	tr.run(g, in())
@@ -263,15 +261,18 @@ func totals(tr *trace) {
 
 func failureThenNewInput(tr *trace) {
 	b := builder()
-	b.Node("one", failsOnce("Simulated failure", "one"))
+	b.Node("one", tr.failsOnce("Simulated failure", "one"))
 	addNodes(b, "two")
 	b.Sequence(graph.Start, "one", "two", graph.End)
 	g := tr.saved(b)
 	tr.run(g, in("start"))
 	tr.run(g, in("again"))
 	tr.history(g)
-	if err := tr.saver.DeleteThread(ctx, "t"); err != nil {
-		tr.t.Fatal(err)
-	}
+	call(tr, "delete", func(bool) any {
+		if err := tr.saver.DeleteThread(ctx, "t"); err != nil {
+			tr.t.Fatal(err)
+		}
+		return nil
+	})
 	tr.state(g, false)
 }

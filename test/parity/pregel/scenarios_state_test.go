@@ -39,9 +39,12 @@ func (tr *trace) resume(g *pregel.Graph, answers ...string) {
 }
 
 func (tr *trace) bulk(g *pregel.Graph, steps ...[]pregel.StateUpdate) {
-	if _, err := g.BulkUpdateState(ctx, tr.config(), steps); err != nil {
-		tr.error(err)
-	}
+	call(tr, "update", func(bool) any {
+		if _, err := g.BulkUpdateState(ctx, tr.config(), steps); err != nil {
+			tr.error(err)
+		}
+		return nil
+	})
 }
 
 func replayMiddle(tr *trace) {
@@ -267,11 +270,10 @@ func deltaOverwritten(tr *trace) {
 }
 
 func deltaFailing(tr *trace) {
-	calls := 0
 	b := graph.New(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
 	b.Node("a", func(context.Context, any) (any, error) { return m{"items": []string{"a"}}, nil })
-	b.Node("f", func(context.Context, any) (any, error) {
-		if calls++; calls == 1 {
+	b.Node("f", func(ctx context.Context, _ any) (any, error) {
+		if tr.does(ctx, "f", nil) == 1 {
 			return nil, boom{"once"}
 		}
 		return m{"items": []string{"flaky"}}, nil

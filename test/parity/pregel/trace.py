@@ -7,6 +7,7 @@ from harness import Trace
 import scenarios_deep  # noqa: F401
 import scenarios_flow  # noqa: F401
 import scenarios_more  # noqa: F401
+import scenarios_old  # noqa: F401
 import scenarios_rest  # noqa: F401
 import scenarios_resume  # noqa: F401
 import scenarios_rules  # noqa: F401

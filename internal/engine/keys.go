@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// Encryption says under which keys the files of a store are encrypted. A file
+// counts until it is removed, which open views put off.
+type Encryption struct {
+	// Files counts the files by the id of their key, the manifest included. A key
+	// that is not in it is needed for no file of the store; backups are counted
+	// nowhere.
+	Files map[string]int
+	// Plain counts the files without encryption: those older than it.
+	Plain int
+	// Unknown counts the files that are too damaged to tell.
+	Unknown int
+}
+
+// readManifest are the options of reading the manifest.
+func (e *Engine) readManifest() []snapshot.ReadOption {
+	opts := []snapshot.ReadOption{snapshot.WithKeys(e.keys)}
+	if e.opts.EncryptExisting {
+		opts = append(opts, snapshot.AllowPlain())
+	}
+	return opts
+}
+
+// writeManifest are the options of writing it.
+func (e *Engine) writeManifest() snapshot.Options {
+	return snapshot.Options{Rand: e.opts.Rand, Keys: e.keys, Adopt: e.opts.EncryptExisting}
+}
+
+// useKeys makes the keys those of the store st. plain: its manifest is not
+// encrypted, so none of its files is.
+func (e *Engine) useKeys(st snapshot.State, plain bool) {
+	below := st.PlainBelow()
+	if plain {
+		below = st.NextFileNum
+	}
+	e.files.keys = e.keys.Store(st.StoreID, below)
+}
+
+// checkKeys opens every file of the store, to learn under which keys they are.
+// It fails if one of these is not to be had, or if a file that must be encrypted
+// is not. Damage is left to whoever needs the file.
+func (e *Engine) checkKeys() error {
+	if e.keys == nil {
+		return nil
+	}
+	if _, err := e.keys.CurrentID(); err != nil && !e.opts.ReadOnly {
+		return err
+	}
+	for _, n := range e.files.numbers() {
+		h, err := e.files.acquire(n)
+		if errors.Is(err, base.ErrKey) {
+			return err
+		}
+		if err == nil {
+			e.files.release(h)
+		}
+	}
+	return nil
+}
+
+// encryption counts the files by key.
+func (e *Engine) encryption() *Encryption {
+	if e.keys == nil {
+		return nil
+	}
+	c := e.files.keyIDs()
+	if e.manifest != nil {
+		c.Files[e.manifest.KeyID()]++
+	} else {
+		c.Files[e.manifestKey]++
+	}
+	return c
+}
+
+// renewKeys brings image and manifest under the current key, where they are not.
+// It comes after a compaction, which did so to the others.
+func (e *Engine) renewKeys() error {
+	if e.keys == nil {
+		return nil
+	}
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	id, err := e.keys.CurrentID()
+	if err != nil {
+		return err
+	}
+	for _, im := range e.manifest.State().Images {
+		if e.files.keyID(im.Num) == id {
+			continue
+		}
+		if err := e.writeImage(true); err != nil {
+			return err
+		}
+		break
+	}
+	if e.manifest.KeyID() == id {
+		return nil
+	}
+	return e.manifest.Renew()
+}
+
+// openLog reads the header of a log file and, in a store with keys, makes what
+// its values are read with.
+func (s *fileSet) openLog(h *handle) error {
+	if s.keys == nil {
+		return nil
+	}
+	var err error
+	h.log, err = wal.NewPayloadReader(h.f, h.kind.name(h.num), s.keys)
+	return err
+}
+
+// keyID is the id of the key of the open file; "" for a file without encryption.
+func (h *handle) keyID() string {
+	switch {
+	case h.log != nil:
+		return h.log.KeyID()
+	case h.seg != nil:
+		return h.seg.KeyID()
+	case h.img != nil:
+		return h.img.KeyID()
+	}
+	return ""
+}
+
+// keyID is the id of the key of a file; "" if it is not encrypted, or unknown.
+func (s *fileSet) keyID(n base.FileNum) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[n]
+}
+
+// numbers are the numbers of all files.
+func (s *fileSet) numbers() []base.FileNum {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]base.FileNum, 0, len(s.known))
+	for n := range s.known {
+		out = append(out, n)
+	}
+	return out
+}
+
+// keyIDs counts the files by key.
+func (s *fileSet) keyIDs() *Encryption {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &Encryption{Files: map[string]int{}}
+	for n := range s.known {
+		switch id, ok := s.ids[n]; {
+		case !ok:
+			c.Unknown++
+		case id == "":
+			c.Plain++
+		default:
+			c.Files[id]++
+		}
+	}
+	return c
+}
+
+// findStoreID takes the id of the store from the first file that tells it, for a
+// store whose manifest is lost.
+func (e *Engine) findStoreID(st snapshot.State) uint64 {
+	for _, name := range namesOf(st) {
+		f, err := e.opts.FS.Open(filepath.Join(e.dir, name))
+		if err != nil {
+			continue
+		}
+		info, err := aboutFile(f, name)
+		_ = f.Close() // only read from
+		if err == nil {
+			return info.StoreID
+		}
+	}
+	return 0
+}
+
+// aboutFile is what the encryption header of a file says.
+func aboutFile(f vfs.File, name string) (seal.Info, error) {
+	head := make([]byte, seal.FileHeaderSize+seal.HeaderSize)
+	n, err := f.ReadAt(head, 0)
+	if n < len(head) && err != nil && !errors.Is(err, io.EOF) {
+		return seal.Info{}, fmt.Errorf("read header of %s: %w", name, err)
+	}
+	return seal.Inspect(name, head[:seal.FileHeaderSize], head[seal.FileHeaderSize:max(n, seal.FileHeaderSize)])
+}
+
+// FileKeys are the keys for looking at one file alone, whatever store it is of: as
+// the file says, and no proof that it belongs anywhere. nil without a provider.
+func FileKeys(f vfs.File, name string, p seal.KeyProvider) *seal.Store {
+	info, _ := aboutFile(f, name) // a file without encryption needs none
+	return seal.New(p, nil).Store(info.StoreID, ^base.FileNum(0))
+}
+
+// sealedPlace is the place in the log of the bytes at offset at of a payload. In an
+// encrypted file Off is the payload's place and Inner that of the bytes within it,
+// which no bytes have at 0: a record begins with its format. In another file Off is
+// the place of the bytes.
+func sealedPlace(sealed bool, payload, at int64) (off uint64, inner uint32) {
+	if sealed {
+		return uint64(payload), uint32(at)
+	}
+	return uint64(payload + at), 0
+}

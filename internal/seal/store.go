@@ -1,0 +1,195 @@
+package seal
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Keys are the keys of one open store. All methods may be called concurrently.
+// A nil *Keys stands for a store without encryption.
+type Keys struct {
+	provider KeyProvider
+	entropy  func([]byte)
+
+	mu    sync.Mutex
+	cache map[string][]byte // master keys by id
+}
+
+// New returns the keys of a provider; nil if the provider is nil. entropy fills
+// a slice with random bytes for salts and nonces: nil means crypto/rand, and
+// nothing else is safe outside of tests.
+func New(p KeyProvider, entropy func([]byte)) *Keys {
+	if p == nil {
+		return nil
+	}
+	if entropy == nil {
+		entropy = func(b []byte) { _, _ = rand.Read(b) } // never fails; it ends the process instead
+	}
+	return &Keys{provider: p, entropy: entropy, cache: map[string][]byte{}}
+}
+
+// master returns the key of an id. file is for the error, a *base.KeyError.
+func (k *Keys) master(file, id string) ([]byte, error) {
+	k.mu.Lock()
+	key, ok := k.cache[id]
+	k.mu.Unlock()
+	if ok {
+		return key, nil
+	}
+	key, err := k.provider.Key(id)
+	if err == nil {
+		err = checkKey(id, key)
+	}
+	if err != nil {
+		return nil, &base.KeyError{File: file, KeyID: id, Problem: base.KeyUnavailable, Err: err}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cache[id] = bytes.Clone(key)
+	return key, nil
+}
+
+// CurrentID is the id of the key for new files. Errors: *base.KeyError.
+func (k *Keys) CurrentID() (string, error) {
+	id, err := k.provider.CurrentKeyID()
+	if err == nil {
+		err = checkKeyID(id)
+	}
+	if err != nil {
+		return "", &base.KeyError{KeyID: id, Problem: base.KeyUnavailable, Err: err}
+	}
+	return id, nil
+}
+
+// Store is the keys for the files of one store. A nil *Store stands for a store
+// without encryption.
+type Store struct {
+	keys       *Keys
+	id         uint64
+	plainBelow base.FileNum
+}
+
+// Store returns the keys for the files of the store id. Files with numbers
+// below plainBelow may be without encryption, as they are older than it.
+func (k *Keys) Store(id uint64, plainBelow base.FileNum) *Store {
+	if k == nil {
+		return nil
+	}
+	return &Store{keys: k, id: id, plainBelow: plainBelow}
+}
+
+// Keys returns the keys that s was made of, nil for a nil s.
+func (s *Store) Keys() *Keys {
+	if s == nil {
+		return nil
+	}
+	return s.keys
+}
+
+// Create makes the key of a new file, from the current master key and the
+// file's header head, and the encryption header that goes behind head. Without
+// encryption both are nil. name is for the error, a *base.KeyError; then nothing
+// may be written.
+func (s *Store) Create(name string, head []byte) (*File, []byte, error) {
+	if s == nil {
+		return nil, nil, nil
+	}
+	id, err := s.keys.CurrentID()
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt %s: %w", name, err)
+	}
+	master, err := s.keys.master(name, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := header{id: id, store: s.id}
+	s.keys.entropy(h.salt[:])
+	ext := h.encode()
+	f, check, err := derive(master, &h, head, ext)
+	if err != nil {
+		return nil, nil, err
+	}
+	finish(ext, head, check)
+	f.entropy = s.keys.entropy
+	return f, ext, nil
+}
+
+// Open returns the key of the file called name with the number num, from its
+// intact header head and, if head says that it is encrypted, the encryption
+// header behind it. For a file without encryption, where that is allowed, it
+// returns nil.
+//
+// Errors: *base.KeyError if the key is not to be had or wrong, if there are no
+// keys for an encrypted file, or if a file that must be encrypted is not;
+// *base.CorruptionError, also for a file of another store;
+// *base.VersionError.
+func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byte) (*File, error) {
+	if !sealed {
+		if s != nil && num >= s.plainBelow {
+			return nil, &base.KeyError{File: name, Problem: base.NotEncrypted}
+		}
+		return nil, nil
+	}
+	h, err := decodeHeader(name, head, ext)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, &base.KeyError{File: name, KeyID: h.id, Problem: base.KeyRequired}
+	}
+	if h.store != s.id {
+		return nil, &base.CorruptionError{File: name, Kind: "encryption header", Offset: int64(len(head)), Len: HeaderSize,
+			Detail: fmt.Sprintf("the file belongs to store %016x, this one is %016x", h.store, s.id)}
+	}
+	master, err := s.keys.master(name, h.id)
+	if err != nil {
+		return nil, err
+	}
+	f, check, err := derive(master, &h, head, h.encode())
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare(check[:], h.check[:]) != 1 {
+		return nil, &base.KeyError{File: name, KeyID: h.id, Problem: base.KeyWrong}
+	}
+	f.entropy = s.keys.entropy
+	return f, nil
+}
+
+// derive makes the file key and the check value. Every byte of both headers
+// goes in, so that a changed header gives another key.
+func derive(master []byte, h *header, head, ext []byte) (*File, [checkSize]byte, error) {
+	var check [checkSize]byte
+	info := string(head) + string(ext[:atCheck])
+	key, err := hkdf.Key(sha256.New, master, h.salt[:], "stele file key 1\x00"+info, KeySize)
+	if err != nil {
+		return nil, check, fmt.Errorf("derive file key: %w", err)
+	}
+	c, err := hkdf.Key(sha256.New, master, h.salt[:], "stele header check 1\x00"+info, checkSize)
+	if err != nil {
+		return nil, check, fmt.Errorf("derive header check: %w", err)
+	}
+	copy(check[:], c)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, check, fmt.Errorf("file key: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, check, fmt.Errorf("file key: %w", err)
+	}
+	if aead.NonceSize() != nonceSize || aead.Overhead() != tagSize {
+		return nil, check, errors.New("file key: unexpected sizes of AES-GCM")
+	}
+	return &File{id: h.id, aead: aead}, check, nil
+}

@@ -1,0 +1,144 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// refusing is a saver that fails where it is told to.
+type refusing struct {
+	*memory.Saver
+	mu         sync.Mutex
+	put, wrote int
+	failPut    int // the put to refuse, from 1
+	failWrites int
+}
+
+var errDisk = errors.New("no more disk")
+
+func (r *refusing) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+	r.mu.Lock()
+	r.put++
+	n := r.put
+	r.mu.Unlock()
+	if n == r.failPut {
+		return saver.Config{}, errDisk
+	}
+	return r.Saver.Put(c, cfg, cp, md, v)
+}
+
+func (r *refusing) PutWrites(c context.Context, cfg saver.Config, w []saver.Write, id, path string) error {
+	r.mu.Lock()
+	r.wrote++
+	n := r.wrote
+	r.mu.Unlock()
+	if n == r.failWrites {
+		return errDisk
+	}
+	return r.Saver.PutWrites(c, cfg, w, id, path)
+}
+
+// A save that fails fails the run, and nothing is stored beyond it.
+func TestSaveErrorFailsTheRun(t *testing.T) { // SAV-06
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for _, s := range []*refusing{{failPut: 1}, {failPut: 2}, {failWrites: 1}} {
+			if d == pregel.Exit && (s.failPut == 2 || s.failWrites > 0) {
+				continue // an Exit run that ends well saves once
+			}
+			s.Saver = memory.New(memory.Options{})
+			g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")))
+			_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+			var pe *pregel.PersistError
+			if !errors.As(err, &pe) || !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
+				t.Errorf("%s %+v: error %v", d, s, err)
+			}
+			puts := 0
+			for _, err := range s.Saver.List(ctx, saver.Query{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				puts++
+			}
+			if want := max(0, s.failPut-1) + s.failWrites; puts > want {
+				t.Errorf("%s: %d checkpoints stored beyond the gap", d, puts-want)
+			}
+		}
+	}
+}
+
+func TestUnserializableIsNamed(t *testing.T) {
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("bad", returns(map[string]any{"f": func() {}})))
+	cfg := pregel.Config{ThreadID: "t"}
+	_, err := g.Invoke(ctx, 1, cfg)
+	var ee *pregel.EncodeError
+	if !errors.As(err, &ee) || ee.Node != "bad" || ee.Channel != "out" || !strings.Contains(err.Error(), "f") {
+		t.Errorf("error %v", err)
+	}
+	if state, err := g.GetState(ctx, cfg, false); err != nil || !slices.Equal(state.Next, []string{"bad"}) {
+		t.Errorf("the thread cannot be resumed: %v, %v", state, err)
+	}
+}
+
+func TestExclusive(t *testing.T) {
+	s := memory.New(memory.Options{})
+	var g *pregel.Graph
+	var inner error
+	g = fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
+		if v == "outer" {
+			_, inner = g.Invoke(context.Background(), "inner", pregel.Config{ThreadID: "t"})
+		}
+		return v, nil
+	}))
+	_, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t", Exclusive: true})
+	var ce *saver.ConflictError
+	if inner != nil || !errors.Is(err, pregel.ErrConflict) || !errors.As(err, &ce) || ce.Head == "" {
+		t.Errorf("inner %v, outer %v", inner, err)
+	}
+}
+
+// Of several runs that start from one head exactly one goes on. With retries the
+// others follow, unless one came between two supersteps of theirs.
+func TestExclusiveRace(t *testing.T) {
+	for _, retries := range []int{0, 50} {
+		s := memory.New(memory.Options{})
+		g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
+		var wg sync.WaitGroup
+		var won, lost atomic.Int32
+		for i := range 6 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := g.Invoke(ctx, i, pregel.Config{ThreadID: "t", Exclusive: true, ConflictRetries: retries, Durability: pregel.Sync})
+				switch {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, pregel.ErrConflict):
+					lost.Add(1)
+				default:
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+		if won.Load() == 0 || won.Load()+lost.Load() != 6 {
+			t.Errorf("retries %d: %d won, %d lost", retries, won.Load(), lost.Load())
+		}
+		state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := state.Map()["out"].([]any)
+		if len(out) != int(won.Load()) {
+			t.Errorf("retries %d: %d runs won, %d results", retries, won.Load(), len(out))
+		}
+	}
+}

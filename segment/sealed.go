@@ -1,0 +1,171 @@
+package segment
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
+)
+
+// An encrypted segment has an encryption header behind its own, and directly
+// before the footer a frame of kind kindSeal. That holds a copy of the
+// encryption header, so that reading works from the end of the file and damage
+// to its beginning costs nothing, and a tag that authenticates the footer.
+
+const (
+	// sealPayload is the payload of the seal: the copy, and nothing sealed.
+	sealPayload = seal.HeaderSize + seal.Overhead
+	sealSize    = (frameHeaderSize + sealPayload + frameAlign - 1) / frameAlign * frameAlign
+	// sealedStart is where the frames of an encrypted file begin.
+	sealedStart = fileHeaderSize + seal.HeaderSize
+)
+
+// sealed reports whether the file is encrypted.
+func (ft *footer) sealed() bool { return ft.flags&fileSealed != 0 }
+
+// frameStart is where frames begin in a file that is encrypted or not.
+func frameStart(sealed bool) int64 {
+	if sealed {
+		return sealedStart
+	}
+	return fileHeaderSize
+}
+
+// frameEnd is where frames that somebody refers to end in a file with a footer.
+func frameEnd(size int64, sealed bool) int64 {
+	if sealed {
+		return size - footerSize - sealSize
+	}
+	return size - footerSize
+}
+
+// frameAAD is what is authenticated with a payload: the place of the frame in
+// its file, and its header but for the checksum. The file's own header went into
+// its key.
+func frameAAD(off int64, header []byte) []byte {
+	b := make([]byte, 8, 8+frameHeaderSize+footerSize)
+	binary.LittleEndian.PutUint64(b, uint64(off))
+	return append(b, header[8:frameHeaderSize]...)
+}
+
+// openPayload opens the payload of the verified frame b.
+func openPayload(p place, file *seal.File, h frameHeader, b, payload []byte) ([]byte, error) {
+	if h.kind == kindSeal {
+		return payload, nil // it is checked with the footer
+	}
+	n, _ := seal.OpenedLen(int64(h.stored)) // known to be one
+	plain, err := file.Open(make([]byte, 0, n), frameAAD(p.off, b), payload)
+	if err != nil {
+		return nil, p.corrupt(err, "frame")
+	}
+	return plain, nil
+}
+
+// head is the header of the file that the footer belongs to, byte for byte.
+func (ft *footer) head() []byte {
+	return fileHeader{version: ft.FormatVersion, flags: ft.flags, num: ft.FileNum, salt: ft.Salt}.encode()
+}
+
+// encodeSeal makes the frame that goes before the footer, at off.
+func encodeSeal(ft *footer, file *seal.File, ext []byte, off int64) []byte {
+	h := frameHeader{stored: sealPayload, raw: sealPayload, kind: kindSeal, codec: codecRaw, flags: flagSealed}.encode()
+	b := append(h[:], ext...)
+	b = file.Seal(b, append(frameAAD(off, h[:]), ft.encode()...))
+	b = append(b, zeroPad[:sealSize-len(b)]...)
+	binary.LittleEndian.PutUint64(b, base.Checksum(seedAt(ft.Salt, off), b[8:]))
+	return b
+}
+
+// unlock makes the key of the file from footer and seal, and authenticates the
+// footer with it. For a file without encryption, where that is allowed, it
+// returns nil.
+func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Store) (*seal.File, error) {
+	if !ft.sealed() {
+		return keys.Open(name, ft.FileNum, false, nil, nil)
+	}
+	off := ft.Size - footerSize - sealSize
+	p := place{name, kindSeal.String(), off, sealSize}
+	if off < sealedStart {
+		return nil, p.corrupt(nil, "%d bytes are too few for an encrypted segment", ft.Size)
+	}
+	b := make([]byte, sealSize)
+	if err := readFull(f, p, b); err != nil {
+		return nil, err
+	}
+	h, payload, err := verifyFrame(p, ft.Salt, true, b)
+	if err != nil {
+		return nil, err
+	}
+	if h.kind != kindSeal || h.stored != sealPayload {
+		return nil, p.corrupt(nil, "the frame there is a %s", h.kind)
+	}
+	file, err := keys.Open(name, ft.FileNum, true, ft.head(), payload[:seal.HeaderSize])
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Open(nil, append(frameAAD(off, b), ft.encode()...), payload[seal.HeaderSize:]); err != nil {
+		return nil, place{name, "segment footer", ft.Size - footerSize, footerSize}.corrupt(err, "footer")
+	}
+	return file, nil
+}
+
+// unlockHead makes the key of a file without a footer from its headers.
+func unlockHead(f io.ReaderAt, name string, h fileHeader, keys *seal.Store) (*seal.File, error) {
+	sealed := h.flags&fileSealed != 0
+	ext := make([]byte, seal.HeaderSize)
+	if sealed {
+		if err := readFull(f, place{name, "encryption header", fileHeaderSize, seal.HeaderSize}, ext); err != nil {
+			return nil, err
+		}
+	}
+	return keys.Open(name, h.num, sealed, h.encode(), ext)
+}
+
+// OpenOption changes what opening a segment does.
+type OpenOption func(*Reader)
+
+// WithKeys gives the keys of the store; without it, or with nil, only a segment
+// without encryption can be opened. A segment that needs another key, or should
+// need one and does not, is a *base.KeyError.
+func WithKeys(keys *seal.Store) OpenOption { return func(r *Reader) { r.keys = keys } }
+
+// KeyID is the id of the key that the segment is encrypted with; "" if it is not.
+// It is "" for a lazily opened Reader that has read nothing.
+func (r *Reader) KeyID() string {
+	if k := r.key.Load(); k != nil {
+		return k.file.KeyID()
+	}
+	return ""
+}
+
+// key is the key of a file, once it is known.
+type key struct {
+	file *seal.File // nil: not encrypted
+}
+
+// unlocked returns the key of the file: of a lazily opened one it reads footer and
+// seal on first use.
+func (r *Reader) unlocked() (*seal.File, error) {
+	if k := r.key.Load(); k != nil {
+		return k.file, nil
+	}
+	ft, err := readFooter(r.f, r.name, r.props.Size)
+	if err != nil {
+		return nil, err
+	}
+	return r.unlock(&ft)
+}
+
+// unlock sets the key of the file that ft is the footer of.
+func (r *Reader) unlock(ft *footer) (*seal.File, error) {
+	file, err := ft.unlock(r.f, r.name, r.keys)
+	if err != nil {
+		return nil, err
+	}
+	r.key.Store(&key{file})
+	return file, nil
+}
+
+// KeyID is the id of the key that the segment is encrypted with; "" if it is not.
+func (b *Builder) KeyID() string { return b.seal.KeyID() }
