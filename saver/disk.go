@@ -121,6 +121,7 @@ var (
 	_ ThreadCopier = (*Disk)(nil)
 	_ Pruner       = (*Disk)(nil)
 	_ Retainer     = (*Disk)(nil)
+	_ Eraser       = (*Disk)(nil)
 	_ DeltaReader  = (*Disk)(nil)
 	_ ThreadLister = (*Disk)(nil)
 	_ Syncer       = (*Disk)(nil)

@@ -15,9 +15,13 @@ import (
 // greatest checkpoint id follows.
 const memoFormat = 1
 
-// deletedMemory is what is remembered of a deleted thread, if it still counts.
+// deletedMemory is what is remembered of a deleted or erased thread, if it still
+// counts.
 func deletedMemory(tx *engine.Tx, threadID string) (Deleted, bool) {
-	m, ok := tx.Memo(threadKey(threadID))
+	m, ok := tx.Memo(spaceErased + erasedHash(tx.Engine(), threadID))
+	if !ok || len(m.Data) == 0 {
+		m, ok = tx.Memo(threadKey(threadID))
+	}
 	if !ok || len(m.Data) == 0 {
 		return Deleted{}, false
 	}
@@ -39,8 +43,9 @@ func dropThread(tx *engine.Tx, threadID string) error {
 		}
 		return true
 	})
-	before, _ := deletedMemory(tx, threadID)
-	again = before.Merge(again)
+	if before, ok := deletedMemory(tx, threadID); ok && before.GreatestID != ErasedID {
+		again = before.Merge(again)
+	}
 	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
 		return err
 	}
@@ -357,6 +362,9 @@ func (s *Disk) CopyThread(ctx context.Context, src, dst string) error {
 			if err := tx.Put(runKey(run), dst, 0, nil); err != nil {
 				return err
 			}
+		}
+		if err := forgetErased(tx, s.e, src, dst); err != nil {
+			return err
 		}
 		return tx.Copy(threadKey(src), threadKey(dst))
 	})

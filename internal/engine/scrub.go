@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
@@ -14,6 +15,9 @@ import (
 
 // StoreID is the store's number: random, and never changed.
 func (e *Engine) StoreID() uint64 { return e.state().StoreID }
+
+// Engine is the store that the commit is made in.
+func (tx *Tx) Engine() *Engine { return tx.e }
 
 // ForgetMemo forgets, in this commit, what is remembered of a deleted thread. The
 // thread from lends its name for it, and must exist; id must not.
@@ -34,6 +38,9 @@ func (tx *Tx) ForgetMemo(from, id string) error {
 // directory: not in a block, a page, a record, the name of a thread, or behind the
 // end of what is used. Files that a view needs, or a reader in another process
 // where that forbids removal, are waited for, until ctx ends.
+//
+// The store must hold something: if it does not, there may be nothing to flush or
+// compact, and so no reason for a new image.
 //
 // After an error, or a crash, the store is whole, some files may be the old ones
 // still, and calling again begins anew. Commits go on beside it.
@@ -91,7 +98,18 @@ func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
 			old = append(old, n)
 		}
 	}
-	return old, e.flush(ctx)
+	if err := e.flush(ctx); err != nil {
+		return nil, err
+	}
+	// A log file that begins at the floor or later holds nothing older: either the
+	// flush began it, or there was nothing to flush.
+	st := e.manifest.State()
+	for _, l := range st.Logs {
+		if l.BaseLSN >= st.FloorLSN {
+			old = slices.DeleteFunc(old, func(n string) bool { return n == wal.FileName(l.Num) })
+		}
+	}
+	return old, nil
 }
 
 // retiredNames are the files that wait for views to be removed.

@@ -43,11 +43,26 @@ func (s *Saver) deleteThread(threadID string) {
 			again.GreatestID = max(again.GreatestID, id)
 		}
 	}
-	if before, ok := s.remembered(threadID); ok {
+	if before, ok := s.remembered(threadID); ok && before.GreatestID != saver.ErasedID {
 		again = before.Merge(again)
 	}
 	s.deleted[threadID] = again
 	delete(s.threads, threadID)
+}
+
+// Erase implements saver.Eraser. What is remembered of the thread is its id alone.
+func (s *Saver) Erase(ctx context.Context, threadID string) error {
+	if err := saver.ValidateThreadID(threadID); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	delete(s.threads, threadID)
+	s.deleted[threadID] = saver.Deleted{GreatestID: saver.ErasedID, At: s.now()}
+	return nil
 }
 
 // DeleteForRuns implements saver.RunDeleter.

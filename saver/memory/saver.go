@@ -47,6 +47,7 @@ var (
 	_ saver.ThreadCopier = (*Saver)(nil)
 	_ saver.Pruner       = (*Saver)(nil)
 	_ saver.Retainer     = (*Saver)(nil)
+	_ saver.Eraser       = (*Saver)(nil)
 	_ saver.DeltaReader  = (*Saver)(nil)
 	_ saver.ThreadLister = (*Saver)(nil)
 	_ saver.Syncer       = (*Saver)(nil)

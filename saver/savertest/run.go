@@ -19,6 +19,7 @@ const (
 	PowerThreadCopier Power = "ThreadCopier"
 	PowerPruner       Power = "Pruner"
 	PowerRetainer     Power = "Retainer"
+	PowerEraser       Power = "Eraser"
 	PowerDeltaReader  Power = "DeltaReader"
 	PowerThreadLister Power = "ThreadLister"
 	PowerSyncer       Power = "Syncer"
@@ -37,6 +38,8 @@ func has(s saver.Saver, p Power) bool {
 		_, ok = s.(saver.Pruner)
 	case PowerRetainer:
 		_, ok = s.(saver.Retainer)
+	case PowerEraser:
+		_, ok = s.(saver.Eraser)
 	case PowerDeltaReader:
 		_, ok = s.(saver.DeltaReader)
 	case PowerThreadLister:
@@ -164,6 +167,6 @@ func byName(cases []testCase) [][]testCase {
 func allCases() []testCase {
 	return slices.Concat(
 		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
-		forkCases, conflictCases, deletedCases, pruneCases, retainCases, isolationCases, badInputCases, concurrencyCases, threadCases,
+		forkCases, conflictCases, deletedCases, pruneCases, retainCases, eraseCases, isolationCases, badInputCases, concurrencyCases, threadCases,
 	)
 }
