@@ -48,12 +48,15 @@ func (s *Disk) Erase(ctx context.Context, threadID string) error {
 func (s *Disk) eraseThread(ctx context.Context, threadID string) error {
 	hash := erasedHash(s.e, threadID)
 	memory, thread := spaceErased+hash, threadKey(threadID)
-	ids := map[string]bool{thread: true, memory: true, pendingErasures: true}
+	ids := map[string]bool{thread: true, memory: true, pendingErasures: true, ttlThread: true}
 	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
 		if !needRuns(tx, threadID, need) {
 			return errMoreThreads
 		}
 		if err := forgetRuns(tx, threadID, runsOf(tx.Thread(thread))); err != nil {
+			return err
+		}
+		if err := dropTTL(tx, threadID); err != nil {
 			return err
 		}
 		if err := tx.Drop(thread, nil); err != nil {

@@ -49,6 +49,9 @@ func dropThread(tx *engine.Tx, threadID string) error {
 	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
 		return err
 	}
+	if err := dropTTL(tx, threadID); err != nil {
+		return err
+	}
 	return tx.Drop(threadKey(threadID), append([]byte{memoFormat}, again.GreatestID...))
 }
 
@@ -126,7 +129,7 @@ func (s *Disk) deleteThreads(ctx context.Context, threadIDs []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ids := map[string]bool{}
+	ids := map[string]bool{ttlThread: true}
 	for _, id := range threadIDs {
 		ids[threadKey(id)] = true
 	}
@@ -262,6 +265,9 @@ func removeItems(tx *engine.Tx, threadID string, keys []string) error {
 		return err
 	}
 	if t.Last("") == nil {
+		if err := dropTTL(tx, threadID); err != nil {
+			return err
+		}
 		return tx.Drop(id, nil)
 	}
 	updateInterrupted(tx, threadID)
