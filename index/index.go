@@ -27,6 +27,7 @@ type Index struct {
 	memos   map[string]Memo
 	lsn     base.LSN
 	dirty   Dirty
+	cold    int // of threads
 }
 
 // Dirty is what changed since the last image was written.
@@ -82,6 +83,13 @@ func (ix *Index) Len() int {
 	return ix.threads.Len()
 }
 
+// Resident is the number of threads whose items are in memory.
+func (ix *Index) Resident() int {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.threads.Len() - ix.cold
+}
+
 // Change is one step of the index: threads to put and to remove, and what to
 // remember of those removed.
 type Change struct {
@@ -98,12 +106,13 @@ func (ix *Index) Apply(c Change) {
 	ix.own()
 	for _, id := range c.Remove {
 		if t, ok := ix.threads.Delete(&Thread{ID: id}); ok {
+			ix.count(t, -1)
 			ix.dirty.Threads[id] = true
 			ix.dirty.Families[t.Family.ID] = t.Family
 		}
 	}
 	for _, t := range c.Put {
-		ix.threads.ReplaceOrInsert(t)
+		ix.put(t)
 		ix.dirty.Threads[t.ID] = true
 		ix.dirty.Families[t.Family.ID] = t.Family
 	}
@@ -113,6 +122,20 @@ func (ix *Index) Apply(c Change) {
 	}
 	if c.LSN > ix.lsn {
 		ix.lsn = c.LSN
+	}
+}
+
+// put inserts t, or replaces the thread with its id.
+func (ix *Index) put(t *Thread) {
+	if old, ok := ix.threads.ReplaceOrInsert(t); ok {
+		ix.count(old, -1)
+	}
+	ix.count(t, 1)
+}
+
+func (ix *Index) count(t *Thread, n int) {
+	if t.Cold() {
+		ix.cold += n
 	}
 }
 
@@ -135,7 +158,7 @@ func (ix *Index) Swap(old, loaded *Thread) *Thread {
 		return cur
 	}
 	ix.own()
-	ix.threads.ReplaceOrInsert(loaded)
+	ix.put(loaded)
 	return loaded
 }
 

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -128,6 +129,11 @@ type Hooks struct {
 	TaskStart func(TaskInfo)
 	TaskEnd   func(TaskInfo, time.Duration, error)
 	Save      func(info RunInfo, op string, took time.Duration, err error)
+	// Span is called when something begins. It returns the context that is used for
+	// everything inside, which must be derived from the one it is given, and what to
+	// call when it ends, once, with its error: nil also for a run that was
+	// interrupted, an error that matches ErrInterrupted for a task. Either may be nil.
+	Span func(ctx context.Context, s Span) (context.Context, func(err error))
 }
 
 // guardHook calls a hook.

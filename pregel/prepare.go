@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ type task struct {
 	call     *callSpec // of a functional call
 	nodeErr  *NodeError
 	metadata map[string]any
+	ctx      context.Context // of the task's span; nil: the superstep's
 
 	// writes are set once the task ended or was found to have ended before.
 	writes []write

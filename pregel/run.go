@@ -303,10 +303,12 @@ func merged(under, over map[string]any) map[string]any {
 // runAll runs the loop from entry to exit and returns what the run ends with;
 // nil also for an interrupt of the outermost graph, which its events report.
 func (l *loop) runAll(ctx context.Context) (err error) {
+	ctx, end := l.spanRun(ctx)
 	defer func() {
 		if p := recover(); p != nil { // a reducer, a mapper or a hook
 			err = l.finish(ctx, panicError(p))
 		}
+		end(err)
 		if h := l.g.opts.Hooks.RunEnd; h != nil {
 			l.g.guardHook("RunEnd", func() { h(l.info(), err) })
 		}
@@ -338,6 +340,20 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	return nil
 }
 
+// runStep runs the tasks of a superstep and applies what they wrote.
+func (l *loop) runStep(ctx context.Context) error {
+	if l.cancel == nil {
+		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
+	}
+	inside, end := l.spanStep(l.taskCtx)
+	outcome := errLoopPanicked
+	defer func() { end(outcome) }()
+	if outcome = l.runTasks(ctx, inside); outcome == nil {
+		outcome = l.afterTick(ctx)
+	}
+	return outcome
+}
+
 // supersteps runs until nothing is left to do.
 func (l *loop) supersteps(ctx context.Context) error {
 	defer func() {
@@ -353,10 +369,7 @@ func (l *loop) supersteps(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		if err := l.runTasks(ctx); err != nil {
-			return err
-		}
-		if err := l.afterTick(ctx); err != nil {
+		if err := l.runStep(ctx); err != nil {
 			return err
 		}
 		if l.pipe != nil {

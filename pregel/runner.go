@@ -75,17 +75,14 @@ type message struct {
 
 // runTasks runs the tasks that have not ended yet and returns what the
 // superstep failed with, or an InterruptError if tasks wait.
-func (l *loop) runTasks(ctx context.Context) error {
+func (l *loop) runTasks(ctx, inside context.Context) error {
 	l.ranTasks = true
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
-	if l.cancel == nil {
-		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
-	}
-	s.ctx, s.cancel = l.taskCtx, l.cancel
+	s.ctx, s.cancel = inside, l.cancel
 	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
 	for _, t := range l.tasks.order {
@@ -243,10 +240,12 @@ var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 // reads done until no task is live, so the result is always taken.
 func (s *superstep) work(t *task) {
 	r := result{task: t, err: errGoexit}
+	end := noSpan
 	defer func() {
 		if p := recover(); p != nil { // not the node's body, but a policy of it
 			r.err = panicError(p)
 		}
+		end(r.err)
 		s.done <- r
 	}()
 	begin := time.Now()
@@ -255,6 +254,9 @@ func (s *superstep) work(t *task) {
 	}
 	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
 		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
+	}
+	if s.l.g.opts.Hooks.Span != nil {
+		t.ctx, end = s.spanTask(s.ctx, s.taskInfo(t, 1, begin))
 	}
 	r.writes, r.err = s.execute(t, begin)
 	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {

@@ -30,6 +30,9 @@ func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
 		r.att.outer = s.l.parent.att
 	}
 	r.ctx.outer, r.ctx.run = s.ctx, r
+	if t.ctx != nil {
+		r.ctx.outer = t.ctx
+	}
 	r.writing = Writing{ctx: &r.ctx, node: t.name, to: r}
 	return r
 }

@@ -77,6 +77,10 @@ type Options struct {
 	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
 	// negative for none.
 	DiskReserve int64
+	// LowSpace is the free space, in bytes, below which Events.LowSpace is called and
+	// Health is degraded, while calls go on; default the larger of 256 MiB and twice
+	// DiskReserve, negative for none. It must not be below DiskReserve.
+	LowSpace int64
 	// ManualWork leaves flush, image and compaction to Flush and Compact.
 	ManualWork bool
 
@@ -96,6 +100,10 @@ type Options struct {
 	// taken.
 	EncryptExisting bool
 
+	// Events are called, on the goroutine that notices, when the store flushed,
+	// compacted, or met trouble. They must not block nor call the Disk. All of
+	// them are logged too: docs/operations.md has the messages.
+	Events Events
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
@@ -121,8 +129,9 @@ type Simulation struct {
 // open for writing.
 type Disk struct {
 	e     *engine.Engine
-	codec serde.Serializer
+	codec serde.Serializer // measured
 	opts  Options
+	m     *meters
 	sweep *sweeper // shared by all that WithSerializer made
 }
 
@@ -170,7 +179,8 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Disk{e: e, codec: codec, opts: opts, sweep: &sweeper{}}
+	m := &meters{}
+	s := &Disk{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}}
 	if !opts.ManualWork && !opts.ReadOnly && !sim.Inline {
 		s.sweep.start(s)
 	}
@@ -185,11 +195,25 @@ func EngineOptions(opts Options, sim Simulation) engine.Options {
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
-		Reserve: opts.DiskReserve, ManualWork: opts.ManualWork,
+		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Lines: lineOf, Events: engine.Events{Compacting: opts.OnCompact}, Clock: opts.Clock, Logger: opts.Logger,
+		Hot: hotItems, Lines: lineOf, Events: events(opts), Clock: opts.Clock, Logger: opts.Logger,
 		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
+}
+
+// events are those of opts, with OnCompact.
+func events(opts Options) Events {
+	ev, also := opts.Events, opts.OnCompact
+	if first := ev.Compacting; also != nil && first != nil {
+		ev.Compacting = func(p CompactProgress) {
+			first(p)
+			also(p)
+		}
+	} else if also != nil {
+		ev.Compacting = also
+	}
+	return ev
 }
 
 // Close makes everything durable and releases the directory. It waits for calls
@@ -226,9 +250,6 @@ type CompactProgress = engine.CompactProgress
 // Stats says what a store holds.
 type Stats = engine.Stats
 
-// Metrics counts what a store did since it was opened.
-type Metrics = engine.Metrics
-
 // OpenReport says what Open found and did.
 func (s *Disk) OpenReport() OpenReport { return s.e.Report() }
 
@@ -236,7 +257,7 @@ func (s *Disk) OpenReport() OpenReport { return s.e.Report() }
 func (s *Disk) Stats() Stats { return s.e.Stats() }
 
 // Metrics returns the counters now.
-func (s *Disk) Metrics() Metrics { return s.e.Metrics() }
+func (s *Disk) Metrics() Metrics { return s.m.read(s.e.Metrics()) }
 
 // NextVersion mints the version that follows current; see the function.
 func (s *Disk) NextVersion(current Version, _ string) (Version, error) {
@@ -247,11 +268,11 @@ func (s *Disk) NextVersion(current Version, _ string) (Version, error) {
 // such as one with a wider allowlist. Closing either closes both.
 func (s *Disk) WithSerializer(codec serde.Serializer) *Disk {
 	c := *s
-	c.codec = codec
+	c.codec = s.m.measure(codec)
 	return &c
 }
 
-// Serializer implements Serializing.
+// Serializer implements Serializing: what the store was given, with its work counted.
 func (s *Disk) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {

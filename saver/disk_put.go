@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -36,6 +37,13 @@ func (s *Disk) Put(ctx context.Context, cfg Config, cp Checkpoint, md Metadata, 
 // PutRequest implements AtomicPutter: checkpoint and writes are one record of
 // the log.
 func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
+	begin := metric.Now()
+	target, err := s.put(ctx, req)
+	s.m.saved(begin, err)
+	return target, err
+}
+
+func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
 	plan, err := NewPutPlan(req, s.codec)
 	if err != nil {
 		return Config{}, err
@@ -327,6 +335,13 @@ func putWrites(tx *engine.Tx, at Config, w *WritesPlan, vals []engine.Value, n i
 
 // PutWrites implements Saver.
 func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
+	begin := metric.Now()
+	err := s.putWrites(ctx, cfg, writes, taskID, taskPath)
+	s.m.saved(begin, err)
+	return err
+}
+
+func (s *Disk) putWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
 	plan, err := NewWritesPlan(cfg, writes, taskID, taskPath, s.codec)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -67,6 +68,13 @@ func (s *Disk) lazyChannels(t *index.Thread, it *index.Item) map[string]Value {
 
 // GetTuple implements Saver.
 func (s *Disk) GetTuple(ctx context.Context, cfg Config) (*Tuple, error) {
+	begin := metric.Now()
+	tup, err := s.getTuple(ctx, cfg)
+	s.m.loaded(begin, err)
+	return tup, err
+}
+
+func (s *Disk) getTuple(ctx context.Context, cfg Config) (*Tuple, error) {
 	if err := ValidateConfig(cfg); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot kills programs logs devices fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
@@ -27,7 +27,7 @@ run() {
 		grep -vE '^(=== |--- PASS)' "$work/out" | tail -n 200
 		return 1
 	}
-	grep -E '^(crash states|faults|disk full|bit flips|rot |recovered|readers|race|power loss|full device|ok)' "$work/out"
+	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|ok)' "$work/out"
 }
 
 part_crash() { run ./test/crash TestCrashStates CRASH_STATES="${CRASH_STATES:-300000}"; }
@@ -37,6 +37,11 @@ part_faults() { run ./test/crash 'TestFaults|TestDiskFull' FAULTS_PER_KIND=10000
 part_rot() {
 	run ./test/crash TestEveryBit ROT_FLIPS="${ROT_FLIPS:-2000000}" &&
 		run ./test/crash TestRot ROT_BYTES=600 ROT_BITS=2
+}
+
+part_sealed() {
+	run ./test/crash 'TestSealedFaults|TestSealedRot' SEALED_FAULTS=1000 SEALED_ROT=100000 &&
+		run ./segment 'TestSealed.*' SEGMENT_SEALED_STRIDE=1
 }
 
 part_kills() {
@@ -83,7 +88,7 @@ fuzz_one() {
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot kills programs logs devices fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2

@@ -27,6 +27,7 @@ type committer struct {
 
 	full       bool  // the last batch found no space
 	low        bool  // free space was below the reserve when last asked
+	lowSpace   bool  // it was below the watermark
 	sinceAsked int64 // bytes committed since then
 }
 
@@ -189,7 +190,7 @@ func (l *Log) admit(r *Record) error {
 	if err := l.poisoned(); err != nil {
 		return err
 	}
-	if l.opts.Reserve == 0 {
+	if l.opts.Reserve == 0 && l.opts.LowSpace == 0 {
 		return nil
 	}
 	c := &l.w
@@ -197,9 +198,10 @@ func (l *Log) admit(r *Record) error {
 		free, err := l.opts.FS.FreeSpace(l.opts.Dir)
 		if err != nil {
 			// Not knowing is no reason to refuse: a full device says so itself.
-			free = l.opts.Reserve
+			free = max(l.opts.Reserve, l.opts.LowSpace)
 		}
 		c.low, c.sinceAsked = free < l.opts.Reserve, 0
+		l.noteSpace(free)
 	}
 	if !c.low || r.Urgent {
 		return nil
@@ -207,6 +209,16 @@ func (l *Log) admit(r *Record) error {
 	err := fmt.Errorf("less than %d bytes are free: %w", l.opts.Reserve, base.ErrDiskFull)
 	l.noteFull(err)
 	return err
+}
+
+// noteSpace reports that free space fell below the watermark, once until it was
+// above it again.
+func (l *Log) noteSpace(free int64) {
+	low := free < l.opts.LowSpace
+	if low && !l.w.lowSpace && l.opts.Events.LowSpace != nil {
+		l.opts.Events.LowSpace(free)
+	}
+	l.w.lowSpace = low
 }
 
 func (l *Log) noteFull(err error) {
@@ -226,9 +238,10 @@ func (l *Log) publish(f *logFile) {
 	c.sinceAsked += c.bytes
 	l.mu.Lock()
 	l.mu.pos = Start{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
-	l.mu.Unlock()
 	l.last.Store(uint64(c.lsn - 1))
-	l.count.batches.Add(1)
+	l.mu.lag.wrote(uint64(c.lsn-1), l.durable.Load(), c.bytes)
+	l.mu.Unlock()
+	l.count.batch(n)
 	l.count.records.Add(int64(n))
 	l.count.bytes.Add(c.bytes)
 	l.opts.Apply(c.records)

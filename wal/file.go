@@ -55,12 +55,13 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 	f.smu.Lock()
 	err := l.poisoned()
 	first := false
+	began, owed := time.Now(), l.owed()
 	if err == nil {
 		if serr := call(); serr != nil {
 			err, first = l.setPoison("sync log "+f.info.Num.String(), serr)
 		} else {
 			f.synced.Store(max(upTo, f.synced.Load()))
-			l.advanceDurable(lsn)
+			l.advanceDurable(lsn, began, owed)
 		}
 	}
 	f.smu.Unlock()

@@ -38,6 +38,7 @@ type Log struct {
 		pos     Start    // behind the last committed record, sync marks excluded
 		applied Start    // pos as of the last Apply that returned
 		poison  error    // set once
+		lag     lag
 	}
 
 	// Owned by the committer goroutine (by Close once that has ended).
@@ -244,13 +245,21 @@ func (l *Log) announcePoison(err error, first bool) {
 }
 
 // advanceDurable records that everything up to lsn is durable, unless the log
-// is poisoned.
-func (l *Log) advanceDurable(lsn base.LSN) {
+// is poisoned. The sync began at a moment when before bytes were owed.
+func (l *Log) advanceDurable(lsn base.LSN, began time.Time, before int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.poison == nil && lsn > base.LSN(l.durable.Load()) {
 		l.durable.Store(uint64(lsn))
+		l.mu.lag.synced(uint64(lsn) >= l.last.Load(), began, before)
 	}
+}
+
+// owed is how many bytes are not durable.
+func (l *Log) owed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.lag.bytes
 }
 
 func (l *Log) observeSync(took time.Duration) {

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// BatchBuckets is the number of buckets of Metrics.BatchSize: a batch has at most
+// 1,024 records.
+const BatchBuckets = 11
+
 // SyncBuckets is the number of buckets of Metrics.SyncTime.
 const SyncBuckets = 24
 
@@ -15,6 +19,9 @@ type Metrics struct {
 	Batches int64 // batches committed
 	Bytes   int64 // bytes of their frames, headers and padding included
 	Refused int64 // records refused after they were prepared
+	// BatchSize counts batches by records: bucket i holds those of at most 2^i that
+	// no bucket before it holds.
+	BatchSize [BatchBuckets]int64
 
 	Syncs     int64         // syncs of a log file, preallocation excluded
 	SyncTotal time.Duration // time spent in them
@@ -26,13 +33,20 @@ type Metrics struct {
 	Rotations    int64 // files sealed
 	Preallocated int64 // zero bytes written ahead
 	QueueDepth   int   // records waiting now
+	QueueBytes   int64 // of them, as far as their sizes are known
 }
 
 type counters struct {
 	records, batches, bytes, refused atomic.Int64
 	syncs, syncNanos                 atomic.Int64
+	batchSize                        [BatchBuckets]atomic.Int64
 	syncTime                         [SyncBuckets]atomic.Int64
 	marks, rotations, preallocated   atomic.Int64
+}
+
+func (c *counters) batch(records int) {
+	c.batches.Add(1)
+	c.batchSize[min(bits.Len(uint(records-1)), BatchBuckets-1)].Add(1)
 }
 
 func (c *counters) sync(took time.Duration) {
@@ -55,7 +69,10 @@ func (l *Log) Metrics() Metrics {
 		Marks:        c.marks.Load(),
 		Rotations:    c.rotations.Load(),
 		Preallocated: c.preallocated.Load(),
-		QueueDepth:   l.q.depth(),
+	}
+	m.QueueDepth, m.QueueBytes = l.q.load()
+	for i := range c.batchSize {
+		m.BatchSize[i] = c.batchSize[i].Load()
 	}
 	for i := range c.syncTime {
 		m.SyncTime[i] = c.syncTime[i].Load()

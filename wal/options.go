@@ -121,6 +121,10 @@ type Events struct {
 	// DiskFull: a batch was refused for want of space. Called on the first
 	// refusal after a successful write.
 	DiskFull func(err error)
+	// LowSpace: the device had less than Options.LowSpace bytes left when the log
+	// last asked, which it does every 256 KiB or so. Called on the first such answer
+	// after a better one.
+	LowSpace func(free int64)
 }
 
 // Options configure a Log. FS, Dir and NewFileNum are required.
@@ -143,6 +147,9 @@ type Options struct {
 	// are not Urgent are refused with ErrDiskFull before they are prepared.
 	// 0 means no reserve.
 	Reserve int64
+	// LowSpace is the free space, in bytes, below which Events.LowSpace is called;
+	// 0 means never.
+	LowSpace int64
 
 	// NewFileNum returns a number never returned before, larger than all
 	// before. It is called from more than one goroutine. With an error no file is
@@ -204,7 +211,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FileSize < MinFileSize {
 		return o, fmt.Errorf("wal options: FileSize %d is below the minimum of %d", o.FileSize, MinFileSize)
 	}
-	if o.Interval < 0 || o.MaxQueueBytes < 0 || o.MaxQueueRecords < 0 || o.Reserve < 0 {
+	if o.Interval < 0 || o.MaxQueueBytes < 0 || o.MaxQueueRecords < 0 || o.Reserve < 0 || o.LowSpace < 0 {
 		return o, errors.New("wal options: a negative limit")
 	}
 	if o.Start.File == 0 && o.Start.Offset != 0 || o.Start.File != 0 && o.Start.Offset < fileHeaderSize {

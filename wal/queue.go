@@ -211,8 +211,9 @@ func (q *queue) isClosed() bool {
 	return q.mu.closed
 }
 
-func (q *queue) depth() int {
+// load is what waits now: requests, and their bytes.
+func (q *queue) load() (int, int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.mu.depth
+	return q.mu.depth, q.mu.bytes
 }

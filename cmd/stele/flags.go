@@ -12,12 +12,14 @@ type flags struct {
 	json       bool
 	noProgress bool
 	cacheMiB   int64
+	keyFile    string
 }
 
 func (f *flags) register(root *cobra.Command) {
 	p := root.PersistentFlags()
 	p.BoolVar(&f.json, "json", false, "write JSON for machines")
 	p.BoolVar(&f.noProgress, "no-progress", false, "show no progress, even on a terminal")
+	p.StringVar(&f.keyFile, "keys", "", "file with the keys of encrypted stores, one a line: id and 64 hexadecimal digits")
 	p.Int64Var(&f.cacheMiB, "cache", 32, "decoded blocks kept in memory, MiB; 0 for none")
 }
 
@@ -26,6 +28,13 @@ func (f *flags) access() (admin.Access, error) {
 	o := saver.Options{CacheBytes: f.cacheMiB << 20}
 	if f.cacheMiB <= 0 {
 		o.CacheBytes = -1
+	}
+	if f.keyFile != "" {
+		keys, err := saver.LoadKeyFile(f.keyFile)
+		if err != nil {
+			return admin.Access{}, err
+		}
+		o.Keys = keys
 	}
 	return admin.Access{Options: o}, nil
 }

@@ -46,7 +46,7 @@ type rule struct {
 
 const anything = "..."
 
-var below = []string{"internal/base", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
+var below = []string{"internal/base", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
 
 // rules are the directions of the imports:
 //
@@ -58,6 +58,7 @@ var below = []string{"internal/base", "internal/seal", "internal/delta", "intern
 // another unless the picture says so.
 var rules = []rule{
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
+	{"internal/metric", nil, []string{}},
 	{"internal/delta", []string{"internal/base"}, []string{"github.com/klauspost/compress"}},
 	{"internal/seal", []string{"internal/base"}, []string{}},
 	{"internal/vfs/...", []string{"internal/base", "internal/vfs/..."}, []string{"golang.org/x/sys"}},

@@ -29,6 +29,8 @@ type segmentJob struct {
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
 
+	values int64 // bytes of the values written, whole
+
 	limit func(n int) // called for bytes read, by the builder for those written; may be nil
 }
 
@@ -59,6 +61,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 		if err != nil {
 			return err
 		}
+		j.values += int64(len(b))
 		if err := j.b.AddHead(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -311,6 +312,7 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
+	begin := metric.Now()
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -333,7 +335,18 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	}
 	e.publishVersions(tx)
 	e.nudge()
+	e.noteCommit(tx, begin)
 	return nil
+}
+
+// noteCommit counts a commit that began then.
+func (e *Engine) noteCommit(tx *Tx, begin metric.Time) {
+	var n int64
+	for i := range tx.values {
+		n += tx.values[i].val.size
+	}
+	e.valueBytes.Add(n)
+	e.commits.Since(begin)
 }
 
 // errNothing refuses an empty record.

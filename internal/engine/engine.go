@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -73,6 +74,8 @@ type Engine struct {
 	flushes, images, compactions, loads, corruptions  atomic.Uint64
 	compactedIn, compactedOut                         atomic.Int64
 	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
+	commits                                           metric.Latency
+	valueBytes, flushedValues, flushedBytes           atomic.Int64
 	poisonNoted                                       atomic.Bool
 	workErr, compactErr                               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
 }

@@ -18,7 +18,9 @@ type FlushInfo struct {
 	Families int
 	Values   int
 	Bytes    int64 // of the segment
-	Took     time.Duration
+	// ValueBytes is the size of the values, whole: before patches and compression.
+	ValueBytes int64
+	Took       time.Duration
 }
 
 // Flush moves what is in the log into a segment, so that the log can be removed.
@@ -74,6 +76,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		}
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
+	info.ValueBytes = out.valueBytes()
 	edit.AddSegments = out.infos
 	out.enter()
 	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }

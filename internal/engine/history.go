@@ -113,6 +113,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 	if err != nil {
 		return err
 	}
+	j.values += int64(len(data))
 	id := segment.ValueID{LSN: o.ref.LSN, Ord: o.ref.Ord}
 	if o.line == "" || j.e.opts.NoPatches || len(data) < j.e.opts.PatchMin || len(data) > maxVersion {
 		return j.b.AddHistory(id, data)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -80,9 +79,10 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Reserve: max(e.opts.Reserve, 0),
+		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
 		Events: wal.Events{
-			SlowSync: func(took time.Duration) { e.opts.Logger.Warn("slow sync", "took", took) },
+			SlowSync: e.noteSlowSync,
+			LowSpace: e.noteLowSpace,
 			Poisoned: e.noteWriteError,
 			DiskFull: e.noteWriteError,
 		},

@@ -46,6 +46,10 @@ type Options struct {
 	// taken, so that a full device can be dug out of; default 8 MiB, negative for
 	// none.
 	Reserve int64
+	// LowSpace is the free space, in bytes, below which Events.LowSpace is called and
+	// Health is degraded, while writes go on; default the larger of 256 MiB and twice
+	// Reserve, negative for none. It must not be below Reserve.
+	LowSpace int64
 
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go
@@ -96,11 +100,18 @@ type Events struct {
 	CorruptionFound func(error)
 	Poisoned        func(error)
 	DiskFull        func(error)
+	// LowSpace: fewer than Options.LowSpace bytes are free. Once until there was more.
+	LowSpace func(free int64)
+	// SlowSync: a sync of the log took longer than a second.
+	SlowSync func(took time.Duration)
 }
 
 const (
 	minLogFile = 64 << 10
 	mib        = 1 << 20
+
+	defaultCompactRate = 64 * mib
+	defaultReserve     = 8 * mib
 )
 
 // Validate refuses options that contradict each other.
@@ -120,6 +131,9 @@ func (o Options) Validate() error {
 	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > index.MaxChain-2 {
 		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
 	}
+	if o.LowSpace > 0 && o.LowSpace < o.reserve() {
+		return fmt.Errorf("low space of %d bytes is below the reserve of %d", o.LowSpace, o.reserve())
+	}
 	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
 		"image bytes": o.ImageBytes} {
 		if d < 0 {
@@ -127,6 +141,14 @@ func (o Options) Validate() error {
 		}
 	}
 	return nil
+}
+
+// reserve is Reserve with its default.
+func (o Options) reserve() int64 {
+	if o.Reserve == 0 {
+		return defaultReserve
+	}
+	return o.Reserve
 }
 
 func (o Options) withDefaults() Options {
@@ -146,8 +168,11 @@ func (o Options) withDefaults() Options {
 	def(&o.ImageBytes, 4*mib)
 	def(&o.CacheBytes, 32*mib)
 	def(&o.VersionBytes, 32*mib)
-	def(&o.CompactRate, 64*mib)
-	def(&o.Reserve, 8*mib)
+	def(&o.CompactRate, defaultCompactRate)
+	o.Reserve = o.reserve()
+	if o.LowSpace == 0 && o.Reserve > 0 {
+		o.LowSpace = max(256*mib, 2*o.Reserve)
+	}
 	if o.CompactFanout == 0 {
 		o.CompactFanout = 4
 	}

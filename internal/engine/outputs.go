@@ -41,6 +41,15 @@ func (o *outputs) written() int64 {
 	return n
 }
 
+// valueBytes is the size of the values written so far, whole.
+func (o *outputs) valueBytes() int64 {
+	var n int64
+	for _, j := range o.jobs {
+		n += j.values
+	}
+	return n
+}
+
 // begin finishes the last segment, if there is one, and starts another.
 func (o *outputs) begin() error {
 	if err := o.end(nil); err != nil {

@@ -3,9 +3,11 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -23,11 +25,15 @@ type Stats struct {
 	// DeadBytes is about what a compaction would free: of the segments, what no item
 	// refers to any more, as of the last flush. Of threads deleted before the store
 	// was opened nothing is known until they are touched again.
-	DeadBytes    int64
-	Images       int
-	LogBytes     int64 // written since the last flush
-	OpenViews    int
-	VersionBytes int64 // memory of the last values kept to make patches against
+	DeadBytes int64
+	Images    int
+	LogBytes  int64 // written since the last flush
+	// Resident threads have their items in memory; the others are read when touched.
+	Resident int
+	// CompactionDebt is the size of the segments that wait to be compacted, in bytes.
+	CompactionDebt int64
+	OpenViews      int
+	VersionBytes   int64 // memory of the last values kept to make patches against
 	// Encryption says under which keys the files are; nil without encryption.
 	Encryption *Encryption
 	// WorkError is why the last flush, image or compaction of the worker failed;
@@ -37,7 +43,7 @@ type Stats struct {
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() Stats {
-	s := Stats{Threads: e.ix.Len(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), VersionBytes: e.versions.bytes()}
+	s := Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), VersionBytes: e.versions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -48,10 +54,8 @@ func (e *Engine) Stats() Stats {
 	for _, n := range e.garbage.inSegments(st.Segments) {
 		s.DeadBytes += n
 	}
-	for _, p := range []*error{e.compactErr.Load(), e.workErr.Load()} {
-		if p != nil {
-			s.WorkError = *p
-		}
+	if s.WorkError = e.workError(); s.WorkError == nil {
+		s.WorkError = e.compactError()
 	}
 	s.DurableLSN = s.LastLSN
 	if e.log != nil {
@@ -62,26 +66,37 @@ func (e *Engine) Stats() Stats {
 
 // Metrics counts what a store did since it was opened.
 type Metrics struct {
-	Log              wal.Metrics
-	Flushes          uint64
-	Images           uint64
-	Compactions      uint64
-	CompactedIn      int64 // bytes
-	CompactedOut     int64
-	ThreadLoads      uint64 // cold threads read
-	CacheHits        uint64
-	CacheMisses      uint64
-	CorruptionsFound uint64
-	Patches          int64 // values logged as patches
-	PatchedBytes     int64 // what they would have taken whole
-	PatchBytes       int64 // what they took
-	SegmentPatches   int64 // values written to segments as patches
+	Log wal.Metrics
+	// Commits says how long commits took, from the call to its return: waiting for
+	// the log's queue, the write and the sync included. Refused ones are not counted.
+	Commits metric.Histogram
+	// ValueBytes is the size of all values committed, whole, before they were made
+	// patches or compressed. Log.Bytes is what the log took for them and all else.
+	ValueBytes int64
+	// FlushedValueBytes is the size of the values that flushes moved to segments,
+	// whole; FlushedBytes what the segments took for them and their directories.
+	FlushedValueBytes int64
+	FlushedBytes      int64
+	Flushes           uint64
+	Images            uint64
+	Compactions       uint64
+	CompactedIn       int64 // bytes
+	CompactedOut      int64
+	ThreadLoads       uint64 // cold threads read
+	CacheHits         uint64
+	CacheMisses       uint64
+	CorruptionsFound  uint64
+	Patches           int64 // values logged as patches
+	PatchedBytes      int64 // what they would have taken whole
+	PatchBytes        int64 // what they took
+	SegmentPatches    int64 // values written to segments as patches
 }
 
 // Metrics returns the counters now.
 func (e *Engine) Metrics() Metrics {
 	m := Metrics{
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
+		Commits: e.commits.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
 		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
@@ -113,6 +128,19 @@ type OpenReport struct {
 	Took    time.Duration
 }
 
+// workError is why the last flush or image failed.
+func (e *Engine) workError() error { return lastError(&e.workErr) }
+
+// compactError is why the last compaction failed.
+func (e *Engine) compactError() error { return lastError(&e.compactErr) }
+
+func lastError(p *atomic.Pointer[error]) error {
+	if err := p.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 func (e *Engine) notePatch(v *txValue) {
 	e.patches.Add(1)
 	e.patchedBytes.Add(v.val.size)
@@ -121,6 +149,8 @@ func (e *Engine) notePatch(v *txValue) {
 
 func (e *Engine) noteFlush(i FlushInfo) {
 	e.flushes.Add(1)
+	e.flushedValues.Add(i.ValueBytes)
+	e.flushedBytes.Add(i.Bytes)
 	e.opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
 	if f := e.opts.Events.Flushed; f != nil {
 		f(i)
@@ -146,6 +176,20 @@ func (e *Engine) noteDamage(err error) {
 	e.opts.Logger.Error("damage found", "error", err)
 	if f := e.opts.Events.CorruptionFound; f != nil {
 		f(err)
+	}
+}
+
+func (e *Engine) noteSlowSync(took time.Duration) {
+	e.opts.Logger.Warn("slow sync", "took", took)
+	if f := e.opts.Events.SlowSync; f != nil {
+		f(took)
+	}
+}
+
+func (e *Engine) noteLowSpace(free int64) {
+	e.opts.Logger.Warn("low space", "free", free, "watermark", e.opts.LowSpace)
+	if f := e.opts.Events.LowSpace; f != nil {
+		f(free)
 	}
 }
 

@@ -97,6 +97,15 @@ func (OS) FreeSpace(dir string) (int64, error) {
 	return n, nil
 }
 
+// TotalSpace implements Sizer.
+func (OS) TotalSpace(dir string) (int64, error) {
+	n, err := totalSpaceOS(dir)
+	if err != nil {
+		return 0, osError(&fs.PathError{Op: "total space", Path: dir, Err: err})
+	}
+	return n, nil
+}
+
 // osFile is an open file of the operating system. The finalizer of os.File
 // cannot close it in mid-call: raw system calls go through SyscallConn, which
 // holds a reference, never through Fd.

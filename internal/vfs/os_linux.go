@@ -13,15 +13,25 @@ func syncDataOS(f *os.File) error {
 }
 
 func freeSpaceOS(dir string) (int64, error) {
-	var st unix.Statfs_t
+	st, unit, err := statfs(dir)
+	return saturate(st.Bavail, unit), err
+}
+
+// totalSpaceOS leaves out what is kept for the superuser.
+func totalSpaceOS(dir string) (int64, error) {
+	st, unit, err := statfs(dir)
+	return saturate(st.Blocks-st.Bfree+st.Bavail, unit), err
+}
+
+// statfs also returns what blocks are counted in.
+func statfs(dir string) (st unix.Statfs_t, unit uint64, err error) {
 	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
-		return 0, err
+		return st, 0, err
 	}
-	unit := st.Frsize // what blocks are counted in; 0 on old kernels
-	if unit <= 0 {
-		unit = st.Bsize
+	if st.Frsize > 0 { // 0 on old kernels
+		return st, uint64(st.Frsize), nil
 	}
-	return saturate(st.Bavail, uint64(unit)), nil
+	return st, uint64(st.Bsize), nil
 }
 
 func saturate(blocks, unit uint64) int64 {

@@ -63,6 +63,18 @@ func freeSpaceOS(dir string) (int64, error) {
 	return int64(min(avail, math.MaxInt64)), nil
 }
 
+func totalSpaceOS(dir string) (int64, error) {
+	p, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var total uint64
+	if err := windows.GetDiskFreeSpaceEx(p, nil, &total, nil); err != nil {
+		return 0, err
+	}
+	return int64(min(total, math.MaxInt64)), nil
+}
+
 func isFull(e syscall.Errno) bool {
 	return e == windows.ERROR_DISK_FULL || e == windows.ERROR_HANDLE_DISK_FULL || e == syscall.ENOSPC
 }

@@ -55,6 +55,13 @@ type FS interface {
 	FreeSpace(dir string) (int64, error)
 }
 
+// Sizer is a file system that knows how large its devices are. It is optional.
+type Sizer interface {
+	// TotalSpace is the size of the device of dir, in bytes, as an ordinary user can
+	// fill it: what is used, and FreeSpace.
+	TotalSpace(dir string) (int64, error)
+}
+
 // File is an open file. Reads and writes name their offset; there is no cursor.
 // ReadAt may be called concurrently with everything; of the writing methods at
 // most one runs at a time.

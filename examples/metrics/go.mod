@@ -1,0 +1,30 @@
+module github.com/stele-go/stele/examples/metrics
+
+go 1.25.0
+
+require (
+	github.com/prometheus/client_golang v1.23.2
+	github.com/stele-go/stele v0.0.0
+	github.com/stele-go/stele/metrics/prometheus v0.0.0
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/google/btree v1.1.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.66.1 // indirect
+	github.com/prometheus/procfs v0.16.1 // indirect
+	github.com/zeebo/xxh3 v1.1.0 // indirect
+	go.yaml.in/yaml/v2 v2.4.2 // indirect
+	golang.org/x/sys v0.46.0 // indirect
+	google.golang.org/protobuf v1.36.8 // indirect
+)
+
+replace (
+	github.com/stele-go/stele => ../..
+	github.com/stele-go/stele/metrics/prometheus => ../../metrics/prometheus
+)

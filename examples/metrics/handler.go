@@ -1,0 +1,36 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	"github.com/stele-go/stele/saver"
+)
+
+// handler serves what is known of d.
+func handler(d *saver.Disk) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(steleprom.NewCollector(d),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { healthz(w, d.Health()) })
+	return mux
+}
+
+// healthz answers 503 if writes are refused. Degraded is 200: taking the process out
+// of service would help nobody.
+func healthz(w http.ResponseWriter, h saver.Health) {
+	w.Header().Set("Content-Type", "application/json")
+	if h.Status == saver.StatusFailed {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(h) // the client is gone
+}

@@ -1,0 +1,39 @@
+package prometheus
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stele-go/stele/saver"
+)
+
+var (
+	healthDesc = prometheus.NewDesc("stele_health",
+		"The verdict of Disk.Health: 1 for the status the store has, 0 for the others.", []string{"status"}, nil)
+	troubleDesc = prometheus.NewDesc("stele_trouble",
+		"1 for each kind of problem that Disk.Health reports, 0 for those it does not.", []string{"kind"}, nil)
+)
+
+var troubles = []saver.Trouble{
+	saver.TroubleClosed, saver.TroublePoisoned, saver.TroubleDiskFull, saver.TroubleDiskLow, saver.TroubleDisk,
+	saver.TroubleLag, saver.TroubleBacklog, saver.TroubleDebt, saver.TroubleBackground, saver.TroubleCorruption,
+}
+
+func collectHealth(ch chan<- prometheus.Metric, h saver.Health) {
+	for _, s := range []saver.Status{saver.StatusOK, saver.StatusDegraded, saver.StatusFailed} {
+		ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(h.Status == s), s.String())
+	}
+	have := map[saver.Trouble]bool{}
+	for _, p := range h.Problems {
+		have[p.Kind] = true
+	}
+	for _, kind := range troubles {
+		ch <- prometheus.MustNewConstMetric(troubleDesc, prometheus.GaugeValue, truth(have[kind]), string(kind))
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,231 @@
+package prometheus_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.yaml.in/yaml/v3"
+
+	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	"github.com/stele-go/stele/saver"
+)
+
+const (
+	operations = "../../docs/operations.md"
+	metricsDoc = "../../docs/metrics.md"
+)
+
+// names are the metrics of a registry such as users have, as queries name them.
+func names(t *testing.T) map[string]bool {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(steleprom.NewCollector(open(t, saver.Options{})), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, f := range families {
+		if f.GetType().String() != "HISTOGRAM" {
+			out[f.GetName()] = true
+			continue
+		}
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			out[f.GetName()+part] = true
+		}
+	}
+	return out
+}
+
+var metric = regexp.MustCompile(`\b(?:stele|process)_[a-z_]+\b`)
+
+// known reports the metrics a query names that are not collected, and notes those
+// that are.
+func known(t *testing.T, where, query string, have map[string]bool, used map[string]bool) {
+	t.Helper()
+	found := metric.FindAllString(query, -1)
+	if len(found) == 0 {
+		t.Errorf("%s: %q names no metric", where, query)
+	}
+	for _, m := range found {
+		if !have[m] {
+			t.Errorf("%s: %s is not collected", where, m)
+		}
+		used[m] = true
+	}
+}
+
+type rules struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert       string
+			Expr        string
+			For         string
+			Labels      map[string]string
+			Annotations map[string]string
+		}
+	}
+}
+
+func readRules(t *testing.T) rules {
+	t.Helper()
+	b, err := os.ReadFile("alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	dec.KnownFields(true)
+	var r rules
+	if err := dec.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Every alert asks for what is collected, says what to do, is documented, and is
+// shown to fire by a unit test for promtool.
+func TestAlerts(t *testing.T) {
+	have, used := names(t), map[string]bool{}
+	docs, err := os.ReadFile(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := os.ReadFile("alerts_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, g := range readRules(t).Groups {
+		for _, r := range g.Rules {
+			n++
+			known(t, r.Alert, r.Expr, have, used)
+			if r.Annotations["summary"] == "" || r.Annotations["runbook"] == "" || r.Labels["severity"] == "" {
+				t.Errorf("%s has no summary, runbook or severity", r.Alert)
+			}
+			if !bytes.Contains(docs, []byte("`"+r.Alert+"`")) {
+				t.Errorf("%s does not speak of %s", operations, r.Alert)
+			}
+			if !bytes.Contains(units, []byte(`alertname="`+r.Alert+`"`)) {
+				t.Errorf("nothing shows that %s fires", r.Alert)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no alerts")
+	}
+}
+
+// Every panel of the dashboard asks for what is collected, and every metric is on it.
+func TestDashboard(t *testing.T) {
+	b, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Panels []struct {
+			ID      int
+			Type    string
+			Title   string
+			Targets []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	have, used, ids := names(t), map[string]bool{}, map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] {
+			t.Errorf("two panels have the id %d", p.ID)
+		}
+		ids[p.ID] = true
+		if p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %q shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			known(t, p.Title, target.Expr, have, used)
+		}
+	}
+	for name := range have {
+		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+		onIt := func(m string) bool { return strings.HasPrefix(m, base) }
+		if strings.HasPrefix(name, "stele_") && !anyKey(used, onIt) && !unshown[name] {
+			t.Errorf("%s is on no panel", name)
+		}
+	}
+}
+
+// unshown are metrics that are for a closer look.
+var unshown = map[string]bool{
+	"stele_disk_reserve_bytes": true, "stele_disk_low_bytes": true, "stele_log_rotations_total": true, "stele_lag_records": true,
+	"stele_patched_values_total": true, "stele_compaction_read_bytes_total": true, "stele_segment_raw_bytes": true,
+}
+
+func anyKey(m map[string]bool, ok func(string) bool) bool {
+	for k := range m {
+		if ok(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// Every metric is documented, and no other is.
+func TestMetricsAreDocumented(t *testing.T) {
+	docs, err := os.ReadFile(metricsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, documented := map[string]bool{}, map[string]bool{}
+	for name := range names(t) {
+		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+		if strings.HasPrefix(name, "stele_") {
+			have[base] = true
+		}
+	}
+	for _, m := range regexp.MustCompile("`(stele_[a-z_]+)`").FindAllSubmatch(docs, -1) {
+		documented[string(m[1])] = true
+	}
+	for name := range have {
+		if !documented[name] {
+			t.Errorf("%s does not speak of %s", metricsDoc, name)
+		}
+	}
+	for name := range documented {
+		if !have[name] {
+			t.Errorf("%s speaks of %s, which is not collected", metricsDoc, name)
+		}
+	}
+}
+
+// Prometheus's own tool accepts the rules, and finds that each fires beyond its limit
+// and not within. CI names the tool in STELE_PROMTOOL, and it must be there then;
+// without it, and without one in the path, the other tests of this file remain.
+func TestPromtool(t *testing.T) {
+	tool := os.Getenv("STELE_PROMTOOL")
+	if tool == "" {
+		found, err := exec.LookPath("promtool")
+		if err != nil {
+			t.Log("no promtool; the rules were not run")
+			return
+		}
+		tool = found
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		} else if !bytes.Contains(out, []byte("SUCCESS")) {
+			t.Errorf("promtool %s says %s", strings.Join(args, " "), out)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/serde"
+)
+
+// Histogram says how often calls took how long; see LatencyBounds.
+type Histogram = metric.Histogram
+
+// LatencyBounds are the upper ends of the buckets of every Histogram, ascending.
+func LatencyBounds() []time.Duration { return metric.Bounds() }
+
+// Metrics counts what a Disk did since it was opened. Counts only grow. The
+// promoted fields are those of the store beneath, whose commits are also those of a
+// store and a cache in the same directory.
+type Metrics struct {
+	engine.Metrics
+	// Saves says how long Put, PutRequest and PutWrites took, serialization and sync
+	// included; those that returned an error are not in it.
+	Saves Histogram
+	// SavesFailed could not be stored: a full, failing or closed store, a deadline.
+	SavesFailed uint64
+	// SavesRefused are the caller's: invalid arguments, values that cannot be
+	// serialized, a conflict, a deleted thread, a cancelled context, a read-only store.
+	SavesRefused uint64
+	// Loads says how long GetTuple took, when it found a checkpoint or that there is
+	// none. It reads no values; these are read when asked for.
+	Loads Histogram
+	// LoadsFailed is the number of calls of GetTuple whose answer is not known. Invalid
+	// arguments and cancelled contexts are not counted.
+	LoadsFailed uint64
+	// Encodes and Decodes say how long the serializer took for one value each.
+	Encodes, Decodes Histogram
+	// EncodesFailed and DecodesFailed are the values it refused.
+	EncodesFailed, DecodesFailed uint64
+}
+
+// meters are the counters of a Disk and of all that WithSerializer made of it.
+type meters struct {
+	saves, loads, encodes, decodes         metric.Latency
+	savesFailed, savesRefused, loadsFailed atomic.Uint64
+	encodesFailed, decodesFailed           atomic.Uint64
+}
+
+func (m *meters) read(e engine.Metrics) Metrics {
+	return Metrics{
+		Metrics: e,
+		Saves:   m.saves.Read(), SavesFailed: m.savesFailed.Load(), SavesRefused: m.savesRefused.Load(),
+		Loads: m.loads.Read(), LoadsFailed: m.loadsFailed.Load(),
+		Encodes: m.encodes.Read(), EncodesFailed: m.encodesFailed.Load(),
+		Decodes: m.decodes.Read(), DecodesFailed: m.decodesFailed.Load(),
+	}
+}
+
+// saved counts a save that began then.
+func (m *meters) saved(begin metric.Time, err error) {
+	switch {
+	case err == nil:
+		m.saves.Since(begin)
+	case refused(err):
+		m.savesRefused.Add(1)
+	default:
+		m.savesFailed.Add(1)
+	}
+}
+
+// loaded counts a load that began then.
+func (m *meters) loaded(begin metric.Time, err error) {
+	switch {
+	case err == nil || errors.Is(err, ErrNotFound):
+		m.loads.Since(begin)
+	case !refused(err):
+		m.loadsFailed.Add(1)
+	}
+}
+
+// refused reports whether err says that the call, and not the store, is at fault.
+func refused(err error) bool {
+	for _, e := range []error{ErrInvalid, ErrTooLarge, ErrConflict, ErrThreadDeleted, ErrNotFound, ErrReadOnly, context.Canceled} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var encode *serde.EncodeError
+	return errors.As(err, &encode)
+}
+
+// measured is a serializer whose work is counted.
+type measured struct {
+	serde.Serializer
+	m *meters
+}
+
+// measure wraps codec, once.
+func (m *meters) measure(codec serde.Serializer) serde.Serializer {
+	if was, ok := codec.(*measured); ok {
+		codec = was.Serializer
+	}
+	return &measured{codec, m}
+}
+
+// Encode implements serde.Serializer.
+func (s *measured) Encode(v any) (serde.Typed, error) {
+	begin := metric.Now()
+	t, err := s.Serializer.Encode(v)
+	if err != nil {
+		s.m.encodesFailed.Add(1)
+		return t, err
+	}
+	s.m.encodes.Since(begin)
+	return t, nil
+}
+
+// Decode implements serde.Serializer.
+func (s *measured) Decode(t serde.Typed) (any, error) {
+	begin := metric.Now()
+	v, err := s.Serializer.Decode(t)
+	s.m.decoded(begin, err)
+	return v, err
+}
+
+// DecodeInto implements serde.Serializer.
+func (s *measured) DecodeInto(t serde.Typed, dst any) error {
+	begin := metric.Now()
+	err := s.Serializer.DecodeInto(t, dst)
+	s.m.decoded(begin, err)
+	return err
+}
+
+func (m *meters) decoded(begin metric.Time, err error) {
+	if err != nil {
+		m.decodesFailed.Add(1)
+		return
+	}
+	m.decodes.Since(begin)
+}

@@ -1,0 +1,228 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// kinds are the names of the problems.
+func kinds(h saver.Health) []saver.Trouble {
+	out := []saver.Trouble{}
+	for _, p := range h.Problems {
+		out = append(out, p.Kind)
+	}
+	return out
+}
+
+func wantHealth(t *testing.T, d *saver.Disk, status saver.Status, want ...saver.Trouble) saver.Health {
+	t.Helper()
+	h := d.Health()
+	if h.Status != status || !slices.Equal(kinds(h), append([]saver.Trouble{}, want...)) {
+		t.Errorf("health is %v %v, want %v %v", h.Status, h.Problems, status, want)
+	}
+	return h
+}
+
+func TestHealthOfASoundStore(t *testing.T) {
+	d, err := saver.Open(t.TempDir(), saver.Options{LowSpace: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, d, "t", 1, saver.ValueOf("v"))
+	h := wantHealth(t, d, saver.StatusOK)
+	if h.Space.Free <= 0 || h.Space.Total < h.Space.Free || h.Space.Reserve != 8<<20 || h.Space.LowSpace != 0 {
+		t.Errorf("space: %+v", h.Space)
+	}
+	if h.Lag != (saver.Lag{}) || h.LogBytes <= 0 || h.CompactionDebt != 0 {
+		t.Errorf("%+v", h)
+	}
+	b, err := json.Marshal(h)
+	if err != nil || !strings.Contains(string(b), `"status":"ok","problems":[]`) {
+		t.Errorf("%s, %v", b, err)
+	}
+	mustClose(t, d)
+	h = wantHealth(t, d, saver.StatusFailed, saver.TroubleClosed)
+	if !errors.Is(h.Problems[0].Err, saver.ErrClosed) {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The watermark is reported once until there was more room, and writes go on; below
+// the reserve they do not.
+func TestLowSpace(t *testing.T) {
+	var low []int64
+	var full []error
+	opts := saver.Options{LowSpace: 48 << 20, DiskReserve: 16 << 20, ManualWork: true, NoPatches: true,
+		Events: saver.Events{LowSpace: func(free int64) { low = append(low, free) }, DiskFull: func(err error) { full = append(full, err) }}}
+	d, _, mem := open(t, opts, 128<<20)
+	defer mustClose(t, d)
+	mb := saver.ValueOf(strings.Repeat("x", 1<<20))
+	n := 0
+	write := func(k int) {
+		t.Helper()
+		for range k {
+			n++
+			mustPut(t, d, "t", n, mb)
+		}
+	}
+	write(2)
+	wantHealth(t, d, saver.StatusOK)
+	mem.SetCapacity(100 << 20)
+	write(60)
+	h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleDiskLow)
+	if len(low) != 1 || low[0] >= 48<<20 || h.Space.Free >= 48<<20 {
+		t.Errorf("low space was reported as %v, health %+v", low, h.Space)
+	}
+	mem.SetCapacity(256 << 20)
+	write(2)
+	wantHealth(t, d, saver.StatusOK)
+	mem.SetCapacity(100 << 20)
+	write(2)
+	if len(low) != 2 {
+		t.Errorf("low space was reported %d times, want again after it was better", len(low))
+	}
+	mem.SetCapacity(70 << 20)
+	var err error
+	for range 3 { // the log asks every so many bytes
+		err = errors.Join(err, put(d, "u", 1, mb))
+	}
+	if !errors.Is(err, saver.ErrDiskFull) || len(full) == 0 {
+		t.Fatalf("%v, events %v", err, full)
+	}
+	h = wantHealth(t, d, saver.StatusFailed, saver.TroubleDiskFull)
+	if !errors.Is(h.Problems[0].Err, saver.ErrDiskFull) {
+		t.Errorf("%+v", h.Problems)
+	}
+	mem.SetCapacity(256 << 20)
+	mustPut(t, d, "v", 1, mb)
+	wantHealth(t, d, saver.StatusOK)
+}
+
+func TestHealthOfAPoisonedStore(t *testing.T) {
+	var poisoned []error
+	d, g, _ := open(t, saver.Options{Events: saver.Events{Poisoned: func(err error) { poisoned = append(poisoned, err) }}}, 0)
+	mustPut(t, d, "t", 1, saver.ValueOf(1))
+	g.fail(syscall.EIO)
+	if err := put(d, "t", 2, saver.ValueOf(1)); err == nil {
+		t.Fatal("a failed sync went unnoticed")
+	}
+	h := d.Health()
+	if h.Status != saver.StatusFailed || len(h.Problems) == 0 || h.Problems[0].Kind != saver.TroublePoisoned ||
+		!errors.Is(h.Problems[0].Err, saver.ErrPoisoned) || !errors.Is(h.Problems[0].Err, syscall.EIO) {
+		t.Errorf("%+v", h)
+	}
+	if err := d.Close(); err == nil {
+		t.Error("a poisoned store was closed without an error")
+	}
+	if len(poisoned) != 1 {
+		t.Errorf("reported %d times", len(poisoned))
+	}
+}
+
+// In a relaxed mode Health says what power loss would take, and complains when a
+// sync is overdue.
+func TestLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, g, _ := open(t, saver.Options{Sync: saver.SyncInterval, SyncInterval: time.Second}, 0)
+		mustPut(t, d, "t", 1, saver.ValueOf("v")) // the file is there now, and synced with its header
+		time.Sleep(3 * time.Second)
+		if h := wantHealth(t, d, saver.StatusOK); h.Lag != (saver.Lag{}) {
+			t.Errorf("all is durable, and the lag is %+v", h.Lag)
+		}
+		g.close()
+		mustPut(t, d, "t", 2, saver.ValueOf("v"))
+		h := wantHealth(t, d, saver.StatusOK)
+		if h.Lag.Records != 1 || h.Lag.Bytes <= 0 || h.Lag.Age != 0 {
+			t.Errorf("lag of one record: %+v", h.Lag)
+		}
+		time.Sleep(4 * time.Second)
+		mustPut(t, d, "t", 3, saver.ValueOf("v"))
+		if h := wantHealth(t, d, saver.StatusOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
+			t.Errorf("lag after 4 s: %+v", h.Lag)
+		}
+		time.Sleep(3 * time.Second)
+		if h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleLag); h.Lag.Age != 7*time.Second {
+			t.Errorf("lag after 7 s: %+v", h.Lag)
+		}
+		g.open()
+		synctest.Wait()
+		// That sync began 6 s ago and covers the first record; the other waits for the next.
+		if h := d.Health(); h.Lag.Records > 1 || h.Lag.Age > 6*time.Second {
+			t.Errorf("lag after a sync: %+v", h.Lag)
+		}
+		time.Sleep(3 * time.Second)
+		if h := wantHealth(t, d, saver.StatusOK); h.Lag != (saver.Lag{}) {
+			t.Errorf("lag in the end: %+v", h.Lag)
+		}
+		mustClose(t, d)
+	})
+}
+
+// A background flush that fails, and the log that grows for it, are reported.
+func TestHealthOfABacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, g, _ := open(t, saver.Options{FlushBytes: 64 << 10, NoPatches: true}, 0)
+		g.refuse(".seg")
+		mustPut(t, d, "t", 1, saver.ValueOf(strings.Repeat("x", 512<<10)))
+		synctest.Wait()
+		h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleBacklog, saver.TroubleBackground)
+		if !errors.Is(h.Problems[1].Err, syscall.EACCES) || !errors.Is(d.Stats().WorkError, syscall.EACCES) {
+			t.Errorf("the cause is lost: %+v", h.Problems[1])
+		}
+		g.refuse("")
+		time.Sleep(2 * time.Second) // the worker rests after a failure
+		mustPut(t, d, "t", 2, saver.ValueOf("x"))
+		synctest.Wait()
+		wantHealth(t, d, saver.StatusOK)
+		mustClose(t, d)
+	})
+}
+
+// A compaction that is given too little of the device to keep up is reported, and
+// what it owes is what it would read.
+func TestHealthOfACompactionDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _, _ := open(t, saver.Options{CompactRate: 1, CompactFanout: 3, ImageBytes: 1, NoPatches: true}, 0)
+		for n := 1; n <= 3; n++ {
+			mustPut(t, d, "t", n, saver.ValueOf(strings.Repeat("x", 100*n)))
+			synctest.Wait()
+			if err := d.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustPut(t, d, "t", 4, saver.ValueOf("x"))
+		synctest.Wait()
+		st := d.Stats()
+		if h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
+			t.Errorf("debt %d, %+v", h.CompactionDebt, st)
+		}
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if st := d.Stats(); st.Segments != 1 || st.CompactionDebt != 0 {
+			t.Errorf("a day later: %+v", st)
+		}
+		wantHealth(t, d, saver.StatusOK)
+		mustClose(t, d)
+	})
+}
+
+func TestLowSpaceBelowTheReserveIsRefused(t *testing.T) {
+	for _, o := range []saver.Options{{LowSpace: 1 << 20}, {LowSpace: 1 << 30, DiskReserve: 2 << 30}} {
+		if _, err := saver.Open(t.TempDir(), o); !errors.Is(err, saver.ErrInvalid) {
+			t.Errorf("%d below %d: %v", o.LowSpace, o.DiskReserve, err)
+		}
+	}
+	d, err := saver.Open(t.TempDir(), saver.Options{LowSpace: 1, DiskReserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, d)
+}
