@@ -43,9 +43,8 @@ func dropThread(tx *engine.Tx, threadID string) error {
 		}
 		return true
 	})
-	if before, ok := deletedMemory(tx, threadID); ok && before.GreatestID != ErasedID {
-		again = before.Merge(again)
-	}
+	before, _ := deletedMemory(tx, threadID)
+	again = before.Merge(again)
 	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (s *Saver) deleteThread(threadID string) {
 			again.GreatestID = max(again.GreatestID, id)
 		}
 	}
-	if before, ok := s.remembered(threadID); ok && before.GreatestID != saver.ErasedID {
+	if before, ok := s.remembered(threadID); ok {
 		again = before.Merge(again)
 	}
 	s.deleted[threadID] = again
