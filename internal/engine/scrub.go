@@ -131,15 +131,23 @@ func (s *fileSet) knows(n base.FileNum) bool {
 	return ok
 }
 
-// removalPoll is how often files that views keep are looked for.
-const removalPoll = 5 * time.Millisecond
+const (
+	// removalPoll is how often files that views keep are looked for.
+	removalPoll = 5 * time.Millisecond
+	// removalTries is how often removing a file may fail: the log closes its last
+	// file a moment after the flush, and some systems remove no file that is open.
+	removalTries = 400
+)
 
 // awaitRemoval returns when none of the files is there any more. One that the store
 // has forgotten, because it could not be removed before, is removed here.
 func (e *Engine) awaitRemoval(ctx context.Context, names []string) error {
-	for {
+	for try := 0; ; try++ {
 		left, err := e.removeForgotten(names)
-		if err != nil || len(left) == 0 {
+		if len(left) == 0 {
+			return nil
+		}
+		if err != nil && try >= removalTries {
 			return err
 		}
 		if e.inManifest(left) {
@@ -154,9 +162,8 @@ func (e *Engine) awaitRemoval(ctx context.Context, names []string) error {
 }
 
 // removeForgotten removes the files that the store does not know, and returns those
-// that it does.
-func (e *Engine) removeForgotten(names []string) ([]string, error) {
-	var left []string
+// that are left, with why the last of them could not be removed.
+func (e *Engine) removeForgotten(names []string) (left []string, failed error) {
 	for _, n := range names {
 		num, _ := ownNumber(n)
 		if e.files.knows(num) {
@@ -164,10 +171,10 @@ func (e *Engine) removeForgotten(names []string) ([]string, error) {
 			continue
 		}
 		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("remove %s: %w", n, err)
+			left, failed = append(left, n), fmt.Errorf("remove %s: %w", n, err)
 		}
 	}
-	return left, nil
+	return left, failed
 }
 
 // inManifest reports whether the store still names one of the files: then waiting
