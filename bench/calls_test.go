@@ -18,7 +18,7 @@ func BenchmarkPut(b *testing.B) {
 		b.Run("sync="+mode.String(), func(b *testing.B) {
 			dir := b.TempDir()
 			s := openStore(b, dir, saver.Options{Sync: mode})
-			steps := typedSteps(NewData(1).small(100, 2048))
+			steps := typedSteps(NewData(1).Small(100, 2048))
 			b.ReportAllocs()
 			cpu := startCPU()
 			var cfg saver.Config
@@ -43,12 +43,12 @@ func BenchmarkPutWrites(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("sync="+mode.String(), func(b *testing.B) {
 			s := openStore(b, b.TempDir(), saver.Options{Sync: mode})
-			steps := typedSteps(NewData(1).chat(10))
+			steps := typedSteps(NewData(1).Chat(10))
 			b.ReportAllocs()
 			cpu := startCPU()
 			for i := 0; b.Loop(); i++ {
-				cfg := saver.Config{ThreadID: fmt.Sprintf("thread-%06d", i/1000), CheckpointID: checkpointID(i / 10)}
-				w := steps[i%10].writes[:1]
+				cfg := saver.Config{ThreadID: fmt.Sprintf("thread-%06d", i/1000), CheckpointID: CheckpointID(i / 10)}
+				w := steps[i%10].Writes[:1]
 				must(b, s.PutWrites(context.Background(), cfg, w, fmt.Sprintf("task-%08d", i), "~__pregel_pull, model"))
 			}
 			cpu.report(b, b.N)
@@ -62,7 +62,7 @@ func BenchmarkPutWrites(b *testing.B) {
 func BenchmarkGetTuple(b *testing.B) {
 	const threads, checkpoints = 1000, 20
 	s := openStore(b, b.TempDir(), saver.Options{Sync: saver.SyncNever})
-	steps := typedSteps(NewData(1).small(checkpoints, 2048))
+	steps := typedSteps(NewData(1).Small(checkpoints, 2048))
 	for t := range threads {
 		cfg := saver.Config{ThreadID: fmt.Sprintf("thread-%06d", t)}
 		for i := range steps {
@@ -81,7 +81,7 @@ func BenchmarkGetTuple(b *testing.B) {
 		}
 	}
 	b.Run("latest", func(b *testing.B) { run(b, func(int) string { return "" }) })
-	b.Run("by-id", func(b *testing.B) { run(b, checkpointID) })
+	b.Run("by-id", func(b *testing.B) { run(b, CheckpointID) })
 	b.Run("no-values", func(b *testing.B) {
 		b.ReportAllocs()
 		r, cpu := NewData(2).r, startCPU()
@@ -150,9 +150,9 @@ func decodeAll(b testing.TB, tup *saver.Tuple) {
 	}
 }
 
-func typedSteps(steps []step) []step {
+func typedSteps(steps []Step) []Step {
 	for i := range steps {
-		steps[i] = steps[i].typed()
+		steps[i] = steps[i].Typed()
 	}
 	return steps
 }

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	chatSteps    = sync.OnceValue(func() []step { return NewData(7).chat(sizes.chatSteps) })
-	chatRawSteps = sync.OnceValue(func() []step { return typedSteps(NewData(7).chat(sizes.chatSteps)) })
+	chatSteps    = sync.OnceValue(func() []Step { return NewData(7).Chat(sizes.chatSteps) })
+	chatRawSteps = sync.OnceValue(func() []Step { return typedSteps(NewData(7).Chat(sizes.chatSteps)) })
 )
 
 // BenchmarkW1 is the chat. An op is one step of one of two threads; threads begin
@@ -20,13 +20,13 @@ func BenchmarkW1(b *testing.B) {
 	for _, w := range []struct {
 		name  string
 		mode  saver.SyncMode
-		steps func() []step
+		steps func() []Step
 	}{{"durable", saver.SyncAlways, chatSteps}, {"durable-raw", saver.SyncAlways, chatRawSteps}, {"relaxed-raw", saver.SyncNever, chatRawSteps}} {
 		b.Run(w.name, func(b *testing.B) { benchChat(b, w.mode, w.steps()) })
 	}
 }
 
-func benchChat(b *testing.B, mode saver.SyncMode, steps []step) {
+func benchChat(b *testing.B, mode saver.SyncMode, steps []Step) {
 	dir := b.TempDir()
 	s := openStore(b, dir, saver.Options{Sync: mode})
 	var puts, writes latencies
@@ -44,7 +44,7 @@ func benchChat(b *testing.B, mode saver.SyncMode, steps []step) {
 		must(b, err)
 		cfgs[k] = cfg
 		start = puts.since(start)
-		for t := range st.writes {
+		for t := range st.Writes {
 			must(b, putWrites(s, cfg, st, t))
 			start = writes.since(start)
 		}

@@ -68,21 +68,21 @@ func (d *Data) Message(kind string) map[string]any {
 	}
 }
 
-// checkpointID is an id as LangGraph makes them, a UUIDv6, growing with n.
-func checkpointID(n int) string {
+// CheckpointID is an id as LangGraph makes them, a UUIDv6, growing with n.
+func CheckpointID(n int) string {
 	return fmt.Sprintf("1f0f%04x-%04x-6%03x-8%03x-%012x", n>>16&0xffff, n&0xffff, n&0xfff, n&0x3fff, uint64(n)*0x9e3779b97f4a7c15&0xffffffffffff)
 }
 
-// step is what one superstep hands to the saver.
-type step struct {
-	cp       saver.Checkpoint
-	metadata saver.Metadata
-	changed  map[string]saver.Version
-	writes   []saver.Write // one task each
+// Step is what one superstep hands to the saver.
+type Step struct {
+	Checkpoint saver.Checkpoint
+	Metadata   saver.Metadata
+	Changed    map[string]saver.Version // channels whose values are in Checkpoint and new
+	Writes     []saver.Write            // one task each
 }
 
-// typed serializes the values of a step, for the raw workloads.
-func (s step) typed() step {
+// Typed serializes the values of a step, for the raw workloads.
+func (s Step) Typed() Step {
 	enc := func(v saver.Value) saver.Value {
 		t, err := v.Encode(serde.Default())
 		if err != nil {
@@ -91,15 +91,15 @@ func (s step) typed() step {
 		return saver.ValueTyped(t)
 	}
 	values := map[string]saver.Value{}
-	for channel, v := range s.cp.Values {
+	for channel, v := range s.Checkpoint.Values {
 		values[channel] = enc(v)
 	}
-	s.cp.Values = values
-	writes := make([]saver.Write, len(s.writes))
-	for i, w := range s.writes {
+	s.Checkpoint.Values = values
+	writes := make([]saver.Write, len(s.Writes))
+	for i, w := range s.Writes {
 		writes[i] = saver.Write{Channel: w.Channel, Value: enc(w.Value)}
 	}
-	s.writes = writes
+	s.Writes = writes
 	return s
 }
 
@@ -117,68 +117,68 @@ var startVersion = saver.StringVersion("00000000000000000000000000000001.0.41372
 
 // frame is a checkpoint as a graph of an agent and its tools makes it, without
 // the values of its own channels.
-func (d *Data) frame(n int, run string) step {
-	s := step{changed: map[string]saver.Version{}}
+func (d *Data) frame(n int, run string) Step {
+	s := Step{Changed: map[string]saver.Version{}}
 	trigger, begun := d.version(n+1), startVersion
 	if n == 0 {
-		s.changed["__start__"] = begun // emptied by the first step
+		s.Changed["__start__"] = begun // emptied by the first step
 	}
-	s.changed["branch:to:model"] = trigger
-	s.cp = saver.Checkpoint{V: 4, ID: checkpointID(n), TS: "2026-01-19T10:17:07.498064+00:00",
+	s.Changed["branch:to:model"] = trigger
+	s.Checkpoint = saver.Checkpoint{V: 4, ID: CheckpointID(n), TS: "2026-01-19T10:17:07.498064+00:00",
 		Values:   map[string]saver.Value{"branch:to:model": saver.ValueOf(nil)},
 		Versions: map[string]saver.Version{"__start__": begun, "branch:to:model": trigger},
 		Seen: map[string]map[string]saver.Version{"__input__": {}, "__start__": {"__start__": begun},
 			"model": {"branch:to:model": d.version(n)}, "tools": {"branch:to:model": d.version(n)}},
 		Updated: []string{"branch:to:model", "messages"}}
-	s.metadata = saver.Metadata{"source": "loop", "step": n, "parents": map[string]any{}, "run_id": run, "user_id": "user-17"}
+	s.Metadata = saver.Metadata{"source": "loop", "step": n, "parents": map[string]any{}, "run_id": run, "user_id": "user-17"}
 	return s
 }
 
-// chat is W1: steps in which messages grow by two, each of them written by a
+// Chat is W1: steps in which messages grow by two, each of them written by a
 // task of its own.
-func (d *Data) chat(steps int) []step {
+func (d *Data) Chat(steps int) []Step {
 	run := d.ID()
-	all := make([]step, steps)
+	all := make([]Step, steps)
 	var messages []any
 	for i := range all {
 		s := d.frame(i, run)
 		human, ai := d.Message("human"), d.Message("ai")
 		messages = append(messages, human, ai)
-		s.cp.Values["messages"] = saver.ValueOf(messages[:len(messages):len(messages)])
-		s.cp.Versions["messages"] = d.version(i + 1)
-		s.changed["messages"] = s.cp.Versions["messages"]
-		s.writes = []saver.Write{{Channel: "messages", Value: saver.ValueOf(human)}, {Channel: "messages", Value: saver.ValueOf(ai)}}
+		s.Checkpoint.Values["messages"] = saver.ValueOf(messages[:len(messages):len(messages)])
+		s.Checkpoint.Versions["messages"] = d.version(i + 1)
+		s.Changed["messages"] = s.Checkpoint.Versions["messages"]
+		s.Writes = []saver.Write{{Channel: "messages", Value: saver.ValueOf(human)}, {Channel: "messages", Value: saver.ValueOf(ai)}}
 		all[i] = s
 	}
 	return all
 }
 
-// small are steps that change one channel of about size bytes altogether, with
+// Small are steps that change one channel of about size bytes altogether, with
 // one short task write each: W2 and W5.
-func (d *Data) small(steps, size int) []step {
+func (d *Data) Small(steps, size int) []Step {
 	run := d.ID()
-	all := make([]step, steps)
+	all := make([]Step, steps)
 	for i := range all {
 		s := d.frame(i, run)
-		s.cp.Values["state"] = saver.ValueOf(map[string]any{"plan": d.Text(size / 2), "notes": d.Text(size / 2), "turn": i})
-		s.cp.Versions["state"] = d.version(i + 1)
-		s.changed["state"] = s.cp.Versions["state"]
-		s.writes = []saver.Write{{Channel: "state", Value: saver.ValueOf(map[string]any{"notes": d.Text(size / 8)})}}
+		s.Checkpoint.Values["state"] = saver.ValueOf(map[string]any{"plan": d.Text(size / 2), "notes": d.Text(size / 2), "turn": i})
+		s.Checkpoint.Versions["state"] = d.version(i + 1)
+		s.Changed["state"] = s.Checkpoint.Versions["state"]
+		s.Writes = []saver.Write{{Channel: "state", Value: saver.ValueOf(map[string]any{"notes": d.Text(size / 8)})}}
 		all[i] = s
 	}
 	return all
 }
 
-// wide is W3: one checkpoint of four channels, about 8 KB.
-func (d *Data) wide() step {
+// Wide is W3: one checkpoint of four channels, about 8 KB.
+func (d *Data) Wide() Step {
 	s := d.frame(0, d.ID())
-	s.cp.Values["messages"] = saver.ValueOf([]any{d.Message("human"), d.Message("ai"), d.Message("human"), d.Message("ai")})
-	s.cp.Values["documents"] = saver.ValueOf([]any{d.Text(1200), d.Text(1200), d.Text(1200)})
-	s.cp.Values["summary"] = saver.ValueOf(d.Text(800))
-	s.cp.Values["plan"] = saver.ValueOf(map[string]any{"steps": []any{d.Text(100), d.Text(100), d.Text(100)}, "done": 1})
+	s.Checkpoint.Values["messages"] = saver.ValueOf([]any{d.Message("human"), d.Message("ai"), d.Message("human"), d.Message("ai")})
+	s.Checkpoint.Values["documents"] = saver.ValueOf([]any{d.Text(1200), d.Text(1200), d.Text(1200)})
+	s.Checkpoint.Values["summary"] = saver.ValueOf(d.Text(800))
+	s.Checkpoint.Values["plan"] = saver.ValueOf(map[string]any{"steps": []any{d.Text(100), d.Text(100), d.Text(100)}, "done": 1})
 	for _, channel := range []string{"messages", "documents", "summary", "plan"} {
-		s.cp.Versions[channel] = d.version(1)
-		s.changed[channel] = s.cp.Versions[channel]
+		s.Checkpoint.Versions[channel] = d.version(1)
+		s.Changed[channel] = s.Checkpoint.Versions[channel]
 	}
 	return s
 }

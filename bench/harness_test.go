@@ -34,13 +34,13 @@ var sizes = struct{ chatSteps, writers, manySteps, threads, openCheckpoints, ope
 }
 
 // put stores a step upon parent and returns the config of the next parent.
-func put(s *saver.Disk, parent saver.Config, st *step) (saver.Config, error) {
-	return s.Put(context.Background(), parent, st.cp, st.metadata, st.changed)
+func put(s *saver.Disk, parent saver.Config, st *Step) (saver.Config, error) {
+	return s.Put(context.Background(), parent, st.Checkpoint, st.Metadata, st.Changed)
 }
 
 // putWrites stores the i-th task's write of a step.
-func putWrites(s *saver.Disk, at saver.Config, st *step, i int) error {
-	return s.PutWrites(context.Background(), at, st.writes[i:i+1], taskIDs[i], "~__pregel_pull, model")
+func putWrites(s *saver.Disk, at saver.Config, st *Step, i int) error {
+	return s.PutWrites(context.Background(), at, st.Writes[i:i+1], taskIDs[i], "~__pregel_pull, model")
 }
 
 var taskIDs = [...]string{"5a6cc58f-18d9-7bf4-96d2-4a9e6b2f5f0c", "0c2f2ba1-9d1c-d3d6-2a3e-7f0f0f2f7a10"}

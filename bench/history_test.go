@@ -18,7 +18,7 @@ func fillHistory(b testing.TB, dir string) {
 		var err error
 		cfg, err = put(s, cfg, &steps[i])
 		must(b, err)
-		for t := range steps[i].writes {
+		for t := range steps[i].Writes {
 			must(b, putWrites(s, cfg, &steps[i], t))
 		}
 	}
@@ -73,7 +73,7 @@ func benchByID(b *testing.B, dir string) {
 	cpu := startCPU()
 	for b.Loop() {
 		start := time.Now()
-		readRaw(b, s, historyThread.At(checkpointID(r.IntN(sizes.chatSteps))))
+		readRaw(b, s, historyThread.At(CheckpointID(r.IntN(sizes.chatSteps))))
 		took.since(start)
 	}
 	cpu.report(b, b.N)

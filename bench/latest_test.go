@@ -68,9 +68,9 @@ func wideThread(n int) string { return fmt.Sprintf("wide-%06d", n) }
 // all in turn.
 func fillWide(b testing.TB, dir string) {
 	d := NewData(9)
-	steps := make([]step, 50)
+	steps := make([]Step, 50)
 	for i := range steps {
-		steps[i] = d.wide().typed()
+		steps[i] = d.Wide().Typed()
 	}
 	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
 	for i := range sizes.threads {

@@ -12,8 +12,8 @@ import (
 // manySteps are the steps of one writer; all writers store the same ones, each
 // in threads of its own. Nothing is shared between threads.
 var (
-	manySteps    = sync.OnceValue(func() []step { return NewData(8).small(sizes.manySteps, 2048) })
-	manyRawSteps = sync.OnceValue(func() []step { return typedSteps(NewData(8).small(sizes.manySteps, 2048)) })
+	manySteps    = sync.OnceValue(func() []Step { return NewData(8).Small(sizes.manySteps, 2048) })
+	manyRawSteps = sync.OnceValue(func() []Step { return typedSteps(NewData(8).Small(sizes.manySteps, 2048)) })
 )
 
 // BenchmarkW2 is many writers. An op is one step of one of them, which is two
@@ -22,13 +22,13 @@ func BenchmarkW2(b *testing.B) {
 	for _, w := range []struct {
 		name  string
 		mode  saver.SyncMode
-		steps func() []step
+		steps func() []Step
 	}{{"durable", saver.SyncAlways, manySteps}, {"durable-raw", saver.SyncAlways, manyRawSteps}, {"relaxed-raw", saver.SyncNever, manyRawSteps}} {
 		b.Run(w.name, func(b *testing.B) { benchMany(b, w.mode, w.steps()) })
 	}
 }
 
-func benchMany(b *testing.B, mode saver.SyncMode, steps []step) {
+func benchMany(b *testing.B, mode saver.SyncMode, steps []Step) {
 	dir := b.TempDir()
 	s := openStore(b, dir, saver.Options{Sync: mode})
 	type writer struct {

@@ -14,7 +14,7 @@ func manyThread(n int) string { return fmt.Sprintf("open-%06d", n) }
 // fillMany makes the store of W5: many checkpoints in many threads, in turn.
 func fillMany(b testing.TB, dir string) {
 	each := sizes.openCheckpoints / sizes.openThreads
-	steps := typedSteps(NewData(12).small(each, 700))
+	steps := typedSteps(NewData(12).Small(each, 700))
 	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
 	cfgs := make([]saver.Config, sizes.openThreads)
 	for i := range steps {
@@ -71,10 +71,10 @@ func makeKilled(b testing.TB, from, to string) {
 	copyStore(b, from, live)
 	s := openStore(b, live, saver.Options{Sync: saver.SyncNever})
 	each := sizes.openCheckpoints / sizes.openThreads
-	steps := typedSteps(NewData(13).small(each+1+sizes.killedPuts/sizes.openThreads, 700))
+	steps := typedSteps(NewData(13).Small(each+1+sizes.killedPuts/sizes.openThreads, 700))
 	for i := range sizes.killedPuts {
 		n := each + i/sizes.openThreads
-		_, err := put(s, saver.Config{ThreadID: manyThread(i % sizes.openThreads), CheckpointID: checkpointID(n - 1)}, &steps[n])
+		_, err := put(s, saver.Config{ThreadID: manyThread(i % sizes.openThreads), CheckpointID: CheckpointID(n - 1)}, &steps[n])
 		must(b, err)
 	}
 	copyStore(b, live, to)

@@ -324,14 +324,18 @@ func (ix *Index) MarkDirty(d Dirty) {
 }
 
 // DropTombstones forgets memos of records up to last that have no data, or are
-// older than oldest (unix µs): segments hold them as tombstones now.
+// older than oldest (unix µs): segments hold them as tombstones now. The full image
+// that comes with them has none without data, so that no delta need take it back,
+// which would name a thread that may have been erased.
 func (ix *Index) DropTombstones(last base.LSN, oldest int64) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	for id, m := range ix.memos {
 		if m.LSN <= last && (len(m.Data) == 0 || m.At < oldest) {
 			delete(ix.memos, id)
-			ix.dirty.Memos[id] = true
+			if len(m.Data) > 0 {
+				ix.dirty.Memos[id] = true
+			}
 		}
 	}
 }

@@ -112,7 +112,9 @@ func (m *indexModel) dropTombstones(t *rapid.T) {
 	for id, memo := range m.memos {
 		if memo.LSN <= last && (len(memo.Data) == 0 || memo.At < oldest) {
 			delete(m.memos, id)
-			m.dirty.Memos[id] = true
+			if len(memo.Data) > 0 {
+				m.dirty.Memos[id] = true
+			}
 		}
 	}
 	m.ix.DropTombstones(last, oldest)

@@ -48,6 +48,16 @@ type Options struct {
 	// data.
 	DeletedMemory time.Duration
 
+	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
+	// otherwise; 0 means for ever. See Expirer.
+	DefaultTTL time.Duration
+	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
+	// nothing. It leaves other calls at least half of the time.
+	Retention *RetentionPolicy
+	// SweepInterval is how often expired threads are deleted and Retention is
+	// applied; default 5 min. With ManualWork it is for Sweep and Retain to do.
+	SweepInterval time.Duration
+
 	LogFileSize int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
 	FlushBytes  int64 // log bytes after which they move to a segment; default 64 MiB
 	ImageBytes  int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
@@ -130,6 +140,7 @@ type Disk struct {
 	codec serde.Serializer // measured
 	opts  Options
 	m     *meters
+	sweep *sweeper // shared by all that WithSerializer made
 }
 
 var (
@@ -137,6 +148,9 @@ var (
 	_ RunDeleter   = (*Disk)(nil)
 	_ ThreadCopier = (*Disk)(nil)
 	_ Pruner       = (*Disk)(nil)
+	_ Retainer     = (*Disk)(nil)
+	_ Eraser       = (*Disk)(nil)
+	_ Expirer      = (*Disk)(nil)
 	_ DeltaReader  = (*Disk)(nil)
 	_ ThreadLister = (*Disk)(nil)
 	_ Syncer       = (*Disk)(nil)
@@ -162,6 +176,9 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if codec == nil {
 		codec = serde.Default()
 	}
+	if err := validateSweep(opts); err != nil {
+		return nil, err
+	}
 	eo := EngineOptions(opts, sim)
 	if err := eo.Validate(); err != nil {
 		return nil, invalidf("options", "%v", err)
@@ -171,7 +188,11 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		return nil, err
 	}
 	m := &meters{}
-	return &Disk{e: e, codec: m.measure(codec), opts: opts, m: m}, nil
+	s := &Disk{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}}
+	if !opts.ManualWork && !opts.ReadOnly && !sim.Inline {
+		s.sweep.start(s)
+	}
+	return s, nil
 }
 
 // EngineOptions are the options of the store beneath, for this module's own
@@ -206,7 +227,10 @@ func events(opts Options) Events {
 
 // Close makes everything durable and releases the directory. It waits for calls
 // in progress; iterators must have ended. A second Close does nothing.
-func (s *Disk) Close() error { return s.e.Close() }
+func (s *Disk) Close() error {
+	s.sweep.stop()
+	return s.e.Close()
+}
 
 // Sync returns when every call that returned before is on stable storage.
 func (s *Disk) Sync(ctx context.Context) error { return s.e.Sync(ctx) }

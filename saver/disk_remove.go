@@ -15,9 +15,13 @@ import (
 // greatest checkpoint id follows.
 const memoFormat = 1
 
-// deletedMemory is what is remembered of a deleted thread, if it still counts.
+// deletedMemory is what is remembered of a deleted or erased thread, if it still
+// counts.
 func deletedMemory(tx *engine.Tx, threadID string) (Deleted, bool) {
-	m, ok := tx.Memo(threadKey(threadID))
+	m, ok := tx.Memo(spaceErased + erasedHash(tx.Engine(), threadID))
+	if !ok || len(m.Data) == 0 {
+		m, ok = tx.Memo(threadKey(threadID))
+	}
 	if !ok || len(m.Data) == 0 {
 		return Deleted{}, false
 	}
@@ -42,6 +46,9 @@ func dropThread(tx *engine.Tx, threadID string) error {
 	before, _ := deletedMemory(tx, threadID)
 	again = before.Merge(again)
 	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
+		return err
+	}
+	if err := dropTTL(tx, threadID); err != nil {
 		return err
 	}
 	return tx.Drop(threadKey(threadID), append([]byte{memoFormat}, again.GreatestID...))
@@ -121,7 +128,7 @@ func (s *Disk) deleteThreads(ctx context.Context, threadIDs []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ids := map[string]bool{}
+	ids := map[string]bool{ttlThread: true}
 	for _, id := range threadIDs {
 		ids[threadKey(id)] = true
 	}
@@ -257,6 +264,9 @@ func removeItems(tx *engine.Tx, threadID string, keys []string) error {
 		return err
 	}
 	if t.Last("") == nil {
+		if err := dropTTL(tx, threadID); err != nil {
+			return err
+		}
 		return tx.Drop(id, nil)
 	}
 	updateInterrupted(tx, threadID)
@@ -357,6 +367,9 @@ func (s *Disk) CopyThread(ctx context.Context, src, dst string) error {
 			if err := tx.Put(runKey(run), dst, 0, nil); err != nil {
 				return err
 			}
+		}
+		if err := forgetErased(tx, s.e, src, dst); err != nil {
+			return err
 		}
 		return tx.Copy(threadKey(src), threadKey(dst))
 	})

@@ -356,8 +356,8 @@ func (j *imageJob) memos(dirty index.Dirty) error {
 	memos := j.v.v.Memos()
 	slices.SortFunc(memos, func(a, b index.Memo) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range memos {
-		if m.At < oldest && m.LSN < j.floor {
-			continue
+		if (m.At < oldest || len(m.Data) == 0) && m.LSN < j.floor {
+			continue // as DropTombstones has it
 		}
 		left[m.ID] = true
 		if !j.full && !dirty.Memos[m.ID] {

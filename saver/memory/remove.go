@@ -50,6 +50,21 @@ func (s *Saver) deleteThread(threadID string) {
 	delete(s.threads, threadID)
 }
 
+// Erase implements saver.Eraser. What is remembered of the thread is its id alone.
+func (s *Saver) Erase(ctx context.Context, threadID string) error {
+	if err := saver.ValidateThreadID(threadID); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	delete(s.threads, threadID)
+	s.deleted[threadID] = saver.Deleted{GreatestID: saver.ErasedID, At: s.now()}
+	return nil
+}
+
 // DeleteForRuns implements saver.RunDeleter.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) error {
 	runs := map[string]bool{}

@@ -26,6 +26,9 @@ type Options struct {
 	// DeletedMemory is how long a deletion is remembered; see saver.Deleted.
 	// Zero is saver.DefaultDeletedMemory, negative not at all.
 	DeletedMemory time.Duration
+	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not
+	// say otherwise; 0 means for ever. Sweep deletes what is over it.
+	DefaultTTL time.Duration
 }
 
 // Saver is a saver.Saver with all optional powers, in memory. Its methods are
@@ -46,6 +49,9 @@ var (
 	_ saver.RunDeleter   = (*Saver)(nil)
 	_ saver.ThreadCopier = (*Saver)(nil)
 	_ saver.Pruner       = (*Saver)(nil)
+	_ saver.Retainer     = (*Saver)(nil)
+	_ saver.Eraser       = (*Saver)(nil)
+	_ saver.Expirer      = (*Saver)(nil)
 	_ saver.DeltaReader  = (*Saver)(nil)
 	_ saver.ThreadLister = (*Saver)(nil)
 	_ saver.Syncer       = (*Saver)(nil)
@@ -56,7 +62,8 @@ var (
 // thread holds its namespaces; it has at least one.
 type thread struct {
 	namespaces map[string]*namespace
-	updated    time.Time // last write, UTC, whole microseconds
+	updated    time.Time     // last write, UTC, whole microseconds
+	ttl        time.Duration // its own, or 0
 }
 
 // namespace holds checkpoints and writes by checkpoint id; at least one of

@@ -256,6 +256,23 @@ var removeBugs = []bug{
 		}
 	}},
 	{"prune does nothing", "DEL-07", func(m *mutant) { m.pruneAs = func([]string, saver.PruneStrategy) bool { return true } }},
+	{"a dry run of retention is none", "retain", func(m *mutant) { m.onRetain = func(_ *saver.RetentionPolicy, dry *bool) { *dry = false } }},
+	{"retention is always a dry run", "retain", func(m *mutant) { m.onRetain = func(_ *saver.RetentionPolicy, dry *bool) { *dry = true } }},
+	{"retention looks at all threads", "retain", func(m *mutant) { m.onRetain = func(p *saver.RetentionPolicy, _ *bool) { p.ThreadIDs = nil } }},
+	{"retention keeps one more", "retain", func(m *mutant) {
+		m.onRetain = func(p *saver.RetentionPolicy, _ *bool) {
+			if p.KeepLast > 0 {
+				p.KeepLast++
+			}
+		}
+	}},
+	{"retention has no budget for the store", "retain", func(m *mutant) {
+		m.onRetain = func(p *saver.RetentionPolicy, _ *bool) {
+			if p.StoreBytes > 0 {
+				p.StoreBytes = 1 << 40
+			}
+		}
+	}},
 	{"deleting runs looks at one thread", "DEL-03", func(m *mutant) {
 		m.deleteRuns = func(runs []string) bool {
 			for _, thread := range []string{"t"} {

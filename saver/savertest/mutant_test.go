@@ -27,6 +27,7 @@ type mutant struct {
 	onHistory  func(cfg saver.Config, h map[string]saver.DeltaHistory)
 	onThreads  func(infos []saver.ThreadInfo) []saver.ThreadInfo
 	pruneAs    func(threads []string, strategy saver.PruneStrategy) bool
+	onRetain   func(p *saver.RetentionPolicy, dryRun *bool) // before Retain
 	onCopied   func(src, dst string)
 	deleteRuns func(runs []string) bool
 	unwaited   bool // ignore contexts
@@ -170,6 +171,13 @@ func (m *mutant) Prune(ctx context.Context, threads []string, strategy saver.Pru
 		return nil
 	}
 	return m.Saver.Prune(m.ctx(ctx), threads, strategy)
+}
+
+func (m *mutant) Retain(ctx context.Context, p saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
+	if m.onRetain != nil {
+		m.onRetain(&p, &dryRun)
+	}
+	return m.Saver.Retain(m.ctx(ctx), p, dryRun)
 }
 
 func (m *mutant) CopyThread(ctx context.Context, src, dst string) error {

@@ -18,6 +18,9 @@ const (
 	PowerRunDeleter   Power = "RunDeleter"
 	PowerThreadCopier Power = "ThreadCopier"
 	PowerPruner       Power = "Pruner"
+	PowerRetainer     Power = "Retainer"
+	PowerEraser       Power = "Eraser"
+	PowerExpirer      Power = "Expirer"
 	PowerDeltaReader  Power = "DeltaReader"
 	PowerThreadLister Power = "ThreadLister"
 	PowerSyncer       Power = "Syncer"
@@ -34,6 +37,12 @@ func has(s saver.Saver, p Power) bool {
 		_, ok = s.(saver.ThreadCopier)
 	case PowerPruner:
 		_, ok = s.(saver.Pruner)
+	case PowerRetainer:
+		_, ok = s.(saver.Retainer)
+	case PowerEraser:
+		_, ok = s.(saver.Eraser)
+	case PowerExpirer:
+		_, ok = s.(saver.Expirer)
 	case PowerDeltaReader:
 		_, ok = s.(saver.DeltaReader)
 	case PowerThreadLister:
@@ -161,6 +170,6 @@ func byName(cases []testCase) [][]testCase {
 func allCases() []testCase {
 	return slices.Concat(
 		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
-		forkCases, conflictCases, deletedCases, pruneCases, isolationCases, badInputCases, concurrencyCases, threadCases,
+		forkCases, conflictCases, deletedCases, pruneCases, retainCases, eraseCases, ttlCases, isolationCases, badInputCases, concurrencyCases, threadCases,
 	)
 }

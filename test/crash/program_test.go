@@ -17,6 +17,7 @@ type full interface {
 	saver.RunDeleter
 	saver.ThreadCopier
 	saver.Pruner
+	saver.Retainer
 	saver.ThreadLister
 	saver.Syncer
 	saver.AtomicPutter
@@ -195,7 +196,14 @@ func (g *generator) deletion() step {
 		run := fmt.Sprint(g.runs, g.rng.IntN(3))
 		return step{what: "delete " + run, kind: kindDelete,
 			call: func(ctx context.Context, s full) error { return s.DeleteForRuns(ctx, []string{run}) }}
-	case 1, 2:
+	case 1:
+		policy := saver.RetentionPolicy{ThreadIDs: []string{thread}, KeepLast: 1 + g.rng.IntN(3)}
+		return step{what: fmt.Sprintf("retain %d of %s", policy.KeepLast, thread), kind: kindDelete,
+			call: func(ctx context.Context, s full) error {
+				_, err := s.Retain(ctx, policy, false)
+				return err
+			}}
+	case 2:
 		return step{what: "prune " + thread, kind: kindDelete,
 			call: func(ctx context.Context, s full) error {
 				return s.Prune(ctx, []string{thread}, saver.KeepLatest)

@@ -162,6 +162,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		{"DeleteRuns", 1, m.deleteForRuns},
 		{"Copy", 1, m.copyThread},
 		{"Prune", 1, m.prune},
+		{"Retain", 1, m.retain},
+		{"Erase", 1, m.erase},
 		{"Wait", 1, m.wait},
 		{"Mint", 1, m.nextVersion},
 		{"Reopen", 1, m.reopen},

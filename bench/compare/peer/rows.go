@@ -1,0 +1,142 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/stele-go/stele/bench"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// record is a checkpoint without its values, as peers store it.
+type record struct {
+	V        int                          `msgpack:"v"`
+	TS       string                       `msgpack:"ts"`
+	Versions map[string]string            `msgpack:"channel_versions"`
+	Seen     map[string]map[string]string `msgpack:"versions_seen"`
+	Updated  []string                     `msgpack:"updated_channels"`
+}
+
+// blob is one channel version or one write, serialised.
+type blob struct {
+	channel, version string
+	typed            serde.Typed
+}
+
+// rows is a step ready to be stored.
+type rows struct {
+	record, metadata []byte
+	blobs            []blob
+}
+
+func encode(s *bench.Step) (rows, error) {
+	rec := record{V: s.Checkpoint.V, TS: s.Checkpoint.TS, Updated: s.Checkpoint.Updated,
+		Versions: texts(s.Checkpoint.Versions), Seen: make(map[string]map[string]string, len(s.Checkpoint.Seen))}
+	for node, seen := range s.Checkpoint.Seen {
+		rec.Seen[node] = texts(seen)
+	}
+	b, err := msgpack.Marshal(&rec)
+	if err != nil {
+		return rows{}, err
+	}
+	md, err := saver.EncodeMetadata(s.Metadata, codec)
+	if err != nil {
+		return rows{}, err
+	}
+	out := rows{record: b, metadata: packTyped(md)}
+	for channel, version := range s.Changed {
+		v, ok := s.Checkpoint.Values[channel]
+		if !ok {
+			continue // emptied
+		}
+		t, err := v.Encode(codec)
+		if err != nil {
+			return rows{}, err
+		}
+		out.blobs = append(out.blobs, blob{channel, version.String(), t})
+	}
+	return out, nil
+}
+
+func texts(versions map[string]saver.Version) map[string]string {
+	m := make(map[string]string, len(versions))
+	for channel, v := range versions {
+		m[channel] = v.String()
+	}
+	return m
+}
+
+// decode makes a tuple of what is stored, without its values.
+func decode(id, parent string, rec, metadata []byte) (*Tuple, error) {
+	var r record
+	if err := msgpack.Unmarshal(rec, &r); err != nil {
+		return nil, fmt.Errorf("record of %s: %w", id, err)
+	}
+	t, err := unpackTyped(metadata)
+	if err != nil {
+		return nil, err
+	}
+	md, err := saver.DecodeMetadata(t, codec)
+	if err != nil {
+		return nil, err
+	}
+	return &Tuple{ID: id, Parent: parent, Metadata: md, Versions: r.Versions, Values: map[string]saver.Value{}}, nil
+}
+
+// packTyped is the kind, its length before it, and the bytes.
+func packTyped(t serde.Typed) []byte {
+	b := make([]byte, 0, 1+len(t.Kind)+len(t.Data))
+	b = append(b, byte(len(t.Kind)))
+	b = append(b, t.Kind...)
+	return append(b, t.Data...)
+}
+
+// unpackTyped does not copy.
+func unpackTyped(b []byte) (serde.Typed, error) {
+	if len(b) == 0 || len(b) < 1+int(b[0]) {
+		return serde.Typed{}, fmt.Errorf("typed value of %d bytes is cut short", len(b))
+	}
+	n := 1 + int(b[0])
+	return serde.Typed{Kind: kindName(b[1:n]), Data: b[n:]}, nil
+}
+
+// kindName spares an allocation for the kinds there are.
+func kindName(b []byte) string {
+	switch string(b) {
+	case "msgpack":
+		return "msgpack"
+	case "null":
+		return "null"
+	}
+	return string(b)
+}
+
+func valueOf(t serde.Typed) saver.Value { return saver.ValueTyped(t).WithCodec(codec) }
+
+// The keys of a store of keys and values. Ids hold no zero byte.
+
+func recordKey(thread, id string) []byte { return join('c', thread, "", id) }
+
+func blobKey(thread, channel, version string) []byte { return join('b', thread, "", channel, version) }
+
+func writesPrefix(thread, id string) []byte { return append(join('w', thread, "", id), 0) }
+
+func writeKey(thread, id, task string, index int) []byte {
+	return binary.BigEndian.AppendUint32(append(join('w', thread, "", id, task), 0), uint32(index))
+}
+
+func itemKey(ns, key string) []byte { return join('i', ns, key) }
+
+func join(table byte, parts ...string) []byte {
+	n := 1
+	for _, p := range parts {
+		n += 1 + len(p)
+	}
+	b := append(make([]byte, 0, n+8), table)
+	for _, p := range parts {
+		b = append(append(b, 0), p...)
+	}
+	return b
+}

@@ -1,0 +1,148 @@
+package peer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stele-go/stele/bench"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// steleStore is a stele store; items is nil if it was opened for checkpoints.
+type steleStore struct {
+	s     *saver.Disk
+	items *store.Local
+}
+
+func steleMode(m Mode) saver.SyncMode {
+	switch m {
+	case Interval:
+		return saver.SyncInterval
+	case Relaxed:
+		return saver.SyncNever
+	default:
+		return saver.SyncAlways
+	}
+}
+
+func openStele(o Options) (Store, error) {
+	s, err := saver.Open(o.Dir, saver.Options{Sync: steleMode(o.Mode)})
+	if err != nil {
+		return nil, err
+	}
+	return &steleStore{s: s}, nil
+}
+
+func openSteleItems(o Options) (Store, error) {
+	s, err := saver.Open(o.Dir, saver.Options{Sync: steleMode(o.Mode)})
+	if err != nil {
+		return nil, err
+	}
+	items, err := store.On(s, store.Options{})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &steleStore{s, items}, nil
+}
+
+func (s *steleStore) Put(thread, parent string, st *bench.Step) error {
+	_, err := s.s.Put(context.Background(), saver.Config{ThreadID: thread, CheckpointID: parent}, st.Checkpoint, st.Metadata, st.Changed)
+	return err
+}
+
+func (s *steleStore) PutWrites(thread, id, task string, writes []saver.Write) error {
+	return s.s.PutWrites(context.Background(), saver.Config{ThreadID: thread, CheckpointID: id}, writes, task, "")
+}
+
+func (s *steleStore) Get(thread, id string) (*Tuple, error) {
+	t, err := s.s.GetTuple(context.Background(), saver.Config{ThreadID: thread, CheckpointID: id})
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return steleTuple(t, true)
+}
+
+func (s *steleStore) List(thread string, limit int, values bool, each func(*Tuple) error) error {
+	q := saver.Query{ThreadID: thread, Namespace: saver.InNamespace(""), Limit: limit}
+	for t, err := range s.s.List(context.Background(), q) {
+		if err != nil {
+			return err
+		}
+		tuple, err := steleTuple(t, values)
+		if err != nil {
+			return err
+		}
+		if err := each(tuple); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// steleTuple takes the values as they are: Tuple.Raw and Tuple.Decode load them.
+func steleTuple(t *saver.Tuple, values bool) (*Tuple, error) {
+	out := &Tuple{ID: t.Checkpoint.ID, Metadata: t.Metadata, Versions: texts(t.Checkpoint.Versions), Values: map[string]saver.Value{}}
+	if t.Parent != nil {
+		out.Parent = t.Parent.CheckpointID
+	}
+	if !values {
+		return out, nil
+	}
+	out.Values = t.Checkpoint.Values
+	for _, w := range t.PendingWrites {
+		out.Writes = append(out.Writes, Write{w.TaskID, w.Channel, w.Index, w.Value})
+	}
+	return out, nil
+}
+
+func (s *steleStore) PutItems(ns string, items []Item) error {
+	ops := make([]store.Op, len(items))
+	for i, it := range items {
+		ops[i] = store.PutOp{Namespace: store.Namespace{ns}, Key: it.Key, Value: it.Value}
+	}
+	_, err := s.items.Batch(context.Background(), ops...)
+	return err
+}
+
+func (s *steleStore) GetItem(ns, key string) (map[string]any, error) {
+	it, err := s.items.Get(context.Background(), store.Namespace{ns}, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return it.Value, nil
+}
+
+func (s *steleStore) Search(ns, field string, least float64) ([]string, error) {
+	found, err := s.items.Search(context.Background(), store.Query{Prefix: store.Namespace{ns},
+		Filter: map[string]any{field: map[string]any{"$gte": least}}})
+	keys := make([]string, len(found))
+	for i, f := range found {
+		keys[i] = f.Item.Key
+	}
+	return keys, err
+}
+
+func (s *steleStore) Compact() error {
+	if err := s.s.Flush(context.Background()); err != nil {
+		return err
+	}
+	return s.s.Compact(context.Background())
+}
+
+func (s *steleStore) Syncs() (int64, bool) { return s.s.Metrics().Log.Syncs, true }
+
+func (s *steleStore) Close() error {
+	if s.items != nil {
+		if err := s.items.Close(); err != nil {
+			return errors.Join(err, s.s.Close())
+		}
+	}
+	return s.s.Close()
+}

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/wal"
+)
+
+// StoreID is the store's number: random, and never changed.
+func (e *Engine) StoreID() uint64 { return e.state().StoreID }
+
+// Engine is the store that the commit is made in.
+func (tx *Tx) Engine() *Engine { return tx.e }
+
+// ForgetMemo forgets, in this commit, what is remembered of a deleted thread. The
+// thread from lends its name for it, and must exist; id must not.
+func (tx *Tx) ForgetMemo(from, id string) error {
+	if m, ok := tx.anyMemo(id); !ok || len(m.Data) == 0 {
+		return nil
+	}
+	// A copy forgets, and a drop without data remembers nothing; older versions
+	// replay both.
+	if err := tx.Copy(from, id); err != nil {
+		return err
+	}
+	return tx.Drop(id, nil)
+}
+
+// Scrub replaces every file of the store by one that holds only what is live. When
+// it returns nil, nothing that was deleted before the call is in any file of the
+// directory: not in a block, a page, a record, the name of a thread, or behind the
+// end of what is used. Files that a view needs, or a reader in another process
+// where that forbids removal, are waited for, until ctx ends.
+//
+// The store must hold something: if it does not, there may be nothing to flush or
+// compact, and so no reason for a new image.
+//
+// After an error, or a crash, the store is whole, some files may be the old ones
+// still, and calling again begins anew. Commits go on beside it.
+func (e *Engine) Scrub(ctx context.Context) error {
+	if e.opts.ReadOnly {
+		return base.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	old, err := e.rewriteAll(ctx)
+	if err != nil {
+		return fmt.Errorf("scrub: %w", err)
+	}
+	if err := e.awaitRemoval(ctx, old); err != nil {
+		return fmt.Errorf("scrub: %w", err)
+	}
+	// A name that is not yet gone for good could come back with a power cut.
+	if err := e.opts.FS.SyncDir(e.dir); err != nil {
+		return fmt.Errorf("scrub: %w", err)
+	}
+	return nil
+}
+
+// rewriteAll flushes and compacts everything, and returns the files that hold what
+// was there before.
+func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
+	e.compactMu.Lock()
+	defer e.compactMu.Unlock()
+	// Nothing is being written while the files are listed, but for the log: a file
+	// that is begun later knows of no earlier commit as live what is deleted.
+	if old, err = e.flushListed(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
+		return nil, err
+	}
+	return append(old, e.files.retiredNames()...), nil
+}
+
+// flushListed is a flush that lists the files there were before.
+func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	names, err := e.opts.FS.List(e.dir)
+	if err != nil {
+		return nil, err
+	}
+	var old []string
+	for _, n := range names {
+		_, own := ownNumber(n)
+		_, temp := wal.ParseTempName(n) // room for the log, written with zeros
+		if own && !temp {
+			old = append(old, n)
+		}
+	}
+	if err := e.flush(ctx); err != nil {
+		return nil, err
+	}
+	// A log file that begins at the floor or later holds nothing older: either the
+	// flush began it, or there was nothing to flush.
+	st := e.manifest.State()
+	for _, l := range st.Logs {
+		if l.BaseLSN >= st.FloorLSN {
+			old = slices.DeleteFunc(old, func(n string) bool { return n == wal.FileName(l.Num) })
+		}
+	}
+	return old, nil
+}
+
+// retiredNames are the files that wait for views to be removed.
+func (s *fileSet) retiredNames() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, r := range s.retired {
+		out = append(out, s.known[r.num].name(r.num))
+	}
+	return out
+}
+
+// knows reports whether the store has a file, be it only for a view.
+func (s *fileSet) knows(n base.FileNum) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.known[n]
+	return ok
+}
+
+const (
+	// removalPoll is how often files that views keep are looked for.
+	removalPoll = 5 * time.Millisecond
+	// removalTries is how often removing a file may fail: the log closes its last
+	// file a moment after the flush, and some systems remove no file that is open.
+	removalTries = 400
+)
+
+// awaitRemoval returns when none of the files is there any more. One that the store
+// has forgotten, because it could not be removed before, is removed here.
+func (e *Engine) awaitRemoval(ctx context.Context, names []string) error {
+	for try := 0; ; try++ {
+		left, err := e.removeForgotten(names)
+		if len(left) == 0 {
+			return nil
+		}
+		if err != nil && try >= removalTries {
+			return err
+		}
+		if e.inManifest(left) {
+			return fmt.Errorf("file %s is still part of the store", left[0])
+		}
+		names = left
+		sleep(ctx, removalPoll)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%d files are still open to readers, %s among them: %w", len(left), left[0], err)
+		}
+	}
+}
+
+// removeForgotten removes the files that the store does not know, and returns those
+// that are left, with why the last of them could not be removed.
+func (e *Engine) removeForgotten(names []string) (left []string, failed error) {
+	for _, n := range names {
+		num, _ := ownNumber(n)
+		if e.files.knows(num) {
+			left = append(left, n)
+			continue
+		}
+		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			left, failed = append(left, n), fmt.Errorf("remove %s: %w", n, err)
+		}
+	}
+	return left, failed
+}
+
+// inManifest reports whether the store still names one of the files: then waiting
+// would not help.
+func (e *Engine) inManifest(names []string) bool {
+	live := map[base.FileNum]bool{}
+	st := e.manifest.State()
+	for _, s := range st.Segments {
+		live[s.Num] = true
+	}
+	for _, l := range st.Logs {
+		live[l.Num] = true
+	}
+	for _, n := range imageNums(st.Images) {
+		live[n] = true
+	}
+	for _, n := range names {
+		if num, _ := ownNumber(n); live[num] {
+			return true
+		}
+	}
+	return false
+}

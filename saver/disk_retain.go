@@ -1,0 +1,312 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/engine"
+)
+
+// retainBatch is how many checkpoints one commit of Retain removes.
+const retainBatch = 256
+
+// Retain implements Retainer.
+func (s *Disk) Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error) {
+	if err := ValidateRetention(policy); err != nil {
+		return RetentionReport{}, err
+	}
+	if s.opts.ReadOnly && !dryRun {
+		return RetentionReport{}, ErrReadOnly
+	}
+	return s.retain(ctx, policy, dryRun, func() {})
+}
+
+// retain does the work of Retain; pause is called after each commit.
+func (s *Disk) retain(ctx context.Context, policy RetentionPolicy, dryRun bool, pause func()) (RetentionReport, error) {
+	r := diskRetain{s: s, ctx: ctx, policy: policy, now: s.now(), pause: pause}
+	rep, err := r.plan()
+	if err != nil || dryRun {
+		return rep, err
+	}
+	done := RetentionReport{StoreOver: rep.StoreOver}
+	for t, err := range r.threads() {
+		if err != nil {
+			return done, err
+		}
+		if err := r.thread(t, &done); err != nil {
+			return done, fmt.Errorf("retain: %w", err)
+		}
+	}
+	return done, nil
+}
+
+// now is the store's time.
+func (s *Disk) now() time.Time {
+	if s.opts.Clock != nil {
+		return s.opts.Clock()
+	}
+	return time.Now()
+}
+
+// diskRetain is one call of Retain.
+type diskRetain struct {
+	s      *Disk
+	ctx    context.Context
+	policy RetentionPolicy
+	now    time.Time
+	cutoff string
+	pause  func()
+}
+
+// plan says what would go, and refuses a budget that cannot be kept.
+func (r *diskRetain) plan() (RetentionReport, error) {
+	rep := RetentionReport{}
+	if r.policy.StoreBytes > 0 {
+		cutoff, left, over, err := RetainCutoff(r.views, r.policy, r.now)
+		if err != nil {
+			return rep, err
+		}
+		if over && !r.policy.CutAnyway {
+			return rep, &BudgetError{Budget: r.policy.StoreBytes, Least: left}
+		}
+		r.cutoff, rep.StoreOver = cutoff, over
+	}
+	for view, err := range r.views() {
+		if err != nil {
+			return RetentionReport{}, err
+		}
+		plan, err := PlanRetain(view, r.policy, r.now, r.cutoff)
+		if err != nil {
+			return RetentionReport{}, err
+		}
+		if plan.Over && !r.policy.CutAnyway {
+			return RetentionReport{}, &BudgetError{ThreadID: view.ThreadID(), Budget: r.policy.ThreadBytes, Least: plan.Left}
+		}
+		rep.Add(view.ThreadID(), plan)
+	}
+	return rep, nil
+}
+
+// threads are the threads of the policy, loaded, each as it is when its turn comes.
+func (r *diskRetain) threads() iter.Seq2[*index.Thread, error] {
+	return func(yield func(*index.Thread, error) bool) {
+		next := r.nextThread()
+		for {
+			id, err := next()
+			if err == nil {
+				err = r.ctx.Err()
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if id == "" {
+				return
+			}
+			t, err := r.s.e.Thread(id)
+			if err == nil && t == nil {
+				continue
+			}
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// threadPage is how many thread ids are taken from a view at once, so that no view
+// is held for long.
+const threadPage = 1024
+
+// nextThread returns the ids of the policy's threads as the engine knows them, in
+// order, then "".
+func (r *diskRetain) nextThread() func() (string, error) {
+	var ids []string
+	from, more := spaceThread, r.policy.ThreadIDs == nil
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(r.policy.ThreadIDs))) {
+		ids = append(ids, threadKey(id))
+	}
+	return func() (string, error) {
+		if len(ids) == 0 && more {
+			v, err := r.s.e.View()
+			if err != nil {
+				return "", err
+			}
+			v.Ascend(from, func(t *index.Thread) bool {
+				if strings.HasPrefix(t.ID, spaceThread) {
+					ids = append(ids, t.ID)
+				}
+				return strings.HasPrefix(t.ID, spaceThread) && len(ids) < threadPage
+			})
+			v.Release()
+			if more = len(ids) == threadPage; more {
+				from = ids[len(ids)-1] + "\x00"
+			}
+		}
+		if len(ids) == 0 {
+			return "", nil
+		}
+		id := ids[0]
+		ids = ids[1:]
+		return id, nil
+	}
+}
+
+func (r *diskRetain) views() iter.Seq2[RetainView, error] {
+	return func(yield func(RetainView, error) bool) {
+		for t, err := range r.threads() {
+			if !yield(diskRetainView{r, t}, err) {
+				return
+			}
+		}
+	}
+}
+
+// thread applies the policy to one thread, and counts what it removes.
+func (r *diskRetain) thread(t *index.Thread, done *RetentionReport) error {
+	view := diskRetainView{r, t}
+	plan, err := PlanRetain(view, r.policy, r.now, r.cutoff)
+	if err != nil {
+		return err
+	}
+	done.Left += plan.Left
+	if plan.Over {
+		done.Over = append(done.Over, view.ThreadID())
+	}
+	left := plan.Gone
+	seen := t.LSN
+	for len(left) > 0 {
+		n := min(len(left), retainBatch)
+		cut := retainCut{threadID: view.ThreadID(), batch: left[:n], doomed: left, planned: t, seen: seen}
+		if err := r.s.commitWith(r.ctx, map[string]bool{t.ID: true}, cut.commit); err != nil {
+			return err
+		}
+		seen, left = cut.lsn, left[n:]
+		done.Checkpoints += cut.checkpoints
+		done.Writes += cut.writes
+		r.pause()
+	}
+	if len(plan.Gone) > 0 {
+		done.Threads++
+		done.Bytes += plan.Bytes
+	}
+	return nil
+}
+
+// retainCut is one commit of Retain.
+type retainCut struct {
+	threadID string
+	batch    []CheckpointRef // what it removes
+	doomed   []CheckpointRef // batch, and what later commits will remove
+	planned  *index.Thread   // the thread that the plan was made for
+	seen     base.LSN        // its last record since that was the plan's own
+
+	lsn                 base.LSN
+	checkpoints, writes int
+}
+
+// commit removes the batch. A thread that others changed since the plan was made is
+// looked at again: what was replaced stays, and so does what is the newest now, or
+// is needed by something new.
+func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
+	c.lsn, c.checkpoints, c.writes = tx.LSN(), 0, 0
+	t := tx.Thread(threadKey(c.threadID))
+	if t == nil || t.Birth != c.planned.Birth {
+		return nil
+	}
+	if !needRuns(tx, c.threadID, need) {
+		return errMoreThreads
+	}
+	stays := map[CheckpointRef]bool{}
+	if t.LSN != c.seen {
+		stays = c.changed(t)
+	}
+	var gone []string
+	for _, ref := range c.batch {
+		if stays[ref] || t.Get(checkpointKey(ref.Namespace, ref.ID)) == nil {
+			continue
+		}
+		c.checkpoints++
+		c.writes += diskRetainView{t: t}.Writes(ref.Namespace, ref.ID)
+		gone = append(gone, keysOf(t, ref.Namespace, ref.ID)...)
+	}
+	return removeItems(tx, c.threadID, gone)
+}
+
+// changed are the doomed checkpoints that must stay in the thread as it is now.
+func (c *retainCut) changed(t *index.Thread) map[CheckpointRef]bool {
+	doomed, stays := map[CheckpointRef]bool{}, map[CheckpointRef]bool{}
+	for _, ref := range c.doomed {
+		key := checkpointKey(ref.Namespace, ref.ID)
+		is, was := t.Get(key), c.planned.Get(key)
+		if is != nil && was != nil && is.LSN == was.LSN && headOf(t, ref.Namespace) != ref.ID {
+			doomed[ref] = true
+		} else {
+			stays[ref] = true
+		}
+	}
+	for ns, ids := range checkpointsByNamespace(t) {
+		kept := slices.DeleteFunc(ids, func(id string) bool { return doomed[CheckpointRef{ns, id}] })
+		for id := range PruneMark(diskPrune{t, ns}, kept) {
+			stays[CheckpointRef{ns, id}] = true
+		}
+	}
+	return stays
+}
+
+// diskRetainView implements RetainView.
+type diskRetainView struct {
+	r *diskRetain
+	t *index.Thread
+}
+
+func (v diskRetainView) ThreadID() string { return strings.TrimPrefix(v.t.ID, spaceThread) }
+
+func (v diskRetainView) Checkpoints() map[string][]string { return checkpointsByNamespace(v.t) }
+
+func (v diskRetainView) Namespace(ns string) PruneView { return diskPrune{v.t, ns} }
+
+func (v diskRetainView) Created(ns, id string) (string, error) {
+	it := v.t.Get(checkpointKey(ns, id))
+	b, err := v.r.s.e.ReadValue(v.r.ctx, v.t.Family, it.Slots[0].Ref)
+	if errors.Is(err, engine.ErrNoValue) {
+		return "", nil // it was removed meanwhile
+	}
+	if err != nil {
+		return "", fmt.Errorf("thread %q checkpoint %q: %w", v.ThreadID(), id, err)
+	}
+	rec, err := decodeCheckpointRecord(b)
+	if err != nil {
+		return "", fmt.Errorf("thread %q checkpoint %q: %w", v.ThreadID(), id, asCorrupt(err))
+	}
+	return rec.ts, nil
+}
+
+func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
+	visit := func(it *index.Item) bool {
+		for _, slot := range it.Slots {
+			if loc, ok := v.t.Family.Loc(slot.Ref); ok && !slot.Ref.Empty() {
+				fn(slot.Ref, int64(loc.Len))
+			}
+		}
+		return true
+	}
+	visit(v.t.Get(checkpointKey(ns, id)))
+	v.t.Ascend(writesPrefix(ns, id), visit)
+}
+
+func (v diskRetainView) Writes(ns, id string) int {
+	n := 0
+	v.t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {
+		n += len(it.Slots) - 1
+		return true
+	})
+	return n
+}

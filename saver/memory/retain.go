@@ -1,0 +1,137 @@
+package memory
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// Retain implements saver.Retainer. All of it happens at one moment.
+func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
+	rep := saver.RetentionReport{}
+	if err := saver.ValidateRetention(policy); err != nil {
+		return rep, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return rep, err
+	}
+	ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
+	if policy.ThreadIDs == nil {
+		ids = slices.Sorted(maps.Keys(s.threads))
+	}
+	plans, rep, err := s.planRetain(ids, policy)
+	if err != nil || dryRun {
+		return rep, err
+	}
+	for id, plan := range plans {
+		for _, c := range plan.Gone {
+			s.threads[id].namespaces[c.Namespace].remove(c.ID)
+		}
+	}
+	return rep, nil
+}
+
+// planRetain says what goes from each thread. The caller holds mu.
+func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[string]*saver.RetainPlan, saver.RetentionReport, error) {
+	rep, now, cutoff := saver.RetentionReport{}, s.now(), ""
+	if policy.StoreBytes > 0 {
+		var left int64
+		var err error
+		views := func() iter.Seq2[saver.RetainView, error] { return s.retainViews(ids) }
+		if cutoff, left, rep.StoreOver, err = saver.RetainCutoff(views, policy, now); err != nil {
+			return nil, rep, err
+		}
+		if rep.StoreOver && !policy.CutAnyway {
+			return nil, saver.RetentionReport{}, &saver.BudgetError{Budget: policy.StoreBytes, Least: left}
+		}
+	}
+	plans := map[string]*saver.RetainPlan{}
+	for view, err := range s.retainViews(ids) {
+		if err != nil {
+			return nil, rep, err
+		}
+		plan, err := saver.PlanRetain(view, policy, now, cutoff)
+		if err != nil {
+			return nil, saver.RetentionReport{}, err
+		}
+		id := view.ThreadID()
+		if plan.Over && !policy.CutAnyway {
+			return nil, saver.RetentionReport{}, &saver.BudgetError{ThreadID: id, Budget: policy.ThreadBytes, Least: plan.Left}
+		}
+		plans[id] = plan
+		rep.Add(id, plan)
+	}
+	return plans, rep, nil
+}
+
+func (s *Saver) retainViews(ids []string) iter.Seq2[saver.RetainView, error] {
+	return func(yield func(saver.RetainView, error) bool) {
+		for _, id := range ids {
+			if t := s.threads[id]; t != nil && !yield(retainView{id, t}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// retainView implements saver.RetainView.
+type retainView struct {
+	id string
+	t  *thread
+}
+
+func (v retainView) ThreadID() string { return v.id }
+
+func (v retainView) Checkpoints() map[string][]string {
+	out := map[string][]string{}
+	for ns, n := range v.t.namespaces {
+		out[ns] = slices.Sorted(maps.Keys(n.checkpoints))
+	}
+	return out
+}
+
+func (v retainView) Namespace(ns string) saver.PruneView { return pruneView{v.t.namespaces[ns]} }
+
+func (v retainView) Created(ns, id string) (string, error) {
+	return v.t.namespaces[ns].checkpoints[id].record.Checkpoint.TS, nil
+}
+
+// Values counts the bytes as they are kept; a value is told from others by the
+// commit and the channel that stored it.
+func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
+	type stored struct {
+		ns, channel string
+		commit      uint64
+	}
+	type held struct {
+		ns, id string
+		call   int
+		write  int
+	}
+	n := v.t.namespaces[ns]
+	cp := n.checkpoints[id]
+	fn(held{ns, id, -1, 0}, int64(len(cp.record.Metadata.Data)))
+	for _, sl := range cp.slots {
+		if !sl.empty {
+			fn(stored{ns, sl.channel, sl.commit}, int64(len(sl.value.Data)))
+		}
+	}
+	for i, c := range n.calls[id] {
+		for j, w := range c.WritesPlan.Values {
+			fn(held{ns, id, i, j}, int64(len(w.Data)))
+		}
+	}
+}
+
+func (v retainView) Writes(ns, id string) int {
+	sum := 0
+	for _, c := range v.t.namespaces[ns].calls[id] {
+		sum += len(c.Channels)
+	}
+	return sum
+}

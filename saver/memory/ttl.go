@@ -1,0 +1,44 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// SetTTL implements saver.Expirer.
+func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
+	if err := saver.ValidateTTL(threadID, ttl); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	t := s.threads[threadID]
+	if t == nil {
+		return fmt.Errorf("set the TTL of thread %q: %w", threadID, saver.ErrNotFound)
+	}
+	t.ttl = ttl
+	return nil
+}
+
+// Sweep implements saver.Expirer. There is no goroutine that does it.
+func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return saver.SweepReport{}, err
+	}
+	rep, now := saver.SweepReport{}, s.now()
+	for id, t := range s.threads {
+		if saver.Expired(now, t.updated, t.ttl, s.opts.DefaultTTL) {
+			s.deleteThread(id)
+			rep.Expired++
+		}
+	}
+	return rep, nil
+}

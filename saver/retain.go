@@ -1,0 +1,131 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// RetentionPolicy says which history of threads stays. A checkpoint goes if any
+// of the rules says so; at least one rule must be set. Whatever the rules say,
+// the newest checkpoint of each namespace stays, with its pending writes, so that
+// an interrupted thread can be resumed, and so does what the checkpoints that
+// stay need to be read; see PruneMark. Pending writes go with their checkpoint.
+//
+// Checkpoints are compared by their ids, which grow with time.
+type RetentionPolicy struct {
+	// ThreadIDs are the threads it is for; nil means all of the store. Unknown ones
+	// are no error.
+	ThreadIDs []string
+	// KeepLast is how many checkpoints of each namespace stay, newest first; 1 keeps
+	// those that KeepLatest keeps. 0 is no rule.
+	KeepLast int
+	// MaxAge is the age from which a checkpoint goes, by its own timestamp and the
+	// saver's clock. One whose timestamp is not in RFC 3339 has no age and stays.
+	// 0 is no rule.
+	MaxAge time.Duration
+	// ThreadBytes is how much a thread may take: the oldest checkpoints go until it
+	// does. What counts are the values, records and pending writes as the saver
+	// stores them before compression; a patch counts as itself, and a value that
+	// several checkpoints read once. 0 is no rule.
+	ThreadBytes int64
+	// StoreBytes is how much all the threads together may take, in the same measure:
+	// the checkpoints with the smallest ids go, whatever thread they are of. What a
+	// thread and its copy share counts for both. 0 is no rule. It costs about 64
+	// bytes of memory and the id for each checkpoint while it is being applied.
+	StoreBytes int64
+	// CutAnyway removes what may go where a budget cannot be kept, instead of the
+	// error. The report says which threads are over.
+	CutAnyway bool
+}
+
+// RetentionReport says what Retain removed, or would remove.
+type RetentionReport struct {
+	Threads     int   // that lose something
+	Checkpoints int   // removed
+	Writes      int   // pending writes removed
+	Bytes       int64 // of values that nothing of their thread reads any more; see RetentionPolicy.ThreadBytes
+	Left        int64 // bytes that stay in the threads the policy is for
+	// Over are the threads that take more than ThreadBytes all the same; only with
+	// CutAnyway.
+	Over []string
+	// StoreOver: the threads together take more than StoreBytes all the same; only
+	// with CutAnyway.
+	StoreOver bool
+}
+
+// Retainer applies retention policies.
+type Retainer interface {
+	// Retain removes what policy does not keep, or with dryRun only says what that
+	// would be. The report of an error is about what was removed until then.
+	//
+	// Errors: InvalidError, BudgetError, or one of the engine. After the first two
+	// nothing was removed. Threads are taken one after the other, each as it is
+	// then, in commits of a bounded number of checkpoints, newest first, so that
+	// every checkpoint that is there can be read at any time. A crash, or the end of
+	// ctx, leaves a prefix of these removals; calling again goes on.
+	Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error)
+}
+
+// ErrBudget matches every BudgetError.
+var ErrBudget = errors.New("the budget is smaller than what must stay")
+
+// BudgetError is a budget that cannot be kept because what must stay takes more.
+// It matches ErrBudget. Nothing was removed.
+type BudgetError struct {
+	ThreadID string // "" if it is the budget of the store
+	Budget   int64  // bytes
+	Least    int64  // bytes that stay in any case
+}
+
+// Error names the budget and the least that would do.
+func (e *BudgetError) Error() string {
+	what := "store"
+	if e.ThreadID != "" {
+		what = fmt.Sprintf("thread %q", e.ThreadID)
+	}
+	return fmt.Sprintf("%s: budget of %d bytes, but the newest checkpoints and what they need take %d", what, e.Budget, e.Least)
+}
+
+// Is makes every BudgetError match ErrBudget.
+func (e *BudgetError) Is(target error) bool { return target == ErrBudget }
+
+// ValidateRetention refuses a policy without rules, with a negative one, with an
+// age that no clock reaches, or with an empty thread id.
+func ValidateRetention(p RetentionPolicy) error {
+	for field, n := range map[string]int64{
+		"keep_last": int64(p.KeepLast), "max_age": int64(p.MaxAge), "thread_bytes": p.ThreadBytes, "store_bytes": p.StoreBytes,
+	} {
+		if n < 0 {
+			return invalidf(field, "%d is negative; 0 means no rule", n)
+		}
+	}
+	if p.KeepLast == 0 && p.MaxAge == 0 && p.ThreadBytes == 0 && p.StoreBytes == 0 {
+		return invalidf("policy", "no rule is set, so everything would stay; set KeepLast, MaxAge, ThreadBytes or StoreBytes")
+	}
+	if p.MaxAge == math.MaxInt64 {
+		return invalidf("max_age", "nothing is ever that old; 0 means no rule")
+	}
+	for _, id := range p.ThreadIDs {
+		if err := ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add counts the plan of one thread. It is for implementations of Saver.
+func (r *RetentionReport) Add(threadID string, plan *RetainPlan) {
+	if len(plan.Gone) > 0 {
+		r.Threads++
+	}
+	r.Checkpoints += len(plan.Gone)
+	r.Writes += plan.Writes
+	r.Bytes += plan.Bytes
+	r.Left += plan.Left
+	if plan.Over {
+		r.Over = append(r.Over, threadID)
+	}
+}
