@@ -92,6 +92,7 @@ type Store interface {
 	Compact() error
 	// Syncs is how often the store synced its log; false if it does not say.
 	Syncs() (int64, bool)
+	// Close closes the store; nothing may be called after it.
 	Close() error
 }
 
