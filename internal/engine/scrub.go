@@ -79,6 +79,13 @@ func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
 	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
 		return nil, err
 	}
+	// Flush and compaction add images to the chain; what the older ones name goes
+	// with the chain alone.
+	e.flushMu.Lock()
+	defer e.flushMu.Unlock()
+	if err := e.writeImage(true); err != nil {
+		return nil, err
+	}
 	return append(old, e.files.retiredNames()...), nil
 }
 
