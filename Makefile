@@ -1,5 +1,5 @@
 # Everything here is one command you could type. `make ci` is what a change must pass.
-.PHONY: test race ci lint fuzz parity crash bench cover mutants torture
+.PHONY: test race ci lint fuzz parity crash bench compare cover mutants torture
 
 test:
 	go test -count=1 ./...
@@ -32,6 +32,9 @@ torture:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./bench
+
+compare:
+	cd bench/compare && go run . -quick
 
 cover:
 	mkdir -p bin
