@@ -34,6 +34,9 @@ type powers interface {
 	saver.RunDeleter
 	saver.ThreadCopier
 	saver.Pruner
+	saver.Retainer
+	saver.Eraser
+	saver.Expirer
 	saver.DeltaReader
 	saver.ThreadLister
 	saver.Syncer

@@ -70,13 +70,13 @@ func TestTTLByTheClock(t *testing.T) {
 
 // The store expires threads and applies its policy by itself.
 func TestSweeperByItself(t *testing.T) {
-	s := openFor(t, t.TempDir(), saver.Options{SweepInterval: time.Millisecond, DefaultTTL: time.Millisecond, Retention: &saver.RetentionPolicy{KeepLast: 2}}, saver.Simulation{})
+	s := openFor(t, t.TempDir(), saver.Options{SweepInterval: time.Millisecond, Retention: &saver.RetentionPolicy{KeepLast: 2}}, saver.Simulation{})
 	v := &victim{markers: map[string][]byte{}}
 	for n := 1; n <= 5; n++ {
 		v.put(t, s, "kept", n, nil, []byte("x"))
 		if n == 1 {
-			must(t, s.SetTTL(t.Context(), "kept", saver.NoTTL))
 			v.put(t, s, "gone", 1, nil, []byte("x"))
+			must(t, s.SetTTL(t.Context(), "gone", time.Millisecond))
 		}
 	}
 	for count(t, s) != 2 { // the test's own timeout is the limit

@@ -45,6 +45,9 @@ func (s *Saver) deleteThread(threadID string) {
 	}
 	if before, ok := s.remembered(threadID); ok {
 		again = before.Merge(again)
+		if before.GreatestID == saver.ErasedID && before.At.After(again.At) {
+			again.At = before.At // that it was erased is not remembered for less because the clock went back
+		}
 	}
 	s.deleted[threadID] = again
 	delete(s.threads, threadID)
