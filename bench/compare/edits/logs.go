@@ -178,8 +178,13 @@ func etcdEntries(dir string) (got [][]byte, err error) {
 // quiet is a logger that says nothing.
 type quiet struct{}
 
-func (quiet) Infof(string, ...any)  {}
+// Infof says nothing.
+func (quiet) Infof(string, ...any) {}
+
+// Errorf says nothing.
 func (quiet) Errorf(string, ...any) {}
+
+// Fatalf says nothing.
 func (quiet) Fatalf(string, ...any) {}
 
 func pebbleOptions() *pebble.Options {

@@ -45,6 +45,7 @@ type head struct {
 	Metadata []byte `msgpack:"m"`
 }
 
+// Put stores a step's checkpoint with its values, a row for each channel version, in one transaction.
 func (s *kvStore) Put(thread, parent string, st *bench.Step) error {
 	enc, err := encode(st)
 	if err != nil {
@@ -62,6 +63,7 @@ func (s *kvStore) Put(thread, parent string, st *bench.Step) error {
 	return s.kv.update(batch)
 }
 
+// PutWrites stores what a task wrote against a checkpoint.
 func (s *kvStore) PutWrites(thread, id, task string, writes []saver.Write) error {
 	batch := make([]row, len(writes))
 	for i, w := range writes {
@@ -75,6 +77,7 @@ func (s *kvStore) PutWrites(thread, id, task string, writes []saver.Write) error
 	return s.kv.update(batch)
 }
 
+// Get reads a checkpoint, or the newest of the thread if id is empty, with its values.
 func (s *kvStore) Get(thread, id string) (*Tuple, error) {
 	var out *Tuple
 	err := s.kv.view(func(r reader) error {
@@ -94,6 +97,7 @@ func (s *kvStore) Get(thread, id string) (*Tuple, error) {
 	return out, err
 }
 
+// List calls each for the newest checkpoints of a thread.
 func (s *kvStore) List(thread string, limit int, values bool, each func(*Tuple) error) error {
 	return s.kv.view(func(r reader) error { return s.list(r, thread, limit, values, each) })
 }
@@ -151,6 +155,7 @@ func readWrite(key, value []byte) (Write, error) {
 		Channel: string(value[1:n]), Value: valueOf(typed)}, err
 }
 
+// PutItems stores items in one transaction.
 func (s *kvStore) PutItems(ns string, items []Item) error {
 	batch := make([]row, len(items))
 	for i, it := range items {
@@ -163,6 +168,7 @@ func (s *kvStore) PutItems(ns string, items []Item) error {
 	return s.kv.update(batch)
 }
 
+// GetItem reads an item.
 func (s *kvStore) GetItem(ns, key string) (map[string]any, error) {
 	var b []byte
 	err := s.kv.view(func(r reader) (err error) {
@@ -186,9 +192,14 @@ func (s *kvStore) GetItem(ns, key string) (map[string]any, error) {
 	return m, nil
 }
 
-func (s *kvStore) Compact() error       { return s.kv.compact() }
+// Compact does what the store has for giving space back.
+func (s *kvStore) Compact() error { return s.kv.compact() }
+
+// Syncs counts syncs, where the store tells.
 func (s *kvStore) Syncs() (int64, bool) { return s.kv.syncs() }
-func (s *kvStore) Close() error         { return s.kv.close() }
+
+// Close closes the store.
+func (s *kvStore) Close() error { return s.kv.close() }
 
 // after is the smallest key behind all keys with a prefix that does not end in
 // 0xff.
