@@ -145,7 +145,7 @@ func (s *fileSet) acquire(n base.FileNum) (*handle, error) {
 		h = other
 	} else {
 		s.closeIdle()
-		s.open[n] = h
+		s.opened(h)
 	}
 	s.use(h)
 	return h, nil
@@ -173,6 +173,8 @@ func (s *fileSet) use(h *handle) {
 	h.used = s.epoch
 }
 
+// openFile opens a file and reads what its reader needs; it touches no state of
+// the set, so that it may run without the lock.
 func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	f, err := s.fs.Open(s.path(k, n))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -195,10 +197,15 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if s.keys != nil {
-		s.ids[n] = h.keyID()
-	}
 	return h, nil
+}
+
+// opened makes a handle the open one of its file. The lock is held.
+func (s *fileSet) opened(h *handle) {
+	s.open[h.num] = h
+	if s.keys != nil {
+		s.ids[h.num] = h.keyID()
+	}
 }
 
 // openSegment opens a segment, past damage if that is wanted.
@@ -231,7 +238,7 @@ func (s *fileSet) openAll() error {
 		h, err := s.openFile(k, n)
 		switch {
 		case err == nil:
-			s.open[n] = h
+			s.opened(h)
 		case errors.Is(err, fs.ErrNotExist) && (s.lost || s.lostImages && k == kindImage):
 		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
