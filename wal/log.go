@@ -18,7 +18,8 @@ import (
 // Three goroutines work for it, and Close joins them: the committer owns the
 // write position; the preparer writes zeros ahead and makes the next file; the
 // syncer (not in SyncAlways) syncs in the background. Lock order, outermost
-// first: logFile.smu, logFile.wmu, Log.mu; queue.mu and preparer.mu are leaves.
+// first: logFile.smu, logFile.wmu, Log.mu; queue.mu, preparer.mu and marker.mu are
+// leaves.
 // No callback runs under any of them.
 type Log struct {
 	opts  Options
@@ -26,6 +27,7 @@ type Log struct {
 	reqs  requests
 	prep  *preparer
 	syn   *syncer // nil in SyncAlways and with Options.Inline
+	marks marker
 	count counters
 
 	durable atomic.Uint64 // written under mu, so that poison freezes it
@@ -61,6 +63,8 @@ func New(opts Options) (*Log, error) {
 		q:    newQueue(opts.MaxQueueBytes, opts.MaxQueueRecords),
 		done: make(chan struct{}),
 	}
+	l.marks.mu.lsn = opts.Start.NextLSN - 1
+	l.marks.fs, l.marks.dir, l.marks.origin = opts.FS, opts.Dir, opts.Origin
 	l.mu.pos, l.mu.applied = opts.Start, opts.Start
 	l.durable.Store(uint64(opts.Start.NextLSN - 1))
 	l.last.Store(uint64(opts.Start.NextLSN - 1))
@@ -208,6 +212,7 @@ func (l *Log) finish() error {
 		l.prep.retire(cur)
 	}
 	l.prep.flushRetired()
+	l.marks.close()
 	return err
 }
 

@@ -106,7 +106,11 @@ func (w *world) open(t testing.TB, change ...func(*Options)) *Log {
 }
 
 func (w *world) recoverOptions() RecoverOptions {
-	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest()}
+	mark, err := ReadMark(w.fs, w.dir)
+	if err != nil {
+		panic(err)
+	}
+	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark}
 }
 
 // reopen recovers, rewrites, sweeps, and opens the log for writing: what a
