@@ -17,11 +17,11 @@ import (
 
 const (
 	// displacedSteps bounds one search, in places tried; about 0.1 s.
-	displacedSteps = 16 << 20
+	displacedSteps = 8 << 20
 	// displacedFar is how far behind its own promise a frame is looked for, in
-	// places tried: 8 MiB. In SyncAlways a frame lies at its promise, or little
-	// behind it.
-	displacedFar = 1 << 20
+	// places tried: 1 MiB, which is a batch. In SyncAlways a frame lies not further,
+	// if none was deferred.
+	displacedFar = maxBatchBytes / frameAlign
 )
 
 // displaced looks behind at for a frame of this file that belongs to another

@@ -201,20 +201,23 @@ func (m *marker) mark(f *logFile, end int64, lsn base.LSN) error {
 func (m *marker) openLocked() error {
 	name := filepath.Join(m.dir, MarkName)
 	f, err := m.fs.OpenReadWrite(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	made := errors.Is(err, fs.ErrNotExist)
+	if made {
 		f, err = m.fs.Create(name)
 	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", MarkName, err)
 	}
 	m.mu.f = f
-	slots, err := readSlots(f)
-	if err != nil {
-		return err
-	}
-	if i := newestSlot(slots); i >= 0 && slots[i].Origin == m.origin {
-		m.mu.next, m.mu.seq = 1-i, slots[i].Seq
-		return nil
+	if !made {
+		slots, err := readSlots(f)
+		if err != nil {
+			return err
+		}
+		if i := newestSlot(slots); i >= 0 && slots[i].Origin == m.origin {
+			m.mu.next, m.mu.seq = 1-i, slots[i].Seq
+			return nil
+		}
 	}
 	if _, err := f.WriteAt(make([]byte, markFileSize), 0); err != nil {
 		return fmt.Errorf("write %s: %w", MarkName, err)
