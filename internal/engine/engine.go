@@ -30,6 +30,7 @@ type Engine struct {
 	log         *wal.Log           // nil if read-only
 	keys        *seal.Keys         // nil without encryption
 	manifestKey string             // of a read-only store's manifest
+	durable     wal.Mark           // as Open found it
 	files       *fileSet
 	cache       *blockCache
 	versions    *versionCache
@@ -231,6 +232,6 @@ func (e *Engine) reserve(next base.FileNum) error {
 func (e *Engine) logCreated(info wal.FileInfo) error {
 	e.sealed.begun(e.ix)
 	e.files.addKeyed(kindLog, info.Num, info.KeyID)
-	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN}}})
+	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
 }
