@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -173,7 +174,9 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
 	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: make([]slotOp, len(slots))}
 	names := 0
-	for i, s := range slots {
+	tx.expect(slots)
+	for i := range slots {
+		s := &slots[i]
 		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
 			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, base.ErrTooLarge)
 		}
@@ -195,6 +198,17 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	tx.rec.ops = append(tx.rec.ops, o)
 	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
 	return nil
+}
+
+// expect makes room for the values of slots.
+func (tx *Tx) expect(slots []SlotIn) {
+	n := 0
+	for i := range slots {
+		if slots[i].Value != nil {
+			n += max(1, len(slots[i].Value.parts))
+		}
+	}
+	tx.values, tx.vals = slices.Grow(tx.values, n), slices.Grow(tx.vals, n)
 }
 
 // store takes a value into the record: as the patch that was made of it, if its
@@ -411,10 +425,11 @@ func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
 	at := r.Len - tx.size
+	var refRoom [8]index.Ref
+	var locRoom [8]index.Loc
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
-		var refs []index.Ref
-		var locs []index.Loc
+		refs, locs := refRoom[:0], locRoom[:0]
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
 			v.loc.File = r.File
