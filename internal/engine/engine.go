@@ -230,7 +230,7 @@ func (e *Engine) reserve(next base.FileNum) error {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.sealed.begun(e.ix)
+	e.sealed.begun(e.ix, e.queue.patches)
 	e.files.addKeyed(kindLog, info.Num, info.KeyID)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
