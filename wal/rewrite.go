@@ -62,7 +62,7 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 	if err != nil {
 		return Start{}, nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
 	}
-	w := &rewriter{f: f, hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
+	w := &rewriter{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, maxBatchBytes+maxBatchBytes/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
 	end, err := w.copy(old, r.End.NextLSN-1, o.Keys)
 	if cerr := f.Close(); err == nil {
 		err = cerr
