@@ -61,6 +61,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	if sealed < st.FloorLSN {
 		return nil
 	}
+	e.unflushed.gather(v)
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
