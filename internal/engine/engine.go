@@ -76,6 +76,7 @@ type Engine struct {
 	flushes, images, compactions, loads, corruptions  atomic.Uint64
 	compactedIn, compactedOut                         atomic.Int64
 	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
+	resolved                                          atomic.Int64 // patches applied by readers
 	commits                                           metric.Latency
 	valueBytes, flushedValues, flushedBytes           atomic.Int64
 	poisonNoted                                       atomic.Bool
