@@ -53,6 +53,8 @@ type Engine struct {
 	compactMu sync.Mutex   // one compaction at a time
 	workViews atomic.Int32 // views of flushes and compactions
 
+	unfinished atomic.Bool // a compaction may have ended between its first output and its last
+
 	flushMu   sync.Mutex  // one flush, image or end of a compaction at a time; guards the next two
 	badImages bool        // the chain of images could not be read
 	chain     chainSize   // of the images
