@@ -398,6 +398,7 @@ func TestFaults(t *testing.T) {
 // turn: calls are refused with ErrDiskFull, reads go on, and when there is room
 // again writes go on without a reopening.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	steps := slices.DeleteFunc(faultProgram(), func(s step) bool { return s.life != "" })
 	model := newAnswers()
 	dry := newFaultRun(noFault, model)

@@ -132,6 +132,7 @@ func TestSealedFaults(t *testing.T) {
 // SEALED_ROT sets how many bytes of each file are flipped, ROT_BITS how many bits
 // of each.
 func TestSealedRot(t *testing.T) {
+	t.Parallel()
 	ctx, seed := context.Background(), seedFrom(t, "ROT_SEED")
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
 	total := 0
