@@ -268,9 +268,9 @@ func (g *generator) call() step {
 // quick is a random call that may come while the store works.
 func (g *generator) quick() step {
 	switch n := g.rng.IntN(20); {
-	case n < 6, n < 10 && g.alone:
+	case n < 7, n < 10 && g.alone:
 		return g.put()
-	case n < 8:
+	case n < 9:
 		return g.items()
 	case n < 10:
 		return g.entries()
