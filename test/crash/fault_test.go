@@ -30,7 +30,7 @@ func faultProgram() []step {
 		add(s)
 	}
 	add(g.copyThread(), g.deletion(), imageStep(), g.put(), lifeStep("close"), g.put(), flushStep(), g.put(), g.deletion())
-	add(partStep(), g.put(), compactStep(), g.put(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
+	add(partStep(), g.put(), compactStep(), g.put(), g.erase(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
 	return steps
 }
 
@@ -189,6 +189,11 @@ func (r *faultRun) call(s step) error {
 		}
 		r.acked, r.dump = next, want.dump
 		return nil
+	}
+	if errors.Is(got, saver.ErrEraseUnfinished) { // the thread is deleted all the same
+		r.acked, r.dump = next, r.says(next).dump
+		r.poisoned = errors.Is(got, saver.ErrPoisoned)
+		return r.failed(got)
 	}
 	if errors.Is(got, saver.ErrPoisoned) && !r.poisoned {
 		r.poisoned, r.maybe, r.withDump = true, r.n, r.says(next).dump
