@@ -157,6 +157,18 @@ func (f *Family) Move(refs []Ref, locs []Loc, from map[base.FileNum]bool) {
 	}
 }
 
+// Relocate gives values the places that place returns with true. It must not call
+// the family.
+func (f *Family) Relocate(place func(Ref, Loc) (Loc, bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r, l := range f.values {
+		if to, ok := place(r, l); ok {
+			f.values[r] = to
+		}
+	}
+}
+
 // Forget drops the values that lie in one of the files.
 func (f *Family) Forget(files map[base.FileNum]bool) {
 	f.mu.Lock()
