@@ -62,6 +62,7 @@ type loop struct {
 	// superstep fails, and then there is no other; each attempt has its own end.
 	taskCtx context.Context
 	cancel  context.CancelCauseFunc
+	workers *workers // of the tasks, from the first superstep on
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
 	savedID string                   // the checkpoint the run began with

@@ -229,15 +229,15 @@ func (s *superstep) start() {
 		s.queue = s.queue[1:]
 		s.slots--
 		s.live++
-		go s.work(t)
+		s.l.workers.start(s, t)
 	}
 }
 
 // errGoexit: the body of a node ended its goroutine.
 var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 
-// work runs a task to its end. It is the body of the task's goroutine. The loop
-// reads done until no task is live, so the result is always taken.
+// work runs a task to its end, in a goroutine of the workers'. The loop reads done
+// until no task is live, so the result is always taken.
 func (s *superstep) work(t *task) {
 	r := result{task: t, err: errGoexit}
 	end := noSpan
