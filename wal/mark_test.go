@@ -138,9 +138,9 @@ func TestMarkTamperedWith(t *testing.T) {
 		"empty":       func([]byte) []byte { return nil },
 		"cut":         func(b []byte) []byte { return b[:100] },
 		"zero":        func(b []byte) []byte { clear(b); return b },
-		"slot 1 zero": func(b []byte) []byte { clear(b[:markSlotSize]); return b },
-		"slot 2 zero": func(b []byte) []byte { clear(b[markSlotSize:]); return b },
-		"swapped":     func(b []byte) []byte { return append(bytes.Clone(b[markSlotSize:]), b[:markSlotSize]...) },
+		"slot 1 zero": func(b []byte) []byte { clear(b[:MarkSlotSize]); return b },
+		"slot 2 zero": func(b []byte) []byte { clear(b[MarkSlotSize:]); return b },
+		"swapped":     func(b []byte) []byte { return append(bytes.Clone(b[MarkSlotSize:]), b[:MarkSlotSize]...) },
 		"of another store": func(b []byte) []byte {
 			s := MarkSlot{Mark: Mark{Origin: 5, File: 1, Salt: 9, End: 1 << 20, LSN: 4000}, Seq: 9}
 			e := s.encode()
@@ -149,7 +149,7 @@ func TestMarkTamperedWith(t *testing.T) {
 		},
 	}
 	for i := range 64 * 8 {
-		for _, slot := range []int{0, markSlotSize} {
+		for _, slot := range []int{0, MarkSlotSize} {
 			edits[fmt.Sprintf("bit %d of slot at %d", i, slot)] = func(b []byte) []byte {
 				b[slot+i/8] ^= 1 << (i % 8)
 				return b
