@@ -24,7 +24,7 @@ func logImage(t *testing.T, mark bool) (w *world, image []byte, frameAt func(i i
 		// What the committer does once it is idle.
 		l.control(controlNone)
 		l.q.close()
-		<-l.done
+		l.workers.Wait()
 		l.idleMark()
 	}
 	image = readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))

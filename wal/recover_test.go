@@ -248,7 +248,7 @@ func TestRewriteMoves(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var moved []Entry
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Moved: func(e Entry) error {
+	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Moved: func(_ int64, e Entry) error {
 		moved = append(moved, e)
 		return nil
 	}}, r)
