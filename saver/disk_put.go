@@ -43,6 +43,8 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 }
 
 func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
+	grown, values := s.grownValues(&req)
+	req.Checkpoint.Values = values
 	plan, err := newPutPlan(req, s.codec, Checkpoint.borrowed)
 	if err != nil {
 		return Config{}, err
@@ -54,7 +56,7 @@ func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
 		return Config{}, err
 	}
 	p := diskPut{s: s, plan: &plan, id: threadKey(plan.Target.ThreadID), run: runOf(mergeMetadata(req.Config, req.Metadata)), along: req.Along}
-	if err := p.encode(); err != nil {
+	if err := p.encode(grown); err != nil {
 		return Config{}, err
 	}
 	ids := []string{p.id}
@@ -101,8 +103,9 @@ type diskPut struct {
 // recordLine is the line of checkpoint records; no channel's name begins like it.
 const recordLine = "\x00checkpoint"
 
-// encode builds everything that does not depend on what is stored.
-func (p *diskPut) encode() error {
+// encode builds everything that does not depend on what is stored. What has grown
+// is built already.
+func (p *diskPut) encode(grown map[string]engine.Value) error {
 	r := &p.plan.Record
 	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
 	var err error
@@ -112,6 +115,10 @@ func (p *diskPut) encode() error {
 	}
 	p.values = make([]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
+		if v, ok := grown[channel]; ok {
+			p.values[i] = v
+			continue
+		}
 		line.Name = channel
 		t := p.plan.Values[i]
 		if p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {

@@ -118,6 +118,20 @@ func (s *measured) Encode(v any) (serde.Typed, error) {
 	return t, nil
 }
 
+// EncodeGrown implements serde.Grower, if what it counts for does.
+func (s *measured) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
+	g, ok := s.Serializer.(serde.Grower)
+	if !ok {
+		return serde.Grown{}, false
+	}
+	begin := metric.Now()
+	out, ok := g.EncodeGrown(was, list, n)
+	if ok {
+		s.m.encodes.Since(begin)
+	}
+	return out, ok
+}
+
 // Decode implements serde.Serializer.
 func (s *measured) Decode(t serde.Typed) (any, error) {
 	begin := metric.Now()
