@@ -171,8 +171,11 @@ func (ix *Index) Apply(c Change) {
 		ix.remove(id, max(c.LSN, ix.lsn))
 	}
 	for _, t := range c.Put {
-		if _, exists := ix.row(t.ID); !exists {
-			ix.n++
+		// A life that an earlier record began is there already.
+		if t.Birth >= c.LSN {
+			if _, exists := ix.row(t.ID); !exists {
+				ix.n++
+			}
 		}
 		ix.set(t)
 		ix.dirty.Threads[t.ID] = true

@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/serde"
 )
 
 // ValueGrown is ValueOf(list) from a caller who knows what list is: the value its
@@ -26,9 +25,8 @@ func ValueGrown(list any, n int) Value {
 // grownValues encodes the values of ValueGrown from where they grew, as far as that
 // can be done. It returns them for the engine, and the values of the checkpoint
 // with these serialized.
-func (s *Disk) grownValues(req *PutRequest) (map[string]engine.Value, map[string]Value) {
-	codec, ok := s.codec.(serde.Grower)
-	if !ok || req.Config.CheckpointID == "" || req.ValuesFrom != nil {
+func (s *Disk) grownValues(req *PutRequest, codec *laps) (map[string]engine.Value, map[string]Value) {
+	if req.Config.CheckpointID == "" || req.ValuesFrom != nil {
 		return nil, req.Checkpoint.Values
 	}
 	var out map[string]engine.Value
@@ -56,7 +54,7 @@ func (s *Disk) grownValues(req *PutRequest) (map[string]engine.Value, map[string
 
 // grownValue is the value of one channel, if what it grew from is the last value of
 // the channel that was stored, is that of the parent, and is in memory.
-func (s *Disk) grownValue(codec serde.Grower, cfg Config, channel string, v Value) (stored engine.Value, whole []byte, ok bool) {
+func (s *Disk) grownValue(codec *laps, cfg Config, channel string, v Value) (stored engine.Value, whole []byte, ok bool) {
 	line := engine.Line{Thread: threadKey(cfg.ThreadID), Group: cfg.Namespace, Name: channel}
 	last, ok := s.e.Last(line)
 	if !ok {
@@ -74,7 +72,7 @@ func (s *Disk) grownValue(codec serde.Grower, cfg Config, channel string, v Valu
 	if err != nil {
 		return stored, nil, false
 	}
-	g, ok := codec.EncodeGrown(was, v.content, v.grown)
+	g, ok := codec.encodeGrown(was, v.content, v.grown)
 	if !ok {
 		return stored, nil, false
 	}

@@ -19,7 +19,8 @@ import (
 // one that has the turn owns the write position (it is "the committer" elsewhere);
 // the preparer writes zeros ahead and makes the next file; the
 // syncer (not in SyncAlways) syncs in the background. Lock order, outermost
-// first: logFile.smu, logFile.wmu, Log.mu; queue.mu and preparer.mu are leaves.
+// first: logFile.smu, logFile.wmu, Log.mu; queue.mu, preparer.mu and marker.mu are
+// leaves.
 // No callback runs under any of them.
 type Log struct {
 	opts  Options
@@ -27,6 +28,7 @@ type Log struct {
 	reqs  requests
 	prep  *preparer
 	syn   *syncer // nil in SyncAlways and with Options.Inline
+	marks marker
 	count counters
 
 	durable atomic.Uint64 // written under mu, so that poison freezes it
@@ -63,6 +65,8 @@ func New(opts Options) (*Log, error) {
 		q:    newQueue(opts.MaxQueueBytes, opts.MaxQueueRecords),
 		turn: make(chan struct{}, 1),
 	}
+	l.marks.mu.lsn = opts.Start.NextLSN - 1
+	l.marks.fs, l.marks.dir, l.marks.origin = opts.FS, opts.Dir, opts.Origin
 	l.mu.pos, l.mu.applied = opts.Start, opts.Start
 	l.durable.Store(uint64(opts.Start.NextLSN - 1))
 	l.last.Store(uint64(opts.Start.NextLSN - 1))
@@ -212,6 +216,7 @@ func (l *Log) finish() error {
 		l.prep.retire(cur)
 	}
 	l.prep.flushRetired()
+	l.marks.close()
 	return err
 }
 

@@ -61,6 +61,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	if sealed < st.FloorLSN {
 		return nil
 	}
+	e.unflushed.gather(v)
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
@@ -79,7 +80,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	info.ValueBytes = out.valueBytes()
 	edit.AddSegments = out.infos
 	out.enter()
-	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
 	if err != nil {
 		out.withdraw(err)
