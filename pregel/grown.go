@@ -27,8 +27,8 @@ type encodedList struct {
 
 // encodeChannel is encode for a channel of a checkpoint.
 func (l *loop) encodeChannel(ch string, v any) (saver.Value, error) {
-	codec, ok := l.codec.(serde.Grower)
 	list := reflect.ValueOf(v)
+	codec, ok := serde.GrowerOf(l.codec)
 	if !ok || list.Kind() != reflect.Slice {
 		delete(l.lists, ch)
 		return l.encode("", ch, v)

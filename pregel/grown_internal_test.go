@@ -19,6 +19,8 @@ type growCodec struct {
 	grown int
 }
 
+func (c *growCodec) Grower() (serde.Grower, bool) { return c, true }
+
 func (c *growCodec) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
 	g, ok := c.Codec.EncodeGrown(was, list, n)
 	if ok {

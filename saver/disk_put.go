@@ -122,7 +122,12 @@ func (p *diskPut) encode(grown map[string]engine.Value) error {
 		}
 		line.Name = channel
 		t := p.plan.Values[i]
-		if p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {
+		if whole := p.plan.wholes[i]; whole != nil {
+			p.values[i], err = p.s.e.NewVersion(line, whole)
+		} else {
+			p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data)
+		}
+		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
 		}
 	}

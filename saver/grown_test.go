@@ -23,6 +23,8 @@ type grower struct {
 	grown, refused atomic.Int64
 }
 
+func (g *grower) Grower() (serde.Grower, bool) { return g, true }
+
 func (g *grower) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
 	out, ok := serde.Default().EncodeGrown(was, list, n)
 	if ok {
@@ -199,4 +201,51 @@ func openStoreWith(t *testing.T, dir string, codec serde.Serializer) *saver.Disk
 		t.Fatal(err)
 	}
 	return s
+}
+
+// redacting is a serializer that changes what it is given, and leaves the rest to the
+// Codec it embeds.
+type redacting struct{ *serde.Codec }
+
+func (r redacting) Encode(v any) (serde.Typed, error) {
+	if list, ok := v.([]any); ok {
+		out := make([]any, len(list))
+		for i, x := range list {
+			out[i] = strings.ReplaceAll(x.(string), "secret", "xxxxxx")
+		}
+		v = out
+	}
+	return r.Codec.Encode(v)
+}
+
+// What a Codec does that Encode does not is not taken for what a type does that
+// embeds it.
+func TestEmbeddedCodecIsNotTrusted(t *testing.T) {
+	s := openStoreWith(t, filepath.Join(t.TempDir(), "store"), redacting{serde.Default()})
+	list, parent := []any{strings.Repeat("harmless ", 200)}, ""
+	for i := range 3 {
+		list = append(list, "secret")
+		id, ver := fmt.Sprint(i), saver.StringVersion(fmt.Sprint(i))
+		cfg, err := s.Put(context.Background(), saver.Config{ThreadID: "t", CheckpointID: parent},
+			saver.Checkpoint{V: 4, ID: id, Values: map[string]saver.Value{"c": saver.ValueGrown(list, 1)}, Versions: map[string]saver.Version{"c": ver}},
+			saver.Metadata{"source": "loop"}, map[string]saver.Version{"c": ver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuple, err := s.GetTuple(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typed, err := tuple.Checkpoint.Values["c"].Typed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(typed.Data), "secret") {
+			t.Fatalf("put %d stored what its serializer takes out", i)
+		}
+		parent = id
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -17,9 +17,8 @@ type Grown struct {
 // Len is the length of the whole encoding, in bytes, where the earlier one has was.
 func (g Grown) Len(was int) int { return len(g.Head) + was - g.From + len(g.Tail) }
 
-// Grower is a Serializer that can encode a list from where it grew.
+// Grower encodes a list from where it grew. It is safe for concurrent use.
 type Grower interface {
-	Serializer
 	// EncodeGrown makes the encoding of list out of was, that of all its elements
 	// but the last n, as those then were: the bytes Encode(list) would give, at the
 	// cost of the last n. It looks at the first and the last of the elements before
@@ -30,7 +29,18 @@ type Grower interface {
 	EncodeGrown(was Typed, list any, n int) (g Grown, ok bool)
 }
 
-var _ Grower = (*Codec)(nil)
+// GrowerOf returns the Grower that encodes as s does; false if there is none. A
+// serializer of another package has one if it has a method Grower() (Grower, bool)
+// that says so. Embedding a Codec is not enough: the type may have an Encode of its own.
+func GrowerOf(s Serializer) (Grower, bool) {
+	switch s := s.(type) {
+	case *Codec:
+		return s, true
+	case interface{ Grower() (Grower, bool) }:
+		return s.Grower()
+	}
+	return nil, false
+}
 
 // EncodeGrown implements Grower.
 func (c *Codec) EncodeGrown(was Typed, list any, n int) (Grown, bool) {

@@ -11,7 +11,7 @@
 // the callers. Two goroutines take turns at it: while one syncs a batch, the
 // other prepares the next, which is framed and written when the sync has ended.
 // So group commit needs no timer. Where callers come back faster than a sync
-// takes, the next batch waits for them instead; see Log.pace.
+// takes, the next batch waits for them instead.
 //
 // # What survives
 //
