@@ -91,6 +91,7 @@ func (a *annotator) value(tag byte, size int) {
 		tagRemoveSegments: {"removed segment"},
 		tagImages:         {"image: number", "LSN", "size", "flags (1 full)"},
 		tagClean:          {"clean close: log", "end offset", "last LSN"},
+		tagLogSalts:       {"salt of log: number", "salt"},
 	}[tag]
 	switch tag {
 	case tagIdentity:

@@ -149,14 +149,15 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// newZstdEncoder makes the encoder of one image writer.
-func newZstdEncoder() *zstd.Encoder {
+// zstdEncoders are the encoders that no image writer has: their tables are large,
+// and a small image would do little but clear new ones.
+var zstdEncoders = sync.Pool{New: func() any {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("snapshot: zstd encoder options: " + err.Error()) // constants; cannot happen
 	}
 	return e
-}
+}}
 
 // readRange reads len(b) bytes at off. Bytes that are not there are damage: an
 // image never grows or shrinks.

@@ -98,7 +98,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 	if err != nil {
 		return nil, err
 	}
-	w.enc = newZstdEncoder()
+	w.enc = zstdEncoders.Get().(*zstd.Encoder)
 	return w, nil
 }
 
@@ -197,6 +197,7 @@ func (w *ImageWriter) Finish() (size int64, err error) {
 	}
 	size = w.off
 	w.err = fmt.Errorf("image %s: finished: %w", w.h.Num, base.ErrClosed)
+	zstdEncoders.Put(w.enc) // that of a writer which fails goes with it
 	w.enc = nil
 	return size, nil
 }

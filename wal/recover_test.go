@@ -289,7 +289,7 @@ func TestRewriteFails(t *testing.T) {
 			t.Fatalf("%s: %d records, %v", kind, len(got), err)
 		}
 		mustClose(t, l)
-		if names, _ := w.fs.List(w.dir); !slices.Equal(names, []string{"000001.log", FileName(w.num)}) {
+		if names, _ := w.fs.List(w.dir); !slices.Equal(names, []string{"000001.log", FileName(w.num), MarkName}) {
 			t.Fatalf("%s: left behind: %v", kind, names)
 		}
 	}

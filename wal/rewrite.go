@@ -79,7 +79,7 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 		_ = o.FS.Remove(temp)
 		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", num, err)
 	}
-	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Prev: r.cut, KeyID: w.fr.seal.KeyID()}, nil
+	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Salt: w.hdr.salt, Prev: r.cut, KeyID: w.fr.seal.KeyID()}, nil
 }
 
 // rewriter writes one file from its header to its close mark.

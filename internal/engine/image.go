@@ -43,9 +43,9 @@ func (e *Engine) fullDue(chain []snapshot.ImageInfo) bool {
 
 // replaced is what a flush or a compaction changes in where pages lie.
 type replaced struct {
-	placed   []placed              // parts the new state adds
-	drop     func(index.Part) bool // parts it no longer has
-	families map[uint64]bool       // all that may have either
+	placed   []placed                               // parts the new state adds
+	drop     func(family uint64, p index.Part) bool // parts it no longer has
+	families map[uint64]bool                        // all that may have either
 }
 
 // writeImage writes what changed since the last image, so that the next Open
@@ -406,7 +406,7 @@ func (j *imageJob) family(id uint64, w familyWork) error {
 func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 	parts := j.v.v.Parts(id)
 	if j.drop != nil {
-		parts = newParts(parts, j.parts[id], j.drop)
+		parts = newParts(parts, j.parts[id], func(p index.Part) bool { return j.drop(id, p) })
 	}
 	if !j.full {
 		return parts, nil

@@ -13,7 +13,7 @@ import (
 // recoverLog replays the log from the record after the image.
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		Origin: st.StoreID, ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
+		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -54,6 +54,15 @@ func logNums(st snapshot.State) []base.FileNum {
 	return nums
 }
 
+// logSalts are those of the log files the manifest names, as far as it knows them.
+func logSalts(st snapshot.State) map[base.FileNum]uint64 {
+	salts := make(map[base.FileNum]uint64, len(st.Logs))
+	for _, l := range st.Logs {
+		salts[l.Num] = l.Salt
+	}
+	return salts
+}
+
 // openLog starts writing behind the end of the recovered log. What lies above the
 // highest promise is first copied to a new file: after a crash the page cache
 // may show what the disk does not have.
@@ -80,12 +89,13 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
+		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Origin: e.fixed.StoreID, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
 		Events: wal.Events{
-			SlowSync: e.noteSlowSync,
-			LowSpace: e.noteLowSpace,
-			Poisoned: e.noteWriteError,
-			DiskFull: e.noteWriteError,
+			SlowSync:   e.noteSlowSync,
+			LowSpace:   e.noteLowSpace,
+			Poisoned:   e.noteWriteError,
+			DiskFull:   e.noteWriteError,
+			MarkFailed: func(err error) { e.opts.Logger.Warn("durable mark", "error", err) },
 		},
 	})
 	return err
