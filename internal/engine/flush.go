@@ -61,6 +61,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	if sealed < st.FloorLSN {
 		return nil
 	}
+	e.unflushed.gather(v)
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
@@ -137,11 +138,13 @@ func (s *sealView) disarm() {
 	s.armed, s.v = false, nil
 }
 
-// begun is called on the committer when a file is begun.
-func (s *sealView) begun(ix *index.Index) {
+// begun is called on the committer when a file is begun. A file whose first batch
+// holds patches, which were made before the seal was armed, is not where it can lie:
+// it then ends behind that file.
+func (s *sealView) begun(ix *index.Index, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.armed && s.v == nil {
+	if s.armed && s.v == nil && patches == 0 {
 		v := ix.ViewMemos()
 		s.v = &v
 	}

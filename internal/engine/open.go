@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
 )
 
 // lockName is the file that is locked while a writer has the store.
@@ -71,6 +72,10 @@ func (e *Engine) open() error {
 		return err
 	}
 	if err := e.takeLock(); err != nil {
+		return err
+	}
+	var err error
+	if e.durable, err = wal.ReadMark(e.opts.FS, e.dir); err != nil {
 		return err
 	}
 	st, err := e.loadManifest()
@@ -136,7 +141,7 @@ func (e *Engine) refuseStrangers() error {
 		case complete:
 			return nil
 		case n == lockName, snapshot.IsManifestName(n):
-		case isOwnName(n):
+		case isOwnName(n), n == wal.MarkName:
 			own = n
 		default:
 			foreign = n

@@ -45,11 +45,11 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 	if b[0] != tombstoneFormat {
 		return nil, &base.VersionError{File: "tombstones", Have: uint32(b[0]), Supported: tombstoneFormat}
 	}
-	d := recordDecoder{b: b[1:]}
+	d := recordDecoder{b: b[1:], text: string(b[1:])}
 	n := d.count(4)
 	out := make([]index.Memo, 0, n)
 	for range n {
-		m := index.Memo{ID: d.str(), LSN: base.LSN(d.uvarint()), At: int64(d.uvarint())}
+		m := index.Memo{ID: strings.Clone(d.str()), LSN: base.LSN(d.uvarint()), At: int64(d.uvarint())}
 		m.Data = []byte(d.str())
 		if d.err != nil {
 			break

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
@@ -69,18 +70,28 @@ func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := store.On(d, itemOptions(clk))
-	return &disk{d, items}, err
+	return withItems(d, clk)
 }
 
 // segmentSize makes the compactions of some programs write several segments, each of
 // which becomes part of the store by itself.
 func (c config) segmentSize() int64 { return []int64{0, 1, 0, 2 << 10, 0}[c.seed%5] }
 
-// disk is a saver with the items of the same directory.
+// withItems is an open saver with items and cache.
+func withItems(d *saver.Disk, clk *clock) (*disk, error) {
+	items, err := store.On(d, itemOptions(clk))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cache.On(d, cache.Options{})
+	return &disk{d, items, entries}, err
+}
+
+// disk is a saver with the items and the cache of the same directory.
 type disk struct {
 	*saver.Disk
 	items *store.Local
+	cache *cache.Disk
 }
 
 func (d *disk) local() *store.Local { return d.items }
@@ -89,6 +100,7 @@ func (d *disk) local() *store.Local { return d.items }
 type model struct {
 	*memory.Saver
 	items *store.Local
+	cache *cache.Memory
 }
 
 func (m *model) local() *store.Local { return m.items }
@@ -98,7 +110,11 @@ func newModel(clk *clock) *model {
 	if err != nil {
 		panic(err)
 	}
-	return &model{memory.New(memory.Options{Clock: clk.now}), items}
+	entries, err := cache.NewMemory(cache.Options{Clock: clk.now})
+	if err != nil {
+		panic(err)
+	}
+	return &model{memory.New(memory.Options{Clock: clk.now}), items, entries}
 }
 
 // gate refuses everything once the process it belongs to is dead; handles are
