@@ -19,7 +19,7 @@ func TestRecord(t *testing.T) {
 		results: map[key][]figures{{"W1", "stele", peer.Durable, ""}: {{"steps/s": 1234, "put p99 ms": 1.5}}}}
 	r.choose()
 	file, doc := filepath.Join(t.TempDir(), "run.json"), filepath.Join(t.TempDir(), "doc.md")
-	for _, err := range []error{r.save(file), os.WriteFile(doc, []byte("# A\n"+tablesBegin+"old\n"+tablesEnd+"after\n"), 0o666)} {
+	for _, err := range []error{r.save(file), os.WriteFile(doc, []byte("# A\n"+tablesBegin+"stale\n"+tablesEnd+"after\n"), 0o666)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	if strings.Contains(text, "old") || strings.Count(text, "W1: a chat") != 1 || !strings.HasPrefix(text, "# A\n") || !strings.HasSuffix(text, "after\n") || strings.Contains(text, "\n### ") {
+	if strings.Contains(text, "stale") || strings.Count(text, "W1: a chat") != 1 || !strings.HasPrefix(text, "# A\n") || !strings.HasSuffix(text, "after\n") || strings.Contains(text, "\n### ") {
 		t.Errorf("the document is now\n%s", text)
 	}
 	if err := back.into(file); err == nil {
