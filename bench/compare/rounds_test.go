@@ -80,3 +80,29 @@ func TestCells(t *testing.T) {
 		}
 	}
 }
+
+// TestServerCells makes cells on a store in processes of its own, whose processor time
+// and size count.
+func TestServerCells(t *testing.T) {
+	e, err := peer.Find("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := e.Why(); why != nil {
+		t.Logf("%s is left out: %v", e.Name, why)
+		return
+	}
+	size := sizes{ChatSteps: 3, OpenThreads: 2, OpenEach: 2, Killed: 2}
+	dir := t.TempDir()
+	for _, step := range []struct{ work, dir, figure string }{
+		{"W1", t.TempDir(), "compacted B/step"}, {"fillW5", dir, "disk MB"}, {"W5close", dir, "ready ms"},
+	} {
+		out, err := cell{step.work, e.Name, peer.Relaxed, step.dir, size}.run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[step.figure] <= 0 || step.work == "W1" && out["cpu µs/step"] <= 0 {
+			t.Errorf("%s: %v", step.work, out)
+		}
+	}
+}

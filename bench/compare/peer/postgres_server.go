@@ -91,7 +91,11 @@ func startServer(dir string, mode Mode, conns int) (*server, error) {
 		return nil, err
 	}
 	v := &server{socket: socket, exited: make(chan struct{})}
-	if err := v.prepare(data, cred, attr); err != nil {
+	err = v.prepare(data, cred, attr)
+	if err == nil {
+		err = clearKilled(data)
+	}
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(socket))
 	}
 	commit := "on"
@@ -158,6 +162,33 @@ func (v *server) prepare(data string, cred *syscall.Credential, attr *syscall.Sy
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	return nil
+}
+
+// clearKilled waits until no process of a server that was killed works in the directory,
+// and removes what it left to keep another from starting: the kernel may still know the
+// number of a process that nobody waited for.
+func clearKilled(data string) error {
+	for start := time.Now(); workedIn(data); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 30*time.Second {
+			return fmt.Errorf("another server works in %s", data)
+		}
+	}
+	if err := os.Remove(filepath.Join(data, "postmaster.pid")); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// workedIn reports whether a process has the directory as its own; dead ones have none.
+func workedIn(dir string) bool {
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(links, func(l string) bool {
+		at, err := os.Readlink(l)
+		return err == nil && at == dir
+	})
 }
 
 func give(root string, cred *syscall.Credential) error {
