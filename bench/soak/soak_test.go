@@ -36,8 +36,10 @@ func TestDay(t *testing.T) {
 		t.Errorf("%d threads expired, retention removed %d checkpoints", rep.Expired, rep.Retained)
 	}
 	n := 0
-	for _, w := range rep.Windows {
-		n += w.Puts
+	for i, w := range rep.Windows {
+		if n += w.Puts; w.Threads <= 0 || w.Threads > puts {
+			t.Errorf("at the end of window %d there are %d threads", i, w.Threads)
+		}
 	}
 	if n != puts {
 		t.Errorf("%d puts of %d", n, puts)
