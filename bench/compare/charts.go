@@ -128,6 +128,7 @@ func (c chart) draw(lines map[string]plotter.XYs, engines []peer.Engine, file st
 		p.Legend.Add(e.Name, line, points)
 	}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(2)
+	p.X.Max *= 1.05 // its label ends there
 	roomFor(p, lines)
 	return p.Save(7*vg.Inch, 4.5*vg.Inch, file)
 }
