@@ -33,7 +33,8 @@ type BuilderOptions struct {
 	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
 	Level int
 	// SyncEvery is the number of bytes after which the file is synced while it
-	// is being written. Default 1 MiB.
+	// is being written. Default 256 KiB: a commit beside it that is synced in
+	// between waits for no more.
 	SyncEvery int64
 	// Limiter, if set, is called before each write with its size, at most
 	// SyncEvery bytes, and blocks as long as the rate limit demands.
@@ -51,7 +52,7 @@ func (o BuilderOptions) withDefaults() (BuilderOptions, error) {
 		o.Level = 2
 	}
 	if o.SyncEvery == 0 {
-		o.SyncEvery = 1 << 20
+		o.SyncEvery = 256 << 10
 	}
 	switch {
 	case o.BlockSize < 0 || o.BlockSize > MaxBlockSize:
