@@ -37,11 +37,21 @@ const (
 	imageMemos           imageFrameType = 5
 	imageRemovedMemos    imageFrameType = 6
 	imageFooter          imageFrameType = 7
+	imageRows            imageFrameType = 8 // threads, from format 2 on
+	imageParts           imageFrameType = 9 // families, from format 2 on
 )
 
-// tableTypes is the number of table frame types, which are dense from
-// imageThreads on.
+// tableTypes is the number of the types of tables whose entries lean on each other,
+// which are dense from imageThreads on.
 const tableTypes = 5
+
+// visited are the types of all tables, in the order they are visited in.
+var visited = [...]imageFrameType{imageThreads, imageRows, imageFamilies, imageParts, imageRemovedFamilies, imageMemos, imageRemovedMemos}
+
+// isTable reports whether frames of the type are those of a table.
+func (t imageFrameType) isTable() bool {
+	return t >= imageThreads && t <= imageRemovedMemos || t == imageRows || t == imageParts
+}
 
 const (
 	codecNone = 0

@@ -87,7 +87,7 @@ func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
 	if old, err = e.flushListed(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
+	if err := e.compact(ctx, compaction{inputs: e.manifest.State().Segments, limit: e.limiter(ctx), whole: true}); err != nil {
 		return nil, err
 	}
 	// Flush and compaction add images to the chain; what the older ones name goes

@@ -16,7 +16,7 @@ import (
 // A log file among them that goes on after the end of the log is no leftover: the
 // manifest is an older copy of itself, and removing the file would lose records.
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
-	named := map[string]bool{lockName: true}
+	named := map[string]bool{lockName: true, wal.MarkName: true}
 	for _, l := range st.Logs {
 		named[wal.FileName(l.Num)] = true
 	}

@@ -66,7 +66,7 @@ func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	if c.seed%2 == 1 { // every thread is evicted as soon as it may be
 		opts.MemoryBudget, opts.VersionBytes = -1, 1<<20
 	}
-	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3})
+	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()})
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +82,10 @@ func withItems(d *saver.Disk, clk *clock) (*disk, error) {
 	entries, err := cache.On(d, cache.Options{})
 	return &disk{d, items, entries}, err
 }
+
+// segmentSize makes the compactions of some programs write several segments, each of
+// which becomes part of the store by itself.
+func (c config) segmentSize() int64 { return []int64{0, 1, 0, 2 << 10, 0}[c.seed%5] }
 
 // disk is a saver with the items and the cache of the same directory.
 type disk struct {
