@@ -62,7 +62,10 @@ func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) C
 	}
 	plan.Record.Metadata = md
 	size := len(md.Data)
-	for _, channel := range sortedNames(req.NewVersions) {
+	names := sortedNames(req.NewVersions)
+	plan.Record.Stored = names[:0] // never beyond what was read
+	plan.Values = make([]serde.Typed, 0, len(names))
+	for _, channel := range names {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
 			plan.Record.Emptied = append(plan.Record.Emptied, channel)
