@@ -336,7 +336,7 @@ func TestEveryBit(t *testing.T) {
 	for i := 0; c.total < want || i < 2*len(fixed); i++ {
 		var sh *shape
 		var err error
-		most := max(500, want/40)
+		most := max(75, want/40)
 		if i < 2*len(fixed) {
 			var keys *ring
 			s, name := fixed[i/2], fixed[i/2].name
