@@ -5,10 +5,11 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stele-go/stele/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -119,15 +120,11 @@ func TestGolden(t *testing.T) {
 		exact bool
 	}{{"raw.golden", f, or, true}, {"zstd.golden", tinyFile, tinyOracle, false}} {
 		path := filepath.Join("testdata", g.name)
-		dump := annotate(t, g.built.b)
-		if *update {
-			must(t, os.WriteFile(path, dump, 0o644))
+		check := golden.Stored
+		if g.exact {
+			check = golden.Text
 		}
-		want, err := os.ReadFile(path)
-		must(t, err)
-		if g.exact && !bytes.Equal(dump, want) {
-			t.Errorf("%s differs from what is built now:\n%s", path, dump)
-		}
-		g.or.check(t, open(t, &memFile{b: parse(t, want)}))
+		want := check(t, path, string(annotate(t, g.built.b)), *update)
+		g.or.check(t, open(t, &memFile{b: parse(t, []byte(want))}))
 	}
 }
