@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -24,6 +25,9 @@ var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	killedChild() // does not return if this process is one
+	// Thousands of small stores are opened and thrown away.
+	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(1 << 30)
 	goleak.VerifyTestMain(m)
 }
 
