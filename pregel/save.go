@@ -3,6 +3,7 @@ package pregel
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -221,7 +222,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		return err
 	}
 	l.stored = put.Versions // a copy that nobody changes
-	return l.submitCheckpoint(put, l.md, changed, exiting)
+	return l.submitCheckpoint(ctx, put, l.md, changed, exiting)
 }
 
 // withForced adds the channels that must be stored whole to those that are due.
@@ -284,7 +285,11 @@ func (g *Graph) sanitizeAll(v any) any {
 	return out
 }
 
-func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+	along, err := l.takeItems(ctx)
+	if err != nil {
+		return err
+	}
 	at := l.place
 	at.Namespace = l.ns
 	if l.cfg.Exclusive && !l.nested() {
@@ -298,8 +303,7 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 	}
 	s := l.saver
 	op := &saveOp{what: "checkpoint", of: cp.ID, barrier: true, run: func(ctx context.Context) error {
-		_, err := s.Put(ctx, at, cp, md, changed)
-		return err
+		return putAlong(ctx, s, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, NewVersions: changed, Along: along})
 	}}
 	l.lastPut, l.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
@@ -310,4 +314,18 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 	}
 	l.pipe.submit(op)
 	return nil
+}
+
+// putAlong stores a checkpoint and what goes along with it.
+func putAlong(ctx context.Context, s saver.Saver, req saver.PutRequest) error {
+	if len(req.Along) == 0 {
+		_, err := s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+		return err
+	}
+	p, ok := s.(saver.AtomicPutter)
+	if !ok {
+		return &saver.InvalidError{Field: "along", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", s)}
+	}
+	_, err := p.PutRequest(ctx, req)
+	return err
 }
