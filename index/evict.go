@@ -3,15 +3,15 @@ package index
 import "github.com/stele-go/stele/internal/base"
 
 // Restore fills an empty index with what images say: tables, oldest first, each with
-// what changed since the one before, up to record lsn. Nothing of it counts as
-// changed.
-func (ix *Index) Restore(chain []*Table, memos []Memo, lsn base.LSN) {
+// what changed since the one before, up to record lsn. The number of threads is
+// counted if it is below 0. Nothing of it counts as changed.
+func (ix *Index) Restore(chain []*Table, threads int, memos []Memo, lsn base.LSN) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	for _, t := range chain {
-		ix.tables = ix.tables.with(t)
+	ix.tables = layered(chain)
+	if ix.n = threads; threads < 0 {
+		ix.n = ix.tables.live()
 	}
-	ix.n = ix.tables.live()
 	ix.lsn, ix.imaged = lsn, lsn
 	for _, m := range memos {
 		ix.memos[m.ID] = m

@@ -60,9 +60,19 @@ const (
 // of one moment. If one is not known, or there are more than MaxSteps, ok is false
 // and missing is the value where it ends.
 func (f *Family) Chain(r Ref, steps []ValueLoc) (chain []ValueLoc, missing Ref, ok bool) {
+	return f.ChainTo(r, steps, nil)
+}
+
+// ChainTo is Chain, but ends before the first value that the caller has, and returns
+// that as at; at is the zero Ref if the chain ends with a value stored whole. have,
+// which may be nil, must not call the family.
+func (f *Family) ChainTo(r Ref, steps []ValueLoc, have func(Ref) bool) (chain []ValueLoc, at Ref, ok bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for range MaxSteps + 1 {
+		if have != nil && have(r) {
+			return steps, r, true
+		}
 		l, known := f.values[r]
 		if !known {
 			return steps, r, false
@@ -143,6 +153,18 @@ func (f *Family) Move(refs []Ref, locs []Loc, from map[base.FileNum]bool) {
 	for i, r := range refs {
 		if old, ok := f.values[r]; !ok || from[old.File] {
 			f.values[r] = locs[i]
+		}
+	}
+}
+
+// Relocate gives values the places that place returns with true. It must not call
+// the family.
+func (f *Family) Relocate(place func(Ref, Loc) (Loc, bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r, l := range f.values {
+		if to, ok := place(r, l); ok {
+			f.values[r] = to
 		}
 	}
 }

@@ -69,12 +69,18 @@ func New(budget int64) *Index {
 
 // Thread returns the thread as it is now, or nil.
 func (ix *Index) Thread(id string) *Thread {
+	key := keys.Get().(*Thread)
+	key.ID = id
 	ix.mu.RLock()
-	t, _ := ix.threads.Get(&Thread{ID: id})
+	t, _ := ix.threads.Get(key)
 	ts := ix.tables
 	ix.mu.RUnlock()
+	keys.Put(key)
 	return resolve(t, ts, ix.fams, id)
 }
+
+// keys are threads to search the tree with, which are large to make for that.
+var keys = sync.Pool{New: func() any { return new(Thread) }}
 
 // resolve is the thread found in the tree, or else made from its row.
 func resolve(t *Thread, ts tables, fams *families, id string) *Thread {
@@ -165,8 +171,11 @@ func (ix *Index) Apply(c Change) {
 		ix.remove(id, max(c.LSN, ix.lsn))
 	}
 	for _, t := range c.Put {
-		if _, exists := ix.row(t.ID); !exists {
-			ix.n++
+		// A life that an earlier record began is there already.
+		if t.Birth >= c.LSN {
+			if _, exists := ix.row(t.ID); !exists {
+				ix.n++
+			}
 		}
 		ix.set(t)
 		ix.dirty.Threads[t.ID] = true
@@ -184,7 +193,11 @@ func (ix *Index) Apply(c Change) {
 
 // row is a thread as it is, whether in the tree or not; false if it is not there.
 func (ix *Index) row(id string) (Row, bool) {
-	if t, ok := ix.threads.Get(&Thread{ID: id}); ok {
+	key := keys.Get().(*Thread)
+	key.ID = id
+	t, ok := ix.threads.Get(key)
+	keys.Put(key)
+	if ok {
 		return RowOf(t), !t.removed
 	}
 	return ix.tables.thread(id)

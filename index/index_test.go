@@ -210,7 +210,7 @@ func (m *indexModel) restart() {
 		return
 	}
 	m.ix = New(old.budget)
-	m.ix.Restore(old.tables, old.ViewMemos().Memos(), old.LSN())
+	m.ix.Restore(old.tables, -1, old.ViewMemos().Memos(), old.LSN())
 }
 
 func TestIndexModel(t *testing.T) {

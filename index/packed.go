@@ -2,89 +2,186 @@ package index
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sort"
 )
 
-// packedEvery is how many rows share a key that is written whole: a look reads
-// half as many on average.
-const packedEvery = 16
+const (
+	// packedEvery is how many rows share a key that is written whole: a look reads
+	// half as many on average.
+	packedEvery = 16
+	// chunkTarget is where a chunk is cut; a larger row has one of its own.
+	chunkTarget = 64 << 10
+	startSize   = 4
+	rowExtra    = 3*binary.MaxVarintLen32 + startSize // a row takes at most besides key and payload
+)
 
-// packed is an immutable map in the order of its keys, packed into one slice: keys
-// without what they share with the one before, and payloads. It costs a row its
-// bytes and two or three more, and the garbage collector nothing. It lives in memory
-// alone.
-type packed struct {
-	data []byte
-	offs []uint64 // where every packedEvery-th row begins
-	n    int
+// errPacked is the error for a chunk that no packer wrote.
+var errPacked = errors.New("malformed rows")
+
+// Chunk is a run of rows, as they are in memory and in an image: each key without
+// what it shares with the one before, and its payload; then the places of every
+// sixteenth row, whose key is whole. Its bytes are shared and never change.
+type Chunk struct {
+	Data []byte
+	N    int // rows
 }
 
-// size is the memory it takes.
-func (p *packed) size() int64 { return int64(len(p.data) + 8*len(p.offs)) }
+func (c Chunk) starts() int { return (c.N + packedEvery - 1) / packedEvery }
+
+func (c Chunk) rows() []byte { return c.Data[:len(c.Data)-startSize*c.starts()] }
+
+// start is where row i*packedEvery begins.
+func (c Chunk) start(i int) int {
+	at := len(c.Data) - startSize*(c.starts()-i)
+	return int(binary.LittleEndian.Uint32(c.Data[at:]))
+}
+
+// check tests what a look relies on not to leave the chunk; rows are tested as they
+// are read.
+func (c Chunk) check() error {
+	if c.N <= 0 || c.N > len(c.Data) || startSize*c.starts() > len(c.Data) || c.start(0) != 0 {
+		return errPacked
+	}
+	last := len(c.rows())
+	for i := c.starts() - 1; i >= 0; i-- {
+		at := c.start(i)
+		if at >= last {
+			return errPacked
+		}
+		last = at
+	}
+	return nil
+}
+
+// first is the key of row i*packedEvery; nil if it is malformed.
+func (c Chunk) first(i int) []byte {
+	b := c.rows()[c.start(i):]
+	if b[0] != 0 {
+		return nil
+	}
+	n, w := binary.Uvarint(b[1:])
+	if w <= 0 || n > uint64(len(b)-1-w) {
+		return nil
+	}
+	return b[1+w : 1+w+int(n)]
+}
+
+// packed is an immutable map in the order of its keys, packed into chunks. It costs
+// a row its bytes and two or three more, and the garbage collector a slice for each
+// chunk.
+type packed struct {
+	chunks []Chunk
+	bytes  int64
+	n      int
+}
+
+// size is the memory it takes, about.
+func (p *packed) size() int64 { return p.bytes + 32*int64(len(p.chunks)) }
+
+// packedOf is a map of chunks that were written before.
+func packedOf(chunks []Chunk) (packed, error) {
+	p := packed{chunks: chunks}
+	for i, c := range chunks {
+		if err := c.check(); err != nil {
+			return packed{}, err
+		}
+		first := c.first(0)
+		if first == nil || i > 0 && string(first) <= string(chunks[i-1].first(0)) {
+			return packed{}, errPacked
+		}
+		p.bytes += int64(len(c.Data))
+		p.n += c.N
+	}
+	return p, nil
+}
+
+// check reads every row.
+func (p *packed) check(payload func([]byte) bool) error {
+	n := 0
+	var prev []byte
+	c := packedCursor{p: p}
+	for c.next(); c.ok; c.next() {
+		if n > 0 && string(c.key) <= string(prev) || !payload(c.payload) {
+			return errPacked
+		}
+		n++
+		prev = append(prev[:0], c.key...)
+	}
+	if n != p.n {
+		return errPacked
+	}
+	return nil
+}
 
 // packer makes a packed map. Keys come in ascending order.
 type packer struct {
-	p    packed
-	prev []byte
-}
-
-// room makes room for what two maps become together.
-func (w *packer) room(a, b *packed) {
-	w.p.data = make([]byte, 0, len(a.data)+len(b.data))
-	w.p.offs = make([]uint64, 0, len(a.offs)+len(b.offs))
+	p      packed
+	prev   []byte
+	rows   []byte // of the chunk begun
+	starts []byte
+	n      int
 }
 
 func (w *packer) add(key, payload []byte) {
+	if w.n > 0 && len(w.rows)+len(w.starts)+len(key)+len(payload)+rowExtra > chunkTarget {
+		w.cut()
+	}
 	shared := 0
-	if w.p.n%packedEvery == 0 {
-		w.p.offs = append(w.p.offs, uint64(len(w.p.data)))
+	if w.n%packedEvery == 0 {
+		w.starts = binary.LittleEndian.AppendUint32(w.starts, uint32(len(w.rows)))
 	} else {
 		shared = commonPrefix(w.prev, key)
 	}
-	w.p.n++
-	b := binary.AppendUvarint(w.p.data, uint64(shared))
+	w.n++
+	b := binary.AppendUvarint(w.rows, uint64(shared))
 	b = binary.AppendUvarint(b, uint64(len(key)-shared))
 	b = append(b, key[shared:]...)
 	b = binary.AppendUvarint(b, uint64(len(payload)))
-	w.p.data = append(b, payload...)
+	w.rows = append(b, payload...)
 	w.prev = append(w.prev[:shared], key[shared:]...)
 }
 
-// done returns the map, without the room left for more.
-func (w *packer) done() packed {
-	if len(w.p.data) > cap(w.p.data)/8*7 {
-		return w.p
+// cut ends the chunk begun.
+func (w *packer) cut() {
+	if w.n == 0 {
+		return
 	}
-	return packed{data: slices.Clone(w.p.data), offs: slices.Clone(w.p.offs), n: w.p.n}
+	c := Chunk{Data: slices.Concat(w.rows, w.starts), N: w.n}
+	w.p.chunks = append(w.p.chunks, c)
+	w.p.bytes += int64(len(c.Data))
+	w.p.n += w.n
+	w.rows, w.starts, w.n = w.rows[:0], w.starts[:0], 0
 }
 
-// packedCursor stands at a row, or behind the last one.
+// done returns the map.
+func (w *packer) done() packed {
+	w.cut()
+	return w.p
+}
+
+// packedCursor stands at a row, or behind the last one. A row that is malformed
+// ends the map: nothing is read beyond a chunk.
 type packedCursor struct {
 	p       *packed
-	at      uint64 // of the next row
+	chunk   int
+	at      int // of the next row in the chunk
 	ok      bool
 	key     []byte // overwritten by next
 	payload []byte
 }
 
-// block is a cursor before the first row of block i.
-func (p *packed) block(i int) packedCursor { return packedCursor{p: p, at: p.offs[i]} }
-
-// first is the key of the first row of block i.
-func (p *packed) first(i int) []byte {
-	b := p.data[p.offs[i]+1:] // shares nothing: one byte
-	n, w := binary.Uvarint(b)
-	return b[w : w+int(n)]
-}
-
 // seek returns a cursor at the first row whose key is not below key.
 func (p *packed) seek(key string) packedCursor {
+	c := packedCursor{p: p}
 	if p.n == 0 {
-		return packedCursor{p: p}
+		return c
 	}
-	i := sort.Search(len(p.offs), func(i int) bool { return string(p.first(i)) > key })
-	c := p.block(max(i-1, 0))
+	c.chunk = max(sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key })-1, 0)
+	ch := p.chunks[c.chunk]
+	i := sort.Search(ch.starts(), func(i int) bool { return string(ch.first(i)) > key })
+	c.at = ch.start(max(i-1, 0))
 	for c.next(); c.ok && string(c.key) < key; c.next() {
 	}
 	return c
@@ -92,19 +189,35 @@ func (p *packed) seek(key string) packedCursor {
 
 // next goes to the next row.
 func (c *packedCursor) next() {
-	if c.at >= uint64(len(c.p.data)) {
-		c.ok = false
+	c.ok = false
+	if c.chunk >= len(c.p.chunks) {
 		return
 	}
-	b := c.p.data[c.at:]
+	rows := c.p.chunks[c.chunk].rows()
+	if c.at >= len(rows) {
+		if c.chunk++; c.chunk == len(c.p.chunks) {
+			return
+		}
+		c.at, c.key = 0, c.key[:0]
+		rows = c.p.chunks[c.chunk].rows()
+	}
+	b := rows[c.at:]
 	shared, n1 := binary.Uvarint(b)
-	rest, n2 := binary.Uvarint(b[n1:])
+	rest, n2 := binary.Uvarint(b[max(n1, 0):])
+	if n1 <= 0 || n2 <= 0 || shared > uint64(len(c.key)) || rest > uint64(len(b)-n1-n2) {
+		c.chunk = len(c.p.chunks)
+		return
+	}
 	b = b[n1+n2:]
-	c.key = append(c.key[:shared], b[:rest]...)
 	size, n3 := binary.Uvarint(b[rest:])
-	from := rest + uint64(n3)
-	c.payload = b[from : from+size]
-	c.at += uint64(n1+n2) + from + size
+	if n3 <= 0 || size > uint64(len(b)-n3)-rest {
+		c.chunk = len(c.p.chunks)
+		return
+	}
+	c.key = append(c.key[:shared], b[:rest]...)
+	from := int(rest) + n3
+	c.payload = b[from : from+int(size) : from+int(size)]
+	c.at += n1 + n2 + from + int(size)
 	c.ok = true
 }
 

@@ -2,6 +2,9 @@ package index
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
 
 	"github.com/stele-go/stele/internal/base"
 )
@@ -59,6 +62,57 @@ func (b *TableBuilder) Done() *Table {
 	return &Table{threads: b.threads.done(), families: b.families.done()}
 }
 
+// Len is the number of threads, those that are gone included.
+func (t *Table) Len() int { return t.threads.n }
+
+// LenFamilies is the number of families.
+func (t *Table) LenFamilies() int { return t.families.n }
+
+// Chunks are the rows of the threads and of the families, as TableOf takes them.
+func (t *Table) Chunks() (threads, families []Chunk) { return t.threads.chunks, t.families.chunks }
+
+// TableOf is a table made of the chunks of one. It looks at each chunk, not at each
+// row: chunks of no table give an error, or a table that lacks rows; Check tells.
+func TableOf(threads, families []Chunk) (*Table, error) {
+	var t Table
+	var err error
+	if t.threads, err = packedOf(threads); err != nil {
+		return nil, fmt.Errorf("threads: %w", err)
+	}
+	if t.families, err = packedOf(families); err != nil {
+		return nil, fmt.Errorf("families: %w", err)
+	}
+	return &t, nil
+}
+
+// Check reads every row, and returns an error if one is malformed or out of order.
+func (t *Table) Check() error {
+	if err := t.threads.check(func(b []byte) bool { _, ok := readRow(nil, b); return ok }); err != nil {
+		return fmt.Errorf("threads: %w", err)
+	}
+	if err := t.families.check(func(b []byte) bool { _, ok := readParts(b); return ok }); err != nil {
+		return fmt.Errorf("families: %w", err)
+	}
+	for c := t.families.seek(""); c.ok; c.next() {
+		if len(c.key) != 8 {
+			return fmt.Errorf("families: %w", errPacked)
+		}
+	}
+	return nil
+}
+
+// Threads calls fn for the rows, in the order of ids, until it returns false.
+func (t *Table) Threads(fn func(Row) bool) {
+	for c := t.threads.seek(""); c.ok; c.next() {
+		if r, ok := readRow(c.key, c.payload); ok && !fn(r) {
+			return
+		}
+	}
+}
+
+// Families calls fn for the families, in the order of ids, until it returns false.
+func (t *Table) Families(fn func(id uint64, parts []Part) bool) { tables{t}.eachFamily(fn) }
+
 // appendRow writes a row without its id. Most families are called after the record
 // that began their one thread, so that the difference is small.
 func appendRow(b []byte, r *Row) []byte {
@@ -73,25 +127,33 @@ func appendRow(b []byte, r *Row) []byte {
 	return append(b, r.Head...)
 }
 
-func readRow(id, b []byte) Row {
-	r := Row{ID: string(id)}
-	if r.Deleted = b[0] == 1; r.Deleted {
-		return r
+// readRow reads a row; false if it is malformed.
+func readRow(id, b []byte) (Row, bool) {
+	if isGone(b) {
+		return Row{ID: string(id), Deleted: true}, len(b) == 1
 	}
-	r.Flags = b[1]
+	if len(b) < 2 || b[0] != 0 {
+		return Row{}, false
+	}
+	r := Row{ID: string(id), Flags: b[1]}
 	b = b[2:]
-	next := func() uint64 {
-		n, w := binary.Uvarint(b)
+	var n [4]uint64
+	for i := range n {
+		var w int
+		if n[i], w = binary.Uvarint(b); w <= 0 {
+			return Row{}, false
+		}
 		b = b[w:]
-		return n
 	}
-	r.Birth = base.LSN(next())
-	r.Family = next() ^ uint64(r.Birth)<<16
-	r.LSN = r.Birth + base.LSN(next())
-	r.Updated = int64(next())
+	r.Birth, r.LSN = base.LSN(n[0]), base.LSN(n[0]+n[2])
+	r.Family = n[1] ^ n[0]<<16
+	r.Updated = int64(n[3])
 	r.Head = string(b)
-	return r
+	return r, true
 }
+
+// isGone reports whether a row says that the thread is gone.
+func isGone(b []byte) bool { return len(b) > 0 && b[0] == 1 }
 
 func appendParts(b []byte, parts []Part) []byte {
 	for _, p := range parts {
@@ -102,18 +164,30 @@ func appendParts(b []byte, parts []Part) []byte {
 	return b
 }
 
-func readParts(b []byte) []Part {
+// minPart is the least a part takes.
+const minPart = 5
+
+// readParts reads where the pages of a family lie; false if that is malformed.
+func readParts(b []byte) ([]Part, bool) {
 	var out []Part
+	if len(b) > 0 {
+		out = make([]Part, 0, len(b)/(2*minPart)+1)
+	}
 	for len(b) > 0 {
 		var n [5]uint64
 		for i := range n {
 			var w int
-			n[i], w = binary.Uvarint(b)
+			if n[i], w = binary.Uvarint(b); w <= 0 {
+				return nil, false
+			}
 			b = b[w:]
+		}
+		if n[2] > math.MaxUint32 {
+			return nil, false
 		}
 		out = append(out, Part{File: base.FileNum(n[0]), Off: n[1], Len: uint32(n[2]), MinLSN: base.LSN(n[3]), MaxLSN: base.LSN(n[3] + n[4])})
 	}
-	return out
+	return out, true
 }
 
 // tables is a chain of tables, each with what changed since those before it. It is
@@ -125,8 +199,8 @@ type tables []*Table
 func (ts tables) thread(id string) (Row, bool) {
 	for i := len(ts) - 1; i >= 0; i-- {
 		if b, ok := ts[i].threads.get(id); ok {
-			r := readRow([]byte(id), b)
-			return r, !r.Deleted
+			r, ok := readRow([]byte(id), b)
+			return r, ok && !r.Deleted
 		}
 	}
 	return Row{}, false
@@ -138,7 +212,7 @@ func (ts tables) parts(family uint64) ([]Part, bool) {
 	binary.BigEndian.PutUint64(key[:], family)
 	for i := len(ts) - 1; i >= 0; i-- {
 		if b, ok := ts[i].families.get(string(key[:])); ok {
-			return readParts(b), true
+			return readParts(b)
 		}
 	}
 	return nil, false
@@ -163,7 +237,7 @@ func (ts tables) pages() *layers {
 // eachFamily calls fn for the families, in the order of ids, until it returns false.
 func (ts tables) eachFamily(fn func(id uint64, parts []Part) bool) {
 	for l := ts.pages(); l.ok(); l.next() {
-		if !fn(binary.BigEndian.Uint64(l.key), readParts(l.payload)) {
+		if parts, ok := readParts(l.payload); ok && len(l.key) == 8 && !fn(binary.BigEndian.Uint64(l.key), parts) {
 			return
 		}
 	}
@@ -173,7 +247,7 @@ func (ts tables) eachFamily(fn func(id uint64, parts []Part) bool) {
 func (ts tables) live() int {
 	n := 0
 	for l := ts.rows(""); l.ok(); l.next() {
-		if l.payload[0] == 0 {
+		if !isGone(l.payload) {
 			n++
 		}
 	}
@@ -189,24 +263,35 @@ const mergeRatio = 3
 func (ts tables) with(t *Table) tables {
 	out := append(append(make(tables, 0, len(ts)+1), ts...), t)
 	for n := len(out); n > 1 && out[n-2].Size() < mergeRatio*out[n-1].Size(); n = len(out) {
-		out = append(out[:n-2], merged(out[n-2], out[n-1], n == 2))
+		out = append(out[:n-2], merged(out[n-2:], n == 2))
 	}
 	return out
 }
 
-// merged is two tables as one; last says that there is none before them, so that
-// nobody need be told what is gone.
-func merged(old, newer *Table, last bool) *Table {
+// maxLayers bounds how many tables a look goes through after Restore. Below it they
+// are left as they are, so that opening a store does not touch each row.
+const maxLayers = 8
+
+// layered is a chain as it was found, the newest merged into one where there are too
+// many: deltas are small against what they change where a chain is long.
+func layered(chain []*Table) tables {
+	if len(chain) <= maxLayers {
+		return chain
+	}
+	old, newer := chain[:maxLayers-1], chain[maxLayers-1:]
+	return append(slices.Clone(old), merged(newer, false))
+}
+
+// merged is tables as one; first says that there is none before them, so that nobody
+// need be told what is gone.
+func merged(ts tables, first bool) *Table {
 	var b TableBuilder
-	b.threads.room(&old.threads, &newer.threads)
-	b.families.room(&old.families, &newer.families)
-	two := tables{old, newer}
-	for l := two.rows(""); l.ok(); l.next() {
-		if !last || l.payload[0] == 0 {
+	for l := ts.rows(""); l.ok(); l.next() {
+		if !first || !isGone(l.payload) {
 			b.threads.add(l.key, l.payload)
 		}
 	}
-	for l := two.pages(); l.ok(); l.next() {
+	for l := ts.pages(); l.ok(); l.next() {
 		b.families.add(l.key, l.payload)
 	}
 	return b.Done()

@@ -40,7 +40,8 @@ func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) {
 	// below calls fn for the rows of the tables below id.
 	below := func(id string, bounded bool) bool {
 		for ; l.ok() && (!bounded || string(l.key) < id); l.next() {
-			if r = readRow(l.key, l.payload); !r.Deleted && !fn(&r, nil) {
+			var ok bool
+			if r, ok = readRow(l.key, l.payload); ok && !r.Deleted && !fn(&r, nil) {
 				return false
 			}
 		}

@@ -62,6 +62,11 @@ type loop struct {
 	// superstep fails, and then there is no other; each attempt has its own end.
 	taskCtx context.Context
 	cancel  context.CancelCauseFunc
+	workers *workers // of the tasks, from the first superstep on
+	// Room that one superstep leaves to the next: for the tasks to run, and for how
+	// they ended.
+	ready   []*task
+	results chan result
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
 	savedID string                   // the checkpoint the run began with

@@ -26,6 +26,7 @@ type taskRun struct {
 func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
 	r := &taskRun{step: s, task: t, attempt: n, begin: begin}
 	r.att = &r.own
+	r.own.writes = r.own.room[:0]
 	if s.l.parent != nil {
 		r.att.outer = s.l.parent.att
 	}

@@ -150,7 +150,8 @@ func (l *loop) afterTick(ctx context.Context) error {
 	}
 	l.keepExitWrites()
 	l.gatherItems()
-	l.pending = nil
+	clear(l.pending) // nobody keeps the list
+	l.pending = l.pending[:0]
 	clear(l.has)
 	clear(l.delta.written) // they are about the superstep's tasks, and would grow
 	clear(l.delta.reapplied)
@@ -416,10 +417,10 @@ func (l *loop) storeStub() saver.Config {
 	put := at
 	put.CheckpointID = ""
 	s := l.saver
-	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: func(ctx context.Context) error {
+	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
 		_, err := s.Put(ctx, put, stub, saver.Metadata{"step": -2}, map[string]saver.Version{})
 		return err
-	}})
+	})})
 	l.head = stub.ID
 	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
 	at.CheckpointID = stub.ID

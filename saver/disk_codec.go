@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stele-go/stele/serde"
 )
@@ -82,11 +83,27 @@ var errRecord = errors.New("checkpoint record is malformed")
 // decodeCheckpointRecord reads what encodeCheckpointRecord wrote. Any input gives
 // a record or an error; memory is bounded by a small multiple of its length.
 func decodeCheckpointRecord(b []byte) (*checkpointRecord, error) {
-	d := unpacker{b: b}
-	if f := d.byte(); d.err == nil && f != checkpointFormat {
-		return nil, &VersionError{File: "checkpoint record", Have: uint32(f), Supported: checkpointFormat}
+	r := new(checkpointRecord)
+	if err := r.decode(b, nil); err != nil {
+		return nil, err
 	}
-	r := &checkpointRecord{v: int(d.varint()), ts: d.str()}
+	return r, nil
+}
+
+// sharedText is the size of a record up to which its strings are cut from one copy
+// of it: none keeps more than that in memory.
+const sharedText = 2 << 10
+
+// decode is decodeCheckpointRecord into r, with versions as seen knows them.
+func (r *checkpointRecord) decode(b []byte, seen *versionTexts) error {
+	d := unpacker{b: b, versions: seen}
+	if len(b) <= sharedText {
+		d.text = string(b)
+	}
+	if f := d.byte(); d.err == nil && f != checkpointFormat {
+		return &VersionError{File: "checkpoint record", Have: uint32(f), Supported: checkpointFormat}
+	}
+	r.v, r.ts = int(d.varint()), d.str()
 	if d.flag() {
 		r.updated = make([]string, 0, d.count(1))
 		for range cap(r.updated) {
@@ -97,15 +114,14 @@ func decodeCheckpointRecord(b []byte) (*checkpointRecord, error) {
 		r.seen = d.seen()
 	}
 	r.metadata = serde.Typed{Kind: d.str(), Data: d.b}
-	if d.err != nil {
-		return nil, d.err
-	}
-	return r, nil
+	return d.err
 }
 
 type unpacker struct {
-	b   []byte
-	err error
+	b        []byte
+	text     string // all that b was, if strings are to be cut from it
+	versions *versionTexts
+	err      error
 }
 
 func (d *unpacker) fail() {
@@ -169,7 +185,12 @@ func (d *unpacker) str() string {
 		d.fail()
 		return ""
 	}
-	s := string(d.b[:n])
+	var s string
+	if at := len(d.text) - len(d.b); d.text != "" {
+		s = d.text[at : at+int(n)]
+	} else {
+		s = string(d.b[:n])
+	}
 	d.b = d.b[n:]
 	return s
 }
@@ -183,7 +204,7 @@ func (d *unpacker) seen() map[string]map[string]Version {
 		versions := make(map[string]Version, min(m, 1024))
 		for range m {
 			channel := d.str()
-			v, err := unpackVersion(d.str())
+			v, err := d.versions.unpack(d.str())
 			if d.err == nil {
 				d.err = err // a version of a newer build stays a VersionError
 			}
@@ -245,32 +266,79 @@ func packMintedVersion(s string) (string, bool) {
 	return p, err == nil && back.str == s
 }
 
-// mintedVersion is the text of a minted version: seq in 32 digits, a dot, and a
-// fraction whose part behind "0." is digits, padded to width. Not ok if that is
-// not how a version is packed.
-func mintedVersion(seq uint64, width int, digits uint64) (text string, ok bool) {
-	const most = mintedDigits + len(".0.") + 20
-	var b [most]byte
-	if width > 19 {
-		return "", false
+// mintedMost is the length of the longest text that is packed as minted.
+const mintedMost = mintedDigits + len(".0.") + 20
+
+// appendMinted appends the text of a packed minted version: its number in 32 digits,
+// a dot, and a fraction, whose part behind "0." has a length of its own. An error
+// means that no version is packed like that.
+func appendMinted(dst []byte, p string) ([]byte, error) {
+	d := unpacker{b: []byte(p[1:])}
+	seq, width, digits := d.uvarint(), int(d.byte()), d.uvarint()
+	if d.err != nil || len(d.b) != 0 || width == 0 || width > 19 {
+		return nil, errRecord
 	}
-	rest := putDigits(b[:mintedDigits], seq)
+	var b [mintedMost]byte
+	end := mintedDigits + 3 + width
 	copy(b[mintedDigits:], ".0.")
-	end := mintedDigits + 3 + max(width, 1)
-	if rest != 0 || putDigits(b[mintedDigits+3:end], digits) != 0 || width == 0 {
-		return "", false
+	if putDigits(b[:mintedDigits], seq) != 0 || putDigits(b[mintedDigits+3:end], digits) != 0 {
+		return nil, errRecord
 	}
-	return string(b[:end]), true
+	return append(dst, b[:end]...), nil
 }
 
 // putDigits writes n in decimal, padded with zeros to all of b, and returns what
 // did not fit.
 func putDigits(b []byte, n uint64) (rest uint64) {
-	for i := len(b) - 1; i >= 0; i-- {
+	i := len(b)
+	for n > 0 && i > 0 {
+		i--
 		b[i] = '0' + byte(n%10)
 		n /= 10
 	}
+	for i > 0 {
+		i--
+		b[i] = '0'
+	}
 	return n
+}
+
+// versionTexts unpacks the versions of a listing: the texts, fifty bytes each, share
+// memory, some twenty of them a piece, and those that come again are kept. nil does
+// neither. Not safe for concurrent use.
+type versionTexts struct {
+	last [16]struct {
+		packed string
+		v      Version
+	}
+	room strings.Builder
+}
+
+// roomSize is how much memory texts share.
+const roomSize = 1 << 10
+
+// unpack is unpackVersion.
+func (t *versionTexts) unpack(p string) (Version, error) {
+	if t == nil || p == "" || p[0] != packMinted {
+		return unpackVersion(p)
+	}
+	at := &t.last[(uint(p[len(p)-1])+uint(p[len(p)/2])*7)%uint(len(t.last))]
+	if at.packed == p {
+		return at.v, nil
+	}
+	var digits [mintedMost]byte
+	text, err := appendMinted(digits[:0], p)
+	if err != nil {
+		return Version{}, err
+	}
+	if t.room.Cap()-t.room.Len() < len(text) {
+		t.room = strings.Builder{}
+		t.room.Grow(roomSize)
+	}
+	from := t.room.Len()
+	t.room.Write(text) // within its capacity: what was cut from it before stays
+	at.packed, at.v = p, StringVersion(t.room.String()[from:])
+	return at.v, nil
 }
 
 // unpackVersion reads what packVersion wrote.
@@ -293,12 +361,12 @@ func unpackVersion(p string) (Version, error) {
 		v = FloatVersion(math.Float64frombits(binary.LittleEndian.Uint64(d.b)))
 		d.b = nil
 	case packMinted:
-		seq, n, digits := d.uvarint(), int(d.byte()), d.uvarint()
-		text, ok := mintedVersion(seq, n, digits)
-		if d.err != nil || !ok {
-			return Version{}, errRecord
+		var text [mintedMost]byte
+		minted, err := appendMinted(text[:0], p)
+		if err != nil {
+			return Version{}, err
 		}
-		v = StringVersion(text)
+		return StringVersion(string(minted)), nil
 	default:
 		return Version{}, &VersionError{File: "channel version", Have: uint32(p[0]), Supported: packMinted}
 	}

@@ -74,7 +74,12 @@ func parseCheckpointKey(key string) (ns, id string, ok bool) {
 }
 
 // writesPrefix begins the keys of all writes against a checkpoint.
-func writesPrefix(ns, id string) string { return string(keyWrites) + escape(ns) + escape(id) }
+func writesPrefix(ns, id string) string {
+	if strings.IndexByte(ns, 0) < 0 && strings.IndexByte(id, 0) < 0 {
+		return string(keyWrites) + ns + terminator + id + terminator
+	}
+	return string(keyWrites) + escape(ns) + escape(id)
+}
 
 // writesSuffix is the length of what tells the batches of one checkpoint apart:
 // record and number.

@@ -43,19 +43,20 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 	if q.Limit == NoResults {
 		return nil
 	}
-	found := 0
+	found, readers := 0, listReaders{s: s, seen: new(versionTexts)}
 	visit := func(t *index.Thread, it *index.Item) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		h, err := s.header(ctx, t, it)
+		r := readers.of(t)
+		h, err := r.header(ctx, it)
 		if err != nil {
 			return err
 		}
 		if !MatchFilter(h.md, q.Filter) {
 			return nil
 		}
-		tup, err := s.tuple(ctx, t, it, h)
+		tup, err := r.tuple(h, it)
 		if err != nil {
 			return err
 		}
@@ -75,6 +76,34 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 		return listNamespace(t, q, visit)
 	}
 	return visitSorted(selectItems(t, q, nil), visit)
+}
+
+// listReaders are the readers of the threads that a listing goes through. A
+// family's values are read by one, so that what leads to one of them is made once.
+type listReaders struct {
+	s      *Disk
+	last   *tupleReader
+	values map[*index.Family]*engine.Reader
+	seen   *versionTexts
+}
+
+// maxListReaders bounds how many families' values are kept for: the threads of a
+// listing of all threads interleave.
+const maxListReaders = 64
+
+func (l *listReaders) of(t *index.Thread) *tupleReader {
+	if l.last != nil && l.last.t == t {
+		return l.last
+	}
+	values := l.values[t.Family]
+	if values == nil {
+		if values = l.s.e.Reader(t.Family); l.values == nil || len(l.values) == maxListReaders {
+			l.values = map[*index.Family]*engine.Reader{}
+		}
+		l.values[t.Family] = values
+	}
+	l.last = &tupleReader{s: l.s, t: t, from: values, seen: l.seen}
+	return l.last
 }
 
 // listNamespace streams: the keys of one namespace are in the order of the

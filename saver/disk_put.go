@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -44,7 +43,7 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 
 func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
 	s := p.s
-	plan, err := NewPutPlan(req, &p.laps)
+	plan, err := newPutPlan(req, &p.laps, Checkpoint.borrowed)
 	if err != nil {
 		return Config{}, err
 	}
@@ -54,11 +53,11 @@ func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p.plan, p.run, p.along = &plan, runOf(mergeMetadata(req.Config, req.Metadata)), req.Along
+	p.plan, p.id, p.run, p.along = &plan, threadKey(plan.Target.ThreadID), runOf(mergeMetadata(req.Config, req.Metadata)), req.Along
 	if err := p.encode(); err != nil {
 		return Config{}, err
 	}
-	ids := []string{threadKey(plan.Target.ThreadID)}
+	ids := []string{p.id}
 	if p.run != "" {
 		ids = append(ids, runKey(p.run))
 	}
@@ -83,14 +82,19 @@ func shortRun(run string) string {
 	return "\x00sha256:" + hex.EncodeToString(sum[:])
 }
 
-// diskPut is one Put on its way into the log.
+// diskPut is one Put on its way into the log. What does not depend on what is
+// stored is made before the committer gets it, of which there is but one. The
+// committer, which may still be at it when the call has given up, does not touch
+// what the plan borrows from the request.
 type diskPut struct {
 	s      *Disk
 	laps   laps
 	plan   *PutPlan
+	id     string // of the thread, for the engine
 	run    string
 	record engine.Value
-	values map[string]engine.Value // by channel
+	values []engine.Value  // of the channels plan.Record.Stored
+	slots  []engine.SlotIn // but for what unchanged channels refer to
 	writes [][]engine.Value
 	along  []Along
 }
@@ -103,18 +107,19 @@ func (p *diskPut) encode() error {
 	r := &p.plan.Record
 	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
 	var err error
-	line := engine.Line{Thread: threadKey(p.plan.Target.ThreadID), Group: p.plan.Target.Namespace, Name: recordLine}
+	line := engine.Line{Thread: p.id, Group: p.plan.Target.Namespace, Name: recordLine}
 	if p.record, err = p.s.e.NewVersion(line, encodeCheckpointRecord(&rec)); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
-	p.values = make(map[string]engine.Value, len(r.Stored))
+	p.values = make([]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
 		line.Name = channel
 		t := p.plan.Values[i]
-		if p.values[channel], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {
+		if p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
 		}
 	}
+	p.makeSlots()
 	for i := range p.plan.Writes {
 		vals, err := storedValues(&p.plan.Writes[i])
 		if err != nil {
@@ -125,9 +130,27 @@ func (p *diskPut) encode() error {
 	return nil
 }
 
+// makeSlots makes the slots of the item: the record, and the channels in the order
+// of names.
+func (p *diskPut) makeSlots() {
+	r := &p.plan.Record
+	names := sortedNames(r.Checkpoint.Versions)
+	p.slots = make([]engine.SlotIn, 1, 1+len(names))
+	p.slots[0] = engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record}
+	for _, channel := range names {
+		slot := engine.SlotIn{Name: channel, Tag: packVersion(r.Checkpoint.Versions[channel])}
+		if i, given := slices.BinarySearch(r.Stored, channel); given {
+			slot.Value = &p.values[i]
+		} else {
+			_, slot.Empty = slices.BinarySearch(r.Emptied, channel)
+		}
+		p.slots = append(p.slots, slot)
+	}
+}
+
 // size is about how many bytes the record will have.
 func (p *diskPut) size() int64 {
-	n := p.record.LogSize() + sizeOf(slices.Collect(maps.Values(p.values)))
+	n := p.record.LogSize() + sizeOf(p.values)
 	for _, vals := range p.writes {
 		n += sizeOf(vals)
 	}
@@ -163,14 +186,12 @@ func storedValues(w *WritesPlan) ([]engine.Value, error) {
 // commit runs in commit order: what it reads is what all earlier calls left.
 func (p *diskPut) commit(tx *engine.Tx) error {
 	target, rec := p.plan.Target, &p.plan.Record
-	id, ns := threadKey(target.ThreadID), target.Namespace
-	t := tx.Thread(id)
+	ns := target.Namespace
+	t := tx.Thread(p.id)
 	if err := p.check(tx, t); err != nil {
 		return err
 	}
-	slots := make([]engine.SlotIn, 1, 1+len(rec.Checkpoint.Versions))
-	slots[0] = engine.SlotIn{Name: rec.Parent, Tag: p.run, Value: &p.record}
-	slots = append(slots, p.channels(t, ns)...)
+	p.inherit(t, ns)
 	var flags uint8
 	if ns == "" {
 		flags = index.FlagHead
@@ -178,7 +199,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 	if rec.Checkpoint.V < firstVersionWithTasks {
 		flags |= flagLegacy
 	}
-	if err := tx.Put(id, checkpointKey(ns, target.CheckpointID), flags, slots); err != nil {
+	if err := tx.Put(p.id, checkpointKey(ns, target.CheckpointID), flags, p.slots); err != nil {
 		return err
 	}
 	for i := range p.plan.Writes {
@@ -198,7 +219,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 			}
 		}
 	}
-	updateInterrupted(tx, target.ThreadID)
+	updateInterrupted(tx, p.id)
 	for _, a := range p.along {
 		if err := a.part.Do(tx); err != nil {
 			return err
@@ -250,6 +271,9 @@ func headOf(t *index.Thread, ns string) string {
 		return ""
 	}
 	prefix := checkpointPrefix(ns)
+	if ns == "" { // all of them have FlagHead
+		return strings.TrimPrefix(t.Head, prefix)
+	}
 	if it := t.Last(prefix); it != nil {
 		return strings.TrimPrefix(it.Key, prefix)
 	}
@@ -265,21 +289,14 @@ func (p *diskPut) source(t *index.Thread) *index.Item {
 	return t.Get(checkpointKey(p.plan.Target.Namespace, id))
 }
 
-// channels are the slots of the checkpoint's channels, in the order of names.
-func (p *diskPut) channels(t *index.Thread, ns string) []engine.SlotIn {
-	rec := &p.plan.Record
+// inherit says what the unchanged channels refer to.
+func (p *diskPut) inherit(t *index.Thread, ns string) {
 	source := channelSlots(p.source(t))
-	slots := make([]engine.SlotIn, 0, len(rec.Checkpoint.Versions))
-	for _, channel := range sortedNames(rec.Checkpoint.Versions) {
-		slot := engine.SlotIn{Name: channel, Tag: packVersion(rec.Checkpoint.Versions[channel])}
-		if v, given := p.values[channel]; given {
-			slot.Value = &v
-		} else if _, slot.Empty = slices.BinarySearch(rec.Emptied, channel); !slot.Empty {
-			slot.Ref = inherit(t, ns, channel, slot.Tag, source)
+	for i := range p.slots {
+		if slot := &p.slots[i]; slot.Value == nil && !slot.Empty {
+			slot.Ref = inherit(t, ns, slot.Name, slot.Tag, source)
 		}
-		slots = append(slots, slot)
 	}
-	return slots
 }
 
 // channelSlots are the channels of a checkpoint, in the order of names.
@@ -379,8 +396,8 @@ func (s *Disk) putWrites(ctx context.Context, l *laps, cfg Config, writes []Writ
 
 // updateInterrupted keeps the flag that tells, without loading the thread,
 // whether its root head waits to be resumed.
-func updateInterrupted(tx *engine.Tx, threadID string) {
-	t := tx.Thread(threadKey(threadID))
+func updateInterrupted(tx *engine.Tx, id string) {
+	t := tx.Thread(id)
 	if t == nil {
 		return
 	}
@@ -394,7 +411,7 @@ func updateInterrupted(tx *engine.Tx, threadID string) {
 	if head != "" && Interrupted(calls) {
 		flags = flagInterrupted
 	}
-	tx.SetFlags(threadKey(threadID), flags)
+	tx.SetFlags(id, flags)
 }
 
 // noteWrites is updateInterrupted after one call of root writes. Most calls
@@ -407,7 +424,7 @@ func noteWrites(tx *engine.Tx, cfg Config, call WriteCall) {
 	case call.Interrupt && call.TaskID != NullTaskID:
 		tx.SetFlags(t.ID, flagInterrupted)
 	case t.Flags&flagInterrupted != 0:
-		updateInterrupted(tx, cfg.ThreadID)
+		updateInterrupted(tx, t.ID)
 	}
 }
 

@@ -269,7 +269,7 @@ func removeItems(tx *engine.Tx, threadID string, keys []string) error {
 		}
 		return tx.Drop(id, nil)
 	}
-	updateInterrupted(tx, threadID)
+	updateInterrupted(tx, threadKey(threadID))
 	return nil
 }
 

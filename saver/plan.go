@@ -39,6 +39,11 @@ type WritesPlan struct {
 // serializer). Its errors are those of Put: InvalidError, ErrTooLarge, and the
 // serializer's *EncodeError, wrapped with the channel or metadata it is about.
 func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
+	return newPutPlan(req, codec, Checkpoint.stripped)
+}
+
+// newPutPlan is NewPutPlan with the checkpoint of its record as given by strip.
+func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) Checkpoint) (PutPlan, error) {
 	cfg, cp := req.Config, req.Checkpoint
 	if err := ValidateRequest(req); err != nil {
 		return PutPlan{}, err
@@ -46,7 +51,7 @@ func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
 	plan := PutPlan{
 		Target:     cfg.At(cp.ID),
 		ExpectHead: cfg.ExpectHead,
-		Record:     Record{Checkpoint: cp.stripped(), Parent: cfg.CheckpointID},
+		Record:     Record{Checkpoint: strip(cp), Parent: cfg.CheckpointID},
 	}
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
@@ -57,7 +62,10 @@ func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
 	}
 	plan.Record.Metadata = md
 	size := len(md.Data)
-	for _, channel := range sortedNames(req.NewVersions) {
+	names := sortedNames(req.NewVersions)
+	plan.Record.Stored = names[:0] // never beyond what was read
+	plan.Values = make([]serde.Typed, 0, len(names))
+	for _, channel := range names {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
 			plan.Record.Emptied = append(plan.Record.Emptied, channel)

@@ -79,6 +79,15 @@ func (cp Checkpoint) stripped() Checkpoint {
 	return cp
 }
 
+// borrowed is stripped for the time of a call: its maps are those of cp.
+func (cp Checkpoint) borrowed() Checkpoint {
+	cp.Values, cp.Immutable = nil, false
+	if cp.Seen == nil {
+		cp.Seen = map[string]map[string]Version{}
+	}
+	return cp
+}
+
 // CompareListing is the order of a listing: checkpoint id descending; equal ids
 // by thread, then namespace, ascending.
 func CompareListing(a, b Config) int {

@@ -45,6 +45,28 @@ func ComparePendingWrites(a, b PendingWrite) int {
 // and index, the first counts, or on a special channel the last. It may reuse
 // the memory of writes.
 func ResolveWrites(writes []PendingWrite) []PendingWrite {
+	kept := writes[:0]
+	if len(writes) > fewWrites {
+		kept = resolveMany(writes)
+	} else {
+		for _, w := range writes {
+			i := slices.IndexFunc(kept, func(k PendingWrite) bool { return k.Index == w.Index && k.TaskID == w.TaskID })
+			switch {
+			case i < 0:
+				kept = append(kept, w)
+			case w.Index < 0:
+				kept[i] = w
+			}
+		}
+	}
+	slices.SortStableFunc(kept, ComparePendingWrites)
+	return kept
+}
+
+// fewWrites are looked through faster than hashed.
+const fewWrites = 8
+
+func resolveMany(writes []PendingWrite) []PendingWrite {
 	type key struct {
 		task  string
 		index int
@@ -62,6 +84,5 @@ func ResolveWrites(writes []PendingWrite) []PendingWrite {
 			kept[i] = w
 		}
 	}
-	slices.SortStableFunc(kept, ComparePendingWrites)
 	return kept
 }

@@ -30,7 +30,8 @@ func worthwhile(raw, stored int) bool { return stored <= raw-raw/20 }
 // compressor turns payloads into what a frame stores. It belongs to one
 // builder and keeps its buffers between frames.
 type compressor struct {
-	enc *zstd.Encoder
+	enc  *zstd.Encoder
+	home *sync.Pool // where enc goes back to
 	// whole: one part up to this size, that of a block, is compressed at once.
 	whole int
 	join  []byte // parts of a small payload, joined
@@ -45,6 +46,10 @@ func newCompressor(level, blockSize int) (*compressor, error) {
 	for window < blockSize {
 		window <<= 1
 	}
+	home := encoders(level, window)
+	if enc, ok := home.Get().(*zstd.Encoder); ok {
+		return &compressor{enc: enc, home: home, whole: max(blockSize, streamFrom-1)}, nil
+	}
 	enc, err := zstd.NewWriter(nil,
 		zstd.WithEncoderLevel(zstd.EncoderLevel(level)),
 		zstd.WithEncoderConcurrency(1), // no goroutine: the builder's caller does the work
@@ -54,7 +59,23 @@ func newCompressor(level, blockSize int) (*compressor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
 	}
-	return &compressor{enc: enc, whole: max(blockSize, streamFrom-1)}, nil
+	return &compressor{enc: enc, home: home, whole: max(blockSize, streamFrom-1)}, nil
+}
+
+// encoderKind is what tells encoders apart.
+type encoderKind struct{ level, window int }
+
+// idleEncoders are the encoders that no builder has, by kind: their tables are
+// large, and a flush of a few records would do little but clear new ones.
+var idleEncoders sync.Map // of encoderKind to *sync.Pool
+
+func encoders(level, window int) *sync.Pool {
+	kind := encoderKind{level, window}
+	if p, ok := idleEncoders.Load(kind); ok {
+		return p.(*sync.Pool)
+	}
+	p, _ := idleEncoders.LoadOrStore(kind, new(sync.Pool))
+	return p.(*sync.Pool)
 }
 
 // pack returns the bytes to store for the payload in parts, n bytes in all. The
@@ -136,7 +157,9 @@ func (c *compressor) streamParts(parts [][]byte) error {
 func (c *compressor) trim() { c.sink = chunkSink{} }
 
 func (c *compressor) close() {
-	_ = c.enc.Close() // no stream is open and no goroutine runs: nothing to report
+	if c.enc != nil {
+		c.home.Put(c.enc) // no stream is open: stream resets it
+	}
 	*c = compressor{}
 }
 

@@ -158,6 +158,12 @@ func (c *Codec) Decode(t Typed) (any, error) {
 // fills a struct or map from its named arguments, a slice from its positional
 // ones, and anything from its single argument.
 func (c *Codec) DecodeInto(t Typed, dst any) error {
+	if list, ok := dst.(*[]string); ok && list != nil && t.Kind == KindMsgpack {
+		if out, ok := c.decodeStrings(t.Data); ok {
+			*list = out
+			return nil
+		}
+	}
 	v, err := c.Decode(t)
 	if err != nil {
 		return err

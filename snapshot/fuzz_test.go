@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -143,6 +144,11 @@ func checkImage(t *testing.T, b []byte) {
 	if !typed(err) {
 		return
 	}
+	rows, err := im.Rows()
+	if typed(err) {
+		rows.Threads(func(index.Row) bool { return true })
+		rows.Families(func(uint64, []index.Part) bool { return true })
+	}
 	c, err := readTable(im)
 	if typed(err) {
 		n := im.Counts()
@@ -187,7 +193,8 @@ func resumImage(b []byte) []byte {
 // decodes encodes to the same bytes.
 func FuzzTable(f *testing.F) {
 	c := smallContent()
-	var threads, families, memos, ids, names table
+	var threads, families oldTable
+	var memos, ids, names table
 	for i := range c.Threads {
 		threads.thread(&c.Threads[i])
 	}
@@ -203,12 +210,12 @@ func FuzzTable(f *testing.F) {
 	for _, name := range c.RemovedMemos {
 		names.removedMemo(name)
 	}
-	for i, t := range []table{threads, families, ids, memos, names} {
+	for i, t := range []table{{count: threads.count, buf: threads.buf}, {count: families.count, buf: families.buf}, ids, memos, names} {
 		f.Add(uint8(i), t.count, t.buf)
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, count uint32, b []byte) {
 		var d tableDecoder
-		var out table
+		var out oldTable
 		var err error
 		switch kind % tableTypes {
 		case 0:

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stele-go/stele/index"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -89,6 +91,7 @@ func (a *annotator) value(tag byte, size int) {
 		tagRemoveSegments: {"removed segment"},
 		tagImages:         {"image: number", "LSN", "size", "flags (1 full)"},
 		tagClean:          {"clean close: log", "end offset", "last LSN"},
+		tagLogSalts:       {"salt of log: number", "salt"},
 	}[tag]
 	switch tag {
 	case tagIdentity:
@@ -135,7 +138,7 @@ func annotateManifest(b []byte) string {
 func annotateImage(b []byte, im *Image) string {
 	a := &annotator{b: b}
 	a.header("LSN", "previous image")
-	kinds := []string{"", "page", "threads", "families", "removed families", "memos", "removed memos", "footer"}
+	kinds := []string{"", "page", "threads", "families", "removed families", "memos", "removed memos", "footer", "threads", "families"}
 	for a.off < len(b)-imageTailSize {
 		a.title("frame: %s", kinds[b[a.off+16]])
 		a.field(8, "xxh64, seeded with salt and offset")
@@ -159,6 +162,7 @@ func annotateImage(b []byte, im *Image) string {
 			a.field(4, "entries")
 			a.field(8, "type")
 		}
+		a.field(8, "threads of the store")
 	}
 	a.title("tail")
 	a.field(8, "offset of the footer frame")
@@ -225,19 +229,40 @@ func TestManifestGolden(t *testing.T) {
 	}
 }
 
-func TestImageGolden(t *testing.T) {
-	c := content{
+// goldenImage is what the goldens of images hold; in format 1 a thread that is gone
+// had a family.
+func goldenImage() content {
+	return content{
 		Threads: []ImageThread{
 			{ID: "thread-1", Family: 1, Birth: 3, LSN: 12, Head: "1f0a", Updated: 1_700_000_000_000_000, Flags: 1},
-			{ID: "thread-2", Family: 2, Birth: 5, LSN: 5, Deleted: true},
+			{ID: "thread-2", Deleted: true},
 		},
 		Families:        []ImageFamily{{ID: 1, Parts: []Part{{File: 9, Off: 64, Len: 39, MinLSN: 3, MaxLSN: 12}}}},
 		RemovedFamilies: []uint64{2},
 		Memos:           []Memo{{ID: "thread-2", LSN: 11, At: 1_700_000_000_000_000, Data: []byte("memo")}},
 		RemovedMemos:    []string{"thread-0"},
 	}
-	f, _ := buildImage(t, deltaHeader(9), c, []byte("directory page!"))
-	b := checkGolden(t, "image.golden", "# A delta image: one page and one entry or two of every kind.\n", annotateImage(f.b, openImage(t, f, 9)))
+}
+
+func TestImageGolden(t *testing.T) {
+	f, _ := buildImage(t, deltaHeader(9), goldenImage(), []byte("directory page!"))
+	b := checkGolden(t, "image2.golden", "# A delta image: one page and one entry or two of every kind.\n", annotateImage(f.b, openImage(t, f, 9)))
+	checkGoldenImage(t, b, goldenImage())
+}
+
+// TestOldImage reads an image of format 1.
+func TestOldImage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "image1.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := goldenImage()
+	c.Threads[1].Family, c.Threads[1].Birth, c.Threads[1].LSN = 2, 5, 5
+	checkGoldenImage(t, parseGolden(t, string(text)), c)
+}
+
+func checkGoldenImage(t *testing.T, b []byte, c content) {
+	t.Helper()
 	stored := openImage(t, &bytesFile{b: b}, 9)
 	got, err := readTable(stored)
 	if err != nil || !equalContent(got, c) || stored.Header() != deltaHeader(9) {
@@ -246,5 +271,19 @@ func TestImageGolden(t *testing.T) {
 	page, err := stored.ReadPage(64, 39)
 	if err != nil || string(page) != "directory page!" {
 		t.Errorf("its page reads as %q, %v", page, err)
+	}
+	table, err := stored.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows content
+	table.Threads(func(r index.Row) bool { rows.Threads = append(rows.Threads, threadOf(r)); return true })
+	table.Families(func(id uint64, parts []index.Part) bool {
+		rows.Families = append(rows.Families, ImageFamily{ID: id, Parts: parts})
+		return true
+	})
+	want := goldenImage() // whatever the format
+	if !equalContent(rows, content{Threads: want.Threads, Families: want.Families}) {
+		t.Errorf("its rows are %+v", rows)
 	}
 }

@@ -7,9 +7,21 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// FormatVersion is the format version this build writes, for manifests and
-// images alike, and the highest it reads.
+// FormatVersion is the format version of manifests and stores that this build
+// writes, and the highest it reads.
 const FormatVersion uint32 = 1
+
+// imageVersion is the same of images. Format 1 had other tables of threads and
+// families.
+const imageVersion uint32 = 2
+
+// supported is the highest format version this build reads of a file with magic.
+func supported(magic [8]byte) uint32 {
+	if magic == imageMagic {
+		return imageVersion
+	}
+	return FormatVersion
+}
 
 // headerSize is the length of the file header. Its shape (magic, format
 // version, flags, …, checksum over the first 56 bytes) is frozen for every
@@ -75,8 +87,8 @@ func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte)
 		a:       binary.LittleEndian.Uint64(b[40:]),
 		b:       binary.LittleEndian.Uint64(b[48:]),
 	}
-	if h.version > FormatVersion {
-		return fileHeader{}, &base.VersionError{File: name, Have: h.version, Supported: FormatVersion}
+	if highest := supported(magic); h.version > highest {
+		return fileHeader{}, &base.VersionError{File: name, Have: h.version, Supported: highest}
 	}
 	if h.version == 0 {
 		return fileHeader{}, bad("format version 0")

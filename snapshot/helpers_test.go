@@ -38,7 +38,11 @@ func scriptEdit(i int, s *State) Edit {
 	lsn := base.LSN(1 + 100*i)
 	switch i % 6 {
 	case 0:
-		return Edit{AddLogs: []LogInfo{{Num: next, BaseLSN: max(1, s.FloorLSN)}}}
+		salt := uint64(i/6%3) * 0x9e3779b97f4a7c15 // not known of one in three
+		if i == 0 {
+			salt = 0x5a17
+		}
+		return Edit{AddLogs: []LogInfo{{Num: next, BaseLSN: max(1, s.FloorLSN), Salt: salt}}}
 	case 1:
 		return Edit{
 			AddSegments: []SegmentInfo{{Num: next, Size: 1000, Raw: 9000, MinLSN: 1, MaxLSN: lsn, Families: 3, Values: 70}},

@@ -15,13 +15,15 @@ const maxFooter = 256 << 20
 // Image is an open image. It is immutable and may be used concurrently; the
 // file belongs to the caller, who closes it after the last use.
 type Image struct {
-	f      vfs.File
-	name   string
-	h      ImageHeader
-	fr     framer
-	start  uint64 // where frames begin
-	counts ImageCounts
-	dir    []tableRef
+	f       vfs.File
+	name    string
+	version uint32
+	h       ImageHeader
+	fr      framer
+	start   uint64 // where frames begin
+	counts  ImageCounts
+	threads uint64 // of the store
+	dir     []tableRef
 }
 
 // OpenImage reads header and footer of an image, and nothing else. size is what
@@ -51,7 +53,7 @@ func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image,
 	if num, ok := ParseImageName(name); ok && num != h.Num || h.Full != (h.PrevNum == 0) {
 		return nil, &base.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
 	}
-	im := &Image{f: f, name: name, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
+	im := &Image{f: f, name: name, version: fh.version, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
 	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).store); err != nil {
 		return nil, err
 	}
@@ -80,11 +82,27 @@ func (im *Image) readFooter(size int64) error {
 	if err != nil {
 		return err
 	}
-	im.counts, im.dir, err = decodeFooter(im.name, raw, im.start, off)
+	raw, im.threads, err = im.splitThreads(raw)
+	if err == nil {
+		im.counts, im.dir, err = decodeFooter(im.name, raw, im.start, off)
+	}
 	if err != nil && !errors.Is(err, base.ErrVersion) {
 		return &base.CorruptionError{File: im.name, Kind: "image footer", Offset: int64(off), Len: int64(n), Err: err}
 	}
 	return err
+}
+
+// splitThreads takes the number of threads, which format 1 does not have, off the
+// end of the footer.
+func (im *Image) splitThreads(footer []byte) ([]byte, uint64, error) {
+	if im.version == 1 {
+		return footer, unknownThreads, nil
+	}
+	if len(footer) < footerThreads {
+		return nil, 0, errFooter
+	}
+	rest := footer[:len(footer)-footerThreads]
+	return rest, u64(footer[len(rest):], 0), nil
 }
 
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.
@@ -139,7 +157,7 @@ type Visitor struct {
 // keeping one keeps its frame's: about as much as the frame's strings together.
 func (im *Image) Table(v Visitor) error {
 	s := &tableScan{im: im, v: v, raw: make([]byte, 0, tableTarget)}
-	for typ := imageThreads; typ <= imageRemovedMemos; typ++ {
+	for _, typ := range visited {
 		if !v.wants(typ) {
 			continue
 		}
@@ -159,9 +177,9 @@ func (im *Image) Table(v Visitor) error {
 // wants reports whether somebody visits a table.
 func (v *Visitor) wants(typ imageFrameType) bool {
 	switch typ {
-	case imageThreads:
+	case imageThreads, imageRows:
 		return v.Thread != nil
-	case imageFamilies:
+	case imageFamilies, imageParts:
 		return v.Family != nil
 	case imageRemovedFamilies:
 		return v.RemovedFamily != nil
@@ -233,8 +251,14 @@ func (s *tableScan) frame(r tableRef) error {
 	case imageThreads:
 		items, err := s.dec.decodeThreads(s.im.name, raw, r.count)
 		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
+	case imageRows:
+		items, err := decodeRows(raw, r.count)
+		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
 	case imageFamilies:
 		items, err := s.dec.decodeFamilies(raw, r.count)
+		return visitAll(s, r, items, err, func(f ImageFamily) bool { return s.number(f.ID) }, s.v.Family)
+	case imageParts:
+		items, err := decodeParts(raw, r.count)
 		return visitAll(s, r, items, err, func(f ImageFamily) bool { return s.number(f.ID) }, s.v.Family)
 	case imageRemovedFamilies:
 		items, err := s.dec.decodeRemovedFamilies(raw, r.count)

@@ -37,11 +37,21 @@ const (
 	imageMemos           imageFrameType = 5
 	imageRemovedMemos    imageFrameType = 6
 	imageFooter          imageFrameType = 7
+	imageRows            imageFrameType = 8 // threads, from format 2 on
+	imageParts           imageFrameType = 9 // families, from format 2 on
 )
 
-// tableTypes is the number of table frame types, which are dense from
-// imageThreads on.
+// tableTypes is the number of the types of tables whose entries lean on each other,
+// which are dense from imageThreads on.
 const tableTypes = 5
+
+// visited are the types of all tables, in the order they are visited in.
+var visited = [...]imageFrameType{imageThreads, imageRows, imageFamilies, imageParts, imageRemovedFamilies, imageMemos, imageRemovedMemos}
+
+// isTable reports whether frames of the type are those of a table.
+func (t imageFrameType) isTable() bool {
+	return t >= imageThreads && t <= imageRemovedMemos || t == imageRows || t == imageParts
+}
 
 const (
 	codecNone = 0
@@ -139,14 +149,15 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// newZstdEncoder makes the encoder of one image writer.
-func newZstdEncoder() *zstd.Encoder {
+// zstdEncoders are the encoders that no image writer has: their tables are large,
+// and a small image would do little but clear new ones.
+var zstdEncoders = sync.Pool{New: func() any {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("snapshot: zstd encoder options: " + err.Error()) // constants; cannot happen
 	}
 	return e
-}
+}}
 
 // readRange reads len(b) bytes at off. Bytes that are not there are damage: an
 // image never grows or shrinks.

@@ -176,7 +176,8 @@ func smallContent() content {
 		Threads: []ImageThread{
 			{ID: "", Family: 5, Birth: 9, LSN: 9, Updated: -4},
 			{ID: "alpha", Family: 1, Birth: 3, LSN: 12, Head: "1f0a", Updated: 1_700_000_000_000_000, Flags: 255},
-			{ID: "alpha-2", Family: 1 << 63, Birth: base.MaxLSN, LSN: 1, Head: "1f0b", Updated: 5, Deleted: true},
+			{ID: "alpha-1", Family: 1 << 63, Birth: base.MaxLSN, LSN: 1, Head: "1f0b", Updated: 5},
+			{ID: "alpha-2", Deleted: true},
 			{ID: "beta", Family: 0, Birth: 0, LSN: base.MaxLSN, Head: strings.Repeat("h", base.MaxKey), Updated: -1 << 63},
 		},
 		Families: []ImageFamily{
@@ -222,6 +223,9 @@ func TestImageRoundTrip(t *testing.T) {
 			}
 			if !equalContent(tc.c, got) {
 				t.Errorf("table (-wrote +read):\n%.2000s", cmp.Diff(tc.c, got))
+			}
+			if rows, err := im.Rows(); err != nil || rows.Len() != len(got.Threads) || rows.Check() != nil {
+				t.Errorf("rows: %v", err)
 			}
 			n := im.Counts()
 			if n.Threads != uint64(len(tc.c.Threads)) || n.Memos != uint64(len(tc.c.Memos)) || n.Pages != uint64(len(pages)) {

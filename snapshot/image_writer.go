@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -49,16 +50,19 @@ const imageChunk = 256 << 10
 // that no manifest names. An ImageWriter has one user at a time and does not
 // own the file.
 type ImageWriter struct {
-	f      vfs.File
-	h      ImageHeader
-	fr     framer
-	enc    *zstd.Encoder
-	buf    []byte // bytes not yet written
-	off    int64  // where buf will lie
-	err    error
-	counts ImageCounts
-	dir    []tableRef
-	tabs   [tableTypes]table
+	f       vfs.File
+	h       ImageHeader
+	fr      framer
+	enc     *zstd.Encoder
+	buf     []byte // bytes not yet written
+	off     int64  // where buf will lie
+	err     error
+	counts  ImageCounts
+	dir     []tableRef
+	tabs    [tableTypes]table
+	rows    index.TableBuilder // threads and families
+	table   *index.Table       // these, once written
+	threads uint64             // of the store
 	// last id of each table, over all its frames
 	lastName   [tableTypes]string
 	lastID     [tableTypes]uint64
@@ -84,8 +88,8 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 	for h.Salt == 0 {
 		h.Salt = rand.Uint64()
 	}
-	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}}
-	fh := fileHeader{version: FormatVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
+	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}, threads: unknownThreads}
+	fh := fileHeader{version: imageVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
 	if h.Full {
 		fh.flags = imageFullFlag
 	}
@@ -94,7 +98,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 	if err != nil {
 		return nil, err
 	}
-	w.enc = newZstdEncoder()
+	w.enc = zstdEncoders.Get().(*zstd.Encoder)
 	return w, nil
 }
 
@@ -124,7 +128,8 @@ func (w *ImageWriter) AddThread(t ImageThread) error {
 	if err := w.orderNames(imageThreads, t.ID, len(t.Head)); err != nil {
 		return err
 	}
-	return w.add(imageThreads, len(t.ID)+len(t.Head), func(b *table) { b.thread(&t) })
+	w.rows.AddThread(rowOf(&t))
+	return nil
 }
 
 // AddFamily adds a family to the table. Parts may lie in this image, in others
@@ -133,7 +138,8 @@ func (w *ImageWriter) AddFamily(f ImageFamily) error {
 	if err := w.orderIDs(imageFamilies, f.ID); err != nil {
 		return err
 	}
-	return w.add(imageFamilies, 0, func(b *table) { b.familyEntry(&f) })
+	w.rows.AddFamily(f.ID, f.Parts)
+	return nil
 }
 
 // AddMemo adds the memory of a deleted thread to the table.
@@ -169,12 +175,15 @@ func (w *ImageWriter) Finish() (size int64, err error) {
 	if w.err != nil {
 		return 0, w.err
 	}
+	if err := w.writeRows(); err != nil {
+		return 0, err
+	}
 	for i := range w.tabs {
 		if err := w.flushTable(imageThreads + imageFrameType(i)); err != nil {
 			return 0, err
 		}
 	}
-	footer := appendFooter(nil, w.counts, w.dir)
+	footer := appendU64(appendFooter(nil, w.counts, w.dir), w.threads)
 	off, n, err := w.frame(imageFooter, 0, footer, nil)
 	if err != nil {
 		return 0, err
@@ -188,6 +197,7 @@ func (w *ImageWriter) Finish() (size int64, err error) {
 	}
 	size = w.off
 	w.err = fmt.Errorf("image %s: finished: %w", w.h.Num, base.ErrClosed)
+	zstdEncoders.Put(w.enc) // that of a writer which fails goes with it
 	w.enc = nil
 	return size, nil
 }
@@ -299,9 +309,9 @@ func (w *ImageWriter) fail(err error) error {
 // of is the count that belongs to a table.
 func (c *ImageCounts) of(typ imageFrameType) *uint64 {
 	switch typ {
-	case imageThreads:
+	case imageThreads, imageRows:
 		return &c.Threads
-	case imageFamilies:
+	case imageFamilies, imageParts:
 		return &c.Families
 	case imageRemovedFamilies:
 		return &c.RemovedFamilies
@@ -313,8 +323,9 @@ func (c *ImageCounts) of(typ imageFrameType) *uint64 {
 }
 
 const (
-	footerFixed  = 64 // counts, number of tables
-	tableRefSize = 24
+	footerFixed   = 64 // counts, number of tables
+	tableRefSize  = 24
+	footerThreads = 8 // number of threads of the store, from format 2 on
 )
 
 // appendFooter encodes counts and the places of the table frames.
@@ -351,7 +362,7 @@ func decodeFooter(name string, b []byte, from, to uint64) (ImageCounts, []tableR
 			off: u64(b, 0), len: binary.LittleEndian.Uint32(b[8:]),
 			count: binary.LittleEndian.Uint32(b[12:]), typ: imageFrameType(b[16]),
 		}
-		if typ := u64(b, 2); typ < uint64(imageThreads) || typ > uint64(imageRemovedMemos) {
+		if typ := u64(b, 2); typ != uint64(r.typ) || !r.typ.isTable() {
 			return ImageCounts{}, nil, newerError(name, fmt.Sprintf("table type %d", typ))
 		}
 		if r.off < from || r.off > to || uint64(r.len) > to-r.off {

@@ -20,7 +20,7 @@ type ImageFrame struct {
 }
 
 var imageTypeNames = [...]string{imagePage: "page", imageThreads: "threads", imageFamilies: "families",
-	imageRemovedFamilies: "removed families", imageMemos: "memos", imageRemovedMemos: "removed memos", imageFooter: "footer"}
+	imageRemovedFamilies: "removed families", imageMemos: "memos", imageRemovedMemos: "removed memos", imageFooter: "footer", imageRows: "threads", imageParts: "families"}
 
 func (t imageFrameType) name() string {
 	if int(t) < len(imageTypeNames) && t != 0 {

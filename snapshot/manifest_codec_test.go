@@ -86,7 +86,7 @@ func fullState() State {
 	st := firstState()
 	st.NextFileNum = 10
 	st.FloorLSN = 50
-	st.Logs = []LogInfo{{Num: 3, BaseLSN: 40}, {Num: 4, BaseLSN: 60}}
+	st.Logs = []LogInfo{{Num: 3, BaseLSN: 40}, {Num: 4, BaseLSN: 60, Salt: 77}}
 	st.Segments = []SegmentInfo{{Num: 1, Size: 10, MinLSN: 1, MaxLSN: 49}}
 	st.Images = []ImageInfo{{Num: 2, LSN: 30, Full: true, Size: 5}, {Num: 5, LSN: 60, Size: 6}}
 	return st
@@ -189,6 +189,7 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		return append(b, v...)
 	}
 	eight := make([]byte, 8)
+	two := []byte{9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
 	for _, tc := range []struct {
 		name    string
 		payload []byte
@@ -207,7 +208,11 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"half an image", field(tagImages, eight...), false},
 		{"short clean close", field(tagClean, eight...), false},
 		{"identity in an edit", state[:32], false},
-		{"unknown tag", field(11), true},
+		{"half a salt", field(tagLogSalts, eight...), false},
+		{"salt of a log that is not added", field(tagLogSalts, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0), false},
+		{"salt 0", append(field(tagLogs, two...), field(tagLogSalts, append(two[:8:8], eight...)...)...), false},
+		{"salt twice", append(field(tagLogs, two...), field(tagLogSalts, append(two, two...)...)...), false},
+		{"unknown tag", field(12), true},
 		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)

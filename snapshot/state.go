@@ -13,11 +13,13 @@ import (
 // manifest, such as a file number used twice. Nothing was written.
 var ErrInvalid = errors.New("invalid manifest content")
 
-// LogInfo names a log file. BaseLSN is the LSN its first record has or would
+// LogInfo names a log file. Salt is that of its frames, 0 if it is not known: a
+// file of another salt is another file. BaseLSN is the LSN its first record has or would
 // have had.
 type LogInfo struct {
 	Num     base.FileNum
 	BaseLSN base.LSN
+	Salt    uint64
 }
 
 // SegmentInfo names a segment.

@@ -24,12 +24,14 @@ const (
 	tagRemoveSegments = 8  // edit only
 	tagImages         = 9  // the whole chain; present and empty means "no image"
 	tagClean          = 10 // clean close
+	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
 )
 
 // Encoded sizes of the repeated items, and of the field header before them.
 const (
 	fieldHeaderSize = 8
 	logInfoSize     = 16
+	logSaltSize     = 16
 	segmentInfoSize = 56
 	imageInfoSize   = 64
 	imageFullFlag   = 1
@@ -98,7 +100,10 @@ func appendEdit(dst []byte, e *Edit) []byte {
 			return appendU64(b, uint64(c.LogNum), uint64(c.LogEnd), uint64(c.LSN))
 		})
 	}
-	return dst
+	salted := slices.DeleteFunc(slices.Clone(e.AddLogs), func(l LogInfo) bool { return l.Salt == 0 })
+	return appendList(dst, tagLogSalts, salted, func(b []byte, l LogInfo) []byte {
+		return appendU64(b, uint64(l.Num), l.Salt)
+	})
 }
 
 // appendField writes tag and length around what body appends.
@@ -250,6 +255,8 @@ func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 			return fmt.Errorf("%w: clean close", errField)
 		}
 		e.Clean = &CleanClose{LogNum: base.FileNum(u64(v, 0)), LogEnd: int64(u64(v, 1)), LSN: base.LSN(u64(v, 2))}
+	case tagLogSalts:
+		err = decodeSalts(e.AddLogs, v)
 	default:
 		return newerError(name, fmt.Sprintf("manifest field %d", tag))
 	}
@@ -258,6 +265,20 @@ func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 
 func decodeLog(v []byte) LogInfo {
 	return LogInfo{Num: base.FileNum(u64(v, 0)), BaseLSN: base.LSN(u64(v, 1))}
+}
+
+// decodeSalts puts the salts in v to the log files they are of.
+func decodeSalts(logs []LogInfo, v []byte) error {
+	salts, err := decodeList(tagLogSalts, v, logSaltSize, func(v []byte) [2]uint64 { return [2]uint64{u64(v, 0), u64(v, 1)} })
+	for _, s := range salts {
+		i := slices.IndexFunc(logs, func(l LogInfo) bool { return uint64(l.Num) == s[0] })
+		if i < 0 || s[1] == 0 {
+			return fmt.Errorf("%w: a salt of log file %d, which is not added", errField, s[0])
+		}
+		logs[i].Salt = s[1]
+		logs = logs[i+1:]
+	}
+	return err
 }
 
 func decodeNum(v []byte) base.FileNum { return base.FileNum(u64(v, 0)) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -23,13 +24,7 @@ type ImageThread struct {
 
 // Part says where one page of the directory of a family lies: in a segment or
 // in an image.
-type Part struct {
-	File   base.FileNum
-	Off    uint64
-	Len    uint32
-	MinLSN base.LSN // lowest and highest LSN in the page
-	MaxLSN base.LSN
-}
+type Part = index.Part
 
 // ImageFamily lists the pages of the directory of one family.
 type ImageFamily struct {
@@ -71,44 +66,10 @@ type table struct {
 	count   uint32
 	strings int // expanded bytes so far
 
-	id, head   string
-	family     uint64
-	birth, lsn base.LSN
-	at         int64
-	file       base.FileNum
-	end        uint64
-}
-
-func (t *table) thread(e *ImageThread) {
-	b := appendShared(t.buf, t.id, e.ID)
-	b = binary.AppendVarint(b, int64(e.Family-t.family))
-	b = binary.AppendVarint(b, int64(e.Birth-t.birth))
-	b = binary.AppendVarint(b, int64(e.LSN-e.Birth))
-	b = appendShared(b, t.head, e.Head)
-	b = binary.AppendVarint(b, int64(uint64(e.Updated)-uint64(t.at)))
-	var state byte
-	if e.Deleted {
-		state = deletedFlag
-	}
-	t.buf = append(b, e.Flags, state)
-	t.id, t.head, t.family, t.birth, t.at = e.ID, e.Head, e.Family, e.Birth, e.Updated
-	t.strings += len(e.ID) + len(e.Head)
-	t.count++
-}
-
-func (t *table) familyEntry(e *ImageFamily) {
-	b := binary.AppendUvarint(t.buf, e.ID-t.family)
-	b = binary.AppendUvarint(b, uint64(len(e.Parts)))
-	for _, p := range e.Parts {
-		b = binary.AppendVarint(b, int64(p.File-t.file))
-		b = binary.AppendVarint(b, int64(p.Off-t.end))
-		b = binary.AppendUvarint(b, uint64(p.Len))
-		b = binary.AppendVarint(b, int64(p.MinLSN-t.lsn))
-		b = binary.AppendVarint(b, int64(p.MaxLSN-p.MinLSN))
-		t.file, t.end, t.lsn = p.File, p.Off+uint64(p.Len), p.MaxLSN
-	}
-	t.buf, t.family = b, e.ID
-	t.count++
+	id     string
+	family uint64
+	lsn    base.LSN
+	at     int64
 }
 
 func (t *table) memo(e *Memo) {

@@ -3,23 +3,25 @@ package wal
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
 )
 
-// committer is the state of the committer goroutine.
+// committer is the state of the commit path. It belongs to the committer that has
+// the turn; see run.
 type committer struct {
 	start Start    // where the next file continues while there is no current one
-	lsn   base.LSN // of the next record
+	lsn   base.LSN // of the next record to be written
 	next  *logFile // header durable, OnCreate refused: to be tried again
 
-	batch   []*request
-	records []*Record
-	refused []refusal // answered when the fate of the batch is known
-	bytes   int64     // frame bytes of the batch
+	batch  *batch     // being collected
+	air    *batch     // in the air: written, its sync under way
+	landed *batch     // committed, and not yet published
+	spare  []*batch   // empty ones
+	fate   chan error // capacity 1: how the sync of air ended
+	began  time.Time  // when it began
+	gather bool       // see beside
 
 	buf    []byte  // small parts of the batch, joined
 	pieces []piece // the batch as it goes to the file
@@ -31,30 +33,84 @@ type committer struct {
 	sinceAsked int64 // bytes committed since then
 }
 
-// refusal is a request that Prepare refused, perhaps for what a record of the
-// same batch did.
-type refusal struct {
-	r   *request
-	err error
-}
-
 func (c *committer) init(start Start) {
 	c.start, c.lsn = start, start.NextLSN
+	c.batch, c.fate = &batch{}, make(chan error, 1)
 	c.idle = time.NewTimer(time.Hour)
 	c.idle.Stop()
 	c.low = true // ask before the first record
 }
 
-// run is the committer goroutine: it serves the queue until it is closed and
-// empty.
+// blank is an empty batch.
+func (c *committer) blank() *batch {
+	if n := len(c.spare); n > 0 {
+		b := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return b
+	}
+	return &batch{}
+}
+
+// recycle takes back a batch whose callers have their answers. Neither records nor
+// their bytes may be kept alive by the next one.
+func (c *committer) recycle(b *batch) {
+	clear(b.reqs)
+	clear(b.records)
+	clear(b.refused)
+	*b = batch{reqs: b.reqs[:0], records: b.records[:0], refused: b.refused[:0]}
+	c.spare = append(c.spare, b)
+}
+
+// run is one of the two committer goroutines. They take turns: the one that has
+// written a batch gives the turn away and then syncs it, so that the other publishes
+// the batch before and prepares the next one while the device works. What
+// is prepared meanwhile is framed and written only when the sync has ended: a frame
+// that could not promise the batch before it would leave two batches at the end of
+// the log that nothing vouches for.
 func (l *Log) run() {
-	defer close(l.done)
-	defer l.w.idle.Stop()
+	for range l.turn {
+		b := l.serve()
+		if b == nil {
+			l.w.idle.Stop()
+			close(l.turn)
+			return
+		}
+		l.turn <- struct{}{}
+		l.w.fate <- l.syncBatch(b)
+	}
+}
+
+// serve commits until a batch is in the air, and returns it; nil when the queue is
+// closed and empty.
+func (l *Log) serve() *batch {
+	c := &l.w
+	for {
+		l.settle()
+		if c.air != nil {
+			l.beside()
+			continue
+		}
+		if len(c.batch.reqs) == 0 {
+			c.batch.answerRefused(nil)
+			if !l.fill() {
+				return nil
+			}
+		}
+		if len(c.batch.reqs) > 0 && l.commitBatch() {
+			return c.air
+		}
+	}
+}
+
+// fill waits for the first record of a batch and collects what else is queued and
+// fits. It serves what is queued before it. It reports false when the queue is
+// closed and empty.
+func (l *Log) fill() bool {
 	for {
 		r := l.q.pop(0, true)
 		switch {
 		case r == nil && l.q.drained():
-			return
+			return false
 		case r == nil:
 			select {
 			case <-l.q.wake:
@@ -62,7 +118,8 @@ func (l *Log) run() {
 				l.idleMark()
 			}
 		case r.control == controlNone:
-			l.commitBatch(r)
+			l.collect(r)
+			return true
 		default:
 			r.finish(l.control(r.control))
 		}
@@ -82,103 +139,116 @@ func (l *Log) control(kind controlKind) error {
 	return nil
 }
 
-// commitBatch commits first and what else is queued and fits.
-func (l *Log) commitBatch(first *request) {
+// beside prepares what is queued while the batch before is in the air. It returns
+// when that has landed or has failed.
+func (l *Log) beside() {
 	c := &l.w
-	l.collect(first)
-	if len(c.batch) == 0 {
-		return
-	}
-	f, err := l.fileFor(c.bytes)
-	if err == nil {
-		err = l.writeBatch(f)
-	}
-	if err == nil && l.opts.Mode == SyncAlways && !c.deferred() {
-		err = l.syncFile(f, f.end, c.lsn+base.LSN(len(c.batch))-1)
-	}
-	if f != nil && l.opts.Inline {
-		// Before the callers wake, or what they do next goes on beside it.
-		l.prep.afterBatch(f)
-	}
-	if err != nil {
-		l.refuse(err)
-	} else {
-		l.publish(f)
-	}
-	l.answerRefused(err)
-	// Neither records nor their bytes may be kept alive by the next batch.
-	clear(c.batch)
-	clear(c.records)
-	clear(c.pieces)
-	c.batch, c.records, c.pieces, c.bytes = c.batch[:0], c.records[:0], c.pieces[:0], 0
-	if cap(c.buf) > 4*maxBatchBytes {
-		c.buf = nil
-	}
-	if f != nil && !l.opts.Inline {
-		l.prep.afterBatch(f)
-	}
-}
-
-// deferred reports whether nobody waits for the batch to be durable.
-func (c *committer) deferred() bool {
-	return !slices.ContainsFunc(c.records, func(r *Record) bool { return !r.Deferred })
-}
-
-// collect prepares first and its followers until the batch is full or the queue
-// is empty. A record refused on the way is answered at once if nothing stands
-// before it in the batch, else with the batch: it was decided upon records that
-// nobody may know of before they are committed.
-func (l *Log) collect(first *request) {
-	c := &l.w
-	limit := min(maxBatchBytes, l.opts.FileSize)
-	for r := first; r != nil; r = l.q.pop(limit-c.bytes, false) {
-		switch err := l.prepare(r); {
-		case err == nil:
-		case len(c.batch) == 0:
-			r.finish(err)
-		default:
-			c.refused = append(c.refused, refusal{r, err})
+	last := c.began // when the batch last grew
+	for {
+		n := len(c.batch.reqs)
+		l.collect(nil)
+		if len(c.batch.reqs) > n {
+			last = time.Now()
 		}
-		if len(c.batch) == maxBatchRecords || c.bytes >= limit {
+		select {
+		case <-l.q.wake:
+		case err := <-c.fate:
+			l.land(err, last)
 			return
 		}
 	}
 }
 
-// prepare asks r for its bytes and adds it to the batch.
-func (l *Log) prepare(r *request) error {
+// land takes the batch out of the air.
+func (l *Log) land(err error, last time.Time) {
 	c := &l.w
-	if err := l.admit(r.rec); err != nil {
-		return err
+	b := c.air
+	c.air = nil
+	if err == nil {
+		c.landed = b
+		l.pace(len(b.reqs), last)
+		return
 	}
-	parts, err := r.rec.Prepare(c.lsn + base.LSN(len(c.batch)))
-	if err != nil {
-		return err
-	}
-	var n int64
-	for _, p := range parts {
-		n += int64(len(p))
-	}
-	if n > base.MaxRecord {
-		// Prepared, so the owner must hear that it will not be written, and
-		// before it prepares the next one on top of it.
-		l.count.refused.Add(1)
-		l.opts.Abort([]*Record{r.rec})
-		return fmt.Errorf("record of %d bytes, the limit is %d: %w", n, base.MaxRecord, base.ErrTooLarge)
-	}
-	r.parts, r.size = parts, n
-	c.batch = append(c.batch, r)
-	c.records = append(c.records, r.rec)
-	c.bytes += l.frameSize(n)
-	return nil
+	l.refuse(b, err)
+	// What was prepared beside it builds on it.
+	l.refuse(c.batch, err)
+	c.batch = c.blank()
 }
 
-// frameSize is what a payload of n bytes occupies in a file of this log.
-func (l *Log) frameSize(n int64) int64 {
-	if l.opts.Keys != nil {
-		n = seal.SealedLen(n)
+// pace decides what a batch just landed means for the one that was prepared beside
+// it, which last grew then. Cut now, it leaves the callers of the landed one to the
+// batch after it, and the callers settle into two halves that take turns: right
+// where they compute for longer than a sync takes. Where syncs are slow it is
+// better to wake the callers first and to take their next records along.
+func (l *Log) pace(landed int, last time.Time) {
+	c := &l.w
+	if landed < 2 || len(c.batch.reqs) == 0 {
+		return
 	}
-	return frameSize(n)
+	now := time.Now()
+	took := now.Sub(c.began)
+	if !c.gather {
+		c.gather = now.Sub(last) > took/2
+		return
+	}
+	l.settle()
+	l.collect(nil)
+	c.gather = time.Since(now) < took
+}
+
+// settle publishes the batch that has landed, if there is one.
+func (l *Log) settle() {
+	c := &l.w
+	b := c.landed
+	if b == nil {
+		return
+	}
+	c.landed = nil
+	n := len(b.reqs)
+	l.publish(b)
+	if n > 1 && c.air == nil {
+		// Let the callers just woken queue their next records before the next
+		// batch is cut, or the log settles into two half batches that wait for
+		// each other's sync.
+		runtime.Gosched()
+	}
+}
+
+// commitBatch writes what was collected. It reports true if the batch is in the air
+// then: the caller is to sync it.
+func (l *Log) commitBatch() bool {
+	c := &l.w
+	b := c.batch
+	if !l.fits(b.bytes) {
+		l.settle() // before OnCreate is told of a new file
+	}
+	f, err := l.fileFor(b.bytes)
+	if err == nil {
+		err = l.writeBatch(f, b)
+	}
+	if err == nil && l.opts.Mode == SyncAlways && !b.deferred() {
+		if !l.opts.Inline && (len(b.reqs) > 1 || c.landed != nil || l.q.waiting()) {
+			c.batch, c.air, c.began = c.blank(), b, time.Now()
+			return true
+		}
+		err = l.syncBatch(b)
+	}
+	c.batch = c.blank()
+	l.settle()
+	if err == nil {
+		c.landed = b
+		return false // published by the next turn of serve
+	}
+	if f != nil {
+		l.prep.afterBatch(f)
+	}
+	l.refuse(b, err)
+	return false
+}
+
+// syncBatch makes a batch durable that was written.
+func (l *Log) syncBatch(b *batch) error {
+	return l.syncFile(b.file, b.end.Offset, b.end.NextLSN-1)
 }
 
 // reserveStep is how many bytes are committed between two looks at the free
@@ -226,67 +296,4 @@ func (l *Log) noteFull(err error) {
 		l.opts.Events.DiskFull(err)
 	}
 	l.w.full = true
-}
-
-// publish makes the batch visible and wakes its callers. Its bytes are written,
-// and durable if the mode says so.
-func (l *Log) publish(f *logFile) {
-	c := &l.w
-	n := len(c.batch)
-	c.lsn += base.LSN(n)
-	c.full = false
-	c.sinceAsked += c.bytes
-	l.mu.Lock()
-	l.mu.pos = Start{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
-	l.last.Store(uint64(c.lsn - 1))
-	l.mu.lag.wrote(uint64(c.lsn-1), l.durable.Load(), c.bytes)
-	l.mu.Unlock()
-	l.count.batch(n)
-	l.count.records.Add(int64(n))
-	l.count.bytes.Add(c.bytes)
-	l.opts.Apply(c.records)
-	l.mu.Lock()
-	l.mu.applied = l.mu.pos
-	l.mu.Unlock()
-	if l.syn != nil {
-		l.syn.wrote()
-	}
-	for _, r := range c.batch {
-		r.finish(nil)
-	}
-	l.armIdle()
-	if n > 1 && l.opts.Mode == SyncAlways {
-		// Let the callers just woken queue their next records before the next
-		// batch is cut, or the log settles into two half batches that wait for
-		// each other's sync.
-		runtime.Gosched()
-	}
-}
-
-// refuse answers a batch that was prepared and is not committed. The LSNs go to
-// the next batch.
-func (l *Log) refuse(err error) {
-	c := &l.w
-	l.count.refused.Add(int64(len(c.batch)))
-	if isNoSpace(err) && l.poisoned() == nil {
-		l.noteFull(err)
-	}
-	l.opts.Abort(c.records)
-	for _, r := range c.batch {
-		r.finish(err)
-	}
-}
-
-// answerRefused answers what was decided upon the batch. A decision upon records
-// that were not committed does not count: it gets their error.
-func (l *Log) answerRefused(batch error) {
-	c := &l.w
-	for _, d := range c.refused {
-		if batch != nil {
-			d.err = batch
-		}
-		d.r.finish(d.err)
-	}
-	clear(c.refused)
-	c.refused = c.refused[:0]
 }

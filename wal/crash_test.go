@@ -412,10 +412,10 @@ func TestCrash(t *testing.T) {
 				// WAL_CRASH_SCALE multiplies the states; SEED changes the random ones.
 				scale := envInt("WAL_CRASH_SCALE", 1)
 				o := crashfs.Options{Seed: uint64(envInt("SEED", 1)), Adversarial: true}
-				o.Random = max(1, 20/sc.heavy) * scale
-				o.MaxTorn = max(2, 20/sc.heavy) * scale
-				o.MaxSingle = max(2, 20/sc.heavy) * scale
-				c.exploreFrom(start, v, o, max(4, (9+min(sc.heavy, 30))/scale))
+				o.Random = max(1, 12/sc.heavy) * scale
+				o.MaxTorn = max(2, 16/sc.heavy) * scale
+				o.MaxSingle = max(2, 12/sc.heavy) * scale
+				c.exploreFrom(start, v, o, max(4, (40+2*min(sc.heavy, 30))/scale))
 				t.Logf("%d crash states (%d within a recovery), %d distinct disks; %d with a torn tail, %d rewrites",
 					c.checked, c.second, len(c.distinct), c.torn, c.rewrites)
 				if c.torn == 0 || c.second == 0 || c.rewrites == 0 {

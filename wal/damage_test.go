@@ -24,7 +24,7 @@ func logImage(t *testing.T, mark bool) (w *world, image []byte, frameAt func(i i
 		// What the committer does once it is idle.
 		l.control(controlNone)
 		l.q.close()
-		<-l.done
+		l.workers.Wait()
 		l.idleMark()
 	}
 	image = readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
@@ -60,11 +60,18 @@ func TestOneEdit(t *testing.T) {
 			return b
 		}
 	}
+	// remove takes frames out, double puts one in twice.
+	remove := func(from, to int) func([]byte) []byte {
+		return func(b []byte) []byte { return append(b[:at(from)], b[at(to):]...) }
+	}
+	double := func(i int) func([]byte) []byte {
+		return func(b []byte) []byte { return append(b[:at(i+1):at(i+1)], b[at(i):]...) }
+	}
 	for _, tc := range []struct {
 		name  string
 		image []byte
 		edit  func([]byte) []byte
-		want  int // records, or damaged
+		want  int // records, or damaged: of a log without its mark
 		off   int // where the damage or the torn tail is reported
 	}{
 		{"nothing", image, func(b []byte) []byte { return b }, 100, 0},
@@ -95,22 +102,54 @@ func TestOneEdit(t *testing.T) {
 		{"frame of 40 in place of 30", image, move(40, 30), damaged, at(30)},
 		{"frame of 30 twice", image, move(30, 31), damaged, at(31)},
 		{"frame of 99 in place of the last", image, move(99, 100), 99, at(100)},
+		{"frame of 30 taken out", image, remove(30, 31), damaged, at(30)},
+		{"frames of 30 to 69 taken out", image, remove(30, 70), damaged, at(30)},
+		{"8 bytes of 30 taken out", image, func(b []byte) []byte { return append(b[:at(30)+200], b[at(30)+208:]...) }, damaged, at(30)},
+		{"8 bytes put into 30", image, func(b []byte) []byte { return append(b[:at(30)+200:at(30)+200], b[at(30)+192:]...) }, damaged, at(30)},
+		{"frame of 30 put in once more", image, double(30), damaged, at(31)},
+		{"frame of 99 taken out", image, remove(99, 100), damaged, at(99)},
+		{"frame of 100 taken out, sync mark after it", marked, remove(100, 101), damaged, at(100)},
+		{"frame of 100 put in once more", image, double(100), 100, at(101)},
+		{"cut within 50", image, func(b []byte) []byte { return b[:at(50)+200] }, 49, at(50)},
+		{"cut behind 50", image, func(b []byte) []byte { return b[:at(51)] }, 50, 0},
+		{"zero from 50 on", image, func(b []byte) []byte { clear(b[at(50):]); return b }, 49, 0},
 		{"last record numbered one too low", image, forge(99), damaged, at(100)},
 		{"last record numbered one too high", image, forge(101), damaged, at(100)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), tc.edit(bytes.Clone(tc.image)))
-			got, r, err := readLog(w.recoverOptions())
-			if tc.want == damaged {
+			damage := func(o RecoverOptions, off int) {
+				t.Helper()
+				got, _, err := readLog(o)
 				var c *base.CorruptionError
 				if !errors.As(err, &c) {
 					t.Fatalf("%d records, error %v; want a CorruptionError", len(got), err)
 				}
-				if c.File != FileName(1) || c.Offset != int64(tc.off) {
-					t.Fatalf("damage reported at %s:%d, it is at %d: %v", c.File, c.Offset, tc.off, err)
+				if c.File != FileName(1) || c.Offset != int64(off) {
+					t.Fatalf("damage reported at %s:%d, it is at %d: %v", c.File, c.Offset, off, err)
 				}
+			}
+			o := w.recoverOptions()
+			if o.Mark.LSN != 100 {
+				t.Fatalf("mark %+v", o.Mark)
+			}
+			// A killed process leaves its mark: then every lost record is missed.
+			switch tc.want {
+			case damaged:
+				damage(o, tc.off)
+			case 100:
+				if got, _, err := readLog(o); err != nil || len(got) != 100 {
+					t.Fatalf("%d records, %v", len(got), err)
+				}
+			default:
+				damage(o, at(tc.want+1))
+			}
+			o.Mark = Mark{}
+			if tc.want == damaged {
+				damage(o, tc.off)
 				return
 			}
+			got, r, err := readLog(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,18 +161,22 @@ func TestOneEdit(t *testing.T) {
 	}
 }
 
-// The blind spot, stated as a test: after an unclean end, damage confined to
-// bytes that no surviving frame promises looks like a torn tail. The caller who
-// knows better says so by DurableLSN.
+// The blind spot, stated as a test: after an unclean end that took the mark as
+// well, damage confined to bytes that no surviving frame promises looks like a
+// torn tail. The caller who knows better says so by DurableLSN.
 func TestBlindSpot(t *testing.T) {
 	w, image, at := logImage(t, false)
 	clear(image[at(100):])
 	writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
-	got, r, err := readLog(w.recoverOptions())
+	o := w.recoverOptions()
+	if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("a log that ends before its mark: %v", err)
+	}
+	o.Mark = Mark{}
+	got, r, err := readLog(o)
 	if err != nil || len(got) != 99 || r.Torn.Bytes != 0 {
 		t.Fatalf("%d records, %+v, %v", len(got), r, err)
 	}
-	o := w.recoverOptions()
 	o.DurableLSN = 100
 	if _, _, err = readLog(o); !errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("a log that ends before what is known durable: %v", err)
@@ -210,18 +253,26 @@ func editable(t *testing.T, fsys vfs.FS, path string) (vfs.File, func([]byte)) {
 
 // Every bit flipped and every length cut, of every file.
 func TestEveryBitEveryLength(t *testing.T) {
-	for _, clean := range []bool{true, false} {
+	for _, end := range []string{"clean close", "kill", "loss of power"} {
+		clean := end == "clean close"
 		w, all := smallLog(t, clean)
+		if end == "loss of power" { // the mark was not written out yet
+			delete(all, MarkName)
+			if err := w.fs.Remove(filepath.Join(w.dir, MarkName)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		var flips, cuts, blind outcomes
 		o := w.recoverOptions()
 		if clean {
 			// A store notes the last LSN when it has closed its log.
 			o.DurableLSN = 9
 		}
-		// A prefix is allowed after an unclean end alone, and only down to the
+		// A prefix is allowed where the mark is lost alone, and only down to the
 		// highest promise that is left: all but the last whole record.
 		check := func(kind *outcomes, edit string, whole int) {
-			if n, _ := kind.readEdited(t, o, edit); n < 9 && (clean || n < whole) {
+			o.Mark = w.recoverOptions().Mark
+			if n, _ := kind.readEdited(t, o, edit); n < 9 && (end != "loss of power" || n < whole) {
 				t.Fatalf("%s: %d records and no error", edit, n)
 			}
 		}
@@ -252,16 +303,12 @@ func TestEveryBitEveryLength(t *testing.T) {
 				check(&cuts, fmt.Sprintf("%s cut to %d bytes", name, n), whole)
 				if clean {
 					o := o
-					o.DurableLSN = 0
+					o.DurableLSN, o.Mark = 0, Mark{}
 					blind.readEdited(t, o, name)
 				}
 			}
 			set(b)
 			_ = f.Close()
-		}
-		end := "unclean end"
-		if clean {
-			end = "clean close"
 		}
 		t.Logf("%s: bit flips: %d damage found, %d harmless, %d cut records above the highest promise left", end, flips.damaged, flips.whole, flips.cut)
 		t.Logf("%s: truncations: %d damage found, %d harmless, %d cut records above the highest promise left", end, cuts.damaged, cuts.whole, cuts.cut)

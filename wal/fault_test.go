@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -51,7 +52,10 @@ func (r *faultRun) live(l *Log, n int) bool {
 // run is the whole script: a first life that rotates and dies, a second that
 // recovers and closes. acked never runs ahead of what Commit returned.
 func (r *faultRun) run() {
-	l, err := New(r.w.options())
+	heard := func(o *Options) { o.Events.MarkFailed = func(err error) { r.note(err) } }
+	o := r.w.options()
+	heard(&o)
+	l, err := New(o)
 	if !r.note(err) {
 		return
 	}
@@ -60,7 +64,7 @@ func (r *faultRun) run() {
 	if !ok {
 		return
 	}
-	l, _, got, err := r.w.reopen()
+	l, _, got, err := r.w.reopen(heard)
 	if !r.note(err) {
 		return
 	}
@@ -174,6 +178,7 @@ func (r *faultRun) afterwards(t *testing.T, where string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == MarkName })
 	if len(names) != len(r.w.manifest()) {
 		t.Fatalf("%s: files %v, the manifest names %v", where, names, r.w.manifest())
 	}

@@ -66,7 +66,18 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 	}
 	f.smu.Unlock()
 	l.announcePoison(err, first)
+	if err == nil && lsn > 0 {
+		l.noteDurable(f, upTo, lsn)
+	}
 	return err
+}
+
+// noteDurable writes the durable mark, after the sync and before anybody is told
+// of it: what a killed process has acknowledged, its mark covers.
+func (l *Log) noteDurable(f *logFile, upTo int64, lsn base.LSN) {
+	if err := l.marks.mark(f, upTo, lsn); err != nil && l.opts.Events.MarkFailed != nil {
+		l.opts.Events.MarkFailed(err)
+	}
 }
 
 // hold returns the current file for use outside the committer, with the place
@@ -92,6 +103,7 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 		return nil, numberError(err)
 	}
 	f := &logFile{info: FileInfo{Num: num}, framer: framer{salt: l.opts.Rand()}}
+	f.info.Salt = f.salt
 	temp := filepath.Join(l.opts.Dir, num.String()+tempSuffix)
 	name := filepath.Join(l.opts.Dir, FileName(num))
 	h, err := l.opts.FS.Create(temp)

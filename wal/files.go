@@ -24,8 +24,11 @@ func (rv *recoverer) resolve() error {
 		return err
 	}
 	for i, f := range rv.files {
+		if err := rv.genuine(f); err != nil {
+			return err
+		}
 		if f.err == nil {
-			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Prev: f.hdr.prev, KeyID: f.keyID})
+			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Salt: f.hdr.salt, Prev: f.hdr.prev, KeyID: f.keyID})
 		}
 		if i == 0 {
 			if err := rv.first(f); err != nil {
@@ -52,6 +55,30 @@ func (rv *recoverer) first(f logHeader) error {
 	}
 	return rv.damage(&base.CorruptionError{
 		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize, Detail: "it begins the log of another store",
+	})
+}
+
+// genuine checks that a file is the one that was made under its number: the
+// owner of the log knows its salt, or else the mark does.
+func (rv *recoverer) genuine(f logHeader) error {
+	if f.err != nil {
+		return nil
+	}
+	want, says := rv.o.Salts[f.num], "the manifest"
+	marked := rv.mark.File == f.num && rv.mark.Salt != f.hdr.salt
+	if marked && want == f.hdr.salt {
+		rv.mark = Mark{} // of another log
+		return nil
+	}
+	if marked && want == 0 {
+		want, says = rv.mark.Salt, MarkName
+	}
+	if want == 0 || want == f.hdr.salt {
+		return nil
+	}
+	return rv.damage(&base.CorruptionError{
+		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize,
+		Detail: fmt.Sprintf("it has the salt %#016x, %s knows the file by %#016x: it was replaced by another", f.hdr.salt, says, want),
 	})
 }
 

@@ -175,6 +175,16 @@ func markLength(flags uint8) uint32 {
 // header can stand there: a known type, a header check that fits, a promise
 // that lies behind the frame. b holds at least frameHeaderSize bytes.
 func decodeFrameHeader(b []byte, salt uint64, off int64) (frameHeader, bool) {
+	h, ok := frameFields(b)
+	if !ok || h.syncedTo > off {
+		return h, false
+	}
+	return h, headerCheck(frameSeed(salt, off), b) == h.check
+}
+
+// frameFields decodes a header wherever it belongs. It reports false for what is
+// no header at any place.
+func frameFields(b []byte) (frameHeader, bool) {
 	h := frameHeader{typ: frameType(b[12])}
 	if h.typ < frameRecord || h.typ > frameSync {
 		return h, false
@@ -185,13 +195,10 @@ func decodeFrameHeader(b []byte, salt uint64, off int64) (frameHeader, bool) {
 	h.check = binary.LittleEndian.Uint16(b[14:])
 	h.lsn = base.LSN(binary.LittleEndian.Uint64(b[16:]))
 	h.syncedTo = int64(binary.LittleEndian.Uint64(b[24:]))
-	if h.syncedTo < fileHeaderSize || h.syncedTo > off || h.syncedTo%frameAlign != 0 {
+	if h.syncedTo < fileHeaderSize || h.syncedTo%frameAlign != 0 {
 		return h, false
 	}
-	if h.typ != frameRecord && h.length != markLength(h.flags) {
-		return h, false
-	}
-	return h, headerCheck(frameSeed(salt, off), b) == h.check
+	return h, h.typ == frameRecord || h.length == markLength(h.flags)
 }
 
 // frameValid reports whether the checksum of the whole frame in b (header,

@@ -15,10 +15,12 @@ import (
 
 // Log is an open log. All methods may be called concurrently.
 //
-// Three goroutines work for it, and Close joins them: the committer owns the
-// write position; the preparer writes zeros ahead and makes the next file; the
+// Four goroutines work for it, and Close joins them: two committers, of which the
+// one that has the turn owns the write position (it is "the committer" elsewhere);
+// the preparer writes zeros ahead and makes the next file; the
 // syncer (not in SyncAlways) syncs in the background. Lock order, outermost
-// first: logFile.smu, logFile.wmu, Log.mu; queue.mu and preparer.mu are leaves.
+// first: logFile.smu, logFile.wmu, Log.mu; queue.mu, preparer.mu and marker.mu are
+// leaves.
 // No callback runs under any of them.
 type Log struct {
 	opts  Options
@@ -26,6 +28,7 @@ type Log struct {
 	reqs  requests
 	prep  *preparer
 	syn   *syncer // nil in SyncAlways and with Options.Inline
+	marks marker
 	count counters
 
 	durable atomic.Uint64 // written under mu, so that poison freezes it
@@ -41,10 +44,11 @@ type Log struct {
 		lag     lag
 	}
 
-	// Owned by the committer goroutine (by Close once that has ended).
+	// Owned by the committer that has the turn (by Close once both have ended).
 	w committer
 
-	done      chan struct{} // closed when the committer has drained the queue
+	turn      chan struct{}  // capacity 1: a token; closed when the queue is drained
+	workers   sync.WaitGroup // the committers
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -59,8 +63,10 @@ func New(opts Options) (*Log, error) {
 	l := &Log{
 		opts: opts,
 		q:    newQueue(opts.MaxQueueBytes, opts.MaxQueueRecords),
-		done: make(chan struct{}),
+		turn: make(chan struct{}, 1),
 	}
+	l.marks.mu.lsn = opts.Start.NextLSN - 1
+	l.marks.fs, l.marks.dir, l.marks.origin = opts.FS, opts.Dir, opts.Origin
 	l.mu.pos, l.mu.applied = opts.Start, opts.Start
 	l.durable.Store(uint64(opts.Start.NextLSN - 1))
 	l.last.Store(uint64(opts.Start.NextLSN - 1))
@@ -69,7 +75,9 @@ func New(opts Options) (*Log, error) {
 	if opts.Mode != SyncAlways && !opts.Inline {
 		l.syn = newSyncer(l)
 	}
-	go l.run()
+	l.turn <- struct{}{}
+	l.workers.Go(l.run)
+	l.workers.Go(l.run)
 	return l, nil
 }
 
@@ -175,7 +183,7 @@ func (l *Log) Position() Start {
 func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.q.close()
-		<-l.done
+		l.workers.Wait()
 		if l.syn != nil {
 			l.syn.close()
 		}
@@ -208,6 +216,7 @@ func (l *Log) finish() error {
 		l.prep.retire(cur)
 	}
 	l.prep.flushRetired()
+	l.marks.close()
 	return err
 }
 

@@ -267,8 +267,12 @@ func TestFootprint(t *testing.T) {
 	w := newWorld(vfs.NewMem(vfs.MemOptions{}))
 	l := w.open(t, func(o *Options) { o.FileSize = 0 })
 	size := func() (n int) {
-		for _, b := range directory(t, w.fs, w.dir) {
-			n += len(b)
+		for name, b := range directory(t, w.fs, w.dir) {
+			if name != MarkName {
+				n += len(b)
+			} else if len(b) != markFileSize {
+				t.Fatalf("a mark of %d bytes", len(b))
+			}
 		}
 		return n
 	}

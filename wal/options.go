@@ -74,6 +74,7 @@ type Start struct {
 type FileInfo struct {
 	Num     base.FileNum
 	BaseLSN base.LSN // LSN of its first record
+	Salt    uint64   // of its frames; random
 	Prev    Start    // where the file before it ends
 	KeyID   string   // of the key it is encrypted with; "" if it is not
 }
@@ -121,6 +122,9 @@ type Events struct {
 	// DiskFull: a batch was refused for want of space. Called on the first
 	// refusal after a successful write.
 	DiskFull func(err error)
+	// MarkFailed: the durable mark could not be written, and is not written any
+	// more until the log is opened anew. Nothing is lost with it. Called once.
+	MarkFailed func(err error)
 	// LowSpace: the device had less than Options.LowSpace bytes left when the log
 	// last asked, which it does every 256 KiB or so. Called on the first such answer
 	// after a better one.
@@ -195,6 +199,8 @@ type Options struct {
 
 	// Start is where the log goes on, as Rewrite returned it.
 	Start Start
+	// Origin is the id of the store, noted in the durable mark; 0 if there is none.
+	Origin uint64
 }
 
 // withDefaults returns o with zero values replaced, or what is wrong with it.

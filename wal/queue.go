@@ -211,6 +211,13 @@ func (q *queue) isClosed() bool {
 	return q.mu.closed
 }
 
+// waiting reports whether anything is queued.
+func (q *queue) waiting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mu.depth > 0
+}
+
 // load is what waits now: requests, and their bytes.
 func (q *queue) load() (int, int64) {
 	q.mu.Lock()

@@ -16,8 +16,12 @@ import (
 //   - not the newest file: damage, because a file is synced to its end before
 //     the next one gets its first frame;
 //   - the newest, and a valid frame behind X promises bytes above X (a close
-//     mark does): damage, those bytes were durable;
+//     mark does), or the durable mark does: damage, those bytes were durable;
+//   - the newest, and a frame behind X is valid, but as of another place: damage,
+//     no crash moves bytes;
 //   - else a torn tail: the log ends at X.
+//
+// A log that ends before the last record of the mark is damaged, however it ends.
 //
 // Damage is a *base.CorruptionError that names file and offset; records before
 // it have been visited by then. A file of a newer format is a
@@ -31,6 +35,9 @@ func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {
 	orDefault(&o.MaxRecord, base.MaxRecord)
 	o.MaxRecord = min(o.MaxRecord, base.MaxRecord)
 	rv := &recoverer{o: o, visit: visit}
+	if o.Origin == 0 || o.Mark.Origin == o.Origin {
+		rv.mark = o.Mark
+	}
 	if err := rv.resolve(); err != nil {
 		return rv.res, err
 	}
@@ -45,6 +52,7 @@ type recoverer struct {
 	res   Recovery
 	files []logHeader
 
+	mark    Mark     // of this log; zero if there is none
 	last    base.LSN // of the last accepted record
 	known   bool     // last is known: a first file has been entered
 	payload int64    // bytes of all accepted records
@@ -77,16 +85,29 @@ func (rv *recoverer) run() error {
 		rv.res.cut = rv.res.End
 	}
 	rv.res.LastLSN = rv.last
-	if rv.last >= rv.o.DurableLSN {
+	return rv.reaches()
+}
+
+// reaches checks that the log holds every record that is known to have been
+// durable.
+func (rv *recoverer) reaches() error {
+	durable, says := rv.o.DurableLSN, ""
+	if rv.mark.LSN > durable {
+		durable, says = rv.mark.LSN, ", says "+MarkName
+	}
+	if rv.last >= durable {
 		return nil
 	}
 	end := rv.res.End.File
-	if n := len(rv.files); end == 0 && n > 0 {
+	switch n := len(rv.files); {
+	case end == 0 && n > 0:
 		end = rv.files[n-1].num // no file could be read
+	case end == 0:
+		end = max(rv.mark.File, rv.o.From.File)
 	}
 	return rv.damage(&base.CorruptionError{
 		File: FileName(end), Kind: "log", Offset: rv.res.End.Offset,
-		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable", rv.last, rv.o.DurableLSN),
+		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable%s", rv.last, durable, says),
 	})
 }
 
@@ -371,17 +392,41 @@ func (rv *recoverer) tail(r *frameReader) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	detail := fmt.Sprintf("not a valid frame, but the one at offset %d promises that it was durable", w)
 	if !found {
+		if detail, err = rv.otherEvidence(r, used); err != nil {
+			return false, err
+		}
+	}
+	if detail == "" {
 		if used > at && (!rv.o.ReadOnly || rv.o.AllowDamage) {
 			rv.res.Torn = Torn{File: r.hdr.num, Offset: at, Bytes: used - at}
 		}
 		return false, nil
 	}
 	// A writer in another process may have completed the frame between the two
-	// looks; the witness was written after it, so a fresh look settles it.
+	// looks; the evidence was written after it, so a fresh look settles it.
 	r.forget()
 	if _, ok, err := r.peek(); err != nil || ok {
 		return ok, err
 	}
-	return rv.resync(r, fmt.Sprintf("not a valid frame, but the one at offset %d promises that it was durable", w))
+	return rv.resync(r, detail)
+}
+
+// otherEvidence looks for evidence, besides promises, that the bytes at r.off are
+// not a torn tail: the durable mark, and frames that lie where they do not
+// belong. used is where the last byte lies that is not zero. It returns the
+// evidence, "" if there is none.
+func (rv *recoverer) otherEvidence(r *frameReader, used int64) (string, error) {
+	if m := rv.mark; m.File == r.hdr.num && r.off < m.End && rv.last < m.LSN {
+		return fmt.Sprintf("not a valid frame, but %s says that the file was durable up to %d", MarkName, m.End), nil
+	}
+	if used <= r.off {
+		return "", nil
+	}
+	lies, belongs, found, err := r.displaced(r.off, rv.last)
+	if err != nil || !found {
+		return "", err
+	}
+	return fmt.Sprintf("not a valid frame, and at offset %d lies the one of offset %d: bytes were taken out or put in", lies, belongs), nil
 }

@@ -248,7 +248,7 @@ func TestRewriteMoves(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var moved []Entry
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Moved: func(e Entry) error {
+	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Moved: func(_ int64, e Entry) error {
 		moved = append(moved, e)
 		return nil
 	}}, r)
@@ -289,7 +289,7 @@ func TestRewriteFails(t *testing.T) {
 			t.Fatalf("%s: %d records, %v", kind, len(got), err)
 		}
 		mustClose(t, l)
-		if names, _ := w.fs.List(w.dir); !slices.Equal(names, []string{"000001.log", FileName(w.num)}) {
+		if names, _ := w.fs.List(w.dir); !slices.Equal(names, []string{"000001.log", FileName(w.num), MarkName}) {
 			t.Fatalf("%s: left behind: %v", kind, names)
 		}
 	}

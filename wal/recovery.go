@@ -34,6 +34,14 @@ type RecoverOptions struct {
 	// it is damaged, however it ends. 0 means nothing is known.
 	DurableLSN base.LSN
 
+	// Mark is what ReadMark returned before Files was made. A log that ends before
+	// it is damaged as well. One of another Origin is ignored; the zero Mark says
+	// nothing.
+	Mark Mark
+	// Salts are those of Files, as FileInfo told them; a file of another salt is
+	// another file. One that is not there, or 0, is not known.
+	Salts map[base.FileNum]uint64
+
 	// ReadOnly is for readers of a log that another process may be writing: an
 	// invalid frame at the live tail means "not yet", and the directory is not
 	// searched for strays.

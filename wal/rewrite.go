@@ -16,9 +16,10 @@ type RewriteOptions struct {
 	NewFileNum func() (base.FileNum, error)
 	Rand       func() uint64 // salt; nil means math/rand/v2
 	Keys       *seal.Store   // of the store; nil without encryption. The copy has the current key
-	// Moved is told of each record that has a new place. Payload is valid
-	// during the call. May be nil.
-	Moved func(Entry) error
+	// Moved is told of each record that has a new place, in order, and the offset its
+	// payload had in the file it is copied from. Payload is valid during the call.
+	// May be nil.
+	Moved func(from int64, to Entry) error
 }
 
 // Rewrite makes a recovered log fit to be written on, and returns the place
@@ -61,7 +62,7 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 	if err != nil {
 		return Start{}, nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
 	}
-	w := &rewriter{f: f, hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
+	w := &rewriter{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, maxBatchBytes+maxBatchBytes/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
 	end, err := w.copy(old, r.End.NextLSN-1, o.Keys)
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -78,7 +79,7 @@ func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
 		_ = o.FS.Remove(temp)
 		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", num, err)
 	}
-	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Prev: r.cut, KeyID: w.fr.seal.KeyID()}, nil
+	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Salt: w.hdr.salt, Prev: r.cut, KeyID: w.fr.seal.KeyID()}, nil
 }
 
 // rewriter writes one file from its header to its close mark.
@@ -86,7 +87,7 @@ type rewriter struct {
 	f     vfs.File
 	hdr   fileHeader
 	fr    framer
-	moved func(Entry) error
+	moved func(from int64, to Entry) error
 
 	buf   []byte
 	at    int64 // where buf goes
@@ -138,7 +139,7 @@ func (w *rewriter) record(fr frame) error {
 	at := w.off + frameHeaderSize
 	w.frame(frameHeader{typ: frameRecord, lsn: fr.lsn, syncedTo: w.hdr.size()}, fr.payload)
 	if w.moved != nil {
-		err := w.moved(Entry{LSN: fr.lsn, File: w.hdr.num, Offset: at, Sealed: w.hdr.sealed(), Payload: fr.payload})
+		err := w.moved(fr.off+frameHeaderSize, Entry{LSN: fr.lsn, File: w.hdr.num, Offset: at, Sealed: w.hdr.sealed(), Payload: fr.payload})
 		if err != nil {
 			return err
 		}

@@ -9,13 +9,17 @@ import (
 // fileFor returns the file for a batch of need bytes: the current one if the
 // batch fits, else a new one. A batch is never split over two files.
 func (l *Log) fileFor(need int64) (*logFile, error) {
-	if f := l.mu.cur; f != nil && l.w.next == nil {
-		// Room is kept for a mark at the end. An empty file takes any batch.
-		if f.end == f.start || f.end+need+frameSize(f.stored(0)) <= l.opts.FileSize {
-			return f, nil
-		}
+	if l.fits(need) {
+		return l.mu.cur, nil
 	}
 	return l.openNext()
+}
+
+// fits reports whether a batch of need bytes goes into the current file. Room is
+// kept for a mark at the end. An empty file takes any batch.
+func (l *Log) fits(need int64) bool {
+	f := l.mu.cur
+	return f != nil && l.w.next == nil && (f.end == f.start || f.end+need+frameSize(f.stored(0)) <= l.opts.FileSize)
 }
 
 // openNext makes the next file current. The order is what makes rotation safe

@@ -106,13 +106,21 @@ func (w *world) open(t testing.TB, change ...func(*Options)) *Log {
 }
 
 func (w *world) recoverOptions() RecoverOptions {
-	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest()}
+	mark, err := ReadMark(w.fs, w.dir)
+	if err != nil {
+		panic(err)
+	}
+	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark}
 }
 
 // reopen recovers, rewrites, sweeps, and opens the log for writing: what a
 // store does at each start.
 func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, error) {
-	got, r, err := readLog(w.recoverOptions())
+	mark, err := ReadMark(w.fs, w.dir)
+	if err != nil {
+		return nil, Recovery{}, nil, err
+	}
+	got, r, err := readLog(RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark})
 	if err != nil {
 		return nil, r, got, err
 	}

@@ -22,16 +22,15 @@ type piece struct {
 	lo, hi int // range of committer.buf if ext is nil
 }
 
-// writeBatch builds the frames of the batch behind the end of f and writes
-// them. On success f's end and chain are behind them, and the records know
-// their places; on failure nothing of the batch is left in the log, or the log
-// is poisoned.
-func (l *Log) writeBatch(f *logFile) error {
+// writeBatch builds the frames of b behind the end of f and writes them. On success
+// f's end and chain are behind them, and the records know their places; on
+// failure nothing of the batch is left in the log, or the log is poisoned.
+func (l *Log) writeBatch(f *logFile, b *batch) error {
 	c := &l.w
 	c.buf = c.buf[:0]
 	off, chain := f.end, f.chain
 	promise := f.synced.Load()
-	for i, r := range c.batch {
+	for i, r := range b.reqs {
 		h := frameHeader{typ: frameRecord, lsn: c.lsn + base.LSN(i), syncedTo: promise}
 		var sum uint64
 		if r.size < largeRecord {
@@ -49,10 +48,20 @@ func (l *Log) writeBatch(f *logFile) error {
 		off += frameSize(f.stored(r.size))
 		chain = nextChain(chain, sum)
 	}
-	if err := l.writePieces(f, off); err != nil {
+	err := l.writePieces(f, off)
+	clear(c.pieces) // they may be bytes of callers
+	c.pieces = c.pieces[:0]
+	if cap(c.buf) > 4*maxBatchBytes {
+		c.buf = nil
+	}
+	if err != nil {
 		return err
 	}
 	f.chain, f.lastMark = chain, false
+	c.lsn += base.LSN(len(b.reqs))
+	c.full = false
+	c.sinceAsked += b.bytes
+	b.file, b.end = f, Start{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
 	return nil
 }
 

@@ -46,11 +46,14 @@ type cacheEntry struct {
 	patch *delta.Patch // instead of block
 }
 
+// cacheEntrySize is about what an entry takes besides its bytes.
+const cacheEntrySize = 224
+
 func (e *cacheEntry) size() int64 {
 	if e.patch != nil {
-		return int64(e.patch.Size())
+		return cacheEntrySize + int64(e.patch.Size())
 	}
-	return int64(len(e.block))
+	return cacheEntrySize + int64(len(e.block))
 }
 
 func newBlockCache(bytes int64) *blockCache {

@@ -27,6 +27,7 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 	if err != nil {
 		return nil, costing(fam, last.Ref, err)
 	}
+	e.resolved.Add(int64(len(patches)))
 	b, err := delta.Resolve(patches, root)
 	if err == nil {
 		if got := valueSum(b); got != patches[0].Sum {

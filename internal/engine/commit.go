@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -68,10 +69,11 @@ type Tx struct {
 	vals [][]byte // in the order of ordinals; may be several parts each
 	size int64
 
-	loaded  map[string]*index.Thread // as they were before the commit was queued
-	threads map[string]*index.Thread // changed by this commit; nil: removed
-	memos   map[string]index.Memo
+	loaded  byName[*index.Thread] // as they were before the commit was queued
+	threads byName[*index.Thread] // changed by this commit; nil: removed
+	memos   byName[index.Memo]
 	values  []txValue
+	patches int   // of values
 	err     error // of loading a thread
 	begun   int   // families begun
 }
@@ -100,7 +102,7 @@ func (tx *Tx) Now() int64 { return tx.now }
 
 // Thread returns the thread as this commit finds and changes it, or nil.
 func (tx *Tx) Thread(id string) *index.Thread {
-	if t, ok := tx.threads[id]; ok {
+	if t, ok := tx.threads.get(id); ok {
 		return t
 	}
 	t := tx.e.queue.thread(tx.e.ix, id)
@@ -109,7 +111,7 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	}
 	// Commit loads the threads it is told of. This one it was not told of, or the
 	// thread was evicted since.
-	if held := tx.loaded[id]; held != nil && index.RowOf(held) == index.RowOf(t) {
+	if held, _ := tx.loaded.get(id); held != nil && index.RowOf(held) == index.RowOf(t) {
 		return held
 	}
 	loaded, _, err := tx.e.load(t, nil)
@@ -117,7 +119,7 @@ func (tx *Tx) Thread(id string) *index.Thread {
 		tx.err = err
 		return nil
 	}
-	tx.threads[id] = loaded
+	tx.threads.set(id, loaded)
 	return loaded
 }
 
@@ -133,7 +135,7 @@ func (tx *Tx) Memo(id string) (index.Memo, bool) {
 
 // anyMemo includes mere tombstones and what is too long ago.
 func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
-	if m, ok := tx.memos[id]; ok {
+	if m, ok := tx.memos.get(id); ok {
 		return m, true
 	}
 	return tx.e.queue.memo(tx.e.ix, id)
@@ -172,7 +174,9 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
 	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: make([]slotOp, len(slots))}
 	names := 0
-	for i, s := range slots {
+	tx.expect(slots)
+	for i := range slots {
+		s := &slots[i]
 		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
 			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, base.ErrTooLarge)
 		}
@@ -196,6 +200,17 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	return nil
 }
 
+// expect makes room for the values of slots.
+func (tx *Tx) expect(slots []SlotIn) {
+	n := 0
+	for i := range slots {
+		if slots[i].Value != nil {
+			n += max(1, len(slots[i].Value.parts))
+		}
+	}
+	tx.values, tx.vals = slices.Grow(tx.values, n), slices.Grow(tx.vals, n)
+}
+
 // store takes a value into the record: as the patch that was made of it, if its
 // base still may be one, else whole.
 func (tx *Tx) store(t *index.Thread, key string, v *Value, o *slotOp) index.Ref {
@@ -208,6 +223,7 @@ func (tx *Tx) store(t *index.Thread, key string, v *Value, o *slotOp) index.Ref 
 		if s.loc, ok = s.loc.Against(ref, d.base.ref); ok {
 			o.enc, o.len, o.sum, o.base = slotPatch, uint32(len(d.patch)), d.sum, d.base.ref
 			parts = [][]byte{d.patch}
+			tx.patches++
 		}
 	}
 	s.loc.Len, s.loc.Sum, s.size = o.len, o.sum, int64(o.len)
@@ -241,8 +257,8 @@ func (tx *Tx) Drop(id string, data []byte) error {
 		return nil
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, memo: data})
-	tx.threads[id] = nil
-	tx.memos[id] = dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data)
+	tx.threads.set(id, nil)
+	tx.memos.set(id, dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data))
 	return nil
 }
 
@@ -262,7 +278,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyMemo(dst); ok {
-		tx.memos[dst] = copyMemo(dst, tx.lsn, tx.now)
+		tx.memos.set(dst, copyMemo(dst, tx.lsn, tx.now))
 	}
 	return nil
 }
@@ -279,7 +295,7 @@ func (tx *Tx) SetFlags(id string, flags uint8) {
 	tx.set(&n)
 }
 
-func (tx *Tx) set(t *index.Thread) { tx.threads[t.ID] = t }
+func (tx *Tx) set(t *index.Thread) { tx.threads.set(t.ID, t) }
 
 func checkKeys(id, key string) error {
 	if id == "" {
@@ -328,13 +344,13 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		return err
 	}
 	defer e.leave()
-	tx := &Tx{e: e, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}, loaded: make(map[string]*index.Thread, len(ids))}
+	tx := &Tx{e: e}
 	for _, id := range ids {
 		t, err := e.loadThread(id)
 		if err != nil {
 			return err
 		}
-		tx.loaded[id] = t
+		tx.loaded.set(id, t)
 	}
 	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}
 	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
@@ -390,84 +406,36 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	return parts, nil
 }
 
-// queue is the state of commits that are prepared but not yet visible. It is
-// used by the committer only.
-type queue struct {
-	threads map[string]*index.Thread
-	memos   map[string]index.Memo
-}
-
-func newQueue() queue {
-	return queue{threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
-}
-
-func (q *queue) thread(ix *index.Index, id string) *index.Thread {
-	if t, ok := q.threads[id]; ok {
-		return t
-	}
-	return ix.Thread(id)
-}
-
-func (q *queue) memo(ix *index.Index, id string) (index.Memo, bool) {
-	if m, ok := q.memos[id]; ok {
-		return m, true
-	}
-	return ix.Memo(id)
-}
-
-func (q *queue) add(tx *Tx) {
-	for id, t := range tx.threads {
-		q.threads[id] = t
-	}
-	for id, m := range tx.memos {
-		q.memos[id] = m
-	}
-}
-
-func (q *queue) clear() {
-	clear(q.threads)
-	clear(q.memos)
-}
-
 // applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
 // on the committer before any caller wakes.
 func (e *Engine) applied(batch []*wal.Record) {
-	var c index.Change
 	var bytes int64
 	for _, r := range batch {
-		tx := r.User.(*Tx)
-		tx.place(r)
+		r.User.(*Tx).place(r)
 		bytes += r.Len
-		c.LSN = r.LSN
 	}
-	for id, t := range e.queue.threads {
-		if t == nil {
-			c.Remove = append(c.Remove, id)
-			e.noteDropped(id)
-			continue
-		}
-		c.Put = append(c.Put, t)
-	}
-	for _, m := range e.queue.memos {
-		c.Remember = append(c.Remember, m)
+	c := e.queue.take(batch)
+	for _, id := range c.Remove {
+		e.noteDropped(id)
 	}
 	e.ix.Apply(c)
-	e.queue.clear()
 	e.unflushed.add(c.Put, c.LSN)
 	e.logBytes.Add(bytes)
 	e.imageBytes.Add(bytes)
 }
 
-// aborted forgets a batch that was refused.
+// aborted forgets a batch that was refused. What was prepared upon it is refused
+// next, before anything else is prepared.
 func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
 	at := r.Len - tx.size
+	var refRoom [8]index.Ref
+	var locRoom [8]index.Loc
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
-		var refs []index.Ref
-		var locs []index.Loc
+		refs, locs := refRoom[:0], locRoom[:0]
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
 			v.loc.File = r.File

@@ -37,8 +37,10 @@ type CompactProgress struct {
 // Compact flushes, and merges all segments into one, or a few large ones, that hold
 // only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile, at Options.CompactRate; another compaction is
-// waited for. When ctx ends, the store is as it was, and the next one begins anew. In an
-// encrypted store every file is under the current key afterwards.
+// waited for. Segments of Options.SegmentSize become part of the store as they are done:
+// when ctx ends, or the process, at most one of them is lost, and the next Compact leaves
+// out those in which nothing has changed since. In an encrypted store every file is under
+// the current key afterwards.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
@@ -52,7 +54,11 @@ func (e *Engine) Compact(ctx context.Context) error {
 	if err := e.flushNow(ctx); err != nil {
 		return err
 	}
-	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
+	settled, err := e.settled(ctx)
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	if err := e.compact(ctx, compaction{inputs: e.segmentsBut(settled), settled: len(settled), limit: e.limiter(ctx)}); err != nil {
 		return err
 	}
 	if err := e.renewKeys(); err != nil {
@@ -81,26 +87,29 @@ func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error)
 	e.compactMu.Lock()
 	defer e.compactMu.Unlock()
 	segs := e.manifest.State().Segments
-	inputs := pickCompaction(segs, e.opts.CompactFanout)
+	inputs, err := e.interrupted(segs)
+	if err != nil {
+		return false, fmt.Errorf("compact: %w", err)
+	}
+	if inputs == nil {
+		inputs = pickCompaction(segs, e.opts.CompactFanout, e.opts.SegmentSize)
+	}
 	if inputs == nil {
 		inputs = mostlyDead(segs, e.garbage.inSegments(segs))
 	}
 	if inputs == nil {
 		return false, nil
 	}
-	return true, e.compact(ctx, inputs, limit)
+	return true, e.compact(ctx, compaction{inputs: inputs, limit: limit})
 }
 
-// maxMerged is the size from which segments are not merged any more by themselves:
-// rewriting so much for one more layer of it costs more than it gives back.
-const maxMerged = 256 << 20
-
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
-// in one class of size. Each class is four times the last.
-func pickCompaction(segs []snapshot.SegmentInfo, fanout int) []snapshot.SegmentInfo {
+// in one class of size, those of the size limit and more left out. Each class is four
+// times the last.
+func pickCompaction(segs []snapshot.SegmentInfo, fanout int, limit int64) []snapshot.SegmentInfo {
 	classes := map[int][]snapshot.SegmentInfo{}
 	for _, s := range segs {
-		if s.Size >= maxMerged {
+		if s.Size >= limit {
 			continue
 		}
 		c := max(0, bits.Len64(uint64(s.Size))-17) / 2
@@ -135,13 +144,21 @@ func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snap
 	return worst
 }
 
-// compact merges segments into one. compactMu is held, so the inputs stay, and
-// everything below the floor is in segments. flushMu is taken for the edit alone: a
-// flush beside the work adds a segment that is newer than all inputs, and moves
-// nothing of theirs. Inputs stay until the edit that replaces them is durable: a
-// crash before it leaves a file nobody knows.
-func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, limit func(int)) error {
-	if len(inputs) == 0 {
+// compaction says what to compact.
+type compaction struct {
+	inputs  []snapshot.SegmentInfo
+	settled int       // segments left out because they hold nothing that is dead
+	limit   func(int) // may be nil
+	whole   bool      // nothing becomes part of the store before all is done
+}
+
+// compact merges segments into one, or a few large ones. compactMu is held, so the
+// inputs stay, and everything below the floor is in segments. flushMu is taken for the
+// edits alone: a flush beside the work adds a segment that is newer than all inputs, and
+// moves nothing of theirs. An output that is large enough is published at once; the
+// inputs stay until the edit that adds the last one, see resume.go.
+func (e *Engine) compact(ctx context.Context, c compaction) error {
+	if len(c.inputs) == 0 {
 		return nil
 	}
 	if err := e.checkPagesNow(); err != nil {
@@ -151,14 +168,13 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	v := e.workView(e.viewWithin)
 	defer v.Release()
 	st := e.manifest.State()
-	info := CompactInfo{}
-	m := &merge{from: map[base.FileNum]bool{}, all: len(inputs) == len(st.Segments), floor: st.FloorLSN, limit: limit}
-	for _, s := range inputs {
+	m := &merge{from: map[base.FileNum]bool{}, all: len(c.inputs)+c.settled == len(st.Segments), floor: st.FloorLSN, whole: c.whole}
+	for _, s := range c.inputs {
 		m.from[s.Num] = true
-		info.Inputs = append(info.Inputs, s.Num)
-		info.BytesIn += s.Size
+		m.info.Inputs = append(m.info.Inputs, s.Num)
+		m.info.BytesIn += s.Size
 	}
-	m.progress = CompactProgress{Inputs: len(inputs), BytesIn: info.BytesIn}
+	m.progress = CompactProgress{Inputs: len(c.inputs), BytesIn: m.info.BytesIn}
 	known, err := e.tombstonesIn(st.Segments)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
@@ -166,11 +182,11 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	m.dropped = lastDrops(known)
 	tombs := e.remembered(known)
 	if !m.all {
-		if tombs, err = e.tombstonesIn(inputs); err != nil {
+		if tombs, err = e.tombstonesIn(c.inputs); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	out := e.newOutputs(m.from, limit)
+	out := e.newOutputs(m.from, c.limit)
 	if err := e.buildCompaction(ctx, v, m, out); err != nil {
 		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
@@ -178,22 +194,18 @@ func (e *Engine) compact(ctx context.Context, inputs []snapshot.SegmentInfo, lim
 	if err != nil {
 		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
-	for _, seg := range segs {
-		if info.Output == 0 {
-			info.Output = seg.Num
-		}
-		info.Families, info.Values, info.BytesOut = info.Families+int(seg.Families), info.Values+int(seg.Values), info.BytesOut+seg.Size
-	}
-	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: info.Inputs, AddSegments: segs}, m.families, out); err != nil {
+	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: m.info.Inputs, AddSegments: segs}, m.families, out); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	info.Took = time.Since(start)
-	e.noteCompact(info)
+	e.unfinished.Store(false)
+	m.count(segs)
+	m.info.Took = time.Since(start)
+	e.noteCompact(m.info)
 	return nil
 }
 
-// replaceSegments makes the output of a compaction part of the store in place of
-// its inputs.
+// replaceSegments makes outputs of a compaction part of the store in place of its
+// inputs: for these families, whose pages the inputs hold no longer.
 func (e *Engine) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *outputs) error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
@@ -201,15 +213,45 @@ func (e *Engine) replaceSegments(edit snapshot.Edit, families map[uint64]bool, o
 		return out.abandon(err)
 	}
 	out.enter()
-	drop := func(p index.Part) bool { return out.from[p.File] }
+	last := len(edit.RemoveSegments) > 0 // then no page of the inputs counts any more
+	drop := func(id uint64, p index.Part) bool { return out.from[p.File] && (last || families[id]) }
 	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: families}, e.manifest.State().FloorLSN)
 	if err != nil {
 		out.withdraw(err)
 		return err
 	}
 	out.install()
-	e.garbage.forget(out.from)
+	if last {
+		e.garbage.forget(out.from)
+	}
 	e.files.retire(append(edit.RemoveSegments, old...)...)
+	return nil
+}
+
+// publishDone makes the output so far part of the store if it is large enough, beside
+// the inputs: see resume.go.
+func (e *Engine) publishDone(m *merge, out *outputs) error {
+	if m.whole || !out.full() {
+		return nil
+	}
+	if err := out.end(nil); err != nil {
+		return err
+	}
+	e.unfinished.Store(true)
+	segs, jobs := out.infos, out.jobs
+	err := e.replaceSegments(snapshot.Edit{AddSegments: segs}, m.done, out)
+	out.jobs, out.infos = nil, nil // of the store now, or seen to
+	if err != nil {
+		return err
+	}
+	m.count(segs)
+	for _, j := range jobs {
+		out.earlier += j.b.Size()
+	}
+	for id := range m.done {
+		delete(m.families, id)
+	}
+	m.done = map[uint64]bool{}
 	return nil
 }
 
@@ -223,13 +265,20 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 	if err != nil {
 		return err
 	}
-	m.families = inputs
+	m.families, m.done = maps.Clone(inputs), map[uint64]bool{}
 	live := map[uint64]familyNames{}
 	for _, names := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
 		live[names.id] = names
 	}
 	for n, id := range slices.Sorted(maps.Keys(inputs)) {
 		e.noteCompacting(m, out, n, len(inputs)-n)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if e.segmentParts(id).elsewhere(m.from) {
+			continue // moved before the compaction was interrupted
+		}
+		m.done[id] = true
 		w := familyWork{fam: index.NewFamily(id)}
 		if names, ok := live[id]; ok {
 			w = names.open(v)
@@ -247,6 +296,9 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 		if err := out.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
 			return err
 		}
+		if err := e.publishDone(m, out); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -254,13 +306,25 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 // merge is what one compaction goes by.
 type merge struct {
 	from     map[base.FileNum]bool
-	all      bool // no segment is left out
+	all      bool // no segment is left out that holds anything dead
+	whole    bool // as compaction has it
 	floor    base.LSN
-	families map[uint64]bool     // of the inputs
+	families map[uint64]bool     // of the inputs, without those already published
+	done     map[uint64]bool     // of these, those that are in the output
 	dropped  map[string]base.LSN // last deletion of a thread that segments know of
-	limit    func(int)
 
 	progress CompactProgress
+	info     CompactInfo
+}
+
+// count adds published outputs.
+func (m *merge) count(segs []snapshot.SegmentInfo) {
+	for _, seg := range segs {
+		if m.info.Output == 0 {
+			m.info.Output = seg.Num
+		}
+		m.info.Families, m.info.Values, m.info.BytesOut = m.info.Families+int(seg.Families), m.info.Values+int(seg.Values), m.info.BytesOut+seg.Size
+	}
 }
 
 // noteCompacting tells how far a compaction is.
@@ -304,8 +368,11 @@ type mergedFamily struct {
 // mergeFamily merges the pages the inputs have of a family.
 func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 	mf := &mergedFamily{w: w, page: &index.Page{}}
-	sections := map[sectionKey]*section{}
+	sections, parts := map[sectionKey]*section{}, e.segmentParts(w.fam.ID)
 	for num := range m.from {
+		if parts.stale(num) {
+			continue
+		}
 		part, page, err := e.inputPage(w.fam.ID, num)
 		if err != nil {
 			return nil, err
@@ -416,65 +483,4 @@ func (w *familyWork) thread(key sectionKey) *index.Thread {
 		}
 	}
 	return nil
-}
-
-// tombstonesIn are the tombstones of segments. The output of a compaction must
-// carry those of its inputs, unless no segment is left that could hold what they
-// delete.
-func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error) {
-	var out []index.Memo
-	for _, s := range segs {
-		memos, err := e.segmentTombstones(s.Num)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, memos...)
-	}
-	return out, nil
-}
-
-// remembered are the tombstones that a store without older segments still needs:
-// those with something to remember, until it may be forgotten.
-func (e *Engine) remembered(known []index.Memo) []index.Memo {
-	last := lastDrops(known)
-	oldest := e.oldestMemo()
-	var out []index.Memo
-	for _, m := range known {
-		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// oldestMemo is the time before which deletions need not be remembered, in
-// unix µs.
-func (e *Engine) oldestMemo() int64 {
-	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
-}
-
-// lastDrops are the last deletions of threads.
-func lastDrops(memos []index.Memo) map[string]base.LSN {
-	out := map[string]base.LSN{}
-	for _, m := range memos {
-		out[m.ID] = max(out[m.ID], m.LSN)
-	}
-	return out
-}
-
-func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {
-	h, err := e.files.acquire(num)
-	if err != nil {
-		return nil, err
-	}
-	defer e.files.release(h)
-	b, err := h.seg.Tombstones()
-	if err != nil {
-		return nil, err
-	}
-	memos, err := decodeTombstones(b)
-	if err != nil {
-		return nil, &base.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
-	}
-	return memos, nil
 }

@@ -30,6 +30,7 @@ type Engine struct {
 	log         *wal.Log           // nil if read-only
 	keys        *seal.Keys         // nil without encryption
 	manifestKey string             // of a read-only store's manifest
+	durable     wal.Mark           // as Open found it
 	files       *fileSet
 	cache       *blockCache
 	versions    *versionCache
@@ -51,6 +52,8 @@ type Engine struct {
 
 	compactMu sync.Mutex   // one compaction at a time
 	workViews atomic.Int32 // views of flushes and compactions
+
+	unfinished atomic.Bool // a compaction may have ended between its first output and its last
 
 	flushMu   sync.Mutex  // one flush, image or end of a compaction at a time; guards the next two
 	badImages bool        // the chain of images could not be read
@@ -75,6 +78,7 @@ type Engine struct {
 	flushes, images, compactions, loads, corruptions  atomic.Uint64
 	compactedIn, compactedOut                         atomic.Int64
 	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
+	resolved                                          atomic.Int64 // patches applied by readers
 	commits                                           metric.Latency
 	valueBytes, flushedValues, flushedBytes           atomic.Int64
 	poisonNoted                                       atomic.Bool
@@ -229,8 +233,8 @@ func (e *Engine) reserve(next base.FileNum) error {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.sealed.begun(e.ix)
+	e.sealed.begun(e.ix, e.queue.patches)
 	e.files.addKeyed(kindLog, info.Num, info.KeyID)
-	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN}}})
+	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
 }

@@ -64,6 +64,8 @@ type fileSet struct {
 	epoch   uint64
 	retired []retired
 	onErr   func(error)
+
+	stuck unremoved
 }
 
 // handle is an open file, and a segment's reader where it is one.
@@ -346,11 +348,6 @@ func (s *fileSet) retire(nums ...base.FileNum) {
 	s.remove(due)
 }
 
-type dueFile struct {
-	kind fileKind
-	num  base.FileNum
-}
-
 // dueLocked takes the retired files nobody can need any more out of the table.
 func (s *fileSet) dueLocked() []dueFile {
 	if len(s.retired) == 0 {
@@ -379,17 +376,6 @@ func (s *fileSet) dueLocked() []dueFile {
 	return due
 }
 
-// remove unlinks files. A failure is reported, not returned: the manifest has
-// forgotten the file, and the next Open removes it.
-func (s *fileSet) remove(due []dueFile) {
-	for _, d := range due {
-		err := s.fs.Remove(s.path(d.kind, d.num))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && s.onErr != nil {
-			s.onErr(fmt.Errorf("remove %s: %w", d.kind.name(d.num), err))
-		}
-	}
-}
-
 // close closes every handle. Retired files go with it: no view outlives a store.
 func (s *fileSet) close() {
 	s.mu.Lock()
@@ -401,4 +387,5 @@ func (s *fileSet) close() {
 	due := s.dueLocked()
 	s.mu.Unlock()
 	s.remove(due)
+	s.removeAgain()
 }

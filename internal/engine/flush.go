@@ -61,6 +61,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	if sealed < st.FloorLSN {
 		return nil
 	}
+	e.unflushed.gather(v)
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
@@ -79,7 +80,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	info.ValueBytes = out.valueBytes()
 	edit.AddSegments = out.infos
 	out.enter()
-	drop := func(p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
 	if err != nil {
 		out.withdraw(err)
@@ -137,11 +138,13 @@ func (s *sealView) disarm() {
 	s.armed, s.v = false, nil
 }
 
-// begun is called on the committer when a file is begun.
-func (s *sealView) begun(ix *index.Index) {
+// begun is called on the committer when a file is begun. A file whose first batch
+// holds patches, which were made before the seal was armed, is not where it can lie:
+// it then ends behind that file.
+func (s *sealView) begun(ix *index.Index, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.armed && s.v == nil {
+	if s.armed && s.v == nil && patches == 0 {
 		v := ix.ViewMemos()
 		s.v = &v
 	}

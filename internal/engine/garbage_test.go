@@ -65,7 +65,7 @@ func TestWhatIsCompacted(t *testing.T) {
 	seg := func(n int, size int64) snapshot.SegmentInfo {
 		return snapshot.SegmentInfo{Num: base.FileNum(n), Size: size, Raw: 2 * size}
 	}
-	many := []snapshot.SegmentInfo{seg(1, 10<<20), seg(2, 11<<20), seg(3, 12<<20), seg(4, maxMerged), seg(5, maxMerged)}
+	many := []snapshot.SegmentInfo{seg(1, 10<<20), seg(2, 11<<20), seg(3, 12<<20), seg(4, defaultSegmentSize), seg(5, defaultSegmentSize)}
 	for _, c := range []struct {
 		fanout int
 		dead   map[base.FileNum]int64
@@ -73,12 +73,12 @@ func TestWhatIsCompacted(t *testing.T) {
 	}{
 		{3, nil, "[1 2 3]"},
 		{4, nil, "[]"},
-		{2, map[base.FileNum]int64{4: maxMerged}, "[1 2 3]"},
+		{2, map[base.FileNum]int64{4: defaultSegmentSize}, "[1 2 3]"},
 		{4, map[base.FileNum]int64{1: 3 << 20}, "[]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: maxMerged / 2}, "[4]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: maxMerged / 4}, "[1]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: defaultSegmentSize / 2}, "[4]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: defaultSegmentSize / 4}, "[1]"},
 	} {
-		got := pickCompaction(many, c.fanout)
+		got := pickCompaction(many, c.fanout, defaultSegmentSize)
 		if got == nil {
 			got = mostlyDead(many, c.dead)
 		}

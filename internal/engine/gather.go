@@ -14,6 +14,9 @@ import (
 type unflushed struct {
 	mu   sync.Mutex
 	fams map[uint64]base.LSN
+	// upTo is the last record of the images that were read at Open, until gather has
+	// looked which families they have items of that no segment has.
+	upTo base.LSN
 }
 
 func newUnflushed() *unflushed { return &unflushed{fams: map[uint64]base.LSN{}} }
@@ -32,6 +35,40 @@ func (u *unflushed) note(family uint64, lsn base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.fams[family] = max(lsn, u.fams[family])
+}
+
+// imaged says that images hold items of families up to record last. Which these are
+// is found when a flush asks: opening a store does not look at every family.
+func (u *unflushed) imaged(last base.LSN) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.upTo = last
+}
+
+// gather counts the families with pages in images, if that was put off.
+func (u *unflushed) gather(v *View) {
+	u.mu.Lock()
+	last := u.upTo
+	u.upTo = 0
+	u.mu.Unlock()
+	if last == 0 {
+		return
+	}
+	images := map[base.FileNum]bool{}
+	inImage := func(p index.Part) bool {
+		is, ok := images[p.File]
+		if !ok {
+			is = v.e.files.isImage(p.File)
+			images[p.File] = is
+		}
+		return is
+	}
+	v.v.Families(func(id uint64, parts []index.Part) bool {
+		if slices.ContainsFunc(parts, inImage) {
+			u.note(id, last)
+		}
+		return true
+	})
 }
 
 // all returns the families.

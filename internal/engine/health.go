@@ -196,7 +196,7 @@ func (e *Engine) compactionDebt() int64 {
 	dead := e.garbage.inSegments(left)
 	var debt int64
 	for {
-		next := pickCompaction(left, e.opts.CompactFanout)
+		next := pickCompaction(left, e.opts.CompactFanout, e.opts.SegmentSize)
 		if next == nil {
 			next = mostlyDead(left, dead)
 		}

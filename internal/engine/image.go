@@ -43,9 +43,9 @@ func (e *Engine) fullDue(chain []snapshot.ImageInfo) bool {
 
 // replaced is what a flush or a compaction changes in where pages lie.
 type replaced struct {
-	placed   []placed              // parts the new state adds
-	drop     func(index.Part) bool // parts it no longer has
-	families map[uint64]bool       // all that may have either
+	placed   []placed                               // parts the new state adds
+	drop     func(family uint64, p index.Part) bool // parts it no longer has
+	families map[uint64]bool                        // all that may have either
 }
 
 // writeImage writes what changed since the last image, so that the next Open
@@ -127,7 +127,7 @@ func (e *Engine) putImage(t imageTask) (old []base.FileNum, err error) {
 	if err := j.enter(t.edit); err != nil {
 		return nil, err
 	}
-	table := j.table.Done()
+	table := j.w.Table()
 	e.chain.add(table, j.full)
 	e.ix.Install(table, j.full, j.v.LSN(), t.dirty)
 	e.badImages = false
@@ -246,7 +246,6 @@ type imageJob struct {
 	parts map[uint64][]index.Part // of families: what placed adds
 	num   base.FileNum
 	w     *snapshot.ImageWriter
-	table index.TableBuilder // the same in memory
 }
 
 // last is the record up to which earlier images and segments hold everything.
@@ -273,6 +272,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
 	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithStore(e.files.keys)); err == nil {
+		j.w.SetThreads(j.v.v.Len())
 		err = j.contents()
 	}
 	var size int64
@@ -329,7 +329,6 @@ func (j *imageJob) familyIDs(changed map[uint64]familyWork) []uint64 {
 
 func (j *imageJob) threads() error {
 	put := func(r index.Row) error {
-		j.table.AddThread(r)
 		return j.w.AddThread(snapshot.ImageThread{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN,
 			Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted})
 	}
@@ -399,12 +398,7 @@ func (j *imageJob) family(id uint64, w familyWork) error {
 		}
 		parts = append(parts, index.Part{File: j.num, Off: off, Len: n, MinLSN: j.last() + 1, MaxLSN: j.v.LSN()})
 	}
-	j.table.AddFamily(id, parts)
-	out := make([]snapshot.Part, len(parts))
-	for i, p := range parts {
-		out[i] = snapshot.Part{File: p.File, Off: p.Off, Len: p.Len, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN}
-	}
-	return j.w.AddFamily(snapshot.ImageFamily{ID: id, Parts: out})
+	return j.w.AddFamily(snapshot.ImageFamily{ID: id, Parts: parts})
 }
 
 // olderParts are the pages of a family in the state to be published, without the
@@ -412,7 +406,7 @@ func (j *imageJob) family(id uint64, w familyWork) error {
 func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 	parts := j.v.v.Parts(id)
 	if j.drop != nil {
-		parts = newParts(parts, j.parts[id], j.drop)
+		parts = newParts(parts, j.parts[id], func(p index.Part) bool { return j.drop(id, p) })
 	}
 	if !j.full {
 		return parts, nil

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -44,7 +43,7 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		}
 		return nil
 	}
-	ld := imageLoad{memos: map[string]index.Memo{}, families: map[uint64]bool{}}
+	ld := imageLoad{memos: map[string]index.Memo{}, threads: -1}
 	var prev base.FileNum
 	for _, info := range st.Images {
 		if err := e.loadImage(&ld, info, st.StoreID, prev); err != nil {
@@ -53,21 +52,20 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		prev = info.Num
 	}
 	lsn := st.Images[len(st.Images)-1].LSN
-	e.ix.Restore(ld.chain, slices.Collect(maps.Values(ld.memos)), lsn)
-	for id := range ld.unflushed {
-		e.unflushed.note(id, lsn)
-	}
+	e.ix.Restore(ld.chain, ld.threads, slices.Collect(maps.Values(ld.memos)), lsn)
+	e.unflushed.imaged(lsn)
 	return nil
 }
 
-// imageLoad gathers the tables of a chain of images.
+// imageLoad gathers what a chain of images holds.
 type imageLoad struct {
-	chain     []*index.Table
-	memos     map[string]index.Memo
-	families  map[uint64]bool
-	unflushed map[uint64]bool // families with pages that only images have
+	chain   []*index.Table
+	threads int // of the store; -1 if the newest image does not say
+	memos   map[string]index.Memo
 }
 
+// loadImage reads the tables of an image. Threads and families stay in the form they
+// have in the file: what that costs is their bytes, not their number.
 func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
 	h, err := e.files.acquire(info.Num)
 	if err != nil {
@@ -77,45 +75,23 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 	if err := h.img.Check(info, storeID, prev); err != nil {
 		return err
 	}
-	if ld.unflushed == nil {
-		ld.unflushed = map[uint64]bool{}
-	}
-	var b index.TableBuilder
-	// Families come first, so that no thread is of a family nobody knows.
-	if err := h.img.Table(snapshot.Visitor{Family: func(f snapshot.ImageFamily) error {
-		parts := make([]index.Part, len(f.Parts))
-		delete(ld.unflushed, f.ID)
-		for i, p := range f.Parts {
-			parts[i] = index.Part{File: p.File, Off: p.Off, Len: p.Len, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN}
-			if e.files.isImage(p.File) {
-				ld.unflushed[f.ID] = true
-			}
-		}
-		ld.families[f.ID] = true
-		b.AddFamily(f.ID, parts)
-		return nil
-	}, RemovedFamily: func(id uint64) error { delete(ld.families, id); return nil }}); err != nil {
+	t, err := h.img.Rows()
+	if err != nil {
 		return err
 	}
-	err = h.img.Table(snapshot.Visitor{
-		Thread: func(th snapshot.ImageThread) error {
-			if !th.Deleted && !ld.families[th.Family] {
-				return &base.CorruptionError{File: snapshot.ImageName(info.Num), Kind: "thread table", Offset: -1, Detail: fmt.Sprintf("thread %q is of family %d, which is not there", th.ID, th.Family)}
-			}
-			b.AddThread(index.Row{ID: th.ID, Family: th.Family, Birth: th.Birth, LSN: th.LSN, Head: th.Head,
-				Updated: th.Updated, Flags: th.Flags, Deleted: th.Deleted})
-			return nil
-		},
+	ld.threads = -1
+	if n, ok := h.img.Threads(); ok {
+		ld.threads = n
+	}
+	e.chain.add(t, info.Full)
+	ld.chain = append(ld.chain, t)
+	return h.img.Table(snapshot.Visitor{
 		Memo: func(m snapshot.Memo) error {
 			ld.memos[m.ID] = index.Memo{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
 			return nil
 		},
 		RemovedMemo: func(id string) error { delete(ld.memos, id); return nil },
 	})
-	t := b.Done()
-	e.chain.add(t, info.Full)
-	ld.chain = append(ld.chain, t)
-	return err
 }
 
 // rebuildIndex reads the pages of all segments. A section of a thread counts
@@ -155,7 +131,7 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 			memos = append(memos, m)
 		}
 	}
-	e.ix.Restore([]*index.Table{r.table()}, memos, lsn)
+	e.ix.Restore([]*index.Table{r.table()}, -1, memos, lsn)
 	for id, t := range r.threads {
 		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
 			if _, err := e.loadThread(id); err != nil {

@@ -28,6 +28,8 @@ type Moment struct {
 	// ManifestErr is the damage of the manifest, or that there is none though other
 	// files of a store are there.
 	ManifestErr error
+	// Mark says how far the log was durable, read before anything else.
+	Mark wal.Mark
 	// Missing are the files that the manifest names and that are not there.
 	Missing []string
 
@@ -86,6 +88,10 @@ func (m *Moment) Release() {
 
 func tryMoment(fsys vfs.FS, dir string, opts []MomentOption) (*Moment, error) {
 	m := newMoment(dir, opts)
+	var err error
+	if m.Mark, err = wal.ReadMark(fsys, dir); err != nil {
+		return nil, err
+	}
 	st, rep, raw, err := snapshot.LoadRaw(fsys, dir, snapshot.WithKeys(m.keys))
 	m.Manifest, m.Raw = rep.File, raw
 	switch {
@@ -174,9 +180,12 @@ func MomentLog(dir string, m *Moment) wal.RecoverOptions {
 	o := wal.RecoverOptions{FS: m.FS, Dir: dir, Files: logNums(m.State), ReadOnly: true, Keys: m.Keys()}
 	if m.ManifestErr != nil {
 		o.Files = nil // it is found by its own links
+		return o      // the mark says nothing of what segments have
 	}
+	o.Origin, o.Mark, o.Salts = m.State.StoreID, m.Mark, logSalts(m.State)
 	if len(m.State.Logs) == 0 {
-		return o // a flush took the last file: segments have it all
+		o.FromLSN = m.State.FloorLSN // a flush took the last file: segments have it all
+		return o
 	}
 	if m.State.Clean != nil {
 		o.DurableLSN = m.State.Clean.LSN

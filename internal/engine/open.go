@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
 )
 
 // lockName is the file that is locked while a writer has the store.
@@ -34,6 +35,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e := &Engine{dir: dir, opts: opts.withDefaults(), queue: newQueue(),
 		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.ix = index.New(e.opts.loadedBytes())
+	e.unfinished.Store(true) // in an earlier life
 	e.keys = seal.New(opts.Keys, opts.Entropy)
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.versions = newVersionCache(e.opts.VersionBytes)
@@ -70,6 +72,10 @@ func (e *Engine) open() error {
 		return err
 	}
 	if err := e.takeLock(); err != nil {
+		return err
+	}
+	var err error
+	if e.durable, err = wal.ReadMark(e.opts.FS, e.dir); err != nil {
 		return err
 	}
 	st, err := e.loadManifest()
@@ -135,7 +141,7 @@ func (e *Engine) refuseStrangers() error {
 		case complete:
 			return nil
 		case n == lockName, snapshot.IsManifestName(n):
-		case isOwnName(n):
+		case isOwnName(n), n == wal.MarkName:
 			own = n
 		default:
 			foreign = n

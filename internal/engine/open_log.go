@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stele-go/stele/index"
@@ -12,7 +13,7 @@ import (
 // recoverLog replays the log from the record after the image.
 func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		Origin: st.StoreID, ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
+		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -27,7 +28,7 @@ func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	if n := len(st.Images); n > 0 { // the log was synced before the image was named
 		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN)
 	}
-	rec, err := wal.Recover(o, e.replay)
+	rec, err := wal.Recover(o, (&replayer{e: e}).replay)
 	if err != nil {
 		return rec, err
 	}
@@ -53,21 +54,30 @@ func logNums(st snapshot.State) []base.FileNum {
 	return nums
 }
 
+// logSalts are those of the log files the manifest names, as far as it knows them.
+func logSalts(st snapshot.State) map[base.FileNum]uint64 {
+	salts := make(map[base.FileNum]uint64, len(st.Logs))
+	for _, l := range st.Logs {
+		salts[l.Num] = l.Salt
+	}
+	return salts
+}
+
 // openLog starts writing behind the end of the recovered log. What lies above the
 // highest promise is first copied to a new file: after a crash the page cache
 // may show what the disk does not have.
 func (e *Engine) openLog(rec wal.Recovery) error {
-	moves := map[index.Ref]index.Loc{}
-	moved := func(en wal.Entry) error {
+	var moves recordMoves
+	moved := func(from int64, to wal.Entry) error {
 		e.report.Rewritten++
-		return placesOf(en, moves)
+		return moves.add(from, to)
 	}
 	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, Keys: e.files.keys, Moved: moved}, rec)
 	if err != nil {
 		return err
 	}
 	if info != nil {
-		e.relocate(info.Prev.File, moves)
+		e.relocate(info.Prev.File, &moves)
 		if err := e.logCreated(*info); err != nil {
 			return err
 		}
@@ -79,50 +89,70 @@ func (e *Engine) openLog(rec wal.Recovery) error {
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
+		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Origin: e.fixed.StoreID, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
 		Events: wal.Events{
-			SlowSync: e.noteSlowSync,
-			LowSpace: e.noteLowSpace,
-			Poisoned: e.noteWriteError,
-			DiskFull: e.noteWriteError,
+			SlowSync:   e.noteSlowSync,
+			LowSpace:   e.noteLowSpace,
+			Poisoned:   e.noteWriteError,
+			DiskFull:   e.noteWriteError,
+			MarkFailed: func(err error) { e.opts.Logger.Warn("durable mark", "error", err) },
 		},
 	})
 	return err
 }
 
-// placesOf adds the places of the values of a record.
-func placesOf(en wal.Entry, places map[index.Ref]index.Loc) error {
-	rec, err := decodeRecord(en.Payload)
-	if err != nil {
-		return fmt.Errorf("record %d: %w", en.LSN, err)
+// recordMoves says where the payloads of copied records were, and are: those of
+// records from first on, all of one file each.
+type recordMoves struct {
+	first  base.LSN
+	from   []int64
+	to     []int64
+	file   base.FileNum // the new one
+	sealed bool         // the new one is encrypted
+}
+
+// add notes the next record; they come without a gap.
+func (m *recordMoves) add(from int64, to wal.Entry) error {
+	if len(m.from) == 0 {
+		m.first, m.file, m.sealed = to.LSN, to.File, to.Sealed
 	}
-	for i := range rec.ops {
-		for _, s := range rec.ops[i].slots {
-			if !s.here() {
-				continue
-			}
-			ref, loc, err := s.loc(&en)
-			if err != nil {
-				return err
-			}
-			places[ref] = loc
-		}
+	if to.LSN != m.first+base.LSN(len(m.from)) || to.File != m.file {
+		return fmt.Errorf("record %d of file %s moved behind record %d: %w", to.LSN, to.File, m.first+base.LSN(len(m.from))-1, errMoved)
 	}
+	m.from, m.to = append(m.from, from), append(m.to, to.Offset)
 	return nil
+}
+
+// errMoved is the error for copied records that are out of order, which the log does
+// not let happen.
+var errMoved = errors.New("records out of order")
+
+// place is where the bytes of r lie that were at l; false if its record was not
+// copied. In an encrypted file a place is that of the record, and one within it.
+func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
+	if r.LSN < m.first || r.LSN-m.first >= base.LSN(len(m.from)) {
+		return l, false
+	}
+	i := r.LSN - m.first
+	within := int64(l.Inner)
+	if within == 0 {
+		within = int64(l.Off) - m.from[i]
+	}
+	l.File = m.file
+	l.Off, l.Inner = sealedPlace(m.sealed, m.to[i], within)
+	return l, true
 }
 
 // relocate tells the families where the values of the copied records lie now. It
 // asks every family in memory, which those that replay touched are, and not the
 // threads the records name: a value may belong to a copy of a thread that is gone.
-func (e *Engine) relocate(old base.FileNum, moves map[index.Ref]index.Loc) {
+func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
 	for _, fam := range e.ix.Held() {
-		var refs []index.Ref
-		var locs []index.Loc
-		fam.Values(func(r index.Ref, l index.Loc) {
-			if to, ok := moves[r]; ok && l.File == old {
-				refs, locs = append(refs, r), append(locs, to)
+		fam.Relocate(func(r index.Ref, l index.Loc) (index.Loc, bool) {
+			if l.File != old {
+				return l, false
 			}
+			return moves.place(r, l)
 		})
-		fam.Add(refs, locs)
 	}
 }

@@ -43,6 +43,10 @@ type Options struct {
 	PatchMin, PatchRun int
 	// CompactFanout is how many segments of one size make a compaction; default 4.
 	CompactFanout int
+	// SegmentSize is the size at which compaction ends a segment and begins another,
+	// and from which segments are not merged any more by themselves: rewriting so much
+	// for one more layer of it costs more than it gives back. Default 256 MiB.
+	SegmentSize int64
 	// CompactRate limits the bytes of values that compaction reads and of files that
 	// it writes, together, per second; default 64 MiB/s, negative for no limit. As
 	// values shrink on the way, it is reading that bounds how much it computes.
@@ -117,6 +121,7 @@ const (
 	mib        = 1 << 20
 
 	defaultCompactRate = 64 * mib
+	defaultSegmentSize = 256 * mib
 	defaultReserve     = 8 * mib
 )
 
@@ -144,7 +149,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("low space of %d bytes is below the reserve of %d", o.LowSpace, o.reserve())
 	}
 	for name, d := range map[string]int64{"sync interval": int64(o.SyncInterval), "flush bytes": o.FlushBytes,
-		"image bytes": o.ImageBytes} {
+		"image bytes": o.ImageBytes, "segment size": o.SegmentSize} {
 		if d < 0 {
 			return fmt.Errorf("%s is negative", name)
 		}
@@ -184,6 +189,7 @@ func (o Options) withDefaults() Options {
 	def(&o.CacheBytes, max(o.MemoryBudget/8, -1))
 	def(&o.VersionBytes, max(o.MemoryBudget/8, -1))
 	def(&o.CompactRate, defaultCompactRate)
+	def(&o.SegmentSize, defaultSegmentSize)
 	o.Reserve = o.reserve()
 	if o.LowSpace == 0 && o.Reserve > 0 {
 		o.LowSpace = max(256*mib, 2*o.Reserve)

@@ -24,6 +24,8 @@ type outputs struct {
 
 	jobs  []*segmentJob // the last one may be unfinished
 	infos []snapshot.SegmentInfo
+
+	earlier int64 // bytes of those that are part of the store already
 }
 
 func (e *Engine) newOutputs(from map[base.FileNum]bool, limit func(int)) *outputs {
@@ -34,11 +36,16 @@ func (o *outputs) empty() bool { return len(o.jobs) == 0 }
 
 // written is the number of bytes written so far.
 func (o *outputs) written() int64 {
-	var n int64
+	n := o.earlier
 	for _, j := range o.jobs {
 		n += j.b.Size()
 	}
 	return n
+}
+
+// full reports whether the last segment is large enough.
+func (o *outputs) full() bool {
+	return !o.empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.e.opts.SegmentSize
 }
 
 // valueBytes is the size of the values written so far, whole.
@@ -78,7 +85,7 @@ func (o *outputs) end(tombs []index.Memo) error {
 // second, each part of a family that is divided has a segment of its own to end.
 func (o *outputs) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	for i, part := range divide(p, page, o.e.directoryLimit) {
-		if o.empty() || i > 0 || o.jobs[len(o.jobs)-1].b.Size() >= maxMerged {
+		if o.empty() || i > 0 || o.full() {
 			if err := o.begin(); err != nil {
 				return err
 			}

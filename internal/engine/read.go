@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/index"
@@ -152,15 +153,29 @@ func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref
 // reading it. More than once is already unlikely.
 const moveRetries = 4
 
+// smallLogValue is the size of a value up to which it is kept when it was read from
+// the log: a copy costs less than asking the kernel for so few bytes.
+const smallLogValue = 1 << 10
+
 // readAt reads the bytes at loc into a fresh slice.
 func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
+	small := loc.InLog() && loc.Len <= smallLogValue
+	if small {
+		if b, ok := e.cache.get(logKey(loc)); ok {
+			return append([]byte{}, b...), nil
+		}
+	}
 	h, err := e.files.acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
 	defer e.files.release(h)
 	if loc.InLog() {
-		return readLogValue(h, loc)
+		b, err := readLogValue(h, loc)
+		if err == nil && small {
+			e.cache.add(logKey(loc), slices.Clone(b))
+		}
+		return b, err
 	}
 	block, shared, err := e.readBlock(h, loc)
 	if err != nil {
@@ -170,7 +185,7 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 	if err != nil || !shared && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
 		return v, err // or nobody else holds the block: it is too large for the cache
 	}
-	return append(make([]byte, 0, len(v)), v...), nil
+	return append([]byte{}, v...), nil // which does not clear what it fills
 }
 
 // readBlock returns the block of a segment that loc lies in, and whether others may

@@ -8,6 +8,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
 )
 
 // readerRetries is how often a reader beside a live writer looks again when a
@@ -45,6 +46,11 @@ func (e *Engine) openReadOnly() error {
 
 func (e *Engine) tryReadOnly() error {
 	e.files.readOnly = true
+	var err error
+	// Before anything else: what is read later cannot be older than the mark.
+	if e.durable, err = wal.ReadMark(e.opts.FS, e.dir); err != nil {
+		return err
+	}
 	st, err := e.readState()
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -149,8 +150,12 @@ func appendSlot(b []byte, s *slotOp) []byte {
 }
 
 // decodeRecord reads a record. Any input gives a record or an error; memory is
-// bounded by a small multiple of the input's length.
-func decodeRecord(b []byte) (*record, error) {
+// bounded by a small multiple of the input's length. Its strings share memory.
+func decodeRecord(b []byte) (*record, error) { return new(recordDecoder).decode(b) }
+
+// decode is decodeRecord for one record after the other: operations and slots of the
+// result are valid until the next call.
+func (d *recordDecoder) decode(b []byte) (*record, error) {
 	if len(b) < recordPrefix {
 		return nil, fmt.Errorf("record of %d bytes", len(b))
 	}
@@ -161,10 +166,13 @@ func decodeRecord(b []byte) (*record, error) {
 	if uint64(n) > uint64(len(b)-recordPrefix) {
 		return nil, fmt.Errorf("record head of %d bytes in %d", n, len(b)-recordPrefix)
 	}
-	d := recordDecoder{b: b[recordPrefix : recordPrefix+int(n)], off: recordPrefix + int64(n), size: int64(len(b))}
-	r := &record{time: int64(d.uvarint())}
+	head := b[recordPrefix : recordPrefix+int(n)]
+	// The index keeps nearly all strings of a head: one copy is less than many.
+	*d = recordDecoder{b: head, text: string(head), off: recordPrefix + int64(n), size: int64(len(b)), r: d.r, slots: d.slots[:0]}
+	r := &d.r
+	r.time = int64(d.uvarint())
 	count := d.count(3)
-	r.ops = make([]op, 0, min(count, 64))
+	r.ops = slices.Grow(r.ops[:0], min(count, 64))
 	for range count {
 		r.ops = append(r.ops, d.op())
 		if d.err != nil {
@@ -184,11 +192,15 @@ func decodeRecord(b []byte) (*record, error) {
 }
 
 type recordDecoder struct {
-	b    []byte
+	b    []byte // what is left of the head
+	text string // the head
 	ord  int
 	off  int64 // where the next inline value lies
 	size int64
 	err  error
+
+	r     record
+	slots []slotOp // of all operations
 }
 
 func (d *recordDecoder) fail(format string, args ...any) {
@@ -235,7 +247,11 @@ func (d *recordDecoder) byte() uint8 {
 	return b[0]
 }
 
-func (d *recordDecoder) str() string { return string(d.bytes(d.uvarint())) }
+func (d *recordDecoder) str() string {
+	n := d.uvarint()
+	at := len(d.text) - len(d.b)
+	return d.text[at : at+len(d.bytes(n))]
+}
 
 func (d *recordDecoder) op() op {
 	o := op{kind: opKind(d.byte()), id: d.str()}
@@ -247,10 +263,12 @@ func (d *recordDecoder) op() op {
 			d.fail("%d slots", n)
 			return o
 		}
-		o.slots = make([]slotOp, 0, n)
+		from := len(d.slots)
+		d.slots = slices.Grow(d.slots, n)
 		for range n {
-			o.slots = append(o.slots, d.slot())
+			d.slots = append(d.slots, d.slot())
 		}
+		o.slots = d.slots[from:len(d.slots):len(d.slots)]
 	case opDelete, opCopy:
 		o.key = d.str()
 	case opDrop:

@@ -236,7 +236,7 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 		t.Fatalf("%d segments", len(segs))
 	}
 	e.compactMu.Lock()
-	err := e.compact(t.Context(), segs[1:], nil)
+	err := e.compact(t.Context(), compaction{inputs: segs[1:]})
 	e.compactMu.Unlock()
 	mustAll(t, err, e.Close())
 	for _, im := range e.manifest.State().Images {

@@ -9,30 +9,52 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// replay applies one record of the log to the index, as the commit did.
-func (e *Engine) replay(en wal.Entry) error {
+// replayer applies records of the log to the index, one after the other. What it
+// needs for a record it keeps for the next.
+type replayer struct {
+	e    *Engine
+	dec  recordDecoder
+	en   wal.Entry
+	time int64
+	c    index.Change
+
+	// The threads as the record leaves them, nil if they are gone, and their memos.
+	// Most records are of one thread: the first has a place of its own.
+	firstID  string
+	first    *index.Thread
+	hasFirst bool
+	threads  map[string]*index.Thread
+	memos    map[string]index.Memo
+	begun    int
+
+	refs []index.Ref
+	locs []index.Loc
+}
+
+// replay applies one record, as the commit did.
+func (r *replayer) replay(en wal.Entry) error {
+	e := r.e
 	if e.upTo > 0 && en.LSN > e.upTo {
 		return nil
 	}
-	rec, err := decodeRecord(en.Payload)
+	rec, err := r.dec.decode(en.Payload)
 	if errors.Is(err, base.ErrVersion) {
 		return fmt.Errorf("record %d: %w", en.LSN, err)
 	}
 	if err != nil {
 		return e.pastDamage(&base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err})
 	}
-	r := replayer{e: e, en: en, time: rec.time, c: index.Change{LSN: en.LSN}, threads: map[string]*index.Thread{}, memos: map[string]index.Memo{}}
+	r.begin(en, rec.time)
 	for i := range rec.ops {
 		if err := r.op(&rec.ops[i]); err != nil {
 			return err
 		}
 	}
+	if r.hasFirst {
+		r.change(r.firstID, r.first)
+	}
 	for id, t := range r.threads {
-		if t == nil {
-			r.c.Remove = append(r.c.Remove, id)
-			continue
-		}
-		r.c.Put = append(r.c.Put, t)
+		r.change(id, t)
 	}
 	for _, m := range r.memos {
 		r.c.Remember = append(r.c.Remember, m)
@@ -45,15 +67,22 @@ func (e *Engine) replay(en wal.Entry) error {
 	return nil
 }
 
-// replayer applies the operations of one record.
-type replayer struct {
-	e       *Engine
-	en      wal.Entry
-	time    int64
-	c       index.Change
-	threads map[string]*index.Thread
-	memos   map[string]index.Memo
-	begun   int
+// begin forgets the record before.
+func (r *replayer) begin(en wal.Entry, time int64) {
+	r.en, r.time, r.begun = en, time, 0
+	r.c = index.Change{LSN: en.LSN, Put: r.c.Put[:0], Remove: r.c.Remove[:0], Remember: r.c.Remember[:0]}
+	r.firstID, r.first, r.hasFirst = "", nil, false
+	clear(r.threads)
+	clear(r.memos)
+}
+
+// change adds a thread to what the record changes.
+func (r *replayer) change(id string, t *index.Thread) {
+	if t == nil {
+		r.c.Remove = append(r.c.Remove, id)
+		return
+	}
+	r.c.Put = append(r.c.Put, t)
 }
 
 func (r *replayer) memo(id string) (index.Memo, bool) {
@@ -63,11 +92,32 @@ func (r *replayer) memo(id string) (index.Memo, bool) {
 	return r.e.ix.Memo(id)
 }
 
+func (r *replayer) remember(id string, m index.Memo) {
+	if r.memos == nil {
+		r.memos = map[string]index.Memo{}
+	}
+	r.memos[id] = m
+}
+
 func (r *replayer) thread(id string) *index.Thread {
+	if r.hasFirst && r.firstID == id {
+		return r.first
+	}
 	if t, ok := r.threads[id]; ok {
 		return t
 	}
 	return r.e.ix.Thread(id)
+}
+
+func (r *replayer) set(id string, t *index.Thread) {
+	switch {
+	case !r.hasFirst || r.firstID == id:
+		r.firstID, r.first, r.hasFirst = id, t, true
+		return
+	case r.threads == nil:
+		r.threads = map[string]*index.Thread{}
+	}
+	r.threads[id] = t
 }
 
 func (r *replayer) op(o *op) error {
@@ -85,16 +135,16 @@ func (r *replayer) op(o *op) error {
 		if err != nil {
 			return err
 		}
-		r.threads[o.id] = t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated)
+		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated))
 	case opDrop:
-		r.threads[o.id] = nil
-		r.memos[o.id] = dropMemo(r.memo, o.id, r.en.LSN, r.time, o.memo)
+		r.set(o.id, nil)
+		r.remember(o.id, dropMemo(r.memo, o.id, r.en.LSN, r.time, o.memo))
 	case opCopy:
 		return r.copy(t, o)
 	case opFlags:
 		n := *t
 		n.Flags = o.flags
-		r.threads[o.id] = &n
+		r.set(o.id, &n)
 	}
 	return nil
 }
@@ -105,9 +155,9 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 		r.begun++
 	}
 	it := &index.Item{Key: o.key, LSN: r.en.LSN, Flags: o.flags, Slots: make([]index.Slot, len(o.slots))}
-	var refs []index.Ref
-	var locs []index.Loc
-	for i, s := range o.slots {
+	r.refs, r.locs = r.refs[:0], r.locs[:0]
+	for i := range o.slots {
+		s := &o.slots[i]
 		it.Slots[i] = index.Slot{Name: s.name, Tag: s.tag}
 		switch s.enc {
 		case slotEmpty:
@@ -120,11 +170,11 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 				return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset, Err: err}
 			}
 			it.Slots[i].Ref = ref
-			refs, locs = append(refs, ref), append(locs, loc)
+			r.refs, r.locs = append(r.refs, ref), append(r.locs, loc)
 		}
 	}
-	t.Family.Add(refs, locs)
-	r.threads[o.id] = t.With([]*index.Item{it}, r.en.LSN, r.time)
+	t.Family.Add(r.refs, r.locs)
+	r.set(o.id, t.With([]*index.Item{it}, r.en.LSN, r.time))
 	return nil
 }
 
@@ -136,9 +186,9 @@ func (r *replayer) copy(t *index.Thread, o *op) error {
 		}
 		t = loaded
 	}
-	r.threads[o.key] = t.Forked(o.key, r.en.LSN, r.en.LSN, r.time)
+	r.set(o.key, t.Forked(o.key, r.en.LSN, r.en.LSN, r.time))
 	if _, ok := r.memo(o.key); ok {
-		r.memos[o.key] = copyMemo(o.key, r.en.LSN, r.time)
+		r.remember(o.key, copyMemo(o.key, r.en.LSN, r.time))
 	}
 	return nil
 }

@@ -2,10 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -76,7 +73,7 @@ func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
 	if old, err = e.flushListed(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.compact(ctx, e.manifest.State().Segments, e.limiter(ctx)); err != nil {
+	if err := e.compact(ctx, compaction{inputs: e.manifest.State().Segments, limit: e.limiter(ctx), whole: true}); err != nil {
 		return nil, err
 	}
 	// Flush and compaction add images to the chain; what the older ones name goes
@@ -93,15 +90,20 @@ func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
 func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
+	begun := e.log.Position().File
 	names, err := e.opts.FS.List(e.dir)
 	if err != nil {
 		return nil, err
 	}
-	var old []string
+	old := e.files.stuck.list()
 	for _, n := range names {
-		_, own := ownNumber(n)
-		_, temp := wal.ParseTempName(n) // room for the log, written with zeros
-		if own && !temp {
+		num, own := ownNumber(n)
+		_, temp := wal.ParseTempName(n)
+		_, log := wal.ParseFileName(n)
+		// Room for the log, written with zeros: under its own name it has a number
+		// after the file that the last record is in, and is begun at any moment.
+		room := temp || log && num > begun
+		if own && !room && !slices.Contains(old, n) {
 			old = append(old, n)
 		}
 	}
@@ -177,8 +179,8 @@ func (e *Engine) removeForgotten(names []string) (left []string, failed error) {
 			left = append(left, n)
 			continue
 		}
-		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			left, failed = append(left, n), fmt.Errorf("remove %s: %w", n, err)
+		if err := e.files.unlink(n); err != nil {
+			left, failed = append(left, n), err
 		}
 	}
 	return left, failed

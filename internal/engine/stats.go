@@ -33,6 +33,10 @@ type Stats struct {
 	// CompactionDebt is the size of the segments that wait to be compacted, in bytes.
 	CompactionDebt int64
 	OpenViews      int
+	// UnremovedFiles are files that nothing needs and that could not be removed, as a
+	// reader in another process has them open where that forbids it. They are tried
+	// again with the next flush, image or compaction, and by the next Open.
+	UnremovedFiles int
 	VersionBytes   int64 // memory of the last values kept to make patches against
 	// Encryption says under which keys the files are; nil without encryption.
 	Encryption *Encryption
@@ -43,7 +47,7 @@ type Stats struct {
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() Stats {
-	s := Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), VersionBytes: e.versions.bytes()}
+	s := Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: e.ix.LSN(), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), UnremovedFiles: e.files.stuck.count(), VersionBytes: e.versions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -120,7 +124,7 @@ type OpenReport struct {
 	IndexRebuilt  bool     // the image was missing or damaged
 	RebuildReason string   // why
 	RemovedFiles  []string // leftovers of a crash
-	LeftFiles     []string // leftovers that could not be removed; the next Open tries again
+	LeftFiles     []string // leftovers that could not be removed yet; see Stats.UnremovedFiles
 	UnknownFiles  []string // not stele's, or not this store's; left alone
 	Damage        []error  // with AllowDamage: what Open skipped; see Engine.Skipped
 	// Guessed: with AllowDamage, the manifest was missing or damaged, and the files of

@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"path/filepath"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
@@ -19,7 +16,7 @@ import (
 // A log file among them that goes on after the end of the log is no leftover: the
 // manifest is an older copy of itself, and removing the file would lose records.
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
-	named := map[string]bool{lockName: true}
+	named := map[string]bool{lockName: true, wal.MarkName: true}
 	for _, l := range st.Logs {
 		named[wal.FileName(l.Num)] = true
 	}
@@ -76,10 +73,9 @@ func (e *Engine) checkLeftover(name string, last base.LSN) error {
 // to be there.
 func (e *Engine) sweep(left []string) {
 	for _, n := range left {
-		if err := e.opts.FS.Remove(filepath.Join(e.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			// A reader has it open where that forbids removal. Its number is never
-			// used again, and the next Open tries again.
-			e.opts.Logger.Warn("remove leftover", "file", n, "error", err)
+		// A reader may have it open where that forbids removal. Its number is never
+		// used again.
+		if err := e.files.unlink(n); err != nil {
 			e.report.LeftFiles = append(e.report.LeftFiles, n)
 			continue
 		}

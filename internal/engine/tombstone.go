@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
 )
 
 // Tombstones travel in segments: when the index is rebuilt from segments, a
@@ -44,11 +45,11 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 	if b[0] != tombstoneFormat {
 		return nil, &base.VersionError{File: "tombstones", Have: uint32(b[0]), Supported: tombstoneFormat}
 	}
-	d := recordDecoder{b: b[1:]}
+	d := recordDecoder{b: b[1:], text: string(b[1:])}
 	n := d.count(4)
 	out := make([]index.Memo, 0, n)
 	for range n {
-		m := index.Memo{ID: d.str(), LSN: base.LSN(d.uvarint()), At: int64(d.uvarint())}
+		m := index.Memo{ID: strings.Clone(d.str()), LSN: base.LSN(d.uvarint()), At: int64(d.uvarint())}
 		m.Data = []byte(d.str())
 		if d.err != nil {
 			break
@@ -62,4 +63,65 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 		return nil, fmt.Errorf("tombstones: %w", d.err)
 	}
 	return out, nil
+}
+
+// tombstonesIn are the tombstones of segments. The output of a compaction must
+// carry those of its inputs, unless no segment is left that could hold what they
+// delete.
+func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error) {
+	var out []index.Memo
+	for _, s := range segs {
+		memos, err := e.segmentTombstones(s.Num)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, memos...)
+	}
+	return out, nil
+}
+
+// remembered are the tombstones that a store without older segments still needs:
+// those with something to remember, until it may be forgotten.
+func (e *Engine) remembered(known []index.Memo) []index.Memo {
+	last := lastDrops(known)
+	oldest := e.oldestMemo()
+	var out []index.Memo
+	for _, m := range known {
+		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// oldestMemo is the time before which deletions need not be remembered, in
+// unix µs.
+func (e *Engine) oldestMemo() int64 {
+	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+}
+
+// lastDrops are the last deletions of threads.
+func lastDrops(memos []index.Memo) map[string]base.LSN {
+	out := map[string]base.LSN{}
+	for _, m := range memos {
+		out[m.ID] = max(out[m.ID], m.LSN)
+	}
+	return out
+}
+
+func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {
+	h, err := e.files.acquire(num)
+	if err != nil {
+		return nil, err
+	}
+	defer e.files.release(h)
+	b, err := h.seg.Tombstones()
+	if err != nil {
+		return nil, err
+	}
+	memos, err := decodeTombstones(b)
+	if err != nil {
+		return nil, &base.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
+	}
+	return memos, nil
 }

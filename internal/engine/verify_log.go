@@ -108,7 +108,7 @@ func (v *verifier) leftovers() error {
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == lockName || n == v.m.Manifest || v.m.FS.Has(n) })
+	names = slices.DeleteFunc(names, func(n string) bool { return n == lockName || n == wal.MarkName || n == v.m.Manifest || v.m.FS.Has(n) })
 	unnamed := map[string]wal.Unnamed{}
 	for _, n := range names {
 		if num, isLog := wal.ParseFileName(n); isLog {

@@ -13,7 +13,6 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
-	"github.com/stele-go/stele/store"
 )
 
 var (
@@ -77,11 +76,11 @@ func storeDump(fsys vfs.FS, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	items, err := store.On(d, itemOptions(&clock{}))
+	all, err := withItems(d, &clock{})
 	if err != nil {
 		return "", errors.Join(err, d.Close())
 	}
-	text, err := dump(context.Background(), &disk{d, items})
+	text, err := dump(context.Background(), all)
 	return text, errors.Join(err, d.Close())
 }
 

@@ -45,6 +45,11 @@ func dump(ctx context.Context, s full) (string, error) {
 			return "", err
 		}
 	}
+	if c, ok := s.(cacher); ok {
+		if err := d.entries(c.kept()); err != nil {
+			return "", err
+		}
+	}
 	return d.b.String(), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
@@ -29,7 +30,7 @@ func faultProgram() []step {
 		add(s)
 	}
 	add(g.copyThread(), g.deletion(), imageStep(), g.put(), lifeStep("close"), g.put(), flushStep(), g.put(), g.deletion())
-	add(partStep(), g.put(), compactStep(), g.put(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
+	add(partStep(), g.put(), compactStep(), g.put(), g.erase(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
 	return steps
 }
 
@@ -45,19 +46,52 @@ type faultRun struct {
 	clk   *clock
 	ring  *ring // keys; nil: not encrypted
 
-	model    full   // after what a nil was returned for
-	dump     string // of the model
-	maybe    *call  // the call that met the fault and may have been kept
-	withDump string // of the model, had that call been kept
-	acked    []call
-	n        int // calls so far
+	model    *answers
+	own      asked
+	acked    history // the calls that were answered
+	dump     string  // of the model after them
+	maybe    int     // the call that met the fault and may have been kept; 0: none
+	withDump string  // of the model, had that call been kept
+	n        int     // calls so far
 	errs     []error
 	poisoned bool
+	lives    []life
+	begin    int // the step the run begins with
+	at       int // the step under way
 }
 
-func newFaultRun(rule faultfs.Rule) *faultRun {
-	r := &faultRun{ctx: context.Background(), rule: rule, inj: faultfs.NewInjector(rule), inner: crashfs.New(), clk: &clock{}}
-	r.model = newModel(r.clk)
+// life is where a life of the program begins, after a Close.
+type life struct {
+	step  int // the Close
+	disk  vfs.MemImage
+	ops   map[faultfs.Op]int
+	acked history
+	dump  string
+	n     int
+}
+
+// skip takes up the program at the life that the fault is in. What comes before is
+// as in the run without a fault.
+func (r *faultRun) skip(lives []life) {
+	for _, l := range slices.Backward(lives) {
+		if l.ops[r.rule.Op] >= r.rule.N {
+			continue
+		}
+		rule := r.rule
+		rule.N -= l.ops[rule.Op]
+		r.inj = faultfs.NewInjector(rule)
+		r.inner = crashfs.NewFrom(vfs.NewMemFrom(l.disk, vfs.MemOptions{}))
+		r.fs = faultfs.New(r.inner, r.inj)
+		r.begin, r.acked, r.dump, r.n = l.step+1, l.acked, l.dump, l.n
+		return
+	}
+}
+
+// noFault is the rule of a run in which nothing fails.
+var noFault = faultfs.Rule{N: 1 << 30}
+
+func newFaultRun(rule faultfs.Rule, a *answers) *faultRun {
+	r := &faultRun{ctx: context.Background(), rule: rule, inj: faultfs.NewInjector(rule), inner: crashfs.New(), clk: &clock{}, model: a}
 	r.fs = faultfs.New(r.inner, r.inj)
 	return r
 }
@@ -82,31 +116,13 @@ func (r *faultRun) open() error {
 	return nil
 }
 
-// timed gives the n-th call its time on whatever saver it is run.
-func (r *faultRun) timed(s step) call {
-	n := r.n
-	return call{what: s.what, do: func(ctx context.Context, f full) error {
-		r.clk.set(n)
-		return s.call(ctx, f)
-	}}
-}
-
-// dumped is a dump of a model, which has no disk to fail.
-func (r *faultRun) dumped(m full) string {
-	d, err := dump(r.ctx, m)
+// says is what the model says after some calls.
+func (r *faultRun) says(h history) answer {
+	a, err := r.model.after(r.ctx, &r.own, h)
 	if err != nil {
-		panic(err)
+		panic(err) // a model has no disk to fail
 	}
-	return d
-}
-
-// rebuild makes the model anew from what was acknowledged.
-func (r *faultRun) rebuild() {
-	r.model = newModel(r.clk)
-	for _, c := range r.acked {
-		_ = c.do(r.ctx, r.model)
-	}
-	r.dump = r.dumped(r.model)
+	return a
 }
 
 func (r *faultRun) step(s step) error {
@@ -126,6 +142,7 @@ func (r *faultRun) step(s step) error {
 		if err := r.disk.Close(); err != nil {
 			r.errs = append(r.errs, err)
 		}
+		r.lives = append(r.lives, life{step: r.at, disk: r.inner.Mem().Image(), ops: r.inj.Ops(), acked: r.acked, dump: r.dump, n: r.n})
 	}
 	r.poisoned = false
 	if err := r.open(); err != nil {
@@ -148,37 +165,38 @@ func (r *faultRun) settle() error {
 	}
 	switch {
 	case got == r.dump:
-	case r.maybe != nil && got == r.withDump:
-		r.acked = append(r.acked, *r.maybe)
-		r.rebuild()
+	case r.maybe > 0 && got == r.withDump:
+		r.acked, r.dump = r.acked.with(r.maybe), got
 	default:
 		return fmt.Errorf("after the fault: %s", difference(got, r.dump))
 	}
-	r.maybe = nil
+	r.maybe = 0
 	return nil
 }
 
 func (r *faultRun) call(s step) error {
 	r.n++
-	c := r.timed(s)
-	got := c.do(r.ctx, r.disk)
+	r.model.number(r.n, call{what: s.what, do: s.call})
+	r.clk.set(r.n)
+	got, next := s.call(r.ctx, r.disk), r.acked.with(r.n)
 	if got == nil || !strings.Contains(got.Error(), "injected fault") {
-		want := c.do(r.ctx, r.model)
-		after := r.dumped(r.model)
+		want := r.says(next)
 		switch {
-		case class(got) != class(want):
-			return fmt.Errorf("%s: disk answers %w, model %w", s.what, got, want)
-		case r.poisoned && after != r.dump:
+		case class(got) != want.class:
+			return fmt.Errorf("%s: disk answers %w, model %s", s.what, got, want.class)
+		case r.poisoned && want.dump != r.dump:
 			return fmt.Errorf("%s succeeds on a poisoned store", s.what)
 		}
-		r.acked, r.dump = append(r.acked, c), after
+		r.acked, r.dump = next, want.dump
 		return nil
 	}
+	if errors.Is(got, saver.ErrEraseUnfinished) { // the thread is deleted all the same
+		r.acked, r.dump = next, r.says(next).dump
+		r.poisoned = errors.Is(got, saver.ErrPoisoned)
+		return r.failed(got)
+	}
 	if errors.Is(got, saver.ErrPoisoned) && !r.poisoned {
-		r.poisoned, r.maybe = true, &c
-		_ = c.do(r.ctx, r.model)
-		r.withDump = r.dumped(r.model)
-		r.rebuild()
+		r.poisoned, r.maybe, r.withDump = true, r.n, r.says(next).dump
 	}
 	return r.failed(got)
 }
@@ -244,7 +262,7 @@ func (r *faultRun) reopened(fsys *crashfs.FS) error {
 	if err != nil {
 		return err
 	}
-	if got != r.dump && (r.maybe == nil || got != r.withDump) {
+	if got != r.dump && (r.maybe == 0 || got != r.withDump) {
 		return fmt.Errorf("not what was acknowledged: %s", difference(got, r.dump))
 	}
 	left, err := orphans(fsys, r.ring)
@@ -259,10 +277,17 @@ func (r *faultRun) run(steps []step) error {
 		return err
 	}
 	dropped := r.rule.N%2 == 0 // else at the end
+	if r.begin > 0 {
+		if err := r.settle(); err != nil {
+			return err
+		}
+		steps = steps[r.begin:]
+	}
 	for i, s := range steps {
+		r.at = r.begin + i
 		if err := r.step(s); err != nil {
 			_ = r.disk.Close()
-			return fmt.Errorf("step %d, %s: %w", i, s.what, err)
+			return fmt.Errorf("step %d, %s: %w", r.at, s.what, err)
 		}
 		if r.inj.Count() > 0 && !dropped {
 			// Memory is short: what a failed sync marked clean is read from the
@@ -346,14 +371,16 @@ func (c *faultCounts) add(rule faultfs.Rule, r *faultRun) {
 // fails in every way.
 func TestFaults(t *testing.T) {
 	steps := faultProgram()
-	dry := newFaultRun(faultfs.Rule{N: 1 << 30})
+	model := newAnswers()
+	dry := newFaultRun(noFault, model)
 	if err := dry.run(steps); err != nil {
 		t.Fatalf("without a fault: %v\n%s", err, list(steps))
 	}
 	seed, most := seedFrom(t, "FAULT_SEED"), envInt(t, "FAULTS_PER_KIND", defaultFaults)
 	c := faultCounts{harmlessKinds: map[string]int{}, sites: map[string]bool{}}
 	err := parallel(rules(dry.inj.Ops(), most, rand.New(rand.NewPCG(seed, 1))), func(rule faultfs.Rule) error {
-		r := newFaultRun(rule)
+		r := newFaultRun(rule, model)
+		r.skip(dry.lives)
 		err := r.run(steps)
 		if err != nil {
 			return fmt.Errorf("%+v, %v: %w\nreported: %w", rule, r.inj.Last(), err, errors.Join(r.errs...))
@@ -376,8 +403,10 @@ func TestFaults(t *testing.T) {
 // turn: calls are refused with ErrDiskFull, reads go on, and when there is room
 // again writes go on without a reopening.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	steps := slices.DeleteFunc(faultProgram(), func(s step) bool { return s.life != "" })
-	dry := newFaultRun(faultfs.Rule{N: 1 << 30})
+	model := newAnswers()
+	dry := newFaultRun(noFault, model)
 	if err := dry.run(steps); err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +418,7 @@ func TestDiskFull(t *testing.T) {
 	for n := 1; n <= dry.inj.Ops()[faultfs.OpWriteAt]+dry.inj.Ops()[faultfs.OpCreate]; n += stride {
 		// The log and what flush, image and compaction make; the manifest writes
 		// into room it has.
-		r := newFaultRun(faultfs.Rule{})
+		r := newFaultRun(noFault, model)
 		r.inj.Set()
 		if err := r.open(); err != nil {
 			t.Fatal(err)

@@ -21,6 +21,7 @@ type full interface {
 	saver.ThreadLister
 	saver.Syncer
 	saver.AtomicPutter
+	saver.Eraser
 }
 
 // kind is what a crash state is about.
@@ -34,11 +35,12 @@ const (
 	kindImage
 	kindManifest
 	kindDelete
+	kindErase
 	kindRecovery
 	numKinds
 )
 
-var kindNames = [numKinds]string{"append", "rotation", "flush", "compaction", "image", "manifest", "delete", "recovery"}
+var kindNames = [numKinds]string{"append", "rotation", "flush", "compaction", "image", "manifest", "delete", "erase", "recovery"}
 
 // step is one step of a program: a call that both savers answer, or something
 // that only happens to the disk.
@@ -65,7 +67,7 @@ type generator struct {
 	names []string            // threads
 	big   int                 // size of the occasional large value
 	runs  string              // what run ids begin with
-	alone bool                // no items beside the checkpoints
+	alone bool                // no items and no cache beside the checkpoints
 	last  map[string][]byte   // by thread, namespace and channel: the value put last
 }
 
@@ -249,13 +251,29 @@ func syncStep() step {
 	return step{what: "sync", kind: kindAppend, call: func(ctx context.Context, s full) error { return s.Sync(ctx) }}
 }
 
+// erase is a call that rewrites files: it waits for other work.
+func (g *generator) erase() step {
+	thread := g.thread()
+	return step{what: "erase " + thread, kind: kindErase, call: func(ctx context.Context, s full) error { return s.Erase(ctx, thread) }}
+}
+
 // call is a random call.
 func (g *generator) call() step {
+	if g.rng.IntN(20) == 0 {
+		return g.erase()
+	}
+	return g.quick()
+}
+
+// quick is a random call that may come while the store works.
+func (g *generator) quick() step {
 	switch n := g.rng.IntN(20); {
 	case n < 7, n < 10 && g.alone:
 		return g.put()
-	case n < 10:
+	case n < 9:
 		return g.items()
+	case n < 10:
+		return g.entries()
 	case n < 15:
 		return g.putWrites()
 	case n < 17:
@@ -269,7 +287,7 @@ func (g *generator) call() step {
 // beside gives a call to some of the steps of the store's own work.
 func (g *generator) beside(s step) step {
 	if g.rng.IntN(3) == 0 {
-		c := g.call()
+		c := g.quick()
 		s.what, s.beside = fmt.Sprintf("%s, beside it %s", s.what, c.what), &c
 	}
 	return s
@@ -295,6 +313,22 @@ func (g *generator) program(n int) []step {
 		default:
 			steps = append(steps, lifeStep("kill"))
 		}
+	}
+	return steps
+}
+
+// moreSteps are some calls on a recovered store, perhaps with work between.
+func moreSteps(rng *rand.Rand) []step {
+	g := newGenerator(rng)
+	g.id = 20
+	for i := range 20 { // ids the program before may have used
+		key := g.thread() + "/"
+		g.ids[key] = append(g.ids[key], fmt.Sprintf("%06d", i+1))
+	}
+	steps := []step{g.call(), g.call(), g.call()}
+	work := []func() step{flushStep, imageStep, compactStep, partStep}
+	if rng.IntN(2) == 0 {
+		steps = slices.Insert(steps, rng.IntN(4), work[rng.IntN(4)]())
 	}
 	return steps
 }

@@ -389,6 +389,7 @@ func overwriteAt(mem *vfs.Mem, name string, data []byte, off int64) (bool, error
 // ROT_BYTES sets how many bytes of each file are flipped (a large number: all),
 // ROT_BITS how many bits of each.
 func TestRot(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	seed := seedFrom(t, "ROT_SEED")
 	defer func() {

@@ -107,6 +107,7 @@ func compareSalvaged(ctx context.Context, sh *shape, mayShorten bool, rep *admin
 // source as it is, and makes a store that verifies. SALVAGE_BYTES sets how many bytes
 // of each file are flipped.
 func TestSalvageRot(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	seed := seedFrom(t, "ROT_SEED")
 	defer func() {

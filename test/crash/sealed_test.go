@@ -94,30 +94,37 @@ func withRekeys(rng *rand.Rand, steps []step) []step {
 // SEALED_FAULTS sets how many operations of each kind fail.
 func TestSealedFaults(t *testing.T) {
 	steps := faultProgram()
-	dry := newFaultRun(faultfs.Rule{N: 1 << 30})
+	model := newAnswers()
+	dry := newFaultRun(noFault, model)
 	dry.ring = new(ring)
 	if err := dry.run(steps); err != nil {
 		t.Fatalf("without a fault: %v\n%s", err, list(steps))
 	}
-	ops, runs, most := dry.inj.Ops(), 0, envInt(t, "SEALED_FAULTS", 4)
-	seed := seedFrom(t, "FAULT_SEED")
+	ops, most, seed := dry.inj.Ops(), envInt(t, "SEALED_FAULTS", 4), seedFrom(t, "FAULT_SEED")
 	rng := rand.New(rand.NewPCG(seed, 5))
+	var all []faultfs.Rule
 	for _, op := range faultfs.Kinds() {
 		for _, rule := range variants(op) {
 			stride := max(1, ops[op]/most)
 			for n := 1 + rng.IntN(stride); n <= ops[op]; n += stride {
 				rule.Op, rule.N = op, n
-				r := newFaultRun(rule)
-				r.ring = new(ring)
-				if err := r.run(steps); err != nil && r.inj.Count() > 0 {
-					t.Fatalf("repeat with FAULT_SEED=%d SEALED_FAULTS=%d go test ./test/crash -run '^TestSealedFaults$'\n%+v: %v\nreported: %v",
-						seed, most, rule, err, errors.Join(r.errs...))
-				}
-				runs++
+				all = append(all, rule)
 			}
 		}
 	}
-	t.Logf("%d runs with a fault each", runs)
+	err := parallel(all, func(rule faultfs.Rule) error {
+		r := newFaultRun(rule, model)
+		r.ring = new(ring)
+		r.skip(dry.lives)
+		if err := r.run(steps); err != nil {
+			return fmt.Errorf("%+v, %v: %w\nreported: %w", rule, r.inj.Last(), err, errors.Join(r.errs...))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("repeat with FAULT_SEED=%d SEALED_FAULTS=%d go test ./test/crash -run '^TestSealedFaults$'\n%v", seed, most, err)
+	}
+	t.Logf("%d runs with a fault each", len(all))
 }
 
 // TestSealedRot is a share of TestRot on encrypted stores.
@@ -125,6 +132,7 @@ func TestSealedFaults(t *testing.T) {
 // SEALED_ROT sets how many bytes of each file are flipped, ROT_BITS how many bits
 // of each.
 func TestSealedRot(t *testing.T) {
+	t.Parallel()
 	ctx, seed := context.Background(), seedFrom(t, "ROT_SEED")
 	counts := map[bool]*[numVerdicts]int{true: {}, false: {}}
 	total := 0

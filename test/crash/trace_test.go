@@ -239,7 +239,9 @@ func (t *trace) String() string {
 func traceOf(ctx context.Context, seed uint64) (*trace, error) {
 	rng := rand.New(rand.NewPCG(seed, 0xc4a5))
 	c := config{seed: seed, mode: []saver.SyncMode{saver.SyncAlways, saver.SyncAlways, saver.SyncNever, saver.SyncInterval}[seed%4]}
-	steps := newGenerator(rng).program(24 + rng.IntN(16))
+	g := newGenerator(rng)
+	g.names = append(g.names, g.names[0], g.names[0]) // one thread becomes longer, so that its values are patches
+	steps := g.program(24 + rng.IntN(16))
 	if seed%3 == 0 {
 		c.ring, steps = new(ring), withRekeys(rng, steps)
 	}

@@ -55,6 +55,7 @@ func eachRot(t *testing.T, seed uint64, most int, judge func(sh *shape, what str
 // was never promised looks like what a crash leaves, a notice. VERIFY_BYTES sets how
 // many bytes of each file are flipped.
 func TestVerifyFindsRot(t *testing.T) {
+	t.Parallel()
 	seed := seedFrom(t, "ROT_SEED")
 	defer func() {
 		if t.Failed() {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
@@ -65,18 +66,32 @@ func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	if c.seed%2 == 1 { // every thread is evicted as soon as it may be
 		opts.MemoryBudget, opts.VersionBytes = -1, 1<<20
 	}
-	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3})
+	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()})
 	if err != nil {
 		return nil, err
 	}
-	items, err := store.On(d, itemOptions(clk))
-	return &disk{d, items}, err
+	return withItems(d, clk)
 }
 
-// disk is a saver with the items of the same directory.
+// segmentSize makes the compactions of some programs write several segments, each of
+// which becomes part of the store by itself.
+func (c config) segmentSize() int64 { return []int64{0, 1, 0, 2 << 10, 0}[c.seed%5] }
+
+// withItems is an open saver with items and cache.
+func withItems(d *saver.Disk, clk *clock) (*disk, error) {
+	items, err := store.On(d, itemOptions(clk))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cache.On(d, cache.Options{})
+	return &disk{d, items, entries}, err
+}
+
+// disk is a saver with the items and the cache of the same directory.
 type disk struct {
 	*saver.Disk
 	items *store.Local
+	cache *cache.Disk
 }
 
 func (d *disk) local() *store.Local { return d.items }
@@ -85,6 +100,7 @@ func (d *disk) local() *store.Local { return d.items }
 type model struct {
 	*memory.Saver
 	items *store.Local
+	cache *cache.Memory
 }
 
 func (m *model) local() *store.Local { return m.items }
@@ -94,7 +110,11 @@ func newModel(clk *clock) *model {
 	if err != nil {
 		panic(err)
 	}
-	return &model{memory.New(memory.Options{Clock: clk.now}), items}
+	entries, err := cache.NewMemory(cache.Options{Clock: clk.now})
+	if err != nil {
+		panic(err)
+	}
+	return &model{memory.New(memory.Options{Clock: clk.now}), items, entries}
 }
 
 // gate refuses everything once the process it belongs to is dead; handles are

@@ -1,0 +1,129 @@
+package delta
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// View is a version of a value as pieces of bytes that others own: what the next
+// version of a chain is made of without copying this one. It is immutable and safe
+// for concurrent use; the bytes it was made of must not be changed.
+type View struct {
+	parts [][]byte // none is empty
+	ends  []uint32 // where each ends in the value
+	size  int
+	own   int // bytes that are in memory for the view's sake
+	sum   uint64
+	known bool // sum is the value's: it was made by a patch
+}
+
+const (
+	// smallView: a value up to here is one piece of its own. Copying it costs less
+	// than looking after pieces.
+	smallView = 2 << 10
+	// maxParts bounds the pieces of a larger one.
+	maxParts = 512
+)
+
+// Whole is the view of a value stored whole.
+func Whole(b []byte) *View {
+	v := &View{size: len(b), own: len(b)}
+	v.add(b)
+	return v
+}
+
+// Len is the length of the value in bytes.
+func (v *View) Len() int { return v.size }
+
+// Size is about how much memory the view keeps, in bytes, the literals of patches
+// left out.
+func (v *View) Size() int {
+	return 96 + 28*cap(v.parts) + v.own
+}
+
+// Sum is the XXH64, seed 0, that the value must have; not ok if no patch says so.
+func (v *View) Sum() (sum uint64, ok bool) { return v.sum, v.known }
+
+// Bytes returns the value in a fresh slice.
+func (v *View) Bytes() []byte {
+	// Join does not clear the memory it is about to fill.
+	return bytes.Join(v.parts, nil)
+}
+
+func (v *View) add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	end := uint32(len(b))
+	if k := len(v.ends); k > 0 {
+		end += v.ends[k-1]
+	}
+	v.parts, v.ends = append(v.parts, b), append(v.ends, end)
+}
+
+// On returns the view of p's target, p being a patch against v. It does one step of
+// what Resolve does for a chain, for callers that want the versions in between too.
+// An error wraps ErrChain. The caller checks the value against its sum.
+func (p *Patch) On(v *View) (*View, error) {
+	if p.BaseLen != v.size {
+		return nil, fmt.Errorf("%w: base of %d bytes, the patch is against %d", ErrChain, v.size, p.BaseLen)
+	}
+	out := &View{size: p.Len(), sum: p.Sum, known: true}
+	if out.size <= smallView && len(v.parts) <= 1 {
+		out.own = out.size
+		out.add(p.flat(v))
+		return out, nil
+	}
+	most := len(p.script.runs) + len(v.parts)
+	out.parts, out.ends = make([][]byte, 0, most), make([]uint32, 0, most)
+	for i, r := range p.script.runs {
+		n := uint32(p.script.end(i)) - r.out
+		if r.src&litBit != 0 {
+			from := r.src &^ litBit
+			out.add(p.lits[from : from+n])
+			continue
+		}
+		v.pieces(r.src, n, out)
+	}
+	if len(out.parts) > maxParts || out.size <= smallView {
+		whole := out.Bytes()
+		out.parts, out.ends, out.own = nil, nil, out.size
+		out.add(whole)
+	}
+	return out, nil
+}
+
+// flat is p's target made of a value of one piece.
+func (p *Patch) flat(v *View) []byte {
+	var from []byte
+	if len(v.parts) > 0 {
+		from = v.parts[0]
+	}
+	out := make([]byte, 0, p.Len())
+	for i, r := range p.script.runs {
+		n := uint32(p.script.end(i)) - r.out
+		src := from
+		if r.src&litBit != 0 {
+			src = p.lits
+		}
+		at := r.src &^ litBit
+		out = append(out, src[at:at+n]...)
+	}
+	return out
+}
+
+// pieces adds n bytes at off of v to out.
+func (v *View) pieces(off, n uint32, out *View) {
+	i, found := slices.BinarySearch(v.ends, off)
+	if found {
+		i++ // ends there: the next one begins there
+	}
+	for n > 0 {
+		part := v.parts[i]
+		skip := off - (v.ends[i] - uint32(len(part)))
+		take := min(n, uint32(len(part))-skip)
+		out.add(part[skip : skip+take])
+		off, n, i = off+take, n-take, i+1
+	}
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/delta"
+)
+
+// readerKeeps is how many bytes a Reader keeps in each of its two generations,
+// about, the values of the chain it resolved last aside.
+const readerKeeps = 1 << 20
+
+// Reader reads values of one family that resemble each other, as a listing does:
+// what a chain of patches leads through is kept for the values that are asked for
+// next. So reading all versions of a line applies each patch once, in any order but
+// one that jumps about. What it keeps is bounded, and goes with the Reader.
+//
+// All methods are safe for concurrent use.
+type Reader struct {
+	e   *Engine
+	fam *index.Family
+
+	mu        sync.Mutex
+	now, then map[index.Ref]*delta.View // generations: then is what now was
+	size      int                       // of now
+}
+
+// Reader returns one for a family. It needs not be closed.
+func (e *Engine) Reader(fam *index.Family) *Reader { return &Reader{e: e, fam: fam} }
+
+// Family is what the Reader reads of.
+func (r *Reader) Family() *index.Family { return r.fam }
+
+// Read is ReadValue.
+func (r *Reader) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
+	if err := r.e.enter(); err != nil {
+		return nil, err
+	}
+	defer r.e.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if v := r.view(ref); v != nil {
+		b := v.Bytes()
+		if sum, _ := v.Sum(); valueSum(b) == sum {
+			return b, nil
+		}
+		r.forget()
+	}
+	// Whole in itself, moving, or damaged: what that means is said in one place.
+	return r.e.readValue(ctx, r.fam, ref)
+}
+
+// view is the value as its patches say, not yet checked; nil if it is stored whole,
+// or if the chain cannot be read just now.
+func (r *Reader) view(ref index.Ref) *delta.View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var buf [8]index.ValueLoc
+	chain, at, ok := r.fam.ChainTo(ref, buf[:0], r.has)
+	if !ok {
+		return nil
+	}
+	if len(chain) == 0 {
+		v := r.get(at)
+		if _, patched := v.Sum(); !patched {
+			return nil
+		}
+		return v
+	}
+	if !chain[0].Loc.Patched() {
+		return nil
+	}
+	var v *delta.View
+	if at.Empty() {
+		last := chain[len(chain)-1]
+		b, err := r.e.readRoot(last.Loc)
+		if err != nil {
+			return nil
+		}
+		v, chain = delta.Whole(b), chain[:len(chain)-1]
+		r.keep(last.Ref, v)
+	} else {
+		v = r.get(at)
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		p, err := r.e.readPatch(chain[i].Loc)
+		if err != nil {
+			return nil
+		}
+		if v, err = p.On(v); err != nil {
+			r.drop()
+			return nil
+		}
+		r.e.resolved.Add(1)
+		r.keep(chain[i].Ref, v)
+	}
+	return v
+}
+
+func (r *Reader) has(ref index.Ref) bool { return r.now[ref] != nil || r.then[ref] != nil }
+
+// get is a view that is kept, and will be for as long as a new one.
+func (r *Reader) get(ref index.Ref) *delta.View {
+	v := r.now[ref]
+	if v == nil {
+		v = r.then[ref]
+		r.keep(ref, v)
+	}
+	return v
+}
+
+func (r *Reader) keep(ref index.Ref, v *delta.View) {
+	if r.size > readerKeeps || r.now == nil {
+		r.then, r.now, r.size = r.now, map[index.Ref]*delta.View{}, 0
+	}
+	r.now[ref] = v
+	r.size += v.Size()
+}
+
+func (r *Reader) drop() { r.now, r.then, r.size = nil, nil, 0 }
+
+// forget drops what is kept: something in it is not what it should be.
+func (r *Reader) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop()
+}

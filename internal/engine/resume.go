@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// A compaction publishes each output of Options.SegmentSize as it is done, beside its
+// inputs, and removes the inputs with the last one. Where it ends between, the index
+// knows the new pages of the families that were moved, and their old ones lie in the
+// inputs for nobody: stale. What follows from it:
+//
+//   - Stale pages are never merged: they may hold items whose deletion the output has
+//     dropped.
+//   - All segments with stale pages leave in one edit, before another compaction
+//     chooses among them: one may hold the deletions that hide items of another, should
+//     the index be made anew. An index made anew counts all pages, and nothing is stale.
+//   - What was moved is not moved again.
+
+// segmentParts are the segments that hold pages of a family, as the index knows them;
+// none if it knows of none, as with a family without threads.
+type segmentParts []base.FileNum
+
+func (e *Engine) segmentParts(family uint64) segmentParts {
+	var out segmentParts
+	for _, p := range e.ix.Parts(family) {
+		if !e.files.isImage(p.File) {
+			out = append(out, p.File)
+		}
+	}
+	return out
+}
+
+// elsewhere reports whether all pages lie in other segments.
+func (p segmentParts) elsewhere(from map[base.FileNum]bool) bool {
+	return len(p) > 0 && !slices.ContainsFunc(p, func(n base.FileNum) bool { return from[n] })
+}
+
+// stale reports whether a page that lies in this segment counts no more.
+func (p segmentParts) stale(num base.FileNum) bool { return len(p) > 0 && !slices.Contains(p, num) }
+
+// interrupted returns the segments with stale pages: what a compaction that was
+// interrupted has left to do. compactMu is held.
+func (e *Engine) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.SegmentInfo, error) {
+	if !e.unfinished.Load() {
+		return nil, nil
+	}
+	var left []snapshot.SegmentInfo
+	isOutput := func(s snapshot.SegmentInfo) bool { return s.Size >= e.opts.SegmentSize }
+	if slices.ContainsFunc(segs, isOutput) {
+		for _, s := range segs {
+			stale, err := e.hasStale(s.Num)
+			if err != nil {
+				return nil, err
+			}
+			if stale {
+				left = append(left, s)
+			}
+		}
+	}
+	e.unfinished.Store(len(left) > 0)
+	return left, nil
+}
+
+func (e *Engine) hasStale(num base.FileNum) (bool, error) {
+	families, err := e.familiesIn(map[base.FileNum]bool{num: true})
+	for id := range families {
+		if e.segmentParts(id).stale(num) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// settled returns the segments that a compaction of everything can leave out: large
+// ones, of the current key, that hold nothing dead, and all that segments hold of their
+// families.
+func (e *Engine) settled(ctx context.Context) (map[base.FileNum]bool, error) {
+	out := map[base.FileNum]bool{}
+	v := e.workView(e.viewWithin)
+	defer v.Release()
+	key := ""
+	if e.keys != nil {
+		id, err := e.keys.CurrentID()
+		if err != nil {
+			return nil, err
+		}
+		key = id
+	}
+	for _, s := range e.manifest.State().Segments {
+		if s.Size < e.opts.SegmentSize || e.files.keyID(s.Num) != key {
+			continue
+		}
+		is, err := e.isSettled(ctx, v, s.Num)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			out[s.Num] = true
+		}
+	}
+	return out, nil
+}
+
+// isSettled reads the directory of a segment, and no values.
+func (e *Engine) isSettled(ctx context.Context, v *View, num base.FileNum) (bool, error) {
+	families, err := e.familiesIn(map[base.FileNum]bool{num: true})
+	if err != nil {
+		return false, err
+	}
+	live := familiesOf(v, func(id uint64) bool { return families[id] })
+	if len(live) < len(families) {
+		return false, nil
+	}
+	for _, names := range live {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if !slices.Equal(e.segmentParts(names.id), segmentParts{num}) {
+			return false, nil
+		}
+		w := names.open(v)
+		if err := w.load(v); err != nil {
+			return false, err
+		}
+		_, page, err := e.inputPage(names.id, num)
+		if err != nil || page == nil || !w.wants(page) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// wants reports whether the family's threads have everything a page holds.
+func (w *familyWork) wants(page *index.Page) bool {
+	live := map[index.Ref]bool{}
+	for _, t := range w.threads {
+		t.Ascend("", func(it *index.Item) bool {
+			for _, s := range it.Slots {
+				live[s.Ref] = true
+			}
+			return true
+		})
+	}
+	for i := range page.Threads {
+		t := w.thread(sectionKey{page.Threads[i].ID, page.Threads[i].Birth})
+		if t == nil {
+			return false
+		}
+		now := map[string]base.LSN{}
+		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
+		for _, it := range page.Threads[i].Items {
+			if it.Deleted() || now[it.Key] != it.LSN {
+				return false
+			}
+		}
+	}
+	refs, _ := page.Places()
+	return !slices.ContainsFunc(refs, func(r index.Ref) bool { return !live[r] })
+}
+
+// segmentsBut are the segments without some.
+func (e *Engine) segmentsBut(out map[base.FileNum]bool) []snapshot.SegmentInfo {
+	return slices.DeleteFunc(slices.Clone(e.manifest.State().Segments), func(s snapshot.SegmentInfo) bool { return out[s.Num] })
+}

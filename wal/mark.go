@@ -1,0 +1,241 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// MarkName is the name of the durable mark within the store.
+const MarkName = "DURABLE"
+
+// The file of the mark has two slots, each in a sector of its own. They are
+// written in turn, so that a torn write leaves the older one.
+const (
+	markMagic    = "SDUR"
+	markVersion  = 1
+	markSize     = 64
+	markSlotSize = 512
+	markFileSize = 2 * markSlotSize
+)
+
+// Mark says how far a log was durable. It is written, and not synced, after each
+// sync of the log that made records durable and before their callers hear of it.
+// So it is a lower bound after a loss of power, and exact after the death of the
+// process. The zero Mark says nothing.
+type Mark struct {
+	Origin uint64       // Options.Origin of the log
+	File   base.FileNum // the file that was synced
+	Salt   uint64       // of that file
+	End    int64        // bytes of the file below it were durable
+	LSN    base.LSN     // records up to and including it were durable
+}
+
+// MarkSlot is one of the two slots of the file of the mark.
+type MarkSlot struct {
+	Mark
+	Offset int64  // of the slot in the file
+	Seq    uint64 // the slot with the higher one counts
+	Valid  bool
+	// Used: there is something in it. A slot that is used and not valid was torn
+	// by a loss of power, or damaged; it says nothing, and nothing is lost with it.
+	Used bool
+}
+
+// DecodeMark decodes the bytes of the file of the mark. It takes any bytes: what
+// is no valid slot says nothing. The only error is a *base.VersionError, for a slot
+// of a newer format.
+func DecodeMark(b []byte) ([2]MarkSlot, error) {
+	var slots [2]MarkSlot
+	for i := range slots {
+		s := &slots[i]
+		s.Offset = int64(i) * markSlotSize
+		rest := b[min(s.Offset, int64(len(b))):]
+		rest = rest[:min(len(rest), markSlotSize)]
+		s.Used = lastUsed(rest) > 0
+		if err := s.decode(rest); err != nil {
+			return slots, err
+		}
+	}
+	return slots, nil
+}
+
+func (s *MarkSlot) decode(b []byte) error {
+	if len(b) < markSize || string(b[:4]) != markMagic {
+		return nil
+	}
+	sum := binary.LittleEndian.Uint64(b[56:])
+	if base.Checksum(0, b[:56]) != sum {
+		return nil
+	}
+	version, flags := binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint16(b[6:])
+	if version != markVersion || flags != 0 {
+		return fmt.Errorf("durable mark with flag bits %#04x: %w", flags,
+			&base.VersionError{File: MarkName, Have: uint32(version), Supported: markVersion})
+	}
+	seq := binary.LittleEndian.Uint64(b[8:])
+	m := Mark{
+		Origin: binary.LittleEndian.Uint64(b[16:]),
+		File:   base.FileNum(binary.LittleEndian.Uint64(b[24:])),
+		Salt:   binary.LittleEndian.Uint64(b[32:]),
+		End:    int64(binary.LittleEndian.Uint64(b[40:])),
+		LSN:    base.LSN(binary.LittleEndian.Uint64(b[48:])),
+	}
+	if seq == 0 || seq == 1<<64-1 || m.File == 0 || m.LSN == 0 || m.End < fileHeaderSize || m.End%frameAlign != 0 {
+		return nil
+	}
+	s.Mark, s.Seq, s.Valid = m, seq, true
+	return nil
+}
+
+// encode is the inverse of decode.
+func (s *MarkSlot) encode() (b [markSize]byte) {
+	copy(b[:], markMagic)
+	binary.LittleEndian.PutUint16(b[4:], markVersion)
+	binary.LittleEndian.PutUint64(b[8:], s.Seq)
+	binary.LittleEndian.PutUint64(b[16:], s.Origin)
+	binary.LittleEndian.PutUint64(b[24:], uint64(s.File))
+	binary.LittleEndian.PutUint64(b[32:], s.Salt)
+	binary.LittleEndian.PutUint64(b[40:], uint64(s.End))
+	binary.LittleEndian.PutUint64(b[48:], uint64(s.LSN))
+	binary.LittleEndian.PutUint64(b[56:], base.Checksum(0, b[:56]))
+	return b
+}
+
+// newestSlot is the slot that counts; -1 if there is none.
+func newestSlot(slots [2]MarkSlot) int {
+	newest := -1
+	for i, s := range slots {
+		if s.Valid && (newest < 0 || s.Seq > slots[newest].Seq) {
+			newest = i
+		}
+	}
+	return newest
+}
+
+// ReadMark reads the mark of the log in dir; the zero Mark if there is none. A
+// reader beside a writer calls it before it lists or reads anything else of the
+// store, or what it finds there may be older than the mark.
+//
+// Errors are a *base.VersionError for a mark of a newer format, and those of the
+// device. A mark that is damaged is no error: it says nothing.
+func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
+	f, err := fsys.Open(filepath.Join(dir, MarkName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Mark{}, nil
+	}
+	if err != nil {
+		return Mark{}, fmt.Errorf("open %s: %w", MarkName, err)
+	}
+	defer func() { _ = f.Close() }() // only read from
+	slots, err := readSlots(f)
+	if err != nil {
+		return Mark{}, err
+	}
+	if i := newestSlot(slots); i >= 0 {
+		return slots[i].Mark, nil
+	}
+	return Mark{}, nil
+}
+
+func readSlots(f vfs.File) ([2]MarkSlot, error) {
+	var b [markFileSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return [2]MarkSlot{}, fmt.Errorf("read %s: %w", MarkName, err)
+	}
+	return DecodeMark(b[:n])
+}
+
+// marker writes the mark of a log. A failure ends it and nothing else: the mark
+// that is left is an older lower bound.
+type marker struct {
+	fs     vfs.FS
+	dir    string
+	origin uint64
+
+	mu struct {
+		sync.Mutex
+		f    vfs.File // nil before the first mark, and after the end
+		over bool
+		next int      // slot to write
+		seq  uint64   // of the newest slot
+		lsn  base.LSN // of the newest mark of this life
+	}
+}
+
+// mark notes that f is durable up to end, and the records up to lsn. It returns
+// the error that ends the marks, once.
+func (m *marker) mark(f *logFile, end int64, lsn base.LSN) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.over || lsn <= m.mu.lsn {
+		return nil
+	}
+	if m.mu.f == nil {
+		if err := m.openLocked(); err != nil {
+			m.endLocked()
+			return err
+		}
+	}
+	s := MarkSlot{Mark: Mark{Origin: m.origin, File: f.info.Num, Salt: f.salt, End: end, LSN: lsn}, Seq: m.mu.seq + 1}
+	b := s.encode()
+	if _, err := m.mu.f.WriteAt(b[:], int64(m.mu.next)*markSlotSize); err != nil {
+		m.endLocked()
+		return fmt.Errorf("write %s: %w", MarkName, err)
+	}
+	m.mu.lsn, m.mu.seq, m.mu.next = lsn, s.Seq, 1-m.mu.next
+	return nil
+}
+
+// openLocked opens the file, or makes it: whole, so that writing a slot needs no
+// room. Neither it nor its name is synced; a mark that a crash takes away is not
+// missed.
+func (m *marker) openLocked() error {
+	name := filepath.Join(m.dir, MarkName)
+	f, err := m.fs.OpenReadWrite(name)
+	made := errors.Is(err, fs.ErrNotExist)
+	if made {
+		f, err = m.fs.Create(name)
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", MarkName, err)
+	}
+	m.mu.f = f
+	if !made {
+		slots, err := readSlots(f)
+		if err != nil {
+			return err
+		}
+		if i := newestSlot(slots); i >= 0 && slots[i].Origin == m.origin {
+			m.mu.next, m.mu.seq = 1-i, slots[i].Seq
+			return nil
+		}
+	}
+	if _, err := f.WriteAt(make([]byte, markFileSize), 0); err != nil {
+		return fmt.Errorf("write %s: %w", MarkName, err)
+	}
+	return nil
+}
+
+func (m *marker) endLocked() {
+	m.mu.over = true
+	if m.mu.f != nil {
+		_ = m.mu.f.Close() // what is in it is a lower bound, whatever it is
+		m.mu.f = nil
+	}
+}
+
+// close ends the marks. The caller has joined whoever syncs.
+func (m *marker) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.endLocked()
+}
