@@ -30,6 +30,17 @@ type Options struct {
 	// memory that nodes reach through Task. Graphs inside inherit both.
 	Cache cache.Cache
 	Store store.Store
+	// Together stores what tasks put into Store, and delete from it, in one commit
+	// with the checkpoint that ends their superstep: an agent's step and what it
+	// learned, both or neither. It becomes visible then, to the tasks of the
+	// superstep too. What an attempt put that fails is dropped; what a task put that
+	// ended well waits, with its other writes, until the superstep ends, also in
+	// another process. A graph inside that stores no checkpoints gives its puts to
+	// the one around; a graph without any stores them when a superstep ends, in one
+	// Batch. Put checks everything but the embedder, whose error fails the save.
+	// Store must be a *store.Local, and Saver the one it is on (or one that passes
+	// PutRequest on to it); for a store in memory, a saver in memory.
+	Together bool
 
 	InterruptBefore, InterruptAfter []string
 
@@ -81,6 +92,9 @@ func New(opts Options) (*Graph, error) {
 	}
 	if opts.Checkpointing == Off {
 		g.opts.Saver = nil
+	}
+	if err := g.checkTogether(); err != nil {
+		return nil, err
 	}
 	if err := g.addChannels(); err != nil {
 		return nil, err
