@@ -10,7 +10,6 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -36,14 +35,15 @@ func (s *Disk) Put(ctx context.Context, cfg Config, cp Checkpoint, md Metadata, 
 // PutRequest implements AtomicPutter: checkpoint and writes are one record of
 // the log.
 func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
-	begin := metric.Now()
-	target, err := s.put(ctx, req)
-	s.m.saved(begin, err)
+	p := &diskPut{s: s, laps: s.begin()}
+	target, err := p.put(ctx, req)
+	p.laps.done(err)
 	return target, err
 }
 
-func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
-	plan, err := newPutPlan(req, s.codec, Checkpoint.borrowed)
+func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
+	s := p.s
+	plan, err := newPutPlan(req, &p.laps, Checkpoint.borrowed)
 	if err != nil {
 		return Config{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p := diskPut{s: s, plan: &plan, id: threadKey(plan.Target.ThreadID), run: runOf(mergeMetadata(req.Config, req.Metadata)), along: req.Along}
+	p.plan, p.id, p.run, p.along = &plan, threadKey(plan.Target.ThreadID), runOf(mergeMetadata(req.Config, req.Metadata)), req.Along
 	if err := p.encode(); err != nil {
 		return Config{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
 	for _, a := range p.along {
 		ids = append(ids, a.part.Threads...)
 	}
-	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size()}, ids, p.commit); err != nil {
+	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: &p.laps.last}, ids, p.commit); err != nil {
 		return Config{}, err
 	}
 	return plan.Target, nil
@@ -88,6 +88,7 @@ func shortRun(run string) string {
 // what the plan borrows from the request.
 type diskPut struct {
 	s      *Disk
+	laps   laps
 	plan   *PutPlan
 	id     string // of the thread, for the engine
 	run    string
@@ -352,14 +353,14 @@ func putWrites(tx *engine.Tx, at Config, w *WritesPlan, vals []engine.Value, n i
 
 // PutWrites implements Saver.
 func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
-	begin := metric.Now()
-	err := s.putWrites(ctx, cfg, writes, taskID, taskPath)
-	s.m.saved(begin, err)
+	l := s.begin()
+	err := s.putWrites(ctx, &l, cfg, writes, taskID, taskPath)
+	l.done(err)
 	return err
 }
 
-func (s *Disk) putWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
-	plan, err := NewWritesPlan(cfg, writes, taskID, taskPath, s.codec)
+func (s *Disk) putWrites(ctx context.Context, l *laps, cfg Config, writes []Write, taskID, taskPath string) error {
+	plan, err := NewWritesPlan(cfg, writes, taskID, taskPath, l)
 	if err != nil {
 		return err
 	}
@@ -371,7 +372,7 @@ func (s *Disk) putWrites(ctx context.Context, cfg Config, writes []Write, taskID
 		return err
 	}
 	id := threadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx)}, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
 		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
 			t := tx.Thread(id)
 			has := t != nil && t.Last(string(keyCheckpoint)) != nil
