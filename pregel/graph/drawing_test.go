@@ -51,12 +51,13 @@ func ExampleBuilder_Subgraph_drawing() {
 		return
 	}
 	for _, d := range []pregel.Drawing{g.Draw(), g.DrawInside(1)} {
+		var edges []string
 		for _, e := range d.Edges {
-			fmt.Print(e.From, " -> ", e.To, "; ")
+			edges = append(edges, e.From+" -> "+e.To)
 		}
-		fmt.Println()
+		fmt.Println(strings.Join(edges, "; "))
 	}
 	// Output:
-	// __start__ -> write; write -> check; check -> __end__;
-	// __start__ -> write; write -> check:spell; check:style -> __end__; check:spell -> check:style;
+	// __start__ -> write; write -> check; check -> __end__
+	// __start__ -> write; write -> check:spell; check:style -> __end__; check:spell -> check:style
 }
