@@ -117,6 +117,11 @@ func New(opts Options) (*Graph, error) {
 
 func (g *Graph) addChannels() error {
 	names := slices.Clone(g.opts.ChannelOrder)
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return &GraphError{Channel: name, Reason: "is in ChannelOrder twice"}
+		}
+	}
 	var rest []string
 	for name := range g.opts.Channels {
 		if !slices.Contains(names, name) {
@@ -129,6 +134,9 @@ func (g *Graph) addChannels() error {
 		if !ok {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder, but there is no such channel"}
 		}
+		if spec == nil {
+			return &GraphError{Channel: name, Reason: "is nil"}
+		}
 		if reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name is reserved"}
 		}
@@ -138,9 +146,12 @@ func (g *Graph) addChannels() error {
 		g.install(name, spec)
 	}
 	g.install(chTasks, channel.Topic[any](channel.PerStep))
-	for name := range g.opts.Managed {
+	for name, managed := range g.opts.Managed {
 		if g.specs.has(name) || reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name of a managed value is reserved or is a channel"}
+		}
+		if managed == nil {
+			return &GraphError{Channel: name, Reason: "is a managed value without a function"}
 		}
 	}
 	return nil
@@ -159,7 +170,15 @@ func (g *Graph) install(name string, spec channel.Channel) {
 }
 
 func (g *Graph) addNodes() error {
-	for _, n := range g.opts.Nodes {
+	for i, n := range g.opts.Nodes {
+		switch {
+		case n == nil:
+			return &GraphError{Reason: fmt.Sprintf("node %d is nil", i)}
+		case slices.Contains(n.Subgraphs, nil):
+			return &GraphError{Node: n.Name, Reason: "a graph inside is nil"}
+		case slices.ContainsFunc(n.Writers, func(w Writer) bool { return w == nil }):
+			return &GraphError{Node: n.Name, Reason: "a writer is nil"}
+		}
 		if n.Name == "" || reserved[n.Name] || n.Name == End {
 			return &GraphError{Node: n.Name, Reason: "the name is empty or reserved"}
 		}

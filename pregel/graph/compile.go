@@ -41,6 +41,9 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	if len(b.schema.keys) == 0 {
 		return nil, &pregel.GraphError{Reason: "the state has no keys"}
 	}
+	if b.schema.has(pregel.RootKey) && !b.schema.isRoot() {
+		return nil, &pregel.GraphError{Channel: pregel.RootKey, Reason: "a state that is one value has no other keys, and no computed ones"}
+	}
 	if err := b.validate(); err != nil {
 		return nil, err
 	}
