@@ -177,6 +177,18 @@ func (b *Builder) AddHistory(id ValueID, parts ...[]byte) error {
 	return b.add(&b.history, ValueLoc{ValueID: id}, parts)
 }
 
+// CutHistory ends the block of older values: those added next are not read with
+// those added before.
+func (b *Builder) CutHistory() error {
+	if b.err != nil {
+		return b.err
+	}
+	if !b.open {
+		return fmt.Errorf("%w: history outside of a family", ErrUsage)
+	}
+	return b.flushPending(&b.history)
+}
+
 // AddHistoryPatch is AddHistory for a value that is stored as a reverse patch
 // against the value baseID. The parts are the patch.
 func (b *Builder) AddHistoryPatch(id, baseID ValueID, parts ...[]byte) error {
@@ -246,7 +258,7 @@ func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (ext
 	if !ok {
 		return extent{}, fmt.Errorf("%s: %w (%d bytes)", k, base.ErrTooLarge, limit)
 	}
-	c, stored, err := b.comp.pack(parts, n)
+	c, stored, err := b.comp.pack(k, parts, n)
 	if err != nil {
 		return extent{}, b.fail(err)
 	}

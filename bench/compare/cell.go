@@ -37,7 +37,7 @@ var (
 // prepare a directory or measure the machine.
 var works = map[string]func(cell) (figures, error){
 	"W1": func(c cell) (figures, error) { return c.chat(false) }, "W1raw": func(c cell) (figures, error) { return c.chat(true) },
-	"W2": cell.many, "W3": cell.latest, "W4": cell.history, "W5close": cell.reopen, "W5kill": cell.reopen,
+	"W1engine": cell.chatOfEngine, "W2": cell.many, "W3": cell.latest, "W4": cell.history, "W5close": cell.reopen, "W5kill": cell.reopen,
 	"itemput": cell.putItems, "itemget": cell.getItems, "itemsearch": cell.searchItems, "vector": cell.vector,
 	"fillW3": cell.fillLatest, "fillW4": cell.fillHistory, "fillW5": cell.fillOpen, "fillItems": cell.fillItems,
 	"compact": cell.compactDir, "kill": cell.kill, "lost": cell.lost, "floors": cell.floors,

@@ -120,6 +120,9 @@ func (r *run) prepare() error {
 			}
 		}
 		r.add("W1", planned{key: key{"W1raw", e.Name, peer.Durable, ""}})
+		if e.Name == "stele" {
+			r.add("W1", planned{key: key{"W1engine", e.Name, peer.Durable, ""}})
+		}
 		if err := r.prepareReads(e); err != nil {
 			return err
 		}

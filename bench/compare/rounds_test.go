@@ -61,7 +61,7 @@ func TestCells(t *testing.T) {
 	for _, step := range []struct {
 		work, dir, figure string
 	}{
-		{"W1", t.TempDir(), "steps/s"}, {"W1raw", t.TempDir(), "compacted B/step"}, {"W2", t.TempDir(), "commits/s"},
+		{"W1", t.TempDir(), "steps/s"}, {"W1raw", t.TempDir(), "compacted B/step"}, {"W1engine", t.TempDir(), "steps/s"}, {"W2", t.TempDir(), "commits/s"},
 		{"fillW3", wide, "disk MB"}, {"compact", wide, "disk B"}, {"W3", wide, "warm decoded get/s"},
 		{"fillW4", history, "disk MB"}, {"W4", history, "by id p50 ms"},
 		{"fillW5", closed, "disk MB"}, {"W5close", closed, "ready ms"}, {"lost", closed, "lost"}, {"scale", closed, "list 10 p50 ms"},
