@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -80,23 +81,15 @@ func TestReaderBesideFlush(t *testing.T) {
 	must(t, e.Compact(t.Context()))
 	wg.Wait()
 	size := 0
-	for _, kept := range []map[index.Ref]int{sizes(r.now), sizes(r.then)} {
-		for _, s := range kept {
-			size += s
+	for _, kept := range []map[index.Ref]*delta.View{r.now, r.then} {
+		for _, v := range kept {
+			size += v.Size()
 		}
 	}
 	if most := 2*readerKeeps + 64*len(chat(n+5)); size > most {
 		t.Errorf("keeps %d bytes, more than %d", size, most)
 	}
 	must(t, e.Close())
-}
-
-func sizes[V interface{ Size() int }](views map[index.Ref]V) map[index.Ref]int {
-	out := map[index.Ref]int{}
-	for r, v := range views {
-		out[r] = v.Size()
-	}
-	return out
 }
 
 // What a Reader cannot read is what ReadValue cannot.

@@ -2,7 +2,10 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -179,7 +182,7 @@ func (c *chaos) crash(t *rapid.T, power bool) error {
 // now, and goes on with the copy.
 func (c *chaos) copyAside(t *rapid.T) error {
 	to := fmt.Sprintf("%s-%d", strings.TrimRight(c.dir, "-0123456789"), c.rng.Uint32())
-	if err := copyStore(c.fs, c.dir, to); err != nil {
+	if err := copyStill(c.fs, c.dir, to); err != nil {
 		return err
 	}
 	if err := c.s.Close(); err != nil {
@@ -187,6 +190,59 @@ func (c *chaos) copyAside(t *rapid.T) error {
 	}
 	c.dir = to
 	return c.open(t)
+}
+
+// copyStill copies a store whose own work may go on beside, until it did not: the files
+// of two moments are not what a process leaves behind.
+func copyStill(fsys vfs.FS, from, to string) error {
+	for {
+		before, err := sizesOf(fsys, from)
+		if err != nil {
+			return err
+		}
+		err = copyStore(fsys, from, to)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		after, serr := sizesOf(fsys, from)
+		if serr != nil || err == nil && maps.Equal(before, after) {
+			return serr
+		}
+		names, err := fsys.List(to)
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			if err := fsys.Remove(filepath.Join(to, n)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sizesOf are the files of a directory; one that just goes away has none.
+func sizesOf(fsys vfs.FS, dir string) (map[string]int64, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for _, n := range names {
+		f, err := fsys.Open(filepath.Join(dir, n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out[n], err = f.Size(); err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func copyStore(fsys vfs.FS, from, to string) error {

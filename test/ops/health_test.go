@@ -130,7 +130,7 @@ func TestHealthOfAPoisonedStore(t *testing.T) {
 // In a relaxed mode Health says what power loss would take, and complains when a
 // sync is overdue.
 func TestLag(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d, g, _ := open(t, saver.Options{Sync: saver.SyncInterval, SyncInterval: time.Second}, 0)
 		mustPut(t, d, "t", 1, saver.ValueOf("v")) // the file is there now, and synced with its header
 		time.Sleep(3 * time.Second)
@@ -168,7 +168,7 @@ func TestLag(t *testing.T) {
 
 // A background flush that fails, and the log that grows for it, are reported.
 func TestHealthOfABacklog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d, g, _ := open(t, saver.Options{FlushBytes: 64 << 10, NoPatches: true}, 0)
 		g.refuse(".seg")
 		mustPut(t, d, "t", 1, saver.ValueOf(strings.Repeat("x", 512<<10)))
@@ -189,7 +189,7 @@ func TestHealthOfABacklog(t *testing.T) {
 // A compaction that is given too little of the device to keep up is reported, and
 // what it owes is what it would read.
 func TestHealthOfACompactionDebt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d, _, _ := open(t, saver.Options{CompactRate: 1, CompactFanout: 3, ImageBytes: 1, NoPatches: true}, 0)
 		for n := 1; n <= 3; n++ {
 			mustPut(t, d, "t", n, saver.ValueOf(strings.Repeat("x", 100*n)))

@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 )
 
-// TestMain makes the compressors before any test does: they are the process's, hold
+// TestMain makes what the process compresses with before any test does: it holds
 // channels, and a channel made in a bubble of testing/synctest must not leave it.
 func TestMain(m *testing.M) {
 	if err := warm(); err != nil {
@@ -19,6 +21,15 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// bubble is synctest.Test, and forgets the compressors that writers made inside and
+// put back into their pools: those of a sync.Pool are gone after two collections.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer runtime.GC()
+	defer runtime.GC()
+	synctest.Test(t, f)
 }
 
 func warm() error {

@@ -25,7 +25,7 @@ const (
 // more, whoever waits costs nothing but the call, can be called back, and nothing
 // that was acknowledged is lost.
 func TestWritersWaitForTheDevice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d, g, _ := open(t, saver.Options{VersionBytes: -1, ManualWork: true}, 0)
 		mustPut(t, d, "first", 1, saver.ValueOf("x"))
 		g.close()
@@ -79,7 +79,7 @@ func heap() uint64 {
 // A run that saves in the background is held back when the device stands still: it
 // is so many saves ahead and no more.
 func TestRunsWaitForTheDevice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d, g, _ := open(t, saver.Options{ManualWork: true}, 0)
 		const steps = 1000
 		ran := 0
