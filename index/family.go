@@ -131,14 +131,15 @@ func (f *Family) Add(refs []Ref, locs []Loc) {
 	}
 }
 
-// AddMissing records places read from disk, but keeps those already known: what
-// is in memory is newer than any page.
-func (f *Family) AddMissing(refs []Ref, locs []Loc) {
+// AddMissing records places read from disk, but keeps those already known in files
+// that last: what is in memory is newer than any page, unless the page of an older
+// view told it. lasts must not call the family.
+func (f *Family) AddMissing(refs []Ref, locs []Loc, lasts func(base.FileNum) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.room(len(refs))
 	for i, r := range refs {
-		if _, ok := f.values[r]; !ok {
+		if old, ok := f.values[r]; !ok || old.File != locs[i].File && !lasts(old.File) {
 			f.values[r] = locs[i]
 		}
 	}

@@ -43,7 +43,7 @@ func TestFamilyValuesModel(t *testing.T) {
 					m[r] = locs[i]
 				}
 			case "add missing":
-				f.AddMissing(refs, locs)
+				f.AddMissing(refs, locs, func(base.FileNum) bool { return true })
 				for i, r := range refs {
 					if _, ok := m[r]; !ok {
 						m[r] = locs[i]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/stele-go/stele/internal/base"
@@ -308,6 +309,23 @@ func (s *fileSet) unpin(epoch uint64) {
 	due := s.dueLocked()
 	s.mu.Unlock()
 	s.remove(due)
+}
+
+// latest is the epoch that comes after all views.
+const latest = ^uint64(0)
+
+// lasting returns whether a file stays for as long as a view of the epoch is open;
+// with latest, whether it is part of the store.
+func (s *fileSet) lasting(epoch uint64) func(base.FileNum) bool {
+	return func(n base.FileNum) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if _, ok := s.known[n]; !ok {
+			return false
+		}
+		i := slices.IndexFunc(s.retired, func(r retired) bool { return r.num == n })
+		return i < 0 || s.retired[i].epoch > epoch
+	}
 }
 
 // isImage reports whether a file is an image.

@@ -89,7 +89,7 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
 		now := e.ix.Parts(fam.ID)
 		if v == nil {
-			pages, err := e.readParts(fam, now)
+			pages, err := e.readParts(fam, now, latest)
 			if !errors.Is(err, errGone) {
 				return pages, err
 			}
@@ -97,23 +97,26 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 		}
 		then := v.v.Parts(fam.ID)
 		// The family is shared with those who see newer pages, and the first place
-		// told of a value counts: it must be the one that outlives the view.
+		// told of a value counts: it must be the one that outlives the view. Of what is
+		// deleted by now, only the pages of views tell the place, and the one told by an
+		// older view may lie in a file that this view does not hold.
 		if !slices.Equal(now, then) {
-			if _, err := e.readParts(fam, now); errors.Is(err, errGone) {
+			if _, err := e.readParts(fam, now, latest); errors.Is(err, errGone) {
 				continue
 			} else if err != nil {
 				return nil, err
 			}
 		}
-		return e.readParts(fam, then)
+		return e.readParts(fam, then, v.epoch)
 	}
 	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, errGone)
 }
 
 // readParts reads pages of segments before pages of images: a value that was
 // flushed since an image was written lies in the segment, and its place in the
-// log is stale. The first place told counts.
-func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page, error) {
+// log is stale. The first place told counts, if its file lasts for a view of the
+// epoch.
+func (e *Engine) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {
 		for _, part := range parts {
@@ -128,7 +131,8 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part) ([]*index.Page
 				continue
 			}
 			pages = append(pages, p)
-			fam.AddMissing(p.Places())
+			refs, locs := p.Places()
+			fam.AddMissing(refs, locs, e.files.lasting(epoch))
 		}
 	}
 	return pages, nil

@@ -350,6 +350,9 @@ func (w *world) check() {
 	w.must(err)
 	defer v.Release()
 	w.checkView(v, w.m)
+	for _, h := range w.views {
+		w.checkView(h.v, h.m)
+	}
 }
 
 func (w *world) checkView(v *View, m model) {
