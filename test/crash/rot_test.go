@@ -199,7 +199,7 @@ func (r *rotten) file(name string) {
 	}
 	r.strangers(name, f.Size(), isLog)
 	r.moved(name, contents(f))
-	stride := max(1, size/int64(r.most/4))
+	stride := max(1, size/int64(max(1, r.most/4)))
 	for n := r.rng.Int64N(stride); n < size; n += stride {
 		r.try(fmt.Sprintf("cut %s to %d bytes", base, n), func(mem *vfs.Mem) (bool, error) { return rot.Truncate(mem, name, n) })
 	}
