@@ -79,7 +79,13 @@ func (a *applier) apply(tasks []taskWrites) ([]string, error) {
 	for _, t := range tasks {
 		a.see(t)
 	}
-	updated := []string{}
+	shown := 0
+	for _, c := range a.cells {
+		if c.updated {
+			shown++
+		}
+	}
+	updated := make([]string, 0, shown)
 	for i, c := range a.cells {
 		if c.bumped {
 			a.cp.versions[a.set.names[i]] = version
@@ -195,6 +201,7 @@ func updateChannel(name string, ch channel.Channel, values []any) (changed bool,
 
 // group collects the values for each channel in the order of tasks and writes.
 func (a *applier) group(tasks []taskWrites) {
+	sum := 0
 	for _, t := range tasks {
 		for _, w := range t.writes {
 			if skippedByApply[w.channel] {
@@ -211,15 +218,18 @@ func (a *applier) group(tasks []taskWrites) {
 				a.order = append(a.order, i)
 			}
 			a.cells[i].writes++
+			sum++
 		}
+	}
+	values := make([]any, sum) // channels may keep theirs, so each has an end
+	for _, i := range a.order {
+		n := a.cells[i].writes
+		a.cells[i].values, values = values[:0:n], values[n:]
 	}
 	for _, t := range tasks {
 		for _, w := range t.writes {
 			if i, ok := a.set.index[w.channel]; ok && !skippedByApply[w.channel] {
 				c := &a.cells[i]
-				if c.values == nil {
-					c.values = make([]any, 0, c.writes)
-				}
 				c.values = append(c.values, w.value)
 			}
 		}

@@ -29,6 +29,7 @@ type attempt struct {
 	writes   []write
 	returned any // by the body; kept only while messages are streamed
 	closed   bool
+	room     [3]write // what most tasks write; the last is for the mark of none
 }
 
 func (a *attempt) write(channel string, value any) {
@@ -104,11 +105,12 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 		run := s.newRun(t, n, begin)
 		err := s.attempt(run)
 		writes := run.att.close()
-		var pc *ParentCommandError
-		switch {
-		case err == nil:
+		if err == nil {
 			t.returned = run.att.returned
 			return writes, nil
+		}
+		var pc *ParentCommandError
+		switch {
 		case errors.As(err, &pc):
 			return s.parentCommand(t, n, begin, pc, err)
 		case isBubble(err):

@@ -130,12 +130,13 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 	return nil
 }
 
-// keepInCache keeps what t wrote.
+// keepInCache keeps what t wrote, also when the run was cancelled.
 func (l *loop) keepInCache(ctx context.Context, t *task) {
 	c := l.cache()
 	if c == nil || t.cacheKey == nil {
 		return
 	}
+	ctx = context.WithoutCancel(ctx)
 	typed, err := l.encodeKept(t.writes)
 	if err == nil {
 		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})

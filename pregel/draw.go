@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// Drawing is a graph's nodes and edges, for people.
-type Drawing struct {
-	Nodes []string
-	Edges []Edge
-}
-
 // drawnSteps bounds how far a graph is followed to find its edges.
 const drawnSteps = 251
 
@@ -21,9 +15,13 @@ const drawnSteps = 251
 // Start, and one to End from every node that leads nowhere else. Conditional edges
 // that do not say where they may lead are left out. Of a graph that was not built
 // by package graph, edges lead from who is known to write a channel (WriteTo,
-// WriteConst, WriteFunc) to whom it triggers. Graphs inside are nodes.
+// WriteConst, WriteFunc) to whom it triggers. Graphs inside are nodes; see
+// DrawInside.
 func (g *Graph) Draw() Drawing {
-	d := Drawing{Nodes: g.Nodes()}
+	d := Drawing{Nodes: g.Nodes(), name: g.opts.Name, notes: map[string][]string{}}
+	for _, n := range d.Nodes {
+		d.notes[n] = g.nodeNotes(n)
+	}
 	var first []string
 	if slices.Contains(d.Nodes, Start) {
 		first = []string{Start}

@@ -62,8 +62,14 @@ type loop struct {
 	// superstep fails, and then there is no other; each attempt has its own end.
 	taskCtx context.Context
 	cancel  context.CancelCauseFunc
+	workers *workers // of the tasks, from the first superstep on
+	// Room that one superstep leaves to the next: for the tasks to run, and for how
+	// they ended.
+	ready   []*task
+	results chan result
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
+	lists   map[string]encodedList   // of channels, as last stored
 	savedID string                   // the checkpoint the run began with
 	step    int
 	stop    int
@@ -93,6 +99,9 @@ type loop struct {
 	messages *messageLog // nil if nobody streams messages
 	// held are events about interrupts that wait until they are stored.
 	held []func()
+	// items are the puts of the supersteps since the last checkpoint that was
+	// stored.
+	items []any
 	// waiting are the interrupts the outermost graph ended with, in the order of
 	// their tasks.
 	waiting []Interrupt

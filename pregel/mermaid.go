@@ -18,64 +18,119 @@ func mermaidID(name string) string {
 }
 
 // Mermaid draws the graph in Mermaid's language, as LangGraph does: a flowchart.
-func (g *Graph) Mermaid() string {
-	d := g.Draw()
-	var b strings.Builder
-	b.WriteString("---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n")
-	first, last := d.outermost()
+func (g *Graph) Mermaid() string { return g.Draw().Mermaid() }
+
+// Mermaid is the drawing in Mermaid's language: a flowchart, graphs inside in frames.
+func (d Drawing) Mermaid() string {
+	m := &mermaid{d: d, inside: map[string][]string{}, edges: map[string][]Edge{}, framed: map[string]bool{}}
+	m.first, m.last = d.outermost()
+	m.text.WriteString("---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n")
 	for _, n := range d.Nodes {
-		shape := "\t%s(%s)\n"
-		switch n {
-		case last:
-			shape = "\t%s([%s]):::last\n"
-		case first:
-			shape = "\t%s([%s]):::first\n"
-		}
-		fmt.Fprintf(&b, shape, mermaidID(n), g.mermaidLabel(n))
+		m.group(around(n))
+		m.inside[around(n)] = append(m.inside[around(n)], n)
 	}
-	slices.SortStableFunc(d.Edges, func(a, b Edge) int { return compareBools(a.From == a.To, b.From == b.To) }) // loops last
+	var order []string
 	for _, e := range d.Edges {
-		arrow := "-->"
-		switch {
-		case e.Conditional && e.Label != "":
-			arrow = fmt.Sprintf("-. &nbsp;%s&nbsp; .->", wrapWords(e.Label))
-		case e.Conditional:
-			arrow = "-.->"
+		at := commonAround(e)
+		if len(m.edges[at]) == 0 {
+			order = append(order, at)
 		}
-		fmt.Fprintf(&b, "\t%s %s %s;\n", mermaidID(e.From), arrow, mermaidID(e.To))
+		m.edges[at] = append(m.edges[at], e)
 	}
-	b.WriteString("\tclassDef default fill:#f2f0ff,line-height:1.2\n\tclassDef first fill-opacity:0\n\tclassDef last fill:#bfb6fc\n")
-	return b.String()
+	for _, at := range order {
+		m.group(at)
+	}
+	// Frames come in the order of their edges, those without edges last.
+	slices.SortStableFunc(m.groups, func(a, b string) int { return compareRanks(slices.Index(order, a), slices.Index(order, b)) })
+	m.draw("")
+	m.text.WriteString("\tclassDef default fill:#f2f0ff,line-height:1.2\n\tclassDef first fill-opacity:0\n\tclassDef last fill:#bfb6fc\n")
+	return m.text.String()
 }
 
-// outermost are the only node that no edge leads to, and the only one that none
-// leads from; "" if there are several.
-func (d Drawing) outermost() (first, last string) {
-	var firsts, lasts []string
-	for _, n := range d.Nodes {
-		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.To == n }) {
-			firsts = append(firsts, n)
-		}
-		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.From == n }) {
-			lasts = append(lasts, n)
-		}
+// compareRanks orders what has a rank before what has none (−1).
+func compareRanks(a, b int) int {
+	if (a < 0) != (b < 0) {
+		return compareBools(a < 0, b < 0)
 	}
-	if len(firsts) == 1 {
-		first = firsts[0]
-	}
-	if len(lasts) == 1 {
-		last = lasts[0]
-	}
-	return first, last
+	return a - b
 }
 
-// mermaidLabel is what is written in a node: its name, and what is known of it.
-func (g *Graph) mermaidLabel(name string) string {
-	label := name
-	if strings.Trim(name[:1]+name[len(name)-1:], "*_`") == "" {
-		label = "<p>" + name + "</p>"
+// mermaid writes a drawing, one graph inside after another.
+type mermaid struct {
+	d           Drawing
+	first, last string
+	groups      []string            // the graphs inside, and nodes with an edge to themselves
+	inside      map[string][]string // nodes by the graph they are in
+	edges       map[string][]Edge
+	framed      map[string]bool // the names of frames
+	text        strings.Builder
+}
+
+// group notes a graph inside, and those around it.
+func (m *mermaid) group(at string) {
+	for ; at != ""; at = around(at) {
+		if !slices.Contains(m.groups, at) {
+			m.groups = append(m.groups, at)
+		}
 	}
-	if notes := g.nodeNotes(name); len(notes) > 0 {
+}
+
+// draw writes a graph: its nodes, its edges, and then the graphs inside it.
+func (m *mermaid) draw(at string) {
+	frame := at != "" && !slices.Contains(m.d.Nodes, at)
+	if frame {
+		name := own(at)
+		if m.framed[name] { // frames of one name would be one
+			name = mermaidID(at)
+		}
+		m.framed[name] = true
+		fmt.Fprintf(&m.text, "\tsubgraph %s\n", name)
+	}
+	for _, n := range m.inside[at] {
+		m.node(n)
+	}
+	for _, e := range m.edges[at] {
+		m.edge(e)
+	}
+	for _, g := range m.groups {
+		if around(g) == at && g != at {
+			m.draw(g)
+		}
+	}
+	if frame {
+		m.text.WriteString("\tend\n")
+	}
+}
+
+func (m *mermaid) node(n string) {
+	shape := "\t%s(%s)\n"
+	switch n {
+	case m.last:
+		shape = "\t%s([%s]):::last\n"
+	case m.first:
+		shape = "\t%s([%s]):::first\n"
+	}
+	fmt.Fprintf(&m.text, shape, mermaidID(n), m.label(n))
+}
+
+func (m *mermaid) edge(e Edge) {
+	arrow := "-->"
+	switch {
+	case e.Conditional && e.Label != "":
+		arrow = fmt.Sprintf("-. &nbsp;%s&nbsp; .->", wrapWords(e.Label))
+	case e.Conditional:
+		arrow = "-.->"
+	}
+	fmt.Fprintf(&m.text, "\t%s %s %s;\n", mermaidID(e.From), arrow, mermaidID(e.To))
+}
+
+// label is what is written in a node: its name, and what is known of it.
+func (m *mermaid) label(n string) string {
+	label := own(n)
+	if label != "" && strings.Trim(label[:1]+label[len(label)-1:], "*_`") == "" {
+		label = "<p>" + label + "</p>"
+	}
+	if notes := m.d.notes[n]; len(notes) > 0 {
 		label += "<hr/><small><em>" + strings.Join(notes, "\n") + "</em></small>"
 	}
 	return label
@@ -144,10 +199,12 @@ func wrapWords(label string) string {
 }
 
 // DOT draws the graph in the language of Graphviz.
-func (g *Graph) DOT() string {
-	d := g.Draw()
+func (g *Graph) DOT() string { return g.Draw().DOT() }
+
+// DOT is the drawing in the language of Graphviz.
+func (d Drawing) DOT() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %q {\n", g.opts.Name)
+	fmt.Fprintf(&b, "digraph %q {\n", d.name)
 	for _, n := range d.Nodes {
 		shape := "box"
 		if n == Start || n == End {

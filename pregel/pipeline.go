@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,7 +21,17 @@ const (
 	slowSave = 100 * time.Microsecond
 )
 
-// saveOp is one call to the saver.
+// save makes one call to the saver.
+type save interface {
+	save(ctx context.Context) error
+}
+
+// saveFunc is a save that is made of a function.
+type saveFunc func(ctx context.Context) error
+
+func (f saveFunc) save(ctx context.Context) error { return f(ctx) }
+
+// saveOp is a save and its place among others.
 type saveOp struct {
 	// what and of name it: "checkpoint" and its id, "writes" and the node.
 	what, of string
@@ -30,16 +41,22 @@ type saveOp struct {
 	barrier bool
 	// deferred: the save need not be durable before a later one is.
 	deferred bool
-	run      func(ctx context.Context) error
+	run      save
 
 	// Guarded by the pipeline's mu.
 	ended bool
 	err   error
 }
 
+// writesOfNode is what a save of a node's writes is.
+const writesOfNode = "writes of node"
+
 func (o *saveOp) name() string {
-	if o.of == "" {
+	switch {
+	case o.of == "":
 		return o.what
+	case o.what == writesOfNode:
+		return o.what + " " + strconv.Quote(o.of)
 	}
 	return o.what + " " + o.of
 }
@@ -51,6 +68,7 @@ func (o *saveOp) name() string {
 // waits.
 type pipeline struct {
 	ctx     context.Context // outlives the run's by a bound, so that saves under way end
+	later   context.Context // ctx, of saves that are deferred
 	cancel  context.CancelFunc
 	unwatch func()
 	// around waits until the checkpoint around is stored, before the first save;
@@ -89,6 +107,7 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
 	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p.later = saver.DeferSync(p.ctx)
 	var bound *time.Timer
 	armed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -273,11 +292,10 @@ func (p *pipeline) call(op *saveOp) (err error) {
 			err = panicError(v)
 		}
 	}()
-	ctx := p.ctx
 	if op.deferred {
-		ctx = saver.DeferSync(ctx)
+		return op.run.save(p.later)
 	}
-	return op.run(ctx)
+	return op.run.save(p.ctx)
 }
 
 func (p *pipeline) firstError() error {
@@ -302,7 +320,7 @@ func (p *pipeline) flush() error {
 func (p *pipeline) close() error {
 	err := p.flush()
 	if err == nil && p.owed {
-		err = p.store(&saveOp{what: "sync", barrier: true, run: p.sync})
+		err = p.store(&saveOp{what: "sync", barrier: true, run: saveFunc(p.sync)})
 	}
 	p.mu.Lock()
 	p.closed = true

@@ -344,6 +344,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 func (l *loop) runStep(ctx context.Context) error {
 	if l.cancel == nil {
 		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
+		l.workers = newWorkers()
 	}
 	inside, end := l.spanStep(l.taskCtx)
 	outcome := errLoopPanicked
@@ -359,6 +360,7 @@ func (l *loop) supersteps(ctx context.Context) error {
 	defer func() {
 		if l.cancel != nil {
 			l.cancel(nil)
+			l.workers.end()
 		}
 	}()
 	for {

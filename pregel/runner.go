@@ -85,15 +85,21 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	s.ctx, s.cancel = inside, l.cancel
 	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
+	s.queue = slices.Grow(l.ready[:0], len(l.tasks.order))
 	for _, t := range l.tasks.order {
 		if len(t.writes) == 0 {
 			s.queue = append(s.queue, t)
 		}
 	}
+	l.ready = s.queue
 	if len(s.queue) == 0 {
 		return nil
 	}
-	s.done = make(chan result, min(len(s.queue), resultsWaiting))
+	// Every result of the superstep before was read: no task of it is live.
+	if room := min(len(s.queue), resultsWaiting); cap(l.results) < room {
+		l.results = make(chan result, room)
+	}
+	s.done = l.results
 	return s.run(ctx)
 }
 
@@ -226,18 +232,19 @@ func (s *superstep) start() {
 	}
 	for len(s.queue) > 0 && (!s.limited || s.slots > 0) {
 		t := s.queue[0]
+		s.queue[0] = nil // the room outlives the superstep
 		s.queue = s.queue[1:]
 		s.slots--
 		s.live++
-		go s.work(t)
+		s.l.workers.start(s, t)
 	}
 }
 
 // errGoexit: the body of a node ended its goroutine.
 var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 
-// work runs a task to its end. It is the body of the task's goroutine. The loop
-// reads done until no task is live, so the result is always taken.
+// work runs a task to its end, in a goroutine of the workers'. The loop reads done
+// until no task is live, so the result is always taken.
 func (s *superstep) work(t *task) {
 	r := result{task: t, err: errGoexit}
 	end := noSpan
@@ -286,13 +293,14 @@ func (s *superstep) ended(r result) {
 	if s.l.parent != nil {
 		s.l.parent.att.touch()
 	}
-	var in *InterruptError
-	switch {
-	case err == nil:
-		err = s.succeeded(t, writes)
-		if err != nil {
+	if err == nil {
+		if err = s.succeeded(t, writes); err != nil {
 			s.failed(t, writes, err)
 		}
+		return
+	}
+	var in *InterruptError
+	switch {
 	case errors.As(err, &in):
 		if perr := s.interrupted(t, writes, in); perr != nil {
 			s.fail(perr)
@@ -326,8 +334,10 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	t.writes = writes
 	s.l.emitMessages(t)
 	s.l.emitWrites(t, writes, false)
-	s.l.keepInCache(s.l.saveContext(s.ctx), t)
-	t.done.resolve(returned(writes))
+	s.l.keepInCache(s.ctx, t)
+	if t.call != nil { // nobody waits for a node
+		t.done.resolve(returned(writes))
+	}
 	return nil
 }
 
@@ -470,6 +480,3 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
-
-// saveContext is for work that must not end with the run.
-func (l *loop) saveContext(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

@@ -26,6 +26,7 @@ type taskRun struct {
 func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
 	r := &taskRun{step: s, task: t, attempt: n, begin: begin}
 	r.att = &r.own
+	r.own.writes = r.own.room[:0]
 	if s.l.parent != nil {
 		r.att.outer = s.l.parent.att
 	}
@@ -140,7 +141,11 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 	if err != nil {
 		return TaskInfo{}, false
 	}
-	return r.step.taskInfo(r.task, r.attempt, r.begin), true
+	info = r.step.taskInfo(r.task, r.attempt, r.begin)
+	if s := r.step.l.gatherer(); s != nil {
+		info.Store = &taskStore{s, r}
+	}
+	return info, true
 }
 
 // Ask interrupts the run to ask whoever runs it: it returns the answer once

@@ -3,9 +3,9 @@ package pregel
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
@@ -98,6 +98,7 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 	if taskID == nullTaskID {
 		// Savers know a write by its place in the list, so the list grows: the
 		// old writes first, the special ones last, or they would move.
+		writes = slices.Clone(writes)
 		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
 		toStore = nil
@@ -134,10 +135,11 @@ func b2i(b bool) int {
 	return 0
 }
 
-// lastSpecials keeps the last write of each channel if all are special.
+// lastSpecials keeps the last write of each channel if all are special; else it
+// returns writes itself.
 func lastSpecials(writes []write) []write {
 	if slices.ContainsFunc(writes, func(w write) bool { return !isSpecial(w.channel) }) {
-		return slices.Clone(writes)
+		return writes
 	}
 	var out []write
 	for i, w := range writes {
@@ -148,16 +150,30 @@ func lastSpecials(writes []write) []write {
 	return out
 }
 
+// putWritesOp stores the writes of a task.
+type putWritesOp struct {
+	saveOp
+
+	s            saver.Saver
+	at           saver.Config
+	writes       []saver.Write
+	taskID, path string
+}
+
+func (o *putWritesOp) save(ctx context.Context) error {
+	return o.s.PutWrites(ctx, o.at, o.writes, o.taskID, o.path)
+}
+
 func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
 	// What a task wrote is stored now, and durable with the checkpoint that
 	// follows, or when the run ends: the writes of a superstep share its flush.
-	op := &saveOp{what: "writes", barrier: taskID == nullTaskID, deferred: l.succeeding && l.pipe.sync != nil}
-	if node != "" {
-		op.what, op.of = "writes of node", strconv.Quote(node)
-	}
 	at.Namespace = l.ns
-	s := l.saver
-	op.run = func(ctx context.Context) error { return s.PutWrites(ctx, at, writes, taskID, path) }
+	put := &putWritesOp{s: l.saver, at: at, writes: writes, taskID: taskID, path: path}
+	op := &put.saveOp
+	op.run, op.what, op.barrier, op.deferred = put, "writes", taskID == nullTaskID, l.succeeding && l.pipe.sync != nil
+	if node != "" {
+		op.what, op.of = writesOfNode, node
+	}
 	// Without a codec values must not change meanwhile. And a Sync run has
 	// nothing to do beside the writes of a superstep's last task: its checkpoint
 	// waits for them.
@@ -221,7 +237,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		return err
 	}
 	l.stored = put.Versions // a copy that nobody changes
-	return l.submitCheckpoint(put, l.md, changed, exiting)
+	return l.submitCheckpoint(ctx, put, l.md, changed, exiting)
 }
 
 // withForced adds the channels that must be stored whole to those that are due.
@@ -263,7 +279,7 @@ func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed ma
 		if name == chTasks {
 			v = l.g.sanitizeAll(v)
 		}
-		value, err := l.encode("", name, v)
+		value, err := l.encodeChannel(name, v)
 		if err != nil {
 			return out, err
 		}
@@ -284,7 +300,36 @@ func (g *Graph) sanitizeAll(v any) any {
 	return out
 }
 
-func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+// putOp stores a checkpoint, and items with it.
+type putOp struct {
+	saveOp
+
+	s       saver.Saver
+	at      saver.Config
+	cp      saver.Checkpoint
+	md      saver.Metadata
+	changed map[string]saver.Version
+	along   []saver.Along
+}
+
+func (o *putOp) save(ctx context.Context) error {
+	if len(o.along) == 0 {
+		_, err := o.s.Put(ctx, o.at, o.cp, o.md, o.changed)
+		return err
+	}
+	p, ok := o.s.(saver.AtomicPutter)
+	if !ok {
+		return &saver.InvalidError{Field: "along", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
+	}
+	_, err := p.PutRequest(ctx, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Along: o.along})
+	return err
+}
+
+func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+	along, err := l.takeItems(ctx)
+	if err != nil {
+		return err
+	}
 	at := l.place
 	at.Namespace = l.ns
 	if l.cfg.Exclusive && !l.nested() {
@@ -296,11 +341,9 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 	} else {
 		l.prev = nil
 	}
-	s := l.saver
-	op := &saveOp{what: "checkpoint", of: cp.ID, barrier: true, run: func(ctx context.Context) error {
-		_, err := s.Put(ctx, at, cp, md, changed)
-		return err
-	}}
+	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, along: along}
+	op := &put.saveOp
+	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep; so does the first checkpoint

@@ -149,13 +149,20 @@ func (l *loop) afterTick(ctx context.Context) error {
 		}
 	}
 	l.keepExitWrites()
-	l.pending = nil
+	l.gatherItems()
+	clear(l.pending) // nobody keeps the list
+	l.pending = l.pending[:0]
 	clear(l.has)
 	clear(l.delta.written) // they are about the superstep's tasks, and would grow
 	clear(l.delta.reapplied)
 	l.replaying = false
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
+	}
+	if l.saver == nil && l.parent == nil {
+		if err := l.passItems(ctx); err != nil {
+			return err
+		}
 	}
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
 		l.g.guardHook("StepEnd", func() { h(l.info()) })
@@ -231,6 +238,9 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	}
 	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
+	}
+	if err == nil && l.parent != nil {
+		err = l.passItems(ctx)
 	}
 	if l.pipe != nil {
 		err = alsoFailed(err, l.flush(ctx))
@@ -407,10 +417,10 @@ func (l *loop) storeStub() saver.Config {
 	put := at
 	put.CheckpointID = ""
 	s := l.saver
-	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: func(ctx context.Context) error {
+	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
 		_, err := s.Put(ctx, put, stub, saver.Metadata{"step": -2}, map[string]saver.Version{})
 		return err
-	}})
+	})})
 	l.head = stub.ID
 	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
 	at.CheckpointID = stub.ID

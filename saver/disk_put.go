@@ -10,7 +10,6 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -36,14 +35,17 @@ func (s *Disk) Put(ctx context.Context, cfg Config, cp Checkpoint, md Metadata, 
 // PutRequest implements AtomicPutter: checkpoint and writes are one record of
 // the log.
 func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
-	begin := metric.Now()
-	target, err := s.put(ctx, req)
-	s.m.saved(begin, err)
+	p := &diskPut{s: s, laps: s.begin()}
+	target, err := p.put(ctx, req)
+	p.laps.done(err)
 	return target, err
 }
 
-func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
-	plan, err := newPutPlan(req, s.codec, Checkpoint.borrowed)
+func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
+	s := p.s
+	grown, values := s.grownValues(&req, &p.laps)
+	req.Checkpoint.Values = values
+	plan, err := newPutPlan(req, &p.laps, Checkpoint.borrowed)
 	if err != nil {
 		return Config{}, err
 	}
@@ -53,8 +55,8 @@ func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p := diskPut{s: s, plan: &plan, id: threadKey(plan.Target.ThreadID), run: runOf(mergeMetadata(req.Config, req.Metadata)), along: req.Along}
-	if err := p.encode(); err != nil {
+	p.plan, p.id, p.run, p.along = &plan, threadKey(plan.Target.ThreadID), runOf(mergeMetadata(req.Config, req.Metadata)), req.Along
+	if err := p.encode(grown); err != nil {
 		return Config{}, err
 	}
 	ids := []string{p.id}
@@ -64,7 +66,7 @@ func (s *Disk) put(ctx context.Context, req PutRequest) (Config, error) {
 	for _, a := range p.along {
 		ids = append(ids, a.part.Threads...)
 	}
-	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size()}, ids, p.commit); err != nil {
+	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: &p.laps.last}, ids, p.commit); err != nil {
 		return Config{}, err
 	}
 	return plan.Target, nil
@@ -88,6 +90,7 @@ func shortRun(run string) string {
 // what the plan borrows from the request.
 type diskPut struct {
 	s      *Disk
+	laps   laps
 	plan   *PutPlan
 	id     string // of the thread, for the engine
 	run    string
@@ -101,8 +104,9 @@ type diskPut struct {
 // recordLine is the line of checkpoint records; no channel's name begins like it.
 const recordLine = "\x00checkpoint"
 
-// encode builds everything that does not depend on what is stored.
-func (p *diskPut) encode() error {
+// encode builds everything that does not depend on what is stored. What has grown
+// is built already.
+func (p *diskPut) encode(grown map[string]engine.Value) error {
 	r := &p.plan.Record
 	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
 	var err error
@@ -112,9 +116,18 @@ func (p *diskPut) encode() error {
 	}
 	p.values = make([]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
+		if v, ok := grown[channel]; ok {
+			p.values[i] = v
+			continue
+		}
 		line.Name = channel
 		t := p.plan.Values[i]
-		if p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {
+		if whole := p.plan.wholes[i]; whole != nil {
+			p.values[i], err = p.s.e.NewVersion(line, whole)
+		} else {
+			p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data)
+		}
+		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
 		}
 	}
@@ -231,7 +244,11 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 // the caller expects.
 func (p *diskPut) check(tx *engine.Tx, t *index.Thread) error {
 	target, parent := p.plan.Target, p.plan.Record.Parent
-	if d, ok := deletedMemory(tx, target.ThreadID); ok {
+	d, ok, err := p.s.deletedMemory(tx, target.ThreadID)
+	if err != nil {
+		return err
+	}
+	if ok {
 		exists := t != nil && parent != "" && t.Get(checkpointKey(target.Namespace, parent)) != nil
 		if err := d.CheckPut(target.ThreadID, parent, exists); err != nil {
 			return err
@@ -352,14 +369,14 @@ func putWrites(tx *engine.Tx, at Config, w *WritesPlan, vals []engine.Value, n i
 
 // PutWrites implements Saver.
 func (s *Disk) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
-	begin := metric.Now()
-	err := s.putWrites(ctx, cfg, writes, taskID, taskPath)
-	s.m.saved(begin, err)
+	l := s.begin()
+	err := s.putWrites(ctx, &l, cfg, writes, taskID, taskPath)
+	l.done(err)
 	return err
 }
 
-func (s *Disk) putWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
-	plan, err := NewWritesPlan(cfg, writes, taskID, taskPath, s.codec)
+func (s *Disk) putWrites(ctx context.Context, l *laps, cfg Config, writes []Write, taskID, taskPath string) error {
+	plan, err := NewWritesPlan(cfg, writes, taskID, taskPath, l)
 	if err != nil {
 		return err
 	}
@@ -371,8 +388,12 @@ func (s *Disk) putWrites(ctx context.Context, cfg Config, writes []Write, taskID
 		return err
 	}
 	id := threadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx)}, []string{id}, func(tx *engine.Tx) error {
-		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
+		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
+		if err != nil {
+			return err
+		}
+		if ok {
 			t := tx.Thread(id)
 			has := t != nil && t.Last(string(keyCheckpoint)) != nil
 			exists := t != nil && t.Get(checkpointKey(cfg.Namespace, cfg.CheckpointID)) != nil

@@ -40,6 +40,15 @@ type Metrics struct {
 	Encodes, Decodes Histogram
 	// EncodesFailed and DecodesFailed are the values it refused.
 	EncodesFailed, DecodesFailed uint64
+	// ItemHits and ItemMisses are the items that were asked for by key and found, or
+	// not, in the stores of items on this Disk (package store).
+	ItemHits, ItemMisses uint64
+	// ItemSearches says how long their searches took that succeeded, in a Batch too;
+	// Scan is not counted.
+	ItemSearches Histogram
+	// ResultHits and ResultMisses are the results of nodes that were looked up and
+	// found, or not, in the caches on this Disk (package cache).
+	ResultHits, ResultMisses uint64
 }
 
 // meters are the counters of a Disk and of all that WithSerializer made of it.
@@ -47,23 +56,32 @@ type meters struct {
 	saves, loads, encodes, decodes         metric.Latency
 	savesFailed, savesRefused, loadsFailed atomic.Uint64
 	encodesFailed, decodesFailed           atomic.Uint64
+	beside                                 metric.Beside
 }
 
+// Beside counts what is read beside checkpoints. It is for packages store and cache;
+// its type is internal.
+func (s *Disk) Beside() *metric.Beside { return &s.m.beside }
+
 func (m *meters) read(e engine.Metrics) Metrics {
-	return Metrics{
+	out := Metrics{
 		Metrics: e,
 		Saves:   m.saves.Read(), SavesFailed: m.savesFailed.Load(), SavesRefused: m.savesRefused.Load(),
 		Loads: m.loads.Read(), LoadsFailed: m.loadsFailed.Load(),
 		Encodes: m.encodes.Read(), EncodesFailed: m.encodesFailed.Load(),
 		Decodes: m.decodes.Read(), DecodesFailed: m.decodesFailed.Load(),
+		ItemSearches: m.beside.ItemSearches.Read(),
 	}
+	out.ItemHits, out.ItemMisses = m.beside.Items()
+	out.ResultHits, out.ResultMisses = m.beside.ResultsRead()
+	return out
 }
 
-// saved counts a save that began then.
-func (m *meters) saved(begin metric.Time, err error) {
+// saved counts a save that took from begin to end.
+func (m *meters) saved(begin, end metric.Time, err error) {
 	switch {
 	case err == nil:
-		m.saves.Since(begin)
+		m.saves.Observe(time.Duration(end - begin))
 	case refused(err):
 		m.savesRefused.Add(1)
 	default:
@@ -92,6 +110,68 @@ func refused(err error) bool {
 	return errors.As(err, &encode)
 }
 
+// laps is the serializer of one save, not for concurrent use. Its work is counted
+// from the end of what came before, so that a save of n values reads the clock n+2
+// times: the reading of a system's clock is most of what measuring costs.
+type laps struct {
+	serde.Serializer
+	m     *meters
+	begin metric.Time
+	last  metric.Time
+}
+
+// begin is a save that begins now.
+func (s *Disk) begin() laps {
+	codec, now := s.codec, metric.Now()
+	if was, ok := codec.(*measured); ok {
+		codec = was.Serializer
+	}
+	return laps{Serializer: codec, m: s.m, begin: now, last: now}
+}
+
+// Encode implements serde.Serializer.
+func (l *laps) Encode(v any) (serde.Typed, error) {
+	t, err := l.Serializer.Encode(v)
+	if err != nil {
+		l.m.encodesFailed.Add(1)
+		return t, err
+	}
+	l.last = l.m.encodes.Lap(l.last)
+	return t, nil
+}
+
+// encodeAfter is Encode that leaves room in front of the data, if the serializer can;
+// see serde.Codec.
+func (l *laps) encodeAfter(room int, v any) (t serde.Typed, whole []byte, err error) {
+	codec, ok := l.Serializer.(*serde.Codec)
+	if !ok {
+		t, err = l.Encode(v)
+		return t, nil, err
+	}
+	if t, whole, err = codec.EncodeAfter(room, v); err != nil {
+		l.m.encodesFailed.Add(1)
+		return t, nil, err
+	}
+	l.last = l.m.encodes.Lap(l.last)
+	return t, whole, nil
+}
+
+// encodeGrown is Encode from where a list grew.
+func (l *laps) encodeGrown(was serde.Typed, list any, n int) (g serde.Grown, ok bool) {
+	if codec, is := serde.GrowerOf(l.Serializer); is {
+		g, ok = codec.EncodeGrown(was, list, n)
+	}
+	if ok {
+		l.last = l.m.encodes.Lap(l.last)
+	}
+	return g, ok
+}
+
+// done counts the save, which returned err. Its commit set when it ended.
+func (l *laps) done(err error) {
+	l.m.saved(l.begin, l.last, err)
+}
+
 // measured is a serializer whose work is counted.
 type measured struct {
 	serde.Serializer
@@ -116,6 +196,28 @@ func (s *measured) Encode(v any) (serde.Typed, error) {
 	}
 	s.m.encodes.Since(begin)
 	return t, nil
+}
+
+// Grower says whether what it counts for can encode a list from where it grew.
+func (s *measured) Grower() (serde.Grower, bool) {
+	g, ok := serde.GrowerOf(s.Serializer)
+	return measuredGrower{g, s.m}, ok
+}
+
+// measuredGrower is a Grower whose work is counted.
+type measuredGrower struct {
+	serde.Grower
+	m *meters
+}
+
+// EncodeGrown implements serde.Grower.
+func (g measuredGrower) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
+	begin := metric.Now()
+	out, ok := g.Grower.EncodeGrown(was, list, n)
+	if ok {
+		g.m.encodes.Since(begin)
+	}
+	return out, ok
 }
 
 // Decode implements serde.Serializer.

@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,10 @@ import (
 // immutable and safe for concurrent use. The zero Value is no value at all;
 // a stored nil is ValueOf(nil).
 type Value struct {
-	content any // a Go value, a serde.Typed, or a Loader, as state says
+	content any // a Go value, a serde.Typed or a Loader, as state says
 	codec   serde.Serializer
 	state   valueState
+	grown   int // of ValueGrown: elements appended; 0 if that is not known
 }
 
 type valueState uint8
@@ -26,6 +28,7 @@ const (
 	valueNative
 	valueTyped
 	valueLazy
+	valueShared // a serde.Typed that the store owns
 )
 
 // Loader reads the typed bytes of a stored value. Implementations of Saver hand
@@ -62,6 +65,13 @@ func ValueLazy(load Loader, codec serde.Serializer) Value {
 	return Value{content: load, codec: codec, state: valueLazy}
 }
 
+// ValueShared is a stored value whose bytes the store keeps in memory; codec
+// decodes it, which must not keep or change them (see serde.Serializer). Typed
+// gives a copy. The bytes must not be changed afterwards.
+func ValueShared(t serde.Typed, codec serde.Serializer) Value {
+	return Value{content: t, codec: codec, state: valueShared}
+}
+
 // WithCodec is v, decoded by codec.
 func (v Value) WithCodec(codec serde.Serializer) Value {
 	v.codec = codec
@@ -94,6 +104,9 @@ func (v Value) Encode(codec serde.Serializer) (serde.Typed, error) {
 		return codec.Encode(v.content)
 	case valueLazy:
 		return v.content.(Loader).LoadValue(context.Background())
+	case valueShared:
+		t := v.content.(serde.Typed)
+		return serde.Typed{Kind: t.Kind, Data: bytes.Clone(t.Data)}, nil
 	}
 	return v.content.(serde.Typed), nil
 }
@@ -102,6 +115,15 @@ func (v Value) Encode(codec serde.Serializer) (serde.Typed, error) {
 // damaged bytes give a CorruptionError, a value deleted, pruned or replaced since
 // gives ErrNotFound, sooner or later.
 func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
+
+// View is Typed without a copy where the bytes are in memory: they must not be
+// changed.
+func (v Value) View() (serde.Typed, error) {
+	if v.state == valueShared {
+		return v.content.(serde.Typed), nil
+	}
+	return v.Typed()
+}
 
 // Load is v with its bytes at hand, so that reading it more than once reads the
 // store once. It fails as Typed does; what is no stored value is returned as it
@@ -123,7 +145,7 @@ func (v Value) Any() (any, error) {
 	if v.state == valueNative {
 		return v.content, nil
 	}
-	t, err := v.Typed()
+	t, err := v.View()
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +154,7 @@ func (v Value) Any() (any, error) {
 
 // Decode decodes v into dst, a non-nil pointer, as encoding/json would.
 func (v Value) Decode(dst any) error {
-	t, err := v.Typed()
+	t, err := v.View()
 	if err != nil {
 		return err
 	}

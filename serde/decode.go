@@ -132,6 +132,29 @@ func (d *decoder) array(n int) (any, error) {
 	return out, nil
 }
 
+// decodeStrings reads a list of strings, a common state, without a value for each
+// in between. It is not ok if data is anything else.
+func (c *Codec) decodeStrings(data []byte) (list []string, ok bool) {
+	d := decoder{c: c, cur: newCursor(data)}
+	head, err := d.cur.next()
+	if err != nil || head.class != cArray {
+		return nil, false
+	}
+	out := make([]string, 0, min(head.n, maxAhead))
+	for range head.n {
+		it, err := d.cur.next()
+		if err != nil || it.class != cStr {
+			return nil, false
+		}
+		s, err := d.str(it)
+		if err != nil {
+			return nil, false
+		}
+		out = append(out, s)
+	}
+	return out, d.cur.off == d.cur.end
+}
+
 // mapping reads a map: map[string]any as long as keys are strings. Of equal
 // keys the last wins, as in LangGraph.
 func (d *decoder) mapping(n int) (any, error) {

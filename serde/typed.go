@@ -30,8 +30,9 @@ type Serializer interface {
 	// Decode returns the value as plain Go data: nil, bool, int64, uint64 (only
 	// above MaxInt64), float64, string, []byte, []any, map[string]any (map[any]any
 	// where a key is not a string), the native types of this package, or *Ext
-	// for types that have no native mapping.
+	// for types that have no native mapping. The result shares no memory with t.
 	Decode(t Typed) (any, error)
-	// DecodeInto decodes into dst, a non-nil pointer, as encoding/json would.
+	// DecodeInto decodes into dst, a non-nil pointer, as encoding/json would. What
+	// it fills shares no memory with t.
 	DecodeInto(t Typed, dst any) error
 }

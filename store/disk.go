@@ -28,6 +28,8 @@ type disk struct {
 	e     *engine.Engine
 	codec serde.Serializer
 	index *Index
+	// sketches is whether the rows of shelves get sketches.
+	sketches bool
 
 	mu       sync.Mutex // guards the next two; held while vectors are read
 	shelves  map[string]*shelf
@@ -36,7 +38,7 @@ type disk struct {
 }
 
 func newDisk(e *engine.Engine, o *Options) *disk {
-	d := &disk{e: e, codec: o.Serializer, index: o.Index, shelves: map[string]*shelf{}, budget: o.VectorBytes}
+	d := &disk{e: e, codec: o.Serializer, index: o.Index, sketches: canSketch(), shelves: map[string]*shelf{}, budget: o.VectorBytes}
 	if d.budget == 0 {
 		d.budget = defaultVectorBytes
 	}

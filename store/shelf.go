@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -20,15 +19,27 @@ import (
 type shelf struct {
 	birth, lsn base.LSN // of the thread it was made from
 	owners     []owner  // in the order of keys
-	rows       []float32
-	used       int64 // rows that owners refer to, in floats
+	rows       rows
+	used       int // rows that owners refer to
 	searched   uint64
+}
+
+// rows are vectors, ready to be compared.
+type rows struct {
+	floats   []float32
+	codes    []int8   // of their sketches, if there are any
+	sketches []sketch // one for each row, or none
+}
+
+func (r *rows) bytes() int64 {
+	const perSketch = 12
+	return int64(cap(r.floats))*4 + int64(cap(r.codes)) + int64(cap(r.sketches))*perSketch
 }
 
 // owner is an item and its rows.
 type owner struct {
 	item *index.Item
-	row  int   // where they begin, in floats
+	row  int   // the first
 	n    int32 // how many; 0: it has no vectors of the index's dimension
 }
 
@@ -60,7 +71,7 @@ func (d *disk) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) {
 	}
 	switch {
 	case kept == nil || t.LSN > kept.lsn:
-		if int64(len(next.rows)) > 2*next.used+1<<16 {
+		if len(next.rows.floats) > 2*next.used*d.index.Dims+1<<16 {
 			next.compact(d.index.Dims)
 		}
 		next.searched = d.searches
@@ -95,12 +106,12 @@ func (d *disk) restock(ctx context.Context, cur *shelf, t *index.Thread) (*shelf
 				err = ctx.Err()
 				return false
 			}
-			o.row = len(next.rows)
+			o.row = len(next.rows.floats) / d.index.Dims
 			if o.n, err = d.stock(ctx, next, t.Family, it); err != nil {
 				return false
 			}
 		}
-		next.used += int64(o.n) * int64(d.index.Dims)
+		next.used += int(o.n)
 		next.owners = append(next.owners, o)
 		return true
 	})
@@ -124,26 +135,46 @@ func (d *disk) stock(ctx context.Context, s *shelf, fam *index.Family, it *index
 		}
 		typed.Data = plain
 	}
-	from := len(s.rows)
-	rows, n, err := decodeVectors(s.rows, typed.Data, d.index.Dims)
+	from := len(s.rows.floats)
+	floats, n, err := decodeVectors(s.rows.floats, typed.Data, d.index.Dims)
 	if err != nil {
 		return 0, fmt.Errorf("vectors of store item %q: %w", it.Key[1:], err)
 	}
-	s.rows = rows
-	prepareVectors(d.index.Metric, d.index.Dims, rows[from:])
+	s.rows.floats = floats
+	prepareVectors(d.index.Metric, d.index.Dims, floats[from:])
+	if d.sketches {
+		s.rows.sketch(d.index.Dims, from)
+	}
 	return int32(n), nil
+}
+
+// sketch makes the sketches of the floats that begin at from.
+func (r *rows) sketch(dims, from int) {
+	for ; from < len(r.floats); from += dims {
+		codes, s := appendSketch(r.codes, r.floats[from:from+dims])
+		r.codes, r.sketches = codes, append(r.sketches, s)
+	}
 }
 
 // compact gives the shelf rows of its own, without those nobody owns.
 func (s *shelf) compact(dims int) {
-	rows := make([]float32, 0, s.used+s.used/8)
+	old, room := s.rows, s.used+s.used/8
+	own := rows{floats: make([]float32, 0, room*dims)}
+	stride := codesOf(dims)
+	if len(old.sketches) > 0 {
+		own.codes, own.sketches = make([]int8, 0, room*stride), make([]sketch, 0, room)
+	}
 	for i := range s.owners {
 		o := &s.owners[i]
-		at := len(rows)
-		rows = append(rows, s.rows[o.row:o.row+int(o.n)*dims]...)
-		o.row = at
+		from, to := o.row, o.row+int(o.n)
+		o.row = len(own.floats) / dims
+		own.floats = append(own.floats, old.floats[from*dims:to*dims]...)
+		if len(old.sketches) > 0 {
+			own.codes = append(own.codes, old.codes[from*stride:to*stride]...)
+			own.sketches = append(own.sketches, old.sketches[from:to]...)
+		}
 	}
-	s.rows = rows
+	s.rows = own
 }
 
 // evict forgets the shelves longest not searched while all are over the budget.
@@ -152,7 +183,7 @@ func (d *disk) evict(keep string) {
 	const perOwner = 24
 	total := int64(0)
 	for _, s := range d.shelves {
-		total += int64(cap(s.rows))*4 + int64(len(s.owners))*perOwner
+		total += s.rows.bytes() + int64(len(s.owners))*perOwner
 	}
 	for total > d.budget && len(d.shelves) > 1 {
 		oldest := ""
@@ -162,69 +193,7 @@ func (d *disk) evict(keep string) {
 			}
 		}
 		s := d.shelves[oldest]
-		total -= int64(cap(s.rows))*4 + int64(len(s.owners))*perOwner
+		total -= s.rows.bytes() + int64(len(s.owners))*perOwner
 		delete(d.shelves, oldest)
 	}
-}
-
-// leastOwners is how many items are worth a goroutine of their own.
-const leastOwners = 4096
-
-// nearest implements space: every vector is compared.
-func (s *diskSpace) nearest(ctx context.Context, sc *scorer, accept func(*entry) (bool, error), top *best[hit]) error {
-	if err := s.load(); err != nil {
-		return err
-	}
-	sh, err := s.v.d.shelfOf(ctx, s.t)
-	if err != nil {
-		return err
-	}
-	var mu sync.Mutex // guards top and err
-	parallel(len(sh.owners), leastOwners, func(from, to int) {
-		own := best[hit]{n: top.n, before: top.before}
-		e := s.rank(ctx, sc, sh, from, to, accept, &own)
-		mu.Lock()
-		defer mu.Unlock()
-		if e != nil {
-			err = e
-		}
-		for _, h := range own.list {
-			top.offer(h)
-		}
-	})
-	return err
-}
-
-// rank offers the items of one part of a shelf.
-func (s *diskSpace) rank(ctx context.Context, sc *scorer, sh *shelf, from, to int, accept func(*entry) (bool, error), top *best[hit]) error {
-	worst := float32(0)
-	for i := from; i < to; i++ {
-		if (i-from)%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		o := &sh.owners[i]
-		if o.n == 0 {
-			continue
-		}
-		score := sc.best(sh.rows[o.row : o.row+int(o.n)*sc.dims])
-		if len(top.list) == top.n && score < worst {
-			continue
-		}
-		h := hit{score: score, scored: true}
-		if err := entryOf(s.t, o.item, &h.entry); err != nil {
-			return err
-		}
-		if !top.wants(h) {
-			continue
-		}
-		ok, err := accept(&h.entry)
-		if err != nil {
-			return err
-		}
-		if ok {
-			top.offer(h)
-			worst = top.list[0].score
-		}
-	}
-	return nil
 }

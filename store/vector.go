@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"runtime"
-	"sync"
 
 	"github.com/stele-go/stele/saver"
 )
@@ -281,20 +279,4 @@ func (h *bestHeap[T]) Pop() any {
 	last := h.list[len(h.list)-1]
 	h.list = h.list[:len(h.list)-1]
 	return last
-}
-
-// parallel divides n steps between the processors. fn is called with ranges that
-// together are [0, n); below least steps one call does all.
-func parallel(n, least int, fn func(from, to int)) {
-	workers := min(runtime.GOMAXPROCS(0), n/max(least, 1))
-	if workers < 2 {
-		fn(0, n)
-		return
-	}
-	var wg sync.WaitGroup
-	for i := range workers {
-		from, to := i*n/workers, (i+1)*n/workers
-		wg.Go(func() { fn(from, to) })
-	}
-	wg.Wait()
 }

@@ -4,12 +4,14 @@
 // # What a caller gets
 //
 // [Log.Commit] hands one record to the log and returns when it is committed.
-// Records receive dense log sequence numbers (LSN) in commit order. One
-// committer goroutine drains the queue: it asks each record for its bytes
+// Records receive dense log sequence numbers (LSN) in commit order. A
+// committer drains the queue: it asks each record for its bytes
 // ([Record.Prepare]), writes the batch with one write, makes it durable with
 // one sync if the mode asks for it, hands the batch to Options.Apply and wakes
-// the callers. While it syncs, the next batch forms, so group commit needs no
-// timer.
+// the callers. Two goroutines take turns at it: while one syncs a batch, the
+// other prepares the next, which is framed and written when the sync has ended.
+// So group commit needs no timer. Where callers come back faster than a sync
+// takes, the next batch waits for them instead.
 //
 // # What survives
 //

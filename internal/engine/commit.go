@@ -326,6 +326,9 @@ type Hint struct {
 	Urgent bool  // it frees space: pass where others are refused for want of it
 	// Deferred: written is enough; durable with the next sync. See wal.Record.
 	Deferred bool
+	// Began is when the caller's work began that ends with this commit, or nil. It
+	// counts as the commit's time, and is set to when the commit ended.
+	Began *metric.Time
 }
 
 // CommitHinted is Commit with a hint.
@@ -333,7 +336,10 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
-	begin := metric.Now()
+	if h.Began == nil {
+		begin := metric.Now()
+		h.Began = &begin
+	}
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -358,18 +364,18 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	}
 	e.publishVersions(tx)
 	e.nudge()
-	e.noteCommit(tx, begin)
+	*h.Began = e.noteCommit(tx, *h.Began)
 	return nil
 }
 
-// noteCommit counts a commit that began then.
-func (e *Engine) noteCommit(tx *Tx, begin metric.Time) {
+// noteCommit counts a commit that began then, and returns when it ended.
+func (e *Engine) noteCommit(tx *Tx, begin metric.Time) metric.Time {
 	var n int64
 	for i := range tx.values {
 		n += tx.values[i].val.size
 	}
 	e.valueBytes.Add(n)
-	e.commits.Since(begin)
+	return e.commits.Lap(begin)
 }
 
 // errNothing refuses an empty record.

@@ -72,7 +72,8 @@ func (e *Engine) Stats() Stats {
 type Metrics struct {
 	Log wal.Metrics
 	// Commits says how long commits took, from the call to its return: waiting for
-	// the log's queue, the write and the sync included. Refused ones are not counted.
+	// the log's queue, the write and the sync included. A save's begins when its
+	// last value is serialized. Refused ones are not counted.
 	Commits metric.Histogram
 	// ValueBytes is the size of all values committed, whole, before they were made
 	// patches or compressed. Log.Bytes is what the log took for them and all else.

@@ -1,8 +1,10 @@
 // Package metric measures how long calls take, cheaply enough to do it always:
-// one observation is two readings of the monotonic clock and two atomic additions.
+// one observation is two readings of the monotonic clock and two atomic additions,
+// and where one thing ends as another begins, they share the reading; see Lap.
 package metric
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"time"
 )
@@ -42,6 +44,13 @@ func Since(t Time) time.Duration { return time.Duration(Now() - t) }
 // Since counts the time from t to now.
 func (l *Latency) Since(t Time) { l.Observe(Since(t)) }
 
+// Lap counts the time from t to now, and returns now: when what follows began.
+func (l *Latency) Lap(t Time) Time {
+	now := Now()
+	l.Observe(time.Duration(now - t))
+	return now
+}
+
 // Observe counts d. A negative d counts as 0.
 func (l *Latency) Observe(d time.Duration) {
 	d = max(d, 0)
@@ -51,17 +60,24 @@ func (l *Latency) Observe(d time.Duration) {
 
 // bucket is the number of the first bucket whose bound is not below d.
 func bucket(d time.Duration) int {
-	lo, hi := 0, len(bounds)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if bounds[mid] < d {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	i := int(firstBound[bits.Len64(uint64(d))])
+	for i < len(bounds) && bounds[i] < d {
+		i++
 	}
-	return lo
+	return i
 }
+
+// firstBound is, for durations of so many bits, the first bucket any may be in.
+var firstBound = func() (first [65]uint8) {
+	for n := 1; n < len(first); n++ {
+		i := first[n-1]
+		for int(i) < len(bounds) && uint64(bounds[i]) < 1<<(n-1) {
+			i++
+		}
+		first[n] = i
+	}
+	return first
+}()
 
 // Read returns what was counted so far.
 func (l *Latency) Read() Histogram {

@@ -93,8 +93,8 @@ func (c *delta[T, W]) Restore(v Stored) (Channel, error) {
 
 // unwrapSnapshot reads v if it is a snapshot of a delta channel.
 func unwrapSnapshot[T any](v Stored) (out T, isSnapshot bool, err error) {
-	if typed, ok := v.(interface{ Typed() (serde.Typed, error) }); ok {
-		t, err := typed.Typed()
+	if typed, ok := v.(interface{ View() (serde.Typed, error) }); ok {
+		t, err := typed.View()
 		if err != nil || !serde.MayBeDelta(t) {
 			return out, false, err
 		}

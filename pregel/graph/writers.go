@@ -97,7 +97,6 @@ func commandList(output any) ([]any, bool) {
 
 // control writes where the node's output says to go.
 func control(w *pregel.Writing, output any) error {
-	var commands []pregel.Command
 	switch x := output.(type) {
 	case pregel.Send:
 		w.Send(x)
@@ -106,29 +105,32 @@ func control(w *pregel.Writing, output any) error {
 		w.Send(*x)
 		return nil
 	case pregel.Command:
-		commands = append(commands, x)
+		return obey(w, x)
 	case *pregel.Command:
-		commands = append(commands, *x)
-	default:
-		list, _ := commandList(output)
-		for _, e := range list {
-			switch c := e.(type) {
-			case pregel.Command:
-				commands = append(commands, c)
-			case *pregel.Command:
-				commands = append(commands, *c)
-			}
-		}
+		return obey(w, *x)
 	}
-	for _, c := range commands {
-		if c.Graph == pregel.Parent {
-			return &pregel.ParentCommandError{Command: c}
+	list, _ := commandList(output)
+	for _, e := range list {
+		var err error
+		switch c := e.(type) {
+		case pregel.Command:
+			err = obey(w, c)
+		case *pregel.Command:
+			err = obey(w, *c)
 		}
-		if err := goTo(w, c.Goto); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// obey goes where a Command says.
+func obey(w *pregel.Writing, c pregel.Command) error {
+	if c.Graph == pregel.Parent {
+		return &pregel.ParentCommandError{Command: c}
+	}
+	return goTo(w, c.Goto)
 }
 
 // destinations reads where to go: names, Sends, or a list of them.
@@ -153,8 +155,11 @@ func destinations(v any) []any {
 }
 
 func goTo(w *pregel.Writing, v any) error {
-	if v == nil {
+	switch x := v.(type) {
+	case nil:
 		return nil
+	case string: // no list of one
+		return goToNode(w, x)
 	}
 	for _, d := range destinations(v) {
 		switch x := d.(type) {
@@ -163,10 +168,7 @@ func goTo(w *pregel.Writing, v any) error {
 		case *pregel.Send:
 			w.Send(*x)
 		case string:
-			if x == End || x == "" {
-				continue
-			}
-			if err := w.Write(branchTo+x, nil); err != nil {
+			if err := goToNode(w, x); err != nil {
 				return err
 			}
 		default:
@@ -174,6 +176,13 @@ func goTo(w *pregel.Writing, v any) error {
 		}
 	}
 	return nil
+}
+
+func goToNode(w *pregel.Writing, name string) error {
+	if name == End || name == "" {
+		return nil
+	}
+	return w.Write(branchTo+name, nil)
 }
 
 // branchWriter runs a conditional edge.

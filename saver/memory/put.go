@@ -41,7 +41,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	s.commits++
 	target := plan.Target
 	n := s.makeNamespace(target.ThreadID, target.Namespace)
-	n.checkpoints[target.CheckpointID] = n.resolve(&plan, s.commits)
+	n.keep(target.CheckpointID, n.resolve(&plan, s.commits))
 	for _, wp := range plan.Writes {
 		n.write(wp)
 	}

@@ -92,7 +92,7 @@ func (s *Saver) values(cp *checkpoint) map[string]saver.Value {
 	values := make(map[string]saver.Value, len(cp.slots))
 	for _, sl := range cp.slots {
 		if !sl.empty {
-			values[sl.channel] = saver.ValueLazy(stored{sl.value}, s.opts.Serializer)
+			values[sl.channel] = saver.ValueShared(sl.value, s.opts.Serializer)
 		}
 	}
 	return values
@@ -106,7 +106,7 @@ func (s *Saver) pendingWrites(calls []call) []saver.PendingWrite {
 		for j, channel := range c.Channels {
 			writes = append(writes, saver.PendingWrite{
 				TaskID: c.TaskID, TaskPath: c.TaskPath, Channel: channel, Index: c.Index(j),
-				Value: saver.ValueLazy(stored{c.Values[j]}, s.opts.Serializer),
+				Value: saver.ValueShared(c.Values[j], s.opts.Serializer),
 			})
 		}
 	}

@@ -152,13 +152,6 @@ func (n *namespace) keepLatest() {
 	}
 }
 
-// remove takes a checkpoint and its writes away. Values that others read are
-// theirs.
-func (n *namespace) remove(id string) {
-	delete(n.checkpoints, id)
-	delete(n.calls, id)
-}
-
 // dropEmpty restores the invariants of thread and namespace. The caller holds mu
 // for writing.
 func (s *Saver) dropEmpty() {
@@ -191,6 +184,7 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	for ns, n := range from.namespaces {
 		to := s.makeNamespace(dst, ns)
 		maps.Copy(to.checkpoints, n.checkpoints)
+		to.newest = n.newest
 		for id, calls := range n.calls {
 			to.calls[id] = slices.Clone(calls)
 		}

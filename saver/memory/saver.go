@@ -70,6 +70,7 @@ type thread struct {
 // either. Writes may hang on an id that has no checkpoint.
 type namespace struct {
 	checkpoints map[string]*checkpoint
+	newest      string            // the greatest id of checkpoints, "" if there is none
 	calls       map[string][]call // in commit order; append-only
 }
 
@@ -183,12 +184,26 @@ func (s *Saver) makeNamespace(threadID, ns string) *namespace {
 }
 
 // head is the greatest checkpoint id of the namespace, "" if there is none.
-func (n *namespace) head() string {
-	head := ""
-	for id := range n.checkpoints {
-		head = max(head, id)
+func (n *namespace) head() string { return n.newest }
+
+// keep stores a checkpoint.
+func (n *namespace) keep(id string, cp *checkpoint) {
+	n.checkpoints[id] = cp
+	n.newest = max(n.newest, id)
+}
+
+// remove takes a checkpoint and its writes away. Values that others read are
+// theirs.
+func (n *namespace) remove(id string) {
+	delete(n.checkpoints, id)
+	delete(n.calls, id)
+	if id != n.newest {
+		return
 	}
-	return head
+	n.newest = ""
+	for other := range n.checkpoints {
+		n.newest = max(n.newest, other)
+	}
 }
 
 func (n *namespace) empty() bool { return len(n.checkpoints) == 0 && len(n.calls) == 0 }
@@ -202,12 +217,6 @@ func (t *thread) hasCheckpoints() bool {
 	}
 	return false
 }
-
-// stored is the bytes of a value, read through saver.ValueLazy.
-type stored struct{ typed serde.Typed }
-
-// LoadValue returns a copy of the bytes.
-func (v stored) LoadValue(context.Context) (serde.Typed, error) { return cloneTyped(v.typed), nil }
 
 func cloneTyped(t serde.Typed) serde.Typed {
 	return serde.Typed{Kind: t.Kind, Data: bytes.Clone(t.Data)}

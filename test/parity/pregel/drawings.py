@@ -79,6 +79,49 @@ def graphs() -> Any:
     yield "function", flow
 
 
+def around(inside: Any, *edges: Any, nodes: str = "ab") -> Any:
+    """A graph of a graph inside, x, and nodes beside it."""
+    name = {"^": START, "$": END}
+    b = StateGraph(State)
+    b.add_node("x", inside)
+    for n in nodes:
+        b.add_node(n, f)
+    for e in edges:
+        if isinstance(e, str):
+            b.add_edge(name.get(e[0], e[0]), name.get(e[1], e[1]))
+        else:
+            b.add_conditional_edges(name.get(e[0], e[0]), lambda _: "a", *e[1:])
+    return b.compile()
+
+
+def drawn_inside() -> Any:
+    """Graphs that are drawn with those inside, and how deep."""
+    line = built("yz", "^y", "yz", "z$")
+    inner = around(line, "^a", "ax", "xb")
+    yield "inside: line", around(line, "^a", "ax", "xb"), True
+    yield "inside: first", around(line, "^x", "xa", "ab"), True
+    yield "inside: alone", around(line, "^x", nodes=""), True
+    yield "inside: one node", around(built("z", "^z"), "^a", "ax", "xb"), True
+    yield "inside: fan", around(built("wyz", "^w", "wy", "wz"), "^a", "ax", "xb"), True
+    yield "inside: two starts", around(built("yz", "^y", "^z"), "^a", "ax", "xb"), True
+    yield "inside: branch", around(built("yz", "^y", ("y", {"go": "z", "stop": END})), "^a", "ax", "xb"), True
+    yield "inside: loop", around(built("yz", "^y", "yy", "yz"), "^a", "ax", "xb"), True
+    yield "inside: in a loop", around(line, "^a", "ax", ("x", ["a", "b"])), True
+    yield "inside: to itself", around(line, "^x", ("x", ["x", END]), nodes=""), True
+    yield "inside: never ends", around(built("yz", "^y", "yz", "zy"), "^a", "ax", "xb"), True
+    yield "inside: breakpoint", around(built("yz", "^y", "yz", interrupt_before=["y"]), "^a", "ax", "xb"), True
+    b = StateGraph(State)
+    b.add_node("o", inner).add_node("q", f).add_edge(START, "o").add_edge("o", "q")
+    two = b.compile()
+    yield "inside: two levels, one drawn", two, 1
+    yield "inside: two levels", two, True
+    b = StateGraph(State)
+    b.add_node("o", line).add_node("p", line).add_edge(START, "o").add_edge("o", "p")
+    yield "inside: twice", b.compile(), True
+
+
 with open(sys.argv[1], "w", encoding="utf-8") as out:
     for name, g in graphs():
         out.write(f"=== {name}\n{g.get_graph().draw_mermaid()}")
+    for name, g, depth in drawn_inside():
+        out.write(f"=== {name}\n{g.get_graph(xray=depth).draw_mermaid()}")

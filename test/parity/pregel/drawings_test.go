@@ -29,10 +29,19 @@ func drawnName(s string) string {
 
 // drawn is a graph as built of drawings.py makes it.
 func drawn(nodes string, edges ...any) *graph.Builder {
-	b := builder()
+	return connect(withLetters(builder(), nodes), edges)
+}
+
+// withLetters adds a node for each letter.
+func withLetters(b *graph.Builder, nodes string) *graph.Builder {
 	for _, n := range strings.Split(nodes, "") {
 		b.Node(n, adds(n))
 	}
+	return b
+}
+
+// connect adds edges as built of drawings.py does.
+func connect(b *graph.Builder, edges []any) *graph.Builder {
 	path := func(context.Context, any) (any, error) { return "a", nil }
 	for _, e := range edges {
 		switch e := e.(type) {
@@ -54,7 +63,19 @@ func drawn(nodes string, edges ...any) *graph.Builder {
 	return b
 }
 
-func drawings(t *testing.T) map[string]*pregel.Graph {
+// drawings are graphs drawn, by name.
+func drawings(t *testing.T) map[string]pregel.Drawing {
+	made := map[string]pregel.Drawing{}
+	for name, g := range plainDrawings(t) {
+		made[name] = g.Draw()
+	}
+	for name, g := range insideDrawings(t) {
+		made["inside: "+name] = g.DrawInside(-1)
+	}
+	return made
+}
+
+func plainDrawings(t *testing.T) map[string]*pregel.Graph {
 	compiled := func(b *graph.Builder, o graph.Options) *pregel.Graph {
 		g, err := b.Compile(o)
 		if err != nil {
@@ -96,6 +117,38 @@ func drawings(t *testing.T) map[string]*pregel.Graph {
 	}
 }
 
+// insideDrawings are graphs that are drawn with those inside: x is one.
+func insideDrawings(t *testing.T) map[string]*pregel.Graph {
+	compiled := func(b *graph.Builder) *pregel.Graph {
+		g, err := b.Compile(graph.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	plain := func(nodes string, edges ...any) *pregel.Graph { return compiled(drawn(nodes, edges...)) }
+	around := func(inside *pregel.Graph, nodes string, edges ...any) *pregel.Graph {
+		return compiled(connect(withLetters(builder().Subgraph("x", inside), nodes), edges))
+	}
+	line := plain("yz", "^y", "yz", "z$")
+	stops, err := drawn("yz", "^y", "yz").Compile(graph.Options{InterruptBefore: []string{"y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := func(g *pregel.Graph) *pregel.Graph { return around(g, "ab", "^a", "ax", "xb") }
+	return map[string]*pregel.Graph{
+		"line": between(line), "one node": between(plain("z", "^z")), "fan": between(plain("wyz", "^w", "wy", "wz")),
+		"two starts": between(plain("yz", "^y", "^z")), "never ends": between(plain("yz", "^y", "yz", "zy")),
+		"branch": between(plain("yz", "^y", branching{"y", map[string]string{"go": "z", "stop": graph.End}})),
+		"loop":   between(plain("yz", "^y", "yy", "yz")), "breakpoint": between(stops),
+		"first": around(line, "ab", "^x", "xa", "ab"), "alone": around(line, "", "^x"),
+		"in a loop":  around(line, "ab", "^a", "ax", branching{"x", []string{"a", "b"}}),
+		"to itself":  around(line, "", "^x", branching{"x", []string{"x", graph.End}}),
+		"two levels": compiled(builder().Subgraph("o", between(line)).Node("q", adds("q")).Sequence(graph.Start, "o", "q")),
+		"twice":      compiled(builder().Subgraph("o", line).Subgraph("p", line).Sequence(graph.Start, "o", "p")),
+	}
+}
+
 // TestDrawings compares drawings in Mermaid with LangGraph's of the same graphs.
 func TestDrawings(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("golden", "drawings.txt"))
@@ -103,11 +156,12 @@ func TestDrawings(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := drawings(t)
+	made["inside: two levels, one drawn"] = insideDrawings(t)["two levels"].DrawInside(1)
 	for _, section := range strings.Split(string(text), "=== ")[1:] {
 		name, want, _ := strings.Cut(section, "\n")
-		g := made[name]
+		g, ok := made[name]
 		delete(made, name)
-		if g == nil {
+		if !ok {
 			t.Errorf("%s: there is no such graph here", name)
 		} else if got := g.Mermaid(); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
