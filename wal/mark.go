@@ -202,6 +202,7 @@ type marker struct {
 		next int      // slot to write
 		seq  uint64   // of the newest slot
 		lsn  base.LSN // of the newest mark of this life
+		buf  [markSize]byte
 	}
 }
 
@@ -220,8 +221,8 @@ func (m *marker) mark(f *logFile, end int64, lsn base.LSN) error {
 		}
 	}
 	s := MarkSlot{Mark: Mark{Origin: m.origin, File: f.info.Num, Salt: f.salt, End: end, LSN: lsn}, Seq: m.mu.seq + 1}
-	b := s.encode()
-	if _, err := m.mu.f.WriteAt(b[:], int64(m.mu.next)*MarkSlotSize); err != nil {
+	m.mu.buf = s.encode()
+	if _, err := m.mu.f.WriteAt(m.mu.buf[:], int64(m.mu.next)*MarkSlotSize); err != nil {
 		m.endLocked()
 		return fmt.Errorf("write %s: %w", MarkName, err)
 	}

@@ -176,6 +176,23 @@ func TestMarkTamperedWith(t *testing.T) {
 	}
 }
 
+// The mark counts where its file is not among those of the log: it was flushed, and
+// all records of it are elsewhere, or the owner of the log has forgotten it.
+func TestMarkOfAFileNotThere(t *testing.T) {
+	w, _, _ := logImage(t, false)
+	o := w.recoverOptions()
+	o.Files = []base.FileNum{}
+	o.FromLSN = 101
+	if r, err := Recover(o, nil); err != nil || r.LastLSN != 100 {
+		t.Fatalf("flushed: %+v, %v", r, err)
+	}
+	o.FromLSN = 100
+	var c *base.CorruptionError
+	if _, err := Recover(o, nil); !errors.As(err, &c) || c.File != FileName(1) {
+		t.Fatalf("forgotten: %v", err)
+	}
+}
+
 // A log file of another log, with the number and the links of this one's, is told
 // by the salt: that of the manifest, or that of the mark.
 func TestForeignFile(t *testing.T) {

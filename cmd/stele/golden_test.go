@@ -39,6 +39,7 @@ func TestOutput(t *testing.T) {
 		{"dump-image", []string{"dump", in("000008.img")}, 0},
 		{"dump-headers", []string{"dump", in("000002.seg"), "--headers"}, 0},
 		{"dump-lock", []string{"dump", in("LOCK")}, 0},
+		{"dump-mark", []string{"dump", in("DURABLE")}, 0},
 		{"dump-stranger", []string{"dump", os.Args[0]}, 2},
 		{"not-a-store", []string{"info", root}, 2},
 		{"usage", []string{"show", w.dir}, 2},

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -61,7 +63,7 @@ func TestMarkOfAnotherStore(t *testing.T) {
 }
 
 // A log that ends before the image, or before a clean close, is damaged, though
-// nothing is left of the mark.
+// nothing is left of the mark, nor of the images themselves.
 func TestManifestMissesTheEndOfTheLog(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		mem := vfs.NewMem(vfs.MemOptions{})
@@ -77,8 +79,45 @@ func TestManifestMissesTheEndOfTheLog(t *testing.T) {
 		name := wal.FileName(end.File)
 		putBytes(t, mem, name, []byte(filesOf(t, mem)[name][:end.Offset]))
 		mustAll(t, mem.Remove("store/"+wal.MarkName))
+		for n := range filesOf(t, mem) {
+			if strings.HasSuffix(n, ".img") {
+				mustAll(t, mem.Remove("store/"+n))
+			}
+		}
 		if _, err := Open("store", quietOptions(mem)); !errors.Is(err, base.ErrCorrupt) {
 			t.Fatalf("clean %v: %v", clean, err)
+		}
+	}
+}
+
+// An older copy of the manifest names an older log. The file behind it is refused,
+// and stays, though no mark tells of it.
+func TestOlderManifestKeepsTheLog(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	e := mustOpen(t, quietOptions(mem))
+	mustAll(t, putOne(e, "a", "k", "1"))
+	older := ""
+	for i := 0; e.log.Metrics().Rotations < 2; i++ {
+		if older == "" && e.log.Metrics().Rotations == 1 {
+			older = filesOf(t, mem)[snapshot.ManifestName(1)]
+		}
+		mustAll(t, putOne(e, "a", "k", strings.Repeat("x", 9000)))
+	}
+	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
+	mustAll(t, e.Close())
+	putBytes(t, killed, snapshot.ManifestName(1), []byte(older))
+	before := filesOf(t, killed)
+	for _, mark := range []bool{true, false} {
+		if !mark {
+			mustAll(t, killed.Remove("store/"+wal.MarkName))
+		}
+		if _, err := Open("store", quietOptions(killed)); !errors.Is(err, base.ErrCorrupt) {
+			t.Fatalf("with a mark %v: %v", mark, err)
+		}
+		for n := range before {
+			if _, ok := filesOf(t, killed)[n]; !ok && n != wal.MarkName {
+				t.Fatalf("with a mark %v: %s was removed", mark, n)
+			}
 		}
 	}
 }
