@@ -130,7 +130,7 @@ func (r *faultRun) run(fsys vfs.FS) {
 		return
 	}
 	r.acked, r.created = m.State(), true
-	first := m.file.num
+	first := fileOf(m)
 	r.trying = r.acked
 	for i := range 60 {
 		e := scriptEdit(i, &r.acked)
@@ -153,7 +153,7 @@ func (r *faultRun) run(fsys vfs.FS) {
 			break
 		}
 	}
-	r.rotated = m.file.num > first
+	r.rotated = fileOf(m) > first
 	if !same(m.State(), r.acked) {
 		r.note(fmt.Errorf("%w: State is not the acknowledged one", errBroken))
 	}

@@ -154,3 +154,11 @@ func readPage(f vfs.File, off uint64, n uint32, salt uint64) ([]byte, error) {
 	im := &Image{f: f, name: "000009.img", start: headerSize, fr: framer{salt: salt}}
 	return im.ReadPage(off, n)
 }
+
+// fileOf is the number of the file that edits go to, or that the first will.
+func fileOf(m *Manifest) base.FileNum {
+	if m.file == nil {
+		return m.found.next()
+	}
+	return m.file.num
+}

@@ -68,8 +68,9 @@ type Manifest struct {
 	// mu guards what follows and puts edits in order. It is held across writes
 	// and syncs: edits are rare, and the order of their frames is their meaning.
 	mu     sync.Mutex
-	file   *manifestFile
-	cause  error // first failure after which the file's content is unknown
+	file   *manifestFile // nil until the first edit, if the file found was closed
+	found  listing       // what Open found, where file is nil
+	cause  error         // first failure after which the file's content is unknown
 	closed bool
 }
 
@@ -133,6 +134,9 @@ func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
 // older manifests are removed; those that could not be removed are listed in
 // LoadReport.Leftover, and harm nothing.
 //
+// A file that its writer closed is durable to its end. If it is the only one, and
+// without Options.Keys, the first edit begins the new file, and Open writes nothing.
+//
 // Errors are those of Load; base.ErrDiskFull if there is no room for the new
 // file. After an error the store is as it was.
 func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
@@ -149,6 +153,11 @@ func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 		st.setPlainBelow()
 	}
 	prev, _ := ParseManifestName(rep.File)
+	if rep.Closed && len(rep.Leftover) == 0 && len(l.nums) == 1 && len(l.temps) == 0 && o.Keys == nil {
+		m.found = l
+		m.cur.Store(&st)
+		return m, rep, nil
+	}
 	if err := m.replace(l.next(), prev, &st); err != nil {
 		return nil, rep, fmt.Errorf("continue %s: %w", rep.File, err)
 	}
@@ -203,6 +212,9 @@ func (m *Manifest) usableLocked() error {
 // logLocked makes e durable and publishes next. An edit that finds no room goes
 // into a new file as part of its complete state: either file alone is right.
 func (m *Manifest) logLocked(e *Edit, next *State) error {
+	if m.file == nil {
+		return m.rotateLocked(next)
+	}
 	mf := m.file
 	payload := appendEdit(nil, e)
 	if mf.tail+int64(frameSize(mf.stored(len(payload)))) > mf.size-slotsSize {
@@ -227,6 +239,13 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 
 // rotateLocked goes on in a new file with next as its complete state.
 func (m *Manifest) rotateLocked(next *State) error {
+	if m.file == nil {
+		if err := m.replace(m.found.next(), m.found.nums[0], next); err != nil {
+			return err
+		}
+		m.sweep(m.found)
+		return nil
+	}
 	old := m.file.num
 	if err := m.replace(old+1, old, next); err != nil {
 		return err
@@ -242,7 +261,18 @@ func (m *Manifest) rotateLocked(next *State) error {
 func (m *Manifest) KeyID() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.file == nil {
+		return ""
+	}
 	return m.file.seal.KeyID()
+}
+
+// Untouched reports whether the file that Open found is still the one in force: no
+// edit was made.
+func (m *Manifest) Untouched() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.file == nil
 }
 
 // Renew goes on in a new manifest file, under the current key. Errors are those
@@ -305,6 +335,12 @@ func (m *Manifest) Close() error {
 		return nil
 	}
 	m.closed = true
+	if m.file == nil {
+		if m.cause != nil {
+			return fmt.Errorf("close manifest: %w: %w", base.ErrPoisoned, m.cause)
+		}
+		return nil
+	}
 	if m.cause != nil {
 		_ = m.file.f.Close() // its content is unknown already
 		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), base.ErrPoisoned, m.cause)
@@ -447,19 +483,4 @@ func (m *Manifest) sweep(l listing) (left []string) {
 		remove(tempName(n))
 	}
 	return left
-}
-
-// numbers lists the numbers of all files of a state.
-func (s *State) numbers() []base.FileNum {
-	var out []base.FileNum
-	for _, l := range s.Logs {
-		out = append(out, l.Num)
-	}
-	for _, g := range s.Segments {
-		out = append(out, g.Num)
-	}
-	for _, im := range s.Images {
-		out = append(out, im.Num)
-	}
-	return out
 }

@@ -263,3 +263,18 @@ func (s *State) checkOptions() error {
 	}
 	return nil
 }
+
+// numbers lists the numbers of all files of a state.
+func (s *State) numbers() []base.FileNum {
+	var out []base.FileNum
+	for _, l := range s.Logs {
+		out = append(out, l.Num)
+	}
+	for _, g := range s.Segments {
+		out = append(out, g.Num)
+	}
+	for _, im := range s.Images {
+		out = append(out, im.Num)
+	}
+	return out
+}

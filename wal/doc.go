@@ -27,9 +27,12 @@
 // built: the promise. [Recover] therefore knows which bytes a crash may have
 // torn (those above the highest promise) and which it may not. An invalid frame
 // below a promise is a [base.CorruptionError]; only above it may the tail be
-// cut, and [Recovery] says how much was. What is left is one blind spot: the
-// last batch before a crash, if nothing was written after it. The log narrows
-// it by a sync mark about 10 ms after the last sync.
+// cut, and [Recovery] says how much was. The last batch before a crash has no
+// promise behind it, and a tail that is cut off takes its promises with it: for
+// both the log writes, after each sync, a [Mark] into a file beside it. The mark
+// is exact when a process was killed. When power was lost it may be older, which
+// is the blind spot that is left; a sync mark in the log about 10 ms after the
+// last sync narrows it.
 //
 // # A failed sync
 //

@@ -188,7 +188,8 @@ func (e *Engine) closeWriter() error {
 		errs = append(errs, e.closeImage())
 	}
 	errs = append(errs, e.log.Close())
-	if errors.Join(errs...) == nil {
+	unchanged := e.manifest.Untouched() && e.manifest.State().Clean != nil
+	if errors.Join(errs...) == nil && !unchanged {
 		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
 		errs = append(errs, err)
 	}
