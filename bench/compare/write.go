@@ -77,7 +77,7 @@ func (c cell) chatOfEngine() (figures, error) {
 func (c cell) chatOn(s peer.Store, steps []bench.Step, handed float64) (figures, error) {
 	out, n := figures{}, 2*len(steps)
 	var puts latencies
-	m := startMeter(c.Dir)
+	m := startMeter(c.Dir, s)
 	for i := range n {
 		st, thread, parent := &steps[i/2], fmt.Sprintf("chat-%d", i%2), ""
 		if i >= 2 {
@@ -121,10 +121,7 @@ func (c cell) finish(s peer.Store, out figures, n int, handed float64) error {
 	if syncs, ok := s.Syncs(); ok {
 		out["syncs/step"] = float64(syncs) / float64(n)
 	}
-	if err := s.Close(); err != nil {
-		return err
-	}
-	written, err := diskBytes(c.Dir)
+	written, err := c.closeSized(s)
 	if err != nil {
 		return err
 	}
@@ -151,7 +148,7 @@ func (c cell) many() (figures, error) {
 	}
 	out, n := figures{}, len(steps)*o.Writers
 	took, errs := make([]latencies, o.Writers), make([]error, o.Writers)
-	m := startMeter(c.Dir)
+	m := startMeter(c.Dir, s)
 	var wg sync.WaitGroup
 	for w := range o.Writers {
 		wg.Go(func() { took[w], errs[w] = c.writer(s, fmt.Sprintf("many-%03d", w), steps) })
