@@ -69,6 +69,7 @@ func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) C
 	names := sortedNames(req.NewVersions)
 	plan.Record.Stored = names[:0] // never beyond what was read
 	plan.Values = make([]serde.Typed, 0, len(names))
+	plan.wholes = make([][]byte, 0, len(names))
 	for _, channel := range names {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
