@@ -171,8 +171,9 @@ func (ix *Index) Apply(c Change) {
 		ix.remove(id, max(c.LSN, ix.lsn))
 	}
 	for _, t := range c.Put {
-		// A life that an earlier record began is there already.
-		if t.Birth >= c.LSN {
+		// A life that began before this step is there already. The step may be of
+		// several records.
+		if t.Birth > ix.lsn || c.LSN == 0 {
 			if _, exists := ix.row(t.ID); !exists {
 				ix.n++
 			}

@@ -356,3 +356,23 @@ func readView(v View, threads int, last *base.LSN, r *rand.Rand) error {
 	}
 	return err
 }
+
+// TestStepOfSeveralRecords: threads that begin in one step are counted whichever of its
+// records begins them, and once.
+func TestStepOfSeveralRecords(t *testing.T) {
+	ix := New(0)
+	thread := func(id string, birth base.LSN) *Thread { return ColdThread(id, NewFamily(uint64(birth)), birth) }
+	a, b, c := thread("a", 1), thread("b", 2), thread("c", 3)
+	ix.Apply(Change{LSN: 3, Put: []*Thread{a, b, c}})
+	if n := ix.Len(); n != 3 {
+		t.Errorf("%d threads of 3 that one step began", n)
+	}
+	ix.Apply(Change{LSN: 5, Put: []*Thread{b, thread("d", 4)}, Remove: []string{"a"}})
+	if n := ix.Len(); n != 3 {
+		t.Errorf("%d threads, want b, c and d", n)
+	}
+	ix.Apply(Change{LSN: 8, Put: []*Thread{thread("a", 7)}, Remove: []string{"b", "c", "d", "x"}})
+	if n := ix.Len(); n != 1 {
+		t.Errorf("%d threads, want a", n)
+	}
+}

@@ -241,12 +241,21 @@ func (d *pageDecoder) byte() uint8 {
 
 func (d *pageDecoder) table() {
 	n := d.count(1)
-	d.strings = make([]string, 0, n)
+	start := d.b
 	for range n {
-		d.strings = append(d.strings, string(d.bytes(d.uvarint())))
-		if d.err != nil {
-			return
-		}
+		d.bytes(d.uvarint())
+	}
+	if d.err != nil {
+		return
+	}
+	// One copy, which all of them are cut from: items keep most of them anyway.
+	text := string(start[:len(start)-len(d.b)])
+	d.strings = make([]string, n)
+	for i := range d.strings {
+		size, w := binary.Uvarint(start)
+		end := w + int(size)
+		d.strings[i] = text[w:end]
+		start, text = start[end:], text[end:]
 	}
 }
 

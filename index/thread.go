@@ -71,9 +71,15 @@ func (t *Thread) touch() {
 
 func lessItem(a, b *Item) bool { return a.Key < b.Key }
 
+// freeNodes is shared by the trees of all threads: most threads have one node, and a
+// list of their own would be larger than that.
+var freeNodes = btree.NewFreeListG[*Item](btree.DefaultFreeListSize)
+
+func newTree() *btree.BTreeG[*Item] { return btree.NewWithFreeListG(degree, lessItem, freeNodes) }
+
 // NewThread is an empty, resident thread.
 func NewThread(id string, fam *Family, birth base.LSN) *Thread {
-	return &Thread{ID: id, Family: fam, Birth: birth, tree: btree.NewG(degree, lessItem), size: threadSize, used: new(atomic.Bool)}
+	return &Thread{ID: id, Family: fam, Birth: birth, tree: newTree(), size: threadSize, used: new(atomic.Bool)}
 }
 
 // ColdThread is a thread whose items are still on disk.
@@ -89,7 +95,7 @@ func (t *Thread) Cold() bool { return t.tree == nil }
 // are on disk for good and are dropped once they have hidden what they hide.
 func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
 	n := *t
-	n.tree, n.deleted, n.size, n.used = btree.NewG(degree, lessItem), 0, threadSize, new(atomic.Bool)
+	n.tree, n.deleted, n.size, n.used = newTree(), 0, threadSize, new(atomic.Bool)
 	for _, it := range items {
 		n.insert(it)
 	}

@@ -69,6 +69,7 @@ type loop struct {
 	results chan result
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
+	lists   map[string]encodedList   // of channels, as last stored
 	savedID string                   // the checkpoint the run began with
 	step    int
 	stop    int

@@ -278,7 +278,7 @@ func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed ma
 		if name == chTasks {
 			v = l.g.sanitizeAll(v)
 		}
-		value, err := l.encode("", name, v)
+		value, err := l.encodeChannel(name, v)
 		if err != nil {
 			return out, err
 		}

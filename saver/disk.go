@@ -208,7 +208,7 @@ func EngineOptions(opts Options, sim Simulation) engine.Options {
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
 		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: hotItems, Lines: lineOf, Events: events(opts), Clock: opts.Clock, Logger: opts.Logger,
+		Hot: hotItems, Lines: lineOf, Listed: isRecord, Events: events(opts), Clock: opts.Clock, Logger: opts.Logger,
 		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
 }

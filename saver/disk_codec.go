@@ -389,6 +389,9 @@ const (
 var kindNames = [...]string{kindNull: serde.KindNull, kindBytes: serde.KindBytes, kindByteArray: serde.KindByteArray,
 	kindMsgpack: serde.KindMsgpack, kindJSON: serde.KindJSON}
 
+// kindRoom is the length of the prefix of a kind that has a code.
+const kindRoom = 1
+
 // kindPrefix is what stands before the data of a typed value.
 func kindPrefix(kind string) []byte {
 	for code, name := range kindNames {

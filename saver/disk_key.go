@@ -154,6 +154,12 @@ func lineOf(it *index.Item, slot int) string {
 	return ns + it.Slots[slot].Name
 }
 
+// isRecord reports whether a slot holds a checkpoint's record: all that listing
+// checkpoints reads.
+func isRecord(it *index.Item, slot int) bool {
+	return slot == 0 && it.Key != "" && it.Key[0] == keyCheckpoint
+}
+
 // ItemKey is what the key of an item of a thread says, for tools.
 type ItemKey struct {
 	Kind         string // "checkpoint" or "writes"

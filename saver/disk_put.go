@@ -43,6 +43,8 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 
 func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
 	s := p.s
+	grown, values := s.grownValues(&req, &p.laps)
+	req.Checkpoint.Values = values
 	plan, err := newPutPlan(req, &p.laps, Checkpoint.borrowed)
 	if err != nil {
 		return Config{}, err
@@ -54,7 +56,7 @@ func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
 		return Config{}, err
 	}
 	p.plan, p.id, p.run, p.along = &plan, threadKey(plan.Target.ThreadID), runOf(mergeMetadata(req.Config, req.Metadata)), req.Along
-	if err := p.encode(); err != nil {
+	if err := p.encode(grown); err != nil {
 		return Config{}, err
 	}
 	ids := []string{p.id}
@@ -102,8 +104,9 @@ type diskPut struct {
 // recordLine is the line of checkpoint records; no channel's name begins like it.
 const recordLine = "\x00checkpoint"
 
-// encode builds everything that does not depend on what is stored.
-func (p *diskPut) encode() error {
+// encode builds everything that does not depend on what is stored. What has grown
+// is built already.
+func (p *diskPut) encode(grown map[string]engine.Value) error {
 	r := &p.plan.Record
 	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
 	var err error
@@ -113,9 +116,18 @@ func (p *diskPut) encode() error {
 	}
 	p.values = make([]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
+		if v, ok := grown[channel]; ok {
+			p.values[i] = v
+			continue
+		}
 		line.Name = channel
 		t := p.plan.Values[i]
-		if p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data); err != nil {
+		if whole := p.plan.wholes[i]; whole != nil {
+			p.values[i], err = p.s.e.NewVersion(line, whole)
+		} else {
+			p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data)
+		}
+		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
 		}
 	}

@@ -122,6 +122,33 @@ func (l *laps) Encode(v any) (serde.Typed, error) {
 	return t, nil
 }
 
+// encodeAfter is Encode that leaves room in front of the data, if the serializer can;
+// see serde.Codec.
+func (l *laps) encodeAfter(room int, v any) (t serde.Typed, whole []byte, err error) {
+	codec, ok := l.Serializer.(*serde.Codec)
+	if !ok {
+		t, err = l.Encode(v)
+		return t, nil, err
+	}
+	if t, whole, err = codec.EncodeAfter(room, v); err != nil {
+		l.m.encodesFailed.Add(1)
+		return t, nil, err
+	}
+	l.last = l.m.encodes.Lap(l.last)
+	return t, whole, nil
+}
+
+// encodeGrown is Encode from where a list grew.
+func (l *laps) encodeGrown(was serde.Typed, list any, n int) (g serde.Grown, ok bool) {
+	if codec, is := serde.GrowerOf(l.Serializer); is {
+		g, ok = codec.EncodeGrown(was, list, n)
+	}
+	if ok {
+		l.last = l.m.encodes.Lap(l.last)
+	}
+	return g, ok
+}
+
 // done counts the save, which returned err. Its commit set when it ended.
 func (l *laps) done(err error) {
 	l.m.saved(l.begin, l.last, err)
@@ -151,6 +178,28 @@ func (s *measured) Encode(v any) (serde.Typed, error) {
 	}
 	s.m.encodes.Since(begin)
 	return t, nil
+}
+
+// Grower says whether what it counts for can encode a list from where it grew.
+func (s *measured) Grower() (serde.Grower, bool) {
+	g, ok := serde.GrowerOf(s.Serializer)
+	return measuredGrower{g, s.m}, ok
+}
+
+// measuredGrower is a Grower whose work is counted.
+type measuredGrower struct {
+	serde.Grower
+	m *meters
+}
+
+// EncodeGrown implements serde.Grower.
+func (g measuredGrower) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
+	begin := metric.Now()
+	out, ok := g.Grower.EncodeGrown(was, list, n)
+	if ok {
+		g.m.encodes.Since(begin)
+	}
+	return out, ok
 }
 
 // Decode implements serde.Serializer.

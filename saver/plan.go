@@ -24,6 +24,10 @@ type PutPlan struct {
 	// Writes are stored with the checkpoint, in order; each names the checkpoint
 	// it hangs on.
 	Writes []WritesPlan
+
+	// wholes are Values as the disk saver stores them, where the serializer left room
+	// for their kind; nil where it did not.
+	wholes [][]byte
 }
 
 // WritesPlan is a PutWrites that was validated and serialized.
@@ -71,12 +75,13 @@ func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) C
 			plan.Record.Emptied = append(plan.Record.Emptied, channel)
 			continue
 		}
-		typed, err := encodeValue(v, codec, &size)
+		typed, whole, err := encodeWhole(v, codec, &size)
 		if err != nil {
 			return PutPlan{}, fmt.Errorf("channel %q: %w", channel, err)
 		}
 		plan.Record.Stored = append(plan.Record.Stored, channel)
 		plan.Values = append(plan.Values, typed)
+		plan.wholes = append(plan.wholes, whole)
 	}
 	for i, tw := range req.Writes {
 		wp := WritesPlan{CheckpointID: tw.CheckpointID, TaskID: tw.TaskID, TaskPath: tw.TaskPath}
@@ -124,19 +129,43 @@ func encodeValue(v Value, codec serde.Serializer, size *int) (serde.Typed, error
 	if err != nil {
 		return serde.Typed{}, err
 	}
+	return typed, checkTyped(typed, size)
+}
+
+// encodeWhole is encodeValue, with room for the kind in front of the bytes of a Go
+// value if the codec leaves it.
+func encodeWhole(v Value, codec serde.Serializer, size *int) (serde.Typed, []byte, error) {
+	roomy, ok := codec.(*laps)
+	if !ok || !v.IsNative() {
+		typed, err := encodeValue(v, codec, size)
+		return typed, nil, err
+	}
+	typed, whole, err := roomy.encodeAfter(kindRoom, v.content)
+	if err != nil {
+		return serde.Typed{}, nil, err
+	}
+	if prefix := kindPrefix(typed.Kind); whole != nil && len(prefix) == kindRoom {
+		copy(whole, prefix)
+	} else {
+		whole = nil
+	}
+	return typed, whole, checkTyped(typed, size)
+}
+
+func checkTyped(typed serde.Typed, size *int) error {
 	if typed.Kind == "" {
-		return serde.Typed{}, invalidf("value", "typed bytes without a kind")
+		return invalidf("value", "typed bytes without a kind")
 	}
 	if err := checkKeyLen("kind", typed.Kind); err != nil {
-		return serde.Typed{}, err
+		return err
 	}
 	if len(typed.Data) > base.MaxValue {
-		return serde.Typed{}, fmt.Errorf("value has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
+		return fmt.Errorf("value has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
 	}
 	if *size += len(typed.Data); *size > base.MaxRecord {
-		return serde.Typed{}, fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxRecord, ErrTooLarge)
+		return fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxRecord, ErrTooLarge)
 	}
-	return typed, nil
+	return nil
 }
 
 // EncodeMetadata serializes merged metadata.

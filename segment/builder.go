@@ -33,7 +33,8 @@ type BuilderOptions struct {
 	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
 	Level int
 	// SyncEvery is the number of bytes after which the file is synced while it
-	// is being written. Default 1 MiB.
+	// is being written. Default 256 KiB: a commit beside it that is synced in
+	// between waits for no more.
 	SyncEvery int64
 	// Limiter, if set, is called before each write with its size, at most
 	// SyncEvery bytes, and blocks as long as the rate limit demands.
@@ -51,7 +52,7 @@ func (o BuilderOptions) withDefaults() (BuilderOptions, error) {
 		o.Level = 2
 	}
 	if o.SyncEvery == 0 {
-		o.SyncEvery = 1 << 20
+		o.SyncEvery = 256 << 10
 	}
 	switch {
 	case o.BlockSize < 0 || o.BlockSize > MaxBlockSize:
@@ -176,6 +177,18 @@ func (b *Builder) AddHistory(id ValueID, parts ...[]byte) error {
 	return b.add(&b.history, ValueLoc{ValueID: id}, parts)
 }
 
+// CutHistory ends the block of older values: those added next are not read with
+// those added before.
+func (b *Builder) CutHistory() error {
+	if b.err != nil {
+		return b.err
+	}
+	if !b.open {
+		return fmt.Errorf("%w: history outside of a family", ErrUsage)
+	}
+	return b.flushPending(&b.history)
+}
+
 // AddHistoryPatch is AddHistory for a value that is stored as a reverse patch
 // against the value baseID. The parts are the patch.
 func (b *Builder) AddHistoryPatch(id, baseID ValueID, parts ...[]byte) error {
@@ -245,7 +258,7 @@ func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (ext
 	if !ok {
 		return extent{}, fmt.Errorf("%s: %w (%d bytes)", k, base.ErrTooLarge, limit)
 	}
-	c, stored, err := b.comp.pack(parts, n)
+	c, stored, err := b.comp.pack(k, parts, n)
 	if err != nil {
 		return extent{}, b.fail(err)
 	}

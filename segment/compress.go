@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -20,7 +21,16 @@ const (
 	// decide whether compressing it is tried at all.
 	sampleSize = 64 << 10
 	chunkSize  = 1 << 20
+	// quickDirectory is the size of a directory up to which it is read quickly: those
+	// of threads without much of a history.
+	quickDirectory = 4 << 10
 )
+
+// quick reports whether a frame of n bytes is one that the first read of a thread
+// waits for: the newest values of a family, unless they are large, and its directory.
+func (k kind) quick(n int) bool {
+	return k == kindHead && n <= maxQuickRaw || k == kindDirectory && n <= quickDirectory
+}
 
 var errNoGain = errors.New("compressing saves too little")
 
@@ -78,21 +88,21 @@ func encoders(level, window int) *sync.Pool {
 	return p.(*sync.Pool)
 }
 
-// pack returns the bytes to store for the payload in parts, n bytes in all. The
-// result is valid until the next call; with codecRaw it is parts itself.
-func (c *compressor) pack(parts [][]byte, n int) (codec, [][]byte, error) {
+// pack returns the bytes to store for the payload of a frame, in parts, n bytes in
+// all. The result is valid until the next call; with codecRaw it is parts itself.
+func (c *compressor) pack(k kind, parts [][]byte, n int) (codec, [][]byte, error) {
 	if n < minCompress {
 		return codecRaw, parts, nil
 	}
-	if n < streamFrom || (len(parts) == 1 && n <= c.whole) {
-		src := parts[0]
-		if len(parts) > 1 {
-			c.join = c.join[:0]
-			for _, p := range parts {
-				c.join = append(c.join, p...)
-			}
-			src = c.join
+	if k.quick(n) {
+		c.dst = s2.EncodeBetter(slices.Grow(c.dst[:0], s2.MaxEncodedLen(n))[:0], c.joined(parts))
+		if !worthwhile(n, len(c.dst)) {
+			return codecRaw, parts, nil
 		}
+		return codecS2, [][]byte{c.dst}, nil
+	}
+	if n < streamFrom || (len(parts) == 1 && n <= c.whole) {
+		src := c.joined(parts)
 		// Room for output without a gain too, or it would grow by doubling.
 		c.dst = c.enc.EncodeAll(src, slices.Grow(c.dst[:0], n+n/64+64))
 		if !worthwhile(n, len(c.dst)) {
@@ -104,6 +114,18 @@ func (c *compressor) pack(parts [][]byte, n int) (codec, [][]byte, error) {
 		return codecRaw, parts, nil
 	}
 	return c.stream(parts, n)
+}
+
+// joined is the payload in one part.
+func (c *compressor) joined(parts [][]byte) []byte {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	c.join = c.join[:0]
+	for _, p := range parts {
+		c.join = append(c.join, p...)
+	}
+	return c.join
 }
 
 // samplesShrink reports whether one of two samples compresses. It spares 64 MiB
@@ -208,6 +230,9 @@ func unpack(p place, h frameHeader, payload []byte) ([]byte, error) {
 	if h.codec == codecRaw {
 		return payload, nil
 	}
+	if h.codec == codecS2 {
+		return unpackQuick(p, h, payload)
+	}
 	dec, err := decoder()
 	if err != nil {
 		return nil, fmt.Errorf("make zstd decoder: %w", err)
@@ -218,6 +243,21 @@ func unpack(p place, h frameHeader, payload []byte) ([]byte, error) {
 	}
 	if len(raw) != int(h.raw) {
 		return nil, p.corrupt(nil, "decodes to %d bytes, header says %d", len(raw), h.raw)
+	}
+	return raw, nil
+}
+
+func unpackQuick(p place, h frameHeader, payload []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(payload)
+	if err != nil {
+		return nil, p.corrupt(err, "s2 payload")
+	}
+	if n != int(h.raw) {
+		return nil, p.corrupt(nil, "decodes to %d bytes, header says %d", n, h.raw)
+	}
+	raw, err := s2.Decode(make([]byte, n), payload)
+	if err != nil {
+		return nil, p.corrupt(err, "s2 payload")
 	}
 	return raw, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // FormatVersion is the newest format version of segments this build reads, and
 // the one it writes.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // Limits of the format. Writers refuse to exceed them, readers refuse to
 // allocate past them.
@@ -27,6 +27,8 @@ const (
 	MaxBlockSize = 8 << 20
 	// MaxHeadBlockSize is the largest BuilderOptions.HeadBlockSize, and its default.
 	MaxHeadBlockSize = 64 << 10
+	// maxQuickRaw bounds the decoded bytes of codec s2.
+	maxQuickRaw = MaxHeadBlockSize
 )
 
 const (
@@ -94,13 +96,15 @@ func (k kind) maxRaw() uint32 {
 
 // codec says how a payload is stored. codecPatch is reserved: blocks whose
 // payload is patched against another block. A reader without it must say
-// "newer version", not "damaged".
+// "newer version", not "damaged". codecS2 takes a third more room than codecZstd and
+// a fifth of the time to decode: it is for small frames that a first read waits for.
 type codec uint8
 
 const (
 	codecRaw   codec = 0
 	codecZstd  codec = 1
 	codecPatch codec = 2
+	codecS2    codec = 3
 )
 
 const (
@@ -353,7 +357,7 @@ func verifyFrame(p place, salt uint64, sealed bool, b []byte) (frameHeader, []by
 		return frameHeader{}, nil, p.newer("unknown frame flags %#x", h.flags)
 	case h.flags == 0 && sealed:
 		return frameHeader{}, nil, p.corrupt(nil, "not encrypted, in a file that is")
-	case h.codec > codecZstd:
+	case h.codec > codecS2 || h.codec == codecPatch:
 		return frameHeader{}, nil, p.newer("unknown codec %d", h.codec)
 	case h.raw > h.kind.maxRaw():
 		return frameHeader{}, nil, p.corrupt(nil, "decoded length %d is over the limit", h.raw)
@@ -381,6 +385,8 @@ func (h *frameHeader) checkStored(p place) error {
 	switch {
 	case h.codec == codecZstd && uint64(h.raw) > uint64(stored)*zstdMaxRatio:
 		return p.corrupt(nil, "%d bytes cannot decode to %d", stored, h.raw)
+	case h.codec == codecS2 && h.raw > maxQuickRaw:
+		return p.corrupt(nil, "decoded length %d is over the limit of its codec", h.raw)
 	case h.codec == codecRaw && int64(h.raw) != stored:
 		return p.corrupt(nil, "raw payload of %d bytes, header says %d", stored, h.raw)
 	}

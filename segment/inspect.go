@@ -40,6 +40,8 @@ func (c codec) codecName() string {
 		return "raw"
 	case codecZstd:
 		return "zstd"
+	case codecS2:
+		return "s2"
 	}
 	return fmt.Sprintf("codec %d", c)
 }

@@ -24,7 +24,7 @@ func TestNewerIsNotDamage(t *testing.T) {
 		change func(b []byte)
 		opens  bool
 	}{
-		"footer version":  {func(b []byte) { le.PutUint32(b[size-16:], 2) }, false},
+		"footer version":  {func(b []byte) { le.PutUint32(b[size-16:], FormatVersion+1) }, false},
 		"footer flags":    {func(b []byte) { le.PutUint32(b[size-12:], 2) }, false},
 		"header, no foot": {func(b []byte) { le.PutUint32(b[8:], 7); b[size-1] = 'x' }, false},
 		"codec patch":     {func(b []byte) { b[block.off+25] = byte(codecPatch) }, true},
@@ -67,7 +67,7 @@ func TestNewerIsNotDamage(t *testing.T) {
 	if _, _, _, err := decodeDirectory(p, d); !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
 		t.Errorf("value encoding 2: %v", err)
 	}
-	if _, err := OpenLazy(f, "000012.seg", Props{FormatVersion: 2, FileNum: 12, Size: int64(size)}); !errors.Is(err, base.ErrVersion) {
+	if _, err := OpenLazy(f, "000012.seg", Props{FormatVersion: FormatVersion + 1, FileNum: 12, Size: int64(size)}); !errors.Is(err, base.ErrVersion) {
 		t.Errorf("OpenLazy: %v", err)
 	}
 }
@@ -170,10 +170,10 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 	c, err := newCompressor(2, 1<<20)
 	must(t, err)
 	zeros := make([]byte, 32<<20)
-	_, z, err := c.pack([][]byte{zeros[:1<<20]}, 1<<20)
+	_, z, err := c.pack(kindHistory, [][]byte{zeros[:1<<20]}, 1<<20)
 	must(t, err)
 	small := bytes.Clone(z[0])
-	_, z, err = c.pack([][]byte{zeros[:16<<20], zeros[16<<20:]}, len(zeros))
+	_, z, err = c.pack(kindHistory, [][]byte{zeros[:16<<20], zeros[16<<20:]}, len(zeros))
 	must(t, err)
 	p := place{"x", "segment block", 64, 0}
 	for name, h := range map[string]frameHeader{
@@ -181,6 +181,8 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 		"over what zstd can":  {raw: MaxBlockRaw, kind: kindHead, codec: codecZstd},
 		"less than it is":     {raw: 1 << 19, kind: kindHead, codec: codecZstd},
 		"more than it is":     {raw: 1<<20 + 1, kind: kindHead, codec: codecZstd},
+		"over what s2 may":    {raw: maxQuickRaw + 1, kind: kindHead, codec: codecS2},
+		"no s2":               {raw: maxQuickRaw, kind: kindHead, codec: codecS2},
 		"raw, other length":   {raw: 7, kind: kindHead, codec: codecRaw},
 		"section, over limit": {raw: MaxSectionRaw + 1, kind: kindMeta, codec: codecZstd},
 	} {

@@ -119,7 +119,7 @@ func (c *Codec) Encode(v any) (Typed, error) {
 	case ByteArray:
 		return Typed{Kind: KindByteArray, Data: cloneBytes(v)}, nil
 	}
-	data, err := c.encodeMsgpack(v)
+	data, err := c.encodeMsgpack(v, 0)
 	switch {
 	case err == nil && len(data) == 1 && data[0] == mNil: // a nil pointer
 		return Typed{Kind: KindNull}, nil
@@ -133,6 +133,24 @@ func (c *Codec) Encode(v any) (Typed, error) {
 		return Typed{Kind: KindJSON, Data: text}, nil
 	}
 	return Typed{}, err
+}
+
+// EncodeAfter is Encode that leaves room bytes in front of the data, for who would
+// have to copy them otherwise: where whole is not nil, it is room zero bytes and
+// then the data, in memory of its own. It is the Codec's own: a type that embeds one
+// may have another Encode.
+func (c *Codec) EncodeAfter(room int, v any) (Typed, []byte, error) {
+	switch v.(type) {
+	case nil, []byte, ByteArray:
+	default:
+		// What msgpack cannot hold is Encode's to refuse.
+		whole, err := c.encodeMsgpack(v, room)
+		if err == nil && whole[room] != mNil {
+			return Typed{Kind: KindMsgpack, Data: whole[room:]}, whole, nil
+		}
+	}
+	t, err := c.Encode(v)
+	return t, nil, err
 }
 
 // Decode implements Serializer. The result shares no memory with t.

@@ -37,9 +37,13 @@ var encoders = sync.Pool{New: func() any { return new(encoder) }}
 // keepBuffer bounds what an idle encoder holds on to.
 const keepBuffer = 1 << 20
 
-func (c *Codec) encodeMsgpack(v any) ([]byte, error) {
+// encodeMsgpack leaves room bytes, which are zero, in front of what it writes.
+func (c *Codec) encodeMsgpack(v any, room int) ([]byte, error) {
 	e := encoders.Get().(*encoder) //nolint:errcheck // the pool holds nothing else
 	e.c = c
+	for range room {
+		e.buf = append(e.buf, 0)
+	}
 	err := e.value(v)
 	if err == nil && len(e.buf) > base.MaxValue {
 		err = e.fail(v, ErrTooLarge)

@@ -286,7 +286,12 @@ func (w *ImageWriter) frame(typ imageFrameType, count uint32, raw []byte, enc *z
 	w.buf = w.fr.appendImage(w.buf, at, typ, count, raw, enc)
 	n = uint32(len(w.buf) - start)
 	if len(w.buf) >= imageChunk {
-		err = w.flush()
+		// In slices: a commit that is synced beside a large image waits for one of them.
+		if err = w.flush(); err == nil {
+			if err = w.f.SyncData(); err != nil {
+				err = w.fail(fmt.Errorf("sync: %w", err))
+			}
+		}
 	}
 	return uint64(at), n, err
 }

@@ -113,7 +113,7 @@ func (l *Log) frameSize(n int64) int64 {
 func (l *Log) publish(b *batch) {
 	if l.opts.Inline {
 		// Before the callers wake, or what they do next goes on beside it.
-		l.prep.afterBatch(b.file)
+		l.prep.afterBatch(b.file, b.bytes)
 	}
 	n := len(b.reqs)
 	l.mu.Lock()
@@ -138,7 +138,7 @@ func (l *Log) publish(b *batch) {
 	b.answerRefused(nil)
 	l.armIdle()
 	if !l.opts.Inline {
-		l.prep.afterBatch(b.file)
+		l.prep.afterBatch(b.file, b.bytes)
 	}
 	l.w.recycle(b)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -118,4 +119,19 @@ func BenchmarkBareSync(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkMark is what the durable mark adds to each sync.
+func BenchmarkMark(b *testing.B) {
+	m := &marker{fs: vfs.OS{}, dir: b.TempDir()}
+	f := &logFile{info: FileInfo{Num: 1}, framer: framer{salt: 7}}
+	b.ReportAllocs()
+	lsn := base.LSN(0)
+	for b.Loop() {
+		lsn++
+		if err := m.mark(f, fileHeaderSize, lsn); err != nil {
+			b.Fatal(err)
+		}
+	}
+	m.close()
 }

@@ -240,7 +240,7 @@ func (l *Log) commitBatch() bool {
 		return false // published by the next turn of serve
 	}
 	if f != nil {
-		l.prep.afterBatch(f)
+		l.prep.afterBatch(f, 0)
 	}
 	l.refuse(b, err)
 	return false

@@ -161,28 +161,6 @@ func TestOneEdit(t *testing.T) {
 	}
 }
 
-// The blind spot, stated as a test: after an unclean end that took the mark as
-// well, damage confined to bytes that no surviving frame promises looks like a
-// torn tail. The caller who knows better says so by DurableLSN.
-func TestBlindSpot(t *testing.T) {
-	w, image, at := logImage(t, false)
-	clear(image[at(100):])
-	writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
-	o := w.recoverOptions()
-	if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
-		t.Fatalf("a log that ends before its mark: %v", err)
-	}
-	o.Mark = Mark{}
-	got, r, err := readLog(o)
-	if err != nil || len(got) != 99 || r.Torn.Bytes != 0 {
-		t.Fatalf("%d records, %+v, %v", len(got), r, err)
-	}
-	o.DurableLSN = 100
-	if _, _, err = readLog(o); !errors.Is(err, base.ErrCorrupt) {
-		t.Fatalf("a log that ends before what is known durable: %v", err)
-	}
-}
-
 // smallLog makes three small files of three records each.
 func smallLog(t *testing.T, clean bool) (*world, map[string][]byte) {
 	w := newWorld(vfs.NewMem(vfs.MemOptions{}))

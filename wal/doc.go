@@ -4,12 +4,14 @@
 // # What a caller gets
 //
 // [Log.Commit] hands one record to the log and returns when it is committed.
-// Records receive dense log sequence numbers (LSN) in commit order. One
-// committer goroutine drains the queue: it asks each record for its bytes
+// Records receive dense log sequence numbers (LSN) in commit order. A
+// committer drains the queue: it asks each record for its bytes
 // ([Record.Prepare]), writes the batch with one write, makes it durable with
 // one sync if the mode asks for it, hands the batch to Options.Apply and wakes
-// the callers. While it syncs, the next batch forms, so group commit needs no
-// timer.
+// the callers. Two goroutines take turns at it: while one syncs a batch, the
+// other prepares the next, which is framed and written when the sync has ended.
+// So group commit needs no timer. Where callers come back faster than a sync
+// takes, the next batch waits for them instead.
 //
 // # What survives
 //
@@ -25,9 +27,12 @@
 // built: the promise. [Recover] therefore knows which bytes a crash may have
 // torn (those above the highest promise) and which it may not. An invalid frame
 // below a promise is a [base.CorruptionError]; only above it may the tail be
-// cut, and [Recovery] says how much was. What is left is one blind spot: the
-// last batch before a crash, if nothing was written after it. The log narrows
-// it by a sync mark about 10 ms after the last sync.
+// cut, and [Recovery] says how much was. The last batch before a crash has no
+// promise behind it, and a tail that is cut off takes its promises with it: for
+// both the log writes, after each sync, a [Mark] into a file beside it. The mark
+// is exact when a process was killed. When power was lost it may be older, which
+// is the blind spot that is left; a sync mark in the log about 10 ms after the
+// last sync narrows it.
 //
 // # A failed sync
 //

@@ -16,14 +16,16 @@ import (
 // MarkName is the name of the durable mark within the store.
 const MarkName = "DURABLE"
 
-// The file of the mark has two slots, each in a sector of its own. They are
-// written in turn, so that a torn write leaves the older one.
+// MarkSlotSize is the size of a slot of the file of the mark, in bytes. It has two,
+// each in a sector of its own, and they are written in turn, so that a torn write
+// leaves the older one.
+const MarkSlotSize = 512
+
 const (
 	markMagic    = "SDUR"
 	markVersion  = 1
 	markSize     = 64
-	markSlotSize = 512
-	markFileSize = 2 * markSlotSize
+	markFileSize = 2 * MarkSlotSize
 )
 
 // Mark says how far a log was durable. It is written, and not synced, after each
@@ -56,9 +58,9 @@ func DecodeMark(b []byte) ([2]MarkSlot, error) {
 	var slots [2]MarkSlot
 	for i := range slots {
 		s := &slots[i]
-		s.Offset = int64(i) * markSlotSize
+		s.Offset = int64(i) * MarkSlotSize
 		rest := b[min(s.Offset, int64(len(b))):]
-		rest = rest[:min(len(rest), markSlotSize)]
+		rest = rest[:min(len(rest), MarkSlotSize)]
 		s.Used = lastUsed(rest) > 0
 		if err := s.decode(rest); err != nil {
 			return slots, err
@@ -81,6 +83,9 @@ func (s *MarkSlot) decode(b []byte) error {
 			&base.VersionError{File: MarkName, Have: uint32(version), Supported: markVersion})
 	}
 	seq := binary.LittleEndian.Uint64(b[8:])
+	if lastUsed(b) > markSize || int64(seq+1)%2 != s.Offset/MarkSlotSize {
+		return nil // not as a slot is written, or not the slot it was written to
+	}
 	m := Mark{
 		Origin: binary.LittleEndian.Uint64(b[16:]),
 		File:   base.FileNum(binary.LittleEndian.Uint64(b[24:])),
@@ -107,6 +112,35 @@ func (s *MarkSlot) encode() (b [markSize]byte) {
 	binary.LittleEndian.PutUint64(b[48:], uint64(s.LSN))
 	binary.LittleEndian.PutUint64(b[56:], base.Checksum(0, b[:56]))
 	return b
+}
+
+// InspectMark reads the file of the mark for people: its slots, and whatever is not as
+// a life without a loss of power leaves it. None of that costs a record: a mark that
+// is missing or old is a lower bound all the same. Errors are those of ReadMark.
+func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []base.CorruptionError, err error) {
+	size, err := f.Size()
+	if err != nil {
+		return slots, nil, fmt.Errorf("size of %s: %w", MarkName, err)
+	}
+	if slots, err = readSlots(f); err != nil {
+		return slots, nil, err
+	}
+	note := func(off, n int64, detail string) {
+		notes = append(notes, base.CorruptionError{File: MarkName, Kind: "durable mark", Offset: off, Len: n, Detail: detail})
+	}
+	if size != markFileSize {
+		note(size, 0, fmt.Sprintf("the file has %d bytes, not %d", size, markFileSize))
+	}
+	newest := newestSlot(slots)
+	for i, s := range slots {
+		switch {
+		case s.Used && !s.Valid:
+			note(s.Offset, MarkSlotSize, "a slot that does not count: torn by a loss of power, or damaged")
+		case i != newest && newest >= 0 && slots[newest].Seq > 1 && slots[newest].Seq-1 != s.Seq:
+			note(s.Offset, MarkSlotSize, "a slot that is missing or old: a loss of power took it, or it was damaged")
+		}
+	}
+	return slots, notes, nil
 }
 
 // newestSlot is the slot that counts; -1 if there is none.
@@ -187,7 +221,7 @@ func (m *marker) mark(f *logFile, end int64, lsn base.LSN) error {
 	}
 	s := MarkSlot{Mark: Mark{Origin: m.origin, File: f.info.Num, Salt: f.salt, End: end, LSN: lsn}, Seq: m.mu.seq + 1}
 	b := s.encode()
-	if _, err := m.mu.f.WriteAt(b[:], int64(m.mu.next)*markSlotSize); err != nil {
+	if _, err := m.mu.f.WriteAt(b[:], int64(m.mu.next)*MarkSlotSize); err != nil {
 		m.endLocked()
 		return fmt.Errorf("write %s: %w", MarkName, err)
 	}
@@ -222,7 +256,7 @@ func (m *marker) openLocked() error {
 	if _, err := f.WriteAt(make([]byte, markFileSize), 0); err != nil {
 		return fmt.Errorf("write %s: %w", MarkName, err)
 	}
-	return nil
+	return f.Truncate(markFileSize)
 }
 
 func (m *marker) endLocked() {

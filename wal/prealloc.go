@@ -2,6 +2,7 @@ package wal
 
 import (
 	"sync"
+	"sync/atomic"
 )
 
 // Preallocation writes zeros ahead of the frames, because a commit that
@@ -15,6 +16,10 @@ const (
 	maxAhead = 4 << 20
 	// stepSize bounds one write of zeros.
 	stepSize = 256 << 10
+	// largeBatch is the size of batches, on average, from which no zeros are written
+	// ahead: a sync of so much takes little longer for the metadata, and zeros as
+	// many as the frames would take as long again to write.
+	largeBatch = 32 << 10
 	// pageSize is the grid on which steps end.
 	pageSize = 4 << 10
 	// pauseBatches is for how many batches the preparer rests after it found
@@ -39,6 +44,7 @@ type preparer struct {
 		retired []*logFile // sealed, to be cut and closed
 		pause   int        // batches to rest
 	}
+	average atomic.Int64 // bytes of a batch, the last ones counting most
 }
 
 func newPreparer(l *Log) *preparer {
@@ -72,6 +78,9 @@ func (p *preparer) close() {
 // target is how many zeros shall lie ahead of end: as much as the file holds,
 // so that a small log stays small, within the bounds above.
 func (p *preparer) target(end int64) int64 {
+	if p.average.Load() >= largeBatch {
+		return 0
+	}
 	ahead := min(maxAhead, max(minAhead, end))
 	return max(0, min(ahead, p.l.opts.FileSize-end))
 }
@@ -84,9 +93,11 @@ func (p *preparer) spareSize() int64 {
 // wantsSpare reports whether the file is far enough to make the next one.
 func (p *preparer) wantsSpare(end int64) bool { return end > p.l.opts.FileSize/2 }
 
-// afterBatch is called by the committer, which wrote to f: it wakes the
+// afterBatch is called by the committer, which wrote bytes to f: it wakes the
 // preparer if there is something to do.
-func (p *preparer) afterBatch(f *logFile) {
+func (p *preparer) afterBatch(f *logFile, bytes int64) {
+	average := p.average.Load()
+	p.average.Store(average + (bytes-average)/4)
 	f.wmu.Lock()
 	end, ahead := f.end, f.zeroed-f.end
 	f.wmu.Unlock()
@@ -96,7 +107,8 @@ func (p *preparer) afterBatch(f *logFile) {
 	}
 	work := len(p.mu.retired) > 0
 	if p.mu.pause == 0 {
-		work = work || ahead < p.target(end)/2 || p.wantsSpare(end) && p.mu.spare == nil
+		want := p.target(end)
+		work = work || want > 0 && ahead < want/2 || p.wantsSpare(end) && p.mu.spare == nil
 	}
 	p.mu.Unlock()
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,10 +37,11 @@ var (
 // prepare a directory or measure the machine.
 var works = map[string]func(cell) (figures, error){
 	"W1": func(c cell) (figures, error) { return c.chat(false) }, "W1raw": func(c cell) (figures, error) { return c.chat(true) },
-	"W2": cell.many, "W3": cell.latest, "W4": cell.history, "W5close": cell.reopen, "W5kill": cell.reopen,
+	"W1engine": cell.chatOfEngine, "W2": cell.many, "W3": cell.latest, "W4": cell.history, "W5close": cell.reopen, "W5kill": cell.reopen,
 	"itemput": cell.putItems, "itemget": cell.getItems, "itemsearch": cell.searchItems, "vector": cell.vector,
 	"fillW3": cell.fillLatest, "fillW4": cell.fillHistory, "fillW5": cell.fillOpen, "fillItems": cell.fillItems,
 	"compact": cell.compactDir, "kill": cell.kill, "lost": cell.lost, "floors": cell.floors,
+	"scale": cell.scaleCell, "beside": cell.beside,
 }
 
 func (c cell) run() (figures, error) {
@@ -82,11 +84,20 @@ func (c cell) compactDir() (figures, error) {
 	if err := s.Compact(); err != nil {
 		return nil, err
 	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	n, err := diskBytes(c.Dir)
+	n, err := c.closeSized(s)
 	return figures{"disk B": float64(n)}, err
+}
+
+// closeSized closes a store and returns what it takes on disk.
+func (c cell) closeSized(s peer.Store) (n int64, err error) {
+	sizer, ok := s.(peer.Sizer)
+	if ok {
+		n, err = sizer.Size()
+	}
+	if err = errors.Join(err, s.Close()); err != nil || ok {
+		return n, err
+	}
+	return diskBytes(c.Dir)
 }
 
 // diskBytes is what the files of a directory take, holes not counted.

@@ -74,7 +74,7 @@ func (c cell) putItems() (figures, error) {
 	}
 	out, each := figures{}, 2*c.Size.ManySteps
 	took, errs := make([]latencies, c.Size.Writers), make([]error, c.Size.Writers)
-	m := startMeter(c.Dir)
+	m := startMeter(c.Dir, s)
 	var wg sync.WaitGroup
 	for w := range c.Size.Writers {
 		wg.Go(func() {
@@ -111,7 +111,7 @@ func (c cell) getItems() (figures, error) {
 	if err := get(); err != nil { // opens what is opened at the first use
 		return nil, err
 	}
-	m := startMeter(c.Dir)
+	m := startMeter(c.Dir, s)
 	for range c.Size.Reads {
 		if err := get(); err != nil {
 			return nil, err

@@ -5,20 +5,30 @@
 //	go run . -quick        # five engines, small sizes
 //	go run .               # all engines, the sizes the budgets are for
 //	go run . -quick -run W1
+//	go run . -markdown f   # the tables again, from what the last run saved with -save
 //	go run . -edits        # one edit to the log: who notices?
+//	go run . -charts DIR   # charts of bytes, commits and open times, as SVG
+//	go run . -scale        # what a call costs in stores of 10,000 to 1,000,000 checkpoints
+//	go run . -beside       # puts beside a compaction
+//	go run . -soak 1000000 # a day of agents, of so many puts
 //
 // Each measurement is made in a process of its own, so that its memory and CPU are
 // its own. docs/performance.md says what each figure means.
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
 	"github.com/stele-go/stele/bench/compare/edits"
+	"github.com/stele-go/stele/bench/soak"
+	"github.com/stele-go/stele/saver"
 )
 
 // cellVariable holds a cell, in the processes that measure one.
@@ -29,28 +39,72 @@ func main() {
 		child(spec)
 		return
 	}
+	if err := command(); err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+// command does what the flags say.
+func command() error {
 	o := options{}
-	editing := false
 	flag.BoolVar(&o.quick, "quick", false, "five engines and small sizes")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the budgets ask for 5 or more")
 	flag.DurationVar(&o.limit, "limit", 0, "begin no further round after so long, such as 10m; 0 is no limit")
 	flag.StringVar(&o.dir, "dir", "", "where to make the stores; a temporary directory by default")
-	flag.BoolVar(&editing, "edits", false, "edit logs instead, and see who notices")
+	flag.StringVar(&o.save, "save", "", "also keep what was measured in this `file`")
+	flag.StringVar(&o.into, "into", "", "also put the tables into this `document`, in the place of the last ones")
+	editing := flag.Bool("edits", false, "edit logs instead, and see who notices")
+	saved := flag.String("markdown", "", "measure nothing, and print what -save kept in this `file`")
+	chartsTo := flag.String("charts", "", "draw charts into this `directory` instead")
+	scaling := flag.Bool("scale", false, "compare stores of several sizes instead")
+	sizes := flag.String("checkpoints", "10000,100000,1000000", "the sizes for -scale")
+	beside := flag.Bool("beside", false, "compare puts with and without a compaction beside them instead")
+	puts := flag.Int("soak", 0, "run a day of so many puts instead")
 	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, items, vector; all by default")
 	flag.Parse()
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
-	var err error
-	if editing {
-		err = edits.Print(os.Stdout)
-	} else {
-		err = compare(o, os.Stdout)
+	if o.rounds < 1 {
+		return fmt.Errorf("-rounds is %d; at least 1", o.rounds)
 	}
+	switch {
+	case *editing:
+		return edits.Print(os.Stdout)
+	case *saved != "":
+		r, err := load(*saved)
+		if err != nil {
+			return err
+		}
+		return r.tell(o, os.Stdout)
+	case *chartsTo != "":
+		return drawCharts(o, *chartsTo)
+	case *scaling:
+		list, err := counts(*sizes)
+		if err != nil {
+			return err
+		}
+		return scale(o, list, os.Stdout)
+	case *beside:
+		return besideRun(o, os.Stdout)
+	case *puts != 0:
+		return soakRun(o, *puts, os.Stdout)
+	}
+	return compare(o, os.Stdout)
+}
+
+// soakRun runs a day in the relaxed mode, and tells of each hour.
+func soakRun(o options, puts int, w io.Writer) error {
+	dir, err := os.MkdirTemp(o.dir, "stele-soak-")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "compare:", err)
-		os.Exit(1)
+		return err
 	}
+	rep, err := soak.Run(context.Background(), soak.Options{Dir: dir, Puts: puts, Windows: 24, Workers: 8, Sync: saver.SyncNever, FlushBytes: 16 << 20})
+	if err == nil {
+		err = rep.Print(w)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // child measures one cell and prints its figures.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stele-go/stele/bench/compare/peer"
 )
 
 // meter measures what the process uses, and what the disk is made to do. The disk
@@ -17,10 +19,11 @@ type meter struct {
 	device, flush float64
 	counted       bool
 	dir           string
+	store         peer.Store
 }
 
-func startMeter(dir string) meter {
-	m := meter{dir: dir, cpu: cpuTime()}
+func startMeter(dir string, s peer.Store) meter {
+	m := meter{dir: dir, store: s, cpu: cpuTime(s)}
 	m.device, m.flush, m.counted = deviceCounts(dir)
 	m.start = time.Now()
 	return m
@@ -30,30 +33,41 @@ func startMeter(dir string) meter {
 func (m meter) stop(out figures, n int) {
 	steps := float64(n)
 	out["s"] = time.Since(m.start).Seconds()
-	out["cpu µs/step"] = float64((cpuTime() - m.cpu).Microseconds()) / steps
+	out["cpu µs/step"] = float64((cpuTime(m.store) - m.cpu).Microseconds()) / steps
 	if device, flush, ok := deviceCounts(m.dir); ok && m.counted {
 		out["device KB/step"] = (device - m.device) / 1024 / steps
 		out["flushes/step"] = (flush - m.flush) / steps
 	}
-	out["rss MB"] = peakMB()
+	out["rss MB"] = peakMB(m.store)
 }
 
-func cpuTime() time.Duration {
+// cpuTime is what the process, and those of the store if it has any, used so far.
+func cpuTime(s peer.Store) time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	own := time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	if server, ok := s.(peer.Server); ok {
+		others, _ := server.Used()
+		own += others
+	}
+	return own
 }
 
 // peakMB is the most memory the process ever had resident, without the ballast it
-// never touched.
-func peakMB() float64 {
+// never touched, and what processes of the store have now.
+func peakMB(s peer.Store) float64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
 	}
-	return float64(u.Maxrss) / 1024
+	mb := float64(u.Maxrss) / 1024
+	if server, ok := s.(peer.Server); ok {
+		_, others := server.Used()
+		mb += others
+	}
+	return mb
 }
 
 // deviceCounts returns the bytes written to the device of a directory and its

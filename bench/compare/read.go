@@ -37,10 +37,7 @@ func (c cell) fill(fn func(peer.Store) error) (figures, error) {
 	if err := fn(s); err != nil {
 		return nil, err
 	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	n, err := diskBytes(c.Dir)
+	n, err := c.closeSized(s)
 	return figures{"disk MB": float64(n) / (1 << 20)}, err
 }
 
@@ -56,7 +53,7 @@ func (c cell) latest() (figures, error) {
 		}
 		order := rand.New(rand.NewPCG(10, 42)).Perm(c.Size.Threads)
 		for _, cache := range []string{"cold", "warm"} {
-			cpu, start := cpuTime(), time.Now()
+			cpu, start := cpuTime(s), time.Now()
 			var gets latencies
 			for i := range c.Size.Reads {
 				began := time.Now()
@@ -71,15 +68,14 @@ func (c cell) latest() (figures, error) {
 			}
 			name := cache + " " + form
 			out[name+" get/s"] = float64(c.Size.Reads) / time.Since(start).Seconds()
-			out[name+" cpu µs"] = float64((cpuTime() - cpu).Microseconds()) / float64(c.Size.Reads)
+			out[name+" cpu µs"] = float64((cpuTime(s) - cpu).Microseconds()) / float64(c.Size.Reads)
 			gets.report(out, name)
 		}
-		out["heap MB"] = max(out["heap MB"], heap()-before)
+		out["heap MB"], out["rss MB"] = max(out["heap MB"], heap()-before), peakMB(s)
 		if err := s.Close(); err != nil {
 			return nil, err
 		}
 	}
-	out["rss MB"] = peakMB()
 	return out, nil
 }
 
@@ -169,7 +165,7 @@ func (c cell) history() (figures, error) {
 		gets.since(start)
 	}
 	gets.report(out, "by id")
-	out["rss MB"] = peakMB()
+	out["rss MB"] = peakMB(s)
 	return out, s.Close()
 }
 
@@ -255,6 +251,6 @@ func (c cell) reopen() (figures, error) {
 	}
 	out["ready ms"] = float64(time.Since(start).Nanoseconds()) / 1e6
 	out["heap MB"] = max(0, heap()-before)
-	out["rss MB"] = peakMB()
+	out["rss MB"] = peakMB(s)
 	return out, s.Close()
 }

@@ -24,6 +24,8 @@ type options struct {
 	limit  time.Duration // begin no further round after; 0: no limit
 	dir    string
 	only   []string
+	save   string // file to keep the figures in
+	into   string // document to put the tables into
 }
 
 // wants says whether a group of workloads is to be run.
@@ -55,9 +57,6 @@ type planned struct {
 
 // compare makes a comparison and prints it.
 func compare(o options, w io.Writer) error {
-	if o.rounds < 1 {
-		return fmt.Errorf("-rounds is %d; at least 1", o.rounds)
-	}
 	for _, group := range o.only {
 		if !slices.Contains([]string{"W1", "W2", "W3", "W4", "W5", "items", "vector"}, group) {
 			return fmt.Errorf("-run: no workload %q", group)
@@ -77,15 +76,32 @@ func compare(o options, w io.Writer) error {
 		err = r.measure()
 	}
 	if err == nil {
-		r.print(w)
+		err = r.tell(o, w)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// tell prints what was measured, and keeps it where the options say.
+func (r *run) tell(o options, w io.Writer) error {
+	r.print(w)
+	var err error
+	if o.save != "" {
+		err = r.save(o.save)
+	}
+	if o.into != "" {
+		err = errors.Join(err, r.into(o.into))
+	}
+	return err
 }
 
 // choose picks the engines.
 func (r *run) choose() {
 	for _, e := range peer.Engines() {
 		if r.quick && !e.Quick {
+			continue
+		}
+		if why := e.Why(); why != nil {
+			fmt.Fprintf(r.log, "%s is left out: %v\n", e.Name, why)
 			continue
 		}
 		r.engines = append(r.engines, e)
@@ -104,6 +120,9 @@ func (r *run) prepare() error {
 			}
 		}
 		r.add("W1", planned{key: key{"W1raw", e.Name, peer.Durable, ""}})
+		if e.Name == "stele" {
+			r.add("W1", planned{key: key{"W1engine", e.Name, peer.Durable, ""}})
+		}
 		if err := r.prepareReads(e); err != nil {
 			return err
 		}

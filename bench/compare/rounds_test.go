@@ -56,17 +56,17 @@ func TestVerdicts(t *testing.T) {
 
 // TestCells makes every cell on the smallest sizes, and looks at what is printed.
 func TestCells(t *testing.T) {
-	size := sizes{ChatSteps: 4, Writers: 2, ManySteps: 2, Threads: 3, Reads: 5, OpenThreads: 2, OpenEach: 2, Killed: 2, Items: 1100, Searches: 1}
+	size := sizes{ChatSteps: 4, Writers: 2, ManySteps: 2, Threads: 50, Reads: 100, OpenThreads: 2, OpenEach: 2, Killed: 2, Items: 1100, Searches: 1}
 	closed, wide, history, items := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	for _, step := range []struct {
 		work, dir, figure string
 	}{
-		{"W1", t.TempDir(), "steps/s"}, {"W1raw", t.TempDir(), "compacted B/step"}, {"W2", t.TempDir(), "commits/s"},
+		{"W1", t.TempDir(), "steps/s"}, {"W1raw", t.TempDir(), "compacted B/step"}, {"W1engine", t.TempDir(), "steps/s"}, {"W2", t.TempDir(), "commits/s"},
 		{"fillW3", wide, "disk MB"}, {"compact", wide, "disk B"}, {"W3", wide, "warm decoded get/s"},
 		{"fillW4", history, "disk MB"}, {"W4", history, "by id p50 ms"},
-		{"fillW5", closed, "disk MB"}, {"W5close", closed, "ready ms"}, {"lost", closed, "lost"},
+		{"fillW5", closed, "disk MB"}, {"W5close", closed, "ready ms"}, {"lost", closed, "lost"}, {"scale", closed, "list 10 p50 ms"},
 		{"itemput", t.TempDir(), "puts/s"}, {"fillItems", items, ""}, {"itemget", items, "gets/s"}, {"itemsearch", items, "search p50 ms"},
-		{"vector", t.TempDir(), "floor p50 ms"}, {"floors", t.TempDir(), "memcpy GB/s"},
+		{"beside", t.TempDir(), "p99 ratio"}, {"vector", t.TempDir(), "floor p50 ms"}, {"floors", t.TempDir(), "memcpy GB/s"},
 	} {
 		out, err := cell{step.work, "stele", peer.Relaxed, step.dir, size}.run()
 		if err != nil {
@@ -77,6 +77,32 @@ func TestCells(t *testing.T) {
 		}
 		if step.work == "lost" && out["lost"] != 2 {
 			t.Errorf("of two puts that were never made, %v are lost", out["lost"])
+		}
+	}
+}
+
+// TestServerCells makes cells on a store in processes of its own, whose processor time
+// and size count.
+func TestServerCells(t *testing.T) {
+	e, err := peer.Find("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := e.Why(); why != nil {
+		t.Logf("%s is left out: %v", e.Name, why)
+		return
+	}
+	size := sizes{ChatSteps: 3, OpenThreads: 2, OpenEach: 2, Killed: 2}
+	dir := t.TempDir()
+	for _, step := range []struct{ work, dir, figure string }{
+		{"W1", t.TempDir(), "compacted B/step"}, {"fillW5", dir, "disk MB"}, {"W5close", dir, "ready ms"},
+	} {
+		out, err := cell{step.work, e.Name, peer.Relaxed, step.dir, size}.run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[step.figure] <= 0 || step.work == "W1" && out["cpu µs/step"] <= 0 {
+			t.Errorf("%s: %v", step.work, out)
 		}
 	}
 }

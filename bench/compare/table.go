@@ -19,6 +19,7 @@ var tables = []table{
 	{"floors", "What the machine allows", []string{"4 KB fdatasync p50 ms", "4 KB fdatasync p99 ms", "8 KB pread p50 ms", "memcpy GB/s"}},
 	{"W1", "W1: a chat, serialising included", []string{"steps/s", "put p50 ms", "put p99 ms", "cpu µs/step", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "compacted B/step", "rss MB"}},
 	{"W1raw", "W1 raw", []string{"steps/s", "put p50 ms", "put p99 ms", "cpu µs/step", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "compacted B/step", "rss MB"}},
+	{"W1engine", "W1 as an engine on stele saves it: told what grew, writes durable with the checkpoint that follows", []string{"steps/s", "put p50 ms", "put p99 ms", "cpu µs/step", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "compacted B/step", "rss MB"}},
 	{"W2", "W2: many writers", []string{"commits/s", "put p50 ms", "put p99 ms", "cpu µs/step", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "compacted B/step", "rss MB"}},
 	{"W3", "W3: the newest tuple of random threads", []string{"cold raw get/s", "cold decoded get/s", "warm raw get/s", "warm decoded get/s", "warm raw cpu µs", "warm decoded cpu µs", "heap MB", "rss MB"}},
 	{"W4", "W4: the history of a chat, raw", []string{"list p50 ms", "list metadata p50 ms", "by id p50 ms", "rss MB"}},

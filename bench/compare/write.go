@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/bench/compare/peer"
+	"github.com/stele-go/stele/saver"
 )
 
 var taskIDs = [...]string{"5a6cc58f-18d9-7bf4-96d2-4a9e6b2f5f0c", "0c2f2ba1-9d1c-d3d6-2a3e-7f0f0f2f7a10"}
@@ -52,9 +53,31 @@ func (c cell) chat(isRaw bool) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.chatOn(s, steps, handed)
+}
+
+// chatOfEngine is W1 as an engine saves it that knows what its steps appended.
+func (c cell) chatOfEngine() (figures, error) {
+	steps := bench.NewData(7).Chat(c.Size.ChatSteps)
+	handed := chatBytes(steps)
+	for i := 1; i < len(steps); i++ {
+		list, err := steps[i].Checkpoint.Values["messages"].Any()
+		if err != nil {
+			return nil, err
+		}
+		steps[i].Checkpoint.Values["messages"] = saver.ValueGrown(list, 2)
+	}
+	s, err := peer.OpenEngineStele(c.options())
+	if err != nil {
+		return nil, err
+	}
+	return c.chatOn(s, steps, handed)
+}
+
+func (c cell) chatOn(s peer.Store, steps []bench.Step, handed float64) (figures, error) {
 	out, n := figures{}, 2*len(steps)
 	var puts latencies
-	m := startMeter(c.Dir)
+	m := startMeter(c.Dir, s)
 	for i := range n {
 		st, thread, parent := &steps[i/2], fmt.Sprintf("chat-%d", i%2), ""
 		if i >= 2 {
@@ -98,10 +121,7 @@ func (c cell) finish(s peer.Store, out figures, n int, handed float64) error {
 	if syncs, ok := s.Syncs(); ok {
 		out["syncs/step"] = float64(syncs) / float64(n)
 	}
-	if err := s.Close(); err != nil {
-		return err
-	}
-	written, err := diskBytes(c.Dir)
+	written, err := c.closeSized(s)
 	if err != nil {
 		return err
 	}
@@ -128,7 +148,7 @@ func (c cell) many() (figures, error) {
 	}
 	out, n := figures{}, len(steps)*o.Writers
 	took, errs := make([]latencies, o.Writers), make([]error, o.Writers)
-	m := startMeter(c.Dir)
+	m := startMeter(c.Dir, s)
 	var wg sync.WaitGroup
 	for w := range o.Writers {
 		wg.Go(func() { took[w], errs[w] = c.writer(s, fmt.Sprintf("many-%03d", w), steps) })

@@ -69,6 +69,7 @@ func TestChains(t *testing.T) {
 			versions[0][i] = byte('a' + r.IntN(26))
 		}
 		var chain []*Patch // of the last version, newest first
+		views := []*View{Whole(versions[0])}
 		for range rapid.IntRange(1, 40).Draw(t, "versions") {
 			from := versions[len(versions)-1]
 			to := edit(r, from)
@@ -92,6 +93,19 @@ func TestChains(t *testing.T) {
 			got, err := Resolve(chain, versions[0])
 			if err != nil || !bytes.Equal(got, to) {
 				t.Fatalf("chain of %d: %v", len(chain), err)
+			}
+			v, err := p.On(views[len(views)-1])
+			if err != nil || v.Len() != len(to) {
+				t.Fatalf("step %d: %v", len(chain), err)
+			}
+			if sum, ok := v.Sum(); !ok || sum != base.Checksum(0, to) {
+				t.Fatalf("step %d: another sum", len(chain))
+			}
+			views = append(views, v)
+		}
+		for i, v := range views { // none was changed by those made of it
+			if got := v.Bytes(); !bytes.Equal(got, versions[i]) {
+				t.Fatalf("version %d of %d steps, %d bytes, is another one", i, len(chain), len(got))
 			}
 		}
 	})
@@ -232,6 +246,9 @@ func FuzzPatch(f *testing.F) {
 		one, err := Resolve([]*Patch{p}, root)
 		if err != nil || len(one) != p.Len() {
 			t.Fatalf("resolve %d of %d bytes: %v", len(one), p.Len(), err)
+		}
+		if v, err := p.On(Whole(root)); err != nil || !bytes.Equal(v.Bytes(), one) {
+			t.Fatalf("one step makes another target: %v", err)
 		}
 		two, err := Resolve([]*Patch{again}, root)
 		if err != nil || !bytes.Equal(one, two) {

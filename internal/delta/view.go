@@ -16,6 +16,7 @@ type View struct {
 	own   int // bytes that are in memory for the view's sake
 	sum   uint64
 	known bool // sum is the value's: it was made by a patch
+	open  bool // the last part is the view's own and may be appended to
 }
 
 const (
@@ -24,13 +25,24 @@ const (
 	smallView = 2 << 10
 	// maxParts bounds the pieces of a larger one.
 	maxParts = 512
+	// smallPart: pieces below it that follow each other are copied into one. What is
+	// new in a version is often made of many.
+	smallPart = 1 << 10
 )
 
 // Whole is the view of a value stored whole.
 func Whole(b []byte) *View {
-	v := &View{size: len(b), own: len(b)}
-	v.add(b)
+	v := &View{size: len(b)}
+	v.whole(b)
 	return v
+}
+
+// whole makes b, which is v's to share, the only piece.
+func (v *View) whole(b []byte) {
+	v.parts, v.ends, v.own, v.open = nil, nil, len(b), false
+	if len(b) > 0 {
+		v.parts, v.ends = [][]byte{b}, []uint32{uint32(len(b))}
+	}
 }
 
 // Len is the length of the value in bytes.
@@ -59,6 +71,17 @@ func (v *View) add(b []byte) {
 	if k := len(v.ends); k > 0 {
 		end += v.ends[k-1]
 	}
+	if len(b) >= smallPart {
+		v.open = false
+	} else if v.own += len(b); v.open {
+		last := &v.parts[len(v.parts)-1]
+		*last = append(*last, b...)
+		v.ends[len(v.ends)-1] = end
+		return
+	} else {
+		b = append(make([]byte, 0, 2*len(b)), b...)
+		v.open = true
+	}
 	v.parts, v.ends = append(v.parts, b), append(v.ends, end)
 }
 
@@ -71,11 +94,10 @@ func (p *Patch) On(v *View) (*View, error) {
 	}
 	out := &View{size: p.Len(), sum: p.Sum, known: true}
 	if out.size <= smallView && len(v.parts) <= 1 {
-		out.own = out.size
-		out.add(p.flat(v))
+		out.whole(p.flat(v))
 		return out, nil
 	}
-	most := len(p.script.runs) + len(v.parts)
+	most := len(v.parts) + 4
 	out.parts, out.ends = make([][]byte, 0, most), make([]uint32, 0, most)
 	for i, r := range p.script.runs {
 		n := uint32(p.script.end(i)) - r.out
@@ -87,9 +109,7 @@ func (p *Patch) On(v *View) (*View, error) {
 		v.pieces(r.src, n, out)
 	}
 	if len(out.parts) > maxParts || out.size <= smallView {
-		whole := out.Bytes()
-		out.parts, out.ends, out.own = nil, nil, out.size
-		out.add(whole)
+		out.whole(out.Bytes())
 	}
 	return out, nil
 }

@@ -197,7 +197,7 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 // plan selects the values that live items refer to and that lie in one of the
 // files from. Values of hot items come first, item by item; the others are
 // ordered line by line, newest first, so that versions of one channel lie
-// together.
+// together, what listings read before the rest.
 func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 	p := valuePlan{newest: map[string]index.Ref{}}
 	taken := map[index.Ref]bool{}
@@ -236,11 +236,17 @@ func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 	for _, it := range cold {
 		for n, s := range it.Slots {
 			if take(s.Ref) {
-				rest = append(rest, old{oldValue{o.Lines(it, n), s.Ref}, s.Name})
+				rest = append(rest, old{oldValue{o.Lines(it, n), s.Ref, o.Listed(it, n)}, s.Name})
 			}
 		}
 	}
 	slices.SortFunc(rest, func(a, b old) int {
+		if a.listed != b.listed {
+			if a.listed {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
 	})
 	for _, o := range rest {

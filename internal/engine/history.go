@@ -12,8 +12,9 @@ import (
 // oldValue is a value that is not read often, and the sequence it belongs to; ""
 // for none.
 type oldValue struct {
-	line string
-	ref  index.Ref
+	line   string
+	ref    index.Ref
+	listed bool // see Options.Listed
 }
 
 // How the older versions of a line are patches in a segment. The n-th, counted from
@@ -88,6 +89,11 @@ func (h *historyLine) wrote(v stored, patched, tried bool) {
 func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan) error {
 	var h historyLine
 	for i, o := range p.history {
+		if i > 0 && p.history[i-1].listed && !o.listed {
+			if err := j.b.CutHistory(); err != nil {
+				return err
+			}
+		}
 		if i == 0 || o.line != h.line {
 			h = historyLine{line: o.line}
 			if head, ok := p.newest[o.line]; ok && o.line != "" && !j.e.opts.NoPatches {

@@ -79,6 +79,10 @@ type Options struct {
 	// unique within a thread and its copies. Nil means that slots of one name do.
 	Lines func(it *index.Item, slot int) string
 
+	// Listed says which values are read by those who look through items and leave
+	// the other values alone. Older ones lie in blocks of their own. Default: none.
+	Listed func(it *index.Item, slot int) bool
+
 	// Keys encrypt the store; nil means no encryption. Every file is made under the
 	// provider's current key and stays under it; Compact brings all files under the
 	// current one. Keys are asked for at Open, and for each new file.
@@ -223,6 +227,9 @@ func (o Options) withDefaults() Options {
 			}
 			return all
 		}
+	}
+	if o.Listed == nil {
+		o.Listed = func(*index.Item, int) bool { return false }
 	}
 	if o.Lines == nil {
 		o.Lines = func(it *index.Item, slot int) string { return it.Slots[slot].Name }

@@ -82,7 +82,7 @@ func TestDivide(t *testing.T) {
 			plan.heads = append(plan.heads, ref)
 			plan.newest["v"] = ref
 		} else {
-			plan.history = append(plan.history, oldValue{"v", ref})
+			plan.history = append(plan.history, oldValue{"v", ref, false})
 		}
 	}
 	extra := index.Ref{LSN: 1}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/index"
@@ -153,29 +152,15 @@ func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref
 // reading it. More than once is already unlikely.
 const moveRetries = 4
 
-// smallLogValue is the size of a value up to which it is kept when it was read from
-// the log: a copy costs less than asking the kernel for so few bytes.
-const smallLogValue = 1 << 10
-
 // readAt reads the bytes at loc into a fresh slice.
 func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
-	small := loc.InLog() && loc.Len <= smallLogValue
-	if small {
-		if b, ok := e.cache.get(logKey(loc)); ok {
-			return append([]byte{}, b...), nil
-		}
-	}
 	h, err := e.files.acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
 	defer e.files.release(h)
 	if loc.InLog() {
-		b, err := readLogValue(h, loc)
-		if err == nil && small {
-			e.cache.add(logKey(loc), slices.Clone(b))
-		}
-		return b, err
+		return readLogValue(h, loc)
 	}
 	block, shared, err := e.readBlock(h, loc)
 	if err != nil {

@@ -42,7 +42,11 @@ func (r *Reader) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if v := r.view(ref); v != nil {
+	if loc, ok := r.fam.Loc(ref); ok && loc.InLog() && loc.Len <= smallLogValue && !loc.Patched() {
+		if b, err := r.small(loc); err == nil {
+			return b, nil
+		}
+	} else if v := r.view(ref); v != nil {
 		b := v.Bytes()
 		if sum, _ := v.Sum(); valueSum(b) == sum {
 			return b, nil
@@ -51,6 +55,22 @@ func (r *Reader) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
 	}
 	// Whole in itself, moving, or damaged: what that means is said in one place.
 	return r.e.readValue(ctx, r.fam, ref)
+}
+
+// smallLogValue is the size of a value up to which it is kept when a listing read
+// it from the log: a copy costs less than asking the kernel for so few bytes.
+const smallLogValue = 1 << 10
+
+// small reads a small value of the log, or has it.
+func (r *Reader) small(loc index.Loc) ([]byte, error) {
+	if b, ok := r.e.cache.get(logKey(loc)); ok {
+		return append([]byte{}, b...), nil
+	}
+	b, err := r.e.readAt(loc)
+	if err == nil {
+		r.e.cache.add(logKey(loc), append([]byte{}, b...))
+	}
+	return b, err
 }
 
 // view is the value as its patches say, not yet checked; nil if it is stored whole,

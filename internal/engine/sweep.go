@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -13,8 +14,9 @@ import (
 // leftovers lists what a crash left behind: files with numbers the manifest handed
 // out and does not name. Files that are not of this kind are reported, and stay.
 //
-// A log file among them that goes on after the end of the log is no leftover: the
-// manifest is an older copy of itself, and removing the file would lose records.
+// A log file that the manifest does not name and that goes on after the end of the
+// log is no leftover, whatever its number: a file is named before its first record,
+// so the manifest is an older copy of itself, or that of another store.
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
 	named := map[string]bool{lockName: true, wal.MarkName: true}
 	for _, l := range st.Logs {
@@ -37,15 +39,15 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 			continue
 		}
 		num, own := ownNumber(n)
+		if err := e.checkLeftover(n, rec.LastLSN); err != nil && (num < st.NextFileNum || !errors.Is(err, base.ErrVersion)) {
+			return nil, err
+		}
 		if !own || num >= st.NextFileNum {
 			e.report.UnknownFiles = append(e.report.UnknownFiles, n)
 			if own {
 				e.nextNum = max(e.nextNum, num+1)
 			}
 			continue
-		}
-		if err := e.checkLeftover(n, rec.LastLSN); err != nil {
-			return nil, err
 		}
 		left = append(left, n)
 	}
@@ -66,7 +68,7 @@ func (e *Engine) checkLeftover(name string, last base.LSN) error {
 		return nil
 	}
 	return &base.CorruptionError{File: name, Kind: "log", Offset: -1, Detail: fmt.Sprintf(
-		"it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy", u.LastLSN, last)}
+		"it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy, or that of another store", u.LastLSN, last)}
 }
 
 // sweep removes leftovers. It comes after everything the manifest names was found

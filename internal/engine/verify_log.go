@@ -52,6 +52,33 @@ func (v *verifier) logs() error {
 			return err
 		}
 	}
+	return v.durableMark()
+}
+
+// durableMark looks at the mark of the log. What is wrong with it is a notice: it is
+// a lower bound, and nothing is lost with it.
+func (v *verifier) durableMark() error {
+	f, err := v.fsys.Open(filepath.Join(v.dir, wal.MarkName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	_, notes, err := wal.InspectMark(f)
+	if len(notes) > 0 { // a writer may have been between two of its bytes
+		_, notes, err = wal.InspectMark(f)
+	}
+	if err != nil {
+		return v.note(err, false)
+	}
+	for _, n := range notes {
+		v.add(Finding{File: n.File, Offset: n.Offset, Len: n.Len, Kind: n.Kind, Detail: n.Detail, Notice: true})
+	}
+	if m := v.m.Mark; v.m.ManifestErr == nil && m.Origin != 0 && m.Origin != v.st.StoreID {
+		v.add(Finding{File: wal.MarkName, Offset: -1, Kind: "durable mark", Detail: "it is that of another store, and does not count", Notice: true})
+	}
 	return nil
 }
 

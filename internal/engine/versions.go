@@ -142,7 +142,8 @@ type draft struct {
 // little in common is tried ever more rarely. The work is done here, on the
 // caller's goroutine.
 //
-// The copy the store keeps for the next version is counted in Stats.VersionBytes.
+// The copy the store keeps for the next version is counted in Stats.VersionBytes. A
+// value of one part is kept as it is: nobody may change it afterwards.
 func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
 	v, err := NewValue(parts...)
 	if err != nil || e.opts.NoPatches || v.size < int64(e.opts.PatchMin) || v.size > e.versions.largest() {
@@ -152,9 +153,14 @@ func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
 		return v, nil
 	}
-	d := &draft{line: l, prev: prev, run: e.opts.PatchRun, data: make([]byte, 0, v.size)}
-	for _, p := range parts {
-		d.data = append(d.data, p...)
+	d := &draft{line: l, prev: prev, run: e.opts.PatchRun}
+	if len(parts) == 1 {
+		d.data = parts[0]
+	} else {
+		d.data = make([]byte, 0, v.size)
+		for _, p := range parts {
+			d.data = append(d.data, p...)
+		}
 	}
 	v.parts, v.draft = [][]byte{d.data}, d
 	if prev != nil && prev.data != nil && e.mayBeBase(prev.ref) {

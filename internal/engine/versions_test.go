@@ -258,8 +258,12 @@ func TestDamagedBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		lost := 0
+		together := e.Reader(th.Family)
 		for i, ref := range refs {
 			got, err := e.ReadValue(context.Background(), th.Family, ref)
+			if also, aerr := together.Read(context.Background(), ref); string(also) != string(got) || fmt.Sprint(aerr) != fmt.Sprint(err) {
+				t.Errorf("version %d: read with others: %v, alone: %v", i, aerr, err)
+			}
 			var be *BaseError
 			switch {
 			case err == nil && string(got) != chat(i+10):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/wal"
 )
 
 // CompactReport says what Compact did.
@@ -85,7 +86,8 @@ func watch(fsys vfs.FS, dir string, before int64, progress func(Progress)) (stop
 	return func() { close(quit); done.Wait() }
 }
 
-// dirBytes is the size of the files in a store's directory, its lock aside.
+// dirBytes is the size of the files in a store's directory, its lock and the mark of its log
+// aside.
 func dirBytes(fsys vfs.FS, dir string) (int64, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -93,7 +95,7 @@ func dirBytes(fsys vfs.FS, dir string) (int64, error) {
 	}
 	var sum int64
 	for _, n := range names {
-		if n == "LOCK" || strings.HasSuffix(n, ".tmp") {
+		if n == "LOCK" || n == wal.MarkName || strings.HasSuffix(n, ".tmp") {
 			continue
 		}
 		f, err := fsys.Open(filepath.Join(dir, n))

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/internal/backup"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/wal"
 )
 
 // DumpEntry is a stretch of a file, explained.
@@ -99,13 +100,15 @@ func dump(ctx context.Context, path string, a Access, yield func(DumpEntry) erro
 		return d.backup(path)
 	case "lock":
 		return d.text(path)
+	case "mark":
+		return d.mark()
 	}
 	return fmt.Errorf("%s is no file of a store: %w", path, base.ErrNotStore)
 }
 
 // kindOfFile goes by the content, and where that is damaged by the name.
 func kindOfFile(name, magic string) string {
-	for prefix, kind := range map[string]string{"SWAL": "log", "steleSEG": "segment", "steleIMG": "image", "steleMAN": "manifest", "stele-backup": "backup"} {
+	for prefix, kind := range map[string]string{"SWAL": "log", "steleSEG": "segment", "steleIMG": "image", "steleMAN": "manifest", "stele-backup": "backup", "SDUR": "mark"} {
 		if strings.HasPrefix(magic, prefix) {
 			return kind
 		}
@@ -113,6 +116,8 @@ func kindOfFile(name, magic string) string {
 	switch {
 	case name == "LOCK":
 		return "lock"
+	case name == wal.MarkName:
+		return "mark"
 	case name == backup.Name:
 		return "backup"
 	case strings.HasPrefix(name, "MANIFEST-"):

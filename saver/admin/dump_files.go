@@ -65,6 +65,37 @@ func (d *dumper) log() error {
 	return err
 }
 
+// mark explains the durable mark: its two slots.
+func (d *dumper) mark() error {
+	slots, notes, err := wal.InspectMark(d.f)
+	if err != nil {
+		return err
+	}
+	for _, s := range slots {
+		e := DumpEntry{Offset: s.Offset, Size: max(0, min(wal.MarkSlotSize, d.size-s.Offset)), Kind: "slot"}
+		switch {
+		case s.Valid:
+			e.field("seq", s.Seq)
+			e.field("store", hexID(s.Origin))
+			e.field("file", wal.FileName(s.File))
+			e.field("salt", hexID(s.Salt))
+			e.field("synced_to", s.End)
+			e.field("lsn", s.LSN)
+		case !s.Used:
+			e.Kind = "zeros"
+		}
+		for _, n := range notes {
+			if n.Offset == s.Offset && n.Len > 0 {
+				e.fail(errors.New(n.Detail))
+			}
+		}
+		if err := d.yield(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (e *DumpEntry) record(p wal.Piece) {
 	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
 	if err != nil {

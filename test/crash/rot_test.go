@@ -26,17 +26,15 @@ const (
 	named                   // some answers are such an error, the others right
 	repaired                // everything right, and OpenReport tells of damage
 	unharmed                // everything right, nothing told: nobody needs the bytes
-	cut                     // unclean end: an earlier state, and OpenReport tells of the cut
-	lostEnd                 // unclean end: an earlier state, untold: the promise went with what it was for
 	numVerdicts
 )
 
-var verdictNames = [numVerdicts]string{"refused", "named on reading", "repaired and reported", "harmless", "cut and reported", "lost with their promise"}
+var verdictNames = [numVerdicts]string{"refused", "named on reading", "repaired and reported", "harmless"}
 
-// judge opens a damaged store and compares it with the model. mayShorten: the
-// damage is large enough to take away records together with the later one that
-// promises them, which after a kill looks like a log that was never longer.
-func (sh *shape) judge(ctx context.Context, mem *vfs.Mem, mayShorten bool) (verdict, error) {
+// judge opens a damaged store and compares it with the model. After a kill it is held
+// to the same as after a clean close: the mark that the log leaves beside it knows
+// every record that was acknowledged.
+func (sh *shape) judge(ctx context.Context, mem *vfs.Mem) (verdict, error) {
 	before := mem.Image()
 	d, err := config{seed: 5, ring: sh.ring}.open(mem, &clock{})
 	if err != nil {
@@ -52,33 +50,13 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem, mayShorten bool) (verd
 	case err != nil && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion):
 		return 0, fmt.Errorf("reading fails, but not for damage: %w", err)
 	case err != nil:
-		return named, errors.Join(sh.each(ctx, d, mayShorten && !sh.clean), sh.healed(ctx, d, mem, err))
+		return named, errors.Join(sh.each(ctx, d), sh.healed(ctx, d, mem, err))
 	case got == sh.dumps[len(sh.dumps)-1] && (rep.IndexRebuilt || rep.DroppedBytes > 0):
 		return repaired, nil
 	case got == sh.dumps[len(sh.dumps)-1]:
 		return unharmed, nil
-	case sh.clean:
-		return 0, fmt.Errorf("wrong after a clean close: %s; report %+v", difference(got, sh.dumps[len(sh.dumps)-1]), rep)
 	}
-	k := slices.Index(sh.dumps, got)
-	lost := 0
-	for i := max(k, 0) + 1; i < len(sh.dumps); i++ {
-		if sh.dumps[i] != sh.dumps[i-1] { // not a call that changed nothing
-			lost++
-		}
-	}
-	switch {
-	case k < 0:
-		return 0, fmt.Errorf("no state it ever was in: %s", difference(got, sh.dumps[len(sh.dumps)-1]))
-	case mayShorten && rep.DroppedBytes == 0:
-		return lostEnd, nil
-	case rep.DroppedBytes == 0:
-		return 0, fmt.Errorf("back to %d of %d calls, unreported", k, sh.acked)
-	case lost > 1 && !mayShorten:
-		// All but the last call are promised by the frame of a later one.
-		return 0, fmt.Errorf("back to %d of %d calls, though promised", k, sh.acked)
-	}
-	return cut, nil
+	return 0, fmt.Errorf("wrong, and nothing said: %s; report %+v", difference(got, sh.dumps[len(sh.dumps)-1]), rep)
 }
 
 // healed: damage to the saved index, which is derived, is gone after closing and
@@ -121,9 +99,8 @@ func untouched(before, after vfs.MemImage) error {
 }
 
 // each asks for every checkpoint by its id: right, or named as damaged, but never
-// gone. The others may be asked for as well: they stay deleted. Where the damage may
-// have shortened the log besides, a checkpoint may be gone, or be as it once was.
-func (sh *shape) each(ctx context.Context, d *disk, shortened bool) error {
+// gone. The others may be asked for as well: they stay deleted.
+func (sh *shape) each(ctx context.Context, d *disk) error {
 	for tup, err := range sh.model.List(ctx, saver.Query{}) {
 		if err != nil {
 			return err
@@ -134,7 +111,7 @@ func (sh *shape) each(ctx context.Context, d *disk, shortened bool) error {
 		}
 		damaged := func(err error) bool { return errors.Is(err, saver.ErrCorrupt) || errors.Is(err, saver.ErrVersion) }
 		gotTup, err := d.GetTuple(ctx, tup.Config)
-		if damaged(err) || shortened && errors.Is(err, saver.ErrNotFound) {
+		if damaged(err) {
 			continue
 		}
 		if err != nil {
@@ -147,23 +124,18 @@ func (sh *shape) each(ctx context.Context, d *disk, shortened bool) error {
 		if err != nil {
 			return fmt.Errorf("read %+v: %w", tup.Config, err)
 		}
-		if got != want && !(shortened && sh.once(got)) {
+		if got != want {
 			return fmt.Errorf("wrong value: %s", difference(got, want))
 		}
 	}
 	for _, thread := range []string{"a", "b", "c"} {
 		_, want := sh.model.GetTuple(ctx, saver.Config{ThreadID: thread})
 		_, got := d.GetTuple(ctx, saver.Config{ThreadID: thread})
-		if errors.Is(want, saver.ErrNotFound) && got == nil && !shortened {
+		if errors.Is(want, saver.ErrNotFound) && got == nil {
 			return fmt.Errorf("thread %s is back", thread)
 		}
 	}
 	return nil
-}
-
-// once reports whether the store ever held a checkpoint as this text has it.
-func (sh *shape) once(text string) bool {
-	return slices.ContainsFunc(sh.dumps, func(d string) bool { return strings.Contains(d, text) })
 }
 
 func one(tup *saver.Tuple) (string, error) {
@@ -183,10 +155,10 @@ type rotten struct {
 	most   int // bytes flipped of one file
 	bits   int
 	// check, if set, judges a damaged store in place of shape.judge.
-	check func(what string, mayShorten bool, mem *vfs.Mem)
+	check func(what string, mem *vfs.Mem)
 }
 
-func (r *rotten) try(what string, mayShorten bool, damage func(mem *vfs.Mem) (bool, error)) {
+func (r *rotten) try(what string, damage func(mem *vfs.Mem) (bool, error)) {
 	r.t.Helper()
 	mem := vfs.NewMemFrom(r.sh.img, vfs.MemOptions{})
 	changed, err := damage(mem)
@@ -197,11 +169,11 @@ func (r *rotten) try(what string, mayShorten bool, damage func(mem *vfs.Mem) (bo
 		return
 	}
 	if r.check != nil {
-		r.check(what, mayShorten, mem)
+		r.check(what, mem)
 		r.total++
 		return
 	}
-	v, err := r.sh.judge(r.ctx, mem, mayShorten)
+	v, err := r.sh.judge(r.ctx, mem)
 	if err != nil {
 		r.t.Fatalf("store %q: %s: %v", r.sh.name, what, err)
 	}
@@ -216,29 +188,30 @@ func (r *rotten) file(name string) {
 	isLog := strings.HasSuffix(base, ".log")
 	r.flips(name, contents(f))
 	for sector := range rot.Sectors(size) {
-		r.try(fmt.Sprintf("zero sector %d of %s", sector, base), isLog, func(mem *vfs.Mem) (bool, error) {
+		r.try(fmt.Sprintf("zero sector %d of %s", sector, base), func(mem *vfs.Mem) (bool, error) {
 			return rot.ZeroSector(mem, name, sector)
 		})
 		if other := r.rng.Int64N(rot.Sectors(size)); other != sector {
-			r.try(fmt.Sprintf("copy sector %d to %d of %s", other, sector, base), isLog, func(mem *vfs.Mem) (bool, error) {
+			r.try(fmt.Sprintf("copy sector %d to %d of %s", other, sector, base), func(mem *vfs.Mem) (bool, error) {
 				return rot.CopySector(mem, name, other, sector)
 			})
 		}
 	}
 	r.strangers(name, f.Size(), isLog)
+	r.moved(name, contents(f))
 	stride := max(1, size/int64(r.most/4))
 	for n := r.rng.Int64N(stride); n < size; n += stride {
-		r.try(fmt.Sprintf("cut %s to %d bytes", base, n), isLog, func(mem *vfs.Mem) (bool, error) { return rot.Truncate(mem, name, n) })
+		r.try(fmt.Sprintf("cut %s to %d bytes", base, n), func(mem *vfs.Mem) (bool, error) { return rot.Truncate(mem, name, n) })
 	}
-	r.try("empty "+base, isLog, func(mem *vfs.Mem) (bool, error) { return rot.Truncate(mem, name, 0) })
-	r.try("lose "+base, false, func(mem *vfs.Mem) (bool, error) { return true, mem.Remove(name) })
+	r.try("empty "+base, func(mem *vfs.Mem) (bool, error) { return rot.Truncate(mem, name, 0) })
+	r.try("lose "+base, func(mem *vfs.Mem) (bool, error) { return true, mem.Remove(name) })
 	if old, ok := r.sh.older[name]; ok {
-		r.try("put an older copy of "+base, true, func(mem *vfs.Mem) (bool, error) { return true, overwrite(mem, name, old) })
+		r.try("put an older copy of "+base, func(mem *vfs.Mem) (bool, error) { return true, overwrite(mem, name, old) })
 	}
 	for _, other := range slices.Sorted(maps.Keys(r.sh.img.Files)) {
 		g := r.sh.img.Files[other]
 		if other != name && filepath.Ext(other) == filepath.Ext(name) {
-			r.try(fmt.Sprintf("put %s in place of %s", filepath.Base(other), base), false, func(mem *vfs.Mem) (bool, error) {
+			r.try(fmt.Sprintf("put %s in place of %s", filepath.Base(other), base), func(mem *vfs.Mem) (bool, error) {
 				return true, overwrite(mem, name, contents(g))
 			})
 		}
@@ -255,10 +228,7 @@ func (r *rotten) strangers(name string, size int64, isLog bool) {
 		if a == b {
 			continue
 		}
-		// A slot of the manifest and an edit it vouches for, both at once: after a kill
-		// that looks like a manifest that was never longer.
-		slot := strings.HasPrefix(base, "MANIFEST-") && max(a, b) >= rot.Sectors(size)-2
-		r.try(fmt.Sprintf("swap sectors %d and %d of %s", a, b, base), isLog || slot, func(mem *vfs.Mem) (bool, error) {
+		r.try(fmt.Sprintf("swap sectors %d and %d of %s", a, b, base), func(mem *vfs.Mem) (bool, error) {
 			return rot.SwapSectors(mem, name, a, b)
 		})
 	}
@@ -267,7 +237,7 @@ func (r *rotten) strangers(name string, size int64, isLog bool) {
 		from, to := r.rng.Int64N(rot.Sectors(g.Size())), r.rng.Int64N(rot.Sectors(size))
 		data := contents(g)[from*n:]
 		data = data[:min(n, len(data))]
-		r.try(fmt.Sprintf("put sector %d of %s at %d of %s", from, other, to, base), isLog, func(mem *vfs.Mem) (bool, error) {
+		r.try(fmt.Sprintf("put sector %d of %s at %d of %s", from, other, to, base), func(mem *vfs.Mem) (bool, error) {
 			return overwriteAt(mem, name, data, to*n)
 		})
 	}
@@ -284,7 +254,26 @@ func (r *rotten) strangers(name string, size int64, isLog bool) {
 	}
 	if g, ok := r.sh.alien.Files[name]; ok && g.Size() > 0 {
 		sector("another store's "+base, g)
-		r.try("put another store's "+base, false, func(mem *vfs.Mem) (bool, error) { return true, overwrite(mem, name, contents(g)) })
+		r.try("put another store's "+base, func(mem *vfs.Mem) (bool, error) { return true, overwrite(mem, name, contents(g)) })
+	}
+}
+
+// moved takes bytes out of a file, or puts bytes in a second time: what follows moves.
+func (r *rotten) moved(name string, data []byte) {
+	used := int64(len(bytes.TrimRight(data, "\x00")))
+	for range max(2, r.most/8) {
+		at := r.rng.Int64N(max(1, used))
+		n := min(int64(len(data))-at, []int64{1, 8, 64, 8 * (1 + r.rng.Int64N(64)), 512}[r.rng.IntN(5)])
+		if r.rng.IntN(2) == 0 { // as frames lie
+			at &^= 7
+		}
+		base := filepath.Base(name)
+		r.try(fmt.Sprintf("take %d bytes out of %s at %d", n, base, at), func(mem *vfs.Mem) (bool, error) {
+			return true, overwrite(mem, name, slices.Concat(data[:at], data[at+n:]))
+		})
+		r.try(fmt.Sprintf("double %d bytes of %s at %d", n, base, at), func(mem *vfs.Mem) (bool, error) {
+			return true, overwrite(mem, name, slices.Concat(data[:at+n], data[at:]))
+		})
 	}
 }
 
@@ -293,7 +282,7 @@ func (r *rotten) strangers(name string, size int64, isLog bool) {
 func (r *rotten) doubly(name string, size int64) {
 	for range r.most / 4 {
 		n := 64 + r.rng.Int64N(max(1, size-64))
-		r.try(fmt.Sprintf("lose the images, and cut %s to %d bytes", filepath.Base(name), n), true, func(mem *vfs.Mem) (bool, error) {
+		r.try(fmt.Sprintf("lose the images, and cut %s to %d bytes", filepath.Base(name), n), func(mem *vfs.Mem) (bool, error) {
 			for other := range r.sh.img.Files {
 				if filepath.Ext(other) == ".img" {
 					if err := mem.Remove(other); err != nil {
@@ -325,7 +314,7 @@ func (r *rotten) flips(name string, data []byte) {
 				if r.bits == 1 {
 					bit = r.rng.IntN(8)
 				}
-				r.try(fmt.Sprintf("flip bit %d of byte %d of %s", bit, off, filepath.Base(name)), false, func(mem *vfs.Mem) (bool, error) {
+				r.try(fmt.Sprintf("flip bit %d of byte %d of %s", bit, off, filepath.Base(name)), func(mem *vfs.Mem) (bool, error) {
 					return true, rot.FlipBit(mem, name, int64(off), bit)
 				})
 			}
@@ -383,8 +372,7 @@ func overwriteAt(mem *vfs.Mem, name string, data []byte, off int64) (bool, error
 }
 
 // TestRot damages small stores of every shape. After a clean close every answer is
-// right or an error that names the damage; after a kill the end of the log may
-// also be cut, which OpenReport tells.
+// right or an error that names the damage; after a kill as well.
 //
 // ROT_BYTES sets how many bytes of each file are flipped (a large number: all),
 // ROT_BITS how many bits of each.

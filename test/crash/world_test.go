@@ -178,7 +178,7 @@ func orphans(fsys vfs.FS, keys *ring) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	named := map[string]bool{"LOCK": true, rep.File: true}
+	named := map[string]bool{"LOCK": true, wal.MarkName: true, rep.File: true}
 	for _, l := range st.Logs {
 		named[wal.FileName(l.Num)] = true
 	}

@@ -102,7 +102,8 @@ func (c *chaos) open(t *rapid.T) error {
 	opts := drawOptions(t, c.env)
 	// The order of operations is the program's alone where a crash is drawn from
 	// it; background work shows its own orders.
-	sim := saver.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork}
+	sim := saver.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork,
+		SegmentSize: rapid.SampledFrom([]int64{0, 0, 1, 4 << 10}).Draw(t, "segment size")}
 	var err error
 	c.s, err = saver.OpenSimulated(c.dir, opts, sim)
 	return err

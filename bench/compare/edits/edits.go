@@ -28,9 +28,10 @@ type Outcome struct {
 // log is a log that is edited.
 type log struct {
 	name string
-	// write makes records, each durable before the next, calls crash while the log
-	// is open, and closes it.
-	write func(dir string, payloads [][]byte, crash func() error) error
+	// write makes records, each durable before the next, and calls after between them
+	// and behind the last, with their number, while the log is open and idle. Then it
+	// closes it.
+	write func(dir string, payloads [][]byte, after func(n int) error) error
 	// read opens the log as after a crash and returns its records, nil for one that
 	// is not there.
 	read func(dir string) ([][]byte, error)
@@ -47,8 +48,10 @@ var logs = []log{
 // edit is a change to a log file. at holds the offsets of the payloads; apply may
 // change and return b.
 type edit struct {
-	name  string
-	torn  bool // what a power cut does to the record that is being written
+	name string
+	// torn: what a power cut does to the record that is being written. All files but
+	// that of the records are as they were before it was, since nobody was told of it.
+	torn  bool
 	apply func(b []byte, at []int) []byte
 	// traceless edits leave no later record whole and in its place: what is left is
 	// what a log looks like that was never longer.
@@ -112,7 +115,7 @@ func Print(w io.Writer) error {
 		}
 		head, line = head+" "+l.name+" |", line+"---|"
 	}
-	fmt.Fprintf(w, "%d records of %d B, each synced; one edit to the log of a killed process; then it is opened.\nA bold outcome is wrong: data are missing or changed and nobody is told, or a torn tail is fatal.\nEdits marked * leave no later record whole and in its place.\n\n%s\n%s\n", records, size, head, line)
+	fmt.Fprintf(w, "%d records of %d B, each synced; one edit to the log of a killed process, to the file that holds the records; then it is opened.\nA bold outcome is wrong: data are missing or changed and nobody is told, or a torn tail is fatal.\nEdits marked * leave no later record whole and in its place.\n\n%s\n%s\n", records, size, head, line)
 	for _, e := range all {
 		mark := ""
 		if e.traceless {
@@ -149,12 +152,20 @@ func outcomes(l log) (map[string]Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	live, dead := filepath.Join(dir, "live"), filepath.Join(dir, "dead")
+	live, dead, before := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "before")
 	if err := os.Mkdir(live, 0o777); err != nil {
 		return nil, err
 	}
 	payloads := makePayloads()
-	err = l.write(live, payloads, func() error { return os.CopyFS(dead, os.DirFS(live)) })
+	err = l.write(live, payloads, func(n int) error {
+		switch n {
+		case records - 1:
+			return os.CopyFS(before, os.DirFS(live))
+		case records:
+			return os.CopyFS(dead, os.DirFS(live))
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: write: %w", l.name, err)
 	}
@@ -165,11 +176,15 @@ func outcomes(l log) (map[string]Outcome, error) {
 	out := map[string]Outcome{}
 	for i, e := range append([]edit{{name: "nothing", apply: func(b []byte, _ []int) []byte { return b }}}, all...) {
 		copied := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.CopyFS(copied, os.DirFS(dead)); err != nil {
+		from := dead
+		if e.torn {
+			from = before
+		}
+		if err := os.CopyFS(copied, os.DirFS(from)); err != nil {
 			return nil, err
 		}
 		path := filepath.Join(copied, file)
-		b, err := os.ReadFile(path)
+		b, err := os.ReadFile(filepath.Join(dead, file))
 		if err != nil {
 			return nil, err
 		}

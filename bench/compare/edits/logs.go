@@ -21,10 +21,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// settle is longer than a log waits before it marks its last sync.
-const settle = 50 * time.Millisecond
+// idle calls after when n records were written, and where that matters once the log
+// had the time to do what an idle log does, such as to mark its last sync.
+func idle(n int, after func(n int) error) error {
+	if n >= records-1 {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return after(n)
+}
 
-func writeStele(dir string, payloads [][]byte, crash func() error) error {
+func writeStele(dir string, payloads [][]byte, after func(n int) error) error {
 	s, err := saver.Open(dir, saver.Options{})
 	if err != nil {
 		return err
@@ -37,9 +43,11 @@ func writeStele(dir string, payloads [][]byte, crash func() error) error {
 		if cfg, err = s.Put(context.Background(), cfg, cp, nil, cp.Versions); err != nil {
 			return errors.Join(err, s.Close())
 		}
+		if err := idle(i+1, after); err != nil {
+			return errors.Join(err, s.Close())
+		}
 	}
-	time.Sleep(settle)
-	return errors.Join(crash(), s.Close())
+	return s.Close()
 }
 
 func readStele(dir string) (got [][]byte, err error) {
@@ -66,7 +74,7 @@ func readStele(dir string) (got [][]byte, err error) {
 	return got, nil
 }
 
-func writeRaft(dir string, payloads [][]byte, crash func() error) error {
+func writeRaft(dir string, payloads [][]byte, after func(n int) error) error {
 	w, err := raftwal.Open(dir)
 	if err != nil {
 		return err
@@ -75,9 +83,11 @@ func writeRaft(dir string, payloads [][]byte, crash func() error) error {
 		if err := w.StoreLog(&raft.Log{Index: uint64(i + 1), Data: p}); err != nil {
 			return errors.Join(err, w.Close())
 		}
+		if err := idle(i+1, after); err != nil {
+			return errors.Join(err, w.Close())
+		}
 	}
-	time.Sleep(settle)
-	return errors.Join(crash(), w.Close())
+	return w.Close()
 }
 
 func readRaft(dir string) (got [][]byte, err error) {
@@ -100,7 +110,7 @@ func readRaft(dir string) (got [][]byte, err error) {
 	return got, nil
 }
 
-func writeTidwall(dir string, payloads [][]byte, crash func() error) error {
+func writeTidwall(dir string, payloads [][]byte, after func(n int) error) error {
 	w, err := tidwall.Open(dir, nil)
 	if err != nil {
 		return err
@@ -109,8 +119,11 @@ func writeTidwall(dir string, payloads [][]byte, crash func() error) error {
 		if err := w.Write(uint64(i+1), p); err != nil {
 			return errors.Join(err, w.Close())
 		}
+		if err := idle(i+1, after); err != nil {
+			return errors.Join(err, w.Close())
+		}
 	}
-	return errors.Join(crash(), w.Close())
+	return w.Close()
 }
 
 func readTidwall(dir string) (got [][]byte, err error) {
@@ -133,7 +146,7 @@ func readTidwall(dir string) (got [][]byte, err error) {
 	return got, nil
 }
 
-func writeEtcd(dir string, payloads [][]byte, crash func() error) error {
+func writeEtcd(dir string, payloads [][]byte, after func(n int) error) error {
 	if err := os.Remove(dir); err != nil { // it wants to make it
 		return err
 	}
@@ -146,8 +159,11 @@ func writeEtcd(dir string, payloads [][]byte, crash func() error) error {
 		if err := w.Save(raftpb.HardState{Term: 1, Commit: n}, []raftpb.Entry{{Term: 1, Index: n, Data: p}}); err != nil {
 			return errors.Join(err, w.Close())
 		}
+		if err := idle(i+1, after); err != nil {
+			return errors.Join(err, w.Close())
+		}
 	}
-	return errors.Join(crash(), w.Close())
+	return w.Close()
 }
 
 // readEtcd repairs what it may, as etcd's server does.
@@ -191,7 +207,7 @@ func pebbleOptions() *pebble.Options {
 	return &pebble.Options{Logger: quiet{}, FormatMajorVersion: pebble.FormatNewest}
 }
 
-func writePebble(dir string, payloads [][]byte, crash func() error) error {
+func writePebble(dir string, payloads [][]byte, after func(n int) error) error {
 	db, err := pebble.Open(dir, pebbleOptions())
 	if err != nil {
 		return err
@@ -200,8 +216,11 @@ func writePebble(dir string, payloads [][]byte, crash func() error) error {
 		if err := db.Set(fmt.Appendf(nil, "%03d", i), p, pebble.Sync); err != nil {
 			return errors.Join(err, db.Close())
 		}
+		if err := idle(i+1, after); err != nil {
+			return errors.Join(err, db.Close())
+		}
 	}
-	return errors.Join(crash(), db.Close())
+	return db.Close()
 }
 
 func readPebble(dir string) (got [][]byte, err error) {

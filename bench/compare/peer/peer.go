@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
@@ -96,6 +97,19 @@ type Store interface {
 	Close() error
 }
 
+// Sizer is a store that says itself how large it is: where the directory holds more
+// than the checkpoints.
+type Sizer interface {
+	// Size is the size of tables and indexes, in bytes.
+	Size() (int64, error)
+}
+
+// Server is a store in processes of its own.
+type Server interface {
+	// Used is the processor time they used so far, and the memory they have, in MB.
+	Used() (cpu time.Duration, mb float64)
+}
+
 // Items is a long-term store.
 type Items interface {
 	// PutItems stores items of a namespace; with one item it is one durable commit.
@@ -132,19 +146,30 @@ type Engine struct {
 	Open  func(Options) (Store, error)
 	// OpenItems is nil if there is no long-term store.
 	OpenItems func(Options) (Store, error)
+	// Missing says why the engine cannot be used here; nil if it always can.
+	Missing func() error
+}
+
+// Why returns why the engine cannot be used here, or nil.
+func (e Engine) Why() error {
+	if e.Missing == nil {
+		return nil
+	}
+	return e.Missing()
 }
 
 // Engines returns all engines in the order of the tables.
 func Engines() []Engine {
 	both := []Mode{Durable, Relaxed}
 	return []Engine{
-		{"stele", true, []Mode{Durable, Interval, Relaxed}, openStele, openSteleItems},
-		{"sqlite-mattn", true, both, openMattn, openMattn},
-		{"bbolt", true, both, openBolt, openBolt},
-		{"pebble", true, both, openPebble, nil},
-		{"badger", true, both, openBadger, openBadger},
-		{"sqlite-modernc", false, both, openModernc, nil},
-		{"sqlite-langgraph", false, both, openWhole, nil},
+		{"stele", true, []Mode{Durable, Interval, Relaxed}, openStele, openSteleItems, nil},
+		{"sqlite-mattn", true, both, openMattn, openMattn, nil},
+		{"bbolt", true, both, openBolt, openBolt, nil},
+		{"pebble", true, both, openPebble, nil, nil},
+		{"badger", true, both, openBadger, openBadger, nil},
+		{"sqlite-modernc", false, both, openModernc, nil, nil},
+		{"sqlite-langgraph", false, both, openWhole, nil, nil},
+		{"postgres", false, both, openPostgres, nil, missingPostgres},
 	}
 }
 

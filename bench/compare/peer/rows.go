@@ -31,12 +31,17 @@ type rows struct {
 	blobs            []blob
 }
 
-func encode(s *bench.Step) (rows, error) {
+func recordOf(s *bench.Step) record {
 	rec := record{V: s.Checkpoint.V, TS: s.Checkpoint.TS, Updated: s.Checkpoint.Updated,
 		Versions: texts(s.Checkpoint.Versions), Seen: make(map[string]map[string]string, len(s.Checkpoint.Seen))}
 	for node, seen := range s.Checkpoint.Seen {
 		rec.Seen[node] = texts(seen)
 	}
+	return rec
+}
+
+func encode(s *bench.Step) (rows, error) {
+	rec := recordOf(s)
 	b, err := msgpack.Marshal(&rec)
 	if err != nil {
 		return rows{}, err
@@ -45,7 +50,13 @@ func encode(s *bench.Step) (rows, error) {
 	if err != nil {
 		return rows{}, err
 	}
-	out := rows{record: b, metadata: packTyped(md)}
+	blobs, err := changedBlobs(s)
+	return rows{record: b, metadata: packTyped(md), blobs: blobs}, err
+}
+
+// changedBlobs are the values a step changed.
+func changedBlobs(s *bench.Step) ([]blob, error) {
+	var out []blob
 	for channel, version := range s.Changed {
 		v, ok := s.Checkpoint.Values[channel]
 		if !ok {
@@ -53,9 +64,9 @@ func encode(s *bench.Step) (rows, error) {
 		}
 		t, err := v.Encode(codec)
 		if err != nil {
-			return rows{}, err
+			return nil, err
 		}
-		out.blobs = append(out.blobs, blob{channel, version.String(), t})
+		out = append(out, blob{channel, version.String(), t})
 	}
 	return out, nil
 }

@@ -146,3 +146,20 @@ func (s *steleStore) Close() error {
 	}
 	return s.s.Close()
 }
+
+// engineStore is a stele store whose writes are durable with the checkpoint put
+// after them, as an engine that goes on from step to step saves them.
+type engineStore struct{ *steleStore }
+
+// OpenEngineStele opens a stele store as an engine on top of it uses it.
+func OpenEngineStele(o Options) (Store, error) {
+	s, err := saver.Open(o.Dir, saver.Options{Sync: steleMode(o.Mode)})
+	if err != nil {
+		return nil, err
+	}
+	return engineStore{&steleStore{s: s}}, nil
+}
+
+func (s engineStore) PutWrites(thread, id, task string, writes []saver.Write) error {
+	return s.s.PutWrites(saver.DeferSync(context.Background()), saver.Config{ThreadID: thread, CheckpointID: id}, writes, task, "")
+}

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
+)
+
+// Last is the last published value of a line, as far as it is in memory.
+type Last struct{ v *version }
+
+// Last returns the last published value of a line; false if it is not at hand, as
+// after Open, for a line whose values have little in common, or when the memory for
+// last values was needed for others.
+func (e *Engine) Last(l Line) (Last, bool) {
+	v := e.versions.get(l)
+	return Last{v}, v != nil && v.data != nil
+}
+
+// Bytes are the value's. They must not be changed.
+func (l Last) Bytes() []byte { return l.v.data }
+
+// Ref names the value.
+func (l Last) Ref() index.Ref { return l.v.ref }
+
+// NewGrown is NewVersion for head + last[from:] + tail. The patch is made from that
+// alone where it may be one against last: nothing is compared. It also returns the
+// bytes of the value, which must not be changed.
+func (e *Engine) NewGrown(last Last, head []byte, from int, tail []byte) (v Value, whole []byte, err error) {
+	prev := last.v
+	if from < 0 || from > len(prev.data) {
+		return Value{}, nil, fmt.Errorf("value grown from byte %d of %d", from, len(prev.data))
+	}
+	size := len(head) + len(prev.data) - from + len(tail)
+	d := &draft{line: prev.line, prev: prev, run: e.opts.PatchRun, data: make([]byte, 0, size)}
+	d.data = append(append(append(d.data, head...), prev.data[from:]...), tail...)
+	v, err = NewValue(d.data)
+	if err != nil || e.opts.NoPatches || v.size < int64(e.opts.PatchMin) || v.size > e.versions.largest() {
+		return v, d.data, err
+	}
+	v.draft = d
+	if !e.mayBeBase(prev.ref) {
+		return v, d.data, nil
+	}
+	if prev.inner < d.run {
+		most := size - size/4
+		if p := delta.Grow(prev.data, head, from, tail, v.sum, most); p != nil && prev.cost+int64(len(p)) <= chainCost*v.size {
+			d.tried = true
+			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
+			return v, d.data, nil
+		}
+	}
+	d.against(prev, v.sum)
+	return v, d.data, nil
+}

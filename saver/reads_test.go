@@ -1,0 +1,199 @@
+package saver_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// readFS notes every read of a file.
+type readFS struct {
+	vfs.FS
+	mu    sync.Mutex
+	reads []readOf
+}
+
+// readOf is n bytes read at off.
+type readOf struct {
+	name string
+	off  int64
+	n    int
+}
+
+type readFile struct {
+	vfs.File
+	fs   *readFS
+	name string
+}
+
+func (f *readFS) note(file vfs.File, err error, name string) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &readFile{file, f, filepath.Base(name)}, nil
+}
+
+func (f *readFS) Open(name string) (vfs.File, error) {
+	file, err := f.FS.Open(name)
+	return f.note(file, err, name)
+}
+
+func (f *readFS) OpenReadWrite(name string) (vfs.File, error) {
+	file, err := f.FS.OpenReadWrite(name)
+	return f.note(file, err, name)
+}
+
+func (f *readFile) ReadAt(b []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	f.fs.reads = append(f.fs.reads, readOf{f.name, off, len(b)})
+	f.fs.mu.Unlock()
+	return f.File.ReadAt(b, off)
+}
+
+// take returns the reads noted since it was called last.
+func (f *readFS) take() []readOf {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.reads
+	f.reads = nil
+	return out
+}
+
+// random is a value of n bytes that neither compresses nor patches.
+func random(r *rand.Rand, n int) serde.Typed {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return serde.Typed{Kind: serde.KindBytes, Data: b}
+}
+
+// putRandom stores n checkpoints of two channels of size bytes, with a write each.
+func putRandom(t *testing.T, s *saver.Disk, thread string, n, size int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(n), uint64(size)))
+	cfg := saver.Config{ThreadID: thread}
+	for i := range n {
+		v := saver.StringVersion(fmt.Sprintf("%08d", i))
+		versions := map[string]saver.Version{"a": v, "b": v}
+		next, err := s.Put(t.Context(), cfg, saver.Checkpoint{V: 4, ID: fmt.Sprintf("%08d", i), TS: "2026-01-01T00:00:00+00:00", Versions: versions,
+			Values: map[string]saver.Value{"a": saver.ValueTyped(random(r, size)), "b": saver.ValueTyped(random(r, size))}},
+			saver.Metadata{"source": "loop", "step": i}, versions)
+		if err == nil {
+			err = s.PutWrites(t.Context(), next, []saver.Write{{Channel: "a", Value: saver.ValueTyped(random(r, size))}}, "task", "")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg = next
+	}
+}
+
+// reopened is a store with threads of n checkpoints, closed and opened again,
+// compacted if it is to be.
+func reopened(t *testing.T, compact bool, threads, n, size int) (*readFS, *saver.Disk) {
+	t.Helper()
+	fsys := &readFS{FS: vfs.NewMem(vfs.MemOptions{})}
+	sim := saver.Simulation{FS: fsys, Inline: true}
+	s, err := saver.OpenSimulated("store", saver.Options{ManualWork: true}, sim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range threads {
+		putRandom(t, s, fmt.Sprint("t", i), n, size)
+	}
+	if compact {
+		err = s.Flush(t.Context())
+		if err == nil {
+			err = s.Compact(t.Context())
+		}
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = openFor(t, "store", saver.Options{ManualWork: true}, sim)
+	fsys.take()
+	return fsys, s
+}
+
+// The newest tuple of a cold thread of a compacted store, with all its values, is
+// two reads, of bytes that lie together: the directory, and before it the newest
+// values.
+func TestNewestTupleIsTwoReads(t *testing.T) {
+	fsys, s := reopened(t, true, 20, 5, 2000)
+	for i := range 20 {
+		tup, err := s.GetTuple(t.Context(), saver.Config{ThreadID: fmt.Sprint("t", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range tup.Checkpoint.Values {
+			if typed, err := v.Typed(); err != nil || len(typed.Data) != 2000 {
+				t.Fatalf("channel %s: %d bytes, %v", name, len(typed.Data), err)
+			}
+		}
+		if _, err := tup.PendingWrites[0].Value.Typed(); err != nil {
+			t.Fatal(err)
+		}
+		reads := slices.DeleteFunc(fsys.take(), func(r readOf) bool { return i == 0 && r.n <= 128 }) // the first also opens the file
+		if len(reads) != 2 || reads[0].name != reads[1].name || reads[1].off+int64(reads[1].n) != reads[0].off {
+			t.Errorf("thread %d: %v", i, reads)
+		}
+	}
+}
+
+// A listing that leaves the values alone reads none of their bytes, from the log
+// and from a compacted store; what it was not asked to read can be read afterwards.
+func TestListingReadsNoValues(t *testing.T) {
+	const n = 40
+	for _, compact := range []bool{false, true} {
+		for _, size := range []int{900, 70 << 10} {
+			fsys, s := reopened(t, compact, 1, n, size)
+			if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t0", CheckpointID: "none"}); err == nil {
+				t.Fatal("there is no such checkpoint")
+			}
+			fsys.take() // the directory
+			var tuples []*saver.Tuple
+			for tup, err := range s.List(t.Context(), saver.Query{ThreadID: "t0"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				tuples = append(tuples, tup)
+			}
+			read, blocks := 0, 0
+			for _, r := range fsys.take() {
+				if strings.HasSuffix(r.name, ".seg") {
+					blocks++
+				}
+				read += r.n
+			}
+			// Records take less than 200 bytes each. The newest one shares its block
+			// with the newest values, if they are small.
+			most := n*200 + 1024
+			if compact && size < 1000 {
+				most += 3*size + 1024
+			}
+			if len(tuples) != n || read > most || compact && blocks != 2 {
+				t.Errorf("compacted %v, values of %d bytes: %d tuples, %d bytes read in %d blocks; want at most %d in 2", compact, size, len(tuples), read, blocks, most)
+			}
+			for _, tup := range []*saver.Tuple{tuples[0], tuples[n-1], tuples[n/2]} {
+				if typed, err := tup.Checkpoint.Values["a"].Typed(); err != nil || len(typed.Data) != size {
+					t.Errorf("value of %s: %v", tup.Config.CheckpointID, err)
+				}
+			}
+			if read := fsys.take(); len(read) == 0 {
+				t.Error("values were read before they were asked for")
+			}
+		}
+	}
+}

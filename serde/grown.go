@@ -1,0 +1,94 @@
+package serde
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+)
+
+// Grown is what became of the encoding of a list that had elements appended: Head,
+// then what was encoded before from From on, then Tail.
+type Grown struct {
+	Head []byte
+	From int // bytes of the earlier encoding that Head replaces
+	Tail []byte
+}
+
+// Len is the length of the whole encoding, in bytes, where the earlier one has was.
+func (g Grown) Len(was int) int { return len(g.Head) + was - g.From + len(g.Tail) }
+
+// Grower encodes a list from where it grew. It is safe for concurrent use.
+type Grower interface {
+	// EncodeGrown makes the encoding of list out of was, that of all its elements
+	// but the last n, as those then were: the bytes Encode(list) would give, at the
+	// cost of the last n. It looks at the first and the last of the elements before
+	// and trusts that the others did not change either. ok is false, and list is to
+	// be encoded whole, if was is not the encoding of a list as long, or of one that
+	// differs where it looked; if list is not a slice that is encoded element by
+	// element; or if an element cannot be encoded.
+	EncodeGrown(was Typed, list any, n int) (g Grown, ok bool)
+}
+
+// GrowerOf returns the Grower that encodes as s does; false if there is none. A
+// serializer of another package has one if it has a method Grower() (Grower, bool)
+// that says so. Embedding a Codec is not enough: the type may have an Encode of its own.
+func GrowerOf(s Serializer) (Grower, bool) {
+	switch s := s.(type) {
+	case *Codec:
+		return s, true
+	case interface{ Grower() (Grower, bool) }:
+		return s.Grower()
+	}
+	return nil, false
+}
+
+// EncodeGrown implements Grower.
+func (c *Codec) EncodeGrown(was Typed, list any, n int) (Grown, bool) {
+	v := reflect.ValueOf(list)
+	if was.Kind != KindMsgpack || v.Kind() != reflect.Slice || n < 0 || n >= v.Len() {
+		return Grown{}, false
+	}
+	old := v.Len() - n
+	from, ok := arrayHeader(was.Data, old)
+	if !ok {
+		return Grown{}, false
+	}
+	first, ok1 := c.elements(v, 0, 1)
+	last, ok2 := c.elements(v, old-1, old)
+	tail, ok3 := c.elements(v, old, v.Len())
+	if !ok1 || !ok2 || !ok3 || !bytes.HasPrefix(was.Data[from:], first) || !bytes.HasSuffix(was.Data[from:], last) {
+		return Grown{}, false
+	}
+	return Grown{Head: appendArrayHeader(nil, v.Len()), From: from, Tail: tail}, true
+}
+
+// elements are the encodings of v[lo:hi], one after the other.
+func (c *Codec) elements(v reflect.Value, lo, hi int) ([]byte, bool) {
+	t, err := c.Encode(v.Slice(lo, hi).Interface())
+	if err != nil || t.Kind != KindMsgpack {
+		return nil, false
+	}
+	header, ok := arrayHeader(t.Data, hi-lo)
+	if !ok {
+		return nil, false
+	}
+	return t.Data[header:], true
+}
+
+// arrayHeader is the length of the header of an array of n elements that b begins
+// with; false if it begins with anything else.
+func arrayHeader(b []byte, n int) (int, bool) {
+	var have uint64
+	var size int
+	switch {
+	case len(b) >= 1 && b[0]&0xf0 == 0x90:
+		have, size = uint64(b[0]&0x0f), 1
+	case len(b) >= 3 && b[0] == mArray16:
+		have, size = uint64(binary.BigEndian.Uint16(b[1:])), 3
+	case len(b) >= 5 && b[0] == mArray32:
+		have, size = uint64(binary.BigEndian.Uint32(b[1:])), 5
+	default:
+		return 0, false
+	}
+	return size, n >= 0 && have == uint64(n)
+}
