@@ -48,7 +48,7 @@ func TestReadingWritesNothing(t *testing.T) {
 		}
 		mustAll(t, e.Close())
 		if after := files(); !maps.Equal(after, before) {
-			t.Fatalf("files changed: %v, were %v", sizes(after), sizes(before))
+			t.Fatalf("files changed: %v, were %v", fileSizes(after), fileSizes(before))
 		}
 	}
 	// What is written next is not lost, nor what was there.
@@ -64,7 +64,7 @@ func TestReadingWritesNothing(t *testing.T) {
 	}
 }
 
-func sizes(files map[string]string) string {
+func fileSizes(files map[string]string) string {
 	out := ""
 	for n, b := range files {
 		out += fmt.Sprintf(" %s:%d", n, len(b))
