@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -56,6 +57,7 @@ func decodeNote(s string) (expires, size int64, ok bool) {
 // Disk is a Cache in the directory of a durable saver.
 type Disk struct {
 	e     *engine.Engine
+	m     *metric.Beside
 	opts  Options
 	added atomic.Int64 // bytes since the last Trim, or math.MinInt64 while one runs
 }
@@ -69,7 +71,7 @@ func On(d *saver.Disk, opts Options) (*Disk, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	return &Disk{e: d.Engine(), opts: opts}, nil
+	return &Disk{e: d.Engine(), m: d.Beside(), opts: opts}, nil
 }
 
 func threadOf(group string) string { return spaceCache + group }
@@ -89,6 +91,7 @@ func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error
 			out[k] = v
 		}
 	}
+	d.m.Results(len(keys), len(out))
 	return out, nil
 }
 

@@ -334,6 +334,14 @@ func TestInvalidGraphs(t *testing.T) {
 		"unknown output":   func(o *pregel.Options) { o.Output = pregel.One("x") },
 		"breakpoint":       func(o *pregel.Options) { o.InterruptAfter = []string{"x"} },
 		"handler":          func(o *pregel.Options) { o.Nodes[0].ErrorHandler = "x" },
+		"no channel":       func(o *pregel.Options) { o.Channels["out"] = nil },
+		"no node":          func(o *pregel.Options) { o.Nodes = append(o.Nodes, nil) },
+		"no writer":        func(o *pregel.Options) { o.Nodes[0].Writers = []pregel.Writer{nil} },
+		"no graph inside":  func(o *pregel.Options) { o.Nodes[0].Subgraphs = []*pregel.Graph{nil} },
+		"nothing managed":  func(o *pregel.Options) { o.Managed = map[string]channel.Managed{"x": nil} },
+		"managed channel":  func(o *pregel.Options) { o.Managed = map[string]channel.Managed{"out": channel.IsLastStep} },
+		"ordered twice":    func(o *pregel.Options) { o.ChannelOrder = []string{"in", "in"} },
+		"ordered unknown":  func(o *pregel.Options) { o.ChannelOrder = []string{"x"} },
 	} {
 		if err := build(change); !errors.Is(err, pregel.ErrInvalidGraph) {
 			t.Errorf("%s: %v", name, err)

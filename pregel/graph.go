@@ -30,6 +30,17 @@ type Options struct {
 	// memory that nodes reach through Task. Graphs inside inherit both.
 	Cache cache.Cache
 	Store store.Store
+	// Together stores what tasks put into Store, and delete from it, in one commit
+	// with the checkpoint that ends their superstep: an agent's step and what it
+	// learned, both or neither. It becomes visible then, to the tasks of the
+	// superstep too. What an attempt put that fails is dropped; what a task put that
+	// ended well waits, with its other writes, until the superstep ends, also in
+	// another process. A graph inside that stores no checkpoints gives its puts to
+	// the one around; a graph without any stores them when a superstep ends, in one
+	// Batch. Put checks everything but the embedder, whose error fails the save.
+	// Store must be a *store.Local, and Saver the one it is on (or one that passes
+	// PutRequest on to it); for a store in memory, a saver in memory.
+	Together bool
 
 	InterruptBefore, InterruptAfter []string
 
@@ -82,6 +93,9 @@ func New(opts Options) (*Graph, error) {
 	if opts.Checkpointing == Off {
 		g.opts.Saver = nil
 	}
+	if err := g.checkTogether(); err != nil {
+		return nil, err
+	}
 	if err := g.addChannels(); err != nil {
 		return nil, err
 	}
@@ -103,6 +117,11 @@ func New(opts Options) (*Graph, error) {
 
 func (g *Graph) addChannels() error {
 	names := slices.Clone(g.opts.ChannelOrder)
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return &GraphError{Channel: name, Reason: "is in ChannelOrder twice"}
+		}
+	}
 	var rest []string
 	for name := range g.opts.Channels {
 		if !slices.Contains(names, name) {
@@ -115,6 +134,9 @@ func (g *Graph) addChannels() error {
 		if !ok {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder, but there is no such channel"}
 		}
+		if spec == nil {
+			return &GraphError{Channel: name, Reason: "is nil"}
+		}
 		if reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name is reserved"}
 		}
@@ -124,9 +146,12 @@ func (g *Graph) addChannels() error {
 		g.install(name, spec)
 	}
 	g.install(chTasks, channel.Topic[any](channel.PerStep))
-	for name := range g.opts.Managed {
+	for name, managed := range g.opts.Managed {
 		if g.specs.has(name) || reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name of a managed value is reserved or is a channel"}
+		}
+		if managed == nil {
+			return &GraphError{Channel: name, Reason: "is a managed value without a function"}
 		}
 	}
 	return nil
@@ -145,7 +170,15 @@ func (g *Graph) install(name string, spec channel.Channel) {
 }
 
 func (g *Graph) addNodes() error {
-	for _, n := range g.opts.Nodes {
+	for i, n := range g.opts.Nodes {
+		switch {
+		case n == nil:
+			return &GraphError{Reason: fmt.Sprintf("node %d is nil", i)}
+		case slices.Contains(n.Subgraphs, nil):
+			return &GraphError{Node: n.Name, Reason: "a graph inside is nil"}
+		case slices.ContainsFunc(n.Writers, func(w Writer) bool { return w == nil }):
+			return &GraphError{Node: n.Name, Reason: "a writer is nil"}
+		}
 		if n.Name == "" || reserved[n.Name] || n.Name == End {
 			return &GraphError{Node: n.Name, Reason: "the name is empty or reserved"}
 		}

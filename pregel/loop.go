@@ -99,6 +99,9 @@ type loop struct {
 	messages *messageLog // nil if nobody streams messages
 	// held are events about interrupts that wait until they are stored.
 	held []func()
+	// items are the puts of the supersteps since the last checkpoint that was
+	// stored.
+	items []any
 	// waiting are the interrupts the outermost graph ended with, in the order of
 	// their tasks.
 	waiting []Interrupt

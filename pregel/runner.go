@@ -480,6 +480,3 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
-
-// saveContext is for work that must not end with the run.
-func (l *loop) saveContext(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

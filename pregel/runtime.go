@@ -141,7 +141,11 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 	if err != nil {
 		return TaskInfo{}, false
 	}
-	return r.step.taskInfo(r.task, r.attempt, r.begin), true
+	info = r.step.taskInfo(r.task, r.attempt, r.begin)
+	if s := r.step.l.gatherer(); s != nil {
+		info.Store = &taskStore{s, r}
+	}
+	return info, true
 }
 
 // Ask interrupts the run to ask whoever runs it: it returns the answer once

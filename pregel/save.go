@@ -3,6 +3,7 @@ package pregel
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -236,7 +237,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		return err
 	}
 	l.stored = put.Versions // a copy that nobody changes
-	return l.submitCheckpoint(put, l.md, changed, exiting)
+	return l.submitCheckpoint(ctx, put, l.md, changed, exiting)
 }
 
 // withForced adds the channels that must be stored whole to those that are due.
@@ -299,7 +300,7 @@ func (g *Graph) sanitizeAll(v any) any {
 	return out
 }
 
-// putOp stores a checkpoint.
+// putOp stores a checkpoint, and items with it.
 type putOp struct {
 	saveOp
 
@@ -308,14 +309,27 @@ type putOp struct {
 	cp      saver.Checkpoint
 	md      saver.Metadata
 	changed map[string]saver.Version
+	along   []saver.Along
 }
 
 func (o *putOp) save(ctx context.Context) error {
-	_, err := o.s.Put(ctx, o.at, o.cp, o.md, o.changed)
+	if len(o.along) == 0 {
+		_, err := o.s.Put(ctx, o.at, o.cp, o.md, o.changed)
+		return err
+	}
+	p, ok := o.s.(saver.AtomicPutter)
+	if !ok {
+		return &saver.InvalidError{Field: "along", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
+	}
+	_, err := p.PutRequest(ctx, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Along: o.along})
 	return err
 }
 
-func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
+	along, err := l.takeItems(ctx)
+	if err != nil {
+		return err
+	}
 	at := l.place
 	at.Namespace = l.ns
 	if l.cfg.Exclusive && !l.nested() {
@@ -327,7 +341,7 @@ func (l *loop) submitCheckpoint(cp saver.Checkpoint, md saver.Metadata, changed 
 	} else {
 		l.prev = nil
 	}
-	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed}
+	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, along: along}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.head = op, cp.ID

@@ -149,6 +149,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		}
 	}
 	l.keepExitWrites()
+	l.gatherItems()
 	clear(l.pending) // nobody keeps the list
 	l.pending = l.pending[:0]
 	clear(l.has)
@@ -157,6 +158,11 @@ func (l *loop) afterTick(ctx context.Context) error {
 	l.replaying = false
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
+	}
+	if l.saver == nil && l.parent == nil {
+		if err := l.passItems(ctx); err != nil {
+			return err
+		}
 	}
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
 		l.g.guardHook("StepEnd", func() { h(l.info()) })
@@ -232,6 +238,9 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	}
 	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
+	}
+	if err == nil && l.parent != nil {
+		err = l.passItems(ctx)
 	}
 	if l.pipe != nil {
 		err = alsoFailed(err, l.flush(ctx))

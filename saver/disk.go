@@ -2,6 +2,7 @@ package saver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -143,6 +144,9 @@ type Disk struct {
 	opts  Options
 	m     *meters
 	sweep *sweeper // shared by all that WithSerializer made
+	// origins are the numbers of this store and of those it was salvaged from; fixed
+	// once it is open.
+	origins []uint64
 }
 
 var (
@@ -191,6 +195,9 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	}
 	m := &meters{}
 	s := &Disk{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}}
+	if err := s.loadOrigins(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	if !opts.ManualWork && !opts.ReadOnly && !sim.Inline {
 		s.sweep.start(s)
 	}

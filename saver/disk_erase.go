@@ -2,29 +2,15 @@ package saver
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 )
 
-// Threads of the engine that are about erasures; docs/format/key.md has them.
-const (
-	spaceErased = "x" // + hash of the id: the memory of an erased thread
-	// pendingErasures has an item for each erasure that files may still contradict;
-	// the key is the hash.
-	pendingErasures = "e"
-)
-
-// erasedHash stands for the id of an erased thread.
-func erasedHash(e *engine.Engine, threadID string) string {
-	b := binary.BigEndian.AppendUint64([]byte("stele erased\x00"), e.StoreID())
-	sum := sha256.Sum256(append(b, threadID...))
-	return hex.EncodeToString(sum[:])
-}
+// pendingErasures is a thread of the engine with an item for each erasure that files
+// may still contradict; the key is the hash.
+const pendingErasures = "e"
 
 // Erase implements Eraser.
 func (s *Disk) Erase(ctx context.Context, threadID string) error {
@@ -46,7 +32,7 @@ func (s *Disk) Erase(ctx context.Context, threadID string) error {
 // eraseThread deletes a thread, replaces what is remembered of it by the hash of its
 // id, and says that its erasure is pending: in one record.
 func (s *Disk) eraseThread(ctx context.Context, threadID string) error {
-	hash := erasedHash(s.e, threadID)
+	hash := erasedHash(s.e.StoreID(), threadID)
 	memory, thread := spaceErased+hash, threadKey(threadID)
 	ids := map[string]bool{thread: true, memory: true, pendingErasures: true, ttlThread: true}
 	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
@@ -68,7 +54,7 @@ func (s *Disk) eraseThread(ctx context.Context, threadID string) error {
 		if err := tx.ForgetMemo(memory, thread); err != nil {
 			return err
 		}
-		if err := tx.Drop(memory, append([]byte{memoFormat}, ErasedID...)); err != nil {
+		if err := tx.Drop(memory, encodeMemo(ErasedID)); err != nil {
 			return err
 		}
 		return tx.Put(pendingErasures, hash, 0, nil)
@@ -123,6 +109,11 @@ func (s *Disk) FinishErasures(ctx context.Context) error {
 }
 
 // forgetErased forgets that dst was erased, as it is about to become a copy of src.
-func forgetErased(tx *engine.Tx, e *engine.Engine, src, dst string) error {
-	return tx.ForgetMemo(threadKey(src), spaceErased+erasedHash(e, dst))
+func (s *Disk) forgetErased(tx *engine.Tx, src, dst string) error {
+	for _, store := range s.origins {
+		if err := tx.ForgetMemo(threadKey(src), erasedThread(store, dst)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,6 +11,8 @@ import (
 func TestKeyGolden(t *testing.T) {
 	for _, c := range []struct{ name, key, want string }{
 		{"thread", threadKey("one"), "74" + "6f6e65"},
+		{"erased thread", erasedThread(1, "one"), "78" + hex.EncodeToString([]byte(erasedHash(1, "one")))},
+		{"origins", originThread, "6f"},
 		{"run", runKey("one"), "72" + "6f6e65"},
 		{"checkpoint", checkpointKey("", "id"), "63" + "0000" + "6964"},
 		{"checkpoint of a subgraph", checkpointKey("a|b", "id"), "63" + "617c62" + "0000" + "6964"},

@@ -244,7 +244,11 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 // the caller expects.
 func (p *diskPut) check(tx *engine.Tx, t *index.Thread) error {
 	target, parent := p.plan.Target, p.plan.Record.Parent
-	if d, ok := deletedMemory(tx, target.ThreadID); ok {
+	d, ok, err := p.s.deletedMemory(tx, target.ThreadID)
+	if err != nil {
+		return err
+	}
+	if ok {
 		exists := t != nil && parent != "" && t.Get(checkpointKey(target.Namespace, parent)) != nil
 		if err := d.CheckPut(target.ThreadID, parent, exists); err != nil {
 			return err
@@ -385,7 +389,11 @@ func (s *Disk) putWrites(ctx context.Context, l *laps, cfg Config, writes []Writ
 	}
 	id := threadKey(cfg.ThreadID)
 	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
-		if d, ok := deletedMemory(tx, cfg.ThreadID); ok {
+		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
+		if err != nil {
+			return err
+		}
+		if ok {
 			t := tx.Thread(id)
 			has := t != nil && t.Last(string(keyCheckpoint)) != nil
 			exists := t != nil && t.Get(checkpointKey(cfg.Namespace, cfg.CheckpointID)) != nil

@@ -5,31 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 )
 
-// memoFormat is the first byte of what is remembered of a deleted thread; the
-// greatest checkpoint id follows.
-const memoFormat = 1
-
-// deletedMemory is what is remembered of a deleted or erased thread, if it still
-// counts.
-func deletedMemory(tx *engine.Tx, threadID string) (Deleted, bool) {
-	m, ok := tx.Memo(spaceErased + erasedHash(tx.Engine(), threadID))
-	if !ok || len(m.Data) == 0 {
-		m, ok = tx.Memo(threadKey(threadID))
-	}
-	if !ok || len(m.Data) == 0 {
-		return Deleted{}, false
-	}
-	return Deleted{GreatestID: string(m.Data[1:]), At: time.UnixMicro(m.At).UTC()}, true
-}
-
 // dropThread deletes a thread and remembers that it did.
-func dropThread(tx *engine.Tx, threadID string) error {
+func (s *Disk) dropThread(tx *engine.Tx, threadID string) error {
 	t := tx.Thread(threadKey(threadID))
 	if t == nil {
 		return nil
@@ -43,7 +25,10 @@ func dropThread(tx *engine.Tx, threadID string) error {
 		}
 		return true
 	})
-	before, _ := deletedMemory(tx, threadID)
+	before, _, err := s.deletedMemory(tx, threadID)
+	if err != nil {
+		return err
+	}
 	again = before.Merge(again)
 	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
 		return err
@@ -51,7 +36,7 @@ func dropThread(tx *engine.Tx, threadID string) error {
 	if err := dropTTL(tx, threadID); err != nil {
 		return err
 	}
-	return tx.Drop(threadKey(threadID), append([]byte{memoFormat}, again.GreatestID...))
+	return tx.Drop(threadKey(threadID), encodeMemo(again.GreatestID))
 }
 
 // runsOf are the runs that stored checkpoints of the thread.
@@ -139,7 +124,7 @@ func (s *Disk) deleteThreads(ctx context.Context, threadIDs []string) error {
 			}
 		}
 		for _, id := range threadIDs {
-			if err := dropThread(tx, id); err != nil {
+			if err := s.dropThread(tx, id); err != nil {
 				return err
 			}
 		}
@@ -368,7 +353,7 @@ func (s *Disk) CopyThread(ctx context.Context, src, dst string) error {
 				return err
 			}
 		}
-		if err := forgetErased(tx, s.e, src, dst); err != nil {
+		if err := s.forgetErased(tx, src, dst); err != nil {
 			return err
 		}
 		return tx.Copy(threadKey(src), threadKey(dst))

@@ -156,7 +156,7 @@ func (s *Disk) expire(ctx context.Context, threadIDs []string) (n int, err error
 			return errMoreThreads
 		}
 		for _, id := range due {
-			if err := dropThread(tx, id); err != nil {
+			if err := s.dropThread(tx, id); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/segment"
@@ -23,8 +24,13 @@ type scanned map[string][]byte
 
 // scanStore reads every file of a directory: its bytes, and the decoded content of
 // every record, block, page, table and manifest frame.
-func scanStore(t *testing.T, fsys vfs.FS, dir string) scanned {
+func scanStore(t *testing.T, fsys vfs.FS, dir string, keys saver.KeyProvider) scanned {
 	t.Helper()
+	ring := seal.New(keys, nil)
+	st, _, err := snapshot.Load(fsys, dir, snapshot.WithKeys(ring))
+	if err != nil {
+		t.Fatal(err)
+	}
 	names, err := fsys.List(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +50,7 @@ func scanStore(t *testing.T, fsys vfs.FS, dir string) scanned {
 			t.Fatal(name, err)
 		}
 		out[name] = raw
-		out[name+" decoded"] = decodeFile(t, f, name, raw)
+		out[name+" decoded"] = decodeFile(t, f, name, raw, ring.Store(st.StoreID, 0))
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -52,21 +58,21 @@ func scanStore(t *testing.T, fsys vfs.FS, dir string) scanned {
 	return out
 }
 
-func decodeFile(t *testing.T, f vfs.File, name string, raw []byte) []byte {
+func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	var err error
 	if _, ok := wal.ParseFileName(name); ok {
-		_, err = wal.Inspect(f, name, func(p wal.Piece) error { b.Write(p.Payload); return nil })
+		_, err = wal.Inspect(f, name, func(p wal.Piece) error { b.Write(p.Payload); return nil }, wal.WithKeys(keys))
 	} else if _, ok := segment.ParseFileName(name); ok {
 		_, _, err = segment.Inspect(context.Background(), f, name, int64(len(raw)), func(fi segment.FrameInfo) error {
 			b.Write(fi.Raw)
 			b.Write(fi.Directory)
 			return fi.Err
-		})
+		}, segment.WithKeys(keys))
 	} else if _, ok := snapshot.ParseImageName(name); ok {
 		var im *snapshot.Image
-		if im, err = snapshot.OpenImage(f, name, int64(len(raw))); err == nil {
+		if im, err = snapshot.OpenImage(f, name, int64(len(raw)), snapshot.WithStore(keys)); err == nil {
 			err = im.Inspect(func(fr snapshot.ImageFrame) error { b.Write(fr.Raw); return fr.Err })
 		}
 	}
@@ -91,6 +97,7 @@ func (s scanned) with(marker []byte) []string {
 // victim is a store with a thread to erase, and what only that thread has.
 type victim struct {
 	id      string
+	keys    saver.KeyProvider // of the store; nil without encryption
 	markers map[string][]byte
 	rng     *rand.Rand
 }
@@ -178,18 +185,26 @@ func eraseOptions() saver.Options {
 
 // TestEraseLeavesNothing: what DeleteThread leaves in the files, Erase does not.
 func TestEraseLeavesNothing(t *testing.T) {
-	for name, erase := range map[string]bool{"erase": true, "delete": false} {
-		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: true})
-			s := openFor(t, "store", eraseOptions(), saver.Simulation{FS: mem})
+	keys, err := saver.StaticKeys("k", map[string][]byte{"k": bytes.Repeat([]byte{7}, seal.KeySize)})
+	must(t, err)
+	for _, c := range []struct {
+		name  string
+		erase bool
+		keys  saver.KeyProvider
+	}{{"erase", true, nil}, {"delete", false, nil}, {"erase, encrypted", true, keys}, {"delete, encrypted", false, keys}} {
+		t.Run(c.name, func(t *testing.T) {
+			mem, erase, opts := vfs.NewMem(vfs.MemOptions{WindowsRules: true}), c.erase, eraseOptions()
+			opts.Keys = c.keys
+			s := openFor(t, "store", opts, saver.Simulation{FS: mem})
 			v := fill(t, s)
-			before := scanStore(t, mem, "store")
+			v.keys = c.keys
+			before := scanStore(t, mem, "store", v.keys)
 			if n := len(v.found(before)); n != len(v.markers) {
 				t.Fatalf("the scan finds %d of %d markers before: %v", n, len(v.markers), v.found(before))
 			}
 			if !erase {
 				must(t, s.DeleteThread(t.Context(), v.id))
-				if len(v.found(scanStore(t, mem, "store"))) == 0 {
+				if len(v.found(scanStore(t, mem, "store", v.keys))) == 0 {
 					t.Fatal("a scan finds nothing of a thread that was only deleted: it proves nothing")
 				}
 				return
@@ -198,7 +213,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 			wantErased(t, mem, s, v)
 			must(t, s.Close())
 			wantNothing(t, mem, v)
-			s = openFor(t, "store", eraseOptions(), saver.Simulation{FS: mem})
+			s = openFor(t, "store", opts, saver.Simulation{FS: mem})
 			wantErased(t, mem, s, v)
 			must(t, s.Flush(t.Context()), s.Engine().WriteImage(t.Context()), s.Compact(t.Context()))
 			wantErased(t, mem, s, v)
@@ -208,7 +223,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 
 func wantNothing(t *testing.T, fsys vfs.FS, v *victim) scanned {
 	t.Helper()
-	after := scanStore(t, fsys, "store")
+	after := scanStore(t, fsys, "store", v.keys)
 	if found := v.found(after); len(found) > 0 {
 		t.Fatalf("still there:\n%s", strings.Join(found, "\n"))
 	}

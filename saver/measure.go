@@ -40,6 +40,15 @@ type Metrics struct {
 	Encodes, Decodes Histogram
 	// EncodesFailed and DecodesFailed are the values it refused.
 	EncodesFailed, DecodesFailed uint64
+	// ItemHits and ItemMisses are the items that were asked for by key and found, or
+	// not, in the stores of items on this Disk (package store).
+	ItemHits, ItemMisses uint64
+	// ItemSearches says how long their searches took that succeeded, in a Batch too;
+	// Scan is not counted.
+	ItemSearches Histogram
+	// ResultHits and ResultMisses are the results of nodes that were looked up and
+	// found, or not, in the caches on this Disk (package cache).
+	ResultHits, ResultMisses uint64
 }
 
 // meters are the counters of a Disk and of all that WithSerializer made of it.
@@ -47,16 +56,25 @@ type meters struct {
 	saves, loads, encodes, decodes         metric.Latency
 	savesFailed, savesRefused, loadsFailed atomic.Uint64
 	encodesFailed, decodesFailed           atomic.Uint64
+	beside                                 metric.Beside
 }
 
+// Beside counts what is read beside checkpoints. It is for packages store and cache;
+// its type is internal.
+func (s *Disk) Beside() *metric.Beside { return &s.m.beside }
+
 func (m *meters) read(e engine.Metrics) Metrics {
-	return Metrics{
+	out := Metrics{
 		Metrics: e,
 		Saves:   m.saves.Read(), SavesFailed: m.savesFailed.Load(), SavesRefused: m.savesRefused.Load(),
 		Loads: m.loads.Read(), LoadsFailed: m.loadsFailed.Load(),
 		Encodes: m.encodes.Read(), EncodesFailed: m.encodesFailed.Load(),
 		Decodes: m.decodes.Read(), DecodesFailed: m.decodesFailed.Load(),
+		ItemSearches: m.beside.ItemSearches.Read(),
 	}
+	out.ItemHits, out.ItemMisses = m.beside.Items()
+	out.ResultHits, out.ResultMisses = m.beside.ResultsRead()
+	return out
 }
 
 // saved counts a save that took from begin to end.

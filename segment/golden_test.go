@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stele-go/stele/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -144,18 +146,17 @@ func TestGolden(t *testing.T) {
 		{"raw.golden", nil, or, false}, {"zstd.golden", nil, tinyOracle, false},
 	} {
 		path := filepath.Join("testdata", g.name)
-		var dump []byte
-		if g.built != nil {
-			dump = annotate(t, g.built.b)
+		if g.built == nil {
+			want, err := os.ReadFile(path)
+			must(t, err)
+			g.or.check(t, open(t, &memFile{b: parse(t, want)}))
+			continue
 		}
-		if *update && g.built != nil {
-			must(t, os.WriteFile(path, dump, 0o644))
+		check := golden.Stored
+		if g.exact {
+			check = golden.Text
 		}
-		want, err := os.ReadFile(path)
-		must(t, err)
-		if g.exact && !bytes.Equal(dump, want) {
-			t.Errorf("%s differs from what is built now:\n%s", path, dump)
-		}
-		g.or.check(t, open(t, &memFile{b: parse(t, want)}))
+		want := check(t, path, string(annotate(t, g.built.b)), *update)
+		g.or.check(t, open(t, &memFile{b: parse(t, []byte(want))}))
 	}
 }

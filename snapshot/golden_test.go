@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -200,24 +201,7 @@ func parseGolden(t *testing.T, text string) []byte {
 // that the stored one stands for.
 func checkGolden(t *testing.T, name, intro, text string) []byte {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	text = intro + text
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("%s: the bytes written changed. If that is meant, it needs a new format version; -update rewrites the file.", path)
-	}
-	return parseGolden(t, string(want))
+	return parseGolden(t, golden.Text(t, filepath.Join("testdata", name), intro+text, *update))
 }
 
 func TestManifestGolden(t *testing.T) {

@@ -87,7 +87,7 @@ func TestItemsGoAlong(t *testing.T) {
 				t.Fatal(err)
 			}
 			look(true)
-			for _, bad := range []store.PutOp{{Namespace: store.Namespace{"a.b"}, Key: "k"}, {Namespace: ns, Key: "k", Value: map[string]any{"f": func() {}}}} {
+			for _, bad := range []store.PutOp{{Namespace: store.Namespace{"a.b"}, Key: "k", Value: map[string]any{}}, {Namespace: ns, Key: "k", Value: map[string]any{"f": func() {}}}} {
 				if _, err := p.items.Prepare(ctx, bad); err == nil {
 					t.Errorf("%+v is prepared", bad)
 				}

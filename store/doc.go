@@ -10,8 +10,8 @@
 //
 // On puts items into the directory and the log of a durable saver: one store to
 // open, sync, back up. What the saver promises of checkpoints holds for items,
-// and one commit can hold both; see Local.Prepare. NewMemory keeps them in
-// memory.
+// and one commit can hold both; see Local.Prepare, and Options.Together of package
+// pregel, which does it for the nodes of a graph. NewMemory keeps them in memory.
 //
 // # Differences from the reference
 //

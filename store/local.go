@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -53,6 +54,7 @@ type Local struct {
 	codec serde.Serializer
 	back  backend
 	disk  *disk // nil in memory
+	m     *metric.Beside
 
 	stop    context.CancelFunc
 	swept   sync.WaitGroup
@@ -83,7 +85,7 @@ func On(d *saver.Disk, opts Options) (*Local, error) {
 		opts.Serializer = d.Serializer()
 	}
 	b := newDisk(d.Engine(), &opts)
-	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b}), nil
+	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b, m: d.Beside()}), nil
 }
 
 // NewMemory is an empty store in memory. Errors: InvalidError.
@@ -163,7 +165,7 @@ func (s *Local) Get(ctx context.Context, ns Namespace, key string, opts ...GetOp
 	if err != nil {
 		return nil, err
 	}
-	if value == nil {
+	if s.m.Item(value != nil); value == nil {
 		return nil, notFound(ns, key)
 	}
 	s.renew(ctx, op.NoRefresh, &en)
@@ -294,8 +296,12 @@ func (b *batch) read(ctx context.Context) error {
 
 func (s *Local) getFrom(ctx context.Context, v view, op GetOp) (*Item, error) {
 	en, ok, err := v.get(idOf(op.Namespace), op.Key)
-	if err != nil || !ok || !s.visible()(en.meta) {
+	if err != nil {
 		return nil, err
+	}
+	ok = ok && s.visible()(en.meta)
+	if s.m.Item(ok); !ok {
+		return nil, nil
 	}
 	value, err := v.read(ctx, &en)
 	if err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/internal/base"
@@ -82,6 +83,28 @@ func (s *Local) encode(c *change, op *PutOp) error {
 // it in the clear.
 func isEncrypted(kind string) bool { return strings.Contains(kind, "+") }
 
+// texts are what is embedded of an item.
+func (s *Local) texts(op *PutOp) ([]string, error) {
+	if s.opts.Index == nil || op.Value == nil || op.NoIndex {
+		return nil, nil
+	}
+	paths := op.IndexFields
+	if paths == nil {
+		paths = s.opts.Index.Fields
+	}
+	if paths == nil {
+		paths = []string{"$"}
+	}
+	var texts []string
+	for _, path := range paths {
+		texts = append(texts, TextAtPath(op.Value, path)...)
+	}
+	if len(texts) > maxVectors {
+		return nil, fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts), maxVectors, saver.ErrTooLarge)
+	}
+	return texts, nil
+}
+
 // embed asks the embedder once for all the texts of a call.
 func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) error {
 	ix := s.opts.Index
@@ -89,24 +112,12 @@ func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) erro
 	var owners []int
 	for i := range changes {
 		op := from[i]
-		if changes[i].remove || op.NoIndex {
-			continue
+		own, err := s.texts(op)
+		if err != nil {
+			return err
 		}
-		paths := op.IndexFields
-		if paths == nil {
-			paths = ix.Fields
-		}
-		if paths == nil {
-			paths = []string{"$"}
-		}
-		n := len(texts)
-		for _, path := range paths {
-			texts = append(texts, TextAtPath(op.Value, path)...)
-		}
-		if len(texts)-n > maxVectors {
-			return fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts)-n, maxVectors, saver.ErrTooLarge)
-		}
-		for range len(texts) - n {
+		texts = append(texts, own...)
+		for range own {
 			owners = append(owners, i)
 		}
 	}
@@ -124,6 +135,43 @@ func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) erro
 	return nil
 }
 
+// Check refuses what Prepare would refuse but for the embedder's errors, and returns
+// ops with values of their own, as they would be read back. Namespaces of deletions
+// may be any.
+func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
+	if len(ops) > maxBatch {
+		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
+	}
+	out := slices.Clone(ops)
+	for i := range out {
+		op := &out[i]
+		if op.Value != nil {
+			if err := CheckNamespace(op.Namespace); err != nil {
+				return nil, err
+			}
+		}
+		if err := checkAddress(op.Namespace, op.Key); err != nil {
+			return nil, err
+		}
+		var c change
+		if err := s.encode(&c, op); err != nil || op.Value == nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if _, err := s.texts(op); err != nil {
+			return nil, err
+		}
+		var err error
+		if op.Value, err = decodeValue(s.codec, c.value); err != nil {
+			return nil, fmt.Errorf("key %q: %w", op.Key, err)
+		}
+		op.Namespace, op.IndexFields = slices.Clone(op.Namespace), slices.Clone(op.IndexFields)
+	}
+	return out, nil
+}
+
 // Prepare makes puts and deletions ready to become durable together with a
 // checkpoint: what an agent's step learned, and the step, or neither.
 //
@@ -138,7 +186,7 @@ func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Along, error) 
 		return saver.Along{}, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
 	}
 	for i := range ops {
-		if err := CheckNamespace(ops[i].Namespace); err != nil {
+		if err := CheckNamespace(ops[i].Namespace); err != nil && ops[i].Value != nil {
 			return saver.Along{}, err
 		}
 	}

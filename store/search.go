@@ -5,6 +5,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"github.com/stele-go/stele/internal/metric"
 )
 
 // search is a Query made ready.
@@ -98,11 +100,16 @@ func (s *Local) scan(ctx context.Context, q Query, yield func(Found, error) bool
 }
 
 func (s *Local) find(ctx context.Context, v view, x *search) ([]Found, error) {
+	begin := metric.Now()
 	hits, err := s.hits(ctx, v, x)
 	if err != nil {
 		return nil, err
 	}
-	return s.read(ctx, v, x, hits)
+	found, err := s.read(ctx, v, x, hits)
+	if err == nil {
+		s.m.Searched(begin)
+	}
+	return found, err
 }
 
 // read reads the values of hits, and renews them.

@@ -199,6 +199,7 @@ func (c *crashes) exploreFrom(start int, v *life, o crashfs.Options, every int) 
 func (c *crashes) check(from *life, s crashfs.State, files []base.FileNum, acked base.LSN) *life {
 	c.t.Helper()
 	v := newLife(s.FS(), from.w.num, files, from.size)
+	v.w.keys = from.w.keys
 	v.acks = []event{{0, uint64(acked)}}
 	fail := func(format string, args ...any) {
 		c.t.Helper()
@@ -270,7 +271,7 @@ func (w *world) reopenCrashed(listed bool, acked base.LSN, v *life) (*Log, Recov
 	if err != nil {
 		return nil, r, got, err
 	}
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt}, r)
+	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: w.keys}, r)
 	if err != nil {
 		return nil, r, got, err
 	}
@@ -388,13 +389,22 @@ func (v *life) mark() {
 func TestCrash(t *testing.T) {
 	total, distinct := 0, 0
 	for _, sc := range scenarios {
-		for _, listed := range []bool{true, false} {
-			if sc.heavy > 100 && !listed {
-				continue // the large bytes are no different without a manifest
+		for _, how := range []struct {
+			listed, sealed bool
+		}{{true, false}, {false, false}, {true, true}} {
+			listed, heavy := how.listed, sc.heavy
+			if sc.heavy > 100 && !listed || how.sealed && sc.heavy > 4 && sc.name != "rotation" {
+				continue // the large bytes are no different without a manifest, or with keys
 			}
-			name := fmt.Sprintf("%s/manifest=%v", sc.name, listed)
+			name, seldom := fmt.Sprintf("%s/manifest=%v", sc.name, listed), 1
+			if how.sealed {
+				name, heavy, seldom = name+"/sealed", 6*sc.heavy, min(sc.heavy, 5) // a share: frames, marks and files are the same
+			}
 			t.Run(name, func(t *testing.T) {
 				v := newLife(crashfs.New(), 0, nil, sc.size)
+				if how.sealed {
+					v.w.keys = testKeys(t, 5)
+				}
 				if err := errors.Join(v.fs.SyncDir("/"), v.fs.SyncDir(testDir)); err != nil {
 					t.Fatal(err)
 				}
@@ -412,10 +422,10 @@ func TestCrash(t *testing.T) {
 				// WAL_CRASH_SCALE multiplies the states; SEED changes the random ones.
 				scale := envInt("WAL_CRASH_SCALE", 1)
 				o := crashfs.Options{Seed: uint64(envInt("SEED", 1)), Adversarial: true}
-				o.Random = max(1, 12/sc.heavy) * scale
-				o.MaxTorn = max(2, 16/sc.heavy) * scale
-				o.MaxSingle = max(2, 12/sc.heavy) * scale
-				c.exploreFrom(start, v, o, max(4, (40+2*min(sc.heavy, 30))/scale))
+				o.Random = max(1, 12/heavy) * scale
+				o.MaxTorn = max(2, 16/heavy) * scale
+				o.MaxSingle = max(2, 12/heavy) * scale
+				c.exploreFrom(start, v, o, max(4, seldom*(40+2*min(sc.heavy, 30))/scale))
 				t.Logf("%d crash states (%d within a recovery), %d distinct disks; %d with a torn tail, %d rewrites",
 					c.checked, c.second, len(c.distinct), c.torn, c.rewrites)
 				if c.torn == 0 || c.second == 0 || c.rewrites == 0 {

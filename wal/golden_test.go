@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/golden"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -37,24 +37,7 @@ func TestGolden(t *testing.T) {
 	mustClose(t, l)
 	for _, num := range w.manifest() {
 		name := FileName(num)
-		golden(t, name+".golden", annotate(readFile(t, w.fs, filepath.Join(w.dir, name))))
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs:\n%s", path, got)
+		golden.Text(t, filepath.Join("testdata", name+".golden"), annotate(readFile(t, w.fs, filepath.Join(w.dir, name))), *update)
 	}
 }
 

@@ -5,9 +5,9 @@ import "time"
 // Lag is how far durability is behind what was acknowledged. In SyncAlways it is
 // nothing but Deferred records.
 type Lag struct {
-	Records uint64        // committed and not known to be durable
-	Bytes   int64         // of their frames, about
-	Age     time.Duration // of the oldest of them, about; 0 if there are none
+	Records uint64        `json:"records"` // committed and not known to be durable
+	Bytes   int64         `json:"bytes"`   // of their frames, about
+	Age     time.Duration `json:"age_ns"`  // of the oldest of them, about; 0 if there are none
 }
 
 // lag is guarded by Log.mu.

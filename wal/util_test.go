@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -25,8 +26,9 @@ const testDir = "/log"
 // world is a directory with a log in it, and the manifest a store would keep:
 // the files that OnCreate reported.
 type world struct {
-	fs  vfs.FS
-	dir string
+	fs   vfs.FS
+	dir  string
+	keys *seal.Store // nil without encryption
 
 	mu      sync.Mutex
 	num     base.FileNum
@@ -75,7 +77,7 @@ func (w *world) manifest() []base.FileNum {
 // goroutines clear Inline.
 func (w *world) options() Options {
 	return Options{
-		FS: w.fs, Dir: w.dir, FileSize: MinFileSize, Inline: true, IdleMark: -1,
+		FS: w.fs, Dir: w.dir, FileSize: MinFileSize, Inline: true, IdleMark: -1, Keys: w.keys,
 		NewFileNum: w.newNum, Rand: w.salt, OnCreate: w.created,
 		Apply: func(b []*Record) {
 			w.mu.Lock()
@@ -110,7 +112,7 @@ func (w *world) recoverOptions() RecoverOptions {
 	if err != nil {
 		panic(err)
 	}
-	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark}
+	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark, Keys: w.keys}
 }
 
 // reopen recovers, rewrites, sweeps, and opens the log for writing: what a
@@ -120,11 +122,11 @@ func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, erro
 	if err != nil {
 		return nil, Recovery{}, nil, err
 	}
-	got, r, err := readLog(RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark})
+	got, r, err := readLog(RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark, Keys: w.keys})
 	if err != nil {
 		return nil, r, got, err
 	}
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt}, r)
+	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: w.keys}, r)
 	if err != nil {
 		return nil, r, got, err
 	}

@@ -106,7 +106,9 @@ func (k *soak) now() time.Time {
 	return k.begin.Add(time.Duration(float64(day) * float64(k.puts.Load()) / float64(k.Puts)))
 }
 
-func (k *soak) window(put int64) int { return min(int(put*int64(k.Windows)/int64(k.Puts)), k.Windows-1) }
+func (k *soak) window(put int64) int {
+	return min(int(put*int64(k.Windows)/int64(k.Puts)), k.Windows-1)
+}
 
 func (k *soak) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)

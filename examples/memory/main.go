@@ -1,6 +1,7 @@
 // Command memory is an agent that remembers people across threads: what it learns
 // of a user in one conversation it knows in the next, also after a restart.
-// Checkpoints, memories and cached results lie in one directory.
+// Checkpoints and memories lie in one directory, and a step of the agent and what it
+// learned are one commit.
 package main
 
 import (
@@ -57,7 +58,7 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 	defer memories.Close()
 	g, err := graph.New(graph.Key("text", channel.LastValue[string]()), graph.Key("reply", channel.LastValue[string]())).
 		Node("answer", answer).Sequence(graph.Start, "answer", graph.End).
-		Compile(graph.Options{Saver: disk, Store: memories})
+		Compile(graph.Options{Saver: disk, Store: memories, Together: true})
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,13 @@ func TestServes(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	var h struct{ Status string }
-	if err := json.Unmarshal([]byte(get(ctx, t, url+"/healthz", http.StatusOK)), &h); err != nil || h.Status != "ok" && h.Status != "degraded" {
+	var h struct {
+		Status string
+		Lag    struct {
+			Age *int64 `json:"age_ns"`
+		}
+	}
+	if err := json.Unmarshal([]byte(get(ctx, t, url+"/healthz", http.StatusOK)), &h); err != nil || h.Status != "ok" && h.Status != "degraded" || h.Lag.Age == nil {
 		t.Errorf("health %+v, %v", h, err)
 	}
 	cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/internal/base"
@@ -28,6 +29,19 @@ func (tx *Tx) ForgetMemo(from, id string) error {
 		return err
 	}
 	return tx.Drop(id, nil)
+}
+
+// Remembers reports whether something is remembered of a deleted thread whose id
+// begins with prefix.
+func (e *Engine) Remembers(prefix string) bool {
+	v := e.viewWithMemos()
+	defer v.Release()
+	for _, m := range v.v.Memos() {
+		if strings.HasPrefix(m.ID, prefix) && len(m.Data) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Scrub replaces every file of the store by one that holds only what is live. When

@@ -92,26 +92,41 @@ func (d *Dump) Check(path string, update bool) []byte {
 	if d.off != len(d.b) {
 		d.t.Fatalf("%s: annotated %d of %d bytes", path, d.off, len(d.b))
 	}
-	if update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			d.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, d.out.Bytes(), 0o644); err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if !bytes.Equal(d.out.Bytes(), want) {
-		d.t.Errorf("%s differs from what is written now:\n%s", path, d.out.Bytes())
-	}
-	b, err := parse(string(want))
+	b, err := parse(Text(d.t, path, d.out.String(), update))
 	if err != nil {
 		d.t.Fatalf("%s: %v", path, err)
 	}
 	return b
+}
+
+// Text compares a text with the file at path, or writes the file, and returns what
+// the file holds. A difference fails the test, and goes on.
+func Text(t testing.TB, path, text string, update bool) string {
+	t.Helper()
+	want := Stored(t, path, text, update)
+	if text != want {
+		t.Errorf("%s differs from what is written now. If that is meant, it needs a new format version; -update rewrites the file.\n%s", path, text)
+	}
+	return want
+}
+
+// Stored is Text without the comparison: for bytes that another release of a library
+// may write otherwise, and that need only be read.
+func Stored(t testing.TB, path, text string, update bool) string {
+	t.Helper()
+	if update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(want)
 }
 
 // Read returns the bytes of the dump at path: of a format that is read, but not

@@ -43,6 +43,8 @@ const (
 	saveErrors  = "Saves that returned an error. reason \"failed\": the store could not; \"refused\": the caller's arguments, a conflict, a deleted thread, a cancelled context."
 	serdeHelp   = "Time the serializer took for one value."
 	serdeErrors = "Values the serializer refused."
+	itemsHelp   = "Items of the long-term store asked for by key, by result."
+	resultsHelp = "Results of nodes looked up in the node cache, by result."
 	cacheHelp   = "Look-ups in the cache of decoded blocks, by result."
 )
 
@@ -72,6 +74,10 @@ var numbers = []number{
 
 	counter("stele_cache_lookups_total", cacheHelp, func(s *sample) float64 { return float64(s.metrics.CacheHits) }, "result", "hit"),
 	counter("stele_cache_lookups_total", cacheHelp, func(s *sample) float64 { return float64(s.metrics.CacheMisses) }, "result", "miss"),
+	counter("stele_item_lookups_total", itemsHelp, func(s *sample) float64 { return float64(s.metrics.ItemHits) }, "result", "hit"),
+	counter("stele_item_lookups_total", itemsHelp, func(s *sample) float64 { return float64(s.metrics.ItemMisses) }, "result", "miss"),
+	counter("stele_node_cache_lookups_total", resultsHelp, func(s *sample) float64 { return float64(s.metrics.ResultHits) }, "result", "hit"),
+	counter("stele_node_cache_lookups_total", resultsHelp, func(s *sample) float64 { return float64(s.metrics.ResultMisses) }, "result", "miss"),
 	counter("stele_thread_loads_total", "Threads whose items were read from disk.", func(s *sample) float64 { return float64(s.metrics.ThreadLoads) }),
 	gauge("stele_threads", "Threads, with the namespaces of a store and the groups of a cache in the same directory.", func(s *sample) float64 { return float64(s.stats.Threads) }),
 	gauge("stele_threads_resident", "Threads whose items are in memory.", func(s *sample) float64 { return float64(s.stats.Resident) }),
@@ -105,6 +111,7 @@ var numbers = []number{
 var histograms = []histogram{
 	timing("stele_save_duration_seconds", "Time of a save that succeeded, serialization and sync included.", func(s *sample) saver.Histogram { return s.metrics.Saves }),
 	timing("stele_load_duration_seconds", "Time of GetTuple.", func(s *sample) saver.Histogram { return s.metrics.Loads }),
+	timing("stele_item_search_duration_seconds", "Time of a search of items that succeeded.", func(s *sample) saver.Histogram { return s.metrics.ItemSearches }),
 	timing("stele_commit_duration_seconds", "Time of a commit, queue and sync included.", func(s *sample) saver.Histogram { return s.metrics.Commits }),
 	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) saver.Histogram { return s.metrics.Encodes }, "op", "encode"),
 	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) saver.Histogram { return s.metrics.Decodes }, "op", "decode"),

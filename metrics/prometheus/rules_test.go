@@ -2,7 +2,6 @@ package prometheus_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"regexp"
@@ -123,63 +122,6 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Every panel of the dashboard asks for what is collected, and every metric is on it.
-func TestDashboard(t *testing.T) {
-	b, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d struct {
-		Panels []struct {
-			ID      int
-			Type    string
-			Title   string
-			Targets []struct{ Expr string }
-		}
-		Templating struct {
-			List []struct{ Name, Query string }
-		}
-	}
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
-	have, used, ids := names(t), map[string]bool{}, map[int]bool{}
-	for _, p := range d.Panels {
-		if ids[p.ID] {
-			t.Errorf("two panels have the id %d", p.ID)
-		}
-		ids[p.ID] = true
-		if p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("panel %q shows nothing", p.Title)
-		}
-		for _, target := range p.Targets {
-			known(t, p.Title, target.Expr, have, used)
-		}
-	}
-	for name := range have {
-		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
-		onIt := func(m string) bool { return strings.HasPrefix(m, base) }
-		if strings.HasPrefix(name, "stele_") && !anyKey(used, onIt) && !unshown[name] {
-			t.Errorf("%s is on no panel", name)
-		}
-	}
-}
-
-// unshown are metrics that are for a closer look.
-var unshown = map[string]bool{
-	"stele_disk_reserve_bytes": true, "stele_disk_low_bytes": true, "stele_log_rotations_total": true, "stele_lag_records": true,
-	"stele_patched_values_total": true, "stele_compaction_read_bytes_total": true, "stele_segment_raw_bytes": true,
-}
-
-func anyKey(m map[string]bool, ok func(string) bool) bool {
-	for k := range m {
-		if ok(k) {
-			return true
-		}
-	}
-	return false
-}
-
 // Every metric is documented, and no other is.
 func TestMetricsAreDocumented(t *testing.T) {
 	docs, err := os.ReadFile(metricsDoc)
@@ -221,7 +163,8 @@ func TestPromtool(t *testing.T) {
 		}
 		tool = found
 	}
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+	dashboard := dashboardRules(t)
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}, {"check", "rules", dashboard}} {
 		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		} else if !bytes.Contains(out, []byte("SUCCESS")) {

@@ -42,6 +42,10 @@ func TestValidation(t *testing.T) { // STEP-15
 		"no keys":          graph.New().Node("a", nop).Edge(graph.Start, "a"),
 		"changed key":      graph.New(steps(), graph.Key("steps", channel.Topic[int](channel.PerStep))).Node("a", nop).Edge(graph.Start, "a"),
 		"default handler":  base().Node("__default_error_handler__", nop).Defaults(graph.NodeOptions{OnError: nop}),
+		"no path":          base().Conditional("a", "", nil),
+		"no graph inside":  base().Subgraph("b", nil),
+		"root and key":     graph.New(graph.Root(nil), steps()).Node("a", nop).Edge(graph.Start, "a"),
+		"root and managed": graph.New(graph.Root(nil), graph.Computed("left", channel.RemainingSteps)).Node("a", nop).Edge(graph.Start, "a"),
 		"field of nothing": graph.Of[struct{ X int }](graph.Key("y", nil)).Node("a", nop).Edge(graph.Start, "a"),
 	} {
 		if _, err := b.Compile(graph.Options{}); !errors.Is(err, pregel.ErrInvalidGraph) {

@@ -171,6 +171,9 @@ func (b *Builder) handler(n *node, name string, f pregel.Func) {
 // Subgraph adds a graph as a node: it gets the state, and what it returns is the
 // update.
 func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *Builder {
+	if g == nil {
+		return b.failf(name, "the graph inside is nil")
+	}
 	var o NodeOptions
 	if i := len(opts) - 1; i >= 0 {
 		o = opts[i]
@@ -252,6 +255,9 @@ func (b *Builder) Branch(from, name string, path Path, o BranchOptions) *Builder
 	ends := o.Ends
 	if name == "" {
 		name = "condition"
+	}
+	if path == nil {
+		return b.failf(from, "branch `%s` has no function", name)
 	}
 	for _, br := range b.branches {
 		if br.from == from && br.name == name {

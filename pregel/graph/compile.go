@@ -25,6 +25,7 @@ type Options struct {
 	Checkpointing                   pregel.Checkpointing
 	Cache                           cache.Cache
 	Store                           store.Store
+	Together                        bool // see pregel.Options
 	InterruptBefore, InterruptAfter []string
 	StepTimeout                     time.Duration
 	Modes                           []pregel.Mode // nil: updates
@@ -39,6 +40,9 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	}
 	if len(b.schema.keys) == 0 {
 		return nil, &pregel.GraphError{Reason: "the state has no keys"}
+	}
+	if b.schema.has(pregel.RootKey) && !b.schema.isRoot() {
+		return nil, &pregel.GraphError{Channel: pregel.RootKey, Reason: "a state that is one value has no other keys, and no computed ones"}
 	}
 	if err := b.validate(); err != nil {
 		return nil, err
@@ -56,7 +60,7 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	c.attachEdges()
 	po := pregel.Options{Name: o.Name, Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed,
 		Input: pregel.One(Start), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored()),
-		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store,
+		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store, Together: o.Together,
 		InterruptBefore: o.InterruptBefore, InterruptAfter: o.InterruptAfter, StepTimeout: o.StepTimeout,
 		Modes: o.Modes, Hooks: o.Hooks, Env: o.Env, Migrate: c.migrate, Edges: c.drawn}
 	if len(po.Modes) == 0 {

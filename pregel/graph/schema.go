@@ -10,7 +10,8 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// Field declares one key of the state.
+// Field declares one key of the state: it is computed by Managed or, if that is nil,
+// kept in Channel, of which nil is a LastValue of anything.
 type Field struct {
 	Name    string
 	Channel channel.Channel
@@ -58,6 +59,9 @@ func newSchema(fields []Field) (*schema, error) {
 func (s *schema) add(f Field) error {
 	if f.Name == "" {
 		return &pregel.GraphError{Reason: "a state key has no name"}
+	}
+	if f.Channel == nil {
+		f.Channel = channel.LastValue[any]()
 	}
 	if f.Managed != nil {
 		s.managed[f.Name] = f.Managed

@@ -129,7 +129,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if r := e.Report(); r.DroppedBytes > 0 {
 		rep.CutBytes, rep.CutAt = r.DroppedBytes, fmt.Sprintf("%s:%d", r.DroppedFile, r.DroppedAt)
 	}
-	if err := finish(ctx, out, o, rep); err != nil {
+	if err := finish(ctx, d, out, o, rep); err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
 	rep.Took = time.Since(start)
@@ -189,15 +189,16 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 	}
 }
 
-// finish opens the new store once, so that it has an index of its own, and verifies it.
-func finish(ctx context.Context, out string, o SalvageOptions, rep *SalvageReport) error {
+// finish opens the new store once, so that it has an index of its own and knows what
+// was erased in the old one, and verifies it.
+func finish(ctx context.Context, from *saver.Disk, out string, o SalvageOptions, rep *SalvageReport) error {
 	opts := o.Access.Options
 	opts.ReadOnly, opts.AllowDamage, opts.ManualWork = false, false, true
 	d, err := saver.OpenSimulated(out, opts, o.Access.Simulation)
 	if err != nil {
 		return err
 	}
-	if err := d.Close(); err != nil {
+	if err := errors.Join(d.AdoptErasures(ctx, from), d.Close()); err != nil {
 		return err
 	}
 	if rep.Verified, err = Verify(ctx, out, VerifyOptions(o)); err != nil {

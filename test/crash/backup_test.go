@@ -124,7 +124,7 @@ func TestVerifyAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := 0
-	n := states(fsys, 0, seed, envInt(t, "VERIFY_STATES", 600), func(s crashfs.State) {
+	n := states(fsys, 0, seed, envInt(t, "VERIFY_STATES", defaultVerifyStates), func(s crashfs.State) {
 		disk := s.FS()
 		for _, life := range []string{"crash", "recovery"} {
 			rep, err := verifyStore(t, disk)

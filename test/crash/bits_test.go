@@ -17,6 +17,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/segment"
@@ -87,10 +88,12 @@ func specimens(sh *shape) ([]*specimen, error) {
 	for name, f := range sh.img.Files {
 		all[filepath.Base(name)] = contents(f)
 	}
-	st, rep, err := snapshot.Load(files{byName: all}, dir)
+	ring := seal.New(sh.ring.provider(), nil)
+	st, rep, err := snapshot.Load(files{byName: all}, dir, snapshot.WithKeys(ring))
 	if err != nil {
 		return nil, err
 	}
+	keys := ring.Store(st.StoreID, 0)
 	with := func(name string, data []byte) files {
 		m := make(map[string][]byte, len(all))
 		for n, b := range all {
@@ -104,22 +107,22 @@ func specimens(sh *shape) ([]*specimen, error) {
 		out = append(out, &specimen{store: sh.name, name: name, kind: kind, data: all[name], read: read, prefix: kind == "log" && !sh.clean})
 	}
 	add(rep.File, "manifest", func(data []byte) (any, error) {
-		st, _, err := snapshot.Load(files{byName: map[string][]byte{rep.File: data}}, dir)
+		st, _, err := snapshot.Load(files{byName: map[string][]byte{rep.File: data}}, dir, snapshot.WithKeys(ring))
 		return st, err
 	})
 	for _, l := range st.Logs {
 		name := wal.FileName(l.Num)
-		add(name, "log", func(data []byte) (any, error) { return readLog(with(name, data), st) })
+		add(name, "log", func(data []byte) (any, error) { return readLog(with(name, data), st, keys) })
 	}
 	for _, g := range st.Segments {
-		add(segment.FileName(g.Num), "segment", segmentReader(segment.FileName(g.Num)))
+		add(segment.FileName(g.Num), "segment", segmentReader(segment.FileName(g.Num), keys))
 	}
 	for i, im := range st.Images {
 		var prev base.FileNum
 		if i > 0 {
 			prev = st.Images[i-1].Num
 		}
-		add(snapshot.ImageName(im.Num), "image", imageReader(im, st.StoreID, prev))
+		add(snapshot.ImageName(im.Num), "image", imageReader(im, st.StoreID, prev, keys))
 	}
 	for _, s := range out {
 		if s.want, err = s.read(s.data); err != nil {
@@ -130,8 +133,8 @@ func specimens(sh *shape) ([]*specimen, error) {
 }
 
 // readLog replays the whole log as Open does without an image.
-func readLog(fsys vfs.FS, st snapshot.State) (any, error) {
-	o := wal.RecoverOptions{FS: fsys, Dir: dir, Files: []base.FileNum{}, Origin: st.StoreID, ReadOnly: true}
+func readLog(fsys vfs.FS, st snapshot.State, keys *seal.Store) (any, error) {
+	o := wal.RecoverOptions{FS: fsys, Dir: dir, Files: []base.FileNum{}, Origin: st.StoreID, ReadOnly: true, Keys: keys}
 	for _, l := range st.Logs {
 		o.Files = append(o.Files, l.Num)
 	}
@@ -149,14 +152,14 @@ func readLog(fsys vfs.FS, st snapshot.State) (any, error) {
 // segmentReader reads a segment by the references that the index has into it: the
 // directories, and each value by its place and sum. The places are taken from the
 // first reading.
-func segmentReader(name string) func([]byte) (any, error) {
+func segmentReader(name string, keys *seal.Store) func([]byte) (any, error) {
 	type places struct {
 		families []segment.FamilyInfo
 		values   [][]segment.ValueLoc
 	}
 	var known *places
 	return func(data []byte) (any, error) {
-		r, err := segment.Open(&bytesFile{b: data}, name, int64(len(data)))
+		r, err := segment.Open(&bytesFile{b: data}, name, int64(len(data)), segment.WithKeys(keys))
 		if err != nil {
 			return nil, err
 		}
@@ -196,12 +199,12 @@ func segmentReader(name string) func([]byte) (any, error) {
 
 // imageReader reads the tables of an image, and each page by the reference that
 // its tables had at the first reading.
-func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum) func([]byte) (any, error) {
+func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys *seal.Store) func([]byte) (any, error) {
 	name := snapshot.ImageName(info.Num)
 	var pages []snapshot.Part
 	first := true
 	return func(data []byte) (any, error) {
-		im, err := snapshot.OpenImage(&bytesFile{b: data}, name, int64(len(data)))
+		im, err := snapshot.OpenImage(&bytesFile{b: data}, name, int64(len(data)), snapshot.WithStore(keys))
 		if err != nil {
 			return nil, err
 		}
@@ -330,12 +333,18 @@ func TestEveryBit(t *testing.T) {
 	c := &flipCounts{detected: map[string]int{}, harmless: map[string]int{}}
 	rng := rand.New(rand.NewPCG(seed, 3))
 	fixed := shapes()
-	for i := 0; c.total < want; i++ {
+	for i := 0; c.total < want || i < 2*len(fixed); i++ {
 		var sh *shape
 		var err error
-		if i < len(fixed) {
-			if sh, err = build(ctx, fixed[i].clean, fixed[i].steps, uint64(i)); sh != nil {
-				sh.name = fixed[i].name
+		most := max(75, want/40)
+		if i < 2*len(fixed) {
+			var keys *ring
+			s, name := fixed[i/2], fixed[i/2].name
+			if i%2 == 1 {
+				keys, name, most = new(ring), name+", encrypted", most/4 // what finds a flip lies over the sealed bytes
+			}
+			if sh, err = buildSealed(ctx, keys, s.clean, s.steps, uint64(i)); sh != nil {
+				sh.name = name
 			}
 		} else {
 			sh, err = randomShape(ctx, seed+uint64(i))
@@ -345,7 +354,6 @@ func TestEveryBit(t *testing.T) {
 			list, err = specimens(sh)
 		}
 		if err == nil {
-			most := max(500, want/10)
 			seeds := make(map[*specimen]uint64, len(list))
 			for _, s := range list {
 				seeds[s] = rng.Uint64()

@@ -8,4 +8,10 @@ const (
 	defaultFaults = 10
 	defaultFlips  = 110_000
 	defaultRot    = 60
+
+	defaultSealedFaults = 4
+	defaultSealedRot    = 25
+	defaultVerifyBytes  = 25
+	defaultVerifyStates = 500
+	defaultSalvageBytes = 6
 )

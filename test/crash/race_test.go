@@ -10,4 +10,10 @@ const (
 	defaultFaults = 2
 	defaultFlips  = 3_000
 	defaultRot    = 12
+
+	defaultSealedFaults = 1
+	defaultSealedRot    = 6
+	defaultVerifyBytes  = 4
+	defaultVerifyStates = 100
+	defaultSalvageBytes = 1
 )

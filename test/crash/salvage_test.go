@@ -115,7 +115,7 @@ func TestSalvageRot(t *testing.T) {
 	}()
 	var sum salvaged
 	refused := 0
-	total := eachRot(t, seed, envInt(t, "SALVAGE_BYTES", 8), func(sh *shape, what string, mem *vfs.Mem) {
+	total := eachRot(t, seed, envInt(t, "SALVAGE_BYTES", defaultSalvageBytes), func(sh *shape, what string, mem *vfs.Mem) {
 		before := mem.Image()
 		rep, err := admin.Salvage(ctx, dir, salvageDir, admin.SalvageOptions{Access: access(mem)})
 		if err := untouched(before, mem.Image()); err != nil {

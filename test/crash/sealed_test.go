@@ -100,7 +100,7 @@ func TestSealedFaults(t *testing.T) {
 	if err := dry.run(steps); err != nil {
 		t.Fatalf("without a fault: %v\n%s", err, list(steps))
 	}
-	ops, most, seed := dry.inj.Ops(), envInt(t, "SEALED_FAULTS", 4), seedFrom(t, "FAULT_SEED")
+	ops, most, seed := dry.inj.Ops(), envInt(t, "SEALED_FAULTS", defaultSealedFaults), seedFrom(t, "FAULT_SEED")
 	rng := rand.New(rand.NewPCG(seed, 5))
 	var all []faultfs.Rule
 	for _, op := range faultfs.Kinds() {
@@ -145,7 +145,7 @@ func TestSealedRot(t *testing.T) {
 		sh.name, sh.alien = s.name, last
 		last = &sh.img
 		r := &rotten{t: t, ctx: ctx, sh: sh, rng: rand.New(rand.NewPCG(seed, 3)), counts: counts,
-			most: envInt(t, "SEALED_ROT", 40), bits: envInt(t, "ROT_BITS", 1)}
+			most: envInt(t, "SEALED_ROT", defaultSealedRot), bits: envInt(t, "ROT_BITS", 1)}
 		for _, name := range slices.Sorted(maps.Keys(sh.img.Files)) {
 			if filepath.Base(name) != "LOCK" {
 				r.file(name)

@@ -63,7 +63,7 @@ func TestVerifyFindsRot(t *testing.T) {
 	}()
 	damage, notices, harmless := 0, 0, 0
 	sound := map[string]*admin.VerifyReport{}
-	total := eachRot(t, seed, envInt(t, "VERIFY_BYTES", 40), func(sh *shape, what string, mem *vfs.Mem) {
+	total := eachRot(t, seed, envInt(t, "VERIFY_BYTES", defaultVerifyBytes), func(sh *shape, what string, mem *vfs.Mem) {
 		if sound[sh.name] == nil {
 			rep, err := verifyStore(t, vfs.NewMemFrom(sh.img, vfs.MemOptions{}))
 			if err != nil || !rep.Clean() || sh.clean && len(rep.Notices) > 0 {

@@ -73,10 +73,6 @@ func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 	return withItems(d, clk)
 }
 
-// segmentSize makes the compactions of some programs write several segments, each of
-// which becomes part of the store by itself.
-func (c config) segmentSize() int64 { return []int64{0, 1, 0, 2 << 10, 0}[c.seed%5] }
-
 // withItems is an open saver with items and cache.
 func withItems(d *saver.Disk, clk *clock) (*disk, error) {
 	items, err := store.On(d, itemOptions(clk))
@@ -86,6 +82,10 @@ func withItems(d *saver.Disk, clk *clock) (*disk, error) {
 	entries, err := cache.On(d, cache.Options{})
 	return &disk{d, items, entries}, err
 }
+
+// segmentSize makes the compactions of some programs write several segments, each of
+// which becomes part of the store by itself.
+func (c config) segmentSize() int64 { return []int64{0, 1, 0, 2 << 10, 0}[c.seed%5] }
 
 // disk is a saver with the items and the cache of the same directory.
 type disk struct {

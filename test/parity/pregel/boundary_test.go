@@ -87,8 +87,7 @@ func (s *tally) String() string {
 // STELE_BOUNDARIES is at how many boundaries of a trace to cut, spread evenly; at
 // all if there are less than twice as many. 0 cuts at all of them.
 func TestBoundaries(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // thousands of small stores
-	each := int(number(t, "STELE_BOUNDARIES", 7))
+	each := int(number(t, "STELE_BOUNDARIES", defaultBoundaries))
 	sum := tally{skipped: map[string]int{}}
 	t.Run("all", func(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(scenarios)) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -24,6 +25,9 @@ var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	killedChild() // does not return if this process is one
+	// Thousands of small stores are opened and thrown away.
+	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(1 << 30)
 	goleak.VerifyTestMain(m)
 }
 
@@ -58,6 +62,7 @@ type trace struct {
 	saver      saver.Saver
 	flat       bool // graphs inside are not shown
 	metadata   bool // of tasks is shown
+	wide       bool // tasks of a superstep run at once, not one after another
 	lines      []string
 	life       *life // what it can be taken up from after a crash
 }
@@ -131,6 +136,9 @@ func (tr *trace) run(g *pregel.Graph, input any, cfgs ...pregel.Config) {
 
 func (tr *trace) runModes(g *pregel.Graph, input any, cfg pregel.Config, modes ...pregel.Mode) {
 	cfg.Durability, cfg.MaxConcurrency, cfg.Subgraphs = tr.durability, 1, !tr.flat
+	if tr.wide {
+		cfg.MaxConcurrency = 0
+	}
 	call(tr, "run", func(again bool) any {
 		c := tr.life.calls[len(tr.life.calls)-1]
 		c.input, c.cfg = input, cfg

@@ -54,6 +54,14 @@ func (n nodeSpec) handle(ctx context.Context, _ any) (any, error) {
 	return out, err
 }
 
+// call counts the runs of a node.
+func (r *random) call(path string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[path]++
+	return r.calls[path]
+}
+
 func (r *random) body(n nodeSpec, path string) pregel.Func {
 	var calls []*pregel.TaskFunc[string, string]
 	for i, c := range n.Tasks {
@@ -76,7 +84,7 @@ func (r *random) body(n nodeSpec, path string) pregel.Func {
 			}
 			answers = append(answers, a)
 		}
-		if r.calls[path]++; r.calls[path] <= n.Fails {
+		if r.call(path) <= n.Fails {
 			return nil, boom{n.Name + " failed"}
 		}
 		out := slices.Clone(pregel.Pairs(n.Update))

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
@@ -205,6 +206,7 @@ func told(v any) string {
 type random struct {
 	*trace
 	spec  spec
+	mu    sync.Mutex // guards calls
 	calls map[string]int
 	graph *pregel.Graph
 	op    opSpec // under way

@@ -46,6 +46,16 @@ func TestRandomGraphs(t *testing.T) {
 type randomSum struct{ graphs, ran, equal int }
 
 func (s *randomSum) file(t *testing.T, name string) {
+	eachRandom(t, name, func(c randomCase) {
+		s.graphs++
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+			s.play(t, c, d)
+		}
+	})
+}
+
+// eachRandom reads a file of random graphs.
+func eachRandom(t *testing.T, name string, do func(randomCase)) {
 	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +73,7 @@ func (s *randomSum) file(t *testing.T, name string) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		s.graphs++
-		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
-			s.play(t, c, d)
-		}
+		do(c)
 	}
 }
 

@@ -11,6 +11,7 @@ import scenarios_old  # noqa: F401
 import scenarios_rest  # noqa: F401
 import scenarios_resume  # noqa: F401
 import scenarios_rules  # noqa: F401
+import scenarios_shown  # noqa: F401
 import scenarios_state  # noqa: F401
 import scenarios_stream  # noqa: F401
 from scenarios import SCENARIOS

@@ -1,0 +1,291 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// What tasks put into a store of a graph with Options.Together is a write like
+// those to channels: it belongs to the attempt, is dropped if that fails, and is
+// stored among the pending writes of the task, so that it is there when another
+// process goes on. When the superstep ends, the puts of all its tasks go along with
+// its checkpoint.
+
+// chItems is the pseudo channel of puts.
+const chItems = "__stele_items__"
+
+// gatherer is what a store must be for Options.Together; *store.Local is one.
+type gatherer interface {
+	store.Store
+	Check(ops ...store.PutOp) ([]store.PutOp, error)
+	Prepare(ctx context.Context, ops ...store.PutOp) (saver.Along, error)
+}
+
+// checkTogether refuses what cannot store items with checkpoints.
+func (g *Graph) checkTogether() error {
+	if !g.opts.Together {
+		return nil
+	}
+	if _, ok := g.opts.Store.(gatherer); !ok {
+		return &GraphError{Reason: fmt.Sprintf("Together needs a store that prepares puts, as *store.Local does; Store is a %T", g.opts.Store)}
+	}
+	if _, ok := g.opts.Saver.(saver.AtomicPutter); g.opts.Saver != nil && !ok {
+		return &GraphError{Reason: fmt.Sprintf("Together needs a saver.AtomicPutter; Saver is a %T", g.opts.Saver)}
+	}
+	return nil
+}
+
+// gatherer is the store whose puts go with checkpoints; nil if none do.
+func (l *loop) gatherer() gatherer {
+	for x := l; x != nil; x = x.parent.step.l {
+		if x.g.opts.Store != nil {
+			s, _ := x.g.opts.Store.(gatherer)
+			if !x.g.opts.Together {
+				return nil
+			}
+			return s
+		}
+		if x.parent == nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// taskStore is the store as a task sees it whose puts are gathered.
+type taskStore struct {
+	gatherer
+	run *taskRun
+}
+
+// Put implements store.Store.
+func (s *taskStore) Put(_ context.Context, ns store.Namespace, key string, value map[string]any, opts ...store.PutOption) error {
+	if value == nil {
+		return &store.InvalidError{Field: "value", Reason: "nil; Delete removes an item"}
+	}
+	if err := store.CheckNamespace(ns); err != nil {
+		return err
+	}
+	op := store.PutOp{Namespace: ns, Key: key, Value: value}
+	for _, o := range opts {
+		o(&op)
+	}
+	return s.gather(op)
+}
+
+// Delete implements store.Store.
+func (s *taskStore) Delete(_ context.Context, ns store.Namespace, key string) error {
+	return s.gather(store.PutOp{Namespace: ns, Key: key})
+}
+
+// Batch implements store.Store.
+func (s *taskStore) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
+	var puts []store.PutOp
+	var reads []store.Op
+	var at []int
+	for i, op := range ops {
+		if p, ok := op.(store.PutOp); ok {
+			puts = append(puts, p)
+			continue
+		}
+		reads, at = append(reads, op), append(at, i)
+	}
+	results := make([]store.Result, len(ops))
+	found, err := s.gatherer.Batch(ctx, reads...)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range at {
+		results[i] = found[k]
+	}
+	return results, s.gather(puts...)
+}
+
+func (s *taskStore) gather(ops ...store.PutOp) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	ops, err := s.Check(ops...)
+	if err != nil {
+		return err
+	}
+	records := make([]any, len(ops))
+	for i, op := range ops {
+		records[i] = recordOf(op)
+	}
+	return s.run.att.gather(records)
+}
+
+// gather adds a write of puts, unless the attempt has ended: then nobody would
+// store them.
+func (a *attempt) gather(records []any) error {
+	a.touch()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrOutsideTask
+	}
+	a.writes = append(a.writes, write{chItems, records})
+	return nil
+}
+
+// recordOf is op as plain data.
+func recordOf(op store.PutOp) map[string]any {
+	r := map[string]any{"ns": labels(op.Namespace), "key": op.Key}
+	if op.Value != nil {
+		r["value"] = op.Value
+	}
+	if op.TTL != 0 {
+		r["ttl"] = int64(op.TTL)
+	}
+	if op.NoIndex {
+		r["no_index"] = true
+	}
+	if op.IndexFields != nil {
+		r["fields"] = labels(op.IndexFields)
+	}
+	return r
+}
+
+func labels(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// opsOf is the inverse of recordOf, for a list. What was stored may be anything.
+func opsOf(v any) ([]store.PutOp, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no list of items", v)
+	}
+	ops := make([]store.PutOp, len(list))
+	for i, e := range list {
+		r, ok := e.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("item %d is a %T", i, e)
+		}
+		if err := opOf(r, &ops[i]); err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return ops, nil
+}
+
+func opOf(r map[string]any, op *store.PutOp) (err error) {
+	ns, err := stringsOf(r["ns"])
+	if err != nil {
+		return fmt.Errorf("namespace: %w", err)
+	}
+	op.Namespace = ns
+	var ok [4]bool
+	op.Key, ok[0] = r["key"].(string)
+	op.Value, ok[1] = r["value"].(map[string]any)
+	ttl, isTTL := r["ttl"].(int64)
+	op.TTL, ok[2] = time.Duration(ttl), isTTL
+	op.NoIndex, ok[3] = r["no_index"].(bool)
+	for i, name := range []string{"key", "value", "ttl", "no_index"} {
+		if _, there := r[name]; !ok[i] && (there || i == 0) {
+			return fmt.Errorf("%s is a %T", name, r[name])
+		}
+	}
+	if fields, there := r["fields"]; there {
+		if op.IndexFields, err = stringsOf(fields); err != nil {
+			return fmt.Errorf("fields: %w", err)
+		}
+	}
+	return nil
+}
+
+func stringsOf(v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no list", v)
+	}
+	out := make([]string, len(list))
+	for i, e := range list {
+		if out[i], ok = e.(string); !ok {
+			return nil, fmt.Errorf("element %d is a %T", i, e)
+		}
+	}
+	return out, nil
+}
+
+// gatherItems takes the puts of the superstep that ends, in the order of its tasks.
+func (l *loop) gatherItems() {
+	if l.gatherer() == nil {
+		return
+	}
+	var puts []pendingWrite
+	for _, w := range l.pending {
+		if w.channel == chItems && (!l.replaying || l.delta.written[w.taskID]) {
+			puts = append(puts, w)
+		}
+	}
+	slices.SortStableFunc(puts, func(a, b pendingWrite) int { return strings.Compare(a.path, b.path) })
+	for _, w := range puts {
+		l.items = append(l.items, w.value)
+	}
+}
+
+// takeItems makes what was gathered ready to go along with a checkpoint.
+func (l *loop) takeItems(ctx context.Context) ([]saver.Along, error) {
+	ops, err := l.itemOps()
+	if err != nil || len(ops) == 0 {
+		return nil, err
+	}
+	along, err := l.gatherer().Prepare(ctx, ops...)
+	if err != nil {
+		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
+	}
+	l.items = nil
+	return []saver.Along{along}, nil
+}
+
+func (l *loop) itemOps() ([]store.PutOp, error) {
+	var all []store.PutOp
+	for _, v := range l.items {
+		ops, err := opsOf(v)
+		if err != nil {
+			return nil, &PersistError{Op: "read the items of a superstep", Err: err}
+		}
+		all = append(all, ops...)
+	}
+	return all, nil
+}
+
+// passItems is for supersteps no checkpoint of this graph ends: the items belong
+// to the task around, or are stored at once if there is none.
+func (l *loop) passItems(ctx context.Context) error {
+	if len(l.items) == 0 {
+		return nil
+	}
+	if l.parent != nil {
+		for _, v := range l.items {
+			l.parent.att.write(chItems, v)
+		}
+		l.items = nil
+		return nil
+	}
+	ops, err := l.itemOps()
+	if err != nil {
+		return err
+	}
+	batch := make([]store.Op, len(ops))
+	for i, op := range ops {
+		batch[i] = op
+	}
+	l.items = nil
+	if _, err := l.gatherer().Batch(ctx, batch...); err != nil {
+		return &PersistError{Op: "store the items of a superstep", Err: err}
+	}
+	return nil
+}

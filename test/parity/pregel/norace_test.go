@@ -1,0 +1,5 @@
+//go:build !race
+
+package pregel_test
+
+const defaultBoundaries = 6
