@@ -26,6 +26,9 @@ type Options struct {
 	// Keys encrypt the manifest; nil means no encryption. Open then refuses a
 	// manifest that is not encrypted, with a *base.KeyError, unless Adopt is set.
 	Keys *seal.Keys
+	// NextFileNum raises State.NextFileNum in the file that Open begins: who knows that
+	// it needs numbers saves an edit. It counts for nothing where Open writes none.
+	NextFileNum base.FileNum
 	// Adopt lets Open continue a manifest without encryption in an encrypted one,
 	// which remembers that the files there are now are not encrypted; see
 	// State.PlainBelow.
@@ -158,6 +161,7 @@ func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 		m.cur.Store(&st)
 		return m, rep, nil
 	}
+	st.raise(o.NextFileNum)
 	if err := m.replace(l.next(), prev, &st); err != nil {
 		return nil, rep, fmt.Errorf("continue %s: %w", rep.File, err)
 	}

@@ -99,12 +99,25 @@ func (e *Engine) open() error {
 		return err
 	}
 	if e.manifest == nil {
-		if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, e.writeManifest()); err != nil {
+		if err := e.openManifest(rec); err != nil {
 			return err
 		}
 	}
 	e.sweep(left)
 	return e.openLog(rec)
+}
+
+// openManifest continues the manifest. If the end of the log is to be copied, which
+// needs a file number, the manifest reserves numbers as it goes.
+func (e *Engine) openManifest(rec wal.Recovery) (err error) {
+	o := e.writeManifest()
+	if rec.Unpromised.Records > 0 {
+		o.NextFileNum = e.nextNum + reserveNums
+	}
+	if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, o); err == nil {
+		e.reserved = max(e.reserved, e.manifest.State().NextFileNum)
+	}
+	return err
 }
 
 // undoOpen gives back what a failed Open took.
