@@ -89,7 +89,7 @@ func (m *machine) threads(t *rapid.T) {
 		Limit:       rapid.SampledFrom([]int{0, 1, 2, -1}).Draw(t, "limit"),
 	}
 	if rapid.Bool().Draw(t, "since") {
-		q.UpdatedSince = m.now.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "back")) * time.Millisecond)
+		q.UpdatedSince = m.clock.Now().Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "back")) * time.Millisecond)
 	}
 	m.both(t, fmt.Sprintf("threads %+v", q), func(s saver.Saver) string { return threadList(s.(saver.ThreadLister).Threads(m.ctx, q)) })
 }

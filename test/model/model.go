@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,9 +100,9 @@ func Program(factory func(env Env) (Subject, error)) func(*rapid.T) {
 // program tells note every call and the model's answer.
 func program(factory func(env Env) (Subject, error), note func(what, answer string)) func(*rapid.T) {
 	return func(t *rapid.T) {
-		m := &machine{ctx: context.Background(), now: begin, note: note}
+		m := &machine{ctx: context.Background(), clock: clock{now: begin}, note: note}
 		env := Env{
-			Clock:         func() time.Time { return m.now },
+			Clock:         m.clock.Now,
 			Random:        func() float64 { return 0.5 },
 			DeletedMemory: deletedMemory,
 			Cleanup:       t.Cleanup,
@@ -119,11 +120,31 @@ func program(factory func(env Env) (Subject, error), note func(what, answer stri
 // machine runs each call on the model and on the saver under test.
 type machine struct {
 	ctx     context.Context
-	now     time.Time
+	clock   clock
 	model   *memory.Saver
 	subject Subject
 	changed bool // since everything was compared
 	note    func(what, answer string)
+}
+
+// clock is the time both savers see; a store's own work asks for it, too.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now is the time.
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Add lets d pass, or sets the clock back.
+func (c *clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
 }
 
 // both runs call on both savers and compares the answers as text.
@@ -139,7 +160,8 @@ func (m *machine) both(t *rapid.T, what string, call func(s saver.Saver) string)
 // change is both for a call that writes; time passes first.
 func (m *machine) change(t *rapid.T, what string, call func(s saver.Saver) error) {
 	t.Helper()
-	m.now, m.changed = m.now.Add(time.Millisecond), true
+	m.clock.Add(time.Millisecond)
+	m.changed = true
 	m.both(t, what, func(s saver.Saver) string { return outcome(call(s)) })
 }
 
@@ -192,8 +214,8 @@ func (m *machine) compareAll(t *rapid.T) {
 // forgotten the clock stays: forgetting is for good, whatever the clock says later.
 func (m *machine) wait(t *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Hour, deletedMemory, deletedMemory + time.Second, -time.Hour}).Draw(t, "wait")
-	if d > 0 || m.now.Before(begin.Add(deletedMemory/2)) {
-		m.now = m.now.Add(d)
+	if d > 0 || m.clock.Now().Before(begin.Add(deletedMemory/2)) {
+		m.clock.Add(d)
 	}
 }
 

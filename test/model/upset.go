@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -74,7 +75,7 @@ func (m *machine) leave(t *rapid.T) {
 		t.Skip("its calls cannot be watched")
 	}
 	c := m.drawChange(t)
-	m.now = m.now.Add(1_000_000)
+	m.clock.Add(time.Millisecond)
 	m.changed = true
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
