@@ -40,7 +40,7 @@ part_rot() {
 }
 
 part_sealed() {
-	run ./test/crash 'TestSealedFaults|TestSealedRot' SEALED_FAULTS=1000 SEALED_ROT=100000 &&
+	run ./test/crash 'TestSealedFaults|TestSealedRot' SEALED_FAULTS=100 SEALED_ROT=12000 &&
 		run ./segment 'TestSealed.*' SEGMENT_SEALED_STRIDE=1
 }
 
