@@ -47,16 +47,9 @@ type contents struct {
 // *base.KeyError of an encrypted one see WithKeys. The reader owns f
 // and closes it in Close; if Open fails, f stays with the caller.
 func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
-	ft, err := readFooter(f, name, size)
+	r, ft, err := openFooter(f, name, size, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
-	}
-	r := &Reader{f: f, name: name, props: ft.Props, start: frameStart(ft.sealed()), end: frameEnd(size, ft.sealed())}
-	for _, o := range opts {
-		o(r)
-	}
-	if _, err := r.unlock(&ft); err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
+		return nil, err
 	}
 	if err := r.loadContents(ft); err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
@@ -68,18 +61,23 @@ func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, err
 // needs the family index reads it: it takes memory for each family, and who knows
 // the places of blocks and directories does without.
 func OpenFooter(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
+	r, _, err := openFooter(f, name, size, opts)
+	return r, err
+}
+
+func openFooter(f vfs.File, name string, size int64, opts []OpenOption) (*Reader, footer, error) {
 	ft, err := readFooter(f, name, size)
 	if err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
+		return nil, ft, fmt.Errorf("open segment: %w", err)
 	}
 	r := &Reader{f: f, name: name, props: ft.Props, start: frameStart(ft.sealed()), end: frameEnd(size, ft.sealed())}
 	for _, o := range opts {
 		o(r)
 	}
 	if _, err := r.unlock(&ft); err != nil {
-		return nil, fmt.Errorf("open segment: %w", err)
+		return nil, ft, fmt.Errorf("open segment: %w", err)
 	}
-	return r, nil
+	return r, ft, nil
 }
 
 // OpenLazy is Open for an owner who has the properties from its manifest. It

@@ -16,11 +16,20 @@ type pebbleKV struct {
 // quiet is a logger that says nothing.
 type quiet struct{}
 
-func (quiet) Infof(string, ...any)                   {}
-func (quiet) Errorf(string, ...any)                  {}
-func (quiet) Fatalf(string, ...any)                  {}
+// Infof drops the message.
+func (quiet) Infof(string, ...any) {}
+
+// Errorf drops the message.
+func (quiet) Errorf(string, ...any) {}
+
+// Fatalf drops the message.
+func (quiet) Fatalf(string, ...any) {}
+
+// Eventf drops the message.
 func (quiet) Eventf(context.Context, string, ...any) {}
-func (quiet) IsTracingEnabled(context.Context) bool  { return false }
+
+// IsTracingEnabled says no.
+func (quiet) IsTracingEnabled(context.Context) bool { return false }
 
 func openPebble(o Options) (Store, error) {
 	cache := pebble.NewCache(32 << 20)

@@ -83,6 +83,7 @@ type jsonRecord struct {
 	Updated  []string                     `json:"updated_channels"`
 }
 
+// Put stores a checkpoint and its new values in one transaction.
 func (s *postgresStore) Put(thread, parent string, st *bench.Step) error {
 	rec := recordOf(st)
 	text, err := json.Marshal(jsonRecord(rec))
@@ -111,6 +112,7 @@ func (s *postgresStore) send(b *pgx.Batch) error {
 	return s.db.SendBatch(context.Background(), b).Close()
 }
 
+// PutWrites stores a task's writes in one transaction.
 func (s *postgresStore) PutWrites(thread, id, task string, writes []saver.Write) error {
 	var b pgx.Batch
 	for i, w := range writes {
@@ -127,6 +129,7 @@ func (s *postgresStore) PutWrites(thread, id, task string, writes []saver.Write)
 	return s.send(&b)
 }
 
+// Get reads the checkpoint with this id, or the newest, with its values and writes.
 func (s *postgresStore) Get(thread, id string) (*Tuple, error) {
 	var out *Tuple
 	keep := func(t *Tuple) error { out = t; return nil }
@@ -142,6 +145,7 @@ func (s *postgresStore) Get(thread, id string) (*Tuple, error) {
 	return out, err
 }
 
+// List hands over the newest checkpoints of a thread, newest first; limit 0 means all.
 func (s *postgresStore) List(thread string, limit int, values bool, each func(*Tuple) error) error {
 	if limit == 0 {
 		limit = 1 << 30
