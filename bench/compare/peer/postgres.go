@@ -205,6 +205,7 @@ func scanTuple(row pgx.Rows, values bool) (*Tuple, error) {
 	return t, nil
 }
 
+// Compact rewrites the tables without what is dead.
 func (s *postgresStore) Compact() error {
 	for _, q := range []string{"VACUUM FULL", "CHECKPOINT"} {
 		if _, err := s.db.Exec(context.Background(), q); err != nil {
@@ -227,8 +228,10 @@ func (s *postgresStore) Size() (int64, error) {
 // they have now, shared pages counted once.
 func (s *postgresStore) Used() (time.Duration, float64) { return s.server.used() }
 
+// Syncs says that they are not counted.
 func (s *postgresStore) Syncs() (int64, bool) { return 0, false }
 
+// Close ends the connections, and the server.
 func (s *postgresStore) Close() error {
 	s.db.Close()
 	return s.server.stop()
