@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,6 +190,13 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		return append(b, v...)
 	}
 	eight := make([]byte, 8)
+	// bare is a state of nothing but an identity and a next number, and a field.
+	bare := func(f []byte) []byte {
+		return slices.Concat(state[:32], field(tagNextFileNum, 1, 0, 0, 0, 0, 0, 0, 0), f)
+	}
+	if _, err := decodeState("m", bare(nil)); err != nil {
+		t.Fatal(err)
+	}
 	two := []byte{9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
 	for _, tc := range []struct {
 		name    string
@@ -237,6 +245,9 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"option beyond its field", func(b []byte) []byte {
 			return append(append([]byte(nil), b[:32]...), field(tagOptions, 9, 0, 0, 0, 255, 255, 255, 255, 'b')...)
 		}},
+		{"no option", func([]byte) []byte { return slices.Concat(state[:32], field(tagOptions), bare(nil)[32:]) }},
+		{"floor 0", func([]byte) []byte { return bare(field(tagFloor, eight...)) }},
+		{"no image", func([]byte) []byte { return bare(field(tagImages)) }},
 		{"removal", func(b []byte) []byte {
 			return append(append([]byte(nil), b[:32]...), field(tagRemoveLogs, eight...)...)
 		}},

@@ -22,7 +22,7 @@ const (
 	tagRemoveLogs     = 6  // edit only
 	tagSegments       = 7  // added segments
 	tagRemoveSegments = 8  // edit only
-	tagImages         = 9  // the whole chain; present and empty means "no image"
+	tagImages         = 9  // the whole chain; present and empty in an edit means "no image"
 	tagClean          = 10 // clean close
 	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
 )
@@ -168,6 +168,11 @@ func decodeState(name string, b []byte) (State, error) {
 	// quietly make one up.
 	if e.NextFileNum == 0 {
 		return State{}, fmt.Errorf("%w: no next file number", errField)
+	}
+	// What a state does not have is left out; written as nothing it would be a
+	// second spelling of the same state.
+	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 {
+		return State{}, fmt.Errorf("%w: a floor of 0 or a chain of no image", errField)
 	}
 	next := e.NextFileNum
 	if err := s.apply(&e); err != nil {
@@ -325,6 +330,9 @@ func decodeList[T any](tag uint8, v []byte, size int, one func([]byte) T) ([]T, 
 
 // decodeOptions decodes key-value pairs in strictly ascending key order.
 func decodeOptions(s *State, v []byte) error {
+	if len(v) == 0 {
+		return fmt.Errorf("%w: no option", errField)
+	}
 	s.Options = make(map[string]string)
 	last := ""
 	for len(v) > 0 {
