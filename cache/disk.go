@@ -203,11 +203,14 @@ func (d *Disk) Clear(ctx context.Context, groups ...string) error {
 		if err != nil {
 			return err
 		}
-		v.Ascend(spaceCache, func(t *index.Thread) bool {
+		err = v.Ascend(spaceCache, func(t *index.Thread) bool {
 			ids = append(ids, t.ID)
 			return strings.HasPrefix(t.ID, spaceCache)
 		})
 		v.Release()
+		if err != nil {
+			return err
+		}
 		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, spaceCache) })
 	}
 	return d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, ids, func(tx *engine.Tx) error {
@@ -272,7 +275,7 @@ func (d *Disk) excess() ([]stored, error) {
 	defer v.Release()
 	now, total := d.e.Now(), int64(0)
 	var gone, rest []stored
-	v.Ascend(spaceCache, func(t *index.Thread) bool {
+	aerr := v.Ascend(spaceCache, func(t *index.Thread) bool {
 		if !strings.HasPrefix(t.ID, spaceCache) {
 			return false
 		}
@@ -299,6 +302,9 @@ func (d *Disk) excess() ([]stored, error) {
 		})
 		return true
 	})
+	if err == nil && !missed(aerr) {
+		err = aerr
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,18 +4,24 @@ import "github.com/stele-go/stele/internal/base"
 
 // Restore fills an empty index with what images say: tables, oldest first, each with
 // what changed since the one before, up to record lsn. The number of threads is
-// counted if it is below 0. Nothing of it counts as changed.
-func (ix *Index) Restore(chain []*Table, threads int, memos []Memo, lsn base.LSN) {
+// counted if it is below 0. Nothing of it counts as changed. An error is that of
+// reading a table, and leaves the index empty.
+func (ix *Index) Restore(chain []*Table, threads int, memos []Memo, lsn base.LSN) error {
+	ts, err := layered(chain)
+	if err == nil && threads < 0 {
+		threads, err = ts.live()
+	}
+	if err != nil {
+		return err
+	}
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.tables = layered(chain)
-	if ix.n = threads; threads < 0 {
-		ix.n = ix.tables.live()
-	}
+	ix.tables, ix.n = ts, threads
 	ix.lsn, ix.imaged = lsn, lsn
 	for _, m := range memos {
 		ix.memos[m.ID] = m
 	}
+	return nil
 }
 
 // Install tells the index what an image holds that has become part of the store: all
@@ -67,16 +73,17 @@ func (ix *Index) evictSome() bool {
 	return ix.resident > ix.budget
 }
 
-// known reports whether the tables say the same of t, so that it can be made anew.
+// known reports whether the tables say the same of t, so that it can be made anew. It
+// reads nothing: false if the row of t is not in memory.
 func (ix *Index) known(t *Thread) bool {
 	if t.LSN > ix.imaged || ix.dirty.Threads[t.ID] {
 		return false
 	}
-	r, ok := ix.tables.thread(t.ID)
+	r, ok, err := ix.tables.thread(t.ID, false)
 	if t.removed {
-		return !ok
+		return err == nil && !ok
 	}
-	return ok && r == RowOf(t)
+	return err == nil && ok && r == RowOf(t)
 }
 
 // evictSteps is how many threads a change looks at, at most, to evict some. A change
@@ -133,7 +140,7 @@ func (ix *Index) Memory() (loaded, tables int64, evicted uint64) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	for _, t := range ix.tables {
-		tables += t.Size()
+		tables += t.Resident()
 	}
 	return ix.resident, tables, ix.evicted
 }

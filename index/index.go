@@ -67,8 +67,10 @@ func New(budget int64) *Index {
 	}
 }
 
-// Thread returns the thread as it is now, or nil.
-func (ix *Index) Thread(id string) *Thread {
+// Thread returns the thread as it is now, or nil. An error is that of reading its row,
+// if that lies on disk and nobody has looked at it: then it is not known whether there
+// is such a thread. Who was told once is told again without reading.
+func (ix *Index) Thread(id string) (*Thread, error) {
 	key := keys.Get().(*Thread)
 	key.ID = id
 	ix.mu.RLock()
@@ -76,26 +78,37 @@ func (ix *Index) Thread(id string) *Thread {
 	ts := ix.tables
 	ix.mu.RUnlock()
 	keys.Put(key)
-	return resolve(t, ts, ix.fams, id)
+	t, err := resolve(t, ts, ix.fams, id)
+	if err != nil && ix.moved(ts) { // and the files of the old ones are gone, perhaps
+		return ix.Thread(id)
+	}
+	return t, err
+}
+
+// moved reports whether the tables are others by now.
+func (ix *Index) moved(from tables) bool {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return !from.same(ix.tables)
 }
 
 // keys are threads to search the tree with, which are large to make for that.
 var keys = sync.Pool{New: func() any { return new(Thread) }}
 
 // resolve is the thread found in the tree, or else made from its row.
-func resolve(t *Thread, ts tables, fams *families, id string) *Thread {
+func resolve(t *Thread, ts tables, fams *families, id string) (*Thread, error) {
 	if t != nil {
 		if t.removed {
-			return nil
+			return nil, nil
 		}
 		t.touch()
-		return t
+		return t, nil
 	}
-	r, ok := ts.thread(id)
-	if !ok {
-		return nil
+	r, ok, err := ts.thread(id, true)
+	if err != nil || !ok {
+		return nil, err
 	}
-	return r.cold(fams)
+	return r.cold(fams), nil
 }
 
 // cold is the row as a thread.
@@ -105,13 +118,17 @@ func (r *Row) cold(fams *families) *Thread {
 	return t
 }
 
-// Parts returns where the pages of a family lie; none if no image knows it.
-func (ix *Index) Parts(family uint64) []Part {
+// Parts returns where the pages of a family lie; none if no image knows it. Errors are
+// those of Thread.
+func (ix *Index) Parts(family uint64) ([]Part, error) {
 	ix.mu.RLock()
 	ts := ix.tables
 	ix.mu.RUnlock()
-	parts, _ := ts.parts(family)
-	return parts
+	parts, err := ts.parts(family)
+	if err != nil && ix.moved(ts) {
+		return ix.Parts(family)
+	}
+	return parts, err
 }
 
 // Held returns the families that somebody holds: all of which anything is in
@@ -159,7 +176,8 @@ type Change struct {
 	Remember []Memo
 }
 
-// Apply makes a change visible in one step.
+// Apply makes a change visible in one step. It reads no table: Thread must have been
+// asked, with success, for each thread put or removed.
 func (ix *Index) Apply(c Change) {
 	for _, t := range c.Put {
 		ix.fams.add(t.Family)
@@ -192,7 +210,8 @@ func (ix *Index) Apply(c Change) {
 	ix.evict()
 }
 
-// row is a thread as it is, whether in the tree or not; false if it is not there.
+// row is a thread as it is, whether in the tree or not; false if it is not there. It
+// reads nothing.
 func (ix *Index) row(id string) (Row, bool) {
 	key := keys.Get().(*Thread)
 	key.ID = id
@@ -201,7 +220,8 @@ func (ix *Index) row(id string) (Row, bool) {
 	if ok {
 		return RowOf(t), !t.removed
 	}
-	return ix.tables.thread(id)
+	r, ok, err := ix.tables.thread(id, false)
+	return r, ok && err == nil
 }
 
 // set puts a thread into the tree.
@@ -259,7 +279,7 @@ func (ix *Index) Swap(old, loaded *Thread) bool {
 	case ok && cur != old:
 		return false
 	case !ok:
-		if r, known := ix.tables.thread(old.ID); !known || r != RowOf(old) {
+		if r, known, err := ix.tables.thread(old.ID, false); err != nil || !known || r != RowOf(old) {
 			return false
 		}
 	}
@@ -269,7 +289,8 @@ func (ix *Index) Swap(old, loaded *Thread) bool {
 	return true
 }
 
-// Current reports whether t, which Thread returned, is what it would return now.
+// Current reports whether t, which Thread returned, is what it would return now; false
+// if it would have to read.
 func (ix *Index) Current(t *Thread) bool {
 	ix.mu.RLock()
 	cur, ok := ix.threads.Get(t)
@@ -278,11 +299,12 @@ func (ix *Index) Current(t *Thread) bool {
 	if ok {
 		return cur == t
 	}
-	r, known := ts.thread(t.ID)
-	return known && r == RowOf(t)
+	r, known, err := ts.thread(t.ID, false)
+	return err == nil && known && r == RowOf(t)
 }
 
-// View is the index at one moment.
+// View is the index at one moment. Its tables may lie on disk: whoever holds a view
+// keeps the files of the tables.
 type View struct {
 	LSN     base.LSN
 	threads *btree.BTreeG[*Thread]

@@ -11,8 +11,9 @@ const (
 	// packedEvery is how many rows share a key that is written whole: a look reads
 	// half as many on average.
 	packedEvery = 16
-	// chunkTarget is where a chunk is cut; a larger row has one of its own.
-	chunkTarget = 64 << 10
+	// chunkTarget is where a chunk is cut; a larger row has one of its own. A look
+	// into a table that lies on disk reads one of them.
+	chunkTarget = 16 << 10
 	startSize   = 4
 	rowExtra    = 3*binary.MaxVarintLen32 + startSize // a row takes at most besides key and payload
 )
@@ -68,17 +69,60 @@ func (c Chunk) first(i int) []byte {
 	return b[1+w : 1+w+int(n)]
 }
 
+// First is the key of the first row, of a chunk that a TableBuilder made or TableOf
+// took.
+func (c Chunk) First() string { return string(c.first(0)) }
+
 // packed is an immutable map in the order of its keys, packed into chunks. It costs
 // a row its bytes and two or three more, and the garbage collector a slice for each
-// chunk.
+// chunk. Chunks that lie on disk cost what stored says.
 type packed struct {
-	chunks []Chunk
-	bytes  int64
+	chunks []Chunk // in memory
+	stored *stored // chunks that lie on disk instead
+	bytes  int64   // of the rows, wherever they are
 	n      int
 }
 
-// size is the memory it takes, about.
-func (p *packed) size() int64 { return p.bytes + 32*int64(len(p.chunks)) }
+// size is the memory it takes with all of its rows, about.
+func (p *packed) size() int64 { return p.bytes + 32*int64(p.len()) }
+
+// resident is the memory it takes now, about.
+func (p *packed) resident() int64 {
+	if p.stored != nil {
+		return p.stored.size()
+	}
+	return p.size()
+}
+
+// len is the number of chunks.
+func (p *packed) len() int {
+	if p.stored != nil {
+		return len(p.stored.list)
+	}
+	return len(p.chunks)
+}
+
+// below reports whether chunk i begins with a key that is not above key.
+func (p *packed) below(i int, key string) bool {
+	if p.stored != nil {
+		return p.stored.list[i].First <= key
+	}
+	return string(p.chunks[i].first(0)) <= key
+}
+
+// last is the chunk that has key if any has; -1 if all keys are above it.
+func (p *packed) last(key string) int {
+	return sort.Search(p.len(), func(i int) bool { return !p.below(i, key) }) - 1
+}
+
+// chunk returns chunk i, read if need be. Without read, errNotRead is the answer for
+// one that is not in memory.
+func (p *packed) chunk(i int, read bool) (Chunk, error) {
+	if p.stored != nil {
+		return p.stored.chunk(i, read)
+	}
+	return p.chunks[i], nil
+}
 
 // packedOf is a map of chunks that were written before.
 func packedOf(chunks []Chunk) (packed, error) {
@@ -101,13 +145,16 @@ func packedOf(chunks []Chunk) (packed, error) {
 func (p *packed) check(payload func([]byte) bool) error {
 	n := 0
 	var prev []byte
-	c := packedCursor{p: p}
-	for c.next(); c.ok; c.next() {
+	c := p.seek("")
+	for ; c.ok; c.next() {
 		if n > 0 && string(c.key) <= string(prev) || !payload(c.payload) {
 			return errPacked
 		}
 		n++
 		prev = append(prev[:0], c.key...)
+	}
+	if c.err != nil {
+		return c.err
 	}
 	if n != p.n {
 		return errPacked
@@ -161,13 +208,15 @@ func (w *packer) done() packed {
 	return w.p
 }
 
-// packedCursor stands at a row, or behind the last one. A row that is malformed
-// ends the map: nothing is read beyond a chunk.
+// packedCursor stands at a row, or behind the last one, or where a chunk could not be
+// read. A row that is malformed ends the map: nothing is read beyond a chunk.
 type packedCursor struct {
 	p       *packed
 	chunk   int
-	at      int // of the next row in the chunk
+	rows    []byte // of the chunk
+	at      int    // of the next row in it
 	ok      bool
+	err     error  // of reading a chunk; nothing is known of rows from here on
 	key     []byte // overwritten by next
 	payload []byte
 }
@@ -178,40 +227,61 @@ func (p *packed) seek(key string) packedCursor {
 	if p.n == 0 {
 		return c
 	}
-	c.chunk = max(sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key })-1, 0)
-	ch := p.chunks[c.chunk]
-	i := sort.Search(ch.starts(), func(i int) bool { return string(ch.first(i)) > key })
-	c.at = ch.start(max(i-1, 0))
+	if c.enter(max(p.last(key), 0), key, true); c.err != nil {
+		return c
+	}
 	for c.next(); c.ok && string(c.key) < key; c.next() {
 	}
 	return c
 }
 
+// enter goes to chunk i, before the last row whose key is whole and not above key.
+func (c *packedCursor) enter(i int, key string, read bool) {
+	ch, err := c.p.chunk(i, read)
+	if err != nil {
+		c.err = err
+		return
+	}
+	whole := sort.Search(ch.starts(), func(i int) bool { return string(ch.first(i)) > key })
+	c.chunk, c.rows, c.key = i, ch.rows(), c.key[:0]
+	c.at = ch.start(max(whole-1, 0))
+}
+
 // next goes to the next row.
 func (c *packedCursor) next() {
 	c.ok = false
-	if c.chunk >= len(c.p.chunks) {
+	if c.chunk >= c.p.len() || c.err != nil {
 		return
 	}
-	rows := c.p.chunks[c.chunk].rows()
-	if c.at >= len(rows) {
-		if c.chunk++; c.chunk == len(c.p.chunks) {
+	if c.at >= len(c.rows) {
+		if c.chunk+1 == c.p.len() {
+			c.chunk++
 			return
 		}
-		c.at, c.key = 0, c.key[:0]
-		rows = c.p.chunks[c.chunk].rows()
+		if c.enter(c.chunk+1, "", true); c.err != nil {
+			return
+		}
 	}
-	b := rows[c.at:]
+	c.step()
+}
+
+// step is next within the chunk.
+func (c *packedCursor) step() {
+	c.ok = false
+	if c.at >= len(c.rows) {
+		return
+	}
+	b := c.rows[c.at:]
 	shared, n1 := binary.Uvarint(b)
 	rest, n2 := binary.Uvarint(b[max(n1, 0):])
 	if n1 <= 0 || n2 <= 0 || shared > uint64(len(c.key)) || rest > uint64(len(b)-n1-n2) {
-		c.chunk = len(c.p.chunks)
+		c.chunk, c.at = c.p.len(), len(c.rows)
 		return
 	}
 	b = b[n1+n2:]
 	size, n3 := binary.Uvarint(b[rest:])
 	if n3 <= 0 || size > uint64(len(b)-n3)-rest {
-		c.chunk = len(c.p.chunks)
+		c.chunk, c.at = c.p.len(), len(c.rows)
 		return
 	}
 	c.key = append(c.key[:shared], b[:rest]...)
@@ -221,13 +291,22 @@ func (c *packedCursor) next() {
 	c.ok = true
 }
 
-// get returns the payload of key.
-func (p *packed) get(key string) ([]byte, bool) {
-	c := p.seek(key)
-	if !c.ok || string(c.key) != key {
-		return nil, false
+// get returns the payload of key. It reads at most one chunk, and none without read.
+func (p *packed) get(key string, read bool) ([]byte, bool, error) {
+	i := p.last(key)
+	if i < 0 {
+		return nil, false, nil
 	}
-	return c.payload, true
+	c := packedCursor{p: p}
+	if c.enter(i, key, read); c.err != nil {
+		return nil, false, c.err
+	}
+	for c.step(); c.ok && string(c.key) < key; c.step() {
+	}
+	if !c.ok || string(c.key) != key {
+		return nil, false, nil
+	}
+	return c.payload, true, nil
 }
 
 // layers is several packed maps as one, oldest first: of equal keys the newest
@@ -235,6 +314,7 @@ func (p *packed) get(key string) ([]byte, bool) {
 type layers struct {
 	cs      []packedCursor
 	at      int // the cursor that is at the current row; -1 behind the last one
+	err     error
 	key     []byte
 	payload []byte
 }
@@ -250,11 +330,17 @@ func newLayers(ps []*packed, from string) *layers {
 
 func (l *layers) ok() bool { return l.at >= 0 }
 
-// settle finds the current row.
+// settle finds the current row. Where one map could not be read, no row is known to
+// be the next.
 func (l *layers) settle() {
 	l.at = -1
 	for i := range l.cs {
-		if c := &l.cs[i]; c.ok && (l.at < 0 || string(c.key) <= string(l.cs[l.at].key)) {
+		c := &l.cs[i]
+		if c.err != nil {
+			l.at, l.err = -1, c.err
+			return
+		}
+		if c.ok && (l.at < 0 || string(c.key) <= string(l.cs[l.at].key)) {
 			l.at = i
 		}
 	}

@@ -33,8 +33,12 @@ type Table struct {
 	families packed // by id, the most significant byte first
 }
 
-// Size is the memory the table takes.
+// Size is the memory the table takes with all of its rows.
 func (t *Table) Size() int64 { return t.threads.size() + t.families.size() }
+
+// Resident is the memory the table takes now: less than Size where rows lie on disk
+// that nobody has looked at.
+func (t *Table) Resident() int64 { return t.threads.resident() + t.families.resident() }
 
 // TableBuilder makes a Table. Threads and families come in any mixture, but each
 // kind in ascending order of its ids.
@@ -68,7 +72,8 @@ func (t *Table) Len() int { return t.threads.n }
 // LenFamilies is the number of families.
 func (t *Table) LenFamilies() int { return t.families.n }
 
-// Chunks are the rows of the threads and of the families, as TableOf takes them.
+// Chunks are the rows of the threads and of the families, as TableOf takes them; none
+// of a table that TableAt made.
 func (t *Table) Chunks() (threads, families []Chunk) { return t.threads.chunks, t.families.chunks }
 
 // TableOf is a table made of the chunks of one. It looks at each chunk, not at each
@@ -93,25 +98,32 @@ func (t *Table) Check() error {
 	if err := t.families.check(func(b []byte) bool { _, ok := readParts(b); return ok }); err != nil {
 		return fmt.Errorf("families: %w", err)
 	}
-	for c := t.families.seek(""); c.ok; c.next() {
+	c := t.families.seek("")
+	for ; c.ok; c.next() {
 		if len(c.key) != 8 {
 			return fmt.Errorf("families: %w", errPacked)
 		}
 	}
-	return nil
+	return c.err
 }
 
-// Threads calls fn for the rows, in the order of ids, until it returns false.
-func (t *Table) Threads(fn func(Row) bool) {
-	for c := t.threads.seek(""); c.ok; c.next() {
+// Threads calls fn for the rows, in the order of ids, until it returns false. An error
+// is that of reading a chunk; fn has seen the rows before it.
+func (t *Table) Threads(fn func(Row) bool) error {
+	c := t.threads.seek("")
+	for ; c.ok; c.next() {
 		if r, ok := readRow(c.key, c.payload); ok && !fn(r) {
-			return
+			return nil
 		}
 	}
+	return c.err
 }
 
 // Families calls fn for the families, in the order of ids, until it returns false.
-func (t *Table) Families(fn func(id uint64, parts []Part) bool) { tables{t}.eachFamily(fn) }
+// Errors are those of Threads.
+func (t *Table) Families(fn func(id uint64, parts []Part) bool) error {
+	return tables{t}.eachFamily(fn)
+}
 
 // appendRow writes a row without its id. Most families are called after the record
 // that began their one thread, so that the difference is small.
@@ -195,28 +207,41 @@ func readParts(b []byte) ([]Part, bool) {
 type tables []*Table
 
 // thread returns what the newest table that knows the thread says of it, or false
-// if none does or it is gone.
-func (ts tables) thread(id string) (Row, bool) {
+// if none does or it is gone. Without read the answer may be errNotRead; rows that a
+// look has read are found without.
+func (ts tables) thread(id string, read bool) (Row, bool, error) {
 	for i := len(ts) - 1; i >= 0; i-- {
-		if b, ok := ts[i].threads.get(id); ok {
+		b, ok, err := ts[i].threads.get(id, read)
+		if err != nil {
+			return Row{}, false, err
+		}
+		if ok {
 			r, ok := readRow([]byte(id), b)
-			return r, ok && !r.Deleted
+			return r, ok && !r.Deleted, nil
 		}
 	}
-	return Row{}, false
+	return Row{}, false, nil
 }
 
-// parts returns where the pages of a family lie, and whether that is known.
-func (ts tables) parts(family uint64) ([]Part, bool) {
+// parts returns where the pages of a family lie; none if that is not known.
+func (ts tables) parts(family uint64) ([]Part, error) {
 	var key [8]byte
 	binary.BigEndian.PutUint64(key[:], family)
 	for i := len(ts) - 1; i >= 0; i-- {
-		if b, ok := ts[i].families.get(string(key[:])); ok {
-			return readParts(b)
+		b, ok, err := ts[i].families.get(string(key[:]), true)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			parts, _ := readParts(b)
+			return parts, nil
 		}
 	}
-	return nil, false
+	return nil, nil
 }
+
+// same reports whether two chains are of the same tables.
+func (ts tables) same(o tables) bool { return slices.Equal(ts, o) }
 
 func (ts tables) rows(from string) *layers {
 	ps := make([]*packed, len(ts))
@@ -235,23 +260,26 @@ func (ts tables) pages() *layers {
 }
 
 // eachFamily calls fn for the families, in the order of ids, until it returns false.
-func (ts tables) eachFamily(fn func(id uint64, parts []Part) bool) {
-	for l := ts.pages(); l.ok(); l.next() {
+func (ts tables) eachFamily(fn func(id uint64, parts []Part) bool) error {
+	l := ts.pages()
+	for ; l.ok(); l.next() {
 		if parts, ok := readParts(l.payload); ok && len(l.key) == 8 && !fn(binary.BigEndian.Uint64(l.key), parts) {
-			return
+			return nil
 		}
 	}
+	return l.err
 }
 
 // live counts the threads.
-func (ts tables) live() int {
+func (ts tables) live() (int, error) {
 	n := 0
-	for l := ts.rows(""); l.ok(); l.next() {
+	l := ts.rows("")
+	for ; l.ok(); l.next() {
 		if !isGone(l.payload) {
 			n++
 		}
 	}
-	return n
+	return n, l.err
 }
 
 // mergeRatio bounds how many tables there are: each is at least so many times as
@@ -259,11 +287,16 @@ func (ts tables) live() int {
 // written.
 const mergeRatio = 3
 
-// with is ts and one table more, merged where that keeps them few.
+// with is ts and one table more, merged where that keeps them few. Tables that cannot
+// be read stay as they are: who looks into them will be told.
 func (ts tables) with(t *Table) tables {
 	out := append(append(make(tables, 0, len(ts)+1), ts...), t)
 	for n := len(out); n > 1 && out[n-2].Size() < mergeRatio*out[n-1].Size(); n = len(out) {
-		out = append(out[:n-2], merged(out[n-2:], n == 2))
+		m, err := merged(out[n-2:], n == 2)
+		if err != nil {
+			break
+		}
+		out = append(out[:n-2], m)
 	}
 	return out
 }
@@ -274,25 +307,33 @@ const maxLayers = 8
 
 // layered is a chain as it was found, the newest merged into one where there are too
 // many: deltas are small against what they change where a chain is long.
-func layered(chain []*Table) tables {
+func layered(chain []*Table) (tables, error) {
 	if len(chain) <= maxLayers {
-		return chain
+		return chain, nil
 	}
 	old, newer := chain[:maxLayers-1], chain[maxLayers-1:]
-	return append(slices.Clone(old), merged(newer, false))
+	m, err := merged(newer, false)
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.Clone(old), m), nil
 }
 
 // merged is tables as one; first says that there is none before them, so that nobody
 // need be told what is gone.
-func merged(ts tables, first bool) *Table {
+func merged(ts tables, first bool) (*Table, error) {
 	var b TableBuilder
-	for l := ts.rows(""); l.ok(); l.next() {
+	l := ts.rows("")
+	for ; l.ok(); l.next() {
 		if !first || !isGone(l.payload) {
 			b.threads.add(l.key, l.payload)
 		}
 	}
-	for l := ts.pages(); l.ok(); l.next() {
+	if l.err != nil {
+		return nil, l.err
+	}
+	for l = ts.pages(); l.ok(); l.next() {
 		b.families.add(l.key, l.payload)
 	}
-	return b.Done()
+	return b.Done(), l.err
 }

@@ -52,22 +52,24 @@ func TestTableOfChunks(t *testing.T) {
 		t.Fatalf("%d threads, %d families, %v, %v", read.Len(), read.LenFamilies(), err, read.Check())
 	}
 	var got []Row
-	read.Threads(func(r Row) bool { got = append(got, r); return true })
+	if err := read.Threads(func(r Row) bool { got = append(got, r); return true }); err != nil {
+		t.Fatal(err)
+	}
 	if !slices.Equal(got, rows) {
 		t.Error("the rows differ")
 	}
 	ts := tables{read}
 	for _, r := range rows {
-		if row, ok := ts.thread(r.ID); ok == r.Deleted || ok && row != r {
+		if row, ok, err := ts.thread(r.ID, true); err != nil || ok == r.Deleted || ok && row != r {
 			t.Fatalf("thread %q reads as %+v, %v", r.ID, row, ok)
 		}
-		if _, ok := ts.thread(r.ID + "x"); ok {
+		if _, ok, err := ts.thread(r.ID+"x", true); ok || err != nil {
 			t.Fatalf("thread %q exists", r.ID+"x")
 		}
 	}
 	for id, want := range parts {
-		if p, ok := ts.parts(id); !ok || !slices.Equal(p, want) {
-			t.Fatalf("family %d has parts %v, %v", id, p, ok)
+		if p, err := ts.parts(id); err != nil || !slices.Equal(p, want) {
+			t.Fatalf("family %d has parts %v, %v", id, p, err)
 		}
 	}
 	// Chunks in another order, or twice, are of no table.
@@ -95,13 +97,16 @@ func TestLayeredChain(t *testing.T) {
 		}
 		chain = append(chain, b.Done())
 	}
-	ts := layered(chain)
+	ts, err := layered(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(ts) != maxLayers {
 		t.Fatalf("%d layers, want %d", len(ts), maxLayers)
 	}
 	live := 0
 	for id, r := range want {
-		got, ok := ts.thread(id)
+		got, ok, _ := ts.thread(id, true)
 		if ok == r.Deleted || ok && got != r {
 			t.Errorf("thread %q reads as %+v, %v; want %+v", id, got, ok, r)
 		}
@@ -109,8 +114,8 @@ func TestLayeredChain(t *testing.T) {
 			live++
 		}
 	}
-	if ts.live() != live {
-		t.Errorf("%d live threads, want %d", ts.live(), live)
+	if got, err := ts.live(); err != nil || got != live {
+		t.Errorf("%d live threads, want %d: %v", got, live, err)
 	}
 }
 
@@ -135,21 +140,27 @@ func FuzzTable(f *testing.F) {
 			return
 		}
 		var rows []Row
-		table.Threads(func(r Row) bool { rows = append(rows, r); return true })
+		if err := table.Threads(func(r Row) bool { rows = append(rows, r); return true }); err != nil {
+			t.Fatal(err)
+		}
 		var again TableBuilder
 		ts := tables{table}
 		right := table.Check() == nil
 		for _, r := range rows {
-			if got, ok := ts.thread(r.ID); right && (ok == r.Deleted || ok && got != r) {
+			if got, ok, _ := ts.thread(r.ID, true); right && (ok == r.Deleted || ok && got != r) {
 				t.Fatalf("thread %q reads as %+v, %v", r.ID, got, ok)
 			}
 			again.AddThread(r)
 		}
-		table.Families(func(id uint64, parts []Part) bool {
+		if err := table.Families(func(id uint64, parts []Part) bool {
 			again.AddFamily(id, parts)
 			return true
-		})
-		_ = ts.live()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ts.live(); err != nil {
+			t.Fatal(err)
+		}
 		if !right {
 			return
 		}

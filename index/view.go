@@ -1,16 +1,13 @@
 package index
 
-// Thread returns the thread as it was, or nil.
-func (v View) Thread(id string) *Thread {
+// Thread returns the thread as it was, or nil. An error is that of reading its row.
+func (v View) Thread(id string) (*Thread, error) {
 	t, _ := v.threads.Get(&Thread{ID: id})
 	return resolve(t, v.tables, v.fams, id)
 }
 
 // Parts returns where the pages of a family lay; none if no image knew it.
-func (v View) Parts(family uint64) []Part {
-	parts, _ := v.tables.parts(family)
-	return parts
-}
+func (v View) Parts(family uint64) ([]Part, error) { return v.tables.parts(family) }
 
 // Len is the number of threads.
 func (v View) Len() int { return v.n }
@@ -19,9 +16,9 @@ func (v View) Len() int { return v.n }
 func (v View) Memos() []Memo { return v.memos }
 
 // Ascend calls fn for the threads from id on, in the order of ids, until fn
-// returns false.
-func (v View) Ascend(from string, fn func(*Thread) bool) {
-	v.Rows(from, func(r *Row, t *Thread) bool {
+// returns false. An error is that of reading a table; fn has seen the threads before.
+func (v View) Ascend(from string, fn func(*Thread) bool) error {
+	return v.Rows(from, func(r *Row, t *Thread) bool {
 		if t == nil {
 			t = r.cold(v.fams)
 		}
@@ -34,18 +31,24 @@ func (v View) Cold(r *Row) *Thread { return r.cold(v.fams) }
 
 // Rows is Ascend for who needs little of most threads. The thread is nil if it is
 // known from the tables alone. The row is valid during the call.
-func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) {
+func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) error {
 	l := v.tables.rows(from)
 	var r Row
-	// below calls fn for the rows of the tables below id.
+	stopped := false
+	show := func(t *Thread) bool {
+		stopped = !fn(&r, t)
+		return !stopped
+	}
+	// below shows the rows of the tables below id. Where they cannot be read, nothing
+	// more is shown: a row would be missing before the next.
 	below := func(id string, bounded bool) bool {
 		for ; l.ok() && (!bounded || string(l.key) < id); l.next() {
 			var ok bool
-			if r, ok = readRow(l.key, l.payload); ok && !r.Deleted && !fn(&r, nil) {
+			if r, ok = readRow(l.key, l.payload); ok && !r.Deleted && !show(nil) {
 				return false
 			}
 		}
-		return true
+		return l.err == nil
 	}
 	going := true
 	v.threads.AscendGreaterOrEqual(&Thread{ID: from}, func(t *Thread) bool {
@@ -57,15 +60,19 @@ func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) {
 		}
 		if !t.removed {
 			r = RowOf(t)
-			going = fn(&r, t)
+			going = show(t)
 		}
 		return going
 	})
 	if going {
 		below("", false)
 	}
+	if stopped {
+		return nil
+	}
+	return l.err
 }
 
 // Families calls fn for the families the tables know, in the order of ids, until fn
-// returns false.
-func (v View) Families(fn func(id uint64, parts []Part) bool) { v.tables.eachFamily(fn) }
+// returns false. Errors are those of Ascend.
+func (v View) Families(fn func(id uint64, parts []Part) bool) error { return v.tables.eachFamily(fn) }

@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -133,7 +134,7 @@ func listNamespace(t *index.Thread, q Query, visit func(*index.Thread, *index.It
 func (s *Disk) listAll(v *engine.View, q Query, visit func(*index.Thread, *index.Item) error) error {
 	var all []foundItem
 	var err error
-	v.Ascend(spaceThread, func(t *index.Thread) bool {
+	aerr := v.Ascend(spaceThread, func(t *index.Thread) bool {
 		if !strings.HasPrefix(t.ID, spaceThread) {
 			return false
 		}
@@ -143,7 +144,7 @@ func (s *Disk) listAll(v *engine.View, q Query, visit func(*index.Thread, *index
 		all = selectItems(t, q, all)
 		return true
 	})
-	if err != nil {
+	if err = cmp.Or(err, aerr); err != nil {
 		return err
 	}
 	return visitSorted(all, visit)

@@ -139,13 +139,16 @@ func (r *diskRetain) nextThread() func() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			v.Ascend(from, func(t *index.Thread) bool {
+			err = v.Ascend(from, func(t *index.Thread) bool {
 				if strings.HasPrefix(t.ID, spaceThread) {
 					ids = append(ids, t.ID)
 				}
 				return strings.HasPrefix(t.ID, spaceThread) && len(ids) < threadPage
 			})
 			v.Release()
+			if err != nil {
+				return "", err
+			}
 			if more = len(ids) == threadPage; more {
 				from = ids[len(ids)-1] + "\x00"
 			}

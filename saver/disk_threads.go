@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -33,7 +34,7 @@ func (s *Disk) threads(ctx context.Context, q ThreadQuery, yield func(ThreadInfo
 	}
 	defer v.Release()
 	found := 0
-	v.Ascend(threadKey(q.Prefix), func(t *index.Thread) bool {
+	aerr := v.Ascend(threadKey(q.Prefix), func(t *index.Thread) bool {
 		if err = ctx.Err(); err != nil || !strings.HasPrefix(t.ID, threadKey(q.Prefix)) {
 			return false
 		}
@@ -49,5 +50,5 @@ func (s *Disk) threads(ctx context.Context, q ThreadQuery, yield func(ThreadInfo
 		found++
 		return yield(info, nil) && (q.Limit == 0 || found < q.Limit)
 	})
-	return err
+	return cmp.Or(err, aerr)
 }

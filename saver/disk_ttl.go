@@ -123,7 +123,7 @@ func (s *Disk) expired(ttls *index.Thread, from string) (ids []string, next stri
 	}
 	defer v.Release()
 	now := s.now()
-	v.Ascend(from, func(t *index.Thread) bool {
+	err = v.Ascend(from, func(t *index.Thread) bool {
 		id, ok := strings.CutPrefix(t.ID, spaceThread)
 		if ok && Expired(now, time.UnixMicro(t.Updated), ttlOf(ttls, id), s.opts.DefaultTTL) {
 			ids = append(ids, id)
@@ -133,7 +133,7 @@ func (s *Disk) expired(ttls *index.Thread, from string) (ids []string, next stri
 		}
 		return ok && next == ""
 	})
-	return ids, next, nil
+	return ids, next, err
 }
 
 // expire deletes those of the threads that have expired when its commit comes.

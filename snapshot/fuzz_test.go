@@ -6,7 +6,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -145,9 +144,13 @@ func checkImage(t *testing.T, b []byte) {
 		return
 	}
 	rows, err := im.Rows()
+	var once, later content
 	if typed(err) {
-		rows.Threads(func(index.Row) bool { return true })
-		rows.Families(func(uint64, []index.Part) bool { return true })
+		typed(addRows(&once, rows))
+	}
+	at, aerr := im.RowsAt(with(im))
+	if typed(aerr) && typed(addRows(&later, at)) && err == nil && !equalContent(once, later) {
+		t.Fatal("rows that are read later are others")
 	}
 	c, err := readTable(im)
 	if typed(err) {

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -163,6 +164,12 @@ func annotateImage(b []byte, im *Image) string {
 			a.field(4, "entries")
 			a.field(8, "type")
 		}
+		for _, r := range im.dir {
+			if r.typ.hasFirst() {
+				a.field(1, "first key of a frame: length")
+				a.field(len(r.first), "key")
+			}
+		}
 		a.field(8, "threads of the store")
 	}
 	a.title("tail")
@@ -230,19 +237,23 @@ func goldenImage() content {
 
 func TestImageGolden(t *testing.T) {
 	f, _ := buildImage(t, deltaHeader(9), goldenImage(), []byte("directory page!"))
-	b := checkGolden(t, "image2.golden", "# A delta image: one page and one entry or two of every kind.\n", annotateImage(f.b, openImage(t, f, 9)))
+	b := checkGolden(t, "image3.golden", "# A delta image: one page and one entry or two of every kind.\n", annotateImage(f.b, openImage(t, f, 9)))
 	checkGoldenImage(t, b, goldenImage())
 }
 
-// TestOldImage reads an image of format 1.
-func TestOldImage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "image1.golden"))
-	if err != nil {
-		t.Fatal(err)
+// TestOldImages reads images of formats 1 and 2.
+func TestOldImages(t *testing.T) {
+	for _, name := range []string{"image1.golden", "image2.golden"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := goldenImage()
+		if name == "image1.golden" {
+			c.Threads[1].Family, c.Threads[1].Birth, c.Threads[1].LSN = 2, 5, 5
+		}
+		checkGoldenImage(t, parseGolden(t, string(text)), c)
 	}
-	c := goldenImage()
-	c.Threads[1].Family, c.Threads[1].Birth, c.Threads[1].LSN = 2, 5, 5
-	checkGoldenImage(t, parseGolden(t, string(text)), c)
 }
 
 func checkGoldenImage(t *testing.T, b []byte, c content) {
@@ -256,18 +267,33 @@ func checkGoldenImage(t *testing.T, b []byte, c content) {
 	if err != nil || string(page) != "directory page!" {
 		t.Errorf("its page reads as %q, %v", page, err)
 	}
-	table, err := stored.Rows()
-	if err != nil {
-		t.Fatal(err)
+	for _, read := range []func() (*index.Table, error){stored.Rows, func() (*index.Table, error) { return stored.RowsAt(with(stored)) }} {
+		table, err := read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows content
+		if err := addRows(&rows, table); err != nil {
+			t.Fatal(err)
+		}
+		want := goldenImage() // whatever the format
+		if !equalContent(rows, content{Threads: want.Threads, Families: want.Families}) {
+			t.Errorf("its rows are %+v", rows)
+		}
 	}
-	var rows content
-	table.Threads(func(r index.Row) bool { rows.Threads = append(rows.Threads, threadOf(r)); return true })
-	table.Families(func(id uint64, parts []index.Part) bool {
-		rows.Families = append(rows.Families, ImageFamily{ID: id, Parts: parts})
-		return true
-	})
-	want := goldenImage() // whatever the format
-	if !equalContent(rows, content{Threads: want.Threads, Families: want.Families}) {
-		t.Errorf("its rows are %+v", rows)
-	}
+}
+
+// with gives an image to who reads it later.
+func with(im *Image) func(func(*Image) error) error {
+	return func(read func(*Image) error) error { return read(im) }
+}
+
+// addRows adds the rows of a table to what was read.
+func addRows(c *content, table *index.Table) error {
+	return errors.Join(
+		table.Threads(func(r index.Row) bool { c.Threads = append(c.Threads, threadOf(r)); return true }),
+		table.Families(func(id uint64, parts []index.Part) bool {
+			c.Families = append(c.Families, ImageFamily{ID: id, Parts: parts})
+			return true
+		}))
 }

@@ -12,8 +12,8 @@ import (
 const FormatVersion uint32 = 1
 
 // imageVersion is the same of images. Format 1 had other tables of threads and
-// families.
-const imageVersion uint32 = 2
+// families; format 2 did not say where a key is without reading all of them.
+const imageVersion uint32 = 3
 
 // supported is the highest format version this build reads of a file with magic.
 func supported(magic [8]byte) uint32 {

@@ -82,27 +82,11 @@ func (im *Image) readFooter(size int64) error {
 	if err != nil {
 		return err
 	}
-	raw, im.threads, err = im.splitThreads(raw)
-	if err == nil {
-		im.counts, im.dir, err = decodeFooter(im.name, raw, im.start, off)
-	}
+	err = im.decodeFooter(raw, off)
 	if err != nil && !errors.Is(err, base.ErrVersion) {
 		return &base.CorruptionError{File: im.name, Kind: "image footer", Offset: int64(off), Len: int64(n), Err: err}
 	}
 	return err
-}
-
-// splitThreads takes the number of threads, which format 1 does not have, off the
-// end of the footer.
-func (im *Image) splitThreads(footer []byte) ([]byte, uint64, error) {
-	if im.version == 1 {
-		return footer, unknownThreads, nil
-	}
-	if len(footer) < footerThreads {
-		return nil, 0, errFooter
-	}
-	rest := footer[:len(footer)-footerThreads]
-	return rest, u64(footer[len(rest):], 0), nil
 }
 
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.

@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -75,6 +73,7 @@ type tableRef struct {
 	len   uint32
 	count uint32
 	typ   imageFrameType
+	first string // key of the first row, of rows and parts from format 3 on
 }
 
 // NewImageWriter begins an image in f, which must be new and empty. It fails
@@ -183,7 +182,7 @@ func (w *ImageWriter) Finish() (size int64, err error) {
 			return 0, err
 		}
 	}
-	footer := appendU64(appendFooter(nil, w.counts, w.dir), w.threads)
+	footer := appendU64(appendFirsts(appendFooter(nil, w.counts, w.dir), w.dir), w.threads)
 	off, n, err := w.frame(imageFooter, 0, footer, nil)
 	if err != nil {
 		return 0, err
@@ -326,63 +325,3 @@ func (c *ImageCounts) of(typ imageFrameType) *uint64 {
 		return &c.RemovedMemos
 	}
 }
-
-const (
-	footerFixed   = 64 // counts, number of tables
-	tableRefSize  = 24
-	footerThreads = 8 // number of threads of the store, from format 2 on
-)
-
-// appendFooter encodes counts and the places of the table frames.
-func appendFooter(b []byte, c ImageCounts, dir []tableRef) []byte {
-	b = appendU64(b, c.Threads, c.Families, c.RemovedFamilies, c.Memos, c.RemovedMemos, c.Pages, c.PageBytes, uint64(len(dir)))
-	for _, r := range dir {
-		b = appendU64(b, r.off)
-		b = binary.LittleEndian.AppendUint32(b, r.len)
-		b = binary.LittleEndian.AppendUint32(b, r.count)
-		b = appendU64(b, uint64(r.typ))
-	}
-	return b
-}
-
-// decodeFooter decodes what appendFooter wrote. Table frames lie behind one
-// another between from and to, and their entries add up to the counts.
-func decodeFooter(name string, b []byte, from, to uint64) (ImageCounts, []tableRef, error) {
-	if len(b) < footerFixed {
-		return ImageCounts{}, nil, errFooter
-	}
-	c := ImageCounts{
-		Threads: u64(b, 0), Families: u64(b, 1), RemovedFamilies: u64(b, 2), Memos: u64(b, 3),
-		RemovedMemos: u64(b, 4), Pages: u64(b, 5), PageBytes: u64(b, 6),
-	}
-	n := u64(b, 7)
-	b = b[footerFixed:]
-	if n != uint64(len(b)/tableRefSize) || len(b)%tableRefSize != 0 {
-		return ImageCounts{}, nil, errFooter
-	}
-	dir := make([]tableRef, 0, n)
-	var sum ImageCounts
-	for ; len(b) > 0; b = b[tableRefSize:] {
-		r := tableRef{
-			off: u64(b, 0), len: binary.LittleEndian.Uint32(b[8:]),
-			count: binary.LittleEndian.Uint32(b[12:]), typ: imageFrameType(b[16]),
-		}
-		if typ := u64(b, 2); typ != uint64(r.typ) || !r.typ.isTable() {
-			return ImageCounts{}, nil, newerError(name, fmt.Sprintf("table type %d", typ))
-		}
-		if r.off < from || r.off > to || uint64(r.len) > to-r.off {
-			return ImageCounts{}, nil, errFooter
-		}
-		from = r.off + uint64(r.len)
-		*sum.of(r.typ) += uint64(r.count)
-		dir = append(dir, r)
-	}
-	sum.Pages, sum.PageBytes = c.Pages, c.PageBytes
-	if sum != c {
-		return ImageCounts{}, nil, errFooter
-	}
-	return c, dir, nil
-}
-
-// errFooter is the cause for a footer that does not decode.
-var errFooter = errors.New("malformed footer")

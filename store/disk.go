@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -364,7 +365,7 @@ func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) 
 
 func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {
 	from := threadOf(prefix)
-	v.v.Ascend(from, func(t *index.Thread) bool {
+	aerr := v.v.Ascend(from, func(t *index.Thread) bool {
 		if !strings.HasPrefix(t.ID, from) {
 			return false
 		}
@@ -372,7 +373,7 @@ func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err erro
 		more, err = fn(&diskSpace{v: v, t: t})
 		return more && err == nil
 	})
-	return err
+	return cmp.Or(err, aerr)
 }
 
 type diskSpace struct {

@@ -105,7 +105,11 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	if t, ok := tx.threads.get(id); ok {
 		return t
 	}
-	t := tx.e.queue.thread(tx.e.ix, id)
+	t, err := tx.e.queue.thread(tx.e.ix, id)
+	if err != nil {
+		tx.err = err
+		return nil
+	}
 	if t == nil || !t.Cold() {
 		return t
 	}

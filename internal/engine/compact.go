@@ -267,7 +267,11 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 	}
 	m.families, m.done = maps.Clone(inputs), map[uint64]bool{}
 	live := map[uint64]familyNames{}
-	for _, names := range familiesOf(v, func(id uint64) bool { return inputs[id] }) {
+	work, err := familiesOf(v, func(id uint64) bool { return inputs[id] })
+	if err != nil {
+		return err
+	}
+	for _, names := range work {
 		live[names.id] = names
 	}
 	for n, id := range slices.Sorted(maps.Keys(inputs)) {
@@ -275,13 +279,17 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if e.segmentParts(id).elsewhere(m.from) {
+		if parts, err := e.segmentParts(id); err != nil {
+			return err
+		} else if parts.elsewhere(m.from) {
 			continue // moved before the compaction was interrupted
 		}
 		m.done[id] = true
 		w := familyWork{fam: index.NewFamily(id)}
 		if names, ok := live[id]; ok {
-			w = names.open(v)
+			if w, err = names.open(v); err != nil {
+				return err
+			}
 		}
 		if err := w.load(v); err != nil {
 			return err
@@ -368,7 +376,11 @@ type mergedFamily struct {
 // mergeFamily merges the pages the inputs have of a family.
 func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 	mf := &mergedFamily{w: w, page: &index.Page{}}
-	sections, parts := map[sectionKey]*section{}, e.segmentParts(w.fam.ID)
+	sections := map[sectionKey]*section{}
+	parts, err := e.segmentParts(w.fam.ID)
+	if err != nil {
+		return nil, err
+	}
 	for num := range m.from {
 		if parts.stale(num) {
 			continue

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func TestConcurrentUse(t *testing.T) {
 func readAll(ctx context.Context, v *View) (string, error) {
 	var all string
 	var err error
-	v.Ascend("", func(t *index.Thread) bool {
+	aerr := v.Ascend("", func(t *index.Thread) bool {
 		if t, err = v.Load(t); err != nil {
 			return false
 		}
@@ -123,5 +124,5 @@ func readAll(ctx context.Context, v *View) (string, error) {
 		})
 		return err == nil
 	})
-	return all, err
+	return all, cmp.Or(err, aerr)
 }

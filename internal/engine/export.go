@@ -169,9 +169,15 @@ func (x *exporter) publish(seg snapshot.SegmentInfo) error {
 }
 
 func (x *exporter) families(v *View) error {
-	work := familiesOf(v, func(uint64) bool { return true })
+	work, err := familiesOf(v, func(uint64) bool { return true })
+	if err != nil {
+		return err
+	}
 	for i, names := range work {
-		w := names.open(v)
+		w, err := names.open(v)
+		if err != nil {
+			return err
+		}
 		if err := x.family(v, &w); err != nil {
 			return err
 		}

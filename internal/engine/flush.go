@@ -61,7 +61,9 @@ func (e *Engine) flush(ctx context.Context) error {
 	if sealed < st.FloorLSN {
 		return nil
 	}
-	e.unflushed.gather(v)
+	if err := e.unflushed.gather(v); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
@@ -176,14 +178,24 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 // logs, as a rule one.
 func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo, out *outputs) error {
 	fams := e.unflushed.all()
-	work := familiesOf(v, func(id uint64) bool { return fams[id] })
+	work, err := familiesOf(v, func(id uint64) bool { return fams[id] })
+	if err != nil {
+		return err
+	}
+	dropped, err := familiesOf(v, e.garbage.isDropped)
+	if err != nil {
+		return err
+	}
 	first, sealed := st.FloorLSN, v.LSN()
-	e.countDropped(familiesOf(v, e.garbage.isDropped))
+	e.countDropped(dropped)
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	for _, names := range work {
-		w := names.open(v)
-		if err := w.load(v); err != nil {
+		w, err := names.open(v)
+		if err == nil {
+			err = w.load(v)
+		}
+		if err != nil {
 			return err
 		}
 		e.countDead(&w)
@@ -202,7 +214,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 			return nil
 		}
 	}
-	_, err := out.finish(tombs)
+	_, err = out.finish(tombs)
 	return err
 }
 

@@ -24,9 +24,12 @@ func newGarbage() *garbage {
 
 // noteDropped notes the family of a thread that is being deleted.
 func (e *Engine) noteDropped(id string) {
-	t := e.ix.Thread(id)
-	if t == nil || len(e.ix.Parts(t.Family.ID)) == 0 {
+	t, err := e.ix.Thread(id)
+	if err != nil || t == nil {
 		return
+	}
+	if parts, err := e.ix.Parts(t.Family.ID); err != nil || len(parts) == 0 {
+		return // it is an estimate
 	}
 	e.garbage.mu.Lock()
 	defer e.garbage.mu.Unlock()
@@ -123,7 +126,11 @@ func (e *Engine) countDropped(alive []familyNames) {
 	}
 	for id := range dropped {
 		dead := map[base.FileNum]int64{}
-		for _, p := range e.ix.Parts(id) {
+		parts, err := e.ix.Parts(id)
+		if err != nil {
+			continue // it is an estimate
+		}
+		for _, p := range parts {
 			h, err := e.files.acquire(p.File)
 			if err != nil {
 				continue // it is gone, and what it held with it

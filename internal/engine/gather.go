@@ -45,14 +45,15 @@ func (u *unflushed) imaged(last base.LSN) {
 	u.upTo = last
 }
 
-// gather counts the families with pages in images, if that was put off.
-func (u *unflushed) gather(v *View) {
+// gather counts the families with pages in images, if that was put off. An error is
+// that of reading the tables, and leaves it to the next call.
+func (u *unflushed) gather(v *View) error {
 	u.mu.Lock()
 	last := u.upTo
 	u.upTo = 0
 	u.mu.Unlock()
 	if last == 0 {
-		return
+		return nil
 	}
 	images := map[base.FileNum]bool{}
 	inImage := func(p index.Part) bool {
@@ -63,12 +64,16 @@ func (u *unflushed) gather(v *View) {
 		}
 		return is
 	}
-	v.v.Families(func(id uint64, parts []index.Part) bool {
+	err := v.v.Families(func(id uint64, parts []index.Part) bool {
 		if slices.ContainsFunc(parts, inImage) {
 			u.note(id, last)
 		}
 		return true
 	})
+	if err != nil {
+		u.imaged(last)
+	}
+	return err
 }
 
 // all returns the families.
@@ -109,10 +114,10 @@ type familyNames struct {
 
 // familiesOf groups the threads of a view by family, for the families wanted,
 // in the order of family ids. A family without threads is dead and left out.
-func familiesOf(v *View, wanted func(uint64) bool) []familyNames {
+func familiesOf(v *View, wanted func(uint64) bool) ([]familyNames, error) {
 	at := map[uint64]int{}
 	var out []familyNames
-	v.v.Rows("", func(r *index.Row, _ *index.Thread) bool {
+	err := v.v.Rows("", func(r *index.Row, _ *index.Thread) bool {
 		if !wanted(r.Family) {
 			return true
 		}
@@ -125,18 +130,24 @@ func familiesOf(v *View, wanted func(uint64) bool) []familyNames {
 		out[i].ids = append(out[i].ids, r.ID)
 		return true
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(out, func(a, b familyNames) int { return cmp.Compare(a.id, b.id) })
-	return out
+	return out, nil
 }
 
 // open is the family with its threads as the view has them, which may be cold.
-func (n familyNames) open(v *View) familyWork {
+func (n familyNames) open(v *View) (familyWork, error) {
 	w := familyWork{threads: make([]*index.Thread, len(n.ids))}
 	for i, id := range n.ids {
-		w.threads[i] = v.v.Thread(id)
-		w.fam = w.threads[i].Family
+		t, err := v.v.Thread(id)
+		if err != nil {
+			return w, err
+		}
+		w.threads[i], w.fam = t, t.Family
 	}
-	return w
+	return w, nil
 }
 
 // load makes every thread of the family readable.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -298,12 +299,20 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 func (j *imageJob) contents() error {
 	changed := map[uint64]familyWork{}
 	for _, id := range sortedKeys(j.dirty.Threads) {
-		if t := j.v.v.Thread(id); t != nil {
+		t, err := j.v.v.Thread(id)
+		if err != nil {
+			return err
+		}
+		if t != nil {
 			w := changed[t.Family.ID]
 			changed[t.Family.ID] = familyWork{fam: t.Family, threads: append(w.threads, t)}
 		}
 	}
-	for _, id := range j.familyIDs(changed) {
+	ids, err := j.familyIDs(changed)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
 		if err := j.family(id, changed[id]); err != nil {
 			return err
 		}
@@ -316,15 +325,16 @@ func (j *imageJob) contents() error {
 
 // familyIDs are the families the image tells of, in order: all that have threads,
 // or those in which anything changed.
-func (j *imageJob) familyIDs(changed map[uint64]familyWork) []uint64 {
+func (j *imageJob) familyIDs(changed map[uint64]familyWork) ([]uint64, error) {
 	var ids []uint64
+	var err error
 	if j.full {
-		j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { ids = append(ids, r.Family); return true })
+		err = j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { ids = append(ids, r.Family); return true })
 	} else {
 		ids = slices.AppendSeq(slices.Collect(maps.Keys(changed)), maps.Keys(j.families))
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids)
+	return slices.Compact(ids), err
 }
 
 func (j *imageJob) threads() error {
@@ -334,12 +344,16 @@ func (j *imageJob) threads() error {
 	}
 	var err error
 	if j.full {
-		j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { err = put(*r); return err == nil })
-		return err
+		rerr := j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { err = put(*r); return err == nil })
+		return cmp.Or(err, rerr)
 	}
 	for _, id := range sortedKeys(j.dirty.Threads) {
 		r := index.Row{ID: id, Deleted: true}
-		if t := j.v.v.Thread(id); t != nil {
+		t, err := j.v.v.Thread(id)
+		if err != nil {
+			return err
+		}
+		if t != nil {
 			r = index.RowOf(t)
 		}
 		if err := put(r); err != nil {
@@ -404,7 +418,10 @@ func (j *imageJob) family(id uint64, w familyWork) error {
 // olderParts are the pages of a family in the state to be published, without the
 // new page.
 func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
-	parts := j.v.v.Parts(id)
+	parts, err := j.v.v.Parts(id)
+	if err != nil {
+		return nil, err
+	}
 	if j.drop != nil {
 		parts = newParts(parts, j.parts[id], func(p index.Part) bool { return j.drop(id, p) })
 	}

@@ -43,7 +43,7 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		}
 		return nil
 	}
-	ld := imageLoad{memos: map[string]index.Memo{}, threads: -1}
+	ld := imageLoad{memos: map[string]index.Memo{}, threads: -1, later: e.tablesLater(st)}
 	var prev base.FileNum
 	for _, info := range st.Images {
 		if err := e.loadImage(&ld, info, st.StoreID, prev); err != nil {
@@ -52,7 +52,9 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		prev = info.Num
 	}
 	lsn := st.Images[len(st.Images)-1].LSN
-	e.ix.Restore(ld.chain, ld.threads, slices.Collect(maps.Values(ld.memos)), lsn)
+	if err := e.ix.Restore(ld.chain, ld.threads, slices.Collect(maps.Values(ld.memos)), lsn); err != nil {
+		return err
+	}
 	e.unflushed.imaged(lsn)
 	return nil
 }
@@ -62,10 +64,35 @@ type imageLoad struct {
 	chain   []*index.Table
 	threads int // of the store; -1 if the newest image does not say
 	memos   map[string]index.Memo
+	later   bool // threads and families are read when somebody looks
+}
+
+// tablesLater reports whether the tables of threads and families may stay on disk
+// until somebody looks into them. After a clean close with nothing to replay they may:
+// a damaged one then costs the threads that may be in it until the store is opened
+// again, see noteBadPage. Else, as after a crash, all are read now, and made good at
+// once; a reader, which can make nothing good for the next, reads all too.
+func (e *Engine) tablesLater(st snapshot.State) bool {
+	last := st.Images[len(st.Images)-1].LSN
+	return !e.opts.ReadOnly && !e.opts.AllowDamage && st.Clean != nil && st.Clean.LSN <= last
+}
+
+// withImage reads something from an image that the index may need at any time. Damage
+// is noted.
+func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) error {
+	h, err := e.files.acquire(num)
+	if err == nil {
+		err = read(h.img)
+		e.files.release(h)
+	}
+	e.noteBadPage(err)
+	e.noteDamage(err)
+	return err
 }
 
 // loadImage reads the tables of an image. Threads and families stay in the form they
-// have in the file: what that costs is their bytes, not their number.
+// have in the file: what that costs is their bytes, not their number, or what tells
+// where to look for one.
 func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
 	h, err := e.files.acquire(info.Num)
 	if err != nil {
@@ -75,7 +102,13 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 	if err := h.img.Check(info, storeID, prev); err != nil {
 		return err
 	}
-	t, err := h.img.Rows()
+	rows := h.img.Rows
+	if ld.later {
+		rows = func() (*index.Table, error) {
+			return h.img.RowsAt(func(read func(*snapshot.Image) error) error { return e.withImage(info.Num, read) })
+		}
+	}
+	t, err := rows()
 	if err != nil {
 		return err
 	}
@@ -131,7 +164,9 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 			memos = append(memos, m)
 		}
 	}
-	e.ix.Restore([]*index.Table{r.table()}, -1, memos, lsn)
+	if err := e.ix.Restore([]*index.Table{r.table()}, -1, memos, lsn); err != nil {
+		return err
+	}
 	for id, t := range r.threads {
 		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
 			if _, err := e.loadThread(id); err != nil {

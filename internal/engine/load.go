@@ -13,7 +13,10 @@ import (
 // loadThread returns the newest thread with this id, its items in memory, or nil.
 func (e *Engine) loadThread(id string) (*index.Thread, error) {
 	for {
-		t := e.ix.Thread(id)
+		t, err := e.ix.Thread(id)
+		if err != nil {
+			return nil, fmt.Errorf("look up thread %q: %w", id, err)
+		}
 		if t == nil || !t.Cold() {
 			return t, nil
 		}
@@ -87,7 +90,10 @@ func (e *Engine) loadFrom(pages []*index.Page, t *index.Thread, floor base.LSN) 
 // nil, and tells the family where its values lie.
 func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
-		now := e.ix.Parts(fam.ID)
+		now, err := e.ix.Parts(fam.ID)
+		if err != nil {
+			return nil, err
+		}
 		if v == nil {
 			pages, err := e.readParts(fam, now, latest)
 			if !errors.Is(err, errGone) {
@@ -95,7 +101,10 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 			}
 			continue
 		}
-		then := v.v.Parts(fam.ID)
+		then, err := v.v.Parts(fam.ID)
+		if err != nil {
+			return nil, err
+		}
 		// The family is shared with those who see newer pages, and the first place
 		// told of a value counts: it must be the one that outlives the view. Of what is
 		// deleted by now, only the pages of views tell the place, and the one told by an

@@ -359,7 +359,7 @@ func (w *world) checkView(v *View, m model) {
 	w.t.Helper()
 	found := map[string]bool{}
 	var threads []*index.Thread
-	v.Ascend("", func(t *index.Thread) bool { threads = append(threads, t); return true })
+	w.must(v.Ascend("", func(t *index.Thread) bool { threads = append(threads, t); return true }))
 	for _, t := range threads {
 		found[t.ID] = true
 		loaded, err := v.Load(t)

@@ -33,7 +33,11 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 		id := fmt.Sprintf("copy%03d", i)
 		must(t, e.Commit(ctx, []string{"t", id}, func(tx *Tx) error { return tx.Copy("t", id) }))
 	}
-	page := (&familyWork{threads: []*index.Thread{e.ix.Thread("t")}}).page(
+	th, err := e.ix.Thread("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := (&familyWork{threads: []*index.Thread{th}}).page(
 		func(*index.Thread, *index.Item) bool { return true }, func(*index.Thread) bool { return true })
 	if size := copies * len(index.EncodePage(page)); size <= snapshot.MaxPage {
 		t.Fatalf("the copies take %d bytes of index, not enough to test with", size)

@@ -28,9 +28,9 @@ func newQueue() queue {
 	return queue{threads: changes[*index.Thread]{}, memos: changes[index.Memo]{}}
 }
 
-func (q *queue) thread(ix *index.Index, id string) *index.Thread {
+func (q *queue) thread(ix *index.Index, id string) (*index.Thread, error) {
 	if t, ok := q.threads[id]; ok {
-		return t.v
+		return t.v, nil
 	}
 	return ix.Thread(id)
 }

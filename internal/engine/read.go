@@ -80,7 +80,10 @@ func (v *View) LSN() base.LSN { return v.v.LSN }
 
 // Thread returns a thread as it was, loaded, or nil.
 func (v *View) Thread(id string) (*index.Thread, error) {
-	t := v.v.Thread(id)
+	t, err := v.v.Thread(id)
+	if err != nil {
+		return nil, fmt.Errorf("look up thread %q: %w", id, err)
+	}
 	if t == nil {
 		return nil, nil
 	}
@@ -88,8 +91,9 @@ func (v *View) Thread(id string) (*index.Thread, error) {
 }
 
 // Ascend calls fn for the threads from id on, in order, until it returns false.
-// Threads may be cold; Load makes one readable.
-func (v *View) Ascend(from string, fn func(*index.Thread) bool) { v.v.Ascend(from, fn) }
+// Threads may be cold; Load makes one readable. An error is that of reading what the
+// index has on disk; fn has seen the threads before that, and none behind it.
+func (v *View) Ascend(from string, fn func(*index.Thread) bool) error { return v.v.Ascend(from, fn) }
 
 // Load returns t with its items in memory.
 func (v *View) Load(t *index.Thread) (*index.Thread, error) {

@@ -99,12 +99,12 @@ func (r *replayer) remember(id string, m index.Memo) {
 	r.memos[id] = m
 }
 
-func (r *replayer) thread(id string) *index.Thread {
+func (r *replayer) thread(id string) (*index.Thread, error) {
 	if r.hasFirst && r.firstID == id {
-		return r.first
+		return r.first, nil
 	}
 	if t, ok := r.threads[id]; ok {
-		return t
+		return t, nil
 	}
 	return r.e.ix.Thread(id)
 }
@@ -121,7 +121,10 @@ func (r *replayer) set(id string, t *index.Thread) {
 }
 
 func (r *replayer) op(o *op) error {
-	t := r.thread(o.id)
+	t, err := r.thread(o.id)
+	if err != nil {
+		return err
+	}
 	if t == nil && o.kind != opPut {
 		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
@@ -131,8 +134,7 @@ func (r *replayer) op(o *op) error {
 	case opPut:
 		return r.put(t, o)
 	case opDelete:
-		t, err := r.withHeads(t, o.key)
-		if err != nil {
+		if t, err = r.withHeads(t, o.key); err != nil {
 			return err
 		}
 		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated))
@@ -179,6 +181,9 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 }
 
 func (r *replayer) copy(t *index.Thread, o *op) error {
+	if _, err := r.thread(o.key); err != nil { // see index.Apply
+		return err
+	}
 	if t.Cold() {
 		loaded, _, err := r.e.load(t, nil)
 		if err != nil {

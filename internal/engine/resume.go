@@ -25,14 +25,15 @@ import (
 // none if it knows of none, as with a family without threads.
 type segmentParts []base.FileNum
 
-func (e *Engine) segmentParts(family uint64) segmentParts {
+func (e *Engine) segmentParts(family uint64) (segmentParts, error) {
 	var out segmentParts
-	for _, p := range e.ix.Parts(family) {
+	parts, err := e.ix.Parts(family)
+	for _, p := range parts {
 		if !e.files.isImage(p.File) {
 			out = append(out, p.File)
 		}
 	}
-	return out
+	return out, err
 }
 
 // elsewhere reports whether all pages lie in other segments.
@@ -69,7 +70,11 @@ func (e *Engine) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.SegmentInf
 func (e *Engine) hasStale(num base.FileNum) (bool, error) {
 	families, err := e.familiesIn(map[base.FileNum]bool{num: true})
 	for id := range families {
-		if e.segmentParts(id).stale(num) {
+		parts, perr := e.segmentParts(id)
+		if perr != nil {
+			return false, perr
+		}
+		if parts.stale(num) {
 			return true, nil
 		}
 	}
@@ -112,19 +117,22 @@ func (e *Engine) isSettled(ctx context.Context, v *View, num base.FileNum) (bool
 	if err != nil {
 		return false, err
 	}
-	live := familiesOf(v, func(id uint64) bool { return families[id] })
-	if len(live) < len(families) {
-		return false, nil
+	live, err := familiesOf(v, func(id uint64) bool { return families[id] })
+	if err != nil || len(live) < len(families) {
+		return false, err
 	}
 	for _, names := range live {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		if !slices.Equal(e.segmentParts(names.id), segmentParts{num}) {
-			return false, nil
+		if parts, err := e.segmentParts(names.id); err != nil || !slices.Equal(parts, segmentParts{num}) {
+			return false, err
 		}
-		w := names.open(v)
-		if err := w.load(v); err != nil {
+		w, err := names.open(v)
+		if err == nil {
+			err = w.load(v)
+		}
+		if err != nil {
 			return false, err
 		}
 		_, page, err := e.inputPage(names.id, num)

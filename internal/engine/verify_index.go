@@ -23,11 +23,17 @@ func (v *verifier) index() error {
 	}
 	view := v.e.viewWithin()
 	defer view.Release()
-	work := familiesOf(view, func(uint64) bool { return true })
+	work, err := familiesOf(view, func(uint64) bool { return true })
+	if err != nil {
+		return v.note(err, false)
+	}
 	v.total = int64(len(work))
 	for i, names := range work {
 		v.tell("index", "", int64(i))
-		w := names.open(view)
+		w, err := names.open(view)
+		if err != nil {
+			return v.note(err, false)
+		}
 		if err := v.family(view, &w); err != nil {
 			return err
 		}
@@ -144,9 +150,11 @@ func (v *verifier) differences(saved, made *View) error {
 			Detail: fmt.Sprintf("thread %q: %s", id, fmt.Sprintf(format, args...))})
 	}
 	threads := map[string]*index.Thread{}
-	saved.Ascend("", func(t *index.Thread) bool { threads[t.ID] = t; return true })
+	if err := saved.Ascend("", func(t *index.Thread) bool { threads[t.ID] = t; return true }); err != nil {
+		return v.note(err, false)
+	}
 	var err error
-	made.Ascend("", func(m *index.Thread) bool {
+	merr := made.Ascend("", func(m *index.Thread) bool {
 		s := threads[m.ID]
 		delete(threads, m.ID)
 		if s == nil {
@@ -161,7 +169,7 @@ func (v *verifier) differences(saved, made *View) error {
 	for id := range threads {
 		diff(id, "the saved index has it, segments and log do not")
 	}
-	return v.note(err, false)
+	return v.note(cmp.Or(err, merr), false)
 }
 
 func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }

@@ -30,7 +30,7 @@ type ThreadRow struct {
 }
 
 // Threads yields the threads q selects, in the order of their ids, as they are when the
-// iteration begins. It reads nothing from disk.
+// iteration begins. Of the disk it reads at most the table of threads.
 func Threads(d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
 		v, err := d.Engine().View()
@@ -44,7 +44,7 @@ func Threads(d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
 			prefix, from = "t"+q.Prefix, "t"+max(q.Prefix, q.After)
 		}
 		found := 0
-		v.Ascend(from, func(t *index.Thread) bool {
+		err = v.Ascend(from, func(t *index.Thread) bool {
 			if !strings.HasPrefix(t.ID, prefix) {
 				return t.ID < prefix
 			}
@@ -58,6 +58,9 @@ func Threads(d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
 			found++
 			return yield(row, nil) && (q.Limit <= 0 || found < q.Limit)
 		})
+		if err != nil {
+			yield(ThreadRow{}, err)
+		}
 	}
 }
 

@@ -1,0 +1,139 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+const (
+	footerFixed   = 64 // counts, number of tables
+	tableRefSize  = 24
+	footerThreads = 8 // number of threads of the store, from format 2 on
+)
+
+// appendFooter encodes counts and the places of the table frames.
+func appendFooter(b []byte, c ImageCounts, dir []tableRef) []byte {
+	b = appendU64(b, c.Threads, c.Families, c.RemovedFamilies, c.Memos, c.RemovedMemos, c.Pages, c.PageBytes, uint64(len(dir)))
+	for _, r := range dir {
+		b = appendU64(b, r.off)
+		b = binary.LittleEndian.AppendUint32(b, r.len)
+		b = binary.LittleEndian.AppendUint32(b, r.count)
+		b = appendU64(b, uint64(r.typ))
+	}
+	return b
+}
+
+// decodeFooter decodes what appendFooter wrote, and returns what follows it. Table
+// frames lie behind one another between from and to, and their entries add up to the
+// counts.
+func decodeFooter(name string, b []byte, from, to uint64) (c ImageCounts, dir []tableRef, rest []byte, err error) {
+	if len(b) < footerFixed {
+		return c, nil, nil, errFooter
+	}
+	c = ImageCounts{
+		Threads: u64(b, 0), Families: u64(b, 1), RemovedFamilies: u64(b, 2), Memos: u64(b, 3),
+		RemovedMemos: u64(b, 4), Pages: u64(b, 5), PageBytes: u64(b, 6),
+	}
+	n := u64(b, 7)
+	b = b[footerFixed:]
+	if n > uint64(len(b)/tableRefSize) {
+		return c, nil, nil, errFooter
+	}
+	b, rest = b[:n*tableRefSize], b[n*tableRefSize:]
+	dir = make([]tableRef, 0, n)
+	var sum ImageCounts
+	for ; len(b) > 0; b = b[tableRefSize:] {
+		r := tableRef{
+			off: u64(b, 0), len: binary.LittleEndian.Uint32(b[8:]),
+			count: binary.LittleEndian.Uint32(b[12:]), typ: imageFrameType(b[16]),
+		}
+		if typ := u64(b, 2); typ != uint64(r.typ) || !r.typ.isTable() {
+			return c, nil, nil, newerError(name, fmt.Sprintf("table type %d", typ))
+		}
+		if r.off < from || r.off > to || uint64(r.len) > to-r.off {
+			return c, nil, nil, errFooter
+		}
+		from = r.off + uint64(r.len)
+		*sum.of(r.typ) += uint64(r.count)
+		dir = append(dir, r)
+	}
+	sum.Pages, sum.PageBytes = c.Pages, c.PageBytes
+	if sum != c {
+		return c, nil, nil, errFooter
+	}
+	return c, dir, rest, nil
+}
+
+// hasFirst reports whether a footer says where the keys of a table frame begin.
+func (t imageFrameType) hasFirst() bool { return t == imageRows || t == imageParts }
+
+// appendFirsts encodes the first key of each frame of rows or parts, in the order of
+// the file: where a key is can then be told without reading a frame.
+func appendFirsts(b []byte, dir []tableRef) []byte {
+	for i := range dir {
+		if dir[i].typ.hasFirst() {
+			b = binary.AppendUvarint(b, uint64(len(dir[i].first)))
+			b = append(b, dir[i].first...)
+		}
+	}
+	return b
+}
+
+// decodeFirsts is the inverse of appendFirsts, for all that b is. Keys ascend strictly
+// over the frames of a type.
+func decodeFirsts(b []byte, dir []tableRef) error {
+	text := string(b) // which all keys share
+	last := map[imageFrameType]int{}
+	for i := range dir {
+		r := &dir[i]
+		if !r.typ.hasFirst() {
+			continue
+		}
+		n, w := binary.Uvarint(b)
+		if w <= 0 || n > uint64(len(b)-w) {
+			return errFooter
+		}
+		from := len(text) - len(b) + w
+		r.first = text[from : from+int(n)]
+		b = b[w+int(n):]
+		if before, ok := last[r.typ]; ok && r.first <= dir[before].first {
+			return errFooter
+		}
+		last[r.typ] = i
+	}
+	if len(b) > 0 {
+		return errFooter
+	}
+	return nil
+}
+
+// decodeFooter decodes the content of the footer, which lies at off.
+func (im *Image) decodeFooter(b []byte, off uint64) error {
+	im.threads = unknownThreads
+	if im.version > 1 {
+		if len(b) < footerThreads {
+			return errFooter
+		}
+		im.threads = u64(b[len(b)-footerThreads:], 0)
+		b = b[:len(b)-footerThreads]
+	}
+	var rest []byte
+	var err error
+	if im.counts, im.dir, rest, err = decodeFooter(im.name, b, im.start, off); err != nil {
+		return err
+	}
+	if im.version < firstsVersion {
+		if len(rest) > 0 {
+			return errFooter
+		}
+		return nil
+	}
+	return decodeFirsts(rest, im.dir)
+}
+
+// firstsVersion is the format from which on footers have first keys.
+const firstsVersion = 3
+
+// errFooter is the cause for a footer that does not decode.
+var errFooter = errors.New("malformed footer")
