@@ -217,10 +217,15 @@ func (e *Engine) closeImage() error {
 	if e.badPages.Load() {
 		return e.forgetImages()
 	}
+	write := func() error { return e.writeImage(false) }
 	if len(e.manifest.State().Logs) > maxIdleLogs {
-		return e.flush(ctx)
+		write = func() error { return e.flush(ctx) }
 	}
-	return e.writeImage(false)
+	err := write()
+	if e.badPages.Load() { // found just now
+		return e.forgetImages()
+	}
+	return err
 }
 
 // closeTimeout bounds the flush of a Close.
