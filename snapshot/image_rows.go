@@ -69,16 +69,6 @@ func (im *Image) begin(typ imageFrameType, chunks []index.Chunk) error {
 	return nil
 }
 
-// RowBytes is what Rows reads, and keeps in memory, in bytes.
-func (im *Image) RowBytes() (n int64) {
-	for i := range im.dir {
-		if im.dir[i].typ.hasFirst() {
-			n += int64(im.dir[i].len)
-		}
-	}
-	return n
-}
-
 // RowsAt is Rows, but reads a frame when somebody first looks into it: with the image,
 // or another of the same file, that open gives. Damage of a frame is then a
 // *base.CorruptionError for who looks into it, as is a frame that the footer does not
