@@ -423,7 +423,9 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
-		e.noteDropped(id)
+		if t, err := e.ix.Thread(id); err == nil { // which the commit has looked for
+			e.noteDropped(t)
+		}
 	}
 	e.ix.Apply(c)
 	e.unflushed.add(c.Put, c.LSN)

@@ -218,7 +218,7 @@ func (e *Engine) closeImage() error {
 	if e.badPages.Load() {
 		return e.forgetImages()
 	}
-	write := func() error { return e.writeImage(false) }
+	write := func() error { return errors.Join(e.writeImage(false), e.recordDropped()) }
 	if len(e.manifest.State().Logs) > maxIdleLogs {
 		write = func() error { return e.flush(ctx) }
 	}
