@@ -78,7 +78,18 @@ type cpuMeter struct{ start time.Duration }
 func startCPU() cpuMeter { return cpuMeter{cpuTime()} }
 
 func (m cpuMeter) report(b *testing.B, ops int) {
-	b.ReportMetric(float64((cpuTime()-m.start).Nanoseconds())/1e3/float64(ops), "cpu-µs/op")
+	var s cpuSum
+	s.since(m)
+	s.report(b, ops)
+}
+
+// cpuSum adds up what several meters saw.
+type cpuSum time.Duration
+
+func (s *cpuSum) since(m cpuMeter) { *s += cpuSum(cpuTime() - m.start) }
+
+func (s cpuSum) report(b *testing.B, ops int) {
+	b.ReportMetric(float64(time.Duration(s).Nanoseconds())/1e3/float64(ops), "cpu-µs/op")
 }
 
 func must(b testing.TB, err error) {
