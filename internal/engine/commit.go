@@ -419,7 +419,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
-		e.noteDropped(id)
+		e.noteDropped(e.ix.Thread(id))
 	}
 	e.ix.Apply(c)
 	e.unflushed.add(c.Put, c.LSN)

@@ -221,7 +221,7 @@ func (e *Engine) closeImage() error {
 	if len(e.manifest.State().Logs) > maxIdleLogs {
 		return e.flush(ctx)
 	}
-	return e.writeImage(false)
+	return errors.Join(e.writeImage(false), e.recordDropped())
 }
 
 // closeTimeout bounds the flush of a Close.

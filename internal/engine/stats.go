@@ -23,8 +23,10 @@ type Stats struct {
 	SegmentBytes int64
 	RawBytes     int64 // of the values and patches in segments, before compression
 	// DeadBytes is about what a compaction would free: of the segments, what no item
-	// refers to any more, as of the last flush. Of threads deleted before the store
-	// was opened nothing is known until they are touched again.
+	// refers to any more, as of the last flush. The manifest keeps it. What a kill
+	// leaves uncounted is threads deleted after the last flush and before the last
+	// image of the index. Heads that newer segments replaced become patches in a
+	// compaction, which frees more.
 	DeadBytes int64
 	Images    int
 	LogBytes  int64 // written since the last flush

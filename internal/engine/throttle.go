@@ -36,6 +36,7 @@ const (
 type throttle struct {
 	flushRate atomic.Int64 // log bytes a second of the last flush; 0: none yet
 	segments  atomic.Int64 // those that are yet to be merged
+	hurry     atomic.Bool  // compaction is behind by a round
 
 	mu   sync.Mutex
 	next time.Time // when the next commit may enter the log
@@ -113,10 +114,14 @@ func (t *throttle) noteFlushed(logged int64, took time.Duration) {
 	}
 }
 
-// noteSegments counts the segments that are yet to be merged.
+// noteSegments counts the segments that are yet to be merged. Where those of one size
+// are twice as many as make a compaction, the one that is under way has taken so long
+// that another waits: it hurries then, since what is dead stays on the disk until it is
+// merged, and reads look into every segment.
 func (e *Engine) noteSegments() {
-	n := int64(0)
-	for _, s := range e.state().Segments {
+	n, segs := int64(0), e.state().Segments
+	e.throttle.hurry.Store(pickCompaction(segs, 2*e.opts.CompactFanout, e.opts.SegmentSize) != nil)
+	for _, s := range segs {
 		if s.Size < e.opts.SegmentSize {
 			n++
 		}

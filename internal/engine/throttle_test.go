@@ -141,6 +141,29 @@ func TestCommitsWaitForFlush(t *testing.T) {
 	must(t, e.Close())
 }
 
+// Compaction is held to its rate until it is behind by a round.
+func TestCompactionHurriesWhenBehind(t *testing.T) {
+	ctx := context.Background()
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CompactFanout: 3})
+	for n := range 6 {
+		if e.throttle.hurry.Load() {
+			t.Fatalf("compaction hurries with %d segments", n)
+		}
+		mustPut(t, e, "t", "k", strings.Repeat("x", n))
+		must(t, e.Flush(ctx))
+	}
+	if !e.throttle.hurry.Load() || e.throttle.segments.Load() != 6 {
+		t.Errorf("compaction does not hurry with %d segments", e.throttle.segments.Load())
+	}
+	if did, err := e.CompactStep(ctx); !did || err != nil {
+		t.Fatal(did, err)
+	}
+	if e.throttle.hurry.Load() || e.throttle.segments.Load() != 1 {
+		t.Errorf("compaction hurries with %d segments", e.throttle.segments.Load())
+	}
+	must(t, e.Close())
+}
+
 // A store whose flushes fail goes on at full speed: its log has everything.
 func TestNoStallWhereFlushesFail(t *testing.T) {
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), FlushBytes: 1 << 40})

@@ -107,7 +107,7 @@ func (e *Engine) compactAll(ctx context.Context) error {
 	}
 }
 
-// limiter slows compaction to Options.CompactRate, unless it is what slows commits down.
+// limiter slows compaction to Options.CompactRate, unless it is behind.
 func (e *Engine) limiter(ctx context.Context) func(int) {
 	rate := e.opts.CompactRate
 	if rate < 0 {
@@ -115,7 +115,7 @@ func (e *Engine) limiter(ctx context.Context) func(int) {
 	}
 	start, moved := time.Now(), int64(0)
 	return func(n int) {
-		if e.throttle.merging(&e.opts) > 0 { // commits wait for this
+		if e.throttle.hurry.Load() {
 			start, moved = time.Now(), 0
 			return
 		}
