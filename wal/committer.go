@@ -23,8 +23,8 @@ type committer struct {
 	began  time.Time  // when it began
 	gather bool       // see beside
 
-	buf    []byte  // small parts of the batch, joined
-	pieces []piece // the batch as it goes to the file
+	buf    []byte  // small parts of the batch, joined: of the last that got a frame
+	pieces []piece // that batch as it goes to the file
 	idle   *time.Timer
 
 	full       bool  // the last batch found no space
@@ -64,9 +64,9 @@ func (c *committer) recycle(b *batch) {
 // run is one of the two committer goroutines. They take turns: the one that has
 // written a batch gives the turn away and then syncs it, so that the other publishes
 // the batch before and prepares the next one while the device works. What
-// is prepared meanwhile is framed and written only when the sync has ended: a frame
-// that could not promise the batch before it would leave two batches at the end of
-// the log that nothing vouches for.
+// is prepared meanwhile is written only when the sync has ended: its frames promise
+// the batch before it, or there would be two batches at the end of the log that
+// nothing vouches for.
 func (l *Log) run() {
 	for range l.turn {
 		b := l.serve()
@@ -149,6 +149,9 @@ func (l *Log) beside() {
 		l.collect(nil)
 		if len(c.batch.reqs) > n {
 			last = time.Now()
+			if l.fits(c.batch.bytes) {
+				c.frameBeside()
+			}
 		}
 		select {
 		case <-l.q.wake:
@@ -173,6 +176,8 @@ func (l *Log) land(err error, last time.Time) {
 	// What was prepared beside it builds on it.
 	l.refuse(c.batch, err)
 	c.batch = c.blank()
+	clear(c.pieces)
+	c.pieces = c.pieces[:0]
 }
 
 // pace decides what a batch just landed means for the one that was prepared beside
