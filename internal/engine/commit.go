@@ -133,6 +133,11 @@ func (tx *Tx) Memo(id string) (index.Memo, bool) {
 	return m, true
 }
 
+// RemembersAny reports whether there may be a thread of which Memo knows something.
+func (tx *Tx) RemembersAny() bool {
+	return len(tx.memos.list) > 0 || len(tx.e.queue.memos) > 0 || tx.e.ix.Remembers()
+}
+
 // anyMemo includes mere tombstones and what is too long ago.
 func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
 	if m, ok := tx.memos.get(id); ok {
@@ -172,7 +177,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		tx.begun++
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
-	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: make([]slotOp, len(slots))}
+	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: tx.e.scratch.room(len(slots))}
 	names := 0
 	tx.expect(slots)
 	for i := range slots {
@@ -384,7 +389,21 @@ var errNothing = errors.New("commit did nothing")
 // prepare runs on the committer, in commit order.
 func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
-	tx.rec.time = tx.now
+	tx.rec = record{time: tx.now, ops: tx.e.scratch.ops}
+	head, err := tx.perform(fn)
+	tx.e.scratch.reset(tx.rec.ops)
+	tx.rec.ops = nil
+	if err != nil {
+		return nil, err
+	}
+	parts := append(make([][]byte, 0, 1+len(tx.vals)), head)
+	parts = append(parts, tx.vals...)
+	tx.e.queue.add(tx)
+	return parts, nil
+}
+
+// perform runs fn and returns the head of the record of what it did.
+func (tx *Tx) perform(fn func(*Tx) error) ([]byte, error) {
 	err := fn(tx)
 	if tx.err != nil { // what fn saw was not all there is
 		err = tx.err
@@ -399,11 +418,7 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, base.ErrTooLarge)
 	}
-	parts := append(make([][]byte, 0, 1+len(tx.vals)), head)
-	parts = append(parts, tx.vals...)
-	tx.rec.ops = nil
-	tx.e.queue.add(tx)
-	return parts, nil
+	return head, nil
 }
 
 // applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
