@@ -66,7 +66,7 @@ type Tx struct {
 	lsn  base.LSN
 	now  int64
 	rec  record
-	vals [][]byte // in the order of ordinals; may be several parts each
+	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
 
 	loaded  byName[*index.Thread] // as they were before the commit was queued
@@ -76,6 +76,11 @@ type Tx struct {
 	patches int   // of values
 	err     error // of loading a thread
 	begun   int   // families begun
+
+	fn  func(*Tx) error
+	log wal.Record
+	// Most commits are about one thread or two.
+	loadedRoom, threadsRoom [2]named[*index.Thread]
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -213,6 +218,9 @@ func (tx *Tx) expect(slots []SlotIn) {
 			n += max(1, len(slots[i].Value.parts))
 		}
 	}
+	if tx.vals == nil {
+		tx.vals = make([][]byte, 1, 1+n)
+	}
 	tx.values, tx.vals = slices.Grow(tx.values, n), slices.Grow(tx.vals, n)
 }
 
@@ -349,7 +357,8 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		return err
 	}
 	defer e.leave()
-	tx := &Tx{e: e}
+	tx := &Tx{e: e, fn: fn, log: wal.Record{Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}}
+	tx.loaded.list, tx.threads.list = tx.loadedRoom[:0], tx.threadsRoom[:0]
 	for _, id := range ids {
 		t, err := e.loadThread(id)
 		if err != nil {
@@ -357,9 +366,8 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		}
 		tx.loaded.set(id, t)
 	}
-	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}
-	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
-	err := e.log.Commit(ctx, r)
+	tx.log.User, tx.log.Prepare = tx, tx.prepare
+	err := e.log.Commit(ctx, &tx.log)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -387,24 +395,27 @@ func (e *Engine) noteCommit(tx *Tx, begin metric.Time) metric.Time {
 var errNothing = errors.New("commit did nothing")
 
 // prepare runs on the committer, in commit order.
-func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
+func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
 	tx.rec = record{time: tx.now, ops: tx.e.scratch.ops}
-	head, err := tx.perform(fn)
+	head, err := tx.perform()
 	tx.e.scratch.reset(tx.rec.ops)
 	tx.rec.ops = nil
 	if err != nil {
 		return nil, err
 	}
-	parts := append(make([][]byte, 0, 1+len(tx.vals)), head)
-	parts = append(parts, tx.vals...)
 	tx.e.queue.add(tx)
-	return parts, nil
+	if tx.vals == nil {
+		return [][]byte{head}, nil
+	}
+	tx.vals[0] = head
+	return tx.vals, nil
 }
 
-// perform runs fn and returns the head of the record of what it did.
-func (tx *Tx) perform(fn func(*Tx) error) ([]byte, error) {
-	err := fn(tx)
+// perform runs the caller's function and returns the head of the record of what it
+// did.
+func (tx *Tx) perform() ([]byte, error) {
+	err := tx.fn(tx)
 	if tx.err != nil { // what fn saw was not all there is
 		err = tx.err
 	}
