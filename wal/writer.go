@@ -78,7 +78,8 @@ func (c *committer) frameBeside() {
 // the batch is left in the log, or the log is poisoned.
 func (l *Log) writeBatch(f *logFile, b *batch) error {
 	c := &l.w
-	c.frame(b, f, Start{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, f.synced.Load())
+	promise := f.synced.Load()
+	c.frame(b, f, Start{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, promise)
 	err := l.writePieces(f, b.made.to)
 	clear(c.pieces) // they may be bytes of callers
 	c.pieces = c.pieces[:0]
