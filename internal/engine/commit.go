@@ -353,6 +353,9 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		begin := metric.Now()
 		h.Began = &begin
 	}
+	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
+		return err
+	}
 	if err := e.enter(); err != nil {
 		return err
 	}

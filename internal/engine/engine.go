@@ -46,6 +46,7 @@ type Engine struct {
 	sealed     sealView
 	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
 
+	throttle   throttle
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 

@@ -92,6 +92,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
+	e.throttle.noteFlushed(logged, info.Took)
 	e.noteFlush(info)
 	return nil
 }

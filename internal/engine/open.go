@@ -103,6 +103,7 @@ func (e *Engine) open() error {
 			return err
 		}
 	}
+	e.noteSegments()
 	e.sweep(left)
 	return e.openLog(rec)
 }

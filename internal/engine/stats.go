@@ -75,6 +75,9 @@ type Metrics struct {
 	// the log's queue, the write and the sync included. A save's begins when its
 	// last value is serialized. Refused ones are not counted.
 	Commits metric.Histogram
+	// Stalled says how long commits waited that came while flushes or compaction were
+	// behind. It is part of Commits. Those that did not wait are not counted.
+	Stalled metric.Histogram
 	// ValueBytes is the size of all values committed, whole, before they were made
 	// patches or compressed. Log.Bytes is what the log took for them and all else.
 	ValueBytes int64
@@ -101,7 +104,7 @@ type Metrics struct {
 func (e *Engine) Metrics() Metrics {
 	m := Metrics{
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
-		Commits: e.commits.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
+		Commits: e.commits.Read(), Stalled: e.throttle.stalled.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
 		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
