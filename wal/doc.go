@@ -10,8 +10,8 @@
 // one sync if the mode asks for it, hands the batch to Options.Apply and wakes
 // the callers. Two goroutines take turns at it: while one syncs a batch, the
 // other prepares and frames the next, which is written when the sync has ended.
-// So group commit needs no timer. Where callers come back faster than a sync
-// takes, the next batch waits for them instead.
+// So group commit needs no timer. Where callers come back within half a sync,
+// the next batch waits for them instead.
 //
 // # What survives
 //
