@@ -129,6 +129,13 @@ func (ix *Index) Memo(id string) (Memo, bool) {
 	return m, ok
 }
 
+// Remembers reports whether anything is remembered of any deleted thread.
+func (ix *Index) Remembers() bool {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return len(ix.memos) > 0
+}
+
 // LSN is the last record applied.
 func (ix *Index) LSN() base.LSN {
 	ix.mu.RLock()

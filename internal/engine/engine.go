@@ -38,7 +38,8 @@ type Engine struct {
 	report      OpenReport
 	skipped     skipped // with Options.AllowDamage
 
-	queue queue // committer only
+	queue   queue   // committer only
+	scratch scratch // committer only
 
 	unflushed  *unflushed
 	garbage    *garbage
