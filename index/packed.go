@@ -175,8 +175,15 @@ type packedCursor struct {
 // seek returns a cursor at the first row whose key is not below key.
 func (p *packed) seek(key string) packedCursor {
 	c := packedCursor{p: p}
+	c.seek(key)
+	return c
+}
+
+// seek goes to the first row whose key is not below key. The cursor is a new one.
+func (c *packedCursor) seek(key string) {
+	p := c.p
 	if p.n == 0 {
-		return c
+		return
 	}
 	c.chunk = max(sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key })-1, 0)
 	ch := p.chunks[c.chunk]
@@ -184,7 +191,6 @@ func (p *packed) seek(key string) packedCursor {
 	c.at = ch.start(max(i-1, 0))
 	for c.next(); c.ok && string(c.key) < key; c.next() {
 	}
-	return c
 }
 
 // next goes to the next row.
@@ -223,7 +229,9 @@ func (c *packedCursor) next() {
 
 // get returns the payload of key.
 func (p *packed) get(key string) ([]byte, bool) {
-	c := p.seek(key)
+	var room [128]byte // for keys, which are rarely longer
+	c := packedCursor{p: p, key: room[:0]}
+	c.seek(key)
 	if !c.ok || string(c.key) != key {
 		return nil, false
 	}
