@@ -136,7 +136,7 @@ func (e *pageEncoder) values(values []ValueLoc) {
 	}
 }
 
-func commonPrefix[T string | []byte](a, b T) int {
+func commonPrefix[A, B string | []byte](a A, b B) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
