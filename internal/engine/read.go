@@ -182,7 +182,7 @@ func (e *Engine) readAt(loc index.Loc, own bool) ([]byte, error) {
 		return nil, err
 	}
 	v, err := h.seg.Value(segmentLoc(loc), block)
-	if err != nil || !own || !shared && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
+	if err != nil || !own || !shared && len(v) == len(block) && int64(len(v)) > e.cache.largest() {
 		return v, err // or nobody else holds the block: it is too large for the cache
 	}
 	return append([]byte{}, v...), nil // which does not clear what it fills
