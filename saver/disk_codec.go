@@ -291,17 +291,28 @@ func appendMinted(dst []byte, p string) ([]byte, error) {
 // did not fit.
 func putDigits(b []byte, n uint64) (rest uint64) {
 	i := len(b)
-	for n > 0 && i > 0 {
+	for n > 9 && i > 1 {
+		two := 2 * (n % 100)
+		n /= 100
+		i -= 2
+		b[i], b[i+1] = pairs[two], pairs[two+1]
+	}
+	if n > 0 && i > 0 {
 		i--
 		b[i] = '0' + byte(n%10)
 		n /= 10
 	}
 	for i > 0 {
-		i--
-		b[i] = '0'
+		i -= copy(b[max(i-len(zeros), 0):i], zeros)
 	}
 	return n
 }
+
+// pairs are the numbers from 00 to 99.
+const (
+	pairs = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
+	zeros = "00000000000000000000000000000000"
+)
 
 // versionTexts unpacks versions of one tuple, or of a listing: the texts, fifty bytes
 // each, share memory, and those of a listing that come again are kept. nil does
