@@ -70,7 +70,10 @@ type Options struct {
 	// evicted is read from disk when it is asked for. A budget that is smaller than
 	// the caches given is refused.
 	MemoryBudget int64
-	CacheBytes   int64 // decoded blocks kept in memory; default an eighth of MemoryBudget, negative for none
+	// CacheBytes bounds the decoded blocks kept in memory; default an eighth of
+	// MemoryBudget, negative for none. Three eighths of it are for blocks that were
+	// read once, the rest for those that were read again.
+	CacheBytes int64
 	// VersionBytes bounds the memory for the last values of channels, kept to log a
 	// new value as a patch against the last; default an eighth of MemoryBudget. A
 	// channel whose value was forgotten is logged whole once.

@@ -322,38 +322,62 @@ func appendMinted(dst []byte, p string) ([]byte, error) {
 // did not fit.
 func putDigits(b []byte, n uint64) (rest uint64) {
 	i := len(b)
-	for n > 0 && i > 0 {
+	for n > 9 && i > 1 {
+		two := 2 * (n % 100)
+		n /= 100
+		i -= 2
+		b[i], b[i+1] = pairs[two], pairs[two+1]
+	}
+	if n > 0 && i > 0 {
 		i--
 		b[i] = '0' + byte(n%10)
 		n /= 10
 	}
 	for i > 0 {
-		i--
-		b[i] = '0'
+		i -= copy(b[max(i-len(zeros), 0):i], zeros)
 	}
 	return n
 }
 
-// versionTexts unpacks the versions of a listing: the texts, fifty bytes each, share
-// memory, some twenty of them a piece, and those that come again are kept. nil does
+// pairs are the numbers from 00 to 99.
+const (
+	pairs = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
+	zeros = "00000000000000000000000000000000"
+)
+
+// versionTexts unpacks versions of one tuple, or of a listing: the texts, fifty bytes
+// each, share memory, and those of a listing that come again are kept. nil does
 // neither. Not safe for concurrent use.
 type versionTexts struct {
-	last [16]struct {
-		packed string
-		v      Version
-	}
+	last []unpacked // none for a single tuple
 	room strings.Builder
 }
 
-// roomSize is how much memory texts share.
-const roomSize = 1 << 10
+// unpacked is a version, packed and not.
+type unpacked struct {
+	packed string
+	v      Version
+}
+
+// newVersionTexts is one for a listing.
+func newVersionTexts() *versionTexts { return &versionTexts{last: make([]unpacked, 16)} }
+
+// roomSize is how much memory texts of a listing share, oneRoom those of one tuple.
+const (
+	roomSize = 1 << 10
+	oneRoom  = 5 * 52
+)
 
 // unpack is unpackVersion.
 func (t *versionTexts) unpack(p string) (Version, error) {
 	if t == nil || p == "" || p[0] != packMinted {
 		return unpackVersion(p)
 	}
-	at := &t.last[(uint(p[len(p)-1])+uint(p[len(p)/2])*7)%uint(len(t.last))]
+	var none unpacked
+	at, room := &none, oneRoom
+	if len(t.last) > 0 {
+		at, room = &t.last[(uint(p[len(p)-1])+uint(p[len(p)/2])*7)%uint(len(t.last))], roomSize
+	}
 	if at.packed == p {
 		return at.v, nil
 	}
@@ -364,7 +388,7 @@ func (t *versionTexts) unpack(p string) (Version, error) {
 	}
 	if t.room.Cap()-t.room.Len() < len(text) {
 		t.room = strings.Builder{}
-		t.room.Grow(roomSize)
+		t.room.Grow(room)
 	}
 	from := t.room.Len()
 	t.room.Write(text) // within its capacity: what was cut from it before stays

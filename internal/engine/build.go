@@ -14,10 +14,9 @@ import (
 
 // placed is where a build put one family: its page, and its values.
 type placed struct {
-	fam  uint64
-	part index.Part
-	refs []index.Ref
-	locs []index.Loc
+	fam    uint64
+	part   index.Part
+	values []index.ValueLoc
 }
 
 // segmentJob builds one segment.
@@ -76,7 +75,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	pl := placed{fam: w.fam.ID, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
 		vl, _ := placeOf(j.num, v) // the builder was given no other bases
-		pl.refs, pl.locs = append(pl.refs, vl.Ref), append(pl.locs, vl.Loc)
+		pl.values = append(pl.values, vl)
 	}
 	j.done = append(j.done, pl)
 	return nil
@@ -135,7 +134,7 @@ func (j *segmentJob) discard() { j.e.removeQuietly(kindSegment, j.num) }
 func (j *segmentJob) install() {
 	for _, pl := range j.done {
 		if fam := j.e.ix.HeldFamily(pl.fam); fam != nil {
-			fam.Move(pl.refs, pl.locs, j.from)
+			fam.Move(pl.values, j.from)
 		}
 	}
 }

@@ -460,11 +460,10 @@ func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
 	at := r.Len - tx.size
-	var refRoom [8]index.Ref
-	var locRoom [8]index.Loc
+	var room [8]index.ValueLoc
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
-		refs, locs := refRoom[:0], locRoom[:0]
+		values := room[:0]
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
 			v.loc.File = r.File
@@ -472,10 +471,10 @@ func (tx *Tx) place(r *wal.Record) {
 			if v.patched() {
 				tx.e.notePatch(v)
 			}
-			refs, locs = append(refs, v.ref), append(locs, v.loc)
+			values = append(values, index.ValueLoc{Ref: v.ref, Loc: v.loc})
 			at += v.size
 		}
-		fam.Add(refs, locs)
+		fam.Add(values)
 	}
 	tx.vals = nil
 }
