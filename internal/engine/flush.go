@@ -178,6 +178,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 	fams := e.unflushed.all()
 	work := familiesOf(v, func(id uint64) bool { return fams[id] })
 	first, sealed := st.FloorLSN, v.LSN()
+	e.look(v, st.Segments)
 	e.countDropped(familiesOf(v, e.garbage.isDropped))
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }

@@ -5,17 +5,19 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 )
 
 // garbage is an estimate of what segments hold that no item refers to any more. A
-// flush looks at the families it touches, so it is as old as the last flush, and
-// knows nothing of what was deleted before the store was opened and not touched
-// since.
+// flush looks at the families it touches, so it is as old as the last flush. The
+// first look after Open finds the families without threads; of threads that lost
+// items before and were not touched since nothing is known.
 type garbage struct {
 	mu      sync.Mutex
-	fams    map[uint64]map[base.FileNum]int64 // bytes of the values, as they are in blocks
+	fams    map[uint64]map[base.FileNum]int64 // bytes of the file
 	dropped map[uint64]bool                   // families of threads deleted since the last flush
+	looked  bool                              // for families without threads
 }
 
 func newGarbage() *garbage {
@@ -80,19 +82,25 @@ func (g *garbage) forget(files map[base.FileNum]bool) {
 func (g *garbage) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	raw := map[base.FileNum]int64{}
+	sum := map[base.FileNum]int64{}
 	for _, dead := range g.fams {
 		for n, b := range dead {
-			raw[n] += b
+			sum[n] += b
 		}
 	}
 	out := map[base.FileNum]int64{}
 	for _, s := range segs {
-		if b := raw[s.Num]; b > 0 && s.Raw > 0 {
-			out[s.Num] = int64(float64(s.Size) * min(1, float64(b)/float64(s.Raw)))
+		if b := sum[s.Num]; b > 0 {
+			out[s.Num] = min(b, s.Size)
 		}
 	}
 	return out
+}
+
+// held is what a segment holds of a family, and how much of that is dead.
+type held struct {
+	values, dead    int64 // their number
+	bytes, deadSize int64 // as they are in blocks
 }
 
 // countDead counts what segments hold of a loaded family for nobody.
@@ -106,13 +114,51 @@ func (e *Engine) countDead(w *familyWork) {
 			return true
 		})
 	}
-	dead := map[base.FileNum]int64{}
+	files := map[base.FileNum]held{}
 	w.fam.Values(func(r index.Ref, l index.Loc) {
-		if !l.InLog() && !live[r] {
-			dead[l.File] += int64(l.Len)
+		if l.InLog() {
+			return
 		}
+		h := files[l.File]
+		h.values, h.bytes = h.values+1, h.bytes+int64(l.Len)
+		if !live[r] {
+			h.dead, h.deadSize = h.dead+1, h.deadSize+int64(l.Len)
+		}
+		files[l.File] = h
 	})
+	dead := map[base.FileNum]int64{}
+	for n, h := range files {
+		if h.dead > 0 {
+			dead[n] = e.deadOf(w.fam.ID, n, h)
+		}
+	}
 	e.garbage.set(w.fam.ID, dead)
+}
+
+// deadOf is about how many bytes of a segment a family holds for nobody: of its blocks
+// the share of its values' bytes, of its directory that of their number.
+func (e *Engine) deadOf(family uint64, n base.FileNum, h held) int64 {
+	f, ok := e.inSegment(family, n)
+	if !ok {
+		return 0
+	}
+	blocks := float64(f.Stored-int64(f.DirStored)) * float64(h.deadSize) / float64(max(h.bytes, 1))
+	return int64(blocks + float64(f.DirStored)*float64(h.dead)/float64(h.values))
+}
+
+// inSegment is what a segment says of a family; false if it is gone, or does not hold
+// the family.
+func (e *Engine) inSegment(family uint64, n base.FileNum) (f segment.FamilyInfo, ok bool) {
+	h, err := e.files.acquire(n)
+	if err != nil {
+		return f, false
+	}
+	defer e.files.release(h)
+	if h.seg == nil {
+		return f, false
+	}
+	f, ok, err = h.seg.Find(family)
+	return f, ok && err == nil
 }
 
 // countDropped counts what segments hold of families without threads.
@@ -124,17 +170,61 @@ func (e *Engine) countDropped(alive []familyNames) {
 	for id := range dropped {
 		dead := map[base.FileNum]int64{}
 		for _, p := range e.ix.Parts(id) {
-			h, err := e.files.acquire(p.File)
-			if err != nil {
-				continue // it is gone, and what it held with it
+			if f, ok := e.inSegment(id, p.File); ok {
+				dead[p.File] += f.Stored
 			}
-			if h.seg != nil {
-				if f, ok, err := h.seg.Find(id); err == nil && ok {
-					dead[p.File] += f.RawBytes
-				}
-			}
-			e.files.release(h)
 		}
 		e.garbage.set(id, dead)
 	}
+}
+
+// look finds, at the first flush after Open, the families that segments hold and that no thread is
+// of: those of threads deleted before. It looks at the index and at the lists of
+// families of all segments.
+func (e *Engine) look(v *View, segs []snapshot.SegmentInfo) {
+	e.garbage.mu.Lock()
+	looked := e.garbage.looked
+	e.garbage.looked = true
+	e.garbage.mu.Unlock()
+	if looked || len(segs) == 0 {
+		return
+	}
+	alive := map[uint64]bool{}
+	v.v.Rows("", func(r *index.Row, _ *index.Thread) bool {
+		alive[r.Family] = true
+		return true
+	})
+	found := map[uint64]map[base.FileNum]int64{}
+	for _, s := range segs {
+		for _, f := range e.listedIn(s.Num) {
+			if alive[f.ID] {
+				continue
+			}
+			if found[f.ID] == nil {
+				found[f.ID] = map[base.FileNum]int64{}
+			}
+			found[f.ID][s.Num] += f.Stored
+		}
+	}
+	for id, dead := range found {
+		e.garbage.set(id, dead)
+	}
+}
+
+// listedIn are the families of a segment; none if they cannot be read, which whoever
+// needs them finds out.
+func (e *Engine) listedIn(n base.FileNum) []segment.FamilyInfo {
+	h, err := e.files.acquire(n)
+	if err != nil {
+		return nil
+	}
+	defer e.files.release(h)
+	if h.seg == nil {
+		return nil
+	}
+	fams, err := h.seg.Families()
+	if err != nil {
+		return nil
+	}
+	return fams
 }

@@ -59,6 +59,33 @@ func TestDeadBytes(t *testing.T) {
 	must(t, e.Close())
 }
 
+// A segment most of which is of threads that were deleted before the store was opened
+// is compacted by itself all the same: whoever restarts often gets the space back, too.
+func TestDeadBeforeOpen(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	e := mustOpen(t, quietOptions(mem))
+	for i := range 40 {
+		putVersion(t, e, fmt.Sprint("t", i), versionKey(0), noise(i, 50_000))
+	}
+	must(t, e.Flush(t.Context()))
+	for i := range 30 {
+		must(t, e.Commit(t.Context(), []string{fmt.Sprint("t", i)}, func(tx *Tx) error { return tx.Drop(fmt.Sprint("t", i), nil) }))
+	}
+	must(t, e.Close())
+	e = mustOpen(t, quietOptions(mem))
+	before := e.Stats().SegmentBytes
+	putVersion(t, e, "other", versionKey(0), noise(99, 100))
+	must(t, e.Flush(t.Context()))
+	did, err := e.CompactStep(t.Context())
+	if must(t, err); !did || e.Stats().SegmentBytes > before/3 {
+		t.Errorf("compacted %v: %d of %d bytes are left", did, e.Stats().SegmentBytes, before)
+	}
+	if did, err = e.CompactStep(t.Context()); did || err != nil {
+		t.Errorf("again: %v, %v", did, err)
+	}
+	must(t, e.Close())
+}
+
 // A segment is rewritten alone when much of it is dead, and not merged any more
 // when it has grown large.
 func TestWhatIsCompacted(t *testing.T) {

@@ -23,8 +23,9 @@ type Stats struct {
 	SegmentBytes int64
 	RawBytes     int64 // of the values and patches in segments, before compression
 	// DeadBytes is about what a compaction would free: of the segments, what no item
-	// refers to any more, as of the last flush. Of threads deleted before the store
-	// was opened nothing is known until they are touched again.
+	// refers to any more, as of the last flush. What was deleted before the store was
+	// opened is found by the first flush if no thread is left that shares it, else
+	// when the thread is flushed again.
 	DeadBytes int64
 	Images    int
 	LogBytes  int64 // written since the last flush
