@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs"
@@ -14,9 +15,14 @@ import (
 
 // TestChatLogsWhatChanged: of a chat whose list grows by two messages a step, with the
 // pending writes that make them, the log takes at most 1.3 times the bytes that are new,
-// records, names, ids, checksums and padding included, whatever the length of the list.
+// records, names, ids, checksums and padding included, whatever the length of the list,
+// and also if every checkpoint has the same long metadata.
 func TestChatLogsWhatChanged(t *testing.T) {
-	for _, sizes := range []struct{ message, steps int }{{900, 200}, {2000, 60}} {
+	about := strings.Repeat("what the run is about, ", 200)
+	for _, sizes := range []struct {
+		message, steps int
+		about          string
+	}{{900, 200, ""}, {2000, 60, ""}, {900, 60, about}} {
 		s := openFor(t, "store", saver.Options{ManualWork: true}, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
 		v := &victim{markers: map[string][]byte{}}
 		chat := &chatText{rng: rand.New(rand.NewPCG(3, 4))}
@@ -24,7 +30,7 @@ func TestChatLogsWhatChanged(t *testing.T) {
 		for n := 1; n <= sizes.steps; n++ {
 			had := len(chat.text)
 			list := chat.grow(2 * sizes.message / 6)
-			v.put(t, s, "chat", n, saver.Metadata{"source": "loop", "step": n}, list)
+			v.put(t, s, "chat", n, saver.Metadata{"source": "loop", "step": n, "about": sizes.about}, list)
 			changed, handed = changed+len(list)-had, handed+len(list)
 			for i, m := range [][]byte{list[had : had+sizes.message], list[had+sizes.message:]} {
 				w := saver.Write{Channel: "ch0", Value: saver.ValueTyped(serde.Typed{Kind: "bytes", Data: m})}
