@@ -78,7 +78,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
 	info.ValueBytes = out.valueBytes()
-	edit.AddSegments = out.infos
+	edit.AddSegments, edit.SetDead = out.infos, e.garbage.news(st.Segments)
 	out.enter()
 	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
@@ -92,6 +92,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
+	e.throttle.noteFlushed(logged, info.Took)
 	e.noteFlush(info)
 	return nil
 }
@@ -178,7 +179,6 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 	fams := e.unflushed.all()
 	work := familiesOf(v, func(id uint64) bool { return fams[id] })
 	first, sealed := st.FloorLSN, v.LSN()
-	e.look(v, st.Segments)
 	e.countDropped(familiesOf(v, e.garbage.isDropped))
 	isNew := func(t *index.Thread) bool { return t.Birth >= first }
 	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }

@@ -11,22 +11,75 @@ import (
 
 // garbage is an estimate of what segments hold that no item refers to any more. A
 // flush looks at the families it touches, so it is as old as the last flush. The
-// first look after Open finds the families without threads; of threads that lost
-// items before and were not touched since nothing is known.
+// manifest keeps the sums, and what Open finds there counts on: what families without
+// threads left behind is added to it, as nobody comes across these again; of what others
+// do not use the larger counts, since they may be counted again.
 type garbage struct {
 	mu      sync.Mutex
-	fams    map[uint64]map[base.FileNum]int64 // bytes of the file
-	dropped map[uint64]bool                   // families of threads deleted since the last flush
-	looked  bool                              // for families without threads
+	fams    map[uint64]deadFamily
+	dropped map[uint64]bool                       // families of threads deleted since the last flush
+	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
+}
+
+// deadFamily is what segments hold of a family for nobody.
+type deadFamily struct {
+	bytes   map[base.FileNum]int64 // in the measure of SegmentInfo.Raw
+	dropped bool                   // it has no thread left
 }
 
 func newGarbage() *garbage {
-	return &garbage{fams: map[uint64]map[base.FileNum]int64{}, dropped: map[uint64]bool{}}
+	return &garbage{fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
 }
 
-// noteDropped notes the family of a thread that is being deleted.
-func (e *Engine) noteDropped(id string) {
-	t := e.ix.Thread(id)
+// restore takes what the manifest says.
+func (g *garbage) restore(segs []snapshot.SegmentInfo) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range segs {
+		if s.Dropped != 0 || s.Unused != 0 {
+			g.before[s.Num] = snapshot.SegmentDead{Num: s.Num, Dropped: s.Dropped, Unused: s.Unused}
+		}
+	}
+}
+
+// sums is what is dead in the segments. g.mu is held.
+func (g *garbage) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	now := map[base.FileNum]snapshot.SegmentDead{}
+	for _, f := range g.fams {
+		for n, b := range f.bytes {
+			d := now[n]
+			if f.dropped {
+				d.Dropped += b
+			} else {
+				d.Unused += b
+			}
+			now[n] = d
+		}
+	}
+	out := make([]snapshot.SegmentDead, len(segs))
+	for i, s := range segs {
+		d, b := now[s.Num], g.before[s.Num]
+		out[i] = snapshot.SegmentDead{Num: s.Num, Dropped: min(d.Dropped+b.Dropped, s.Raw), Unused: min(max(d.Unused, b.Unused), s.Raw)}
+	}
+	return out
+}
+
+// news is what the manifest does not say yet of segments it knows, but for those that
+// are being removed.
+func (g *garbage) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []snapshot.SegmentDead
+	for i, d := range g.sums(segs) {
+		if d.Dropped != segs[i].Dropped || d.Unused != segs[i].Unused {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// noteDropped notes the family of a thread that is being deleted; nil if there is none.
+func (e *Engine) noteDropped(t *index.Thread) {
 	if t == nil || len(e.ix.Parts(t.Family.ID)) == 0 {
 		return
 	}
@@ -52,10 +105,10 @@ func (g *garbage) takeDropped() map[uint64]bool {
 	return out
 }
 
-func (g *garbage) set(family uint64, dead map[base.FileNum]int64) {
+func (g *garbage) set(family uint64, dead deadFamily) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(dead) == 0 {
+	if len(dead.bytes) == 0 {
 		delete(g.fams, family)
 		return
 	}
@@ -66,13 +119,16 @@ func (g *garbage) set(family uint64, dead map[base.FileNum]int64) {
 func (g *garbage) forget(files map[base.FileNum]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for n := range files {
+		delete(g.before, n)
+	}
 	for id, dead := range g.fams {
-		for n := range dead {
+		for n := range dead.bytes {
 			if files[n] {
-				delete(dead, n)
+				delete(dead.bytes, n)
 			}
 		}
-		if len(dead) == 0 {
+		if len(dead.bytes) == 0 {
 			delete(g.fams, id)
 		}
 	}
@@ -82,25 +138,13 @@ func (g *garbage) forget(files map[base.FileNum]bool) {
 func (g *garbage) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	sum := map[base.FileNum]int64{}
-	for _, dead := range g.fams {
-		for n, b := range dead {
-			sum[n] += b
-		}
-	}
 	out := map[base.FileNum]int64{}
-	for _, s := range segs {
-		if b := sum[s.Num]; b > 0 {
-			out[s.Num] = min(b, s.Size)
+	for i, d := range g.sums(segs) {
+		if b, s := d.Dropped+d.Unused, segs[i]; b > 0 {
+			out[s.Num] = int64(float64(s.Size) * min(1, float64(b)/float64(s.Raw)))
 		}
 	}
 	return out
-}
-
-// held is what a segment holds of a family, and how much of that is dead.
-type held struct {
-	values, dead    int64 // their number
-	bytes, deadSize int64 // as they are in blocks
 }
 
 // countDead counts what segments hold of a loaded family for nobody.
@@ -122,7 +166,7 @@ func (e *Engine) countDead(w *familyWork) {
 		h := files[l.File]
 		h.values, h.bytes = h.values+1, h.bytes+int64(l.Len)
 		if !live[r] {
-			h.dead, h.deadSize = h.dead+1, h.deadSize+int64(l.Len)
+			h.dead, h.deadBytes = h.dead+1, h.deadBytes+int64(l.Len)
 		}
 		files[l.File] = h
 	})
@@ -132,33 +176,49 @@ func (e *Engine) countDead(w *familyWork) {
 			dead[n] = e.deadOf(w.fam.ID, n, h)
 		}
 	}
-	e.garbage.set(w.fam.ID, dead)
+	e.garbage.set(w.fam.ID, deadFamily{bytes: dead})
 }
 
-// deadOf is about how many bytes of a segment a family holds for nobody: of its blocks
-// the share of its values' bytes, of its directory that of their number.
+// held is what a segment holds of a family, and how much of that is dead.
+type held struct {
+	values, dead     int64 // how many
+	bytes, deadBytes int64 // as they are in blocks
+}
+
+// deadOf is about how much a segment holds of a family for nobody: of its blocks the
+// share of the values' bytes, of its directory that of their number. Of a chat, whose
+// older versions are small patches, the directory is most of it. As with all that is
+// dead, it is given as a share of the segment's raw bytes.
 func (e *Engine) deadOf(family uint64, n base.FileNum, h held) int64 {
 	f, ok := e.inSegment(family, n)
-	if !ok {
+	if !ok || f.size == 0 {
 		return 0
 	}
-	blocks := float64(f.Stored-int64(f.DirStored)) * float64(h.deadSize) / float64(max(h.bytes, 1))
-	return int64(blocks + float64(f.DirStored)*float64(h.dead)/float64(h.values))
+	blocks := float64(f.Stored-int64(f.DirStored)) * float64(h.deadBytes) / float64(max(h.bytes, 1))
+	directory := float64(f.DirStored) * float64(h.dead) / float64(h.values)
+	return int64((blocks + directory) * float64(f.raw) / float64(f.size))
+}
+
+// familyIn is what a segment says of a family, and of itself.
+type familyIn struct {
+	segment.FamilyInfo
+	size, raw int64
 }
 
 // inSegment is what a segment says of a family; false if it is gone, or does not hold
 // the family.
-func (e *Engine) inSegment(family uint64, n base.FileNum) (f segment.FamilyInfo, ok bool) {
+func (e *Engine) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
 	h, err := e.files.acquire(n)
 	if err != nil {
-		return f, false
+		return familyIn{}, false
 	}
 	defer e.files.release(h)
 	if h.seg == nil {
-		return f, false
+		return familyIn{}, false
 	}
-	f, ok, err = h.seg.Find(family)
-	return f, ok && err == nil
+	f, ok, err := h.seg.Find(family)
+	p := h.seg.Props()
+	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
 }
 
 // countDropped counts what segments hold of families without threads.
@@ -171,60 +231,30 @@ func (e *Engine) countDropped(alive []familyNames) {
 		dead := map[base.FileNum]int64{}
 		for _, p := range e.ix.Parts(id) {
 			if f, ok := e.inSegment(id, p.File); ok {
-				dead[p.File] += f.Stored
+				dead[p.File] += f.RawBytes
 			}
 		}
-		e.garbage.set(id, dead)
+		e.garbage.set(id, deadFamily{bytes: dead, dropped: true})
 	}
 }
 
-// look finds, at the first flush after Open, the families that segments hold and that no thread is
-// of: those of threads deleted before. It looks at the index and at the lists of
-// families of all segments.
-func (e *Engine) look(v *View, segs []snapshot.SegmentInfo) {
+// recordDropped counts the families dropped since the last flush, and tells the
+// manifest: the next flush may be another process's, which does not know of them.
+// flushMu is held.
+func (e *Engine) recordDropped() error {
 	e.garbage.mu.Lock()
-	looked := e.garbage.looked
-	e.garbage.looked = true
+	none := len(e.garbage.dropped) == 0
 	e.garbage.mu.Unlock()
-	if looked || len(segs) == 0 {
-		return
-	}
-	alive := map[uint64]bool{}
-	v.v.Rows("", func(r *index.Row, _ *index.Thread) bool {
-		alive[r.Family] = true
-		return true
-	})
-	found := map[uint64]map[base.FileNum]int64{}
-	for _, s := range segs {
-		for _, f := range e.listedIn(s.Num) {
-			if alive[f.ID] {
-				continue
-			}
-			if found[f.ID] == nil {
-				found[f.ID] = map[base.FileNum]int64{}
-			}
-			found[f.ID][s.Num] += f.Stored
-		}
-	}
-	for id, dead := range found {
-		e.garbage.set(id, dead)
-	}
-}
-
-// listedIn are the families of a segment; none if they cannot be read, which whoever
-// needs them finds out.
-func (e *Engine) listedIn(n base.FileNum) []segment.FamilyInfo {
-	h, err := e.files.acquire(n)
-	if err != nil {
+	if none {
 		return nil
 	}
-	defer e.files.release(h)
-	if h.seg == nil {
+	v := e.workView(e.viewWithin)
+	defer v.Release()
+	e.countDropped(familiesOf(v, e.garbage.isDropped))
+	dead := e.garbage.news(e.manifest.State().Segments)
+	if len(dead) == 0 {
 		return nil
 	}
-	fams, err := h.seg.Families()
-	if err != nil {
-		return nil
-	}
-	return fams
+	_, err := e.manifest.Apply(snapshot.Edit{SetDead: dead})
+	return err
 }
