@@ -50,7 +50,7 @@ type Options struct {
 	DeletedMemory time.Duration
 
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
-	// otherwise; 0 means for ever. See Expirer.
+	// otherwise; at least a microsecond, 0 means for ever. See Expirer.
 	DefaultTTL time.Duration
 	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
 	// nothing. It leaves other calls at least half of the time.
