@@ -107,7 +107,7 @@ func (e *Engine) compactAll(ctx context.Context) error {
 	}
 }
 
-// limiter slows compaction to Options.CompactRate.
+// limiter slows compaction to Options.CompactRate, unless it is behind.
 func (e *Engine) limiter(ctx context.Context) func(int) {
 	rate := e.opts.CompactRate
 	if rate < 0 {
@@ -116,6 +116,10 @@ func (e *Engine) limiter(ctx context.Context) func(int) {
 	due := time.Now() // when what was moved would have been, at that rate
 	return func(n int) {
 		now := time.Now()
+		if e.throttle.hurry.Load() {
+			due = now
+			return
+		}
 		if least := now.Add(-maxCredit); due.Before(least) {
 			due = least
 		}
