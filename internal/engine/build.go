@@ -43,12 +43,15 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Keys: e.files.keys})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Syncs: e.logSyncs, Keys: e.files.keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &segmentJob{e: e, num: num, f: f, b: b, from: from, limit: limit}, nil
 }
+
+// logSyncs counts the syncs of log files.
+func (e *Engine) logSyncs() int64 { return e.log.Metrics().Syncs }
 
 // add writes one family: the values plan names, and the page.
 func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
