@@ -79,11 +79,12 @@ func (ix *Index) known(t *Thread) bool {
 	if t.LSN > ix.imaged || ix.dirty.Threads[t.ID] {
 		return false
 	}
-	r, ok, err := ix.tables.thread(t.ID, false)
 	if t.removed {
+		_, ok, err := ix.tables.thread(t.ID, false)
 		return err == nil && !ok
 	}
-	return err == nil && ok && r == RowOf(t)
+	r := RowOf(t)
+	return ix.tables.says(&r)
 }
 
 // evictSteps is how many threads a change looks at, at most, to evict some. A change

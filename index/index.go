@@ -146,6 +146,13 @@ func (ix *Index) Memo(id string) (Memo, bool) {
 	return m, ok
 }
 
+// Remembers reports whether anything is remembered of any deleted thread.
+func (ix *Index) Remembers() bool {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return len(ix.memos) > 0
+}
+
 // LSN is the last record applied.
 func (ix *Index) LSN() base.LSN {
 	ix.mu.RLock()
@@ -279,7 +286,7 @@ func (ix *Index) Swap(old, loaded *Thread) bool {
 	case ok && cur != old:
 		return false
 	case !ok:
-		if r, known, err := ix.tables.thread(old.ID, false); err != nil || !known || r != RowOf(old) {
+		if r := RowOf(old); !ix.tables.says(&r) {
 			return false
 		}
 	}
@@ -299,8 +306,8 @@ func (ix *Index) Current(t *Thread) bool {
 	if ok {
 		return cur == t
 	}
-	r, known, err := ts.thread(t.ID, false)
-	return err == nil && known && r == RowOf(t)
+	r := RowOf(t)
+	return ts.says(&r)
 }
 
 // View is the index at one moment. Its tables may lie on disk: whoever holds a view

@@ -235,6 +235,42 @@ func (p *packed) seek(key string) packedCursor {
 	return c
 }
 
+// near is where to begin looking for key in a chunk: at a row whose key is whole, not
+// above key unless all are.
+func (c Chunk) near(key string) int {
+	i := sort.Search(c.starts(), func(i int) bool { return string(c.first(i)) > key })
+	return c.start(max(i-1, 0))
+}
+
+// packedRow is a row as it lies in a chunk.
+type packedRow struct {
+	shared  int // bytes of the key that are those of the one before
+	rest    []byte
+	payload []byte
+	size    int // of the row
+}
+
+// parseRow reads the row that b begins with; prev is the length of the key before.
+// It is not ok if the row is malformed.
+func parseRow(b []byte, prev int) (r packedRow, ok bool) {
+	shared, n1 := binary.Uvarint(b)
+	rest, n2 := binary.Uvarint(b[max(n1, 0):])
+	if n1 <= 0 || n2 <= 0 || shared > uint64(prev) || rest > uint64(len(b)-n1-n2) {
+		return r, false
+	}
+	at := n1 + n2
+	r.shared, r.rest = int(shared), b[at:at+int(rest)]
+	at += int(rest)
+	size, n3 := binary.Uvarint(b[at:])
+	if n3 <= 0 || size > uint64(len(b)-at-n3) {
+		return r, false
+	}
+	at += n3
+	r.size = at + int(size)
+	r.payload = b[at:r.size:r.size]
+	return r, true
+}
+
 // enter goes to chunk i, before the last row whose key is whole and not above key.
 func (c *packedCursor) enter(i int, key string, read bool) {
 	ch, err := c.p.chunk(i, read)
@@ -242,9 +278,8 @@ func (c *packedCursor) enter(i int, key string, read bool) {
 		c.err = err
 		return
 	}
-	whole := sort.Search(ch.starts(), func(i int) bool { return string(ch.first(i)) > key })
 	c.chunk, c.rows, c.key = i, ch.rows(), c.key[:0]
-	c.at = ch.start(max(whole-1, 0))
+	c.at = ch.near(key)
 }
 
 // next goes to the next row.
@@ -262,51 +297,47 @@ func (c *packedCursor) next() {
 			return
 		}
 	}
-	c.step()
-}
-
-// step is next within the chunk.
-func (c *packedCursor) step() {
-	c.ok = false
-	if c.at >= len(c.rows) {
-		return
-	}
-	b := c.rows[c.at:]
-	shared, n1 := binary.Uvarint(b)
-	rest, n2 := binary.Uvarint(b[max(n1, 0):])
-	if n1 <= 0 || n2 <= 0 || shared > uint64(len(c.key)) || rest > uint64(len(b)-n1-n2) {
+	r, ok := parseRow(c.rows[c.at:], len(c.key))
+	if !ok {
 		c.chunk, c.at = c.p.len(), len(c.rows)
 		return
 	}
-	b = b[n1+n2:]
-	size, n3 := binary.Uvarint(b[rest:])
-	if n3 <= 0 || size > uint64(len(b)-n3)-rest {
-		c.chunk, c.at = c.p.len(), len(c.rows)
-		return
-	}
-	c.key = append(c.key[:shared], b[:rest]...)
-	from := int(rest) + n3
-	c.payload = b[from : from+int(size) : from+int(size)]
-	c.at += n1 + n2 + from + int(size)
+	c.key, c.payload = append(c.key[:r.shared], r.rest...), r.payload
+	c.at += r.size
 	c.ok = true
 }
 
-// get returns the payload of key. It reads at most one chunk, and none without read.
+// get returns the payload of key. Keys of rows are compared as they lie, none is put
+// together. It reads at most one chunk, and none without read.
 func (p *packed) get(key string, read bool) ([]byte, bool, error) {
-	i := p.last(key)
-	if i < 0 {
+	chunk := p.last(key)
+	if chunk < 0 {
 		return nil, false, nil
 	}
-	c := packedCursor{p: p}
-	if c.enter(i, key, read); c.err != nil {
-		return nil, false, c.err
+	ch, err := p.chunk(chunk, read)
+	if err != nil {
+		return nil, false, err
 	}
-	for c.step(); c.ok && string(c.key) < key; c.step() {
+	rows, at := ch.rows(), ch.near(key)
+	match, prev := 0, 0 // the row before: bytes it begins with key, and its length
+	for at < len(rows) {
+		r, ok := parseRow(rows[at:], prev)
+		if !ok {
+			return nil, false, nil
+		}
+		at, prev = at+r.size, r.shared+len(r.rest)
+		if r.shared > match {
+			continue // it differs from key where the one before did, and is below it too
+		}
+		match = r.shared + commonPrefix(r.rest, key[r.shared:])
+		switch below := match < prev && match < len(key) && r.rest[match-r.shared] < key[match]; {
+		case match == len(key) && match == prev:
+			return r.payload, true, nil
+		case match < prev && !below:
+			return nil, false, nil
+		}
 	}
-	if !c.ok || string(c.key) != key {
-		return nil, false, nil
-	}
-	return c.payload, true, nil
+	return nil, false, nil
 }
 
 // layers is several packed maps as one, oldest first: of equal keys the newest

@@ -44,7 +44,7 @@ func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) error {
 	below := func(id string, bounded bool) bool {
 		for ; l.ok() && (!bounded || string(l.key) < id); l.next() {
 			var ok bool
-			if r, ok = readRow(l.key, l.payload); ok && !r.Deleted && !show(nil) {
+			if r, ok = readRow(string(l.key), l.payload); ok && !r.Deleted && !show(nil) {
 				return false
 			}
 		}
