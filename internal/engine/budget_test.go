@@ -59,7 +59,8 @@ func TestBudgetHoldsAllCaches(t *testing.T) {
 		within("reading")
 	}
 	t.Logf("at most %v of %d", most, budget)
-	if most["blocks"] < budget/12 || most["last values"] < budget/12 || most["threads"] < budget/2 {
+	// Blocks that are read once fill the new part of the cache: three eighths of its share.
+	if most["blocks"] < budget/24 || most["last values"] < budget/12 || most["threads"] < budget/2 {
 		t.Errorf("the caches were never full: %v", most)
 	}
 	must(t, e.Close())
