@@ -24,15 +24,20 @@ type Value struct {
 
 // NewValue is the value made of parts, one after the other.
 func NewValue(parts ...[]byte) (Value, error) {
-	v := Value{parts: parts}
-	for _, p := range parts {
-		v.size += int64(len(p))
-	}
+	v := Value{parts: parts, size: sizeOf(parts)}
 	if v.size > base.MaxValue {
 		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxValue, base.ErrTooLarge)
 	}
 	v.sum = valueSum(parts...)
 	return v, nil
+}
+
+func sizeOf(parts [][]byte) int64 {
+	var n int64
+	for _, p := range parts {
+		n += int64(len(p))
+	}
+	return n
 }
 
 // Size is the value's length in bytes.
