@@ -314,9 +314,9 @@ func checkKeys(id, key string) error {
 
 // Commit runs fn and stores what it did as one record: all of it or nothing. The
 // threads fn reads or changes must be named by ids, so that they are in memory
-// when it runs. fn runs on the committer's goroutine and must not block; its
-// error refuses this commit alone and is returned as it is. A commit that does
-// nothing stores nothing.
+// when it runs. fn runs on the log's committer, which may be the caller, and must not
+// block; its error refuses this commit alone and is returned as it is. A commit that
+// does nothing stores nothing.
 //
 // When Commit returns nil, the commit is visible, and durable as Options.Sync
 // says. If ctx ends while the commit is in the log's hands the error wraps
