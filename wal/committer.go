@@ -22,6 +22,7 @@ type committer struct {
 	fate   chan error // capacity 1: how the sync of air ended
 	began  time.Time  // when it began
 	gather bool       // see beside
+	alone  bool       // the last batch was one record, or there was none yet
 
 	buf    []byte  // small parts of the batch, joined
 	pieces []piece // the batch as it goes to the file
@@ -39,6 +40,7 @@ func (c *committer) init(start Start) {
 	c.idle = time.NewTimer(time.Hour)
 	c.idle.Stop()
 	c.low = true // ask before the first record
+	c.alone = true
 }
 
 // blank is an empty batch.

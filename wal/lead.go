@@ -5,8 +5,9 @@ import "errors"
 // A caller who finds the log with nothing to do is the committer for his record: it is
 // prepared, written, synced and published on his own goroutine, and no other has to
 // wake for it. That pays where one caller commits at a time: waking two goroutines
-// takes as long as all else but the sync. What is queued meanwhile is left to the
-// committer who has the turn.
+// takes as long as all else but the sync. Where batches have more records than one it
+// would only make them smaller, so then nobody leads. What is queued meanwhile is left
+// to the committer who has the turn.
 //
 // That one waits in rest, and what is the committer's is nobody's then: nothing is in
 // the air or to be published, no batch is begun. The queue says that the log is free;
@@ -38,7 +39,7 @@ var errNoReturn = errors.New("a callback did not return")
 
 // rest waits until something is queued, or the log is to be told that it is idle.
 func (l *Log) rest() {
-	l.q.setFree()
+	l.q.setFree(l.w.alone)
 	for {
 		idle := false
 		select {
@@ -58,10 +59,10 @@ func (l *Log) rest() {
 	}
 }
 
-// setFree says that the committer waits.
-func (q *queue) setFree() {
+// setFree says that the committer waits, and whether a caller may lead.
+func (q *queue) setFree(may bool) {
 	q.mu.Lock()
-	q.mu.free = q.mu.depth == 0 && !q.mu.closed
+	q.mu.free = may && q.mu.depth == 0 && !q.mu.closed
 	q.mu.Unlock()
 }
 

@@ -55,6 +55,29 @@ func TestCallerLeads(t *testing.T) {
 	}
 }
 
+// After a batch of many nobody leads, until one of one.
+func TestManyCallersDoNotLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := inTheAir(t)
+		a.h.set(nil)
+		a.gate <- nil
+		for range 2 {
+			if err := <-a.answers[0]; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if onCaller(t, a.l, context.Background()) {
+			t.Error("one of many callers led")
+		}
+		synctest.Wait()
+		if !onCaller(t, a.l, context.Background()) {
+			t.Error("another goroutine committed for the only caller")
+		}
+		mustClose(t, a.l)
+	})
+}
+
 // What is queued while a caller leads waits for him, can be withdrawn, and is
 // committed behind his record as one batch; Close waits too.
 func TestQueuedBehindACaller(t *testing.T) {
