@@ -78,7 +78,7 @@ type Options struct {
 	// NoPatches stores every value whole, as it was given: for comparisons.
 	NoPatches     bool
 	CompactFanout int   // segments of one size class that are merged; default 4
-	CompactRate   int64 // bytes per second compaction reads and writes; default 64 MiB/s, negative: no limit
+	CompactRate   int64 // bytes per second compaction reads and writes; default 64 MiB/s, negative: no limit; while it is behind, none either
 	// OnCompact is told how far a compaction is, before each thread family, on its
 	// goroutine; it must not block. Nil: nobody.
 	OnCompact func(CompactProgress)

@@ -88,7 +88,7 @@ func fullState() State {
 	st.NextFileNum = 10
 	st.FloorLSN = 50
 	st.Logs = []LogInfo{{Num: 3, BaseLSN: 40}, {Num: 4, BaseLSN: 60, Salt: 77}}
-	st.Segments = []SegmentInfo{{Num: 1, Size: 10, MinLSN: 1, MaxLSN: 49}}
+	st.Segments = []SegmentInfo{{Num: 1, Size: 10, Raw: 9, MinLSN: 1, MaxLSN: 49, Dropped: 2, Unused: 3}}
 	st.Images = []ImageInfo{{Num: 2, LSN: 30, Full: true, Size: 5}, {Num: 5, LSN: 60, Size: 6}}
 	return st
 }
@@ -113,6 +113,11 @@ func TestEditRules(t *testing.T) {
 		{"unknown log", Edit{RemoveLogs: []base.FileNum{9}}, "unknown log"},
 		{"log removed twice", Edit{RemoveLogs: []base.FileNum{3, 3}}, "unknown log"},
 		{"unknown segment", Edit{RemoveSegments: []base.FileNum{3}}, "unknown segment"},
+		{"dead bytes", Edit{SetDead: []SegmentDead{{Num: 1, Dropped: 9, Unused: 9}}}, ""},
+		{"dead bytes of an added segment", Edit{AddSegments: []SegmentInfo{{Num: 11, Size: 1, Raw: 5}}, SetDead: []SegmentDead{{Num: 11, Unused: 5}}}, ""},
+		{"dead bytes of a removed segment", Edit{RemoveSegments: []base.FileNum{1}, SetDead: []SegmentDead{{Num: 1, Unused: 1}}}, "unknown segment"},
+		{"more dead bytes than there are", Edit{SetDead: []SegmentDead{{Num: 1, Unused: 10}}}, "are dead"},
+		{"fewer dead bytes than none", Edit{SetDead: []SegmentDead{{Num: 1, Dropped: -1}}}, "are dead"},
 		{"floor lowered", Edit{SetFloor: ptr(base.LSN(49))}, "lowers the floor"},
 		{"log below the one before", Edit{AddLogs: []LogInfo{{Num: 11, BaseLSN: 59}}}, "below"},
 		{"log with the base of the one before", Edit{AddLogs: []LogInfo{{Num: 11, BaseLSN: 60}}}, ""},
@@ -220,7 +225,8 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"salt of a log that is not added", field(tagLogSalts, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0), false},
 		{"salt 0", append(field(tagLogs, two...), field(tagLogSalts, append(two[:8:8], eight...)...)...), false},
 		{"salt twice", append(field(tagLogs, two...), field(tagLogSalts, append(two, two...)...)...), false},
-		{"unknown tag", field(12), true},
+		{"half of what is dead", field(tagDead, eight...), false},
+		{"unknown tag", field(13), true},
 		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)
@@ -248,6 +254,16 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"no option", func([]byte) []byte { return slices.Concat(state[:32], field(tagOptions), bare(nil)[32:]) }},
 		{"floor 0", func([]byte) []byte { return bare(field(tagFloor, eight...)) }},
 		{"no image", func([]byte) []byte { return bare(field(tagImages)) }},
+		{"nothing dead", func([]byte) []byte {
+			s := fullState()
+			e := Edit{SetDead: []SegmentDead{{Num: s.Segments[0].Num}}}
+			return append(appendState(nil, &s), appendEdit(nil, &e)...)
+		}},
+		{"dead in a segment that is not there", func([]byte) []byte {
+			s := fullState()
+			e := Edit{SetDead: []SegmentDead{{Num: 1 << 40, Unused: 1}}}
+			return append(appendState(nil, &s), appendEdit(nil, &e)...)
+		}},
 		{"removal", func(b []byte) []byte {
 			return append(append([]byte(nil), b[:32]...), field(tagRemoveLogs, eight...)...)
 		}},

@@ -31,6 +31,15 @@ type SegmentInfo struct {
 	MaxLSN   base.LSN
 	Families uint64 // thread families with data in it
 	Values   uint64 // values in it
+	// Dropped is how many bytes of Raw are of families without threads, and Unused how
+	// many of the others nothing refers to, about, as of the last flush.
+	Dropped, Unused int64
+}
+
+// SegmentDead says what is new of the bytes of a segment that nothing needs.
+type SegmentDead struct {
+	Num             base.FileNum
+	Dropped, Unused int64 // as SegmentInfo has them
 }
 
 // ImageInfo names an image. The images of a state form a chain: one full image,
@@ -97,10 +106,11 @@ func (s State) Clone() State {
 type Edit struct {
 	AddLogs        []LogInfo
 	RemoveLogs     []base.FileNum
-	AddSegments    []SegmentInfo
+	AddSegments    []SegmentInfo // Dropped and Unused do not count: SetDead says them
 	RemoveSegments []base.FileNum
-	SetFloor       *base.LSN    // nil: unchanged
-	SetImages      *[]ImageInfo // nil: unchanged; replaces the whole chain
+	SetDead        []SegmentDead // of segments that are there, or added
+	SetFloor       *base.LSN     // nil: unchanged
+	SetImages      *[]ImageInfo  // nil: unchanged; replaces the whole chain
 	// NextFileNum raises State.NextFileNum; 0 or a lower number leaves it. A
 	// file added with a higher number raises it as well.
 	NextFileNum base.FileNum
@@ -145,8 +155,12 @@ func (s *State) apply(e *Edit) error {
 		s.raise(l.Num + 1)
 	}
 	for _, g := range e.AddSegments {
+		g.Dropped, g.Unused = 0, 0
 		s.Segments = append(s.Segments, g)
 		s.raise(g.Num + 1)
+	}
+	if err := s.setDead(e.SetDead); err != nil {
+		return err
 	}
 	if e.SetImages != nil {
 		s.Images = slices.Clone(*e.SetImages)
@@ -160,6 +174,35 @@ func (s *State) apply(e *Edit) error {
 		s.Clean = &c
 	}
 	return nil
+}
+
+func (s *State) setDead(dead []SegmentDead) error {
+	if len(dead) == 0 {
+		return nil
+	}
+	at := make(map[base.FileNum]int, len(s.Segments))
+	for i, g := range s.Segments {
+		at[g.Num] = i
+	}
+	for _, d := range dead {
+		i, ok := at[d.Num]
+		if !ok {
+			return fmt.Errorf("%w: says what is dead in unknown segment %s", ErrInvalid, d.Num)
+		}
+		s.Segments[i].Dropped, s.Segments[i].Unused = d.Dropped, d.Unused
+	}
+	return nil
+}
+
+// dead is what s says of dead bytes, as an edit would.
+func (s *State) dead() []SegmentDead {
+	var out []SegmentDead
+	for _, g := range s.Segments {
+		if g.Dropped != 0 || g.Unused != 0 {
+			out = append(out, SegmentDead{g.Num, g.Dropped, g.Unused})
+		}
+	}
+	return out
 }
 
 func (s *State) raise(next base.FileNum) {
@@ -188,6 +231,9 @@ func (s *State) check() error {
 	for _, g := range s.Segments {
 		if g.Size <= 0 || g.Raw < 0 || g.MinLSN > g.MaxLSN {
 			return fmt.Errorf("%w: segment %s: size %d, raw %d, LSN %d to %d", ErrInvalid, g.Num, g.Size, g.Raw, g.MinLSN, g.MaxLSN)
+		}
+		if min(g.Dropped, g.Unused) < 0 || max(g.Dropped, g.Unused) > g.Raw {
+			return fmt.Errorf("%w: segment %s: %d and %d of %d bytes are dead", ErrInvalid, g.Num, g.Dropped, g.Unused, g.Raw)
 		}
 	}
 	for i, im := range s.Images {

@@ -25,6 +25,7 @@ const (
 	tagImages         = 9  // the whole chain; present and empty in an edit means "no image"
 	tagClean          = 10 // clean close
 	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
+	tagDead           = 12 // of segments: what nothing needs of them
 )
 
 // Encoded sizes of the repeated items, and of the field header before them.
@@ -33,6 +34,7 @@ const (
 	logInfoSize     = 16
 	logSaltSize     = 16
 	segmentInfoSize = 56
+	segmentDeadSize = 24
 	imageInfoSize   = 64
 	imageFullFlag   = 1
 )
@@ -55,7 +57,7 @@ func appendState(dst []byte, s *State) []byte {
 			return b
 		})
 	}
-	e := Edit{AddLogs: s.Logs, AddSegments: s.Segments, NextFileNum: s.NextFileNum, Clean: s.Clean}
+	e := Edit{AddLogs: s.Logs, AddSegments: s.Segments, NextFileNum: s.NextFileNum, Clean: s.Clean, SetDead: s.dead()}
 	if s.FloorLSN != 0 {
 		e.SetFloor = &s.FloorLSN
 	}
@@ -101,8 +103,11 @@ func appendEdit(dst []byte, e *Edit) []byte {
 		})
 	}
 	salted := slices.DeleteFunc(slices.Clone(e.AddLogs), func(l LogInfo) bool { return l.Salt == 0 })
-	return appendList(dst, tagLogSalts, salted, func(b []byte, l LogInfo) []byte {
+	dst = appendList(dst, tagLogSalts, salted, func(b []byte, l LogInfo) []byte {
 		return appendU64(b, uint64(l.Num), l.Salt)
+	})
+	return appendList(dst, tagDead, e.SetDead, func(b []byte, d SegmentDead) []byte {
+		return appendU64(b, uint64(d.Num), uint64(d.Dropped), uint64(d.Unused))
 	})
 }
 
@@ -180,6 +185,9 @@ func decodeState(name string, b []byte) (State, error) {
 	}
 	if s.NextFileNum != next {
 		return State{}, fmt.Errorf("%w: next file number %s is in use", ErrInvalid, next)
+	}
+	if !slices.Equal(s.dead(), e.SetDead) {
+		return State{}, fmt.Errorf("%w: dead bytes out of order", errField)
 	}
 	return s, s.check()
 }
@@ -262,6 +270,10 @@ func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 		e.Clean = &CleanClose{LogNum: base.FileNum(u64(v, 0)), LogEnd: int64(u64(v, 1)), LSN: base.LSN(u64(v, 2))}
 	case tagLogSalts:
 		err = decodeSalts(e.AddLogs, v)
+	case tagDead:
+		e.SetDead, err = decodeList(tag, v, segmentDeadSize, func(v []byte) SegmentDead {
+			return SegmentDead{Num: base.FileNum(u64(v, 0)), Dropped: int64(u64(v, 1)), Unused: int64(u64(v, 2))}
+		})
 	default:
 		return newerError(name, fmt.Sprintf("manifest field %d", tag))
 	}

@@ -345,6 +345,9 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		begin := metric.Now()
 		h.Began = &begin
 	}
+	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
+		return err
+	}
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -421,7 +424,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
-		e.noteDropped(id)
+		e.noteDropped(e.ix.Thread(id))
 	}
 	e.ix.Apply(c)
 	e.unflushed.add(c.Put, c.LSN)

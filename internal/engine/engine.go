@@ -45,6 +45,7 @@ type Engine struct {
 	sealed     sealView
 	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
 
+	throttle   throttle
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
@@ -220,7 +221,7 @@ func (e *Engine) closeImage() error {
 	if len(e.manifest.State().Logs) > maxIdleLogs {
 		return e.flush(ctx)
 	}
-	return e.writeImage(false)
+	return errors.Join(e.writeImage(false), e.recordDropped())
 }
 
 // closeTimeout bounds the flush of a Close.

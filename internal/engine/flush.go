@@ -78,7 +78,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
 	info.ValueBytes = out.valueBytes()
-	edit.AddSegments = out.infos
+	edit.AddSegments, edit.SetDead = out.infos, e.garbage.news(st.Segments)
 	out.enter()
 	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
 	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
@@ -92,6 +92,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
+	e.throttle.noteFlushed(logged, info.Took)
 	e.noteFlush(info)
 	return nil
 }

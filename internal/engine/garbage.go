@@ -9,22 +9,76 @@ import (
 )
 
 // garbage is an estimate of what segments hold that no item refers to any more. A
-// flush looks at the families it touches, so it is as old as the last flush, and
-// knows nothing of what was deleted before the store was opened and not touched
-// since.
+// flush looks at the families it touches, so it is as old as the last flush. The
+// manifest keeps the sums, and what Open finds there counts on: what families without
+// threads left behind is added to it, as nobody comes across these again; of what others
+// do not use the larger counts, since they may be counted again.
 type garbage struct {
 	mu      sync.Mutex
-	fams    map[uint64]map[base.FileNum]int64 // bytes of the values, as they are in blocks
-	dropped map[uint64]bool                   // families of threads deleted since the last flush
+	fams    map[uint64]deadFamily
+	dropped map[uint64]bool                       // families of threads deleted since the last flush
+	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
+}
+
+// deadFamily is what segments hold of a family for nobody.
+type deadFamily struct {
+	bytes   map[base.FileNum]int64 // of the values, as they are in blocks
+	dropped bool                   // it has no thread left
 }
 
 func newGarbage() *garbage {
-	return &garbage{fams: map[uint64]map[base.FileNum]int64{}, dropped: map[uint64]bool{}}
+	return &garbage{fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
 }
 
-// noteDropped notes the family of a thread that is being deleted.
-func (e *Engine) noteDropped(id string) {
-	t := e.ix.Thread(id)
+// restore takes what the manifest says.
+func (g *garbage) restore(segs []snapshot.SegmentInfo) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range segs {
+		if s.Dropped != 0 || s.Unused != 0 {
+			g.before[s.Num] = snapshot.SegmentDead{Num: s.Num, Dropped: s.Dropped, Unused: s.Unused}
+		}
+	}
+}
+
+// sums is what is dead in the segments. g.mu is held.
+func (g *garbage) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	now := map[base.FileNum]snapshot.SegmentDead{}
+	for _, f := range g.fams {
+		for n, b := range f.bytes {
+			d := now[n]
+			if f.dropped {
+				d.Dropped += b
+			} else {
+				d.Unused += b
+			}
+			now[n] = d
+		}
+	}
+	out := make([]snapshot.SegmentDead, len(segs))
+	for i, s := range segs {
+		d, b := now[s.Num], g.before[s.Num]
+		out[i] = snapshot.SegmentDead{Num: s.Num, Dropped: min(d.Dropped+b.Dropped, s.Raw), Unused: min(max(d.Unused, b.Unused), s.Raw)}
+	}
+	return out
+}
+
+// news is what the manifest does not say yet of segments it knows, but for those that
+// are being removed.
+func (g *garbage) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []snapshot.SegmentDead
+	for i, d := range g.sums(segs) {
+		if d.Dropped != segs[i].Dropped || d.Unused != segs[i].Unused {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// noteDropped notes the family of a thread that is being deleted; nil if there is none.
+func (e *Engine) noteDropped(t *index.Thread) {
 	if t == nil || len(e.ix.Parts(t.Family.ID)) == 0 {
 		return
 	}
@@ -50,10 +104,10 @@ func (g *garbage) takeDropped() map[uint64]bool {
 	return out
 }
 
-func (g *garbage) set(family uint64, dead map[base.FileNum]int64) {
+func (g *garbage) set(family uint64, dead deadFamily) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(dead) == 0 {
+	if len(dead.bytes) == 0 {
 		delete(g.fams, family)
 		return
 	}
@@ -64,13 +118,16 @@ func (g *garbage) set(family uint64, dead map[base.FileNum]int64) {
 func (g *garbage) forget(files map[base.FileNum]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for n := range files {
+		delete(g.before, n)
+	}
 	for id, dead := range g.fams {
-		for n := range dead {
+		for n := range dead.bytes {
 			if files[n] {
-				delete(dead, n)
+				delete(dead.bytes, n)
 			}
 		}
-		if len(dead) == 0 {
+		if len(dead.bytes) == 0 {
 			delete(g.fams, id)
 		}
 	}
@@ -80,15 +137,9 @@ func (g *garbage) forget(files map[base.FileNum]bool) {
 func (g *garbage) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	raw := map[base.FileNum]int64{}
-	for _, dead := range g.fams {
-		for n, b := range dead {
-			raw[n] += b
-		}
-	}
 	out := map[base.FileNum]int64{}
-	for _, s := range segs {
-		if b := raw[s.Num]; b > 0 && s.Raw > 0 {
+	for i, d := range g.sums(segs) {
+		if b, s := d.Dropped+d.Unused, segs[i]; b > 0 {
 			out[s.Num] = int64(float64(s.Size) * min(1, float64(b)/float64(s.Raw)))
 		}
 	}
@@ -112,7 +163,7 @@ func (e *Engine) countDead(w *familyWork) {
 			dead[l.File] += int64(l.Len)
 		}
 	})
-	e.garbage.set(w.fam.ID, dead)
+	e.garbage.set(w.fam.ID, deadFamily{bytes: dead})
 }
 
 // countDropped counts what segments hold of families without threads.
@@ -135,6 +186,27 @@ func (e *Engine) countDropped(alive []familyNames) {
 			}
 			e.files.release(h)
 		}
-		e.garbage.set(id, dead)
+		e.garbage.set(id, deadFamily{bytes: dead, dropped: true})
 	}
+}
+
+// recordDropped counts the families dropped since the last flush, and tells the
+// manifest: the next flush may be another process's, which does not know of them.
+// flushMu is held.
+func (e *Engine) recordDropped() error {
+	e.garbage.mu.Lock()
+	none := len(e.garbage.dropped) == 0
+	e.garbage.mu.Unlock()
+	if none {
+		return nil
+	}
+	v := e.workView(e.viewWithin)
+	defer v.Release()
+	e.countDropped(familiesOf(v, e.garbage.isDropped))
+	dead := e.garbage.news(e.manifest.State().Segments)
+	if len(dead) == 0 {
+		return nil
+	}
+	_, err := e.manifest.Apply(snapshot.Edit{SetDead: dead})
+	return err
 }

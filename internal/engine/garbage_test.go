@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
@@ -57,6 +58,81 @@ func TestDeadBytes(t *testing.T) {
 		t.Errorf("%d bytes are dead after the compaction", n)
 	}
 	must(t, e.Close())
+}
+
+// What is dead is known to who opens the store next: after a flush, and of threads
+// deleted after it, also where the process was killed. What is counted again does not
+// count twice.
+func TestDeadBytesAreKept(t *testing.T) {
+	ctx := t.Context()
+	for _, killed := range []bool{false, true} {
+		o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
+		o.NoPatches = true
+		e := mustOpen(t, o)
+		reopen := func() {
+			t.Helper()
+			if killed {
+				o.FS = vfs.NewMemFrom(o.FS.(*vfs.Mem).Image(), vfs.MemOptions{})
+			}
+			must(t, e.Close()) // a killed one goes on with files of its own
+			e = mustOpen(t, o)
+		}
+		for _, id := range []string{"pruned", "dropped", "late", "kept"} {
+			for i := range 20 {
+				putVersion(t, e, id, versionKey(i), strings.Repeat(id, 500))
+			}
+		}
+		must(t, e.Flush(ctx))
+		remove := func(id string, from, to int) {
+			t.Helper()
+			must(t, e.Commit(ctx, []string{id}, func(tx *Tx) error {
+				for i := from; i < to; i++ {
+					if err := tx.Delete(id, versionKey(i)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		drop := func(id string) {
+			t.Helper()
+			must(t, e.Commit(ctx, []string{id}, func(tx *Tx) error { return tx.Drop(id, nil) }))
+		}
+		raw := func(id string, versions int) int64 { return int64(versions * 500 * len(id)) }
+		want := func(dropped, unused int64) {
+			t.Helper()
+			var got snapshot.SegmentDead
+			e.garbage.mu.Lock()
+			for _, d := range e.garbage.sums(e.state().Segments) {
+				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
+			}
+			e.garbage.mu.Unlock()
+			if got.Dropped != dropped || got.Unused != unused {
+				t.Errorf("killed %v: %d bytes dropped, %d unused, want %d and %d", killed, got.Dropped, got.Unused, dropped, unused)
+			}
+		}
+		remove("pruned", 0, 5)
+		drop("dropped")
+		must(t, e.Flush(ctx))
+		want(raw("dropped", 20), raw("pruned", 5))
+		drop("late")
+		reopen()
+		must(t, e.Flush(ctx))
+		want(raw("dropped", 20)+raw("late", 20), raw("pruned", 5))
+		remove("pruned", 5, 8)
+		must(t, e.Flush(ctx))
+		want(raw("dropped", 20)+raw("late", 20), raw("pruned", 8))
+		reopen()
+		want(raw("dropped", 20)+raw("late", 20), raw("pruned", 8))
+		if e.Stats().DeadBytes == 0 {
+			t.Error("Stats does not tell what is dead")
+		}
+		must(t, e.Compact(ctx))
+		want(0, 0)
+		reopen()
+		want(0, 0)
+		must(t, e.Close())
+	}
 }
 
 // A segment is rewritten alone when much of it is dead, and not merged any more

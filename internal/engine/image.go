@@ -83,6 +83,7 @@ func (e *Engine) publish(edit snapshot.Edit, r replaced, floor base.LSN) ([]base
 	defer v.Release()
 	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: floor, place: place, edit: edit, replaced: r})
 	if err == nil {
+		e.noteSegments()
 		e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	}
 	return old, err

@@ -83,6 +83,7 @@ func (e *Engine) open() error {
 		return err
 	}
 	e.fixed = st
+	e.garbage.restore(st.Segments)
 	e.addFiles(st)
 	if err := e.checkKeys(); err != nil {
 		return err
@@ -103,6 +104,7 @@ func (e *Engine) open() error {
 			return err
 		}
 	}
+	e.noteSegments()
 	e.sweep(left)
 	return e.openLog(rec)
 }

@@ -49,7 +49,8 @@ type Options struct {
 	SegmentSize int64
 	// CompactRate limits the bytes of values that compaction reads and of files that
 	// it writes, together, per second; default 64 MiB/s, negative for no limit. As
-	// values shrink on the way, it is reading that bounds how much it computes.
+	// values shrink on the way, it is reading that bounds how much it computes. While
+	// twice CompactFanout segments of a size wait, it goes as fast as it can.
 	CompactRate int64
 
 	// Reserve is the free space below which only commits that free space are

@@ -137,6 +137,7 @@ func (r *replayer) op(o *op) error {
 		}
 		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated))
 	case opDrop:
+		r.e.noteDropped(t)
 		r.set(o.id, nil)
 		r.remember(o.id, dropMemo(r.memo, o.id, r.en.LSN, r.time, o.memo))
 	case opCopy:

@@ -23,8 +23,10 @@ type Stats struct {
 	SegmentBytes int64
 	RawBytes     int64 // of the values and patches in segments, before compression
 	// DeadBytes is about what a compaction would free: of the segments, what no item
-	// refers to any more, as of the last flush. Of threads deleted before the store
-	// was opened nothing is known until they are touched again.
+	// refers to any more, as of the last flush. The manifest keeps it. What a kill
+	// leaves uncounted is threads deleted after the last flush and before the last
+	// image of the index. Heads that newer segments replaced become patches in a
+	// compaction, which frees more.
 	DeadBytes int64
 	Images    int
 	LogBytes  int64 // written since the last flush
@@ -75,6 +77,9 @@ type Metrics struct {
 	// the log's queue, the write and the sync included. A save's begins when its
 	// last value is serialized. Refused ones are not counted.
 	Commits metric.Histogram
+	// Stalled says how long commits waited that came while flushes or compaction were
+	// behind. It is part of Commits. Those that did not wait are not counted.
+	Stalled metric.Histogram
 	// ValueBytes is the size of all values committed, whole, before they were made
 	// patches or compressed. Log.Bytes is what the log took for them and all else.
 	ValueBytes int64
@@ -101,7 +106,7 @@ type Metrics struct {
 func (e *Engine) Metrics() Metrics {
 	m := Metrics{
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
-		Commits: e.commits.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
+		Commits: e.commits.Read(), Stalled: e.throttle.stalled.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
 		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),

@@ -107,7 +107,7 @@ func (e *Engine) compactAll(ctx context.Context) error {
 	}
 }
 
-// limiter slows compaction to Options.CompactRate.
+// limiter slows compaction to Options.CompactRate, unless it is behind.
 func (e *Engine) limiter(ctx context.Context) func(int) {
 	rate := e.opts.CompactRate
 	if rate < 0 {
@@ -115,6 +115,10 @@ func (e *Engine) limiter(ctx context.Context) func(int) {
 	}
 	start, moved := time.Now(), int64(0)
 	return func(n int) {
+		if e.throttle.hurry.Load() {
+			start, moved = time.Now(), 0
+			return
+		}
 		moved += int64(n)
 		due := time.Duration(float64(moved) / float64(rate) * float64(time.Second))
 		if ahead := due - time.Since(start); ahead > 5*time.Millisecond {

@@ -94,6 +94,7 @@ var numbers = []number{
 	gauge("stele_segment_bytes", "Size of the segments.", func(s *sample) float64 { return float64(s.stats.SegmentBytes) }),
 	gauge("stele_segment_raw_bytes", "Size of the values and patches in segments before compression.", func(s *sample) float64 { return float64(s.stats.RawBytes) }),
 	gauge("stele_segment_dead_bytes", "Size of what a compaction would free, about.", func(s *sample) float64 { return float64(s.stats.DeadBytes) }),
+	gauge("stele_unremoved_files", "Files that nothing needs and that could not be removed yet.", func(s *sample) float64 { return float64(s.stats.UnremovedFiles) }),
 
 	counter("stele_corruptions_found_total", "How often damage was met.", func(s *sample) float64 { return float64(s.metrics.CorruptionsFound) }),
 	gauge("stele_poisoned", "1 after a write or sync failed: writes are refused until the store is opened again.", func(s *sample) float64 { return truth(has(s.health, saver.TroublePoisoned)) }),
@@ -113,6 +114,7 @@ var histograms = []histogram{
 	timing("stele_load_duration_seconds", "Time of GetTuple.", func(s *sample) saver.Histogram { return s.metrics.Loads }),
 	timing("stele_item_search_duration_seconds", "Time of a search of items that succeeded.", func(s *sample) saver.Histogram { return s.metrics.ItemSearches }),
 	timing("stele_commit_duration_seconds", "Time of a commit, queue and sync included.", func(s *sample) saver.Histogram { return s.metrics.Commits }),
+	timing("stele_commit_stall_seconds", "Time that commits waited which were slowed down, as flushes or compaction were behind.", func(s *sample) saver.Histogram { return s.metrics.Stalled }),
 	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) saver.Histogram { return s.metrics.Encodes }, "op", "encode"),
 	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) saver.Histogram { return s.metrics.Decodes }, "op", "decode"),
 	syncTimes(),

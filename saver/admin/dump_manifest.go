@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -76,6 +77,9 @@ func (e *DumpEntry) edit(ed *snapshot.Edit) {
 		e.line(0, "images are now %d", len(images))
 	}
 	e.files(ed.AddLogs, ed.AddSegments, images)
+	for _, d := range ed.SetDead {
+		e.dead(d.Num, d.Dropped, d.Unused)
+	}
 	if ed.SetFloor != nil {
 		e.line(0, "floor is now %d", *ed.SetFloor)
 	}
@@ -85,12 +89,21 @@ func (e *DumpEntry) edit(ed *snapshot.Edit) {
 	e.clean(ed.Clean)
 }
 
+func (e *DumpEntry) dead(n base.FileNum, dropped, unused int64) {
+	e.line(0, "segment %s: %d raw bytes of deleted threads, %d unused", segment.FileName(n), dropped, unused)
+}
+
 func (e *DumpEntry) files(logs []snapshot.LogInfo, segs []snapshot.SegmentInfo, images []snapshot.ImageInfo) {
 	for _, l := range logs {
 		e.line(0, "log %s from record %d", wal.FileName(l.Num), l.BaseLSN)
 	}
 	for _, s := range segs {
 		e.line(0, "segment %s: %d bytes, %d raw, %d families, %d values, records %d to %d", segment.FileName(s.Num), s.Size, s.Raw, s.Families, s.Values, s.MinLSN, s.MaxLSN)
+	}
+	for _, s := range segs {
+		if s.Dropped != 0 || s.Unused != 0 {
+			e.dead(s.Num, s.Dropped, s.Unused)
+		}
 	}
 	for _, im := range images {
 		kind := "delta"
