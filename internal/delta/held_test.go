@@ -128,3 +128,45 @@ func TestHeldCostsWhatChanged(t *testing.T) {
 		t.Error("values in one piece share memory with none but themselves")
 	}
 }
+
+// BenchmarkHold is what the next version of a list of 133 KB costs, the average of W1:
+// held and patched in pieces that are shared; copied whole and compared, as it was
+// before there were pieces; and the floor, which is to sum it and to compare it once.
+func BenchmarkHold(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var list []byte
+	for len(list) < 133_000 {
+		list = append(list, message(r)...)
+	}
+	kind := []byte{1}
+	was := append([]byte{200}, list...)
+	// The caller's bytes are not in the processor's caches, as they are not in W1.
+	var next [64][]byte
+	for i := range next {
+		next[i] = append(append([]byte{201}, list...), message(r)...)
+	}
+	base0, _ := Hold(nil, kind, was)
+	flat := append(bytes.Clone(kind), was...)
+	run := func(name string, fn func(to []byte)) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(next[0])))
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				fn(next[i%len(next)])
+			}
+		})
+	}
+	run("pieces", func(to []byte) {
+		h, sum := Hold(base0, kind, to)
+		Between(base0, h, sum, len(to)/2)
+	})
+	run("whole", func(to []byte) {
+		sum := base.ChecksumParts(0, kind, to)
+		whole := append(append(make([]byte, 0, 1+len(to)), kind...), to...)
+		Make(flat, whole, sum, len(to)/2)
+	})
+	run("floor", func(to []byte) {
+		base.ChecksumParts(0, kind, to)
+		bytes.Equal(was[1:], to[1:len(was)])
+	})
+}
