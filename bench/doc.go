@@ -10,7 +10,7 @@
 // the same bytes. Sizes follow environment variables; see sizes.
 //
 // W1 is a chat: two threads in turn, a list of messages that grows by two each
-// step, one checkpoint and two task writes a step. W2 is many: 64 writers, each
+// step, one checkpoint and two task writes a step, also as an engine saves it. W2 is many: 64 writers, each
 // with a thread of its own, about 2 KB changed a step, one checkpoint and one
 // task write. W3 reads the latest tuple of random threads of 8 KB each. W4 reads
 // the history of one long chat. W5 opens a store of many small threads after a

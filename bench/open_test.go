@@ -86,19 +86,23 @@ func benchOpen(b *testing.B, next func() string) {
 	b.ReportAllocs()
 	var heap int64
 	replayed := 0
+	var spent cpuSum
 	for b.Loop() {
 		b.StopTimer()
 		dir := next()
 		before := heapInUse()
+		cpu := startCPU()
 		b.StartTimer()
 		s := openStore(b, dir, saver.Options{})
 		readRaw(b, s, saver.Config{ThreadID: manyThread(sizes.openThreads / 2)})
 		b.StopTimer()
+		spent.since(cpu)
 		heap, replayed = max(heap, heapInUse()-before), s.OpenReport().Replayed
 		must(b, s.Close())
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/1e3/float64(b.N), "ready-ms")
+	spent.report(b, b.N)
 	b.ReportMetric(float64(heap)/(1<<20), "heap-MB")
 	b.ReportMetric(float64(replayed), "replayed")
 }

@@ -75,6 +75,7 @@ func BenchmarkStorePut(b *testing.B) {
 			for i := range values {
 				values[i] = memoryItem(data, i)
 			}
+			b.ReportAllocs()
 			cpu := startCPU()
 			var wg sync.WaitGroup
 			var next atomic.Int64
@@ -110,6 +111,7 @@ func BenchmarkStoreGet(b *testing.B) {
 				must(b, err)
 			}
 			get() // loads the namespace
+			b.ReportAllocs()
 			cpu := startCPU()
 			b.ResetTimer()
 			for range b.N {
@@ -142,10 +144,14 @@ func BenchmarkStoreSearch(b *testing.B) {
 			start := time.Now()
 			search()
 			b.ReportMetric(float64(time.Since(start).Microseconds())/1e3, "first-ms")
+			cpu := startCPU()
+			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
 				search()
 			}
+			b.StopTimer()
+			cpu.report(b, b.N)
 		})
 	}
 }
@@ -183,12 +189,15 @@ func BenchmarkStoreVector(b *testing.B) {
 			search() // fills the shelf
 			floor := newFloor(4 * storeItems * storeDims)
 			var ours, theirs latencies
+			var spent cpuSum
+			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N { // in turn, so that both see the same machine
-				start := time.Now()
+				cpu, start := startCPU(), time.Now()
 				search()
 				ours.since(start)
 				b.StopTimer()
+				spent.since(cpu)
 				theirs = append(theirs, floor.read())
 				b.StartTimer()
 			}
@@ -196,6 +205,8 @@ func BenchmarkStoreVector(b *testing.B) {
 			slices.Sort(ours)
 			slices.Sort(theirs)
 			mine, least := ours[len(ours)/2], theirs[len(theirs)/2]
+			spent.report(b, b.N)
+			b.ReportMetric(float64(mine.Nanoseconds())/1e6, "search-ms")
 			b.ReportMetric(float64(least.Nanoseconds())/1e6, "floor-ms")
 			b.ReportMetric(float64(mine.Nanoseconds())/float64(least.Nanoseconds()), "×floor")
 		})

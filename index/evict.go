@@ -72,11 +72,12 @@ func (ix *Index) known(t *Thread) bool {
 	if t.LSN > ix.imaged || ix.dirty.Threads[t.ID] {
 		return false
 	}
-	r, ok := ix.tables.thread(t.ID)
 	if t.removed {
+		_, ok := ix.tables.thread(t.ID)
 		return !ok
 	}
-	return ok && r == RowOf(t)
+	r := RowOf(t)
+	return ix.tables.says(&r)
 }
 
 // evictSteps is how many threads a change looks at, at most, to evict some. A change

@@ -24,25 +24,17 @@ type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
 
 	mu     sync.RWMutex
-	values map[Ref]Loc // nil: none
+	values places
 }
 
 // NewFamily is a family with no values.
 func NewFamily(id uint64) *Family { return &Family{ID: id} }
 
-// room makes values a map that n more can be added to.
-func (f *Family) room(n int) {
-	if f.values == nil && n > 0 {
-		f.values = make(map[Ref]Loc, n)
-	}
-}
-
 // Loc returns where a value lies.
 func (f *Family) Loc(r Ref) (Loc, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	l, ok := f.values[r]
-	return l, ok
+	return f.values.get(r)
 }
 
 const (
@@ -73,7 +65,7 @@ func (f *Family) ChainTo(r Ref, steps []ValueLoc, have func(Ref) bool) (chain []
 		if have != nil && have(r) {
 			return steps, r, true
 		}
-		l, known := f.values[r]
+		l, known := f.values.get(r)
 		if !known {
 			return steps, r, false
 		}
@@ -92,7 +84,8 @@ func (f *Family) Costs(r Ref) []Ref {
 	defer f.mu.RUnlock()
 	leads := map[Ref]bool{r: true} // whether a value's chain leads to r
 	var path []Ref
-	for v := range f.values {
+	for i := range f.values {
+		v := f.values[i].Ref
 		path = path[:0]
 		end := false
 		for range MaxSteps + 1 {
@@ -101,7 +94,7 @@ func (f *Family) Costs(r Ref) []Ref {
 				break
 			}
 			path = append(path, v)
-			l, ok := f.values[v]
+			l, ok := f.values.get(v)
 			if !ok || !l.Patched() {
 				break
 			}
@@ -122,40 +115,27 @@ func (f *Family) Costs(r Ref) []Ref {
 }
 
 // Add records where new values lie.
-func (f *Family) Add(refs []Ref, locs []Loc) {
+func (f *Family) Add(values []ValueLoc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.room(len(refs))
-	for i, r := range refs {
-		f.values[r] = locs[i]
-	}
+	f.values = f.values.update(values, func(Loc, Loc) bool { return true })
 }
 
 // AddMissing records places read from disk, but keeps those already known in files
 // that last: what is in memory is newer than any page, unless the page of an older
 // view told it. lasts must not call the family.
-func (f *Family) AddMissing(refs []Ref, locs []Loc, lasts func(base.FileNum) bool) {
+func (f *Family) AddMissing(values []ValueLoc, lasts func(base.FileNum) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.room(len(refs))
-	for i, r := range refs {
-		if old, ok := f.values[r]; !ok || old.File != locs[i].File && !lasts(old.File) {
-			f.values[r] = locs[i]
-		}
-	}
+	f.values = f.values.update(values, func(old, now Loc) bool { return old.File != now.File && !lasts(old.File) })
 }
 
 // Move installs new places for values that lie in one of the files from, or of which
 // nothing is known yet: somebody may just be reading an old page.
-func (f *Family) Move(refs []Ref, locs []Loc, from map[base.FileNum]bool) {
+func (f *Family) Move(values []ValueLoc, from map[base.FileNum]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.room(len(refs))
-	for i, r := range refs {
-		if old, ok := f.values[r]; !ok || from[old.File] {
-			f.values[r] = locs[i]
-		}
-	}
+	f.values = f.values.update(values, func(old, _ Loc) bool { return from[old.File] })
 }
 
 // Relocate gives values the places that place returns with true. It must not call
@@ -163,9 +143,10 @@ func (f *Family) Move(refs []Ref, locs []Loc, from map[base.FileNum]bool) {
 func (f *Family) Relocate(place func(Ref, Loc) (Loc, bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for r, l := range f.values {
-		if to, ok := place(r, l); ok {
-			f.values[r] = to
+	for i := range f.values {
+		v := &f.values[i]
+		if to, ok := place(v.Ref, v.Loc); ok {
+			v.Loc = to
 		}
 	}
 }
@@ -174,18 +155,15 @@ func (f *Family) Relocate(place func(Ref, Loc) (Loc, bool)) {
 func (f *Family) Forget(files map[base.FileNum]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for r, l := range f.values {
-		if files[l.File] {
-			delete(f.values, r)
-		}
-	}
+	f.values = f.values.without(func(l Loc) bool { return files[l.File] })
 }
 
-// Values calls fn for every value and its place. fn must not call the family.
+// Values calls fn for every value and its place, in the order of refs. fn must not
+// call the family.
 func (f *Family) Values(fn func(Ref, Loc)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for r, l := range f.values {
-		fn(r, l)
+	for i := range f.values {
+		fn(f.values[i].Ref, f.values[i].Loc)
 	}
 }

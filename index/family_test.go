@@ -9,14 +9,13 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-func genRefs(t *rapid.T) ([]Ref, []Loc) {
-	refs := make([]Ref, rapid.IntRange(0, 6).Draw(t, "refs"))
-	locs := make([]Loc, len(refs))
-	for i := range refs {
-		refs[i] = Ref{LSN: base.LSN(rapid.IntRange(1, 8).Draw(t, "record")), Ord: uint16(rapid.IntRange(0, 1).Draw(t, "ordinal"))}
-		locs[i] = genLoc(t)
+func genValues(t *rapid.T) []ValueLoc {
+	values := make([]ValueLoc, rapid.IntRange(0, 6).Draw(t, "values"))
+	for i := range values {
+		values[i].Ref = Ref{LSN: base.LSN(rapid.IntRange(1, 8).Draw(t, "record")), Ord: uint16(rapid.IntRange(0, 1).Draw(t, "ordinal"))}
+		values[i].Loc = genLoc(t)
 	}
-	return refs, locs
+	return values
 }
 
 func genLoc(t *rapid.T) Loc {
@@ -35,28 +34,29 @@ func TestFamilyValuesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, m := NewFamily(1), map[Ref]Loc{}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			refs, locs := genRefs(t)
+			values := genValues(t)
 			switch rapid.SampledFrom([]string{"add", "add missing", "move", "forget"}).Draw(t, "op") {
 			case "add":
-				f.Add(refs, locs)
-				for i, r := range refs {
-					m[r] = locs[i]
+				f.Add(values)
+				for _, v := range values {
+					m[v.Ref] = v.Loc
 				}
 			case "add missing":
-				f.AddMissing(refs, locs, func(base.FileNum) bool { return true })
-				for i, r := range refs {
-					if _, ok := m[r]; !ok {
-						m[r] = locs[i]
+				gone := genFiles(t)
+				f.AddMissing(values, func(n base.FileNum) bool { return !gone[n] })
+				for _, v := range values {
+					if old, ok := m[v.Ref]; !ok || old.File != v.Loc.File && gone[old.File] {
+						m[v.Ref] = v.Loc
 					}
 				}
 			case "move":
 				from := genFiles(t)
-				for i, r := range refs {
-					if l, ok := m[r]; !ok || from[l.File] {
-						m[r] = locs[i]
+				for _, v := range values {
+					if l, ok := m[v.Ref]; !ok || from[l.File] {
+						m[v.Ref] = v.Loc
 					}
 				}
-				f.Move(refs, locs, from)
+				f.Move(values, from)
 			case "forget":
 				files := genFiles(t)
 				f.Forget(files)
@@ -69,12 +69,18 @@ func TestFamilyValuesModel(t *testing.T) {
 
 func checkValues(t *rapid.T, f *Family, m map[Ref]Loc) {
 	got := map[Ref]Loc{}
-	f.Values(func(r Ref, l Loc) { got[r] = l })
+	last := Ref{}
+	f.Values(func(r Ref, l Loc) {
+		if r.Compare(last) <= 0 {
+			t.Fatalf("value %v comes after %v", r, last)
+		}
+		got[r], last = l, r
+	})
 	if !maps.Equal(got, m) {
 		t.Fatalf("values %v, want %v", got, m)
 	}
-	refs, _ := genRefs(t)
-	for _, r := range refs {
+	for _, v := range genValues(t) {
+		r := v.Ref
 		l, ok := f.Loc(r)
 		want, has := m[r]
 		if l != want || ok != has {

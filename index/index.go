@@ -129,6 +129,13 @@ func (ix *Index) Memo(id string) (Memo, bool) {
 	return m, ok
 }
 
+// Remembers reports whether anything is remembered of any deleted thread.
+func (ix *Index) Remembers() bool {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return len(ix.memos) > 0
+}
+
 // LSN is the last record applied.
 func (ix *Index) LSN() base.LSN {
 	ix.mu.RLock()
@@ -259,7 +266,7 @@ func (ix *Index) Swap(old, loaded *Thread) bool {
 	case ok && cur != old:
 		return false
 	case !ok:
-		if r, known := ix.tables.thread(old.ID); !known || r != RowOf(old) {
+		if r := RowOf(old); !ix.tables.says(&r) {
 			return false
 		}
 	}
@@ -278,8 +285,8 @@ func (ix *Index) Current(t *Thread) bool {
 	if ok {
 		return cur == t
 	}
-	r, known := ts.thread(t.ID)
-	return known && r == RowOf(t)
+	r := RowOf(t)
+	return ts.says(&r)
 }
 
 // View is the index at one moment.

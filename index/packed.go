@@ -175,16 +175,57 @@ type packedCursor struct {
 // seek returns a cursor at the first row whose key is not below key.
 func (p *packed) seek(key string) packedCursor {
 	c := packedCursor{p: p}
+	c.seek(key)
+	return c
+}
+
+// seek goes to the first row whose key is not below key. The cursor is a new one.
+func (c *packedCursor) seek(key string) {
+	p := c.p
 	if p.n == 0 {
-		return c
+		return
 	}
-	c.chunk = max(sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key })-1, 0)
-	ch := p.chunks[c.chunk]
-	i := sort.Search(ch.starts(), func(i int) bool { return string(ch.first(i)) > key })
-	c.at = ch.start(max(i-1, 0))
+	c.chunk, c.at = p.near(key)
 	for c.next(); c.ok && string(c.key) < key; c.next() {
 	}
-	return c
+}
+
+// near is where to begin looking for key: at a row whose key is whole, not above key
+// unless all are. p is not empty.
+func (p *packed) near(key string) (chunk, at int) {
+	chunk = max(sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key })-1, 0)
+	ch := p.chunks[chunk]
+	i := sort.Search(ch.starts(), func(i int) bool { return string(ch.first(i)) > key })
+	return chunk, ch.start(max(i-1, 0))
+}
+
+// packedRow is a row as it lies in a chunk.
+type packedRow struct {
+	shared  int // bytes of the key that are those of the one before
+	rest    []byte
+	payload []byte
+	size    int // of the row
+}
+
+// parseRow reads the row that b begins with; prev is the length of the key before.
+// It is not ok if the row is malformed.
+func parseRow(b []byte, prev int) (r packedRow, ok bool) {
+	shared, n1 := binary.Uvarint(b)
+	rest, n2 := binary.Uvarint(b[max(n1, 0):])
+	if n1 <= 0 || n2 <= 0 || shared > uint64(prev) || rest > uint64(len(b)-n1-n2) {
+		return r, false
+	}
+	at := n1 + n2
+	r.shared, r.rest = int(shared), b[at:at+int(rest)]
+	at += int(rest)
+	size, n3 := binary.Uvarint(b[at:])
+	if n3 <= 0 || size > uint64(len(b)-at-n3) {
+		return r, false
+	}
+	at += n3
+	r.size = at + int(size)
+	r.payload = b[at:r.size:r.size]
+	return r, true
 }
 
 // next goes to the next row.
@@ -201,33 +242,43 @@ func (c *packedCursor) next() {
 		c.at, c.key = 0, c.key[:0]
 		rows = c.p.chunks[c.chunk].rows()
 	}
-	b := rows[c.at:]
-	shared, n1 := binary.Uvarint(b)
-	rest, n2 := binary.Uvarint(b[max(n1, 0):])
-	if n1 <= 0 || n2 <= 0 || shared > uint64(len(c.key)) || rest > uint64(len(b)-n1-n2) {
+	r, ok := parseRow(rows[c.at:], len(c.key))
+	if !ok {
 		c.chunk = len(c.p.chunks)
 		return
 	}
-	b = b[n1+n2:]
-	size, n3 := binary.Uvarint(b[rest:])
-	if n3 <= 0 || size > uint64(len(b)-n3)-rest {
-		c.chunk = len(c.p.chunks)
-		return
-	}
-	c.key = append(c.key[:shared], b[:rest]...)
-	from := int(rest) + n3
-	c.payload = b[from : from+int(size) : from+int(size)]
-	c.at += n1 + n2 + from + int(size)
+	c.key, c.payload = append(c.key[:r.shared], r.rest...), r.payload
+	c.at += r.size
 	c.ok = true
 }
 
-// get returns the payload of key.
+// get returns the payload of key. Keys of rows are compared as they lie, none is put
+// together.
 func (p *packed) get(key string) ([]byte, bool) {
-	c := p.seek(key)
-	if !c.ok || string(c.key) != key {
+	if p.n == 0 {
 		return nil, false
 	}
-	return c.payload, true
+	chunk, at := p.near(key)
+	rows := p.chunks[chunk].rows()
+	match, prev := 0, 0 // the row before: bytes it begins with key, and its length
+	for at < len(rows) {
+		r, ok := parseRow(rows[at:], prev)
+		if !ok {
+			return nil, false
+		}
+		at, prev = at+r.size, r.shared+len(r.rest)
+		if r.shared > match {
+			continue // it differs from key where the one before did, and is below it too
+		}
+		match = r.shared + commonPrefix(r.rest, key[r.shared:])
+		switch below := match < prev && match < len(key) && r.rest[match-r.shared] < key[match]; {
+		case match == len(key) && match == prev:
+			return r.payload, true
+		case match < prev && !below:
+			return nil, false
+		}
+	}
+	return nil, false
 }
 
 // layers is several packed maps as one, oldest first: of equal keys the newest

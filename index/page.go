@@ -33,15 +33,6 @@ type ValueLoc struct {
 	Loc Loc
 }
 
-// Places is Values as two lists.
-func (p *Page) Places() ([]Ref, []Loc) {
-	refs, locs := make([]Ref, len(p.Values)), make([]Loc, len(p.Values))
-	for i, v := range p.Values {
-		refs[i], locs[i] = v.Ref, v.Loc
-	}
-	return refs, locs
-}
-
 // The first byte of an encoded page. A page is not checksummed: it is carried in a
 // frame that is. In format 1 no place was that of a patch.
 const (
@@ -145,7 +136,7 @@ func (e *pageEncoder) values(values []ValueLoc) {
 	}
 }
 
-func commonPrefix[T string | []byte](a, b T) int {
+func commonPrefix[A, B string | []byte](a A, b B) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

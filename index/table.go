@@ -87,7 +87,7 @@ func TableOf(threads, families []Chunk) (*Table, error) {
 
 // Check reads every row, and returns an error if one is malformed or out of order.
 func (t *Table) Check() error {
-	if err := t.threads.check(func(b []byte) bool { _, ok := readRow(nil, b); return ok }); err != nil {
+	if err := t.threads.check(func(b []byte) bool { _, ok := readRow("", b); return ok }); err != nil {
 		return fmt.Errorf("threads: %w", err)
 	}
 	if err := t.families.check(func(b []byte) bool { _, ok := readParts(b); return ok }); err != nil {
@@ -104,7 +104,7 @@ func (t *Table) Check() error {
 // Threads calls fn for the rows, in the order of ids, until it returns false.
 func (t *Table) Threads(fn func(Row) bool) {
 	for c := t.threads.seek(""); c.ok; c.next() {
-		if r, ok := readRow(c.key, c.payload); ok && !fn(r) {
+		if r, ok := readRow(string(c.key), c.payload); ok && !fn(r) {
 			return
 		}
 	}
@@ -128,14 +128,14 @@ func appendRow(b []byte, r *Row) []byte {
 }
 
 // readRow reads a row; false if it is malformed.
-func readRow(id, b []byte) (Row, bool) {
+func readRow(id string, b []byte) (Row, bool) {
 	if isGone(b) {
-		return Row{ID: string(id), Deleted: true}, len(b) == 1
+		return Row{ID: id, Deleted: true}, len(b) == 1
 	}
 	if len(b) < 2 || b[0] != 0 {
 		return Row{}, false
 	}
-	r := Row{ID: string(id), Flags: b[1]}
+	r := Row{ID: id, Flags: b[1]}
 	b = b[2:]
 	var n [4]uint64
 	for i := range n {
@@ -199,11 +199,26 @@ type tables []*Table
 func (ts tables) thread(id string) (Row, bool) {
 	for i := len(ts) - 1; i >= 0; i-- {
 		if b, ok := ts[i].threads.get(id); ok {
-			r, ok := readRow([]byte(id), b)
+			r, ok := readRow(id, b)
 			return r, ok && !r.Deleted
 		}
 	}
 	return Row{}, false
+}
+
+// says reports whether thread would return r.
+func (ts tables) says(r *Row) bool {
+	for i := len(ts) - 1; i >= 0; i-- {
+		if b, ok := ts[i].threads.get(r.ID); ok {
+			var room [128]byte
+			if string(appendRow(room[:0], r)) == string(b) {
+				return !r.Deleted
+			}
+			have, ok := readRow(r.ID, b) // numbers have more than one spelling
+			return ok && !have.Deleted && have == *r
+		}
+	}
+	return false
 }
 
 // parts returns where the pages of a family lie, and whether that is known.

@@ -3,6 +3,7 @@ package index
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/btree"
@@ -48,7 +49,7 @@ const (
 	threadSize = 400 // with its family and its place in the index
 	itemSize   = 96  // with its place in the tree
 	slotSize   = 48
-	valueSize  = 112 // a place in the family
+	valueSize  = 80 // a place in the family
 )
 
 // sizeOf is about how much memory an item takes, and what it stored itself.
@@ -126,6 +127,10 @@ func (t *Thread) replace(it *Item) {
 }
 
 func (t *Thread) dropDeletions(floor base.LSN) {
+	t.cleared = floor
+	if t.deleted == 0 {
+		return
+	}
 	var gone []*Item
 	t.tree.Ascend(func(it *Item) bool {
 		if it.Deleted() && it.LSN <= floor {
@@ -137,7 +142,6 @@ func (t *Thread) dropDeletions(floor base.LSN) {
 		t.tree.Delete(it)
 	}
 	t.deleted -= len(gone)
-	t.cleared = floor
 }
 
 // clearMin is how many deletions a thread keeps before it is worth a look which
@@ -213,10 +217,21 @@ func (t *Thread) Get(key string) *Item {
 			return live(it)
 		}
 	}
-	if it, ok := t.tree.Get(&Item{Key: key}); ok {
+	pivot := pivotAt(key)
+	defer pivots.Put(pivot)
+	if it, ok := t.tree.Get(pivot); ok {
 		return live(it)
 	}
 	return nil
+}
+
+// pivots are items to search trees with, which would be made for each search.
+var pivots = sync.Pool{New: func() any { return new(Item) }}
+
+func pivotAt(key string) *Item {
+	it := pivots.Get().(*Item)
+	it.Key = key
+	return it
 }
 
 func live(it *Item) *Item {
@@ -252,7 +267,9 @@ func (t *Thread) lastInTree(prefix string) (last *Item) {
 		return it.Key > prefix
 	}
 	if from := upperBound(prefix, ""); from != "" {
-		t.tree.DescendLessOrEqual(&Item{Key: from}, visit)
+		pivot := pivotAt(from)
+		defer pivots.Put(pivot)
+		t.tree.DescendLessOrEqual(pivot, visit)
 	} else {
 		t.tree.Descend(visit)
 	}
@@ -293,7 +310,9 @@ func (t *Thread) Descend(prefix, before string, fn func(*Item) bool) {
 	if from == "" {
 		t.tree.Descend(visit)
 	} else {
-		t.tree.DescendLessOrEqual(&Item{Key: from}, visit)
+		pivot := pivotAt(from)
+		defer pivots.Put(pivot)
+		t.tree.DescendLessOrEqual(pivot, visit)
 	}
 	for _, r := range recent {
 		if stop || !emit(r) {
@@ -314,7 +333,9 @@ func (t *Thread) Ascend(prefix string, fn func(*Item) bool) {
 		}
 		return !stop
 	}
-	t.tree.AscendGreaterOrEqual(&Item{Key: prefix}, func(it *Item) bool {
+	pivot := pivotAt(prefix)
+	defer pivots.Put(pivot)
+	t.tree.AscendGreaterOrEqual(pivot, func(it *Item) bool {
 		if !strings.HasPrefix(it.Key, prefix) {
 			return false
 		}

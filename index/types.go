@@ -1,10 +1,6 @@
 package index
 
-import (
-	"cmp"
-
-	"github.com/stele-go/stele/internal/base"
-)
+import "github.com/stele-go/stele/internal/base"
 
 // Ref names a value logically: the record that first stored it, and which of the
 // record's values it was. The zero Ref is no value.
@@ -12,9 +8,6 @@ type Ref struct {
 	LSN base.LSN
 	Ord uint16
 }
-
-// Compare orders refs by record, then ordinal.
-func (r Ref) Compare(o Ref) int { return cmp.Or(cmp.Compare(r.LSN, o.LSN), cmp.Compare(r.Ord, o.Ord)) }
 
 // Loc is where a value's bytes lie. In a log file Stored is zero and the Len
 // bytes at Off are the value. In a segment, Off and Stored are the block frame

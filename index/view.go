@@ -41,7 +41,7 @@ func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) {
 	below := func(id string, bounded bool) bool {
 		for ; l.ok() && (!bounded || string(l.key) < id); l.next() {
 			var ok bool
-			if r, ok = readRow(l.key, l.payload); ok && !r.Deleted && !fn(&r, nil) {
+			if r, ok = readRow(string(l.key), l.payload); ok && !r.Deleted && !fn(&r, nil) {
 				return false
 			}
 		}

@@ -50,7 +50,7 @@ type Options struct {
 	DeletedMemory time.Duration
 
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
-	// otherwise; 0 means for ever. See Expirer.
+	// otherwise; at least a microsecond, 0 means for ever. See Expirer.
 	DefaultTTL time.Duration
 	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
 	// nothing. It leaves other calls at least half of the time.
@@ -70,7 +70,10 @@ type Options struct {
 	// evicted is read from disk when it is asked for. A budget that is smaller than
 	// the caches given is refused.
 	MemoryBudget int64
-	CacheBytes   int64 // decoded blocks kept in memory; default an eighth of MemoryBudget, negative for none
+	// CacheBytes bounds the decoded blocks kept in memory; default an eighth of
+	// MemoryBudget, negative for none. Three eighths of it are for blocks that were
+	// read once, the rest for those that were read again.
+	CacheBytes int64
 	// VersionBytes bounds the memory for the last values of channels, kept to log a
 	// new value as a patch against the last; default an eighth of MemoryBudget. A
 	// channel whose value was forgotten is logged whole once.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stele-go/stele/serde"
@@ -52,13 +51,21 @@ func encodeCheckpointRecord(r *checkpointRecord) []byte {
 }
 
 func appendSeen(b []byte, seen map[string]map[string]Version) []byte {
+	var nodeRoom, channelRoom [8]string
+	var room [packedMost]byte
 	b = binary.AppendUvarint(b, uint64(len(seen)))
-	for _, node := range sortedNames(seen) {
+	for _, node := range appendSorted(nodeRoom[:0], seen) {
+		channels := seen[node]
 		b = packStr(b, node)
-		b = binary.AppendUvarint(b, uint64(len(seen[node])))
-		for _, channel := range sortedNames(seen[node]) {
+		b = binary.AppendUvarint(b, uint64(len(channels)))
+		for _, channel := range appendSorted(channelRoom[:0], channels) {
 			b = packStr(b, channel)
-			b = packStr(b, packVersion(seen[node][channel]))
+			v := channels[channel]
+			if p, ok := appendPacked(room[:0], v); ok {
+				b = append(append(b, byte(len(p))), p...)
+			} else {
+				b = packStr(b, packVersion(v))
+			}
 		}
 	}
 	return b
@@ -70,7 +77,11 @@ func packStr(b []byte, s string) []byte {
 }
 
 func sortedNames[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
+	return appendSorted(make([]string, 0, len(m)), m)
+}
+
+// appendSorted is sortedNames in the memory of names, which is empty.
+func appendSorted[V any](names []string, m map[string]V) []string {
 	for n := range m {
 		names = append(names, n)
 	}
@@ -229,41 +240,61 @@ const (
 
 const mintedDigits = 32
 
+// packedMost is the length of the longest version that is not packed as text.
+const packedMost = 2 + 2*binary.MaxVarintLen64
+
 // packVersion writes a version in few bytes, without loss. A version as LangGraph
 // mints it, 32 digits, a dot and a fraction, takes about ten.
 func packVersion(v Version) string {
-	switch v.Kind() {
-	case VersionInt:
-		return string(binary.AppendVarint([]byte{packInt}, int64(v.num)))
-	case VersionFloat:
-		return string(binary.LittleEndian.AppendUint64([]byte{packFloat}, v.num))
-	case VersionString:
-		if p, ok := packMintedVersion(v.str); ok {
-			return p
-		}
-		return "\x01" + v.str
+	var room [packedMost]byte
+	if p, ok := appendPacked(room[:0], v); ok {
+		return string(p)
 	}
-	return "\x00"
+	return "\x01" + v.str
 }
 
-func packMintedVersion(s string) (string, bool) {
-	if len(s) < mintedDigits+3 || s[mintedDigits] != '.' || s[mintedDigits+1:mintedDigits+3] != "0." {
-		return "", false
+// appendPacked appends a packed version; false if it is packed as text.
+func appendPacked(b []byte, v Version) ([]byte, bool) {
+	switch v.Kind() {
+	case VersionInt:
+		return binary.AppendVarint(append(b, packInt), int64(v.num)), true
+	case VersionFloat:
+		return binary.LittleEndian.AppendUint64(append(b, packFloat), v.num), true
+	case VersionString:
+		return appendMintedPacked(b, v.str)
 	}
-	seq, err := strconv.ParseUint(s[:mintedDigits], 10, 64)
-	if err != nil {
-		return "", false
+	return append(b, packNull), true
+}
+
+// appendMintedPacked appends the packed form of a text that is as LangGraph mints
+// them; false for any other. appendMinted gives the same text again: each part has
+// digits alone, as many as its width says, and fits into 64 bits.
+func appendMintedPacked(b []byte, s string) ([]byte, bool) {
+	if len(s) <= mintedDigits+3 || len(s) > mintedMost-1 || s[mintedDigits:mintedDigits+3] != ".0." {
+		return b, false
 	}
 	frac := s[mintedDigits+3:]
-	digits, err := strconv.ParseUint(frac, 10, 64)
-	if err != nil || len(frac) > 19 {
-		return "", false
+	seq, ok := parseDigits(s[:mintedDigits])
+	digits, also := parseDigits(frac)
+	if !ok || !also {
+		return b, false
 	}
-	b := binary.AppendUvarint([]byte{packMinted}, seq)
+	b = binary.AppendUvarint(append(b, packMinted), seq)
 	b = append(b, byte(len(frac)))
-	p := string(binary.AppendUvarint(b, digits))
-	back, err := unpackVersion(p)
-	return p, err == nil && back.str == s
+	return binary.AppendUvarint(b, digits), true
+}
+
+// parseDigits is the number that s writes with the ten digits and nothing else; false
+// if it does not, or if the number does not fit.
+func parseDigits(s string) (n uint64, ok bool) {
+	for i := range len(s) {
+		d := uint64(s[i] - '0')
+		if d > 9 || n > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		n = 10*n + d
+	}
+	return n, true
 }
 
 // mintedMost is the length of the longest text that is packed as minted.
@@ -291,38 +322,62 @@ func appendMinted(dst []byte, p string) ([]byte, error) {
 // did not fit.
 func putDigits(b []byte, n uint64) (rest uint64) {
 	i := len(b)
-	for n > 0 && i > 0 {
+	for n > 9 && i > 1 {
+		two := 2 * (n % 100)
+		n /= 100
+		i -= 2
+		b[i], b[i+1] = pairs[two], pairs[two+1]
+	}
+	if n > 0 && i > 0 {
 		i--
 		b[i] = '0' + byte(n%10)
 		n /= 10
 	}
 	for i > 0 {
-		i--
-		b[i] = '0'
+		i -= copy(b[max(i-len(zeros), 0):i], zeros)
 	}
 	return n
 }
 
-// versionTexts unpacks the versions of a listing: the texts, fifty bytes each, share
-// memory, some twenty of them a piece, and those that come again are kept. nil does
+// pairs are the numbers from 00 to 99.
+const (
+	pairs = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
+	zeros = "00000000000000000000000000000000"
+)
+
+// versionTexts unpacks versions of one tuple, or of a listing: the texts, fifty bytes
+// each, share memory, and those of a listing that come again are kept. nil does
 // neither. Not safe for concurrent use.
 type versionTexts struct {
-	last [16]struct {
-		packed string
-		v      Version
-	}
+	last []unpacked // none for a single tuple
 	room strings.Builder
 }
 
-// roomSize is how much memory texts share.
-const roomSize = 1 << 10
+// unpacked is a version, packed and not.
+type unpacked struct {
+	packed string
+	v      Version
+}
+
+// newVersionTexts is one for a listing.
+func newVersionTexts() *versionTexts { return &versionTexts{last: make([]unpacked, 16)} }
+
+// roomSize is how much memory texts of a listing share, oneRoom those of one tuple.
+const (
+	roomSize = 1 << 10
+	oneRoom  = 5 * 52
+)
 
 // unpack is unpackVersion.
 func (t *versionTexts) unpack(p string) (Version, error) {
 	if t == nil || p == "" || p[0] != packMinted {
 		return unpackVersion(p)
 	}
-	at := &t.last[(uint(p[len(p)-1])+uint(p[len(p)/2])*7)%uint(len(t.last))]
+	var none unpacked
+	at, room := &none, oneRoom
+	if len(t.last) > 0 {
+		at, room = &t.last[(uint(p[len(p)-1])+uint(p[len(p)/2])*7)%uint(len(t.last))], roomSize
+	}
 	if at.packed == p {
 		return at.v, nil
 	}
@@ -333,7 +388,7 @@ func (t *versionTexts) unpack(p string) (Version, error) {
 	}
 	if t.room.Cap()-t.room.Len() < len(text) {
 		t.room = strings.Builder{}
-		t.room.Grow(roomSize)
+		t.room.Grow(room)
 	}
 	from := t.room.Len()
 	t.room.Write(text) // within its capacity: what was cut from it before stays

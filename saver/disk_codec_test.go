@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -239,4 +240,23 @@ func FuzzTyped(f *testing.F) {
 			t.Fatalf("%v comes back as %v, %v", v, again, err)
 		}
 	})
+}
+
+func TestPutDigits(t *testing.T) {
+	for _, n := range []uint64{0, 1, 9, 10, 99, 100, 101, 999, 1000, 12345, 99999, 1 << 32, 9999999999999999999, 1<<64 - 1} {
+		for width := range 40 {
+			b := make([]byte, width)
+			rest := putDigits(b, n)
+			want, over := fmt.Sprintf("%0*d", width, n), uint64(0)
+			if extra := len(want) - width; width == 0 {
+				want, over = "", n
+			} else if extra > 0 {
+				over, _ = strconv.ParseUint(want[:extra], 10, 64)
+				want = want[extra:]
+			}
+			if string(b) != want || rest != over {
+				t.Errorf("%d in %d digits: %q, rest %d; want %q, %d", n, width, b, rest, want, over)
+			}
+		}
+	}
 }

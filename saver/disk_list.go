@@ -43,7 +43,7 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 	if q.Limit == NoResults {
 		return nil
 	}
-	found, readers := 0, listReaders{s: s, seen: new(versionTexts)}
+	found, readers := 0, listReaders{s: s, alike: s.alike()}
 	visit := func(t *index.Thread, it *index.Item) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 		if !MatchFilter(h.md, q.Filter) {
 			return nil
 		}
-		tup, err := r.tuple(h, it)
+		tup, err := r.tuple(&h, it)
 		if err != nil {
 			return err
 		}
@@ -84,8 +84,12 @@ type listReaders struct {
 	s      *Disk
 	last   *tupleReader
 	values map[*index.Family]*engine.Reader
-	seen   *versionTexts
+	alike
 }
+
+// listBatch is how many values of a listing share memory for what reads them: one
+// that is kept keeps 1 KiB.
+const listBatch = 32
 
 // maxListReaders bounds how many families' values are kept for: the threads of a
 // listing of all threads interleave.
@@ -102,7 +106,7 @@ func (l *listReaders) of(t *index.Thread) *tupleReader {
 		}
 		l.values[t.Family] = values
 	}
-	l.last = &tupleReader{s: l.s, t: t, from: values, seen: l.seen}
+	l.last = &tupleReader{s: l.s, t: t, from: values, alike: l.alike, batch: listBatch}
 	return l.last
 }
 

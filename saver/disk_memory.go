@@ -43,6 +43,9 @@ func decodeMemo(thread string, m index.Memo) (Deleted, error) {
 // counts. One that cannot be read, as a newer build wrote it, is an error: without
 // it a late write could bring the thread back in pieces.
 func (s *Disk) deletedMemory(tx *engine.Tx, threadID string) (d Deleted, ok bool, err error) {
+	if !tx.RemembersAny() { // most stores: spare them the hashes
+		return Deleted{}, false, nil
+	}
 	for _, store := range s.origins {
 		if m, found := tx.Memo(erasedThread(store, threadID)); found && len(m.Data) > 0 {
 			d, err = decodeMemo(threadID, m)

@@ -180,6 +180,9 @@ func validateSweep(o Options) error {
 	if o.DefaultTTL < 0 {
 		return invalidf("options", "default TTL %v is negative; 0 means for ever", o.DefaultTTL)
 	}
+	if o.DefaultTTL > 0 && o.DefaultTTL < time.Microsecond {
+		return invalidf("options", "default TTL %v is less than a microsecond", o.DefaultTTL)
+	}
 	if o.SweepInterval < 0 {
 		return invalidf("options", "sweep interval %v is negative", o.SweepInterval)
 	}

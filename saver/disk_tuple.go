@@ -27,6 +27,8 @@ func unpackIndex(s string) (int, error) {
 // engine.Reader for those of a listing.
 type valueReader interface {
 	Read(ctx context.Context, ref index.Ref) ([]byte, error)
+	// ReadShared is Read for bytes that are not changed: others may hold them.
+	ReadShared(ctx context.Context, ref index.Ref) ([]byte, error)
 }
 
 // familyValues reads values one by one.
@@ -37,6 +39,10 @@ type familyValues struct {
 
 func (f *familyValues) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
 	return f.e.ReadValue(ctx, f.fam, ref)
+}
+
+func (f *familyValues) ReadShared(ctx context.Context, ref index.Ref) ([]byte, error) {
+	return f.e.ReadShared(ctx, f.fam, ref)
 }
 
 // storedRef reads one value when it is asked for.
@@ -61,33 +67,57 @@ func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 	return t, err
 }
 
-// tupleReader makes tuples out of the items of one thread.
+// tupleReader makes tuples out of the items of one thread. Not safe for concurrent
+// use; the values of its tuples are.
 type tupleReader struct {
 	s    *Disk
 	t    *index.Thread
 	from valueReader
-	seen *versionTexts
+	alike
+	refs  []storedRef // a batch of them, of which some are taken
+	batch int
+	items []*index.Item // room for those of pending writes
+}
+
+// alike is what the tuples of a listing have in common.
+type alike struct {
+	texts   *versionTexts
+	decoder serde.SimilarDecoder // nil if the serializer has none
+	similar *serde.Similar
+}
+
+func (s *Disk) alike() alike {
+	a := alike{texts: newVersionTexts(), similar: new(serde.Similar)}
+	a.decoder, _ = serde.SimilarDecoderOf(s.codec)
+	return a
 }
 
 // one is a tupleReader for a single tuple.
 func (s *Disk) one(t *index.Thread) *tupleReader {
-	return &tupleReader{s: s, t: t, from: &familyValues{s.e, t.Family}}
+	return &tupleReader{s: s, t: t, from: &familyValues{s.e, t.Family}, alike: alike{texts: new(versionTexts)}}
 }
 
 // threadID is the id of the thread as the caller knows it.
 func (r *tupleReader) threadID() string { return strings.TrimPrefix(r.t.ID, spaceThread) }
 
-// lazy are values of the thread that are read when they are asked for. The slots
-// that hold none are left zero.
-func (r *tupleReader) lazy(slots []index.Slot) []Value {
-	values, refs := make([]Value, len(slots)), make([]storedRef, len(slots))
-	for i := range slots {
-		if ref := slots[i].Ref; !ref.Empty() {
-			refs[i] = storedRef{r.from, ref}
-			values[i] = ValueLazy(&refs[i], r.s.codec)
-		}
+// lazy is a value of the thread that is read when it is asked for; zero if there is
+// none.
+func (r *tupleReader) lazy(ref index.Ref) Value {
+	if ref.Empty() {
+		return Value{}
 	}
-	return values
+	if len(r.refs) == cap(r.refs) {
+		r.refs = make([]storedRef, 0, max(r.batch, 1))
+	}
+	r.refs = append(r.refs, storedRef{r.from, ref})
+	return ValueLazy(&r.refs[len(r.refs)-1], r.s.codec)
+}
+
+// expect says that n values more are made, so that they share memory.
+func (r *tupleReader) expect(n int) {
+	if cap(r.refs)-len(r.refs) < n && r.batch < n {
+		r.refs = make([]storedRef, 0, n)
+	}
 }
 
 // header is a checkpoint without its values and writes.
@@ -99,23 +129,31 @@ type header struct {
 }
 
 // header reads the record of a checkpoint, and none of its values.
-func (r *tupleReader) header(ctx context.Context, it *index.Item) (*header, error) {
+func (r *tupleReader) header(ctx context.Context, it *index.Item) (h header, err error) {
 	ns, id, ok := parseCheckpointKey(it.Key)
 	if !ok || len(it.Slots) == 0 {
-		return nil, fmt.Errorf("checkpoint item %q: %w", it.Key, ErrCorrupt)
+		return h, fmt.Errorf("checkpoint item %q: %w", it.Key, ErrCorrupt)
 	}
-	h := &header{cfg: Config{ThreadID: r.threadID(), Namespace: ns, CheckpointID: id}, parent: it.Slots[0].Name}
-	b, err := r.from.Read(ctx, it.Slots[0].Ref)
+	h = header{cfg: Config{ThreadID: r.threadID(), Namespace: ns, CheckpointID: id}, parent: it.Slots[0].Name}
+	b, err := r.from.ReadShared(ctx, it.Slots[0].Ref)
 	if err != nil {
-		return nil, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, err)
+		return h, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, err)
 	}
-	if err := h.rec.decode(b, r.seen); err != nil {
-		return nil, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, asCorrupt(err))
+	if err := h.rec.decode(b, r.texts); err != nil {
+		return h, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, asCorrupt(err))
 	}
-	if h.md, err = DecodeMetadata(h.rec.metadata, r.s.codec); err != nil {
-		return nil, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, err)
+	if h.md, err = r.metadata(h.rec.metadata); err != nil {
+		return h, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, err)
 	}
+	h.rec.metadata = serde.Typed{} // whose bytes are shared
 	return h, nil
+}
+
+func (r *tupleReader) metadata(t serde.Typed) (Metadata, error) {
+	if r.decoder == nil {
+		return DecodeMetadata(t, r.s.codec)
+	}
+	return asMetadata(r.decoder.DecodeSimilar(t, r.similar))
 }
 
 // read is the tuple of a checkpoint.
@@ -124,20 +162,26 @@ func (r *tupleReader) read(ctx context.Context, it *index.Item) (*Tuple, error) 
 	if err != nil {
 		return nil, err
 	}
-	return r.tuple(h, it)
+	return r.tuple(&h, it)
 }
 
 // tuple is the tuple of the checkpoint that h was read of. It reads no value.
 func (r *tupleReader) tuple(h *header, it *index.Item) (*Tuple, error) {
 	slots := channelSlots(it)
-	tup := &Tuple{Config: h.cfg, Metadata: h.md, Checkpoint: Checkpoint{V: h.rec.v, ID: h.cfg.CheckpointID, TS: h.rec.ts,
+	made := &struct {
+		Tuple
+		parent Config
+	}{}
+	tup := &made.Tuple
+	*tup = Tuple{Config: h.cfg, Metadata: h.md, Checkpoint: Checkpoint{V: h.rec.v, ID: h.cfg.CheckpointID, TS: h.rec.ts,
 		Seen: h.rec.seen, Updated: h.rec.updated,
 		Values: make(map[string]Value, len(slots)), Versions: make(map[string]Version, len(slots))}}
-	for i, v := range r.lazy(slots) {
-		if !v.IsZero() {
+	r.expect(len(slots))
+	for i := range slots {
+		if v := r.lazy(slots[i].Ref); !v.IsZero() {
 			tup.Checkpoint.Values[slots[i].Name] = v
 		}
-		version, err := r.seen.unpack(slots[i].Tag)
+		version, err := r.texts.unpack(slots[i].Tag)
 		if err != nil {
 			return nil, threadError(h.cfg.ThreadID, "version of channel "+slots[i].Name, asCorrupt(err))
 		}
@@ -147,8 +191,8 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*Tuple, error) {
 	if tup.PendingWrites, err = r.pendingWrites(h.cfg.Namespace, h.cfg.CheckpointID); err != nil || h.parent == "" {
 		return tup, err
 	}
-	parent := h.cfg.At(h.parent)
-	tup.Parent = &parent
+	made.parent = h.cfg.At(h.parent)
+	tup.Parent = &made.parent
 	if h.rec.v < firstVersionWithTasks {
 		sends, err := r.pendingWrites(h.cfg.Namespace, h.parent)
 		if err != nil {
@@ -165,29 +209,37 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*Tuple, error) {
 // pendingWrites are the writes against a checkpoint, resolved and in order; never
 // nil.
 func (r *tupleReader) pendingWrites(ns, id string) ([]PendingWrite, error) {
-	writes := []PendingWrite{}
-	var bad error
+	items, n := r.items[:0], 0
 	r.t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {
-		if len(it.Slots) == 0 {
-			bad = errRecord
-			return false
-		}
-		slots := it.Slots[1:]
-		for i, v := range r.lazy(slots) {
-			n, err := unpackIndex(slots[i].Tag)
-			if err != nil {
-				bad = err
-				return false
-			}
-			writes = append(writes, PendingWrite{TaskID: it.Slots[0].Name, TaskPath: it.Slots[0].Tag,
-				Channel: slots[i].Name, Index: n, Value: v})
-		}
+		items, n = append(items, it), n+len(it.Slots)
 		return true
 	})
-	if bad != nil {
-		return nil, threadError(r.threadID(), "writes of checkpoint "+id, asCorrupt(bad))
+	r.items = items
+	writes := make([]PendingWrite, 0, n-min(n, len(items)))
+	r.expect(cap(writes))
+	for _, it := range items {
+		var err error
+		if writes, err = r.appendWrites(writes, it); err != nil {
+			return nil, threadError(r.threadID(), "writes of checkpoint "+id, asCorrupt(err))
+		}
 	}
 	return ResolveWrites(writes), nil
+}
+
+// appendWrites appends the writes of an item.
+func (r *tupleReader) appendWrites(writes []PendingWrite, it *index.Item) ([]PendingWrite, error) {
+	if len(it.Slots) == 0 {
+		return nil, errRecord
+	}
+	task, slots := &it.Slots[0], it.Slots[1:]
+	for i := range slots {
+		n, err := unpackIndex(slots[i].Tag)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, PendingWrite{TaskID: task.Name, TaskPath: task.Tag, Channel: slots[i].Name, Index: n, Value: r.lazy(slots[i].Ref)})
+	}
+	return writes, nil
 }
 
 // storedValues are the values a checkpoint has of some channels.
@@ -196,7 +248,7 @@ func (r *tupleReader) storedValues(it *index.Item, channels []string) map[string
 	out := map[string]Value{}
 	for _, c := range channels {
 		if slot := findSlot(slots, c); slot != nil && !slot.Ref.Empty() {
-			out[c] = ValueLazy(&storedRef{r.from, slot.Ref}, r.s.codec)
+			out[c] = r.lazy(slot.Ref)
 		}
 	}
 	return out

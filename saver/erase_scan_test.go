@@ -2,7 +2,6 @@ package saver_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,74 +12,8 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/serde"
-	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
-
-// scanned is everything a store's directory holds, as it is and decoded.
-type scanned map[string][]byte
-
-// scanStore reads every file of a directory: its bytes, and the decoded content of
-// every record, block, page, table and manifest frame.
-func scanStore(t *testing.T, fsys vfs.FS, dir string, keys saver.KeyProvider) scanned {
-	t.Helper()
-	ring := seal.New(keys, nil)
-	st, _, err := snapshot.Load(fsys, dir, snapshot.WithKeys(ring))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := fsys.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := scanned{}
-	for _, name := range names {
-		f, err := fsys.Open(dir + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		size, err := f.Size()
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := make([]byte, size)
-		if n, err := f.ReadAt(raw, 0); n < len(raw) {
-			t.Fatal(name, err)
-		}
-		out[name] = raw
-		out[name+" decoded"] = decodeFile(t, f, name, raw, ring.Store(st.StoreID, 0))
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return out
-}
-
-func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.Store) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	var err error
-	if _, ok := wal.ParseFileName(name); ok {
-		_, err = wal.Inspect(f, name, func(p wal.Piece) error { b.Write(p.Payload); return nil }, wal.WithKeys(keys))
-	} else if _, ok := segment.ParseFileName(name); ok {
-		_, _, err = segment.Inspect(context.Background(), f, name, int64(len(raw)), func(fi segment.FrameInfo) error {
-			b.Write(fi.Raw)
-			b.Write(fi.Directory)
-			return fi.Err
-		}, segment.WithKeys(keys))
-	} else if _, ok := snapshot.ParseImageName(name); ok {
-		var im *snapshot.Image
-		if im, err = snapshot.OpenImage(f, name, int64(len(raw)), snapshot.WithStore(keys)); err == nil {
-			err = im.Inspect(func(fr snapshot.ImageFrame) error { b.Write(fr.Raw); return fr.Err })
-		}
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return b.Bytes()
-}
 
 // with names the places that hold a marker.
 func (s scanned) with(marker []byte) []string {
@@ -100,6 +33,8 @@ type victim struct {
 	keys    saver.KeyProvider // of the store; nil without encryption
 	markers map[string][]byte
 	rng     *rand.Rand
+	grown   []byte // see grow
+	half    string
 }
 
 func (v *victim) random(name string) []byte {
@@ -134,6 +69,27 @@ func (v *victim) put(t *testing.T, s *saver.Disk, thread string, n int, md saver
 	}
 }
 
+// grow puts checkpoints from n on, whose first channel grows by more than a patch leaves
+// unpacked, and by markers half of which are the base's and half the patch's. The other
+// marker is packed away: its two parts are repeated from before.
+func (v *victim) grow(t *testing.T, s *saver.Disk, when string, n int) {
+	t.Helper()
+	filler := strings.Repeat(" The tide was out,", 200)
+	for i := range 3 {
+		name := fmt.Sprintf("%d-%s", i, when)
+		half := fmt.Sprintf("SECRET-%s-FIRST-HALF", name)
+		v.markers["first half "+name], v.markers["second half "+name] = []byte(half), []byte("SECOND-"+half)
+		v.markers["packed "+name] = []byte("SECRET-PACKED-MARKER-" + name + "-OF-THE-VICTIM")
+		v.grown = slices.Concat(v.grown, []byte(v.half),
+			[]byte("SECRET-PACKED-MARKER-"+filler+name+"-OF-THE-VICTIM"+filler), v.markers["packed "+name], []byte(half))
+		v.half = "SECOND-" + half
+		v.put(t, s, v.id, n+i, nil, nil, nil, nil, v.grown)
+	}
+	v.grown = append(v.grown, v.half...)
+	v.half = ""
+	v.put(t, s, v.id, n+3, nil, nil, nil, nil, v.grown)
+}
+
 const shared = "SHARED-WITH-THE-COPY"
 
 // fill makes a store whose victim is in segments, images and log, was deleted once
@@ -147,13 +103,18 @@ func fill(t *testing.T, s *saver.Disk) *victim {
 	v.put(t, s, "bystander", 1, saver.Metadata{"run_id": "run"}, []byte("BYSTANDER"))
 	v.put(t, s, v.id, 1, saver.Metadata{"run_id": "run"}, []byte(strings.Repeat("text before ", 100)+shared))
 	must(t, s.Flush(t.Context()), s.CopyThread(t.Context(), v.id, "copy"))
-	v.put(t, s, v.id, 2, saver.Metadata{"user": string(v.text("METADATA"))}, v.random("NOISE-IN-SEGMENT"), v.text("TEXT-IN-SEGMENT"))
+	v.grow(t, s, "BEFORE-THE-FLUSH", 2)
+	v.put(t, s, v.id, 6, saver.Metadata{"user": string(v.text("METADATA"))}, v.random("NOISE-IN-SEGMENT"), v.text("TEXT-IN-SEGMENT"))
 	v.put(t, s, "copy", 2, nil, []byte("the copy's own"))
-	must(t, s.Flush(t.Context()))
+	// A copy whose own values lie in one line with those that only the victim has.
+	must(t, s.CopyThread(t.Context(), v.id, "pruned"))
+	v.put(t, s, "pruned", 7, nil, nil, nil, nil, bytes.Replace(v.grown, []byte("SECRET"), []byte("nobody's"), -1))
+	must(t, s.Flush(t.Context()), s.Prune(t.Context(), []string{"pruned"}, saver.KeepLatest))
+	v.grow(t, s, "IN-THE-LOG", 7)
 	more := append(v.text("TEXT-IN-SEGMENT"), "a patch"...)
-	v.put(t, s, v.id, 3, saver.Metadata{"run_id": "run-of-SECRET-RUN"}, v.random("NOISE-IN-LOG"), more, v.text("TEXT-IN-LOG"))
+	v.put(t, s, v.id, 11, saver.Metadata{"run_id": "run-of-SECRET-RUN"}, v.random("NOISE-IN-LOG"), more, v.text("TEXT-IN-LOG"))
 	v.markers["run id"] = []byte("SECRET-RUN")
-	cfg := saver.Config{ThreadID: v.id, CheckpointID: "0003"}
+	cfg := saver.Config{ThreadID: v.id, CheckpointID: "0011"}
 	must(t, s.PutWrites(t.Context(), cfg, []saver.Write{{Channel: "SECRET-CHANNEL", Value: saver.ValueTyped(serde.Typed{Kind: "bytes", Data: v.random("NOISE-IN-WRITE")})}}, "SECRET-TASK", ""))
 	v.markers["channel"], v.markers["task"] = []byte("SECRET-CHANNEL"), []byte("SECRET-TASK")
 	must(t, s.Engine().WriteImage(t.Context()))
@@ -202,6 +163,11 @@ func TestEraseLeavesNothing(t *testing.T) {
 			if n := len(v.found(before)); n != len(v.markers) {
 				t.Fatalf("the scan finds %d of %d markers before: %v", n, len(v.markers), v.found(before))
 			}
+			for _, place := range before.with(v.markers["packed 1-IN-THE-LOG"]) {
+				if !strings.HasSuffix(place, " decoded") {
+					t.Fatalf("what should be packed in a patch is found in %s", place)
+				}
+			}
 			if !erase {
 				must(t, s.DeleteThread(t.Context(), v.id))
 				if len(v.found(scanStore(t, mem, "store", v.keys))) == 0 {
@@ -245,7 +211,7 @@ func wantErased(t *testing.T, fsys vfs.FS, s *saver.Disk, v *victim) {
 	if !errors.Is(err, saver.ErrThreadDeleted) {
 		t.Fatalf("a late write: %v", err)
 	}
-	for thread, want := range map[string]int{"copy": 2, "bystander": 1, v.id: 0} {
+	for thread, want := range map[string]int{"copy": 2, "pruned": 1, "bystander": 1, v.id: 0} {
 		n := 0
 		for tup, err := range s.List(t.Context(), saver.Query{ThreadID: thread}) {
 			must(t, err)

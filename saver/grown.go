@@ -2,6 +2,7 @@ package saver
 
 import (
 	"maps"
+	"math"
 
 	"github.com/stele-go/stele/internal/engine"
 )
@@ -16,8 +17,8 @@ import (
 // goes unseen. A list that is not a slice, or an n below 1, is as with ValueOf.
 func ValueGrown(list any, n int) Value {
 	v := ValueOf(list)
-	if v.state == valueNative && n > 0 {
-		v.grown = n
+	if v.state == valueNative && n > 0 && n <= math.MaxInt32 {
+		v.grown = int32(n)
 	}
 	return v
 }
@@ -73,7 +74,7 @@ func (s *Disk) grownValue(codec *laps, cfg Config, channel string, v Value) (sto
 	if err != nil {
 		return stored, nil, false
 	}
-	g, ok := codec.encodeGrown(was, v.content, v.grown)
+	g, ok := codec.encodeGrown(was, v.content, int(v.grown))
 	if !ok {
 		return stored, nil, false
 	}

@@ -228,6 +228,26 @@ func (s *measured) Decode(t serde.Typed) (any, error) {
 	return v, err
 }
 
+// SimilarDecoder says whether what it counts for can decode similar values.
+func (s *measured) SimilarDecoder() (serde.SimilarDecoder, bool) {
+	d, ok := serde.SimilarDecoderOf(s.Serializer)
+	return measuredSimilar{d, s.m}, ok
+}
+
+// measuredSimilar is a SimilarDecoder whose work is counted.
+type measuredSimilar struct {
+	d serde.SimilarDecoder
+	m *meters
+}
+
+// DecodeSimilar implements serde.SimilarDecoder.
+func (s measuredSimilar) DecodeSimilar(t serde.Typed, m *serde.Similar) (any, error) {
+	begin := metric.Now()
+	v, err := s.d.DecodeSimilar(t, m)
+	s.m.decoded(begin, err)
+	return v, err
+}
+
 // DecodeInto implements serde.Serializer.
 func (s *measured) DecodeInto(t serde.Typed, dst any) error {
 	begin := metric.Now()

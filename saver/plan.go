@@ -190,7 +190,11 @@ func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (Metadata, error)
 	if codec == nil {
 		codec = serde.Default()
 	}
-	v, err := codec.Decode(typed)
+	return asMetadata(codec.Decode(typed))
+}
+
+// asMetadata is what was decoded, as metadata.
+func asMetadata(v any, err error) (Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}

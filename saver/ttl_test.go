@@ -1,6 +1,7 @@
 package saver_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -61,9 +62,9 @@ func TestTTLByTheClock(t *testing.T) {
 	wantSwept(t, s, 1, "forever long")
 	clk.add(1e4 * time.Hour)
 	wantSwept(t, s, 1, "forever")
-	for name, bad := range map[string]saver.Options{"TTL": {DefaultTTL: -1}, "interval": {SweepInterval: -1}, "policy": {Retention: &saver.RetentionPolicy{}}} {
-		if _, err := saver.Open(t.TempDir(), bad); err == nil {
-			t.Errorf("opened with a bad %s", name)
+	for name, bad := range map[string]saver.Options{"TTL": {DefaultTTL: -1}, "tiny TTL": {DefaultTTL: 1}, "age": {Retention: &saver.RetentionPolicy{MaxAge: 1<<63 - 1}}, "interval": {SweepInterval: -1}, "policy": {Retention: &saver.RetentionPolicy{}}} {
+		if _, err := saver.Open(t.TempDir(), bad); !errors.Is(err, saver.ErrInvalid) {
+			t.Errorf("opened with a bad %s: %v", name, err)
 		}
 	}
 }

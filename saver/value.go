@@ -18,7 +18,7 @@ type Value struct {
 	content any // a Go value, a serde.Typed or a Loader, as state says
 	codec   serde.Serializer
 	state   valueState
-	grown   int // of ValueGrown: elements appended; 0 if that is not known
+	grown   int32 // of ValueGrown: elements appended; 0 if that is not known
 }
 
 type valueState uint8

@@ -34,8 +34,14 @@ type BuilderOptions struct {
 	Level int
 	// SyncEvery is the number of bytes after which the file is synced while it
 	// is being written. Default 256 KiB: a commit beside it that is synced in
-	// between waits for no more.
+	// between waits for no more. See Syncs.
 	SyncEvery int64
+	// Syncs, if set, counts the syncs of other files on the device. While it grows,
+	// the builder only hands its bytes to the device, if the file is a
+	// vfs.WriteBacker: those syncs flush them along, none waits for more of
+	// them than SyncEvery, and none for the journal on their behalf. What makes
+	// the file durable is Finish, as ever.
+	Syncs func() int64
 	// Limiter, if set, is called before each write with its size, at most
 	// SyncEvery bytes, and blocks as long as the rate limit demands.
 	Limiter func(n int)
@@ -131,7 +137,7 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 		return nil, err
 	}
 	b := &Builder{
-		out:     output{f: f, name: FileName(o.FileNum), syncEvery: o.SyncEvery, limiter: o.Limiter},
+		out:     output{f: f, name: FileName(o.FileNum), syncEvery: o.SyncEvery, limiter: o.Limiter, syncs: o.Syncs},
 		comp:    comp,
 		salt:    o.Salt,
 		num:     o.FileNum,
@@ -139,6 +145,9 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 		ext:     ext,
 		head:    pending{kind: kindHead, limit: o.HeadBlockSize},
 		history: pending{kind: kindHistory, limit: o.BlockSize},
+	}
+	if o.Syncs != nil {
+		b.out.seen = o.Syncs()
 	}
 	// The headers stay in the buffer: creating a segment touches no disk.
 	return b, b.out.write(head, ext)

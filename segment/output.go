@@ -10,7 +10,7 @@ import (
 const outputBuffer = 256 << 10
 
 // output writes a file front to back: small pieces gathered, large ones straight
-// from the caller's memory, a sync every syncEvery bytes. After the first error
+// from the caller's memory, a slice of syncEvery bytes at a time; see slice. After the first error
 // the state of the file is unknown and every further call returns that error;
 // nothing is retried.
 type output struct {
@@ -19,7 +19,9 @@ type output struct {
 	written   int64 // bytes handed to the kernel
 	buf       []byte
 	syncEvery int64
-	unsynced  int64 // of written, those since the last sync
+	unsynced  int64 // of written, those since the last slice
+	syncs     func() int64
+	seen      int64 // what syncs said at the last slice
 	limiter   func(n int)
 	err       error
 }
@@ -72,12 +74,33 @@ func (o *output) device(p []byte) {
 		if o.unsynced += int64(n); o.unsynced < o.syncEvery {
 			continue
 		}
-		if err := o.f.SyncData(); err != nil {
+		if err := o.slice(); err != nil {
 			o.err = fmt.Errorf("sync segment %s: %w", o.name, err)
 			return
 		}
 		o.unsynced = 0
 	}
+}
+
+// slice sees to it that whoever syncs another file finds no more of this one in his way
+// than syncEvery bytes. A sync of its own allocates blocks, and so waits for the
+// journal and flushes twice, and a commit that is synced meanwhile waits for all of it.
+// So it is left to the commits to flush what the device has, as long as there are
+// any; the device has at most the slices since the last.
+func (o *output) slice() error {
+	w, ok := o.f.(vfs.WriteBacker)
+	if !ok || o.syncs == nil {
+		return o.f.SyncData()
+	}
+	if err := w.WriteBack(o.written-o.unsynced, o.unsynced); err != nil {
+		return err
+	}
+	before := o.seen
+	o.seen = o.syncs()
+	if o.seen != before {
+		return nil
+	}
+	return o.f.SyncData()
 }
 
 // finish makes everything durable, the size included.

@@ -25,6 +25,8 @@ type decoder struct {
 	window   string
 	windowAt int
 
+	similar *Similar // nil: strings are not shared
+
 	ext extState
 }
 
@@ -34,8 +36,11 @@ const (
 	maxAhead = 1 << 16
 )
 
-func (c *Codec) decodeMsgpack(data []byte) (any, error) {
-	d := decoder{c: c, cur: newCursor(data)}
+func (c *Codec) decodeMsgpack(data []byte) (any, error) { return c.decode(data, nil) }
+
+// decode is decodeMsgpack, with what like values have in common, or nil.
+func (c *Codec) decode(data []byte, similar *Similar) (any, error) {
+	d := decoder{c: c, cur: newCursor(data), similar: similar}
 	v, err := d.value()
 	if err == nil && d.cur.off != d.cur.end {
 		err = errTrailing
@@ -54,7 +59,7 @@ func (d *decoder) value() (any, error) {
 	}
 	switch it.class {
 	case cStr:
-		return d.str(it)
+		return d.text(it)
 	case cMap:
 		return d.mapping(it.n)
 	case cArray:
@@ -173,7 +178,7 @@ func (d *decoder) mapping(n int) (any, error) {
 			d.cur.off = start
 			return d.anyMapping(out, prev, i, n)
 		}
-		key, err := d.str(it)
+		key, err := d.keyText(it)
 		if err != nil {
 			return nil, err
 		}

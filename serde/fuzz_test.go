@@ -39,6 +39,10 @@ func checkStable(t *testing.T, name string, c *Codec, in Typed) {
 	if !bytes.Equal(given, in.Data) {
 		t.Fatalf("%s: Decode changed its input", name)
 	}
+	similar, serr := decodeTwice(c, in)
+	if (err == nil) != (serr == nil) || err != nil && err.Error() != serr.Error() {
+		t.Fatalf("%s: %v, and with what like values have in common %v", name, err, serr)
+	}
 	var de *DecodeError
 	if err != nil {
 		if !errors.As(err, &de) || de.Offset < 0 || de.Offset > len(in.Data) || v != nil {
@@ -48,6 +52,9 @@ func checkStable(t *testing.T, name string, c *Codec, in Typed) {
 	}
 	clear(in.Data) // nothing that was decoded may alias it
 	first, err := c.Encode(v)
+	if again, serr := c.Encode(similar); err == nil && (serr != nil || !bytes.Equal(again.Data, first.Data)) {
+		t.Fatalf("%s: %v with what like values have in common: %v", name, similar, serr)
+	}
 	copy(in.Data, given)
 	if err != nil {
 		t.Fatalf("%s: write what was read: %v\n%#v", name, err, v)
@@ -60,6 +67,15 @@ func checkStable(t *testing.T, name string, c *Codec, in Typed) {
 	if err != nil || second.Kind != first.Kind || !bytes.Equal(first.Data, second.Data) {
 		t.Fatalf("%s: not stable, %v:\n%s %x\n%s %x", name, err, first.Kind, first.Data, second.Kind, second.Data)
 	}
+}
+
+// decodeTwice is Decode, when a value like this one was decoded before.
+func decodeTwice(c *Codec, in Typed) (any, error) {
+	m := new(Similar)
+	if v, err := c.DecodeSimilar(in, m); err != nil {
+		return v, err
+	}
+	return c.DecodeSimilar(in, m)
 }
 
 // FuzzDecodeJSON is FuzzDecode for old JSON, which is written as msgpack.

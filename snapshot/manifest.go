@@ -173,6 +173,9 @@ func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 // and on a closed manifest.
 func (m *Manifest) State() State { return m.cur.Load().Clone() }
 
+// FloorLSN is that of State, without a copy of it.
+func (m *Manifest) FloorLSN() base.LSN { return m.cur.Load().FloorLSN }
+
 // Apply makes one edit durable and returns the state after it. When it returns
 // nil, the edit survives power loss. Edits are applied one at a time, in the
 // order of the calls.

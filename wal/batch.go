@@ -14,6 +14,7 @@ type batch struct {
 	records []*Record // of reqs
 	refused []refusal // answered when the fate of the batch is known
 	bytes   int64     // of the frames
+	made    frames    // of the first records
 
 	// Set when the batch is written.
 	file *logFile

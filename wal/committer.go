@@ -21,11 +21,11 @@ type committer struct {
 	spare  []*batch   // empty ones
 	fate   chan error // capacity 1: how the sync of air ended
 	began  time.Time  // when it began
-	gather bool       // see beside
+	gather bool       // see pace
 	alone  bool       // the last batch was one record, or there was none yet
 
-	buf    []byte  // small parts of the batch, joined
-	pieces []piece // the batch as it goes to the file
+	buf    []byte  // small parts of the batch, joined: of the last that got a frame
+	pieces []piece // that batch as it goes to the file
 	idle   *time.Timer
 
 	full       bool  // the last batch found no space
@@ -66,9 +66,9 @@ func (c *committer) recycle(b *batch) {
 // run is one of the two committer goroutines. They take turns: the one that has
 // written a batch gives the turn away and then syncs it, so that the other publishes
 // the batch before and prepares the next one while the device works. What
-// is prepared meanwhile is framed and written only when the sync has ended: a frame
-// that could not promise the batch before it would leave two batches at the end of
-// the log that nothing vouches for.
+// is prepared meanwhile is written only when the sync has ended: its frames promise
+// the batch before it, or there would be two batches at the end of the log that
+// nothing vouches for.
 func (l *Log) run() {
 	for range l.turn {
 		b := l.serve()
@@ -147,6 +147,9 @@ func (l *Log) beside() {
 		l.collect(nil)
 		if len(c.batch.reqs) > n {
 			last = time.Now()
+			if l.fits(c.batch.bytes) {
+				c.frameBeside()
+			}
 		}
 		select {
 		case <-l.q.wake:
@@ -171,27 +174,31 @@ func (l *Log) land(err error, last time.Time) {
 	// What was prepared beside it builds on it.
 	l.refuse(c.batch, err)
 	c.batch = c.blank()
+	clear(c.pieces)
+	c.pieces = c.pieces[:0]
 }
 
-// pace decides what a batch just landed means for the one that was prepared beside
-// it, which last grew then. Cut now, it leaves the callers of the landed one to the
-// batch after it, and the callers settle into two halves that take turns: right
-// where they compute for longer than a sync takes. Where syncs are slow it is
-// better to wake the callers first and to take their next records along.
+// pace decides whether what was prepared beside a batch just landed, and last grew
+// then, waits for the next records of that batch's callers. If it does not, the
+// device is never idle, and the callers take turns with it in two parts or more:
+// right unless they are back in less time than one more sync costs. That cost is the
+// part of a sync that does not depend on its size, of which little is known; half a
+// sync stands for it. They are expected back as quickly as those before them came.
 func (l *Log) pace(landed int, last time.Time) {
 	c := &l.w
-	if landed < 2 || len(c.batch.reqs) == 0 {
+	if landed < 2 {
 		return
 	}
 	now := time.Now()
 	took := now.Sub(c.began)
 	if !c.gather {
-		c.gather = now.Sub(last) > took/2
+		n := len(c.batch.reqs)
+		c.gather = n > 0 && last.Sub(c.began)*time.Duration(max(landed, n))/time.Duration(n) < took/2
 		return
 	}
 	l.settle()
 	l.collect(nil)
-	c.gather = time.Since(now) < took
+	c.gather = time.Since(now) < took/2
 }
 
 // settle publishes the batch that has landed, if there is one.
@@ -204,10 +211,9 @@ func (l *Log) settle() {
 	c.landed = nil
 	n := len(b.reqs)
 	l.publish(b)
-	if n > 1 && c.air == nil {
+	if n > 1 && c.air == nil && (c.gather || l.opts.Mode != SyncAlways) {
 		// Let the callers just woken queue their next records before the next
-		// batch is cut, or the log settles into two half batches that wait for
-		// each other's sync.
+		// batch is cut.
 		runtime.Gosched()
 	}
 }

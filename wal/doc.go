@@ -9,9 +9,9 @@
 // ([Record.Prepare]), writes the batch with one write, makes it durable with
 // one sync if the mode asks for it, hands the batch to Options.Apply and wakes
 // the callers. Two goroutines take turns at it: while one syncs a batch, the
-// other prepares the next, which is framed and written when the sync has ended.
-// So group commit needs no timer. Where callers come back faster than a sync
-// takes, the next batch waits for them instead.
+// other prepares and frames the next, which is written when the sync has ended.
+// So group commit needs no timer. Where callers come back within half a sync,
+// the next batch waits for them instead.
 //
 // # What survives
 //

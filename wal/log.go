@@ -152,11 +152,17 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 		l.reqs.put(r)
 		return err
 	}
+	cancelled := ctx.Done()
+	if cancelled == nil { // a receive costs less than a choice of one
+		err = <-r.done
+		l.reqs.put(r)
+		return err
+	}
 	select {
 	case err = <-r.done:
 		l.reqs.put(r)
 		return err
-	case <-ctx.Done():
+	case <-cancelled:
 	}
 	if l.q.withdraw(r) {
 		return fmt.Errorf("withdrawn from the log queue: %w", ctx.Err())

@@ -22,33 +22,65 @@ type piece struct {
 	lo, hi int // range of committer.buf if ext is nil
 }
 
-// writeBatch builds the frames of b behind the end of f and writes them. On success
-// f's end and chain are behind them, and the records know their places; on
-// failure nothing of the batch is left in the log, or the log is poisoned.
-func (l *Log) writeBatch(f *logFile, b *batch) error {
-	c := &l.w
-	c.buf = c.buf[:0]
-	off, chain := f.end, f.chain
-	promise := f.synced.Load()
-	for i, r := range b.reqs {
-		h := frameHeader{typ: frameRecord, lsn: c.lsn + base.LSN(i), syncedTo: promise}
+// frames are those of a batch that are built, as long as they are for the place
+// where the batch is to be written and promise what is durable then.
+type frames struct {
+	file     *logFile
+	from, to int64  // where the first lies; behind the last
+	before   uint64 // chain value at from
+	chain    uint64 // at to
+	promise  int64
+	n        int // records of the batch that have theirs
+}
+
+// frame builds the frames that b has not yet, as they shall stand at from in f if
+// the bytes below promise are durable then. What is built for another place, or
+// another promise, is built anew.
+func (c *committer) frame(b *batch, f *logFile, from Start, promise int64) {
+	m := &b.made
+	if m.file != f || m.from != from.Offset || m.before != from.Chain || m.promise != promise {
+		c.buf = c.buf[:0]
+		clear(c.pieces)
+		c.pieces = c.pieces[:0]
+		*m = frames{file: f, from: from.Offset, to: from.Offset, before: from.Chain, chain: from.Chain, promise: promise}
+	}
+	for ; m.n < len(b.reqs); m.n++ {
+		r := b.reqs[m.n]
+		h := frameHeader{typ: frameRecord, lsn: from.NextLSN + base.LSN(m.n), syncedTo: promise}
 		var sum uint64
 		if r.size < largeRecord {
 			lo := len(c.buf)
-			c.buf, sum = f.append(c.buf, off, h, r.parts...)
+			c.buf, sum = f.append(c.buf, m.to, h, r.parts...)
 			c.addRange(lo)
 		} else if f.seal != nil {
-			sum = c.addSealed(f, off, h, r)
+			sum = c.addSealed(f, m.to, h, r)
 		} else {
-			sum = c.addLarge(f.salt, off, h, r)
+			sum = c.addLarge(f.salt, m.to, h, r)
 		}
 		rec := r.rec
-		rec.LSN, rec.File, rec.Offset, rec.Len = h.lsn, f.info.Num, off+frameHeaderSize, r.size
+		rec.LSN, rec.File, rec.Offset, rec.Len = h.lsn, f.info.Num, m.to+frameHeaderSize, r.size
 		rec.Sealed = f.seal != nil
-		off += frameSize(f.stored(r.size))
-		chain = nextChain(chain, sum)
+		m.to += frameSize(f.stored(r.size))
+		m.chain = nextChain(m.chain, sum)
 	}
-	err := l.writePieces(f, off)
+}
+
+// frameBeside builds the frames of the batch that is prepared while another is in
+// the air, on the promise that this one lands. If it does not, they are never
+// written.
+func (c *committer) frameBeside() {
+	a := c.air
+	c.frame(c.batch, a.file, a.end, a.end.Offset)
+}
+
+// writeBatch writes the frames of b behind the end of f. On success f's end and
+// chain are behind them, and the records know their places; on failure nothing of
+// the batch is left in the log, or the log is poisoned.
+func (l *Log) writeBatch(f *logFile, b *batch) error {
+	c := &l.w
+	promise := f.synced.Load()
+	c.frame(b, f, Start{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, promise)
+	err := l.writePieces(f, b.made.to)
 	clear(c.pieces) // they may be bytes of callers
 	c.pieces = c.pieces[:0]
 	if cap(c.buf) > 4*maxBatchBytes {
@@ -57,7 +89,7 @@ func (l *Log) writeBatch(f *logFile, b *batch) error {
 	if err != nil {
 		return err
 	}
-	f.chain, f.lastMark = chain, false
+	f.chain, f.lastMark = b.made.chain, false
 	c.lsn += base.LSN(len(b.reqs))
 	c.full = false
 	c.sinceAsked += b.bytes

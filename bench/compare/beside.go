@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/bench"
@@ -22,7 +23,7 @@ func besideRun(o options, w io.Writer) error {
 	}
 	r := &run{options: o, size: fullSizes, results: map[key][]figures{}, log: os.Stderr}
 	r.dir = dir
-	columns := []string{"alone p50 ms", "beside p50 ms", "alone p99 ms", "beside p99 ms", "p99 ratio", "compactions"}
+	columns := []string{"alone p50 ms", "beside p50 ms", "alone p99 ms", "beside p99 ms", "p99 ratio", "puts", "compactions", "MB compacted", "MB/s compacted"}
 	k := key{Work: "beside"}
 	for range o.rounds {
 		out, err := r.cell("beside", "stele", peer.Durable, r.path("beside"))
@@ -47,19 +48,14 @@ func besideRun(o options, w io.Writer) error {
 	return os.RemoveAll(dir)
 }
 
-// beside measures durable puts, some while nothing else goes on and as many while the
-// store is compacted over and over, in turns.
+// beside measures durable puts of one caller: some while the store is compacted over and
+// over, until at least one compaction has ended, and then as many while nothing else goes
+// on, in turns.
 func (c cell) beside() (figures, error) {
 	steps := raw(bench.NewData(8).Small(100, 2048))
 	s, err := saver.Open(c.Dir, saver.Options{Sync: saver.SyncNever})
 	if err != nil {
 		return nil, err
-	}
-	n := 0
-	put := func(st *bench.Step) error {
-		n++
-		_, err := s.Put(context.Background(), saver.Config{ThreadID: fmt.Sprintf("new-%06d", n)}, st.Checkpoint, st.Metadata, st.Changed)
-		return err
 	}
 	for t := range c.Size.Threads / 50 {
 		cfg := saver.Config{ThreadID: fmt.Sprintf("old-%06d", t)}
@@ -75,49 +71,80 @@ func (c cell) beside() (figures, error) {
 	if s, err = saver.Open(c.Dir, saver.Options{}); err != nil {
 		return nil, err
 	}
-	if err := s.Flush(context.Background()); err != nil {
+	if err := s.Compact(context.Background()); err != nil {
 		return nil, err
 	}
-	var alone, beside latencies
-	compactions := 0
+	b := besidePuts{s: s, steps: steps}
+	var warm, alone, beside latencies
+	if err := b.times(&warm, c.Size.Reads/20); err != nil {
+		return nil, err
+	}
+	before := s.Metrics()
+	var took time.Duration
 	for range 4 {
-		if err := timed(&alone, c.Size.Reads/20, put, steps); err != nil {
+		start, n := time.Now(), len(beside)
+		if err := b.compacting(&beside, c.Size.Reads/5); err != nil {
 			return nil, err
 		}
-		ctx, stop := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() {
-			for {
-				if err := s.Compact(ctx); err != nil {
-					done <- err
-					return
-				}
-				compactions++
-			}
-		}()
-		err := timed(&beside, c.Size.Reads/20, put, steps)
-		stop()
-		if cerr := <-done; !errors.Is(cerr, context.Canceled) {
-			err = errors.Join(err, cerr)
-		}
-		if err != nil {
+		took += time.Since(start)
+		if err := b.times(&alone, len(beside)-n); err != nil {
 			return nil, err
 		}
 	}
-	out := figures{"compactions": float64(compactions)}
+	after := s.Metrics()
+	moved := after.CompactedIn - before.CompactedIn + after.CompactedOut - before.CompactedOut
+	out := figures{"puts": float64(len(beside)), "compactions": float64(after.Compactions - before.Compactions),
+		"MB compacted": float64(moved) / 1e6, "MB/s compacted": float64(moved) / 1e6 / took.Seconds()}
 	alone.report(out, "alone")
 	beside.report(out, "beside")
 	out["p99 ratio"] = out["beside p99 ms"] / out["alone p99 ms"]
 	return out, s.Close()
 }
 
-func timed(took *latencies, n int, put func(*bench.Step) error, steps []bench.Step) error {
-	for i := range n {
-		start := time.Now()
-		if err := put(&steps[i%len(steps)]); err != nil {
+// besidePuts puts one checkpoint into each of as many threads as it is asked for.
+type besidePuts struct {
+	s     *saver.Disk
+	steps []bench.Step
+	n     int
+}
+
+func (b *besidePuts) put(took *latencies) error {
+	st := &b.steps[b.n%len(b.steps)]
+	cfg := saver.Config{ThreadID: fmt.Sprintf("new-%06d", b.n)}
+	b.n++
+	start := time.Now()
+	_, err := b.s.Put(context.Background(), cfg, st.Checkpoint, st.Metadata, st.Changed)
+	took.since(start)
+	return err
+}
+
+func (b *besidePuts) times(took *latencies, n int) error {
+	for range n {
+		if err := b.put(took); err != nil {
 			return err
 		}
-		took.since(start)
 	}
 	return nil
+}
+
+// compacting puts while the store is compacted, at least n times and until a compaction
+// has ended. It returns when the last compaction has ended too.
+func (b *besidePuts) compacting(took *latencies, n int) error {
+	var ended atomic.Int64
+	var stop atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && !stop.Load() {
+			err = b.s.Compact(context.Background())
+			ended.Add(1)
+		}
+		done <- err
+	}()
+	var err error
+	for i := 0; err == nil && (i < n || ended.Load() == 0); i++ {
+		err = b.put(took)
+	}
+	stop.Store(true)
+	return errors.Join(err, <-done)
 }

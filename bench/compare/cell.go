@@ -40,7 +40,7 @@ var works = map[string]func(cell) (figures, error){
 	"W1engine": cell.chatOfEngine, "W2": cell.many, "W3": cell.latest, "W4": cell.history, "W5close": cell.reopen, "W5kill": cell.reopen,
 	"itemput": cell.putItems, "itemget": cell.getItems, "itemsearch": cell.searchItems, "vector": cell.vector,
 	"fillW3": cell.fillLatest, "fillW4": cell.fillHistory, "fillW5": cell.fillOpen, "fillItems": cell.fillItems,
-	"compact": cell.compactDir, "kill": cell.kill, "lost": cell.lost, "floors": cell.floors,
+	"compact": cell.compactDir, "kill": cell.kill, "lost": cell.lost, "floors": cell.floors, "copies": cell.freshCopies,
 	"scale": cell.scaleCell, "beside": cell.beside,
 }
 

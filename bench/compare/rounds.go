@@ -217,8 +217,10 @@ func (r *run) measure() error {
 			r.rounds = round
 			break
 		}
-		if err := r.one(planned{key: key{Work: "floors"}}); err != nil {
-			return err
+		for _, work := range []string{"floors", "copies"} {
+			if err := r.one(planned{key: key{Work: work}}); err != nil {
+				return err
+			}
 		}
 		for i := 0; i < len(r.plan); {
 			n := 1

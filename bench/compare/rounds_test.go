@@ -66,7 +66,7 @@ func TestCells(t *testing.T) {
 		{"fillW4", history, "disk MB"}, {"W4", history, "by id p50 ms"},
 		{"fillW5", closed, "disk MB"}, {"W5close", closed, "ready ms"}, {"lost", closed, "lost"}, {"scale", closed, "list 10 p50 ms"},
 		{"itemput", t.TempDir(), "puts/s"}, {"fillItems", items, ""}, {"itemget", items, "gets/s"}, {"itemsearch", items, "search p50 ms"},
-		{"beside", t.TempDir(), "p99 ratio"}, {"vector", t.TempDir(), "floor p50 ms"}, {"floors", t.TempDir(), "memcpy GB/s"},
+		{"beside", t.TempDir(), "p99 ratio"}, {"vector", t.TempDir(), "floor p50 ms"}, {"floors", t.TempDir(), "memcpy GB/s"}, {"copies", t.TempDir(), "27 MB copied p50 ms"},
 	} {
 		out, err := cell{step.work, "stele", peer.Relaxed, step.dir, size}.run()
 		if err != nil {

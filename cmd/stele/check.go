@@ -18,7 +18,8 @@ func (a *app) verifyCmd() *cobra.Command {
 every checkpoint can be read and every value is right. It needs no lock and may run
 beside a writer. In a directory that holds a backup, check that.
 
-One line per finding: file:offset, what was read, what is wrong. Exit code 0: nothing
+One line per finding: file:offset, what was read, what is wrong; then one for each
+checkpoint and each version of a channel that it costs. Exit code 0: nothing
 is damaged; 1: something is; 2: the check could not be made. Notices are what a crash
 or a writer at work may leave; they count with --strict alone.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
@@ -55,6 +56,7 @@ func printVerify(p *printer, rep *admin.VerifyReport) {
 			p.line("        concerns %s", some(f.Threads))
 		}
 	}
+	printLost(p, rep.LostCheckpoints, rep.LostValues, rep.LostMore)
 	for _, f := range rep.Notices {
 		p.line("notice  %s", f)
 	}

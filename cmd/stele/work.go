@@ -77,9 +77,6 @@ something deleted may be back; 2: nothing was saved.`,
 	return cmd
 }
 
-// maxLost is how many lost checkpoints, and values, people are shown.
-const maxLost = 50
-
 func printSalvage(p *printer, rep *admin.SalvageReport) {
 	for _, f := range rep.Damage {
 		p.line("DAMAGE  %s", f)
@@ -87,24 +84,7 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 	for _, l := range rep.LostParts {
 		p.line("LOST    an unknown number of checkpoints of %s (%s:%d)", some(l.Threads), l.Finding.File, l.Finding.Offset)
 	}
-	for i, l := range rep.LostCheckpoints {
-		if i == maxLost {
-			p.line("LOST    and %d more; --json lists them", len(rep.LostCheckpoints)-i)
-			break
-		}
-		p.line("LOST    %s %s of thread %s%s", l.What, l.Checkpoint, printable(l.Thread), inNamespace(l.Namespace))
-	}
-	for i, l := range rep.LostValues {
-		if i == maxLost {
-			p.line("LOST    and %d more values; --json lists them", len(rep.LostValues)-i)
-			break
-		}
-		task := ""
-		if l.Task != "" {
-			task = " written by task " + l.Task
-		}
-		p.line("LOST    channel %s%s of checkpoint %s of thread %s%s", printable(l.Channel), task, l.Checkpoint, printable(l.Thread), inNamespace(l.Namespace))
-	}
+	printLost(p, rep.LostCheckpoints, rep.LostValues, rep.LostMore)
 	if rep.CutBytes > 0 {
 		p.line("NOTE    the log ends with %s that are no record, at %s: what was being written when the writer died, or damage", size(rep.CutBytes), rep.CutAt)
 	}

@@ -63,6 +63,16 @@ func (v *View) Bytes() []byte {
 	return bytes.Join(v.parts, nil)
 }
 
+// Single returns the value if it is one piece; not ok if it is several. Others hold
+// the piece, so it must not be changed.
+func (v *View) Single() (b []byte, ok bool) {
+	if len(v.parts) != 1 {
+		return nil, len(v.parts) == 0
+	}
+	b = v.parts[0]
+	return b[:len(b):len(b)], true
+}
+
 func (v *View) add(b []byte) {
 	if len(b) == 0 {
 		return

@@ -14,10 +14,9 @@ import (
 
 // placed is where a build put one family: its page, and its values.
 type placed struct {
-	fam  uint64
-	part index.Part
-	refs []index.Ref
-	locs []index.Loc
+	fam    uint64
+	part   index.Part
+	values []index.ValueLoc
 }
 
 // segmentJob builds one segment.
@@ -44,12 +43,15 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Keys: e.files.keys})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Syncs: e.logSyncs, Keys: e.files.keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &segmentJob{e: e, num: num, f: f, b: b, from: from, limit: limit}, nil
 }
+
+// logSyncs counts the syncs of log files.
+func (e *Engine) logSyncs() int64 { return e.log.Metrics().Syncs }
 
 // add writes one family: the values plan names, and the page.
 func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
@@ -76,7 +78,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	pl := placed{fam: w.fam.ID, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
 		vl, _ := placeOf(j.num, v) // the builder was given no other bases
-		pl.refs, pl.locs = append(pl.refs, vl.Ref), append(pl.locs, vl.Loc)
+		pl.values = append(pl.values, vl)
 	}
 	j.done = append(j.done, pl)
 	return nil
@@ -135,7 +137,7 @@ func (j *segmentJob) discard() { j.e.removeQuietly(kindSegment, j.num) }
 func (j *segmentJob) install() {
 	for _, pl := range j.done {
 		if fam := j.e.ix.HeldFamily(pl.fam); fam != nil {
-			fam.Move(pl.refs, pl.locs, j.from)
+			fam.Move(pl.values, j.from)
 		}
 	}
 }

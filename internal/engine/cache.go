@@ -13,8 +13,10 @@ import (
 const cacheShards = 8
 
 // blockCache keeps decoded segment blocks, and of the log the patches and what they
-// are against, least recently used out, bounded by bytes. Blocks are immutable and
-// shared with readers.
+// are against, bounded by bytes. What is new has a part of it, least recently used
+// out; what is asked for again after others came moves to the rest. So to read many
+// things once takes no more memory than that part, and puts nothing out of the rest.
+// Blocks are immutable and shared with readers.
 type blockCache struct {
 	shards       [cacheShards]cacheShard
 	flights      *flights
@@ -33,17 +35,52 @@ type blockKey struct {
 func logKey(loc index.Loc) blockKey { return blockKey{loc.File, loc.Off, loc.Inner} }
 
 type cacheShard struct {
-	mu    sync.Mutex
-	max   int64
-	size  int64
-	items map[blockKey]*list.Element
-	order list.List
+	mu         sync.Mutex
+	items      map[blockKey]*list.Element
+	young, old cachePart
+	last       blockKey // of the entry used last
+	turns      uint64   // how often another one was used than before
 }
+
+// cachePart is a list of entries, the least recently used last, bounded by bytes.
+type cachePart struct {
+	max, size int64
+	order     list.List
+}
+
+func (p *cachePart) put(e *cacheEntry) *list.Element {
+	p.size += e.size()
+	return p.order.PushFront(e)
+}
+
+func (p *cachePart) take(el *list.Element) *cacheEntry {
+	e := p.order.Remove(el).(*cacheEntry)
+	p.size -= e.size()
+	return e
+}
+
+// overfull returns the entry that is to leave; nil if none is.
+func (p *cachePart) overfull() *list.Element {
+	if p.size <= p.max {
+		return nil
+	}
+	return p.order.Back()
+}
+
+const (
+	// youngShare of 8 parts are for what is new.
+	youngShare = 3
+	// settled is how many turns an entry is new, whoever asks for it: a call asks for a
+	// block once for each value it takes, and a few calls may take turns.
+	settled = 32
+)
 
 type cacheEntry struct {
 	key   blockKey
 	block []byte
 	patch *delta.Patch // instead of block
+	came  uint64       // the turn
+	old   bool         // in which part it is
 }
 
 // cacheEntrySize is about what an entry takes besides its bytes.
@@ -58,12 +95,18 @@ func (e *cacheEntry) size() int64 {
 
 func newBlockCache(bytes int64) *blockCache {
 	c := &blockCache{flights: newFlights()}
+	each := max(bytes, 0) / cacheShards
 	for i := range c.shards {
-		c.shards[i].max = max(bytes, 0) / cacheShards
-		c.shards[i].items = map[blockKey]*list.Element{}
+		s := &c.shards[i]
+		s.items = map[blockKey]*list.Element{}
+		s.young.max = each * youngShare / 8
+		s.old.max = each - s.young.max
 	}
 	return c
 }
+
+// largest is the size of the largest entry that is kept.
+func (c *blockCache) largest() int64 { return c.shards[0].young.max }
 
 func (c *blockCache) shard(k blockKey) *cacheShard {
 	h := uint64(k.file)*0x9e3779b97f4a7c15 ^ k.off*0xbf58476d1ce4e5b9
@@ -97,11 +140,49 @@ func (c *blockCache) entry(k blockKey) (*cacheEntry, bool) {
 		return nil, false
 	}
 	c.hits.Add(1)
-	s.order.MoveToFront(e)
-	return e.Value.(*cacheEntry), true
+	return s.use(e), true
 }
 
-// add keeps a block, unless it alone would fill half of the shard.
+// use makes an entry the one used last.
+func (s *cacheShard) use(el *list.Element) *cacheEntry {
+	e := el.Value.(*cacheEntry)
+	if s.last != e.key {
+		s.last = e.key
+		s.turns++
+	}
+	switch {
+	case e.old:
+		s.old.order.MoveToFront(el)
+	case s.turns-e.came <= settled:
+		s.young.order.MoveToFront(el)
+	default:
+		s.young.take(el)
+		e.old = true
+		s.items[e.key] = s.old.put(e)
+		for el := s.old.overfull(); el != nil; el = s.old.overfull() {
+			s.enter(s.old.take(el))
+		}
+		s.trim()
+	}
+	return e
+}
+
+// enter puts an entry among the new ones.
+func (s *cacheShard) enter(e *cacheEntry) {
+	s.last = e.key
+	s.turns++
+	e.old, e.came = false, s.turns
+	s.items[e.key] = s.young.put(e)
+}
+
+// trim drops new entries that are too many.
+func (s *cacheShard) trim() {
+	for el := s.young.overfull(); el != nil; el = s.young.overfull() {
+		delete(s.items, s.young.take(el).key)
+	}
+}
+
+// add keeps a block, unless it is larger than largest.
 func (c *blockCache) add(k blockKey, block []byte) { c.keep(&cacheEntry{key: k, block: block}) }
 
 // addPatch is add for a patch of the log.
@@ -111,15 +192,9 @@ func (c *blockCache) keep(e *cacheEntry) {
 	s := c.shard(e.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.items[e.key]; ok || e.size() > s.max/2 {
+	if _, ok := s.items[e.key]; ok || e.size() > s.young.max {
 		return
 	}
-	s.items[e.key] = s.order.PushFront(e)
-	s.size += e.size()
-	for s.size > s.max {
-		last := s.order.Back()
-		old := s.order.Remove(last).(*cacheEntry)
-		delete(s.items, old.key)
-		s.size -= old.size()
-	}
+	s.enter(e)
+	s.trim()
 }

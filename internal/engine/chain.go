@@ -37,7 +37,7 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 	if err == nil {
 		return b, nil
 	}
-	if _, rerr := e.readAt(last.Loc); rerr != nil { // which readRoot need not have seen
+	if _, rerr := e.readAt(last.Loc, false); rerr != nil { // which readRoot need not have seen
 		return nil, costing(fam, last.Ref, rerr)
 	}
 	return nil, e.chainDamage(chain[0], err)

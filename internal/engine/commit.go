@@ -71,7 +71,7 @@ type Tx struct {
 	lsn  base.LSN
 	now  int64
 	rec  record
-	vals [][]byte // in the order of ordinals; may be several parts each
+	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
 
 	loaded  byName[*index.Thread] // as they were before the commit was queued
@@ -81,6 +81,11 @@ type Tx struct {
 	patches int   // of values
 	err     error // of loading a thread
 	begun   int   // families begun
+
+	fn  func(*Tx) error
+	log wal.Record
+	// Most commits are about one thread or two.
+	loadedRoom, threadsRoom [2]named[*index.Thread]
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -138,6 +143,11 @@ func (tx *Tx) Memo(id string) (index.Memo, bool) {
 	return m, true
 }
 
+// RemembersAny reports whether there may be a thread of which Memo knows something.
+func (tx *Tx) RemembersAny() bool {
+	return len(tx.memos.list) > 0 || len(tx.e.queue.memos) > 0 || tx.e.ix.Remembers()
+}
+
 // anyMemo includes mere tombstones and what is too long ago.
 func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
 	if m, ok := tx.memos.get(id); ok {
@@ -177,7 +187,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		tx.begun++
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
-	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: make([]slotOp, len(slots))}
+	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: tx.e.scratch.room(len(slots))}
 	names := 0
 	tx.expect(slots)
 	for i := range slots {
@@ -212,6 +222,9 @@ func (tx *Tx) expect(slots []SlotIn) {
 		if slots[i].Value != nil {
 			n += max(1, len(slots[i].Value.parts))
 		}
+	}
+	if tx.vals == nil {
+		tx.vals = make([][]byte, 1, 1+n)
 	}
 	tx.values, tx.vals = slices.Grow(tx.values, n), slices.Grow(tx.vals, n)
 }
@@ -352,7 +365,8 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		return err
 	}
 	defer e.leave()
-	tx := &Tx{e: e}
+	tx := &Tx{e: e, fn: fn, log: wal.Record{Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}}
+	tx.loaded.list, tx.threads.list = tx.loadedRoom[:0], tx.threadsRoom[:0]
 	for _, id := range ids {
 		t, err := e.loadThread(id)
 		if err != nil {
@@ -360,9 +374,8 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		}
 		tx.loaded.set(id, t)
 	}
-	r := &wal.Record{User: tx, Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}
-	r.Prepare = func(lsn base.LSN) ([][]byte, error) { return tx.prepare(lsn, fn) }
-	err := e.log.Commit(ctx, r)
+	tx.log.User, tx.log.Prepare = tx, tx.prepare
+	err := e.log.Commit(ctx, &tx.log)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -390,10 +403,27 @@ func (e *Engine) noteCommit(tx *Tx, begin metric.Time) metric.Time {
 var errNothing = errors.New("commit did nothing")
 
 // prepare runs on the committer, in commit order.
-func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
+func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
-	tx.rec.time = tx.now
-	err := fn(tx)
+	tx.rec = record{time: tx.now, ops: tx.e.scratch.ops}
+	head, err := tx.perform()
+	tx.e.scratch.reset(tx.rec.ops)
+	tx.rec.ops = nil
+	if err != nil {
+		return nil, err
+	}
+	tx.e.queue.add(tx)
+	if tx.vals == nil {
+		return [][]byte{head}, nil
+	}
+	tx.vals[0] = head
+	return tx.vals, nil
+}
+
+// perform runs the caller's function and returns the head of the record of what it
+// did.
+func (tx *Tx) perform() ([]byte, error) {
+	err := tx.fn(tx)
 	if tx.err != nil { // what fn saw was not all there is
 		err = tx.err
 	}
@@ -407,11 +437,7 @@ func (tx *Tx) prepare(lsn base.LSN, fn func(*Tx) error) ([][]byte, error) {
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, base.ErrTooLarge)
 	}
-	parts := append(make([][]byte, 0, 1+len(tx.vals)), head)
-	parts = append(parts, tx.vals...)
-	tx.rec.ops = nil
-	tx.e.queue.add(tx)
-	return parts, nil
+	return head, nil
 }
 
 // applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
@@ -439,11 +465,10 @@ func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
 	at := r.Len - tx.size
-	var refRoom [8]index.Ref
-	var locRoom [8]index.Loc
+	var room [8]index.ValueLoc
 	for i := 0; i < len(tx.values); {
 		fam := tx.values[i].fam
-		refs, locs := refRoom[:0], locRoom[:0]
+		values := room[:0]
 		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
 			v := &tx.values[i]
 			v.loc.File = r.File
@@ -451,10 +476,10 @@ func (tx *Tx) place(r *wal.Record) {
 			if v.patched() {
 				tx.e.notePatch(v)
 			}
-			refs, locs = append(refs, v.ref), append(locs, v.loc)
+			values = append(values, index.ValueLoc{Ref: v.ref, Loc: v.loc})
 			at += v.size
 		}
-		fam.Add(refs, locs)
+		fam.Add(values)
 	}
 	tx.vals = nil
 }

@@ -384,8 +384,7 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 			mf.lo = part.MinLSN
 		}
 		mf.hi = max(mf.hi, part.MaxLSN)
-		refs, locs := page.Places()
-		w.fam.AddMissing(refs, locs, e.files.lasting(latest))
+		w.fam.AddMissing(page.Values, e.files.lasting(latest))
 		for i := range page.Threads {
 			addSection(sections, &page.Threads[i])
 		}

@@ -26,17 +26,18 @@ type OpInfo struct {
 type SlotInfo struct {
 	Name, Tag string
 	// Value is "none", "earlier" (stored by another record: Ref), "here" (Ref, Offset,
-	// Len), or "empty".
+	// Len), "patch" (as here, and made of Base), or "empty".
 	Value  string
 	Ref    index.Ref
-	Offset int64 // of the value within the record
+	Base   index.Ref // of a patch
+	Offset int64     // of the value within the record
 	Len    int64
 	Sum    uint64
 }
 
 var opNames = map[opKind]string{opPut: "put", opDelete: "delete", opDrop: "drop", opCopy: "copy", opFlags: "flags"}
 
-var slotNames = map[uint8]string{slotNone: "none", slotRef: "earlier", slotInline: "here", slotEmpty: "empty"}
+var slotNames = map[uint8]string{slotNone: "none", slotRef: "earlier", slotInline: "here", slotEmpty: "empty", slotPatch: "patch"}
 
 // DescribeRecord decodes a record with number lsn. Any input gives a description or
 // an error.
@@ -54,8 +55,8 @@ func DescribeRecord(lsn base.LSN, b []byte) (*RecordInfo, error) {
 			switch s.enc {
 			case slotRef:
 				si.Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
-			case slotInline:
-				si.Ref, si.Offset, si.Len, si.Sum = index.Ref{LSN: lsn, Ord: s.ord}, s.off, int64(s.len), s.sum
+			case slotInline, slotPatch:
+				si.Ref, si.Offset, si.Len, si.Sum, si.Base = index.Ref{LSN: lsn, Ord: s.ord}, s.off, int64(s.len), s.sum, s.base
 			}
 			oi.Slots = append(oi.Slots, si)
 		}

@@ -38,7 +38,8 @@ type Engine struct {
 	report      OpenReport
 	skipped     skipped // with Options.AllowDamage
 
-	queue queue // committer only
+	queue   queue   // committer only
+	scratch scratch // committer only
 
 	unflushed  *unflushed
 	garbage    *garbage
@@ -102,10 +103,11 @@ func (e *Engine) state() snapshot.State {
 
 // floor is the last record that is in segments for good.
 func (e *Engine) floor() base.LSN {
-	if f := e.state().FloorLSN; f > 0 {
-		return f - 1
+	f := e.fixed.FloorLSN
+	if e.manifest != nil {
+		f = e.manifest.FloorLSN()
 	}
-	return 0
+	return f - min(f, 1)
 }
 
 // Sync returns when every commit that returned before is on stable storage.

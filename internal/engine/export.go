@@ -26,17 +26,6 @@ type ExportOptions struct {
 	Progress func(done, total int)
 }
 
-// LostValue is a value of an item that cannot be read.
-type LostValue struct {
-	Thread string
-	Key    string // of the item
-	Slot   int    // which of the item's
-	Name   string // of the slot
-	Tag    string
-	First  string // name of the item's first slot
-	Err    error
-}
-
 // LostPart is what could not be read of a family: a page, and with it an unknown
 // number of items of some of these threads.
 type LostPart struct {
@@ -51,7 +40,7 @@ type ExportReport struct {
 	Values   int
 	Bytes    int64 // of the new segment
 	LastLSN  base.LSN
-	Lost     []LostValue // each use of each value; the first maxSkipped
+	Lost     []LostValue // each use of each value; the first maxLost
 	LostAll  int         // how many there are
 	Dropped  []LostItem  // items left out because of them
 	Parts    []LostPart
@@ -88,6 +77,7 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 		_ = o.FS.Remove(x.path())
 		return nil, fmt.Errorf("export to %s: %w", dir, err)
 	}
+	x.rep.Lost, x.rep.LostAll = x.lost.list, x.lost.all
 	return x.rep, nil
 }
 
@@ -119,6 +109,8 @@ type exporter struct {
 	b   *segment.Builder
 	id  uint64 // of the new store
 	rep *ExportReport
+
+	lost lostUses
 }
 
 func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
@@ -200,8 +192,9 @@ func (x *exporter) family(v *View, w *familyWork) error {
 		return err
 	}
 	gone := map[index.Ref]bool{} // cannot be read, and nothing stands for it
+	all := &users{w: w}
 	for _, u := range x.order(w) {
-		if err := x.value(w, u, gone); err != nil {
+		if err := x.value(all, u, gone); err != nil {
 			return err
 		}
 	}
@@ -264,14 +257,14 @@ func (x *exporter) order(w *familyWork) []slotUse {
 }
 
 // value writes one value, or what stands for it.
-func (x *exporter) value(w *familyWork, u slotUse, gone map[index.Ref]bool) error {
+func (x *exporter) value(all *users, u slotUse, gone map[index.Ref]bool) error {
 	ref := u.ref()
-	b, err := x.e.readValue(x.ctx, w.fam, ref)
+	b, err := x.e.readValue(x.ctx, all.w.fam, ref)
 	switch {
 	case err == nil:
 		x.rep.Values++
 	case errors.Is(err, base.ErrCorrupt) || errors.Is(err, ErrNoValue):
-		if b = x.lose(w, ref, err); b == nil {
+		if b = x.lose(all, ref, err); b == nil {
 			gone[ref] = true
 			return nil
 		}
@@ -287,27 +280,15 @@ func (x *exporter) value(w *familyWork, u slotUse, gone map[index.Ref]bool) erro
 
 // lose lists every use of a value that cannot be read, and returns what stands for
 // it: what the first use says.
-func (x *exporter) lose(w *familyWork, ref index.Ref, err error) (instead []byte) {
-	first := true
-	for _, t := range w.threads {
-		t.Ascend("", func(it *index.Item) bool {
-			for i, s := range it.Slots {
-				if s.Ref != ref {
-					continue
-				}
-				l := LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name, Err: err}
-				if x.rep.LostAll++; x.rep.LostAll <= maxSkipped {
-					x.rep.Lost = append(x.rep.Lost, l)
-				}
-				if first && x.o.Replace != nil {
-					instead = x.o.Replace(l)
-				}
-				first = false
-			}
-			return true
-		})
+func (x *exporter) lose(u *users, ref index.Ref, err error) (instead []byte) {
+	uses := u.of(ref)
+	x.lost.add(uses, err)
+	if x.o.Replace == nil || len(uses) == 0 {
+		return nil
 	}
-	return instead
+	first := uses[0]
+	first.Err = err
+	return x.o.Replace(first)
 }
 
 // page is the directory page of the family in the new store: live items that have

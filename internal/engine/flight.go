@@ -11,7 +11,7 @@ type flights struct {
 // flight is a read in progress. The block may be read once done is closed; it is nil
 // if the read failed.
 type flight struct {
-	done    chan struct{}
+	done    chan struct{} // made by the first who waits; guarded by the lock of flights
 	block   []byte
 	waiters int // guarded by the lock of flights
 }
@@ -24,16 +24,19 @@ func newFlights() *flights { return &flights{m: map[blockKey]*flight{}} }
 func (f *flights) read(key blockKey, fn func() ([]byte, error)) (block []byte, shared bool, err error) {
 	f.mu.Lock()
 	if fl := f.m[key]; fl != nil {
-		fl.waiters++
+		if fl.waiters++; fl.done == nil {
+			fl.done = make(chan struct{})
+		}
+		done := fl.done
 		f.mu.Unlock()
-		<-fl.done
+		<-done
 		if fl.block != nil {
 			return fl.block, true, nil
 		}
 		block, err = fn()
 		return block, false, err
 	}
-	fl := &flight{done: make(chan struct{})}
+	fl := new(flight)
 	f.m[key] = fl
 	f.mu.Unlock()
 	defer func() {
@@ -41,7 +44,9 @@ func (f *flights) read(key blockKey, fn func() ([]byte, error)) (block []byte, s
 		delete(f.m, key)
 		shared = fl.waiters > 0
 		f.mu.Unlock()
-		close(fl.done)
+		if shared {
+			close(fl.done)
+		}
 	}()
 	if block, err = fn(); err == nil {
 		fl.block = block

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -22,7 +23,7 @@ type garbage struct {
 
 // deadFamily is what segments hold of a family for nobody.
 type deadFamily struct {
-	bytes   map[base.FileNum]int64 // of the values, as they are in blocks
+	bytes   map[base.FileNum]int64 // in the measure of SegmentInfo.Raw
 	dropped bool                   // it has no thread left
 }
 
@@ -157,13 +158,67 @@ func (e *Engine) countDead(w *familyWork) {
 			return true
 		})
 	}
-	dead := map[base.FileNum]int64{}
+	files := map[base.FileNum]held{}
 	w.fam.Values(func(r index.Ref, l index.Loc) {
-		if !l.InLog() && !live[r] {
-			dead[l.File] += int64(l.Len)
+		if l.InLog() {
+			return
 		}
+		h := files[l.File]
+		h.values, h.bytes = h.values+1, h.bytes+int64(l.Len)
+		if !live[r] {
+			h.dead, h.deadBytes = h.dead+1, h.deadBytes+int64(l.Len)
+		}
+		files[l.File] = h
 	})
+	dead := map[base.FileNum]int64{}
+	for n, h := range files {
+		if h.dead > 0 {
+			dead[n] = e.deadOf(w.fam.ID, n, h)
+		}
+	}
 	e.garbage.set(w.fam.ID, deadFamily{bytes: dead})
+}
+
+// held is what a segment holds of a family, and how much of that is dead.
+type held struct {
+	values, dead     int64 // how many
+	bytes, deadBytes int64 // as they are in blocks
+}
+
+// deadOf is about how much a segment holds of a family for nobody: of its blocks the
+// share of the values' bytes, of its directory that of their number. Of a chat, whose
+// older versions are small patches, the directory is most of it. As with all that is
+// dead, it is given as a share of the segment's raw bytes.
+func (e *Engine) deadOf(family uint64, n base.FileNum, h held) int64 {
+	f, ok := e.inSegment(family, n)
+	if !ok || f.size == 0 {
+		return 0
+	}
+	blocks := float64(f.Stored-int64(f.DirStored)) * float64(h.deadBytes) / float64(max(h.bytes, 1))
+	directory := float64(f.DirStored) * float64(h.dead) / float64(h.values)
+	return int64((blocks + directory) * float64(f.raw) / float64(f.size))
+}
+
+// familyIn is what a segment says of a family, and of itself.
+type familyIn struct {
+	segment.FamilyInfo
+	size, raw int64
+}
+
+// inSegment is what a segment says of a family; false if it is gone, or does not hold
+// the family.
+func (e *Engine) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
+	h, err := e.files.acquire(n)
+	if err != nil {
+		return familyIn{}, false
+	}
+	defer e.files.release(h)
+	if h.seg == nil {
+		return familyIn{}, false
+	}
+	f, ok, err := h.seg.Find(family)
+	p := h.seg.Props()
+	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
 }
 
 // countDropped counts what segments hold of families without threads.
@@ -175,16 +230,9 @@ func (e *Engine) countDropped(alive []familyNames) {
 	for id := range dropped {
 		dead := map[base.FileNum]int64{}
 		for _, p := range e.ix.Parts(id) {
-			h, err := e.files.acquire(p.File)
-			if err != nil {
-				continue // it is gone, and what it held with it
+			if f, ok := e.inSegment(id, p.File); ok {
+				dead[p.File] += f.RawBytes
 			}
-			if h.seg != nil {
-				if f, ok, err := h.seg.Find(id); err == nil && ok {
-					dead[p.File] += f.RawBytes
-				}
-			}
-			e.files.release(h)
 		}
 		e.garbage.set(id, deadFamily{bytes: dead, dropped: true})
 	}

@@ -131,8 +131,7 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part, epoch uint64) 
 				continue
 			}
 			pages = append(pages, p)
-			refs, locs := p.Places()
-			fam.AddMissing(refs, locs, e.files.lasting(epoch))
+			fam.AddMissing(p.Values, e.files.lasting(epoch))
 		}
 	}
 	return pages, nil

@@ -112,15 +112,30 @@ func (e *Engine) Thread(id string) (*index.Thread, error) {
 // ReadValue returns the bytes of a value, checked, in a fresh slice. ErrNoValue
 // means that it was deleted or pruned; damage is a CorruptionError.
 func (e *Engine) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return e.readFor(ctx, fam, ref, true)
+}
+
+// ReadShared is ReadValue without a copy where the bytes are in memory: others may
+// hold them, so they must not be changed.
+func (e *Engine) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return e.readFor(ctx, fam, ref, false)
+}
+
+func (e *Engine) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := e.enter(); err != nil {
 		return nil, err
 	}
 	defer e.leave()
-	return e.readValue(ctx, fam, ref)
+	return e.read(ctx, fam, ref, own)
 }
 
 // readValue does the work of ReadValue.
 func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return e.read(ctx, fam, ref, true)
+}
+
+// read is readValue, or else the bytes may be shared.
+func (e *Engine) read(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -136,7 +151,7 @@ func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref
 		case !ok:
 			err = e.endlessChain(chain, missing)
 		case len(chain) == 1:
-			b, err = e.readAt(chain[0].Loc)
+			b, err = e.readAt(chain[0].Loc, own)
 		default:
 			b, err = e.readChain(fam, chain)
 		}
@@ -152,8 +167,8 @@ func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref
 // reading it. More than once is already unlikely.
 const moveRetries = 4
 
-// readAt reads the bytes at loc into a fresh slice.
-func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
+// readAt reads the bytes at loc, into a fresh slice if they are to be the caller's own.
+func (e *Engine) readAt(loc index.Loc, own bool) ([]byte, error) {
 	h, err := e.files.acquire(loc.File)
 	if err != nil {
 		return nil, err
@@ -167,7 +182,7 @@ func (e *Engine) readAt(loc index.Loc) ([]byte, error) {
 		return nil, err
 	}
 	v, err := h.seg.Value(segmentLoc(loc), block)
-	if err != nil || !shared && len(v) == len(block) && int64(len(v)) > e.cache.shards[0].max/2 {
+	if err != nil || !own || !shared && len(v) == len(block) && int64(len(v)) > e.cache.largest() {
 		return v, err // or nobody else holds the block: it is too large for the cache
 	}
 	return append([]byte{}, v...), nil // which does not clear what it fills

@@ -35,6 +35,15 @@ func (r *Reader) Family() *index.Family { return r.fam }
 
 // Read is ReadValue.
 func (r *Reader) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
+	return r.read(ctx, ref, true)
+}
+
+// ReadShared is Engine.ReadShared.
+func (r *Reader) ReadShared(ctx context.Context, ref index.Ref) ([]byte, error) {
+	return r.read(ctx, ref, false)
+}
+
+func (r *Reader) read(ctx context.Context, ref index.Ref, own bool) ([]byte, error) {
 	if err := r.e.enter(); err != nil {
 		return nil, err
 	}
@@ -44,31 +53,42 @@ func (r *Reader) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
 	}
 	if loc, ok := r.fam.Loc(ref); ok && loc.InLog() && loc.Len <= smallLogValue && !loc.Patched() {
 		if b, err := r.small(loc); err == nil {
+			if own {
+				b = append([]byte{}, b...)
+			}
 			return b, nil
 		}
 	} else if v := r.view(ref); v != nil {
-		b := v.Bytes()
+		b := bytesOf(v, own)
 		if sum, _ := v.Sum(); valueSum(b) == sum {
 			return b, nil
 		}
 		r.forget()
 	}
 	// Whole in itself, moving, or damaged: what that means is said in one place.
-	return r.e.readValue(ctx, r.fam, ref)
+	return r.e.read(ctx, r.fam, ref, own)
+}
+
+// bytesOf is the value, in a fresh slice if it is to be the caller's own.
+func bytesOf(v *delta.View, own bool) []byte {
+	if b, ok := v.Single(); ok && !own {
+		return b
+	}
+	return v.Bytes()
 }
 
 // smallLogValue is the size of a value up to which it is kept when a listing read
 // it from the log: a copy costs less than asking the kernel for so few bytes.
 const smallLogValue = 1 << 10
 
-// small reads a small value of the log, or has it.
+// small reads a small value of the log, or has it. Others may hold it.
 func (r *Reader) small(loc index.Loc) ([]byte, error) {
 	if b, ok := r.e.cache.get(logKey(loc)); ok {
-		return append([]byte{}, b...), nil
+		return b, nil
 	}
-	b, err := r.e.readAt(loc)
+	b, err := r.e.readAt(loc, false)
 	if err == nil {
-		r.e.cache.add(logKey(loc), append([]byte{}, b...))
+		r.e.cache.add(logKey(loc), b)
 	}
 	return b, err
 }

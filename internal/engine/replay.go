@@ -27,8 +27,7 @@ type replayer struct {
 	memos    map[string]index.Memo
 	begun    int
 
-	refs []index.Ref
-	locs []index.Loc
+	values []index.ValueLoc
 }
 
 // replay applies one record, as the commit did.
@@ -156,7 +155,7 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 		r.begun++
 	}
 	it := &index.Item{Key: o.key, LSN: r.en.LSN, Flags: o.flags, Slots: make([]index.Slot, len(o.slots))}
-	r.refs, r.locs = r.refs[:0], r.locs[:0]
+	r.values = r.values[:0]
 	for i := range o.slots {
 		s := &o.slots[i]
 		it.Slots[i] = index.Slot{Name: s.name, Tag: s.tag}
@@ -171,10 +170,10 @@ func (r *replayer) put(t *index.Thread, o *op) error {
 				return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset, Err: err}
 			}
 			it.Slots[i].Ref = ref
-			r.refs, r.locs = append(r.refs, ref), append(r.locs, loc)
+			r.values = append(r.values, index.ValueLoc{Ref: ref, Loc: loc})
 		}
 	}
-	t.Family.Add(r.refs, r.locs)
+	t.Family.Add(r.values)
 	r.set(o.id, t.With([]*index.Item{it}, r.en.LSN, r.time))
 	return nil
 }

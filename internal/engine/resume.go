@@ -159,8 +159,7 @@ func (w *familyWork) wants(page *index.Page) bool {
 			}
 		}
 	}
-	refs, _ := page.Places()
-	return !slices.ContainsFunc(refs, func(r index.Ref) bool { return !live[r] })
+	return !slices.ContainsFunc(page.Values, func(v index.ValueLoc) bool { return !live[v.Ref] })
 }
 
 // segmentsBut are the segments without some.

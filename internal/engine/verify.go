@@ -50,7 +50,9 @@ type VerifyReport struct {
 	Threads  int   // of the index
 	Items    int
 	Values   int
-	Compared bool // the saved index was compared with one made from segments and log
+	Lost     []LostValue // each use of each value that cannot be read; the first maxLost
+	LostAll  int         // how many there are
+	Compared bool        // the saved index was compared with one made from segments and log
 	Took     time.Duration
 }
 
@@ -110,6 +112,7 @@ func VerifyMoment(ctx context.Context, dir string, m *Moment, opts Options, prog
 	if err := v.run(opts); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
+	v.rep.Lost, v.rep.LostAll = v.lost.list, v.lost.all
 	v.rep.Took = time.Since(start)
 	return &v.rep, nil
 }
@@ -129,6 +132,7 @@ type verifier struct {
 	st       snapshot.State
 	e        *Engine // over the moment, past damage
 	rep      VerifyReport
+	lost     lostUses
 	seen     map[findingKey]int // findings by place
 	progress func(VerifyProgress)
 	total    int64

@@ -93,6 +93,7 @@ func (v *verifier) values(w *familyWork) error {
 	list := slices.SortedFunc(maps.Values(uses), func(a, b refUse) int {
 		return cmp.Or(cmp.Compare(a.loc.File, b.loc.File), cmp.Compare(a.loc.Off, b.loc.Off), a.ref.Compare(b.ref))
 	})
+	all := &users{w: w}
 	for _, u := range list {
 		v.rep.Values++
 		_, err := v.e.readValue(v.ctx, w.fam, u.ref)
@@ -105,6 +106,9 @@ func (v *verifier) values(w *familyWork) error {
 		}
 		if err := v.note(err, false, u.thread); err != nil {
 			return err
+		}
+		if err != nil {
+			v.lost.add(all.of(u.ref), err)
 		}
 	}
 	return nil

@@ -113,19 +113,26 @@ func (e *Engine) limiter(ctx context.Context) func(int) {
 	if rate < 0 {
 		return nil
 	}
-	start, moved := time.Now(), int64(0)
+	due := time.Now() // when what was moved would have been, at that rate
 	return func(n int) {
+		now := time.Now()
 		if e.throttle.hurry.Load() {
-			start, moved = time.Now(), 0
+			due = now
 			return
 		}
-		moved += int64(n)
-		due := time.Duration(float64(moved) / float64(rate) * float64(time.Second))
-		if ahead := due - time.Since(start); ahead > 5*time.Millisecond {
+		if least := now.Add(-maxCredit); due.Before(least) {
+			due = least
+		}
+		due = due.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
+		if ahead := due.Sub(now); ahead > 5*time.Millisecond {
 			sleep(ctx, ahead)
 		}
 	}
 }
+
+// maxCredit bounds what compaction makes up for after it was slower than
+// Options.CompactRate, so that no burst of writes follows a pause.
+const maxCredit = 20 * time.Millisecond
 
 // newFileNum hands out a file number below what the manifest has reserved: a
 // file nobody names is then known to be a leftover, not a stranger.

@@ -192,8 +192,9 @@ func heldLocked(fi os.FileInfo) bool {
 	return false
 }
 
-// Close releases the lock: it ends with the descriptor. A second Close returns
-// fs.ErrClosed.
+// Close releases the lock. It would end with the descriptor, but a process that is
+// being started has a copy of that for a moment, until it executes its program. A second
+// Close returns fs.ErrClosed.
 func (l *osLock) Close() error {
 	locks.Lock()
 	defer locks.Unlock()
@@ -203,6 +204,7 @@ func (l *osLock) Close() error {
 			break
 		}
 	}
+	unlockFileOS(l.f)
 	return l.f.Close()
 }
 

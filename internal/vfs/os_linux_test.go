@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -142,5 +143,37 @@ func TestRegisterAnswersFirst(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is written back reads as it was written, and a closed file says so.
+func TestWriteBack(t *testing.T) {
+	f, err := OS{}.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, ok := f.(WriteBacker)
+	if !ok {
+		t.Fatal("a file of the system is no WriteBacker")
+	}
+	text := []byte("written back")
+	if _, err := f.WriteAt(text, 4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteBack(0, 4096+int64(len(text))); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(text))
+	if _, err := f.ReadAt(got, 4096); err != nil || string(got) != string(text) {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if err := w.WriteBack(-1, 1); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("before the file: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteBack(0, 1); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("closed: %v", err)
 	}
 }

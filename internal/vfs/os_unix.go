@@ -39,6 +39,12 @@ func lockFileOS(f *os.File) error {
 	return err
 }
 
+// unlockFileOS drops the lock, whoever else has the descriptor. Where it fails, closing
+// the file does it.
+func unlockFileOS(f *os.File) {
+	_ = control(f, "unlock", func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_UN) })
+}
+
 // isFull: to a writer a spent quota is a full disk, and as temporary.
 func isFull(e syscall.Errno) bool { return e == syscall.ENOSPC || e == syscall.EDQUOT }
 

@@ -51,6 +51,9 @@ func lockFileOS(f *os.File) error {
 	return err
 }
 
+// unlockFileOS: the lock ends with the handle, which no other process inherits.
+func unlockFileOS(*os.File) {}
+
 func freeSpaceOS(dir string) (int64, error) {
 	p, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

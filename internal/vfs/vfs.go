@@ -62,6 +62,18 @@ type Sizer interface {
 	TotalSpace(dir string) (int64, error)
 }
 
+// WriteBacker is a File that can hand what was written to the device without making it
+// durable. It is optional: Linux has it.
+type WriteBacker interface {
+	// WriteBack writes n bytes from off on to the device, as far as they are only in
+	// memory, and waits until the device has them. It promises nothing: neither did the
+	// device flush its cache, nor is the file system's record of where they lie safe;
+	// Sync or SyncData must follow. What it is for: the sync of another file need not
+	// wait for the journal on behalf of this one. After an error the file is as after a
+	// failed Sync, and a later sync may not report it again.
+	WriteBack(off, n int64) error
+}
+
 // File is an open file. Reads and writes name their offset; there is no cursor.
 // ReadAt may be called concurrently with everything; of the writing methods at
 // most one runs at a time.

@@ -111,8 +111,11 @@ func (e *DumpEntry) record(p wal.Piece) {
 			switch s.Value {
 			case "earlier":
 				where = "stored as " + refText(s.Ref)
-			case "here":
-				where = "here, " + refText(s.Ref) + ", " + strconv.FormatInt(s.Len, 10) + " bytes at " + strconv.FormatInt(p.PayloadAt+s.Offset, 10)
+			case "here", "patch":
+				where = s.Value + ", " + refText(s.Ref) + ", " + strconv.FormatInt(s.Len, 10) + " bytes at " + strconv.FormatInt(p.PayloadAt+s.Offset, 10)
+				if s.Value == "patch" {
+					where += ", made of " + refText(s.Base)
+				}
 			}
 			e.line(1, "%s: %s", slotText(op.Kind, o.Key, i, s.Name, s.Tag), where)
 		}

@@ -151,7 +151,7 @@ func logOp(o engine.OpInfo) LogOp {
 		op.Item = itemName(op.Kind, o.Key)
 	}
 	for _, s := range o.Slots {
-		if s.Value == "here" {
+		if s.Value == "here" || s.Value == "patch" {
 			op.Stored++
 			op.Bytes += s.Len
 		}

@@ -34,6 +34,9 @@ type SalvageReport struct {
 	// LostValues are channels and writes of checkpoints that are in the new store;
 	// reading one gives saver.ErrLost.
 	LostValues []LostValue `json:"lost_values"`
+	// LostMore is how many uses of lost values there are beyond those that are listed:
+	// the lists end after a million.
+	LostMore int `json:"lost_more,omitempty"`
 	// LostParts are parts of the index: of each of these threads, checkpoints may be
 	// missing that nothing else tells of.
 	LostParts []LostPart `json:"lost_parts"`
@@ -71,24 +74,6 @@ func (f Finding) mayHide() bool {
 		return false
 	}
 	return filepath.Ext(f.File) != ".img"
-}
-
-// LostCheckpoint is a checkpoint, or the writes of a call, that could not be saved.
-type LostCheckpoint struct {
-	Thread     string `json:"thread"`
-	Namespace  string `json:"namespace"`
-	Checkpoint string `json:"checkpoint"`
-	What       string `json:"what"` // "checkpoint", "writes", or the key of an item of another kind
-}
-
-// LostValue is a value that could not be saved.
-type LostValue struct {
-	Thread     string  `json:"thread"`
-	Namespace  string  `json:"namespace"`
-	Checkpoint string  `json:"checkpoint"`
-	Channel    string  `json:"channel"`
-	Task       string  `json:"task,omitempty"` // of a pending write
-	Finding    Finding `json:"finding"`
 }
 
 // LostPart is a part of the index that could not be read.
@@ -165,25 +150,12 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 	dropped := map[engine.LostItem]bool{}
 	for _, it := range exp.Dropped {
 		dropped[it] = true
-		l := LostCheckpoint{Thread: threadName(it.Thread), What: fmt.Sprintf("item %q", it.Key)}
-		if k, ok := saver.ParseItem(it.Key); ok {
-			l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
-		}
-		r.LostCheckpoints = append(r.LostCheckpoints, l)
+		r.LostCheckpoints = append(r.LostCheckpoints, lostItem(it))
 	}
 	for _, v := range exp.Lost {
-		f := findingOf(v.Err)
-		r.addDamage(f)
-		k, ok := saver.ParseItem(v.Key)
-		if !ok || dropped[engine.LostItem{Thread: v.Thread, Key: v.Key}] {
-			continue // listed as a lost item
-		}
-		l := LostValue{Thread: threadName(v.Thread), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: f}
-		if k.Kind == "writes" {
-			l.Task = v.First
-		}
-		r.LostValues = append(r.LostValues, l)
+		r.addDamage(findingOf(v.Err))
 	}
+	r.LostValues, r.LostMore = lostValues(exp.Lost, dropped), exp.LostAll-len(exp.Lost)
 	for _, p := range exp.Parts {
 		r.LostParts = append(r.LostParts, LostPart{Threads: threadNames(p.Threads), Finding: findingOf(p.Err)})
 	}

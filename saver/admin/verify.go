@@ -34,6 +34,14 @@ type VerifyReport struct {
 	Items         int    `json:"items"`
 	Values        int    `json:"values"`
 	Checkpoints   int    `json:"checkpoints"`
+	// LostCheckpoints and LostValues are all that cannot be read because of the damage:
+	// a value whose own bytes are damaged, and every version that is a patch against
+	// it. LostMore is how many uses of lost values there are beyond those that are
+	// listed: the lists end after a million. Not among them is what damage hides: see
+	// the threads of a finding.
+	LostCheckpoints []LostCheckpoint `json:"lost_checkpoints,omitempty"`
+	LostValues      []LostValue      `json:"lost_values,omitempty"`
+	LostMore        int              `json:"lost_more,omitempty"`
 	// Compared: the saved index is the one that segments and log make.
 	Compared bool          `json:"index_compared"`
 	Damage   []Finding     `json:"damage"`
@@ -81,6 +89,8 @@ func verifyReport(dir string, rep *engine.VerifyReport) *VerifyReport {
 	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
 		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Threads, Items: rep.Items, Values: rep.Values,
 		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}
+	out.LostCheckpoints, out.LostValues = losses(rep.Lost)
+	out.LostMore = rep.LostAll - len(rep.Lost)
 	for i := range rep.Findings {
 		f := &rep.Findings[i]
 		g := Finding{File: f.File, Offset: f.Offset, Length: f.Len, Kind: f.Kind, Detail: f.Detail}

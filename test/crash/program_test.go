@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -22,6 +23,7 @@ type full interface {
 	saver.Syncer
 	saver.AtomicPutter
 	saver.Eraser
+	saver.Expirer
 }
 
 // kind is what a crash state is about.
@@ -94,7 +96,7 @@ func typedBytes(b []byte) saver.Value { return saver.ValueTyped(serde.Typed{Kind
 func (g *generator) next(key string) saver.Value {
 	b := slices.Clone(g.last[key])
 	switch n := g.rng.IntN(10); {
-	case n < 2 || len(b) == 0:
+	case n < 1 || len(b) < 64:
 		b = g.data(g.size())
 	case n < 6:
 		b = append(b, g.data(g.rng.IntN(50))...)
@@ -127,8 +129,11 @@ func (g *generator) parent(key string) string {
 // others, one made empty now and then.
 func (g *generator) put() step {
 	thread, ns := g.thread(), ""
-	if g.rng.IntN(4) == 0 {
+	switch g.rng.IntN(5) {
+	case 0:
 		ns = "sub:1"
+	case 1, 2: // often the same, so that its values go on and are patches
+		thread = g.names[0]
 	}
 	key := thread + "/" + ns
 	id, parent := g.checkpointID(), g.parent(key)
@@ -193,7 +198,14 @@ func (g *generator) putWrites() step {
 
 func (g *generator) deletion() step {
 	thread := g.thread()
-	switch g.rng.IntN(5) {
+	switch g.rng.IntN(8) {
+	case 5, 6:
+		return g.setTTL()
+	case 7:
+		return step{what: "sweep", kind: kindDelete, call: func(ctx context.Context, s full) error {
+			_, err := s.Sweep(ctx)
+			return err
+		}}
 	case 0:
 		run := fmt.Sprint(g.runs, g.rng.IntN(3))
 		return step{what: "delete " + run, kind: kindDelete,
@@ -213,6 +225,14 @@ func (g *generator) deletion() step {
 	}
 	return step{what: "delete " + thread, kind: kindDelete,
 		call: func(ctx context.Context, s full) error { return s.DeleteThread(ctx, thread) }}
+}
+
+// setTTL gives a thread a TTL that passes within the program, mostly, by the clock of
+// the calls, which goes on by a second with each.
+func (g *generator) setTTL() step {
+	thread, ttl := g.thread(), []time.Duration{3 * time.Second, 10 * time.Second, 0, saver.NoTTL}[g.rng.IntN(4)]
+	return step{what: fmt.Sprintf("set the TTL of %s to %v", thread, ttl), kind: kindDelete,
+		call: func(ctx context.Context, s full) error { return s.SetTTL(ctx, thread, ttl) }}
 }
 
 func (g *generator) copyThread() step {

@@ -31,6 +31,7 @@ type trace struct {
 	looked int      // fresh states looked at, those of recoveries included
 
 	patches int64 // values logged as patches
+	older   int64 // values written to segments as patches
 }
 
 // mark says that from operation at on, the first calls are durable.
@@ -59,7 +60,7 @@ func run(ctx context.Context, c config, steps []step) (*trace, error) {
 	if err := r.compare(); err != nil {
 		return t, err
 	}
-	t.patches += r.disk.Metrics().Patches
+	t.count(r.disk)
 	if err := r.disk.Close(); err != nil {
 		return t, err
 	}
@@ -115,12 +116,12 @@ func (r *runner) step(s *step) error {
 		}
 		return nil
 	case s.life == "close":
-		r.t.patches += r.disk.Metrics().Patches
+		r.t.count(r.disk)
 		if err := r.disk.Close(); err != nil {
 			return err
 		}
 	default:
-		r.t.patches += r.disk.Metrics().Patches
+		r.t.count(r.disk)
 		r.gate.dead = true
 		r.t.fs.Kill()
 		_ = r.disk.Close() // frees its goroutines; every operation fails
@@ -246,4 +247,10 @@ func traceOf(ctx context.Context, seed uint64) (*trace, error) {
 		c.ring, steps = new(ring), withRekeys(rng, steps)
 	}
 	return run(ctx, c, steps)
+}
+
+// count adds what a life of the store did.
+func (t *trace) count(d *disk) {
+	m := d.Metrics()
+	t.patches, t.older = t.patches+m.Patches, t.older+m.SegmentPatches
 }

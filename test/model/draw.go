@@ -21,8 +21,15 @@ var (
 		saver.IntVersion(1), saver.IntVersion(2), saver.IntVersion(3), saver.StringVersion("00000000000000000000000000000002.0.25"),
 		saver.FloatVersion(1.5), saver.StringVersion("x"),
 	})
-	value = rapid.SampledFrom([]any{nil, int64(1), "text", "other text", []byte("raw"), []any{int64(1), "x"}, map[string]any{"k": 1.5, "a": true}, 2.5})
+	value = rapid.SampledFrom([]any{nil, int64(1), "text", "other text", []byte("raw"), []any{int64(1), "x"}, map[string]any{"k": 1.5, "a": true}, 2.5,
+		text, text + "A little more.", "Before it. " + text, text[:90] + "in between" + text[90:], text + text,
+		text + "1", text + "2", text + "3", text + "4"})
 )
+
+// text is long enough for the other long values to be stored as patches against it, and
+// it against them.
+const text = "The engine keeps what an agent knows, the saver keeps what the engine did, and the store keeps both; " +
+	"whoever comes later reads the one by the other, step by step, and begins where the last one ended."
 
 func sometimes(ids *rapid.Generator[string]) *rapid.Generator[string] {
 	return rapid.OneOf(rapid.Just(""), rapid.Just(""), ids)

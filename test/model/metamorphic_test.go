@@ -30,7 +30,7 @@ import (
 // drawOptions are options no answer may depend on.
 func drawOptions(t *rapid.T, env Env) saver.Options {
 	size := func(name string, from ...int64) int64 { return rapid.SampledFrom(from).Draw(t, name) }
-	return saver.Options{
+	o := saver.Options{
 		Clock: env.Clock, Random: env.Random, DeletedMemory: env.DeletedMemory,
 		ManualWork:    rapid.SampledFrom([]bool{true, true, false}).Draw(t, "manual work"),
 		Sync:          rapid.SampledFrom([]saver.SyncMode{saver.SyncAlways, saver.SyncNever, saver.SyncInterval}).Draw(t, "sync mode"),
@@ -43,6 +43,10 @@ func drawOptions(t *rapid.T, env Env) saver.Options {
 		CompactFanout: int(size("fanout", 0, 2, 3)),
 		CompactRate:   -1,
 	}
+	if o.MemoryBudget < 0 { // nothing else is kept
+		o.VersionBytes = size("versions", 1<<20, -1)
+	}
+	return o
 }
 
 // chaos is a disk saver to which things happen.
@@ -53,6 +57,40 @@ type chaos struct {
 	rng  *rand.Rand
 	s    *saver.Disk
 	real bool // on the operating system's files
+	met  *met
+}
+
+// met counts what programs met, so that a run says what it is worth.
+type met struct {
+	mu                      sync.Mutex
+	programs                int
+	upsets                  map[string]int
+	patches, segmentPatches int64
+}
+
+// left counts what a store did until it is left.
+func (m *met) left(s *saver.Disk) {
+	e := s.Engine().Metrics()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.patches, m.segmentPatches = m.patches+e.Patches, m.segmentPatches+e.SegmentPatches
+}
+
+func (m *met) upset(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.upsets[what]++
+}
+
+// print prints the counts, and demands that there are patches where there are many
+// programs.
+func (m *met) print(t *testing.T) {
+	t.Helper()
+	line := fmt.Sprintf("metamorphic: %d programs, %v, %d values logged as patches, %d written to segments as patches", m.programs, m.upsets, m.patches, m.segmentPatches)
+	fmt.Println(line)
+	if m.programs >= 50 && (m.patches == 0 || m.segmentPatches == 0) {
+		t.Error(line)
+	}
 }
 
 // watched tells of writes to the log.
@@ -106,6 +144,7 @@ func (c *chaos) open(t *rapid.T) error {
 	// The order of operations is the program's alone where a crash is drawn from
 	// it; background work shows its own orders.
 	sim := saver.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork,
+		PatchMin: rapid.SampledFrom([]int{48, 48, 0}).Draw(t, "patch min"), PatchRun: rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "patch run"),
 		SegmentSize: rapid.SampledFrom([]int64{0, 0, 1, 4 << 10}).Draw(t, "segment size")}
 	var err error
 	c.s, err = saver.OpenSimulated(c.dir, opts, sim)
@@ -127,6 +166,7 @@ var upsets = []string{"flush", "compact", "part", "image", "close", "kill", "pow
 
 func (c *chaos) upset(t *rapid.T) (saver.Saver, string, error) {
 	ctx, what := context.Background(), rapid.SampledFrom(upsets).Draw(t, "upset")
+	c.met.upset(what)
 	var err error
 	switch what {
 	case "flush":
@@ -142,6 +182,7 @@ func (c *chaos) upset(t *rapid.T) (saver.Saver, string, error) {
 	case "kill", "power failure":
 		err = c.crash(t, what == "power failure")
 	default:
+		c.met.left(c.s)
 		if err = c.s.Close(); err == nil && what == "lose the saved index" {
 			err = loseImages(c.fs, c.dir)
 		}
@@ -158,6 +199,7 @@ func (c *chaos) crash(t *rapid.T, power bool) error {
 	if err := c.s.Sync(context.Background()); err != nil {
 		return err
 	}
+	c.met.left(c.s)
 	if c.real {
 		return c.copyAside(t)
 	}
@@ -308,15 +350,17 @@ func (c *chaos) readerBeside(ctx context.Context) error {
 	return nil
 }
 
-func chaosFactory(start func(t *rapid.T) (fsys vfs.FS, dir string)) func(Env) (Subject, error) {
+func chaosFactory(m *met, start func(t *rapid.T) (fsys vfs.FS, dir string)) func(Env) (Subject, error) {
 	return func(env Env) (Subject, error) {
 		fsys, dir := start(env.T)
 		_, onDisk := fsys.(vfs.OS)
-		c := &chaos{env: env, fs: &watched{FS: fsys}, dir: dir, real: onDisk,
+		m.programs++
+		c := &chaos{env: env, met: m, fs: &watched{FS: fsys}, dir: dir, real: onDisk,
 			rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(env.T, "salt"), 7))}
 		err := c.open(env.T)
 		env.Cleanup(func() {
 			if c.s != nil {
+				m.left(c.s)
 				_ = c.s.Close()
 			}
 		})
@@ -332,7 +376,9 @@ func chaosFactory(start func(t *rapid.T) (fsys vfs.FS, dir string)) func(Env) (S
 // with crashes.
 func TestMetamorphic(t *testing.T) {
 	setFlags(t, map[string]string{"rapid.checks": fmt.Sprint(defaultChecks / 4)})
-	Run(t, "chaos", chaosFactory(func(*rapid.T) (vfs.FS, string) { return crashfs.New(), "store" }))
+	m := &met{upsets: map[string]int{}}
+	defer m.print(t)
+	Run(t, "chaos", chaosFactory(m, func(*rapid.T) (vfs.FS, string) { return crashfs.New(), "store" }))
 }
 
 // TestMetamorphicDisk is TestMetamorphic on real files. A power failure there is
@@ -340,7 +386,9 @@ func TestMetamorphic(t *testing.T) {
 func TestMetamorphicDisk(t *testing.T) {
 	setFlags(t, map[string]string{"rapid.checks": "8"}) // each program costs real syncs
 	root, n := t.TempDir(), 0
-	Run(t, "chaos on disk", chaosFactory(func(*rapid.T) (vfs.FS, string) {
+	m := &met{upsets: map[string]int{}}
+	defer m.print(t)
+	Run(t, "chaos on disk", chaosFactory(m, func(*rapid.T) (vfs.FS, string) {
 		n++
 		return vfs.OS{}, filepath.Join(root, fmt.Sprintf("store%dx", n))
 	}))

@@ -186,6 +186,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		{"Prune", 1, m.prune},
 		{"Retain", 1, m.retain},
 		{"Erase", 1, m.erase},
+		{"TTL", 1, m.setTTL},
+		{"Sweep", 1, m.sweep},
 		{"Wait", 1, m.wait},
 		{"Mint", 1, m.nextVersion},
 		{"Reopen", 1, m.reopen},

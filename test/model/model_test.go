@@ -23,7 +23,7 @@ func open(env Env) *memory.Saver {
 // kind of call must have ended in each of the ways it can, and listings must
 // hold parents, values and writes.
 func TestProgramsReachEveryOutcome(t *testing.T) {
-	setFlags(t, map[string]string{"rapid.seed": "1", "rapid.checks": "120"}) // the same programs every time
+	setFlags(t, map[string]string{"rapid.seed": "2", "rapid.checks": "120"}) // the same programs every time
 	seen := map[string]int{}
 	rapid.Check(t, program(func(env Env) (Subject, error) { return Subject{Saver: open(env)}, nil }, func(what, answer string) {
 		call, _, _ := strings.Cut(what, " ")
@@ -45,6 +45,7 @@ func TestProgramsReachEveryOutcome(t *testing.T) {
 		"get: answer", "get: checkpoint not found", "list: answer", "list: invalid argument",
 		"history: answer", "history: checkpoint is its own ancestor", "threads: answer", "threads: invalid argument",
 		"delete: ok", "copy: ok", "copy: the thread already exists", "prune: ok", "prune: invalid argument",
+		"retain: ok", "retain: invalid argument", "erase: ok", "set: ok", "set: checkpoint not found", "set: invalid argument", "sweep: ok", "expired: ok",
 		"parent &", " = ", "[0]", "[-3]", "Interrupted:true", "__pregel_tasks =",
 	} {
 		if seen[want] == 0 {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"pgregory.net/rapid"
@@ -24,15 +25,47 @@ func (m *machine) retain(t *rapid.T) {
 	}
 	dry := rapid.Bool().Draw(t, "dry run")
 	var reports []string
+	said, refused := m.subject.Saver.(saver.Retainer).Retain(m.ctx, p, true)
 	m.change(t, fmt.Sprintf("retain %+v, dry run %v", p, dry), func(s saver.Saver) error {
 		rep, err := s.(saver.Retainer).Retain(m.ctx, p, dry)
 		reports = append(reports, fmt.Sprint(rep.Threads, rep.Checkpoints, rep.Writes))
+		if s == m.subject.Saver && (fmt.Sprint(rep) != fmt.Sprint(said) || outcome(err) != outcome(refused)) {
+			return fmt.Errorf("a dry run said %+v, %w; it is %+v, %w", said, refused, rep, err)
+		}
 		return err
 	})
 	for _, r := range reports[1:] {
 		if r != reports[0] {
 			t.Fatalf("retention reports differ (threads, checkpoints, writes): %q", reports)
 		}
+	}
+}
+
+func (m *machine) setTTL(t *rapid.T) {
+	if _, ok := m.subject.Saver.(saver.Expirer); !ok {
+		t.Skip("it has no TTL")
+	}
+	id := thread.Draw(t, "thread")
+	ttl := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Hour, deletedMemory, 0, saver.NoTTL, math.MaxInt64, -2, 999}).Draw(t, "ttl")
+	m.change(t, fmt.Sprintf("set the TTL of %s to %v", id, ttl), func(s saver.Saver) error { return s.(saver.Expirer).SetTTL(m.ctx, id, ttl) })
+}
+
+// sweep compares how many threads expire, and what is left.
+func (m *machine) sweep(t *rapid.T) {
+	if _, ok := m.subject.Saver.(saver.Expirer); !ok {
+		t.Skip("it has no TTL")
+	}
+	var expired []int
+	m.change(t, "sweep", func(s saver.Saver) error {
+		rep, err := s.(saver.Expirer).Sweep(m.ctx)
+		expired = append(expired, rep.Expired)
+		return err
+	})
+	if expired[0] != expired[1] {
+		t.Fatalf("%d threads expired in the model, %d in the saver", expired[0], expired[1])
+	}
+	if expired[0] > 0 {
+		m.note("expired", "ok")
 	}
 }
 

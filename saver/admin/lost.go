@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"fmt"
+
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/saver"
+)
+
+// LostCheckpoint is a checkpoint, or the writes of a call, that cannot be read.
+type LostCheckpoint struct {
+	Thread     string `json:"thread"`
+	Namespace  string `json:"namespace"`
+	Checkpoint string `json:"checkpoint"`
+	What       string `json:"what"` // "checkpoint", "writes", or the key of an item of another kind
+}
+
+// LostValue is a value that cannot be read: its own bytes are damaged, or those of a
+// value that it is a patch against.
+type LostValue struct {
+	Thread     string  `json:"thread"`
+	Namespace  string  `json:"namespace"`
+	Checkpoint string  `json:"checkpoint"`
+	Channel    string  `json:"channel"`
+	Task       string  `json:"task,omitempty"` // of a pending write
+	Finding    Finding `json:"finding"`
+}
+
+func lostItem(it engine.LostItem) LostCheckpoint {
+	l := LostCheckpoint{Thread: threadName(it.Thread), What: fmt.Sprintf("item %q", it.Key)}
+	if k, ok := saver.ParseItem(it.Key); ok {
+		l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
+	}
+	return l
+}
+
+// lostValues are those of the values whose items are not lost themselves.
+func lostValues(lost []engine.LostValue, items map[engine.LostItem]bool) []LostValue {
+	out := []LostValue{}
+	for _, v := range lost {
+		k, ok := saver.ParseItem(v.Key)
+		if !ok || items[engine.LostItem{Thread: v.Thread, Key: v.Key}] {
+			continue // listed as a lost item
+		}
+		l := LostValue{Thread: threadName(v.Thread), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: findingOf(v.Err)}
+		if k.Kind == "writes" {
+			l.Task = v.First
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// losses are the items that cannot be without one of the values, and the values that
+// are lost besides.
+func losses(lost []engine.LostValue) ([]LostCheckpoint, []LostValue) {
+	gone, items := map[engine.LostItem]bool{}, []LostCheckpoint{}
+	for _, l := range lost {
+		it := engine.LostItem{Thread: l.Thread, Key: l.Key}
+		if replacement(l) == nil && !gone[it] {
+			gone[it] = true
+			items = append(items, lostItem(it))
+		}
+	}
+	return items, lostValues(lost, gone)
+}

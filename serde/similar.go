@@ -1,0 +1,87 @@
+package serde
+
+import "unicode/utf8"
+
+// Similar is what values that are decoded one after another, and resemble each
+// other, have in common: their short strings, which are made once. Strings are all
+// that decoded values share by it. It takes about 4 KB at most. The zero Similar is
+// ready for use; it is not safe for concurrent use.
+type Similar struct {
+	texts [similarTexts]any // strings, or nil
+}
+
+const (
+	similarTexts = 32
+	// similarText is the length of the longest string that is kept.
+	similarText = 64
+)
+
+// SimilarDecoder decodes values that resemble each other. It is safe for concurrent
+// use, each call with a Similar of its own.
+type SimilarDecoder interface {
+	// DecodeSimilar is Serializer.Decode, cheaper after like values with the same m.
+	DecodeSimilar(t Typed, m *Similar) (any, error)
+}
+
+// SimilarDecoderOf returns the SimilarDecoder that decodes as s does; false if there
+// is none. A serializer of another package has one if it has a method
+// SimilarDecoder() (SimilarDecoder, bool) that says so. Embedding a Codec is not
+// enough: the type may have a Decode of its own.
+func SimilarDecoderOf(s Serializer) (SimilarDecoder, bool) {
+	switch s := s.(type) {
+	case *Codec:
+		return s, true
+	case interface {
+		SimilarDecoder() (SimilarDecoder, bool)
+	}:
+		return s.SimilarDecoder()
+	}
+	return nil, false
+}
+
+// DecodeSimilar implements SimilarDecoder.
+func (c *Codec) DecodeSimilar(t Typed, m *Similar) (any, error) {
+	if t.Kind != KindMsgpack {
+		return c.Decode(t)
+	}
+	return c.decode(t.Data, m)
+}
+
+// text is b as a string in an interface; nil if it is no text.
+func (m *Similar) text(b []byte) any {
+	n := len(b)
+	at := &m.texts[(n+int(b[0])*7+int(b[n/2])*5+int(b[n-1])*3)%similarTexts]
+	if was, ok := (*at).(string); ok && was == string(b) {
+		return *at
+	}
+	if !utf8.Valid(b) {
+		return nil
+	}
+	*at = string(b)
+	return *at
+}
+
+// text returns the string that starts at the cursor, in an interface.
+func (d *decoder) text(it item) (any, error) {
+	if d.similar == nil || it.n == 0 || it.n > similarText {
+		return d.str(it)
+	}
+	b := d.cur.data[d.cur.off : d.cur.off+it.n]
+	d.cur.off += it.n
+	if s := d.similar.text(b); s != nil {
+		return s, nil
+	}
+	return nil, errUTF8
+}
+
+// keyText is text for a key of a map.
+func (d *decoder) keyText(it item) (string, error) {
+	if d.similar == nil {
+		return d.str(it)
+	}
+	s, err := d.text(it)
+	if err != nil {
+		return "", err
+	}
+	return s.(string), nil
+}
