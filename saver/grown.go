@@ -69,7 +69,8 @@ func (s *Disk) grownValue(codec *laps, cfg Config, channel string, v Value) (sto
 	if slot == nil || slot.Ref != last.Ref() {
 		return stored, nil, false
 	}
-	was, err := splitTyped(last.Bytes())
+	before := last.Bytes()
+	was, err := splitTyped(before)
 	if err != nil {
 		return stored, nil, false
 	}
@@ -77,8 +78,8 @@ func (s *Disk) grownValue(codec *laps, cfg Config, channel string, v Value) (sto
 	if !ok {
 		return stored, nil, false
 	}
-	kind := len(last.Bytes()) - len(was.Data)
-	head := append(append(make([]byte, 0, kind+len(g.Head)), last.Bytes()[:kind]...), g.Head...)
+	kind := len(before) - len(was.Data)
+	head := append(append(make([]byte, 0, kind+len(g.Head)), before[:kind]...), g.Head...)
 	stored, whole, err = s.e.NewGrown(last, head, kind+g.From, g.Tail)
 	return stored, whole, err == nil
 }

@@ -117,6 +117,7 @@ func (l *Log) publish(b *batch) {
 		l.prep.afterBatch(b.file, b.bytes)
 	}
 	n := len(b.reqs)
+	l.w.alone = n == 1
 	l.mu.Lock()
 	l.mu.pos = b.end
 	last := uint64(b.end.NextLSN - 1)

@@ -9,7 +9,7 @@ import (
 )
 
 // committer is the state of the commit path. It belongs to the committer that has
-// the turn; see run.
+// the turn, see run, but while that waits for a caller who leads; see lead.
 type committer struct {
 	start Start    // where the next file continues while there is no current one
 	lsn   base.LSN // of the next record to be written
@@ -22,6 +22,7 @@ type committer struct {
 	fate   chan error // capacity 1: how the sync of air ended
 	began  time.Time  // when it began
 	gather bool       // see pace
+	alone  bool       // the last batch was one record, or there was none yet
 
 	buf    []byte  // small parts of the batch, joined: of the last that got a frame
 	pieces []piece // that batch as it goes to the file
@@ -39,6 +40,7 @@ func (c *committer) init(start Start) {
 	c.idle = time.NewTimer(time.Hour)
 	c.idle.Stop()
 	c.low = true // ask before the first record
+	c.alone = true
 }
 
 // blank is an empty batch.
@@ -96,7 +98,7 @@ func (l *Log) serve() *batch {
 				return nil
 			}
 		}
-		if len(c.batch.reqs) > 0 && l.commitBatch() {
+		if len(c.batch.reqs) > 0 && l.commitBatch(false) {
 			return c.air
 		}
 	}
@@ -112,11 +114,7 @@ func (l *Log) fill() bool {
 		case r == nil && l.q.drained():
 			return false
 		case r == nil:
-			select {
-			case <-l.q.wake:
-			case <-l.w.idle.C:
-				l.idleMark()
-			}
+			l.rest()
 		case r.control == controlNone:
 			l.collect(r)
 			return true
@@ -220,9 +218,9 @@ func (l *Log) settle() {
 	}
 }
 
-// commitBatch writes what was collected. It reports true if the batch is in the air
-// then: the caller is to sync it.
-func (l *Log) commitBatch() bool {
+// commitBatch writes what was collected, and syncs it; or reports true: then it is in
+// the air, and the caller is to sync it. With led, a caller leads: it never is.
+func (l *Log) commitBatch(led bool) bool {
 	c := &l.w
 	b := c.batch
 	if !l.fits(b.bytes) {
@@ -233,7 +231,7 @@ func (l *Log) commitBatch() bool {
 		err = l.writeBatch(f, b)
 	}
 	if err == nil && l.opts.Mode == SyncAlways && !b.deferred() {
-		if !l.opts.Inline && (len(b.reqs) > 1 || c.landed != nil || l.q.waiting()) {
+		if !led && !l.opts.Inline && (len(b.reqs) > 1 || c.landed != nil || l.q.waiting()) {
 			c.batch, c.air, c.began = c.blank(), b, time.Now()
 			return true
 		}

@@ -16,7 +16,8 @@ import (
 // Log is an open log. All methods may be called concurrently.
 //
 // Four goroutines work for it, and Close joins them: two committers, of which the
-// one that has the turn owns the write position (it is "the committer" elsewhere);
+// one that has the turn owns the write position (it is "the committer" elsewhere; where
+// nothing else is under way a caller stands in for it, see lead);
 // the preparer writes zeros ahead and makes the next file; the
 // syncer (not in SyncAlways) syncs in the background. Lock order, outermost
 // first: logFile.smu, logFile.wmu, Log.mu; queue.mu, preparer.mu and marker.mu are
@@ -44,7 +45,8 @@ type Log struct {
 		lag     lag
 	}
 
-	// Owned by the committer that has the turn (by Close once both have ended).
+	// Owned by the committer that has the turn, or the caller who stands in for it
+	// (by Close once both have ended).
 	w committer
 
 	turn      chan struct{}  // capacity 1: a token; closed when the queue is drained
@@ -85,6 +87,9 @@ func randomSalt() uint64 { return rand.Uint64() }
 
 // Commit appends r and returns when it is committed: applied, and durable if
 // the mode says so.
+//
+// If ctx cannot be cancelled and nothing else is under way, all this is done on the
+// caller's goroutine, the log's callbacks included.
 //
 // ctx cancels the wait, not the write. If r was still queued it is withdrawn,
 // nothing is written and the error is ctx's alone; if the committer had taken
@@ -132,6 +137,13 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	err := ctx.Err()
 	if err == nil {
 		err = l.poisoned()
+	}
+	// Who can be cancelled must not be held by a device that hangs.
+	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.lead(r) {
+		l.lead(r)
+		err = <-r.done
+		l.reqs.put(r)
+		return err
 	}
 	if err == nil {
 		err = l.q.push(ctx, r)

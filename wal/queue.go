@@ -79,6 +79,8 @@ type queue struct {
 		bytes  int64 // of waiting, not withdrawn requests
 		depth  int
 		closed bool
+		free   bool          // nobody is the committer; see lead.go
+		leads  bool          // a caller is
 		room   chan struct{} // closed and replaced when room appears; nil if nobody waits
 	}
 	// wake has capacity 1: a token means "look again".
@@ -188,7 +190,7 @@ func (q *queue) withdraw(r *request) bool {
 func (q *queue) close() bool {
 	q.mu.Lock()
 	was := q.mu.closed
-	q.mu.closed = true
+	q.mu.closed, q.mu.free = true, false
 	if q.mu.room != nil {
 		close(q.mu.room)
 		q.mu.room = nil

@@ -174,8 +174,16 @@ func record(parts ...[]byte) *Record {
 	}
 }
 
+// commit commits a record; every second one with a context that may be cancelled, so
+// that callers both lead and queue.
 func commit(l *Log, parts ...[]byte) error {
-	return l.Commit(context.Background(), record(parts...))
+	ctx := context.Background()
+	if l.LastLSN()%2 == 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+	}
+	return l.Commit(ctx, record(parts...))
 }
 
 // payload i is n bytes that depend on i.

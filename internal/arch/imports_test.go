@@ -59,7 +59,7 @@ var below = []string{"internal/base", "internal/metric", "internal/seal", "inter
 var rules = []rule{
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
 	{"internal/metric", nil, []string{}},
-	{"internal/delta", []string{"internal/base"}, []string{"github.com/klauspost/compress"}},
+	{"internal/delta", []string{"internal/base"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
 	{"internal/seal", []string{"internal/base"}, []string{}},
 	{"internal/vfs/...", []string{"internal/base", "internal/vfs/..."}, []string{"golang.org/x/sys"}},
 	{"wal", []string{"internal/base", "internal/seal", "internal/vfs"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},

@@ -3,6 +3,7 @@ package delta
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -14,18 +15,24 @@ const (
 	resync   = 16      // how far a change of equal length is skipped in place
 	maxIndex = 1 << 16 // entries of the index; a larger base is indexed in larger strides
 	chunk    = 512     // bytes compared at once as long as they are equal
+	maxRoom  = 1 << 20 // bytes that a differ keeps to flatten values in
 	hashMul  = 0x9e3779b97f4a7c15
 )
 
 // differ finds runs. It is kept in a pool for its tables.
 type differ struct {
-	base, target []byte
+	base, target *Held
 	script       script
 	limit        int // literal bytes after which it is not worth it
 	lits         int
 	index        []uint32 // by hash: place in base, plus 1
 	shift        uint
 	indexed      bool
+
+	// Once searched for runs that lie elsewhere: both in one piece, copied to room
+	// where they are not.
+	flatBase, flatTarget []byte
+	room                 []byte
 }
 
 var differs = sync.Pool{New: func() any { return new(differ) }}
@@ -33,26 +40,26 @@ var differs = sync.Pool{New: func() any { return new(differ) }}
 // diff fills d.script with what makes target out of base; false if more than
 // d.limit bytes of target are literal.
 func (d *differ) diff() bool {
-	p := commonPrefix(d.base, d.target)
-	s := commonSuffix(d.base[p:], d.target[p:])
+	p := prefix(d.base, 0, d.base.size, d.target, 0, d.target.size)
+	s := suffix(d.base, p, d.target, p)
 	d.copy(0, p)
-	end := len(d.target) - s
-	if !d.middle(p, p, len(d.base)-s, end) {
+	end := d.target.size - s
+	if !d.middle(p, p, d.base.size-s, end) {
 		return false
 	}
-	d.copy(len(d.base)-s, s)
+	d.copy(d.base.size-s, s)
 	return d.lits <= d.limit
 }
 
 // middle makes target[j:jEnd], mostly out of base[i:iEnd].
 func (d *differ) middle(i, j, iEnd, jEnd int) bool {
 	for j < jEnd {
-		if n := commonPrefix(d.base[i:iEnd], d.target[j:jEnd]); n >= window || n > 0 && j+n == jEnd {
+		if n := prefix(d.base, i, iEnd, d.target, j, jEnd); n >= window || n > 0 && j+n == jEnd {
 			d.copy(i, n)
 			i, j = i+n, j+n
 			continue
 		}
-		if k := d.inPlace(d.base[i:iEnd], d.target[j:jEnd]); k > 0 {
+		if k := d.inPlace(i, iEnd, j, jEnd); k > 0 {
 			d.literal(k)
 			i, j = i+k, j+k
 			continue
@@ -65,15 +72,18 @@ func (d *differ) middle(i, j, iEnd, jEnd int) bool {
 		d.copy(src, n)
 		i, j = src+n, at+n
 		if i > iEnd {
-			iEnd = len(d.base) // it went on into the common end
+			iEnd = d.base.size // it went on into the common end
 		}
 	}
 	return true
 }
 
 // inPlace is how many bytes were replaced by as many others; 0 if they were not.
-func (d *differ) inPlace(base, target []byte) int {
-	for k := 1; k <= resync && k+window <= len(base) && k+window <= len(target); k++ {
+func (d *differ) inPlace(i, iEnd, j, jEnd int) int {
+	var room [2][resync + window]byte
+	n := min(resync+window, iEnd-i, jEnd-j)
+	base, target := d.base.window(i, n, room[0][:]), d.target.window(j, n, room[1][:])
+	for k := 1; k+window <= n; k++ {
 		if load(base[k:]) == load(target[k:]) {
 			return k
 		}
@@ -93,16 +103,17 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 	if !d.indexed {
 		d.build()
 	}
+	base, target := d.flatBase, d.flatTarget
 	budget := d.limit - d.lits
 	for at = j; at+window <= jEnd && at-j <= budget; at++ {
-		e := d.index[load(d.target[at:])*hashMul>>d.shift]
+		e := d.index[load(target[at:])*hashMul>>d.shift]
 		if e == 0 {
 			continue
 		}
 		src = int(e - 1)
-		n = commonPrefix(d.base[src:], d.target[at:jEnd])
+		n = commonPrefix(base[src:], target[at:jEnd])
 		back := 0
-		for back < at-j && back < src && d.base[src-back-1] == d.target[at-back-1] {
+		for back < at-j && back < src && base[src-back-1] == target[at-back-1] {
 			back++
 		}
 		if n > 0 && n+back >= minCopy {
@@ -115,8 +126,10 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 // build indexes the base.
 func (d *differ) build() {
 	d.indexed = true
-	step := max(stride, len(d.base)/maxIndex)
-	size := max(64, 2*(len(d.base)/step+1))
+	d.flatten()
+	base := d.flatBase
+	step := max(stride, len(base)/maxIndex)
+	size := max(64, 2*(len(base)/step+1))
 	log := bits.Len(uint(size - 1))
 	if cap(d.index) < 1<<log {
 		d.index = make([]uint32, 1<<log)
@@ -125,8 +138,36 @@ func (d *differ) build() {
 		clear(d.index)
 	}
 	d.shift = uint(64 - log)
-	for i := 0; i+window <= len(d.base); i += step {
-		d.index[load(d.base[i:])*hashMul>>d.shift] = uint32(i + 1)
+	for i := 0; i+window <= len(base); i += step {
+		d.index[load(base[i:])*hashMul>>d.shift] = uint32(i + 1)
+	}
+}
+
+// flatten brings both values into one piece each.
+func (d *differ) flatten() {
+	d.flatBase, d.flatTarget = d.base.one, d.target.one
+	need := 0
+	for _, h := range [...]*Held{d.base, d.target} {
+		if h.pieces != nil {
+			need += h.size
+		}
+	}
+	d.room = slices.Grow(d.room[:0], need)
+	if d.base.pieces != nil {
+		d.room = d.base.Append(d.room, 0)
+		d.flatBase = d.room
+	}
+	if d.target.pieces != nil {
+		d.room = d.target.Append(d.room, 0)
+		d.flatTarget = d.room[need-d.target.size:]
+	}
+}
+
+// release lets go of the values, and of room no pool should keep.
+func (d *differ) release() {
+	d.base, d.target, d.flatBase, d.flatTarget = nil, nil, nil, nil
+	if cap(d.room) > maxRoom {
+		d.room = nil
 	}
 }
 
@@ -165,6 +206,9 @@ func commonSuffix(a, b []byte) int {
 	n := min(len(a), len(b))
 	a, b = a[len(a)-n:], b[len(b)-n:]
 	i := n
+	for i >= chunk && string(a[i-chunk:i]) == string(b[i-chunk:i]) { // vectorised
+		i -= chunk
+	}
 	for ; i >= 8; i -= 8 {
 		if x := load(a[i-8:]) ^ load(b[i-8:]); x != 0 {
 			return n - i + bits.LeadingZeros64(x)/8

@@ -73,37 +73,42 @@ func (p *Patch) Size() int { return 96 + 8*len(p.script.runs) + len(p.lits) }
 // base; nil if it would take more than limit bytes. The result is fresh. Literals
 // are compressed where that pays.
 func Make(base, target []byte, sum uint64, limit int) []byte {
+	return makePatch(HoldOne(base), HoldOne(target), sum, limit, true)
+}
+
+// Between is Make for values that are held.
+func Between(base, target *Held, sum uint64, limit int) []byte {
 	return makePatch(base, target, sum, limit, true)
 }
 
 // MakeRaw is Make without compression: for patches that lie together in a block
 // that is compressed as a whole.
 func MakeRaw(base, target []byte, sum uint64, limit int) []byte {
-	return makePatch(base, target, sum, limit, false)
+	return makePatch(HoldOne(base), HoldOne(target), sum, limit, false)
 }
 
-func makePatch(from, target []byte, sum uint64, limit int, compress bool) []byte {
-	if len(from) > base.MaxValue || len(target) > base.MaxValue {
+func makePatch(from, target *Held, sum uint64, limit int, compress bool) []byte {
+	if from.size > base.MaxValue || target.size > base.MaxValue {
 		return nil
 	}
 	d := differs.Get().(*differ)
 	defer differs.Put(d)
-	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], script: script{runs: d.script.runs[:0]}}
+	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], room: d.room[:0], script: script{runs: d.script.runs[:0]}}
 	if compress {
 		d.limit = limit + limit/2 // what compression may make of it
 	}
 	ok := d.diff()
-	d.base, d.target = nil, nil
+	d.release()
 	if !ok {
 		return nil
 	}
 	lits := make([]byte, 0, d.script.lits)
 	for i, r := range d.script.runs {
 		if r.src&litBit != 0 {
-			lits = append(lits, target[r.out:d.script.end(i)]...)
+			lits = target.appendTo(lits, int(r.out), d.script.end(i))
 		}
 	}
-	p := Patch{BaseLen: len(from), Sum: sum, script: d.script, lits: lits}
+	p := Patch{BaseLen: from.size, Sum: sum, script: d.script, lits: lits}
 	if b := p.encode(compress); len(b) <= limit {
 		return b
 	}

@@ -24,15 +24,20 @@ type Value struct {
 
 // NewValue is the value made of parts, one after the other.
 func NewValue(parts ...[]byte) (Value, error) {
-	v := Value{parts: parts}
-	for _, p := range parts {
-		v.size += int64(len(p))
-	}
+	v := Value{parts: parts, size: sizeOf(parts)}
 	if v.size > base.MaxValue {
 		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxValue, base.ErrTooLarge)
 	}
 	v.sum = valueSum(parts...)
 	return v, nil
+}
+
+func sizeOf(parts [][]byte) int64 {
+	var n int64
+	for _, p := range parts {
+		n += int64(len(p))
+	}
+	return n
 }
 
 // Size is the value's length in bytes.
@@ -326,9 +331,9 @@ func checkKeys(id, key string) error {
 
 // Commit runs fn and stores what it did as one record: all of it or nothing. The
 // threads fn reads or changes must be named by ids, so that they are in memory
-// when it runs. fn runs on the committer's goroutine and must not block; its
-// error refuses this commit alone and is returned as it is. A commit that does
-// nothing stores nothing.
+// when it runs. fn runs on the log's committer, which may be the caller, and must not
+// block; its error refuses this commit alone and is returned as it is. A commit that
+// does nothing stores nothing.
 //
 // When Commit returns nil, the commit is visible, and durable as Options.Sync
 // says. If ctx ends while the commit is in the log's hands the error wraps

@@ -19,8 +19,9 @@ func (e *Engine) Last(l Line) (Last, bool) {
 	return Last{v}, v != nil && v.data != nil
 }
 
-// Bytes are the value's. They must not be changed.
-func (l Last) Bytes() []byte { return l.v.data }
+// Bytes are the value's. They must not be changed. If it is not held in one piece they
+// are a copy.
+func (l Last) Bytes() []byte { return l.v.data.Bytes() }
 
 // Ref names the value.
 func (l Last) Ref() index.Ref { return l.v.ref }
@@ -30,28 +31,28 @@ func (l Last) Ref() index.Ref { return l.v.ref }
 // bytes of the value, which must not be changed.
 func (e *Engine) NewGrown(last Last, head []byte, from int, tail []byte) (v Value, whole []byte, err error) {
 	prev := last.v
-	if from < 0 || from > len(prev.data) {
-		return Value{}, nil, fmt.Errorf("value grown from byte %d of %d", from, len(prev.data))
+	if from < 0 || from > prev.data.Len() {
+		return Value{}, nil, fmt.Errorf("value grown from byte %d of %d", from, prev.data.Len())
 	}
-	size := len(head) + len(prev.data) - from + len(tail)
-	d := &draft{line: prev.line, prev: prev, run: e.opts.PatchRun, data: make([]byte, 0, size)}
-	d.data = append(append(append(d.data, head...), prev.data[from:]...), tail...)
-	v, err = NewValue(d.data)
+	size := len(head) + prev.data.Len() - from + len(tail)
+	whole = append(prev.data.Append(append(make([]byte, 0, size), head...), from), tail...)
+	d := &draft{line: prev.line, prev: prev, run: e.opts.PatchRun, data: delta.HoldOne(whole)}
+	v, err = NewValue(whole)
 	if err != nil || e.opts.NoPatches || v.size < int64(e.opts.PatchMin) || v.size > e.versions.largest() {
-		return v, d.data, err
+		return v, whole, err
 	}
 	v.draft = d
 	if !e.mayBeBase(prev.ref) {
-		return v, d.data, nil
+		return v, whole, nil
 	}
 	if prev.inner < d.run {
 		most := size - size/4
-		if p := delta.Grow(prev.data, head, from, tail, v.sum, most); p != nil && prev.cost+int64(len(p)) <= chainCost*v.size {
+		if p := delta.Grow(prev.data.Len(), head, from, tail, v.sum, most); p != nil && prev.cost+int64(len(p)) <= chainCost*v.size {
 			d.tried = true
 			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
-			return v, d.data, nil
+			return v, whole, nil
 		}
 	}
 	d.against(prev, v.sum)
-	return v, d.data, nil
+	return v, whole, nil
 }

@@ -129,7 +129,7 @@ func (v *verifier) compare() error {
 	}
 	st := v.st.Clone()
 	st.Images = nil
-	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(0), queue: newQueue(), unflushed: newUnflushed(),
+	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(0), queue: newQueue(), unflushed: newUnflushed(), garbage: newGarbage(),
 		files: v.e.files, cache: v.e.cache, fixed: st}
 	other.opts.AllowDamage = false
 	other.upTo = v.e.ix.LSN() // a writer may have gone on since

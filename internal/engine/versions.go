@@ -39,22 +39,25 @@ type version struct {
 	line   Line
 	family uint64
 	ref    index.Ref
-	key    string   // of the item that holds it
-	data   []byte   // nil while nothing is tried
-	anchor *version // what the next anchor is a patch against; nil: this one
-	inner  int      // patches since the anchor
-	cost   int64    // their bytes
-	depth  int      // anchors below the anchor
-	spent  int64    // their bytes
-	fails  uint8    // attempts in a row that saved too little
+	key    string      // of the item that holds it
+	data   *delta.Held // nil while nothing is tried
+	anchor *version    // what the next anchor is a patch against; nil: this one
+	inner  int         // patches since the anchor
+	cost   int64       // their bytes
+	depth  int         // anchors below the anchor
+	spent  int64       // their bytes
+	fails  uint8       // attempts in a row that saved too little
 	pause  *atomic.Int32
 }
 
 // size is the memory v takes.
 func (v *version) size() int64 {
-	n := int64(len(v.data)) + entryCost + int64(len(v.line.Thread)+len(v.line.Group)+len(v.line.Name))
+	n := entryCost + int64(len(v.line.Thread)+len(v.line.Group)+len(v.line.Name))
+	if v.data != nil {
+		n += int64(v.data.Size(nil))
+	}
 	if v.anchor != nil {
-		n += int64(len(v.anchor.data)) + entryCost
+		n += int64(v.anchor.data.Size(v.data)) + entryCost
 	}
 	return n
 }
@@ -128,11 +131,11 @@ func (c *versionCache) bytes() int64 {
 // draft is a value on its way to be the last of its line.
 type draft struct {
 	line  Line
-	data  []byte   // a copy of the value; nil if it is not kept
-	prev  *version // the last one; nil if there is none to go by
-	base  *version // what patch is against
-	patch []byte   // nil: the value is to be stored whole
-	sum   uint64   // of patch
+	data  *delta.Held // the value; nil if it is not kept
+	prev  *version    // the last one; nil if there is none to go by
+	base  *version    // what patch is against
+	patch []byte      // nil: the value is to be stored whole
+	sum   uint64      // of patch
 	tried bool
 	run   int // Options.PatchRun
 }
@@ -142,28 +145,27 @@ type draft struct {
 // little in common is tried ever more rarely. The work is done here, on the
 // caller's goroutine.
 //
-// The copy the store keeps for the next version is counted in Stats.VersionBytes. A
-// value of one part is kept as it is: nobody may change it afterwards.
+// What the store keeps for the next version is counted in Stats.VersionBytes: a copy
+// of what the last one does not have at the same place. A value of one part may be
+// kept as it is: nobody may change it afterwards.
 func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
-	v, err := NewValue(parts...)
-	if err != nil || e.opts.NoPatches || v.size < int64(e.opts.PatchMin) || v.size > e.versions.largest() {
-		return v, err
+	size := sizeOf(parts)
+	if e.opts.NoPatches || size < int64(e.opts.PatchMin) || size > e.versions.largest() {
+		return NewValue(parts...)
 	}
 	prev := e.versions.get(l)
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
-		return v, nil
+		return NewValue(parts...)
 	}
 	d := &draft{line: l, prev: prev, run: e.opts.PatchRun}
-	if len(parts) == 1 {
-		d.data = parts[0]
-	} else {
-		d.data = make([]byte, 0, v.size)
-		for _, p := range parts {
-			d.data = append(d.data, p...)
-		}
+	var was *delta.Held
+	if prev != nil {
+		was = prev.data
 	}
-	v.parts, v.draft = [][]byte{d.data}, d
-	if prev != nil && prev.data != nil && e.mayBeBase(prev.ref) {
+	v := Value{size: size, draft: d}
+	d.data, v.sum = delta.Hold(was, parts...)
+	v.parts = d.data.Parts()
+	if was != nil && e.mayBeBase(prev.ref) {
 		d.against(prev, v.sum)
 	}
 	return v, nil
@@ -173,10 +175,10 @@ func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
 // chain has become too long or too dear.
 func (d *draft) against(prev *version, sum uint64) {
 	d.tried = true
-	size := int64(len(d.data))
+	size := int64(d.data.Len())
 	most := int(size - size/4) // a patch saves a quarter or is not made
 	if prev.inner < d.run {
-		p := delta.Make(prev.data, d.data, sum, most)
+		p := delta.Between(prev.data, d.data, sum, most)
 		if p != nil && prev.cost+int64(len(p)) <= chainCost*size {
 			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
 			return
@@ -189,7 +191,7 @@ func (d *draft) against(prev *version, sum uint64) {
 	if top.depth+d.run >= index.MaxChain {
 		return
 	}
-	if p := delta.Make(top.data, d.data, sum, most); p != nil && top.spent+int64(len(p)) <= chainCost*size {
+	if p := delta.Between(top.data, d.data, sum, most); p != nil && top.spent+int64(len(p)) <= chainCost*size {
 		d.base, d.patch, d.sum = top, p, base.Checksum(0, p)
 	}
 }

@@ -1,0 +1,226 @@
+package delta
+
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+const (
+	// oneHeld: a value up to here is held in one piece. Looking after pieces costs
+	// about what copying it does.
+	oneHeld = 8 << 10
+	// heldShift and largeShift are the sizes of pieces, as powers of two: 4 KiB, and
+	// 64 KiB for values from largeHeld on, which would have too many else.
+	heldShift, largeShift = 12, 16
+	largeHeld             = 1 << 20
+	// pieceCost is about what a piece takes besides its bytes.
+	pieceCost = 24
+)
+
+// Held is a value in memory that the next version of it is compared with. A large
+// one lies in pieces, and a piece in which two versions agree is in memory once: to
+// hold the next version of a list that grew, the first piece and the last are
+// copied, and the others shared. Which pieces are shared also says, without looking
+// at the bytes again, where two versions are equal.
+//
+// It is immutable and safe for concurrent use.
+type Held struct {
+	one    []byte   // the value, if pieces is nil
+	pieces [][]byte // all of 1<<shift bytes but the last, which is not empty
+	shift  uint8
+	size   int
+}
+
+// HoldOne holds b itself, in one piece. It must not be changed any more.
+func HoldOne(b []byte) *Held { return &Held{one: b, size: len(b)} }
+
+// Hold holds the value made of parts, one after the other, and returns its XXH64,
+// seed 0: both are done in one pass, as getting bytes from memory is what costs.
+// Pieces that are the same in was, at the same place, are shared with it; was may be
+// nil. A value that was given as one part of at most 8 KiB is held as it is and must
+// not be changed any more; of all others nothing is kept.
+func Hold(was *Held, parts ...[]byte) (*Held, uint64) {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if size <= oneHeld {
+		var b []byte
+		if len(parts) == 1 {
+			b = parts[0]
+		} else {
+			b = slices.Concat(parts...)
+		}
+		return HoldOne(b), base.Checksum(0, b)
+	}
+	h := &Held{shift: heldShift, size: size}
+	if size >= largeHeld {
+		h.shift = largeShift
+	}
+	step := 1 << h.shift
+	h.pieces = make([][]byte, 0, (size+step-1)/step)
+	if was == nil || was.shift != h.shift {
+		was = &Held{}
+	}
+	var sum xxhash.Digest
+	sum.Reset()
+	rest := reader{parts: parts}
+	for off := 0; off < size; off += step {
+		b, fresh := rest.next(min(step, size-off))
+		_, _ = sum.Write(b) // xxhash never returns an error
+		if k := len(h.pieces); k < len(was.pieces) && string(was.pieces[k]) == string(b) {
+			b = was.pieces[k]
+		} else if !fresh {
+			b = slices.Clone(b)
+		}
+		h.pieces = append(h.pieces, b)
+	}
+	return h, sum.Sum64()
+}
+
+// reader cuts parts into pieces.
+type reader struct {
+	parts [][]byte
+	off   int // in the first
+}
+
+// next is the next n bytes, of which there are as many; they are fresh where they
+// did not lie together.
+func (r *reader) next(n int) (b []byte, fresh bool) {
+	for {
+		p := r.parts[0][r.off:]
+		if len(b) == 0 && len(p) >= n {
+			r.off += n
+			return p[:n:n], false
+		}
+		if b == nil {
+			b = make([]byte, 0, n)
+		}
+		take := min(n-len(b), len(p))
+		b, r.off = append(b, p[:take]...), r.off+take
+		if len(b) == n {
+			return b, true
+		}
+		r.parts, r.off = r.parts[1:], 0
+	}
+}
+
+// Len is the length of the value in bytes.
+func (h *Held) Len() int { return h.size }
+
+// Size is about how much memory the value takes, in bytes, what it shares with
+// other, which may be nil, left out.
+func (h *Held) Size(other *Held) int {
+	if h.pieces == nil {
+		if other != nil && h.size > 0 && other.size > 0 && other.pieces == nil && &h.one[0] == &other.one[0] {
+			return 0
+		}
+		return h.size
+	}
+	n := h.size + pieceCost*len(h.pieces)
+	if other != nil {
+		for k := range min(len(h.pieces), len(other.pieces)) {
+			if &h.pieces[k][0] == &other.pieces[k][0] {
+				n -= len(h.pieces[k])
+			}
+		}
+	}
+	return n
+}
+
+// Parts are the bytes of the value, one after the other. They must not be changed.
+func (h *Held) Parts() [][]byte {
+	if h.pieces == nil {
+		return [][]byte{h.one}
+	}
+	return h.pieces
+}
+
+// Bytes returns the value, which must not be changed. If it lies in pieces it is
+// copied.
+func (h *Held) Bytes() []byte {
+	if h.pieces == nil {
+		return h.one
+	}
+	return h.Append(nil, 0)
+}
+
+// Append appends the value from off on to dst.
+func (h *Held) Append(dst []byte, off int) []byte {
+	return h.appendTo(slices.Grow(dst, h.size-off), off, h.size)
+}
+
+// appendTo appends the bytes from off to end to dst.
+func (h *Held) appendTo(dst []byte, off, end int) []byte {
+	for off < end {
+		b := h.at(off)
+		b = b[:min(len(b), end-off)]
+		dst, off = append(dst, b...), off+len(b)
+	}
+	return dst
+}
+
+// at is the bytes from i on, as many as lie together: at least one if i < h.size.
+func (h *Held) at(i int) []byte {
+	if h.pieces == nil {
+		return h.one[i:]
+	}
+	return h.pieces[i>>h.shift][i&(1<<h.shift-1):]
+}
+
+// before is the bytes up to i, as many as lie together: at least one if i > 0.
+func (h *Held) before(i int) []byte {
+	if h.pieces == nil {
+		return h.one[:i]
+	}
+	return h.pieces[(i-1)>>h.shift][:(i-1)&(1<<h.shift-1)+1]
+}
+
+// window is n bytes at i, in buf if they do not lie together.
+func (h *Held) window(i, n int, buf []byte) []byte {
+	if n == 0 {
+		return nil
+	}
+	if b := h.at(i); len(b) >= n {
+		return b[:n]
+	}
+	return h.appendTo(buf[:0], i, i+n)
+}
+
+// prefix is how many bytes a[i:iEnd] and b[j:jEnd] have in common at their beginning.
+func prefix(a *Held, i, iEnd int, b *Held, j, jEnd int) int {
+	most := min(iEnd-i, jEnd-j)
+	n := 0
+	for n < most {
+		x, y := a.at(i+n), b.at(j+n)
+		m := min(len(x), len(y), most-n)
+		if &x[0] != &y[0] {
+			if k := commonPrefix(x[:m], y[:m]); k < m {
+				return n + k
+			}
+		}
+		n += m
+	}
+	return max(n, 0)
+}
+
+// suffix is how many bytes a[i:] and b[j:] have in common at their end.
+func suffix(a *Held, i int, b *Held, j int) int {
+	most := min(a.size-i, b.size-j)
+	n := 0
+	for n < most {
+		x, y := a.before(a.size-n), b.before(b.size-n)
+		m := min(len(x), len(y), most-n)
+		x, y = x[len(x)-m:], y[len(y)-m:]
+		if &x[0] != &y[0] {
+			if k := commonSuffix(x, y); k < m {
+				return n + k
+			}
+		}
+		n += m
+	}
+	return n
+}
