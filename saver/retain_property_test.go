@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -115,7 +116,7 @@ func (r *retained) history(t *rapid.T, cfg saver.Config) (text string) {
 func (r *retained) policy(t *rapid.T) saver.RetentionPolicy {
 	p := saver.RetentionPolicy{CutAnyway: rapid.Bool().Draw(t, "cut anyway")}
 	for p.KeepLast == 0 && p.MaxAge == 0 && p.ThreadBytes == 0 && p.StoreBytes == 0 {
-		p.KeepLast = rapid.SampledFrom([]int{0, 0, 1, 3, 1 << 62}).Draw(t, "keep last")
+		p.KeepLast = rapid.SampledFrom([]int{0, 0, 1, 3, math.MaxInt}).Draw(t, "keep last")
 		p.MaxAge = rapid.SampledFrom([]time.Duration{0, 0, 1, 50 * time.Hour, 1<<63 - 2}).Draw(t, "max age")
 		p.ThreadBytes = rapid.SampledFrom([]int64{0, 0, 1, 2000, 6000, 1<<63 - 1}).Draw(t, "thread bytes")
 		p.StoreBytes = rapid.SampledFrom([]int64{0, 0, 1, 5000, 20000, 1<<63 - 1}).Draw(t, "store bytes")
