@@ -128,7 +128,7 @@ func named(want map[string][]byte, checkpoints []LostCheckpoint, values []LostVa
 // the threads. What they do not name, the salvaged store has. STELE_CHAIN_FLIPS scales
 // it.
 func TestDamageNamesEveryVersion(t *testing.T) {
-	flips, seed := fromEnv(t, "STELE_CHAIN_FLIPS", 12), fromEnv(t, "STELE_CHAIN_SEED", rand.Uint64()>>1)
+	flips, seed := fromEnv(t, "STELE_CHAIN_FLIPS", 5), fromEnv(t, "STELE_CHAIN_SEED", rand.Uint64()>>1)
 	t.Logf("repeat with STELE_CHAIN_SEED=%d STELE_CHAIN_FLIPS=%d", seed, flips)
 	for _, compacted := range []bool{false, true} {
 		t.Run(map[bool]string{false: "log", true: "compacted"}[compacted], func(t *testing.T) {
