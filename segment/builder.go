@@ -33,7 +33,7 @@ type BuilderOptions struct {
 	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
 	Level int
 	// SyncEvery is the number of bytes after which the file is synced while it
-	// is being written. Default 256 KiB: a commit beside it that is synced in
+	// is being written. Default 64 KiB: a commit beside it that is synced in
 	// between waits for no more. See Syncs.
 	SyncEvery int64
 	// Syncs, if set, counts the syncs of other files on the device. While it grows,
@@ -58,7 +58,7 @@ func (o BuilderOptions) withDefaults() (BuilderOptions, error) {
 		o.Level = 2
 	}
 	if o.SyncEvery == 0 {
-		o.SyncEvery = 256 << 10
+		o.SyncEvery = 64 << 10
 	}
 	switch {
 	case o.BlockSize < 0 || o.BlockSize > MaxBlockSize:

@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-const outputBuffer = 256 << 10
+const outputBuffer = 64 << 10
 
 // output writes a file front to back: small pieces gathered, large ones straight
 // from the caller's memory, a slice of syncEvery bytes at a time; see slice. After the first error
