@@ -64,8 +64,7 @@ func (g *garbage) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	return out
 }
 
-// news is what the manifest does not say yet of segments it knows, but for those that
-// are being removed.
+// news is what the manifest does not say yet of these segments, which it knows.
 func (g *garbage) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	g.mu.Lock()
 	defer g.mu.Unlock()

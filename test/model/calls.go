@@ -80,9 +80,6 @@ func (m *machine) history(t *rapid.T) {
 }
 
 func (m *machine) threads(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.ThreadLister); !ok {
-		t.Skip("it lists no threads")
-	}
 	q := saver.ThreadQuery{
 		Prefix:      rapid.SampledFrom([]string{"", "t", "t2", "x"}).Draw(t, "prefix"),
 		Interrupted: rapid.Bool().Draw(t, "interrupted"),
@@ -100,25 +97,16 @@ func (m *machine) deleteThread(t *rapid.T) {
 }
 
 func (m *machine) deleteForRuns(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.RunDeleter); !ok {
-		t.Skip("it deletes no runs")
-	}
 	runs := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"r1", "r2", "r9", ""}), 0, 2, rapid.ID).Draw(t, "runs")
 	m.change(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) error { return s.(saver.RunDeleter).DeleteForRuns(m.ctx, runs) })
 }
 
 func (m *machine) copyThread(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.ThreadCopier); !ok {
-		t.Skip("it copies no threads")
-	}
 	src, dst := thread.Draw(t, "from"), thread.Draw(t, "to")
 	m.change(t, "copy "+src+" to "+dst, func(s saver.Saver) error { return s.(saver.ThreadCopier).CopyThread(m.ctx, src, dst) })
 }
 
 func (m *machine) prune(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.Pruner); !ok {
-		t.Skip("it does not prune")
-	}
 	ids := rapid.SliceOfN(thread, 0, 2).Draw(t, "threads")
 	strategy := rapid.SampledFrom([]saver.PruneStrategy{saver.KeepLatest, saver.KeepLatest, saver.PruneAll, "other"}).Draw(t, "strategy")
 	m.change(t, fmt.Sprintf("prune %v %s", ids, strategy), func(s saver.Saver) error { return s.(saver.Pruner).Prune(m.ctx, ids, strategy) })

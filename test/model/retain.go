@@ -13,9 +13,6 @@ import (
 // retain compares what a policy removes. Bytes are left out: savers count what they
 // store, each in its way.
 func (m *machine) retain(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.Retainer); !ok {
-		t.Skip("it does not retain")
-	}
 	p := saver.RetentionPolicy{KeepLast: rapid.SampledFrom([]int{0, 1, 1, 2, 3, -1}).Draw(t, "keep last")}
 	if rapid.Bool().Draw(t, "some") {
 		p.ThreadIDs = rapid.SliceOfN(thread, 0, 2).Draw(t, "threads")
@@ -42,9 +39,6 @@ func (m *machine) retain(t *rapid.T) {
 }
 
 func (m *machine) setTTL(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.Expirer); !ok {
-		t.Skip("it has no TTL")
-	}
 	id := thread.Draw(t, "thread")
 	ttl := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Hour, deletedMemory, 0, saver.NoTTL, math.MaxInt64, -2, 999}).Draw(t, "ttl")
 	m.change(t, fmt.Sprintf("set the TTL of %s to %v", id, ttl), func(s saver.Saver) error { return s.(saver.Expirer).SetTTL(m.ctx, id, ttl) })
@@ -52,9 +46,6 @@ func (m *machine) setTTL(t *rapid.T) {
 
 // sweep compares how many threads expire, and what is left.
 func (m *machine) sweep(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.Expirer); !ok {
-		t.Skip("it has no TTL")
-	}
 	var expired []int
 	m.change(t, "sweep", func(s saver.Saver) error {
 		rep, err := s.(saver.Expirer).Sweep(m.ctx)
@@ -70,9 +61,6 @@ func (m *machine) sweep(t *rapid.T) {
 }
 
 func (m *machine) erase(t *rapid.T) {
-	if _, ok := m.subject.Saver.(saver.Eraser); !ok {
-		t.Skip("it does not erase")
-	}
 	id := thread.Draw(t, "thread")
 	m.change(t, "erase "+id, func(s saver.Saver) error { return s.(saver.Eraser).Erase(m.ctx, id) })
 }

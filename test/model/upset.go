@@ -13,9 +13,6 @@ import (
 
 // upset does something to the saver under test that no answer may show.
 func (m *machine) upset(t *rapid.T) {
-	if m.subject.Upset == nil {
-		t.Skip("nothing upsets it")
-	}
 	s, what, err := m.subject.Upset(t)
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -71,9 +68,6 @@ func (m *machine) tooLate(t *rapid.T) {
 // leave makes a call whose caller leaves while it is on its way. It is stored or
 // not, as the error says; where that says nothing, all of it or nothing.
 func (m *machine) leave(t *rapid.T) {
-	if m.subject.AtWrite == nil {
-		t.Skip("its calls cannot be watched")
-	}
 	c := m.drawChange(t)
 	m.clock.Add(time.Millisecond)
 	m.changed = true

@@ -32,6 +32,7 @@ type lockedBuffer struct {
 	b  bytes.Buffer
 }
 
+// Write appends p, from any goroutine; it never fails.
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -100,6 +100,7 @@ func (s *sqlStore) update(fn func(exec func(stmt string, args ...any) error) err
 	return tx.Commit()
 }
 
+// Put stores a checkpoint and its new values in one transaction.
 func (s *sqlStore) Put(thread, parent string, st *bench.Step) error {
 	enc, err := encode(st)
 	if err != nil {
@@ -123,6 +124,7 @@ func (s *sqlStore) Put(thread, parent string, st *bench.Step) error {
 	})
 }
 
+// PutWrites stores a task's writes in one transaction.
 func (s *sqlStore) PutWrites(thread, id, task string, writes []saver.Write) error {
 	typed := make([]serde.Typed, len(writes))
 	for i, w := range writes {
@@ -141,6 +143,8 @@ func (s *sqlStore) PutWrites(thread, id, task string, writes []saver.Write) erro
 	})
 }
 
+// Get reads the checkpoint with this id, or the newest, with its values and writes;
+// ErrNotFound if there is none.
 func (s *sqlStore) Get(thread, id string) (*Tuple, error) {
 	var out *Tuple
 	keep := func(t *Tuple) error { out = t; return nil }
@@ -156,6 +160,7 @@ func (s *sqlStore) Get(thread, id string) (*Tuple, error) {
 	return out, err
 }
 
+// List hands over the newest checkpoints of a thread, newest first; limit 0 means all.
 func (s *sqlStore) List(thread string, limit int, values bool, each func(*Tuple) error) error {
 	if limit == 0 {
 		limit = 1 << 30
@@ -248,6 +253,7 @@ func (s *sqlStore) writesOf(t *Tuple, thread string) error {
 	return found.Err()
 }
 
+// PutItems stores items of a namespace in one transaction.
 func (s *sqlStore) PutItems(ns string, items []Item) error {
 	values := make([]string, len(items))
 	for i, it := range items {
@@ -268,6 +274,7 @@ func (s *sqlStore) PutItems(ns string, items []Item) error {
 	})
 }
 
+// GetItem returns the value of an item; ErrNotFound if there is none.
 func (s *sqlStore) GetItem(ns, key string) (map[string]any, error) {
 	var text []byte
 	err := s.stmts["getitem"].QueryRow(ns, key).Scan(&text)
@@ -281,6 +288,7 @@ func (s *sqlStore) GetItem(ns, key string) (map[string]any, error) {
 	return v, json.Unmarshal(text, &v)
 }
 
+// Search returns the keys of the ten newest items whose field is at least least.
 func (s *sqlStore) Search(ns, field string, least float64) ([]string, error) {
 	found, err := s.db.Query(`SELECT key, value FROM store WHERE prefix = ? AND json_extract(value, ?) >= ?
 		ORDER BY updated_at DESC LIMIT 10`, ns, "$."+field, least)
