@@ -10,9 +10,9 @@ import (
 const outputBuffer = 64 << 10
 
 // output writes a file front to back: small pieces gathered, large ones straight
-// from the caller's memory, a slice of syncEvery bytes at a time; see slice. After the first error
-// the state of the file is unknown and every further call returns that error;
-// nothing is retried.
+// from the caller's memory, a slice of syncEvery bytes at a time; see slice. After the
+// first error the state of the file is unknown and every further call returns that
+// error; nothing is retried.
 type output struct {
 	f         vfs.File
 	name      string

@@ -20,11 +20,7 @@ func TestBudgetHoldsAllCaches(t *testing.T) {
 	within := func(when string) {
 		t.Helper()
 		loaded, _, _ := e.ix.Memory()
-		var blocks int64
-		for i := range e.cache.shards {
-			blocks += e.cache.shards[i].young.size + e.cache.shards[i].old.size
-		}
-		last := e.Stats().VersionBytes
+		blocks, last := e.cache.held(), e.Stats().VersionBytes
 		if loaded+blocks+last > budget+budget/50 { // eviction comes a moment after a load
 			t.Fatalf("%s: %d bytes of threads, %d of blocks, %d of last values; the budget is %d", when, loaded, blocks, last, budget)
 		}

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stele-go/stele/index"
@@ -14,8 +16,13 @@ import (
 // are replaced, bases that are deleted, copies that go on, flushes, images, compactions
 // and restarts between any two of them.
 func TestChainsAreBounded(t *testing.T) {
-	seed := rand.Uint64() >> 1
-	t.Logf("seed %d", seed)
+	seed := rand.Uint64()
+	if s := os.Getenv("STELE_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		must(t, err)
+		seed = n
+	}
+	t.Logf("repeat with STELE_SEED=%d go test ./internal/engine -run '^TestChainsAreBounded$'", seed)
 	for _, run := range []int{1, 7, 0, index.MaxChain - 2} {
 		rng := rand.New(rand.NewPCG(seed, uint64(run)))
 		o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
