@@ -43,7 +43,8 @@ type BuilderOptions struct {
 	// the file durable is Finish, as ever.
 	Syncs func() int64
 	// Limiter, if set, is called before each write with its size, at most
-	// SyncEvery bytes, and blocks as long as the rate limit demands.
+	// SyncEvery bytes, and blocks as long as the rate limit demands. It is also called
+	// with 0, after a frame was compressed.
 	Limiter func(n int)
 }
 
@@ -270,6 +271,9 @@ func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (ext
 	c, stored, err := b.comp.pack(k, parts, n)
 	if err != nil {
 		return extent{}, b.fail(err)
+	}
+	if b.out.limiter != nil {
+		b.out.limiter(0)
 	}
 	m, _ := sizeOf(stored, limit)
 	off := b.out.off()

@@ -30,7 +30,7 @@ type segmentJob struct {
 
 	values int64 // bytes of the values written, whole
 
-	limit func(n int) // called for bytes read, by the builder for those written; may be nil
+	limit func(n int) // called for bytes read, by the builder for those written and between them; may be nil
 }
 
 // startSegment creates the file.

@@ -294,10 +294,12 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 		if err := w.load(v); err != nil {
 			return err
 		}
+		out.rest()
 		mf, err := e.mergeFamily(w, m)
 		if err != nil {
 			return err
 		}
+		out.rest()
 		if len(mf.page.Threads) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
 			continue
 		}

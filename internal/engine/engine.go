@@ -50,7 +50,8 @@ type Engine struct {
 	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
-	directoryLimit int // maxDirectory; smaller in tests
+	directoryLimit int           // maxDirectory; smaller in tests
+	yieldEvery     time.Duration // yieldEvery; nothing in tests
 
 	compactMu sync.Mutex   // one compaction at a time
 	workViews atomic.Int32 // views of flushes and compactions

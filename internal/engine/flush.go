@@ -68,7 +68,8 @@ func (e *Engine) flush(ctx context.Context) error {
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
-	out := e.newOutputs(files, nil)
+	y := yielder{e: e}
+	out := e.newOutputs(files, func(int) { y.yield() })
 	if err := e.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
@@ -199,6 +200,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 		if err != nil {
 			return err
 		}
+		out.rest()
 		e.countDead(&w)
 		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
 		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {

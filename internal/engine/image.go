@@ -313,10 +313,12 @@ func (j *imageJob) contents() error {
 	if err != nil {
 		return err
 	}
+	y := yielder{e: j.e}
 	for _, id := range ids {
 		if err := j.family(id, changed[id]); err != nil {
 			return err
 		}
+		y.yield()
 	}
 	if err := j.threads(); err != nil {
 		return err

@@ -43,6 +43,13 @@ func (o *outputs) written() int64 {
 	return n
 }
 
+// rest is called between two pieces of work that read and write nothing.
+func (o *outputs) rest() {
+	if o.limit != nil {
+		o.limit(0)
+	}
+}
+
 // full reports whether the last segment is large enough.
 func (o *outputs) full() bool {
 	return !o.empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.e.opts.SegmentSize

@@ -107,14 +107,17 @@ func (e *Engine) compactAll(ctx context.Context) error {
 	}
 }
 
-// limiter slows compaction to Options.CompactRate, unless it is behind.
+// limiter slows compaction to Options.CompactRate, unless it is behind, and lets others
+// have the processor.
 func (e *Engine) limiter(ctx context.Context) func(int) {
+	y := yielder{e: e}
 	rate := e.opts.CompactRate
 	if rate < 0 {
-		return nil
+		return func(int) { y.yield() }
 	}
 	due := time.Now() // when what was moved would have been, at that rate
 	return func(n int) {
+		y.yield()
 		now := time.Now()
 		if e.throttle.hurry.Load() {
 			due = now

@@ -83,3 +83,5 @@ func isFull(e syscall.Errno) bool {
 }
 
 func isInUse(e syscall.Errno) bool { return e == windows.ERROR_SHARING_VIOLATION }
+
+func yieldOS() {}

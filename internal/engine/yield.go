@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// yieldEvery is how long background work computes until it lets others have the
+// processor.
+const yieldEvery = 100 * time.Microsecond
+
+// yielder lets commits and reads have the processor between two pieces of background
+// work: few processors are busy with a flush and a compaction alone. Where the work is
+// behind, and commits are slowed down for it, it goes on instead. A yielder belongs to
+// one goroutine.
+type yielder struct {
+	e    *Engine
+	last metric.Time
+}
+
+// yield is called after each piece of work, as often as one likes.
+func (y *yielder) yield() {
+	now := metric.Now()
+	if time.Duration(now-y.last) < y.e.yieldEvery {
+		return
+	}
+	if y.e.throttle.pressure(&y.e.opts, y.e.logBytes.Load()) == 0 {
+		vfs.Yield()
+		now = metric.Now()
+	}
+	y.last = now
+}
