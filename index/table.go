@@ -325,9 +325,12 @@ func (ts tables) with(t *Table) tables {
 const maxLayers = 8
 
 // layered is a chain as it was found, the newest merged into one where there are too
-// many: deltas are small against what they change where a chain is long.
+// many: deltas are small against what they change where a chain is long. Tables that
+// lie on disk are left alone, however many: a look reads a chunk of each at most, once,
+// and merging would read them all.
 func layered(chain []*Table) (tables, error) {
-	if len(chain) <= maxLayers {
+	inMemory := func(t *Table) bool { return t.threads.stored == nil }
+	if len(chain) <= maxLayers || !slices.ContainsFunc(chain, inMemory) {
 		return chain, nil
 	}
 	old, newer := chain[:maxLayers-1], chain[maxLayers-1:]

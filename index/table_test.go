@@ -80,7 +80,8 @@ func TestTableOfChunks(t *testing.T) {
 	}
 }
 
-// A long chain is merged in part, and says what it said.
+// A long chain is merged in part, and says what it said; one that lies on disk is not
+// read for that.
 func TestLayeredChain(t *testing.T) {
 	const n = 300
 	var chain []*Table
@@ -104,6 +105,27 @@ func TestLayeredChain(t *testing.T) {
 	if len(ts) != maxLayers {
 		t.Fatalf("%d layers, want %d", len(ts), maxLayers)
 	}
+	checkLayers(t, ts, want)
+
+	var onDisks []*Table
+	var disks []*disk
+	for _, built := range chain {
+		table, d := onDisk(t, built)
+		onDisks, disks = append(onDisks, table), append(disks, d)
+	}
+	if ts, err = layered(onDisks); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range disks {
+		if d.reads != 0 {
+			t.Errorf("table %d was read", i)
+		}
+	}
+	checkLayers(t, ts, want)
+}
+
+func checkLayers(t *testing.T, ts tables, want map[string]Row) {
+	t.Helper()
 	live := 0
 	for id, r := range want {
 		got, ok, _ := ts.thread(id, true)
