@@ -155,92 +155,45 @@ func DecodePage(b []byte) (*Page, error) {
 	if b[0] < pageUnpatched || b[0] > pageFormat {
 		return nil, &base.VersionError{File: "index page", Have: uint32(b[0]), Supported: pageFormat}
 	}
-	d := pageDecoder{b: b[1:], patches: b[0] > pageUnpatched}
+	d := pageDecoder{Cursor: base.Cursor{What: "page", Left: b[1:]}, patches: b[0] > pageUnpatched}
 	d.table()
-	p := &Page{Threads: make([]PageThread, 0, d.count(5))}
+	p := &Page{Threads: make([]PageThread, 0, d.Count(5))}
 	for range cap(p.Threads) {
 		p.Threads = append(p.Threads, d.thread())
-		if d.err != nil {
-			return nil, d.err
+		if d.Err != nil {
+			return nil, d.Err
 		}
 	}
-	p.Values = make([]ValueLoc, 0, d.count(15)) // 16 in the newer format
+	p.Values = make([]ValueLoc, 0, d.Count(15)) // 16 in the newer format
 	for range cap(p.Values) {
 		p.Values = append(p.Values, d.value())
 	}
-	if d.err == nil && len(d.b) != 0 {
-		d.fail("%d bytes after the end", len(d.b))
+	if d.Err == nil && len(d.Left) != 0 {
+		d.Fail("%d bytes after the end", len(d.Left))
 	}
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	return p, nil
 }
 
 type pageDecoder struct {
-	b       []byte
+	base.Cursor
 	patches bool // places may be those of patches
 	strings []string
-	err     error
-}
-
-func (d *pageDecoder) fail(format string, args ...any) {
-	if d.err == nil {
-		d.err = fmt.Errorf("page: "+format, args...)
-	}
-	d.b = nil
-}
-
-func (d *pageDecoder) uvarint() uint64 {
-	n, w := binary.Uvarint(d.b)
-	if w <= 0 {
-		d.fail("cut short")
-		return 0
-	}
-	d.b = d.b[w:]
-	return n
-}
-
-// count reads how many things of at least size bytes follow, and refuses more
-// than can.
-func (d *pageDecoder) count(size int) int {
-	n := d.uvarint()
-	if n > uint64(len(d.b)/size) {
-		d.fail("%d entries do not fit in %d bytes", n, len(d.b))
-		return 0
-	}
-	return int(n)
-}
-
-func (d *pageDecoder) bytes(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.fail("%d bytes of %d left", n, len(d.b))
-		return nil
-	}
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *pageDecoder) byte() uint8 {
-	b := d.bytes(1)
-	if b == nil {
-		return 0
-	}
-	return b[0]
 }
 
 func (d *pageDecoder) table() {
-	n := d.count(1)
-	start := d.b
+	n := d.Count(1)
+	start := d.Left
 	for range n {
-		d.bytes(d.uvarint())
+		d.Bytes(d.Uvarint())
 	}
-	if d.err != nil {
+	if d.Err != nil {
 		return
 	}
 	// One copy, which all of them are cut from: items keep most of them anyway.
-	text := string(start[:len(start)-len(d.b)])
+	text := string(start[:len(start)-len(d.Left)])
 	d.strings = make([]string, n)
 	for i := range d.strings {
 		size, w := binary.Uvarint(start)
@@ -251,19 +204,19 @@ func (d *pageDecoder) table() {
 }
 
 func (d *pageDecoder) str() string {
-	i := d.uvarint()
+	i := d.Uvarint()
 	if i >= uint64(len(d.strings)) {
-		d.fail("string %d of %d", i, len(d.strings))
+		d.Fail("string %d of %d", i, len(d.strings))
 		return ""
 	}
 	return d.strings[i]
 }
 
-func (d *pageDecoder) lsn() base.LSN { return base.LSN(d.uvarint()) }
+func (d *pageDecoder) lsn() base.LSN { return base.LSN(d.Uvarint()) }
 
 func (d *pageDecoder) thread() PageThread {
-	t := PageThread{ID: d.str(), Birth: d.lsn(), Updated: int64(d.uvarint()), Flags: d.byte()}
-	n := d.count(5)
+	t := PageThread{ID: d.str(), Birth: d.lsn(), Updated: int64(d.Uvarint()), Flags: d.Byte()}
+	n := d.Count(5)
 	t.Items = make([]*Item, 0, n)
 	var prev string
 	for i := range n {
@@ -272,11 +225,11 @@ func (d *pageDecoder) thread() PageThread {
 			before = ""
 		}
 		it := d.item(before)
-		if d.err != nil {
+		if d.Err != nil {
 			return t
 		}
 		if i > 0 && it.Key <= prev {
-			d.fail("keys out of order")
+			d.Fail("keys out of order")
 			return t
 		}
 		t.Items = append(t.Items, it)
@@ -287,20 +240,20 @@ func (d *pageDecoder) thread() PageThread {
 
 // item reads an item whose key may share bytes with prev.
 func (d *pageDecoder) item(prev string) *Item {
-	shared := d.uvarint()
+	shared := d.Uvarint()
 	if shared > uint64(len(prev)) {
-		d.fail("key shares %d bytes of %d", shared, len(prev))
+		d.Fail("key shares %d bytes of %d", shared, len(prev))
 		return nil
 	}
-	rest := d.bytes(d.uvarint())
+	rest := d.Bytes(d.Uvarint())
 	if shared+uint64(len(rest)) > base.MaxKey {
-		d.fail("key of %d bytes", shared+uint64(len(rest)))
+		d.Fail("key of %d bytes", shared+uint64(len(rest)))
 		return nil
 	}
-	it := &Item{Key: prev[:shared] + string(rest), LSN: d.lsn(), Flags: d.byte()}
-	n := d.count(3)
+	it := &Item{Key: prev[:shared] + string(rest), LSN: d.lsn(), Flags: d.Byte()}
+	n := d.Count(3)
 	if n > base.MaxSlots {
-		d.fail("%d slots", n)
+		d.Fail("%d slots", n)
 		return nil
 	}
 	it.Slots = make([]Slot, 0, n)
@@ -312,13 +265,13 @@ func (d *pageDecoder) item(prev string) *Item {
 
 func (d *pageDecoder) slot(lsn base.LSN) Slot {
 	s := Slot{Name: d.str(), Tag: d.str()}
-	back := d.uvarint()
+	back := d.Uvarint()
 	if back == 0 {
 		return s
 	}
-	ord := d.uvarint()
+	ord := d.Uvarint()
 	if back > uint64(lsn) || ord > base.MaxSlots {
-		d.fail("value %d records before %d", back-1, lsn)
+		d.Fail("value %d records before %d", back-1, lsn)
 		return s
 	}
 	s.Ref = Ref{LSN: lsn - base.LSN(back-1), Ord: uint16(ord)}
@@ -328,14 +281,14 @@ func (d *pageDecoder) slot(lsn base.LSN) Slot {
 func (d *pageDecoder) value() ValueLoc {
 	var n [7]uint64
 	for i := range n {
-		n[i] = d.uvarint()
+		n[i] = d.Uvarint()
 	}
-	sum := d.bytes(8)
-	if d.err != nil {
+	sum := d.Bytes(8)
+	if d.Err != nil {
 		return ValueLoc{}
 	}
 	if n[1] > base.MaxSlots || n[4] > 1<<32-1 || n[5] > 1<<32-1 || n[6] > base.MaxValue {
-		d.fail("value place out of range")
+		d.Fail("value place out of range")
 		return ValueLoc{}
 	}
 	v := ValueLoc{
@@ -351,17 +304,17 @@ func (d *pageDecoder) value() ValueLoc {
 
 // base reads what a value is a patch against; zeros if it is not one.
 func (d *pageDecoder) base(r Ref) (back int32, ord uint16) {
-	n, w := binary.Varint(d.b)
+	n, w := binary.Varint(d.Left)
 	if w <= 0 {
-		d.fail("cut short")
+		d.Fail("cut short")
 		return 0, 0
 	}
-	if d.b = d.b[w:]; n == 0 {
+	if d.Left = d.Left[w:]; n == 0 {
 		return 0, 0
 	}
-	o := d.uvarint()
+	o := d.Uvarint()
 	if n != int64(int32(n)) || o >= base.MaxSlots || n > 0 && base.LSN(n) >= r.LSN {
-		d.fail("base %d records before %d, ordinal %d", n, r.LSN, o)
+		d.Fail("base %d records before %d, ordinal %d", n, r.LSN, o)
 		return 0, 0
 	}
 	return int32(n), uint16(o)

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -181,12 +182,13 @@ func (r *frameReader) find(from int64, accept func(h *frameHeader, off int64) bo
 		if err != nil {
 			return 0, used, false, err
 		}
-		if n := lastUsed(b); n > 0 {
+		n := lastUsed(b) // by far the most frequent case: zeros
+		if n > 0 {
 			used = off + int64(n)
 		}
-		for i := 0; i+frameHeaderSize <= len(b); i += frameAlign {
+		for i := 0; i+12 < n && i+frameHeaderSize <= len(b); i += frameAlign {
 			if b[i+12] == 0 {
-				continue // by far the most frequent case: zeros
+				continue
 			}
 			at := off + int64(i)
 			h, ok := decodeFrameHeader(b[i:], r.hdr.salt, at)
@@ -224,6 +226,9 @@ func (r *frameReader) verify(b []byte, h *frameHeader, off int64) (bool, error) 
 // lastUsed returns the length of b without its trailing zeros.
 func lastUsed(b []byte) int {
 	n := len(b)
+	for n >= pageSize && bytes.Equal(b[n-pageSize:n], zeroes[:pageSize]) {
+		n -= pageSize
+	}
 	for n > 0 && b[n-1] == 0 {
 		n--
 	}

@@ -168,99 +168,54 @@ func (d *recordDecoder) decode(b []byte) (*record, error) {
 	}
 	head := b[recordPrefix : recordPrefix+int(n)]
 	// The index keeps nearly all strings of a head: one copy is less than many.
-	*d = recordDecoder{b: head, text: string(head), off: recordPrefix + int64(n), size: int64(len(b)), r: d.r, slots: d.slots[:0]}
+	*d = recordDecoder{Cursor: base.Cursor{What: "record", Left: head}, text: string(head), off: recordPrefix + int64(n), size: int64(len(b)), r: d.r, slots: d.slots[:0]}
 	r := &d.r
-	r.time = int64(d.uvarint())
-	count := d.count(3)
+	r.time = int64(d.Uvarint())
+	count := d.Count(3)
 	r.ops = slices.Grow(r.ops[:0], min(count, 64))
 	for range count {
 		r.ops = append(r.ops, d.op())
-		if d.err != nil {
-			return nil, d.err
+		if d.Err != nil {
+			return nil, d.Err
 		}
 	}
-	if d.err == nil && len(d.b) != 0 {
-		d.fail("%d bytes after the head", len(d.b))
+	if d.Err == nil && len(d.Left) != 0 {
+		d.Fail("%d bytes after the head", len(d.Left))
 	}
-	if d.err == nil && d.off != d.size {
-		d.fail("values end at %d of %d", d.off, d.size)
+	if d.Err == nil && d.off != d.size {
+		d.Fail("values end at %d of %d", d.off, d.size)
 	}
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	return r, nil
 }
 
 type recordDecoder struct {
-	b    []byte // what is left of the head
-	text string // the head
-	ord  int
-	off  int64 // where the next inline value lies
-	size int64
-	err  error
+	base.Cursor        // over the head
+	text        string // the head
+	ord         int
+	off         int64 // where the next inline value lies
+	size        int64
 
 	r     record
 	slots []slotOp // of all operations
 }
 
-func (d *recordDecoder) fail(format string, args ...any) {
-	if d.err == nil {
-		d.err = fmt.Errorf("record: "+format, args...)
-	}
-	d.b = nil
-}
-
-func (d *recordDecoder) uvarint() uint64 {
-	n, w := binary.Uvarint(d.b)
-	if w <= 0 {
-		d.fail("cut short")
-		return 0
-	}
-	d.b = d.b[w:]
-	return n
-}
-
-func (d *recordDecoder) count(size int) int {
-	n := d.uvarint()
-	if n > uint64(len(d.b)/size) {
-		d.fail("%d entries do not fit in %d bytes", n, len(d.b))
-		return 0
-	}
-	return int(n)
-}
-
-func (d *recordDecoder) bytes(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.fail("%d bytes of %d left", n, len(d.b))
-		return nil
-	}
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *recordDecoder) byte() uint8 {
-	b := d.bytes(1)
-	if b == nil {
-		return 0
-	}
-	return b[0]
-}
-
 func (d *recordDecoder) str() string {
-	n := d.uvarint()
-	at := len(d.text) - len(d.b)
-	return d.text[at : at+len(d.bytes(n))]
+	n := d.Uvarint()
+	at := len(d.text) - len(d.Left)
+	return d.text[at : at+len(d.Bytes(n))]
 }
 
 func (d *recordDecoder) op() op {
-	o := op{kind: opKind(d.byte()), id: d.str()}
+	o := op{kind: opKind(d.Byte()), id: d.str()}
 	switch o.kind {
 	case opPut:
-		o.key, o.flags = d.str(), d.byte()
-		n := d.count(3)
+		o.key, o.flags = d.str(), d.Byte()
+		n := d.Count(3)
 		if n > base.MaxSlots {
-			d.fail("%d slots", n)
+			d.Fail("%d slots", n)
 			return o
 		}
 		from := len(d.slots)
@@ -272,35 +227,35 @@ func (d *recordDecoder) op() op {
 	case opDelete, opCopy:
 		o.key = d.str()
 	case opDrop:
-		o.memo = append([]byte(nil), d.bytes(d.uvarint())...)
+		o.memo = append([]byte(nil), d.Bytes(d.Uvarint())...)
 	case opFlags:
-		o.flags = d.byte()
+		o.flags = d.Byte()
 	default:
-		if d.err == nil {
-			d.err = &base.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlags)}
+		if d.Err == nil {
+			d.Err = &base.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlags)}
 		}
 	}
 	return o
 }
 
 func (d *recordDecoder) slot() slotOp {
-	s := slotOp{name: d.str(), tag: d.str(), enc: d.byte()}
+	s := slotOp{name: d.str(), tag: d.str(), enc: d.Byte()}
 	switch s.enc {
 	case slotNone, slotEmpty:
 	case slotRef:
-		s.lsn = base.LSN(d.uvarint())
-		ord := d.uvarint()
+		s.lsn = base.LSN(d.Uvarint())
+		ord := d.Uvarint()
 		if ord > base.MaxSlots || s.lsn == 0 {
-			d.fail("value %d.%d", s.lsn, ord)
+			d.Fail("value %d.%d", s.lsn, ord)
 		}
 		s.ord = uint16(ord)
 	case slotInline, slotPatch:
-		n := d.uvarint()
-		if sum := d.bytes(8); sum != nil {
+		n := d.Uvarint()
+		if sum := d.Bytes(8); sum != nil {
 			s.sum = binary.LittleEndian.Uint64(sum)
 		}
 		if n > base.MaxValue || int64(n) > d.size-d.off || d.ord >= base.MaxSlots {
-			d.fail("value %d of %d bytes", d.ord, n)
+			d.Fail("value %d of %d bytes", d.ord, n)
 			return s
 		}
 		s.len, s.off, s.ord = uint32(n), d.off, uint16(d.ord)
@@ -310,8 +265,8 @@ func (d *recordDecoder) slot() slotOp {
 			s.base = d.base()
 		}
 	default:
-		if d.err == nil {
-			d.err = &base.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotPatch)}
+		if d.Err == nil {
+			d.Err = &base.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotPatch)}
 		}
 	}
 	return s
@@ -319,9 +274,9 @@ func (d *recordDecoder) slot() slotOp {
 
 // base reads which value a patch is against.
 func (d *recordDecoder) base() index.Ref {
-	lsn, ord := base.LSN(d.uvarint()), d.uvarint()
+	lsn, ord := base.LSN(d.Uvarint()), d.Uvarint()
 	if lsn == 0 || ord >= uint64(index.EmptyOrd) {
-		d.fail("patch against %d.%d", lsn, ord)
+		d.Fail("patch against %d.%d", lsn, ord)
 	}
 	return index.Ref{LSN: lsn, Ord: uint16(ord)}
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -45,22 +44,22 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 	if b[0] != tombstoneFormat {
 		return nil, &base.VersionError{File: "tombstones", Have: uint32(b[0]), Supported: tombstoneFormat}
 	}
-	d := recordDecoder{b: b[1:], text: string(b[1:])}
-	n := d.count(4)
+	d := recordDecoder{Cursor: base.Cursor{What: "tombstones", Left: b[1:]}, text: string(b[1:])}
+	n := d.Count(4)
 	out := make([]index.Memo, 0, n)
 	for range n {
-		m := index.Memo{ID: strings.Clone(d.str()), LSN: base.LSN(d.uvarint()), At: int64(d.uvarint())}
+		m := index.Memo{ID: strings.Clone(d.str()), LSN: base.LSN(d.Uvarint()), At: int64(d.Uvarint())}
 		m.Data = []byte(d.str())
-		if d.err != nil {
+		if d.Err != nil {
 			break
 		}
 		out = append(out, m)
 	}
-	if d.err == nil && len(d.b) != 0 {
-		d.fail("%d bytes after the end", len(d.b))
+	if d.Err == nil && len(d.Left) != 0 {
+		d.Fail("%d bytes after the end", len(d.Left))
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("tombstones: %w", d.err)
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	return out, nil
 }
