@@ -36,8 +36,13 @@ func (fs *families) held(id uint64) *Family {
 	return fs.m[id].Value()
 }
 
-// add makes a family known that a record has begun.
+// add makes a family known that a record has begun. It comes with every commit, and one
+// that is known is not asked for by its weak pointer: that waits while the collector ends its
+// marking.
 func (fs *families) add(f *Family) {
+	if f.known.Load() == fs {
+		return // and stays so, as it is held
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if fs.m[f.ID].Value() == nil {
@@ -47,6 +52,7 @@ func (fs *families) add(f *Family) {
 
 func (fs *families) put(f *Family) {
 	fs.m[f.ID] = weak.Make(f)
+	f.known.Store(fs)
 	runtime.AddCleanup(f, fs.gone, f.ID)
 }
 

@@ -3,6 +3,7 @@ package index
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/base"
 )
@@ -22,6 +23,8 @@ type Part struct {
 // for concurrent use.
 type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
+
+	known atomic.Pointer[families] // those that know it
 
 	mu     sync.RWMutex
 	values places
