@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
@@ -29,6 +30,11 @@ func TestEraseBesideAListing(t *testing.T) {
 		if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "copy"}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	select { // time enough for an Erase that does not wait
+	case err := <-done:
+		t.Fatalf("Erase returned %v beside the listing", err)
+	case <-time.After(50 * time.Millisecond):
 	}
 	n := 0
 	for ; ok; tup, err, ok = next() {
