@@ -306,34 +306,45 @@ func (ts tables) live() (int, error) {
 // written.
 const mergeRatio = 3
 
-// with is ts and one table more, merged where that keeps them few. Tables that cannot
-// be read stay as they are: who looks into them will be told.
+// with is ts and one table more, merged where that keeps them few: all at once, so that
+// no row is written twice. Tables that cannot be read stay as they are: who looks into them
+// will be told.
 func (ts tables) with(t *Table) tables {
 	out := append(append(make(tables, 0, len(ts)+1), ts...), t)
-	for n := len(out); n > 1 && out[n-2].Size() < mergeRatio*out[n-1].Size(); n = len(out) {
-		m, err := merged(out[n-2:], n == 2)
-		if err != nil {
-			break
-		}
-		out = append(out[:n-2], m)
+	from, size := len(out)-1, t.Size()
+	for ; from > 0 && out[from-1].Size() < mergeRatio*size; from-- {
+		size += out[from-1].Size()
 	}
-	return out
+	if from == len(out)-1 {
+		return out
+	}
+	m, err := merged(out[from:], from == 0)
+	if err != nil {
+		return out
+	}
+	return append(out[:from:from], m)
 }
 
-// maxLayers bounds how many tables a look goes through after Restore. Below it they
-// are left as they are, so that opening a store does not touch each row.
-const maxLayers = 8
+// How many tables a look goes through at most after Restore. Below that they are left as
+// they are, so that opening a store does not touch each row. Of tables that lie on disk there
+// may be more: merging would read them at once, and a look reads a chunk of each at most,
+// once. The next image merges them; see with.
+const (
+	maxLayers       = 8
+	maxLayersOnDisk = 24
+)
 
 // layered is a chain as it was found, the newest merged into one where there are too
-// many: deltas are small against what they change where a chain is long. Tables that
-// lie on disk are left alone, however many: a look reads a chunk of each at most, once,
-// and merging would read them all.
+// many: deltas are small against what they change where a chain is long.
 func layered(chain []*Table) (tables, error) {
-	inMemory := func(t *Table) bool { return t.threads.stored == nil }
-	if len(chain) <= maxLayers || !slices.ContainsFunc(chain, inMemory) {
+	most := maxLayersOnDisk
+	if slices.ContainsFunc(chain, func(t *Table) bool { return t.threads.stored == nil }) {
+		most = maxLayers
+	}
+	if len(chain) <= most {
 		return chain, nil
 	}
-	old, newer := chain[:maxLayers-1], chain[maxLayers-1:]
+	old, newer := chain[:most-1], chain[most-1:]
 	m, err := merged(newer, false)
 	if err != nil {
 		return nil, err

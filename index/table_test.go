@@ -122,6 +122,28 @@ func TestLayeredChain(t *testing.T) {
 		}
 	}
 	checkLayers(t, ts, want)
+
+	// One more is merged with them, each chunk read once.
+	var b TableBuilder
+	for i := range n {
+		r := Row{ID: fmt.Sprintf("t%04d", i), Birth: 2, Family: 1 << 16, LSN: 99, Head: "newer"}
+		b.AddThread(r)
+		want[r.ID] = r
+	}
+	if ts = ts.with(b.Done()); len(ts) != 1 {
+		t.Errorf("%d layers after a table as large as all", len(ts))
+	}
+	for i, d := range disks {
+		if most := len(d.threads) + len(d.families); d.reads > most {
+			t.Errorf("%d reads of the %d chunks of table %d", d.reads, most, i)
+		}
+	}
+	checkLayers(t, ts, want)
+
+	long := slices.Concat(onDisks, onDisks)
+	if ts, err = layered(long); err != nil || len(ts) != maxLayersOnDisk {
+		t.Errorf("%d layers of %d, want %d: %v", len(ts), len(long), maxLayersOnDisk, err)
+	}
 }
 
 func checkLayers(t *testing.T, ts tables, want map[string]Row) {

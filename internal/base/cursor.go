@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cursor decodes from the front of a slice. The first thing that does not fit ends it:
-// Err is set, Left is empty, and what follows reads as zero, so that a decoder need ask
+// Cursor decodes from the front of a slice. The first thing that does not fit ends it, as
+// Fail does: Err is set, Left is empty, and what follows reads as zero, so that a decoder need ask
 // only now and then. It never reads past the end and allocates nothing but the error.
 type Cursor struct {
 	What string // what is decoded, for errors

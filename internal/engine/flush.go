@@ -95,7 +95,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
-	e.throttle.noteFlushed(logged, info.Took)
+	e.throttle.noteFlushed(logged, info.Took-y.gave) // when commits are slowed down, it does not yield
 	e.noteFlush(info)
 	return nil
 }

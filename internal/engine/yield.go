@@ -13,11 +13,13 @@ const yieldEvery = 100 * time.Microsecond
 
 // yielder lets commits and reads have the processor between two pieces of background
 // work: few processors are busy with a flush and a compaction alone. Where the work is
-// behind it goes on instead: commits would wait for it in the end, and some kernels give
-// who yields a few percent of a busy processor. A yielder belongs to one goroutine.
+// behind by a round of compaction, or commits are slowed down for it, it goes on instead:
+// they would wait for it in the end, and some kernels give who yields a few percent of a busy
+// processor. A yielder belongs to one goroutine.
 type yielder struct {
 	e    *Engine
 	last metric.Time
+	gave time.Duration // how long others had it
 }
 
 // yield is called after each piece of work, as often as one likes.
@@ -28,6 +30,7 @@ func (y *yielder) yield() {
 	}
 	if t := &y.e.throttle; !t.hurry.Load() && t.pressure(&y.e.opts, y.e.logBytes.Load()) == 0 {
 		vfs.Yield()
+		y.gave += metric.Since(now)
 		now = metric.Now()
 	}
 	y.last = now

@@ -49,6 +49,6 @@ func saturate(blocks, unit uint64) int64 {
 	return int64(blocks * unit)
 }
 
-// yieldOS is sched_yield(2). It is a system call to Go's scheduler too: who needs what
-// this thread holds of it does not wait until the kernel comes back.
+// yieldOS is sched_yield(2). It is a system call to Go's scheduler too, which may give
+// this thread's place to another goroutine if the kernel takes long to come back.
 func yieldOS() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
