@@ -304,12 +304,8 @@ func (d *pageDecoder) value() ValueLoc {
 
 // base reads what a value is a patch against; zeros if it is not one.
 func (d *pageDecoder) base(r Ref) (back int32, ord uint16) {
-	n, w := binary.Varint(d.Left)
-	if w <= 0 {
-		d.Fail("cut short")
-		return 0, 0
-	}
-	if d.Left = d.Left[w:]; n == 0 {
+	n := d.Varint()
+	if n == 0 { // or an error
 		return 0, 0
 	}
 	o := d.Uvarint()

@@ -328,7 +328,7 @@ func (ts tables) with(t *Table) tables {
 // How many tables a look goes through at most after Restore. Below that they are left as
 // they are, so that opening a store does not touch each row. Of tables that lie on disk there
 // may be more: merging would read them at once, and a look reads a chunk of each at most,
-// once. The next image merges them; see with.
+// once. Images that follow merge them as they grow; see with.
 const (
 	maxLayers       = 8
 	maxLayersOnDisk = 24

@@ -33,6 +33,17 @@ func (c *Cursor) Uvarint() uint64 {
 	return n
 }
 
+// Varint decodes a number that may be negative.
+func (c *Cursor) Varint() int64 {
+	n, w := binary.Varint(c.Left)
+	if w <= 0 {
+		c.Fail("cut short")
+		return 0
+	}
+	c.Left = c.Left[w:]
+	return n
+}
+
 // Count decodes how many things of at least size bytes follow, and refuses more than
 // can: what is allocated for them is bounded by the input.
 func (c *Cursor) Count(size int) int {

@@ -3,7 +3,6 @@ package delta
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/stele-go/stele/internal/base"
 )
@@ -172,65 +171,32 @@ const minPair = 2
 // literals are compressed. The patch refers to b. An unknown codec is a
 // VersionError.
 func Decode(b []byte) (*Patch, error) {
-	d := decoder{b: b}
-	codec := d.byte()
-	if d.err == nil && codec > codecZstd {
+	d := decoder{base.Cursor{What: "patch", Left: b}}
+	codec := d.Byte()
+	if d.Err == nil && codec > codecZstd {
 		return nil, &base.VersionError{File: "patch", Have: uint32(codec), Supported: uint32(codecZstd)}
 	}
 	p := &Patch{BaseLen: d.size("base"), script: script{len: d.size("target")}}
-	if len(d.b) < 8 {
-		d.fail("cut short")
-	} else {
-		p.Sum = binary.LittleEndian.Uint64(d.b)
-		d.b = d.b[8:]
+	if sum := d.Bytes(8); sum != nil {
+		p.Sum = binary.LittleEndian.Uint64(sum)
 	}
 	d.pairs(p)
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	var err error
-	if p.lits, err = unpack(codec, d.b, p.script.lits); err != nil {
+	if p.lits, err = unpack(codec, d.Left, p.script.lits); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-type decoder struct {
-	b   []byte
-	err error
-}
-
-func (d *decoder) fail(format string, args ...any) {
-	if d.err == nil {
-		d.err = fmt.Errorf("patch: "+format, args...)
-	}
-	d.b = nil
-}
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.fail("empty")
-		return 0
-	}
-	c := d.b[0]
-	d.b = d.b[1:]
-	return c
-}
-
-func (d *decoder) uvarint() uint64 {
-	n, w := binary.Uvarint(d.b)
-	if w <= 0 {
-		d.fail("cut short")
-		return 0
-	}
-	d.b = d.b[w:]
-	return n
-}
+type decoder struct{ base.Cursor }
 
 func (d *decoder) size(what string) int {
-	n := d.uvarint()
+	n := d.Uvarint()
 	if n > base.MaxValue {
-		d.fail("%s of %d bytes", what, n)
+		d.Fail("%s of %d bytes", what, n)
 		return 0
 	}
 	return int(n)
@@ -239,9 +205,8 @@ func (d *decoder) size(what string) int {
 // pairs reads the runs, which make exactly the target and copy only what is in the
 // base.
 func (d *decoder) pairs(p *Patch) {
-	n := d.uvarint()
-	if n > uint64(len(d.b)/minPair) {
-		d.fail("%d pairs of runs in %d bytes", n, len(d.b))
+	n := d.Count(minPair)
+	if d.Err != nil {
 		return
 	}
 	s := script{runs: make([]run, 0, 2*n)}
@@ -250,21 +215,19 @@ func (d *decoder) pairs(p *Patch) {
 		lit, cp := d.size("literal"), d.size("copy")
 		var src int64
 		if cp > 0 {
-			shift, w := binary.Varint(d.b)
-			if w <= 0 {
-				d.fail("cut short")
+			shift := d.Varint()
+			if d.Err != nil {
 				return
 			}
-			d.b = d.b[w:]
 			src = next + int64(lit) + shift
 			if shift > base.MaxValue || shift < -2*base.MaxValue || src < 0 || src+int64(cp) > int64(p.BaseLen) {
-				d.fail("copies %d bytes at %d of a base of %d", cp, src, p.BaseLen)
+				d.Fail("copies %d bytes at %d of a base of %d", cp, src, p.BaseLen)
 				return
 			}
 			next = src + int64(cp)
 		}
 		if lit+cp == 0 || s.len+lit+cp > p.script.len {
-			d.fail("runs do not make a target of %d bytes", p.script.len)
+			d.Fail("runs do not make a target of %d bytes", p.script.len)
 			return
 		}
 		if lit > 0 {
@@ -274,8 +237,8 @@ func (d *decoder) pairs(p *Patch) {
 			s = s.copied(int(src), cp)
 		}
 	}
-	if d.err == nil && s.len != p.script.len {
-		d.fail("runs make %d bytes of %d", s.len, p.script.len)
+	if d.Err == nil && s.len != p.script.len {
+		d.Fail("runs make %d bytes of %d", s.len, p.script.len)
 	}
 	p.script = s
 }

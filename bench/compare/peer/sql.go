@@ -312,6 +312,7 @@ func (s *sqlStore) Search(ns, field string, least float64) ([]string, error) {
 	return keys, found.Err()
 }
 
+// Compact rebuilds the tables, so that the space of what was deleted goes back.
 func (s *sqlStore) Compact() error {
 	for q := range strings.SplitSeq(s.vacuum, ";") {
 		if _, err := s.db.Exec(q); err != nil {
@@ -321,8 +322,10 @@ func (s *sqlStore) Compact() error {
 	return nil
 }
 
+// Syncs reports false: the database does not count them.
 func (s *sqlStore) Syncs() (int64, bool) { return 0, false }
 
+// Close closes statements and database.
 func (s *sqlStore) Close() error {
 	var err error
 	for _, st := range s.stmts {

@@ -46,15 +46,19 @@ func openSteleItems(o Options) (Store, error) {
 	return &steleStore{s, items}, nil
 }
 
+// Put stores a checkpoint and its new values.
 func (s *steleStore) Put(thread, parent string, st *bench.Step) error {
 	_, err := s.s.Put(context.Background(), saver.Config{ThreadID: thread, CheckpointID: parent}, st.Checkpoint, st.Metadata, st.Changed)
 	return err
 }
 
+// PutWrites stores a task's writes.
 func (s *steleStore) PutWrites(thread, id, task string, writes []saver.Write) error {
 	return s.s.PutWrites(context.Background(), saver.Config{ThreadID: thread, CheckpointID: id}, writes, task, "")
 }
 
+// Get reads the checkpoint with this id, or the newest, with its values and writes;
+// ErrNotFound if there is none.
 func (s *steleStore) Get(thread, id string) (*Tuple, error) {
 	t, err := s.s.GetTuple(context.Background(), saver.Config{ThreadID: thread, CheckpointID: id})
 	if errors.Is(err, saver.ErrNotFound) {
@@ -66,6 +70,7 @@ func (s *steleStore) Get(thread, id string) (*Tuple, error) {
 	return steleTuple(t, true)
 }
 
+// List hands over the newest checkpoints of a thread, newest first; limit 0 means all.
 func (s *steleStore) List(thread string, limit int, values bool, each func(*Tuple) error) error {
 	q := saver.Query{ThreadID: thread, Namespace: saver.InNamespace(""), Limit: limit}
 	for t, err := range s.s.List(context.Background(), q) {
@@ -99,6 +104,7 @@ func steleTuple(t *saver.Tuple, values bool) (*Tuple, error) {
 	return out, nil
 }
 
+// PutItems stores items of a namespace in one commit.
 func (s *steleStore) PutItems(ns string, items []Item) error {
 	ops := make([]store.Op, len(items))
 	for i, it := range items {
@@ -108,6 +114,7 @@ func (s *steleStore) PutItems(ns string, items []Item) error {
 	return err
 }
 
+// GetItem returns the value of an item; ErrNotFound if there is none.
 func (s *steleStore) GetItem(ns, key string) (map[string]any, error) {
 	it, err := s.items.Get(context.Background(), store.Namespace{ns}, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -119,6 +126,7 @@ func (s *steleStore) GetItem(ns, key string) (map[string]any, error) {
 	return it.Value, nil
 }
 
+// Search returns the keys of the ten newest items whose field is at least least.
 func (s *steleStore) Search(ns, field string, least float64) ([]string, error) {
 	found, err := s.items.Search(context.Background(), store.Query{Prefix: store.Namespace{ns},
 		Filter: map[string]any{field: map[string]any{"$gte": least}}})
@@ -129,6 +137,7 @@ func (s *steleStore) Search(ns, field string, least float64) ([]string, error) {
 	return keys, err
 }
 
+// Compact flushes and merges all segments.
 func (s *steleStore) Compact() error {
 	if err := s.s.Flush(context.Background()); err != nil {
 		return err
@@ -136,8 +145,10 @@ func (s *steleStore) Compact() error {
 	return s.s.Compact(context.Background())
 }
 
+// Syncs counts the syncs of log files.
 func (s *steleStore) Syncs() (int64, bool) { return s.s.Metrics().Log.Syncs, true }
 
+// Close closes the store, which the items share.
 func (s *steleStore) Close() error {
 	if s.items != nil {
 		if err := s.items.Close(); err != nil {
@@ -160,6 +171,7 @@ func OpenEngineStele(o Options) (Store, error) {
 	return engineStore{&steleStore{s: s}}, nil
 }
 
+// PutWrites stores a task's writes; they become durable with the next checkpoint.
 func (s engineStore) PutWrites(thread, id, task string, writes []saver.Write) error {
 	return s.s.PutWrites(saver.DeferSync(context.Background()), saver.Config{ThreadID: thread, CheckpointID: id}, writes, task, "")
 }
