@@ -13,9 +13,8 @@ const yieldEvery = 100 * time.Microsecond
 
 // yielder lets commits and reads have the processor between two pieces of background
 // work: few processors are busy with a flush and a compaction alone. Where the work is
-// behind by a round of compaction, or commits are slowed down for it, it goes on instead:
-// they would wait for it in the end, and some kernels give who yields a few percent of a busy
-// processor. A yielder belongs to one goroutine.
+// behind, so that commits are slowed down for it, it goes on instead: some kernels give who
+// yields a few percent of a busy processor. A yielder belongs to one goroutine.
 type yielder struct {
 	e    *Engine
 	last metric.Time
@@ -28,7 +27,7 @@ func (y *yielder) yield() {
 	if time.Duration(now-y.last) < y.e.yieldEvery {
 		return
 	}
-	if t := &y.e.throttle; !t.hurry.Load() && t.pressure(&y.e.opts, y.e.logBytes.Load()) == 0 {
+	if y.e.throttle.pressure(&y.e.opts, y.e.logBytes.Load()) == 0 {
 		vfs.Yield()
 		y.gave += metric.Since(now)
 		now = metric.Now()
