@@ -101,7 +101,12 @@ func (c cell) beside() (figures, error) {
 	return out, s.Close()
 }
 
-// besidePuts puts one checkpoint into each of as many threads as it is asked for.
+// besideThreads is how many threads get puts. Were each a thread of its own, a compaction would
+// have the more to do the longer the last one took, and sooner or later none would end. It
+// shares no factor with the number of steps, so that each thread gets all of them.
+const besideThreads = 199
+
+// besidePuts puts checkpoints into threads in turn.
 type besidePuts struct {
 	s     *saver.Disk
 	steps []bench.Step
@@ -110,7 +115,7 @@ type besidePuts struct {
 
 func (b *besidePuts) put(took *latencies) error {
 	st := &b.steps[b.n%len(b.steps)]
-	cfg := saver.Config{ThreadID: fmt.Sprintf("new-%06d", b.n)}
+	cfg := saver.Config{ThreadID: fmt.Sprintf("new-%06d", b.n%besideThreads)}
 	b.n++
 	start := time.Now()
 	_, err := b.s.Put(context.Background(), cfg, st.Checkpoint, st.Metadata, st.Changed)
