@@ -44,7 +44,7 @@ type BuilderOptions struct {
 	Syncs func() int64
 	// Limiter, if set, is called before each write with its size, at most
 	// SyncEvery bytes, and blocks as long as the rate limit demands. It is also called
-	// with 0, after a frame was compressed.
+	// with 0, between two pieces of a frame that is compressed, and after it.
 	Limiter func(n int)
 }
 
@@ -146,6 +146,9 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 		ext:     ext,
 		head:    pending{kind: kindHead, limit: o.HeadBlockSize},
 		history: pending{kind: kindHistory, limit: o.BlockSize},
+	}
+	if o.Limiter != nil {
+		comp.pause = func() { o.Limiter(0) }
 	}
 	if o.Syncs != nil {
 		b.out.seen = o.Syncs()

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"syscall"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -237,6 +239,49 @@ func TestSyncAndLimit(t *testing.T) {
 	}
 	if f.maxGap > 64<<10 || f.syncs < len(f.b)/(64<<10) {
 		t.Errorf("%d syncs, up to %d bytes unsynced", f.syncs, f.maxGap)
+	}
+}
+
+// TestCompressesInPieces: a large block is compressed in pieces, between which the
+// limiter lets others have the processor, and that costs hardly any bytes.
+func TestCompressesInPieces(t *testing.T) {
+	var text []byte
+	r := rand.New(rand.NewPCG(3, 3))
+	for len(text) < 1<<20 {
+		text = strconv.AppendUint(text, uint64(r.IntN(5000)), 36)
+		text = append(text, " of the "...)
+	}
+	for name, parts := range map[string][][]byte{
+		"one part":             {text[:700_000]},
+		"parts across a piece": {text[:10], text[10 : 3*pieceSize], text[3*pieceSize : 5*pieceSize-1], text[5*pieceSize-1:]},
+		"more than a block":    {text, text, text},
+	} {
+		all := bytes.Join(parts, nil)
+		f, turns := &memFile{}, 0
+		b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Limiter: func(n int) {
+			if n == 0 {
+				turns++
+			}
+		}})
+		must(t, err)
+		must(t, b.BeginFamily(1))
+		must(t, b.AddHistory(ValueID{1, 0}, parts...))
+		must(t, b.EndFamily(nil))
+		if turns < len(all)/pieceSize {
+			t.Errorf("%s: others had %d turns in %d bytes", name, turns, len(all))
+		}
+		info, _ := b.Family()
+		_, err = b.Finish()
+		must(t, err)
+		or := newOracle()
+		or.dirs[1], or.values[1] = nil, map[ValueID][]byte{{1, 0}: all}
+		or.check(t, open(t, f))
+
+		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+		must(t, err)
+		if most := len(enc.EncodeAll(all, nil)) * 102 / 100; int(info.Stored) > most {
+			t.Errorf("%s: %d bytes, want at most %d", name, info.Stored, most)
+		}
 	}
 }
 
