@@ -15,25 +15,36 @@ type weakFamily = weak.Pointer[Family]
 type families struct {
 	mu sync.Mutex
 	m  map[uint64]weakFamily
+
+	kept    map[uint64]*Family // not in m: nobody needs to hold them
+	keeping bool               // those that come are kept
 }
 
 // get returns the family, a new one if nobody holds it.
 func (fs *families) get(id uint64) *Family {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if f := fs.m[id].Value(); f != nil {
+	f := fs.find(id)
+	if f == nil {
+		f = NewFamily(id)
+		fs.put(f)
+	}
+	return f
+}
+
+// find returns a family in memory, or nil. The lock is held.
+func (fs *families) find(id uint64) *Family {
+	if f := fs.kept[id]; f != nil {
 		return f
 	}
-	f := NewFamily(id)
-	fs.put(f)
-	return f
+	return fs.m[id].Value()
 }
 
 // held returns the family if somebody holds it, or nil.
 func (fs *families) held(id uint64) *Family {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return fs.m[id].Value()
+	return fs.find(id)
 }
 
 // add makes a family known that a record has begun. It comes with every commit, and one
@@ -45,15 +56,53 @@ func (fs *families) add(f *Family) {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.m[f.ID].Value() == nil {
+	if fs.find(f.ID) == nil {
 		fs.put(f)
 	}
 }
 
 func (fs *families) put(f *Family) {
-	fs.m[f.ID] = weak.Make(f)
 	f.known.Store(fs)
+	if fs.keeping {
+		fs.kept[f.ID] = f
+		return
+	}
+	fs.weaken(f)
+}
+
+func (fs *families) weaken(f *Family) {
+	fs.m[f.ID] = weak.Make(f)
 	runtime.AddCleanup(f, fs.gone, f.ID)
+}
+
+// keep holds the families that come from now on.
+func (fs *families) keep() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.kept, fs.keeping = map[uint64]*Family{}, true
+}
+
+// release holds no family any more. Others have their turn while it looks at all.
+func (fs *families) release() {
+	for fs.releaseSome(64) {
+	}
+}
+
+// releaseSome lets n families go, and reports whether there are more.
+func (fs *families) releaseSome(n int) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.keeping = false
+	for id, f := range fs.kept {
+		if n == 0 {
+			return true
+		}
+		n--
+		delete(fs.kept, id)
+		fs.weaken(f)
+	}
+	fs.kept = nil
+	return false
 }
 
 // gone forgets a family that nobody holds any more.
@@ -69,7 +118,10 @@ func (fs *families) gone(id uint64) {
 func (fs *families) all() []*Family {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	out := make([]*Family, 0, len(fs.m))
+	out := make([]*Family, 0, len(fs.m)+len(fs.kept))
+	for _, f := range fs.kept {
+		out = append(out, f)
+	}
 	for _, p := range fs.m {
 		if f := p.Value(); f != nil {
 			out = append(out, f)

@@ -2,7 +2,9 @@ package index
 
 import (
 	"maps"
+	"runtime"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -104,4 +106,39 @@ func TestRefs(t *testing.T) {
 	if !(Loc{Len: 3}).InLog() || (Loc{Stored: 1}).InLog() {
 		t.Error("a value lies in a log file if it has no block")
 	}
+}
+
+// TestKeepFamilies: what comes while families are kept stays the same family, held or
+// not; released, it goes when nobody holds it.
+func TestKeepFamilies(t *testing.T) {
+	ix := New(1 << 20)
+	get := func(id uint64) *Family { return ix.fams.get(id) }
+	before := get(1)
+	ix.KeepFamilies()
+	for id := range uint64(300) {
+		get(id).Add([]ValueLoc{{Ref: Ref{LSN: base.LSN(id + 1)}, Loc: Loc{File: 1, Len: 1}}})
+	}
+	collect := func() int {
+		for range 10 {
+			runtime.GC()
+			time.Sleep(time.Millisecond) // for the cleanups
+		}
+		return len(ix.Held())
+	}
+	if n := collect(); n != 300 || get(1) != before {
+		t.Fatalf("%d families kept, want 300", n)
+	}
+	held := get(7)
+	ix.ReleaseFamilies()
+	ix.ReleaseFamilies() // of no effect any more
+	if get(7) != held || ix.HeldFamily(7) != held {
+		t.Fatal("a family that is held was made anew")
+	}
+	if n := collect(); n != 2 {
+		t.Fatalf("%d families in memory, want the two that are held", n)
+	}
+	if _, ok := held.Loc(Ref{LSN: 8}); !ok || ix.HeldFamily(1) != before {
+		t.Fatal("a family that is held forgot its values")
+	}
+	runtime.KeepAlive(before)
 }

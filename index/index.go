@@ -131,9 +131,17 @@ func (ix *Index) Parts(family uint64) ([]Part, error) {
 	return parts, err
 }
 
-// Held returns the families that somebody holds: all of which anything is in
-// memory.
+// Held returns the families that somebody holds, or KeepFamilies: all of which
+// anything is in memory.
 func (ix *Index) Held() []*Family { return ix.fams.all() }
+
+// KeepFamilies keeps the families that come into memory from now on there, whether
+// anybody holds them or not. To be ready to forget a family costs more than the
+// replay of a record that asks for it.
+func (ix *Index) KeepFamilies() { ix.fams.keep() }
+
+// ReleaseFamilies ends KeepFamilies. It may be called beside everything else.
+func (ix *Index) ReleaseFamilies() { ix.fams.release() }
 
 // HeldFamily returns a family if somebody holds it, or nil.
 func (ix *Index) HeldFamily(id uint64) *Family { return ix.fams.held(id) }

@@ -313,11 +313,12 @@ func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
 // RemoveStrays removes the files that Recover found not to be part of the log.
 // Call it only while the store is locked for writing and after the manifest
 // names what it should. The removal need not be durable: what comes back is a
-// stray again. It tries all and returns the errors.
+// stray again. It tries all and returns the errors; what is gone already, as a stray
+// that Rewrite wrote over, is none.
 func RemoveStrays(fsys vfs.FS, dir string, r Recovery) error {
 	var errs []error
 	for _, name := range r.Strays {
-		if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
+		if err := fsys.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("remove stray %s: %w", name, err))
 		}
 	}

@@ -54,6 +54,15 @@ type RecoverOptions struct {
 	Keys *seal.Store
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64
+
+	// Ahead reads the log on a goroutine of its own, beside the visits, which
+	// stay on that of the caller.
+	Ahead bool
+	// Ended, if set, is called when the end of the log was found, and no error on the way
+	// there, with what Recover is going to return. With Ahead it is called by the goroutine
+	// that reads, beside the last visits, of which one may still fail. Recover
+	// returns its error if none failed.
+	Ended func(Recovery) error
 }
 
 // Entry is one record of the log as Recover visits it.
@@ -140,7 +149,7 @@ type boundary struct {
 }
 
 // maxBoundaries bounds the memory for places above the promise.
-const maxBoundaries = 4096
+const maxBoundaries = 512
 
 // boundaries remembers places between frames, from the highest promise on. A
 // file without promises has too many to keep, so they are thinned out: cutting

@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/stele-go/stele/internal/base"
@@ -23,7 +25,7 @@ type RewriteOptions struct {
 }
 
 // Rewrite makes a recovered log fit to be written on, and returns the place
-// where New continues it.
+// where New continues it. It is CopyEnd and Publish in one.
 //
 // If there are records above the highest promise, they are copied into a new
 // file, re-encoded for their new place, synced and closed with a mark; the new
@@ -37,50 +39,111 @@ type RewriteOptions struct {
 // was (the new file has a temporary name, or the manifest does not name it: a
 // stray) or finished. Both hold the same records.
 func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
+	c, err := CopyEnd(o, r)
+	if err != nil {
+		return Start{}, nil, err
+	}
+	return c.Publish()
+}
+
+// EndCopy is the end of a recovered log, copied to a file of its own that is not
+// yet part of the log.
+type EndCopy struct {
+	fs   vfs.FS
+	dir  string
+	temp string // its name; "" if there was nothing to copy, or it is published or gone
+	end  Start
+	info FileInfo
+}
+
+// CopyEnd is the first half of Rewrite: the copy is durable, under a temporary name
+// that has the number of the file it was copied from. One that a crash left there
+// is written over.
+func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
+	c := &EndCopy{fs: o.FS, dir: o.Dir, end: r.cut}
 	if r.Unpromised.Records == 0 {
-		return r.cut, nil, nil
+		return c, nil
 	}
 	if r.Damages > 0 {
-		return Start{}, nil, fmt.Errorf("rewrite log: it was read past damage: %w", base.ErrCorrupt)
+		return nil, fmt.Errorf("rewrite log: it was read past damage: %w", base.ErrCorrupt)
 	}
 	if o.Rand == nil {
 		o.Rand = randomSalt
 	}
 	old, err := openFrames(o.FS, o.Dir, r.cut.File, base.MaxRecord, access{keys: o.Keys})
 	if err != nil {
-		return Start{}, nil, fmt.Errorf("rewrite log: %w", err)
+		return nil, fmt.Errorf("rewrite log: %w", err)
 	}
 	defer old.close()
 	old.off, old.chain, old.last, old.limit = r.cut.Offset, r.cut.Chain, r.cut.NextLSN-1, r.End.Offset
 
 	num, err := o.NewFileNum()
 	if err != nil {
-		return Start{}, nil, fmt.Errorf("rewrite log: number a file: %w", err)
+		return nil, fmt.Errorf("rewrite log: number a file: %w", err)
 	}
-	temp := filepath.Join(o.Dir, num.String()+tempSuffix)
-	f, err := o.FS.Create(temp)
+	c.temp = r.cut.File.String() + tempSuffix
+	f, err := createOver(o.FS, filepath.Join(o.Dir, c.temp))
 	if err != nil {
-		return Start{}, nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
+		return nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
 	}
-	w := &rewriter{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, maxBatchBytes+maxBatchBytes/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
-	end, err := w.copy(old, r.End.NextLSN-1, o.Keys)
+	w := &rewriter{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, rewriteBuffer+rewriteBuffer/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
+	c.end, err = w.copy(old, r.End.NextLSN-1, o.Keys)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
-	if err == nil {
-		err = o.FS.Rename(temp, filepath.Join(o.Dir, FileName(num)))
+	if err != nil {
+		c.Discard()
+		return nil, fmt.Errorf("rewrite log into %s: %w", num, err)
 	}
+	c.info = FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Salt: w.hdr.salt, Prev: r.cut, KeyID: w.fr.seal.KeyID()}
+	return c, nil
+}
+
+// createOver creates a file, in the place of one that may have that name.
+func createOver(fsys vfs.FS, name string) (vfs.File, error) {
+	f, err := fsys.Create(name)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := fsys.Remove(name); err != nil {
+		return nil, err
+	}
+	return fsys.Create(name)
+}
+
+// TempName is the name the copy has until Publish; "" if there is none.
+func (c *EndCopy) TempName() string { return c.temp }
+
+// Publish is the second half of Rewrite: it gives the copy its name. After an error
+// the copy is gone.
+func (c *EndCopy) Publish() (Start, *FileInfo, error) {
+	if c.temp == "" {
+		return c.end, nil, nil
+	}
+	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, FileName(c.info.Num)))
 	if err == nil {
-		err = o.FS.SyncDir(o.Dir)
+		err = c.fs.SyncDir(c.dir)
 	}
 	if err != nil {
-		// Nothing refers to the file yet; if it cannot be removed it is swept
-		// at the next open.
-		_ = o.FS.Remove(temp)
-		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", num, err)
+		c.Discard()
+		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, err)
 	}
-	return end, &FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Salt: w.hdr.salt, Prev: r.cut, KeyID: w.fr.seal.KeyID()}, nil
+	c.temp = ""
+	return c.end, &c.info, nil
 }
+
+// Discard removes a copy that is not published. Nothing refers to the file; if it
+// cannot be removed it is swept at the next open.
+func (c *EndCopy) Discard() {
+	if c.temp != "" {
+		_ = c.fs.Remove(filepath.Join(c.dir, c.temp))
+		c.temp = ""
+	}
+}
+
+// rewriteBuffer is how much a rewriter writes at once: fresh memory costs more than
+// the calls.
+const rewriteBuffer = 64 << 10
 
 // rewriter writes one file from its header to its close mark.
 type rewriter struct {
@@ -144,7 +207,7 @@ func (w *rewriter) record(fr frame) error {
 			return err
 		}
 	}
-	if len(w.buf) < maxBatchBytes {
+	if len(w.buf) < rewriteBuffer {
 		return nil
 	}
 	return w.flush()

@@ -48,19 +48,24 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e.report.Took = time.Since(start)
 	e.opts.Logger.Info("opened", "threads", e.ix.Len(), "lsn", e.ix.LSN(), "replayed", e.report.Replayed,
 		"dropped_bytes", e.report.DroppedBytes, "took", e.report.Took)
-	if !e.opts.ReadOnly && !e.opts.ManualWork {
+	if e.opts.ReadOnly || e.opts.ManualWork {
+		e.ix.ReleaseFamilies()
+	} else {
 		var ctx context.Context
 		ctx, e.stopWork = context.WithCancel(context.Background())
-		e.workers.Go(func() { e.work(ctx, e.wake, &e.workErr, e.workOnce) })
+		e.workers.Go(func() {
+			e.ix.ReleaseFamilies() // nobody waits for it
+			e.work(ctx, e.wake, &e.workErr, e.workOnce)
+		})
 		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactAll) })
 	}
 	return e, nil
 }
 
-// open recovers the store in two steps. First it only reads: a store that is
-// damaged, or of a newer version, is left as it was found. Then it writes: a new
-// manifest file, which forgets nothing; the end of the log, copied; and away with
-// what no longer counts.
+// open recovers the store in two steps. First it only reads, but for a copy of the
+// end of the log under a temporary name: a store that is damaged, or of a newer
+// version, is left as it was found. Then it writes: a new manifest file, which forgets
+// nothing; the copy becomes part of the log; and away with what no longer counts.
 func (e *Engine) open() error {
 	if e.opts.ReadOnly {
 		return e.openReadOnly()
@@ -91,22 +96,28 @@ func (e *Engine) open() error {
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
-	rec, err := e.recoverLog(st)
-	if err != nil {
-		return err
+	end := &logEnd{e: e, st: st}
+	rec, err := e.recoverLog(st, end.found)
+	if err == nil {
+		err = e.goOn(rec, end)
 	}
-	left, err := e.leftovers(st, rec)
 	if err != nil {
-		return err
+		end.discard()
 	}
+	return err
+}
+
+// goOn is the second step of open.
+func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
+	end.relocate(rec)
 	if e.manifest == nil {
 		if err := e.openManifest(rec); err != nil {
 			return err
 		}
 	}
 	e.noteSegments()
-	e.sweep(left)
-	return e.openLog(rec)
+	e.sweep(end.left)
+	return e.openLog(rec, end)
 }
 
 // openManifest continues the manifest. If the end of the log is to be copied, which

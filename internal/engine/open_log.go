@@ -10,10 +10,12 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// recoverLog replays the log from the record after the image.
-func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
+// recoverLog replays the log from the record after the image. ended, if it is not nil,
+// is called when the end of the log is known, maybe beside the last records.
+func (e *Engine) recoverLog(st snapshot.State, ended func(wal.Recovery) error) (wal.Recovery, error) {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
+		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys,
+		Ahead: !e.opts.Inline, Ended: ended}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -28,6 +30,7 @@ func (e *Engine) recoverLog(st snapshot.State) (wal.Recovery, error) {
 	if n := len(st.Images); n > 0 { // the log was synced before the image was named
 		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN)
 	}
+	e.ix.KeepFamilies() // Open releases them
 	rec, err := wal.Recover(o, (&replayer{e: e}).replay)
 	if err != nil {
 		return rec, err
@@ -63,21 +66,22 @@ func logSalts(st snapshot.State) map[base.FileNum]uint64 {
 	return salts
 }
 
-// openLog starts writing behind the end of the recovered log. What lies above the
-// highest promise is first copied to a new file: after a crash the page cache
-// may show what the disk does not have.
-func (e *Engine) openLog(rec wal.Recovery) error {
-	var moves recordMoves
-	moved := func(from int64, to wal.Entry) error {
-		e.report.Rewritten++
-		return moves.add(from, to)
+// openLog starts writing behind the end of the recovered log, of which the copy
+// becomes a part.
+func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
+	if end.copy == nil {
+		if err := end.copyEnd(rec, e.newFileNum); err != nil {
+			return err
+		}
+		end.relocate(rec)
 	}
-	start, info, err := wal.Rewrite(wal.RewriteOptions{FS: e.opts.FS, Dir: e.dir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, Keys: e.files.keys, Moved: moved}, rec)
+	start, info, err := end.copy.Publish()
+	end.relocated.Wait()
 	if err != nil {
 		return err
 	}
+	e.report.Rewritten = len(end.moves.from)
 	if info != nil {
-		e.relocate(info.Prev.File, &moves)
 		if err := e.logCreated(*info); err != nil {
 			return err
 		}
@@ -147,6 +151,9 @@ func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
 // asks every family in memory, which those that replay touched are, and not the
 // threads the records name: a value may belong to a copy of a thread that is gone.
 func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
+	if len(moves.from) == 0 {
+		return
+	}
 	for _, fam := range e.ix.Held() {
 		fam.Relocate(func(r index.Ref, l index.Loc) (index.Loc, bool) {
 			if l.File != old {

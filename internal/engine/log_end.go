@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// logEnd is what can be done as soon as it is known where the log ends, while the
+// last of its records are still replayed.
+type logEnd struct {
+	e     *Engine
+	st    snapshot.State
+	left  []string     // leftovers, to be swept
+	copy  *wal.EndCopy // of what no promise covers; nil if it is still to be made
+	moves recordMoves  // what it moves
+
+	relocated sync.WaitGroup
+}
+
+// found is called by the goroutine that reads the log.
+func (l *logEnd) found(rec wal.Recovery) error {
+	var err error
+	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.manifest != nil {
+		return err
+	}
+	// The manifest that is going to be written reserves the number before the copy has
+	// a name with it. The temporary name has that of an older file: a leftover.
+	err = l.copyEnd(rec, func() (base.FileNum, error) {
+		l.e.nextNum++
+		return l.e.nextNum - 1, nil
+	})
+	if err != nil { // there may be room for it after the sweep
+		l.e.opts.Logger.Debug("copy the end of the log", "error", err)
+		return nil
+	}
+	l.left = slices.DeleteFunc(l.left, func(name string) bool { return name == l.copy.TempName() })
+	return nil
+}
+
+// copyEnd copies what no promise covers to a file that is not yet part of the log:
+// after a crash the page cache may show what the disk does not have.
+func (l *logEnd) copyEnd(rec wal.Recovery, number func() (base.FileNum, error)) error {
+	n := rec.Unpromised.Records
+	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
+	var err error
+	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.opts.FS, Dir: l.e.dir, NewFileNum: number, Rand: l.e.opts.Rand, Keys: l.e.files.keys, Moved: l.moves.add}, rec)
+	return err
+}
+
+// relocate tells the families what the copy moves, while files are synced. All records
+// are replayed.
+func (l *logEnd) relocate(rec wal.Recovery) {
+	if l.copy != nil {
+		l.relocated.Go(func() { l.e.relocate(rec.End.File, &l.moves) })
+	}
+}
+
+// discard removes a copy that did not become part of the log.
+func (l *logEnd) discard() {
+	l.relocated.Wait()
+	if l.copy != nil {
+		l.copy.Discard()
+	}
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/wal"
+)
+
+// tempFS fails the first so many times that the copy of the end of the log is created.
+type tempFS struct {
+	vfs.FS
+	fail atomic.Int32
+}
+
+func (f *tempFS) Create(name string) (vfs.File, error) {
+	if strings.HasSuffix(name, ".log.tmp") && f.fail.Add(-1) >= 0 {
+		return nil, fmt.Errorf("create %s: %w", name, syscall.ENOSPC)
+	}
+	return f.FS.Create(name)
+}
+
+// killedUnpromised is the disk of a killed store with n records that nothing promises.
+func killedUnpromised(t *testing.T, n int) *crashfs.FS {
+	t.Helper()
+	fs := crashfs.New()
+	o := quietOptions(fs)
+	o.Sync = wal.SyncNever
+	e := mustOpen(t, o)
+	for i := range n {
+		mustAll(t, putOne(e, fmt.Sprint("thread ", i%7), fmt.Sprint("k", i), fmt.Sprint("value ", i)))
+	}
+	fs.Kill()
+	_ = e.Close() // of the process that was killed
+	return fs
+}
+
+// TestCopyAfterSweep: a copy of the end of the log for which there is no room beside the
+// last records is made after the leftovers are swept; if not even then, Open fails and
+// the next one finds all.
+func TestCopyAfterSweep(t *testing.T) {
+	for _, inline := range []bool{true, false} {
+		for fails := range int32(3) {
+			fs := &tempFS{FS: killedUnpromised(t, 40)}
+			fs.fail.Store(fails)
+			stale(t, fs.FS)
+			o := quietOptions(fs)
+			o.Inline = inline
+			e, err := Open("store", o)
+			if fails == 2 {
+				if !errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("no room at all: %v", err)
+				}
+				e, err = Open("store", o)
+			}
+			mustAll(t, err)
+			if e.Report().Rewritten != 40 || len(e.Report().UnknownFiles) != 0 {
+				t.Fatalf("inline %v, %d failures: %+v", inline, fails, e.Report())
+			}
+			for i := range 40 {
+				wantValue(t, e, fmt.Sprint("thread ", i%7), fmt.Sprint("k", i), fmt.Sprint("value ", i))
+			}
+			mustAll(t, e.Close())
+			names, err := fs.List("store")
+			mustAll(t, err)
+			if i := slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, ".log.tmp") }); i >= 0 {
+				t.Fatalf("left behind: %s", names[i])
+			}
+		}
+	}
+}
+
+// stale leaves a copy that another Open made and did not live to name.
+func stale(t *testing.T, fs vfs.FS) {
+	t.Helper()
+	names, err := fs.List("store")
+	mustAll(t, err)
+	for _, n := range names {
+		if _, ok := wal.ParseFileName(n); ok {
+			f, err := fs.Create(filepath.Join("store", n+".tmp"))
+			mustAll(t, err)
+			_, err = f.WriteAt([]byte("stale"), 0)
+			mustAll(t, err, f.Close())
+		}
+	}
+}
+
+// TestNoCopyOfRefusedLog: a log whose records cannot be replayed leaves the directory
+// as it was, though its end may have been copied by then.
+func TestNoCopyOfRefusedLog(t *testing.T) {
+	for _, inline := range []bool{true, false} {
+		mem := vfs.NewMem(vfs.MemOptions{})
+		o := quietOptions(mem)
+		o.Sync = wal.SyncNever
+		e := mustOpen(t, o)
+		for i := range 40 {
+			mustAll(t, putOne(e, fmt.Sprint("thread ", i), "k", "value"))
+		}
+		// A record of a format to come, as a newer version writes it.
+		mustAll(t, e.log.Commit(t.Context(), &wal.Record{Size: 20, User: &Tx{e: e}, Prepare: func(base.LSN) ([][]byte, error) {
+			return [][]byte{{recordFormat + 1}, make([]byte, 19)}, nil
+		}}))
+		copied := vfs.NewMem(vfs.MemOptions{})
+		mustAll(t, copied.MkdirAll("store"))
+		names, err := mem.List("store")
+		mustAll(t, err)
+		for _, n := range names {
+			if n != lockName && !strings.HasSuffix(n, ".tmp") && n != wal.MarkName {
+				copyFile(t, mem, copied, filepath.Join("store", n))
+			}
+		}
+		mustAll(t, e.Close())
+		before, err := copied.List("store")
+		mustAll(t, err)
+		o.FS, o.Inline = copied, inline
+		if _, err := Open("store", o); !errors.Is(err, base.ErrVersion) {
+			t.Fatalf("inline %v: %v", inline, err)
+		}
+		after, err := copied.List("store")
+		mustAll(t, err)
+		after = slices.DeleteFunc(after, func(n string) bool { return n == lockName })
+		if !slices.Equal(after, before) {
+			t.Fatalf("inline %v: %v, was %v", inline, after, before)
+		}
+	}
+}
+
+// copyFile copies a file as it is.
+func copyFile(t *testing.T, from, to vfs.FS, name string) {
+	t.Helper()
+	in, err := from.Open(name)
+	mustAll(t, err)
+	size, err := in.Size()
+	mustAll(t, err)
+	b := make([]byte, size)
+	if _, err := in.ReadAt(b, 0); err != nil && size > 0 {
+		t.Fatal(err)
+	}
+	out, err := to.Create(name)
+	mustAll(t, err)
+	_, err = out.WriteAt(b, 0)
+	mustAll(t, err, out.Close(), in.Close())
+}
