@@ -8,6 +8,7 @@ import "errors"
 const (
 	aheadBatches = 8
 	aheadBytes   = 256 << 10
+	aheadStart   = 16 << 10 // of a batch when no other waits for its visits
 )
 
 // errVisited ends the reading after a visit has failed. Nobody sees it.
@@ -98,6 +99,9 @@ func (q *visitQueue) add(en Entry) error {
 	b.bytes = append(b.bytes, en.Payload...) // never beyond its capacity: visits refer to it
 	en.Payload = b.bytes[from:len(b.bytes):len(b.bytes)]
 	b.entries = append(b.entries, en)
+	if len(b.bytes) >= aheadStart && len(q.full) == 0 {
+		return q.send() // so that nobody waits for more
+	}
 	return nil
 }
 
