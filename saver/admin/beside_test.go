@@ -20,6 +20,7 @@ func id(n int64) string { return fmt.Sprintf("%012d", n) }
 type writer struct {
 	d     *saver.Disk
 	acked atomic.Int64
+	most  atomic.Int64 // it waits before more than these
 	quit  chan struct{}
 	done  chan error
 }
@@ -31,13 +32,12 @@ func startWriter(t *testing.T, dir string) *writer {
 		t.Fatal(err)
 	}
 	w := &writer{d: d, quit: make(chan struct{}), done: make(chan error, 1)}
+	w.most.Store(1000)
 	go func() {
 		for n := int64(1); ; n++ {
-			select {
-			case <-w.quit:
+			if !w.wait(n) {
 				w.done <- nil
 				return
-			default:
 			}
 			if err := put(d, "t", n); err != nil {
 				w.done <- err
@@ -48,6 +48,25 @@ func startWriter(t *testing.T, dir string) *writer {
 	}()
 	return w
 }
+
+// wait waits until checkpoint n may be put; false if none may be any more.
+func (w *writer) wait(n int64) bool {
+	for {
+		select {
+		case <-w.quit:
+			return false
+		default:
+		}
+		if n <= w.most.Load() {
+			return true
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// goOn lets it put as much as it can beside what comes next. There is an end to it: the
+// more there is to look at, the more is put meanwhile.
+func (w *writer) goOn() { w.most.Store(w.acked.Load() + 3000) }
 
 func (w *writer) stop(t *testing.T) {
 	t.Helper()
@@ -109,10 +128,12 @@ func TestBesideWriter(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for round := range 6 {
+		w.goOn()
 		rep, err := Verify(ctx, dir, VerifyOptions{})
 		if err != nil || !rep.Clean() {
 			t.Fatalf("round %d: verify beside a writer: %+v, %v", round, rep, err)
 		}
+		w.goOn()
 		before := w.acked.Load()
 		b, err := Backup(ctx, dir, dest, BackupOptions{})
 		if err != nil {
