@@ -79,7 +79,9 @@ func (fs *families) weaken(f *Family) {
 func (fs *families) keep() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.kept, fs.keeping = map[uint64]*Family{}, true
+	if fs.keeping = true; fs.kept == nil {
+		fs.kept = map[uint64]*Family{}
+	}
 }
 
 // release holds no family any more. Others have their turn while it looks at all.

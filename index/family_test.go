@@ -3,6 +3,7 @@ package index
 import (
 	"maps"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,8 +130,21 @@ func TestKeepFamilies(t *testing.T) {
 		t.Fatalf("%d families kept, want 300", n)
 	}
 	held := get(7)
+	var beside sync.WaitGroup
+	for range 2 {
+		beside.Go(func() {
+			for range 20 {
+				for id := range uint64(300) {
+					if f := get(id); f.ID != id || ix.HeldFamily(id) != f {
+						t.Errorf("family %d is not the one that is held", id)
+					}
+				}
+			}
+		})
+	}
 	ix.ReleaseFamilies()
 	ix.ReleaseFamilies() // of no effect any more
+	beside.Wait()
 	if get(7) != held || ix.HeldFamily(7) != held {
 		t.Fatal("a family that is held was made anew")
 	}

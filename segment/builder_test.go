@@ -253,6 +253,8 @@ func TestCompressesInPieces(t *testing.T) {
 	}
 	for name, parts := range map[string][][]byte{
 		"one part":             {text[:700_000]},
+		"little more than one": {text[:pieceSize+1]},
+		"three pieces":         {text[:3*pieceSize]},
 		"parts across a piece": {text[:10], text[10 : 3*pieceSize], text[3*pieceSize : 5*pieceSize-1], text[5*pieceSize-1:]},
 		"more than a block":    {text, text, text},
 	} {
@@ -279,7 +281,7 @@ func TestCompressesInPieces(t *testing.T) {
 
 		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 		must(t, err)
-		if most := len(enc.EncodeAll(all, nil)) * 102 / 100; int(info.Stored) > most {
+		if most := len(enc.EncodeAll(all, nil))*102/100 + 200; int(info.Stored) > most {
 			t.Errorf("%s: %d bytes, want at most %d", name, info.Stored, most)
 		}
 	}

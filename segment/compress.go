@@ -105,15 +105,6 @@ func (c *compressor) pack(k kind, parts [][]byte, n int) (codec, [][]byte, error
 		}
 		return codecS2, [][]byte{c.dst}, nil
 	}
-	if n <= pieceSize {
-		src := c.joined(parts)
-		// Room for output without a gain too, or it would grow by doubling.
-		c.dst = c.enc.EncodeAll(src, slices.Grow(c.dst[:0], n+n/64+64))
-		if !worthwhile(n, len(c.dst)) {
-			return codecRaw, parts, nil
-		}
-		return codecZstd, [][]byte{c.dst}, nil
-	}
 	if n >= sampleFrom && (len(parts) > 1 || n > c.whole) && !c.samplesShrink(parts, n) {
 		return codecRaw, parts, nil
 	}

@@ -1,6 +1,9 @@
 package wal
 
-import "errors"
+import (
+	"errors"
+	"sync"
+)
 
 // The reading of the log may run ahead of the visits by so many batches of so many
 // bytes of payload each: then the copy of the end of the log is made while the last of
@@ -30,20 +33,8 @@ func (rv *recoverer) ahead(visit func(Entry) error) error {
 			readErr = rv.ended()
 		}
 	}()
-	var err error
-	for b := range q.full {
-		if err == nil {
-			if err = b.visit(visit); err != nil {
-				close(q.failed)
-			}
-		}
-		if b.visited != nil {
-			close(b.visited)
-			continue
-		}
-		q.free <- b
-	}
-	if err != nil {
+	defer q.drain() // else the reader would wait for one that panicked
+	if err := q.visitAll(visit); err != nil {
 		return err
 	}
 	return readErr
@@ -54,9 +45,47 @@ func (rv *recoverer) ahead(visit func(Entry) error) error {
 type visitQueue struct {
 	full   chan *visitBatch
 	free   chan *visitBatch // visited, to be filled again
-	failed chan struct{}    // closed when a visit has failed
+	failed chan struct{}    // closed when no more is visited
+	once   sync.Once        // closes it
 	made   int              // how many batches there are
 	cur    *visitBatch      // being filled; may be nil
+}
+
+// visitAll visits what is added until there is no more, or until a visit fails.
+func (q *visitQueue) visitAll(visit func(Entry) error) error {
+	for b := range q.full {
+		if err := q.visit(b, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *visitQueue) visit(b *visitBatch, visit func(Entry) error) error {
+	defer q.done(b)
+	for _, en := range b.entries {
+		if err := visit(en); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain ends the visits, and waits for the reader.
+func (q *visitQueue) drain() {
+	q.once.Do(func() { close(q.failed) })
+	for b := range q.full {
+		q.done(b)
+	}
+}
+
+// done gives a batch back. There is room for all of them.
+func (q *visitQueue) done(b *visitBatch) {
+	if b.visited != nil {
+		close(b.visited)
+		return
+	}
+	q.free <- b
 }
 
 // visitBatch is some records, with payloads of their own.
@@ -66,13 +95,10 @@ type visitBatch struct {
 	visited chan struct{} // closed then, if the payload is the reader's; else nil
 }
 
-func (b *visitBatch) visit(visit func(Entry) error) error {
-	for _, en := range b.entries {
-		if err := visit(en); err != nil {
-			return err
-		}
-	}
-	return nil
+// size is the memory it takes, about.
+func (b *visitBatch) size() int {
+	const entry = 64 // with the payload, which is in bytes, a little more than that
+	return len(b.bytes) + entry*len(b.entries)
 }
 
 // add hands on one record. A large one is not copied, and waited for.
@@ -86,7 +112,7 @@ func (q *visitQueue) add(en Entry) error {
 		<-b.visited
 		return q.failure()
 	}
-	if q.cur != nil && len(q.cur.bytes)+len(en.Payload) > aheadBytes {
+	if q.cur != nil && q.cur.size()+len(en.Payload) > aheadBytes {
 		if err := q.send(); err != nil {
 			return err
 		}
@@ -99,7 +125,7 @@ func (q *visitQueue) add(en Entry) error {
 	b.bytes = append(b.bytes, en.Payload...) // never beyond its capacity: visits refer to it
 	en.Payload = b.bytes[from:len(b.bytes):len(b.bytes)]
 	b.entries = append(b.entries, en)
-	if len(b.bytes) >= aheadStart && len(q.full) == 0 {
+	if b.size() >= aheadStart && len(q.full) == 0 {
 		return q.send() // so that nobody waits for more
 	}
 	return nil

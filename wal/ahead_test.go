@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -90,6 +92,65 @@ func TestAheadVisitFails(t *testing.T) {
 	}
 }
 
+// TestAheadVisitPanics: a panic of a visit reaches the caller, and no goroutine stays
+// behind.
+func TestAheadVisitPanics(t *testing.T) {
+	sizes := manySizes()
+	w := unpromised(t, sizes)
+	for fail := 1; fail <= len(sizes); fail += 5 {
+		o := w.recoverOptions()
+		o.Ahead = true
+		n := 0
+		func() {
+			defer func() {
+				if p := recover(); p != "enough" || n != fail {
+					t.Fatalf("%d visits, want %d; %v", n, fail, p)
+				}
+			}()
+			_, _ = Recover(o, func(Entry) error {
+				if n++; n == fail {
+					panic("enough")
+				}
+				return nil
+			})
+		}()
+	}
+}
+
+// TestAheadIsBounded: the reader is no further ahead than it says, however small the
+// records, and goes on when they are visited.
+func TestAheadIsBounded(t *testing.T) {
+	for _, size := range []int{0, 100, 30 << 10} {
+		const most = (aheadBatches + 1) * aheadBytes
+		n := 2 * most / (size + 64)
+		w := newWorld(vfs.NewMem(vfs.MemOptions{}))
+		l := w.open(t, func(o *Options) { o.Mode, o.FileSize = SyncNever, 64<<20 })
+		for i := range n {
+			mustCommit(t, l, i+1, size)
+		}
+		halfClose(l)
+		o := w.recoverOptions()
+		o.Ahead = true
+		read := make(chan struct{})
+		var ended atomic.Bool
+		o.Ended = func(Recovery) error { ended.Store(true); close(read); return nil }
+		visits := 0
+		_, err := Recover(o, func(Entry) error {
+			if visits++; visits == 1 {
+				select {
+				case <-read:
+					t.Errorf("size %d: all %d records were read beside the first visit", size, n)
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			return nil
+		})
+		if err != nil || visits != n || !ended.Load() {
+			t.Fatalf("size %d: %d visits of %d, %v", size, visits, n, err)
+		}
+	}
+}
+
 // TestEnded: it is told of a log that was read to its end, not of a damaged one, and its
 // error is that of Recover.
 func TestEnded(t *testing.T) {
@@ -123,13 +184,13 @@ func TestEndCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum}
+	o := RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, TempNum: r.End.File}
 	var c *EndCopy
 	for range 2 { // the first is what a crash left
 		if c, err = CopyEnd(o, r); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := ParseTempName(c.TempName()); !ok {
+		if n, ok := ParseTempName(c.TempName()); !ok || n != r.End.File {
 			t.Fatalf("copy called %q", c.TempName())
 		}
 		if got, _, err := readLog(w.recoverOptions()); err != nil || len(got) != len(sizes) {
@@ -140,6 +201,10 @@ func TestEndCopy(t *testing.T) {
 	if after, err := w.fs.List(w.dir); err != nil || !slices.Equal(after, before) {
 		t.Fatalf("discarded: %v, was %v, %v", after, before, err)
 	}
+	if _, _, err := c.Publish(); !errors.Is(err, errPublished) {
+		t.Fatalf("published a copy that is gone: %v", err)
+	}
+	o.TempNum = 0 // its own
 	if c, err = CopyEnd(o, r); err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +213,9 @@ func TestEndCopy(t *testing.T) {
 		t.Fatalf("%+v, %+v, %v", start, fi, err)
 	}
 	c.Discard() // of no effect any more
+	if _, _, err := c.Publish(); !errors.Is(err, errPublished) {
+		t.Fatalf("published twice: %v", err)
+	}
 	_ = w.created(*fi)
 	got, _, err := readLog(w.recoverOptions())
 	if err != nil || len(got) != len(sizes) {

@@ -9,8 +9,8 @@ import (
 
 const (
 	fileSuffix = ".log"
-	// tempSuffix marks a file that Rewrite has not published. It is never part
-	// of a log, and removed at the next open.
+	// tempSuffix marks a file that is not published: a copy of the end of the log, or
+	// room for the next file. It is never part of a log, and removed at the next open.
 	tempSuffix = ".log.tmp"
 )
 
@@ -36,8 +36,8 @@ func parseName(name, suffix string) (base.FileNum, bool) {
 	return base.FileNum(n), true
 }
 
-// ParseTempName returns the number of a file that Rewrite was making when its
-// process died.
+// ParseTempName returns the number in the name of a file that was not published when
+// its process died: that of the file it was to become, or RewriteOptions.TempNum.
 func ParseTempName(name string) (base.FileNum, bool) {
 	return parseName(name, tempSuffix)
 }

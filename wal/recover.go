@@ -9,8 +9,8 @@ import (
 )
 
 // Recover reads the log and calls visit for each record from FromLSN on, in LSN
-// order. It never writes. It holds one record in memory at a time; with Ahead, 2 MiB
-// of records more.
+// order. It never writes. It holds one record in memory at a time; with Ahead, some
+// 2 MiB of smaller ones before it.
 //
 // The rules for an invalid frame at offset X of a file:
 //

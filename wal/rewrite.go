@@ -16,8 +16,11 @@ type RewriteOptions struct {
 	FS         vfs.FS
 	Dir        string
 	NewFileNum func() (base.FileNum, error)
-	Rand       func() uint64 // salt; nil means math/rand/v2
-	Keys       *seal.Store   // of the store; nil without encryption. The copy has the current key
+	// TempNum is the number in the name of the file until it is published; 0 means its own.
+	// A file that has that name is replaced.
+	TempNum base.FileNum
+	Rand    func() uint64 // salt; nil means math/rand/v2
+	Keys    *seal.Store   // of the store; nil without encryption. The copy has the current key
 	// Moved is told of each record that has a new place, in order, and the offset its
 	// payload had in the file it is copied from. Payload is valid during the call.
 	// May be nil.
@@ -56,9 +59,7 @@ type EndCopy struct {
 	info FileInfo
 }
 
-// CopyEnd is the first half of Rewrite: the copy is durable, under a temporary name
-// that has the number of the file it was copied from. One that a crash left there
-// is written over.
+// CopyEnd is the first half of Rewrite: the copy is durable, under a temporary name.
 func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
 	c := &EndCopy{fs: o.FS, dir: o.Dir, end: r.cut}
 	if r.Unpromised.Records == 0 {
@@ -81,7 +82,10 @@ func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rewrite log: number a file: %w", err)
 	}
-	c.temp = r.cut.File.String() + tempSuffix
+	if o.TempNum == 0 {
+		o.TempNum = num
+	}
+	c.temp = o.TempNum.String() + tempSuffix
 	f, err := createOver(o.FS, filepath.Join(o.Dir, c.temp))
 	if err != nil {
 		return nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
@@ -114,11 +118,14 @@ func createOver(fsys vfs.FS, name string) (vfs.File, error) {
 // TempName is the name the copy has until Publish; "" if there is none.
 func (c *EndCopy) TempName() string { return c.temp }
 
-// Publish is the second half of Rewrite: it gives the copy its name. After an error
-// the copy is gone.
+// Publish is the second half of Rewrite: it gives the copy its name. It can be called
+// once. After an error the copy is removed, or a leftover that nothing refers to.
 func (c *EndCopy) Publish() (Start, *FileInfo, error) {
-	if c.temp == "" {
-		return c.end, nil, nil
+	switch {
+	case c.info.Num == 0:
+		return c.end, nil, nil // nothing was copied
+	case c.temp == "":
+		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, errPublished)
 	}
 	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, FileName(c.info.Num)))
 	if err == nil {
@@ -131,6 +138,9 @@ func (c *EndCopy) Publish() (Start, *FileInfo, error) {
 	c.temp = ""
 	return c.end, &c.info, nil
 }
+
+// errPublished is for an EndCopy whose file has its name, or is gone.
+var errPublished = errors.New("the copy is published or discarded")
 
 // Discard removes a copy that is not published. Nothing refers to the file; if it
 // cannot be removed it is swept at the next open.

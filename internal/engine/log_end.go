@@ -27,9 +27,9 @@ func (l *logEnd) found(rec wal.Recovery) error {
 	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.manifest != nil {
 		return err
 	}
-	// The manifest that is going to be written reserves the number before the copy has
-	// a name with it. The temporary name has that of an older file: a leftover.
-	err = l.copyEnd(rec, func() (base.FileNum, error) {
+	// The number is reserved before the copy has a name with it. The temporary name
+	// has that of an older file: a leftover, should it stay.
+	err = l.copyEnd(rec, rec.End.File, func() (base.FileNum, error) {
 		l.e.nextNum++
 		return l.e.nextNum - 1, nil
 	})
@@ -42,12 +42,13 @@ func (l *logEnd) found(rec wal.Recovery) error {
 }
 
 // copyEnd copies what no promise covers to a file that is not yet part of the log:
-// after a crash the page cache may show what the disk does not have.
-func (l *logEnd) copyEnd(rec wal.Recovery, number func() (base.FileNum, error)) error {
+// after a crash the page cache may show what the disk does not have. temp is the
+// number in its temporary name, 0 for its own.
+func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (base.FileNum, error)) error {
 	n := rec.Unpromised.Records
 	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
 	var err error
-	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.opts.FS, Dir: l.e.dir, NewFileNum: number, Rand: l.e.opts.Rand, Keys: l.e.files.keys, Moved: l.moves.add}, rec)
+	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.opts.FS, Dir: l.e.dir, NewFileNum: number, TempNum: temp, Rand: l.e.opts.Rand, Keys: l.e.files.keys, Moved: l.moves.add}, rec)
 	return err
 }
 
@@ -59,10 +60,14 @@ func (l *logEnd) relocate(rec wal.Recovery) {
 	}
 }
 
-// discard removes a copy that did not become part of the log.
-func (l *logEnd) discard() {
+// discard removes a copy that did not become part of the log, and reports whether
+// there was one.
+func (l *logEnd) discard() bool {
 	l.relocated.Wait()
-	if l.copy != nil {
+	there := l.copy != nil && l.copy.TempName() != ""
+	if there {
 		l.copy.Discard()
+		l.copy = nil
 	}
+	return there
 }

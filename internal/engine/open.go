@@ -63,8 +63,8 @@ func Open(dir string, opts Options) (*Engine, error) {
 }
 
 // open recovers the store in two steps. First it only reads, but for a copy of the
-// end of the log under a temporary name: a store that is damaged, or of a newer
-// version, is left as it was found. Then it writes: a new manifest file, which forgets
+// end of the log under a temporary name, which may replace one that a crash left: a
+// store that is damaged, or of a newer version, is else left as it was found. Then it writes: a new manifest file, which forgets
 // nothing; the copy becomes part of the log; and away with what no longer counts.
 func (e *Engine) open() error {
 	if e.opts.ReadOnly {
@@ -109,12 +109,19 @@ func (e *Engine) open() error {
 
 // goOn is the second step of open.
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
-	end.relocate(rec)
 	if e.manifest == nil {
-		if err := e.openManifest(rec); err != nil {
+		err := e.openManifest(rec)
+		if errors.Is(err, base.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
+			err = e.openManifest(rec)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	if err := e.reserveTaken(); err != nil {
+		return err
+	}
+	end.relocate(rec)
 	e.noteSegments()
 	e.sweep(end.left)
 	return e.openLog(rec, end)

@@ -70,7 +70,7 @@ func logSalts(st snapshot.State) map[base.FileNum]uint64 {
 // becomes a part.
 func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	if end.copy == nil {
-		if err := end.copyEnd(rec, e.newFileNum); err != nil {
+		if err := end.copyEnd(rec, 0, e.newFileNum); err != nil {
 			return err
 		}
 		end.relocate(rec)

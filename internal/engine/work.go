@@ -142,16 +142,33 @@ const maxCredit = 20 * time.Millisecond
 func (e *Engine) newFileNum() (base.FileNum, error) {
 	e.numMu.Lock()
 	defer e.numMu.Unlock()
-	if e.nextNum >= e.reserved {
-		next := e.nextNum + reserveNums
-		if err := e.reserve(next); err != nil {
-			return 0, err
-		}
-		e.reserved = next
+	if err := e.reserveBelow(e.nextNum + 1); err != nil {
+		return 0, err
 	}
 	n := e.nextNum
 	e.nextNum++
 	return n, nil
+}
+
+// reserveTaken makes sure of the numbers that were handed out before there was a
+// manifest to reserve them: one that was closed is gone on with as it is.
+func (e *Engine) reserveTaken() error {
+	e.numMu.Lock()
+	defer e.numMu.Unlock()
+	return e.reserveBelow(e.nextNum)
+}
+
+// reserveBelow reserves the numbers below next, and some more. The lock is held.
+func (e *Engine) reserveBelow(next base.FileNum) error {
+	if next <= e.reserved {
+		return nil
+	}
+	next += reserveNums - 1
+	if err := e.reserve(next); err != nil {
+		return err
+	}
+	e.reserved = next
+	return nil
 }
 
 // reserveNums is how many file numbers one manifest edit reserves.
