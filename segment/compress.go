@@ -15,8 +15,8 @@ const (
 	// minCompress: below it the frame of zstd eats what could be saved.
 	minCompress = 64
 	// pieceSize is how much is compressed until others may have the processor, 0.15 ms
-	// or so: each piece ends a block of zstd, which costs less than a hundredth of what it
-	// saves from eight of them on.
+	// or so. Each piece ends a block of zstd, which costs 0.3 % of the bytes of text, and
+	// 2.5 % where nearly all of it repeats.
 	pieceSize = 16 << 10
 	// sampleFrom: payloads from here on that are larger than a block are sampled first.
 	sampleFrom = 1 << 20
