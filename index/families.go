@@ -79,7 +79,8 @@ func (fs *families) weaken(f *Family) {
 func (fs *families) keep() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.keeping = true; fs.kept == nil {
+	fs.keeping = true
+	if fs.kept == nil {
 		fs.kept = map[uint64]*Family{}
 	}
 }

@@ -313,12 +313,11 @@ func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
 // RemoveStrays removes the files that Recover found not to be part of the log.
 // Call it only while the store is locked for writing and after the manifest
 // names what it should. The removal need not be durable: what comes back is a
-// stray again. It tries all and returns the errors; what is gone already, as a stray
-// that Rewrite wrote over, is none.
+// stray again. It tries all and returns the errors.
 func RemoveStrays(fsys vfs.FS, dir string, r Recovery) error {
 	var errs []error
 	for _, name := range r.Strays {
-		if err := fsys.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
 			errs = append(errs, fmt.Errorf("remove stray %s: %w", name, err))
 		}
 	}

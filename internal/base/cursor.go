@@ -25,23 +25,25 @@ func (c *Cursor) Fail(format string, args ...any) {
 // Uvarint decodes a number.
 func (c *Cursor) Uvarint() uint64 {
 	n, w := binary.Uvarint(c.Left)
-	if w <= 0 {
-		c.Fail("cut short")
-		return 0
-	}
-	c.Left = c.Left[w:]
+	c.take(w)
 	return n
 }
 
 // Varint decodes a number that may be negative.
 func (c *Cursor) Varint() int64 {
 	n, w := binary.Varint(c.Left)
+	c.take(w)
+	return n
+}
+
+// take goes on behind a number of w bytes. Where there is none, w is not above 0, and
+// the number is 0.
+func (c *Cursor) take(w int) {
 	if w <= 0 {
 		c.Fail("cut short")
-		return 0
+		return
 	}
 	c.Left = c.Left[w:]
-	return n
 }
 
 // Count decodes how many things of at least size bytes follow, and refuses more than

@@ -45,12 +45,14 @@ func Open(dir string, opts Options) (*Engine, error) {
 		e.undoOpen()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
+	background := !e.opts.ReadOnly && !e.opts.ManualWork
+	if !background {
+		e.ix.ReleaseFamilies()
+	}
 	e.report.Took = time.Since(start)
 	e.opts.Logger.Info("opened", "threads", e.ix.Len(), "lsn", e.ix.LSN(), "replayed", e.report.Replayed,
 		"dropped_bytes", e.report.DroppedBytes, "took", e.report.Took)
-	if e.opts.ReadOnly || e.opts.ManualWork {
-		e.ix.ReleaseFamilies()
-	} else {
+	if background {
 		var ctx context.Context
 		ctx, e.stopWork = context.WithCancel(context.Background())
 		e.workers.Go(func() {
@@ -64,8 +66,9 @@ func Open(dir string, opts Options) (*Engine, error) {
 
 // open recovers the store in two steps. First it only reads, but for a copy of the
 // end of the log under a temporary name, which may replace one that a crash left: a
-// store that is damaged, or of a newer version, is else left as it was found. Then it writes: a new manifest file, which forgets
-// nothing; the copy becomes part of the log; and away with what no longer counts.
+// store that is damaged, or of a newer version, is else left as it was found. Then it
+// writes: a new manifest file, which forgets nothing; the copy becomes part of the log;
+// and away with what no longer counts.
 func (e *Engine) open() error {
 	if e.opts.ReadOnly {
 		return e.openReadOnly()

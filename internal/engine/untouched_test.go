@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"testing"
@@ -18,28 +17,7 @@ func TestReadingWritesNothing(t *testing.T) {
 	mustAll(t, e.Flush(t.Context()))
 	putMany(t, e, 300, 1)
 	mustAll(t, e.Close())
-	files := func() map[string]string {
-		names, err := mem.List("store")
-		mustAll(t, err)
-		out := map[string]string{}
-		for _, n := range names {
-			if n == lockName {
-				continue
-			}
-			f, err := mem.Open("store/" + n)
-			mustAll(t, err)
-			size, err := f.Size()
-			mustAll(t, err)
-			b := make([]byte, size)
-			if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
-				t.Fatal(err)
-			}
-			out[n] = string(bytes.Clone(b))
-			mustAll(t, f.Close())
-		}
-		return out
-	}
-	before := files()
+	before := filesOf(t, mem)
 	for range 3 {
 		e = mustOpen(t, o)
 		readMany(t, e, 500, 7, 1)
@@ -47,7 +25,7 @@ func TestReadingWritesNothing(t *testing.T) {
 			t.Fatalf("%+v", e.Report())
 		}
 		mustAll(t, e.Close())
-		if after := files(); !maps.Equal(after, before) {
+		if after := filesOf(t, mem); !maps.Equal(after, before) {
 			t.Fatalf("files changed: %v, were %v", fileSizes(after), fileSizes(before))
 		}
 	}
