@@ -27,6 +27,7 @@ var errStopped = errorString("iteration stopped")
 
 type errorString string
 
+// Error implements error.
 func (e errorString) Error() string { return string(e) }
 
 func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool) error {

@@ -368,6 +368,7 @@ type diskPrune struct {
 
 func (v diskPrune) item(id string) *index.Item { return v.t.Get(checkpointKey(v.ns, id)) }
 
+// Parent implements PruneView.
 func (v diskPrune) Parent(id string) (string, bool) {
 	it := v.item(id)
 	if it == nil {
@@ -376,6 +377,7 @@ func (v diskPrune) Parent(id string) (string, bool) {
 	return it.Slots[0].Name, true
 }
 
+// Valueless implements PruneView.
 func (v diskPrune) Valueless(id string) []string {
 	var channels []string
 	for _, s := range channelSlots(v.item(id)) {
@@ -386,11 +388,13 @@ func (v diskPrune) Valueless(id string) []string {
 	return channels
 }
 
+// HasValue implements PruneView.
 func (v diskPrune) HasValue(id, channel string) bool {
 	s := findSlot(channelSlots(v.item(id)), channel)
 	return s != nil && !s.Ref.Empty()
 }
 
+// HasWrite implements PruneView.
 func (v diskPrune) HasWrite(id, channel string) bool {
 	found := false
 	v.t.Ascend(writesPrefix(v.ns, id), func(it *index.Item) bool {
@@ -400,6 +404,7 @@ func (v diskPrune) HasWrite(id, channel string) bool {
 	return found
 }
 
+// Format implements PruneView.
 func (v diskPrune) Format(id string) int {
 	if v.item(id).Flags&flagLegacy != 0 {
 		return firstVersionWithTasks - 1

@@ -270,12 +270,16 @@ type diskRetainView struct {
 	t *index.Thread
 }
 
+// ThreadID implements RetainView.
 func (v diskRetainView) ThreadID() string { return strings.TrimPrefix(v.t.ID, spaceThread) }
 
+// Checkpoints implements RetainView.
 func (v diskRetainView) Checkpoints() map[string][]string { return checkpointsByNamespace(v.t) }
 
+// Namespace implements RetainView.
 func (v diskRetainView) Namespace(ns string) PruneView { return diskPrune{v.t, ns} }
 
+// Created implements RetainView.
 func (v diskRetainView) Created(ns, id string) (string, error) {
 	it := v.t.Get(checkpointKey(ns, id))
 	b, err := v.r.s.e.ReadValue(v.r.ctx, v.t.Family, it.Slots[0].Ref)
@@ -292,6 +296,7 @@ func (v diskRetainView) Created(ns, id string) (string, error) {
 	return rec.ts, nil
 }
 
+// Values implements RetainView.
 func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	visit := func(it *index.Item) bool {
 		for _, slot := range it.Slots {
@@ -305,6 +310,7 @@ func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	v.t.Ascend(writesPrefix(ns, id), visit)
 }
 
+// Writes implements RetainView.
 func (v diskRetainView) Writes(ns, id string) int {
 	n := 0
 	v.t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {

@@ -37,10 +37,12 @@ type familyValues struct {
 	fam *index.Family
 }
 
+// Read implements valueReader.
 func (f *familyValues) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
 	return f.e.ReadValue(ctx, f.fam, ref)
 }
 
+// ReadShared implements valueReader.
 func (f *familyValues) ReadShared(ctx context.Context, ref index.Ref) ([]byte, error) {
 	return f.e.ReadShared(ctx, f.fam, ref)
 }

@@ -203,6 +203,7 @@ type chunkSink struct {
 	left   int
 }
 
+// Write implements io.Writer.
 func (s *chunkSink) Write(p []byte) (int, error) {
 	if len(p) > s.left {
 		return 0, errNoGain

@@ -68,6 +68,7 @@ const (
 	kindEnd  // first unknown kind
 )
 
+// String implements fmt.Stringer.
 func (k kind) String() string {
 	switch k {
 	case kindHead, kindHistory:

@@ -32,6 +32,7 @@ const (
 	frameSync frameType = 3
 )
 
+// String implements fmt.Stringer.
 func (t frameType) String() string {
 	switch t {
 	case frameRecord:

@@ -24,6 +24,7 @@ type options struct {
 // keeping is a saver and a durability.
 type keeping struct{ saver, durability string }
 
+// String is the name of both in the tables.
 func (k keeping) String() string {
 	if k.saver == "none" {
 		return "none"

@@ -44,6 +44,7 @@ func (s *telling) tell() {
 	s.writes = nil
 }
 
+// Put stores a checkpoint and tells of it.
 func (s *telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
 	s.wait()
 	s.tell()
@@ -51,6 +52,7 @@ func (s *telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint
 	return s.Saver.Put(ctx, cfg, cp, md, v)
 }
 
+// PutWrites stores writes and tells of them.
 func (s *telling) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
 	s.wait()
 	var told []string

@@ -129,6 +129,7 @@ func counts(dir string) ([]int, error) {
 // them.
 type forgetful struct{ saver.Saver }
 
+// GetTuple reads a checkpoint as if no task had ended after it.
 func (f forgetful) GetTuple(ctx context.Context, at saver.Config) (*saver.Tuple, error) {
 	t, err := f.Saver.GetTuple(ctx, at)
 	if err == nil {

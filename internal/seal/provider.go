@@ -54,8 +54,10 @@ type staticKeys struct {
 	keys    map[string][]byte
 }
 
+// CurrentKeyID implements KeyProvider.
 func (s staticKeys) CurrentKeyID() (string, error) { return s.current, nil }
 
+// Key implements KeyProvider.
 func (s staticKeys) Key(id string) ([]byte, error) {
 	k, ok := s.keys[id]
 	if !ok {

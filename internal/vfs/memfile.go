@@ -39,6 +39,7 @@ func (f *memFile) checkWrite(op string, off int64) error {
 	return nil
 }
 
+// ReadAt implements File.
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.check("read", off); err != nil {
 		return 0, err
@@ -70,6 +71,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
+// Truncate implements File.
 func (f *memFile) Truncate(size int64) error {
 	if err := f.checkWrite("truncate", size); err != nil {
 		return err
@@ -85,6 +87,7 @@ func (f *memFile) Truncate(size int64) error {
 	return nil
 }
 
+// Sync implements File.
 func (f *memFile) Sync() error {
 	if err := f.check("sync", 0); err != nil {
 		return err
@@ -95,8 +98,10 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
+// SyncData implements File.
 func (f *memFile) SyncData() error { return f.Sync() }
 
+// Size implements File.
 func (f *memFile) Size() (int64, error) {
 	if err := f.check("size", 0); err != nil {
 		return 0, err
@@ -106,6 +111,7 @@ func (f *memFile) Size() (int64, error) {
 	return f.n.data.Size(), nil
 }
 
+// Close implements File.
 func (f *memFile) Close() error {
 	if f.closed.Swap(true) {
 		return pathError("close", f.name, fs.ErrClosed)

@@ -137,21 +137,43 @@ func (m *Moment) FreeSpace(string) (int64, error) { return 0, nil }
 // open for the others.
 type sharedFile struct{ File }
 
-func (sharedFile) Close() error                       { return nil }
+// Close implements File.
+func (sharedFile) Close() error { return nil }
+
+// WriteAt implements File.
 func (sharedFile) WriteAt([]byte, int64) (int, error) { return 0, errMoment }
-func (sharedFile) Truncate(int64) error               { return errMoment }
-func (sharedFile) Sync() error                        { return errMoment }
-func (sharedFile) SyncData() error                    { return errMoment }
+
+// Truncate implements File.
+func (sharedFile) Truncate(int64) error { return errMoment }
+
+// Sync implements File.
+func (sharedFile) Sync() error { return errMoment }
+
+// SyncData implements File.
+func (sharedFile) SyncData() error { return errMoment }
 
 // bytesFile is a file that exists in memory alone.
 type bytesFile struct{ b []byte }
 
+// ReadAt implements File.
 func (f bytesFile) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(f.b).ReadAt(p, off)
 }
-func (f bytesFile) Size() (int64, error)               { return int64(len(f.b)), nil }
+
+// Size implements File.
+func (f bytesFile) Size() (int64, error) { return int64(len(f.b)), nil }
+
+// WriteAt implements File.
 func (f bytesFile) WriteAt([]byte, int64) (int, error) { return 0, errMoment }
-func (f bytesFile) Truncate(int64) error               { return errMoment }
-func (f bytesFile) Sync() error                        { return errMoment }
-func (f bytesFile) SyncData() error                    { return errMoment }
-func (f bytesFile) Close() error                       { return nil }
+
+// Truncate implements File.
+func (f bytesFile) Truncate(int64) error { return errMoment }
+
+// Sync implements File.
+func (f bytesFile) Sync() error { return errMoment }
+
+// SyncData implements File.
+func (f bytesFile) SyncData() error { return errMoment }
+
+// Close implements File.
+func (f bytesFile) Close() error { return nil }

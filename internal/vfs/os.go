@@ -111,19 +111,25 @@ func (OS) TotalSpace(dir string) (int64, error) {
 // holds a reference, never through Fd.
 type osFile struct{ f *os.File }
 
+// ReadAt implements File.
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) { return f.f.ReadAt(p, off) }
 
+// WriteAt implements File.
 func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	n, err := f.f.WriteAt(p, off)
 	return n, osError(err)
 }
 
+// Sync implements File.
 func (f *osFile) Sync() error { return osError(f.f.Sync()) }
 
+// SyncData implements File.
 func (f *osFile) SyncData() error { return osError(syncDataOS(f.f)) }
 
+// Truncate implements File.
 func (f *osFile) Truncate(size int64) error { return osError(f.f.Truncate(size)) }
 
+// Size implements File.
 func (f *osFile) Size() (int64, error) {
 	fi, err := f.f.Stat()
 	if err != nil {
@@ -132,6 +138,7 @@ func (f *osFile) Size() (int64, error) {
 	return fi.Size(), nil
 }
 
+// Close implements File.
 func (f *osFile) Close() error { return osError(f.f.Close()) }
 
 // locks is the register of lock files held by this process. The kernel's lock
@@ -238,7 +245,10 @@ func osError(err error) error {
 // aliasError is err, matching alias as well.
 type aliasError struct{ err, alias error }
 
-func (e *aliasError) Error() string   { return e.err.Error() }
+// Error is the message of the error itself.
+func (e *aliasError) Error() string { return e.err.Error() }
+
+// Unwrap lets errors.Is find both.
 func (e *aliasError) Unwrap() []error { return []error{e.err, e.alias} }
 
 // retryEINTR repeats a system call that a signal interrupted before it did

@@ -48,14 +48,17 @@ func (c *barrier) empty(key string) *barrier {
 
 func (c *barrier) complete() bool { return len(c.seen) == len(c.names) }
 
+// Named implements Channel.
 func (c *barrier) Named(key string) Channel { return c.empty(key) }
 
+// Copy implements Channel.
 func (c *barrier) Copy() Channel {
 	d := *c
 	d.seen = maps.Clone(c.seen)
 	return &d
 }
 
+// Checkpoint implements Channel.
 func (c *barrier) Checkpoint() (any, bool) {
 	set := serde.Set{}
 	for _, name := range slices.Sorted(maps.Keys(c.seen)) {
@@ -67,6 +70,7 @@ func (c *barrier) Checkpoint() (any, bool) {
 	return set, true
 }
 
+// Restore implements Channel.
 func (c *barrier) Restore(v Stored) (Channel, error) {
 	d := c.empty(c.key)
 	if v == nil {
@@ -114,10 +118,13 @@ func asNames(x any) ([]string, bool) {
 	return names, true
 }
 
+// Get implements Channel.
 func (c *barrier) Get() (any, bool) { return nil, c.Available() }
 
+// Available implements Channel.
 func (c *barrier) Available() bool { return c.complete() && (!c.deferred || c.finished) }
 
+// Update implements Channel.
 func (c *barrier) Update(values []any) (bool, error) {
 	for _, v := range values {
 		if name, ok := v.(string); !ok || !c.names[name] {
@@ -134,6 +141,7 @@ func (c *barrier) Update(values []any) (bool, error) {
 	return changed, nil
 }
 
+// Consume implements Channel.
 func (c *barrier) Consume() bool {
 	if !c.Available() {
 		return false
@@ -142,6 +150,7 @@ func (c *barrier) Consume() bool {
 	return true
 }
 
+// Finish implements Channel.
 func (c *barrier) Finish() bool {
 	if !c.deferred || c.finished || !c.complete() {
 		return false
@@ -150,6 +159,7 @@ func (c *barrier) Finish() bool {
 	return true
 }
 
+// Equal implements Channel.
 func (c *barrier) Equal(other Channel) bool {
 	o, ok := other.(*barrier)
 	return ok && o.deferred == c.deferred && maps.Equal(o.names, c.names)

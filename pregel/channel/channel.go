@@ -98,9 +98,14 @@ func (e *UpdateError) Is(target error) bool { return target == ErrInvalidUpdate 
 // engine only through its methods.
 type base struct{ key string }
 
-func (b *base) Key() string   { return b.key }
+// Key implements Channel.
+func (b *base) Key() string { return b.key }
+
+// Consume implements Channel.
 func (b *base) Consume() bool { return false }
-func (b *base) Finish() bool  { return false }
+
+// Finish implements Channel.
+func (b *base) Finish() bool { return false }
 
 func (b *base) typeError(err error) error {
 	return &UpdateError{Channel: b.key, Reason: "a value of the wrong type was written", Err: err}

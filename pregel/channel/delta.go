@@ -56,15 +56,25 @@ func (c *delta[T, W]) fresh(key string) *delta[T, W] {
 	return &d
 }
 
-func (c *delta[T, W]) SnapshotFrequency() int        { return c.frequency }
+// SnapshotFrequency implements DeltaChannel.
+func (c *delta[T, W]) SnapshotFrequency() int { return c.frequency }
+
+// Snapshot implements DeltaChannel.
 func (c *delta[T, W]) Snapshot() serde.DeltaSnapshot { return serde.DeltaSnapshot{Value: c.value} }
-func (c *delta[T, W]) Named(key string) Channel      { return c.fresh(key) }
-func (c *delta[T, W]) Get() (any, bool)              { return c.getClipped() }
-func (c *delta[T, W]) Available() bool               { return c.set }
+
+// Named implements Channel.
+func (c *delta[T, W]) Named(key string) Channel { return c.fresh(key) }
+
+// Get implements Channel.
+func (c *delta[T, W]) Get() (any, bool) { return c.getClipped() }
+
+// Available implements Channel.
+func (c *delta[T, W]) Available() bool { return c.set }
 
 // Checkpoint stores nothing: snapshots are the engine's business.
 func (c *delta[T, W]) Checkpoint() (any, bool) { return nil, false }
 
+// Copy implements Channel.
 func (c *delta[T, W]) Copy() Channel {
 	d := *c
 	d.value = clip(c.value)

@@ -20,19 +20,30 @@ type ephemeral[T any] struct {
 // restart. Unguarded, the last of several writes counts.
 func Ephemeral[T any](guard Guard) Channel { return &ephemeral[T]{guard: guard} }
 
+// Named implements Channel.
 func (c *ephemeral[T]) Named(key string) Channel {
 	return &ephemeral[T]{base: base{key}, guard: c.guard}
 }
-func (c *ephemeral[T]) Copy() Channel           { d := *c; return &d }
-func (c *ephemeral[T]) Checkpoint() (any, bool) { return c.get() }
-func (c *ephemeral[T]) Get() (any, bool)        { return c.get() }
-func (c *ephemeral[T]) Available() bool         { return c.set }
 
+// Copy implements Channel.
+func (c *ephemeral[T]) Copy() Channel { d := *c; return &d }
+
+// Checkpoint implements Channel.
+func (c *ephemeral[T]) Checkpoint() (any, bool) { return c.get() }
+
+// Get implements Channel.
+func (c *ephemeral[T]) Get() (any, bool) { return c.get() }
+
+// Available implements Channel.
+func (c *ephemeral[T]) Available() bool { return c.set }
+
+// Restore implements Channel.
 func (c *ephemeral[T]) Restore(v Stored) (Channel, error) {
 	d := &ephemeral[T]{base: c.base, guard: c.guard}
 	return d, d.restore(c.key, v)
 }
 
+// Update implements Channel.
 func (c *ephemeral[T]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		changed := c.set
@@ -55,6 +66,7 @@ func putLast[T any](b *base, s *slot[T], values []any, kind string, guard Guard)
 	return true, nil
 }
 
+// Equal implements Channel.
 func (c *ephemeral[T]) Equal(other Channel) bool {
 	o, ok := other.(*ephemeral[T])
 	return ok && o.guard == c.guard
@@ -70,19 +82,32 @@ type untracked[T any] struct {
 // checkpoints, not as a pending write. After a restart it is empty.
 func UntrackedValue[T any](guard Guard) Channel { return &untracked[T]{guard: guard} }
 
+// Untracked implements the interface of that name.
 func (c *untracked[T]) Untracked() {}
+
+// Named implements Channel.
 func (c *untracked[T]) Named(key string) Channel {
 	return &untracked[T]{base: base{key}, guard: c.guard}
 }
-func (c *untracked[T]) Copy() Channel           { d := *c; return &d }
-func (c *untracked[T]) Checkpoint() (any, bool) { return nil, false }
-func (c *untracked[T]) Get() (any, bool)        { return c.get() }
-func (c *untracked[T]) Available() bool         { return c.set }
 
+// Copy implements Channel.
+func (c *untracked[T]) Copy() Channel { d := *c; return &d }
+
+// Checkpoint implements Channel.
+func (c *untracked[T]) Checkpoint() (any, bool) { return nil, false }
+
+// Get implements Channel.
+func (c *untracked[T]) Get() (any, bool) { return c.get() }
+
+// Available implements Channel.
+func (c *untracked[T]) Available() bool { return c.set }
+
+// Restore implements Channel.
 func (c *untracked[T]) Restore(Stored) (Channel, error) {
 	return &untracked[T]{base: c.base, guard: c.guard}, nil
 }
 
+// Update implements Channel.
 func (c *untracked[T]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		return false, nil
@@ -90,6 +115,7 @@ func (c *untracked[T]) Update(values []any) (bool, error) {
 	return putLast(&c.base, &c.slot, values, "UntrackedValue", c.guard)
 }
 
+// Equal implements Channel.
 func (c *untracked[T]) Equal(other Channel) bool {
 	o, ok := other.(*untracked[T])
 	return ok && o.guard == c.guard

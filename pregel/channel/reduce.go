@@ -64,8 +64,11 @@ func (c *fold[T, U]) fresh(key string) *fold[T, U] {
 	return d
 }
 
+// Named implements Channel.
 func (c *fold[T, U]) Named(key string) Channel { return c.fresh(key) }
-func (c *fold[T, U]) Checkpoint() (any, bool)  { return c.get() }
+
+// Checkpoint implements Channel.
+func (c *fold[T, U]) Checkpoint() (any, bool) { return c.get() }
 
 // Get hides spare capacity: a node that appends to its input must not write
 // where the channel, or another node, appends as well.
@@ -74,6 +77,7 @@ func (c *fold[T, U]) Get() (any, bool) { return c.getClipped() }
 // Available implements Channel.
 func (c *fold[T, U]) Available() bool { return c.set }
 
+// Copy implements Channel.
 func (c *fold[T, U]) Copy() Channel {
 	d := *c
 	d.value = clip(c.value)
@@ -101,6 +105,7 @@ func (c *fold[T, U]) Restore(v Stored) (Channel, error) {
 // where a checkpoint was written while it was a delta channel.
 func (c *fold[T, U]) IsFold() {}
 
+// Update implements Channel.
 func (c *fold[T, U]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		return false, nil

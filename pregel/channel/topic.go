@@ -23,10 +23,12 @@ type topic[T any] struct {
 // flattened by one level. The value is a fresh []T; an empty topic has none.
 func Topic[T any](acc Accumulation) Channel { return &topic[T]{accumulate: acc} }
 
+// Named implements Channel.
 func (c *topic[T]) Named(key string) Channel {
 	return &topic[T]{base: base{key}, accumulate: c.accumulate}
 }
 
+// Copy implements Channel.
 func (c *topic[T]) Copy() Channel {
 	d := *c
 	d.values = slices.Clip(c.values)
@@ -41,6 +43,7 @@ func (c *topic[T]) Checkpoint() (any, bool) {
 	return c.values, true
 }
 
+// Get implements Channel.
 func (c *topic[T]) Get() (any, bool) {
 	if len(c.values) == 0 {
 		return nil, false
@@ -58,8 +61,10 @@ func (c *topic[T]) Each(yield func(int, any) bool) {
 	}
 }
 
+// Available implements Channel.
 func (c *topic[T]) Available() bool { return len(c.values) > 0 }
 
+// Restore implements Channel.
 func (c *topic[T]) Restore(v Stored) (Channel, error) {
 	d := &topic[T]{base: c.base, accumulate: c.accumulate}
 	if v == nil {
@@ -86,6 +91,7 @@ func (c *topic[T]) Restore(v Stored) (Channel, error) {
 	return d, nil
 }
 
+// Update implements Channel.
 func (c *topic[T]) Update(values []any) (bool, error) {
 	kept := c.values
 	changed := false
@@ -127,6 +133,7 @@ func appendFlat[T any](dst []T, values []any) ([]T, error) {
 	return dst, nil
 }
 
+// Equal implements Channel.
 func (c *topic[T]) Equal(other Channel) bool {
 	o, ok := other.(*topic[T])
 	return ok && o.accumulate == c.accumulate

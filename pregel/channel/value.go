@@ -49,17 +49,28 @@ type lastValue[T any] struct {
 // writes are an UpdateError. Writing an equal value is a change.
 func LastValue[T any]() Channel { return &lastValue[T]{} }
 
+// Named implements Channel.
 func (c *lastValue[T]) Named(key string) Channel { return &lastValue[T]{base: base{key}} }
-func (c *lastValue[T]) Copy() Channel            { d := *c; return &d }
-func (c *lastValue[T]) Checkpoint() (any, bool)  { return c.get() }
-func (c *lastValue[T]) Get() (any, bool)         { return c.get() }
-func (c *lastValue[T]) Available() bool          { return c.set }
 
+// Copy implements Channel.
+func (c *lastValue[T]) Copy() Channel { d := *c; return &d }
+
+// Checkpoint implements Channel.
+func (c *lastValue[T]) Checkpoint() (any, bool) { return c.get() }
+
+// Get implements Channel.
+func (c *lastValue[T]) Get() (any, bool) { return c.get() }
+
+// Available implements Channel.
+func (c *lastValue[T]) Available() bool { return c.set }
+
+// Restore implements Channel.
 func (c *lastValue[T]) Restore(v Stored) (Channel, error) {
 	d := &lastValue[T]{base: c.base}
 	return d, d.restore(c.key, v)
 }
 
+// Update implements Channel.
 func (c *lastValue[T]) Update(values []any) (bool, error) {
 	switch len(values) {
 	case 0:
@@ -76,6 +87,7 @@ func (c *lastValue[T]) Update(values []any) (bool, error) {
 	return true, nil
 }
 
+// Equal implements Channel.
 func (c *lastValue[T]) Equal(other Channel) bool { _, ok := other.(*lastValue[T]); return ok }
 
 // isLastValue lets a schema recognise a plain declaration of any type.
@@ -95,10 +107,16 @@ type lastAfterFinish[T any] struct {
 // deferred nodes.
 func LastValueAfterFinish[T any]() Channel { return &lastAfterFinish[T]{} }
 
+// Named implements Channel.
 func (c *lastAfterFinish[T]) Named(key string) Channel { return &lastAfterFinish[T]{base: base{key}} }
-func (c *lastAfterFinish[T]) Copy() Channel            { d := *c; return &d }
-func (c *lastAfterFinish[T]) Available() bool          { return c.set && c.finished }
 
+// Copy implements Channel.
+func (c *lastAfterFinish[T]) Copy() Channel { d := *c; return &d }
+
+// Available implements Channel.
+func (c *lastAfterFinish[T]) Available() bool { return c.set && c.finished }
+
+// Checkpoint implements Channel.
 func (c *lastAfterFinish[T]) Checkpoint() (any, bool) {
 	if !c.set {
 		return nil, false
@@ -106,6 +124,7 @@ func (c *lastAfterFinish[T]) Checkpoint() (any, bool) {
 	return []any{c.value, c.finished}, true
 }
 
+// Get implements Channel.
 func (c *lastAfterFinish[T]) Get() (any, bool) {
 	if !c.finished {
 		return nil, false
@@ -113,6 +132,7 @@ func (c *lastAfterFinish[T]) Get() (any, bool) {
 	return c.get()
 }
 
+// Restore implements Channel.
 func (c *lastAfterFinish[T]) Restore(v Stored) (Channel, error) {
 	d := &lastAfterFinish[T]{base: c.base}
 	if v == nil {
@@ -148,6 +168,7 @@ func restorePair(key string, v Stored) (any, bool, error) {
 	return pair[0], finished, nil
 }
 
+// Update implements Channel.
 func (c *lastAfterFinish[T]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		return false, nil
@@ -161,6 +182,7 @@ func (c *lastAfterFinish[T]) Update(values []any) (bool, error) {
 	return true, nil
 }
 
+// Consume implements Channel.
 func (c *lastAfterFinish[T]) Consume() bool {
 	if !c.finished {
 		return false
@@ -170,6 +192,7 @@ func (c *lastAfterFinish[T]) Consume() bool {
 	return true
 }
 
+// Finish implements Channel.
 func (c *lastAfterFinish[T]) Finish() bool {
 	if c.finished || !c.set {
 		return false
@@ -178,6 +201,7 @@ func (c *lastAfterFinish[T]) Finish() bool {
 	return true
 }
 
+// Equal implements Channel.
 func (c *lastAfterFinish[T]) Equal(other Channel) bool {
 	_, ok := other.(*lastAfterFinish[T])
 	return ok
@@ -192,18 +216,31 @@ type anyValue[T any] struct {
 // they are equal. A superstep without a write clears it.
 func AnyValue[T any]() Channel { return &anyValue[T]{} }
 
+// Named implements Channel.
 func (c *anyValue[T]) Named(key string) Channel { return &anyValue[T]{base: base{key}} }
-func (c *anyValue[T]) Copy() Channel            { d := *c; return &d }
-func (c *anyValue[T]) Checkpoint() (any, bool)  { return c.get() }
-func (c *anyValue[T]) Get() (any, bool)         { return c.get() }
-func (c *anyValue[T]) Available() bool          { return c.set }
+
+// Copy implements Channel.
+func (c *anyValue[T]) Copy() Channel { d := *c; return &d }
+
+// Checkpoint implements Channel.
+func (c *anyValue[T]) Checkpoint() (any, bool) { return c.get() }
+
+// Get implements Channel.
+func (c *anyValue[T]) Get() (any, bool) { return c.get() }
+
+// Available implements Channel.
+func (c *anyValue[T]) Available() bool { return c.set }
+
+// Equal implements Channel.
 func (c *anyValue[T]) Equal(other Channel) bool { _, ok := other.(*anyValue[T]); return ok }
 
+// Restore implements Channel.
 func (c *anyValue[T]) Restore(v Stored) (Channel, error) {
 	d := &anyValue[T]{base: c.base}
 	return d, d.restore(c.key, v)
 }
 
+// Update implements Channel.
 func (c *anyValue[T]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		changed := c.set

@@ -196,6 +196,7 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 // pruneView implements saver.PruneView.
 type pruneView struct{ n *namespace }
 
+// Parent implements saver.PruneView.
 func (v pruneView) Parent(id string) (string, bool) {
 	cp := v.n.checkpoints[id]
 	if cp == nil {
@@ -204,6 +205,7 @@ func (v pruneView) Parent(id string) (string, bool) {
 	return cp.record.Parent, true
 }
 
+// Valueless implements saver.PruneView.
 func (v pruneView) Valueless(id string) []string {
 	var channels []string
 	for channel := range v.n.checkpoints[id].record.Checkpoint.Versions {
@@ -214,11 +216,13 @@ func (v pruneView) Valueless(id string) []string {
 	return channels
 }
 
+// HasValue implements saver.PruneView.
 func (v pruneView) HasValue(id, channel string) bool {
 	sl, ok := v.n.checkpoints[id].slot(channel)
 	return ok && !sl.empty
 }
 
+// HasWrite implements saver.PruneView.
 func (v pruneView) HasWrite(id, channel string) bool {
 	for _, c := range v.n.calls[id] {
 		if slices.Contains(c.Channels, channel) {
@@ -228,4 +232,5 @@ func (v pruneView) HasWrite(id, channel string) bool {
 	return false
 }
 
+// Format implements saver.PruneView.
 func (v pruneView) Format(id string) int { return v.n.checkpoints[id].record.Checkpoint.V }

@@ -85,8 +85,10 @@ type retainView struct {
 	t  *thread
 }
 
+// ThreadID implements saver.RetainView.
 func (v retainView) ThreadID() string { return v.id }
 
+// Checkpoints implements saver.RetainView.
 func (v retainView) Checkpoints() map[string][]string {
 	out := map[string][]string{}
 	for ns, n := range v.t.namespaces {
@@ -95,8 +97,10 @@ func (v retainView) Checkpoints() map[string][]string {
 	return out
 }
 
+// Namespace implements saver.RetainView.
 func (v retainView) Namespace(ns string) saver.PruneView { return pruneView{v.t.namespaces[ns]} }
 
+// Created implements saver.RetainView.
 func (v retainView) Created(ns, id string) (string, error) {
 	return v.t.namespaces[ns].checkpoints[id].record.Checkpoint.TS, nil
 }
@@ -128,6 +132,7 @@ func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	}
 }
 
+// Writes implements saver.RetainView.
 func (v retainView) Writes(ns, id string) int {
 	sum := 0
 	for _, c := range v.t.namespaces[ns].calls[id] {

@@ -75,26 +75,32 @@ func (e *env) plainHistory(h saver.DeltaHistory) []any {
 // onlyRequired hides the optional powers of a saver.
 type onlyRequired struct{ s saver.Saver }
 
+// Put implements saver.Saver.
 func (o onlyRequired) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, nv map[string]saver.Version) (saver.Config, error) {
 	return o.s.Put(ctx, cfg, cp, md, nv)
 }
 
+// PutWrites implements saver.Saver.
 func (o onlyRequired) PutWrites(ctx context.Context, cfg saver.Config, ws []saver.Write, taskID, taskPath string) error {
 	return o.s.PutWrites(ctx, cfg, ws, taskID, taskPath)
 }
 
+// GetTuple implements saver.Saver.
 func (o onlyRequired) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
 	return o.s.GetTuple(ctx, cfg)
 }
 
+// List implements saver.Saver.
 func (o onlyRequired) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return o.s.List(ctx, q)
 }
 
+// DeleteThread implements saver.Saver.
 func (o onlyRequired) DeleteThread(ctx context.Context, threadID string) error {
 	return o.s.DeleteThread(ctx, threadID)
 }
 
+// NextVersion implements saver.Saver.
 func (o onlyRequired) NextVersion(current saver.Version, channel string) (saver.Version, error) {
 	return o.s.NextVersion(current, channel)
 }

@@ -187,6 +187,7 @@ var serdeCases = []testCase{
 // stand in the bytes.
 type rawSends struct{ serde.Serializer }
 
+// Decode implements serde.Serializer.
 func (rawSends) Decode(t serde.Typed) (any, error) {
 	// The payload is [module, name, [node, arg, …]]; the third element's header
 	// follows the two names.

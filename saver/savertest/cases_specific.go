@@ -7,6 +7,7 @@ import (
 // uuid is a thread id that is not a string.
 type uuid string
 
+// String implements fmt.Stringer.
 func (u uuid) String() string { return string(u) }
 
 var specificCases = []testCase{

@@ -275,6 +275,7 @@ type lock struct {
 	inner io.Closer
 }
 
+// Close gives the lock back.
 func (l *lock) Close() error { return l.fs.close(l.inner) }
 
 // file is a recording handle.
@@ -285,9 +286,13 @@ type file struct {
 	path  string // at the time of opening, for people
 }
 
+// ReadAt implements vfs.File.
 func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.inner.ReadAt(p, off) }
-func (f *file) Size() (int64, error)                    { return f.inner.Size() }
 
+// Size implements vfs.File.
+func (f *file) Size() (int64, error) { return f.inner.Size() }
+
+// WriteAt implements vfs.File.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -298,6 +303,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// Truncate implements vfs.File.
 func (f *file) Truncate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -308,7 +314,10 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-func (f *file) Sync() error     { return f.sync(opSync, f.inner.Sync) }
+// Sync implements vfs.File.
+func (f *file) Sync() error { return f.sync(opSync, f.inner.Sync) }
+
+// SyncData implements vfs.File.
 func (f *file) SyncData() error { return f.sync(opSyncData, f.inner.SyncData) }
 
 func (f *file) sync(k kind, call func() error) error {
@@ -326,6 +335,7 @@ func (f *file) recordLocked(o op) {
 	f.fs.log = append(f.fs.log, o)
 }
 
+// Close implements vfs.File.
 func (f *file) Close() error { return f.fs.close(f.inner) }
 
 type kind uint8

@@ -196,6 +196,7 @@ type file struct {
 
 func (f *file) do(op Op, call func() error) error { return f.fs.do(op, call, f.name) }
 
+// ReadAt implements vfs.File.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	v := f.fs.inj.judge(OpReadAt, f.name)
 	if v == nil {
@@ -211,6 +212,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	return n, v.fault
 }
 
+// WriteAt implements vfs.File.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	v := f.fs.inj.judge(OpWriteAt, f.name)
 	if v == nil {
@@ -230,7 +232,10 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (f *file) Sync() error     { return f.sync(OpSync, f.inner.Sync) }
+// Sync implements vfs.File.
+func (f *file) Sync() error { return f.sync(OpSync, f.inner.Sync) }
+
+// SyncData implements vfs.File.
 func (f *file) SyncData() error { return f.sync(OpSyncData, f.inner.SyncData) }
 
 func (f *file) sync(op Op, call func() error) error {
@@ -247,10 +252,12 @@ func (f *file) sync(op Op, call func() error) error {
 	return v.fault
 }
 
+// Truncate implements vfs.File.
 func (f *file) Truncate(size int64) error {
 	return f.do(OpTruncate, func() error { return f.cache.truncate(f.inner, size) })
 }
 
+// Size implements vfs.File.
 func (f *file) Size() (n int64, err error) {
 	err = f.do(OpSize, func() (err error) {
 		n, err = f.inner.Size()
