@@ -40,6 +40,17 @@ func (f *Family) Loc(r Ref) (Loc, bool) {
 	return f.values.get(r)
 }
 
+// Locs appends to at where each of the values lies; a zero Loc for one that is not known.
+func (f *Family) Locs(refs []Ref, at []Loc) []Loc {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, r := range refs {
+		l, _ := f.values.get(r)
+		at = append(at, l)
+	}
+	return at
+}
+
 const (
 	// MaxChain is how many patches, of one log or of one segment, may lead from a
 	// value to one that is stored whole.

@@ -25,16 +25,18 @@ func (s *Disk) getTuple(ctx context.Context, cfg Config) (*Tuple, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, it, err := s.lookUp(cfg)
+	t, it, first, err := s.lookUp(cfg)
 	for it != nil {
-		tup, rerr := s.one(t).read(ctx, it)
+		r := s.one(t)
+		r.readTogether(ctx, it, !first) // a cold thread's newest values are read once, as a rule
+		tup, rerr := r.read(ctx, it)
 		if !errors.Is(rerr, engine.ErrNoValue) {
 			return tup, rerr
 		}
 		// No view holds what is being read. If it was replaced or deleted and a
 		// flush gave its bytes back, what is there now is the answer.
 		was := it
-		if t, it, err = s.lookUp(cfg); it.Same(was) {
+		if t, it, first, err = s.lookUp(cfg); it.Same(was) {
 			return nil, rerr
 		}
 	}
@@ -45,13 +47,13 @@ func (s *Disk) getTuple(ctx context.Context, cfg Config) (*Tuple, error) {
 }
 
 // lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
-// is none.
-func (s *Disk) lookUp(cfg Config) (*index.Thread, *index.Item, error) {
-	t, err := s.e.Thread(threadKey(cfg.ThreadID))
+// is none. First says that the thread was cold.
+func (s *Disk) lookUp(cfg Config) (t *index.Thread, it *index.Item, first bool, err error) {
+	t, first, err = s.e.ThreadFirst(threadKey(cfg.ThreadID))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	return t, findCheckpoint(t, cfg), nil
+	return t, findCheckpoint(t, cfg), first, nil
 }
 
 func notFound(cfg Config) error {
@@ -85,7 +87,7 @@ func (s *Disk) DeltaChannelHistory(ctx context.Context, cfg Config, channels []s
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, it, err := s.lookUp(cfg)
+	t, it, _, err := s.lookUp(cfg)
 	if err != nil {
 		return nil, err
 	}

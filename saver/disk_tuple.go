@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
@@ -55,18 +56,66 @@ type storedRef struct {
 
 // LoadValue implements Loader.
 func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
-	b, err := r.from.Read(ctx, r.ref)
+	return r.load(ctx, r.from.Read)
+}
+
+func (r *storedRef) load(ctx context.Context, read func(context.Context, index.Ref) ([]byte, error)) (serde.Typed, error) {
+	b, err := read(ctx, r.ref)
 	if errors.Is(err, engine.ErrNoValue) {
 		return serde.Typed{}, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	if err != nil {
 		return serde.Typed{}, err
 	}
+	return stored(b)
+}
+
+// ViewValue is LoadValue without a copy where the bytes are in memory.
+func (r *storedRef) ViewValue(ctx context.Context) (serde.Typed, error) {
+	return r.load(ctx, r.from.ReadShared)
+}
+
+// stored is a value as a caller gets it.
+func stored(b []byte) (serde.Typed, error) {
 	t, err := splitTyped(b)
 	if err == nil && t.Kind == kindLost {
 		return serde.Typed{}, fmt.Errorf("%w: %w: %s", ErrLost, ErrCorrupt, t.Data)
 	}
 	return t, err
+}
+
+// onceRef is a storedRef whose bytes were read along with others: they are handed out
+// once, and read again after that.
+type onceRef struct {
+	storedRef
+	b     []byte // nil if they were not read; of who sets taken
+	taken atomic.Bool
+}
+
+// take returns the bytes to the first who asks, whose they are then; nil to others.
+func (r *onceRef) take() []byte {
+	if r.taken.Swap(true) {
+		return nil
+	}
+	b := r.b
+	r.b = nil
+	return b
+}
+
+// LoadValue implements Loader.
+func (r *onceRef) LoadValue(ctx context.Context) (serde.Typed, error) {
+	if b := r.take(); b != nil {
+		return stored(b)
+	}
+	return r.storedRef.LoadValue(ctx)
+}
+
+// ViewValue is that of storedRef.
+func (r *onceRef) ViewValue(ctx context.Context) (serde.Typed, error) {
+	if b := r.take(); b != nil {
+		return stored(b)
+	}
+	return r.storedRef.ViewValue(ctx)
 }
 
 // tupleReader makes tuples out of the items of one thread. Not safe for concurrent
@@ -79,6 +128,7 @@ type tupleReader struct {
 	refs  []storedRef // a batch of them, of which some are taken
 	batch int
 	items []*index.Item // room for those of pending writes
+	once  []onceRef     // values that were read at once and have no place in a tuple yet
 }
 
 // alike is what the tuples of a listing have in common.
@@ -99,6 +149,48 @@ func (s *Disk) one(t *index.Thread) *tupleReader {
 	return &tupleReader{s: s, t: t, from: &familyValues{s.e, t.Family}, alike: alike{texts: new(versionTexts)}}
 }
 
+// readTogether reads the values of a checkpoint and its pending writes at once where they
+// lie together and must be read; see engine.ReadTogether. The tuple has them then, and
+// does not read them when it is asked.
+func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep bool) {
+	ns, id, ok := parseCheckpointKey(it.Key)
+	if !ok || len(it.Slots) == 0 || !r.s.e.Together(r.t.Family, it.Slots[0].Ref) {
+		return
+	}
+	refs := appendRefs(make([]index.Ref, 0, len(it.Slots)), it.Slots)
+	for _, w := range r.writeItems(ns, id) {
+		if len(w.Slots) > 0 {
+			refs = appendRefs(refs, w.Slots[1:])
+		}
+	}
+	read := r.s.e.ReadTogether(ctx, r.t.Family, refs, keep)
+	r.once = make([]onceRef, len(read))
+	for i := range read {
+		o := &r.once[i]
+		o.storedRef, o.b = storedRef{r.from, refs[i]}, read[i]
+	}
+}
+
+func appendRefs(refs []index.Ref, slots []index.Slot) []index.Ref {
+	for i := range slots {
+		if !slots[i].Ref.Empty() {
+			refs = append(refs, slots[i].Ref)
+		}
+	}
+	return refs
+}
+
+// nextOnce is the next of the values read at once, if ref is that one: they are asked for
+// in the order in which they were read.
+func (r *tupleReader) nextOnce(ref index.Ref) *onceRef {
+	if len(r.once) == 0 || r.once[0].ref != ref {
+		return nil
+	}
+	o := &r.once[0]
+	r.once = r.once[1:]
+	return o
+}
+
 // threadID is the id of the thread as the caller knows it.
 func (r *tupleReader) threadID() string { return strings.TrimPrefix(r.t.ID, spaceThread) }
 
@@ -108,6 +200,9 @@ func (r *tupleReader) lazy(ref index.Ref) Value {
 	if ref.Empty() {
 		return Value{}
 	}
+	if o := r.nextOnce(ref); o != nil {
+		return ValueLazy(o, r.s.codec)
+	}
 	if len(r.refs) == cap(r.refs) {
 		r.refs = make([]storedRef, 0, max(r.batch, 1))
 	}
@@ -115,8 +210,19 @@ func (r *tupleReader) lazy(ref index.Ref) Value {
 	return ValueLazy(&r.refs[len(r.refs)-1], r.s.codec)
 }
 
+// record is the record of a checkpoint. Its bytes may be shared.
+func (r *tupleReader) record(ctx context.Context, it *index.Item) ([]byte, error) {
+	if o := r.nextOnce(it.Slots[0].Ref); o != nil {
+		if b := o.take(); b != nil {
+			return b, nil
+		}
+	}
+	return r.from.ReadShared(ctx, it.Slots[0].Ref)
+}
+
 // expect says that n values more are made, so that they share memory.
 func (r *tupleReader) expect(n int) {
+	n -= len(r.once)
 	if cap(r.refs)-len(r.refs) < n && r.batch < n {
 		r.refs = make([]storedRef, 0, n)
 	}
@@ -137,7 +243,7 @@ func (r *tupleReader) header(ctx context.Context, it *index.Item) (h header, err
 		return h, fmt.Errorf("checkpoint item %q: %w", it.Key, ErrCorrupt)
 	}
 	h = header{cfg: Config{ThreadID: r.threadID(), Namespace: ns, CheckpointID: id}, parent: it.Slots[0].Name}
-	b, err := r.from.ReadShared(ctx, it.Slots[0].Ref)
+	b, err := r.record(ctx, it)
 	if err != nil {
 		return h, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, err)
 	}
@@ -211,12 +317,10 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*Tuple, error) {
 // pendingWrites are the writes against a checkpoint, resolved and in order; never
 // nil.
 func (r *tupleReader) pendingWrites(ns, id string) ([]PendingWrite, error) {
-	items, n := r.items[:0], 0
-	r.t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {
-		items, n = append(items, it), n+len(it.Slots)
-		return true
-	})
-	r.items = items
+	items, n := r.writeItems(ns, id), 0
+	for _, it := range items {
+		n += len(it.Slots)
+	}
 	writes := make([]PendingWrite, 0, n-min(n, len(items)))
 	r.expect(cap(writes))
 	for _, it := range items {
@@ -226,6 +330,16 @@ func (r *tupleReader) pendingWrites(ns, id string) ([]PendingWrite, error) {
 		}
 	}
 	return ResolveWrites(writes), nil
+}
+
+// writeItems are the items of the writes against a checkpoint, until it is called again.
+func (r *tupleReader) writeItems(ns, id string) []*index.Item {
+	r.items = r.items[:0]
+	r.t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {
+		r.items = append(r.items, it)
+		return true
+	})
+	return r.items
 }
 
 // appendWrites appends the writes of an item.

@@ -1,9 +1,12 @@
 package saver_test
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +155,70 @@ func TestNewestTupleIsTwoReads(t *testing.T) {
 		reads := fsys.take()
 		if len(reads) != 2 || reads[0].name != reads[1].name || reads[1].off+int64(reads[1].n) != reads[0].off {
 			t.Errorf("thread %d: %v", i, reads)
+		}
+	}
+}
+
+// The newest values of a cold thread are read once, as a rule: they enter the cache when
+// they are asked for again. Whoever has them owns them.
+func TestSecondReadIsKept(t *testing.T) {
+	fsys, s := reopened(t, true, 1, 5, 2000)
+	cfg := saver.Config{ThreadID: "t0"}
+	var first map[string]string
+	for n, want := range []int{1, 1, 0, 0} { // reads of the block
+		tup, err := s.GetTuple(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for name, v := range tup.Checkpoint.Values {
+			typed, err := v.Typed()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[name] = string(typed.Data)
+			clear(append(typed.Data, "beyond"...))
+			clear(typed.Data)
+		}
+		if first == nil {
+			first = got
+		}
+		if len(got) != 2 || !maps.Equal(got, first) {
+			t.Fatalf("read %d differs from the first, whose bytes were overwritten by their owner", n)
+		}
+		reads := slices.DeleteFunc(fsys.take(), func(r readOf) bool { return r.n < 4000 })
+		if len(reads) != want {
+			t.Errorf("read %d: %v, want %d of the block", n, reads, want)
+		}
+	}
+}
+
+// The values of one tuple may be read by many at once, each with bytes of its own.
+func TestColdTupleIsReadByMany(t *testing.T) {
+	_, s := reopened(t, true, 1, 5, 2000)
+	tup, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range tup.Checkpoint.Values {
+		var got [8]serde.Typed
+		var errs [8]error
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() {
+				if got[i], errs[i] = v.Typed(); i%2 == 0 {
+					got[i], errs[i] = v.View()
+				}
+			})
+		}
+		wg.Wait()
+		for i := range got {
+			if errs[i] != nil || len(got[i].Data) != 2000 || !bytes.Equal(got[i].Data, got[0].Data) {
+				t.Fatalf("channel %s, reader %d: %d bytes, %v", name, i, len(got[i].Data), errs[i])
+			}
+			if i%2 == 1 && &got[i].Data[0] == &got[(i+2)%8].Data[0] {
+				t.Fatal("two callers own the same bytes")
+			}
 		}
 	}
 }

@@ -39,6 +39,12 @@ type Loader interface {
 	LoadValue(ctx context.Context) (serde.Typed, error)
 }
 
+// viewLoader is a Loader that can do without a copy.
+type viewLoader interface {
+	// ViewValue is LoadValue, but the bytes may be shared and must not be changed.
+	ViewValue(ctx context.Context) (serde.Typed, error)
+}
+
 // ErrNoValue is returned for the zero Value.
 var ErrNoValue = errors.New("no value")
 
@@ -119,8 +125,13 @@ func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
 // View is Typed without a copy where the bytes are in memory: they must not be
 // changed.
 func (v Value) View() (serde.Typed, error) {
-	if v.state == valueShared {
+	switch v.state {
+	case valueShared:
 		return v.content.(serde.Typed), nil
+	case valueLazy:
+		if l, ok := v.content.(viewLoader); ok {
+			return l.ViewValue(context.Background())
+		}
 	}
 	return v.Typed()
 }

@@ -99,7 +99,7 @@ func (c *compressor) pack(k kind, parts [][]byte, n int) (codec, [][]byte, error
 		return codecRaw, parts, nil
 	}
 	if k.quick(n) {
-		c.dst = s2.EncodeBetter(slices.Grow(c.dst[:0], s2.MaxEncodedLen(n))[:0], c.joined(parts))
+		c.dst = s2.Encode(slices.Grow(c.dst[:0], s2.MaxEncodedLen(n))[:0], c.joined(parts))
 		if !worthwhile(n, len(c.dst)) {
 			return codecRaw, parts, nil
 		}
@@ -237,20 +237,26 @@ var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		zstd.WithDecodeAllCapLimit(true))
 })
 
-// unpack decodes a verified frame's payload. The result is fresh unless the
-// codec is raw; then it is payload itself.
-func unpack(p place, h frameHeader, payload []byte) ([]byte, error) {
+// unpack decodes a verified frame's payload, into room if that is large enough. The
+// result is payload itself if the codec is raw.
+func unpack(p place, h frameHeader, payload, room []byte) ([]byte, error) {
 	if h.codec == codecRaw {
 		return payload, nil
 	}
+	if room = room[:0]; uint64(cap(room)) < uint64(h.raw) {
+		room = nil
+	}
 	if h.codec == codecS2 {
-		return unpackQuick(p, h, payload)
+		return unpackQuick(p, h, payload, room)
 	}
 	dec, err := decoder()
 	if err != nil {
 		return nil, fmt.Errorf("make zstd decoder: %w", err)
 	}
-	raw, err := dec.DecodeAll(payload, make([]byte, 0, h.raw))
+	if room == nil {
+		room = make([]byte, 0, h.raw)
+	}
+	raw, err := dec.DecodeAll(payload, room)
 	if err != nil {
 		return nil, p.corrupt(err, "zstd payload")
 	}
@@ -260,7 +266,7 @@ func unpack(p place, h frameHeader, payload []byte) ([]byte, error) {
 	return raw, nil
 }
 
-func unpackQuick(p place, h frameHeader, payload []byte) ([]byte, error) {
+func unpackQuick(p place, h frameHeader, payload, room []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(payload)
 	if err != nil {
 		return nil, p.corrupt(err, "s2 payload")
@@ -268,7 +274,10 @@ func unpackQuick(p place, h frameHeader, payload []byte) ([]byte, error) {
 	if n != int(h.raw) {
 		return nil, p.corrupt(nil, "decodes to %d bytes, header says %d", n, h.raw)
 	}
-	raw, err := s2.Decode(make([]byte, n), payload)
+	if room == nil {
+		room = make([]byte, 0, n)
+	}
+	raw, err := s2.Decode(room[:n], payload)
 	if err != nil {
 		return nil, p.corrupt(err, "s2 payload")
 	}

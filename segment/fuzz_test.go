@@ -93,7 +93,7 @@ func exercise(t *testing.T, b []byte) {
 			call("Directory", func() (err error) { _, values, err = r.Directory(fam.ID); return err })
 			for _, v := range values[:min(len(values), 20)] {
 				call("ReadBlock", func() error {
-					block, err := r.ReadBlock(v.Loc)
+					block, err := readBlock(r, v.Loc)
 					if err == nil {
 						_, err = r.Value(v.Loc, block)
 					}
@@ -163,7 +163,7 @@ func FuzzBlock(f *testing.F) {
 		if got != h || !bytes.Equal(stored, payload) {
 			t.Fatalf("header %+v, want %+v", got, h)
 		}
-		out, err := unpack(p, got, stored)
+		out, err := unpack(p, got, stored, nil)
 		if !known(err) || err == nil && len(out) != int(raw) {
 			t.Fatalf("%d bytes, %v", len(out), err)
 		}

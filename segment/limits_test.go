@@ -198,7 +198,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 		got := allocated(func() {
 			h, payload, err := decodeFrame(p, 1, nil, b)
 			if err == nil {
-				_, err = unpack(p, h, payload)
+				_, err = unpack(p, h, payload, nil)
 			}
 			if !errors.Is(err, base.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)

@@ -293,6 +293,27 @@ func (r *Reader) ReadBlock(loc Loc) (raw []byte, err error) {
 	return raw, err
 }
 
+// LookIntoBlock is ReadBlock for who keeps nothing of the block: its bytes are valid,
+// and unchanged, until look returns. It is not called if there is an error.
+func (r *Reader) LookIntoBlock(loc Loc, look func(block []byte)) error {
+	stored, room := scratch.Get().(*[]byte), scratch.Get().(*[]byte)
+	defer scratch.Put(stored)
+	defer scratch.Put(room)
+	p := r.at(kindHead.String(), loc.Off, loc.Stored)
+	h, payload, _, err := r.payload(p, stored, []kind{kindHead, kindHistory})
+	if err != nil {
+		return err
+	}
+	if h.codec != codecRaw && h.raw <= keepScratch {
+		*room = slices.Grow((*room)[:0], int(h.raw))
+	}
+	block, err := unpack(p, h, payload, *room)
+	if err == nil {
+		look(block)
+	}
+	return err
+}
+
 // Value cuts the value at loc out of block, the result of ReadBlock(loc), and
 // checks it against loc.Sum. The value is a slice of block. It does no I/O.
 func (r *Reader) Value(loc Loc, block []byte) ([]byte, error) {
@@ -351,37 +372,42 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 // frame reads the frame at p, verifies it, checks that it is of one of the wanted
 // kinds, and decodes its payload into fresh memory.
 func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
+	s := scratch.Get().(*[]byte)
+	defer scratch.Put(s)
+	h, payload, sealed, err := r.payload(p, s, want)
+	if err != nil {
+		return h, nil, err
+	}
+	raw, err := unpack(p, h, payload, nil)
+	if h.codec == codecRaw && !sealed && p.n <= keepScratch {
+		raw = slices.Clone(raw)
+	}
+	return h, raw, err
+}
+
+// payload reads and verifies the frame at p, and returns what it holds as it is stored.
+// That lies in s, unless it was sealed or is too large to be kept there.
+func (r *Reader) payload(p place, s *[]byte, want []kind) (h frameHeader, b []byte, sealed bool, err error) {
 	file, err := r.unlocked()
 	if err != nil {
-		return frameHeader{}, nil, err
+		return h, nil, false, err
 	}
 	// The file's size bounds the buffer, whatever a referrer claims.
 	if p.off < fileHeaderSize || p.n < frameHeaderSize || p.off > r.end-p.n {
-		return frameHeader{}, nil, p.corrupt(nil, "reference to outside of the file's frames")
+		return h, nil, false, p.corrupt(nil, "reference to outside of the file's frames")
 	}
-	var b []byte
-	pooled := p.n <= keepScratch
-	if pooled {
-		s := scratch.Get().(*[]byte)
-		defer scratch.Put(s)
+	if p.n <= keepScratch {
 		*s = slices.Grow((*s)[:0], int(p.n))[:p.n]
 		b = *s
 	} else {
 		b = make([]byte, p.n)
 	}
 	if err := readFull(r.f, p, b); err != nil {
-		return frameHeader{}, nil, err
+		return h, nil, false, err
 	}
-	h, payload, err := decodeFrame(p, r.props.Salt, file, b)
-	if err != nil {
-		return frameHeader{}, nil, err
+	h, b, err = decodeFrame(p, r.props.Salt, file, b)
+	if err == nil && !slices.Contains(want, h.kind) {
+		err = p.corrupt(nil, "the frame there is a %s", h.kind)
 	}
-	if !slices.Contains(want, h.kind) {
-		return frameHeader{}, nil, p.corrupt(nil, "the frame there is a %s", h.kind)
-	}
-	raw, err := unpack(p, h, payload)
-	if pooled && file == nil && h.codec == codecRaw {
-		raw = slices.Clone(raw)
-	}
-	return h, raw, err
+	return h, b, file != nil, err
 }

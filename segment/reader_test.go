@@ -83,6 +83,17 @@ func TestLazy(t *testing.T) {
 	}
 }
 
+// readBlock is ReadBlock, and LookIntoBlock must say the same.
+func readBlock(r *Reader, loc Loc) ([]byte, error) {
+	block, err := r.ReadBlock(loc)
+	looked, same := false, false
+	lerr := r.LookIntoBlock(loc, func(b []byte) { looked, same = true, bytes.Equal(b, block) })
+	if looked != (err == nil) || looked && !same || (lerr == nil) != (err == nil) || err != nil && lerr.Error() != err.Error() {
+		return nil, fmt.Errorf("ReadBlock says %w, LookIntoBlock %w (looked %t, same bytes %t)", err, lerr, looked, same)
+	}
+	return block, err
+}
+
 // TestReferrerSum: an intact value that is not the one meant is refused.
 func TestReferrerSum(t *testing.T) {
 	f, _ := tiny(t, 99)

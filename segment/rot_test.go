@@ -123,7 +123,7 @@ func (or *oracle) read(t *testing.T, n *tally, what string, r *Reader, complete 
 			t.Fatalf("%s: directory of %d is wrong", what, fam.ID)
 		}
 		for _, v := range values {
-			block, err := r.ReadBlock(v.Loc)
+			block, err := readBlock(r, v.Loc)
 			var got []byte
 			if err == nil {
 				got, err = r.Value(v.Loc, block)
@@ -306,7 +306,7 @@ func TestDeviceErrorIsNotDamage(t *testing.T) {
 	calls := map[string]func() error{
 		"Open":       func() error { _, err := Open(f, "x", int64(len(f.b))); return err },
 		"Salvage":    func() error { _, _, err := Salvage(context.Background(), f, "x", int64(len(f.b))); return err },
-		"ReadBlock":  func() error { _, err := r.ReadBlock(values[0].Loc); return err },
+		"ReadBlock":  func() error { _, err := readBlock(r, values[0].Loc); return err },
 		"Directory":  func() error { _, _, err := r.Directory(7); return err },
 		"Tombstones": func() error { _, err := r.Tombstones(); return err },
 		"Meta":       func() error { _, err := r.Meta(); return err },

@@ -86,7 +86,7 @@ func readFamilies(t testing.TB, r *Reader) (errs []error) {
 			t.Fatalf("directory %q with %d values", dir, len(values))
 		}
 		for i, v := range values {
-			block, err := r.ReadBlock(v.Loc)
+			block, err := readBlock(r, v.Loc)
 			errs = append(errs, err)
 			if err != nil {
 				continue

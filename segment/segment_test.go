@@ -151,7 +151,7 @@ func (o *oracle) check(t testing.TB, r *Reader) {
 			t.Fatalf("family %d: %d values, index says %d, want %d", fam.ID, len(values), fam.Values, len(o.values[fam.ID]))
 		}
 		for _, v := range values {
-			block, err := r.ReadBlock(v.Loc)
+			block, err := readBlock(r, v.Loc)
 			must(t, err)
 			got, err := r.Value(v.Loc, block)
 			must(t, err)

@@ -130,6 +130,15 @@ func (c *blockCache) getPatch(k blockKey) (*delta.Patch, bool) {
 	return e.patch, e.patch != nil
 }
 
+// has reports whether a block is kept. It does not count as a use.
+func (c *blockCache) has(k blockKey) bool {
+	s := c.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.items[k]
+	return ok
+}
+
 func (c *blockCache) entry(k blockKey) (*cacheEntry, bool) {
 	s := c.shard(k)
 	s.mu.Lock()

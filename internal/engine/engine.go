@@ -52,6 +52,7 @@ type Engine struct {
 
 	directoryLimit int           // maxDirectory; smaller in tests
 	yieldEvery     time.Duration // yieldEvery; nothing in tests
+	giveTurn       func()        // vfs.Yield, but in tests
 
 	compactMu sync.Mutex   // one compaction at a time
 	workViews atomic.Int32 // views of flushes and compactions

@@ -12,20 +12,26 @@ import (
 
 // loadThread returns the newest thread with this id, its items in memory, or nil.
 func (e *Engine) loadThread(id string) (*index.Thread, error) {
+	t, _, err := e.loadFirst(id)
+	return t, err
+}
+
+// loadFirst is loadThread, and reports whether it was this call that loaded the thread.
+func (e *Engine) loadFirst(id string) (t *index.Thread, first bool, err error) {
 	for {
 		t, err := e.ix.Thread(id)
 		if err != nil {
-			return nil, fmt.Errorf("look up thread %q: %w", id, err)
+			return nil, false, fmt.Errorf("look up thread %q: %w", id, err)
 		}
 		if t == nil || !t.Cold() {
-			return t, nil
+			return t, false, nil
 		}
 		loaded, installed, err := e.load(t, nil)
 		switch {
 		case err == nil && installed:
-			return loaded, nil
+			return loaded, true, nil
 		case err != nil && (!errors.Is(err, errGone) || e.ix.Current(t)):
-			return nil, err
+			return nil, false, err
 		}
 		// A commit changed the thread, or deleted it and its pages went.
 	}

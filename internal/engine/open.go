@@ -33,7 +33,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	}
 	start := time.Now()
 	e := &Engine{dir: dir, opts: opts.withDefaults(), queue: newQueue(),
-		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, yieldEvery: yieldEvery, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, yieldEvery: yieldEvery, giveTurn: vfs.Yield, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.ix = index.New(e.opts.loadedBytes())
 	e.unfinished.Store(true) // in an earlier life
 	e.keys = seal.New(opts.Keys, opts.Entropy)

@@ -3,9 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/stele-go/stele/internal/metric"
-	"github.com/stele-go/stele/internal/vfs"
-)
+	"github.com/stele-go/stele/internal/metric")
 
 // yieldEvery is how long background work computes until it lets others have the
 // processor.
@@ -38,7 +36,7 @@ func (y *yielder) yield() {
 	}
 	y.worked += took
 	if y.gave <= y.worked+yieldCredit && y.e.throttle.pressure(&y.e.opts, y.e.logBytes.Load()) == 0 {
-		vfs.Yield()
+		y.e.giveTurn()
 		y.gave += metric.Since(now)
 		now = metric.Now()
 	}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/index"
+)
+
+// togetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
+// them yet.
+const togetherLen = 64 << 10
+
+// sharedRoom is how many bytes of values that were read together lie in one piece of
+// memory: who keeps one value of them keeps no more than so much.
+const sharedRoom = 16 << 10
+
+// togetherStored is the largest block, as it is stored, that ReadTogether reads.
+const togetherStored = 64 << 10
+
+// ThreadFirst is Thread, and reports whether the thread was cold: nobody had looked at it
+// for as long as it takes to be evicted.
+func (e *Engine) ThreadFirst(id string) (t *index.Thread, first bool, err error) {
+	if err := e.enter(); err != nil {
+		return nil, false, err
+	}
+	defer e.leave()
+	return e.loadFirst(id)
+}
+
+// Together reports whether ReadTogether is worth a call for values that begin with this
+// one: it lies in a block that is not in memory.
+func (e *Engine) Together(fam *index.Family, first index.Ref) bool {
+	loc, ok := fam.Loc(first)
+	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !e.cache.has(blockKey{file: loc.File, off: loc.Off})
+}
+
+// ReadTogether returns the bytes of values that lie together, each in a fresh slice, and
+// nil for one that does not lie whole in the block of the first. So a block is looked for
+// once, and not once for each value. Without keep it is decompressed into memory that is
+// used again, and does not enter the cache: for values that nobody is expected to ask for
+// soon after. It returns nil if Together says no, if the values are more than 64 KiB, or if
+// the block cannot be read: ReadValue tells why.
+func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
+	if len(refs) == 0 || ctx.Err() != nil || !e.Together(fam, refs[0]) || e.enter() != nil {
+		return nil
+	}
+	defer e.leave()
+	var buf [16]index.Loc
+	locs := fam.Locs(refs, buf[:0])
+	first := locs[0]
+	if first.InLog() || first.Patched() {
+		return nil // it moved
+	}
+	h, err := e.files.acquire(first.File)
+	if err != nil {
+		return nil
+	}
+	defer e.files.release(h)
+	if h.seg == nil {
+		return nil
+	}
+	t := together{h: h, locs: locs, out: make([][]byte, len(refs))}
+	if t.measure(); t.room > togetherLen {
+		return nil
+	}
+	if keep {
+		block, _, err := e.readBlock(h, first)
+		if err != nil {
+			return nil
+		}
+		t.cut(block)
+		return t.out
+	}
+	e.cache.misses.Add(1)
+	if h.seg.LookIntoBlock(segmentLoc(first), t.cut) != nil {
+		return nil
+	}
+	return t.out
+}
+
+// together copies values out of a block.
+type together struct {
+	h    *handle
+	locs []index.Loc // the first says which block
+	out  [][]byte    // as locs; nil for what is not in the block
+	room int         // bytes of the values
+}
+
+func (t *together) here(i int) bool {
+	l := &t.locs[i]
+	return l.File == t.locs[0].File && l.Off == t.locs[0].Off && !l.Patched()
+}
+
+func (t *together) measure() {
+	for i := range t.locs {
+		if t.here(i) {
+			t.room += int(t.locs[i].Len)
+		}
+	}
+}
+
+func (t *together) cut(block []byte) {
+	var all []byte
+	if t.room <= sharedRoom {
+		all = make([]byte, 0, t.room)
+	}
+	for i := range t.locs {
+		if !t.here(i) {
+			continue
+		}
+		v, err := t.h.seg.Value(segmentLoc(t.locs[i]), block)
+		if err != nil {
+			continue
+		}
+		if all == nil {
+			t.out[i] = append([]byte{}, v...)
+			continue
+		}
+		n := len(all)
+		all = append(all, v...)
+		t.out[i] = all[n:len(all):len(all)]
+	}
+}
