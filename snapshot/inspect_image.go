@@ -17,11 +17,12 @@ import (
 type ImageFrame struct {
 	Offset int64
 	Size   int64
-	Type   string // "page", "threads", "families", …, "footer"
-	Codec  string // "none", "zstd"
-	Count  uint32 // entries of a table
-	Raw    []byte // decoded content; valid during the call
-	Err    error  // damage: Type is then a guess
+	Type   string         // "page", "threads", "families", "thread list", …, "footer"
+	Codec  string         // "none", "zstd"
+	Count  uint32         // entries of a table, or of the frames that a list leads to
+	Raw    []byte         // decoded content; valid during the call
+	List   []index.Stored // what a list leads to
+	Err    error          // damage: Type is then a guess
 }
 
 var imageTypeNames = [...]string{imagePage: "page", imageThreads: "threads", imageFamilies: "families",
@@ -100,6 +101,11 @@ func (im *Image) frameAt(off, end uint64) ImageFrame {
 		fr.Codec = "zstd"
 	}
 	fr.Raw, fr.Count, fr.Err = im.fr.decodeImage(nil, b, im.name, int64(off), typ, limit)
+	if fr.Err == nil && typ.isList() {
+		if fr.List, fr.Err = decodeFrames(fr.Raw, typ.listed(), im.start, off); fr.Err != nil {
+			fr.Err = im.damagedTable(&index.Stored{Off: off, Len: uint32(n)}, fr.Err)
+		}
+	}
 	return fr
 }
 
