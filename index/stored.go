@@ -56,9 +56,9 @@ type Disk interface {
 // errNotRead is the answer of a look that may not read, for rows that lie on disk.
 var errNotRead = errors.New("rows are not in memory")
 
-// maxDepth bounds how many lists lead to a chunk. Lists of two would lead to more rows
-// than there can be.
-const maxDepth = 32
+// MaxDepth is how many steps lead to a chunk at most: lists, and the last to the chunk.
+// Lists of two would lead to more rows than there can be.
+const MaxDepth = 32
 
 // stored are chunks and lists of them that are read when somebody first looks into them,
 // and stay in memory then. What was once read is never let go: who has looked at a key
@@ -142,7 +142,7 @@ func (s *stored) read(l *level, i int) (*loaded, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if err = at.Holds(list, end); err == nil && l.depth == maxDepth {
+	if err = at.Holds(list, end); err == nil && l.depth == MaxDepth {
 		err = errPacked
 	}
 	if err != nil {

@@ -163,7 +163,7 @@ func (im *Image) damagedTable(at *index.Stored, err error) error {
 // frames are all frames of a table, whatever lists lead to them.
 func (im *Image) frames(typ imageFrameType) ([]index.Stored, error) {
 	all := *im.table(typ)
-	for range maxLevels {
+	for range index.MaxDepth {
 		if !slices.ContainsFunc(all, func(s index.Stored) bool { return s.List }) {
 			return all, nil
 		}
@@ -175,9 +175,7 @@ func (im *Image) frames(typ imageFrameType) ([]index.Stored, error) {
 	return nil, &base.CorruptionError{File: im.name, Kind: "image table", Offset: -1, Err: errLevels}
 }
 
-// maxLevels bounds how many lists lead to a frame.
-const maxLevels = 32
-
+// errLevels is the cause for lists that lead to no frame in index.MaxDepth steps.
 var errLevels = errors.New("lists lead to lists without end")
 
 // below replaces lists by what they lead to. Those that follow each other in the file are

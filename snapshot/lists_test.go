@@ -337,6 +337,50 @@ func TestListForgery(t *testing.T) {
 	}
 }
 
+// TestDeepLists: a frame that lists lead to in index.MaxDepth steps is found, one that lies
+// deeper is damage.
+func TestDeepLists(t *testing.T) {
+	c := typicalContent(1, 1)
+	c.Families = nil
+	threads, _ := chunksOf(c, 1)
+	for levels, deep := range map[int]bool{index.MaxDepth - 1: false, index.MaxDepth: true, 3 * index.MaxDepth: true} {
+		f := &bytesFile{}
+		w, err := NewImageWriter(f, deltaHeader(9))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.writeChunks(imageRows, threads); err != nil {
+			t.Fatal(err)
+		}
+		top := w.dir[0].stored()
+		for range levels {
+			list := []index.Stored{top}
+			top.List = true
+			if top.Off, top.Len, err = w.frame(imageRowLists, 1, appendFrames(nil, imageRows, list), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.dir[0] = refOf(imageRows, &top)
+		if _, err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		im := openImage(t, f, 9)
+		if _, err := im.Rows(); errors.Is(err, base.ErrCorrupt) != deep || !deep && err != nil {
+			t.Errorf("%d lists: %v", levels, err)
+		}
+		later, err := im.RowsAt(with(im))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := later.Check(); errors.Is(err, base.ErrCorrupt) != deep || !deep && err != nil {
+			t.Errorf("%d lists, read later: %v", levels, err)
+		}
+		if err := inspectAll(im, len(f.b)); err != nil {
+			t.Errorf("%d lists, inspected: %v", levels, err)
+		}
+	}
+}
+
 // TestDamagedListInspected: behind a damaged frame Inspect goes on with the next, whether
 // the footer names that or a list does; without the list, with what comes behind.
 func TestDamagedListInspected(t *testing.T) {
