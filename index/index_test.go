@@ -66,21 +66,43 @@ func retried(t *rapid.T, fn func() error) {
 	t.Fatal("reading fails without end")
 }
 
-// flaky is a table like another, on a disk where the first attempt to read a chunk
-// fails.
+// flakyDisk fails the first attempt to read each chunk and each list.
+type flakyDisk struct {
+	disk
+	tried map[string]bool
+}
+
+func (d *flakyDisk) try(key string) error {
+	if d.tried[key] {
+		return nil
+	}
+	d.tried[key] = true
+	return errFlaky
+}
+
+func (d *flakyDisk) Chunk(families bool, at *Stored) (Chunk, error) {
+	if err := d.try(fmt.Sprint("chunk", families, at.Off)); err != nil {
+		return Chunk{}, err
+	}
+	return d.disk.Chunk(families, at)
+}
+
+func (d *flakyDisk) List(families bool, at *Stored, end string) ([]Stored, error) {
+	if err := d.try(fmt.Sprint("list", families, at.Off)); err != nil {
+		return nil, err
+	}
+	return d.disk.List(families, at, end)
+}
+
+// flaky is a table like another, on a disk where the first attempt to read fails.
 func flaky(t *rapid.T, from *Table) *Table {
 	threads, families := from.Chunks()
-	tried := map[string]bool{}
-	to, err := TableAt(storedOf(threads), storedOf(families), func(fam bool, i int) (Chunk, error) {
-		if key := fmt.Sprint(fam, i); !tried[key] {
-			tried[key] = true
-			return Chunk{}, errFlaky
-		}
-		if fam {
-			return families[i], nil
-		}
-		return threads[i], nil
-	})
+	d := &flakyDisk{disk{threads: shelfOf(threads, 3, 2), families: shelfOf(families, 3, 2)}, map[string]bool{}}
+	for range rapid.IntRange(0, 2).Draw(t, "lists") {
+		d.threads.cover(2)
+		d.families.cover(2)
+	}
+	to, err := TableAt(d.threads.top, d.families.top, d)
 	if err != nil {
 		t.Fatal(err)
 	}

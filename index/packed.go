@@ -80,48 +80,55 @@ type packed struct {
 	chunks []Chunk // in memory
 	stored *stored // chunks that lie on disk instead
 	bytes  int64   // of the rows, wherever they are
-	n      int
+	n      int     // rows
 }
 
-// size is the memory it takes with all of its rows, about.
-func (p *packed) size() int64 { return p.bytes + 32*int64(p.len()) }
+// chunkSize is the memory a chunk takes besides its bytes.
+const chunkSize = 32
 
 // resident is the memory it takes now, about.
 func (p *packed) resident() int64 {
 	if p.stored != nil {
-		return p.stored.size()
+		return p.stored.held.Load()
 	}
-	return p.size()
+	return p.bytes + chunkSize*int64(len(p.chunks))
 }
 
-// len is the number of chunks.
-func (p *packed) len() int {
-	if p.stored != nil {
-		return len(p.stored.list)
-	}
-	return len(p.chunks)
+// spot is a chunk of a map, and what tells which one it is.
+type spot struct {
+	chunk Chunk
+	i     int    // among those in memory
+	first string // key of its first row, of one that lies on disk
 }
 
-// below reports whether chunk i begins with a key that is not above key.
-func (p *packed) below(i int, key string) bool {
-	if p.stored != nil {
-		return p.stored.list[i].First <= key
-	}
-	return string(p.chunks[i].first(0)) <= key
-}
-
-// last is the chunk that has key if any has; -1 if all keys are above it.
+// last is the chunk, or what leads to it, that has key if any has; -1 if all keys are
+// above it.
 func (p *packed) last(key string) int {
-	return sort.Search(p.len(), func(i int) bool { return !p.below(i, key) }) - 1
+	if p.stored != nil {
+		return p.stored.top.last(key)
+	}
+	return sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key }) - 1
 }
 
-// chunk returns chunk i, read if need be. Without read, errNotRead is the answer for
-// one that is not in memory.
-func (p *packed) chunk(i int, read bool) (Chunk, error) {
+// at returns the chunk that last leads to, read if need be. Without read, errNotRead is
+// the answer for one that is not in memory.
+func (p *packed) at(last int, key string, read bool) (spot, error) {
 	if p.stored != nil {
-		return p.stored.chunk(i, read)
+		return p.stored.at(p.stored.top, last, key, read)
 	}
-	return p.chunks[i], nil
+	return spot{chunk: p.chunks[last], i: last}, nil
+}
+
+// after returns the chunk behind one; false if that is the last.
+func (p *packed) after(s spot) (spot, bool, error) {
+	if p.stored != nil {
+		return p.stored.after(p.stored.top, s.first)
+	}
+	i := s.i + 1
+	if i == len(p.chunks) {
+		return spot{}, false, nil
+	}
+	return spot{chunk: p.chunks[i], i: i}, true, nil
 }
 
 // packedOf is a map of chunks that were written before.
@@ -212,9 +219,10 @@ func (w *packer) done() packed {
 // read. A row that is malformed ends the map: nothing is read beyond a chunk.
 type packedCursor struct {
 	p       *packed
-	chunk   int
+	spot    spot
 	rows    []byte // of the chunk
 	at      int    // of the next row in it
+	end     bool   // there is no row behind
 	ok      bool
 	err     error  // of reading a chunk; nothing is known of rows from here on
 	key     []byte // overwritten by next
@@ -223,13 +231,15 @@ type packedCursor struct {
 
 // seek returns a cursor at the first row whose key is not below key.
 func (p *packed) seek(key string) packedCursor {
-	c := packedCursor{p: p}
-	if p.n == 0 {
+	c := packedCursor{p: p, end: p.n == 0}
+	if c.end {
 		return c
 	}
-	if c.enter(max(p.last(key), 0), key, true); c.err != nil {
+	var in spot
+	if in, c.err = p.at(max(p.last(key), 0), key, true); c.err != nil {
 		return c
 	}
+	c.enter(in, key)
 	for c.next(); c.ok && string(c.key) < key; c.next() {
 	}
 	return c
@@ -271,35 +281,28 @@ func parseRow(b []byte, prev int) (r packedRow, ok bool) {
 	return r, true
 }
 
-// enter goes to chunk i, before the last row whose key is whole and not above key.
-func (c *packedCursor) enter(i int, key string, read bool) {
-	ch, err := c.p.chunk(i, read)
-	if err != nil {
-		c.err = err
-		return
-	}
-	c.chunk, c.rows, c.key = i, ch.rows(), c.key[:0]
-	c.at = ch.near(key)
+// enter goes into a chunk, before the last row whose key is whole and not above key.
+func (c *packedCursor) enter(in spot, key string) {
+	c.spot, c.rows, c.key = in, in.chunk.rows(), c.key[:0]
+	c.at = in.chunk.near(key)
 }
 
 // next goes to the next row.
 func (c *packedCursor) next() {
 	c.ok = false
-	if c.chunk >= c.p.len() || c.err != nil {
+	if c.end || c.err != nil {
 		return
 	}
 	if c.at >= len(c.rows) {
-		if c.chunk+1 == c.p.len() {
-			c.chunk++
+		next, ok, err := c.p.after(c.spot)
+		if c.end, c.err = !ok, err; !ok {
 			return
 		}
-		if c.enter(c.chunk+1, "", true); c.err != nil {
-			return
-		}
+		c.enter(next, "")
 	}
 	r, ok := parseRow(c.rows[c.at:], len(c.key))
 	if !ok {
-		c.chunk, c.at = c.p.len(), len(c.rows)
+		c.end = true
 		return
 	}
 	c.key, c.payload = append(c.key[:r.shared], r.rest...), r.payload
@@ -308,17 +311,18 @@ func (c *packedCursor) next() {
 }
 
 // get returns the payload of key. Keys of rows are compared as they lie, none is put
-// together. It reads at most one chunk, and none without read.
+// together. It reads at most one chunk and the lists that lead to it, and nothing
+// without read.
 func (p *packed) get(key string, read bool) ([]byte, bool, error) {
-	chunk := p.last(key)
-	if chunk < 0 {
+	last := p.last(key)
+	if last < 0 {
 		return nil, false, nil
 	}
-	ch, err := p.chunk(chunk, read)
+	in, err := p.at(last, key, read)
 	if err != nil {
 		return nil, false, err
 	}
-	rows, at := ch.rows(), ch.near(key)
+	rows, at := in.chunk.rows(), in.chunk.near(key)
 	match, prev := 0, 0 // the row before: bytes it begins with key, and its length
 	for at < len(rows) {
 		r, ok := parseRow(rows[at:], prev)

@@ -3,104 +3,226 @@ package index
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Stored says of a chunk that lies on disk what a look must know without reading it.
+// Stored says of a chunk that lies on disk, or of a list of such, what a look must know
+// without reading it.
 type Stored struct {
 	First string // the key of its first row
-	Size  int    // bytes of its rows, about: what it will take in memory
+	Off   uint64 // where it lies: for who reads it
+	Size  int64  // bytes of the rows, about: what they will take in memory
 	N     int    // rows
+	Len   uint32 // as Off
+	List  bool   // a list: of chunks, or of lists that lie below it
 }
 
-// ReadChunk reads chunk i of the threads, or of the families, and checks its bytes. It
-// may be called concurrently, and again for a chunk whose reading failed.
-type ReadChunk func(families bool, i int) (Chunk, error)
+// Holds tests that list is the one that s announces: it begins with the same key, keys
+// ascend and stay below end ("" is no bound), and rows and bytes add up. A bisection of
+// keys then leads to the one chunk that a key can be in.
+func (s *Stored) Holds(list []Stored, end string) error {
+	n, size, err := sumOf(list)
+	if err != nil || len(list) == 0 || list[0].First != s.First || end != "" && list[len(list)-1].First >= end || n != s.N || size != s.Size {
+		return fmt.Errorf("%w: the list is not the one announced", errPacked)
+	}
+	return nil
+}
+
+// sumOf adds up what a list has, and tests the order of its keys.
+func sumOf(list []Stored) (n int, size int64, err error) {
+	for i := range list {
+		s := &list[i]
+		if s.N <= 0 || s.Size < int64(s.N) || i > 0 && s.First <= list[i-1].First {
+			return 0, 0, errPacked
+		}
+		n += s.N
+		size += s.Size
+	}
+	return n, size, nil
+}
+
+// Disk reads what is stored, and checks its bytes. It may be called concurrently, and
+// again for what could not be read.
+type Disk interface {
+	// Chunk reads a chunk of the threads, or of the families.
+	Chunk(families bool, at *Stored) (Chunk, error)
+	// List reads a list, whose keys are below end unless that is "".
+	List(families bool, at *Stored, end string) ([]Stored, error)
+}
 
 // errNotRead is the answer of a look that may not read, for rows that lie on disk.
 var errNotRead = errors.New("rows are not in memory")
 
-// stored are chunks that are read when somebody first looks into them, and stay in
-// memory then. A chunk once read is never let go: who has looked at a key can look
-// again without reading.
+// MaxDepth is how many steps lead to a chunk at most: lists, and the last to the chunk.
+// Lists of two would lead to more rows than there can be.
+const MaxDepth = 32
+
+// stored are chunks and lists of them that are read when somebody first looks into them,
+// and stay in memory then. What was once read is never let go: who has looked at a key
+// can look again without reading.
 type stored struct {
-	list []Stored
-	data []atomic.Pointer[Chunk]
-	read func(i int) (Chunk, error)
-	held atomic.Int64 // bytes of the chunks in memory
+	disk     Disk
+	families bool
+	top      *level
+	held     atomic.Int64 // bytes in memory
 }
 
-// storedSize is the memory a chunk takes that is not read, besides its key.
-const storedSize = 48
+// level is one list, and what was read of it.
+type level struct {
+	list  []Stored
+	below []atomic.Pointer[loaded]
+	end   string // all keys are below it; "" is no bound
+	depth int
+}
 
-// size is the memory it takes now, about.
-func (s *stored) size() int64 {
-	n := s.held.Load()
-	for i := range s.list {
-		n += storedSize + int64(len(s.list[i].First))
+// loaded is a chunk, or a list if there is a level.
+type loaded struct {
+	chunk Chunk
+	level *level
+}
+
+// storedSize is the memory that what is not read takes, besides its key.
+const storedSize = 56
+
+func newLevel(list []Stored, end string, depth int) *level {
+	return &level{list: list, below: make([]atomic.Pointer[loaded], len(list)), end: end, depth: depth}
+}
+
+// size is the memory it takes, without what was read.
+func (l *level) size() int64 {
+	n := int64(0)
+	for i := range l.list {
+		n += storedSize + int64(len(l.list[i].First))
 	}
 	return n
 }
 
-// chunk returns chunk i. Of two that read it at once one is kept.
-func (s *stored) chunk(i int, read bool) (Chunk, error) {
-	if c := s.data[i].Load(); c != nil {
-		return *c, nil
+// last is what has key if anything has; -1 if all keys are above it.
+func (l *level) last(key string) int {
+	return sort.Search(len(l.list), func(i int) bool { return l.list[i].First > key }) - 1
+}
+
+// get returns what l has at i, read if need be. Of two that read it at once one is kept.
+func (s *stored) get(l *level, i int, mayRead bool) (*loaded, error) {
+	if r := l.below[i].Load(); r != nil {
+		return r, nil
 	}
-	if !read {
-		return Chunk{}, errNotRead
+	if !mayRead {
+		return nil, errNotRead
 	}
-	c, err := s.read(i)
+	r, size, err := s.read(l, i)
 	if err != nil {
-		return Chunk{}, err
+		return nil, err
 	}
-	if err := s.fits(i, c); err != nil {
-		return Chunk{}, err
+	if !l.below[i].CompareAndSwap(nil, r) {
+		return l.below[i].Load(), nil
 	}
-	if s.data[i].CompareAndSwap(nil, &c) {
-		s.held.Add(int64(len(c.Data)))
+	s.held.Add(size)
+	return r, nil
+}
+
+// read reads what l has at i, and returns what it takes.
+func (s *stored) read(l *level, i int) (*loaded, int64, error) {
+	at := &l.list[i]
+	if !at.List {
+		c, err := s.disk.Chunk(s.families, at)
+		if err == nil {
+			err = at.fits(c)
+		}
+		return &loaded{chunk: c}, int64(len(c.Data)), err
 	}
-	return c, nil
+	end := l.end
+	if i+1 < len(l.list) {
+		end = l.list[i+1].First
+	}
+	list, err := s.disk.List(s.families, at, end)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err = at.Holds(list, end); err == nil && l.depth == MaxDepth {
+		err = errPacked
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", base.ErrCorrupt, err)
+	}
+	below := newLevel(list, end, l.depth+1)
+	return &loaded{level: below}, below.size(), nil
 }
 
 // fits tests that c is the chunk that was announced: a bisection of the keys must
 // have led to the one chunk that a key can be in.
-func (s *stored) fits(i int, c Chunk) error {
+func (s *Stored) fits(c Chunk) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", base.ErrCorrupt, err)
 	}
 	first := c.first(0)
-	if c.N != s.list[i].N || first == nil || string(first) != s.list[i].First {
+	if c.N != s.N || first == nil || string(first) != s.First {
 		return fmt.Errorf("%w: %w: the chunk does not begin as announced", base.ErrCorrupt, errPacked)
 	}
 	return nil
 }
 
-// packedAt is a map whose chunks lie on disk.
-func packedAt(list []Stored, read func(i int) (Chunk, error)) (packed, error) {
-	p := packed{stored: &stored{list: list, data: make([]atomic.Pointer[Chunk], len(list)), read: read}}
-	for i, c := range list {
-		if c.N <= 0 || c.Size < 0 || i > 0 && c.First <= list[i-1].First {
-			return packed{}, errPacked
+// at goes down from what l has at i to the chunk that has key if any has, and to the
+// first one if all keys are above it.
+func (s *stored) at(l *level, i int, key string, mayRead bool) (spot, error) {
+	for {
+		r, err := s.get(l, i, mayRead)
+		if err != nil {
+			return spot{}, err
 		}
-		p.bytes += int64(c.Size)
-		p.n += c.N
+		if r.level == nil {
+			return spot{chunk: r.chunk, first: l.list[i].First}, nil
+		}
+		l = r.level
+		i = max(l.last(key), 0)
 	}
-	return p, nil
+}
+
+// after is the chunk in l, or below it, behind the one that begins with first; false if
+// that is the last.
+func (s *stored) after(l *level, first string) (next spot, ok bool, err error) {
+	i := l.last(first)
+	if l.list[i].List {
+		r, err := s.get(l, i, true)
+		if err != nil {
+			return next, false, err
+		}
+		if next, ok, err = s.after(r.level, first); ok || err != nil {
+			return next, ok, err
+		}
+	}
+	if i+1 == len(l.list) {
+		return next, false, nil
+	}
+	next, err = s.at(l, i+1, "", true)
+	return next, err == nil, err
+}
+
+// packedAt is a map whose chunks lie on disk.
+func packedAt(list []Stored, families bool, disk Disk) (packed, error) {
+	n, size, err := sumOf(list)
+	if err != nil {
+		return packed{}, err
+	}
+	s := &stored{disk: disk, families: families, top: newLevel(list, "", 1)}
+	s.held.Add(s.top.size())
+	return packed{stored: s, n: n, bytes: size}, nil
 }
 
 // TableAt is a table whose chunks are read when somebody first looks into them: it
-// takes the memory of their first keys until then. Looks return the errors of read as
-// they are, and base.ErrCorrupt for a chunk that is not the one announced.
-func TableAt(threads, families []Stored, read ReadChunk) (*Table, error) {
+// takes the memory of what announces them until then, and that of lists only once they
+// are needed. Looks return the errors of disk as they are, and base.ErrCorrupt for a
+// chunk or a list that is not the one announced.
+func TableAt(threads, families []Stored, disk Disk) (*Table, error) {
 	var t Table
 	var err error
-	if t.threads, err = packedAt(threads, func(i int) (Chunk, error) { return read(false, i) }); err != nil {
+	if t.threads, err = packedAt(threads, false, disk); err != nil {
 		return nil, fmt.Errorf("threads: %w", err)
 	}
-	if t.families, err = packedAt(families, func(i int) (Chunk, error) { return read(true, i) }); err != nil {
+	if t.families, err = packedAt(families, true, disk); err != nil {
 		return nil, fmt.Errorf("families: %w", err)
 	}
 	return &t, nil

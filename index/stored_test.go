@@ -6,62 +6,108 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
 )
 
-// storedOf announces chunks as an image does.
-func storedOf(chunks []Chunk) []Stored {
-	out := make([]Stored, len(chunks))
-	for i, c := range chunks {
-		out[i] = Stored{First: string(c.first(0)), Size: len(c.Data), N: c.N}
-	}
-	return out
+// shelf is what a disk has of one table: chunks, and lists of them in as many levels as
+// there are too many chunks for the topmost. Places are numbers of chunks and of lists.
+type shelf struct {
+	chunks []Chunk
+	lists  [][]Stored
+	top    []Stored
 }
 
-// disk is chunks that are counted as they are read, and of which some are damaged.
+// shelfOf announces chunks as an image does.
+func shelfOf(chunks []Chunk, direct, fanout int) *shelf {
+	s := &shelf{chunks: chunks}
+	for i, c := range chunks {
+		s.top = append(s.top, Stored{First: string(c.first(0)), Off: uint64(i), Size: int64(len(c.Data)), N: c.N})
+	}
+	for len(s.top) > direct {
+		s.cover(fanout)
+	}
+	return s
+}
+
+// cover adds a level of lists.
+func (s *shelf) cover(fanout int) {
+	var above []Stored
+	for list := range slices.Chunk(s.top, fanout) {
+		n, size, err := sumOf(list)
+		if err != nil {
+			panic(err)
+		}
+		above = append(above, Stored{First: list[0].First, Off: uint64(len(s.lists)), Size: size, N: n, List: true})
+		s.lists = append(s.lists, list)
+	}
+	s.top = above
+}
+
+// disk is a table whose reads are counted, and of whose chunks and lists of threads some
+// are damaged.
 type disk struct {
 	mu                sync.Mutex
-	threads, families []Chunk
-	reads             int
-	bad               map[int]bool // chunks of threads
+	threads, families *shelf
+	reads, lists      int
+	bad, badLists     map[int]bool
 }
 
 var errBad = fmt.Errorf("bad chunk: %w", base.ErrCorrupt)
 
-func (d *disk) read(families bool, i int) (Chunk, error) {
+func (d *disk) shelf(families bool) *shelf {
+	if families {
+		return d.families
+	}
+	return d.threads
+}
+
+func (d *disk) Chunk(families bool, at *Stored) (Chunk, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads++
-	if families {
-		return d.families[i], nil
-	}
-	if d.bad[i] {
+	if !families && d.bad[int(at.Off)] {
 		return Chunk{}, errBad
 	}
-	return d.threads[i], nil
+	return d.shelf(families).chunks[at.Off], nil
 }
 
-func onDisk(t *testing.T, built *Table) (*Table, *disk) {
-	d := &disk{bad: map[int]bool{}}
-	d.threads, d.families = built.Chunks()
-	table, err := TableAt(storedOf(d.threads), storedOf(d.families), d.read)
+func (d *disk) List(families bool, at *Stored, _ string) ([]Stored, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lists++
+	if !families && d.badLists[int(at.Off)] {
+		return nil, errBad
+	}
+	return d.shelf(families).lists[at.Off], nil
+}
+
+// onDisk puts a table on a disk, with lists if it has more than direct chunks.
+func onDisk(t *testing.T, built *Table, direct, fanout int) (*Table, *disk) {
+	t.Helper()
+	threads, families := built.Chunks()
+	d := &disk{threads: shelfOf(threads, direct, fanout), families: shelfOf(families, direct, fanout), bad: map[int]bool{}, badLists: map[int]bool{}}
+	table, err := TableAt(d.threads.top, d.families.top, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return table, d
 }
 
+// unlisted is more chunks than any test has.
+const unlisted = 1 << 20
+
 // TestTableOnDisk: a table whose chunks lie on disk says what it says in memory; a look
 // reads one chunk, once, and what is in memory is counted.
 func TestTableOnDisk(t *testing.T) {
 	rows, parts := rowsOf(12_000)
 	built := tableOf(rows, parts)
-	table, d := onDisk(t, built)
-	if len(d.threads) < 10 || len(d.families) < 5 {
-		t.Fatalf("%d and %d chunks: too few to test anything", len(d.threads), len(d.families))
+	table, d := onDisk(t, built, unlisted, 2)
+	if len(d.threads.chunks) < 10 || len(d.families.chunks) < 5 {
+		t.Fatalf("%d and %d chunks: too few to test anything", len(d.threads.chunks), len(d.families.chunks))
 	}
 	if table.Len() != built.Len() || table.LenFamilies() != built.LenFamilies() || table.Size() != built.Size() {
 		t.Fatalf("%d threads, %d families, %d bytes", table.Len(), table.LenFamilies(), table.Size())
@@ -98,10 +144,10 @@ func TestTableOnDisk(t *testing.T) {
 			t.Fatalf("family %d has parts %v, %v", id, got, err)
 		}
 	}
-	if want := len(d.threads) + len(d.families); d.reads != want {
+	if want := len(d.threads.chunks) + len(d.families.chunks); d.reads != want {
 		t.Errorf("%d reads of %d chunks", d.reads, want)
 	}
-	if err := table.Check(); err != nil || table.Resident() < built.Size()-32*int64(d.reads) {
+	if err := table.Check(); err != nil || table.Resident() < built.Size() {
 		t.Errorf("%v, %d of %d bytes in memory", err, table.Resident(), built.Size())
 	}
 }
@@ -111,10 +157,10 @@ func TestTableOnDisk(t *testing.T) {
 // table that knows a thread is asked alone.
 func TestDamagedChunk(t *testing.T) {
 	rows, parts := rowsOf(6_000)
-	table, d := onDisk(t, tableOf(rows, parts))
+	table, d := onDisk(t, tableOf(rows, parts), unlisted, 2)
 	const bad = 2
 	d.bad[bad] = true
-	first, behind := string(d.threads[bad].first(0)), string(d.threads[bad+1].first(0))
+	first, behind := d.threads.top[bad].First, d.threads.top[bad+1].First
 	ix := New(0)
 	if err := ix.Restore([]*Table{table}, len(rows), nil, 9); err != nil {
 		t.Fatal(err)
@@ -153,35 +199,203 @@ func TestDamagedChunk(t *testing.T) {
 	}
 }
 
+// one is a disk that has the same chunk and the same list everywhere.
+type one struct {
+	chunk Chunk
+	list  []Stored
+}
+
+func (o one) Chunk(bool, *Stored) (Chunk, error)           { return o.chunk, nil }
+func (o one) List(bool, *Stored, string) ([]Stored, error) { return o.list, nil }
+
 // TestOtherChunk: a chunk that is not the one announced is damage, whatever it holds.
 func TestOtherChunk(t *testing.T) {
 	rows, parts := rowsOf(4_000)
 	built := tableOf(rows, parts)
 	threads, families := built.Chunks()
 	short := Chunk{Data: bytes.Clone(threads[1].Data), N: threads[1].N - 1}
+	top := shelfOf(threads, unlisted, 2).top
 	for name, c := range map[string]Chunk{"the one before": threads[0], "a count": short, "nothing": {}, "of families": families[0]} {
-		table, err := TableAt(storedOf(threads), storedOf(families), func(bool, int) (Chunk, error) { return c, nil })
+		table, err := TableAt(top, shelfOf(families, unlisted, 2).top, one{chunk: c})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := (tables{table}).thread(string(threads[1].first(0)), true); !errors.Is(err, base.ErrCorrupt) {
+		if _, _, err := (tables{table}).thread(top[1].First, true); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	list := storedOf(threads)
-	list[0], list[1] = list[1], list[0]
-	if _, err := TableAt(list, nil, nil); err == nil {
-		t.Error("chunks out of order were accepted")
+	top[0], top[1] = top[1], top[0]
+	for name, list := range map[string][]Stored{"out of order": top, "without rows": {{First: "a", Size: 9}}, "of more rows than bytes": {{First: "a", N: 9, Size: 8}}} {
+		if _, err := TableAt(list, nil, nil); err == nil {
+			t.Errorf("chunks %s were accepted", name)
+		}
 	}
-	if _, err := TableAt([]Stored{{First: "a", Size: 9}}, nil, nil); err == nil {
-		t.Error("a chunk without rows was accepted")
+}
+
+// TestOtherList: a list that is not the one announced is damage, whatever it holds.
+func TestOtherList(t *testing.T) {
+	rows, parts := rowsOf(6_000)
+	threads, _ := tableOf(rows, parts).Chunks()
+	s := shelfOf(threads, 2, 3)
+	if len(s.top) != 2 || !s.top[0].List || !s.lists[s.top[0].Off][0].List {
+		t.Fatalf("%d chunks: the test needs two levels of lists", len(threads))
+	}
+	const at = 1
+	good := s.lists[at]
+	edit := func(i int, fn func(*Stored)) []Stored {
+		list := slices.Clone(good)
+		fn(&list[i])
+		return list
+	}
+	top := shelfOf(threads, 3*len(threads), 3).top
+	for name, list := range map[string][]Stored{
+		"empty":              nil,
+		"the one before":     s.lists[at-1],
+		"shorter":            good[:2],
+		"longer":             append(slices.Clone(good), s.lists[at+1]...),
+		"another first key":  edit(0, func(e *Stored) { e.First += "\x00" }),
+		"out of order":       edit(1, func(e *Stored) { e.First = good[2].First }),
+		"beyond its end":     edit(2, func(e *Stored) { e.First = s.lists[at+1][0].First }),
+		"other rows":         edit(1, func(e *Stored) { e.N-- }),
+		"other bytes":        edit(1, func(e *Stored) { e.Size++ }),
+		"a chunk of no rows": edit(1, func(e *Stored) { e.N = 0 }),
+		"the topmost":        s.top,
+		"chunks of the next": top[6:9],
+	} {
+		was := s.lists[at]
+		s.lists[at] = list
+		table, err := TableAt(s.top, nil, &disk{threads: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := (tables{table}).thread(good[1].First, true); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("a list %s: %v", name, err)
+		}
+		if err := table.Check(); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("a list %s, read whole: %v", name, err)
+		}
+		s.lists[at] = was
+	}
+	// A list that leads to itself ends.
+	self := []Stored{{First: top[0].First, Size: top[0].Size, N: top[0].N, List: true}}
+	table, err := TableAt(self, nil, one{list: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Check(); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("lists without end: %v", err)
+	}
+}
+
+// TestLists: whatever the number of chunks, a table with lists answers as the one in
+// memory does, a look reads one list for each level and one chunk, and none of them
+// twice.
+func TestLists(t *testing.T) {
+	all, _ := rowsOf(3_000)
+	for i := range all {
+		all[i].Head += strings.Repeat("h", 4000) // few rows to a chunk
+	}
+	all = slices.DeleteFunc(all, func(r Row) bool { return r.Deleted })
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, most := range []int{1, 2, 7, 8, 9, 10, 63, 64, 65, 66, 128, 511, 512, 513} {
+		var b TableBuilder
+		rows := all[:min(most*4, len(all))]
+		for i, row := range rows {
+			b.AddThread(row)
+			b.AddFamily(uint64(i), []Part{{File: 1, Off: uint64(i), Len: 1}})
+		}
+		built := b.Done()
+		if n := len(built.threads.chunks); n != most {
+			t.Fatalf("%d chunks, want %d", n, most)
+		}
+		limits := [][2]int{{8, 64}, {1, 2}, {2 + r.IntN(6), 2 + r.IntN(6)}}
+		for _, l := range limits {
+			table, d := onDisk(t, built, l[0], l[1])
+			if len(d.threads.top) > l[0] || len(d.threads.chunks) > l[0] != d.threads.top[0].List {
+				t.Fatalf("%d chunks, %d at the top", len(d.threads.chunks), len(d.threads.top))
+			}
+			levels := 0
+			for n := len(d.threads.chunks); n > l[0]; n = (n + l[1] - 1) / l[1] {
+				levels++
+			}
+			for range 5 {
+				one, _ := onDisk(t, built, l[0], l[1])
+				od := one.threads.stored.disk.(*disk)
+				want := rows[r.IntN(len(rows))]
+				if got, ok, err := (tables{one}).thread(want.ID, true); err != nil || !ok || got != want || od.reads != 1 || od.lists != levels {
+					t.Fatalf("%d chunks %v: thread %q is %+v, %t, %v after %d reads, %d of lists", len(d.threads.chunks), l, want.ID, got, ok, err, od.reads, od.lists)
+				}
+			}
+			mem := tables{built}
+			for range 40 {
+				id := rows[r.IntN(len(rows))].ID
+				switch r.IntN(4) {
+				case 0:
+					id += "x"
+				case 1:
+					id = id[:r.IntN(len(id))]
+				}
+				want, wok, _ := mem.thread(id, true)
+				if got, ok, err := (tables{table}).thread(id, true); err != nil || ok != wok || got != want {
+					t.Fatalf("%d chunks %v: thread %q is %+v, %t, %v; want %+v, %t", len(d.threads.chunks), l, id, got, ok, err, want, wok)
+				}
+				a, b := mem.rows(id), tables{table}.rows(id)
+				for n := r.IntN(30); n > 0 && (a.ok() || b.ok()); n-- {
+					if a.ok() != b.ok() || string(a.key) != string(b.key) || string(a.payload) != string(b.payload) || b.err != nil {
+						t.Fatalf("%d chunks %v: from %q on %q follows, want %q; %v", len(d.threads.chunks), l, id, b.key, a.key, b.err)
+					}
+					a.next()
+					b.next()
+				}
+			}
+			if err := table.Check(); err != nil || table.Len() != len(rows) || d.reads != len(d.threads.chunks)+len(d.families.chunks) || d.lists != len(d.threads.lists)+len(d.families.lists) {
+				t.Fatalf("%d chunks %v: %v; %d reads, %d of lists", len(d.threads.chunks), l, err, d.reads, d.lists)
+			}
+			if got, most := table.Resident(), table.Size()+200*int64(d.reads+d.lists); got < table.Size() || got > most {
+				t.Errorf("%d bytes in memory of %d", got, table.Size())
+			}
+		}
+	}
+}
+
+// TestResidentBeforeALook: what a table takes that nobody looked into does not grow with
+// its rows.
+func TestResidentBeforeALook(t *testing.T) {
+	most := int64(0)
+	for _, n := range []int{100, 1_000, 10_000, 100_000} {
+		rows, parts := rowsOf(n)
+		table, _ := onDisk(t, tableOf(rows, parts), 8, 64)
+		most = max(most, table.Resident())
+		t.Logf("%d threads: %d bytes in memory of %d", n, table.Resident(), table.Size())
+	}
+	if most > 2*8*(storedSize+64) {
+		t.Errorf("%d bytes are in memory before a look", most)
+	}
+}
+
+// TestDamagedList: as TestDamagedChunk, for a list: it costs those below it.
+func TestDamagedList(t *testing.T) {
+	rows, parts := rowsOf(6_000)
+	table, d := onDisk(t, tableOf(rows, parts), 4, 3)
+	const bad = 1
+	d.badLists[bad] = true
+	first, behind := d.threads.lists[bad][0].First, d.threads.lists[bad+1][0].First
+	for _, r := range rows {
+		_, ok, err := (tables{table}).thread(r.ID, true)
+		if lost := r.ID >= first && r.ID < behind; lost != errors.Is(err, errBad) || !lost && (err != nil || ok == r.Deleted) {
+			t.Fatalf("thread %q, lost %t: %t, %v", r.ID, lost, ok, err)
+		}
+	}
+	seen := 0
+	if err := table.Threads(func(r Row) bool { seen++; return r.ID < first }); !errors.Is(err, errBad) || seen == 0 {
+		t.Errorf("a scan of all saw %d and ends with %v", seen, err)
 	}
 }
 
 // TestReadTogether: readers of the same chunks at once all see the same.
 func TestReadTogether(t *testing.T) {
 	rows, parts := rowsOf(6_000)
-	table, _ := onDisk(t, tableOf(rows, parts))
+	table, _ := onDisk(t, tableOf(rows, parts), 2, 3)
 	ts := tables{table}
 	var wg sync.WaitGroup
 	for seed := range uint64(4) {

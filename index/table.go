@@ -33,8 +33,8 @@ type Table struct {
 	families packed // by id, the most significant byte first
 }
 
-// Size is the memory the table takes with all of its rows.
-func (t *Table) Size() int64 { return t.threads.size() + t.families.size() }
+// Size is the memory the table takes with all of its rows, about.
+func (t *Table) Size() int64 { return t.threads.bytes + t.families.bytes }
 
 // Resident is the memory the table takes now: less than Size where rows lie on disk
 // that nobody has looked at.

@@ -110,7 +110,7 @@ func TestLayeredChain(t *testing.T) {
 	var onDisks []*Table
 	var disks []*disk
 	for _, built := range chain {
-		table, d := onDisk(t, built)
+		table, d := onDisk(t, built, unlisted, 2)
 		onDisks, disks = append(onDisks, table), append(disks, d)
 	}
 	if ts, err = layered(onDisks); err != nil {
@@ -134,7 +134,7 @@ func TestLayeredChain(t *testing.T) {
 		t.Errorf("%d layers after a table as large as all", len(ts))
 	}
 	for i, d := range disks {
-		if most := len(d.threads) + len(d.families); d.reads > most {
+		if most := len(d.threads.chunks) + len(d.families.chunks); d.reads > most {
 			t.Errorf("%d reads of the %d chunks of table %d", d.reads, most, i)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
@@ -125,6 +126,8 @@ func FuzzImage(f *testing.F) {
 	small.Threads = small.Threads[:3]
 	add(small, []byte("page"))
 	add(typicalContent(30, 1), bytes.Repeat([]byte("page"), 100))
+	listed, _ := listedImage(f, nil)
+	f.Add(listed.b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		checkImage(t, b)
 		checkImage(t, resumImage(bytes.Clone(b)))
@@ -190,6 +193,46 @@ func resumImage(b []byte) []byte {
 		off = end
 	}
 	return b
+}
+
+// FuzzFrames: a list decodes to frames that lie behind one another before it, and that
+// encode to a list which says the same, or gives an error.
+func FuzzFrames(f *testing.F) {
+	file, _ := listedImage(f, nil)
+	im := openImage(f, file, 9)
+	for all := im.rows[0]; all[0].List; {
+		below, err := im.below(imageRows, all)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(imageRows), uint16(all[0].Off), appendFrames(nil, imageRows, below))
+		all = below
+	}
+	f.Add(uint8(imageParts), uint16(len(file.b)), appendFrames(nil, imageParts, im.rows[1]))
+	f.Fuzz(func(t *testing.T, kind uint8, to uint16, b []byte) {
+		typ := imageFrameType(kind)
+		if !typ.isRows() || typ.isList() {
+			typ = imageRows
+		}
+		list, err := decodeFrames(b, typ, headerSize, uint64(to))
+		if err != nil {
+			if !errors.Is(err, errTable) {
+				t.Fatalf("untyped error %v", err)
+			}
+			return
+		}
+		from := uint64(headerSize)
+		for _, s := range list {
+			if s.Off < from || s.Off+uint64(s.Len) > uint64(to) {
+				t.Fatalf("a frame at %d, of %d bytes, does not lie between %d and %d", s.Off, s.Len, from, to)
+			}
+			from = s.Off + uint64(s.Len)
+		}
+		again, err := decodeFrames(appendFrames(nil, typ, list), typ, headerSize, uint64(to))
+		if err != nil || !slices.Equal(again, list) {
+			t.Fatalf("%+v does not survive its own encoding: %+v, %v", list, again, err)
+		}
+	})
 }
 
 // FuzzTable: table frames decode without their frame around them, and what

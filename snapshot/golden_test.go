@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -137,10 +138,35 @@ func annotateManifest(b []byte) string {
 	return a.out.String()
 }
 
-func annotateImage(b []byte, im *Image) string {
+// first prints what a footer or a list says of a frame behind its place.
+func (a *annotator) first(typ imageFrameType) {
+	if typ.isList() {
+		a.uvarint("bytes of the frames it leads to")
+	}
+	a.field(int(a.uvarint("first key of a frame: length")), "key")
+}
+
+func (a *annotator) uvarint(label string) uint64 {
+	v, n := binary.Uvarint(a.b[a.off:])
+	a.field(n, label)
+	return v
+}
+
+// list prints a list of n bytes.
+func (a *annotator) list(n int) {
+	for end := a.off + n; a.off < end; {
+		typ := a.field(1, "frame: type")[0]
+		a.uvarint("offset")
+		a.uvarint("length")
+		a.uvarint("entries")
+		a.first(imageFrameType(typ))
+	}
+}
+
+func annotateImage(b []byte) string {
 	a := &annotator{b: b}
 	a.header("LSN", "previous image")
-	kinds := []string{"", "page", "threads", "families", "removed families", "memos", "removed memos", "footer", "threads", "families"}
+	kinds := []string{"", "page", "threads", "families", "removed families", "memos", "removed memos", "footer", "threads", "families", "thread list", "family list"}
 	for a.off < len(b)-imageTailSize {
 		a.title("frame: %s", kinds[b[a.off+16]])
 		a.field(8, "xxh64, seeded with salt and offset")
@@ -151,6 +177,10 @@ func annotateImage(b []byte, im *Image) string {
 		a.field(1, "flags")
 		a.field(1, "reserved")
 		a.field(4, "entries")
+		if imageFrameType(typ).isList() {
+			a.list(n)
+			continue
+		}
 		if imageFrameType(typ) != imageFooter {
 			a.field(n, "content")
 			continue
@@ -158,16 +188,16 @@ func annotateImage(b []byte, im *Image) string {
 		for _, w := range []string{"threads", "families", "removed families", "memos", "removed memos", "pages", "bytes of pages", "table frames"} {
 			a.field(8, w)
 		}
-		for range im.dir {
+		var types []imageFrameType
+		for range u32(a.b[a.off-8:]) {
 			a.field(8, "table frame: offset")
 			a.field(4, "length")
 			a.field(4, "entries")
-			a.field(8, "type")
+			types = append(types, imageFrameType(a.field(8, "type")[0]))
 		}
-		for _, r := range im.dir {
-			if r.typ.hasFirst() {
-				a.field(1, "first key of a frame: length")
-				a.field(len(r.first), "key")
+		for _, typ := range types {
+			if typ.isRows() {
+				a.first(typ)
 			}
 		}
 		a.field(8, "threads of the store")
@@ -236,14 +266,14 @@ func goldenImage() content {
 }
 
 func TestImageGolden(t *testing.T) {
-	f, _ := buildImage(t, deltaHeader(9), goldenImage(), []byte("directory page!"))
-	b := checkGolden(t, "image3.golden", "# A delta image: one page and one entry or two of every kind.\n", annotateImage(f.b, openImage(t, f, 9)))
+	f, _ := buildListed(t, deltaHeader(9), goldenImage(), 1, listLimits{1, 2}, []byte("directory page!"))
+	b := checkGolden(t, "image4.golden", "# A delta image: one page, one entry or two of every kind, and a list of two frames of a thread each.\n", annotateImage(f.b))
 	checkGoldenImage(t, b, goldenImage())
 }
 
-// TestOldImages reads images of formats 1 and 2.
+// TestOldImages reads images of the formats before.
 func TestOldImages(t *testing.T) {
-	for _, name := range []string{"image1.golden", "image2.golden"} {
+	for _, name := range []string{"image1.golden", "image2.golden", "image3.golden"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)

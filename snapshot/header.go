@@ -12,8 +12,9 @@ import (
 const FormatVersion uint32 = 1
 
 // imageVersion is the same of images. Format 1 had other tables of threads and
-// families; format 2 did not say where a key is without reading all of them.
-const imageVersion uint32 = 3
+// families; format 2 did not say where a key is without reading all of them; the footer
+// of format 3 had an entry for each of their frames.
+const imageVersion uint32 = 4
 
 // supported is the highest format version this build reads of a file with magic.
 func supported(magic [8]byte) uint32 {

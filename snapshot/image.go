@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -22,8 +24,9 @@ type Image struct {
 	fr      framer
 	start   uint64 // where frames begin
 	counts  ImageCounts
-	threads uint64 // of the store
-	dir     []tableRef
+	threads uint64            // of the store
+	dir     []tableRef        // of all tables but the next
+	rows    [2][]index.Stored // threads and families: what the footer says of them
 }
 
 // OpenImage reads header and footer of an image, and nothing else. size is what
@@ -146,16 +149,33 @@ func (im *Image) Table(v Visitor) error {
 			continue
 		}
 		s.order = order{}
-		for _, r := range im.dir {
-			if r.typ != typ {
-				continue
-			}
+		refs, err := im.refs(typ)
+		if err != nil {
+			return err
+		}
+		for _, r := range refs {
 			if err := s.frame(r); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// refs are the frames of one type.
+func (im *Image) refs(typ imageFrameType) ([]tableRef, error) {
+	if !typ.isRows() {
+		return slices.DeleteFunc(slices.Clone(im.dir), func(r tableRef) bool { return r.typ != typ }), nil
+	}
+	all, err := im.frames(typ)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tableRef, len(all))
+	for i := range all {
+		out[i] = refOf(typ, &all[i])
+	}
+	return out, nil
 }
 
 // wants reports whether somebody visits a table.
@@ -220,7 +240,7 @@ func (s *tableScan) read(r tableRef) ([]byte, error) {
 		return nil, err
 	}
 	if count != r.count {
-		return nil, s.damaged(r, fmt.Errorf("%w: %d entries, the footer says %d", errTable, count, r.count))
+		return nil, s.damaged(r, fmt.Errorf("%w: %d entries, expected %d", errTable, count, r.count))
 	}
 	return raw, nil
 }
@@ -237,12 +257,18 @@ func (s *tableScan) frame(r tableRef) error {
 		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
 	case imageRows:
 		items, err := decodeRows(raw, r.count)
+		if err == nil && s.im.version >= firstsVersion && items[0].ID != r.first {
+			err = errFirst
+		}
 		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
 	case imageFamilies:
 		items, err := s.dec.decodeFamilies(raw, r.count)
 		return visitAll(s, r, items, err, func(f ImageFamily) bool { return s.number(f.ID) }, s.v.Family)
 	case imageParts:
 		items, err := decodeParts(raw, r.count)
+		if err == nil && s.im.version >= firstsVersion && string(binary.BigEndian.AppendUint64(nil, items[0].ID)) != r.first {
+			err = errFirst
+		}
 		return visitAll(s, r, items, err, func(f ImageFamily) bool { return s.number(f.ID) }, s.v.Family)
 	case imageRemovedFamilies:
 		items, err := s.dec.decodeRemovedFamilies(raw, r.count)
@@ -272,8 +298,13 @@ func visitAll[T any](s *tableScan, r tableRef, items []T, err error, follows fun
 	return nil
 }
 
-// errOrder is the cause for ids that do not ascend.
-var errOrder = fmt.Errorf("%w: ids do not ascend", errTable)
+var (
+	// errOrder is the cause for ids that do not ascend.
+	errOrder = fmt.Errorf("%w: ids do not ascend", errTable)
+	// errFirst is the cause for a frame that has another first key than the footer, or
+	// the list that leads to it, says.
+	errFirst = fmt.Errorf("%w: the frame does not begin as announced", errTable)
+)
 
 // damaged names the frame, unless err says that a newer build wrote it.
 func (s *tableScan) damaged(r tableRef, err error) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const (
@@ -27,7 +28,7 @@ func appendFooter(b []byte, c ImageCounts, dir []tableRef) []byte {
 // decodeFooter decodes what appendFooter wrote, and returns what follows it. Table
 // frames lie behind one another between from and to, and their entries add up to the
 // counts.
-func decodeFooter(name string, b []byte, from, to uint64) (c ImageCounts, dir []tableRef, rest []byte, err error) {
+func decodeFooter(name string, version uint32, b []byte, from, to uint64) (c ImageCounts, dir []tableRef, rest []byte, err error) {
 	if len(b) < footerFixed {
 		return c, nil, nil, errFooter
 	}
@@ -48,7 +49,7 @@ func decodeFooter(name string, b []byte, from, to uint64) (c ImageCounts, dir []
 			off: u64(b, 0), len: binary.LittleEndian.Uint32(b[8:]),
 			count: binary.LittleEndian.Uint32(b[12:]), typ: imageFrameType(b[16]),
 		}
-		if typ := u64(b, 2); typ != uint64(r.typ) || !r.typ.isTable() {
+		if typ := u64(b, 2); typ != uint64(r.typ) || !r.typ.isTable(version) {
 			return c, nil, nil, newerError(name, fmt.Sprintf("table type %d", typ))
 		}
 		if r.off < from || r.off > to || uint64(r.len) > to-r.off {
@@ -65,42 +66,37 @@ func decodeFooter(name string, b []byte, from, to uint64) (c ImageCounts, dir []
 	return c, dir, rest, nil
 }
 
-// hasFirst reports whether a footer says where the keys of a table frame begin.
-func (t imageFrameType) hasFirst() bool { return t == imageRows || t == imageParts }
-
-// appendFirsts encodes the first key of each frame of rows or parts, in the order of
-// the file: where a key is can then be told without reading a frame.
+// appendFirsts encodes, in the order of the file, the first key of each frame of rows
+// or parts, and of each list of such frames, behind how much the frames have that the
+// list leads to: where a key is can then be told without reading a frame.
 func appendFirsts(b []byte, dir []tableRef) []byte {
 	for i := range dir {
-		if dir[i].typ.hasFirst() {
-			b = binary.AppendUvarint(b, uint64(len(dir[i].first)))
-			b = append(b, dir[i].first...)
+		if r := &dir[i]; r.typ.isRows() {
+			b = r.appendFirst(b)
 		}
 	}
 	return b
 }
 
 // decodeFirsts is the inverse of appendFirsts, for all that b is. Keys ascend strictly
-// over the frames of a type.
+// over the frames and lists of a type.
 func decodeFirsts(b []byte, dir []tableRef) error {
 	text := string(b) // which all keys share
 	last := map[imageFrameType]int{}
 	for i := range dir {
 		r := &dir[i]
-		if !r.typ.hasFirst() {
+		if !r.typ.isRows() {
 			continue
 		}
-		n, w := binary.Uvarint(b)
-		if w <= 0 || n > uint64(len(b)-w) {
+		n := r.decodeFirst(b, text[len(text)-len(b):])
+		if n == 0 {
 			return errFooter
 		}
-		from := len(text) - len(b) + w
-		r.first = text[from : from+int(n)]
-		b = b[w+int(n):]
-		if before, ok := last[r.typ]; ok && r.first <= dir[before].first {
+		b = b[n:]
+		if before, ok := last[r.typ.listed()]; ok && r.first <= dir[before].first {
 			return errFooter
 		}
-		last[r.typ] = i
+		last[r.typ.listed()] = i
 	}
 	if len(b) > 0 {
 		return errFooter
@@ -118,22 +114,43 @@ func (im *Image) decodeFooter(b []byte, off uint64) error {
 		im.threads = u64(b[len(b)-footerThreads:], 0)
 		b = b[:len(b)-footerThreads]
 	}
-	var rest []byte
-	var err error
-	if im.counts, im.dir, rest, err = decodeFooter(im.name, b, im.start, off); err != nil {
+	counts, dir, rest, err := decodeFooter(im.name, im.version, b, im.start, off)
+	if err != nil {
 		return err
 	}
-	if im.version < firstsVersion {
-		if len(rest) > 0 {
-			return errFooter
-		}
-		return nil
+	im.counts = counts
+	if im.version >= firstsVersion {
+		err = decodeFirsts(rest, dir)
+	} else if len(rest) > 0 {
+		err = errFooter
 	}
-	return decodeFirsts(rest, im.dir)
+	if err != nil {
+		return err
+	}
+	im.split(dir)
+	return nil
 }
 
-// firstsVersion is the format from which on footers have first keys.
-const firstsVersion = 3
+// split keeps what the footer says of frames: of rows and parts in the form the index
+// wants it in.
+func (im *Image) split(dir []tableRef) {
+	for _, r := range dir {
+		if r.typ.isRows() {
+			t := im.table(r.typ)
+			*t = append(*t, r.stored())
+		} else {
+			im.dir = append(im.dir, r)
+		}
+	}
+	for i := range im.rows {
+		im.rows[i] = slices.Clip(im.rows[i])
+	}
+}
+
+const (
+	firstsVersion = 3 // the format from which on footers have first keys
+	listsVersion  = 4 // the same of lists
+)
 
 // errFooter is the cause for a footer that does not decode.
 var errFooter = errors.New("malformed footer")

@@ -37,8 +37,10 @@ const (
 	imageMemos           imageFrameType = 5
 	imageRemovedMemos    imageFrameType = 6
 	imageFooter          imageFrameType = 7
-	imageRows            imageFrameType = 8 // threads, from format 2 on
-	imageParts           imageFrameType = 9 // families, from format 2 on
+	imageRows            imageFrameType = 8  // threads, from format 2 on
+	imageParts           imageFrameType = 9  // families, from format 2 on
+	imageRowLists        imageFrameType = 10 // where frames of threads are, from format 4 on
+	imagePartLists       imageFrameType = 11 // where frames of families are, from format 4 on
 )
 
 // tableTypes is the number of the types of tables whose entries lean on each other,
@@ -48,9 +50,10 @@ const tableTypes = 5
 // visited are the types of all tables, in the order they are visited in.
 var visited = [...]imageFrameType{imageThreads, imageRows, imageFamilies, imageParts, imageRemovedFamilies, imageMemos, imageRemovedMemos}
 
-// isTable reports whether frames of the type are those of a table.
-func (t imageFrameType) isTable() bool {
-	return t >= imageThreads && t <= imageRemovedMemos || t == imageRows || t == imageParts
+// isTable reports whether frames of the type are those of a table, in an image of a
+// format version.
+func (t imageFrameType) isTable(version uint32) bool {
+	return t >= imageThreads && t <= imageRemovedMemos || t == imageRows || t == imageParts || t.isList() && version >= listsVersion
 }
 
 const (

@@ -1,9 +1,8 @@
 package snapshot
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -11,7 +10,7 @@ import (
 
 // Rows are the threads and families of an image in the form the index keeps them
 // in, so that opening a store does not decode them: image format 2. From format 3 on it
-// need not read them either.
+// need not read them either, and from format 4 on not where each frame of them is.
 
 // unknownThreads stands for a number of threads that nobody counted.
 const unknownThreads = ^uint64(0)
@@ -26,6 +25,9 @@ func threadOf(r index.Row) ImageThread {
 	return ImageThread{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN, Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted}
 }
 
+// table is what the footer says of the table that frames of a type belong to.
+func (im *Image) table(typ imageFrameType) *[]index.Stored { return &im.rows[typ.listed()-imageRows] }
+
 // Rows returns the threads and families of the image as a table. It reads them at
 // once and tests the frames, not each row in them: Table does. The threads of format
 // 1 are decoded one by one. Errors are those of Table.
@@ -33,19 +35,29 @@ func (im *Image) Rows() (*index.Table, error) {
 	if im.version == 1 {
 		return im.decodedRows()
 	}
-	threads, err := im.chunks(imageRows)
+	threads, threadsAt, err := im.chunks(imageRows)
 	if err != nil {
 		return nil, err
 	}
-	families, err := im.chunks(imageParts)
+	families, familiesAt, err := im.chunks(imageParts)
 	if err != nil {
 		return nil, err
 	}
 	t, err := index.TableOf(threads, families)
-	if err == nil {
-		err = errors.Join(im.begin(imageRows, threads), im.begin(imageParts, families))
+	if err == nil && im.version >= firstsVersion {
+		err = cmp.Or(begin(threads, threadsAt), begin(families, familiesAt))
 	}
 	return im.counted(t, err)
+}
+
+// begin tests that chunks begin with the keys that were announced.
+func begin(chunks []index.Chunk, at []index.Stored) error {
+	for i := range at {
+		if chunks[i].First() != at[i].First {
+			return fmt.Errorf("%w: that at %d", errFirst, at[i].Off)
+		}
+	}
+	return nil
 }
 
 // counted is the table, if it has what the image says it has.
@@ -59,64 +71,91 @@ func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
 	return t, nil
 }
 
-// begin tests that chunks begin with the keys that the footer says.
-func (im *Image) begin(typ imageFrameType, chunks []index.Chunk) error {
-	for i, r := range im.refs(typ) {
-		if im.version >= firstsVersion && chunks[i].First() != r.first {
-			return fmt.Errorf("%w: the frame at %d does not begin as the footer says", errTable, r.off)
-		}
-	}
-	return nil
-}
-
-// RowsAt is Rows, but reads a frame when somebody first looks into it: with the image,
-// or another of the same file, that open gives. Damage of a frame is then a
-// *base.CorruptionError for who looks into it, as is a frame that the footer does not
-// fit; errors of open are passed on. Of images of formats 1 and 2 everything is read
-// at once.
+// RowsAt is Rows, but reads a frame, and the lists that lead to it, when somebody first
+// looks into it: with the image, or another of the same file, that open gives. Damage of
+// a frame is then a *base.CorruptionError for who looks into it, as is a frame that is
+// not the one announced; errors of open are passed on. Of images of formats 1 and 2
+// everything is read at once.
 func (im *Image) RowsAt(open func(read func(*Image) error) error) (*index.Table, error) {
 	if im.version < firstsVersion {
 		return im.Rows()
 	}
-	h := im.h
-	refs := [2][]tableRef{im.refs(imageRows), im.refs(imageParts)}
-	var at [2][]index.Stored
-	for k := range refs {
-		at[k] = make([]index.Stored, len(refs[k]))
-		for i, r := range refs[k] {
-			at[k][i] = index.Stored{First: r.first, Size: int(r.len) - imageFrameHeader, N: int(r.count)}
-		}
-	}
-	return im.counted(index.TableAt(at[0], at[1], func(families bool, i int) (c index.Chunk, err error) {
-		k := 0
-		if families {
-			k = 1
-		}
-		err = open(func(im *Image) error {
-			if im.h != h {
-				return &base.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that was opened"}
-			}
-			c, err = im.readRef(refs[k][i])
-			return err
-		})
-		return c, err
-	}))
+	return im.counted(index.TableAt(im.rows[0], im.rows[1], &rowsAt{h: im.h, open: open}))
 }
 
-// readRef reads the chunk that is one frame.
-func (im *Image) readRef(r tableRef) (index.Chunk, error) {
-	out, err := im.readRun(nil, []tableRef{r})
+// rowsAt reads what an index.Table needs of an image.
+type rowsAt struct {
+	h    ImageHeader
+	open func(read func(*Image) error) error
+}
+
+// Chunk reads one frame of rows.
+func (d *rowsAt) Chunk(families bool, at *index.Stored) (c index.Chunk, err error) {
+	err = d.frame(at, func(im *Image, b []byte) error {
+		c, err = im.chunkAt(tableOf(families), at, b)
+		return err
+	})
+	return c, err
+}
+
+// List reads one list.
+func (d *rowsAt) List(families bool, at *index.Stored, end string) (list []index.Stored, err error) {
+	err = d.frame(at, func(im *Image, b []byte) error {
+		list, err = im.listAt(tableOf(families), at, end, b)
+		return err
+	})
+	return list, err
+}
+
+// frame reads a frame and gives it to decode.
+func (d *rowsAt) frame(at *index.Stored, decode func(*Image, []byte) error) error {
+	return d.open(func(im *Image) error {
+		if im.h != d.h {
+			return &base.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that was opened"}
+		}
+		b := make([]byte, at.Len) // within the file
+		if err := readRange(im.f, im.name, b, at.Off); err != nil {
+			return err
+		}
+		return decode(im, b)
+	})
+}
+
+// tableOf is the type of the frames of families, or of threads.
+func tableOf(families bool) imageFrameType {
+	if families {
+		return imageParts
+	}
+	return imageRows
+}
+
+// chunkAt decodes and tests the frame of rows that at announces; b is all of it.
+func (im *Image) chunkAt(typ imageFrameType, at *index.Stored, b []byte) (index.Chunk, error) {
+	c, err := im.decodeChunk(typ, at, b)
+	if err != nil {
+		return c, err
+	}
+	chunks := []index.Chunk{c}
+	if _, err = index.TableOf(chunks, nil); err == nil {
+		err = begin(chunks, []index.Stored{*at})
+	}
+	if err != nil {
+		return index.Chunk{}, im.damagedTable(at, err)
+	}
+	return c, nil
+}
+
+// decodeChunk decodes the frame of rows that at announces, and tests it but for what an
+// index.Table tests.
+func (im *Image) decodeChunk(typ imageFrameType, at *index.Stored, b []byte) (index.Chunk, error) {
+	raw, count, err := im.fr.decodeImage(nil, b, im.name, int64(at.Off), typ, MaxPage)
 	if err != nil {
 		return index.Chunk{}, err
 	}
-	t, err := index.TableOf(out, nil)
-	if err == nil && (t.Len() != int(r.count) || out[0].First() != r.first) {
-		err = errTable
+	if uint64(count) != uint64(at.N) {
+		return index.Chunk{}, im.damagedTable(at, fmt.Errorf("%w: %d entries, expected %d", errTable, count, at.N))
 	}
-	if err != nil {
-		return index.Chunk{}, &base.CorruptionError{File: im.name, Kind: "image table", Offset: int64(r.off), Len: int64(r.len), Err: err}
-	}
-	return out[0], nil
+	return index.Chunk{Data: raw, N: int(count)}, nil
 }
 
 // Threads is the number of threads of the store as of this image, and false if the
@@ -134,64 +173,30 @@ func (im *Image) decodedRows() (*index.Table, error) {
 	return b.Done(), err
 }
 
-// refs are the frames of one type. A writer puts them behind one another.
-func (im *Image) refs(typ imageFrameType) []tableRef {
-	is := func(r tableRef) bool { return r.typ == typ }
-	from := slices.IndexFunc(im.dir, is)
-	if from < 0 {
-		return nil
-	}
-	n := slices.IndexFunc(im.dir[from:], func(r tableRef) bool { return !is(r) })
-	if n < 0 {
-		return im.dir[from:]
-	}
-	if !slices.ContainsFunc(im.dir[from+n:], is) {
-		return im.dir[from : from+n : from+n]
-	}
-	return slices.DeleteFunc(slices.Clone(im.dir), func(r tableRef) bool { return !is(r) })
-}
-
 // chunks reads all frames of one type; those that follow each other in the file with
-// one read. They share memory, which is no more than the file has.
-func (im *Image) chunks(typ imageFrameType) ([]index.Chunk, error) {
-	var run []tableRef
-	var out []index.Chunk
-	for _, r := range im.refs(typ) {
-		if n := len(run); n > 0 && run[n-1].off+uint64(run[n-1].len) != r.off {
-			var err error
-			if out, err = im.readRun(out, run); err != nil {
-				return nil, err
-			}
-			run = run[:0]
-		}
-		run = append(run, r)
+// one read. They share memory, which is no more than the file has. It also returns what
+// announced them.
+func (im *Image) chunks(typ imageFrameType) ([]index.Chunk, []index.Stored, error) {
+	all, err := im.frames(typ)
+	if err != nil {
+		return nil, nil, err
 	}
-	return im.readRun(out, run)
-}
-
-// readRun appends the chunks of frames that lie behind one another.
-func (im *Image) readRun(out []index.Chunk, run []tableRef) ([]index.Chunk, error) {
-	if len(run) == 0 {
-		return out, nil
-	}
-	first, last := run[0], run[len(run)-1]
-	b := make([]byte, last.off+uint64(last.len)-first.off) // within the file
-	if err := readRange(im.f, im.name, b, first.off); err != nil {
-		return nil, err
-	}
-	for _, r := range run {
-		fr := b[r.off-first.off:][:r.len:r.len]
-		raw, count, err := im.fr.decodeImage(nil, fr, im.name, int64(r.off), r.typ, MaxPage)
+	out := make([]index.Chunk, 0, len(all))
+	for run := all; len(run) > 0; run = all[len(out):] {
+		n := runOf(run)
+		b, err := im.readRun(run[:n])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if count != r.count {
-			return nil, &base.CorruptionError{File: im.name, Kind: "image table", Offset: int64(r.off), Len: int64(r.len),
-				Detail: fmt.Sprintf("%d entries, the footer says %d", count, r.count)}
+		for i := range n {
+			c, err := im.decodeChunk(typ, &run[i], frameOf(b, run, i))
+			if err != nil {
+				return nil, nil, err
+			}
+			out = append(out, c)
 		}
-		out = append(out, index.Chunk{Data: raw, N: int(count)})
 	}
-	return out, nil
+	return out, all, nil
 }
 
 // decodeRows decodes one frame of threads in the form of the index.
@@ -238,7 +243,9 @@ func (w *ImageWriter) writeRows() error {
 	return w.writeChunks(imageParts, families)
 }
 
+// writeChunks writes one table: its frames, then the lists of them.
 func (w *ImageWriter) writeChunks(typ imageFrameType, chunks []index.Chunk) error {
+	all := make([]index.Stored, 0, len(chunks))
 	for _, c := range chunks {
 		if len(c.Data) > MaxPage {
 			return w.fail(fmt.Errorf("table entry of %d bytes: %w", len(c.Data), base.ErrTooLarge))
@@ -247,10 +254,14 @@ func (w *ImageWriter) writeChunks(typ imageFrameType, chunks []index.Chunk) erro
 		if err != nil {
 			return err
 		}
-		w.dir = append(w.dir, tableRef{off: off, len: n, count: uint32(c.N), typ: typ, first: c.First()})
+		all = append(all, index.Stored{First: c.First(), Off: off, Len: n, N: c.N, Size: int64(n) - imageFrameHeader})
 		*w.counts.of(typ) += uint64(c.N)
 	}
-	return nil
+	top, err := w.writeLists(typ, all)
+	for i := range top {
+		w.dir = append(w.dir, refOf(typ, &top[i]))
+	}
+	return err
 }
 
 // Table is what the image says of threads and families, once it is finished.

@@ -240,7 +240,7 @@ func TestImageRoundTrip(t *testing.T) {
 			if parts[2].Len > uint32(len(pages[2])/10) || int(parts[3].Len) != len(pages[3])+imageFrameHeader {
 				t.Errorf("stored %d and %d bytes: repetition must be compressed, noise must not", parts[2].Len, parts[3].Len)
 			}
-			for _, r := range im.dir {
+			for _, r := range allRefs(t, im) {
 				if r.count > 1 && r.len > tableTarget+imageFrameHeader {
 					t.Errorf("table frame of %d bytes with %d entries", r.len, r.count)
 				}
@@ -393,7 +393,7 @@ func TestReadPageBindsToPlace(t *testing.T) {
 	}{
 		{"copied within the file", b.Off, b.Len, im.h.Salt},
 		{"salt of another file", a.Off, a.Len, im.h.Salt + 1},
-		{"a table frame", im.dir[0].off, im.dir[0].len, im.h.Salt},
+		{"a table frame", im.rows[0][0].Off, im.rows[0][0].Len, im.h.Salt},
 		{"shorter", a.Off, a.Len - 1, im.h.Salt},
 		{"beyond the end", uint64(len(f.b)), a.Len, im.h.Salt},
 		{"absurd offset", 1<<64 - 8, a.Len, im.h.Salt},

@@ -61,6 +61,7 @@ type ImageWriter struct {
 	rows    index.TableBuilder // threads and families
 	table   *index.Table       // these, once written
 	threads uint64             // of the store
+	lists   listLimits
 	// last id of each table, over all its frames
 	lastName   [tableTypes]string
 	lastID     [tableTypes]uint64
@@ -71,9 +72,10 @@ type ImageWriter struct {
 type tableRef struct {
 	off   uint64
 	len   uint32
-	count uint32
+	count uint32 // entries; of a list those of the frames it leads to
 	typ   imageFrameType
 	first string // key of the first row, of rows and parts from format 3 on
+	size  uint64 // of a list: bytes of the frames it leads to, without their headers
 }
 
 // NewImageWriter begins an image in f, which must be new and empty. It fails
@@ -87,7 +89,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 	for h.Salt == 0 {
 		h.Salt = rand.Uint64()
 	}
-	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}, threads: unknownThreads}
+	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}, threads: unknownThreads, lists: imageLists}
 	fh := fileHeader{version: imageVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
 	if h.Full {
 		fh.flags = imageFullFlag
@@ -312,7 +314,7 @@ func (w *ImageWriter) fail(err error) error {
 
 // of is the count that belongs to a table.
 func (c *ImageCounts) of(typ imageFrameType) *uint64 {
-	switch typ {
+	switch typ.listed() {
 	case imageThreads, imageRows:
 		return &c.Threads
 	case imageFamilies, imageParts:

@@ -1,10 +1,15 @@
 package snapshot
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
+	"sync"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -12,15 +17,17 @@ import (
 type ImageFrame struct {
 	Offset int64
 	Size   int64
-	Type   string // "page", "threads", "families", …, "footer"
-	Codec  string // "none", "zstd"
-	Count  uint32 // entries of a table
-	Raw    []byte // decoded content; valid during the call
-	Err    error  // damage: Type is then a guess
+	Type   string         // "page", "threads", "families", "thread list", …, "footer"
+	Codec  string         // "none", "zstd"
+	Count  uint32         // entries of a table, or of the frames that a list leads to
+	Raw    []byte         // decoded content; valid during the call
+	List   []index.Stored // what a list leads to
+	Err    error          // damage: Type is then a guess
 }
 
 var imageTypeNames = [...]string{imagePage: "page", imageThreads: "threads", imageFamilies: "families",
-	imageRemovedFamilies: "removed families", imageMemos: "memos", imageRemovedMemos: "removed memos", imageFooter: "footer", imageRows: "threads", imageParts: "families"}
+	imageRemovedFamilies: "removed families", imageMemos: "memos", imageRemovedMemos: "removed memos", imageFooter: "footer", imageRows: "threads", imageParts: "families",
+	imageRowLists: "thread list", imagePartLists: "family list"}
 
 func (t imageFrameType) name() string {
 	if int(t) < len(imageTypeNames) && t != 0 {
@@ -32,21 +39,26 @@ func (t imageFrameType) name() string {
 // Inspect reads every frame of the image, pages included, in the order of the
 // file, and calls visit for each; with the header and the tail, which OpenImage
 // checked, that is every byte. Frames follow each other without a gap, so behind a
-// damaged one the walk goes on with the next that the footer names. An error of
-// visit ends it and is returned as it is; damage is told to visit.
+// damaged one the walk goes on with the next that the footer or a list names. An error
+// of visit ends it and is returned as it is; damage is told to visit.
 func (im *Image) Inspect(visit func(ImageFrame) error) error {
 	size, err := im.f.Size()
 	if err != nil {
 		return fmt.Errorf("size of %s: %w", im.name, err)
 	}
 	end := uint64(size - imageTailSize)
+	known := sync.OnceValue(im.tables)
 	for off := im.start; off < end; {
 		fr := im.frameAt(off, end)
 		if fr.Err != nil && !errors.Is(fr.Err, base.ErrCorrupt) && !errors.Is(fr.Err, base.ErrVersion) {
 			return fr.Err
 		}
 		if fr.Err != nil {
-			fr.Size = int64(im.nextTable(off, end) - off)
+			next := end
+			if i := sort.Search(len(known()), func(i int) bool { return known()[i] > off }); i < len(known()) {
+				next = known()[i]
+			}
+			fr.Size = int64(next - off)
 		}
 		if err := visit(fr); err != nil {
 			return err
@@ -89,17 +101,36 @@ func (im *Image) frameAt(off, end uint64) ImageFrame {
 		fr.Codec = "zstd"
 	}
 	fr.Raw, fr.Count, fr.Err = im.fr.decodeImage(nil, b, im.name, int64(off), typ, limit)
+	if fr.Err == nil && typ.isList() {
+		if fr.List, fr.Err = decodeFrames(fr.Raw, typ.listed(), im.start, off); fr.Err != nil {
+			fr.Err = im.damagedTable(&index.Stored{Off: off, Len: uint32(n)}, fr.Err)
+		}
+	}
 	return fr
 }
 
-// nextTable is the offset of the first table behind off that the footer names, or
-// end.
-func (im *Image) nextTable(off, end uint64) uint64 {
-	next := end
+// tables are where frames of tables are known to begin, in ascending order: those that the
+// footer names, and that the lists lead to which can be read.
+func (im *Image) tables() []uint64 {
+	var out []uint64
 	for _, r := range im.dir {
-		if r.off > off && r.off < next {
-			next = r.off
+		out = append(out, r.off)
+	}
+	for _, typ := range []imageFrameType{imageRows, imageParts} {
+		for all := *im.table(typ); len(all) > 0; {
+			var below []index.Stored
+			for i := range all {
+				out = append(out, all[i].Off)
+				if all[i].List {
+					list, _ := im.below(typ, all[i:i+1]) // of a damaged one nothing is known
+					below = append(below, list...)
+				}
+			}
+			// Of lists that nobody wrote, several may lead to one frame.
+			slices.SortFunc(below, func(a, b index.Stored) int { return cmp.Compare(a.Off, b.Off) })
+			all = slices.CompactFunc(below, func(a, b index.Stored) bool { return a.Off == b.Off })
 		}
 	}
-	return next
+	slices.Sort(out)
+	return out
 }

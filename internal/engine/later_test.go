@@ -66,6 +66,133 @@ func TestOpenReadsNoTable(t *testing.T) {
 	mustAll(t, killed.Close(), e.Close())
 }
 
+// countedFS counts the reads of images, and what they read.
+type countedFS struct {
+	vfs.FS
+	reads, bytes *int
+}
+
+func (f countedFS) Open(name string) (vfs.File, error) {
+	file, err := f.FS.Open(name)
+	if _, ok := snapshot.ParseImageName(filepath.Base(name)); ok && err == nil {
+		file = countedFile{file, f}
+	}
+	return file, err
+}
+
+type countedFile struct {
+	vfs.File
+	fs countedFS
+}
+
+func (f countedFile) ReadAt(b []byte, off int64) (int, error) {
+	*f.fs.reads++
+	*f.fs.bytes += len(b)
+	return f.File.ReadAt(b, off)
+}
+
+// TestOpenReadsFootersAlone: whatever the number of threads, Open reads header, tail and
+// footer of an image and keeps what a few frames take; the first look at a thread reads
+// the list that leads to its frame, the frame, and the same for its family.
+func TestOpenReadsFootersAlone(t *testing.T) {
+	for _, n := range []int{300, 3_000, 20_000} {
+		mem, o := closedStore(t, n)
+		reads, size := 0, 0
+		o.FS = countedFS{mem, &reads, &size}
+		e := mustOpen(t, o)
+		images := len(e.state().Images)
+		opened := tableBytes(e)
+		t.Logf("%d threads: %d reads of %d bytes, %d bytes in memory", n, reads, size, opened)
+		if images != 1 || reads > 3 || size > 4<<10 || opened > 2<<10 {
+			t.Errorf("%d threads: Open read %d bytes of %d images in %d reads, and keeps %d", n, size, images, reads, opened)
+		}
+		reads = 0
+		if th, err := e.ix.Thread(residentID(n / 2)); err != nil || th == nil {
+			t.Fatal(th, err)
+		}
+		if want := 1 + min(n/3000, 1); reads != want {
+			t.Errorf("%d threads: a look took %d reads, want %d", n, reads, want)
+		}
+		if _, err := e.ix.Thread(residentID(n/2) + "x"); err != nil || reads > 2 {
+			t.Errorf("%d threads: a look beside took more reads, %d in all; %v", n, reads, err)
+		}
+		reads = 0
+		if _, err := e.Thread(residentID(n / 2)); err != nil || reads > 4 {
+			t.Errorf("%d threads: loading a thread took %d reads; %v", n, reads, err)
+		}
+		must(t, e.Close())
+	}
+}
+
+// TestDamagedList: a damaged list costs those below it an error until the store is opened
+// again, which finds it forgotten, and then nothing.
+func TestDamagedList(t *testing.T) {
+	const n = 3000
+	mem, o := closedStore(t, n)
+	e := mustOpen(t, o)
+	images := e.state().Images
+	h, err := e.files.acquire(images[len(images)-1].Num)
+	must(t, err)
+	name, at := h.kind.name(h.num), int64(0)
+	must(t, h.img.Inspect(func(fr snapshot.ImageFrame) error {
+		if fr.Type == "thread list" {
+			at = fr.Offset + fr.Size/2
+		}
+		return nil
+	}))
+	e.files.release(h)
+	must(t, e.Close())
+	if at == 0 {
+		t.Fatal("the test needs a list")
+	}
+	flip(t, mem, name, at)
+	if rep, err := Verify(t.Context(), "store", o, nil); err != nil || !rep.Damaged() {
+		t.Errorf("verify: %v, %+v", err, rep)
+	}
+	e = mustOpen(t, o)
+	if rep := e.Report(); rep.IndexRebuilt || !rep.CleanClose {
+		t.Fatalf("the test needs an open that does not see the damage: %+v", rep)
+	}
+	var damage *base.CorruptionError
+	for _, id := range []string{residentID(0), residentID(n - 1), residentID(7) + "x"} {
+		err := e.Commit(t.Context(), nil, func(tx *Tx) error { return tx.Put(id, "k", 0, nil) })
+		if _, rerr := e.Thread(id); !errors.As(err, &damage) || !errors.As(rerr, &damage) || damage.File != name {
+			t.Errorf("thread %q: commit %v, look %v", id, err, rerr)
+		}
+	}
+	if e.Metrics().CorruptionsFound == 0 || e.Health().Status != StatusDegraded {
+		t.Errorf("%d corruptions, health %v", e.Metrics().CorruptionsFound, e.Health().Status)
+	}
+	must(t, e.Close())
+	e = mustOpen(t, o)
+	if !e.Report().IndexRebuilt {
+		t.Error("the index was not made anew")
+	}
+	readMany(t, e, n, 1, 1)
+	must(t, e.Close())
+	if rep, err := Verify(t.Context(), "store", o, nil); err != nil || rep.Damaged() {
+		t.Errorf("verify at last: %v, %+v", err, rep)
+	}
+	// After a kill a damaged list is found at once, and made good.
+	mem, o = closedStore(t, n)
+	e = mustOpen(t, o)
+	mustPut(t, e, "new", "k", "v")
+	must(t, e.log.Sync(context.Background()))
+	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
+	must(t, e.Close())
+	flip(t, killed, name, at)
+	o.FS = killed
+	e = mustOpen(t, o)
+	if !e.Report().IndexRebuilt {
+		t.Error("after a kill the index was not made anew")
+	}
+	readMany(t, e, n, 1, 1)
+	if got, err := read(e, "new", "k"); err != nil || got != "v" {
+		t.Errorf("what was put is %q, %v", got, err)
+	}
+	must(t, e.Close())
+}
+
 // frameOf is the place in its file of the frame of threads that may have an id.
 func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.ImageFrame) {
 	t.Helper()

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -293,14 +295,26 @@ func (d *dumper) image() error {
 		if fr.Count > 0 {
 			e.field("entries", fr.Count)
 		}
+		e.list(fr)
 		n := min(int(fr.Count), len(tables[fr.Type]))
-		e.Lines, tables[fr.Type] = tables[fr.Type][:n], tables[fr.Type][n:]
+		e.Lines, tables[fr.Type] = append(e.Lines, tables[fr.Type][:n]...), tables[fr.Type][n:]
 		return d.yield(e)
 	})
 	if err != nil {
 		return err
 	}
 	return d.yield(DumpEntry{Offset: end, Size: d.size - end, Kind: "tail"})
+}
+
+// list adds where the frames are that a list leads to.
+func (e *DumpEntry) list(fr snapshot.ImageFrame) {
+	for _, s := range fr.List {
+		first := threadLabel(s.First)
+		if fr.Type == "family list" && len(s.First) == 8 {
+			first = fmt.Sprintf("family %d", binary.BigEndian.Uint64([]byte(s.First)))
+		}
+		e.line(0, "from %s on: %d entries in the frame at %d", first, s.N, s.Off)
+	}
 }
 
 // imageLines are the entries of the tables of an image, a line each, by table.
