@@ -75,13 +75,13 @@ func (fs *families) weaken(f *Family) {
 	runtime.AddCleanup(f, fs.gone, f.ID)
 }
 
-// keep holds the families that come from now on.
-func (fs *families) keep() {
+// keep holds the families that come from now on, about n of them.
+func (fs *families) keep(n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.keeping = true
 	if fs.kept == nil {
-		fs.kept = map[uint64]*Family{}
+		fs.kept = make(map[uint64]*Family, n)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestKeepFamilies(t *testing.T) {
 	ix := New(1 << 20)
 	get := func(id uint64) *Family { return ix.fams.get(id) }
 	before := get(1)
-	ix.KeepFamilies()
+	ix.KeepFamilies(0)
 	for id := range uint64(300) {
 		get(id).Add([]ValueLoc{{Ref: Ref{LSN: base.LSN(id + 1)}, Loc: Loc{File: 1, Len: 1}}})
 	}

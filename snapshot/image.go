@@ -143,7 +143,7 @@ type Visitor struct {
 // handed out are the visitor's to keep. Those of one frame share memory, so
 // keeping one keeps its frame's: about as much as the frame's strings together.
 func (im *Image) Table(v Visitor) error {
-	s := &tableScan{im: im, v: v, raw: make([]byte, 0, tableTarget)}
+	s := &tableScan{im: im, v: v}
 	for _, typ := range visited {
 		if !v.wants(typ) {
 			continue
@@ -230,6 +230,9 @@ func (s *tableScan) read(r tableRef) ([]byte, error) {
 	}
 	if cap(s.stored) < int(r.len) {
 		s.stored = make([]byte, max(int(r.len), tableTarget+imageFrameHeader))
+	}
+	if s.raw == nil {
+		s.raw = make([]byte, 0, tableTarget)
 	}
 	b := s.stored[:r.len]
 	if err := readRange(s.im.f, s.im.name, b, r.off); err != nil {

@@ -9,8 +9,7 @@ import (
 )
 
 // Recover reads the log and calls visit for each record from FromLSN on, in LSN
-// order. It never writes. It holds one record in memory at a time; with Ahead, some
-// 2 MiB of smaller ones before it.
+// order. It never writes, and holds one record in memory at a time.
 //
 // The rules for an invalid frame at offset X of a file:
 //
@@ -42,23 +41,11 @@ func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {
 	if err := rv.resolve(); err != nil {
 		return rv.res, err
 	}
-	if o.Ahead && visit != nil {
-		err := rv.ahead(visit)
-		return rv.res, err
-	}
 	err := rv.run()
-	if err == nil {
-		err = rv.ended()
+	if err == nil && o.Ended != nil {
+		err = o.Ended(rv.res)
 	}
 	return rv.res, err
-}
-
-// ended tells the caller where the log ends.
-func (rv *recoverer) ended() error {
-	if rv.o.Ended == nil {
-		return nil
-	}
-	return rv.o.Ended(rv.res)
 }
 
 // recoverer is the state of one Recover.

@@ -55,13 +55,8 @@ type RecoverOptions struct {
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64
 
-	// Ahead reads the log on a goroutine of its own, beside the visits, which
-	// stay on that of the caller.
-	Ahead bool
 	// Ended, if set, is called when the end of the log was found, and no error on the way
-	// there, with what Recover is going to return. With Ahead it is called by the goroutine
-	// that reads, beside the last visits, of which one may still fail. Recover
-	// returns its error if none failed.
+	// there, with what Recover is going to return. Recover returns its error.
 	Ended func(Recovery) error
 }
 

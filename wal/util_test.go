@@ -122,7 +122,7 @@ func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, erro
 	if err != nil {
 		return nil, Recovery{}, nil, err
 	}
-	got, r, err := readLog(RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark, Keys: w.keys, Ahead: true})
+	got, r, err := readLog(RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark, Keys: w.keys})
 	if err != nil {
 		return nil, r, got, err
 	}

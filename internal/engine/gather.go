@@ -30,6 +30,15 @@ func (u *unflushed) add(threads []*index.Thread, lsn base.LSN) {
 	}
 }
 
+// expect makes room for n families.
+func (u *unflushed) expect(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.fams) == 0 {
+		u.fams = make(map[uint64]base.LSN, n)
+	}
+}
+
 // note is add for one family.
 func (u *unflushed) note(family uint64, lsn base.LSN) {
 	u.mu.Lock()

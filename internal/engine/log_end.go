@@ -12,16 +12,18 @@ import (
 // logEnd is what can be done as soon as it is known where the log ends, while the
 // last of its records are still replayed.
 type logEnd struct {
-	e     *Engine
-	st    snapshot.State
-	left  []string     // leftovers, to be swept
-	copy  *wal.EndCopy // of what no promise covers; nil if it is still to be made
-	moves recordMoves  // what it moves
+	e       *Engine
+	st      snapshot.State
+	left    []string       // leftovers, to be swept
+	copying sync.WaitGroup // the copy is being made; guards the next two
+	copy    *wal.EndCopy   // of what no promise covers; nil if it is still to be made
+	moves   recordMoves    // what it moves
 
 	relocated sync.WaitGroup
 }
 
-// found is called by the goroutine that reads the log.
+// found is called when the end of the log is known, maybe by a goroutine that reads it
+// ahead.
 func (l *logEnd) found(rec wal.Recovery) error {
 	var err error
 	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.manifest != nil {
@@ -29,16 +31,30 @@ func (l *logEnd) found(rec wal.Recovery) error {
 	}
 	// The number is reserved before the copy has a name with it. The temporary name
 	// has that of an older file: a leftover, should it stay.
-	err = l.copyEnd(rec, rec.End.File, func() (base.FileNum, error) {
+	num := l.e.nextNum
+	if rec.Unpromised.Records > 0 {
 		l.e.nextNum++
-		return l.e.nextNum - 1, nil
-	})
-	if err != nil { // there may be room for it after the sweep
-		l.e.opts.Logger.Debug("copy the end of the log", "error", err)
-		return nil
 	}
-	l.left = slices.DeleteFunc(l.left, func(name string) bool { return name == l.copy.TempName() })
+	copyEnd := func() {
+		err := l.copyEnd(rec, rec.End.File, func() (base.FileNum, error) { return num, nil })
+		if err != nil { // there may be room for it after the sweep
+			l.e.opts.Logger.Debug("copy the end of the log", "error", err)
+		}
+	}
+	if l.e.opts.Inline {
+		copyEnd()
+	} else {
+		l.copying.Go(copyEnd) // and the manifest meanwhile
+	}
 	return nil
+}
+
+// copied waits for the copy, which is no leftover.
+func (l *logEnd) copied() {
+	l.copying.Wait()
+	if l.copy != nil {
+		l.left = slices.DeleteFunc(l.left, func(name string) bool { return name == l.copy.TempName() })
+	}
 }
 
 // copyEnd copies what no promise covers to a file that is not yet part of the log:
@@ -53,7 +69,7 @@ func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (bas
 }
 
 // relocate tells the families what the copy moves, while files are synced. All records
-// are replayed.
+// are replayed, and the copy is made.
 func (l *logEnd) relocate(rec wal.Recovery) {
 	if l.copy != nil {
 		l.relocated.Go(func() { l.e.relocate(rec.End.File, &l.moves) })
@@ -63,6 +79,7 @@ func (l *logEnd) relocate(rec wal.Recovery) {
 // discard removes a copy that did not become part of the log, and reports whether
 // there was one.
 func (l *logEnd) discard() bool {
+	l.copying.Wait()
 	l.relocated.Wait()
 	there := l.copy != nil && l.copy.TempName() != ""
 	if there {

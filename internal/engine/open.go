@@ -96,11 +96,17 @@ func (e *Engine) open() error {
 	if err := e.checkKeys(); err != nil {
 		return err
 	}
-	if err := e.loadIndex(st); err != nil {
+	end := &logEnd{e: e, st: st}
+	ahead := e.readLogAhead(st, end.found)
+	err = e.loadIndex(st)
+	if ahead != nil && (err != nil || e.report.IndexRebuilt) {
+		ahead.stop()
+		ahead = nil
+	}
+	if err != nil {
 		return err
 	}
-	end := &logEnd{e: e, st: st}
-	rec, err := e.recoverLog(st, end.found)
+	rec, err := e.recoverLog(st, ahead, end.found)
 	if err == nil {
 		err = e.goOn(rec, end)
 	}
@@ -110,7 +116,7 @@ func (e *Engine) open() error {
 	return err
 }
 
-// goOn is the second step of open.
+// goOn is the second step of open. The copy of the end of the log may still be made.
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	if e.manifest == nil {
 		err := e.openManifest(rec)
@@ -124,6 +130,7 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	if err := e.reserveTaken(); err != nil {
 		return err
 	}
+	end.copied()
 	end.relocate(rec)
 	e.noteSegments()
 	e.sweep(end.left)

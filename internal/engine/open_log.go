@@ -10,28 +10,55 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// recoverLog replays the log from the record after the image. ended, if it is not nil,
-// is called when the end of the log is known, maybe beside the last records.
-func (e *Engine) recoverLog(st snapshot.State, ended func(wal.Recovery) error) (wal.Recovery, error) {
-	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: e.ix.LSN() + 1,
-		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys,
-		Ahead: !e.opts.Inline, Ended: ended}
+// logOptions are those to recover the log from record from on. imaged says that the index
+// begins with what the images hold.
+func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.RecoverOptions {
+	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: from,
+		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
-	}
-	if n := len(st.Images); n > 0 && !e.report.IndexRebuilt {
-		at := st.Images[n-1].Log
-		o.From = wal.Start{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
-		o.DurableLSN = st.Images[n-1].LSN
 	}
 	if st.Clean != nil {
 		o.DurableLSN = st.Clean.LSN
 	}
-	if n := len(st.Images); n > 0 { // the log was synced before the image was named
-		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN)
+	if n := len(st.Images); n > 0 {
+		at := st.Images[n-1].Log
+		if imaged {
+			o.From = wal.Start{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
+		}
+		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN) // the log was synced before the image was named
 	}
-	e.ix.KeepFamilies() // Open releases them
-	rec, err := wal.Recover(o, (&replayer{e: e}).replay)
+	return o
+}
+
+// readLogAhead begins to read the log while the images are still loaded, in the hope that
+// they can be: which record comes after them, the manifest says. It returns nil where
+// that is not known, or where nothing may happen beside anything else. ended is as that of
+// recoverLog.
+func (e *Engine) readLogAhead(st snapshot.State, ended func(wal.Recovery) error) *logAhead {
+	if e.opts.Inline || e.opts.AllowDamage || len(st.Images) == 0 && len(st.Segments) > 0 {
+		return nil
+	}
+	from := base.LSN(1)
+	if n := len(st.Images); n > 0 {
+		from = st.Images[n-1].LSN + 1
+	}
+	return readLog(e.logReader(e.logOptions(st, from, true)), ended)
+}
+
+// logReader reads a log as readLog has it.
+func (e *Engine) logReader(o wal.RecoverOptions) func(func(wal.Entry) error, func(wal.Recovery) error) (wal.Recovery, error) {
+	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
+		o.Ended = ended
+		return wal.Recover(o, add)
+	}
+}
+
+// recoverLog replays the log from the record after the image, as ahead reads it if it is
+// not nil. ended, if it is not nil, is called when the end of the log is known, maybe beside
+// the last records.
+func (e *Engine) recoverLog(st snapshot.State, ahead *logAhead, ended func(wal.Recovery) error) (wal.Recovery, error) {
+	rec, err := e.replayLog(st, ahead, ended)
 	if err != nil {
 		return rec, err
 	}
@@ -45,6 +72,37 @@ func (e *Engine) recoverLog(st snapshot.State, ended func(wal.Recovery) error) (
 		e.skip(d)
 	}
 	return rec, nil
+}
+
+func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Recovery) error) (wal.Recovery, error) {
+	r := &replayer{e: e}
+	o := e.logOptions(st, e.ix.LSN()+1, !e.report.IndexRebuilt)
+	if e.opts.Inline {
+		e.keepFamilies(st)
+		o.Ended = ended
+		var b recordBatch
+		var dec recordDecoder
+		return wal.Recover(o, func(en wal.Entry) error {
+			b.reset().add(&dec, &en)
+			return r.batch(&b)
+		})
+	}
+	if ahead == nil {
+		ahead = readLog(e.logReader(o), ended)
+	}
+	e.keepFamilies(st)
+	return ahead.replayAll(r.batch)
+}
+
+// keepFamilies prepares the index for a replay. How many threads that changes nobody
+// knows; after a kill it may be many. Open releases the families.
+func (e *Engine) keepFamilies(st snapshot.State) {
+	n := min(e.ix.Len(), 2<<10)
+	if st.Clean != nil {
+		n = 0
+	}
+	e.ix.KeepFamilies(n)
+	e.unflushed.expect(n)
 }
 
 // logNums are the log files the manifest names, oldest first; never nil, as nil

@@ -69,7 +69,7 @@ func (e *Engine) tryReadOnly() error {
 	if err := e.loadIndex(st); err != nil {
 		return err
 	}
-	if _, err = e.recoverLog(st, nil); err == nil {
+	if _, err = e.recoverLog(st, nil, nil); err == nil {
 		e.report.Damage, _ = e.Skipped()
 	}
 	return err

@@ -12,11 +12,9 @@ import (
 // replayer applies records of the log to the index, one after the other. What it
 // needs for a record it keeps for the next.
 type replayer struct {
-	e    *Engine
-	dec  recordDecoder
-	en   wal.Entry
-	time int64
-	c    index.Change
+	e   *Engine
+	rec *decodedRecord
+	c   index.Change
 
 	// The threads as the record leaves them, nil if they are gone, and their memos.
 	// Most records are of one thread: the first has a place of its own.
@@ -27,27 +25,45 @@ type replayer struct {
 	memos    map[string]index.Memo
 	begun    int
 
-	values []index.ValueLoc
+	item [1]*index.Item
 }
 
-// replay applies one record, as the commit did.
-func (r *replayer) replay(en wal.Entry) error {
-	e := r.e
-	if e.upTo > 0 && en.LSN > e.upTo {
-		return nil
-	}
-	rec, err := r.dec.decode(en.Payload)
-	if errors.Is(err, base.ErrVersion) {
-		return fmt.Errorf("record %d: %w", en.LSN, err)
-	}
-	if err != nil {
-		return e.pastDamage(&base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err})
-	}
-	r.begin(en, rec.time)
-	for i := range rec.ops {
-		if err := r.op(&rec.ops[i]); err != nil {
+// batch applies the records of a batch, as the commits did.
+func (r *replayer) batch(b *recordBatch) error {
+	ops, values := b.ops, b.values
+	for i := range b.records {
+		rec := &b.records[i]
+		n := 0
+		for j := range ops[:rec.ops] {
+			n += ops[j].values
+		}
+		if err := r.replay(rec, ops[:rec.ops], values[:n]); err != nil {
 			return err
 		}
+		ops, values = ops[rec.ops:], values[n:]
+	}
+	return nil
+}
+
+// replay applies one record.
+func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.ValueLoc) error {
+	e := r.e
+	if e.upTo > 0 && rec.lsn > e.upTo {
+		return nil
+	}
+	if errors.Is(rec.err, base.ErrVersion) {
+		return fmt.Errorf("record %d: %w", rec.lsn, rec.err)
+	}
+	if rec.err != nil {
+		return e.pastDamage(&base.CorruptionError{File: wal.FileName(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
+	}
+	r.begin(rec)
+	for i := range ops {
+		o := &ops[i]
+		if err := r.op(o, values[:o.values]); err != nil {
+			return err
+		}
+		values = values[o.values:]
 	}
 	if r.hasFirst {
 		r.change(r.firstID, r.first)
@@ -59,17 +75,17 @@ func (r *replayer) replay(en wal.Entry) error {
 		r.c.Remember = append(r.c.Remember, m)
 	}
 	e.ix.Apply(r.c)
-	e.unflushed.add(r.c.Put, en.LSN)
-	e.logBytes.Add(int64(len(en.Payload)))
-	e.imageBytes.Add(int64(len(en.Payload)))
+	e.unflushed.add(r.c.Put, rec.lsn)
+	e.logBytes.Add(int64(rec.len))
+	e.imageBytes.Add(int64(rec.len))
 	e.report.Replayed++
 	return nil
 }
 
 // begin forgets the record before.
-func (r *replayer) begin(en wal.Entry, time int64) {
-	r.en, r.time, r.begun = en, time, 0
-	r.c = index.Change{LSN: en.LSN, Put: r.c.Put[:0], Remove: r.c.Remove[:0], Remember: r.c.Remember[:0]}
+func (r *replayer) begin(rec *decodedRecord) {
+	r.rec, r.begun = rec, 0
+	r.c = index.Change{LSN: rec.lsn, Put: r.c.Put[:0], Remove: r.c.Remove[:0], Remember: r.c.Remember[:0]}
 	r.firstID, r.first, r.hasFirst = "", nil, false
 	clear(r.threads)
 	clear(r.memos)
@@ -119,28 +135,29 @@ func (r *replayer) set(id string, t *index.Thread) {
 	r.threads[id] = t
 }
 
-func (r *replayer) op(o *op) error {
+func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	t, err := r.thread(o.id)
 	if err != nil {
 		return err
 	}
+	lsn, time := r.rec.lsn, r.rec.time
 	if t == nil && o.kind != opPut {
-		err := &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset,
+		err := &base.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
 		return r.e.pastDamage(err) // the record that began the thread was skipped
 	}
 	switch o.kind {
 	case opPut:
-		return r.put(t, o)
+		r.put(t, o, values)
 	case opDelete:
 		if t, err = r.withHeads(t, o.key); err != nil {
 			return err
 		}
-		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: r.en.LSN, Flags: index.FlagDeleted}}, r.en.LSN, t.Updated))
+		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
 	case opDrop:
 		r.e.noteDropped(t)
 		r.set(o.id, nil)
-		r.remember(o.id, dropMemo(r.memo, o.id, r.en.LSN, r.time, o.memo))
+		r.remember(o.id, dropMemo(r.memo, o.id, lsn, time, o.memo))
 	case opCopy:
 		return r.copy(t, o)
 	case opFlags:
@@ -151,36 +168,18 @@ func (r *replayer) op(o *op) error {
 	return nil
 }
 
-func (r *replayer) put(t *index.Thread, o *op) error {
+func (r *replayer) put(t *index.Thread, o *decodedOp, values []index.ValueLoc) {
+	lsn := r.rec.lsn
 	if t == nil {
-		t = index.NewThread(o.id, index.NewFamily(familyID(r.en.LSN, r.begun)), r.en.LSN)
+		t = index.NewThread(o.id, index.NewFamily(familyID(lsn, r.begun)), lsn)
 		r.begun++
 	}
-	it := &index.Item{Key: o.key, LSN: r.en.LSN, Flags: o.flags, Slots: make([]index.Slot, len(o.slots))}
-	r.values = r.values[:0]
-	for i := range o.slots {
-		s := &o.slots[i]
-		it.Slots[i] = index.Slot{Name: s.name, Tag: s.tag}
-		switch s.enc {
-		case slotEmpty:
-			it.Slots[i].Ref = index.Ref{LSN: r.en.LSN, Ord: index.EmptyOrd}
-		case slotRef:
-			it.Slots[i].Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
-		case slotInline, slotPatch:
-			ref, loc, err := s.loc(&r.en)
-			if err != nil {
-				return &base.CorruptionError{File: wal.FileName(r.en.File), Kind: "record", Offset: r.en.Offset, Err: err}
-			}
-			it.Slots[i].Ref = ref
-			r.values = append(r.values, index.ValueLoc{Ref: ref, Loc: loc})
-		}
-	}
-	t.Family.Add(r.values)
-	r.set(o.id, t.With([]*index.Item{it}, r.en.LSN, r.time))
-	return nil
+	t.Family.Add(values)
+	r.item[0] = o.item
+	r.set(o.id, t.With(r.item[:], lsn, r.rec.time))
 }
 
-func (r *replayer) copy(t *index.Thread, o *op) error {
+func (r *replayer) copy(t *index.Thread, o *decodedOp) error {
 	if _, err := r.thread(o.key); err != nil { // see index.Apply
 		return err
 	}
@@ -191,9 +190,9 @@ func (r *replayer) copy(t *index.Thread, o *op) error {
 		}
 		t = loaded
 	}
-	r.set(o.key, t.Forked(o.key, r.en.LSN, r.en.LSN, r.time))
+	r.set(o.key, t.Forked(o.key, r.rec.lsn, r.rec.lsn, r.rec.time))
 	if _, ok := r.memo(o.key); ok {
-		r.remember(o.key, copyMemo(o.key, r.en.LSN, r.time))
+		r.remember(o.key, copyMemo(o.key, r.rec.lsn, r.rec.time))
 	}
 	return nil
 }

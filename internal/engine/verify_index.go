@@ -135,7 +135,7 @@ func (v *verifier) compare() error {
 	other.upTo = v.e.ix.LSN() // a writer may have gone on since
 	err := other.loadIndex(st)
 	if err == nil {
-		_, err = other.recoverLog(st, nil)
+		_, err = other.recoverLog(st, nil, nil)
 	}
 	if err != nil {
 		return v.note(err, false)

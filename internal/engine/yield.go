@@ -3,7 +3,8 @@ package engine
 import (
 	"time"
 
-	"github.com/stele-go/stele/internal/metric")
+	"github.com/stele-go/stele/internal/metric"
+)
 
 // yieldEvery is how long background work computes until it lets others have the
 // processor.
