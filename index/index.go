@@ -71,18 +71,25 @@ func New(budget int64) *Index {
 // if that lies on disk and nobody has looked at it: then it is not known whether there
 // is such a thread. Who was told once is told again without reading.
 func (ix *Index) Thread(id string) (*Thread, error) {
+	t, _, err := ix.ThreadOrRow(id)
+	return t, err
+}
+
+// ThreadOrRow is Thread, and reports whether the thread was made from its row just now, so
+// that nobody else has it.
+func (ix *Index) ThreadOrRow(id string) (t *Thread, made bool, err error) {
 	key := keys.Get().(*Thread)
 	key.ID = id
 	ix.mu.RLock()
-	t, _ := ix.threads.Get(key)
+	found, _ := ix.threads.Get(key)
 	ts := ix.tables
 	ix.mu.RUnlock()
 	keys.Put(key)
-	t, err := resolve(t, ts, ix.fams, id)
+	t, err = resolve(found, ts, ix.fams, id)
 	if err != nil && ix.moved(ts) { // and the files of the old ones are gone, perhaps
-		return ix.Thread(id)
+		return ix.ThreadOrRow(id)
 	}
-	return t, err
+	return t, t != nil && found == nil, err
 }
 
 // moved reports whether the tables are others by now.

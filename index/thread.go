@@ -169,25 +169,31 @@ func (t *Thread) Cleared(floor func() base.LSN) *Thread {
 // Called by the committer only, on the newest Thread.
 func (t *Thread) With(items []*Item, lsn base.LSN, updated int64) *Thread {
 	n := *t
-	n.LSN, n.Updated = lsn, updated
-	n.recent = append(n.recent, items...)
+	n.Add(items, lsn, updated)
+	return &n
+}
+
+// Add is With, but changes the thread itself: for who made it, and has shown it to
+// nobody.
+func (t *Thread) Add(items []*Item, lsn base.LSN, updated int64) {
+	t.LSN, t.Updated = lsn, updated
+	t.recent = append(t.recent, items...)
 	rescan := false
 	for _, it := range items {
-		n.size += sizeOf(it)
+		t.size += sizeOf(it)
 		switch head := !it.Deleted() && it.Flags&FlagHead != 0; {
-		case head && it.Key > n.Head:
-			n.Head = it.Key
-		case !head && it.Key == n.Head:
+		case head && it.Key > t.Head:
+			t.Head = it.Key
+		case !head && it.Key == t.Head:
 			rescan = true // what is the head now lies somewhere below
 		}
 	}
-	if !n.Cold() && len(n.recent) > recentMax {
-		n.fold()
+	if !t.Cold() && len(t.recent) > recentMax {
+		t.fold()
 	}
-	if rescan && !n.Cold() {
-		n.Head = n.greatestHead()
+	if rescan && !t.Cold() {
+		t.Head = t.greatestHead()
 	}
-	return &n
 }
 
 // fold moves recent into a copy of the tree. The old tree stays as it is for

@@ -114,14 +114,16 @@ func (r *replayer) remember(id string, m index.Memo) {
 	r.memos[id] = m
 }
 
-func (r *replayer) thread(id string) (*index.Thread, error) {
+// thread returns a thread as it is before the next operation, and whether nobody else has
+// it, so that it can be changed.
+func (r *replayer) thread(id string) (t *index.Thread, own bool, err error) {
 	if r.hasFirst && r.firstID == id {
-		return r.first, nil
+		return r.first, false, nil
 	}
 	if t, ok := r.threads[id]; ok {
-		return t, nil
+		return t, false, nil
 	}
-	return r.e.ix.Thread(id)
+	return r.e.ix.ThreadOrRow(id)
 }
 
 func (r *replayer) set(id string, t *index.Thread) {
@@ -136,7 +138,7 @@ func (r *replayer) set(id string, t *index.Thread) {
 }
 
 func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
-	t, err := r.thread(o.id)
+	t, own, err := r.thread(o.id)
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	}
 	switch o.kind {
 	case opPut:
-		r.put(t, o, values)
+		r.put(t, own, o, values)
 	case opDelete:
 		if t, err = r.withHeads(t, o.key); err != nil {
 			return err
@@ -168,19 +170,24 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	return nil
 }
 
-func (r *replayer) put(t *index.Thread, o *decodedOp, values []index.ValueLoc) {
+func (r *replayer) put(t *index.Thread, own bool, o *decodedOp, values []index.ValueLoc) {
 	lsn := r.rec.lsn
 	if t == nil {
 		t = index.NewThread(o.id, index.NewFamily(familyID(lsn, r.begun)), lsn)
 		r.begun++
+		own = true
 	}
 	t.Family.Add(values)
-	r.item[0] = o.item
-	r.set(o.id, t.With(r.item[:], lsn, r.rec.time))
+	if r.item[0] = o.item; own {
+		t.Add(r.item[:], lsn, r.rec.time)
+	} else {
+		t = t.With(r.item[:], lsn, r.rec.time)
+	}
+	r.set(o.id, t)
 }
 
 func (r *replayer) copy(t *index.Thread, o *decodedOp) error {
-	if _, err := r.thread(o.key); err != nil { // see index.Apply
+	if _, _, err := r.thread(o.key); err != nil { // see index.Apply
 		return err
 	}
 	if t.Cold() {
