@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"weak"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
@@ -56,11 +57,7 @@ type storedRef struct {
 
 // LoadValue implements Loader.
 func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
-	return r.load(ctx, r.from.Read)
-}
-
-func (r *storedRef) load(ctx context.Context, read func(context.Context, index.Ref) ([]byte, error)) (serde.Typed, error) {
-	b, err := read(ctx, r.ref)
+	b, err := r.from.Read(ctx, r.ref)
 	if errors.Is(err, engine.ErrNoValue) {
 		return serde.Typed{}, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -68,11 +65,6 @@ func (r *storedRef) load(ctx context.Context, read func(context.Context, index.R
 		return serde.Typed{}, err
 	}
 	return stored(b)
-}
-
-// ViewValue is LoadValue without a copy where the bytes are in memory.
-func (r *storedRef) ViewValue(ctx context.Context) (serde.Typed, error) {
-	return r.load(ctx, r.from.ReadShared)
 }
 
 // stored is a value as a caller gets it.
@@ -85,21 +77,29 @@ func stored(b []byte) (serde.Typed, error) {
 }
 
 // onceRef is a storedRef whose bytes were read along with others: they are handed out
-// once, and read again after that.
+// once, and read again after that. They wait in memory that the collector may take.
 type onceRef struct {
 	storedRef
-	b     []byte // nil if they were not read; of who sets taken
+	all   weak.Pointer[readTogether]
+	i     int32
 	taken atomic.Bool
 }
 
-// take returns the bytes to the first who asks, whose they are then; nil to others.
+// readTogether is what was read of the values of one tuple.
+type readTogether struct {
+	bytes [][]byte // nil for one that was not
+}
+
+// take returns the bytes to the first who asks, whose they are then; nil to others, or
+// if they are gone.
 func (r *onceRef) take() []byte {
 	if r.taken.Swap(true) {
 		return nil
 	}
-	b := r.b
-	r.b = nil
-	return b
+	if all := r.all.Value(); all != nil {
+		return all.bytes[r.i]
+	}
+	return nil
 }
 
 // LoadValue implements Loader.
@@ -108,14 +108,6 @@ func (r *onceRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 		return stored(b)
 	}
 	return r.storedRef.LoadValue(ctx)
-}
-
-// ViewValue is that of storedRef.
-func (r *onceRef) ViewValue(ctx context.Context) (serde.Typed, error) {
-	if b := r.take(); b != nil {
-		return stored(b)
-	}
-	return r.storedRef.ViewValue(ctx)
 }
 
 // tupleReader makes tuples out of the items of one thread. Not safe for concurrent
@@ -163,11 +155,12 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep boo
 			refs = appendRefs(refs, w.Slots[1:])
 		}
 	}
-	read := r.s.e.ReadTogether(ctx, r.t.Family, refs, keep)
-	r.once = make([]onceRef, len(read))
-	for i := range read {
+	read := &readTogether{r.s.e.ReadTogether(ctx, r.t.Family, refs, keep)}
+	all := weak.Make(read)
+	r.once = make([]onceRef, len(read.bytes))
+	for i := range r.once {
 		o := &r.once[i]
-		o.storedRef, o.b = storedRef{r.from, refs[i]}, read[i]
+		o.storedRef, o.all, o.i = storedRef{r.from, refs[i]}, all, int32(i)
 	}
 }
 

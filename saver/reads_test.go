@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -189,6 +190,37 @@ func TestSecondReadIsKept(t *testing.T) {
 		reads := slices.DeleteFunc(fsys.take(), func(r readOf) bool { return r.n < 4000 })
 		if len(reads) != want {
 			t.Errorf("read %d: %v, want %d of the block", n, reads, want)
+		}
+	}
+}
+
+// Whoever keeps tuples, and reads none of their values, keeps no bytes of them: what was
+// read along goes with the next collection, and is read again when it is asked for.
+func TestKeptTuplesHoldNoValues(t *testing.T) {
+	const n = 100
+	_, s := reopened(t, true, n, 1, 4000)
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var kept []*saver.Tuple
+	before := heap()
+	for i := range n {
+		tup, err := s.GetTuple(t.Context(), saver.Config{ThreadID: fmt.Sprint("t", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, tup)
+	}
+	if each := (heap() - before) / n; each > 8000 { // the thread and the tuple; its values and the write are 12,000
+		t.Errorf("a tuple nobody reads values of holds %d bytes", each)
+	}
+	for _, tup := range kept {
+		if v, err := tup.Checkpoint.Values["a"].Typed(); err != nil || len(v.Data) != 4000 {
+			t.Fatalf("%d bytes, %v", len(v.Data), err)
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 // Value is a channel value or the value of a write. On the way in it is a Go
 // value (ValueOf) or typed bytes (ValueTyped); on the way out it is typed bytes
-// that are read from the store and decoded only when asked for. A Value is
+// that are read from the store and decoded when asked for. (Small ones of the newest
+// checkpoint of a cold thread are read along with it, and dropped if they are not asked
+// for until the next collection.) A Value is
 // immutable and safe for concurrent use. The zero Value is no value at all;
 // a stored nil is ValueOf(nil).
 type Value struct {
@@ -37,12 +39,6 @@ type Loader interface {
 	// LoadValue is called once per use, concurrently if the Value is used so; what
 	// it returns is owned by the caller.
 	LoadValue(ctx context.Context) (serde.Typed, error)
-}
-
-// viewLoader is a Loader that can do without a copy.
-type viewLoader interface {
-	// ViewValue is LoadValue, but the bytes may be shared and must not be changed.
-	ViewValue(ctx context.Context) (serde.Typed, error)
 }
 
 // ErrNoValue is returned for the zero Value.
@@ -125,13 +121,8 @@ func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
 // View is Typed without a copy where the bytes are in memory: they must not be
 // changed.
 func (v Value) View() (serde.Typed, error) {
-	switch v.state {
-	case valueShared:
+	if v.state == valueShared {
 		return v.content.(serde.Typed), nil
-	case valueLazy:
-		if l, ok := v.content.(viewLoader); ok {
-			return l.ViewValue(context.Background())
-		}
 	}
 	return v.Typed()
 }

@@ -1,6 +1,7 @@
 package serde
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
@@ -64,6 +65,9 @@ func assign(dst reflect.Value, v any) error {
 	}
 	if src.Kind() == reflect.Pointer && src.Type().Elem() == dst.Type() && !src.IsNil() {
 		dst.Set(src.Elem()) // an *Ext, or what a registry builds, by value
+		if x, ok := dst.Addr().Interface().(*Ext); ok {
+			x.Data = bytes.Clone(x.Data) // which may still lie in what is decoded; see settle
+		}
 		return nil
 	}
 	if dst.CanAddr() && reflect.PointerTo(dst.Type()).Implements(textUnmarshalerType) {

@@ -30,9 +30,10 @@ type Serializer interface {
 	// Decode returns the value as plain Go data: nil, bool, int64, uint64 (only
 	// above MaxInt64), float64, string, []byte, []any, map[string]any (map[any]any
 	// where a key is not a string), the native types of this package, or *Ext
-	// for types that have no native mapping. The result shares no memory with t.
+	// for types that have no native mapping. The result shares no memory with t, whose
+	// bytes must not be changed: they may be those that a store keeps.
 	Decode(t Typed) (any, error)
 	// DecodeInto decodes into dst, a non-nil pointer, as encoding/json would. What
-	// it fills shares no memory with t.
+	// it fills shares no memory with t, which is not changed.
 	DecodeInto(t Typed, dst any) error
 }

@@ -205,6 +205,16 @@ func (im *Image) below(typ imageFrameType, all []index.Stored) ([]index.Stored, 
 		}
 		all = all[n:]
 	}
+	// Else several could lead to one frame, which would be read for each of them.
+	end := uint64(0)
+	for i := range out {
+		if at := &out[i]; !at.List {
+			if at.Off < end {
+				return nil, im.damagedTable(at, fmt.Errorf("%w: it does not lie behind the frame before", errTable))
+			}
+			end = at.Off + uint64(at.Len)
+		}
+	}
 	return out, nil
 }
 

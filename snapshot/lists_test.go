@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -411,5 +412,44 @@ func TestDamagedListInspected(t *testing.T) {
 	clear(f.b[list.Off:][:imageFrameHeader])
 	if got = bad(); len(got) != 2 || got[0].Offset != int64(all[2].Off) || got[0].Size != int64(list.Off-all[2].Off) || got[1].Offset != int64(list.Off) || got[1].Size != int64(list.Len) {
 		t.Errorf("without the list they are %+v", got)
+	}
+}
+
+// TestListsShareNoFrame: lists that lead to one frame, under other keys each, are damage
+// before the frame is read as often as there are lists.
+func TestListsShareNoFrame(t *testing.T) {
+	f := &bytesFile{}
+	w, err := NewImageWriter(f, deltaHeader(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size, lists = 1 << 20, 500
+	off, n, err := w.frame(imageRows, 1, make([]byte, size), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range lists {
+		leaf := index.Stored{First: fmt.Sprintf("%06d", i), Off: off, Len: n, N: 1, Size: int64(n) - imageFrameHeader}
+		list := leaf
+		list.List = true
+		if list.Off, list.Len, err = w.frame(imageRowLists, 1, appendFrames(nil, imageRows, []index.Stored{leaf}), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.dir = append(w.dir, refOf(imageRows, &list))
+		w.counts.Threads++
+	}
+	if _, err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	im := openImage(t, f, 9)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = im.Rows()
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("%d lists of one frame: %v", lists, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4*size {
+		t.Errorf("%d bytes for a file of %d", took, len(f.b))
 	}
 }

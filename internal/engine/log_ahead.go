@@ -80,8 +80,11 @@ func (l *logAhead) replayAll(replay func(*recordBatch) error) (wal.Recovery, err
 	return l.rec, l.err
 }
 
-// stop ends the reading, and waits until it has ended.
+// stop ends the reading, if there is any, and waits until it has ended.
 func (l *logAhead) stop() {
+	if l == nil {
+		return
+	}
 	l.once.Do(func() { close(l.stopped) })
 	for b := range l.full {
 		l.free <- b

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,5 +189,38 @@ func TestImagesFailBesideLog(t *testing.T) {
 			wantValue(t, e, fmt.Sprint("v", i%50), "k", fmt.Sprint(i))
 		}
 		mustAll(t, e.Close())
+	}
+}
+
+// panicFS panics when an image is opened.
+type panicFS struct{ vfs.FS }
+
+func (f panicFS) Open(name string) (vfs.File, error) {
+	if strings.HasSuffix(name, ".img") {
+		panic("enough")
+	}
+	return f.FS.Open(name)
+}
+
+// TestPanicBesideLog: a panic while the images are loaded reaches the caller, and the
+// goroutine that reads the log has ended.
+func TestPanicBesideLog(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	e := mustOpen(t, Options{FS: mem, ManualWork: true})
+	mustAll(t, putOne(e, "t", "k", "v"), e.WriteImage(t.Context()), putOne(e, "t", "l", "v"))
+	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
+	mustAll(t, e.Close())
+	func() {
+		defer func() {
+			if p := recover(); p != "enough" {
+				t.Errorf("panic: %v", p)
+			}
+		}()
+		_, err := Open("store", Options{FS: panicFS{killed}, ManualWork: true})
+		t.Errorf("opened: %v", err)
+	}()
+	buf := make([]byte, 1<<20)
+	if stacks := string(buf[:runtime.Stack(buf, true)]); strings.Contains(stacks, "engine.readLog.") {
+		t.Errorf("a goroutine stays behind:\n%s", stacks)
 	}
 }

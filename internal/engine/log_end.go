@@ -15,6 +15,7 @@ type logEnd struct {
 	e       *Engine
 	st      snapshot.State
 	left    []string       // leftovers, to be swept
+	tried   bool           // a copy was begun beside the replay, and may have taken room
 	copying sync.WaitGroup // the copy is being made; guards the next two
 	copy    *wal.EndCopy   // of what no promise covers; nil if it is still to be made
 	moves   recordMoves    // what it moves
@@ -34,6 +35,7 @@ func (l *logEnd) found(rec wal.Recovery) error {
 	num := l.e.nextNum
 	if rec.Unpromised.Records > 0 {
 		l.e.nextNum++
+		l.tried = true
 	}
 	copyEnd := func() {
 		err := l.copyEnd(rec, rec.End.File, func() (base.FileNum, error) { return num, nil })
@@ -77,14 +79,15 @@ func (l *logEnd) relocate(rec wal.Recovery) {
 }
 
 // discard removes a copy that did not become part of the log, and reports whether
-// there was one.
+// one was tried since it was called last: then there may be more room now.
 func (l *logEnd) discard() bool {
 	l.copying.Wait()
 	l.relocated.Wait()
-	there := l.copy != nil && l.copy.TempName() != ""
-	if there {
+	if l.copy != nil && l.copy.TempName() != "" {
 		l.copy.Discard()
 		l.copy = nil
 	}
-	return there
+	tried := l.tried
+	l.tried = false
+	return tried
 }

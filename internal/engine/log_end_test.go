@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
@@ -124,8 +125,34 @@ func TestCrashAfterCopyWithoutRoom(t *testing.T) {
 	t.Logf("%d crash states", states)
 }
 
+// slowFull is a disk that takes a moment to say that a copy of the end of the log does
+// not fit: what is written meanwhile does not fit either.
+type slowFull struct{ vfs.FS }
+
+type slowFullFile struct{ vfs.File }
+
+func (f slowFull) Create(name string) (vfs.File, error) {
+	file, err := f.FS.Create(name)
+	if err == nil && strings.HasSuffix(name, ".log.tmp") {
+		return slowFullFile{file}, nil
+	}
+	if strings.Contains(name, "MANIFEST") {
+		time.Sleep(time.Millisecond)
+	}
+	return file, err
+}
+
+func (f slowFullFile) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(b, off)
+	if err != nil {
+		time.Sleep(3 * time.Millisecond)
+	}
+	return n, err
+}
+
 // TestRoomForManifest: a disk on which there is room for the manifest alone, until
-// leftovers are swept, opens.
+// leftovers are swept, opens, whether the copy of the end of the log is made before the
+// manifest or beside it.
 func TestRoomForManifest(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	o := quietOptions(mem)
@@ -137,7 +164,8 @@ func TestRoomForManifest(t *testing.T) {
 	killed := mem.Image()
 	mustAll(t, e.Close())
 	opened := 0
-	for room := int64(12 << 10); room < 128<<10; room += 3 << 10 {
+	for n := range 2 * 39 {
+		room, inline := int64(12+n/2*3)<<10, n%2 == 0
 		mem := vfs.NewMemFrom(killed, vfs.MemOptions{})
 		f, err := mem.Create("store/000002.seg") // a compaction did not come to its end
 		mustAll(t, err)
@@ -148,12 +176,14 @@ func TestRoomForManifest(t *testing.T) {
 			used += int64(len(b))
 		}
 		mem.SetCapacity(used + room)
-		e, err := Open("store", quietOptions(mem))
+		o := quietOptions(slowFull{mem})
+		o.Inline = inline
+		e, err := Open("store", o)
 		if err != nil {
-			t.Fatalf("room for %d bytes: %v", room, err)
+			t.Fatalf("room for %d bytes, inline %t: %v", room, inline, err)
 		}
 		if e.Report().Replayed != 40 || len(e.Report().RemovedFiles) == 0 {
-			t.Fatalf("room for %d bytes: %+v", room, e.Report())
+			t.Fatalf("room for %d bytes, inline %t: %+v", room, inline, e.Report())
 		}
 		for i := range 40 {
 			wantValue(t, e, fmt.Sprint("thread ", i%7), fmt.Sprint("k", i), strings.Repeat("value", 200))

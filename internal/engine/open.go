@@ -98,13 +98,13 @@ func (e *Engine) open() error {
 	}
 	end := &logEnd{e: e, st: st}
 	ahead := e.readLogAhead(st, end.found)
-	err = e.loadIndex(st)
-	if ahead != nil && (err != nil || e.report.IndexRebuilt) {
+	defer ahead.stop() // else it would wait for images whose reading failed
+	if err := e.loadIndex(st); err != nil {
+		return err
+	}
+	if e.report.IndexRebuilt {
 		ahead.stop()
 		ahead = nil
-	}
-	if err != nil {
-		return err
 	}
 	rec, err := e.recoverLog(st, ahead, end.found)
 	if err == nil {

@@ -7,12 +7,9 @@ import (
 )
 
 // togetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
-// them yet.
-const togetherLen = 64 << 10
-
-// sharedRoom is how many bytes of values that were read together lie in one piece of
-// memory: who keeps one value of them keeps no more than so much.
-const sharedRoom = 16 << 10
+// them yet, and they lie in one piece of memory, so that who keeps one of them keeps so
+// much.
+const togetherLen = 16 << 10
 
 // togetherStored is the largest block, as it is stored, that ReadTogether reads.
 const togetherStored = 64 << 10
@@ -34,11 +31,12 @@ func (e *Engine) Together(fam *index.Family, first index.Ref) bool {
 	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !e.cache.has(blockKey{file: loc.File, off: loc.Off})
 }
 
-// ReadTogether returns the bytes of values that lie together, each in a fresh slice, and
-// nil for one that does not lie whole in the block of the first. So a block is looked for
+// ReadTogether returns the bytes of values that lie together, in a fresh piece of memory of
+// which each has a slice of its own, and nil for one that does not lie whole in the block
+// of the first. So a block is looked for
 // once, and not once for each value. Without keep it is decompressed into memory that is
 // used again, and does not enter the cache: for values that nobody is expected to ask for
-// soon after. It returns nil if Together says no, if the values are more than 64 KiB, or if
+// soon after. It returns nil if Together says no, if the values are more than 16 KiB, or if
 // the block cannot be read: ReadValue tells why.
 func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
 	if len(refs) == 0 || ctx.Err() != nil || !e.Together(fam, refs[0]) || e.enter() != nil {
@@ -100,20 +98,13 @@ func (t *together) measure() {
 }
 
 func (t *together) cut(block []byte) {
-	var all []byte
-	if t.room <= sharedRoom {
-		all = make([]byte, 0, t.room)
-	}
+	all := make([]byte, 0, t.room)
 	for i := range t.locs {
 		if !t.here(i) {
 			continue
 		}
 		v, err := t.h.seg.Value(segmentLoc(t.locs[i]), block)
 		if err != nil {
-			continue
-		}
-		if all == nil {
-			t.out[i] = append([]byte{}, v...)
 			continue
 		}
 		n := len(all)

@@ -55,7 +55,7 @@ func compactedItem(t *testing.T, o Options, sizes ...int) (*Engine, *index.Threa
 // TestReadsTogether: values of one block come as ReadValue gives them, owned by the
 // caller, and the block enters the cache only where it is to be kept.
 func TestReadsTogether(t *testing.T) {
-	for _, sizes := range [][]int{{300}, {10, 0, 700, 900}, {sharedRoom - 10, 9}, {sharedRoom, 5000, 1}} {
+	for _, sizes := range [][]int{{300}, {10, 0, 700, 900}, {togetherLen - 10, 9}} {
 		for _, keep := range []bool{false, true} {
 			e, th, refs := compactedItem(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), sizes...)
 			got := e.ReadTogether(t.Context(), th.Family, refs, keep)
