@@ -54,11 +54,11 @@ func (f *Family) Locs(refs []Ref, at []Loc) []Loc {
 const (
 	// MaxChain is how many patches, of one log or of one segment, may lead from a
 	// value to one that is stored whole.
-	MaxChain = 64
+	MaxChain = 128
 	// MaxSteps bounds a chain as a reader meets it. A value that only an old view
 	// shows stays where it was when what it is made of moves: from the log into a
 	// segment, whose patches lead on, and from one segment into the next.
-	MaxSteps = 16 * MaxChain
+	MaxSteps = 8 * MaxChain
 )
 
 // Chain appends to steps the place of r, and if that is a patch the places of its

@@ -287,7 +287,7 @@ func (d *pageDecoder) value() ValueLoc {
 	if d.Err != nil {
 		return ValueLoc{}
 	}
-	if n[1] > base.MaxSlots || n[4] > 1<<32-1 || n[5] > 1<<32-1 || n[6] > base.MaxValue {
+	if n[1] > base.MaxSlots || n[4] > 1<<32-1 || n[5] > 1<<32-1 || n[6] > base.MaxStored {
 		d.Fail("value place out of range")
 		return ValueLoc{}
 	}

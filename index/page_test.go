@@ -156,7 +156,7 @@ func genPage(t *rapid.T) *Page {
 		v := ValueLoc{
 			Ref: Ref{LSN: base.LSN(rapid.Uint64().Draw(t, "record")), Ord: rapid.Uint16().Draw(t, "ordinal")},
 			Loc: Loc{File: base.FileNum(rapid.Uint64().Draw(t, "file")), Off: rapid.Uint64().Draw(t, "offset"), Stored: rapid.Uint32().Draw(t, "stored"),
-				Inner: rapid.Uint32().Draw(t, "inner"), Len: rapid.Uint32Range(0, base.MaxValue).Draw(t, "length"), Sum: rapid.Uint64().Draw(t, "checksum")}}
+				Inner: rapid.Uint32().Draw(t, "inner"), Len: rapid.Uint32Range(0, base.MaxStored).Draw(t, "length"), Sum: rapid.Uint64().Draw(t, "checksum")}}
 		if b := (Ref{LSN: base.LSN(rapid.Uint64Min(1).Draw(t, "base")), Ord: rapid.Uint16Max(base.MaxSlots-1).Draw(t, "base ordinal")}); rapid.Bool().Draw(t, "patch") {
 			v.Loc, _ = v.Loc.Against(v.Ref, b)
 		}

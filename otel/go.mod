@@ -3,7 +3,7 @@ module github.com/stele-go/stele/otel
 go 1.25.0
 
 require (
-	github.com/stele-go/stele v0.0.0
+	github.com/stele-go/stele v0.1.0
 	go.opentelemetry.io/otel v1.38.0
 	go.opentelemetry.io/otel/sdk v1.38.0
 	go.opentelemetry.io/otel/trace v1.38.0

@@ -41,6 +41,8 @@ type powers interface {
 	saver.ThreadLister
 	saver.Syncer
 	saver.AtomicPutter
+	saver.AttemptCounter
+	saver.Owner
 	io.Closer
 }
 

@@ -39,6 +39,7 @@ func TestPowersAreKept(t *testing.T) {
 			"Serializing":  func(s saver.Saver) bool { _, ok := s.(saver.Serializing); return ok },
 			"Closer":       func(s saver.Saver) bool { _, ok := s.(io.Closer); return ok },
 			"Syncer":       func(s saver.Saver) bool { _, ok := s.(saver.Syncer); return ok },
+			"Owner":        func(s saver.Saver) bool { _, ok := s.(saver.Owner); return ok },
 		} {
 			if has(s) != has(w) {
 				t.Errorf("%s: %s was %v and is %v", name, power, has(s), has(w))

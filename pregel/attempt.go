@@ -115,6 +115,8 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 			return s.parentCommand(t, n, begin, pc, err)
 		case isBubble(err):
 			return writes, err
+		case s.failsOnItsOwn(err):
+			return writes, err // nothing is tried again any more
 		case s.ctx.Err() != nil:
 			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
 		case errors.Is(err, context.Canceled):
@@ -130,6 +132,17 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
 		}
 	}
+}
+
+// failsOnItsOwn reports whether a task that ends after another one has failed does so
+// because of itself: its error says nothing of the end of its context. LangGraph, whose
+// threads nobody cancels, stores such a failure as any other, so that a resume calls the
+// handler of the task and not the task again. Where the caller of the run cancelled it,
+// whatever a task returns is taken for the consequence.
+func (s *superstep) failsOnItsOwn(err error) bool {
+	var sibling *TaskError
+	return s.ctx.Err() != nil && errors.As(context.Cause(s.ctx), &sibling) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // retry says whether to try again after n failures, and how long to wait. The

@@ -171,7 +171,7 @@ func TestBadAnswers(t *testing.T) {
 	ask := func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "?") }
 	s := watch(nil)
 	g := fan(t, pregel.Options{Saver: s}, node("left", ask), node("right", ask))
-	cfg := pregel.Config{ThreadID: "t", StrictResume: true}
+	cfg := pregel.Config{ThreadID: "t"}
 	res, err := g.Invoke(ctx, 1, cfg)
 	if err != nil || len(res.Interrupts) != 2 {
 		t.Fatalf("%v, %v", res, err)

@@ -38,6 +38,15 @@ func (s *channelSet) at(name string) channel.Channel {
 	return ch
 }
 
+// copy is a set whose channels change on their own.
+func (s *channelSet) copy() *channelSet {
+	c := &channelSet{names: s.names, index: s.index, list: make([]channel.Channel, len(s.list))}
+	for i, ch := range s.list {
+		c.list[i] = ch.Copy()
+	}
+	return c
+}
+
 // read is the value of sel: of a single channel its value or nil, of several a
 // map of those that have one.
 func (s *channelSet) read(sel Keys) any {

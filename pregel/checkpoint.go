@@ -106,16 +106,7 @@ func isNew(previous map[string]saver.Version, ch string, v saver.Version) bool {
 // the checkpoint does not hold are rebuilt from their history, all in one read.
 func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp *saver.Checkpoint) (*channelSet, error) {
 	set := &channelSet{names: g.specs.names, index: g.specs.index, list: make([]channel.Channel, len(g.specs.names))}
-	var replay []string
-	for _, list := range [][]string{g.deltas, g.folds} {
-		for _, name := range list {
-			_, written := cp.Versions[name]
-			if _, stored := cp.Values[name]; written && !stored {
-				replay = append(replay, name)
-			}
-		}
-	}
-	histories, err := deltaHistory(ctx, s, at, replay)
+	histories, err := deltaHistory(ctx, s, at, slices.Concat(withoutValue(g.deltas, cp), g.replayed(cp)))
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +130,20 @@ func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp 
 		}
 	}
 	return set, nil
+}
+
+// replayed are the reducing channels that cp has no value of, though they were
+// written: they were delta channels then.
+func (g *Graph) replayed(cp *saver.Checkpoint) []string { return withoutValue(g.folds, cp) }
+
+func withoutValue(channels []string, cp *saver.Checkpoint) (found []string) {
+	for _, name := range channels {
+		_, written := cp.Versions[name]
+		if _, stored := cp.Values[name]; written && !stored {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {

@@ -57,15 +57,29 @@ type Config struct {
 	OutputKeys *Keys
 	// Subgraphs shows the events of graphs inside this one as well.
 	Subgraphs bool
-	// StrictResume refuses a resume map that names an interrupt that does not
-	// wait.
-	StrictResume bool
-	// Exclusive makes the run fail with ErrConflict when another run stored a
-	// checkpoint on the thread meanwhile. ConflictRetries is how many times
-	// Invoke and Stream start over from the new head if the run loses before
-	// its first superstep and before its first event.
-	Exclusive       bool
+	// ConflictRetries is how many times Invoke and Stream start over from the new
+	// head when another run has the thread, or was quicker, unless a node of the run
+	// was started or an event shown. They wait for the run that is under way to end,
+	// or for their context; but not inside of a node, where that might be the node's
+	// own run. 0: the run that loses fails with ErrConflict.
 	ConflictRetries int
+	// Unfinished says what new input does on a thread that a crash left
+	// unfinished; "" is FinishFirst, or DiscardUnfinished if Options.LangGraph or
+	// Shared is set: where several runs may be under way, what is left may be what
+	// another one is at. An input with a CheckpointID is a fork: it leaves what is
+	// unfinished at that checkpoint where it is.
+	Unfinished Unfinished
+	// Shared is LangGraph's way with several runs on one thread: all of them go on,
+	// and the one that stores the last checkpoint has the thread. Without it one run
+	// at a time has the thread, the others fail with ErrConflict; see the package.
+	Shared bool
+	// AnyAnswer is LangGraph's way with a Command that has Resume: it is taken although
+	// nothing waits, and whoever asks next gets it.
+	AnyAnswer bool
+	// AnyCheckpoint is LangGraph's way with a CheckpointID that does not exist: the
+	// thread counts as empty. Without it the error matches saver.ErrNotFound, and
+	// nothing is run or stored.
+	AnyCheckpoint bool
 	// Control asks the run to stop between supersteps.
 	Control *Control
 	// Context is given to nodes as it is; see Task.
@@ -107,7 +121,10 @@ func (c *Control) RequestDrain(reason string) {
 	}
 }
 
-func (c *Control) requested() (string, bool) {
+// DrainRequested reports whether a stop was asked for, and why. A node that works for
+// long can look at it, by TaskInfo.Control, and return what it has. A nil Control was
+// never asked.
+func (c *Control) DrainRequested() (reason string, requested bool) {
 	if c == nil {
 		return "", false
 	}

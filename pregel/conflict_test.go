@@ -5,10 +5,192 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/serde"
 )
+
+// remote is a saver as another process has it: it cannot tell who has a thread.
+type remote struct {
+	saver.Saver
+	// loaded is called after each load; may be nil.
+	loaded func()
+}
+
+func (r *remote) GetTuple(c context.Context, cfg saver.Config) (*saver.Tuple, error) {
+	tup, err := r.Saver.GetTuple(c, cfg)
+	if r.loaded != nil {
+		r.loaded()
+	}
+	return tup, err
+}
+
+func (r *remote) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	if r.loaded != nil { // it takes a while: who does not wait for it runs a node meanwhile
+		time.Sleep(20 * time.Millisecond)
+	}
+	return r.Saver.(saver.AtomicPutter).PutRequest(c, req)
+}
+
+// Serializer makes the engine store beside its nodes: what cannot be serialized ahead is
+// waited for.
+func (r *remote) Serializer() serde.Serializer { return r.Saver.(saver.Serializing).Serializer() }
+
+// processes are savers that share nothing but what is stored.
+func processes(n int) []*remote {
+	s := memory.New(memory.Options{})
+	all := make([]*remote, n)
+	for i := range all {
+		all[i] = &remote{Saver: s}
+	}
+	return all
+}
+
+// runTogether starts n runs on thread t at once, one on each graph in turn. A node
+// that runs waits at the gate that the graphs were built with until all others
+// have lost. It returns what the runs ended with.
+func runTogether(graphs []*pregel.Graph, input any, cfg pregel.Config, n int, gate chan struct{}) []error {
+	errs := make([]error, n)
+	var left atomic.Int32
+	left.Store(int32(n))
+	open := sync.OnceFunc(func() {
+		if gate != nil {
+			close(gate)
+		}
+	})
+	// If two have the thread, both wait: let them fail the test.
+	defer time.AfterFunc(5*time.Second, open).Stop()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			_, errs[i] = graphs[i%len(graphs)].Invoke(ctx, input, cfg)
+			if left.Add(-1) == 1 {
+				open()
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// wantOneWinner checks that one of the runs ended well and the others lost.
+func wantOneWinner(t *testing.T, errs []error) {
+	t.Helper()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, pregel.ErrConflict):
+			t.Errorf("error %v", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of %d runs won", won, len(errs))
+	}
+}
+
+// Of several runs on one thread one wins; the others fail before a node of theirs
+// has run, whatever the durability, whether they bring input, an answer, or
+// nothing, and whichever graph over the saver they are of.
+func TestOneRunOnAThread(t *testing.T) {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for name, input := range map[string]any{"input": "in", "answer": pregel.Command{Resume: "yes"}, "nil": nil, "explicit": pregel.Command{Resume: "yes"}} {
+			t.Run(fmt.Sprint(d, "/", name), func(t *testing.T) {
+				s := memory.New(memory.Options{})
+				var ran atomic.Int32
+				var gate chan struct{}
+				ask := func(ctx context.Context, _ any) (any, error) {
+					if gate == nil { // the run before
+						return pregel.Ask(ctx, "?")
+					}
+					ran.Add(1)
+					<-gate
+					if input == nil {
+						return "done", nil
+					}
+					return pregel.Ask(ctx, "?")
+				}
+				graphs := make([]*pregel.Graph, 5)
+				for i := range graphs { // each with another saver over one store
+					graphs[i] = fan(t, pregel.Options{Saver: &watched{Saver: s}}, node("ask", ask))
+				}
+				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				if name != "input" {
+					if _, err := graphs[0].Invoke(ctx, "before", cfg); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if name == "explicit" {
+					state, err := graphs[0].GetState(ctx, cfg, false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					cfg.CheckpointID = state.Config.CheckpointID
+				}
+				gate = make(chan struct{})
+				wantOneWinner(t, runTogether(graphs, input, cfg, 5, gate))
+				if n := ran.Load(); n != 1 {
+					t.Errorf("%d nodes ran, want 1", n)
+				}
+			})
+		}
+	}
+}
+
+// Runs in several processes that begin from one head: the store's compare-and-set
+// judges. Those with input lose before their nodes run, except under Exit, which
+// stores nothing before; those without learn of it with their first checkpoint.
+func TestOneRunAmongProcesses(t *testing.T) {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for name, input := range map[string]any{"input": "in", "answer": pregel.Command{Resume: "yes"}} {
+			t.Run(fmt.Sprint(d, "/", name), func(t *testing.T) {
+				var ran atomic.Int32
+				var graphs []*pregel.Graph
+				savers := processes(5)
+				for _, s := range savers {
+					graphs = append(graphs, fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, v any) (any, error) {
+						ran.Add(1)
+						if v == "before" {
+							return pregel.Ask(ctx, "?")
+						}
+						return v, nil
+					})))
+				}
+				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				if _, err := graphs[0].Invoke(ctx, "before", cfg); err != nil {
+					t.Fatal(err)
+				}
+				ran.Store(0)
+				var loading sync.WaitGroup
+				loading.Add(len(savers))
+				for _, s := range savers {
+					s.loaded = sync.OnceFunc(func() {
+						loading.Done()
+						loading.Wait()
+					})
+				}
+				wantOneWinner(t, runTogether(graphs, input, cfg, 5, nil))
+				if n := ran.Load(); name == "input" && d != pregel.Exit && n != 1 {
+					t.Errorf("%d nodes ran, want 1", n)
+				}
+				state, err := graphs[0].GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out, _ := state.Map()["out"].([]any); len(out) != 1 {
+					t.Errorf("the state is %v", out)
+				}
+			})
+		}
+	}
+}
 
 // A run that loses before its first superstep starts over from the new head,
 // however it is run, and nobody is shown the attempt that lost.
@@ -29,18 +211,20 @@ func TestConflictStartsOver(t *testing.T) {
 	} {
 		for retries := range 2 {
 			t.Run(fmt.Sprint(name, "/", retries), func(t *testing.T) {
-				var g *pregel.Graph
+				var g, other *pregel.Graph
 				raced := false
 				s := watch(func(_ context.Context, op string) error {
 					if !strings.HasPrefix(op, "put") || raced {
 						return nil
 					}
-					raced = true // somebody else gets in between load and store
-					_, err := g.Invoke(context.Background(), "inner", pregel.Config{ThreadID: "t"})
+					raced = true // another process gets in between load and store
+					_, err := other.Invoke(context.Background(), "inner", pregel.Config{ThreadID: "t"})
 					return err
 				})
-				g = fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
-				events, err := run(g, pregel.Config{ThreadID: "t", Exclusive: true, ConflictRetries: retries})
+				echo := func(_ context.Context, v any) (any, error) { return v, nil }
+				g = fan(t, pregel.Options{Saver: &remote{Saver: s}}, node("a", echo))
+				other = fan(t, pregel.Options{Saver: &remote{Saver: s}}, node("a", echo))
+				events, err := run(g, pregel.Config{ThreadID: "t", ConflictRetries: retries})
 				if retries == 0 {
 					if !errors.Is(err, pregel.ErrConflict) || events > 0 {
 						t.Errorf("%d events, %v", events, err)
@@ -56,5 +240,209 @@ func TestConflictStartsOver(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// With one retry each, runs on one thread come one after another: nobody loses,
+// and no result is lost.
+func TestRetriesWaitForTheThread(t *testing.T) {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for name, s := range map[string]saver.Saver{"owner": memory.New(memory.Options{}), "table": processes(1)[0]} {
+			g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
+			for i, err := range runTogether([]*pregel.Graph{g}, 1, pregel.Config{ThreadID: "t", ConflictRetries: 1, Durability: d}, 6, nil) {
+				if err != nil {
+					t.Errorf("%s %s: run %d: %v", name, d, i, err)
+				}
+			}
+			state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, _ := state.Map()["out"].([]any); len(out) != 6 {
+				t.Errorf("%s %s: %d results of 6 runs", name, d, len(out))
+			}
+		}
+	}
+}
+
+// A node that runs a graph on the thread of its own run is refused, and does not
+// wait for itself. A run on another thread is none of its business.
+func TestRunInsideOwnThread(t *testing.T) {
+	var g *pregel.Graph
+	var own, other error
+	g = fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, v any) (any, error) {
+		if v == "outer" {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // it must not wait at all
+			defer cancel()
+			_, own = g.Invoke(ctx, "inner", pregel.Config{ThreadID: "t", ConflictRetries: 3})
+			_, other = g.Invoke(ctx, "inner", pregel.Config{ThreadID: "u"})
+		}
+		return v, nil
+	}))
+	if _, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t"}); err != nil {
+		t.Error(err)
+	}
+	if !errors.Is(own, pregel.ErrConflict) || other != nil {
+		t.Errorf("on its own thread %v, on another %v", own, other)
+	}
+}
+
+// Whoever moves the head on purpose is not refused: a state update, a fork, a
+// Shared run. The run under way learns of it with its next checkpoint.
+func TestHeadMovedOnPurpose(t *testing.T) {
+	for name, move := range map[string]func(g *pregel.Graph, old pregel.Config) error{
+		"update": func(g *pregel.Graph, _ pregel.Config) error {
+			_, err := g.UpdateState(ctx, pregel.Config{ThreadID: "t"}, pregel.StateUpdate{Values: "updated", AsNode: "a"})
+			return err
+		},
+		"fork": func(g *pregel.Graph, old pregel.Config) error {
+			_, err := g.Invoke(ctx, "inner", pregel.Config{ThreadID: "t", CheckpointID: old.CheckpointID})
+			return err
+		},
+		"shared": func(g *pregel.Graph, _ pregel.Config) error {
+			_, err := g.Invoke(ctx, "inner", pregel.Config{ThreadID: "t", Shared: true})
+			return err
+		},
+	} {
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+			t.Run(fmt.Sprint(name, "/", d), func(t *testing.T) {
+				var g *pregel.Graph
+				var old pregel.Config
+				var moved error
+				g = fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(_ context.Context, v any) (any, error) {
+					if v == "outer" {
+						moved = move(g, old)
+					}
+					return v, nil
+				}))
+				for i := range 2 {
+					if _, err := g.Invoke(ctx, i, pregel.Config{ThreadID: "t"}); err != nil {
+						t.Fatal(err)
+					}
+					if i == 0 {
+						state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+						if err != nil {
+							t.Fatal(err)
+						}
+						old = state.Config
+					}
+				}
+				_, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t", Durability: d, ConflictRetries: 5})
+				var ce *saver.ConflictError
+				if moved != nil || !errors.As(err, &ce) || ce.Head == "" {
+					t.Errorf("who moved the head: %v; the run: %v", moved, err)
+				}
+			})
+		}
+	}
+}
+
+// Forks from one checkpoint go on side by side, and an ordinary run is refused
+// meanwhile.
+func TestForksSideBySide(t *testing.T) {
+	var inside sync.WaitGroup
+	var run, refused error
+	var once sync.Once
+	var g *pregel.Graph
+	g = fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(_ context.Context, v any) (any, error) {
+		if v == "fork" {
+			inside.Done()
+			inside.Wait() // both are here
+			once.Do(func() { _, refused = g.Invoke(context.Background(), "ordinary", pregel.Config{ThreadID: "t"}) })
+		}
+		return v, nil
+	}))
+	cfg := pregel.Config{ThreadID: "t"}
+	if _, run = g.Invoke(ctx, 1, cfg); run != nil {
+		t.Fatal(run)
+	}
+	state, err := g.GetState(ctx, cfg, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, run = g.Invoke(ctx, 2, cfg); run != nil {
+		t.Fatal(run)
+	}
+	inside.Add(2)
+	cfg.CheckpointID = state.Config.CheckpointID
+	for i, err := range runTogether([]*pregel.Graph{g}, "fork", cfg, 2, nil) {
+		if err != nil {
+			t.Errorf("fork %d: %v", i, err)
+		}
+	}
+	if !errors.Is(refused, pregel.ErrConflict) {
+		t.Errorf("the ordinary run: %v", refused)
+	}
+}
+
+// However a run ends, the thread is free afterwards: after a failure, a panic of a
+// node or a reducer, a cancellation, a question, and when nobody ranges over a
+// stream any more. A task that is left behind after a timeout holds nothing.
+func TestThreadIsFreeAfterRun(t *testing.T) {
+	behind := make(chan struct{})
+	defer close(behind)
+	for _, s := range []saver.Saver{memory.New(memory.Options{}), processes(1)[0]} {
+		g := fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, v any) (any, error) {
+			switch v {
+			case "fail":
+				return nil, errBoom
+			case "panic":
+				panic("a node")
+			case "ask":
+				return pregel.Ask(ctx, "?")
+			case "wait":
+				return waits(ctx, v)
+			case "left behind":
+				<-behind
+			}
+			return v, nil
+		}).Timeout(pregel.Timeout(50*time.Millisecond, 0)))
+		cfg := pregel.Config{ThreadID: "t"}
+		for _, how := range []string{"fail", "panic", "ask", "left behind", "cancel", "stream", "done"} {
+			c, cancel := context.WithCancel(ctx)
+			switch how {
+			case "cancel":
+				cancel()
+				_, _ = g.Invoke(c, "wait", cfg)
+			case "stream":
+				for range g.Stream(c, "wait", cfg, pregel.ModeCheckpoints) {
+					break
+				}
+			default:
+				_, _ = g.Invoke(c, how, cfg)
+			}
+			cancel()
+			if _, err := g.Invoke(ctx, "next", cfg); err != nil {
+				t.Errorf("%T: after %s: %v", s, how, err)
+			}
+		}
+	}
+}
+
+// A saver that cannot say who owns a thread is guarded within the process all the
+// same: two graphs over it cannot resume one thread at once.
+func TestThreadOfPlainSaver(t *testing.T) {
+	s := processes(1)[0]
+	var ran atomic.Int32
+	gate := make(chan struct{})
+	asked := false
+	graphs := make([]*pregel.Graph, 2)
+	for i := range graphs {
+		graphs[i] = fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, _ any) (any, error) {
+			if asked {
+				ran.Add(1)
+				<-gate
+			}
+			return pregel.Ask(ctx, "?")
+		}))
+	}
+	cfg := pregel.Config{ThreadID: "t"}
+	if _, err := graphs[0].Invoke(ctx, 1, cfg); err != nil {
+		t.Fatal(err)
+	}
+	asked = true
+	wantOneWinner(t, runTogether(graphs, pregel.Command{Resume: "yes"}, cfg, 2, gate))
+	if n := ran.Load(); n != 1 {
+		t.Errorf("%d nodes ran, want 1", n)
 	}
 }

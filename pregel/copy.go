@@ -33,7 +33,7 @@ func (u *updater) copy(ctx context.Context, values any) (Config, error) {
 	if u.saved.Parent != nil {
 		at.CheckpointID = u.saved.Parent.CheckpointID
 	}
-	out, err := u.putCopy(ctx, at, stored, md)
+	out, err := u.putCopy(ctx, at, stored, md, u.note(cp, u.step+1))
 	cfg, err := u.answer(out, err)
 	if err != nil || len(further) == 0 {
 		return cfg, err
@@ -49,10 +49,10 @@ func (u *updater) copy(ctx context.Context, values any) (Config, error) {
 }
 
 // putCopy stores a copy that shares the values of the original.
-func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata) (saver.Config, error) {
+func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata, note *saver.Note) (saver.Config, error) {
 	if p, ok := u.s.(saver.AtomicPutter); ok {
 		from := u.saved.Config
-		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from})
+		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from, Note: note})
 	}
 	// A saver that cannot share gets the values again.
 	cp.Values = u.saved.Checkpoint.Values

@@ -38,11 +38,11 @@ func (m *mortal) alive() bool {
 	return true
 }
 
-func (m *mortal) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+func (m *mortal) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	if !m.alive() {
 		return saver.Config{}, errDead
 	}
-	return m.Saver.Put(c, cfg, cp, md, v)
+	return m.Saver.PutRequest(c, req)
 }
 
 func (m *mortal) PutWrites(c context.Context, cfg saver.Config, w []saver.Write, id, path string) error {

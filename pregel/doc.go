@@ -22,6 +22,66 @@
 // again from its start, and Ask returns the answer. Everything a node does before
 // it asks is done again; what must not be goes into a TaskFunc.
 //
+// An answer is for a question that waits in what is stored, and no other question
+// gets it. Where none waits it is ErrNoInterrupt: a run that failed or died goes on
+// with nil, and asks if it has to. A caller who was not told whether an answer
+// arrived gives it again, best by the id of the question: if the tasks of the
+// superstep have it already it is given to nobody, and the run goes on; if the thread
+// has moved past them it is ErrNoInterrupt. An answer without an id cannot be told
+// from one to the next question of the same node.
+//
+// # One run on a thread
+//
+// A run has its thread for itself: it asks the saver for it (saver.Owner) before it
+// loads it, and gives it back when its saves have ended, however it ends. A task that
+// is left behind after a timeout holds nothing. A run that comes meanwhile fails with
+// ErrConflict before anything of it is run or stored, in every durability mode; with
+// Config.ConflictRetries it waits instead. A node that runs a graph on the thread of
+// its own run is refused too. Graphs inside belong to the run around them.
+//
+// Every checkpoint is put on the condition that the newest one is that which the run
+// knows. So a run also fails with ErrConflict, but after its nodes ran, when somebody
+// moved the head on purpose: UpdateState, a fork, which is a run from a checkpoint
+// that is not the newest, and a run with Config.Shared are never refused.
+//
+// Where several processes write to one store, which the disk saver does not allow,
+// the saver should be a saver.Owner among them. If it is none the condition alone
+// judges between processes: of runs with input that begin from one head all but one
+// fail before their nodes run, because they wait for their first checkpoint to be
+// stored, and so does a run whose head another one took over, with its next
+// checkpoint. A run that resumes, and one under Exit, learns of it with the first
+// checkpoint it stores: its first tasks have run.
+//
+// # After a crash
+//
+// A process that dies leaves threads in the middle of a run. Nothing that was stored
+// of them is lost; somebody has to go on with them. A program does that at its start,
+// with one call for each of its graphs, which has a name in Options.Name for it:
+//
+//	report, err := g.Recover(ctx, pregel.RecoverOptions{})
+//
+// Tasks that ended are not run again. A thread is run as often as
+// RecoverOptions.Attempts says, counted before it runs, so that a node that kills its
+// process does not do so for ever. Threads that other graphs left are reported, and
+// not run.
+//
+// StateSnapshot.Status says of one thread whether it is done, waits, failed or is
+// unfinished; saver.ThreadLister finds threads by it. A run that was cancelled or
+// drained leaves its thread unfinished like a crash, unless a node returned the error
+// of its context: that node failed. New input on such a thread first
+// goes on with what was left, unseen and under its own RunID, and is taken after that.
+// If that fails or stops the input is not taken, and the error matches ErrUnfinished.
+// Config.Unfinished says otherwise: refuse the input, or discard what was left.
+// A Command resumes, also where it updates or steers, so it discards nothing; nor does
+// nil. Input with a CheckpointID is a fork and leaves that checkpoint as it is. A run
+// that failed or waits is discarded by new input, as in LangGraph.
+//
+// # Side effects
+//
+// A task may run again after a failure, an interrupt or a crash. IdempotencyKey is
+// what to give to a service that is asked to do something once: the same key in every
+// run of the task, in every durability mode. The id of a task is no such key.
+//
 // # Concurrency
 //
 // Each task has a goroutine. Results do not depend on how they are scheduled:
@@ -29,6 +89,16 @@
 // a sibling fails, the caller cancels or a timeout passes; the run waits for
 // nodes to return, except after a timeout. Values in channels are shared between
 // tasks and must not be changed in place.
+//
+// # Types of values
+//
+// What a channel declares as its type it has after a restart too. What is in an any, in
+// a map[string]any or in a message's Extra comes back as plain data: a struct as a
+// map[string]any, an int as an int64, a []Call as a []any, unless its type is
+// registered with the serializer (serde.Registry). A type assertion that passes within
+// one process fails then. Options.RoundTrip shows it in the first test: with it every
+// value that crosses a superstep is encoded and decoded again, as if the process had
+// died there.
 //
 // # What is stored when
 //
@@ -43,8 +113,13 @@
 //
 // Ids of checkpoints, tasks and interrupts, stored checkpoints, writes and
 // stream events are those of LangGraph 1.2; test/parity/pregel compares them line
-// by line. The differences are deliberate:
+// by line, with Options.LangGraph set. The differences are deliberate; that option
+// takes back those about unfinished work, runs beside each other, answers and unknown
+// checkpoints:
 //
+//   - Unfinished work comes first: new input finishes what a crash left and is taken
+//     after that, see After a crash. LangGraph drops it, with what its tasks had
+//     stored.
 //   - Sync also waits for the input checkpoint, and for the writes of tasks.
 //   - Exit reports interrupts after they are stored.
 //   - After the first failed save nothing more is stored.
@@ -65,8 +140,7 @@
 //   - An answer by interrupt id reaches a nested task that stored nothing yet.
 //   - A retry counts calls and nested graphs from the first again, and finds
 //     the calls that ended.
-//   - Resuming a thread on which nothing waits is ErrNoInterrupt; an empty
-//     Command is ErrEmptyInput.
+//   - An empty Command is ErrEmptyInput.
 //   - Two nodes that read one channel, one of them alone and one in a map, get
 //     what they ask for.
 //   - Only the state of a graph that a node names is found by namespace; any
@@ -76,4 +150,14 @@
 //   - A map that a node returns is written in the order of its keys; Pairs have
 //     an order of their own.
 //   - Results carry interrupts beside the values, not among them.
+//   - One run at a time has a thread; the others are ErrConflict. Config.Shared: all
+//     go on, and the last checkpoint counts.
+//   - An answer where nothing waits is ErrNoInterrupt, ids that nothing asked are
+//     ErrUnknownInterrupt, and an answer reaches the question that waited and no
+//     other; a breakpoint is passed by one, which nobody gets. An answer that nobody
+//     took when all tasks wait again is taken back. Config.AnyAnswer: an answer is
+//     refused only where nothing is left to run, and whoever asks first gets it.
+//   - A CheckpointID that does not exist is an error, also in UpdateState.
+//     Config.AnyCheckpoint: the thread counts as empty.
+//   - IdempotencyKey stores a checkpoint of an Exit run before its end.
 package pregel

@@ -19,9 +19,11 @@ type EntrypointOptions struct {
 	Retry       []RetryPolicy
 	Timeout     *TimeoutPolicy
 	CachePolicy *CachePolicy
+	LangGraph   bool // see Options
 	StepTimeout time.Duration
 	Hooks       Hooks
 	Env         Environment
+	RoundTrip   bool // for tests; see Options
 	// Subgraphs are the graphs the function runs, so that their state can be
 	// looked at.
 	Subgraphs []*Graph
@@ -48,7 +50,7 @@ func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, 
 			End: channel.LastValue[any](), chPrevious: channel.LastValue[any]()},
 		ChannelOrder: []string{Start, End, chPrevious},
 		Input:        One(Start), Output: One(End), Stream: One(End), Modes: []Mode{ModeUpdates},
-		Saver: opts.Saver, Cache: opts.Cache, Store: opts.Store, StepTimeout: opts.StepTimeout, Hooks: opts.Hooks, Env: opts.Env})
+		Saver: opts.Saver, RoundTrip: opts.RoundTrip, Cache: opts.Cache, Store: opts.Store, LangGraph: opts.LangGraph, StepTimeout: opts.StepTimeout, Hooks: opts.Hooks, Env: opts.Env})
 }
 
 // writeFinal writes the result and what is kept.

@@ -25,7 +25,9 @@ var (
 	// ErrEmptyInput: there is nothing to do: no input for the graph's channels,
 	// a Command without effect, or nil on a thread without a checkpoint.
 	ErrEmptyInput = errors.New("received no input")
-	// ErrNoInterrupt: a Command resumes, and nothing is waiting.
+	// ErrNoInterrupt: a Command answers, and no question waits in what is stored. A
+	// run that failed or died goes on with nil input, and asks if it has to.
+	// Nothing was run or stored.
 	ErrNoInterrupt = errors.New("nothing is waiting to be resumed")
 	// ErrAmbiguousResume matches every AmbiguousResumeError.
 	ErrAmbiguousResume = errors.New("several interrupts are pending")
@@ -39,8 +41,11 @@ var (
 	ErrDrained = errors.New("drained")
 	// ErrPersist matches every PersistError.
 	ErrPersist = errors.New("the saver failed")
-	// ErrConflict: of two runs from one head, the other one won.
+	// ErrConflict: another run has the thread, as a *saver.OwnedError, or moved its
+	// head meanwhile, as a *saver.ConflictError.
 	ErrConflict = saver.ErrConflict
+	// ErrUnfinished matches every UnfinishedError.
+	ErrUnfinished = errors.New("the thread is unfinished")
 	// ErrNodeTimeout matches every NodeTimeoutError.
 	ErrNodeTimeout = errors.New("node timed out")
 	// ErrStepTimeout: a superstep took longer than the graph allows. What its
@@ -176,13 +181,14 @@ func (e *AmbiguousResumeError) Error() string {
 // Is makes every AmbiguousResumeError match ErrAmbiguousResume.
 func (e *AmbiguousResumeError) Is(target error) bool { return target == ErrAmbiguousResume }
 
-// UnknownInterruptError: with Config.StrictResume, answers were given to
-// interrupts that do not wait. It matches ErrUnknownInterrupt.
+// UnknownInterruptError: answers were given to interrupts that nothing of this
+// superstep asked, while others wait. It matches ErrUnknownInterrupt. Nothing was
+// run or stored.
 type UnknownInterruptError struct{ Unknown, Pending []string }
 
 // Error lists both.
 func (e *UnknownInterruptError) Error() string {
-	return fmt.Sprintf("unknown or already answered interrupts %v; pending are %v", e.Unknown, e.Pending)
+	return fmt.Sprintf("unknown interrupts %v; pending are %v", e.Unknown, e.Pending)
 }
 
 // Is makes every UnknownInterruptError match ErrUnknownInterrupt.
@@ -226,6 +232,52 @@ func (e *PersistError) Unwrap() error { return e.Err }
 
 // Is makes every PersistError match ErrPersist.
 func (e *PersistError) Is(target error) bool { return target == ErrPersist }
+
+// UnfinishedError: new input was not taken, because of what an earlier run left on
+// the thread; see Config.Unfinished. It matches ErrUnfinished. Nothing of the input
+// is stored.
+//
+// Under RefuseUnfinished the thread is as it was. Under FinishFirst the engine went
+// on with the earlier run, and that did not come to its end: it failed with Err, or
+// it stopped, and now waits for Interrupts, or at a breakpoint if there are none.
+// Then new input is taken next time, as on any thread that failed or waits. Not
+// every failure is stored: after a timeout of a superstep, or writes that do not go
+// together, the thread is unfinished still; DiscardUnfinished gives it up.
+type UnfinishedError struct {
+	ThreadID string
+	// Next are the nodes that were left to run, each once.
+	Next []string
+	// Stopped: the earlier run was gone on with, and waits for Interrupts or at a
+	// breakpoint.
+	Stopped    bool
+	Interrupts []Interrupt
+	// Err is what the earlier run failed with; nil if it was not gone on with, or
+	// stopped.
+	Err error
+
+	runID string // of the run that left it
+	first bool   // to be finished before the input is taken
+}
+
+// Error says what is left, and what came of finishing it.
+func (e *UnfinishedError) Error() string {
+	s := fmt.Sprintf("thread %q: %v: nodes %q of an earlier run are left; the input was not taken", e.ThreadID, ErrUnfinished, e.Next)
+	switch {
+	case e.Err != nil:
+		return s + ": finishing them first: " + e.Err.Error()
+	case e.Stopped && len(e.Interrupts) > 0:
+		return fmt.Sprintf("%s: finishing them first: %d questions wait for an answer", s, len(e.Interrupts))
+	case e.Stopped:
+		return s + ": finishing them first: stopped at a breakpoint"
+	}
+	return s
+}
+
+// Unwrap returns what the earlier run failed with.
+func (e *UnfinishedError) Unwrap() error { return e.Err }
+
+// Is makes every UnfinishedError match ErrUnfinished.
+func (e *UnfinishedError) Is(target error) bool { return target == ErrUnfinished }
 
 // NodeTimeoutError: an attempt of a node took too long. Its writes are
 // discarded. It matches ErrNodeTimeout, and is tried again by default policies.

@@ -154,10 +154,10 @@ type telling struct {
 	gate func(step any)
 }
 
-func (s telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
-	s.gate(md["step"])
-	fmt.Println("put called with checkpoint for step", md["step"])
-	return s.Saver.Put(ctx, cfg, cp, md, v)
+func (s telling) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+	s.gate(req.Metadata["step"])
+	fmt.Println("put called with checkpoint for step", req.Metadata["step"])
+	return s.Saver.PutRequest(ctx, req)
 }
 
 // Sync stores the checkpoint of a superstep before the next begins, Async while

@@ -12,23 +12,23 @@ import (
 
 // first turns the run's input into the state the first superstep starts from.
 func (l *loop) first(ctx context.Context) error {
-	l.delta.written = map[string]bool{}
-	l.delta.reapplied = map[string]bool{}
-	l.delta.storedWrites = map[[2]string]bool{}
-	for _, w := range l.pending {
-		if w.taskID != nullTaskID && slices.Contains(l.g.deltas, w.channel) {
-			l.delta.storedWrites[[2]string{w.taskID, w.channel}] = true
-		}
-	}
+	l.beginDeltas()
 	cmd, isCommand := commandOf(l.input)
 	l.resumeGiven = isCommand && cmd.Resume != nil
 	resumes := l.isResuming(isCommand)
+	if err := l.mayBegin(ctx, resumes); err != nil {
+		return err
+	}
 	travels := l.isTimeTravelling()
 	l.replaying = travels || l.superseded
 	if travels {
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chResume })
 	}
-	if !l.resumeGiven {
+	use, err := l.judge(ctx, cmd, resumes)
+	if err != nil {
+		return err
+	}
+	if use == answerNone || use == answerSpent {
 		l.pending = dropSpentAnswer(l.pending)
 		l.guardAnswers(ctx)
 	}
@@ -48,8 +48,7 @@ func (l *loop) first(ctx context.Context) error {
 	}
 	var carried []pendingWrite
 	if isCommand {
-		var err error
-		if carried, err = l.takeCommand(cmd, forks, resumes); err != nil {
+		if carried, err = l.takeCommand(cmd, use, forks); err != nil {
 			return err
 		}
 	}
@@ -57,16 +56,13 @@ func (l *loop) first(ctx context.Context) error {
 		return err
 	}
 	var bound *saver.Config
-	switch {
-	case resumes:
-		var err error
-		if bound, err = l.resume(ctx, forks, branched); err != nil {
-			return err
-		}
-	default:
-		if err := l.takeInput(ctx); err != nil {
-			return err
-		}
+	if resumes {
+		bound, err = l.resume(ctx, forks, branched)
+	} else {
+		err = l.takeInput(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	if !l.nested() {
 		l.resuming, l.replay = &resumes, nil
@@ -77,6 +73,30 @@ func (l *loop) first(ctx context.Context) error {
 	l.status, l.entered = statusPending, true
 	if h := l.g.opts.Hooks.Resume; resumes && h != nil {
 		l.g.guardHook("Resume", func() { h(l.info()) })
+	}
+	return nil
+}
+
+// beginDeltas notes which writes to delta channels are stored already.
+func (l *loop) beginDeltas() {
+	l.delta.written = map[string]bool{}
+	l.delta.reapplied = map[string]bool{}
+	l.delta.storedWrites = map[[2]string]bool{}
+	for _, w := range l.pending {
+		if w.taskID != nullTaskID && slices.Contains(l.g.deltas, w.channel) {
+			l.delta.storedWrites[[2]string{w.taskID, w.channel}] = true
+		}
+	}
+}
+
+// mayBegin is asked before anything is changed or stored.
+func (l *loop) mayBegin(ctx context.Context, resumes bool) error {
+	defer func() { l.found = nil }() // it holds values that need not stay in memory
+	if !resumes {
+		return l.guardUnfinished(ctx)
+	}
+	if l.admit != nil {
+		return l.admit(ctx, l)
 	}
 	return nil
 }
@@ -128,24 +148,32 @@ func (l *loop) forceDeltas(writes []pendingWrite) {
 
 // takeCommand stores a Command's writes on the checkpoint the run starts from,
 // or hands them back if a fork is about to carry them.
-func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingWrite, err error) {
-	isMap, err := l.checkResume(cmd, resumes)
-	if err != nil {
-		return nil, err
+func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pendingWrite, err error) {
+	answer := cmd.Resume
+	if use != answerOne {
+		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if isMap {
-		l.resumeMap = cmd.Resume.(map[string]any)
-		writes = slices.DeleteFunc(writes, func(w write) bool { return w.channel == chResume })
+	if use == answerByID {
+		l.resumeMap, _ = answersByID(answer)
+		if err := l.answersAgain(); err != nil {
+			return nil, err
+		}
 	}
-	if len(writes) == 0 && !isMap {
-		return nil, fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
+	if len(writes) == 0 {
+		if use == answerNone {
+			err = fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
+		}
+		return nil, err
 	}
 	if forks {
 		l.g.nameWrites(writes)
+		if err := l.writesAgain("", writes); err != nil {
+			return nil, err
+		}
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
@@ -163,71 +191,6 @@ func (l *loop) takeCommand(cmd Command, forks, resumes bool) (carried []pendingW
 		}
 	}
 	return nil, nil
-}
-
-// checkResume refuses an answer that cannot be given, and reports whether the
-// answers come by interrupt id.
-func (l *loop) checkResume(cmd Command, resumes bool) (isMap bool, err error) {
-	if cmd.Resume == nil {
-		return false, nil
-	}
-	if l.saver == nil {
-		return false, fmt.Errorf("resume: %w", ErrNoSaver)
-	}
-	if !resumes {
-		return false, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
-	}
-	waiting := l.pendingInterrupts()
-	if len(waiting) == 0 && cmd.Goto == nil && cmd.Update == nil {
-		if err := l.checkUnfinished(); err != nil {
-			return false, err
-		}
-	}
-	answers, isMap := cmd.Resume.(map[string]any)
-	for id := range answers {
-		isMap = isMap && isInterruptID(id)
-	}
-	if !isMap {
-		if len(waiting) > 1 {
-			return false, &AmbiguousResumeError{Pending: waiting}
-		}
-		return false, nil
-	}
-	if l.cfg.StrictResume && !l.nested() && !l.superseded {
-		unknown := slices.Sorted(maps.Keys(answers))
-		unknown = slices.DeleteFunc(unknown, func(id string) bool { return slices.Contains(waiting, id) })
-		if len(unknown) > 0 || len(answers) == 0 {
-			return true, &UnknownInterruptError{Unknown: unknown, Pending: waiting}
-		}
-	}
-	return true, nil
-}
-
-// checkUnfinished refuses an answer to a thread that has nothing left to run. A
-// breakpoint leaves something, so any answer passes it, as in LangGraph.
-func (l *loop) checkUnfinished() error {
-	for _, w := range l.pending {
-		if w.taskID == nullTaskID { // an earlier Command may start something
-			return nil
-		}
-	}
-	tasks, err := l.preparer().next(l.updated)
-	if err == nil && len(tasks.order) == 0 {
-		err = fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
-	}
-	return err
-}
-
-// pendingInterrupts are the ids of the interrupts that wait, sorted.
-func (l *loop) pendingInterrupts() []string {
-	statuses, _ := readStatuses(l.pending)
-	ids := map[string]bool{}
-	for _, s := range statuses {
-		for _, in := range s.pending() {
-			ids[in.ID] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(ids))
 }
 
 // commandWrites are the writes a Command as input stands for.
@@ -352,7 +315,7 @@ func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.C
 		}
 	}
 	l.cp.seen[chInterrupt] = passed
-	if forks {
+	if l.forked = forks; forks {
 		if branched {
 			bound = l.prev
 		}
@@ -366,6 +329,7 @@ func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.C
 			return nil, err
 		}
 		l.updated = updated
+		l.coming = coming{} // made without knowing what was updated
 	}
 	l.emitValues(nil)
 	return bound, nil

@@ -42,7 +42,23 @@ type Options struct {
 	// PutRequest on to it); for a store in memory, a saver in memory.
 	Together bool
 
+	// RoundTrip is for tests: every value that crosses a superstep (channels, what tasks
+	// write and return, the arguments of Sends, questions and answers) is encoded and
+	// decoded again, by the saver's serializer or the default one, with a saver or
+	// without. Nodes then get what they would get after a crash, so that a type that
+	// does not survive one fails in the first test: in an any, or in a map of them, a
+	// struct comes back as a map, an int as an int64, a []Call as a []any. The outermost
+	// graph says it for the graphs inside. It costs time and memory for each superstep.
+	RoundTrip bool
+
 	InterruptBefore, InterruptAfter []string
+
+	// LangGraph gives up the safeguards that LangGraph does not have: new input
+	// discards what a crash left unfinished, several runs may work on a thread at a
+	// time, an answer is taken although nothing waits, and a CheckpointID that does
+	// not exist stands for an empty thread. Config has each of them for one run. The
+	// option of the outermost graph counts; graphs inside follow it.
+	LangGraph bool
 
 	StepTimeout time.Duration
 	Retry       []RetryPolicy
@@ -65,7 +81,7 @@ type Edge struct {
 	Label       string
 }
 
-// Graph is a graph that can run. It does not change; all methods are safe for
+// Graph is a graph that can run. Nothing of it changes that a run can see; all methods are safe for
 // concurrent use.
 type Graph struct {
 	opts      Options
@@ -78,6 +94,8 @@ type Graph struct {
 	deltas    []string            // names of delta channels
 	folds     []string            // names of reducing channels
 	untracked bool
+	named     bool // by whoever made it
+	attempts  attempts
 	input     Keys
 	output    Keys
 	stream    Keys
@@ -87,7 +105,7 @@ type Graph struct {
 func New(opts Options) (*Graph, error) {
 	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
 		input: opts.Input, output: opts.Output, stream: opts.Stream}
-	if g.opts.Name == "" {
+	if g.named = g.opts.Name != ""; !g.named {
 		g.opts.Name = "LangGraph"
 	}
 	if opts.Checkpointing == Off {

@@ -16,8 +16,8 @@ import (
 // forgets is a saver that keeps nothing: what grows beside it is the engine's.
 type forgets struct{ *memory.Saver }
 
-func (forgets) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, _ saver.Metadata, _ map[string]saver.Version) (saver.Config, error) {
-	return cfg.At(cp.ID), nil
+func (forgets) PutRequest(_ context.Context, req saver.PutRequest) (saver.Config, error) {
+	return req.Config.At(req.Checkpoint.ID), nil
 }
 
 func (forgets) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {

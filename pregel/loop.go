@@ -55,6 +55,7 @@ type loop struct {
 	md      saver.Metadata
 	place   saver.Config // of cp as stored; the parent of the next one
 	prev    *saver.Config
+	noted   *saver.Note // of cp as loaded; nil if it has none
 	pending []pendingWrite
 	// has are the tasks that pending may have writes of.
 	has map[string]bool
@@ -69,24 +70,33 @@ type loop struct {
 	results chan result
 	set     *channelSet
 	stored  map[string]saver.Version // versions as last stored
-	lists   map[string]encodedList   // of channels, as last stored
-	savedID string                   // the checkpoint the run began with
-	step    int
-	stop    int
-	tasks   *taskSet
-	prep    *preparer // of tasks
-	apply   *applier
-	updated []string // sorted; nobody changes it; nil: unknown
-	status  loopStatus
-	pipe    *pipeline
-	lastPut *saveOp // of the newest checkpoint; nil if this run made none
+	// replayed are the reducing channels that the run found as a delta channel leaves
+	// them, without a value of their own.
+	replayed []string
+	lists    map[string]encodedList // of channels, as last stored
+	savedID  string                 // the checkpoint the run began with
+	step     int
+	stop     int
+	tasks    *taskSet
+	coming   coming
+	prep     *preparer // of tasks
+	apply    *applier
+	updated  []string // sorted; nobody changes it; nil: unknown
+	status   loopStatus
+	pipe     *pipeline
+	lastPut  *saveOp // of the newest checkpoint; nil if this run made none
 	// Of the task whose writes are put: succeeding says that it ended well, last
 	// that it was the last of its superstep.
 	succeeding, last bool
-	head             string // for Exclusive: the newest checkpoint this run knows
+	owned            ownership
+
+	found *saver.Tuple // what it loaded; nil if the thread is new, and once the input was taken
+	// admit is asked before anything of a loaded thread is run; nil: it may.
+	admit func(context.Context, *loop) error
 
 	addressed    bool // the run was pointed at a checkpoint
 	superseded   bool // and the thread has moved past it
+	forked       bool // it began with a fork, whose tasks have ids of their own
 	replaying    bool // finished tasks of the first superstep run again
 	hadParent    bool // the saver had a checkpoint to begin with
 	loadedLatest bool
@@ -169,11 +179,14 @@ func (l *loop) info() RunInfo {
 // enter loads the checkpoint and gets everything ready for the first superstep.
 func (l *loop) enter(ctx context.Context) error {
 	l.has = map[string]bool{}
+	if err := l.own(ctx); err != nil {
+		return err
+	}
 	saved, err := l.load(ctx)
 	if err != nil {
 		return err
 	}
-	l.hadParent = saved != nil
+	l.found, l.hadParent = saved, saved != nil
 	base := l.place
 	if saved == nil {
 		l.cp, l.md, l.place.CheckpointID = emptyCheckpoint(l.env()), saver.Metadata{"step": -2}, ""
@@ -181,7 +194,7 @@ func (l *loop) enter(ctx context.Context) error {
 		if err := l.g.migrate(&saved.Checkpoint, l.saver); err != nil {
 			return err
 		}
-		l.cp, l.md, l.place, l.prev = liveOf(&saved.Checkpoint), saved.Metadata, saved.Config, saved.Parent
+		l.cp, l.md, l.place, l.prev, l.noted = liveOf(&saved.Checkpoint), saved.Metadata, saved.Config, saved.Parent, saved.Note
 		if l.pending, err = loadPending(saved.PendingWrites); err != nil {
 			return err
 		}
@@ -191,9 +204,13 @@ func (l *loop) enter(ctx context.Context) error {
 	}
 	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
 	l.delta.initial = l.place
-	l.savedID, l.head = l.cp.id, l.place.CheckpointID
+	l.savedID = l.cp.id
+	if err := l.ownHead(saved); err != nil {
+		return err
+	}
 	l.env().IDs.Observe(l.cp.id)
 	if saved != nil {
+		l.replayed = l.g.replayed(&saved.Checkpoint)
 		l.set, err = l.g.hydrate(ctx, l.saver, saved.Config, &saved.Checkpoint)
 	} else {
 		l.set, err = l.g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
@@ -254,6 +271,9 @@ func (l *loop) load(ctx context.Context) (*saver.Tuple, error) {
 	switch {
 	case at.CheckpointID != "":
 		saved, err := getTuple(ctx, l.saver, at)
+		if err == nil && saved == nil && !l.nested() && !l.ways().anyCheckpoint {
+			err = noCheckpoint(at)
+		}
 		if err != nil || saved == nil {
 			return nil, err
 		}
@@ -289,6 +309,11 @@ func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple
 		return nil, &PersistError{Op: fmt.Sprintf("load checkpoint %q of thread %q", at.CheckpointID, at.ThreadID), Err: err}
 	}
 	return saved, nil
+}
+
+// noCheckpoint says that a Config names a checkpoint that does not exist.
+func noCheckpoint(at saver.Config) error {
+	return fmt.Errorf("the Config names checkpoint %q of thread %q, which is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
 }
 
 // supersededBy reports whether the thread has moved past saved, so that it may
@@ -356,6 +381,7 @@ func (l *loop) preparer() *preparer {
 		p.parentPad = l.parent.task.pad
 	}
 	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap
+	p.anyAnswer, p.passing = l.ways().anyAnswer, l.nested() && (l.saver == nil || l.forked)
 	return p
 }
 

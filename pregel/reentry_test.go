@@ -140,9 +140,9 @@ type parents struct {
 	inside  int
 }
 
-func (p *parents) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
-	around, _ := md["parents"].(map[string]any)
-	if cfg.Namespace == "" {
+func (p *parents) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	around, _ := req.Metadata["parents"].(map[string]any)
+	if req.Config.Namespace == "" {
 		time.Sleep(2 * time.Millisecond) // a slow device
 	}
 	p.mu.Lock()
@@ -152,9 +152,9 @@ func (p *parents) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, 
 			p.orphans++
 		}
 	}
-	p.stored[cp.ID] = true
+	p.stored[req.Checkpoint.ID] = true
 	p.mu.Unlock()
-	return p.Saver.Put(c, cfg, cp, md, v)
+	return p.Saver.PutRequest(c, req)
 }
 
 // What a graph inside stores comes after the checkpoint it belongs to, in Async

@@ -44,11 +44,12 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 			res.Value = e.Data
 		}
 	}
-	err := g.retryConflicts(ctx, cfg, new(atomic.Bool), func() error {
+	err := g.retryConflicts(ctx, cfg, new(atomic.Bool), func(cfg Config, again bool) error {
 		l, err := g.newLoop(ctx, input, cfg)
 		if err != nil {
 			return err
 		}
+		l.owned.again = again
 		*res = Result{}
 		only := func(e Event) {
 			if len(e.NS) == len(splitNS(l.ns)) {
@@ -75,10 +76,10 @@ func indexOfInterrupt(list []Interrupt, in Interrupt) int {
 
 // retryConflicts starts a run over that lost against another before its first
 // superstep, as often as its Config allows, unless somebody was shown a part of
-// it.
-func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bool, run func() error) error {
+// it. run is told whether it is run again.
+func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bool, run func(cfg Config, again bool) error) error {
 	for n := 0; ; n++ {
-		err := run()
+		err := g.finishFirst(ctx, cfg, n > 0, run)
 		if n >= cfg.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || shown.Load() || ctx.Err() != nil {
 			return err
 		}
@@ -111,11 +112,12 @@ func (g *Graph) Stream(ctx context.Context, input any, cfg Config, modes ...Mode
 		go func() {
 			defer q.end()
 			shown := atomic.Bool{}
-			done <- g.retryConflicts(ctx, cfg, &shown, func() error {
+			done <- g.retryConflicts(ctx, cfg, &shown, func(cfg Config, again bool) error {
 				l, err := g.newLoop(ctx, input, cfg)
 				if err != nil {
 					return err
 				}
+				l.owned.again = again
 				l.setStream(&stream{modes: modes, put: func(e Event) {
 					shown.Store(true)
 					q.push(e)
@@ -237,12 +239,14 @@ func (g *Graph) fillConfig(cfg *Config, saves bool) error {
 		return &ConfigError{Field: "RecursionLimit", Reason: "recursion_limit must be at least 1"}
 	case cfg.MaxConcurrency < 0:
 		return &ConfigError{Field: "MaxConcurrency", Reason: "is negative; 0 is no limit"}
+	case cfg.ConflictRetries < 0:
+		return &ConfigError{Field: "ConflictRetries", Reason: "is negative; 0 does not try again"}
 	case cfg.Durability != Sync && cfg.Durability != Async && cfg.Durability != Exit:
 		return &ConfigError{Field: "Durability", Reason: fmt.Sprintf("%q is unknown", cfg.Durability)}
+	case !slices.Contains([]Unfinished{"", FinishFirst, RefuseUnfinished, DiscardUnfinished}, cfg.Unfinished):
+		return &ConfigError{Field: "Unfinished", Reason: fmt.Sprintf("%q is unknown", cfg.Unfinished)}
 	case saves && cfg.ThreadID == "":
 		return &ConfigError{Field: "ThreadID", Reason: "is missing: a graph with a saver requires a thread_id"}
-	case saves && cfg.Exclusive && cfg.Durability == Exit && cfg.ConflictRetries > 0:
-		return &ConfigError{Field: "ConflictRetries", Reason: "an Exit run learns of a conflict at its end, when it cannot start over"}
 	}
 	return g.known(*cfg.OutputKeys)
 }
@@ -266,7 +270,6 @@ func (l *loop) inherit(cfg Config, r *taskRun) Config {
 	if cfg.Durability == "" {
 		cfg.Durability = outer.cfg.Durability
 	}
-	cfg.Exclusive, cfg.StrictResume = false, false
 	cfg.Metadata = merged(r.task.metadata, cfg.Metadata)
 	cfg.Configurable = merged(outer.cfg.Configurable, cfg.Configurable)
 	cfg.Tags = append(slices.Clone(outer.cfg.Tags), cfg.Tags...)
@@ -303,6 +306,7 @@ func merged(under, over map[string]any) map[string]any {
 // runAll runs the loop from entry to exit and returns what the run ends with;
 // nil also for an interrupt of the outermost graph, which its events report.
 func (l *loop) runAll(ctx context.Context) (err error) {
+	defer l.disown()
 	ctx, end := l.spanRun(ctx)
 	defer func() {
 		if p := recover(); p != nil { // a reducer, a mapper or a hook
@@ -334,7 +338,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	case statusOutOf:
 		return &RecursionError{Limit: l.cfg.RecursionLimit}
 	case statusDraining:
-		reason, _ := l.cfg.Control.requested()
+		reason, _ := l.cfg.Control.DrainRequested()
 		return &DrainedError{Reason: reason}
 	}
 	return nil

@@ -52,6 +52,7 @@ const (
 	msgCall  messageKind = iota // a task calls a function
 	msgYield                    // a task waits and gives its slot back
 	msgWake                     // and wants one again
+	msgStore                    // a task needs its checkpoint stored, under Exit
 )
 
 // result is how a task ended.
@@ -71,6 +72,7 @@ type message struct {
 	number int
 	reply  chan *task
 	grant  chan struct{}
+	stored chan error
 }
 
 // runTasks runs the tasks that have not ended yet and returns what the
@@ -172,6 +174,8 @@ func (s *superstep) refuse(m message) {
 		m.reply <- t
 	case msgWake:
 		close(m.grant)
+	case msgStore:
+		m.stored <- errLoopPanicked
 	case msgYield:
 	}
 }
@@ -277,6 +281,8 @@ func (s *superstep) handle(m message) {
 		m.reply <- s.accept(m.task, m.number, m.call)
 	case msgYield:
 		s.slots++
+	case msgStore:
+		m.stored <- s.guard(func() error { return s.l.storeNow(s.ctx) })
 	case msgWake:
 		if s.stopped {
 			s.slots--
@@ -416,7 +422,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
-	handled := !cancelled && t.node != nil && t.node.ErrorHandler != "" && !s.stopped
+	handled := !cancelled && t.node != nil && t.node.ErrorHandler != ""
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
 	}
@@ -429,6 +435,9 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	t.done.resolve(nil, err)
 	switch {
 	case t.call != nil: // its caller gets the error
+	case handled && s.stopped:
+		// The superstep ends because of something else. What is stored lets the next
+		// run call the handler, and not the node again.
 	case handled:
 		// The failure is stored before the handler runs, so that a crash in
 		// between runs the handler and not the node.

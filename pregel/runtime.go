@@ -98,7 +98,10 @@ func (r *taskRun) readOwn(sel Keys) (v any, err error) {
 
 // TaskInfo is what a running task may know about itself.
 type TaskInfo struct {
-	Node         string
+	Node string
+	// TaskID names the task in streams and in the store. It is no key for side
+	// effects: under Async and Exit a task runs before the checkpoint is stored that
+	// its id is made of, and a crash gives it another. See IdempotencyKey.
 	TaskID       string
 	NS           string // the task's namespace
 	ThreadID     string
@@ -148,11 +151,26 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 	return info, true
 }
 
+// AskOptions say more about a question.
+type AskOptions struct {
+	// ResponseSchema is a JSON Schema of the answer. It is stored and shown with the
+	// question (Interrupt.ResponseSchema), so that who answers can be given a form.
+	// Answers are not checked against it: AskFor checks the type of one.
+	ResponseSchema map[string]any
+}
+
 // Ask interrupts the run to ask whoever runs it: it returns the answer once
 // there is one, and until then an *InterruptError, which the node must return.
 // The node is then run again from its start, and its questions get their
 // answers in the order in which they are asked. Use a value that can be stored.
-func Ask(ctx context.Context, question any) (answer any, err error) {
+// The last of opts counts.
+func Ask(ctx context.Context, question any, opts ...AskOptions) (answer any, err error) {
+	return ask(ctx, question, func(any) error { return nil }, opts)
+}
+
+// ask is Ask with a word about the answer: one that accept refuses is not recorded as
+// given, so that the question waits for another.
+func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (answer any, err error) {
 	r, err := runFrom(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
@@ -162,27 +180,42 @@ func Ask(ctx context.Context, question any) (answer any, err error) {
 	pad.mu.Lock()
 	defer pad.mu.Unlock()
 	if n < len(pad.resume) {
+		if err := accept(pad.resume[n]); err != nil {
+			return nil, err
+		}
 		r.att.write(chResume, slices.Clone(pad.resume[:n+1]))
 		return pad.resume[n], nil
 	}
-	if v, ok := pad.nullResume(); ok {
+	id := interruptID(r.task.ns, len(pad.resume))
+	if v, ok := pad.nullResume(r.task.ns, id); ok {
+		if err := accept(v); err != nil {
+			return nil, err
+		}
 		pad.resume = append(pad.resume, v)
 		r.att.write(chResume, slices.Clone(pad.resume))
 		return v, nil
 	}
-	id := interruptID(r.task.ns, len(pad.resume))
-	return nil, &InterruptError{Interrupts: []Interrupt{{Value: question, ID: id}}}
+	in := Interrupt{Value: question, ID: id}
+	if i := len(opts) - 1; i >= 0 && opts[i].ResponseSchema != nil {
+		in.ResponseSchema = opts[i].ResponseSchema
+	}
+	return nil, &InterruptError{Interrupts: []Interrupt{in}}
 }
 
-// AskFor is Ask for an answer of type T. An answer of another type is an error
-// of the node, and the question can be answered again.
-func AskFor[T any](ctx context.Context, question any) (T, error) {
-	var zero T
-	v, err := Ask(ctx, question)
+// AskFor is Ask for an answer of type T. An answer of another type is an error of the
+// node, which fails the run unless the node goes on; a Command with another answer
+// then answers the question.
+func AskFor[T any](ctx context.Context, question any, opts ...AskOptions) (T, error) {
+	var converted T
+	_, err := ask(ctx, question, func(answer any) (err error) {
+		converted, err = channel.Convert[T](answer)
+		return err
+	}, opts)
 	if err != nil {
+		var zero T
 		return zero, err
 	}
-	return channel.Convert[T](v)
+	return converted, nil
 }
 
 // Emit sends v to whoever streams in mode custom. It waits while they are far

@@ -89,11 +89,14 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 	}
 	l.delta.written[taskID] = true
 	l.g.nameWrites(writes)
-	writes = lastSpecials(writes)
 	path, node := "", ""
 	if t != nil {
 		path, node = t.pathStr, t.name
 	}
+	if err := l.writesAgain(node, writes); err != nil {
+		return err
+	}
+	writes = lastSpecials(writes)
 	toStore := writes
 	if taskID == nullTaskID {
 		// Savers know a write by its place in the list, so the list grows: the
@@ -197,6 +200,9 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 	}
 	l.md = saver.Metadata{"source": source, "step": l.step, "parents": parents}
 	if err := l.storeCheckpoint(ctx, counts, false); err != nil {
+		return err
+	}
+	if err := l.channelsAgain(); err != nil {
 		return err
 	}
 	l.step++
@@ -310,18 +316,14 @@ type putOp struct {
 	md      saver.Metadata
 	changed map[string]saver.Version
 	along   []saver.Along
+	note    *saver.Note
 }
 
 func (o *putOp) save(ctx context.Context) error {
-	if len(o.along) == 0 {
-		_, err := o.s.Put(ctx, o.at, o.cp, o.md, o.changed)
-		return err
-	}
-	p, ok := o.s.(saver.AtomicPutter)
-	if !ok {
+	if _, ok := o.s.(saver.AtomicPutter); len(o.along) > 0 && !ok {
 		return &saver.InvalidError{Field: "along", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
 	}
-	_, err := p.PutRequest(ctx, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Along: o.along})
+	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Along: o.along, Note: o.note})
 	return err
 }
 
@@ -332,23 +334,20 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	}
 	at := l.place
 	at.Namespace = l.ns
-	if l.cfg.Exclusive && !l.nested() {
-		at.ExpectHead = saver.Head(l.head)
-	}
+	at.ExpectHead = l.expected()
 	if l.place.CheckpointID != "" {
 		prev := l.place.At(l.place.CheckpointID)
 		l.prev = &prev
 	} else {
 		l.prev = nil
 	}
-	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, along: along}
+	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, along: along, note: l.note(exiting)}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
-	l.lastPut, l.head = op, cp.ID
+	l.lastPut, l.owned.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
-	// Sync waits here, before the next superstep; so does the first checkpoint
-	// of an exclusive run, which is where it learns that it lost.
-	if l.cfg.Durability == Sync || l.codec == nil || l.cfg.Exclusive && !l.ranTasks && !exiting {
+	// Sync waits here, before the next superstep.
+	if l.cfg.Durability == Sync || l.codec == nil || l.asks() && !exiting {
 		return l.pipe.store(op)
 	}
 	l.pipe.submit(op)

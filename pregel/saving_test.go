@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -25,7 +24,7 @@ type refusing struct {
 
 var errDisk = errors.New("no more disk")
 
-func (r *refusing) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+func (r *refusing) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	r.mu.Lock()
 	r.put++
 	n := r.put
@@ -33,7 +32,7 @@ func (r *refusing) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint,
 	if n == r.failPut {
 		return saver.Config{}, errDisk
 	}
-	return r.Saver.Put(c, cfg, cp, md, v)
+	return r.Saver.PutRequest(c, req)
 }
 
 func (r *refusing) PutWrites(c context.Context, cfg saver.Config, w []saver.Write, id, path string) error {
@@ -85,60 +84,5 @@ func TestUnserializableIsNamed(t *testing.T) {
 	}
 	if state, err := g.GetState(ctx, cfg, false); err != nil || !slices.Equal(state.Next, []string{"bad"}) {
 		t.Errorf("the thread cannot be resumed: %v, %v", state, err)
-	}
-}
-
-func TestExclusive(t *testing.T) {
-	s := memory.New(memory.Options{})
-	var g *pregel.Graph
-	var inner error
-	g = fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
-		if v == "outer" {
-			_, inner = g.Invoke(context.Background(), "inner", pregel.Config{ThreadID: "t"})
-		}
-		return v, nil
-	}))
-	_, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t", Exclusive: true})
-	var ce *saver.ConflictError
-	if inner != nil || !errors.Is(err, pregel.ErrConflict) || !errors.As(err, &ce) || ce.Head == "" {
-		t.Errorf("inner %v, outer %v", inner, err)
-	}
-}
-
-// Of several runs that start from one head exactly one goes on. With retries the
-// others follow, unless one came between two supersteps of theirs.
-func TestExclusiveRace(t *testing.T) {
-	for _, retries := range []int{0, 50} {
-		s := memory.New(memory.Options{})
-		g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
-		var wg sync.WaitGroup
-		var won, lost atomic.Int32
-		for i := range 6 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				_, err := g.Invoke(ctx, i, pregel.Config{ThreadID: "t", Exclusive: true, ConflictRetries: retries, Durability: pregel.Sync})
-				switch {
-				case err == nil:
-					won.Add(1)
-				case errors.Is(err, pregel.ErrConflict):
-					lost.Add(1)
-				default:
-					t.Error(err)
-				}
-			}()
-		}
-		wg.Wait()
-		if won.Load() == 0 || won.Load()+lost.Load() != 6 {
-			t.Errorf("retries %d: %d won, %d lost", retries, won.Load(), lost.Load())
-		}
-		state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, _ := state.Map()["out"].([]any)
-		if len(out) != int(won.Load()) {
-			t.Errorf("retries %d: %d runs won, %d results", retries, won.Load(), len(out))
-		}
 	}
 }

@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -44,6 +45,9 @@ type scratchpad struct {
 	parent     *scratchpad  // of the task that runs the graph; nil at the root
 	token      *resumeToken // nil if the superstep has none of its own
 	shown      []string     // the interrupts the task was stored to wait for
+	failed     bool         // the task was stored to have failed
+	// anyAnswer and passing are the preparer's.
+	anyAnswer, passing bool
 
 	calls, subgraphs, asked atomic.Int64
 
@@ -54,14 +58,35 @@ type scratchpad struct {
 }
 
 // nullResume takes the answer that belongs to no task, of this graph or of one
-// around it.
-func (s *scratchpad) nullResume() (any, bool) {
+// around it, for the question id of the task in namespace ns. The caller holds mu.
+func (s *scratchpad) nullResume(ns, id string) (any, bool) {
+	if !s.awaits(ns, id) {
+		return nil, false
+	}
 	for inside := false; s != nil; s, inside = s.parent, true {
 		if s.token != nil {
 			return s.token.take(inside)
 		}
 	}
 	return nil, false
+}
+
+// awaits reports whether question id was stored to wait when the run began: an
+// answer is given to nothing else. Where ids are of this run alone, some question
+// of the task around must have been.
+func (s *scratchpad) awaits(ns, id string) bool {
+	if s.anyAnswer || slices.Contains(s.shown, id) {
+		return true
+	}
+	if s.passing {
+		around := s.parent
+		for around != nil && around.passing {
+			around = around.parent
+		}
+		return around != nil && len(around.shown) > 0
+	}
+	// Threads written before questions had ids of their own know only the first id.
+	return len(s.resume) > 0 && !s.failed && slices.Contains(s.shown, interruptID(ns, 0))
 }
 
 // reset begins a new attempt. The answers stay.
@@ -77,6 +102,7 @@ type pendingIndex struct {
 	token  *resumeToken
 	resume map[string][]any    // by task
 	shown  map[string][]string // interrupt ids by task
+	failed map[string]bool     // tasks that stored an error
 }
 
 func indexPending(pending []pendingWrite) pendingIndex {
@@ -89,6 +115,12 @@ func indexPending(pending []pendingWrite) pendingIndex {
 			for _, in := range interruptsOf(w.value) {
 				ix.shown[w.taskID] = append(ix.shown[w.taskID], in.ID)
 			}
+		}
+		if w.channel == chError {
+			if ix.failed == nil {
+				ix.failed = map[string]bool{}
+			}
+			ix.failed[w.taskID] = true
 		}
 		if w.channel != chResume {
 			continue

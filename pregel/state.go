@@ -17,6 +17,15 @@ type StateSnapshot struct {
 	Values any
 	// Next are the nodes of the tasks that have not ended.
 	Next []string
+	// Status says how far the thread has come: it is done, waits for an answer or at
+	// a breakpoint, failed, or is unfinished. On an unfinished thread tasks, or only
+	// the checkpoint that ends their superstep, are still to be made, because the
+	// process died or the run was cancelled or drained; or a run is under way. A run
+	// with nil goes on with it, and so does Recover; for new input see
+	// Config.Unfinished. A thread that UpdateState gave tasks to waits for somebody to
+	// run them. It is told of the newest state only, and is "" in history, of a thread
+	// without a checkpoint, and of a state that was asked for by its CheckpointID.
+	Status saver.Status
 	// Config addresses this checkpoint; give it to Invoke to go back there.
 	Config   Config
 	Metadata saver.Metadata
@@ -212,6 +221,13 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err != nil {
 		return nil, err
 	}
+	var status saver.Status
+	if live {
+		at := &standing{g: g, s: s, saved: saved, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
+		if status, _, err = at.status(ctx); err != nil {
+			return nil, err
+		}
+	}
 	states, err := g.insideStates(ctx, s, saved.Config, tasks, recurse)
 	if err != nil {
 		return nil, err
@@ -219,7 +235,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
+	snap := &StateSnapshot{Status: status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
 	for _, t := range tasks.order {
 		if len(t.writes) == 0 {

@@ -26,11 +26,11 @@ func (l *loop) tick() (more bool, err error) {
 		l.reapply(l.tasks.order...)
 		l.resumeHandlers()
 	}
-	if l.breaksAt(l.interruptBefore()) {
+	if l.breaksAt(l.interruptBefore(), l.tasks) {
 		l.status = statusBefore
 		return false, &InterruptError{}
 	}
-	if _, drain := l.cfg.Control.requested(); drain {
+	if _, drain := l.cfg.Control.DrainRequested(); drain {
 		l.status = statusDraining
 		return false, nil
 	}
@@ -53,7 +53,7 @@ func (l *loop) tick() (more bool, err error) {
 // prepare makes the tasks of the next superstep and shows the checkpoint they
 // start from.
 func (l *loop) prepare() error {
-	tasks, err := l.preparer().next(l.updated)
+	tasks, err := l.takeNext()
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func (l *loop) interruptAfter() []string {
 	return l.g.opts.InterruptAfter
 }
 
-// breaksAt reports whether a task of this superstep is at a breakpoint, and a
-// channel moved since the last breakpoint was passed.
-func (l *loop) breaksAt(names []string) bool {
+// breaksAt reports whether one of tasks is at a breakpoint, and a channel moved since
+// the last breakpoint was passed.
+func (l *loop) breaksAt(names []string, tasks *taskSet) bool {
 	if len(names) == 0 {
 		return false
 	}
@@ -91,7 +91,7 @@ func (l *loop) breaksAt(names []string) bool {
 		return false
 	}
 	all := slices.Contains(names, AllNodes)
-	return slices.ContainsFunc(l.tasks.order, func(t *task) bool {
+	return slices.ContainsFunc(tasks.order, func(t *task) bool {
 		return all && !t.hidden() || slices.Contains(names, t.name)
 	})
 }
@@ -167,7 +167,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
 		l.g.guardHook("StepEnd", func() { h(l.info()) })
 	}
-	if l.breaksAt(l.interruptAfter()) {
+	if l.breaksAt(l.interruptAfter(), l.tasks) {
 		l.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
 			return err
@@ -235,6 +235,9 @@ func (l *loop) keepExitWrites() {
 func (l *loop) finish(ctx context.Context, err error) error {
 	if l.cp == nil || l.set == nil {
 		return l.closePipe(err)
+	}
+	if _, waits := err.(*InterruptError); waits && l.entered && ctx.Err() == nil { //nolint:errorlint // the loop's own
+		err = alsoFailed(err, l.voidAnswer())
 	}
 	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
@@ -415,13 +418,13 @@ func (l *loop) storeStub() saver.Config {
 	stub := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
-	put.CheckpointID = ""
-	s := l.saver
+	put.CheckpointID, put.ExpectHead = "", l.expected()
+	s, note := l.saver, &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(nil)}
 	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := s.Put(ctx, put, stub, saver.Metadata{"step": -2}, map[string]saver.Version{})
+		_, err := putNoted(ctx, s, saver.PutRequest{Config: put, Checkpoint: stub, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err
 	})})
-	l.head = stub.ID
+	l.owned.head = stub.ID
 	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
 	at.CheckpointID = stub.ID
 	return at

@@ -48,7 +48,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]
 	}
 	var out Config
 	for i, updates := range supersteps {
-		u := &updater{g: target, s: s, at: at, first: i == 0, forced: map[string]bool{}}
+		u := &updater{g: target, s: s, at: at, first: i == 0, anyCheckpoint: g.ways(cfg).anyCheckpoint, forced: map[string]bool{}}
 		if c, ok := s.(saver.Serializing); ok {
 			u.codec = c.Serializer()
 		}
@@ -67,6 +67,8 @@ type updater struct {
 	codec serde.Serializer
 	at    saver.Config
 	first bool
+	// anyCheckpoint takes a checkpoint that does not exist for an empty thread.
+	anyCheckpoint bool
 
 	saved   *saver.Tuple // nil on a fresh thread
 	pending []pendingWrite
@@ -87,6 +89,9 @@ func (u *updater) load(ctx context.Context) error {
 	var err error
 	if u.saved, err = getTuple(ctx, u.s, u.at); err != nil {
 		return err
+	}
+	if u.saved == nil && u.at.CheckpointID != "" && !u.anyCheckpoint {
+		return noCheckpoint(u.at)
 	}
 	u.step = -1
 	if u.saved == nil {
@@ -435,7 +440,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 	if u.saved != nil {
 		at.CheckpointID = u.saved.Checkpoint.ID
 	}
-	out, err := u.s.Put(ctx, at, stored, md, changed)
+	out, err := putNoted(ctx, u.s, saver.PutRequest{Config: at, Checkpoint: stored, Metadata: md, NewVersions: changed, Note: u.note(cp, step)})
 	return u.answer(out, err)
 }
 

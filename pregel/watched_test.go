@@ -56,12 +56,16 @@ func (w *watched) ask(c context.Context, op string) error {
 }
 
 func (w *watched) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
-	step, _ := md.Step()
+	return w.PutRequest(c, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: v})
+}
+
+func (w *watched) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	step, _ := req.Metadata.Step()
 	op := fmt.Sprintf("put %d", step)
 	if err := w.ask(c, op); err != nil {
 		return saver.Config{}, err
 	}
-	at, err := w.Saver.Put(c, cfg, cp, md, v)
+	at, err := w.Saver.PutRequest(c, req)
 	if err == nil {
 		w.note("end " + op)
 	}

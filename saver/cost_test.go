@@ -115,7 +115,8 @@ func TestListingBesideRetention(t *testing.T) {
 		case 35:
 			_, err = s.Retain(t.Context(), saver.RetentionPolicy{KeepLast: 20}, false)
 		case 30:
-			err = errors.Join(s.Prune(t.Context(), []string{"chat"}, saver.KeepLatest), s.Compact(t.Context()))
+			_, perr := s.Prune(t.Context(), []string{"chat"}, saver.KeepLatest)
+			err = errors.Join(perr, s.Compact(t.Context()))
 		case 20:
 			err = s.SetTTL(t.Context(), "chat", 1000)
 			clk.add(1e9)

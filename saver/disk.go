@@ -37,6 +37,20 @@ type Options struct {
 	SyncInterval time.Duration
 	// Serializer encodes and decodes values; default serde.Default().
 	Serializer serde.Serializer
+	// DecodeLimit is the most memory, in bytes, that decoding one value may take; 0
+	// leaves it to Serializer, whose default is serde.DefaultDecodeLimit (1 GiB), and
+	// below 0 is no limit. See serde.Options.DecodeLimit for what counts.
+	//
+	// A Go value that could not be read with it is refused when it is put, with
+	// serde.ErrDecodeLimit, before a byte is written. Bytes given as ValueTyped are
+	// stored as they are. Reading them raw (Value.Typed), copying, verifying, backup
+	// and salvage work whatever the limit; Value.Any and Value.Decode return
+	// serde.ErrDecodeLimit where it does not suffice, and a higher one reads them.
+	// Metadata is not subject to it, but to serde.DefaultDecodeLimit: listings work.
+	//
+	// A Serializer of another package needs a method WithDecodeLimit; see
+	// serde.WithDecodeLimit.
+	DecodeLimit int64
 	// ReadOnly opens a store without a lock, beside a writer in another process
 	// or none, as it is at that moment. Writing calls return ErrReadOnly.
 	ReadOnly bool
@@ -72,11 +86,13 @@ type Options struct {
 	MemoryBudget int64
 	// CacheBytes bounds the decoded blocks kept in memory; default an eighth of
 	// MemoryBudget, negative for none. Three eighths of it are for blocks that were
-	// read once, the rest for those that were read again.
+	// read once, the rest for those that were read again. Beside it a call keeps what it
+	// decoded until it ends, at most 16 MiB, and the store what the last one kept.
 	CacheBytes int64
 	// VersionBytes bounds the memory for the last values of channels, kept to log a
 	// new value as a patch against the last; default an eighth of MemoryBudget. A
-	// channel whose value was forgotten is logged whole once.
+	// channel whose value was forgotten is logged whole once; a value larger than
+	// half of it, or than 16 MiB, always.
 	VersionBytes int64
 	// NoPatches stores every value whole, as it was given: for comparisons.
 	NoPatches     bool
@@ -147,24 +163,29 @@ type Disk struct {
 	opts  Options
 	m     *meters
 	sweep *sweeper // shared by all that WithSerializer made
+	// owned are the threads that runs own: shared too. No other process can write to
+	// the directory.
+	owned *Owners
 	// origins are the numbers of this store and of those it was salvaged from; fixed
 	// once it is open.
 	origins []uint64
 }
 
 var (
-	_ Saver        = (*Disk)(nil)
-	_ RunDeleter   = (*Disk)(nil)
-	_ ThreadCopier = (*Disk)(nil)
-	_ Pruner       = (*Disk)(nil)
-	_ Retainer     = (*Disk)(nil)
-	_ Eraser       = (*Disk)(nil)
-	_ Expirer      = (*Disk)(nil)
-	_ DeltaReader  = (*Disk)(nil)
-	_ ThreadLister = (*Disk)(nil)
-	_ Syncer       = (*Disk)(nil)
-	_ AtomicPutter = (*Disk)(nil)
-	_ Serializing  = (*Disk)(nil)
+	_ Saver          = (*Disk)(nil)
+	_ RunDeleter     = (*Disk)(nil)
+	_ ThreadCopier   = (*Disk)(nil)
+	_ Pruner         = (*Disk)(nil)
+	_ Retainer       = (*Disk)(nil)
+	_ Eraser         = (*Disk)(nil)
+	_ Expirer        = (*Disk)(nil)
+	_ DeltaReader    = (*Disk)(nil)
+	_ ThreadLister   = (*Disk)(nil)
+	_ Syncer         = (*Disk)(nil)
+	_ AtomicPutter   = (*Disk)(nil)
+	_ AttemptCounter = (*Disk)(nil)
+	_ Serializing    = (*Disk)(nil)
+	_ Owner          = (*Disk)(nil)
 )
 
 // Open opens the store in dir, creating it if dir is empty or missing, and
@@ -185,6 +206,13 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 	if codec == nil {
 		codec = serde.Default()
 	}
+	if opts.DecodeLimit != 0 {
+		limited, ok := serde.WithDecodeLimit(codec, opts.DecodeLimit)
+		if !ok {
+			return nil, invalidf("options.DecodeLimit", "a %T has no limit for decoding; it needs a method WithDecodeLimit", codec)
+		}
+		codec = limited
+	}
 	if err := validateSweep(opts); err != nil {
 		return nil, err
 	}
@@ -197,7 +225,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Disk, error) {
 		return nil, err
 	}
 	m := &meters{}
-	s := &Disk{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}}
+	s := &Disk{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, owned: &Owners{}}
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -242,6 +270,11 @@ func events(opts Options) Events {
 func (s *Disk) Close() error {
 	s.sweep.stop()
 	return s.e.Close()
+}
+
+// Own implements Owner.
+func (s *Disk) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+	return s.owned.Own(ctx, threadID, wait)
 }
 
 // Sync returns when every call that returned before is on stable storage.

@@ -14,7 +14,11 @@ import (
 // writes versions. docs/format/checkpoint.md has them byte by byte. Map keys are
 // sorted, so that equal checkpoints are equal bytes.
 
-const checkpointFormat = 1
+// The formats of a checkpoint record: without and with a note.
+const (
+	plainFormat = 1
+	notedFormat = 2
+)
 
 // checkpointRecord is a checkpoint without channels: these, with their versions,
 // are the slots of its item.
@@ -23,12 +27,17 @@ type checkpointRecord struct {
 	ts       string
 	updated  []string
 	seen     map[string]map[string]Version
+	note     *Note // nil: none
 	metadata serde.Typed
 }
 
 func encodeCheckpointRecord(r *checkpointRecord) []byte {
 	b := make([]byte, 0, 256+len(r.metadata.Data))
-	b = append(b, checkpointFormat)
+	if r.note == nil {
+		b = append(b, plainFormat)
+	} else {
+		b = append(b, notedFormat)
+	}
 	b = binary.AppendVarint(b, int64(r.v))
 	b = packStr(b, r.ts)
 	if r.updated == nil {
@@ -45,6 +54,9 @@ func encodeCheckpointRecord(r *checkpointRecord) []byte {
 	} else {
 		b = append(b, 1)
 		b = appendSeen(b, r.seen)
+	}
+	if r.note != nil {
+		b = appendNote(b, r.note)
 	}
 	b = packStr(b, r.metadata.Kind)
 	return append(b, r.metadata.Data...)
@@ -111,8 +123,9 @@ func (r *checkpointRecord) decode(b []byte, seen *versionTexts) error {
 	if len(b) <= sharedText {
 		d.text = string(b)
 	}
-	if f := d.byte(); d.err == nil && f != checkpointFormat {
-		return &VersionError{File: "checkpoint record", Have: uint32(f), Supported: checkpointFormat}
+	f := d.byte()
+	if d.err == nil && f != plainFormat && f != notedFormat {
+		return &VersionError{File: "checkpoint record", Have: uint32(f), Supported: notedFormat}
 	}
 	r.v, r.ts = int(d.varint()), d.str()
 	if d.flag() {
@@ -123,6 +136,9 @@ func (r *checkpointRecord) decode(b []byte, seen *versionTexts) error {
 	}
 	if d.flag() {
 		r.seen = d.seen()
+	}
+	if f == notedFormat {
+		r.note = d.note(b)
 	}
 	r.metadata = serde.Typed{Kind: d.str(), Data: d.b}
 	return d.err
@@ -190,8 +206,10 @@ func (d *unpacker) count(size int) int {
 	return int(n)
 }
 
-func (d *unpacker) str() string {
-	n := d.uvarint()
+func (d *unpacker) str() string { return d.cut(d.uvarint()) }
+
+// cut reads n bytes as a string.
+func (d *unpacker) cut(n uint64) string {
 	if n > uint64(len(d.b)) {
 		d.fail()
 		return ""

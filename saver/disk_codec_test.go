@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,29 +32,76 @@ func goldenCheckpoint() *checkpointRecord {
 	}
 }
 
-// TestCheckpointGolden: the bytes of format 1 do not change.
+// notedCheckpoint is goldenCheckpoint with a note of all kinds of names: one that
+// stands in the record, one that many notes have, one that is only here.
+func notedCheckpoint() *checkpointRecord {
+	r := goldenCheckpoint()
+	r.note = &Note{Graph: "LangGraph", Next: []string{"agent", "tools"}, Stop: StopBreakpoint, Deltas: []string{"messages"}}
+	return r
+}
+
+// TestCheckpointGolden: the bytes of formats 1 and 2 do not change.
 func TestCheckpointGolden(t *testing.T) {
-	want := goldenCheckpoint()
-	b := dumpCheckpoint(t, encodeCheckpointRecord(want)).Check("testdata/checkpoint.golden", *update)
-	got, err := decodeCheckpointRecord(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(want, got) {
-		t.Errorf("the golden checkpoint reads as %+v", got)
-	}
-	for n := range len(b) - len(want.metadata.Data) { // what follows is the serializer's
-		if _, err := decodeCheckpointRecord(b[:n]); err == nil {
-			t.Errorf("a checkpoint cut to %d of %d bytes is accepted", n, len(b))
+	for name, want := range map[string]*checkpointRecord{"checkpoint": goldenCheckpoint(), "checkpoint_noted": notedCheckpoint()} {
+		b := dumpCheckpoint(t, encodeCheckpointRecord(want)).Check("testdata/"+name+".golden", *update)
+		got, err := decodeCheckpointRecord(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(want, got) {
+			t.Errorf("the golden %s reads as %+v", name, got)
+		}
+		for n := range len(b) - len(want.metadata.Data) { // what follows is the serializer's
+			if _, err := decodeCheckpointRecord(b[:n]); err == nil {
+				t.Errorf("%s cut to %d of %d bytes is accepted", name, n, len(b))
+			}
 		}
 	}
 	var version *VersionError
-	if _, err := decodeCheckpointRecord([]byte{checkpointFormat + 1}); !errors.As(err, &version) {
-		t.Errorf("a newer checkpoint: %v", err)
+	for _, format := range []byte{0, notedFormat + 1} {
+		if _, err := decodeCheckpointRecord([]byte{format}); !errors.As(err, &version) {
+			t.Errorf("a checkpoint of format %d: %v", format, err)
+		}
 	}
-	newer := []byte{checkpointFormat, 8, 0, 0, 1, 1, 1, 'n', 1, 1, 'c', 1, packMinted + 1, 0}
+	newer := []byte{plainFormat, 8, 0, 0, 1, 1, 1, 'n', 1, 1, 'c', 1, packMinted + 1, 0}
 	if _, err := decodeCheckpointRecord(newer); !errors.As(err, &version) {
 		t.Errorf("a newer channel version: %v", err)
+	}
+}
+
+// TestNoteNames: any name comes back, wherever it stands before the note, and one that
+// stands there takes few bytes.
+func TestNoteNames(t *testing.T) {
+	long := strings.Repeat("n", maxName)
+	for _, size := range []int{0, 10, sharedText, nearWindow + 100} {
+		r := &checkpointRecord{ts: "first", updated: []string{"branch:to:agent", strings.Repeat("x", size), "last"}, metadata: serde.Typed{Kind: "json"}}
+		without := len(encodeCheckpointRecord(r))
+		for _, names := range [][]string{{}, {""}, {"a"}, {"first"}, {"agent"}, {"last"}, {"LangGraph"}, {"Graph", "L"}, {long}, {"last", "agent", "ast", long, "last"}} {
+			r.note = &Note{Graph: "LangGraph", Next: names}
+			if len(names) == 0 {
+				r.note.Next = nil
+			}
+			b := encodeCheckpointRecord(r)
+			got, err := decodeCheckpointRecord(b)
+			if err != nil || !reflect.DeepEqual(got.note, r.note) {
+				t.Errorf("%d bytes: %q comes back as %+v, %v", size, names, got, err)
+			}
+			if grown := len(b) - without; len(names) == 1 && names[0] == "agent" && size < sharedText && grown > 8 {
+				t.Errorf("a note takes %d bytes", grown)
+			}
+		}
+	}
+	bad := &checkpointRecord{note: &Note{}}
+	b := encodeCheckpointRecord(bad)
+	for _, place := range [][]byte{{11, 0}, {11, 4}, {3, 30}, {3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1}} {
+		at := len(b) - 4 // next, stop, graph, deltas; then the kind of the metadata
+		if string(b[at-1:]) != "\x00\x00\x00\x00\x00" {
+			t.Fatalf("the note of nothing is %x", b)
+		}
+		one := append(append(append([]byte{}, b[:at-1]...), 1), place...)
+		if r, err := decodeCheckpointRecord(append(one, 0, 0, 0, 0)); err == nil {
+			t.Errorf("a name at %v reads as %+v", place, r.note)
+		}
 	}
 }
 
@@ -77,10 +125,32 @@ func dumpCheckpoint(t *testing.T, b []byte) *golden.Dump {
 			}
 		}
 	}
+	if b[0] == notedFormat {
+		d.Title("note")
+		dumpNames(d, "next")
+		d.Byte("stop")
+		dumpName(d, "graph")
+		dumpNames(d, "deltas")
+	}
 	d.Title("metadata")
 	d.Str("kind")
 	d.Rest("data")
 	return d
+}
+
+func dumpNames(d *golden.Dump, what string) {
+	for range d.Uvarint(what) {
+		dumpName(d, what)
+	}
+}
+
+func dumpName(d *golden.Dump, what string) {
+	n := d.Uvarint(what + ", length twice, one more for a place")
+	if n%2 == 0 {
+		d.Field(int(n/2), "%s", what)
+	} else {
+		d.Uvarint(what + ", bytes back")
+	}
 }
 
 func dumpVersion(d *golden.Dump, n uint64) {
@@ -157,6 +227,7 @@ const maxGrowth = 128
 
 func FuzzCheckpointRecord(f *testing.F) {
 	f.Add(encodeCheckpointRecord(goldenCheckpoint()))
+	f.Add(encodeCheckpointRecord(notedCheckpoint()))
 	f.Add(encodeCheckpointRecord(&checkpointRecord{}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -191,6 +262,9 @@ func (r *checkpointRecord) weight() int {
 	n := len(r.ts) + len(r.metadata.Kind)
 	for _, c := range r.updated {
 		n += str + len(c)
+	}
+	if r.note != nil {
+		n += str * (len(r.note.Next) + len(r.note.Deltas)) // whose bytes are shared
 	}
 	for node, versions := range r.seen {
 		n += entry + str + len(node)

@@ -3,6 +3,8 @@ package saver
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
@@ -12,57 +14,148 @@ import (
 // may still contradict; the key is the hash.
 const pendingErasures = "e"
 
+// eraseBatch is how many threads and namespaces one commit of an erasure deletes.
+const eraseBatch = 64
+
 // Erase implements Eraser.
-func (s *Disk) Erase(ctx context.Context, threadID string) error {
-	if err := ValidateThreadID(threadID); err != nil {
+func (s *Disk) Erase(ctx context.Context, threadIDs ...string) error {
+	if err := ValidateErase(EraseRequest{Threads: threadIDs}); err != nil || len(threadIDs) == 0 {
+		return err
+	}
+	return s.EraseRequest(ctx, EraseRequest{Threads: threadIDs})
+}
+
+// EraseRequest is Erase for threads and for items of the long-term store, with one
+// rewrite of the files for all of them. What Erase promises of threads holds for items
+// too, but nothing is remembered of a namespace: an item that is put later is taken. A
+// request of nothing finishes what is pending, as FinishErasures does.
+//
+// Threads and namespaces are deleted in commits of up to 64, each of them whole. If a
+// later commit fails the error matches ErrEraseUnfinished: the rest is as it was.
+func (s *Disk) EraseRequest(ctx context.Context, req EraseRequest) error {
+	if err := ValidateErase(req); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.eraseThread(ctx, threadID); err != nil {
+	doomed, err := s.doomed(req)
+	if err != nil {
 		return err
 	}
-	if err := s.FinishErasures(ctx); err != nil {
-		return unfinished(threadID, err)
+	for begin := 0; begin < len(doomed); begin += eraseBatch {
+		end := min(begin+eraseBatch, len(doomed))
+		if err := s.eraseBatch(ctx, doomed[begin:end]); err != nil {
+			if begin == 0 {
+				return err
+			}
+			return fmt.Errorf("erase: %w: %d of %d threads and namespaces are deleted, the others are as they were: %w", ErrEraseUnfinished, begin, len(doomed), err)
+		}
+	}
+	if err := s.finishErasures(ctx, req.Progress); err != nil {
+		return fmt.Errorf("erase: %w: %w", ErrEraseUnfinished, err)
 	}
 	return nil
 }
 
-// eraseThread deletes a thread, replaces what is remembered of it by the hash of its
-// id, and says that its erasure is pending: in one record.
-func (s *Disk) eraseThread(ctx context.Context, threadID string) error {
-	hash := erasedHash(s.e.StoreID(), threadID)
-	memory, thread := spaceErased+hash, threadKey(threadID)
-	ids := map[string]bool{thread: true, memory: true, pendingErasures: true, ttlThread: true}
+// doomed is a thread of the engine that is to be erased.
+type doomed struct {
+	id      string
+	thread  string // the id of a thread for callers; "" for a namespace of items
+	pending string // key of the note that its erasure is pending
+}
+
+// doomed are the threads of the engine that a request erases. A prefix stands for itself
+// too, so that its erasure is noted although no item is left below it.
+func (s *Disk) doomed(req EraseRequest) ([]doomed, error) {
+	var all []doomed
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
+		all = append(all, doomed{id: threadKey(id), thread: id, pending: erasedHash(s.e.StoreID(), id)})
+	}
+	if len(req.Items) == 0 {
+		return all, nil
+	}
+	v, err := s.e.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Release()
+	for _, labels := range req.Items {
+		prefix := itemsKey(labels)
+		note := doomed{id: prefix, pending: erasedHash(s.e.StoreID(), prefix)}
+		all = append(all, note)
+		err := v.Ascend(prefix, func(t *index.Thread) bool {
+			if t.ID != prefix && strings.HasPrefix(t.ID, prefix) {
+				all = append(all, doomed{id: t.ID, pending: note.pending})
+			}
+			return strings.HasPrefix(t.ID, prefix)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// eraseBatch deletes threads and namespaces in one record, and notes there that their
+// erasures are pending.
+func (s *Disk) eraseBatch(ctx context.Context, batch []doomed) error {
+	ids := map[string]bool{pendingErasures: true, ttlThread: true}
+	for _, d := range batch {
+		if ids[d.id] = true; d.thread != "" {
+			ids[spaceErased+d.pending] = true
+		}
+	}
 	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
-		if !needRuns(tx, threadID, need) {
+		ok := true
+		for _, d := range batch {
+			if d.thread != "" {
+				ok = needRuns(tx, d.thread, need) && ok
+			}
+		}
+		if !ok {
 			return errMoreThreads
 		}
-		if err := forgetRuns(tx, threadID, runsOf(tx.Thread(thread))); err != nil {
+		for _, d := range batch {
+			if err := d.erase(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// erase deletes one thread or namespace. What is remembered of a thread is replaced by
+// the hash of its id.
+func (d *doomed) erase(tx *engine.Tx) error {
+	if d.thread != "" {
+		if err := forgetRuns(tx, d.thread, runsOf(tx.Thread(d.id))); err != nil {
 			return err
 		}
-		if err := dropTTL(tx, threadID); err != nil {
+		if err := dropTTL(tx, d.thread); err != nil {
 			return err
 		}
-		if err := tx.Drop(thread, nil); err != nil {
-			return err
-		}
+	}
+	if err := tx.Drop(d.id, nil); err != nil {
+		return err
+	}
+	if d.thread != "" {
+		memory := spaceErased + d.pending
 		if err := tx.Put(memory, "", 0, nil); err != nil {
 			return err
 		}
-		if err := tx.ForgetMemo(memory, thread); err != nil {
+		if err := tx.ForgetMemo(memory, d.id); err != nil {
 			return err
 		}
 		if err := tx.Drop(memory, encodeMemo(ErasedID)); err != nil {
 			return err
 		}
-		return tx.Put(pendingErasures, hash, 0, nil)
-	})
+	}
+	return tx.Put(pendingErasures, d.pending, 0, nil)
 }
 
-// PendingErasures is how many threads were erased by a call that did not finish:
-// they are deleted, but files may still hold bytes of them.
+// PendingErasures is how many threads and namespace prefixes were erased by a call that
+// did not finish: they are deleted, but files may still hold bytes of them.
 func (s *Disk) PendingErasures() (int, error) {
 	keys, err := s.pending()
 	return len(keys), err
@@ -82,15 +175,17 @@ func (s *Disk) pending() ([]string, error) {
 }
 
 // FinishErasures does what Erase left undone when it was interrupted: afterwards no
-// file of the store holds a byte of the threads that were erased before the call. It
+// file of the store holds a byte of what was erased before the call. It
 // does nothing if there is nothing to do. A store that finds unfinished erasures
 // when it is opened does it by itself, unless Options.ManualWork.
-func (s *Disk) FinishErasures(ctx context.Context) error {
+func (s *Disk) FinishErasures(ctx context.Context) error { return s.finishErasures(ctx, nil) }
+
+func (s *Disk) finishErasures(ctx context.Context, tell func(EraseProgress)) error {
 	keys, err := s.pending()
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	if err := s.e.Scrub(ctx); err != nil {
+	if err := s.e.Scrub(ctx, tell); err != nil {
 		return err
 	}
 	err = s.commitWith(ctx, map[string]bool{pendingErasures: true}, func(tx *engine.Tx, _ func(string) bool) error {

@@ -54,7 +54,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	if n := count(t, s); n != acked {
 		t.Errorf("%d checkpoints listed, %d acknowledged", n, acked)
 	}
-	if err := s.Prune(ctx, []string{"t"}, saver.KeepLatest); err != nil {
+	if _, err := s.Prune(ctx, []string{"t"}, saver.KeepLatest); err != nil {
 		t.Fatalf("prune on a full disk: %v", err)
 	}
 	if err := s.Compact(ctx); err != nil {

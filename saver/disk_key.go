@@ -12,6 +12,7 @@ import (
 //
 //	thread "t" + thread id     items: checkpoints and task writes
 //	thread "r" + run id        items: the threads the run stored checkpoints in
+//	thread "s" + labels        items of package store, which owns them; Erase deletes such threads
 //
 //	item "c" + ns + id         a checkpoint
 //	item "w" + ns + id + LSN   what one call wrote against a checkpoint
@@ -22,9 +23,11 @@ import (
 const (
 	spaceThread = "t"
 	spaceRun    = "r"
+	spaceItems  = "s"
 
 	keyCheckpoint = 'c'
 	keyWrites     = 'w'
+	keyAttempts   = 'a'
 
 	terminator = "\x00\x00"
 )
@@ -57,6 +60,15 @@ func unescape(key string) (s, rest string, ok bool) {
 }
 
 func threadKey(threadID string) string { return spaceThread + threadID }
+
+// itemsKey begins the keys of a namespace of package store and of all below it.
+func itemsKey(labels []string) string {
+	key := spaceItems
+	for _, label := range labels {
+		key += escape(label)
+	}
+	return key
+}
 
 func runKey(runID string) string { return spaceRun + runID }
 
@@ -107,6 +119,17 @@ func parseWritesKey(key string) (ns, id string, ok bool) {
 		return "", "", false
 	}
 	return ns, id, true
+}
+
+// attemptsKey is the key of the count of attempts at recovery from a checkpoint.
+func attemptsKey(ns, id string) string { return string(keyAttempts) + escape(ns) + id }
+
+// parseAttemptsKey splits such a key.
+func parseAttemptsKey(key string) (ns, id string, ok bool) {
+	if key == "" || key[0] != keyAttempts {
+		return "", "", false
+	}
+	return unescape(key[1:])
 }
 
 // hotItems selects what is read often: the newest checkpoint of each namespace
@@ -162,16 +185,19 @@ func isRecord(it *index.Item, slot int) bool {
 
 // ItemKey is what the key of an item of a thread says, for tools.
 type ItemKey struct {
-	Kind         string // "checkpoint" or "writes"
+	Kind         string // "checkpoint", "writes" or "attempts"
 	Namespace    string
 	CheckpointID string
 }
 
 // ParseItem splits the key of an item as docs/format/key.md has it; not ok for a key
-// that is neither a checkpoint's nor that of writes.
+// of none of these kinds.
 func ParseItem(key string) (ItemKey, bool) {
 	if ns, id, ok := parseCheckpointKey(key); ok {
 		return ItemKey{"checkpoint", ns, id}, true
+	}
+	if ns, id, ok := parseAttemptsKey(key); ok {
+		return ItemKey{"attempts", ns, id}, true
 	}
 	ns, id, ok := parseWritesKey(key)
 	return ItemKey{"writes", ns, id}, ok

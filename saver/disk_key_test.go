@@ -17,6 +17,7 @@ func TestKeyGolden(t *testing.T) {
 		{"checkpoint", checkpointKey("", "id"), "63" + "0000" + "6964"},
 		{"checkpoint of a subgraph", checkpointKey("a|b", "id"), "63" + "617c62" + "0000" + "6964"},
 		{"namespace with NUL", checkpointKey("a\x00b", "i\x00d"), "63" + "6100ff62" + "0000" + "690064"},
+		{"attempts", attemptsKey("a", "id"), "61" + "61" + "0000" + "6964"},
 		{"writes", writesKey("a", "id", 0x0102, 3), "77" + "61" + "0000" + "6964" + "0000" + "0000000000000102" + "0003"},
 	} {
 		if got := hex.EncodeToString([]byte(c.key)); got != c.want {
@@ -35,6 +36,9 @@ func FuzzKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ns1, id1, ns2, id2 string) {
 		if ns, id, ok := parseCheckpointKey(checkpointKey(ns1, id1)); !ok || ns != ns1 || id != id1 {
 			t.Fatalf("checkpoint %q of %q comes back as %q of %q (%t)", id1, ns1, id, ns, ok)
+		}
+		if ns, id, ok := parseAttemptsKey(attemptsKey(ns1, id1)); !ok || ns != ns1 || id != id1 {
+			t.Fatalf("attempts at %q of %q come back as %q of %q (%t)", id1, ns1, id, ns, ok)
 		}
 		if ns, id, ok := parseWritesKey(writesKey(ns1, id1, 1<<60, 7)); !ok || ns != ns1 || id != id1 {
 			t.Fatalf("writes to %q of %q come back as %q of %q (%t)", id1, ns1, id, ns, ok)

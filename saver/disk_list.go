@@ -45,7 +45,8 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 	if q.Limit == NoResults {
 		return nil
 	}
-	found, readers := 0, listReaders{s: s, alike: s.alike()}
+	found, readers := 0, listReaders{s: s, from: s.e.Reader(), alike: s.alike()}
+	defer readers.from.End()
 	visit := func(t *index.Thread, it *index.Item) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -80,12 +81,12 @@ func (s *Disk) list(ctx context.Context, q Query, yield func(*Tuple, error) bool
 	return visitSorted(selectItems(t, q, nil), visit)
 }
 
-// listReaders are the readers of the threads that a listing goes through. A
-// family's values are read by one, so that what leads to one of them is made once.
+// listReaders are the readers of the threads that a listing goes through. Their values
+// are read by one, so that what leads to one of them is made once.
 type listReaders struct {
-	s      *Disk
-	last   *tupleReader
-	values map[*index.Family]*engine.Reader
+	s    *Disk
+	last *tupleReader
+	from *engine.Reader
 	alike
 }
 
@@ -93,22 +94,11 @@ type listReaders struct {
 // that is kept keeps 1 KiB.
 const listBatch = 32
 
-// maxListReaders bounds how many families' values are kept for: the threads of a
-// listing of all threads interleave.
-const maxListReaders = 64
-
 func (l *listReaders) of(t *index.Thread) *tupleReader {
 	if l.last != nil && l.last.t == t {
 		return l.last
 	}
-	values := l.values[t.Family]
-	if values == nil {
-		if values = l.s.e.Reader(t.Family); l.values == nil || len(l.values) == maxListReaders {
-			l.values = map[*index.Family]*engine.Reader{}
-		}
-		l.values[t.Family] = values
-	}
-	l.last = &tupleReader{s: l.s, t: t, from: values, alike: l.alike, batch: listBatch}
+	l.last = &tupleReader{s: l.s, t: t, from: l.from, alike: l.alike, batch: listBatch}
 	return l.last
 }
 

@@ -20,9 +20,6 @@ import (
 // How writes are an item: the first slot names task (Name) and path (Tag) and is
 // holds nothing; each further slot is a channel, the index, and the value.
 
-// flagInterrupted is the thread flag of a root head that waits to be resumed.
-const flagInterrupted uint8 = 1
-
 // flagLegacy is the item flag of a checkpoint of format 3 or older, whose state
 // includes packets its parent's tasks wrote.
 const flagLegacy = index.FlagUser
@@ -97,6 +94,7 @@ type diskPut struct {
 	record engine.Value
 	values []engine.Value  // of the channels plan.Record.Stored
 	slots  []engine.SlotIn // but for what unchanged channels refer to
+	flags  uint8           // of the item, what the note says
 	writes [][]engine.Value
 	along  []Along
 }
@@ -108,7 +106,7 @@ const recordLine = "\x00checkpoint"
 // is built already.
 func (p *diskPut) encode(grown map[string]engine.Value) error {
 	r := &p.plan.Record
-	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, metadata: r.Metadata}
+	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, note: r.Note, metadata: r.Metadata}
 	var err error
 	line := engine.Line{Thread: p.id, Group: p.plan.Target.Namespace, Name: recordLine}
 	if p.record, err = p.s.e.NewVersion(line, encodeCheckpointRecord(&rec)); err != nil {
@@ -147,8 +145,15 @@ func (p *diskPut) encode(grown map[string]engine.Value) error {
 func (p *diskPut) makeSlots() {
 	r := &p.plan.Record
 	names := sortedNames(r.Checkpoint.Versions)
-	p.slots = make([]engine.SlotIn, 1, 1+len(names))
+	p.slots = make([]engine.SlotIn, 1, 2+len(names))
 	p.slots[0] = engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record}
+	p.flags = noteFlags(r.Note)
+	if r.Note != nil {
+		if slot, ok := deltaSlot(names, r.Note.Deltas); ok {
+			p.slots = append(p.slots, slot)
+			p.flags |= flagDeltas
+		}
+	}
 	for _, channel := range names {
 		slot := engine.SlotIn{Name: channel, Tag: packVersion(r.Checkpoint.Versions[channel])}
 		if i, given := slices.BinarySearch(r.Stored, channel); given {
@@ -204,9 +209,9 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		return err
 	}
 	p.inherit(t, ns)
-	var flags uint8
+	flags := p.flags
 	if ns == "" {
-		flags = index.FlagHead
+		flags |= index.FlagHead
 	}
 	if rec.Checkpoint.V < firstVersionWithTasks {
 		flags |= flagLegacy
@@ -223,6 +228,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 			return err
 		}
 	}
+	updateStatus(tx, p.id) // behind what is of the same thread: it is written shorter
 	if p.run != "" {
 		run := tx.Thread(runKey(p.run))
 		if run == nil || run.Get(target.ThreadID) == nil {
@@ -231,7 +237,6 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 			}
 		}
 	}
-	updateInterrupted(tx, p.id)
 	for _, a := range p.along {
 		if err := a.part.Do(tx); err != nil {
 			return err
@@ -308,7 +313,11 @@ func (p *diskPut) source(t *index.Thread) *index.Item {
 // inherit says what the unchanged channels refer to.
 func (p *diskPut) inherit(t *index.Thread, ns string) {
 	source := channelSlots(p.source(t))
-	for i := range p.slots {
+	first := 1
+	if p.flags&flagDeltas != 0 {
+		first = 2
+	}
+	for i := first; i < len(p.slots); i++ {
 		if slot := &p.slots[i]; slot.Value == nil && !slot.Empty {
 			slot.Ref = inherit(t, ns, slot.Name, slot.Tag, source)
 		}
@@ -317,10 +326,14 @@ func (p *diskPut) inherit(t *index.Thread, ns string) {
 
 // channelSlots are the channels of a checkpoint, in the order of names.
 func channelSlots(it *index.Item) []index.Slot {
-	if it == nil || len(it.Slots) == 0 {
+	first := 1
+	if it != nil && it.Flags&flagDeltas != 0 {
+		first = 2
+	}
+	if it == nil || len(it.Slots) < first {
 		return nil
 	}
-	return it.Slots[1:]
+	return it.Slots[first:]
 }
 
 func findSlot(slots []index.Slot, channel string) *index.Slot {
@@ -408,50 +421,8 @@ func (s *Disk) putWrites(ctx context.Context, l *laps, cfg Config, writes []Writ
 			return err
 		}
 		if cfg.Namespace == "" {
-			noteWrites(tx, cfg, NewWriteCall(taskID, plan.Channels))
+			writeChangesStatus(tx, cfg, NewWriteCall(taskID, plan.Channels))
 		}
 		return nil
 	})
-}
-
-// updateInterrupted keeps the flag that tells, without loading the thread,
-// whether its root head waits to be resumed.
-func updateInterrupted(tx *engine.Tx, id string) {
-	t := tx.Thread(id)
-	if t == nil {
-		return
-	}
-	head := headOf(t, "")
-	var calls []WriteCall
-	t.Ascend(writesPrefix("", head), func(it *index.Item) bool {
-		calls = append(calls, writeCallOf(it))
-		return true
-	})
-	var flags uint8
-	if head != "" && Interrupted(calls) {
-		flags = flagInterrupted
-	}
-	tx.SetFlags(id, flags)
-}
-
-// noteWrites is updateInterrupted after one call of root writes. Most calls
-// cannot change the flag, and a head may have very many: only an answer to what
-// waits looks at all of them.
-func noteWrites(tx *engine.Tx, cfg Config, call WriteCall) {
-	t := tx.Thread(threadKey(cfg.ThreadID))
-	switch {
-	case t == nil || headOf(t, "") != cfg.CheckpointID:
-	case call.Interrupt && call.TaskID != NullTaskID:
-		tx.SetFlags(t.ID, flagInterrupted)
-	case t.Flags&flagInterrupted != 0:
-		updateInterrupted(tx, t.ID)
-	}
-}
-
-func writeCallOf(it *index.Item) WriteCall {
-	channels := make([]string, 0, len(it.Slots))
-	for _, s := range it.Slots[1:] {
-		channels = append(channels, s.Name)
-	}
-	return NewWriteCall(it.Slots[0].Name, channels)
 }

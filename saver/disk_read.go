@@ -95,6 +95,7 @@ func (s *Disk) DeltaChannelHistory(ctx context.Context, cfg Config, channels []s
 	if it == nil {
 		return walk.Result(), nil
 	}
+	r := s.one(t)
 	for seen := map[string]bool{it.Key: true}; !walk.Done(); {
 		parent := it.Slots[0].Name
 		if parent == "" {
@@ -108,7 +109,6 @@ func (s *Disk) DeltaChannelHistory(ctx context.Context, cfg Config, channels []s
 		if it = t.Get(key); it == nil {
 			break
 		}
-		r := s.one(t)
 		writes, err := r.pendingWrites(cfg.Namespace, parent)
 		if err != nil {
 			return nil, err

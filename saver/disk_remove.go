@@ -106,30 +106,60 @@ func (s *Disk) DeleteThread(ctx context.Context, threadID string) error {
 	if err := ValidateThreadID(threadID); err != nil {
 		return err
 	}
-	return s.deleteThreads(ctx, []string{threadID})
+	_, err := s.deleteThreads(ctx, []string{threadID})
+	return err
 }
 
-func (s *Disk) deleteThreads(ctx context.Context, threadIDs []string) error {
+func (s *Disk) deleteThreads(ctx context.Context, threadIDs []string) (Removal, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return Removal{}, err
 	}
+	var done Removal
 	ids := map[string]bool{ttlThread: true}
 	for _, id := range threadIDs {
 		ids[threadKey(id)] = true
 	}
-	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		done = Removal{}
 		for _, id := range threadIDs {
 			if !needRuns(tx, id, need) {
 				return errMoreThreads
 			}
 		}
 		for _, id := range threadIDs {
+			if t := tx.Thread(threadKey(id)); t != nil {
+				t.Ascend("", func(it *index.Item) bool {
+					done.count(it)
+					return true
+				})
+			}
 			if err := s.dropThread(tx, id); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return done.unless(err)
+}
+
+// count adds an item that is removed, if it is there.
+func (r *Removal) count(it *index.Item) {
+	switch {
+	case it == nil || it.Key == "":
+	case it.Key[0] == keyCheckpoint:
+		r.Checkpoints++
+	case it.Key[0] == keyWrites:
+		r.Writes += len(it.Slots) - 1
+	}
+}
+
+// unless is what was removed without an error, and nothing with one. It does not look at
+// r then: the outcome may be unknown, and the commit still counting in it.
+func (r *Removal) unless(err error) (Removal, error) {
+	if err != nil {
+		return Removal{}, err
+	}
+	return *r, nil
 }
 
 // needRuns asks for the lists of the runs of a thread.
@@ -142,55 +172,68 @@ func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
 }
 
 // Prune implements Pruner. All threads are pruned in one commit.
-func (s *Disk) Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) error {
+func (s *Disk) Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) (Removal, error) {
 	if err := ValidatePrune(threadIDs, strategy); err != nil {
-		return err
+		return Removal{}, err
 	}
 	threadIDs = slices.Compact(slices.Sorted(slices.Values(threadIDs)))
 	if strategy == PruneAll {
 		return s.deleteThreads(ctx, threadIDs)
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return Removal{}, err
 	}
+	var done Removal
 	ids := map[string]bool{}
 	for _, id := range threadIDs {
 		ids[threadKey(id)] = true
 	}
-	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		done = Removal{}
 		for _, id := range threadIDs {
 			if t := tx.Thread(threadKey(id)); t != nil && !needRuns(tx, id, need) {
 				return errMoreThreads
 			}
 		}
 		for _, id := range threadIDs {
-			if err := keepLatest(tx, id); err != nil {
+			if err := keepLatest(tx, id, &done); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return done.unless(err)
 }
 
 // keepLatest removes all but the newest checkpoint of each namespace and what it
 // needs to be read.
-func keepLatest(tx *engine.Tx, threadID string) error {
+func keepLatest(tx *engine.Tx, threadID string, done *Removal) error {
 	t := tx.Thread(threadKey(threadID))
 	if t == nil {
 		return nil
 	}
 	var gone []string
 	for ns, ids := range checkpointsByNamespace(t) {
-		head := ids[len(ids)-1]
-		support := PruneMark(diskPrune{t, ns}, []string{head})
-		for _, id := range ids {
-			if id != head && !support[id] {
-				gone = append(gone, keysOf(t, ns, id)...)
-			}
-		}
-		gone = append(gone, orphanWrites(t, ns, head)...)
+		last := len(ids) - 1
+		gone = append(gone, removable(t, threadID, ns, ids[last:], ids[:last], done)...)
+		gone = append(gone, orphanWrites(t, ns, ids[last])...)
 	}
-	return removeItems(tx, threadID, gone)
+	return removeItems(tx, threadID, gone, done)
+}
+
+// removable are the keys of the doomed checkpoints that none of the kept needs. The
+// others are told to done.
+func removable(t *index.Thread, threadID, ns string, kept, doomed []string, done *Removal) (gone []string) {
+	support := PruneMark(diskPrune{t, ns}, kept)
+	for _, id := range doomed {
+		if why, needed := support[id]; needed {
+			why.ThreadID, why.Namespace = threadID, ns
+			done.Keep(why)
+		} else {
+			gone = append(gone, keysOf(t, ns, id)...)
+		}
+	}
+	return gone
 }
 
 // orphanWrites are the keys of writes against checkpoints older than head that
@@ -219,9 +262,12 @@ func checkpointsByNamespace(t *index.Thread) map[string][]string {
 	return out
 }
 
-// keysOf are the keys of a checkpoint and its writes.
+// keysOf are the keys of a checkpoint, its writes and its count of attempts.
 func keysOf(t *index.Thread, ns, id string) []string {
 	keys := []string{checkpointKey(ns, id)}
+	if key := attemptsKey(ns, id); t.Get(key) != nil {
+		keys = append(keys, key)
+	}
 	t.Ascend(writesPrefix(ns, id), func(it *index.Item) bool {
 		keys = append(keys, it.Key)
 		return true
@@ -229,16 +275,20 @@ func keysOf(t *index.Thread, ns, id string) []string {
 	return keys
 }
 
-// removeItems deletes items of a thread, and keeps what is derived from them right: the
-// lists of runs, the flag of an interrupted head, the thread itself.
-func removeItems(tx *engine.Tx, threadID string, keys []string) error {
+// removeItems deletes items of a thread, counts them in done, and keeps what is derived from them right: the
+// lists of runs, the status of the thread, the thread itself.
+func removeItems(tx *engine.Tx, threadID string, keys []string, done *Removal) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	id := threadKey(threadID)
 	before := runsOf(tx.Thread(id))
 	slices.Sort(keys)
-	if err := tx.Delete(id, slices.Compact(keys)...); err != nil {
+	keys = slices.Compact(keys)
+	for _, key := range keys {
+		done.count(tx.Thread(id).Get(key))
+	}
+	if err := tx.Delete(id, keys...); err != nil {
 		return err
 	}
 	t := tx.Thread(id)
@@ -254,15 +304,16 @@ func removeItems(tx *engine.Tx, threadID string, keys []string) error {
 		}
 		return tx.Drop(id, nil)
 	}
-	updateInterrupted(tx, threadKey(threadID))
+	updateStatus(tx, threadKey(threadID))
 	return nil
 }
 
 // DeleteForRuns implements RunDeleter, in one commit.
-func (s *Disk) DeleteForRuns(ctx context.Context, runIDs []string) error {
+func (s *Disk) DeleteForRuns(ctx context.Context, runIDs []string) (Removal, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return Removal{}, err
 	}
+	var done Removal
 	runs, ids := map[string]bool{}, map[string]bool{}
 	for _, run := range runIDs {
 		if run != "" {
@@ -270,9 +321,10 @@ func (s *Disk) DeleteForRuns(ctx context.Context, runIDs []string) error {
 		}
 	}
 	if len(runs) == 0 {
-		return nil
+		return done, nil
 	}
-	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		done = Removal{}
 		threads, ok := map[string]bool{}, true
 		for run := range runs {
 			if t := tx.Thread(runKey(run)); t != nil {
@@ -290,17 +342,18 @@ func (s *Disk) DeleteForRuns(ctx context.Context, runIDs []string) error {
 			return errMoreThreads
 		}
 		for _, id := range sortedNames(threads) {
-			if err := deleteRuns(tx, id, runs); err != nil {
+			if err := deleteRuns(tx, id, runs, &done); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return done.unless(err)
 }
 
 // deleteRuns removes the checkpoints of the runs from one thread, but for those a
 // kept checkpoint needs.
-func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
+func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *Removal) error {
 	t := tx.Thread(threadKey(threadID))
 	if t == nil {
 		return nil
@@ -315,14 +368,9 @@ func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
 				kept = append(kept, id)
 			}
 		}
-		support := PruneMark(diskPrune{t, ns}, kept)
-		for _, id := range doomed {
-			if !support[id] {
-				gone = append(gone, keysOf(t, ns, id)...)
-			}
-		}
+		gone = append(gone, removable(t, threadID, ns, kept, doomed, done)...)
 	}
-	return removeItems(tx, threadID, gone)
+	return removeItems(tx, threadID, gone, done)
 }
 
 // CopyThread implements ThreadCopier. It writes one small record: the copies share
@@ -378,14 +426,14 @@ func (v diskPrune) Parent(id string) (string, bool) {
 }
 
 // Valueless implements PruneView.
-func (v diskPrune) Valueless(id string) []string {
-	var channels []string
-	for _, s := range channelSlots(v.item(id)) {
-		if s.Ref.Empty() {
+func (v diskPrune) Valueless(id string) (channels []string, told bool) {
+	it := v.item(id)
+	for i, s := range channelSlots(it) {
+		if is, known := isDelta(it, i); s.Ref.Empty() && (is || !known) {
 			channels = append(channels, s.Name)
 		}
 	}
-	return channels
+	return channels, outlineOf(it) != nil
 }
 
 // HasValue implements PruneView.

@@ -30,7 +30,8 @@ func (s *Disk) Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) 
 
 // retain does the work of Retain; pause is called after each commit.
 func (s *Disk) retain(ctx context.Context, policy RetentionPolicy, dryRun bool, pause func()) (RetentionReport, error) {
-	r := diskRetain{s: s, ctx: ctx, policy: policy, now: s.now(), pause: pause}
+	r := diskRetain{s: s, ctx: ctx, records: s.e.Reader(), policy: policy, now: s.now(), pause: pause}
+	defer r.records.End()
 	rep, err := r.plan()
 	if err != nil || dryRun {
 		return rep, err
@@ -57,12 +58,13 @@ func (s *Disk) now() time.Time {
 
 // diskRetain is one call of Retain.
 type diskRetain struct {
-	s      *Disk
-	ctx    context.Context
-	policy RetentionPolicy
-	now    time.Time
-	cutoff string
-	pause  func()
+	s       *Disk
+	ctx     context.Context
+	records *engine.Reader
+	policy  RetentionPolicy
+	now     time.Time
+	cutoff  string
+	pause   func()
 }
 
 // plan says what would go, and refuses a budget that cannot be kept.
@@ -180,6 +182,7 @@ func (r *diskRetain) thread(t *index.Thread, done *RetentionReport) error {
 		return err
 	}
 	done.Left += plan.Left
+	done.Keep(plan.Kept...)
 	if plan.Over {
 		done.Over = append(done.Over, view.ThreadID())
 	}
@@ -192,8 +195,8 @@ func (r *diskRetain) thread(t *index.Thread, done *RetentionReport) error {
 			return err
 		}
 		seen, left = cut.lsn, left[n:]
-		done.Checkpoints += cut.checkpoints
-		done.Writes += cut.writes
+		done.Checkpoints += cut.removed.Checkpoints
+		done.Writes += cut.removed.Writes
 		r.pause()
 	}
 	if len(plan.Gone) > 0 {
@@ -211,15 +214,15 @@ type retainCut struct {
 	planned  *index.Thread   // the thread that the plan was made for
 	seen     base.LSN        // its last record since that was the plan's own
 
-	lsn                 base.LSN
-	checkpoints, writes int
+	lsn     base.LSN
+	removed Removal
 }
 
 // commit removes the batch. A thread that others changed since the plan was made is
 // looked at again: what was replaced stays, and so does what is the newest now, or
 // is needed by something new.
 func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
-	c.lsn, c.checkpoints, c.writes = tx.LSN(), 0, 0
+	c.lsn, c.removed = tx.LSN(), Removal{}
 	t := tx.Thread(threadKey(c.threadID))
 	if t == nil || t.Birth != c.planned.Birth {
 		return nil
@@ -236,11 +239,9 @@ func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
 		if stays[ref] || t.Get(checkpointKey(ref.Namespace, ref.ID)) == nil {
 			continue
 		}
-		c.checkpoints++
-		c.writes += diskRetainView{t: t}.Writes(ref.Namespace, ref.ID)
 		gone = append(gone, keysOf(t, ref.Namespace, ref.ID)...)
 	}
-	return removeItems(tx, c.threadID, gone)
+	return removeItems(tx, c.threadID, gone, &c.removed)
 }
 
 // changed are the doomed checkpoints that must stay in the thread as it is now.
@@ -282,7 +283,7 @@ func (v diskRetainView) Namespace(ns string) PruneView { return diskPrune{v.t, n
 // Created implements RetainView.
 func (v diskRetainView) Created(ns, id string) (string, error) {
 	it := v.t.Get(checkpointKey(ns, id))
-	b, err := v.r.s.e.ReadValue(v.r.ctx, v.t.Family, it.Slots[0].Ref)
+	b, err := v.r.records.ReadShared(v.r.ctx, v.t.Family, it.Slots[0].Ref)
 	if errors.Is(err, engine.ErrNoValue) {
 		return "", nil // it was removed meanwhile
 	}

@@ -25,39 +25,16 @@ func unpackIndex(s string) (int, error) {
 	return int(n), nil
 }
 
-// valueReader reads the values of one family: the engine for one of them, or an
-// engine.Reader for those of a listing.
-type valueReader interface {
-	Read(ctx context.Context, ref index.Ref) ([]byte, error)
-	// ReadShared is Read for bytes that are not changed: others may hold them.
-	ReadShared(ctx context.Context, ref index.Ref) ([]byte, error)
-}
-
-// familyValues reads values one by one.
-type familyValues struct {
-	e   *engine.Engine
-	fam *index.Family
-}
-
-// Read implements valueReader.
-func (f *familyValues) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
-	return f.e.ReadValue(ctx, f.fam, ref)
-}
-
-// ReadShared implements valueReader.
-func (f *familyValues) ReadShared(ctx context.Context, ref index.Ref) ([]byte, error) {
-	return f.e.ReadShared(ctx, f.fam, ref)
-}
-
 // storedRef reads one value when it is asked for.
 type storedRef struct {
-	from valueReader
+	from *engine.Reader
+	fam  *index.Family
 	ref  index.Ref
 }
 
 // LoadValue implements Loader.
 func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
-	b, err := r.from.Read(ctx, r.ref)
+	b, err := r.from.Read(ctx, r.fam, r.ref)
 	if errors.Is(err, engine.ErrNoValue) {
 		return serde.Typed{}, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -115,7 +92,7 @@ func (r *onceRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 type tupleReader struct {
 	s    *Disk
 	t    *index.Thread
-	from valueReader
+	from *engine.Reader // shared with the tuples, and with other threads of a listing
 	alike
 	refs  []storedRef // a batch of them, of which some are taken
 	batch int
@@ -132,13 +109,13 @@ type alike struct {
 
 func (s *Disk) alike() alike {
 	a := alike{texts: newVersionTexts(), similar: new(serde.Similar)}
-	a.decoder, _ = serde.SimilarDecoderOf(s.codec)
+	a.decoder, _ = serde.SimilarDecoderOf(metadataCodec(s.codec))
 	return a
 }
 
 // one is a tupleReader for a single tuple.
 func (s *Disk) one(t *index.Thread) *tupleReader {
-	return &tupleReader{s: s, t: t, from: &familyValues{s.e, t.Family}, alike: alike{texts: new(versionTexts)}}
+	return &tupleReader{s: s, t: t, from: s.e.LateReader(), alike: alike{texts: new(versionTexts)}}
 }
 
 // readTogether reads the values of a checkpoint and its pending writes at once where they
@@ -160,7 +137,7 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep boo
 	r.once = make([]onceRef, len(read.bytes))
 	for i := range r.once {
 		o := &r.once[i]
-		o.storedRef, o.all, o.i = storedRef{r.from, refs[i]}, all, int32(i)
+		o.storedRef, o.all, o.i = storedRef{r.from, r.t.Family, refs[i]}, all, int32(i)
 	}
 }
 
@@ -199,7 +176,7 @@ func (r *tupleReader) lazy(ref index.Ref) Value {
 	if len(r.refs) == cap(r.refs) {
 		r.refs = make([]storedRef, 0, max(r.batch, 1))
 	}
-	r.refs = append(r.refs, storedRef{r.from, ref})
+	r.refs = append(r.refs, storedRef{r.from, r.t.Family, ref})
 	return ValueLazy(&r.refs[len(r.refs)-1], r.s.codec)
 }
 
@@ -210,7 +187,7 @@ func (r *tupleReader) record(ctx context.Context, it *index.Item) ([]byte, error
 			return b, nil
 		}
 	}
-	return r.from.ReadShared(ctx, it.Slots[0].Ref)
+	return r.from.ReadShared(ctx, r.t.Family, it.Slots[0].Ref)
 }
 
 // expect says that n values more are made, so that they share memory.
@@ -274,7 +251,7 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*Tuple, error) {
 		parent Config
 	}{}
 	tup := &made.Tuple
-	*tup = Tuple{Config: h.cfg, Metadata: h.md, Checkpoint: Checkpoint{V: h.rec.v, ID: h.cfg.CheckpointID, TS: h.rec.ts,
+	*tup = Tuple{Config: h.cfg, Metadata: h.md, Note: h.rec.note, Checkpoint: Checkpoint{V: h.rec.v, ID: h.cfg.CheckpointID, TS: h.rec.ts,
 		Seen: h.rec.seen, Updated: h.rec.updated,
 		Values: make(map[string]Value, len(slots)), Versions: make(map[string]Version, len(slots))}}
 	r.expect(len(slots))

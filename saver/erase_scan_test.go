@@ -109,7 +109,9 @@ func fill(t *testing.T, s *saver.Disk) *victim {
 	// A copy whose own values lie in one line with those that only the victim has.
 	must(t, s.CopyThread(t.Context(), v.id, "pruned"))
 	v.put(t, s, "pruned", 7, nil, nil, nil, nil, bytes.Replace(v.grown, []byte("SECRET"), []byte("nobody's"), -1))
-	must(t, s.Flush(t.Context()), s.Prune(t.Context(), []string{"pruned"}, saver.KeepLatest))
+	must(t, s.Flush(t.Context()))
+	_, err := s.Prune(t.Context(), []string{"pruned"}, saver.KeepLatest)
+	must(t, err)
 	v.grow(t, s, "IN-THE-LOG", 7)
 	more := append(v.text("TEXT-IN-SEGMENT"), "a patch"...)
 	v.put(t, s, v.id, 11, saver.Metadata{"run_id": "run-of-SECRET-RUN"}, v.random("NOISE-IN-LOG"), more, v.text("TEXT-IN-LOG"))

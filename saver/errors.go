@@ -14,10 +14,18 @@ var (
 	// ErrReadOnly: the store was opened read-only; nothing was written.
 	ErrReadOnly = base.ErrReadOnly
 	// ErrTooLarge: a value (64 MiB), name (1 KiB; a namespace 2 KiB), or all the
-	// values of one call (256 MiB) are over their limit; nothing was written.
+	// values of one call, metadata included (256 MiB), are over their limit; what is
+	// as long as the limit is accepted. Or decoding a value would take too much
+	// memory (serde.ErrDecodeLimit). Nothing was written.
 	ErrTooLarge = base.ErrTooLarge
 	// ErrLocked: another process has the store open; see LockedError.
 	ErrLocked = base.ErrLocked
+	// ErrLockLost: the store's directory was removed, or somebody else took it; see
+	// LockLostError. It comes with ErrPoisoned.
+	ErrLockLost = base.ErrLockLost
+	// ErrNotRegular: something that is no regular file has the name of one of the
+	// store's files; see NotRegularError.
+	ErrNotRegular = base.ErrNotRegular
 	// ErrNotStore: the directory is not a stele store, and is not empty.
 	ErrNotStore = base.ErrNotStore
 	// ErrNotEmpty: a directory that is to become a store or a backup holds something
@@ -36,7 +44,8 @@ var (
 	// ErrKey matches every KeyError.
 	ErrKey = base.ErrKey
 	// ErrOutcomeUnknown: the caller's context ended while the call was being
-	// written; it may or may not survive. Wraps the context's error.
+	// written; it may or may not become visible, and survive. After Syncer.Sync
+	// has returned nil, what can be read says which. Wraps the context's error.
 	ErrOutcomeUnknown = base.ErrOutcomeUnknown
 )
 
@@ -48,6 +57,15 @@ type VersionError = base.VersionError
 
 // LockedError says which directory is locked, and by whom.
 type LockedError = base.LockedError
+
+// LockLostError says that the LOCK which this store holds is no longer the one in its
+// directory, and whose is there. The call that met it was not acknowledged, and none is
+// until the store is closed and opened again.
+type LockLostError = base.LockLostError
+
+// NotRegularError names a file that is a link, a FIFO, a device or a directory, or that a
+// second link leads to where it would be written. Nothing was read or written.
+type NotRegularError = base.NotRegularError
 
 // KeyError names a file and what is wrong about its encryption. The file is
 // untouched.

@@ -207,9 +207,10 @@ func ExampleDisk_Prune() {
 	defer done()
 	chain(s, "t", 3)
 
-	ok(s.Prune(ctx, []string{"t"}, saver.KeepLatest))
-	fmt.Println(ids(s, saver.Query{ThreadID: "t"}))
-	// Output: [id-3]
+	removed, err := s.Prune(ctx, []string{"t"}, saver.KeepLatest)
+	ok(err)
+	fmt.Println(ids(s, saver.Query{ThreadID: "t"}), removed.Checkpoints, "removed")
+	// Output: [id-3] 2 removed
 }
 
 func ExampleDisk_CopyThread() {
@@ -230,8 +231,12 @@ func ExampleDisk_DeleteForRuns() {
 	_, err := s.Put(ctx, saver.Config{ThreadID: "t"}, cp, saver.Metadata{"run_id": "run-7"}, versions)
 	ok(err)
 
-	ok(s.DeleteForRuns(ctx, []string{"run-7", "unknown"}))
+	removed, err := s.DeleteForRuns(ctx, []string{"run-7", "unknown"})
+	ok(err)
 	fmt.Println(ids(s, saver.Query{ThreadID: "t"}))
+	for _, k := range removed.Kept {
+		fmt.Println(k.CheckpointID, "is still there, as", k.For, "needs it to read", k.Channel)
+	}
 	// Output: []
 }
 
@@ -275,11 +280,11 @@ func ExampleDisk_Threads() {
 
 	for info, err := range s.Threads(ctx, saver.ThreadQuery{Prefix: "user-1/"}) {
 		ok(err)
-		fmt.Println(info.ThreadID, info.Head, "waits:", info.Interrupted)
+		fmt.Printf("%s %s %q\n", info.ThreadID, info.Head, info.Status)
 	}
 	// Output:
-	// user-1/chat id-1 waits: false
-	// user-1/order id-2 waits: true
+	// user-1/chat id-1 ""
+	// user-1/order id-2 "waiting"
 }
 
 func ExampleDisk_PutRequest() {
@@ -348,7 +353,8 @@ func ExampleDisk_Compact() {
 	chain(s, "t", 100)
 	ok(s.Flush(ctx)) // from the log to a compressed segment
 	whole := s.Stats().RawBytes
-	ok(s.Prune(ctx, []string{"t"}, saver.KeepLatest))
+	_, err := s.Prune(ctx, []string{"t"}, saver.KeepLatest)
+	ok(err)
 	ok(s.Compact(ctx)) // gives back the space of what was pruned
 	fmt.Println(s.Stats().Segments, s.Stats().RawBytes < whole/50)
 	// Output: 1 true

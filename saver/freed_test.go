@@ -32,7 +32,10 @@ func TestStatsSayWhatACompactionFrees(t *testing.T) {
 		reopen bool
 		do     func(s *saver.Disk, id string) error
 	}{
-		{"prune", false, func(s *saver.Disk, id string) error { return s.Prune(t.Context(), []string{id}, saver.KeepLatest) }},
+		{"prune", false, func(s *saver.Disk, id string) error {
+			_, err := s.Prune(t.Context(), []string{id}, saver.KeepLatest)
+			return err
+		}},
 		{"retain", false, func(s *saver.Disk, id string) error {
 			_, err := s.Retain(t.Context(), saver.RetentionPolicy{ThreadIDs: []string{id}, KeepLast: 20}, false)
 			return err

@@ -8,20 +8,20 @@ import (
 // Health judges a store; see Disk.Health.
 type Health = engine.Health
 
-// Problem is one reason for a Health that is not StatusOK.
+// Problem is one reason for a Health that is not HealthOK.
 type Problem = engine.Problem
 
-// Status is a verdict: StatusOK, StatusDegraded or StatusFailed.
-type Status = engine.Status
+// HealthStatus is a verdict: HealthOK, HealthDegraded or HealthFailed.
+type HealthStatus = engine.Status
 
 // The verdicts of Health.
 const (
-	// StatusOK: nothing needs attention.
-	StatusOK = engine.StatusOK
-	// StatusDegraded: calls succeed; somebody should look before they do not.
-	StatusDegraded = engine.StatusDegraded
-	// StatusFailed: writes are refused.
-	StatusFailed = engine.StatusFailed
+	// HealthOK: nothing needs attention.
+	HealthOK = engine.StatusOK
+	// HealthDegraded: calls succeed; somebody should look before they do not.
+	HealthDegraded = engine.StatusDegraded
+	// HealthFailed: writes are refused.
+	HealthFailed = engine.StatusFailed
 )
 
 // Trouble names a kind of problem. Names do not change between releases.
@@ -39,6 +39,7 @@ const (
 	TroubleDebt       = engine.TroubleDebt       // degraded: compaction does not keep up
 	TroubleBackground = engine.TroubleBackground // degraded: the last flush, image or compaction failed
 	TroubleCorruption = engine.TroubleCorruption // degraded: damage was found since the store was opened
+	TroubleMoved      = engine.TroubleMoved      // degraded: the path of the store leads to another directory, or to none
 )
 
 // Space is the room on the device of a store, in bytes.

@@ -140,6 +140,18 @@ func (l *laps) Encode(v any) (serde.Typed, error) {
 	return t, nil
 }
 
+// WithDecodeLimit is l with another limit, if its serializer can be given one; see
+// serde.WithDecodeLimit.
+func (l *laps) WithDecodeLimit(limit int64) serde.Serializer {
+	codec, ok := serde.WithDecodeLimit(l.Serializer, limit)
+	if !ok || codec == l.Serializer {
+		return l
+	}
+	clone := *l
+	clone.Serializer = codec
+	return &clone
+}
+
 // encodeAfter is Encode that leaves room in front of the data, if the serializer can;
 // see serde.Codec.
 func (l *laps) encodeAfter(room int, v any) (t serde.Typed, whole []byte, err error) {
@@ -184,6 +196,16 @@ func (m *meters) measure(codec serde.Serializer) serde.Serializer {
 		codec = was.Serializer
 	}
 	return &measured{codec, m}
+}
+
+// WithDecodeLimit is s with another limit, if its serializer can be given one; see
+// serde.WithDecodeLimit.
+func (s *measured) WithDecodeLimit(limit int64) serde.Serializer {
+	codec, ok := serde.WithDecodeLimit(s.Serializer, limit)
+	if !ok || codec == s.Serializer {
+		return s
+	}
+	return &measured{codec, s.m}
 }
 
 // Encode implements serde.Serializer.

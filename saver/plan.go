@@ -55,7 +55,7 @@ func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) C
 	plan := PutPlan{
 		Target:     cfg.At(cp.ID),
 		ExpectHead: cfg.ExpectHead,
-		Record:     Record{Checkpoint: strip(cp), Parent: cfg.CheckpointID},
+		Record:     Record{Checkpoint: strip(cp), Parent: cfg.CheckpointID, Note: req.Note.Clone()},
 	}
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
@@ -163,18 +163,30 @@ func checkTyped(typed serde.Typed, size *int) error {
 	if len(typed.Data) > base.MaxValue {
 		return fmt.Errorf("value has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
 	}
-	if *size += len(typed.Data); *size > base.MaxRecord {
-		return fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxRecord, ErrTooLarge)
+	if *size += len(typed.Data); *size > base.MaxCall {
+		return fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxCall, ErrTooLarge)
 	}
 	return nil
 }
 
-// EncodeMetadata serializes merged metadata.
-func EncodeMetadata(md Metadata, codec serde.Serializer) (serde.Typed, error) {
+// metadataCodec is codec (nil: the default serializer) with the default limit for
+// decoding: every listing decodes metadata, so what was once stored is read whatever
+// the limit for values is.
+func metadataCodec(codec serde.Serializer) serde.Serializer {
 	if codec == nil {
-		codec = serde.Default()
+		return serde.Default()
 	}
-	typed, err := codec.Encode(map[string]any(md))
+	if limited, ok := serde.WithDecodeLimit(codec, serde.DefaultDecodeLimit); ok {
+		return limited
+	}
+	return codec
+}
+
+// EncodeMetadata serializes merged metadata. What DecodeMetadata would not read for the
+// memory it takes, of which the limit is always serde.DefaultDecodeLimit, is
+// serde.ErrDecodeLimit.
+func EncodeMetadata(md Metadata, codec serde.Serializer) (serde.Typed, error) {
+	typed, err := metadataCodec(codec).Encode(map[string]any(md))
 	if err != nil {
 		return serde.Typed{}, fmt.Errorf("metadata: %w", err)
 	}
@@ -187,10 +199,7 @@ func EncodeMetadata(md Metadata, codec serde.Serializer) (serde.Typed, error) {
 // DecodeMetadata is the inverse of EncodeMetadata. The result belongs to the
 // caller. Bytes that are no metadata are ErrCorrupt.
 func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (Metadata, error) {
-	if codec == nil {
-		codec = serde.Default()
-	}
-	return asMetadata(codec.Decode(typed))
+	return asMetadata(metadataCodec(codec).Decode(typed))
 }
 
 // asMetadata is what was decoded, as metadata.

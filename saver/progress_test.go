@@ -32,7 +32,8 @@ func TestCompactTellsHowFarItIs(t *testing.T) {
 	}
 	must(t, s.Flush(t.Context()))
 	for i := range threads {
-		must(t, s.Prune(t.Context(), []string{fmt.Sprintf("t%02d", i)}, saver.KeepLatest))
+		_, err := s.Prune(t.Context(), []string{fmt.Sprintf("t%02d", i)}, saver.KeepLatest)
+		must(t, err)
 	}
 	must(t, s.Flush(t.Context()))
 	whole := s.Stats().SegmentBytes

@@ -8,9 +8,10 @@ type PruneView interface {
 	// Parent is the parent's id of checkpoint id, "" if it has none. ok is false
 	// if there is no such checkpoint.
 	Parent(id string) (parent string, ok bool)
-	// Valueless names the channels that checkpoint id has a version of, but no
-	// value.
-	Valueless(id string) []string
+	// Valueless names the channels that checkpoint id has a version of, but no value,
+	// and that may be delta channels. If the checkpoint has a Note, that tells which
+	// are, and told is true; if not, any may be.
+	Valueless(id string) (channels []string, told bool)
 	// HasValue reports whether checkpoint id has a value of the channel.
 	HasValue(id, channel string) bool
 	// HasWrite reports whether a pending write of checkpoint id is on the
@@ -27,36 +28,46 @@ type PruneView interface {
 // A delta channel has a version and no value at most checkpoints. It is read by
 // walking from the parent to the nearest ancestor that has a value, or to the
 // root, and folding the writes met on the way, those of that ancestor included.
-// A saver is not told which channels are delta channels. But such a channel gets
-// a new version only through a write, and at its next checkpoint has a value or
-// none; while a channel that is empty because it was cleared, such as the
-// trigger of a node, had a value at the last checkpoint it was written for, and
-// no writes since. So the rule is, for each kept checkpoint and each channel
-// without a value there: if the walk meets any write on the channel, every
-// checkpoint of it stays, up to the one with the value, or, if there is none,
-// up to the last one with a write. If it meets no write, it needs nothing.
+// So for each kept checkpoint and each delta channel without a value there: if the
+// walk meets any write on the channel, every checkpoint of it stays, up to the one
+// with the value, or, if there is none, up to the last one with a write. If it meets
+// no write, it needs nothing.
 //
-// The rule errs to the safe side: the abandoned write of a trigger keeps a path
-// that nobody needs. A checkpoint of format 3 or older also keeps its parent if
-// the parent's tasks wrote packets, which are part of its state; see
-// MigratePendingSends.
+// The Note of a kept checkpoint tells which channels are delta channels. Where there
+// is none, every channel without a value counts as one. That keeps what is needed: a
+// delta channel gets a new version only through a write, and at its next checkpoint
+// has a value or none; while a channel that is empty because it was cleared, such as
+// the trigger of a node, had a value at the last checkpoint it was written for, and
+// no writes since. But it may keep more: the abandoned write of a trigger keeps a
+// path that nobody needs. Kept.Reason tells the two apart.
+//
+// A checkpoint of format 3 or older also keeps its parent if the parent's tasks wrote
+// packets, which are part of its state; see MigratePendingSends.
 //
 // What stays only as support is promised for the kept checkpoints alone: other
 // channels of such an ancestor may have lost theirs.
-func PruneMark(view PruneView, kept []string) map[string]bool {
-	m := pruneMarker{view: view, support: map[string]bool{}, walks: map[string]*deltaPath{}}
+func PruneMark(view PruneView, kept []string) map[string]Kept {
+	m := pruneMarker{view: view, support: map[string]Kept{}, walks: map[string]*deltaPath{}}
 	// In the order of ids, so that savers that list differently keep the same even
-	// where checkpoints are their own ancestors.
-	for _, id := range slices.Sorted(slices.Values(kept)) {
-		parent, ok := view.Parent(id)
-		if !ok || parent == "" {
-			continue
-		}
-		for _, channel := range view.Valueless(id) {
-			m.mark(channel, parent)
-		}
-		if _, exists := view.Parent(parent); exists && view.Format(id) < firstVersionWithTasks && view.HasWrite(parent, ChannelTasks) {
-			m.support[parent] = true
+	// where checkpoints are their own ancestors. Those that tell their delta channels
+	// come first: what one of them needs is not said to be kept in doubt.
+	kept = slices.Sorted(slices.Values(kept))
+	for _, reason := range []KeptReason{KeptForDelta, KeptInDoubt} {
+		for _, id := range kept {
+			parent, ok := view.Parent(id)
+			if !ok || parent == "" {
+				continue
+			}
+			channels, told := view.Valueless(id)
+			if told != (reason == KeptForDelta) {
+				continue
+			}
+			for _, channel := range channels {
+				m.mark(Kept{For: id, Channel: channel, Reason: reason}, parent)
+			}
+			if _, exists := view.Parent(parent); exists && view.Format(id) < firstVersionWithTasks && view.HasWrite(parent, ChannelTasks) {
+				m.keep(parent, Kept{For: id, Channel: ChannelTasks, Reason: KeptForPackets})
+			}
 		}
 	}
 	return m.support
@@ -66,8 +77,16 @@ func PruneMark(view PruneView, kept []string) map[string]bool {
 // kept ones hang below it.
 type pruneMarker struct {
 	view    PruneView
-	support map[string]bool
+	support map[string]Kept
 	walks   map[string]*deltaPath // by channel
+}
+
+// keep keeps checkpoint id, for the first reason that is found.
+func (m *pruneMarker) keep(id string, why Kept) {
+	if _, ok := m.support[id]; !ok {
+		why.CheckpointID = id
+		m.support[id] = why
+	}
 }
 
 // deltaPath is what is known of the walks of one channel.
@@ -81,7 +100,9 @@ type pathFrom struct {
 	writes bool // it meets a write
 }
 
-func (m *pruneMarker) mark(channel, start string) {
+// mark keeps what why.For needs to read why.Channel, from its parent on.
+func (m *pruneMarker) mark(why Kept, start string) {
+	channel := why.Channel
 	p := m.walks[channel]
 	if p == nil {
 		p = &deltaPath{from: map[string]pathFrom{}, marked: map[string]bool{}}
@@ -96,7 +117,8 @@ func (m *pruneMarker) mark(channel, start string) {
 		if !exists || !from.seeded && !from.writes {
 			return
 		}
-		p.marked[id], m.support[id] = true, true
+		p.marked[id] = true
+		m.keep(id, why)
 		if m.view.HasValue(id, channel) {
 			return
 		}

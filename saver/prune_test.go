@@ -16,6 +16,8 @@ type node struct {
 	v      int
 	values map[string]string // "" is a version without a value
 	writes map[string]string
+	told   bool // deltas are its delta channels
+	deltas []string
 }
 
 type graph map[string]node
@@ -25,14 +27,15 @@ func (g graph) Format(id string) int            { return g[id].v }
 func (g graph) HasWrite(id, ch string) bool     { return g[id].writes[ch] != "" }
 func (g graph) HasValue(id, ch string) bool     { return g[id].values[ch] != "" }
 
-func (g graph) Valueless(id string) []string {
-	var chs []string
-	for ch, v := range g[id].values {
-		if v == "" {
+func (g graph) Valueless(id string) (chs []string, told bool) {
+	n := g[id]
+	for ch, v := range n.values {
+		if v == "" && (!n.told || slices.Contains(n.deltas, ch)) {
 			chs = append(chs, ch)
 		}
 	}
-	return chs
+	slices.Sort(chs)
+	return chs, n.told
 }
 
 // history is what a delta channel reads at id: the seed, then the writes, oldest
@@ -95,6 +98,9 @@ func drawGraph(t *rapid.T) (graph, []string) {
 				n.writes[ch] = "w" + id
 			}
 		}
+		if n.told = rapid.Bool().Draw(t, "told"); n.told {
+			n.deltas = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b"}), 0, 2, rapid.ID).Draw(t, "deltas")
+		}
 		g[id] = n
 	}
 	kept := rapid.SliceOfNDistinct(rapid.SampledFrom(ids), 0, 3, rapid.ID).Draw(t, "kept")
@@ -108,7 +114,10 @@ func TestPruneMarkKeepsHistories(t *testing.T) {
 		g, kept := drawGraph(t)
 		support := PruneMark(g, kept)
 		pruned := maps.Clone(g)
-		maps.DeleteFunc(pruned, func(id string, _ node) bool { return !support[id] && !slices.Contains(kept, id) })
+		maps.DeleteFunc(pruned, func(id string, _ node) bool {
+			_, stays := support[id]
+			return !stays && !slices.Contains(kept, id)
+		})
 		for id := range support {
 			if _, ok := g[id]; !ok {
 				t.Fatalf("%s is no checkpoint", id)
@@ -118,11 +127,13 @@ func TestPruneMarkKeepsHistories(t *testing.T) {
 		if again := PruneMark(g, kept); !maps.Equal(again, support) {
 			t.Fatalf("kept in another order: support %v, before %v\n%+v", again, support, g)
 		}
+		checkReasons(t, g, kept, support)
 		if slices.ContainsFunc(kept, g.loops) {
 			return // its history is an error anyway; that PruneMark ends is enough
 		}
 		for _, id := range kept {
-			for _, ch := range g.Valueless(id) {
+			channels, _ := g.Valueless(id)
+			for _, ch := range channels {
 				want, writes := g.history(id, ch)
 				if got, _ := pruned.history(id, ch); writes && got != want {
 					t.Fatalf("%s reads %s of %s, not %s\n%+v\nsupport %v", id, got, ch, want, g, support)
@@ -141,12 +152,39 @@ func TestPruneMarkKeepsHistories(t *testing.T) {
 	})
 }
 
+// checkReasons: each reason names a checkpoint that stays and a channel it reads, and
+// is in doubt only if none that tells its delta channels has one.
+func checkReasons(t *rapid.T, g graph, kept []string, support map[string]Kept) {
+	t.Helper()
+	telling := slices.DeleteFunc(slices.Clone(kept), func(id string) bool { return !g[id].told })
+	sure := PruneMark(g, telling)
+	for id, why := range support {
+		channels, told := g.Valueless(why.For)
+		ok := why.CheckpointID == id && slices.Contains(kept, why.For)
+		switch why.Reason {
+		case KeptForDelta:
+			ok = ok && told && slices.Contains(channels, why.Channel)
+		case KeptInDoubt:
+			_, known := sure[id]
+			ok = ok && !told && !known && slices.Contains(channels, why.Channel)
+		case KeptForPackets:
+			ok = ok && g[why.For].v < 4 && g[why.For].parent == id && why.Channel == ChannelTasks
+		default:
+			ok = false
+		}
+		if !ok {
+			t.Fatalf("%s is kept as %+v\n%+v", id, why, g)
+		}
+	}
+}
+
 // needed reports whether a kept checkpoint reads otherwise without id.
 func needed(g, pruned graph, kept []string, id string) bool {
 	without := maps.Clone(pruned)
 	delete(without, id)
 	for _, k := range kept {
-		for _, ch := range g.Valueless(k) {
+		channels, _ := g.Valueless(k)
+		for _, ch := range channels {
 			want, _ := g.history(k, ch)
 			if got, _ := without.history(k, ch); got != want {
 				return true
@@ -192,7 +230,7 @@ func (g countingGraph) Parent(id string) (string, bool) {
 	c.visits++
 	return c.parent, true
 }
-func (g countingGraph) Valueless(string) []string    { return []string{"trigger"} }
-func (g countingGraph) HasValue(string, string) bool { return false }
-func (g countingGraph) HasWrite(string, string) bool { return false }
-func (g countingGraph) Format(string) int            { return 4 }
+func (g countingGraph) Valueless(string) ([]string, bool) { return []string{"trigger"}, false }
+func (g countingGraph) HasValue(string, string) bool      { return false }
+func (g countingGraph) HasWrite(string, string) bool      { return false }
+func (g countingGraph) Format(string) int                 { return 4 }

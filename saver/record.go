@@ -25,6 +25,8 @@ type Record struct {
 	Stored []string
 	// Emptied names the channels that got a new version and no value, ascending.
 	Emptied []string
+	// Note is the engine's, or nil. Nobody changes it.
+	Note *Note
 }
 
 // Source is the id of the checkpoint unchanged channels take their values from,

@@ -51,6 +51,9 @@ type RetentionReport struct {
 	// Over are the threads that take more than ThreadBytes all the same; only with
 	// CutAnyway.
 	Over []string
+	// KeptList tells of checkpoints that a rule says should go, and that stay because
+	// one that stays needs them.
+	KeptList
 	// StoreOver: the threads together take more than StoreBytes all the same; only
 	// with CutAnyway.
 	StoreOver bool
@@ -125,6 +128,7 @@ func (r *RetentionReport) Add(threadID string, plan *RetainPlan) {
 	r.Writes += plan.Writes
 	r.Bytes += plan.Bytes
 	r.Left += plan.Left
+	r.Keep(plan.Kept...)
 	if plan.Over {
 		r.Over = append(r.Over, threadID)
 	}

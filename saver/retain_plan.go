@@ -38,6 +38,7 @@ type RetainPlan struct {
 	Writes int             // pending writes that go with them
 	Bytes  int64           // of values that nothing reads any more
 	Left   int64           // bytes that stay
+	Kept   []Kept          // checkpoints that should go, and are needed
 	Over   bool            // that is more than ThreadBytes
 }
 
@@ -47,6 +48,7 @@ type retainPlanner struct {
 	all    []CheckpointRef // by id, then namespace
 	heads  map[CheckpointRef]bool
 	doomed map[CheckpointRef]bool
+	kept   []Kept // doomed, but needed; as gone found it last
 }
 
 func newRetainPlanner(view RetainView) *retainPlanner {
@@ -81,6 +83,7 @@ func PlanRetain(view RetainView, policy RetentionPolicy, now time.Time, cutoff s
 		plan.Over = plan.Left > policy.ThreadBytes
 	}
 	plan.Bytes = p.left(nil) - plan.Left
+	plan.Kept = p.kept
 	for _, c := range slices.Backward(p.all) {
 		if gone[c] {
 			plan.Gone = append(plan.Gone, c)
@@ -151,9 +154,14 @@ func (p *retainPlanner) gone() map[CheckpointRef]bool {
 	for c := range p.doomed {
 		gone[c] = true
 	}
+	p.kept = nil
 	for ns, ids := range kept {
-		for id := range PruneMark(p.view.Namespace(ns), ids) {
-			delete(gone, CheckpointRef{ns, id})
+		for id, why := range PruneMark(p.view.Namespace(ns), ids) {
+			if ref := (CheckpointRef{ns, id}); gone[ref] {
+				delete(gone, ref)
+				why.ThreadID, why.Namespace = p.view.ThreadID(), ns
+				p.kept = append(p.kept, why)
+			}
 		}
 	}
 	return gone

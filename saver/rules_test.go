@@ -46,28 +46,54 @@ func TestResolveWrites(t *testing.T) {
 	})
 }
 
-func TestInterrupted(t *testing.T) {
-	ask, write := WriteCall{TaskID: "a", Interrupt: true}, WriteCall{TaskID: "a"}
-	askB := WriteCall{TaskID: "b", Interrupt: true}
-	answer, update := WriteCall{TaskID: NullTaskID, Resume: true}, WriteCall{TaskID: NullTaskID}
+func TestStatusOf(t *testing.T) {
+	ask, write := WriteCall{TaskID: "a", Interrupt: true}, WriteCall{TaskID: "a", Output: true}
+	askB, fail := WriteCall{TaskID: "b", Interrupt: true}, WriteCall{TaskID: "a", Error: true}
+	answer, update := WriteCall{TaskID: NullTaskID, Resume: true}, WriteCall{TaskID: NullTaskID, Output: true}
 	again := WriteCall{TaskID: "a", Interrupt: true, Resume: true}
+	goesOn := &Note{Next: []string{"n"}}
 	for _, c := range []struct {
 		name  string
+		note  *Note
 		calls []WriteCall
-		want  bool
+		want  Status
 	}{
-		{"nothing", nil, false}, {"written", []WriteCall{write}, false}, {"asked", []WriteCall{ask}, true},
-		{"answered", []WriteCall{ask, answer}, false}, {"answered before", []WriteCall{answer, ask}, true},
-		{"asked again", []WriteCall{ask, answer, again}, true}, {"finished", []WriteCall{ask, answer, again, write}, false},
-		{"an update is no answer", []WriteCall{ask, update}, true}, {"another task", []WriteCall{ask, askB, write}, true},
-		{"both done", []WriteCall{ask, askB, write, {TaskID: "b", Resume: true}}, false},
+		{"nothing is known", nil, nil, StatusUnknown}, {"still unknown", nil, []WriteCall{write}, StatusUnknown},
+		{"asked", nil, []WriteCall{ask}, StatusWaiting}, {"failed", nil, []WriteCall{fail}, StatusFailed},
+		{"answered", nil, []WriteCall{ask, answer}, StatusUnknown}, {"answered before", nil, []WriteCall{answer, ask}, StatusWaiting},
+		{"asked again", nil, []WriteCall{ask, answer, again}, StatusWaiting}, {"finished", nil, []WriteCall{ask, answer, again, write}, StatusUnknown},
+		{"an update is no answer", nil, []WriteCall{ask, update}, StatusWaiting}, {"another task", nil, []WriteCall{ask, askB, write}, StatusWaiting},
+		{"both done", nil, []WriteCall{ask, askB, write, {TaskID: "b", Resume: true}}, StatusUnknown},
+
+		{"at the end", &Note{}, nil, StatusDone}, {"input for the next checkpoint", &Note{}, []WriteCall{write}, StatusDone},
+		{"steered past the end", &Note{}, []WriteCall{update}, StatusUnfinished}, {"answered past the end", &Note{}, []WriteCall{answer}, StatusDone},
+		{"asked past the end", &Note{}, []WriteCall{update, ask}, StatusWaiting}, {"failed past the end", &Note{}, []WriteCall{update, fail}, StatusFailed},
+
+		{"under way", goesOn, nil, StatusUnfinished}, {"its tasks ended", goesOn, []WriteCall{write}, StatusUnfinished},
+		{"waits", goesOn, []WriteCall{ask, write, askB}, StatusWaiting}, {"goes on after an answer", goesOn, []WriteCall{ask, answer}, StatusUnfinished},
+		{"failed", goesOn, []WriteCall{fail}, StatusFailed}, {"then succeeded", goesOn, []WriteCall{fail, write}, StatusUnfinished},
+		{"an answered task failed", goesOn, []WriteCall{ask, answer, {TaskID: "a", Resume: true, Error: true}}, StatusFailed},
+		{"failed while another waits", goesOn, []WriteCall{fail, askB}, StatusWaiting},
+
+		{"at a breakpoint", &Note{Next: []string{"n"}, Stop: StopBreakpoint}, nil, StatusWaiting},
+		{"past it", &Note{Next: []string{"n"}, Stop: StopBreakpoint}, []WriteCall{write}, StatusUnfinished},
+		{"out of steps", &Note{Next: []string{"n"}, Stop: StopSteps}, nil, StatusFailed},
+		{"went on", &Note{Next: []string{"n"}, Stop: StopSteps}, []WriteCall{write}, StatusUnfinished},
 	} {
-		if got := Interrupted(c.calls); got != c.want {
-			t.Errorf("%s: %t", c.name, got)
+		if got := StatusOf(c.note, c.calls); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got, want := NewWriteCall("a", []string{"x", ChannelResume, ChannelInterrupt}), again; got != want {
-		t.Errorf("summed up as %+v", got)
+	for _, c := range []struct {
+		channels []string
+		want     WriteCall
+	}{
+		{[]string{ChannelResume, ChannelInterrupt}, again}, {[]string{"x", ChannelScheduled}, write}, {[]string{ChannelError}, fail},
+		{[]string{ChannelError, channelErrorSource}, WriteCall{TaskID: "a"}}, // its handler goes on
+	} {
+		if got := NewWriteCall("a", c.channels); got != c.want {
+			t.Errorf("%v is summed up as %+v", c.channels, got)
+		}
 	}
 }
 

@@ -48,10 +48,11 @@ type Saver interface {
 // RunDeleter deletes what given runs stored: LangGraph's delete_for_runs.
 type RunDeleter interface {
 	// DeleteForRuns removes the checkpoints whose metadata has one of these
-	// run_ids, in all threads and namespaces, with their writes. A checkpoint
-	// that a kept one needs to read a delta channel stays. No ids, or unknown
-	// ones, are no error.
-	DeleteForRuns(ctx context.Context, runIDs []string) error
+	// run_ids, in all threads and namespaces, with their writes. A checkpoint that
+	// one of another run needs to be read stays, whole, and the Removal says which
+	// and why: who deletes for privacy must look at it. See PruneMark. No ids, or
+	// unknown ones, are no error. With an error nothing was removed.
+	DeleteForRuns(ctx context.Context, runIDs []string) (Removal, error)
 }
 
 // ThreadCopier copies threads: LangGraph's copy_thread.
@@ -65,9 +66,10 @@ type ThreadCopier interface {
 
 // Pruner forgets history: LangGraph's prune.
 type Pruner interface {
-	// Prune applies strategy to each thread. Unknown threads are no error. See
-	// PruneMark for what KeepLatest keeps besides the newest checkpoint.
-	Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) error
+	// Prune applies strategy to each thread. Unknown threads are no error. The
+	// Removal says what KeepLatest kept besides the newest checkpoints, and why; see
+	// PruneMark. With an error nothing was removed.
+	Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) (Removal, error)
 }
 
 // DeltaReader reads what rebuilds delta channels: LangGraph's
@@ -80,7 +82,8 @@ type DeltaReader interface {
 	DeltaChannelHistory(ctx context.Context, cfg Config, channels []string) (map[string]DeltaHistory, error)
 }
 
-// ThreadLister lists threads without reading their checkpoints.
+// ThreadLister lists threads. It reads no checkpoints, unless ThreadQuery.Metadata asks
+// for it.
 type ThreadLister interface {
 	// Threads yields the threads q selects in the order of their ids.
 	Threads(ctx context.Context, q ThreadQuery) iter.Seq2[ThreadInfo, error]
@@ -88,13 +91,34 @@ type ThreadLister interface {
 
 // Syncer forces everything acknowledged so far onto stable storage.
 type Syncer interface {
-	// Sync returns when all calls that returned before it are durable.
+	// Sync returns nil when every call that returned before it is settled, whatever
+	// error it returned. What it stored is visible and durable. What is not visible
+	// then was not stored and never will be: not later, and not after a crash. So a
+	// caller who got ErrOutcomeUnknown calls Sync and looks. Calls that return while
+	// Sync is under way are settled by the next one. An error, the context's
+	// included, has settled nothing.
 	Sync(ctx context.Context) error
 }
 
 // AtomicPutter stores a checkpoint and task writes in one step.
 type AtomicPutter interface {
 	// PutRequest is Put with the powers of PutRequest: values taken from another
-	// checkpoint, and writes that become durable with it.
+	// checkpoint, writes that become durable with it, and a Note. The engine of
+	// package pregel puts with it where it can: a saver that embeds another, to do
+	// more at every put, must have a PutRequest of its own beside its Put.
 	PutRequest(ctx context.Context, req PutRequest) (Config, error)
+}
+
+// AttemptCounter counts how often a thread was tried to be recovered, so that a
+// node that kills its process does not do so for ever.
+type AttemptCounter interface {
+	// CountAttempt adds one to the number of recoveries begun from the checkpoint
+	// cfg names, or the newest of the thread and namespace if it names none, and
+	// returns the new number. It is durable when CountAttempt returns, whatever the
+	// saver's mode. The count is in no tuple. It goes with its checkpoint, and a copy
+	// of the thread has it; another Put of the checkpoint's id leaves it.
+	//
+	// Errors: InvalidError, ErrNotFound, or one of the engine. After ErrOutcomeUnknown
+	// the attempt may have been counted.
+	CountAttempt(ctx context.Context, cfg Config) (int, error)
 }

@@ -90,6 +90,8 @@ type Tuple struct {
 	Parent *Config
 	// PendingWrites are in the order of (task path, task id, index). Never nil.
 	PendingWrites []PendingWrite
+	// Note is what the engine that made the checkpoint told of it; nil if nothing.
+	Note *Note
 }
 
 // NoResults as Query.Limit asks for nothing at all: LangGraph's limit=0.
@@ -143,16 +145,27 @@ type DeltaHistory struct {
 type ThreadQuery struct {
 	Prefix       string    // thread ids that begin with it
 	UpdatedSince time.Time // threads written at or after it
-	Interrupted  bool      // only threads that wait to be resumed
+	Status       Status    // threads of this status; "" does not limit; an unknown one is an InvalidError
 	Limit        int       // 0: no limit; negative is an InvalidError
+
+	// Metadata selects threads of which a checkpoint, of any namespace, has metadata
+	// that matches it as MatchFilter says; one checkpoint must have all of it. To answer,
+	// a saver reads the metadata of the checkpoints of every thread that the other
+	// fields select, up to the first that matches; without it none is read.
+	Metadata map[string]any
 }
 
-// ThreadInfo describes a thread without reading its checkpoints.
+// ThreadInfo describes a thread without reading the values of its checkpoints.
 type ThreadInfo struct {
-	ThreadID    string
-	Head        string    // newest checkpoint id of the root namespace; "" if none
-	UpdatedAt   time.Time // last write by the saver's clock; UTC, whole microseconds
-	Interrupted bool      // a task of Head waits to be resumed; see the function Interrupted
+	ThreadID  string
+	Head      string    // newest checkpoint id of the root namespace; "" if none
+	UpdatedAt time.Time // last write by the saver's clock; UTC, whole microseconds
+	Status    Status    // how far the thread has come; see StatusOf
+	// Graph and Next are those of the Note of Head. They are told of threads that
+	// wait, failed or are unfinished, as telling them may cost the read of a small
+	// record each; for other threads they are empty.
+	Graph string
+	Next  []string
 }
 
 // TaskWrites are the writes of one task, for PutRequest.
@@ -176,6 +189,8 @@ type PutRequest struct {
 	ValuesFrom *Config
 	// Writes become durable together with the checkpoint, or not at all.
 	Writes []TaskWrites
+	// Note is stored with the checkpoint, beside LangGraph's data; nil for none.
+	Note *Note
 	// Along are changes of other parts of the same store, such as items of
 	// package store, that do so too.
 	Along []Along

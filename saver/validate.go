@@ -75,12 +75,18 @@ func ValidatePut(cfg Config, cp Checkpoint, newVersions map[string]Version) erro
 	return nil
 }
 
-// ValidateRequest is ValidatePut and ValidateWrites for everything a PutRequest
-// holds. Besides, ValuesFrom must name a checkpoint of the same thread and
+// ValidateRequest is ValidatePut, ValidateWrites and ValidateNote for everything a
+// PutRequest holds. Besides, ValuesFrom must name a checkpoint of the same thread and
 // namespace.
 func ValidateRequest(req PutRequest) error {
 	if err := ValidatePut(req.Config, req.Checkpoint, req.NewVersions); err != nil {
 		return err
+	}
+	if err := ValidateNote(req.Note); err != nil {
+		return err
+	}
+	if most := base.MaxSlots - 2; req.Note != nil && len(req.Note.Deltas) > 0 && len(req.Checkpoint.Versions) > most {
+		return fmt.Errorf("checkpoint has %d channels, the limit with delta channels is %d: %w", len(req.Checkpoint.Versions), most, ErrTooLarge)
 	}
 	if from := req.ValuesFrom; from != nil {
 		if from.ThreadID != req.Config.ThreadID || from.Namespace != req.Config.Namespace {
@@ -158,12 +164,18 @@ func ValidateQuery(q Query) error {
 	return ValidateFilter(q.Filter)
 }
 
-// ValidateThreadQuery refuses a negative limit.
+// ValidateThreadQuery refuses a negative limit, a status that no thread has, and metadata
+// that cannot be compared.
 func ValidateThreadQuery(q ThreadQuery) error {
+	switch q.Status {
+	case "", StatusDone, StatusWaiting, StatusFailed, StatusUnfinished:
+	default:
+		return invalidf("status", "%q is unknown; use %q, %q, %q or %q", q.Status, StatusDone, StatusWaiting, StatusFailed, StatusUnfinished)
+	}
 	if q.Limit < 0 {
 		return invalidf("limit", "%d is negative; 0 means no limit", q.Limit)
 	}
-	return nil
+	return ValidateFilter(q.Metadata)
 }
 
 // ValidatePrune refuses unknown strategies and empty thread ids.

@@ -221,9 +221,9 @@ func (b *Builder) add(p *pending, v ValueLoc, parts [][]byte) error {
 	if v.LSN == 0 {
 		return fmt.Errorf("%w: value with LSN 0", ErrUsage)
 	}
-	n, ok := sizeOf(parts, base.MaxValue)
+	n, ok := sizeOf(parts, base.MaxStored)
 	if !ok {
-		return fmt.Errorf("segment value %v: %w (%d bytes)", v.ValueID, base.ErrTooLarge, base.MaxValue)
+		return fmt.Errorf("segment value %v: %w (%d bytes)", v.ValueID, base.ErrTooLarge, base.MaxStored)
 	}
 	alone := n >= p.limit
 	if alone || len(p.buf)+n > p.limit {

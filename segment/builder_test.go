@@ -50,6 +50,8 @@ func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *faultFile) SyncData() error { return f.Sync() }
 
+func (f *faultFile) Attached() error { return nil }
+
 func (f *faultFile) Sync() error {
 	if f.hit() {
 		return f.cause
@@ -142,7 +144,7 @@ func TestUsage(t *testing.T) {
 	f := &memFile{}
 	b, err := NewBuilder(f, BuilderOptions{FileNum: 12})
 	must(t, err)
-	half := make([]byte, base.MaxValue/2+1)
+	half := make([]byte, base.MaxStored/2+1)
 	usage := func(what string, err error, want error) {
 		t.Helper()
 		if !errors.Is(err, want) {

@@ -18,11 +18,11 @@ const FormatVersion = 2
 // Limits of the format. Writers refuse to exceed them, readers refuse to
 // allocate past them.
 const (
-	// MaxBlockRaw bounds the decoded bytes of a block: one value of base.MaxValue.
-	MaxBlockRaw = base.MaxValue
+	// MaxBlockRaw bounds the decoded bytes of a block: one value of base.MaxStored.
+	MaxBlockRaw = base.MaxStored
 	// MaxSectionRaw bounds the decoded bytes of a directory with its value
 	// table, of the tombstones, of the meta section and of the family index.
-	MaxSectionRaw = base.MaxRecord
+	MaxSectionRaw = 256 << 20
 	// MaxBlockSize is the largest BuilderOptions.BlockSize.
 	MaxBlockSize = 8 << 20
 	// MaxHeadBlockSize is the largest BuilderOptions.HeadBlockSize, and its default.

@@ -267,16 +267,16 @@ func TestLargeValues(t *testing.T) {
 		codec codec
 	}{
 		"compresses":        {repeat(16<<20, nil, t1), codecZstd},
-		"noise":             {repeat(base.MaxValue, nil, n3), codecRaw},
+		"noise":             {repeat(base.MaxStored, nil, n3), codecRaw},
 		"looks better":      {repeat(5<<20, t1[:100<<10], n3), codecRaw}, // the sample compresses, the whole does not
 		"looks worse, is":   {repeat(7<<20, n3, t1), codecZstd},
 		"one part of noise": {[][]byte{n3}, codecRaw},
 	} {
-		f := &memFile{b: make([]byte, 0, base.MaxValue+1<<20)}
+		f := &memFile{b: make([]byte, 0, base.MaxStored+1<<20)}
 		b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 3})
 		must(t, err)
 		must(t, b.BeginFamily(1))
-		size, _ := sizeOf(c.parts, base.MaxValue)
+		size, _ := sizeOf(c.parts, base.MaxStored)
 		got := allocated(func() { must(t, b.AddHead(ValueID{1, 1}, c.parts...)) })
 		if got > 2*uint64(size)+1<<20 {
 			t.Errorf("%s: %d bytes allocated to write %d", name, got, size)

@@ -14,13 +14,21 @@ import (
 
 // Assign fills dst, a non-nil pointer, from v, a value as Decode returns it, by
 // the rules of Codec.DecodeInto. What is filled may share memory with v. It
-// returns a *TypeError if v does not fit.
-func Assign(dst, v any) error {
+// returns a *TypeError if v does not fit. It knows no limit: what it allocates is
+// what the parts of dst take that v has elements for.
+func Assign(dst, v any) error { return (&filler{}).into(dst, v) }
+
+// filler fills Go values with decoded data.
+type filler struct {
+	budget *budget // nil: no limit
+}
+
+func (f *filler) into(dst, v any) error {
 	p := reflect.ValueOf(dst)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		return &TypeError{Path: "$", Have: typeNameOf(v), Want: fmt.Sprintf("%T", dst), Err: errDst}
 	}
-	if err := assign(p.Elem(), v); err != nil {
+	if err := f.assign(p.Elem(), v); err != nil {
 		return prefixed(err, "$")
 	}
 	return nil
@@ -44,7 +52,7 @@ func misfit(dst reflect.Value, v any, err error) error {
 	return &TypeError{Have: typeNameOf(v), Want: dst.Type().String(), Err: err}
 }
 
-func assign(dst reflect.Value, v any) error {
+func (f *filler) assign(dst reflect.Value, v any) error {
 	if v == nil {
 		switch dst.Kind() {
 		case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
@@ -59,9 +67,12 @@ func assign(dst reflect.Value, v any) error {
 	}
 	if dst.Kind() == reflect.Pointer {
 		if dst.IsNil() {
+			if err := f.budget.spend(rounded(int64(dst.Type().Elem().Size()))); err != nil {
+				return err
+			}
 			dst.Set(reflect.New(dst.Type().Elem()))
 		}
-		return assign(dst.Elem(), v)
+		return f.assign(dst.Elem(), v)
 	}
 	if src.Kind() == reflect.Pointer && src.Type().Elem() == dst.Type() && !src.IsNil() {
 		dst.Set(src.Elem()) // an *Ext, or what a registry builds, by value
@@ -82,9 +93,9 @@ func assign(dst reflect.Value, v any) error {
 		if x == nil || x.Data != nil {
 			return misfit(dst, v, nil)
 		}
-		return assign(dst, x.Value)
+		return f.assign(dst, x.Value)
 	}
-	return assignKind(dst, v, src)
+	return f.assignKind(dst, v, src)
 }
 
 // textOf is what a type with UnmarshalText is handed.
@@ -106,7 +117,7 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-func assignKind(dst reflect.Value, v any, src reflect.Value) error {
+func (f *filler) assignKind(dst reflect.Value, v any, src reflect.Value) error {
 	switch dst.Kind() {
 	case reflect.Bool:
 		if b, ok := v.(bool); ok {
@@ -131,14 +142,14 @@ func assignKind(dst reflect.Value, v any, src reflect.Value) error {
 			}
 		}
 	case reflect.Slice:
-		return assignSlice(dst, v, src)
+		return f.assignSlice(dst, v, src)
 	case reflect.Array:
-		return assignArray(dst, v, src)
+		return f.assignArray(dst, v, src)
 	case reflect.Map:
-		return assignMap(dst, v)
+		return f.assignMap(dst, v)
 	case reflect.Struct:
 		if m, ok := v.(map[string]any); ok {
-			return assignStruct(dst, m)
+			return f.assignStruct(dst, m)
 		}
 		if src.Kind() == reflect.Struct && src.Type().ConvertibleTo(dst.Type()) {
 			dst.Set(src.Convert(dst.Type()))
@@ -216,7 +227,7 @@ func assignInt(dst reflect.Value, i int64) (fits bool) {
 	return fits
 }
 
-func assignSlice(dst reflect.Value, v any, src reflect.Value) error {
+func (f *filler) assignSlice(dst reflect.Value, v any, src reflect.Value) error {
 	if src.Kind() == reflect.Slice && src.Type().ConvertibleTo(dst.Type()) { // Set to []any, ByteArray to []byte
 		dst.Set(src.Convert(dst.Type()))
 		return nil
@@ -225,9 +236,12 @@ func assignSlice(dst reflect.Value, v any, src reflect.Value) error {
 	if !ok {
 		return misfit(dst, v, nil)
 	}
+	if err := f.budget.spend(sliceCost(len(list), dst.Type().Elem().Size())); err != nil {
+		return err
+	}
 	out := reflect.MakeSlice(dst.Type(), len(list), len(list))
 	for i, x := range list {
-		if err := assign(out.Index(i), x); err != nil {
+		if err := f.assign(out.Index(i), x); err != nil {
 			return prefixed(err, indexSegment(i))
 		}
 	}
@@ -251,7 +265,7 @@ func listOf(v any) ([]any, bool) {
 
 // assignArray wants the exact length: a checkpoint is no place to lose the end
 // of a list.
-func assignArray(dst reflect.Value, v any, src reflect.Value) error {
+func (f *filler) assignArray(dst reflect.Value, v any, src reflect.Value) error {
 	if src.Kind() == reflect.Array && src.Type().ConvertibleTo(dst.Type()) { // UUID to [16]byte
 		dst.Set(src.Convert(dst.Type()))
 		return nil
@@ -271,7 +285,7 @@ func assignArray(dst reflect.Value, v any, src reflect.Value) error {
 		return misfit(dst, v, errLength)
 	}
 	for i, x := range list {
-		if err := assign(dst.Index(i), x); err != nil {
+		if err := f.assign(dst.Index(i), x); err != nil {
 			return prefixed(err, indexSegment(i))
 		}
 	}
@@ -279,28 +293,36 @@ func assignArray(dst reflect.Value, v any, src reflect.Value) error {
 }
 
 // assignMap adds to a map that is there already, as encoding/json does.
-func assignMap(dst reflect.Value, v any) error {
-	pairs := map[any]any{}
+func (f *filler) assignMap(dst reflect.Value, v any) error {
+	t := dst.Type()
+	n := 0
 	switch m := v.(type) {
 	case map[string]any:
-		for k, x := range m {
-			pairs[k] = x
-		}
+		n = len(m)
 	case map[any]any:
-		pairs = m
+		n = len(m)
 	default:
 		return misfit(dst, v, nil)
 	}
-	t := dst.Type()
+	if err := f.budget.spend(fillMapCost(n, t.Key().Size(), t.Elem().Size())); err != nil {
+		return err
+	}
+	pairs, ok := v.(map[any]any)
+	if !ok {
+		pairs = make(map[any]any, n)
+		for k, x := range v.(map[string]any) { //nolint:errcheck // the other of the two
+			pairs[k] = x
+		}
+	}
 	if dst.IsNil() {
 		dst.Set(reflect.MakeMapWithSize(t, len(pairs)))
 	}
 	for k, x := range pairs {
 		key, val := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
-		if err := assignMapKey(key, k); err != nil {
+		if err := f.assignMapKey(key, k); err != nil {
 			return prefixed(err, keySegment(fmt.Sprint(k)))
 		}
-		if err := assign(val, x); err != nil {
+		if err := f.assign(val, x); err != nil {
 			return prefixed(err, keySegment(fmt.Sprint(k)))
 		}
 		dst.SetMapIndex(key, val)
@@ -309,11 +331,11 @@ func assignMap(dst reflect.Value, v any) error {
 }
 
 // assignMapKey also reads numbers from strings: in JSON every key is one.
-func assignMapKey(key reflect.Value, k any) error {
-	err := assign(key, k)
+func (f *filler) assignMapKey(key reflect.Value, k any) error {
+	err := f.assign(key, k)
 	if s, ok := k.(string); ok && err != nil {
 		if i, perr := strconv.ParseInt(s, 10, 64); perr == nil {
-			return assign(key, i)
+			return f.assign(key, i)
 		}
 	}
 	return err
@@ -321,18 +343,18 @@ func assignMapKey(key reflect.Value, k any) error {
 
 // assignStruct fills the fields the map has. A name that no field bears
 // exactly goes to one that differs in case only, then to the extra map.
-func assignStruct(dst reflect.Value, m map[string]any) error {
+func (f *filler) assignStruct(dst reflect.Value, m map[string]any) error {
 	plan := planOf(dst.Type())
 	exact := 0
 	for i := range plan.fields {
-		f := &plan.fields[i]
-		x, ok := m[f.name]
+		field := &plan.fields[i]
+		x, ok := m[field.name]
 		if !ok {
 			continue
 		}
 		exact++
-		if err := assign(reach(dst, f.index), x); err != nil {
-			return prefixed(err, keySegment(f.name))
+		if err := f.assignAt(dst, field.index, x); err != nil {
+			return prefixed(err, keySegment(field.name))
 		}
 	}
 	if exact == len(m) {
@@ -343,14 +365,25 @@ func assignStruct(dst reflect.Value, m map[string]any) error {
 			continue
 		}
 		if i, ok := plan.fold(name); ok && !has(m, plan.fields[i].name) {
-			if err := assign(reach(dst, plan.fields[i].index), m[name]); err != nil {
+			if err := f.assignAt(dst, plan.fields[i].index, m[name]); err != nil {
 				return prefixed(err, keySegment(name))
 			}
 		} else if plan.extra != nil {
-			addExtra(reach(dst, plan.extra), name, m[name])
+			if err := f.addExtra(dst, plan.extra, name, m[name]); err != nil {
+				return prefixed(err, keySegment(name))
+			}
 		}
 	}
 	return nil
+}
+
+// assignAt fills the field of dst that index leads to.
+func (f *filler) assignAt(dst reflect.Value, index []int, x any) error {
+	field, err := f.reach(dst, index)
+	if err != nil {
+		return err
+	}
+	return f.assign(field, x)
 }
 
 func has(m map[string]any, name string) bool {
@@ -358,47 +391,72 @@ func has(m map[string]any, name string) bool {
 	return ok
 }
 
-func addExtra(extra reflect.Value, name string, x any) {
+// addExtra puts x into the map of unknown fields that index leads to.
+func (f *filler) addExtra(dst reflect.Value, index []int, name string, x any) error {
+	if err := f.budget.spend(extraCost); err != nil {
+		return err
+	}
+	extra, err := f.reach(dst, index)
+	if err != nil {
+		return err
+	}
 	if extra.IsNil() {
 		extra.Set(reflect.ValueOf(map[string]any{}))
 	}
 	extra.Interface().(map[string]any)[name] = x //nolint:errcheck // planStruct takes no other type
+	return nil
 }
 
 // reach is fieldAt for writing: embedded pointers on the way are made.
-func reach(v reflect.Value, index []int) reflect.Value {
+func (f *filler) reach(v reflect.Value, index []int) (reflect.Value, error) {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {
 			if v.IsNil() {
+				if err := f.budget.spend(rounded(int64(v.Type().Elem().Size()))); err != nil {
+					return v, err
+				}
 				v.Set(reflect.New(v.Type().Elem()))
 			}
 			v = v.Elem()
 		}
 		v = v.Field(x)
 	}
-	return v
+	return v, nil
 }
 
-// build makes the registered Go value for x; not ok if x does not fit it.
-func (r *registration) build(x *Ext) (any, bool) {
+// build makes the registered Go value for x; not ok if x does not fit it, or b has
+// not got what it takes.
+func (r *registration) build(x *Ext, b *budget) (any, bool) {
+	mark := b.mark()
+	v, err := r.fill(x, &filler{b})
+	if err != nil {
+		b.restore(mark)
+	}
+	return v, err == nil
+}
+
+func (r *registration) fill(x *Ext, f *filler) (any, error) {
+	if err := f.budget.spend(registeredCost(r.goType)); err != nil {
+		return nil, err
+	}
 	p := reflect.New(r.goType)
 	var err error
 	if r.goType.Kind() == reflect.Struct {
 		fields, ok := x.Value.(map[string]any)
 		if !ok {
-			return nil, false
+			return nil, misfit(p.Elem(), x.Value, nil)
 		}
-		err = assignStruct(p.Elem(), fields)
+		err = f.assignStruct(p.Elem(), fields)
 	} else if x.Value == nil {
-		return nil, false
+		err = misfit(p.Elem(), nil, nil)
 	} else {
-		err = assignKind(p.Elem(), x.Value, reflect.ValueOf(x.Value))
+		err = f.assignKind(p.Elem(), x.Value, reflect.ValueOf(x.Value))
 	}
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
 	if r.pointer {
-		return p.Interface(), true
+		return p.Interface(), nil
 	}
-	return p.Elem().Interface(), true
+	return p.Elem().Interface(), nil
 }

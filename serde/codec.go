@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/stele-go/stele/internal/base"
 )
 
 // Options configure a Codec. The zero value reads everything and loses
@@ -33,11 +35,60 @@ type Options struct {
 	// goroutine that decodes and must not call the same Codec.
 	OnUnregistered func(Event)
 	OnBlocked      func(Event)
+	// DecodeLimit is the most memory, in bytes, that decoding one value may take; 0
+	// is DefaultDecodeLimit, below 0 is no limit. It counts everything that is
+	// allocated, from above: what is refused may need somewhat less. Data of n bytes
+	// takes at most 256·n + 16 KiB, text about 2·n, and what Go types that are
+	// filled from it take beside.
+	//
+	// Decode and DecodeInto refuse what is over it with ErrDecodeLimit, before it is
+	// allocated. So does Encode, for the value as plain data and for the Go type it
+	// has: what Encode writes, a Codec with the same limit and registry reads.
+	DecodeLimit int64
 }
 
 // Validate reports options that cannot work together. There are none at
 // present; every combination has a defined meaning.
 func (o Options) Validate() error { return nil }
+
+func (o Options) decodeLimit() int64 {
+	if o.DecodeLimit == 0 {
+		return DefaultDecodeLimit
+	}
+	return o.DecodeLimit
+}
+
+// WithDecodeLimit returns a Codec that differs from c in Options.DecodeLimit alone.
+// It is the same Codec if that changes nothing.
+func (c *Codec) WithDecodeLimit(limit int64) *Codec {
+	if limit == c.opts.DecodeLimit || limit == c.opts.decodeLimit() {
+		return c
+	}
+	clone := *c
+	clone.opts.DecodeLimit = limit
+	return &clone
+}
+
+// WithDecodeLimit is s with another limit, if it is a serializer of this package;
+// see Options.DecodeLimit. One of another package may have a method
+// WithDecodeLimit(int64) Serializer that says how. ok is false if it has none.
+func WithDecodeLimit(s Serializer, limit int64) (limited Serializer, ok bool) {
+	switch s := s.(type) {
+	case *Codec:
+		return s.WithDecodeLimit(limit), true
+	case *Encrypted:
+		inner, ok := WithDecodeLimit(s.inner, limit)
+		if !ok || inner == s.inner {
+			return s, ok
+		}
+		clone := *s
+		clone.inner = inner
+		return &clone, true
+	case interface{ WithDecodeLimit(limit int64) Serializer }:
+		return s.WithDecodeLimit(limit), true
+	}
+	return nil, false
+}
 
 // EventKind says what an Event is about. The values are LangGraph's names.
 type EventKind string
@@ -115,9 +166,9 @@ func (c *Codec) Encode(v any) (Typed, error) {
 	case nil:
 		return Typed{Kind: KindNull}, nil
 	case []byte:
-		return Typed{Kind: KindBytes, Data: cloneBytes(v)}, nil
+		return c.encodeBytes(KindBytes, v)
 	case ByteArray:
-		return Typed{Kind: KindByteArray, Data: cloneBytes(v)}, nil
+		return c.encodeBytes(KindByteArray, v)
 	}
 	data, err := c.encodeMsgpack(v, 0)
 	switch {
@@ -130,9 +181,35 @@ func (c *Codec) Encode(v any) (Typed, error) {
 		if jerr != nil {
 			return Typed{}, errors.Join(err, fmt.Errorf("encode as JSON instead: %w", jerr))
 		}
-		return Typed{Kind: KindJSON, Data: text}, nil
+		if len(text) > base.MaxValue {
+			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: ErrTooLarge}
+		}
+		t := Typed{Kind: KindJSON, Data: text}
+		if _, derr := c.Decode(t); errors.Is(derr, ErrDecodeLimit) {
+			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: derr}
+		}
+		return t, nil
 	}
 	return Typed{}, err
+}
+
+// encodeBytes is v as a value of a kind that is bytes and nothing else.
+func (c *Codec) encodeBytes(kind string, v []byte) (Typed, error) {
+	if len(v) > base.MaxValue {
+		return Typed{}, &EncodeError{Path: "$", Type: "[]uint8", Err: ErrTooLarge}
+	}
+	if err := c.bytesFit(v); err != nil {
+		return Typed{}, &EncodeError{Path: "$", Type: "[]uint8", Err: err}
+	}
+	return Typed{Kind: kind, Data: cloneBytes(v)}, nil
+}
+
+// bytesFit refuses bytes whose copy is over the limit.
+func (c *Codec) bytesFit(v []byte) error {
+	if limit := c.opts.decodeLimit(); limit >= 0 && costBytes+rounded(int64(len(v))) > limit {
+		return fmt.Errorf("%w of %d bytes", ErrDecodeLimit, limit)
+	}
+	return nil
 }
 
 // EncodeAfter is Encode that leaves room bytes in front of the data, for who would
@@ -155,19 +232,35 @@ func (c *Codec) EncodeAfter(room int, v any) (Typed, []byte, error) {
 
 // Decode implements Serializer. The result shares no memory with t.
 func (c *Codec) Decode(t Typed) (any, error) {
+	v, _, err := c.decode(t, nil)
+	return v, err
+}
+
+// decode is Decode, with what like values have in common, or nil. The budget is what is
+// left for a Go value that is filled from the result.
+func (c *Codec) decode(t Typed, similar *Similar) (any, budget, error) {
+	b := c.budget(t.Data)
 	switch t.Kind {
 	case KindNull:
-		return nil, nil
-	case KindBytes:
-		return cloneBytes(t.Data), nil
-	case KindByteArray:
-		return ByteArray(cloneBytes(t.Data)), nil
+		return nil, b, nil
+	case KindBytes, KindByteArray:
+		if err := c.bytesFit(t.Data); err != nil {
+			return nil, b, &DecodeError{Kind: t.Kind, Err: err}
+		}
+		if t.Kind == KindByteArray {
+			return ByteArray(cloneBytes(t.Data)), b, nil
+		}
+		return cloneBytes(t.Data), b, nil
 	case KindMsgpack:
-		return c.decodeMsgpack(t.Data)
+		if err := b.spend(0); err != nil { // before anything is allocated
+			return nil, b, &DecodeError{Kind: t.Kind, Err: err}
+		}
+		return c.decodeMsgpack(t.Data, similar, b)
 	case KindJSON:
-		return c.decodeJSON(t.Data)
+		b.tree, b.exact = costFixed, true // nothing is known of it beforehand
+		return c.decodeJSON(t.Data, b)
 	}
-	return nil, unknownKind(t.Kind)
+	return nil, b, unknownKind(t.Kind)
 }
 
 // DecodeInto implements Serializer. The rules are those of encoding/json, with
@@ -182,11 +275,16 @@ func (c *Codec) DecodeInto(t Typed, dst any) error {
 			return nil
 		}
 	}
-	v, err := c.Decode(t)
+	v, b, err := c.decode(t, nil)
 	if err != nil {
 		return err
 	}
-	return Assign(dst, v)
+	if err := (&filler{&b}).into(dst, v); errors.Is(err, ErrDecodeLimit) {
+		return &DecodeError{Kind: t.Kind, Err: err}
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 func unknownKind(kind string) error {

@@ -110,6 +110,15 @@ func (c *cursor) fits(it item) error {
 	return nil
 }
 
+// atStr reports whether a string stands at the cursor.
+func (c *cursor) atStr() bool {
+	if c.off >= c.end {
+		return false
+	}
+	b := c.data[c.off]
+	return b&0xe0 == 0xa0 || b >= mStr8 && b <= mStr32
+}
+
 // next reads one head.
 func (c *cursor) next() (item, error) {
 	if c.off >= c.end {

@@ -9,9 +9,9 @@ import (
 
 // decoder reads one value. It is made for each call and used by one goroutine.
 //
-// Memory it allocates is proportional to what it has read: a container is
-// begun only if its elements, and those all enclosing containers still expect,
-// can be there, and a large one grows with them.
+// What the data takes as a tree of Go values was counted before it began, see
+// cost.go: a container is begun only if its elements, and those all enclosing
+// containers still expect, can be there, and is then made as large as it will be.
 type decoder struct {
 	c   *Codec
 	cur cursor
@@ -26,30 +26,26 @@ type decoder struct {
 	windowAt int
 
 	similar *Similar // nil: strings are not shared
+	budget  budget   // what is left for Go values of registered types
 
 	ext extState
 }
 
-const (
-	windowSize = 1024
-	// maxAhead bounds what is allocated before elements are seen: 64 K values.
-	maxAhead = 1 << 16
-)
+const windowSize = 1024
 
-func (c *Codec) decodeMsgpack(data []byte) (any, error) { return c.decode(data, nil) }
-
-// decode is decodeMsgpack, with what like values have in common, or nil.
-func (c *Codec) decode(data []byte, similar *Similar) (any, error) {
-	d := decoder{c: c, cur: newCursor(data), similar: similar}
+// decodeMsgpack reads data within b, which was made for it, with what like values
+// have in common, or nil.
+func (c *Codec) decodeMsgpack(data []byte, similar *Similar, b budget) (any, budget, error) {
+	d := decoder{c: c, cur: newCursor(data), similar: similar, budget: b}
 	v, err := d.value()
 	if err == nil && d.cur.off != d.cur.end {
 		err = errTrailing
 	}
 	if err != nil {
-		return nil, d.cur.failed(KindMsgpack, err)
+		return nil, d.budget, d.cur.failed(KindMsgpack, err)
 	}
 	d.ext.settle()
-	return v, nil
+	return v, d.budget, nil
 }
 
 func (d *decoder) value() (any, error) {
@@ -124,7 +120,7 @@ func (d *decoder) array(n int) (any, error) {
 	if err := d.promise(n); err != nil {
 		return nil, err
 	}
-	out := make([]any, 0, min(n, maxAhead))
+	out := make([]any, 0, n)
 	for range n {
 		d.promised--
 		v, err := d.value()
@@ -140,12 +136,15 @@ func (d *decoder) array(n int) (any, error) {
 // decodeStrings reads a list of strings, a common state, without a value for each
 // in between. It is not ok if data is anything else.
 func (c *Codec) decodeStrings(data []byte) (list []string, ok bool) {
+	if b := c.budget(data); b.spend(0) != nil {
+		return nil, false
+	}
 	d := decoder{c: c, cur: newCursor(data)}
 	head, err := d.cur.next()
 	if err != nil || head.class != cArray {
 		return nil, false
 	}
-	out := make([]string, 0, min(head.n, maxAhead))
+	out := make([]string, 0, head.n)
 	for range head.n {
 		it, err := d.cur.next()
 		if err != nil || it.class != cStr {
@@ -166,7 +165,10 @@ func (d *decoder) mapping(n int) (any, error) {
 	if err := d.promise(2 * n); err != nil {
 		return nil, err
 	}
-	out := make(map[string]any, min(n, maxAhead/16))
+	if n > 0 && !d.cur.atStr() {
+		return d.anyMapping(nil, "", 0, n)
+	}
+	out := make(map[string]any, n)
 	prev := ""
 	for i := range n {
 		start := d.cur.off
@@ -202,7 +204,7 @@ func (d *decoder) mapping(n int) (any, error) {
 
 // anyMapping goes on with pair i of n after so many string keys.
 func (d *decoder) anyMapping(strs map[string]any, last string, i, n int) (any, error) {
-	out := make(map[any]any, min(n, maxAhead/16))
+	out := make(map[any]any, n)
 	var prev mapKey
 	if i > 0 {
 		prev, _ = mapKeyOf(last)

@@ -118,7 +118,7 @@ func (d *decoder) named(code int8) (any, error) {
 	if d.cur.off != d.cur.end {
 		return nil, errTrailing
 	}
-	v := d.c.resolve(x)
+	v := d.c.resolve(x, &d.budget)
 	if v == any(x) && d.ext.unsorted && !d.ext.repeated {
 		x.order = d.ext.order(d.cur.data, from, to)
 	}
@@ -165,8 +165,8 @@ func (d *decoder) ndarray() (any, error) {
 }
 
 // resolve decides what an extension of codes 0-5 becomes: bare data, a native
-// value, a registered Go type, or x itself.
-func (c *Codec) resolve(x *Ext) any {
+// value, a registered Go type within b, or x itself.
+func (c *Codec) resolve(x *Ext, b *budget) any {
 	if c.opts.Plain {
 		return plainValue(x)
 	}
@@ -187,7 +187,7 @@ func (c *Codec) resolve(x *Ext) any {
 	reg := c.opts.Registry.byName[name]
 	switch {
 	case reg != nil && reg.goType != nil:
-		if v, ok := reg.build(x); ok {
+		if v, ok := reg.build(x, b); ok {
 			return v
 		}
 		return x

@@ -22,6 +22,9 @@ type encoder struct {
 	// guide walks the bytes an *Ext was read from while its Value is written,
 	// to take the order of map keys from there. See order.go.
 	guide guide
+	// fill is what a value of the Go types met takes beside plain data when it is
+	// read back.
+	fill int64
 	// pairs is a stack: each map being written owns the part above where it
 	// began, so that sorting keys allocates nothing.
 	pairs []pair
@@ -45,8 +48,8 @@ func (c *Codec) encodeMsgpack(v any, room int) ([]byte, error) {
 		e.buf = append(e.buf, 0)
 	}
 	err := e.value(v)
-	if err == nil && len(e.buf) > base.MaxValue {
-		err = e.fail(v, ErrTooLarge)
+	if err == nil {
+		err = e.readable(v, room)
 	}
 	var out []byte
 	if err == nil {
@@ -57,6 +60,19 @@ func (c *Codec) encodeMsgpack(v any, room int) ([]byte, error) {
 		return nil, rooted(err)
 	}
 	return out, nil
+}
+
+// readable refuses what was written behind room if it is more than a value may be, or
+// more than may be decoded.
+func (e *encoder) readable(v any, room int) error {
+	if len(e.buf)-room > base.MaxValue {
+		return e.fail(v, ErrTooLarge)
+	}
+	b := e.c.budget(e.buf[room:])
+	if err := b.spend(e.fill); err != nil {
+		return e.fail(v, err)
+	}
+	return nil
 }
 
 // release returns e to the pool without references into the caller's values.
@@ -123,6 +139,7 @@ func (e *encoder) plain(v any) error {
 	case []byte:
 		e.buf = appendBin(e.buf, v)
 	case []string:
+		e.fill += sliceCost(len(v), stringSize)
 		e.buf = appendArrayHeader(e.buf, len(v))
 		for _, s := range v {
 			e.buf = appendStr(e.buf, s)
@@ -179,6 +196,7 @@ func (e *encoder) slice(v []any) error {
 }
 
 func typedSlice[T any](e *encoder, v []T) error {
+	e.fill += sliceCost(len(v), reflect.TypeFor[T]().Size())
 	if err := e.enter(); err != nil {
 		return e.fail(v, err)
 	}
@@ -201,6 +219,7 @@ func (e *encoder) stringMap(m map[string]any) error {
 }
 
 func typedMap[V any](e *encoder, m map[string]V) error {
+	e.fill += fillMapCost(len(m), stringSize, reflect.TypeFor[V]().Size())
 	base := len(e.pairs)
 	for k, v := range m {
 		e.pairs = append(e.pairs, pair{k, v})

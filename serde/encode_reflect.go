@@ -54,6 +54,7 @@ func (e *encoder) pointed(v reflect.Value) error {
 	if err := e.enter(); err != nil {
 		return e.fail(v.Interface(), err)
 	}
+	e.fill += rounded(int64(v.Type().Elem().Size()))
 	err := e.element(v.Elem())
 	e.leave()
 	return err
@@ -125,6 +126,7 @@ func (e *encoder) list(v reflect.Value) error {
 		return e.fail(v.Interface(), err)
 	}
 	n := v.Len()
+	e.fill += sliceCost(n, v.Type().Elem().Size())
 	e.buf = appendArrayHeader(e.buf, n)
 	for i := range n {
 		if err := e.element(v.Index(i)); err != nil {
@@ -138,6 +140,7 @@ func (e *encoder) list(v reflect.Value) error {
 // reflectMap goes by way of the two map forms the encoder knows.
 func (e *encoder) reflectMap(v reflect.Value) error {
 	t := v.Type()
+	e.fill += fillMapCost(v.Len(), t.Key().Size(), t.Elem().Size())
 	if t.Key().Kind() == reflect.String && !t.Key().Implements(textMarshalerType) && !isNative(t.Key()) {
 		base := len(e.pairs)
 		for it := v.MapRange(); it.Next(); {
@@ -200,6 +203,7 @@ func (e *encoder) structMap(v reflect.Value) error {
 	if len(plan.fields) == 0 && plan.extra == nil && v.NumField() > 0 {
 		return e.fail(v.Interface(), fmt.Errorf("struct without exported fields: %w", ErrUnsupported))
 	}
+	e.fill += plan.embedded
 	base := len(e.pairs)
 	for i := range plan.fields {
 		f := &plan.fields[i]
@@ -209,12 +213,15 @@ func (e *encoder) structMap(v reflect.Value) error {
 		}
 		e.pairs = append(e.pairs, pair{f.name, boxed(fv)})
 	}
-	e.pairs = append(e.pairs, plan.extraPairs(v)...)
+	extra := plan.extraPairs(v)
+	e.fill += extraCost * int64(len(extra))
+	e.pairs = append(e.pairs, extra...)
 	return e.sortedPairs(v.Interface(), base)
 }
 
 // registered writes v as the Python type it is registered as.
 func (e *encoder) registered(reg *registration, v reflect.Value) error {
+	e.fill += registeredCost(reg.goType)
 	method := ""
 	if reg.code == ExtPydanticV2 {
 		method = pydanticMethod
@@ -223,6 +230,7 @@ func (e *encoder) registered(reg *registration, v reflect.Value) error {
 		return e.named(reg.code, reg.name.Module, reg.name.Name, bare(v), method)
 	}
 	plan := planOf(v.Type())
+	e.fill += plan.embedded
 	list := make(fieldList, 0, len(plan.fields))
 	for i := range plan.fields {
 		f := &plan.fields[i]
@@ -232,7 +240,9 @@ func (e *encoder) registered(reg *registration, v reflect.Value) error {
 		}
 		list = append(list, pair{f.name, boxed(fv)})
 	}
-	list = append(list, plan.extraPairs(v)...)
+	extra := plan.extraPairs(v)
+	e.fill += extraCost * int64(len(extra))
+	list = append(list, extra...)
 	return e.named(reg.code, reg.name.Module, reg.name.Name, list, method)
 }
 

@@ -23,7 +23,12 @@ var (
 	// ErrTooLarge: the serialized value would exceed 64 MiB, the largest value
 	// a store takes. It is the same error the store returns.
 	ErrTooLarge = base.ErrTooLarge
-	// ErrMalformed matches every *DecodeError.
+	// ErrDecodeLimit: decoding would take more memory than Options.DecodeLimit. Decode
+	// returns it in a *DecodeError, Encode in an *EncodeError: what would not be read
+	// is not written. The bytes may be in order; a Codec with a higher limit reads
+	// them. It matches ErrTooLarge too.
+	ErrDecodeLimit = fmt.Errorf("takes more memory than the limit for decoding: %w", ErrTooLarge)
+	// ErrMalformed matches every *DecodeError but one for ErrDecodeLimit.
 	ErrMalformed = errors.New("malformed serialized value")
 	// ErrUnknownKind: Decode was handed a kind it does not read. Pickle is one
 	// of them on purpose: reading it would run code.
@@ -89,8 +94,9 @@ func rooted(err error) error {
 	return err
 }
 
-// DecodeError says where serialized bytes make no sense. It matches
-// ErrMalformed.
+// DecodeError says where serialized bytes make no sense: it matches ErrMalformed
+// then. Or that reading them is over the limit: it matches ErrDecodeLimit then, and
+// Offset is of no meaning.
 type DecodeError struct {
 	Kind   string // kind of the typed value
 	Offset int    // byte offset in its data
@@ -105,8 +111,10 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Is makes every DecodeError match ErrMalformed.
-func (e *DecodeError) Is(target error) bool { return target == ErrMalformed }
+// Is makes a DecodeError match ErrMalformed, unless the bytes are merely too much.
+func (e *DecodeError) Is(target error) bool {
+	return target == ErrMalformed && !errors.Is(e.Err, ErrDecodeLimit)
+}
 
 // TypeError says that well-formed data does not fit the Go value DecodeInto was
 // asked to fill. Parts of the destination may have been set before.

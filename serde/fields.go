@@ -14,6 +14,8 @@ type structPlan struct {
 	fields []planField
 	byName map[string]int
 	extra  []int // index path of the map[string]any that takes unknown fields
+	// embedded is what the structs take that t embeds as pointers.
+	embedded int64
 }
 
 type planField struct {
@@ -145,6 +147,9 @@ func (p *structPlan) scan(l level, f reflect.StructField, found *[]planField, be
 			t = t.Elem()
 		}
 		if t.Kind() == reflect.Struct && !isNative(t) {
+			if t != f.Type {
+				p.embedded += rounded(int64(t.Size()))
+			}
 			*below = append(*below, level{t, index})
 			return
 		}

@@ -8,7 +8,8 @@ import (
 
 // FuzzDecode: whatever the bytes, decoding ends in a value or a DecodeError; a
 // value can be written, and from then on bytes and value are stable. So are
-// they in strict and plain mode.
+// they in strict and plain mode. It allocates no more than was counted before, and
+// a limit that is a byte lower refuses it.
 func FuzzDecode(f *testing.F) {
 	for _, g := range loadGoldens(f).Cases {
 		if g.Kind == KindMsgpack && g.Hex != "" {
@@ -23,10 +24,16 @@ func FuzzDecode(f *testing.F) {
 			f.Add(append(bytes.Repeat([]byte{0x91}, n), unhex(f, leaf)...))
 		}
 	}
+	for _, s := range []string{"8190c0", "81c400c0", "d0d400c0", "d70093d600930000", "82a0c0c0c0", "92c40081a0c0"} { // much for a few bytes
+		f.Add(unhex(f, s))
+	}
 	codecs := map[string]*Codec{"open": Default(), "strict": mustNew(f, Options{Strict: true}), "plain": mustNew(f, Options{Plain: true})}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for name, c := range codecs {
-			checkStable(t, name, c, Typed{Kind: KindMsgpack, Data: data})
+			in := Typed{Kind: KindMsgpack, Data: data}
+			checkStable(t, name, c, in)
+			checkCost(t, c, in)
+			checkLimit(t, name, c, in)
 		}
 	})
 }
@@ -69,6 +76,36 @@ func checkStable(t *testing.T, name string, c *Codec, in Typed) {
 	}
 }
 
+// checkLimit decodes t, and writes the value, with a limit that just suffices and with
+// one that does not.
+func checkLimit(t *testing.T, name string, c *Codec, in Typed) {
+	t.Helper()
+	cost := costOf(t, c, in)
+	want, werr := c.Decode(in)
+	v, err := c.WithDecodeLimit(cost).Decode(in)
+	if (err == nil) != (werr == nil) || errors.Is(err, ErrDecodeLimit) || (v == nil) != (want == nil) {
+		t.Fatalf("%s: with a limit of %d it is %v, %v; without it %v, %v", name, cost, v, err, want, werr)
+	}
+	if v, err := c.WithDecodeLimit(cost - 1).Decode(in); !errors.Is(err, ErrDecodeLimit) || v != nil {
+		t.Fatalf("%s: with a limit of %d, one too low, it is %v, %v", name, cost-1, v, err)
+	}
+	if werr != nil {
+		return
+	}
+	out, err := c.Encode(want)
+	if err != nil || out.Kind != KindMsgpack { // a value that is bytes or nothing has a kind of its own
+		return
+	}
+	cost = costOf(t, c, out)
+	if _, err := c.WithDecodeLimit(cost - 1).Encode(want); !errors.Is(err, ErrDecodeLimit) {
+		t.Fatalf("%s: with a limit of %d, one too low to read it, it is written: %v", name, cost-1, err)
+	}
+	again, err := c.Encode(want)
+	if err != nil || !bytes.Equal(again.Data, out.Data) {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
 // decodeTwice is Decode, when a value like this one was decoded before.
 func decodeTwice(c *Codec, in Typed) (any, error) {
 	m := new(Similar)
@@ -85,7 +122,9 @@ func FuzzDecodeJSON(f *testing.F) {
 	}
 	f.Add([]byte(`{"lc":2,"type":"constructor","id":["datetime","datetime"],"args":["2024-04-19T00:00:00+00:00"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		checkStable(t, "JSON", Default(), Typed{Kind: KindJSON, Data: data})
+		in := Typed{Kind: KindJSON, Data: data}
+		checkStable(t, "JSON", Default(), in)
+		checkCost(t, Default(), in)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"reflect"
+
+	"github.com/stele-go/stele/internal/base"
 )
 
 // Grown is what became of the encoding of a list that had elements appended: Head,
@@ -59,7 +61,28 @@ func (c *Codec) EncodeGrown(was Typed, list any, n int) (Grown, bool) {
 	if !ok1 || !ok2 || !ok3 || !bytes.HasPrefix(was.Data[from:], first) || !bytes.HasSuffix(was.Data[from:], last) {
 		return Grown{}, false
 	}
-	return Grown{Head: appendArrayHeader(nil, v.Len()), From: from, Tail: tail}, true
+	g := Grown{Head: appendArrayHeader(nil, v.Len()), From: from, Tail: tail}
+	return g, c.grownFits(g, was.Data, v.Type(), n)
+}
+
+// grownFits reports whether it is certain, without encoding the whole, that what
+// became of was, a list of that type with n more elements, can be decoded.
+func (c *Codec) grownFits(g Grown, was []byte, list reflect.Type, n int) bool {
+	limit := c.opts.decodeLimit()
+	size := int64(g.Len(len(was)))
+	if size > base.MaxValue {
+		return false
+	}
+	if limit < 0 {
+		return true
+	}
+	part := largest(list) + c.opts.Registry.largest
+	if costFixed+(costPerByte+part)*size <= limit {
+		return true
+	}
+	before, parts := treeCost(was, limit, c.opts.Plain)
+	tail, more := treeCost(append(appendArrayHeader(nil, n), g.Tail...), limit, c.opts.Plain)
+	return before+tail+part*int64(parts+more) <= limit
 }
 
 // elements are the encodings of v[lo:hi], one after the other.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -14,16 +15,17 @@ import (
 
 var errJSON = errors.New("not JSON")
 
-// jsonParser reads one JSON text. Memory it allocates is proportional to it.
+// jsonParser reads one JSON text. What it allocates it has taken from the budget.
 type jsonParser struct {
-	c     *Codec
-	in    []byte
-	off   int
-	depth int
+	c      *Codec
+	in     []byte
+	off    int
+	depth  int
+	budget budget
 }
 
-func (c *Codec) decodeJSON(data []byte) (any, error) {
-	p := jsonParser{c: c, in: data}
+func (c *Codec) decodeJSON(data []byte, b budget) (any, budget, error) {
+	p := jsonParser{c: c, in: data, budget: b}
 	v, err := p.value()
 	if err == nil {
 		if p.space(); p.off < len(p.in) {
@@ -31,9 +33,9 @@ func (c *Codec) decodeJSON(data []byte) (any, error) {
 		}
 	}
 	if err != nil {
-		return nil, &DecodeError{Kind: KindJSON, Offset: p.off, Err: err}
+		return nil, p.budget, &DecodeError{Kind: KindJSON, Offset: p.off, Err: err}
 	}
-	return v, nil
+	return v, p.budget, nil
 }
 
 func (p *jsonParser) space() {
@@ -98,6 +100,9 @@ var jsonWords = []struct {
 
 func (p *jsonParser) array() (any, error) {
 	out := []any{}
+	if err := p.budget.spend(costList); err != nil {
+		return nil, err
+	}
 	if p.peek() == ']' {
 		p.off++
 		return out, nil
@@ -106,6 +111,11 @@ func (p *jsonParser) array() (any, error) {
 		v, err := p.value()
 		if err != nil {
 			return nil, err
+		}
+		if len(out) == cap(out) { // it will about double
+			if err := p.budget.spend(costSlot * int64(2*len(out)+4)); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, v)
 		switch p.peek() {
@@ -122,11 +132,22 @@ func (p *jsonParser) array() (any, error) {
 
 func (p *jsonParser) object() (any, error) {
 	out := map[string]any{}
+	if err := p.budget.spend(costMap); err != nil {
+		return nil, err
+	}
 	if p.peek() == '}' {
 		p.off++
 		return out, nil
 	}
+	if err := p.budget.spend(costGroup); err != nil {
+		return nil, err
+	}
 	for {
+		if len(out) >= 8 {
+			if err := p.budget.spend(2 * costPair); err != nil {
+				return nil, err
+			}
+		}
 		if p.peek() != '"' {
 			return nil, fmt.Errorf("%w: want a key", errJSON)
 		}
@@ -146,11 +167,35 @@ func (p *jsonParser) object() (any, error) {
 			p.off++
 		case '}':
 			p.off++
-			return p.c.revive(out), nil
+			return p.revived(out)
 		default:
 			return nil, fmt.Errorf("%w: want , or }", errJSON)
 		}
 	}
+}
+
+// revived is what m stands for, if it is an object in LangGraph's old form.
+func (p *jsonParser) revived(m map[string]any) (any, error) {
+	if m["type"] != "constructor" {
+		return m, nil
+	}
+	cost := costRevived
+	for _, x := range m { // its module and arguments, which a native form holds again
+		if list, ok := x.([]any); ok {
+			cost += 2*costSlot*len(list) + costString
+		}
+	}
+	if id, ok := m["id"].([]any); ok {
+		for _, part := range id {
+			if s, ok := part.(string); ok {
+				cost += 2 * len(s)
+			}
+		}
+	}
+	if err := p.budget.spend(int64(cost)); err != nil {
+		return nil, err
+	}
+	return p.c.revive(m, &p.budget), nil
 }
 
 // number reads an integer or a float. An integer outside 64 bits is an error:
@@ -182,6 +227,9 @@ func (p *jsonParser) number() (any, error) {
 		if p.digits() == 0 {
 			return nil, fmt.Errorf("%w: want a digit", errJSON)
 		}
+	}
+	if err := p.budget.spend(costNumber + rounded(int64(p.off-start))); err != nil {
+		return nil, err
 	}
 	text := string(p.in[start:p.off])
 	if !isInt {
@@ -222,11 +270,20 @@ func (p *jsonParser) str() (string, error) {
 		if p.off >= len(p.in) {
 			return "", errShort
 		}
+		if len(out)+utf8.UTFMax > cap(out) && p.in[p.off] != '"' { // it will about double
+			if err := p.budget.spend(rounded(2*int64(len(out)) + 32)); err != nil {
+				return "", err
+			}
+			out = slices.Grow(out, len(out)+utf8.UTFMax)
+		}
 		switch b := p.in[p.off]; {
 		case b == '"':
 			p.off++
 			if !utf8.Valid(out) {
 				return "", errUTF8
+			}
+			if err := p.budget.spend(costString + 4 + rounded(int64(len(out)))); err != nil {
+				return "", err
 			}
 			return string(out), nil
 		case b < ' ':

@@ -8,7 +8,7 @@ import "strings"
 // anything else stays the map it is. No method is ever called, so "method" is
 // not looked at, with one exception: a datetime was stored as its text, which
 // LangGraph itself no longer reads back and stele does.
-func (c *Codec) revive(m map[string]any) any {
+func (c *Codec) revive(m map[string]any, b *budget) any {
 	if m["lc"] != int64(2) || m["type"] != "constructor" {
 		return m
 	}
@@ -42,7 +42,7 @@ func (c *Codec) revive(m map[string]any) any {
 			return v
 		}
 	} else if reg.goType != nil {
-		if v, ok := reg.build(x); ok {
+		if v, ok := reg.build(x, b); ok {
 			return v
 		}
 	}

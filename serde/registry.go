@@ -65,6 +65,8 @@ type registration struct {
 type Registry struct {
 	byName map[TypeName]*registration
 	byType map[reflect.Type]*registration
+	// largest bounds what values of these types take for each value they are made of.
+	largest int64
 }
 
 // Register ties the Python type module.name to the Go type of prototype, both
@@ -149,6 +151,7 @@ func (r *Registry) put(reg *registration) {
 	r.byName[reg.name] = reg
 	if reg.goType != nil {
 		r.byType[reg.goType] = reg
+		r.largest = max(r.largest, registeredCost(reg.goType)+largest(reg.goType))
 	}
 }
 
@@ -156,7 +159,7 @@ func (r *Registry) clone() *Registry {
 	if r == nil {
 		return &Registry{}
 	}
-	return &Registry{byName: maps.Clone(r.byName), byType: maps.Clone(r.byType)}
+	return &Registry{byName: maps.Clone(r.byName), byType: maps.Clone(r.byType), largest: r.largest}
 }
 
 // safeTypes are the types LangGraph always builds, and stele never reports:

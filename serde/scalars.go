@@ -161,7 +161,7 @@ func (k Key) Value() any {
 	if k.enc == "" {
 		return nil
 	}
-	v, err := Default().decodeMsgpack([]byte(k.enc))
+	v, _, err := Default().decodeMsgpack([]byte(k.enc), nil, budget{limit: -1})
 	if err != nil {
 		return nil // not reached: only this package makes keys, from bytes it has read or written
 	}

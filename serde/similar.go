@@ -41,10 +41,8 @@ func SimilarDecoderOf(s Serializer) (SimilarDecoder, bool) {
 
 // DecodeSimilar implements SimilarDecoder.
 func (c *Codec) DecodeSimilar(t Typed, m *Similar) (any, error) {
-	if t.Kind != KindMsgpack {
-		return c.Decode(t)
-	}
-	return c.decode(t.Data, m)
+	v, _, err := c.decode(t, m)
+	return v, err
 }
 
 // text is b as a string in an interface; nil if it is no text.

@@ -48,6 +48,7 @@ func (f *bytesFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *bytesFile) Sync() error          { f.syncs++; return f.err }
 func (f *bytesFile) SyncData() error      { return f.Sync() }
+func (f *bytesFile) Attached() error      { return nil }
 func (f *bytesFile) Size() (int64, error) { return int64(len(f.b)), nil }
 func (f *bytesFile) Close() error         { return nil }
 func (f *bytesFile) Truncate(n int64) error {

@@ -233,6 +233,10 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	if err := mf.f.SyncData(); err != nil {
 		return fmt.Errorf("sync %s: %w", ManifestName(mf.num), err)
 	}
+	// What is in a file that nobody can find any more was not stored.
+	if err := mf.f.Attached(); err != nil {
+		return fmt.Errorf("after an edit of %s: %w", ManifestName(mf.num), err)
+	}
 	mf.synced = mf.tail
 	m.cur.Store(next)
 	// The mark tells a reader that the edit was durable, so that damage to it

@@ -13,6 +13,9 @@
 // and one commit can hold both; see Local.Prepare, and Options.Together of package
 // pregel, which does it for the nodes of a graph. NewMemory keeps them in memory.
 //
+// Deleted items leave bytes in files until compaction comes by. To forget a user so that
+// none are left, give a namespace prefix to saver.Disk.EraseRequest.
+//
 // # Differences from the reference
 //
 //   - Operators compare what is alike: numbers by value, whatever their type,

@@ -38,8 +38,8 @@ func (s *Local) prepare(ctx context.Context, puts []PutOp) ([]change, error) {
 		if err := s.encode(&c, op); err != nil {
 			return nil, err
 		}
-		if size += len(c.value.Data); size > base.MaxRecord {
-			return nil, fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxRecord, saver.ErrTooLarge)
+		if size += len(c.value.Data); size > base.MaxCall {
+			return nil, fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxCall, saver.ErrTooLarge)
 		}
 		n, again := at[address{c.ns, c.key}]
 		if again {

@@ -134,7 +134,7 @@ func (l *Log) control(kind controlKind) error {
 	if f := l.mu.cur; f != nil && f.synced.Load() < f.end {
 		return l.syncFile(f, f.end, l.w.lsn-1)
 	}
-	return nil
+	return l.stillThere()
 }
 
 // beside prepares what is queued while the batch before is in the air. It returns
@@ -236,6 +236,10 @@ func (l *Log) commitBatch(led bool) bool {
 			return true
 		}
 		err = l.syncBatch(b)
+	} else if err == nil {
+		if verr := l.vouch(f, b.end.Offset); verr != nil {
+			err = l.fail("after the write to log "+f.info.Num.String(), verr)
+		}
 	}
 	c.batch = c.blank()
 	l.settle()

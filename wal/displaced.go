@@ -52,6 +52,11 @@ func (r *frameReader) displaced(at int64, last base.LSN) (lies, belongs int64, f
 			break
 		}
 		off += int64(len(b)-frameHeaderSize)&^(frameAlign-1) + frameAlign
+		if lastUsed(b) == 0 {
+			if off, err = r.pastHole(off); err != nil {
+				return 0, 0, false, err
+			}
+		}
 	}
 	return 0, 0, false, nil
 }

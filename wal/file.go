@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -59,6 +60,8 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 	if err == nil {
 		if serr := call(); serr != nil {
 			err, first = l.setPoison("sync log "+f.info.Num.String(), serr)
+		} else if verr := l.vouch(f, upTo); verr != nil {
+			err, first = l.setPoison("after the sync of log "+f.info.Num.String(), verr)
 		} else {
 			f.synced.Store(max(upTo, f.synced.Load()))
 			l.advanceDurable(lsn, began, owed)
@@ -70,6 +73,20 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 		l.noteDurable(f, upTo, lsn)
 	}
 	return err
+}
+
+// vouch returns nil if what was written to f up to upTo can be found again by whoever
+// opens the store next: the guard agrees, and the file still has its name. It comes
+// after the write, so that what is acknowledged was written while this held; what
+// happens between it and the acknowledgement is not seen.
+func (l *Log) vouch(f *logFile, upTo int64) error {
+	if upTo == 0 { // no records
+		return nil
+	}
+	if err := l.opts.Guard(); err != nil {
+		return err
+	}
+	return f.f.Attached()
 }
 
 // noteDurable writes the durable mark, after the sync and before anybody is told
@@ -153,6 +170,9 @@ func numberError(err error) error {
 // createError classes a failed creation: nothing was written, so the log is not
 // poisoned and the next commit tries again.
 func (l *Log) createError(num base.FileNum, err error) error {
+	if errors.Is(err, base.ErrLockLost) {
+		return l.fail("create log "+num.String(), err)
+	}
 	if isNoSpace(err) {
 		return fmt.Errorf("create log %s: %w: %w", num, base.ErrDiskFull, err)
 	}

@@ -270,7 +270,9 @@ func (rv *recoverer) blank(num base.FileNum) (bool, error) {
 		if lastUsed(b) > 0 {
 			return false, nil
 		}
-		off += int64(len(b))
+		if off, err = vfs.NextData(f, off+int64(len(b)), size); err != nil {
+			return false, fmt.Errorf("look for data in log %s: %w", num, err)
+		}
 	}
 	return true, nil
 }

@@ -117,10 +117,16 @@ func (r *frameReader) used(off, end int64) (int64, error) {
 		if len(b) == 0 {
 			break // the file has become shorter since
 		}
-		if u := lastUsed(b); u > 0 {
+		u := lastUsed(b)
+		if u > 0 {
 			n = at - off + int64(u)
 		}
 		at += int64(len(b))
+		if u == 0 {
+			if at, err = r.pastHole(at); err != nil {
+				return 0, err
+			}
+		}
 	}
 	return n, nil
 }

@@ -35,6 +35,10 @@ type Log struct {
 	durable atomic.Uint64 // written under mu, so that poison freezes it
 	last    atomic.Uint64
 
+	// left counts the calls that gave up while the committer had their request;
+	// settled is how many of them are known to have been answered since. See Sync.
+	left, settled atomic.Uint64
+
 	// mu guards what other goroutines need to know of the committer's work.
 	mu struct {
 		sync.Mutex
@@ -114,8 +118,19 @@ func (l *Log) Rotate(ctx context.Context) error {
 	return l.submit(ctx, l.reqs.get(nil, controlRotate))
 }
 
-// Sync returns when everything applied before the call is durable.
+// Sync returns nil when every call that returned before it is settled. What such a
+// call committed is applied and durable. What else it asked for never will be, also
+// if its outcome was unknown when it returned.
 func (l *Log) Sync(ctx context.Context) error {
+	if left := l.left.Load(); left > l.settled.Load() {
+		// The committer has the requests of these calls. It answers them before it
+		// takes one that is queued now.
+		if err := l.submit(ctx, l.reqs.get(nil, controlSync)); err != nil {
+			return err
+		}
+		l.noteSettled(left)
+		return nil
+	}
 	switch {
 	case l.syn != nil:
 		return l.syn.barrier(ctx)
@@ -129,7 +144,29 @@ func (l *Log) Sync(ctx context.Context) error {
 		return l.submit(ctx, l.reqs.get(nil, controlSync))
 	}
 	// Each applied batch was synced before it was applied.
-	return l.poisoned()
+	return l.stillThere()
+}
+
+// stillThere answers who asks for a sync when there is nothing to sync: what was made
+// durable before must still be where the next Open finds it.
+func (l *Log) stillThere() error {
+	if err := l.poisoned(); err != nil {
+		return err
+	}
+	if err := l.opts.Guard(); err != nil {
+		return l.fail("sync", err)
+	}
+	return nil
+}
+
+// noteSettled records that the first n calls that gave up have been answered.
+func (l *Log) noteSettled(n uint64) {
+	for {
+		was := l.settled.Load()
+		if was >= n || l.settled.CompareAndSwap(was, n) {
+			return
+		}
+	}
 }
 
 // submit queues r and waits for the committer's answer.
@@ -173,6 +210,7 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 		return err
 	default:
 		// The committer will still answer into r.done: r is left to it.
+		l.left.Add(1)
 		return fmt.Errorf("commit: %w: %w", base.ErrOutcomeUnknown, ctx.Err())
 	}
 }

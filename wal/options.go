@@ -164,6 +164,12 @@ type Options struct {
 	// one goroutine.
 	Rand func() uint64
 
+	// Guard is asked after each write and each sync of records, and before anybody is
+	// told that they are written or durable: an error of it poisons the log, and they
+	// are not acknowledged. The owner of a lock says there that it still has it. It is
+	// called from more than one goroutine and must not call the log. nil is no guard.
+	Guard func() error
+
 	// Keys are those of the store; nil for a log without encryption. If the key for
 	// a new file is not to be had, no file is made and the batch is refused with
 	// the *base.KeyError.
@@ -231,6 +237,9 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.Start.NextLSN, 1)
 	if o.Rand == nil {
 		o.Rand = randomSalt
+	}
+	if o.Guard == nil {
+		o.Guard = func() error { return nil }
 	}
 	if o.OnCreate == nil {
 		o.OnCreate = func(FileInfo) error { return nil }

@@ -204,8 +204,28 @@ func (r *frameReader) find(from int64, accept func(h *frameHeader, off int64) bo
 		}
 		// Go on with the first place whose header did not end in this window.
 		off += int64(len(b)-frameHeaderSize)&^(frameAlign-1) + frameAlign
+		if n == 0 {
+			if off, err = r.pastHole(off); err != nil {
+				return 0, used, false, err
+			}
+		}
 	}
 	return 0, used, false, nil
+}
+
+// pastHole is where a search goes on that has come to off over nothing but zeros: the
+// holes of a file are zeros too, and are not read. A file may be made as long as
+// anybody likes at no cost, and then costs its reader as little. A frame may begin with
+// zeros, so what lies before the data by less than a header is looked at.
+func (r *frameReader) pastHole(off int64) (int64, error) {
+	at, err := vfs.NextData(r.f, off, r.limit)
+	if err != nil {
+		return 0, fmt.Errorf("look for data in log %s at offset %d: %w", r.hdr.num, off, err)
+	}
+	if at < r.limit {
+		at -= frameHeaderSize
+	}
+	return max(off, at&^(frameAlign-1)), nil
 }
 
 // verify checks the frame at off, of which b holds a part, without holding all

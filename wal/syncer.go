@@ -118,13 +118,13 @@ func (s *syncer) sync() error {
 	f, pos := s.l.hold()
 	if f == nil {
 		// Nothing written, or sealed and therefore synced.
-		return s.l.poisoned()
+		return s.l.stillThere()
 	}
 	defer f.busy.Done()
 	// A batch that is written but not applied yet may lie behind pos; one that
 	// opened f leaves pos in the file before, which rotation has synced.
 	if pos.File != f.info.Num || f.synced.Load() >= pos.Offset {
-		return s.l.poisoned()
+		return s.l.stillThere()
 	}
 	return s.l.syncFile(f, pos.Offset, pos.NextLSN-1)
 }

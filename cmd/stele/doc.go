@@ -1,16 +1,21 @@
 // Command stele looks into stores, checks them, copies them, and saves what can be
 // saved of damaged ones. docs/operations.md says when to use what.
 //
-//	stele info|stats|threads|log|show|diff|verify|dump|compact|salvage|backup|restore
+//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|salvage|backup|restore
 //
-// Every command but compact works beside a running writer, without the store's lock,
-// and changes nothing in the store. With --json every command writes JSON: one object,
+// Every command but compact and erase --yes works beside a running writer, without the
+// store's lock, and changes nothing in the store. With --json every command writes JSON: one object,
 // or, where a list may be long (threads, log, dump), one object a line.
+//
+// SIGINT and SIGTERM end every command. One that only reads ends within a second,
+// wherever it is. One that writes ends in order, which may take longer; a second signal
+// ends it as a crash would, and leaves what a crash leaves.
 //
 // # Exit codes
 //
 //	0  done; verify: nothing is damaged; salvage: nothing is lost
 //	1  verify: damage was found; salvage: the new store is there, but not everything is in it
 //	2  the command could not do its work: bad arguments, no store, damage, a device error
+//	   or it was told to end (SIGINT, SIGTERM)
 //	3  the store, or the backup directory, is locked by another process
 package main

@@ -103,3 +103,28 @@ func (w *world) fixture() {
 		{Channel: "__interrupt__", Value: saver.ValueOf([]any{"may I?"})}}, "task-2", ""))
 	w.must(d.Close())
 }
+
+// progress is a closed store with a thread of each status.
+func (w *world) progress() {
+	w.t.Helper()
+	ctx := context.Background()
+	d := w.open()
+	put := func(thread string, n int, note *saver.Note) {
+		cp := saver.Checkpoint{V: 4, ID: checkpointID(n), TS: w.now().Format(time.RFC3339)}
+		cfg := saver.Config{ThreadID: thread}
+		if n > 1 {
+			cfg.CheckpointID = checkpointID(n - 1)
+		}
+		_, err := d.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: saver.Metadata{"source": "loop", "step": n}, Note: note})
+		w.must(err)
+	}
+	goesOn := &saver.Note{Graph: "mail", Next: []string{"agent", "tools"}}
+	put("crashed", 1, &saver.Note{Graph: "mail", Next: []string{"__start__"}})
+	put("crashed", 2, goesOn)
+	put("ended", 1, &saver.Note{Graph: "mail"})
+	put("failed", 1, goesOn)
+	w.must(d.PutWrites(ctx, saver.Config{ThreadID: "failed", CheckpointID: checkpointID(1)}, []saver.Write{{Channel: "__error__", Value: saver.ValueOf("no")}}, "task", ""))
+	put("paused", 1, &saver.Note{Graph: "mail", Next: []string{"send"}, Stop: saver.StopBreakpoint})
+	put("python", 1, nil)
+	w.must(d.Close())
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stele-go/stele/saver"
@@ -57,12 +59,12 @@ func dirArg(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCom
 }
 
 // threadArg completes a directory, then a thread of the store there.
-func (a *app) threadArg(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (a *app) threadArg(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	case 1:
-		return a.threadIDs(args[0], typed), cobra.ShellCompDirectiveNoFileComp
+		return a.threadIDs(cmd.Context(), args[0], typed), cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
@@ -71,14 +73,14 @@ func (a *app) threadArg(_ *cobra.Command, args []string, typed string) ([]string
 const completions = 50
 
 // threadIDs are threads whose id begins with prefix; none if the store cannot be read.
-func (a *app) threadIDs(dir, prefix string) []string {
+func (a *app) threadIDs(ctx context.Context, dir, prefix string) []string {
 	d, err := a.flags.open(dir)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = d.Close() }() // read-only
 	var ids []string
-	for t, err := range admin.Threads(d, admin.ThreadQuery{Prefix: prefix, Limit: completions}) {
+	for t, err := range admin.Threads(ctx, d, admin.ThreadQuery{Prefix: prefix, Limit: completions}) {
 		if err != nil {
 			return ids
 		}

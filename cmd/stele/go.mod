@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/jedib0t/go-pretty/v6 v6.7.9
 	github.com/spf13/cobra v1.10.2
-	github.com/stele-go/stele v0.0.0
+	github.com/stele-go/stele v0.1.0
 	golang.org/x/term v0.43.0
 )
 

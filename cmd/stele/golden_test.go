@@ -23,7 +23,8 @@ func TestOutput(t *testing.T) {
 		{"threads", []string{"threads", w.dir}, 0},
 		{"threads-all", []string{"threads", w.dir, "--all"}, 0},
 		{"threads-page", []string{"threads", w.dir, "--limit", "1", "--after", "a"}, 0},
-		{"threads-interrupted", []string{"threads", w.dir, "--interrupted"}, 0},
+		{"threads-waiting", []string{"threads", w.dir, "--status", "waiting"}, 0},
+		{"threads-lost", []string{"threads", w.dir, "--status", "lost"}, 2},
 		{"log", []string{"log", w.dir}, 0},
 		{"log-ops", []string{"log", w.dir, "--ops", "--marks"}, 0},
 		{"log-thread", []string{"log", w.dir, "--thread", "bob"}, 0},
@@ -57,5 +58,34 @@ func TestOutput(t *testing.T) {
 				golden(t, name, strings.ReplaceAll(stable(out+errOut, root), os.Args[0], "STRANGER"))
 			})
 		}
+	}
+}
+
+// TestProgressOutput pins what is said of threads that have come to different points.
+func TestProgressOutput(t *testing.T) {
+	w := newWorld(t)
+	w.progress()
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"progress-threads", []string{"threads", w.dir}},
+		{"progress-unfinished", []string{"threads", w.dir, "--unfinished"}},
+		{"progress-unfinished-json", []string{"--json", "threads", w.dir, "--unfinished"}},
+		{"progress-failed", []string{"threads", w.dir, "--status", "failed"}},
+		{"progress-show", []string{"show", w.dir, "crashed"}},
+		{"progress-show-json", []string{"--json", "show", w.dir, "crashed"}},
+		{"progress-show-older", []string{"show", w.dir, "crashed", "--checkpoint", checkpointID(1)}},
+		{"progress-show-paused", []string{"show", w.dir, "paused"}},
+		{"progress-show-ended", []string{"show", w.dir, "ended"}},
+		{"progress-stats", []string{"stats", w.dir}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, errOut, code := stele(t, c.args...)
+			if code != 0 || errOut != "" {
+				t.Errorf("exit code %d: %s", code, errOut)
+			}
+			golden(t, c.name, stable(out, filepath.Dir(w.dir)))
+		})
 	}
 }

@@ -49,6 +49,8 @@ func TestKeys(t *testing.T) {
 		{[]string{"log", dir}, ""},
 		{[]string{"verify", dir}, ""},
 		{[]string{"compact", dir}, ""},
+		{[]string{"erase", dir, "--filter", "step:=0"}, "alice"},
+		{[]string{"erase", dir, "--thread", "nobody", "--yes"}, "erased 1 thread"},
 		{[]string{"backup", dir, backup}, ""},
 		{[]string{"restore", backup, restored}, ""},
 		{[]string{"show", restored, "alice"}, "a secret"},

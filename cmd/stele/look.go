@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -96,7 +97,7 @@ func (a *app) statsCmd() *cobra.Command {
 			if p.json {
 				return p.object(s)
 			}
-			p.line("threads    %d, %d of them interrupted", s.Threads, s.Interrupted)
+			p.line("threads    %d, %d of them waiting, %d failed, %d unfinished", s.Threads, s.Waiting, s.Failed, s.Unfinished)
 			p.line("runs       %d", s.Runs)
 			if s.Other > 0 {
 				p.line("other      %d", s.Other)
@@ -113,35 +114,48 @@ func (a *app) statsCmd() *cobra.Command {
 
 func (a *app) threadsCmd() *cobra.Command {
 	var q admin.ThreadQuery
+	var filters []string
+	var status string
+	var unfinished bool
 	cmd := &cobra.Command{
-		Use: "threads DIR", Short: "List threads: id, head, last update, whether they wait to be resumed",
+		Use: "threads DIR", Short: "List threads: id, head, last update, how far they have come and what runs next",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.Status = saver.Status(status); unfinished {
+				q.Status = saver.StatusUnfinished
+			}
 			if q.All && q.After != "" {
 				return errors.New("--after pages through threads; it does not go with --all")
+			}
+			var err error
+			if q.Metadata, err = parseFilter(filters); err != nil {
+				return err
 			}
 			d, err := a.flags.open(args[0])
 			if err != nil {
 				return err
 			}
 			defer func() { _ = d.Close() }() // read-only
-			return a.printThreads(d, q)
+			return a.printThreads(cmd.Context(), d, q, filterHint(filters))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.Prefix, "prefix", "", "threads whose id begins with it")
 	f.StringVar(&q.After, "after", "", "threads with greater ids: the next page begins after the last id of this one")
-	f.BoolVar(&q.Interrupted, "interrupted", false, "only threads that wait to be resumed")
+	f.StringArrayVar(&filters, "filter", nil, "only threads of which a checkpoint matches: "+filterUsage+"; may be given again, and all must match")
+	f.StringVar(&status, "status", "", "only threads that are \"done\", \"waiting\" for an answer or at a breakpoint, \"failed\" or \"unfinished\"")
+	f.BoolVar(&unfinished, "unfinished", false, "only threads whose run ended in the middle, or is under way; the same as --status unfinished")
+	cmd.MarkFlagsMutuallyExclusive("status", "unfinished")
 	f.IntVar(&q.Limit, "limit", 100, "threads at most; 0 for all")
 	f.BoolVar(&q.All, "all", false, "runs and whatever else the store keeps as well")
 	return cmd
 }
 
-func (a *app) printThreads(d *saver.Disk, q admin.ThreadQuery) error {
+func (a *app) printThreads(ctx context.Context, d *saver.Disk, q admin.ThreadQuery, hint string) error {
 	p := a.printer()
 	var rows [][]any
 	last := ""
-	for t, err := range admin.Threads(d, q) {
+	for t, err := range admin.Threads(ctx, d, q) {
 		if err != nil {
 			return err
 		}
@@ -152,28 +166,37 @@ func (a *app) printThreads(d *saver.Disk, q admin.ThreadQuery) error {
 			}
 			continue
 		}
-		note := ""
-		if t.Interrupted {
-			note = "interrupted"
-		}
+		status := orDash(string(t.Status))
 		if t.Kind != "thread" {
-			note = t.Kind
+			status = t.Kind
 		}
-		rows = append(rows, []any{printable(t.ID), orDash(t.Head), stamp(t.UpdatedAt), note})
+		rows = append(rows, []any{printable(t.ID), orDash(t.Head), stamp(t.UpdatedAt), status, orDash(nodes(t.Graph)), orDash(nodes(t.Next...))})
 	}
 	if p.json {
 		return p.err
 	}
 	if len(rows) == 0 {
 		p.line("no threads")
+		p.hint(hint)
 		return p.err
 	}
-	p.table([]string{"thread", "head", "updated (UTC)", ""}, rows)
+	p.table([]string{"thread", "head", "updated (UTC)", "status", "graph", "next"}, rows)
 	if q.Limit > 0 && len(rows) == q.Limit && !q.All {
 		p.line("")
 		p.line("%d shown; go on with --after %q", len(rows), last)
 	}
 	return p.err
+}
+
+// nodes are names in a row, "" if there is none.
+func nodes(names ...string) string {
+	var out []string
+	for _, n := range names {
+		if n != "" {
+			out = append(out, printable(n))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func orDash(s string) string {

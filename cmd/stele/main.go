@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,10 +22,10 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	args := os.Args[1:]
+	os.Exit(untilSignal(onlyReads(args), func(ctx context.Context) int {
+		return run(ctx, args, os.Stdout, os.Stderr)
+	}))
 }
 
 // run is main with everything it touches given.
@@ -61,21 +59,21 @@ func (a *app) root() *cobra.Command {
 		Short: "Look into stele stores, check them, copy them, save what can be saved",
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
-Every command but compact works beside a running writer and changes nothing.
+Every command but compact and erase --yes works beside a running writer and changes nothing.
 Exit codes: 0 done, 1 damage found or something lost, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
-		a.verifyCmd(), a.dumpCmd(), a.compactCmd(), a.salvageCmd(), a.backupCmd(), a.restoreCmd())
+		a.verifyCmd(), a.dumpCmd(), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()))
 	return root
 }
 
 // problem is an error for machines.
 type problem struct {
 	Error  string `json:"error"`
-	Kind   string `json:"kind"` // "locked", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "other"
+	Kind   string `json:"kind"` // "erase_unfinished", "locked", "not_regular", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "other"
 	File   string `json:"file,omitempty"`
 	Offset *int64 `json:"offset,omitempty"`
 	Holder string `json:"holder,omitempty"`
@@ -86,7 +84,7 @@ var kinds = []struct {
 	name string
 	err  error
 }{
-	{"locked", saver.ErrLocked}, {"version", saver.ErrVersion}, {"not_store", saver.ErrNotStore}, {"damage", saver.ErrCorrupt},
+	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", saver.ErrLocked}, {"not_regular", saver.ErrNotRegular}, {"version", saver.ErrVersion}, {"not_store", saver.ErrNotStore}, {"damage", saver.ErrCorrupt},
 	{"disk_full", saver.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
 }
 

@@ -29,6 +29,13 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
+// hint writes a hint for people, if there is one.
+func (p *printer) hint(text string) {
+	if text != "" {
+		p.line("%s", text)
+	}
+}
+
 // object writes one JSON object, over several lines.
 func (p *printer) object(v any) error { return p.encode(v, "  ") }
 

@@ -48,7 +48,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // counted are the steps whose progress counts things, not bytes.
-var counted = map[string]bool{"index": true, "checkpoints": true, "families": true}
+var counted = map[string]bool{"index": true, "checkpoints": true, "families": true, "old files": true}
 
 func (b *bar) tell(p admin.Progress) {
 	b.mu.Lock()

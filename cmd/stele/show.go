@@ -57,6 +57,7 @@ func printCheckpoint(p *printer, v *admin.CheckpointView, width int) {
 	p.line("checkpoint  %s", v.Checkpoint)
 	p.line("parent      %s", orDash(v.Parent))
 	p.line("ts          %s  v %d", v.TS, v.V)
+	printProgress(p, v)
 	p.line("metadata    %s", compact(v.Metadata, width))
 	if v.Updated != nil {
 		p.line("updated     %s", compact(v.Updated, width))
@@ -80,6 +81,29 @@ func printCheckpoint(p *printer, v *admin.CheckpointView, width int) {
 		for _, w := range v.Writes {
 			p.line("  task %s  %s[%d]%s", w.Task, printable(w.Channel), w.Index, valueText(w.ValueView, width))
 		}
+	}
+}
+
+// printProgress tells how far the thread has come, and what was to run next when the
+// checkpoint was made.
+func printProgress(p *printer, v *admin.CheckpointView) {
+	if v.Graph != "" {
+		p.line("graph       %s", printable(v.Graph))
+	}
+	next := nodes(v.Next...)
+	switch v.Stop {
+	case saver.StopBreakpoint:
+		next += ", stopped at a breakpoint"
+	case saver.StopSteps:
+		next += ", out of steps"
+	}
+	switch {
+	case v.Status != "" && next != "":
+		p.line("status      %s, next: %s", v.Status, next)
+	case v.Status != "":
+		p.line("status      %s", v.Status)
+	case next != "":
+		p.line("next        %s", next)
 	}
 }
 

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
+	if command := os.Getenv(childStuck); command != "" {
+		os.Exit(stuck(command))
+	}
 	os.Exit(m.Run())
 }
 
@@ -76,9 +79,13 @@ func TestBesideProcess(t *testing.T) {
 	if _, stderr, code = stele(t, "--json", "compact", dir); code != exitLocked || !strings.Contains(stderr, `"kind":"locked"`) {
 		t.Errorf("compact beside a writer: exit code %d, %q", code, stderr)
 	}
+	_, stderr, code = stele(t, "erase", dir, "--thread", "t", "--yes")
+	if holder := fmt.Sprintf("pid %d ", child.Process.Pid); code != exitLocked || !strings.Contains(stderr, holder) || !strings.Contains(stderr, "admin.EraseOpen") {
+		t.Errorf("erase beside a writer: exit code %d, %q", code, stderr)
+	}
 	for round := range 3 {
 		read(50)
-		for _, args := range [][]string{{"verify", dir}, {"info", dir}, {"stats", dir}, {"threads", dir}, {"log", dir}, {"show", dir, "t"}, {"backup", dir, dest}} {
+		for _, args := range [][]string{{"verify", dir}, {"info", dir}, {"stats", dir}, {"threads", dir}, {"log", dir}, {"show", dir, "t"}, {"erase", dir, "--thread", "t"}, {"threads", dir, "--filter", "step:=1"}, {"backup", dir, dest}} {
 			if out, stderr, code := stele(t, args...); code != exitDone {
 				t.Fatalf("%v beside a writer: exit code %d, %s%s", args, code, out, stderr)
 			}

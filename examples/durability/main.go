@@ -44,12 +44,12 @@ func (s *telling) tell() {
 	s.writes = nil
 }
 
-// Put stores a checkpoint and tells of it.
-func (s *telling) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+// PutRequest stores a checkpoint and tells of it.
+func (s *telling) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	s.wait()
 	s.tell()
-	fmt.Fprintln(s.out, "put called with checkpoint for step", md["step"])
-	return s.Saver.Put(ctx, cfg, cp, md, v)
+	fmt.Fprintln(s.out, "put called with checkpoint for step", req.Metadata["step"])
+	return s.Saver.PutRequest(ctx, req)
 }
 
 // PutWrites stores writes and tells of them.

@@ -4,8 +4,8 @@ go 1.25.0
 
 require (
 	github.com/prometheus/client_golang v1.23.2
-	github.com/stele-go/stele v0.0.0
-	github.com/stele-go/stele/metrics/prometheus v0.0.0
+	github.com/stele-go/stele v0.1.0
+	github.com/stele-go/stele/metrics/prometheus v0.1.0
 )
 
 require (

@@ -27,7 +27,7 @@ func handler(d *saver.Disk) http.Handler {
 // of service would help nobody.
 func healthz(w http.ResponseWriter, h saver.Health) {
 	w.Header().Set("Content-Type", "application/json")
-	if h.Status == saver.StatusFailed {
+	if h.Status == saver.HealthFailed {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	enc := json.NewEncoder(w)

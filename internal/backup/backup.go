@@ -96,19 +96,19 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 		return nil, err
 	}
 	b := &maker{ctx: ctx, dest: dest, o: o, rep: &Report{LSN: lsn, StoreID: m.State.StoreID}}
-	lock, err := b.prepare()
+	done, err := b.prepare()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = lock.Close() }() // nothing was written through it
+	defer done()
 	list := &Manifest{StoreID: m.State.StoreID, Created: now(o).UTC().Truncate(time.Second), LSN: lsn, State: state}
 	if list.Files, err = b.files(files); err != nil {
 		return nil, err
 	}
-	if err := o.Dest.SyncDir(dest); err != nil {
+	if err := b.to.SyncDir(dest); err != nil {
 		return nil, err
 	}
-	if err := list.publish(o.Dest, dest); err != nil {
+	if err := list.publish(b.to, dest); err != nil {
 		return nil, err
 	}
 	return b.rep, b.sweep(list)
@@ -205,23 +205,43 @@ type maker struct {
 	ctx    context.Context
 	dest   string
 	o      Options
+	to     vfs.Dir         // dest, held; it refuses to write when its lock is lost
 	before map[string]File // by stored name: what the backup before holds
 	rep    *Report
 	done   int64
 	total  int64
 }
 
-// prepare makes and locks the directory, and reads what it holds.
-func (b *maker) prepare() (interface{ Close() error }, error) {
+// prepare makes, holds and locks the directory, and reads what it holds. done gives it
+// back.
+func (b *maker) prepare() (done func(), err error) {
 	fsys := b.o.Dest
 	if err := fsys.MkdirAll(b.dest); err != nil {
 		return nil, err
 	}
-	names, err := fsys.List(b.dest)
+	held, err := vfs.Hold(fsys, b.dest)
 	if err != nil {
 		return nil, err
 	}
-	old, err := Read(fsys, b.dest)
+	lock, err := b.take(fsys, held)
+	if err != nil {
+		_ = held.Close() // nothing was made in it
+		return nil, err
+	}
+	b.to = vfs.Guarded(held, lock.Attached)
+	return func() {
+		_ = lock.Close() // nothing was written through it
+		_ = held.Close()
+	}, nil
+}
+
+// take reads what the directory holds, and locks it.
+func (b *maker) take(around vfs.FS, held vfs.Dir) (vfs.Lock, error) {
+	names, err := held.List(b.dest)
+	if err != nil {
+		return nil, err
+	}
+	old, err := readList(held, b.dest)
 	switch {
 	case err == nil:
 		b.before = map[string]File{}
@@ -239,10 +259,10 @@ func (b *maker) prepare() (interface{ Close() error }, error) {
 	default:
 		return nil, err
 	}
-	if err := fsys.SyncDir(filepath.Dir(b.dest)); err != nil {
+	if err := around.SyncDir(filepath.Dir(b.dest)); err != nil {
 		return nil, err
 	}
-	lock, err := fsys.Lock(filepath.Join(b.dest, lockName), fmt.Sprintf("backup since %s\n", now(b.o).UTC().Format(time.RFC3339)))
+	lock, err := held.Lock(filepath.Join(b.dest, lockName), fmt.Sprintf("backup since %s\n", now(b.o).UTC().Format(time.RFC3339)))
 	if errors.Is(err, vfs.ErrLockHeld) {
 		return nil, &base.LockedError{Dir: b.dest, Holder: "another backup"}
 	}
@@ -294,14 +314,14 @@ func (b *maker) file(s source) (File, error) {
 		}
 	}
 	temp := filepath.Join(b.dest, s.stored+tempSuffix)
-	if err := removeIfThere(b.o.Dest, temp); err != nil {
+	if err := removeIfThere(b.to, temp); err != nil {
 		return File{}, err
 	}
-	sum, err := copyFile(b.ctx, s.f, s.name, s.size, b.o.Dest, temp, b.step)
+	sum, err := copyFile(b.ctx, s.f, s.name, s.size, b.to, temp, b.step)
 	if err != nil {
 		return File{}, err
 	}
-	if err := b.o.Dest.Rename(temp, filepath.Join(b.dest, s.stored)); err != nil {
+	if err := b.to.Rename(temp, filepath.Join(b.dest, s.stored)); err != nil {
 		return File{}, err
 	}
 	b.rep.CopiedFiles++
@@ -312,7 +332,7 @@ func (b *maker) file(s source) (File, error) {
 // there reports whether a file of the backup before is still what its list says: its
 // size, and with Options.Check its bytes.
 func (b *maker) there(f File) (bool, error) {
-	file, err := b.o.Dest.Open(filepath.Join(b.dest, f.Stored))
+	file, err := b.to.Open(filepath.Join(b.dest, f.Stored))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -340,7 +360,7 @@ func (b *maker) step(n int64) {
 
 // sweep removes what the new list does not name. It is durable by now.
 func (b *maker) sweep(list *Manifest) error {
-	names, err := b.o.Dest.List(b.dest)
+	names, err := b.to.List(b.dest)
 	if err != nil {
 		return err
 	}
@@ -349,7 +369,7 @@ func (b *maker) sweep(list *Manifest) error {
 		if named || !isOurs(n) {
 			continue
 		}
-		if err := b.o.Dest.Remove(filepath.Join(b.dest, n)); err != nil {
+		if err := b.to.Remove(filepath.Join(b.dest, n)); err != nil {
 			return fmt.Errorf("the backup is complete; remove %s of an earlier one: %w", n, err)
 		}
 		b.rep.Removed = append(b.rep.Removed, n)

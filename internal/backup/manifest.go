@@ -154,9 +154,32 @@ func isStored(name string) bool {
 // Read reads the list of the backup in dir. A directory without one is
 // base.ErrNotStore.
 func Read(fsys vfs.FS, dir string) (*Manifest, error) {
+	d, err := holdBackup(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }() // only read from
+	return readList(d, dir)
+}
+
+// holdBackup holds the directory of a backup. One that does not exist holds none.
+func holdBackup(fsys vfs.FS, dir string) (vfs.Dir, error) {
+	d, err := vfs.Hold(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noBackup(dir)
+	}
+	return d, err
+}
+
+func noBackup(dir string) error {
+	return fmt.Errorf("%s holds no backup (no file %s): %w", dir, Name, base.ErrNotStore)
+}
+
+// readList is Read in a directory that is held.
+func readList(fsys vfs.Dir, dir string) (*Manifest, error) {
 	f, err := fsys.Open(filepath.Join(dir, Name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s holds no backup (no file %s): %w", dir, Name, base.ErrNotStore)
+		return nil, noBackup(dir)
 	}
 	if err != nil {
 		return nil, err

@@ -21,14 +21,19 @@ func Check(ctx context.Context, dir string, o Options) (list *Manifest, damage [
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}
 	}
-	list, err = Read(o.Engine.FS, dir)
+	d, err := holdBackup(o.Engine.FS, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = d.Close() }() // only read from
+	list, err = readList(d, dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	p := &progress{o: o}
 	p.sizes(list)
 	for _, f := range list.Files {
-		file, err := openStored(o.Engine.FS, dir, f)
+		file, err := openStored(d, dir, f)
 		if err == nil {
 			err = p.compare(ctx, file, f)
 			_ = file.Close() // only read from
@@ -108,13 +113,21 @@ func Restore(ctx context.Context, from, dir string, o Options) (*engine.VerifyRe
 	if o.Dest == nil {
 		o.Dest = o.Engine.FS
 	}
-	list, err := Read(o.Engine.FS, from)
+	src, err := holdBackup(o.Engine.FS, from)
 	if err != nil {
 		return nil, fmt.Errorf("restore %s: %w", from, err)
 	}
-	if err := engine.RefuseNonEmpty(o.Dest, dir); err != nil {
+	defer func() { _ = src.Close() }() // only read from
+	list, err := readList(src, from)
+	if err != nil {
+		return nil, fmt.Errorf("restore %s: %w", from, err)
+	}
+	to, err := engine.HoldEmpty(o.Dest, dir)
+	if err != nil {
 		return nil, fmt.Errorf("restore to %s: %w", dir, err)
 	}
+	defer func() { _ = to.Close() }() // nothing is made any more
+	o.Engine.FS, o.Dest = src, to
 	rep, err := restore(ctx, list, from, dir, o)
 	if err != nil {
 		for _, f := range list.Files {

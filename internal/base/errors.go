@@ -17,6 +17,10 @@ var (
 	ErrTooLarge = errors.New("over the size limit")
 	// ErrLocked: another live process holds the store's lock.
 	ErrLocked = errors.New("store is locked by another process")
+	// ErrLockLost matches every *LockLostError.
+	ErrLockLost = errors.New("the lock of the store is lost")
+	// ErrNotRegular matches every *NotRegularError.
+	ErrNotRegular = errors.New("not a regular file")
 	// ErrNotStore: the directory holds files that are not a stele store.
 	ErrNotStore = errors.New("not a stele store")
 	// ErrNotEmpty: the directory is to become a store or a backup, and holds
@@ -106,6 +110,41 @@ func (e *LockedError) Error() string {
 
 // Is makes every LockedError match ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// LockLostError says that the lock file a writer holds is no longer the one in its
+// directory: the directory was removed or emptied, or somebody put another lock file
+// there. The writer refuses every write from then on, since another may write there.
+// It matches ErrLockLost.
+type LockLostError struct {
+	Dir    string
+	Holder string // what the lock file found there says, for people; "" if there is none
+}
+
+// Error says what is there instead.
+func (e *LockLostError) Error() string {
+	if e.Holder == "" {
+		return fmt.Sprintf("the lock file of store %s is gone, or is no lock file of a store any more: the directory was removed, emptied or changed", e.Dir)
+	}
+	return fmt.Sprintf("the lock file of store %s is another one now (%s): somebody else took the directory", e.Dir, e.Holder)
+}
+
+// Is makes every LockLostError match ErrLockLost.
+func (e *LockLostError) Is(target error) bool { return target == ErrLockLost }
+
+// NotRegularError is returned where a file of a store is to be opened and something
+// else has its name. Nothing was read or written. It matches ErrNotRegular.
+type NotRegularError struct {
+	File string // path
+	Kind string // "symbolic link", "named pipe", "directory", "file with 2 links", …
+}
+
+// Error names the file and what is there.
+func (e *NotRegularError) Error() string {
+	return fmt.Sprintf("%s is a %s, and no file of a store is; it was not opened", e.File, e.Kind)
+}
+
+// Is makes every NotRegularError match ErrNotRegular.
+func (e *NotRegularError) Is(target error) bool { return target == ErrNotRegular }
 
 // KeyProblem says what is wrong about the encryption of a file.
 type KeyProblem int

@@ -171,7 +171,7 @@ func TestNoPatch(t *testing.T) {
 	if p := Make(a, nil, base.Checksum(0, nil), 100); len(apply(t, a, p)) != 0 {
 		t.Error("patch to nothing")
 	}
-	if Make(a, make([]byte, base.MaxValue+1), 0, 1<<30) != nil {
+	if Make(a, make([]byte, base.MaxStored+1), 0, 1<<30) != nil {
 		t.Error("a patch of what no value may be")
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/stele-go/stele/internal/base"
 // sum, out of a value from of size bytes; nil if it would take more than limit bytes,
 // or if at lies outside of from. The caller knows what changed, so nothing is compared.
 func Grow(size int, head []byte, at int, tail []byte, sum uint64, limit int) []byte {
-	if at < 0 || at > size || len(head)+size-at+len(tail) > base.MaxValue || size > base.MaxValue {
+	if at < 0 || at > size || len(head)+size-at+len(tail) > base.MaxStored || size > base.MaxStored {
 		return nil
 	}
 	var s script

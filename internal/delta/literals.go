@@ -33,7 +33,7 @@ var (
 	})
 	unpacker = sync.OnceValues(func() (*zstd.Decoder, error) {
 		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(base.MaxValue), zstd.WithDecodeAllCapLimit(true))
+			zstd.WithDecoderMaxMemory(base.MaxStored), zstd.WithDecodeAllCapLimit(true))
 	})
 )
 

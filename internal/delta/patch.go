@@ -87,7 +87,7 @@ func MakeRaw(base, target []byte, sum uint64, limit int) []byte {
 }
 
 func makePatch(from, target *Held, sum uint64, limit int, compress bool) []byte {
-	if from.size > base.MaxValue || target.size > base.MaxValue {
+	if from.size > base.MaxStored || target.size > base.MaxStored {
 		return nil
 	}
 	d := differs.Get().(*differ)
@@ -167,7 +167,7 @@ func (s *script) appendPairs(b []byte) []byte {
 const minPair = 2
 
 // Decode reads an encoded patch. Any input gives a patch or an error; memory is
-// bounded by a small multiple of the input's length, and by base.MaxValue where
+// bounded by a small multiple of the input's length, and by base.MaxStored where
 // literals are compressed. The patch refers to b. An unknown codec is a
 // VersionError.
 func Decode(b []byte) (*Patch, error) {
@@ -195,7 +195,7 @@ type decoder struct{ base.Cursor }
 
 func (d *decoder) size(what string) int {
 	n := d.Uvarint()
-	if n > base.MaxValue {
+	if n > base.MaxStored {
 		d.Fail("%s of %d bytes", what, n)
 		return 0
 	}
@@ -220,7 +220,7 @@ func (d *decoder) pairs(p *Patch) {
 				return
 			}
 			src = next + int64(lit) + shift
-			if shift > base.MaxValue || shift < -2*base.MaxValue || src < 0 || src+int64(cp) > int64(p.BaseLen) {
+			if shift > base.MaxStored || shift < -2*base.MaxStored || src < 0 || src+int64(cp) > int64(p.BaseLen) {
 				d.Fail("copies %d bytes at %d of a base of %d", cp, src, p.BaseLen)
 				return
 			}

@@ -28,13 +28,14 @@ type segmentJob struct {
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
 
-	values int64 // bytes of the values written, whole
+	reader *Reader // of the values
+	values int64   // bytes of them that were written, whole
 
 	limit func(n int) // called for bytes read, by the builder for those written and between them; may be nil
 }
 
 // startSegment creates the file.
-func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*segmentJob, error) {
+func (e *Engine) startSegment(from map[base.FileNum]bool, r *Reader, limit func(int)) (*segmentJob, error) {
 	num, err := e.newFileNum()
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, limit func(int)) (*seg
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &segmentJob{e: e, num: num, f: f, b: b, from: from, limit: limit}, nil
+	return &segmentJob{e: e, num: num, f: f, b: b, from: from, reader: r, limit: limit}, nil
 }
 
 // logSyncs counts the syncs of log files.
@@ -86,7 +87,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 
 // read is a value that is about to be written.
 func (j *segmentJob) read(ctx context.Context, fam *index.Family, r index.Ref) ([]byte, error) {
-	b, err := j.e.readValue(ctx, fam, r)
+	b, err := j.reader.read(ctx, fam, r, true)
 	if err == nil && j.limit != nil {
 		j.limit(len(b))
 	}

@@ -31,8 +31,14 @@ type blockKey struct {
 	inner uint32
 }
 
-// logKey is the key of a value in the log.
-func logKey(loc index.Loc) blockKey { return blockKey{loc.File, loc.Off, loc.Inner} }
+// keyOf is the key of the block that a value lies in, or of the value if it is in the
+// log.
+func keyOf(loc index.Loc) blockKey {
+	if loc.InLog() {
+		return blockKey{loc.File, loc.Off, loc.Inner}
+	}
+	return blockKey{file: loc.File, off: loc.Off}
+}
 
 type cacheShard struct {
 	mu         sync.Mutex

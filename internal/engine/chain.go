@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/index"
@@ -14,16 +15,19 @@ import (
 // to the last, which is whole. The result is fresh, and checked as a whole: each
 // step has been checked for itself, so only then is it known that they belong
 // together.
-func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
+func (e *Engine) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
+	if r == nil {
+		r = &Reader{e: e, held: new(recent)} // the patches may lie in one block
+	}
 	patches := make([]*delta.Patch, len(chain)-1)
 	for i := range patches {
 		var err error
-		if patches[i], err = e.readPatch(chain[i].Loc); err != nil {
+		if patches[i], err = e.readPatch(r, chain[i].Loc); err != nil {
 			return nil, costing(fam, chain[i].Ref, err)
 		}
 	}
 	last := chain[len(chain)-1]
-	root, err := e.readRoot(last.Loc)
+	root, err := e.readRoot(r, last.Loc, false)
 	if err != nil {
 		return nil, costing(fam, last.Ref, err)
 	}
@@ -37,17 +41,16 @@ func (e *Engine) readChain(fam *index.Family, chain []index.ValueLoc) ([]byte, e
 	if err == nil {
 		return b, nil
 	}
-	if _, rerr := e.readAt(last.Loc, false); rerr != nil { // which readRoot need not have seen
+	if _, rerr := e.readAt(r, last.Loc, false); rerr != nil { // which readRoot need not have seen
 		return nil, costing(fam, last.Ref, rerr)
 	}
 	return nil, e.chainDamage(chain[0], err)
 }
 
 // readPatch reads the patch at loc.
-func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
-	key := logKey(loc)
+func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	if loc.InLog() {
-		if p, ok := e.cache.getPatch(key); ok {
+		if p, ok := e.cache.getPatch(keyOf(loc)); ok {
 			return p, nil
 		}
 	}
@@ -59,8 +62,8 @@ func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
 	var b []byte
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
-	} else if b, _, err = e.readBlock(h, loc); err == nil {
-		b, err = h.seg.Value(segmentLoc(loc), b)
+	} else if b, _, err = e.readInBlock(r, h, loc); r.versions {
+		b = slices.Clone(b) // versions that are kept would hold the block
 	}
 	if err != nil {
 		return nil, err
@@ -73,18 +76,18 @@ func (e *Engine) readPatch(loc index.Loc) (*delta.Patch, error) {
 		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
 	}
 	if loc.InLog() {
-		e.cache.addPatch(key, p)
+		e.cache.addPatch(keyOf(loc), p)
 	}
 	return p, nil
 }
 
 // readRoot reads the bytes at loc, which the caller shares with others and must
-// not change. In a segment they are part of a block that was checked, but they are
-// not compared with loc's own checksum: what is made of them is checked.
-func (e *Engine) readRoot(loc index.Loc) ([]byte, error) {
-	key := logKey(loc)
+// not change; they hold no block that is larger, if the caller keeps them. In a
+// segment they are part of a block that was checked, but they are not compared with
+// loc's own checksum: what is made of them is checked.
+func (e *Engine) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 	if loc.InLog() {
-		if b, ok := e.cache.get(key); ok {
+		if b, ok := e.keptInLog(r, loc); ok {
 			return b, nil
 		}
 	}
@@ -96,18 +99,26 @@ func (e *Engine) readRoot(loc index.Loc) ([]byte, error) {
 	if loc.InLog() {
 		b, err := readLogValue(h, loc)
 		if err == nil {
-			e.cache.add(key, b)
+			e.keepOfLog(r, loc, b)
 		}
 		return b, err
 	}
-	block, _, err := e.readBlock(h, loc)
-	if end := uint64(loc.Inner) + uint64(loc.Len); err == nil && end <= uint64(len(block)) {
-		return block[loc.Inner:end:end], nil
+	b, ok := r.kept(loc)
+	whole := false
+	if !ok {
+		block, _, err := e.readBlock(r, h, loc)
+		if err != nil {
+			return nil, err
+		}
+		if b, ok = (blockPart{bytes: block}).cut(loc); !ok {
+			return h.seg.Value(segmentLoc(loc), block) // which says what is wrong
+		}
+		whole = len(b) == len(block)
 	}
-	if err != nil {
-		return nil, err
+	if kept && !whole {
+		b = slices.Clone(b)
 	}
-	return h.seg.Value(segmentLoc(loc), block)
+	return b, nil
 }
 
 // BaseError is the cause under a CorruptionError for bytes that more values than

@@ -23,7 +23,7 @@ func TestChainsAreBounded(t *testing.T) {
 		seed = n
 	}
 	t.Logf("repeat with STELE_SEED=%d go test ./internal/engine -run '^TestChainsAreBounded$'", seed)
-	for _, run := range []int{1, 7, 0, index.MaxChain - 2} {
+	for _, run := range []int{1, 7, 0, maxPatchRun} {
 		rng := rand.New(rand.NewPCG(seed, uint64(run)))
 		o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
 		o.PatchMin, o.PatchRun, o.Hot, o.VersionBytes = 64, run, lastHot, 4<<20

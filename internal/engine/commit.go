@@ -25,8 +25,8 @@ type Value struct {
 // NewValue is the value made of parts, one after the other.
 func NewValue(parts ...[]byte) (Value, error) {
 	v := Value{parts: parts, size: sizeOf(parts)}
-	if v.size > base.MaxValue {
-		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxValue, base.ErrTooLarge)
+	if v.size > base.MaxStored {
+		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxStored, base.ErrTooLarge)
 	}
 	v.sum = valueSum(parts...)
 	return v, nil

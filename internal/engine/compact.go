@@ -25,15 +25,6 @@ type CompactInfo struct {
 	Took     time.Duration
 }
 
-// CompactProgress tells how far a compaction is.
-type CompactProgress struct {
-	Inputs       int   // segments
-	BytesIn      int64 // of them
-	Families     int   // done
-	FamiliesLeft int
-	BytesOut     int64 // written so far; the last block is not counted
-}
-
 // Compact flushes, and merges all segments into one, or a few large ones, that hold
 // only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile, at Options.CompactRate; another compaction is
@@ -150,6 +141,8 @@ type compaction struct {
 	settled int       // segments left out because they hold nothing that is dead
 	limit   func(int) // may be nil
 	whole   bool      // nothing becomes part of the store before all is done
+
+	tell func(CompactProgress) // besides Options.Events.Compacting; may be nil
 }
 
 // compact merges segments into one, or a few large ones. compactMu is held, so the
@@ -168,7 +161,7 @@ func (e *Engine) compact(ctx context.Context, c compaction) error {
 	v := e.workView(e.viewWithin)
 	defer v.Release()
 	st := e.manifest.State()
-	m := &merge{from: map[base.FileNum]bool{}, all: len(c.inputs)+c.settled == len(st.Segments), floor: st.FloorLSN, whole: c.whole}
+	m := &merge{from: map[base.FileNum]bool{}, all: len(c.inputs)+c.settled == len(st.Segments), floor: st.FloorLSN, whole: c.whole, tell: c.tell}
 	for _, s := range c.inputs {
 		m.from[s.Num] = true
 		m.info.Inputs = append(m.info.Inputs, s.Num)
@@ -324,6 +317,7 @@ type merge struct {
 	dropped  map[string]base.LSN // last deletion of a thread that segments know of
 
 	progress CompactProgress
+	tell     func(CompactProgress) // as compaction has it
 	info     CompactInfo
 }
 
@@ -335,16 +329,6 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 		}
 		m.info.Families, m.info.Values, m.info.BytesOut = m.info.Families+int(seg.Families), m.info.Values+int(seg.Values), m.info.BytesOut+seg.Size
 	}
-}
-
-// noteCompacting tells how far a compaction is.
-func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
-	tell := e.opts.Events.Compacting
-	if tell == nil {
-		return
-	}
-	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
-	tell(m.progress)
 }
 
 // familiesIn names the families the segments hold.

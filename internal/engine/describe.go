@@ -3,7 +3,6 @@ package engine
 import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
 )
 
 // RecordInfo is a record of the log in words, for tools.
@@ -67,6 +66,3 @@ func DescribeRecord(lsn base.LSN, b []byte) (*RecordInfo, error) {
 
 // DescribeTombstones decodes the tombstones of a segment.
 func DescribeTombstones(b []byte) ([]index.Memo, error) { return decodeTombstones(b) }
-
-// FS is the file system of the store, for tools that work on its directory.
-func (e *Engine) FS() vfs.FS { return e.opts.FS }

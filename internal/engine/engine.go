@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -22,7 +22,9 @@ type Engine struct {
 	dir  string
 	opts Options
 
-	lock        io.Closer          // nil if read-only
+	around      vfs.FS             // where the directory lies; opts.FS is the directory alone
+	held        vfs.Dir            // the directory
+	lock        vfs.Lock           // nil if read-only
 	manifest    *snapshot.Manifest // nil if read-only
 	fixed       snapshot.State     // the state of a read-only store
 	guessed     bool               // fixed was put together without a manifest
@@ -82,10 +84,12 @@ type Engine struct {
 	flushes, images, compactions, loads, corruptions  atomic.Uint64
 	compactedIn, compactedOut                         atomic.Int64
 	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
-	resolved                                          atomic.Int64 // patches applied by readers
+	resolved                                          atomic.Int64           // patches applied by readers
+	lastRecent                                        atomic.Pointer[recent] // of the Reader used last that was ended
 	commits                                           metric.Latency
 	valueBytes, flushedValues, flushedBytes           atomic.Int64
 	poisonNoted                                       atomic.Bool
+	lockLost                                          atomic.Pointer[error] // see ownsDir
 	workErr, compactErr                               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
 }
 
@@ -112,7 +116,8 @@ func (e *Engine) floor() base.LSN {
 	return f - min(f, 1)
 }
 
-// Sync returns when every commit that returned before is on stable storage.
+// Sync returns nil when every commit that returned before is settled: visible and on
+// stable storage, or never to be either. See saver.Syncer.
 func (e *Engine) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -169,10 +174,7 @@ func (e *Engine) close() error {
 	e.calls.Wait()
 	err := e.closeWriter()
 	e.files.close()
-	if e.lock != nil {
-		err = errors.Join(err, e.lock.Close())
-	}
-	if err != nil {
+	if err = errors.Join(err, e.letGo()); err != nil {
 		return fmt.Errorf("close store %s: %w", e.dir, err)
 	}
 	return nil

@@ -67,12 +67,15 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 	}
 	defer e.leave()
 	if o.FS == nil {
-		o.FS = e.opts.FS
+		o.FS = e.around
 	}
-	if err := RefuseNonEmpty(o.FS, dir); err != nil {
+	held, err := HoldEmpty(o.FS, dir)
+	if err != nil {
 		return nil, fmt.Errorf("export to %s: %w", dir, err)
 	}
-	x := &exporter{ctx: ctx, e: e, o: o, dir: dir, rep: &ExportReport{}}
+	defer func() { _ = held.Close() }() // nothing is made any more
+	o.FS = held
+	x := &exporter{ctx: ctx, e: e, reads: e.Reader(), o: o, dir: dir, rep: &ExportReport{}}
 	if err := x.run(); err != nil {
 		_ = o.FS.Remove(x.path())
 		return nil, fmt.Errorf("export to %s: %w", dir, err)
@@ -81,34 +84,42 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 	return x.rep, nil
 }
 
-// RefuseNonEmpty makes dir, durably below its parents, and refuses it if it holds
-// anything: the error then matches base.ErrNotEmpty.
-func RefuseNonEmpty(fsys vfs.FS, dir string) error {
+// HoldEmpty makes dir, durably below its parents, and holds it. It refuses one that
+// holds anything: the error then matches base.ErrNotEmpty.
+func HoldEmpty(fsys vfs.FS, dir string) (vfs.Dir, error) {
 	if err := fsys.MkdirAll(dir); err != nil {
-		return err
+		return nil, err
 	}
-	names, err := fsys.List(dir)
+	d, err := vfs.Hold(fsys, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(names) > 0 {
-		return fmt.Errorf("%w: it holds %q; choose another", base.ErrNotEmpty, names[0])
+	names, err := d.List(dir)
+	if err == nil && len(names) > 0 {
+		err = fmt.Errorf("%w: it holds %q; choose another", base.ErrNotEmpty, names[0])
 	}
-	helper := &Engine{dir: dir, opts: Options{FS: fsys}}
-	return helper.syncParents()
+	if err == nil {
+		err = syncParents(fsys, dir)
+	}
+	if err != nil {
+		_ = d.Close() // nothing was made in it
+		return nil, err
+	}
+	return d, nil
 }
 
 // exportNum is the number of the one segment of a new store.
 const exportNum base.FileNum = 1
 
 type exporter struct {
-	ctx context.Context
-	e   *Engine
-	o   ExportOptions
-	dir string
-	b   *segment.Builder
-	id  uint64 // of the new store
-	rep *ExportReport
+	ctx   context.Context
+	e     *Engine
+	reads *Reader
+	o     ExportOptions
+	dir   string
+	b     *segment.Builder
+	id    uint64 // of the new store
+	rep   *ExportReport
 
 	lost lostUses
 }
@@ -265,7 +276,7 @@ func (x *exporter) order(w *familyWork) []slotUse {
 // value writes one value, or what stands for it.
 func (x *exporter) value(all *users, u slotUse, gone map[index.Ref]bool) error {
 	ref := u.ref()
-	b, err := x.e.readValue(x.ctx, all.w.fam, ref)
+	b, err := x.reads.read(x.ctx, all.w.fam, ref, false)
 	switch {
 	case err == nil:
 		x.rep.Values++

@@ -45,9 +45,9 @@ func (e *Engine) NewGrown(last Last, head []byte, from int, tail []byte) (v Valu
 	if !e.mayBeBase(prev.ref) {
 		return v, whole, nil
 	}
-	if prev.inner < d.run {
+	if prev.runs[0].n < d.run {
 		most := size - size/4
-		if p := delta.Grow(prev.data.Len(), head, from, tail, v.sum, most); p != nil && prev.cost+int64(len(p)) <= chainCost*v.size {
+		if p := delta.Grow(prev.data.Len(), head, from, tail, v.sum, most); p != nil && prev.runs[0].bytes+int64(len(p)) <= chainCost*v.size {
 			d.tried = true
 			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
 			return v, whole, nil

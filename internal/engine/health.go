@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -55,6 +57,7 @@ const (
 	TroubleDebt       Trouble = "compaction_debt" // degraded: compaction does not keep up
 	TroubleBackground Trouble = "background"      // degraded: the last flush, image or compaction failed
 	TroubleCorruption Trouble = "corruption"      // degraded: damage was found since the store was opened
+	TroubleMoved      Trouble = "moved"           // degraded: the path of the store leads to another directory, or to none
 )
 
 // Problem is one reason for a Status that is not StatusOK.
@@ -114,17 +117,22 @@ const (
 func (e *Engine) Space() (Space, error) {
 	s := Space{LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
 	var err error
-	if s.Free, err = e.opts.FS.FreeSpace(e.dir); err != nil {
+	s.Free, err = e.opts.FS.FreeSpace(e.dir)
+	if errors.Is(err, fs.ErrClosed) { // so is the store, and its directory let go
+		s.Free, err = e.around.FreeSpace(e.dir)
 		return s, err
 	}
-	if sizer, ok := e.opts.FS.(vfs.Sizer); ok {
+	if err != nil {
+		return s, err
+	}
+	if sizer, ok := e.held.(vfs.Sizer); ok {
 		s.Total, err = sizer.TotalSpace(e.dir)
 	}
 	return s, err
 }
 
-// Health judges the store: nothing but what is in memory and the free space of the
-// device, so that it may be asked every second. It also answers after Close.
+// Health judges the store: nothing but what is in memory, the free space of the
+// device, and what the store's path leads to, so that it may be asked every second. It also answers after Close.
 func (e *Engine) Health() Health {
 	h := Health{Problems: []Problem{}, LogBytes: e.logBytes.Load()}
 	e.life.RLock()
@@ -134,7 +142,11 @@ func (e *Engine) Health() Health {
 		h.add(TroubleClosed, StatusFailed, base.ErrClosed, "the store is closed")
 	}
 	if e.log != nil {
-		if err := e.log.Poison(); err != nil {
+		err := e.log.Poison()
+		if lost := e.lockLost.Load(); err == nil && lost != nil {
+			err = *lost // the next commit is refused
+		}
+		if err != nil {
 			h.add(TroublePoisoned, StatusFailed, err, "%v", err)
 		}
 	}
@@ -149,6 +161,11 @@ func (e *Engine) Health() Health {
 	}
 	if n := e.corruptions.Load(); n > 0 {
 		h.add(TroubleCorruption, StatusDegraded, base.ErrCorrupt, "damage was met %d times", n)
+	}
+	if !closed && e.held != nil {
+		if err := e.held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
+			h.add(TroubleMoved, StatusDegraded, err, "the store is no longer at %s: %v", e.dir, err)
+		}
 	}
 	return h
 }

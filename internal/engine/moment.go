@@ -62,9 +62,14 @@ func newMoment(dir string, opts []MomentOption) *Moment {
 // writing. Errors: base.ErrNotStore for a directory that holds nothing of a store,
 // base.VersionError for a store of a newer format, and those of the system.
 func TakeMoment(fsys vfs.FS, dir string, opts ...MomentOption) (*Moment, error) {
+	d, err := holdStore(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }() // its files are open
 	var last *Moment
 	for range readerRetries {
-		m, err := tryMoment(fsys, dir, opts)
+		m, err := tryMoment(d, dir, opts)
 		if err != nil {
 			last.Release()
 			return nil, err

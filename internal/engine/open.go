@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -74,6 +75,9 @@ func (e *Engine) open() error {
 		return e.openReadOnly()
 	}
 	if err := e.opts.FS.MkdirAll(e.dir); err != nil {
+		return err
+	}
+	if err := e.holdDir(); err != nil {
 		return err
 	}
 	if err := e.refuseStrangers(); err != nil {
@@ -160,10 +164,7 @@ func (e *Engine) undoOpen() {
 		err = errors.Join(err, e.manifest.Close())
 	}
 	e.files.close()
-	if e.lock != nil {
-		err = errors.Join(err, e.lock.Close())
-	}
-	if err != nil {
+	if err = errors.Join(err, e.letGo()); err != nil {
 		e.opts.Logger.Warn("give up opening", "error", err)
 	}
 }
@@ -233,7 +234,12 @@ func readHolder(fsys vfs.FS, name string) string {
 	if f.Close() != nil {
 		return ""
 	}
-	return strings.TrimSpace(strings.TrimRight(string(b[:n]), "\x00"))
+	// Only what a store wrote is told: anybody may have put another file there.
+	text, _, _ := strings.Cut(strings.TrimRight(string(b[:n]), "\x00"), "\n")
+	if !strings.HasPrefix(text, "pid ") || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return text
 }
 
 // loadManifest reads the state of the store, or creates the store.
@@ -243,7 +249,7 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 		e.useKeys(st, rep.KeyID == "")
 		return st, err
 	}
-	if err := e.syncParents(); err != nil {
+	if err := syncParents(e.around, e.dir); err != nil {
 		return st, err
 	}
 	id := e.opts.Rand()
@@ -263,13 +269,13 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 // above it: any of them may be new, made by this process or by one that died
 // since. It comes before the manifest, so that no store without a durable name
 // has one. Directories further up may be closed to us; then they are not new.
-func (e *Engine) syncParents() error {
-	parent := filepath.Dir(e.dir)
-	if err := e.opts.FS.SyncDir(parent); err != nil {
+func syncParents(fsys vfs.FS, dir string) error {
+	parent := filepath.Dir(dir)
+	if err := fsys.SyncDir(parent); err != nil {
 		return fmt.Errorf("sync directory %s: %w", parent, err)
 	}
 	for d := filepath.Dir(parent); d != parent; parent, d = d, filepath.Dir(d) {
-		if err := e.opts.FS.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := fsys.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("sync directory %s: %w", d, err)
 		}
 	}

@@ -150,7 +150,7 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	}
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
-		NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
+		Guard: e.ownsDir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
 		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Origin: e.fixed.StoreID, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
 		Events: wal.Events{
 			SlowSync:   e.noteSlowSync,

@@ -33,13 +33,13 @@ type Options struct {
 	CacheBytes   int64 // decoded blocks kept; default an eighth of MemoryBudget, negative for none
 	// VersionBytes bounds the last values kept in memory to make patches against;
 	// default an eighth of MemoryBudget, negative for none: then every value is logged whole. A value
-	// larger than an eighth of it, or than 8 MiB, is always whole.
+	// larger than half of it, or than 16 MiB, is always whole.
 	VersionBytes int64
 	// NoPatches stores every value whole, in log and segments.
 	NoPatches bool
 	// PatchMin is the size below which a value is not patched; default 512 bytes.
 	// PatchRun is how many patches follow each other in the log before one is made
-	// against the first of them; default 31, at most 62.
+	// against the first of them; default 31, at most 120.
 	PatchMin, PatchRun int
 	// CompactFanout is how many segments of one size make a compaction; default 4.
 	CompactFanout int
@@ -144,7 +144,7 @@ func (o Options) Validate() error {
 	if o.CompactFanout == 1 || o.CompactFanout < 0 {
 		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)
 	}
-	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > index.MaxChain-2 {
+	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > maxPatchRun {
 		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
 	}
 	if budget, caches := o.MemoryBudget, max(o.CacheBytes, 0)+max(o.VersionBytes, 0); budget > 0 && caches > budget {

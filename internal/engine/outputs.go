@@ -21,6 +21,7 @@ type outputs struct {
 	e     *Engine
 	from  map[base.FileNum]bool // files whose values are taken
 	limit func(int)
+	reads *Reader // of all values that are moved
 
 	jobs  []*segmentJob // the last one may be unfinished
 	infos []snapshot.SegmentInfo
@@ -29,7 +30,7 @@ type outputs struct {
 }
 
 func (e *Engine) newOutputs(from map[base.FileNum]bool, limit func(int)) *outputs {
-	return &outputs{e: e, from: from, limit: limit}
+	return &outputs{e: e, from: from, limit: limit, reads: e.Reader()}
 }
 
 func (o *outputs) empty() bool { return len(o.jobs) == 0 }
@@ -69,7 +70,7 @@ func (o *outputs) begin() error {
 	if err := o.end(nil); err != nil {
 		return err
 	}
-	j, err := o.e.startSegment(o.from, o.limit)
+	j, err := o.e.startSegment(o.from, o.reads, o.limit)
 	if err == nil {
 		o.jobs = append(o.jobs, j)
 	}

@@ -130,16 +130,12 @@ func (e *Engine) readFor(ctx context.Context, fam *index.Family, ref index.Ref, 
 		return nil, err
 	}
 	defer e.leave()
-	return e.read(ctx, fam, ref, own)
+	return e.read(ctx, nil, fam, ref, own)
 }
 
-// readValue does the work of ReadValue.
-func (e *Engine) readValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
-	return e.read(ctx, fam, ref, true)
-}
-
-// read is readValue, or else the bytes may be shared.
-func (e *Engine) read(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
+// read does the work of ReadValue, for a call that keeps blocks in r; r may be nil.
+// Unless they are to be the caller's own the bytes may be shared.
+func (e *Engine) read(ctx context.Context, r *Reader, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -155,9 +151,9 @@ func (e *Engine) read(ctx context.Context, fam *index.Family, ref index.Ref, own
 		case !ok:
 			err = e.endlessChain(chain, missing)
 		case len(chain) == 1:
-			b, err = e.readAt(chain[0].Loc, own)
+			b, err = e.readAt(r, chain[0].Loc, own)
 		default:
-			b, err = e.readChain(fam, chain)
+			b, err = e.readChain(r, fam, chain)
 		}
 		if !errors.Is(err, errGone) {
 			e.noteDamage(err)
@@ -172,7 +168,7 @@ func (e *Engine) read(ctx context.Context, fam *index.Family, ref index.Ref, own
 const moveRetries = 4
 
 // readAt reads the bytes at loc, into a fresh slice if they are to be the caller's own.
-func (e *Engine) readAt(loc index.Loc, own bool) ([]byte, error) {
+func (e *Engine) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
 	h, err := e.files.acquire(loc.File)
 	if err != nil {
 		return nil, err
@@ -181,34 +177,69 @@ func (e *Engine) readAt(loc index.Loc, own bool) ([]byte, error) {
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
-	block, shared, err := e.readBlock(h, loc)
-	if err != nil {
-		return nil, err
-	}
-	v, err := h.seg.Value(segmentLoc(loc), block)
-	if err != nil || !own || !shared && len(v) == len(block) && int64(len(v)) > e.cache.largest() {
-		return v, err // or nobody else holds the block: it is too large for the cache
+	v, shared, err := e.readInBlock(r, h, loc)
+	if err != nil || !own || !shared {
+		return v, err
 	}
 	return append([]byte{}, v...), nil // which does not clear what it fills
 }
 
+// readInBlock reads the value at loc of a segment, checked, and says whether others may
+// hold it, or it holds more than itself.
+func (e *Engine) readInBlock(r *Reader, h *handle, loc index.Loc) (v []byte, shared bool, err error) {
+	if v, ok := r.kept(loc); ok && valueSum(v) == loc.Sum {
+		return v, true, nil
+	}
+	block, shared, err := e.readBlock(r, h, loc)
+	if err != nil {
+		return nil, false, err
+	}
+	if v, err = h.seg.Value(segmentLoc(loc), block); err != nil {
+		return nil, false, err
+	}
+	alone := len(v) == len(block) && int64(len(v)) > e.cache.largest() // not kept there
+	return v, shared || !alone, nil
+}
+
+// keptInLog is a value of the log that the call or the store keeps. r may be nil.
+func (e *Engine) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
+	if b, ok := r.kept(loc); ok {
+		return b, true
+	}
+	return e.cache.get(keyOf(loc))
+}
+
+// keepOfLog keeps a value of the log for the call, and for later ones. An empty one begins
+// where the next value does, so the two have one key.
+func (e *Engine) keepOfLog(r *Reader, loc index.Loc, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	e.cache.add(keyOf(loc), b)
+	r.keep(loc, b)
+}
+
 // readBlock returns the block of a segment that loc lies in, and whether others may
-// hold it too.
-func (e *Engine) readBlock(h *handle, loc index.Loc) (block []byte, shared bool, err error) {
+// hold it too. The call keeps it in r, which may be nil.
+func (e *Engine) readBlock(r *Reader, h *handle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.seg == nil {
 		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
-	key := blockKey{file: loc.File, off: loc.Off}
+	key := keyOf(loc)
 	if block, shared = e.cache.get(key); shared {
 		return block, true, nil
 	}
-	return e.cache.flights.read(key, func() ([]byte, error) {
+	block, shared, err = e.cache.flights.read(key, func() ([]byte, error) {
 		block, err := h.seg.ReadBlock(segmentLoc(loc))
 		if err == nil {
 			e.cache.add(key, block)
 		}
 		return block, err
 	})
+	if err == nil && r.keep(loc, block) {
+		shared = true
+	}
+	return block, shared, err
 }
 
 func segmentLoc(loc index.Loc) segment.Loc {

@@ -3,70 +3,96 @@ package engine
 import (
 	"context"
 	"sync"
+	"weak"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/delta"
 )
 
-// readerKeeps is how many bytes a Reader keeps in each of its two generations,
-// about, the values of the chain it resolved last aside.
-const readerKeeps = 1 << 20
-
-// Reader reads values of one family that resemble each other, as a listing does:
-// what a chain of patches leads through is kept for the values that are asked for
-// next. So reading all versions of a line applies each patch once, in any order but
-// one that jumps about. What it keeps is bounded, and goes with the Reader.
+// Reader reads the values that one call asks for. A block that the call decoded it
+// keeps for the values that are asked for next, and so the versions that a chain of
+// patches led through: reading all versions of a line applies each patch once, in any
+// order but one that jumps about. It keeps at most 16 MiB, and what the value it makes
+// takes, beside the caches of the store, whatever their size.
+//
+// After End, values may still be read. What they keep is the collector's to take then,
+// but for that of the Reader used last, which the store holds: so whoever keeps
+// values that were not read keeps no bytes of others.
 //
 // All methods are safe for concurrent use.
 type Reader struct {
-	e   *Engine
-	fam *index.Family
+	e        *Engine
+	versions bool // it is asked for several versions of a line
 
-	mu        sync.Mutex
-	now, then map[index.Ref]*delta.View // generations: then is what now was
-	size      int                       // of now
+	mu    sync.Mutex
+	held  *recent              // until End
+	after weak.Pointer[recent] // what was held, or was made since
 }
 
-// Reader returns one for a family. It needs not be closed.
-func (e *Engine) Reader(fam *index.Family) *Reader { return &Reader{e: e, fam: fam} }
+// Reader returns one for a call that reads many values, several of the same lines. The
+// call ends it.
+func (e *Engine) Reader() *Reader { return &Reader{e: e, versions: true, held: new(recent)} }
 
-// Family is what the Reader reads of.
-func (r *Reader) Family() *index.Family { return r.fam }
+// LateReader returns a Reader that is ended already, for single values that callers ask
+// for when they like.
+func (e *Engine) LateReader() *Reader { return &Reader{e: e} }
 
-// Read is ReadValue.
-func (r *Reader) Read(ctx context.Context, ref index.Ref) ([]byte, error) {
-	return r.read(ctx, ref, true)
+// End says that the call is over.
+func (r *Reader) End() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.held; s != nil {
+		r.held, r.after = nil, weak.Make(s)
+		r.e.lastRecent.Store(s)
+	}
+}
+
+// Read is Engine.ReadValue.
+func (r *Reader) Read(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return r.readFor(ctx, fam, ref, true)
 }
 
 // ReadShared is Engine.ReadShared.
-func (r *Reader) ReadShared(ctx context.Context, ref index.Ref) ([]byte, error) {
-	return r.read(ctx, ref, false)
+func (r *Reader) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return r.readFor(ctx, fam, ref, false)
 }
 
-func (r *Reader) read(ctx context.Context, ref index.Ref, own bool) ([]byte, error) {
+func (r *Reader) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := r.e.enter(); err != nil {
 		return nil, err
 	}
 	defer r.e.leave()
+	return r.read(ctx, fam, ref, own)
+}
+
+// read does the work of Read for a call that is counted already.
+func (r *Reader) read(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if loc, ok := r.fam.Loc(ref); ok && loc.InLog() && loc.Len <= smallLogValue && !loc.Patched() {
+	if !r.versions {
+		return r.e.read(ctx, r, fam, ref, own)
+	}
+	switch loc, ok := fam.Loc(ref); {
+	case !ok:
+	case loc.Patched():
+		if v := r.view(fam, ref); v != nil {
+			b := bytesOf(v, own)
+			if sum, _ := v.Sum(); valueSum(b) == sum {
+				return b, nil
+			}
+			r.keeping().forget()
+		}
+	case loc.InLog() && loc.Len <= smallLogValue:
 		if b, err := r.small(loc); err == nil {
 			if own {
 				b = append([]byte{}, b...)
 			}
 			return b, nil
 		}
-	} else if v := r.view(ref); v != nil {
-		b := bytesOf(v, own)
-		if sum, _ := v.Sum(); valueSum(b) == sum {
-			return b, nil
-		}
-		r.forget()
 	}
 	// Whole in itself, moving, or damaged: what that means is said in one place.
-	return r.e.read(ctx, r.fam, ref, own)
+	return r.e.read(ctx, r, fam, ref, own)
 }
 
 // bytesOf is the value, in a fresh slice if it is to be the caller's own.
@@ -83,88 +109,106 @@ const smallLogValue = 1 << 10
 
 // small reads a small value of the log, or has it. Others may hold it.
 func (r *Reader) small(loc index.Loc) ([]byte, error) {
-	if b, ok := r.e.cache.get(logKey(loc)); ok {
+	if b, ok := r.e.keptInLog(r, loc); ok && valueSum(b) == loc.Sum {
 		return b, nil
 	}
-	b, err := r.e.readAt(loc, false)
+	b, err := r.e.readAt(r, loc, false)
 	if err == nil {
-		r.e.cache.add(logKey(loc), b)
+		r.e.keepOfLog(r, loc, b)
 	}
 	return b, err
 }
 
 // view is the value as its patches say, not yet checked; nil if it is stored whole,
 // or if the chain cannot be read just now.
-func (r *Reader) view(ref index.Ref) *delta.View {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
+	s := r.keeping()
+	s.resolving.Lock()
+	defer s.resolving.Unlock()
 	var buf [8]index.ValueLoc
-	chain, at, ok := r.fam.ChainTo(ref, buf[:0], r.has)
+	chain, at, ok := fam.ChainTo(ref, buf[:0], s.has)
 	if !ok {
-		return nil
-	}
-	if len(chain) == 0 {
-		v := r.get(at)
-		if _, patched := v.Sum(); !patched {
-			return nil
-		}
-		return v
-	}
-	if !chain[0].Loc.Patched() {
 		return nil
 	}
 	var v *delta.View
 	if at.Empty() {
 		last := chain[len(chain)-1]
-		b, err := r.e.readRoot(last.Loc)
+		b, err := r.e.readRoot(r, last.Loc, true)
 		if err != nil {
 			return nil
 		}
 		v, chain = delta.Whole(b), chain[:len(chain)-1]
-		r.keep(last.Ref, v)
-	} else {
-		v = r.get(at)
+		s.keepView(last.Ref, v, 0)
+	} else if v = s.view(at); v == nil {
+		return nil // forgotten between two looks
 	}
 	for i := len(chain) - 1; i >= 0; i-- {
-		p, err := r.e.readPatch(chain[i].Loc)
+		p, err := r.e.readPatch(r, chain[i].Loc)
 		if err != nil {
 			return nil
 		}
 		if v, err = p.On(v); err != nil {
-			r.drop()
+			s.forget()
 			return nil
 		}
 		r.e.resolved.Add(1)
-		r.keep(chain[i].Ref, v)
+		s.keepView(chain[i].Ref, v, p.Size())
+	}
+	if _, patched := v.Sum(); !patched {
+		return nil // it moved, and is whole where it lies now
 	}
 	return v
 }
 
-func (r *Reader) has(ref index.Ref) bool { return r.now[ref] != nil || r.then[ref] != nil }
-
-// get is a view that is kept, and will be for as long as a new one.
-func (r *Reader) get(ref index.Ref) *delta.View {
-	v := r.now[ref]
-	if v == nil {
-		v = r.then[ref]
-		r.keep(ref, v)
+// kept is the value at loc as the call keeps it, not checked. Others hold it. A nil
+// Reader keeps nothing.
+func (r *Reader) kept(loc index.Loc) ([]byte, bool) {
+	s := r.had()
+	if s == nil {
+		return nil, false
 	}
-	return v
+	b, ok := s.value(loc)
+	if ok {
+		r.e.cache.hits.Add(1)
+	}
+	return b, ok
 }
 
-func (r *Reader) keep(ref index.Ref, v *delta.View) {
-	if r.size > readerKeeps || r.now == nil {
-		r.then, r.now, r.size = r.now, map[index.Ref]*delta.View{}, 0
+// keep keeps the block that the value at loc was found in, for the call, if there is one,
+// and reports whether it does.
+func (r *Reader) keep(loc index.Loc, block []byte) bool {
+	if r == nil || len(block) > recentLargest {
+		return false
 	}
-	r.now[ref] = v
-	r.size += v.Size()
+	r.keeping().keep(loc, block)
+	return true
 }
 
-func (r *Reader) drop() { r.now, r.then, r.size = nil, nil, 0 }
-
-// forget drops what is kept: something in it is not what it should be.
-func (r *Reader) forget() {
+// had is what the call keeps; nil if it keeps nothing.
+func (r *Reader) had() *recent {
+	if r == nil {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop()
+	if r.held != nil {
+		return r.held
+	}
+	return r.after.Value()
+}
+
+// keeping is what the call keeps, made if it kept nothing.
+func (r *Reader) keeping() *recent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held != nil {
+		return r.held
+	}
+	s := r.after.Value()
+	if s == nil {
+		s = new(recent)
+		r.after = weak.Make(s)
+	}
+	r.e.lastRecent.Store(s)
+	return s
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/delta"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -44,7 +43,8 @@ func TestReaderAppliesEachPatchOnce(t *testing.T) {
 			}
 			return int(e.resolved.Load() - before)
 		}
-		together := applied(e.Reader(th.Family).Read)
+		reader := e.Reader()
+		together := applied(func(ctx context.Context, r index.Ref) ([]byte, error) { return reader.Read(ctx, th.Family, r) })
 		alone := applied(func(ctx context.Context, r index.Ref) ([]byte, error) { return e.ReadValue(ctx, th.Family, r) })
 		t.Logf("%s: %d of %d are patches; %d applied, %d one by one", in, patched, n, together, alone)
 		if patched < n/2 || together > patched || alone < 2*together {
@@ -65,13 +65,13 @@ func TestReaderBesideFlush(t *testing.T) {
 	}
 	th, err := e.Thread("t")
 	must(t, err)
-	r := e.Reader(th.Family)
+	r := e.Reader()
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
 			for k := range 3 * n {
 				i := (k*(2*g+3) + g) % n
-				if b, err := r.Read(t.Context(), refs[i]); err != nil || string(b) != chat(i+5) {
+				if b, err := r.Read(t.Context(), th.Family, refs[i]); err != nil || string(b) != chat(i+5) {
 					t.Errorf("version %d: %d bytes, %v", i, len(b), err)
 				}
 			}
@@ -81,12 +81,12 @@ func TestReaderBesideFlush(t *testing.T) {
 	must(t, e.Compact(t.Context()))
 	wg.Wait()
 	size := 0
-	for _, kept := range []map[index.Ref]*delta.View{r.now, r.then} {
-		for _, v := range kept {
+	for _, kept := range []generation{r.held.now, r.held.then} {
+		for _, v := range kept.views {
 			size += v.Size()
 		}
 	}
-	if most := 2*readerKeeps + 64*len(chat(n+5)); size > most {
+	if most := 2 * recentBytes; size > most {
 		t.Errorf("keeps %d bytes, more than %d", size, most)
 	}
 	must(t, e.Close())
@@ -98,20 +98,41 @@ func TestReaderRefuses(t *testing.T) {
 	ref := putVersion(t, e, "t", "k", "value")
 	th, err := e.Thread("t")
 	must(t, err)
-	r := e.Reader(th.Family)
+	r := e.Reader()
 	for _, bad := range []index.Ref{{}, {LSN: ref.LSN, Ord: ref.Ord + 7}, {LSN: base.MaxLSN, Ord: 1}} {
 		_, want := e.ReadValue(t.Context(), th.Family, bad)
-		if _, err := r.Read(t.Context(), bad); err == nil || err.Error() != want.Error() {
+		if _, err := r.Read(t.Context(), th.Family, bad); err == nil || err.Error() != want.Error() {
 			t.Errorf("%v: %v, want %v", bad, err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Read(ctx, ref); err != context.Canceled {
+	if _, err := r.Read(ctx, th.Family, ref); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
 	must(t, e.Close())
-	if _, err := r.Read(t.Context(), ref); !errors.Is(err, base.ErrClosed) {
+	if _, err := r.Read(t.Context(), th.Family, ref); !errors.Is(err, base.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
+}
+
+// An empty value lies where the next one begins, and neither is taken for the other.
+func TestReaderTellsEmptyValuesApart(t *testing.T) {
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	sizes := []int{10, 0, 300, 0, 0, 20}
+	must(t, putSlots(e, "t", "k", sizes...))
+	for _, in := range []string{"log", "segment"} {
+		th, err := e.Thread("t")
+		must(t, err)
+		r := e.Reader()
+		for range 2 {
+			for i, s := range th.Get("k").Slots {
+				if b, err := r.Read(t.Context(), th.Family, s.Ref); err != nil || string(b) != noise(i, sizes[i]) {
+					t.Errorf("%s: value %d has %d bytes, not %d (%v)", in, i, len(b), sizes[i], err)
+				}
+			}
+		}
+		must(t, e.Flush(t.Context()))
+	}
+	must(t, e.Close())
 }

@@ -20,7 +20,13 @@ const readerRetries = 16
 // manifest has moved on, and the reader does too. An image that is missing while the
 // manifest stands still is lost, and the index is rebuilt.
 func (e *Engine) openReadOnly() error {
-	var err error
+	err := e.holdDir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(base.ErrNotStore, err)
+	}
+	if err != nil {
+		return err
+	}
 	for range readerRetries {
 		before := e.fixed
 		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {

@@ -31,6 +31,10 @@ const (
 	opDrop   opKind = 3 // a thread, with what to remember of it
 	opCopy   opKind = 4 // a thread under another id
 	opFlags  opKind = 5 // the flags of a thread
+	// opFlagsToo is how opFlags is written behind another operation on the same thread:
+	// without the thread's id, which is most of it. It comes with checkpoints. No op has
+	// this kind.
+	opFlagsToo opKind = 6
 )
 
 // Slot encodings. Higher numbers are refused as written by a newer version.
@@ -97,7 +101,11 @@ func encodeHead(r *record) []byte {
 	b = binary.AppendUvarint(b, uint64(r.time))
 	b = binary.AppendUvarint(b, uint64(len(r.ops)))
 	for i := range r.ops {
-		b = appendOp(b, &r.ops[i])
+		if o := &r.ops[i]; o.kind == opFlags && i > 0 && r.ops[i-1].id == o.id {
+			b = append(b, byte(opFlagsToo), o.flags)
+		} else {
+			b = appendOp(b, o)
+		}
 	}
 	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)-recordPrefix))
 	return b
@@ -171,7 +179,7 @@ func (d *recordDecoder) decode(b []byte) (*record, error) {
 	*d = recordDecoder{Cursor: base.Cursor{What: "record", Left: head}, text: string(head), off: recordPrefix + int64(n), size: int64(len(b)), r: d.r, slots: d.slots[:0]}
 	r := &d.r
 	r.time = int64(d.Uvarint())
-	count := d.Count(3)
+	count := d.Count(2)
 	r.ops = slices.Grow(r.ops[:0], min(count, 64))
 	for range count {
 		r.ops = append(r.ops, d.op())
@@ -209,7 +217,15 @@ func (d *recordDecoder) str() string {
 }
 
 func (d *recordDecoder) op() op {
-	o := op{kind: opKind(d.Byte()), id: d.str()}
+	o := op{kind: opKind(d.Byte())}
+	if o.kind == opFlagsToo {
+		if len(d.r.ops) == 0 {
+			d.Fail("flags of the thread before, and there is none")
+			return o
+		}
+		return op{kind: opFlags, id: d.r.ops[len(d.r.ops)-1].id, flags: d.Byte()}
+	}
+	o.id = d.str()
 	switch o.kind {
 	case opPut:
 		o.key, o.flags = d.str(), d.Byte()
@@ -232,7 +248,7 @@ func (d *recordDecoder) op() op {
 		o.flags = d.Byte()
 	default:
 		if d.Err == nil {
-			d.Err = &base.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlags)}
+			d.Err = &base.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlagsToo)}
 		}
 	}
 	return o
@@ -254,7 +270,7 @@ func (d *recordDecoder) slot() slotOp {
 		if sum := d.Bytes(8); sum != nil {
 			s.sum = binary.LittleEndian.Uint64(sum)
 		}
-		if n > base.MaxValue || int64(n) > d.size-d.off || d.ord >= base.MaxSlots {
+		if n > base.MaxStored || int64(n) > d.size-d.off || d.ord >= base.MaxSlots {
 			d.Fail("value %d of %d bytes", d.ord, n)
 			return s
 		}

@@ -44,6 +44,15 @@ func (e *Engine) Remembers(prefix string) bool {
 	return false
 }
 
+// ScrubProgress tells how far a Scrub is. It first writes what is live into new files,
+// and then waits until the old ones are gone.
+type ScrubProgress struct {
+	BytesIn   int64 // of the segments that are being rewritten
+	BytesOut  int64 // written in their place so far; the last block is not counted
+	Files     int   // that must go; 0 until everything is rewritten
+	FilesGone int   // of Files
+}
+
 // Scrub replaces every file of the store by one that holds only what is live. When
 // it returns nil, nothing that was deleted before the call is in any file of the
 // directory: not in a block, a page, a record, the name of a thread, or behind the
@@ -55,7 +64,10 @@ func (e *Engine) Remembers(prefix string) bool {
 //
 // After an error, or a crash, the store is whole, some files may be the old ones
 // still, and calling again begins anew. Commits go on beside it.
-func (e *Engine) Scrub(ctx context.Context) error {
+//
+// tell, unless it is nil, is called before each family is written and each time that
+// files are gone, on the goroutine of the call.
+func (e *Engine) Scrub(ctx context.Context, tell func(ScrubProgress)) error {
 	if e.opts.ReadOnly {
 		return base.ErrReadOnly
 	}
@@ -63,11 +75,13 @@ func (e *Engine) Scrub(ctx context.Context) error {
 		return err
 	}
 	defer e.leave()
-	old, err := e.rewriteAll(ctx)
+	s := scrub{tell: tell}
+	old, err := e.rewriteAll(ctx, &s)
 	if err != nil {
 		return fmt.Errorf("scrub: %w", err)
 	}
-	if err := e.awaitRemoval(ctx, old); err != nil {
+	s.progress.Files = len(old)
+	if err := e.awaitRemoval(ctx, old, &s); err != nil {
 		return fmt.Errorf("scrub: %w", err)
 	}
 	// A name that is not yet gone for good could come back with a power cut.
@@ -77,9 +91,35 @@ func (e *Engine) Scrub(ctx context.Context) error {
 	return nil
 }
 
+// scrub is what one call of Scrub tells.
+type scrub struct {
+	tell     func(ScrubProgress) // may be nil
+	progress ScrubProgress
+}
+
+// rewriting tells how far the compaction is.
+func (s *scrub) rewriting(c CompactProgress) {
+	s.progress.BytesIn, s.progress.BytesOut = c.BytesIn, c.BytesOut
+	s.told()
+}
+
+// left tells how many of the old files are still there.
+func (s *scrub) left(n int) {
+	if gone := s.progress.Files - n; gone > s.progress.FilesGone {
+		s.progress.FilesGone = gone
+		s.told()
+	}
+}
+
+func (s *scrub) told() {
+	if s.tell != nil {
+		s.tell(s.progress)
+	}
+}
+
 // rewriteAll flushes and compacts everything, and returns the files that hold what
 // was there before.
-func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
+func (e *Engine) rewriteAll(ctx context.Context, s *scrub) (old []string, err error) {
 	e.compactMu.Lock()
 	defer e.compactMu.Unlock()
 	// Nothing is being written while the files are listed, but for the log: a file
@@ -87,7 +127,8 @@ func (e *Engine) rewriteAll(ctx context.Context) (old []string, err error) {
 	if old, err = e.flushListed(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.compact(ctx, compaction{inputs: e.manifest.State().Segments, limit: e.limiter(ctx), whole: true}); err != nil {
+	c := compaction{inputs: e.manifest.State().Segments, limit: e.limiter(ctx), whole: true, tell: s.rewriting}
+	if err := e.compact(ctx, c); err != nil {
 		return nil, err
 	}
 	// Flush and compaction add images to the chain; what the older ones name goes
@@ -164,9 +205,10 @@ const (
 
 // awaitRemoval returns when none of the files is there any more. One that the store
 // has forgotten, because it could not be removed before, is removed here.
-func (e *Engine) awaitRemoval(ctx context.Context, names []string) error {
+func (e *Engine) awaitRemoval(ctx context.Context, names []string, s *scrub) error {
 	for try := 0; ; try++ {
 		left, err := e.removeForgotten(names)
+		s.left(len(left))
 		if len(left) == 0 {
 			return nil
 		}

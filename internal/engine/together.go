@@ -28,7 +28,7 @@ func (e *Engine) ThreadFirst(id string) (t *index.Thread, first bool, err error)
 // one: it lies in a block that is not in memory.
 func (e *Engine) Together(fam *index.Family, first index.Ref) bool {
 	loc, ok := fam.Loc(first)
-	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !e.cache.has(blockKey{file: loc.File, off: loc.Off})
+	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !e.cache.has(keyOf(loc))
 }
 
 // ReadTogether returns the bytes of values that lie together, in a fresh piece of memory of
@@ -62,7 +62,7 @@ func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []ind
 		return nil
 	}
 	if keep {
-		block, _, err := e.readBlock(h, first)
+		block, _, err := e.readBlock(nil, h, first)
 		if err != nil {
 			return nil
 		}

@@ -34,7 +34,7 @@ func TestScrubKeepsTheLogToCome(t *testing.T) {
 	if ahead != 1 {
 		t.Fatalf("%d log files ahead of the manifest, want 1 to test with: %v", ahead, names)
 	}
-	must(t, e.Scrub(ctx))
+	must(t, e.Scrub(ctx, nil))
 	mustPut(t, e, "t", "after", "kept")
 	must(t, e.Close())
 	e = mustOpen(t, o)

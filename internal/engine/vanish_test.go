@@ -80,7 +80,7 @@ func TestOlderViewGoesFirst(t *testing.T) {
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	mustPut(t, e, "t", "k", "value")
 	must(t, e.Close()) // with an image, whose page names the log
-	e = mustOpen(t, Options{FS: e.opts.FS, ManualWork: true, MemoryBudget: -1, CacheBytes: -1})
+	e = mustOpen(t, Options{FS: e.Around(), ManualWork: true, MemoryBudget: -1, CacheBytes: -1})
 	older, err := e.View()
 	must(t, err)
 	must(t, e.Flush(ctx))

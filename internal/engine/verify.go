@@ -94,7 +94,13 @@ func (f *Finding) error() error {
 // directory holds no store, it is of a newer format, the device fails, or ctx ended.
 func Verify(ctx context.Context, dir string, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
 	opts = opts.withDefaults()
-	m, err := TakeMoment(opts.FS, dir, MomentKeys(opts.Keys))
+	d, err := holdStore(opts.FS, dir)
+	if err != nil {
+		return nil, fmt.Errorf("verify %s: %w", dir, err)
+	}
+	defer func() { _ = d.Close() }() // only read from
+	opts.FS = d
+	m, err := TakeMoment(d, dir, MomentKeys(opts.Keys))
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}

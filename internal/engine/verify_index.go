@@ -99,10 +99,10 @@ func (v *verifier) values(w *familyWork) error {
 	list := slices.SortedFunc(maps.Values(uses), func(a, b refUse) int {
 		return cmp.Or(cmp.Compare(a.loc.File, b.loc.File), cmp.Compare(a.loc.Off, b.loc.Off), a.ref.Compare(b.ref))
 	})
-	all := &users{w: w}
+	all, reader := &users{w: w}, v.e.Reader()
 	for _, u := range list {
 		v.rep.Values++
-		_, err := v.e.readValue(v.ctx, w.fam, u.ref)
+		_, err := reader.read(v.ctx, w.fam, u.ref, false)
 		if cerr := v.ctx.Err(); cerr != nil {
 			return cerr
 		}

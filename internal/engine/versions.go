@@ -22,13 +22,21 @@ const (
 	minVersion = 512
 	// maxVersion bounds what is patched: larger values are written from the
 	// caller's slice, neither copied nor kept.
-	maxVersion = 8 << 20
-	// innerChain is how many patches follow each other, by default, before one is
-	// made against the anchor, the first of them. Anchors follow each other too, and
-	// a chain is at most index.MaxChain patches long altogether.
-	innerChain = 31
-	// chainCost is how many times a value's size the patches between two anchors,
-	// or the anchors of a chain, may have together: reading goes through them.
+	maxVersion = 16 << 20
+	// chainLevels is how many kinds of patches a chain is made of. Those of level 0
+	// are against the value before. After a run of innerChain of them, by default, one
+	// of level 1 is made against the value with which the run began, and after a run
+	// of outerChain of those, one of level 2 against the value with which that run
+	// began. Of level 2 there are as many as index.MaxChain leaves room for. So a list
+	// that grows is logged three times, its second and third time compressed, and
+	// whole again only after some 23,000 versions.
+	chainLevels = 3
+	innerChain  = 31
+	outerChain  = 7
+	// maxPatchRun is the largest Options.PatchRun: it leaves one patch for level 2.
+	maxPatchRun = index.MaxChain - outerChain - 1
+	// chainCost is how many times a value's size the patches of one run may have
+	// together: reading goes through them.
 	chainCost = 2
 	// entryCost is about what an entry of the cache takes besides its bytes.
 	entryCost = 256
@@ -41,13 +49,18 @@ type version struct {
 	ref    index.Ref
 	key    string      // of the item that holds it
 	data   *delta.Held // nil while nothing is tried
-	anchor *version    // what the next anchor is a patch against; nil: this one
-	inner  int         // patches since the anchor
-	cost   int64       // their bytes
-	depth  int         // anchors below the anchor
-	spent  int64       // their bytes
-	fails  uint8       // attempts in a row that saved too little
-	pause  *atomic.Int32
+	// runs are the patches that lead to this version, by level. begun is the version
+	// with which the run of a level below the last one began; nil: this one.
+	runs  [chainLevels]run
+	begun [chainLevels - 1]*version
+	fails uint8 // attempts in a row that saved too little
+	pause *atomic.Int32
+}
+
+// run is a number of patches that follow each other, and the bytes they take.
+type run struct {
+	n     int
+	bytes int64
 }
 
 // size is the memory v takes.
@@ -56,16 +69,20 @@ func (v *version) size() int64 {
 	if v.data != nil {
 		n += int64(v.data.Size(nil))
 	}
-	if v.anchor != nil {
-		n += int64(v.anchor.data.Size(v.data)) + entryCost
+	held := v.data
+	for _, b := range v.begun {
+		if b != nil {
+			n += int64(b.data.Size(held)) + entryCost
+			held = b.data
+		}
 	}
 	return n
 }
 
-// root is v as the beginning of a chain.
-func (v *version) top() *version {
-	if v.anchor != nil {
-		return v.anchor
+// start is the version with which v's run of a level began.
+func (v *version) start(level int) *version {
+	if b := v.begun[level]; b != nil {
+		return b
 	}
 	return v
 }
@@ -84,8 +101,9 @@ func newVersionCache(bytes int64) *versionCache {
 	return &versionCache{max: max(bytes, 0), lines: map[Line]*list.Element{}}
 }
 
-// largest is the size of the largest value kept: with its anchor a quarter of all.
-func (c *versionCache) largest() int64 { return min(maxVersion, c.max/8) }
+// largest is the size of the largest value kept. As a rule it shares nearly all of its
+// bytes with the values its runs began with, and takes half of the cache.
+func (c *versionCache) largest() int64 { return min(maxVersion, c.max/2) }
 
 func (c *versionCache) get(l Line) *version {
 	c.mu.Lock()
@@ -134,6 +152,7 @@ type draft struct {
 	data  *delta.Held // the value; nil if it is not kept
 	prev  *version    // the last one; nil if there is none to go by
 	base  *version    // what patch is against
+	level int         // of patch
 	patch []byte      // nil: the value is to be stored whole
 	sum   uint64      // of patch
 	tried bool
@@ -171,29 +190,33 @@ func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
 	return v, nil
 }
 
-// against makes the patch: against the last version, or against the anchor if the
-// chain has become too long or too dear.
+// against makes the patch: against the last version; or, if the run of these has become
+// too long or too dear, against the version with which it began; and so on.
 func (d *draft) against(prev *version, sum uint64) {
 	d.tried = true
 	size := int64(d.data.Len())
 	most := int(size - size/4) // a patch saves a quarter or is not made
-	if prev.inner < d.run {
-		p := delta.Between(prev.data, d.data, sum, most)
-		if p != nil && prev.cost+int64(len(p)) <= chainCost*size {
-			d.base, d.patch, d.sum = prev, p, base.Checksum(0, p)
-			return
+	to := prev
+	for level := range chainLevels {
+		if to.runs[level].n < d.longest(level) {
+			p := delta.Between(to.data, d.data, sum, most)
+			if p == nil {
+				return
+			}
+			if to.runs[level].bytes+int64(len(p)) <= chainCost*size {
+				d.base, d.level, d.patch, d.sum = to, level, p, base.Checksum(0, p)
+				return
+			}
 		}
-		if p == nil {
-			return
+		if level < chainLevels-1 {
+			to = to.start(level)
 		}
 	}
-	top := prev.top()
-	if top.depth+d.run >= index.MaxChain {
-		return
-	}
-	if p := delta.Between(top.data, d.data, sum, most); p != nil && top.spent+int64(len(p)) <= chainCost*size {
-		d.base, d.patch, d.sum = top, p, base.Checksum(0, p)
-	}
+}
+
+// longest is how many patches a run of a level has at most.
+func (d *draft) longest(level int) int {
+	return [chainLevels]int{d.run, outerChain, index.MaxChain - outerChain - d.run}[level]
 }
 
 // pauses is how many values of a line are not tried after so many failures.
@@ -202,14 +225,18 @@ var pauses = [...]int32{0, 3, 15, 63}
 // published is the version the draft became when it was stored as s.
 func (d *draft) published(s *txValue) *version {
 	v := &version{line: d.line, family: s.fam.ID, ref: s.ref, key: s.key, data: d.data}
-	switch patched := s.patched(); {
-	case patched && d.base == d.prev:
-		v.anchor, v.inner, v.cost = d.prev.top(), d.prev.inner+1, d.prev.cost+int64(len(d.patch))
-	case patched:
-		v.depth, v.spent = d.base.depth+1, d.base.spent+int64(len(d.patch))
+	switch {
+	case s.patched():
+		v.runs = d.base.runs
+		clear(v.runs[:d.level])
+		v.runs[d.level].n++
+		v.runs[d.level].bytes += int64(len(d.patch))
+		for level := d.level; level < len(v.begun); level++ {
+			v.begun[level] = d.base.start(level)
+		}
 	case d.prev != nil:
 		v.fails = d.prev.fails
-		if d.tried && d.patch == nil && d.prev.inner < d.run {
+		if d.tried && d.patch == nil && d.prev.runs[0].n < d.run {
 			v.fails = min(v.fails+1, uint8(len(pauses)-1))
 			v.data, v.pause = nil, new(atomic.Int32)
 			v.pause.Store(pauses[v.fails])

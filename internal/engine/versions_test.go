@@ -258,10 +258,10 @@ func TestDamagedBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		lost := 0
-		together := e.Reader(th.Family)
+		together := e.Reader()
 		for i, ref := range refs {
 			got, err := e.ReadValue(context.Background(), th.Family, ref)
-			if also, aerr := together.Read(context.Background(), ref); string(also) != string(got) || fmt.Sprint(aerr) != fmt.Sprint(err) {
+			if also, aerr := together.Read(context.Background(), th.Family, ref); string(also) != string(got) || fmt.Sprint(aerr) != fmt.Sprint(err) {
 				t.Errorf("version %d: read with others: %v, alone: %v", i, aerr, err)
 			}
 			var be *BaseError
@@ -313,15 +313,16 @@ func TestPatchesStayInTheFamily(t *testing.T) {
 // a flush has moved, and through those of the segment from there.
 func TestOldViewReadsThroughBoth(t *testing.T) {
 	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
-	o.PatchRun, o.Hot = index.MaxChain-2, lastHot
+	o.PatchRun, o.Hot = maxPatchRun, lastHot
 	e := mustOpen(t, o)
-	for i := 30; i < 108; i++ {
+	const first, left, last = 30, 30 + maxPatchRun + 1, 30 + maxPatchRun + 16
+	for i := first; i <= last; i++ {
 		putVersion(t, e, "t", versionKey(i), chat(i))
 	}
 	v, err := e.View()
 	must(t, err)
 	must(t, e.Commit(t.Context(), []string{"t"}, func(tx *Tx) error {
-		for i := 31; i < 93; i++ {
+		for i := first + 1; i < left; i++ {
 			if err := tx.Delete("t", versionKey(i)); err != nil {
 				return err
 			}
@@ -344,10 +345,10 @@ func TestOldViewReadsThroughBoth(t *testing.T) {
 		}
 		return true
 	})
-	if longest <= index.MaxChain {
+	if longest <= maxPatchRun { // what the log alone has
 		t.Errorf("the longest chain has %d patches: nothing is tested", longest)
 	}
 	v.Release()
-	wantChat(t, e, "t", 30, 93, 107)
+	wantChat(t, e, "t", first, left, last)
 	must(t, e.Close())
 }

@@ -95,7 +95,7 @@ func (p *lockProcess) kill(t *testing.T) {
 func TestLockTwoProcesses(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 
-	l, err := vfs.OS{}.Lock(name, "parent")
+	l, err := vfs.OS{}.Lock(name, "pid parent")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestLockTwoProcesses(t *testing.T) {
 		if child.said != "locked" {
 			t.Fatalf("the child said %q of a free lock", child.said)
 		}
-		if _, err := (vfs.OS{}).Lock(name, "parent"); !errors.Is(err, vfs.ErrLockHeld) {
+		if _, err := (vfs.OS{}).Lock(name, "pid parent"); !errors.Is(err, vfs.ErrLockHeld) {
 			t.Fatalf("locked beside a living child: %v", err)
 		}
 		text, err := os.ReadFile(name)
@@ -121,7 +121,7 @@ func TestLockTwoProcesses(t *testing.T) {
 			t.Fatalf("the lock file says %q (%v), want %q", text, err, want)
 		}
 		end(child, t)
-		l, err := vfs.OS{}.Lock(name, "parent")
+		l, err := vfs.OS{}.Lock(name, "pid parent")
 		if err != nil {
 			t.Fatalf("the lock outlived its process: %v", err)
 		}

@@ -1,11 +1,7 @@
 package vfs
 
 import (
-	"errors"
-	"io"
 	"io/fs"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -27,8 +23,8 @@ type MemOptions struct {
 }
 
 // Mem is a file system in memory. The root directories "/" and "." exist;
-// others are made by MkdirAll. Symbolic links, permissions and directory
-// removal do not exist. SyncDir and the syncs of files have nothing to do: a
+// others are made by MkdirAll, renamed by RenameDir and removed by RemoveAll. Symbolic
+// links and permissions do not exist. SyncDir and the syncs of files have nothing to do: a
 // Mem does not crash (crashfs does).
 //
 // It is safe for concurrent use. Large files of zeros cost next to nothing; a
@@ -40,7 +36,7 @@ type Mem struct {
 	// taken before a node's own lock, never after.
 	mu    sync.RWMutex
 	files map[string]*memNode // by clean path
-	dirs  map[string]bool
+	dirs  map[string]*memDir
 
 	space struct {
 		sync.Mutex
@@ -59,11 +55,14 @@ type memNode struct {
 	data *sparse.Data
 }
 
-var _ FS = (*Mem)(nil)
+var (
+	_ FS     = (*Mem)(nil)
+	_ Holder = (*Mem)(nil)
+)
 
 // NewMem returns an empty file system.
 func NewMem(o MemOptions) *Mem {
-	m := &Mem{windows: o.WindowsRules, files: map[string]*memNode{}, dirs: map[string]bool{}}
+	m := &Mem{windows: o.WindowsRules, files: map[string]*memNode{}, dirs: map[string]*memDir{}}
 	m.SetCapacity(o.Capacity)
 	return m
 }
@@ -109,7 +108,7 @@ func (m *Mem) Image() MemImage {
 func NewMemFrom(img MemImage, o MemOptions) *Mem {
 	m := NewMem(o)
 	for _, d := range img.Dirs {
-		m.dirs[d] = true
+		m.dirs[d] = &memDir{path: d}
 	}
 	for name, data := range img.Files {
 		m.files[name] = &memNode{linked: true, data: data.Clone()}
@@ -118,135 +117,26 @@ func NewMemFrom(img MemImage, o MemOptions) *Mem {
 	return m
 }
 
-// Create makes a new file; see FS.Create.
-func (m *Mem) Create(name string) (File, error) {
-	path := filepath.Clean(name)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.files[path] != nil || m.isDirLocked(path) {
-		return nil, pathError("create", name, fs.ErrExist)
-	}
-	n, err := m.createLocked(path)
-	if err != nil {
-		return nil, pathError("create", name, err)
-	}
-	return m.openLocked(n, name, true), nil
-}
+// all is the whole file system.
+func (m *Mem) all() *memView { return &memView{m: m} }
 
-func (m *Mem) createLocked(path string) (*memNode, error) {
-	if !m.isDirLocked(filepath.Dir(path)) {
-		return nil, fs.ErrNotExist
-	}
-	n := &memNode{linked: true, data: new(sparse.Data)}
-	m.files[path] = n
-	return n, nil
-}
+// Create makes a new file; see FS.Create.
+func (m *Mem) Create(name string) (File, error) { return m.all().Create(name) }
 
 // OpenReadWrite opens an existing file; see FS.OpenReadWrite.
-func (m *Mem) OpenReadWrite(name string) (File, error) { return m.open(name, true) }
+func (m *Mem) OpenReadWrite(name string) (File, error) { return m.all().OpenReadWrite(name) }
 
 // Open opens an existing file for reading; see FS.Open.
-func (m *Mem) Open(name string) (File, error) { return m.open(name, false) }
-
-func (m *Mem) open(name string, write bool) (File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.lookupLocked(name)
-	if err != nil {
-		return nil, pathError("open", name, err)
-	}
-	return m.openLocked(n, name, write), nil
-}
-
-func (m *Mem) openLocked(n *memNode, name string, write bool) File {
-	n.opens++
-	return &memFile{m: m, n: n, name: name, write: write}
-}
+func (m *Mem) Open(name string) (File, error) { return m.all().Open(name) }
 
 // Rename replaces newname by oldname; see FS.Rename.
-func (m *Mem) Rename(oldname, newname string) error {
-	if err := sameDir(oldname, newname); err != nil {
-		return err
-	}
-	from, to := filepath.Clean(oldname), filepath.Clean(newname)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	fail := func(err error) error {
-		return &os.LinkError{Op: "rename", Old: oldname, New: newname, Err: err}
-	}
-	n, err := m.lookupLocked(from)
-	if err != nil {
-		return fail(err)
-	}
-	if m.isDirLocked(to) {
-		return fail(syscall.EISDIR)
-	}
-	old := m.files[to]
-	if m.windows && (n.opens > 0 || old != nil && old.opens > 0) {
-		return fail(ErrInUse)
-	}
-	if old == n {
-		return nil
-	}
-	delete(m.files, from)
-	m.files[to] = n
-	if old != nil {
-		old.linked = false
-		m.reapLocked(old)
-	}
-	return nil
-}
+func (m *Mem) Rename(oldname, newname string) error { return m.all().Rename(oldname, newname) }
 
 // Remove deletes a file; see FS.Remove.
-func (m *Mem) Remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.lookupLocked(name)
-	if err != nil {
-		return pathError("remove", name, err)
-	}
-	if m.windows && n.opens > 0 {
-		return pathError("remove", name, ErrInUse)
-	}
-	delete(m.files, filepath.Clean(name))
-	n.linked = false
-	m.reapLocked(n)
-	return nil
-}
-
-// reapLocked gives back the space of a file that nobody can reach any more.
-func (m *Mem) reapLocked(n *memNode) {
-	if n.linked || n.opens > 0 {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	m.release(n.data.Pages())
-	n.data = new(sparse.Data)
-}
+func (m *Mem) Remove(name string) error { return m.all().Remove(name) }
 
 // List returns the sorted names in dir; see FS.List.
-func (m *Mem) List(dir string) ([]string, error) {
-	path := filepath.Clean(dir)
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if !m.isDirLocked(path) {
-		return nil, pathError("list", dir, fs.ErrNotExist)
-	}
-	names := []string{}
-	for f := range m.files {
-		if filepath.Dir(f) == path {
-			names = append(names, filepath.Base(f))
-		}
-	}
-	for d := range m.dirs {
-		if filepath.Dir(d) == path {
-			names = append(names, filepath.Base(d))
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
+func (m *Mem) List(dir string) ([]string, error) { return m.all().List(dir) }
 
 // MkdirAll creates a directory and its parents; see FS.MkdirAll.
 func (m *Mem) MkdirAll(dir string) error {
@@ -260,74 +150,30 @@ func (m *Mem) MkdirAll(dir string) error {
 		missing = append(missing, d)
 	}
 	for _, d := range missing {
-		m.dirs[d] = true
+		m.dirs[d] = &memDir{path: d}
 	}
 	return nil
 }
 
 // SyncDir has nothing to do but to check that dir exists.
-func (m *Mem) SyncDir(dir string) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if !m.windows && !m.isDirLocked(filepath.Clean(dir)) {
-		return pathError("sync", dir, fs.ErrNotExist)
-	}
-	return nil
-}
+func (m *Mem) SyncDir(dir string) error { return m.all().SyncDir(dir) }
 
 // Lock takes the lock; see FS.Lock. It belongs to the handle, since a Mem has
 // no processes.
-func (m *Mem) Lock(name, text string) (io.Closer, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, err := m.lookupLocked(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		n, err = m.createLocked(filepath.Clean(name))
-	}
-	if err != nil {
-		return nil, pathError("lock", name, err)
-	}
-	if n.locked {
-		return nil, pathError("lock", name, ErrLockHeld)
-	}
-	n.locked = true
-	n.opens++
-	f := &memFile{m: m, n: n, name: name, write: true, lock: true}
-	_ = f.Truncate(0)
-	_, _ = f.WriteAt([]byte(text), 0) // a courtesy: a full disk does not fail the lock
-	return f, nil
-}
+func (m *Mem) Lock(name, text string) (Lock, error) { return m.all().Lock(name, text) }
 
 // FreeSpace is what is left of the capacity, math.MaxInt64 without one.
-func (m *Mem) FreeSpace(dir string) (int64, error) {
-	m.mu.RLock()
-	ok := m.isDirLocked(filepath.Clean(dir))
-	m.mu.RUnlock()
-	if !ok {
-		return 0, pathError("free space", dir, fs.ErrNotExist)
-	}
-	m.space.Lock()
-	defer m.space.Unlock()
-	if m.space.capacity < 0 {
-		return math.MaxInt64, nil
-	}
-	return max(0, m.space.capacity-m.space.used) * sparse.PageSize, nil
-}
+func (m *Mem) FreeSpace(dir string) (int64, error) { return m.all().FreeSpace(dir) }
 
-// isDirLocked: a path that is its own parent is a root.
-func (m *Mem) isDirLocked(path string) bool {
-	return m.dirs[path] || filepath.Dir(path) == path
-}
-
-func (m *Mem) lookupLocked(name string) (*memNode, error) {
-	path := filepath.Clean(name)
-	if n := m.files[path]; n != nil {
-		return n, nil
+// reapLocked gives back the space of a file that nobody can reach any more.
+func (m *Mem) reapLocked(n *memNode) {
+	if n.linked || n.opens > 0 {
+		return
 	}
-	if m.isDirLocked(path) {
-		return nil, syscall.EISDIR
-	}
-	return nil, fs.ErrNotExist
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m.release(n.data.Pages())
+	n.data = new(sparse.Data)
 }
 
 // reserve takes up to n pages and returns how many it got.

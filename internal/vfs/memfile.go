@@ -1,7 +1,9 @@
 package vfs
 
 import (
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 
@@ -13,7 +15,9 @@ import (
 type memFile struct {
 	m      *Mem
 	n      *memNode
-	name   string
+	dir    *memDir // it was opened in
+	base   string  // the name it was opened by there
+	name   string  // for people
 	write  bool
 	lock   bool // closing releases the lock
 	closed atomic.Bool
@@ -109,6 +113,33 @@ func (f *memFile) Size() (int64, error) {
 	f.n.mu.RLock()
 	defer f.n.mu.RUnlock()
 	return f.n.data.Size(), nil
+}
+
+// NextData implements DataSeeker.
+func (f *memFile) NextData(off int64) (int64, error) {
+	if err := f.check("seek data", off); err != nil {
+		return 0, err
+	}
+	f.n.mu.RLock()
+	defer f.n.mu.RUnlock()
+	return f.n.data.NextData(off), nil
+}
+
+// Attached implements File and Lock.
+func (f *memFile) Attached() error {
+	if err := f.check("look for", 0); err != nil {
+		return err
+	}
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	there := f.m.files[filepath.Join(f.dir.path, f.base)]
+	switch {
+	case f.dir.gone || there == nil:
+		return pathError("look for", f.name, fmt.Errorf("%w: it was removed", ErrDetached))
+	case there != f.n:
+		return pathError("look for", f.name, fmt.Errorf("%w: it was replaced", ErrDetached))
+	}
+	return nil
 }
 
 // Close implements File.

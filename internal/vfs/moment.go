@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -126,7 +125,7 @@ func (m *Moment) MkdirAll(dir string) error { return pathError("mkdir", dir, err
 func (m *Moment) SyncDir(dir string) error { return pathError("sync", dir, errMoment) }
 
 // Lock is refused.
-func (m *Moment) Lock(name, _ string) (io.Closer, error) {
+func (m *Moment) Lock(name, _ string) (Lock, error) {
 	return nil, pathError("lock", name, errMoment)
 }
 
@@ -152,6 +151,15 @@ func (sharedFile) Sync() error { return errMoment }
 // SyncData implements File.
 func (sharedFile) SyncData() error { return errMoment }
 
+// NextData implements DataSeeker.
+func (f sharedFile) NextData(off int64) (int64, error) {
+	size, err := f.Size()
+	if err != nil {
+		return 0, err
+	}
+	return NextData(f.File, off, size)
+}
+
 // bytesFile is a file that exists in memory alone.
 type bytesFile struct{ b []byte }
 
@@ -174,6 +182,9 @@ func (f bytesFile) Sync() error { return errMoment }
 
 // SyncData implements File.
 func (f bytesFile) SyncData() error { return errMoment }
+
+// Attached is nil: the file has no name but in the view.
+func (f bytesFile) Attached() error { return nil }
 
 // Close implements File.
 func (f bytesFile) Close() error { return nil }

@@ -2,11 +2,9 @@ package vfs
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 )
 
@@ -29,56 +27,87 @@ const (
 // Locks are advisory and not to be relied on over network file systems.
 type OS struct{}
 
-var _ FS = OS{}
+var (
+	_ FS     = OS{}
+	_ Holder = OS{}
+)
+
+// Hold opens a directory; see Holder. The path may lead through links.
+func (OS) Hold(dir string) (Dir, error) {
+	d, err := holdOS(dir)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// at does something in the directory of a file, held for as long as that takes.
+func (OS) at(name string, do func(*osDir) error) error {
+	d, err := holdOS(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }() // only looked through
+	return do(d)
+}
+
+// open opens a file in its directory, which stays held as long as the file.
+func (OS) open(name string, flag int) (File, error) {
+	d, err := holdOS(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.open(name, flag)
+	if err != nil {
+		_ = d.Close() // only looked through
+		return nil, err
+	}
+	f.own = d
+	return f, nil
+}
 
 // Create makes a new file; see FS.Create.
-func (OS) Create(name string) (File, error) {
-	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+func (o OS) Create(name string) (File, error) {
+	return o.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
 // OpenReadWrite opens an existing file; see FS.OpenReadWrite.
-func (OS) OpenReadWrite(name string) (File, error) { return openOS(name, os.O_RDWR) }
+func (o OS) OpenReadWrite(name string) (File, error) { return o.open(name, os.O_RDWR) }
 
 // Open opens an existing file for reading; see FS.Open.
-func (OS) Open(name string) (File, error) { return openOS(name, os.O_RDONLY) }
-
-// openOS never passes O_APPEND: with it, pwrite ignores its offset on Linux.
-func openOS(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, fileMode)
-	if err != nil {
-		return nil, osError(err)
-	}
-	return &osFile{f: f}, nil
-}
+func (o OS) Open(name string) (File, error) { return o.open(name, os.O_RDONLY) }
 
 // Rename replaces newname by oldname; see FS.Rename.
-func (OS) Rename(oldname, newname string) error {
+func (o OS) Rename(oldname, newname string) error {
 	if err := sameDir(oldname, newname); err != nil {
 		return err
 	}
-	return osError(renameOS(oldname, newname))
+	return o.at(oldname, func(d *osDir) error { return d.Rename(oldname, newname) })
 }
 
 // Remove deletes a file; see FS.Remove. A directory is refused, even an empty
-// one.
-func (OS) Remove(name string) error {
-	if fi, err := os.Lstat(name); err == nil && fi.IsDir() {
-		return &fs.PathError{Op: "remove", Path: name, Err: syscall.EISDIR}
+// one. A link goes, and not what it leads to.
+func (o OS) Remove(name string) error {
+	return o.at(name, func(d *osDir) error { return d.Remove(name) })
+}
+
+// in does something with a directory, held for as long as that takes.
+func (OS) in(dir string, do func(*osDir) error) error {
+	d, err := holdOS(dir)
+	if err != nil {
+		return err
 	}
-	return osError(os.Remove(name))
+	defer func() { _ = d.Close() }() // only looked through
+	return do(d)
 }
 
 // List returns the sorted names in dir; see FS.List.
-func (OS) List(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir) // sorted by name
-	if err != nil {
-		return nil, osError(err)
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, nil
+func (o OS) List(dir string) (names []string, err error) {
+	err = o.in(dir, func(d *osDir) error {
+		names, err = d.List(dir)
+		return err
+	})
+	return names, err
 }
 
 // MkdirAll creates a directory and its parents; see FS.MkdirAll. The new names
@@ -86,30 +115,57 @@ func (OS) List(dir string) ([]string, error) {
 func (OS) MkdirAll(dir string) error { return osError(os.MkdirAll(dir, dirMode)) }
 
 // SyncDir makes names in dir durable; see FS.SyncDir.
-func (OS) SyncDir(dir string) error { return osError(syncDirOS(dir)) }
+func (o OS) SyncDir(dir string) error {
+	if !syncsDirs {
+		return nil // nor is it opened: who may make a file in it may not be allowed to
+	}
+	return o.in(dir, func(d *osDir) error { return d.SyncDir(dir) })
+}
 
 // FreeSpace is the room left for an ordinary user; see FS.FreeSpace.
-func (OS) FreeSpace(dir string) (int64, error) {
-	n, err := freeSpaceOS(dir)
-	if err != nil {
-		return 0, osError(&fs.PathError{Op: "free space", Path: dir, Err: err})
-	}
-	return n, nil
+func (o OS) FreeSpace(dir string) (n int64, err error) {
+	err = o.in(dir, func(d *osDir) error {
+		n, err = d.FreeSpace(dir)
+		return err
+	})
+	return n, err
 }
 
 // TotalSpace implements Sizer.
-func (OS) TotalSpace(dir string) (int64, error) {
-	n, err := totalSpaceOS(dir)
+func (o OS) TotalSpace(dir string) (n int64, err error) {
+	err = o.in(dir, func(d *osDir) error {
+		n, err = d.TotalSpace(dir)
+		return err
+	})
+	return n, err
+}
+
+// Lock takes the lock; see FS.Lock. The text is a courtesy: failing to write it
+// (a full disk) does not fail the lock.
+func (OS) Lock(name, text string) (Lock, error) {
+	d, err := holdOS(filepath.Dir(name))
 	if err != nil {
-		return 0, osError(&fs.PathError{Op: "total space", Path: dir, Err: err})
+		return nil, err
 	}
-	return n, nil
+	l, err := d.lock(name, text)
+	if err != nil {
+		_ = d.Close() // only looked through
+		return nil, err
+	}
+	l.own = d
+	return l, nil
 }
 
 // osFile is an open file of the operating system. The finalizer of os.File
 // cannot close it in mid-call: raw system calls go through SyscallConn, which
 // holds a reference, never through Fd.
-type osFile struct{ f *os.File }
+type osFile struct {
+	f    *os.File
+	dir  *osDir
+	base string   // the name it was opened by
+	id   identity // which file it is
+	own  *osDir   // closed with the file; nil if somebody else holds the directory
+}
 
 // ReadAt implements File.
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) { return f.f.ReadAt(p, off) }
@@ -138,81 +194,15 @@ func (f *osFile) Size() (int64, error) {
 	return fi.Size(), nil
 }
 
+// Attached implements File.
+func (f *osFile) Attached() error { return f.dir.attached(f.base, f.id) }
+
 // Close implements File.
-func (f *osFile) Close() error { return osError(f.f.Close()) }
-
-// locks is the register of lock files held by this process. The kernel's lock
-// alone is not enough: where flock is emulated by record locks (NFS), a second
-// lock by the same process is granted, and closing any other descriptor of the
-// file drops the first.
-var locks struct {
-	sync.Mutex
-	held []*osLock
-}
-
-// osLock is a held lock. Its file stays open as long as it is held.
-type osLock struct {
-	f  *os.File
-	fi os.FileInfo
-}
-
-// Lock takes the lock; see FS.Lock. The text is a courtesy: failing to write it
-// (a full disk) does not fail the lock.
-func (OS) Lock(name, text string) (io.Closer, error) {
-	locks.Lock()
-	defer locks.Unlock()
-	// Looked up before opening: opening and closing the file is what would
-	// drop an emulated lock.
-	if fi, err := os.Stat(name); err == nil && heldLocked(fi) {
-		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLockHeld}
+func (f *osFile) Close() error {
+	if f.own != nil {
+		_ = f.own.Close() // only looked through
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
-	if err != nil {
-		return nil, osError(err)
-	}
-	l := &osLock{f: f}
-	if err := l.take(); err != nil {
-		_ = f.Close() // nothing was written
-		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
-	}
-	_ = f.Truncate(0)
-	_, _ = f.WriteAt([]byte(text), 0)
-	locks.held = append(locks.held, l)
-	return l, nil
-}
-
-func (l *osLock) take() error {
-	if err := lockFileOS(l.f); err != nil {
-		return err
-	}
-	fi, err := l.f.Stat()
-	l.fi = fi
-	return err
-}
-
-func heldLocked(fi os.FileInfo) bool {
-	for _, l := range locks.held {
-		if os.SameFile(l.fi, fi) {
-			return true
-		}
-	}
-	return false
-}
-
-// Close releases the lock. It would end with the descriptor, but a process that is
-// being started has a copy of that for a moment, until it executes its program. A second
-// Close returns fs.ErrClosed.
-func (l *osLock) Close() error {
-	locks.Lock()
-	defer locks.Unlock()
-	for i, h := range locks.held {
-		if h == l {
-			locks.held = append(locks.held[:i], locks.held[i+1:]...)
-			break
-		}
-	}
-	unlockFileOS(l.f)
-	return l.f.Close()
+	return osError(f.f.Close())
 }
 
 // sameDir refuses a rename across directories: it could be durable in one of
@@ -262,8 +252,16 @@ func retryEINTR(call func() error) error {
 }
 
 // control runs a raw system call on the descriptor of f, which stays open
-// meanwhile.
+// meanwhile. Its error names f.
 func control(f *os.File, op string, call func(fd uintptr) error) error {
+	if err := withFd(f, call); err != nil {
+		return &fs.PathError{Op: op, Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// withFd is control with the bare error.
+func withFd(f *os.File, call func(fd uintptr) error) error {
 	c, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -272,11 +270,7 @@ func control(f *os.File, op string, call func(fd uintptr) error) error {
 	if err := c.Control(func(fd uintptr) {
 		callErr = retryEINTR(func() error { return call(fd) })
 	}); err != nil {
-		// Control has one way to fail: the file is closed.
-		return &fs.PathError{Op: op, Path: f.Name(), Err: fs.ErrClosed}
+		return fs.ErrClosed // Control has one way to fail
 	}
-	if callErr != nil {
-		return &fs.PathError{Op: op, Path: f.Name(), Err: callErr}
-	}
-	return nil
+	return callErr
 }

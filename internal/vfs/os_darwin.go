@@ -11,28 +11,26 @@ import (
 // fdatasync, stops at the drive's cache.
 func syncDataOS(f *os.File) error { return f.Sync() }
 
-// totalSpaceOS leaves out what is kept for the superuser.
-func totalSpaceOS(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
-		return 0, err
-	}
-	blocks := st.Blocks - st.Bfree + st.Bavail
-	if st.Bsize != 0 && blocks > math.MaxInt64/uint64(st.Bsize) {
-		return math.MaxInt64, nil
-	}
-	return int64(blocks * uint64(st.Bsize)), nil
+// totalSpace leaves out what is kept for the superuser.
+func (d *osDir) totalSpace() (int64, error) {
+	return d.blocks(func(st *unix.Statfs_t) uint64 { return st.Blocks - st.Bfree + st.Bavail })
 }
 
-func freeSpaceOS(dir string) (int64, error) {
+func (d *osDir) freeSpace() (int64, error) {
+	return d.blocks(func(st *unix.Statfs_t) uint64 { return st.Bavail })
+}
+
+// blocks is a number of blocks of the device in bytes.
+func (d *osDir) blocks(count func(*unix.Statfs_t) uint64) (int64, error) {
 	var st unix.Statfs_t
-	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
+	if err := d.call(func(dir int) error { return unix.Fstatfs(dir, &st) }); err != nil {
 		return 0, err
 	}
-	if st.Bsize != 0 && st.Bavail > math.MaxInt64/uint64(st.Bsize) {
+	n := count(&st)
+	if st.Bsize != 0 && n > math.MaxInt64/uint64(st.Bsize) {
 		return math.MaxInt64, nil
 	}
-	return int64(st.Bavail * uint64(st.Bsize)), nil
+	return int64(n * uint64(st.Bsize)), nil
 }
 
 func yieldOS() {}

@@ -20,20 +20,20 @@ func (f *osFile) WriteBack(off, n int64) error {
 	}))
 }
 
-func freeSpaceOS(dir string) (int64, error) {
-	st, unit, err := statfs(dir)
+func (d *osDir) freeSpace() (int64, error) {
+	st, unit, err := d.statfs()
 	return saturate(st.Bavail, unit), err
 }
 
-// totalSpaceOS leaves out what is kept for the superuser.
-func totalSpaceOS(dir string) (int64, error) {
-	st, unit, err := statfs(dir)
+// totalSpace leaves out what is kept for the superuser.
+func (d *osDir) totalSpace() (int64, error) {
+	st, unit, err := d.statfs()
 	return saturate(st.Blocks-st.Bfree+st.Bavail, unit), err
 }
 
 // statfs also returns what blocks are counted in.
-func statfs(dir string) (st unix.Statfs_t, unit uint64, err error) {
-	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
+func (d *osDir) statfs() (st unix.Statfs_t, unit uint64, err error) {
+	if err := d.call(func(dir int) error { return unix.Fstatfs(dir, &st) }); err != nil {
 		return st, 0, err
 	}
 	if st.Frsize > 0 { // 0 on old kernels

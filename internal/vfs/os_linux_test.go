@@ -7,16 +7,22 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
 
 // TestFullDevice asks the kernel's own full device.
 func TestFullDevice(t *testing.T) {
-	f, err := OS{}.OpenReadWrite("/dev/full")
+	dev, err := os.OpenFile("/dev/full", os.O_RDWR, 0) // which an OS does not open
 	if err != nil {
 		t.Fatal(err)
 	}
+	d, err := holdOS(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &osFile{f: dev, dir: d, own: d}
 	if n, err := f.WriteAt([]byte("x"), 0); n != 0 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("wrote %d bytes to a full device: %v", n, err)
 	}
@@ -120,11 +126,15 @@ func TestRegisterAnswersFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fi, err := f.Stat()
+	d, err := holdOS(filepath.Dir(name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := &osLock{f: f, fi: fi} // in the register, but not locked in the kernel
+	id, err := d.identityAt(filepath.Base(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &osLock{f: f, dir: d, own: d, base: filepath.Base(name), id: id} // in the register, but not locked in the kernel
 	locks.Lock()
 	locks.held = append(locks.held, held)
 	locks.Unlock()
@@ -175,5 +185,28 @@ func TestWriteBack(t *testing.T) {
 	}
 	if err := w.WriteBack(0, 1); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestLockKeepsOtherTexts: a file that somebody put in place of LOCK is locked, and keeps
+// what it holds. Only a text of a lock, or none, is replaced.
+func TestLockKeepsOtherTexts(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	long := "pid " + strings.Repeat("x", mostSaid)
+	for was, want := range map[string]string{"": "pid 2", "pid 1 on a host": "pid 2", "\x00\x00": "pid 2",
+		"root:x:0:0\n": "root:x:0:0\n", "pidgin": "pidgin", long: long} {
+		if err := os.WriteFile(name, []byte(was), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := OS{}.Lock(name, "pid 2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%.20q became %.20q (%v), want %.20q", was, got, err, want)
+		}
 	}
 }

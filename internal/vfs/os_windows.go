@@ -9,29 +9,26 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// renameOS asks for write-through, because there is no SyncDir to make the new
+// renameAt asks for write-through, because there is no SyncDir to make the new
 // name durable afterwards.
-func renameOS(oldname, newname string) error {
-	link := func(err error) error {
-		return &os.LinkError{Op: "rename", Old: oldname, New: newname, Err: err}
-	}
-	from, err := windows.UTF16PtrFromString(oldname)
+func (d *osDir) renameAt(from, to string) error {
+	old, err := windows.UTF16PtrFromString(d.at(from))
 	if err != nil {
-		return link(err)
+		return err
 	}
-	to, err := windows.UTF16PtrFromString(newname)
+	name, err := windows.UTF16PtrFromString(d.at(to))
 	if err != nil {
-		return link(err)
+		return err
 	}
 	const flags = windows.MOVEFILE_REPLACE_EXISTING | windows.MOVEFILE_WRITE_THROUGH
-	if err := windows.MoveFileEx(from, to, flags); err != nil {
-		return link(err)
-	}
-	return nil
+	return windows.MoveFileEx(old, name, flags)
 }
 
+// syncsDirs: there is no such thing.
+const syncsDirs = false
+
 // syncDirOS: Windows has no such thing; NTFS journals names in order.
-func syncDirOS(string) error { return nil }
+func syncDirOS(*os.File) error { return nil }
 
 // syncDataOS: os.File.Sync is FlushFileBuffers, the only sync there is.
 func syncDataOS(f *os.File) error { return f.Sync() }
@@ -54,28 +51,27 @@ func lockFileOS(f *os.File) error {
 // unlockFileOS: the lock ends with the handle, which no other process inherits.
 func unlockFileOS(*os.File) {}
 
-func freeSpaceOS(dir string) (int64, error) {
-	p, err := windows.UTF16PtrFromString(dir)
-	if err != nil {
-		return 0, err
-	}
-	var avail uint64
-	if err := windows.GetDiskFreeSpaceEx(p, &avail, nil, nil); err != nil {
-		return 0, err
-	}
-	return int64(min(avail, math.MaxInt64)), nil
+func (d *osDir) freeSpace() (int64, error) {
+	avail, _, err := d.room()
+	return avail, err
 }
 
-func totalSpaceOS(dir string) (int64, error) {
-	p, err := windows.UTF16PtrFromString(dir)
+func (d *osDir) totalSpace() (int64, error) {
+	_, total, err := d.room()
+	return total, err
+}
+
+// room is what an ordinary user can still write to the device, and its size.
+func (d *osDir) room() (avail, total int64, err error) {
+	p, err := windows.UTF16PtrFromString(d.abs)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var total uint64
-	if err := windows.GetDiskFreeSpaceEx(p, nil, &total, nil); err != nil {
-		return 0, err
+	var a, t uint64
+	if err := windows.GetDiskFreeSpaceEx(p, &a, &t, nil); err != nil {
+		return 0, 0, err
 	}
-	return int64(min(total, math.MaxInt64)), nil
+	return int64(min(a, math.MaxInt64)), int64(min(t, math.MaxInt64)), nil
 }
 
 func isFull(e syscall.Errno) bool {

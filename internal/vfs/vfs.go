@@ -19,6 +19,11 @@ var ErrInUse = errors.New("file is open")
 // FS is a flat view of one or more directories. Paths use the separator of the
 // operating system and are passed through as given.
 //
+// Every name is that of a regular file. On the operating system anything else that
+// has the name (a symbolic link, FIFO, device, socket or directory) is refused with a
+// *base.NotRegularError before a byte is read or written: a link is never followed,
+// a FIFO blocks nobody. Only the directories of a path may be links.
+//
 // Errors match the io/fs sentinels (fs.ErrNotExist, fs.ErrExist, fs.ErrClosed)
 // where these apply, and syscall.ENOSPC (also for a spent quota) / syscall.EIO
 // where the device says so.
@@ -27,7 +32,9 @@ type FS interface {
 	// Create makes a new file for reading and writing; it fails with
 	// fs.ErrExist if the name is taken. The name is durable only after SyncDir.
 	Create(name string) (File, error)
-	// OpenReadWrite opens an existing file for reading and writing.
+	// OpenReadWrite opens an existing file for reading and writing. On the operating
+	// system one with a second link is refused (*base.NotRegularError): what is
+	// written to it would change a file under another name.
 	OpenReadWrite(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
@@ -48,11 +55,22 @@ type FS interface {
 	// Lock takes an exclusive lock on a lock file, creating it if needed, and
 	// writes text into it for people to read. It does not wait: ErrLockHeld if
 	// another process or another handle of this process holds it. The lock
-	// dies with the process. Closing the result releases it; the file stays.
-	Lock(name, text string) (io.Closer, error)
+	// dies with the process. Closing the result releases it; the file stays. Nothing
+	// is written before the lock is taken, and nothing is if the file holds anything but
+	// a text that begins with the same word. Refused are the files that OpenReadWrite
+	// refuses.
+	Lock(name, text string) (Lock, error)
 	// FreeSpace is the number of bytes an ordinary user can still write to the
 	// device of dir, or math.MaxInt64 if the system does not say.
 	FreeSpace(dir string) (int64, error)
+}
+
+// Lock is a lock file that is held.
+type Lock interface {
+	// Attached is that of File. It may be called concurrently.
+	Attached() error
+	// Close releases the lock. A second Close returns fs.ErrClosed.
+	Close() error
 }
 
 // Sizer is a file system that knows how large its devices are. It is optional.
@@ -74,6 +92,13 @@ type WriteBacker interface {
 	WriteBack(off, n int64) error
 }
 
+// DataSeeker is a File that knows its holes. It is optional; see NextData.
+type DataSeeker interface {
+	// NextData is where, at off or behind, the first byte lies that may not be zero;
+	// the size of the file if there is none. off is below the size.
+	NextData(off int64) (int64, error)
+}
+
 // File is an open file. Reads and writes name their offset; there is no cursor.
 // ReadAt may be called concurrently with everything; of the writing methods at
 // most one runs at a time.
@@ -89,6 +114,11 @@ type File interface {
 	Truncate(size int64) error
 	// Size is the current size in bytes.
 	Size() (int64, error)
+	// Attached returns nil while the name that the file was opened by still leads to
+	// it, in the directory it was opened in, wherever that is now. Else the error
+	// matches ErrDetached. It needs the Dir that the file was opened through, if there
+	// was one, to be still held.
+	Attached() error
 	// Close releases the file. Unsynced data stays with the kernel.
 	Close() error
 }

@@ -100,7 +100,7 @@ func TestCollector(t *testing.T) {
 
 // A poisoned, then closed, store is collected too.
 func TestCollectorOfAFailedStore(t *testing.T) {
-	h := saver.Health{Status: saver.StatusFailed, Problems: []saver.Problem{{Kind: saver.TroublePoisoned, Err: syscall.EIO}}}
+	h := saver.Health{Status: saver.HealthFailed, Problems: []saver.Problem{{Kind: saver.TroublePoisoned, Err: syscall.EIO}}}
 	d := open(t, saver.Options{})
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

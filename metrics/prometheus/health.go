@@ -19,7 +19,7 @@ var troubles = []saver.Trouble{
 }
 
 func collectHealth(ch chan<- prometheus.Metric, h saver.Health) {
-	for _, s := range []saver.Status{saver.StatusOK, saver.StatusDegraded, saver.StatusFailed} {
+	for _, s := range []saver.HealthStatus{saver.HealthOK, saver.HealthDegraded, saver.HealthFailed} {
 		ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(h.Status == s), s.String())
 	}
 	have := map[saver.Trouble]bool{}

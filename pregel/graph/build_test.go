@@ -31,7 +31,6 @@ func TestValidation(t *testing.T) { // STEP-15
 		"from END":         base().Edge(graph.End, "a"),
 		"to START":         base().Edge("a", graph.Start),
 		"twin node":        base().Node("a", nop),
-		"key as name":      base().Node("steps", nop),
 		"reserved sign":    base().Node("a|b", nop),
 		"reserved name":    base().Node(graph.End, nop),
 		"no function":      base().Node("b", nil),

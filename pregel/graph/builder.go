@@ -90,6 +90,10 @@ func New(fields ...Field) *Builder {
 // keys, each a LastValue unless a Field of the same name says otherwise. Nodes
 // get a T; they return a T, of which fields that are not zero are written, or
 // any other update.
+//
+// A field has its type after a restart too. What lies in a field of type any, or in
+// a map of them, does not: see the types of values in package pregel, and
+// Options.RoundTrip, with which a test sees it at once.
 func Of[T any](fields ...Field) *Builder {
 	s, err := structSchema(reflect.TypeFor[T]())
 	for _, f := range fields {
@@ -151,8 +155,6 @@ func (b *Builder) Node(name string, f pregel.Func, opts ...NodeOptions) *Builder
 		return b.failf(name, "the name is reserved")
 	case strings.ContainsAny(name, "|:"):
 		return b.failf(name, "'|' and ':' are reserved characters in node names")
-	case b.schema != nil && b.schema.has(name):
-		return b.failf(name, "'%s' is already being used as a state key", name)
 	case b.find(name) != nil:
 		return b.failf(name, "there is a node of this name already")
 	}

@@ -26,7 +26,9 @@ type Options struct {
 	Cache                           cache.Cache
 	Store                           store.Store
 	Together                        bool // see pregel.Options
+	RoundTrip                       bool // for tests; see pregel.Options
 	InterruptBefore, InterruptAfter []string
+	LangGraph                       bool // LangGraph's ways where stele's are safer; see pregel.Options
 	StepTimeout                     time.Duration
 	Modes                           []pregel.Mode // nil: updates
 	Hooks                           pregel.Hooks
@@ -60,8 +62,8 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	c.attachEdges()
 	po := pregel.Options{Name: o.Name, Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed,
 		Input: pregel.One(Start), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored()),
-		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store, Together: o.Together,
-		InterruptBefore: o.InterruptBefore, InterruptAfter: o.InterruptAfter, StepTimeout: o.StepTimeout,
+		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store, Together: o.Together, RoundTrip: o.RoundTrip,
+		InterruptBefore: o.InterruptBefore, InterruptAfter: o.InterruptAfter, LangGraph: o.LangGraph, StepTimeout: o.StepTimeout,
 		Modes: o.Modes, Hooks: o.Hooks, Env: o.Env, Migrate: c.migrate, Edges: c.drawn}
 	if len(po.Modes) == 0 {
 		po.Modes = []pregel.Mode{pregel.ModeUpdates}

@@ -150,3 +150,61 @@ func TestDrainInside(t *testing.T) {
 		wantSteps(t, invoke(t, g, nil, cfg), "child first", "child second", "parent second")
 	}
 }
+
+// TestHandlerAfterSibling: a node fails when the run has stopped because of another. By
+// itself: its handler is called on resume, and not the node. Because its context ended,
+// or because the caller went away: the node runs again.
+func TestHandlerAfterSibling(t *testing.T) {
+	own := func(context.Context) error { return errBoom }
+	for name, tc := range map[string]struct {
+		err     func(context.Context) error
+		caller  bool // cancels the run, instead of a sibling that fails
+		runs    int32
+		handled bool
+	}{
+		"by itself":       {own, false, 1, true},
+		"by its context":  {func(c context.Context) error { return c.Err() }, false, 2, false},
+		"after cancelled": {own, true, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs, handlers atomic.Int32
+			broken, begun := true, make(chan struct{})
+			sibling := func(c context.Context, v any) (any, error) {
+				switch {
+				case !broken:
+				case tc.caller:
+					<-c.Done()
+				default:
+					<-begun
+					return nil, errors.New("the sibling fails")
+				}
+				return nil, nil
+			}
+			late := func(c context.Context, v any) (any, error) {
+				if runs.Add(1) > 1 {
+					return nil, nil
+				}
+				close(begun)
+				<-c.Done()
+				return nil, tc.err(c)
+			}
+			handler := func(c context.Context, v any) (any, error) { handlers.Add(1); return handled(c, v) }
+			b := graph.New(steps()).Node("sibling", sibling).Node("late", late, graph.NodeOptions{OnError: handler}).
+				Edge(graph.Start, "sibling").Edge(graph.Start, "late")
+			g, thread := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})}), pregel.Config{ThreadID: "t"}
+			run, cancel := context.WithCancel(ctx)
+			defer cancel()
+			if tc.caller {
+				go func() { <-begun; cancel() }()
+			}
+			if _, err := g.Invoke(run, map[string]any{"steps": []string{}}, thread); err == nil {
+				t.Fatal("the run did not fail")
+			}
+			broken = false
+			invoke(t, g, nil, thread)
+			if runs.Load() != tc.runs || (handlers.Load() == 1) != tc.handled {
+				t.Errorf("%d runs and %d calls of the handler", runs.Load(), handlers.Load())
+			}
+		})
+	}
+}

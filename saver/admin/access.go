@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 
 	"github.com/stele-go/stele/internal/base"
@@ -33,6 +34,21 @@ func (a Access) fs() vfs.FS {
 		return a.Simulation.FS
 	}
 	return vfs.OS{}
+}
+
+// in is a with its file system narrowed to dir, which is held until done is called: all
+// that is read then is of one directory, whatever its path leads to meanwhile. A
+// directory that does not exist is no store.
+func (a Access) in(dir string) (held Access, done func(), err error) {
+	d, err := vfs.Hold(a.fs(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", base.ErrNotStore, err)
+	}
+	if err != nil {
+		return a, nil, err
+	}
+	a.Simulation.FS = d
+	return a, func() { _ = d.Close() }, nil // only read from
 }
 
 // Open opens a store for reading, without its lock. allowDamage goes past damage.

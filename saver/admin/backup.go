@@ -50,8 +50,12 @@ func (o BackupOptions) options(step string) backup.Options {
 // another backup to dest is under way. The
 // earlier backup is then as it was.
 func Backup(ctx context.Context, dir, dest string, o BackupOptions) (*BackupReport, error) {
+	return makeBackup(ctx, dir, dest, o.options("copy"))
+}
+
+func makeBackup(ctx context.Context, dir, dest string, o backup.Options) (*BackupReport, error) {
 	start := time.Now()
-	rep, err := backup.Make(ctx, dir, dest, o.options("copy"))
+	rep, err := backup.Make(ctx, dir, dest, o)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +74,14 @@ func BackupOpen(ctx context.Context, s *saver.Disk, dest string, o BackupOptions
 	if err := s.Sync(ctx); err != nil {
 		return nil, err
 	}
-	if o.Access.Simulation.FS == nil {
-		o.Access.Simulation.FS = s.Engine().FS()
+	// The directory that is open is read, though its path may lead elsewhere by now.
+	opts := o.options("copy")
+	opts.Dest = o.Access.Simulation.FS
+	if opts.Dest == nil {
+		opts.Dest = s.Engine().Around()
 	}
-	return Backup(ctx, s.Engine().Dir(), dest, o)
+	opts.Engine.FS = s.Engine().Held()
+	return makeBackup(ctx, s.Engine().Dir(), dest, opts)
 }
 
 // Restore makes a store in dir, which must be empty or missing, of the backup in

@@ -35,6 +35,11 @@ const progressEvery = 200 * time.Millisecond
 // compaction that was interrupted leaves the store as it was.
 func Compact(ctx context.Context, dir string, a Access, progress func(Progress)) (*CompactReport, error) {
 	start := time.Now()
+	a, done, err := a.in(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if _, err := Describe(dir, a); err != nil { // saver.Open would make a store
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -55,6 +57,11 @@ type OpenInfo struct {
 
 // Describe reads what a store says about itself, without its lock, past damage.
 func Describe(dir string, a Access) (*Info, error) {
+	a, done, err := a.in(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	m, err := engine.TakeMoment(a.fs(), dir, engine.MomentKeys(a.Options.Keys))
 	if err != nil {
 		return nil, err
@@ -140,7 +147,9 @@ func (info *Info) add(f FileInfo) { info.Files = append(info.Files, f) }
 type StoreStats struct {
 	Dir          string  `json:"dir"`
 	Threads      int     `json:"threads"`
-	Interrupted  int     `json:"interrupted"` // threads that wait to be resumed
+	Waiting      int     `json:"waiting"`    // threads at a question or a breakpoint
+	Failed       int     `json:"failed"`     // threads whose last run failed
+	Unfinished   int     `json:"unfinished"` // threads whose run is under way, or ended in the middle
 	Runs         int     `json:"runs"`
 	Other        int     `json:"other"` // threads of the engine of another kind
 	LastLSN      uint64  `json:"last_lsn"`
@@ -159,6 +168,11 @@ type StoreStats struct {
 
 // Stats counts what a store holds. It reads no page and no value.
 func Stats(dir string, a Access) (*StoreStats, error) {
+	a, done, err := a.in(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	info, err := Describe(dir, a)
 	if err != nil {
 		return nil, err
@@ -186,15 +200,20 @@ func Stats(dir string, a Access) (*StoreStats, error) {
 		return nil, err
 	}
 	defer func() { _ = d.Close() }() // read-only
-	for t, err := range Threads(d, ThreadQuery{All: true}) {
+	for t, err := range threads(context.Background(), d, ThreadQuery{All: true}, false) {
 		if err != nil {
 			return nil, err
 		}
 		switch t.Kind {
 		case "thread":
 			s.Threads++
-			if t.Interrupted {
-				s.Interrupted++
+			switch t.Status {
+			case saver.StatusWaiting:
+				s.Waiting++
+			case saver.StatusFailed:
+				s.Failed++
+			case saver.StatusUnfinished:
+				s.Unfinished++
 			}
 		case "run":
 			s.Runs++

@@ -9,17 +9,24 @@ import (
 
 // CheckpointView is a checkpoint with everything decoded to plain data.
 type CheckpointView struct {
-	Thread     string                       `json:"thread"`
-	Namespace  string                       `json:"namespace"`
-	Checkpoint string                       `json:"checkpoint"`
-	Parent     string                       `json:"parent,omitempty"`
-	TS         string                       `json:"ts"`
-	V          int                          `json:"v"`
-	Metadata   any                          `json:"metadata"`
-	Channels   map[string]ChannelView       `json:"channels"`
-	Seen       map[string]map[string]string `json:"versions_seen"`
-	Updated    []string                     `json:"updated_channels"`
-	Writes     []WriteView                  `json:"writes"`
+	Thread     string `json:"thread"`
+	Namespace  string `json:"namespace"`
+	Checkpoint string `json:"checkpoint"`
+	Parent     string `json:"parent,omitempty"`
+	TS         string `json:"ts"`
+	V          int    `json:"v"`
+	Metadata   any    `json:"metadata"`
+	// Status is that of the thread, if this is the newest checkpoint of its root
+	// namespace. Graph, Next and Stop are of the checkpoint's note.
+	Status saver.Status `json:"status,omitempty"`
+	Graph  string       `json:"graph,omitempty"`
+	Next   []string     `json:"next,omitempty"`
+	Stop   saver.Stop   `json:"stop,omitempty"`
+
+	Channels map[string]ChannelView       `json:"channels"`
+	Seen     map[string]map[string]string `json:"versions_seen"`
+	Updated  []string                     `json:"updated_channels"`
+	Writes   []WriteView                  `json:"writes"`
 }
 
 // ChannelView is a channel of a checkpoint.
@@ -54,7 +61,19 @@ func Show(ctx context.Context, d *saver.Disk, cfg saver.Config) (*CheckpointView
 	if err != nil {
 		return nil, err
 	}
-	return view(d, tup), nil
+	out := view(d, tup)
+	if n := tup.Note; n != nil {
+		out.Graph, out.Next, out.Stop = n.Graph, n.Next, n.Stop
+	}
+	for t, err := range d.Threads(ctx, saver.ThreadQuery{Prefix: cfg.ThreadID, Limit: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if t.ThreadID == out.Thread && t.Head == out.Checkpoint && out.Namespace == "" {
+			out.Status = t.Status
+		}
+	}
+	return out, nil
 }
 
 func view(d *saver.Disk, tup *saver.Tuple) *CheckpointView {

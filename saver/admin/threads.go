@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"iter"
 	"strings"
 	"time"
@@ -11,28 +13,44 @@ import (
 
 // ThreadQuery selects threads. The zero ThreadQuery selects all that LangGraph knows.
 type ThreadQuery struct {
-	Prefix      string // thread ids that begin with it
-	After       string // thread ids greater than it: where a page before ended
-	Interrupted bool   // only threads that wait to be resumed
-	Limit       int    // 0: no limit
-	All         bool   // what the store keeps besides threads as well: runs and others
+	Prefix string       // thread ids that begin with it
+	After  string       // thread ids greater than it: where a page before ended
+	Status saver.Status // threads of this status; "" for all
+	Limit  int          // 0: no limit
+	All    bool         // what the store keeps besides threads as well: runs and others
+
+	// Metadata selects threads of which a checkpoint matches it; see saver.ThreadQuery,
+	// which says what that costs. Runs and others never match.
+	Metadata map[string]any
 }
 
 // ThreadRow is one thread of a store.
 type ThreadRow struct {
-	ID          string    `json:"id"`
-	Kind        string    `json:"kind"` // "thread", "run", or "other": written by something this package does not know
-	Head        string    `json:"head,omitempty"`
-	UpdatedAt   time.Time `json:"updated_at"`
-	Interrupted bool      `json:"interrupted"`
-	Flags       uint8     `json:"flags"`
-	LSN         uint64    `json:"lsn"` // of the last commit that touched it
+	ID        string       `json:"id"`
+	Kind      string       `json:"kind"` // "thread", "run", or "other": written by something this package does not know
+	Head      string       `json:"head,omitempty"`
+	UpdatedAt time.Time    `json:"updated_at"`
+	Status    saver.Status `json:"status,omitempty"` // how far a thread has come; "" if its newest checkpoint does not say
+	Graph     string       `json:"graph,omitempty"`  // and of a thread that is not at its end: the graph that it is of,
+	Next      []string     `json:"next,omitempty"`   // and the nodes that run next
+	Flags     uint8        `json:"flags"`
+	LSN       uint64       `json:"lsn"` // of the last commit that touched it
 }
 
 // Threads yields the threads q selects, in the order of their ids, as they are when the
-// iteration begins. Of the disk it reads at most the table of threads.
-func Threads(d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
+// iteration begins. Of the disk it reads the table of threads, and one small record for
+// each thread it yields that is not at its end, unless q.Metadata asks for more.
+func Threads(ctx context.Context, d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
+	return threads(ctx, d, q, true)
+}
+
+// threads is Threads; without describe it reads no record, and tells no Graph and Next.
+func threads(ctx context.Context, d *saver.Disk, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
+		if err := saver.ValidateThreadQuery(saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}); err != nil {
+			yield(ThreadRow{}, err)
+			return
+		}
 		v, err := d.Engine().View()
 		if err != nil {
 			yield(ThreadRow{}, err)
@@ -43,22 +61,41 @@ func Threads(d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
 		if !q.All {
 			prefix, from = "t"+q.Prefix, "t"+max(q.Prefix, q.After)
 		}
+		matches, end := d.MetadataMatcher(v, q.Metadata)
+		defer end()
 		found := 0
+		var failed error
 		err = v.Ascend(from, func(t *index.Thread) bool {
 			if !strings.HasPrefix(t.ID, prefix) {
 				return t.ID < prefix
+			}
+			if failed = ctx.Err(); failed != nil {
+				return false
 			}
 			row := threadRow(t)
 			switch {
 			case q.All && !strings.HasPrefix(row.ID, q.Prefix):
 				return true
-			case q.After != "" && row.ID <= q.After, q.Interrupted && !row.Interrupted:
+			case q.After != "" && row.ID <= q.After, q.Status != "" && row.Status != q.Status:
 				return true
+			case len(q.Metadata) > 0 && row.Kind != "thread":
+				return true
+			}
+			var ok bool
+			if ok, failed = matches(ctx, t); failed != nil || !ok {
+				return failed == nil
+			}
+			if describe && row.Kind == "thread" {
+				info := saver.ThreadInfo{Head: row.Head, Status: row.Status}
+				if failed = d.DescribeThread(ctx, v, t, &info); failed != nil {
+					return false
+				}
+				row.Graph, row.Next = info.Graph, info.Next
 			}
 			found++
 			return yield(row, nil) && (q.Limit <= 0 || found < q.Limit)
 		})
-		if err != nil {
+		if err := cmp.Or(failed, err); err != nil {
 			yield(ThreadRow{}, err)
 		}
 	}
@@ -70,6 +107,8 @@ func threadRow(t *index.Thread) ThreadRow {
 	if k, ok := saver.ParseItem(t.Head); ok && row.Kind == "thread" {
 		row.Head = k.CheckpointID
 	}
-	row.Interrupted = row.Kind == "thread" && t.Flags&1 != 0
+	if row.Kind == "thread" {
+		row.Status = saver.StatusOfFlags(t.Flags)
+	}
 	return row
 }

@@ -61,6 +61,12 @@ func (r *VerifyReport) Clean() bool { return len(r.Damage) == 0 }
 // device and of ctx.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, error) {
 	start := time.Now()
+	var done func()
+	var err error
+	if o.Access, done, err = o.Access.in(dir); err != nil {
+		return nil, fmt.Errorf("verify %s: %w", dir, err)
+	}
+	defer done()
 	rep, err := engine.Verify(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
 	if errors.Is(err, base.ErrNotStore) {
 		if b, berr := verifyBackup(ctx, dir, o); !errors.Is(berr, base.ErrNotStore) {

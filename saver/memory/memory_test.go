@@ -145,7 +145,7 @@ func TestEncrypted(t *testing.T) {
 			t.Errorf("decoded %q, %v", got, err)
 		}
 	}
-	if err := s.DeleteForRuns(ctx, []string{"r1", "r2"}); err != nil {
+	if _, err := s.DeleteForRuns(ctx, []string{"r1", "r2"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.GetTuple(context.Background(), saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) {

@@ -35,7 +35,7 @@ func TestNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ gone, left string }{{"c1", "c5"}, {"c5", "c4"}, {"c4", "c2"}} {
-		if err := s.DeleteForRuns(t.Context(), []string{"run of " + c.gone}); err != nil {
+		if _, err := s.DeleteForRuns(t.Context(), []string{"run of " + c.gone}); err != nil {
 			t.Fatal(err)
 		}
 		newest("t", c.left)
@@ -44,11 +44,11 @@ func TestNewest(t *testing.T) {
 	mustPut(t, s, "c3", "c2")
 	newest("t", "c3")
 	newest("copy", "c2")
-	if err := s.Prune(t.Context(), []string{"t"}, saver.KeepLatest); err != nil {
+	if _, err := s.Prune(t.Context(), []string{"t"}, saver.KeepLatest); err != nil {
 		t.Fatal(err)
 	}
 	newest("t", "c3")
-	if err := s.DeleteForRuns(t.Context(), []string{"run of c2"}); err != nil {
+	if _, err := s.DeleteForRuns(t.Context(), []string{"run of c2"}); err != nil {
 		t.Fatal(err)
 	}
 	newest("copy", "")

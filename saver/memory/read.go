@@ -73,6 +73,7 @@ func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 		Checkpoint:    f.cp.record.Checkpoint.Clone(),
 		Metadata:      md,
 		PendingWrites: s.pendingWrites(f.calls),
+		Note:          f.cp.record.Note.Clone(),
 	}
 	t.Checkpoint.Values = s.values(f.cp)
 	if parent := f.cp.record.Parent; parent != "" {

@@ -53,9 +53,9 @@ func (s *Saver) deleteThread(threadID string) {
 	delete(s.threads, threadID)
 }
 
-// Erase implements saver.Eraser. What is remembered of the thread is its id alone.
-func (s *Saver) Erase(ctx context.Context, threadID string) error {
-	if err := saver.ValidateThreadID(threadID); err != nil {
+// Erase implements saver.Eraser. What is remembered of the threads is their ids alone.
+func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
+	if err := saver.ValidateErase(saver.EraseRequest{Threads: threadIDs}); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -63,90 +63,126 @@ func (s *Saver) Erase(ctx context.Context, threadID string) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	delete(s.threads, threadID)
-	s.deleted[threadID] = saver.Deleted{GreatestID: saver.ErasedID, At: s.now()}
+	for _, id := range threadIDs {
+		delete(s.threads, id)
+		s.deleted[id] = saver.Deleted{GreatestID: saver.ErasedID, At: s.now()}
+	}
 	return nil
 }
 
 // DeleteForRuns implements saver.RunDeleter.
-func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) error {
-	runs := map[string]bool{}
+func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+	done, runs := saver.Removal{}, map[string]bool{}
 	for _, id := range runIDs {
 		runs[id] = id != ""
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {
-		return err
+		return done, err
 	}
-	doomed := map[*namespace][]string{}
-	for _, t := range s.threads {
-		for _, n := range t.namespaces {
+	type place struct{ threadID, ns string }
+	doomed := map[place][]string{}
+	for threadID, t := range s.threads {
+		for ns, n := range t.namespaces {
 			for id, cp := range n.checkpoints {
 				md, err := saver.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
 				if err != nil {
-					return err
+					return done, err
 				}
 				if runs[md.RunID()] {
-					doomed[n] = append(doomed[n], id)
+					at := place{threadID, ns}
+					doomed[at] = append(doomed[at], id)
 				}
 			}
 		}
 	}
-	for n, ids := range doomed {
-		kept := maps.Clone(n.checkpoints)
-		for _, id := range ids {
-			delete(kept, id)
-		}
-		support := saver.PruneMark(pruneView{n}, slices.Collect(maps.Keys(kept)))
-		for _, id := range ids {
-			if !support[id] {
-				n.remove(id)
-			}
-		}
+	for at, ids := range doomed {
+		s.removeUnneeded(at.threadID, at.ns, ids, &done)
 	}
 	s.dropEmpty()
-	return nil
+	return done, nil
+}
+
+// removeUnneeded removes those of the checkpoints ids of a namespace that none of the
+// others needs to be read.
+func (s *Saver) removeUnneeded(threadID, ns string, ids []string, done *saver.Removal) {
+	n := s.threads[threadID].namespaces[ns]
+	kept := maps.Clone(n.checkpoints)
+	for _, id := range ids {
+		delete(kept, id)
+	}
+	support := saver.PruneMark(pruneView{n}, slices.Collect(maps.Keys(kept)))
+	for _, id := range ids {
+		if why, needed := support[id]; needed {
+			why.ThreadID, why.Namespace = threadID, ns
+			done.Keep(why)
+		} else {
+			n.count(id, done)
+			n.remove(id)
+		}
+	}
+}
+
+// count adds what remove removes to done.
+func (n *namespace) count(id string, done *saver.Removal) {
+	if n.checkpoints[id] != nil {
+		done.Checkpoints++
+	}
+	for _, c := range n.calls[id] {
+		done.Writes += len(c.Channels)
+	}
 }
 
 // Prune implements saver.Pruner. All threads are pruned at one moment.
-func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) error {
+func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
+	done := saver.Removal{}
 	if err := saver.ValidatePrune(threadIDs, strategy); err != nil {
-		return err
+		return done, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {
-		return err
+		return done, err
 	}
-	for _, threadID := range threadIDs {
+	for _, threadID := range slices.Compact(slices.Sorted(slices.Values(threadIDs))) {
 		t := s.threads[threadID]
 		switch {
 		case t == nil:
 		case strategy == saver.PruneAll:
+			for _, n := range t.namespaces {
+				for _, id := range n.all() {
+					n.count(id, &done)
+				}
+			}
 			s.deleteThread(threadID)
 		default:
-			for _, n := range t.namespaces {
-				n.keepLatest()
+			for ns := range t.namespaces {
+				s.keepLatest(threadID, ns, &done)
 			}
 		}
 	}
-	return nil
+	return done, nil
 }
 
-func (n *namespace) keepLatest() {
+// all are the ids that the namespace has checkpoints or writes of.
+func (n *namespace) all() []string {
+	ids := slices.AppendSeq(slices.Collect(maps.Keys(n.checkpoints)), maps.Keys(n.calls))
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (s *Saver) keepLatest(threadID, ns string, done *saver.Removal) {
+	n := s.threads[threadID].namespaces[ns]
 	head := n.head()
 	if head == "" {
 		return
 	}
-	support := saver.PruneMark(pruneView{n}, []string{head})
-	for id := range n.checkpoints {
-		if id != head && !support[id] {
-			n.remove(id)
-		}
-	}
-	for id := range n.calls {
+	older := slices.DeleteFunc(slices.Collect(maps.Keys(n.checkpoints)), func(id string) bool { return id == head })
+	s.removeUnneeded(threadID, ns, older, done)
+	for _, id := range n.all() {
 		if id < head && n.checkpoints[id] == nil {
+			n.count(id, done)
 			n.remove(id)
 		}
 	}
@@ -188,6 +224,7 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 		for id, calls := range n.calls {
 			to.calls[id] = slices.Clone(calls)
 		}
+		maps.Copy(to.attempts, n.attempts)
 	}
 	delete(s.deleted, dst)
 	return nil
@@ -206,14 +243,15 @@ func (v pruneView) Parent(id string) (string, bool) {
 }
 
 // Valueless implements saver.PruneView.
-func (v pruneView) Valueless(id string) []string {
-	var channels []string
-	for channel := range v.n.checkpoints[id].record.Checkpoint.Versions {
-		if !v.HasValue(id, channel) {
+func (v pruneView) Valueless(id string) (channels []string, told bool) {
+	record := &v.n.checkpoints[id].record
+	for channel := range record.Checkpoint.Versions {
+		if !v.HasValue(id, channel) && (record.Note == nil || slices.Contains(record.Note.Deltas, channel)) {
 			channels = append(channels, channel)
 		}
 	}
-	return channels
+	slices.Sort(channels) // the first of them is told
+	return channels, record.Note != nil
 }
 
 // HasValue implements saver.PruneView.

@@ -35,7 +35,8 @@ type Options struct {
 // safe for concurrent use. It holds no resources; Close only refuses later
 // calls.
 type Saver struct {
-	opts Options
+	opts  Options
+	owned saver.Owners
 
 	mu      sync.RWMutex // guards everything below
 	threads map[string]*thread
@@ -45,18 +46,20 @@ type Saver struct {
 }
 
 var (
-	_ saver.Saver        = (*Saver)(nil)
-	_ saver.RunDeleter   = (*Saver)(nil)
-	_ saver.ThreadCopier = (*Saver)(nil)
-	_ saver.Pruner       = (*Saver)(nil)
-	_ saver.Retainer     = (*Saver)(nil)
-	_ saver.Eraser       = (*Saver)(nil)
-	_ saver.Expirer      = (*Saver)(nil)
-	_ saver.DeltaReader  = (*Saver)(nil)
-	_ saver.ThreadLister = (*Saver)(nil)
-	_ saver.Syncer       = (*Saver)(nil)
-	_ saver.AtomicPutter = (*Saver)(nil)
-	_ io.Closer          = (*Saver)(nil)
+	_ saver.Saver          = (*Saver)(nil)
+	_ saver.RunDeleter     = (*Saver)(nil)
+	_ saver.ThreadCopier   = (*Saver)(nil)
+	_ saver.Pruner         = (*Saver)(nil)
+	_ saver.Retainer       = (*Saver)(nil)
+	_ saver.Eraser         = (*Saver)(nil)
+	_ saver.Expirer        = (*Saver)(nil)
+	_ saver.DeltaReader    = (*Saver)(nil)
+	_ saver.ThreadLister   = (*Saver)(nil)
+	_ saver.Syncer         = (*Saver)(nil)
+	_ saver.AtomicPutter   = (*Saver)(nil)
+	_ saver.AttemptCounter = (*Saver)(nil)
+	_ saver.Owner          = (*Saver)(nil)
+	_ io.Closer            = (*Saver)(nil)
 )
 
 // thread holds its namespaces; it has at least one.
@@ -72,6 +75,7 @@ type namespace struct {
 	checkpoints map[string]*checkpoint
 	newest      string            // the greatest id of checkpoints, "" if there is none
 	calls       map[string][]call // in commit order; append-only
+	attempts    map[string]int    // of recovery, by checkpoint
 }
 
 // checkpoint is immutable once it is in its namespace.
@@ -132,6 +136,11 @@ func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, err
 	return saver.NextVersion(current, s.opts.Random)
 }
 
+// Own implements saver.Owner.
+func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+	return s.owned.Own(ctx, threadID, wait)
+}
+
 // Sync implements saver.Syncer. There is nothing to wait for.
 func (s *Saver) Sync(ctx context.Context) error {
 	s.mu.RLock()
@@ -178,7 +187,7 @@ func (s *Saver) makeNamespace(threadID, ns string) *namespace {
 	}
 	t.updated = s.now()
 	if t.namespaces[ns] == nil {
-		t.namespaces[ns] = &namespace{checkpoints: map[string]*checkpoint{}, calls: map[string][]call{}}
+		t.namespaces[ns] = &namespace{checkpoints: map[string]*checkpoint{}, calls: map[string][]call{}, attempts: map[string]int{}}
 	}
 	return t.namespaces[ns]
 }
@@ -192,11 +201,12 @@ func (n *namespace) keep(id string, cp *checkpoint) {
 	n.newest = max(n.newest, id)
 }
 
-// remove takes a checkpoint and its writes away. Values that others read are
+// remove takes a checkpoint, its writes and its count of attempts away. Values that others read are
 // theirs.
 func (n *namespace) remove(id string) {
 	delete(n.checkpoints, id)
 	delete(n.calls, id)
+	delete(n.attempts, id)
 	if id != n.newest {
 		return
 	}

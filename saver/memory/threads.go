@@ -51,18 +51,53 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 		}
 		root := s.namespace(id, "")
 		info := saver.ThreadInfo{ThreadID: id, Head: root.head(), UpdatedAt: t.updated}
-		info.Interrupted = info.Head != "" && interrupted(root.calls[info.Head])
-		if info.Interrupted || !q.Interrupted {
+		root.describe(&info)
+		if q.Status != "" && q.Status != info.Status {
+			continue
+		}
+		switch ok, err := s.matches(ctx, t, q.Metadata); {
+		case err != nil:
+			return nil, err
+		case ok:
 			infos = append(infos, info)
 		}
 	}
 	return infos, nil
 }
 
-func interrupted(calls []call) bool {
-	sums := make([]saver.WriteCall, len(calls))
-	for i, c := range calls {
-		sums[i] = saver.NewWriteCall(c.TaskID, c.Channels)
+// matches reports whether a checkpoint of a thread has metadata that matches filter. The
+// caller holds mu.
+func (s *Saver) matches(ctx context.Context, t *thread, filter map[string]any) (bool, error) {
+	if len(filter) == 0 {
+		return true, nil
 	}
-	return saver.Interrupted(sums)
+	for _, n := range t.namespaces {
+		for _, cp := range n.checkpoints {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			md, err := saver.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
+			if err != nil {
+				return false, err
+			}
+			if saver.MatchFilter(md, filter) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// describe fills in what the head of a root namespace tells about its thread.
+func (n *namespace) describe(info *saver.ThreadInfo) {
+	cp := n.checkpoints[info.Head]
+	if cp == nil {
+		return
+	}
+	calls := make([]saver.WriteCall, len(n.calls[info.Head]))
+	for i, c := range n.calls[info.Head] {
+		calls[i] = saver.NewWriteCall(c.TaskID, c.Channels)
+	}
+	info.Status = saver.StatusOf(cp.record.Note, calls)
+	info.Describe(cp.record.Note)
 }

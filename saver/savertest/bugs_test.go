@@ -3,6 +3,7 @@ package savertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ func everyTuple(f func(tup *saver.Tuple)) func(m *mutant) {
 	return func(m *mutant) { m.onTuple = f }
 }
 
-var bugs = slices.Concat(putBugs, writeBugs, listBugs, removeBugs, deltaBugs, valueBugs)
+var bugs = slices.Concat(putBugs, writeBugs, listBugs, removeBugs, deltaBugs, valueBugs, ownerBugs)
 
 var putBugs = []bug{
 	{"put returns the caller's config", "CHK-01", func(m *mutant) {
@@ -89,6 +90,35 @@ var putBugs = []bug{
 				_ = m.Saver.PutWrites(context.Background(), req.Config.At(id), tw.Writes, tw.TaskID, tw.TaskPath)
 			}
 		}
+	}},
+	{"a note is lost", "note", everyTuple(func(tup *saver.Tuple) { tup.Note = nil })},
+	{"a note is metadata", "note", func(m *mutant) {
+		m.onPut = func(req *saver.PutRequest) {
+			if req.Note != nil {
+				req.Metadata = maps.Clone(req.Metadata)
+				req.Metadata["graph"] = req.Note.Graph
+			}
+		}
+	}},
+	{"a re-put keeps the first note", "note", func(m *mutant) {
+		m.onPut = func(req *saver.PutRequest) {
+			if old, err := m.Saver.GetTuple(context.Background(), req.Config.At(req.Checkpoint.ID)); err == nil {
+				req.Note = old.Note
+			}
+		}
+	}},
+	{"a status is told by the note alone", "note", func(m *mutant) {
+		m.onThreads = func(infos []saver.ThreadInfo) []saver.ThreadInfo {
+			for i := range infos {
+				if tup, err := m.Saver.GetTuple(context.Background(), saver.Config{ThreadID: infos[i].ThreadID}); err == nil {
+					infos[i].Status = saver.StatusOf(tup.Note, nil)
+				}
+			}
+			return infos
+		}
+	}},
+	{"attempts are counted for the thread", "attempts", func(m *mutant) {
+		m.onAttempt = func(cfg *saver.Config) { cfg.CheckpointID = "" }
 	}},
 	{"contexts are ignored", "cancelled", func(m *mutant) { m.unwaited = true }},
 }
@@ -282,13 +312,23 @@ var removeBugs = []bug{
 			return true
 		}
 	}},
+	{"deleting runs does not say what it keeps", "kept", func(m *mutant) {
+		m.onRemoved = func(done *saver.Removal) { done.KeptList = saver.KeptList{} }
+	}},
+	{"delta channels are not told", "kept", func(m *mutant) { m.onPut = func(req *saver.PutRequest) { req.Note = nil } }},
 	{"threads are not sorted", "threads", func(m *mutant) {
 		m.onThreads = func(infos []saver.ThreadInfo) []saver.ThreadInfo { slices.Reverse(infos); return infos }
+	}},
+	{"threads are not selected by metadata", "threads", func(m *mutant) {
+		m.onThreadQuery = func(q *saver.ThreadQuery) { q.Metadata = nil }
+	}},
+	{"only the first thread is erased", "erase", func(m *mutant) {
+		m.onErase = func(threads *[]string) { *threads = (*threads)[:min(len(*threads), 1)] }
 	}},
 	{"interrupts are never seen", "threads", func(m *mutant) {
 		m.onThreads = func(infos []saver.ThreadInfo) []saver.ThreadInfo {
 			for i := range infos {
-				infos[i].Interrupted = false
+				infos[i].Status = ""
 			}
 			return infos
 		}

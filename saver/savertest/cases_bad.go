@@ -170,8 +170,10 @@ var badInputCases = []testCase{
 				e.fails("copy to nowhere", c.CopyThread(e.ctx, "t", ""), saver.ErrInvalid)
 			}
 			if p, ok := e.s.(saver.Pruner); ok {
-				e.fails("prune", p.Prune(e.ctx, []string{"t"}, "keep_oldest"), saver.ErrInvalid)
-				e.fails("prune", p.Prune(e.ctx, []string{"t", ""}, saver.PruneAll), saver.ErrInvalid)
+				_, err := p.Prune(e.ctx, []string{"t"}, "keep_oldest")
+				e.fails("prune", err, saver.ErrInvalid)
+				_, err = p.Prune(e.ctx, []string{"t", ""}, saver.PruneAll)
+				e.fails("prune", err, saver.ErrInvalid)
 			}
 			if l, ok := e.s.(saver.ThreadLister); ok {
 				for _, err := range l.Threads(e.ctx, saver.ThreadQuery{Limit: -1}) {
@@ -232,13 +234,13 @@ func (e *env) everyCall(ctx context.Context) map[string]error {
 		_, errs["put request"] = p.PutRequest(ctx, req)
 	}
 	if d, ok := e.s.(saver.RunDeleter); ok {
-		errs["delete for runs"] = d.DeleteForRuns(ctx, []string{"r"})
+		_, errs["delete for runs"] = d.DeleteForRuns(ctx, []string{"r"})
 	}
 	if c, ok := e.s.(saver.ThreadCopier); ok {
 		errs["copy"] = c.CopyThread(ctx, "t", "u")
 	}
 	if p, ok := e.s.(saver.Pruner); ok {
-		errs["prune"] = p.Prune(ctx, []string{"t"}, saver.PruneAll)
+		_, errs["prune"] = p.Prune(ctx, []string{"t"}, saver.PruneAll)
 	}
 	if r, ok := e.s.(saver.DeltaReader); ok {
 		_, errs["history"] = r.DeltaChannelHistory(ctx, head, []string{"d"})

@@ -6,9 +6,9 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-func (e *env) erase(thread string) {
+func (e *env) erase(threads ...string) {
 	e.Helper()
-	e.ok("erase "+thread, e.s.(saver.Eraser).Erase(e.ctx, thread))
+	e.ok("erase "+strings.Join(threads, ", "), e.s.(saver.Eraser).Erase(e.ctx, threads...))
 }
 
 var eraseCases = []testCase{
@@ -21,6 +21,20 @@ var eraseCases = []testCase{
 		e.gone(head)
 		e.listed(saver.Query{ThreadID: "t2"}, 2, 1)
 		e.unchanged("erasing again, or nobody", func() { e.erase("t"); e.erase("nobody") })
+	}},
+	{id: "erase", name: "several threads in one call", needs: PowerEraser, fn: func(e *env) {
+		for _, thread := range []string{"t", "u", "v", "t2"} {
+			e.heavy(thread, 1, 2)
+		}
+		e.erase("v", "t", "nobody", "v", "u")
+		for _, thread := range []string{"t", "u", "v"} {
+			e.listed(saver.Query{ThreadID: thread})
+			e.refused(func() error {
+				return e.tryWrite(saver.Config{ThreadID: thread, CheckpointID: id(1)})
+			})
+		}
+		e.listed(saver.Query{ThreadID: "t2"}, 2, 1)
+		e.unchanged("erasing none", func() { e.erase() })
 	}},
 	{id: "erase", name: "late writes are refused, a new life is not", needs: PowerEraser, fn: func(e *env) {
 		e.heavy("t", 1, 3)
@@ -46,6 +60,7 @@ var eraseCases = []testCase{
 		e.unchanged("bad ids", func() {
 			e.fails("no id", e.s.(saver.Eraser).Erase(e.ctx, ""), saver.ErrInvalid)
 			e.fails("long id", e.s.(saver.Eraser).Erase(e.ctx, strings.Repeat("x", 1<<20)), saver.ErrTooLarge)
+			e.fails("a bad id after a good one", e.s.(saver.Eraser).Erase(e.ctx, "t", ""), saver.ErrInvalid)
 		})
 	}},
 	{id: "erase", name: "an erased id may become a copy", needs: PowerThreadCopier, fn: func(e *env) {

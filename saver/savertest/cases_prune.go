@@ -121,6 +121,73 @@ var pruneCases = []testCase{
 		e.deleteRuns("r1", "r2", "r3")
 		e.listed(saver.Query{ThreadID: "t"})
 	}},
+	{id: "kept", name: "is told, and why", needs: PowerRunDeleter, fn: func(e *env) {
+		e.deltas(4, map[int]any{1: "far", 2: "seed"})
+		for n := 1; n <= 3; n++ {
+			e.put(step{id: id(n), parent: map[bool]string{true: id(n - 1)}[n > 1], vers: map[string]any{"d": n},
+				values: map[int]map[string]any{1: {"d": "far"}, 2: {"d": "seed"}}[n], md: saver.Metadata{"run_id": "r1"}})
+		}
+		done := e.deleteRuns("r1")
+		e.equal("removed", []int{done.Checkpoints, done.Writes, done.KeptTotal}, []int{1, 1, 2})
+		e.equal("kept", done.Kept, []saver.Kept{
+			{ThreadID: "t", CheckpointID: id(2), For: id(4), Channel: "d", Reason: saver.KeptInDoubt},
+			{ThreadID: "t", CheckpointID: id(3), For: id(4), Channel: "d", Reason: saver.KeptInDoubt},
+		})
+		e.listed(saver.Query{}, 4, 3, 2)
+	}},
+	{id: "kept", name: "nothing that a note says is no delta channel", needs: PowerRunDeleter, fn: func(e *env) {
+		if !has(e.s, PowerAtomicPutter) {
+			return // nobody can tell
+		}
+		for _, told := range []bool{true, false} {
+			e.put(step{id: id(1), vers: map[string]any{"trigger": 1}, md: saver.Metadata{"run_id": "r1"}})
+			e.write(at(1), "task", "trigger", "abandoned")
+			st := step{id: id(2), parent: id(1), vers: map[string]any{"trigger": 2}, md: saver.Metadata{"run_id": "r2"}}
+			if told {
+				st.note = &saver.Note{Graph: "g", Deltas: []string{"other"}}
+			}
+			e.put(st)
+			done := e.deleteRuns("r1")
+			if told {
+				e.equal("removal", []int{done.Checkpoints, done.Writes, done.KeptTotal}, []int{1, 1, 0})
+				e.listed(saver.Query{}, 2)
+			} else {
+				e.equal("removal", []int{done.Checkpoints, done.Writes, done.KeptTotal}, []int{0, 0, 1})
+				e.equal("kept", done.Kept, []saver.Kept{{ThreadID: "t", CheckpointID: id(1), For: id(2), Channel: "trigger", Reason: saver.KeptInDoubt}})
+			}
+		}
+	}},
+	{id: "kept", name: "what a delta channel needs", needs: PowerPruner, fn: func(e *env) {
+		if !has(e.s, PowerAtomicPutter) {
+			return
+		}
+		for n := 1; n <= 4; n++ {
+			e.put(step{id: id(n), parent: map[bool]string{true: id(n - 1)}[n > 1], vers: map[string]any{"a": 1, "d": n, "e": n},
+				values: map[int]map[string]any{2: {"d": "seed"}}[n], fresh: []string{"d", "e"}, note: &saver.Note{Deltas: []string{"d", "none"}}})
+			e.write(at(n), "task", "d", n, "e", n)
+		}
+		done := e.prune(saver.KeepLatest, "t", "t")
+		e.equal("removed", []int{done.Checkpoints, done.Writes, done.KeptTotal}, []int{1, 2, 2})
+		e.equal("kept", done.Kept, []saver.Kept{
+			{ThreadID: "t", CheckpointID: id(2), For: id(4), Channel: "d", Reason: saver.KeptForDelta},
+			{ThreadID: "t", CheckpointID: id(3), For: id(4), Channel: "d", Reason: saver.KeptForDelta},
+		})
+		e.history(head, "d", "seed", 2, 3)
+		e.equal("the rest", e.prune(saver.PruneAll, "t"), saver.Removal{Checkpoints: 3, Writes: 6})
+	}},
+	{id: "kept", name: "the packets of an old checkpoint", needs: PowerPruner, fn: func(e *env) {
+		e.put(step{v: 3, id: id(1)})
+		e.write(at(1), "task", saver.ChannelTasks, "send")
+		e.put(step{v: 3, id: id(2), parent: id(1), ns: ""})
+		done := e.prune(saver.KeepLatest, "t")
+		e.equal("kept", done.Kept, []saver.Kept{{ThreadID: "t", CheckpointID: id(1), For: id(2), Channel: saver.ChannelTasks, Reason: saver.KeptForPackets}})
+	}},
+	{id: "kept", name: "the list is bounded, the count is not", needs: PowerPruner, fn: func(e *env) {
+		e.deltas(saver.MaxKept+20, map[int]any{1: "seed"})
+		done := e.prune(saver.KeepLatest, "t")
+		e.equal("kept", []int{len(done.Kept), done.KeptTotal}, []int{saver.MaxKept, saver.MaxKept + 19})
+		e.equal("the first", done.Kept[0].CheckpointID, id(1))
+	}},
 	{id: "runs", name: "unchanged values outlive the run that stored them", needs: PowerRunDeleter, fn: func(e *env) {
 		e.put(step{id: id(1), values: map[string]any{"a": "value"}, md: saver.Metadata{"run_id": "r1"}})
 		e.put(step{id: id(2), parent: id(1), vers: map[string]any{"a": 1}, fresh: []string{}, md: saver.Metadata{"run_id": "r2"}})

@@ -9,9 +9,11 @@ func (e *env) deleteThread(thread string) {
 	e.ok("delete "+thread, e.s.DeleteThread(e.ctx, thread))
 }
 
-func (e *env) deleteRuns(runs ...string) {
+func (e *env) deleteRuns(runs ...string) saver.Removal {
 	e.Helper()
-	e.ok("delete for runs", e.s.(saver.RunDeleter).DeleteForRuns(e.ctx, runs))
+	done, err := e.s.(saver.RunDeleter).DeleteForRuns(e.ctx, runs)
+	e.ok("delete for runs", err)
+	return done
 }
 
 func (e *env) copyThread(src, dst string) {
@@ -19,9 +21,11 @@ func (e *env) copyThread(src, dst string) {
 	e.ok("copy", e.s.(saver.ThreadCopier).CopyThread(e.ctx, src, dst))
 }
 
-func (e *env) prune(strategy saver.PruneStrategy, threads ...string) {
+func (e *env) prune(strategy saver.PruneStrategy, threads ...string) saver.Removal {
 	e.Helper()
-	e.ok("prune", e.s.(saver.Pruner).Prune(e.ctx, threads, strategy))
+	done, err := e.s.(saver.Pruner).Prune(e.ctx, threads, strategy)
+	e.ok("prune", err)
+	return done
 }
 
 // runs puts checkpoints 1 to 3 of runs r1 to r3, and one of r1 in a namespace.

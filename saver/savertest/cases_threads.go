@@ -31,8 +31,8 @@ func (e *env) threadIDs(q saver.ThreadQuery, want ...any) {
 func (e *env) waiting(want bool) {
 	e.Helper()
 	infos := e.threads(saver.ThreadQuery{Prefix: "t"})
-	e.equal("interrupted", infos[0].Interrupted, want)
-	e.equal("selected", len(e.threads(saver.ThreadQuery{Prefix: "t", Interrupted: true})) == 1, want)
+	e.equal("waits", infos[0].Status == saver.StatusWaiting, want)
+	e.equal("selected", len(e.threads(saver.ThreadQuery{Prefix: "t", Status: saver.StatusWaiting})) == 1, want)
 }
 
 var threadCases = []testCase{
@@ -78,6 +78,35 @@ var threadCases = []testCase{
 		later("b", func() { e.put(step{thread: "b", id: id(0), ns: "child"}) })
 		e.threadIDs(saver.ThreadQuery{UpdatedSince: first}, "a", "b")
 	}},
+	{id: "threads", name: "by metadata of any checkpoint", needs: PowerThreadLister, fn: func(e *env) {
+		e.put(step{thread: "a", id: id(1), md: saver.Metadata{"user": "ada", "n": 1}})
+		e.put(step{thread: "a", id: id(2), parent: id(1), md: saver.Metadata{"user": "bob"}})
+		e.put(step{thread: "b", id: id(1), md: saver.Metadata{"user": "bob", "n": "1"}})
+		e.put(step{thread: "b", id: id(2), ns: "child:1", md: saver.Metadata{"user": "ada", "tags": []any{"x", map[string]any{"deep": int64(2)}}}})
+		e.put(step{thread: "c", id: id(1)})
+		e.write(saver.Config{ThreadID: "w", CheckpointID: id(1)}, "task", "ch", 1)
+		by := func(filter map[string]any, want ...any) {
+			e.Helper()
+			e.threadIDs(saver.ThreadQuery{Metadata: filter}, want...)
+		}
+		by(map[string]any{"user": "ada"}, "a", "b")
+		by(map[string]any{"user": "ada", "n": 1.0}, "a")
+		by(map[string]any{"user": "bob", "n": 1}) // not of one checkpoint
+		by(map[string]any{"n": "1"}, "b")
+		by(map[string]any{"tags": []any{"x", map[string]any{"deep": 2}}}, "b")
+		by(map[string]any{"user": nil}, "c") // a thread of writes alone has no metadata
+		by(map[string]any{"user": "eve"})
+		by(map[string]any{}, "a", "b", "c", "w")
+		e.threadIDs(saver.ThreadQuery{Prefix: "b", Metadata: map[string]any{"user": "ada"}}, "b")
+		e.threadIDs(saver.ThreadQuery{Limit: 1, Metadata: map[string]any{"user": "ada"}}, "a")
+		e.deleteThread("a")
+		by(map[string]any{"user": "ada"}, "b")
+		for _, bad := range []map[string]any{{"": 1}, {"a/b": 1}, {"a": make(chan int)}} {
+			for _, err := range e.s.(saver.ThreadLister).Threads(e.ctx, saver.ThreadQuery{Metadata: bad}) {
+				e.fails("a filter that cannot be", err, saver.ErrInvalid)
+			}
+		}
+	}},
 	{id: "threads", name: "interrupted, resumed, finished", needs: PowerThreadLister, fn: func(e *env) {
 		e.chain(1, 1)
 		e.put(step{thread: "other", id: id(1)})
@@ -116,17 +145,19 @@ var threadCases = []testCase{
 		time.Sleep(2 * time.Millisecond)
 		e.ok("copy", c.CopyThread(e.ctx, "t", "u"))
 		infos := e.threads(saver.ThreadQuery{})
-		e.equal("copied", []any{infos[1].Head, infos[1].Interrupted, infos[1].UpdatedAt.After(infos[0].UpdatedAt)}, []any{id(1), true, true})
+		e.equal("copied", []any{infos[1].Head, infos[1].Status, infos[1].UpdatedAt.After(infos[0].UpdatedAt)}, []any{id(1), saver.StatusWaiting, true})
 	}},
 	{id: "threads", name: "removing is not writing", needs: PowerThreadLister, fn: func(e *env) {
 		e.chain(1, 3)
 		before := e.threads(saver.ThreadQuery{})
 		time.Sleep(2 * time.Millisecond)
 		if p, ok := e.s.(saver.Pruner); ok {
-			e.ok("prune", p.Prune(e.ctx, []string{"t"}, saver.KeepLatest))
+			_, err := p.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
+			e.ok("prune", err)
 		}
 		if d, ok := e.s.(saver.RunDeleter); ok {
-			e.ok("delete for runs", d.DeleteForRuns(e.ctx, []string{"r"}))
+			_, err := d.DeleteForRuns(e.ctx, []string{"r"})
+			e.ok("delete for runs", err)
 		}
 		e.ok("delete another", e.s.DeleteThread(e.ctx, "u"))
 		e.equal("threads", e.threads(saver.ThreadQuery{}), before)

@@ -30,6 +30,7 @@ type step struct {
 	vers   map[string]any // a version each; nil gives every value version 1
 	fresh  []string       // the channels in newVersions; nil is all of vers
 	md     saver.Metadata // nil is source loop, step 0
+	note   *saver.Note    // needs PowerAtomicPutter
 }
 
 // id is the n-th checkpoint id: UUIDv6 as LangGraph makes them, growing with n.
@@ -76,7 +77,7 @@ func (e *env) request(st step) saver.PutRequest {
 		}
 	}
 	cfg := saver.Config{ThreadID: st.thread, Namespace: st.ns, CheckpointID: st.parent}
-	return saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: st.md, NewVersions: fresh}
+	return saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: st.md, NewVersions: fresh, Note: st.note}
 }
 
 func (e *env) version(v any) saver.Version {
@@ -101,6 +102,9 @@ func (e *env) put(st step) saver.Config {
 func (e *env) tryPut(st step) (saver.Config, error) {
 	e.Helper()
 	req := e.request(st)
+	if req.Note != nil {
+		return e.s.(saver.AtomicPutter).PutRequest(e.ctx, req)
+	}
 	return e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
 }
 

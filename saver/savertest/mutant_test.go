@@ -15,22 +15,27 @@ import (
 // mutant is the memory saver with hooks to plant bugs at.
 type mutant struct {
 	*memory.Saver
-	onPut      func(req *saver.PutRequest)                              // before Put and PutRequest
-	afterPut   func(req saver.PutRequest)                               // after one that succeeded
-	onWrites   func(cfg *saver.Config, ws *[]saver.Write, path *string) // before PutWrites
-	onConfig   func(req saver.PutRequest, cfg *saver.Config)
-	onTuple    func(tup *saver.Tuple) // each one read
-	onGet      func(cfg *saver.Config)
-	onQuery    func(q *saver.Query)
-	onListed   func(q saver.Query, tups []*saver.Tuple) []*saver.Tuple
-	onDelete   func(thread string) bool // true: done, do not delete
-	onHistory  func(cfg saver.Config, h map[string]saver.DeltaHistory)
-	onThreads  func(infos []saver.ThreadInfo) []saver.ThreadInfo
-	pruneAs    func(threads []string, strategy saver.PruneStrategy) bool
-	onRetain   func(p *saver.RetentionPolicy, dryRun *bool) // before Retain
-	onCopied   func(src, dst string)
-	deleteRuns func(runs []string) bool
-	unwaited   bool // ignore contexts
+	onPut         func(req *saver.PutRequest)                              // before Put and PutRequest
+	afterPut      func(req saver.PutRequest)                               // after one that succeeded
+	onWrites      func(cfg *saver.Config, ws *[]saver.Write, path *string) // before PutWrites
+	onConfig      func(req saver.PutRequest, cfg *saver.Config)
+	onTuple       func(tup *saver.Tuple) // each one read
+	onGet         func(cfg *saver.Config)
+	onQuery       func(q *saver.Query)
+	onListed      func(q saver.Query, tups []*saver.Tuple) []*saver.Tuple
+	onDelete      func(thread string) bool // true: done, do not delete
+	onHistory     func(cfg saver.Config, h map[string]saver.DeltaHistory)
+	onThreads     func(infos []saver.ThreadInfo) []saver.ThreadInfo
+	onErase       func(threads *[]string) // before Erase
+	pruneAs       func(threads []string, strategy saver.PruneStrategy) bool
+	onRetain      func(p *saver.RetentionPolicy, dryRun *bool) // before Retain
+	onThreadQuery func(q *saver.ThreadQuery)
+	onAttempt     func(cfg *saver.Config)
+	onRemoved     func(done *saver.Removal) // by DeleteForRuns
+	onCopied      func(src, dst string)
+	deleteRuns    func(runs []string) bool
+	onOwn         func(ctx context.Context, thread string, wait bool) (func(), error)
+	unwaited      bool // ignore contexts
 
 	mu   sync.Mutex
 	memo map[string]serde.Typed // for bugs that need to remember
@@ -126,6 +131,13 @@ func (m *mutant) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple
 	}
 }
 
+func (m *mutant) Own(ctx context.Context, thread string, wait bool) (func(), error) {
+	if m.onOwn != nil {
+		return m.onOwn(ctx, thread, wait)
+	}
+	return m.Saver.Own(m.ctx(ctx), thread, wait)
+}
+
 func (m *mutant) DeleteThread(ctx context.Context, thread string) error {
 	if m.onDelete != nil && ctx.Err() == nil && m.onDelete(thread) {
 		return nil
@@ -141,7 +153,17 @@ func (m *mutant) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chan
 	return h, err
 }
 
+func (m *mutant) Erase(ctx context.Context, threads ...string) error {
+	if m.onErase != nil {
+		m.onErase(&threads)
+	}
+	return m.Saver.Erase(m.ctx(ctx), threads...)
+}
+
 func (m *mutant) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	if m.onThreadQuery != nil {
+		m.onThreadQuery(&q)
+	}
 	if m.onThreads == nil {
 		return m.Saver.Threads(m.ctx(ctx), q)
 	}
@@ -166,9 +188,9 @@ func (m *mutant) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[sav
 	}
 }
 
-func (m *mutant) Prune(ctx context.Context, threads []string, strategy saver.PruneStrategy) error {
+func (m *mutant) Prune(ctx context.Context, threads []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	if m.pruneAs != nil && ctx.Err() == nil && m.pruneAs(threads, strategy) {
-		return nil
+		return saver.Removal{}, nil
 	}
 	return m.Saver.Prune(m.ctx(ctx), threads, strategy)
 }
@@ -180,6 +202,13 @@ func (m *mutant) Retain(ctx context.Context, p saver.RetentionPolicy, dryRun boo
 	return m.Saver.Retain(m.ctx(ctx), p, dryRun)
 }
 
+func (m *mutant) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
+	if m.onAttempt != nil {
+		m.onAttempt(&cfg)
+	}
+	return m.Saver.CountAttempt(m.ctx(ctx), cfg)
+}
+
 func (m *mutant) CopyThread(ctx context.Context, src, dst string) error {
 	err := m.Saver.CopyThread(m.ctx(ctx), src, dst)
 	if err == nil && m.onCopied != nil {
@@ -188,11 +217,15 @@ func (m *mutant) CopyThread(ctx context.Context, src, dst string) error {
 	return err
 }
 
-func (m *mutant) DeleteForRuns(ctx context.Context, runs []string) error {
+func (m *mutant) DeleteForRuns(ctx context.Context, runs []string) (saver.Removal, error) {
 	if m.deleteRuns != nil && ctx.Err() == nil && m.deleteRuns(runs) {
-		return nil
+		return saver.Removal{}, nil
 	}
-	return m.Saver.DeleteForRuns(m.ctx(ctx), runs)
+	done, err := m.Saver.DeleteForRuns(m.ctx(ctx), runs)
+	if m.onRemoved != nil {
+		m.onRemoved(&done)
+	}
+	return done, err
 }
 
 // remember and recall keep typed bytes under a key.

@@ -25,6 +25,8 @@ const (
 	PowerThreadLister Power = "ThreadLister"
 	PowerSyncer       Power = "Syncer"
 	PowerAtomicPutter Power = "AtomicPutter"
+	PowerAttempts     Power = "AttemptCounter"
+	PowerOwner        Power = "Owner"
 	PowerCloser       Power = "io.Closer"
 )
 
@@ -51,6 +53,10 @@ func has(s saver.Saver, p Power) bool {
 		_, ok = s.(saver.Syncer)
 	case PowerAtomicPutter:
 		_, ok = s.(saver.AtomicPutter)
+	case PowerAttempts:
+		_, ok = s.(saver.AttemptCounter)
+	case PowerOwner:
+		_, ok = s.(saver.Owner)
 	case PowerCloser:
 		_, ok = s.(io.Closer)
 	}
@@ -170,6 +176,6 @@ func byName(cases []testCase) [][]testCase {
 func allCases() []testCase {
 	return slices.Concat(
 		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
-		forkCases, conflictCases, deletedCases, pruneCases, retainCases, eraseCases, ttlCases, isolationCases, badInputCases, concurrencyCases, threadCases,
+		forkCases, conflictCases, deletedCases, pruneCases, retainCases, eraseCases, ttlCases, isolationCases, badInputCases, concurrencyCases, threadCases, noteCases, attemptCases, ownerCases,
 	)
 }

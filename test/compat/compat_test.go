@@ -115,7 +115,11 @@ func contents(t *testing.T, s *saver.Disk) []string {
 	}
 	for info, err := range s.Threads(ctx, saver.ThreadQuery{}) {
 		must(t, err)
-		out = append(out, fmt.Sprintf("%+v", info))
+		line := fmt.Sprintf("{ThreadID:%s Head:%s UpdatedAt:%v Interrupted:%t}", info.ThreadID, info.Head, info.UpdatedAt, info.Status == saver.StatusWaiting)
+		if info.Status != saver.StatusWaiting && info.Status != saver.StatusUnknown { // as it had to be without notes
+			line += " " + string(info.Status)
+		}
+		out = append(out, line)
 	}
 	return out
 }

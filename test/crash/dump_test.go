@@ -23,7 +23,7 @@ func dump(ctx context.Context, s full) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("threads: %w", err)
 		}
-		d.line("thread %s head %s updated %d interrupted %t", info.ThreadID, info.Head, info.UpdatedAt.UnixMicro(), info.Interrupted)
+		d.line("thread %s head %s updated %d status %q graph %q next %q", info.ThreadID, info.Head, info.UpdatedAt.UnixMicro(), info.Status, info.Graph, info.Next)
 	}
 	for tup, err := range s.List(ctx, saver.Query{}) {
 		if err != nil {
@@ -90,6 +90,9 @@ func (d *dumper) tuple(tup *saver.Tuple) error {
 	d.line("checkpoint %s %q %s v%d %s", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, cp.V, cp.TS)
 	if tup.Parent != nil {
 		d.line(" parent %s", tup.Parent.CheckpointID)
+	}
+	if tup.Note != nil {
+		d.line(" note %+v", *tup.Note)
 	}
 	for _, k := range slices.Sorted(maps.Keys(tup.Metadata)) {
 		d.line(" metadata %s %v", k, tup.Metadata[k])

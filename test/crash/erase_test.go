@@ -1,10 +1,45 @@
 package crash
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// eraser is a saver that erases threads and items in one call.
+type eraser interface {
+	eraseAll(ctx context.Context, threads []string, prefixes [][]string) error
+}
+
+func (d *disk) eraseAll(ctx context.Context, threads []string, prefixes [][]string) error {
+	return d.EraseRequest(ctx, saver.EraseRequest{Threads: threads, Items: prefixes})
+}
+
+// eraseAll deletes the items one by one: all that erasing them means to a reader.
+func (m *model) eraseAll(ctx context.Context, threads []string, prefixes [][]string) error {
+	if err := m.Erase(ctx, threads...); err != nil {
+		return err
+	}
+	for _, prefix := range prefixes {
+		found, err := m.items.Search(ctx, store.Query{Prefix: prefix, Limit: store.NoLimit})
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if err := m.items.Delete(ctx, f.Namespace, f.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	_ eraser = (*disk)(nil)
+	_ eraser = (*model)(nil)
 )
 
 // erasures checks what a store that was opened after a crash says of unfinished

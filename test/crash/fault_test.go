@@ -30,7 +30,7 @@ func faultProgram() []step {
 		add(s)
 	}
 	add(g.copyThread(), g.deletion(), imageStep(), g.put(), lifeStep("close"), g.put(), flushStep(), g.put(), g.deletion())
-	add(partStep(), g.put(), compactStep(), g.put(), g.erase(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
+	add(partStep(), g.put(), compactStep(), g.put(), g.items(), g.eraseSeveral(), g.putWrites(), imageStep(), lifeStep("kill"), g.put(), g.put(), lifeStep("close"), g.put())
 	return steps
 }
 

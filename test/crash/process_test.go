@@ -19,7 +19,7 @@ import (
 // With childEnv set the test binary is another process with a store: "hold" keeps
 // it open for writing, "write" writes to it, until the standard input ends; "ack"
 // writes and tells of each checkpoint that is stored; "race" opens and closes it
-// again and again.
+// again and again; "account" does so under writers that account for every put.
 const (
 	childEnv     = "STELE_CRASH_CHILD"
 	childDirEnv  = "STELE_CRASH_DIR"
@@ -29,6 +29,9 @@ const (
 func child(role, dir string) int {
 	if role == "race" {
 		return race(dir)
+	}
+	if role == "account" {
+		return account(dir)
 	}
 	opts := saver.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2, CompactRate: -1, DiskReserve: -1}
 	for _, mode := range []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever} {

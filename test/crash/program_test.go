@@ -22,6 +22,7 @@ type full interface {
 	saver.ThreadLister
 	saver.Syncer
 	saver.AtomicPutter
+	saver.AttemptCounter
 	saver.Eraser
 	saver.Expirer
 }
@@ -159,11 +160,37 @@ func (g *generator) put() step {
 	cfg := saver.Config{ThreadID: thread, Namespace: ns, CheckpointID: parent}
 	md := saver.Metadata{"source": "loop", "step": g.id, "run_id": fmt.Sprint(g.runs, g.rng.IntN(3))}
 	req := saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: fresh}
+	if g.rng.IntN(2) == 0 {
+		req.Note = g.note()
+	}
 	if g.rng.IntN(4) == 0 {
 		req.Writes = []saver.TaskWrites{{TaskID: "with", Writes: g.writes()}}
 	}
 	return step{what: fmt.Sprintf("put %s %s on %q", key, id, parent), kind: kindAppend,
 		call: func(ctx context.Context, s full) error { _, err := s.PutRequest(ctx, req); return err }}
+}
+
+// note is what an engine may tell of a checkpoint.
+func (g *generator) note() *saver.Note {
+	n := &saver.Note{Graph: []string{"LangGraph", "a graph"}[g.rng.IntN(2)]}
+	if g.rng.IntN(3) > 0 {
+		n.Next = []string{"agent", "tools"}[:1+g.rng.IntN(2)]
+		n.Stop = []saver.Stop{saver.StopNone, saver.StopBreakpoint, saver.StopSteps}[g.rng.IntN(3)]
+	}
+	if g.rng.IntN(3) == 0 {
+		n.Deltas = []string{"messages"}
+	}
+	return n
+}
+
+// attempt counts an attempt at recovery. What it counts is not seen, but that the
+// thread was written to is.
+func (g *generator) attempt() step {
+	thread := g.thread()
+	return step{what: "count an attempt at " + thread, kind: kindAppend, call: func(ctx context.Context, s full) error {
+		_, err := s.CountAttempt(ctx, saver.Config{ThreadID: thread})
+		return err
+	}}
 }
 
 func (g *generator) size() int {
@@ -209,7 +236,7 @@ func (g *generator) deletion() step {
 	case 0:
 		run := fmt.Sprint(g.runs, g.rng.IntN(3))
 		return step{what: "delete " + run, kind: kindDelete,
-			call: func(ctx context.Context, s full) error { return s.DeleteForRuns(ctx, []string{run}) }}
+			call: func(ctx context.Context, s full) error { _, err := s.DeleteForRuns(ctx, []string{run}); return err }}
 	case 1:
 		policy := saver.RetentionPolicy{ThreadIDs: []string{thread}, KeepLast: 1 + g.rng.IntN(3)}
 		return step{what: fmt.Sprintf("retain %d of %s", policy.KeepLast, thread), kind: kindDelete,
@@ -220,7 +247,8 @@ func (g *generator) deletion() step {
 	case 2:
 		return step{what: "prune " + thread, kind: kindDelete,
 			call: func(ctx context.Context, s full) error {
-				return s.Prune(ctx, []string{thread}, saver.KeepLatest)
+				_, err := s.Prune(ctx, []string{thread}, saver.KeepLatest)
+				return err
 			}}
 	}
 	return step{what: "delete " + thread, kind: kindDelete,
@@ -271,10 +299,27 @@ func syncStep() step {
 	return step{what: "sync", kind: kindAppend, call: func(ctx context.Context, s full) error { return s.Sync(ctx) }}
 }
 
-// erase is a call that rewrites files: it waits for other work.
+// erase is a call that rewrites files: it waits for other work. It erases a thread, or
+// several threads and items.
 func (g *generator) erase() step {
-	thread := g.thread()
-	return step{what: "erase " + thread, kind: kindErase, call: func(ctx context.Context, s full) error { return s.Erase(ctx, thread) }}
+	if !g.alone && g.rng.IntN(2) == 0 {
+		return g.eraseSeveral()
+	}
+	return eraseStep([]string{g.thread()}, nil)
+}
+
+func (g *generator) eraseSeveral() step {
+	prefix := [][]string{{"a"}, {"a", "b"}, {"b"}}[g.rng.IntN(3)]
+	return eraseStep([]string{g.thread(), g.thread()}, [][]string{prefix})
+}
+
+func eraseStep(threads []string, prefixes [][]string) step {
+	return step{what: fmt.Sprintf("erase threads %q and items %q", threads, prefixes), kind: kindErase, call: func(ctx context.Context, s full) error {
+		if len(prefixes) == 0 {
+			return s.Erase(ctx, threads...)
+		}
+		return s.(eraser).eraseAll(ctx, threads, prefixes)
+	}}
 }
 
 // call is a random call.
@@ -294,6 +339,8 @@ func (g *generator) quick() step {
 		return g.items()
 	case n < 10:
 		return g.entries()
+	case n < 11:
+		return g.attempt()
 	case n < 15:
 		return g.putWrites()
 	case n < 17:

@@ -70,6 +70,9 @@ func tuple(tup *saver.Tuple) string {
 		fmt.Fprintf(&b, "  %s = %s\n", ch, bytesOf(cp.Values[ch]))
 	}
 	writes(&b, tup.PendingWrites)
+	if tup.Note != nil {
+		fmt.Fprintf(&b, "  note %+v\n", *tup.Note)
+	}
 	return b.String()
 }
 

@@ -57,12 +57,18 @@ func (m *machine) list(t *rapid.T) {
 		q.Namespace = saver.InNamespace(namespace.Draw(t, "namespace"))
 	}
 	if rapid.Bool().Draw(t, "filtered") {
-		q.Filter = map[string]any{}
-		for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"step", "run_id", "user", "nested.k", "none", "bad key"}), 1, 2, rapid.ID).Draw(t, "keys") {
-			q.Filter[key] = rapid.SampledFrom([]any{0, 1.0, "r1", nil, "u", 7, []any{1}}).Draw(t, "filter value")
-		}
+		q.Filter = drawFilter(t)
 	}
 	m.both(t, fmt.Sprintf("list %+v", q), func(s saver.Saver) string { return listing(s.List(m.ctx, q)) })
+}
+
+// drawFilter is a filter of metadata, not always a valid one.
+func drawFilter(t *rapid.T) map[string]any {
+	filter := map[string]any{}
+	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"step", "run_id", "user", "nested.k", "none", "bad key"}), 1, 2, rapid.ID).Draw(t, "keys") {
+		filter[key] = rapid.SampledFrom([]any{0, 1.0, "r1", nil, "u", 7, []any{1}}).Draw(t, "filter value")
+	}
+	return filter
 }
 
 func (m *machine) history(t *rapid.T) {
@@ -81,9 +87,12 @@ func (m *machine) history(t *rapid.T) {
 
 func (m *machine) threads(t *rapid.T) {
 	q := saver.ThreadQuery{
-		Prefix:      rapid.SampledFrom([]string{"", "t", "t2", "x"}).Draw(t, "prefix"),
-		Interrupted: rapid.Bool().Draw(t, "interrupted"),
-		Limit:       rapid.SampledFrom([]int{0, 1, 2, -1}).Draw(t, "limit"),
+		Prefix: rapid.SampledFrom([]string{"", "t", "t2", "x"}).Draw(t, "prefix"),
+		Status: rapid.SampledFrom([]saver.Status{"", "", saver.StatusWaiting, saver.StatusFailed, saver.StatusDone, saver.StatusUnfinished}).Draw(t, "status"),
+		Limit:  rapid.SampledFrom([]int{0, 1, 2, -1}).Draw(t, "limit"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "by metadata") == 0 {
+		q.Metadata = drawFilter(t)
 	}
 	if rapid.Bool().Draw(t, "since") {
 		q.UpdatedSince = m.clock.Now().Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "back")) * time.Millisecond)
@@ -91,14 +100,40 @@ func (m *machine) threads(t *rapid.T) {
 	m.both(t, fmt.Sprintf("threads %+v", q), func(s saver.Saver) string { return threadList(s.(saver.ThreadLister).Threads(m.ctx, q)) })
 }
 
+func (m *machine) countAttempt(t *rapid.T) {
+	cfg := m.drawTarget(t)
+	numbers := []int{}
+	m.change(t, fmt.Sprintf("count an attempt at %+v", cfg), func(s saver.Saver) error {
+		n, err := s.(saver.AttemptCounter).CountAttempt(m.ctx, cfg)
+		if numbers = append(numbers, n); err == nil && n != numbers[0] {
+			return fmt.Errorf("it is number %d, not %d", n, numbers[0])
+		}
+		return err
+	})
+}
+
 func (m *machine) deleteThread(t *rapid.T) {
 	id := thread.Draw(t, "thread")
 	m.change(t, "delete "+id, func(s saver.Saver) error { return s.DeleteThread(m.ctx, id) })
 }
 
+// removal is change for a call that says what it removed and what it kept.
+func (m *machine) removal(t *rapid.T, what string, call func(s saver.Saver) (saver.Removal, error)) {
+	var first *saver.Removal
+	m.change(t, what, func(s saver.Saver) error {
+		done, err := call(s)
+		if first == nil {
+			first = &done
+		} else if fmt.Sprintf("%+v", done) != fmt.Sprintf("%+v", *first) {
+			return fmt.Errorf("it says %+v, not %+v", done, *first)
+		}
+		return err
+	})
+}
+
 func (m *machine) deleteForRuns(t *rapid.T) {
 	runs := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"r1", "r2", "r9", ""}), 0, 2, rapid.ID).Draw(t, "runs")
-	m.change(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) error { return s.(saver.RunDeleter).DeleteForRuns(m.ctx, runs) })
+	m.removal(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) (saver.Removal, error) { return s.(saver.RunDeleter).DeleteForRuns(m.ctx, runs) })
 }
 
 func (m *machine) copyThread(t *rapid.T) {
@@ -109,7 +144,7 @@ func (m *machine) copyThread(t *rapid.T) {
 func (m *machine) prune(t *rapid.T) {
 	ids := rapid.SliceOfN(thread, 0, 2).Draw(t, "threads")
 	strategy := rapid.SampledFrom([]saver.PruneStrategy{saver.KeepLatest, saver.KeepLatest, saver.PruneAll, "other"}).Draw(t, "strategy")
-	m.change(t, fmt.Sprintf("prune %v %s", ids, strategy), func(s saver.Saver) error { return s.(saver.Pruner).Prune(m.ctx, ids, strategy) })
+	m.removal(t, fmt.Sprintf("prune %v %s", ids, strategy), func(s saver.Saver) (saver.Removal, error) { return s.(saver.Pruner).Prune(m.ctx, ids, strategy) })
 }
 
 func (m *machine) nextVersion(t *rapid.T) {

@@ -122,6 +122,9 @@ func drawChannel(t *rapid.T, ch string, cp *saver.Checkpoint, fresh map[string]s
 }
 
 func (m *machine) drawAtomic(t *rapid.T, req *saver.PutRequest) {
+	if rapid.IntRange(0, 2).Draw(t, "noted") > 0 {
+		req.Note = drawNote(t)
+	}
 	if rapid.IntRange(0, 4).Draw(t, "values from") == 0 {
 		from := req.Config.At(checkpointID.Draw(t, "source"))
 		req.ValuesFrom = &from
@@ -131,6 +134,20 @@ func (m *machine) drawAtomic(t *rapid.T, req *saver.PutRequest) {
 			CheckpointID: sometimes(checkpointID).Draw(t, "writes on"), TaskID: task.Draw(t, "task"), TaskPath: taskPath.Draw(t, "path"), Writes: drawWrites(t),
 		})
 	}
+}
+
+// drawNote is a note whose delta channels are those the checkpoint has, or others.
+func drawNote(t *rapid.T) *saver.Note {
+	names := rapid.SampledFrom([]string{"a", "node", "d", "another node", ""})
+	n := &saver.Note{Graph: rapid.SampledFrom([]string{"", "LangGraph", "a graph"}).Draw(t, "graph")}
+	if next := rapid.SliceOfN(names, 0, 2).Draw(t, "next"); len(next) > 0 {
+		n.Next = next
+		n.Stop = rapid.SampledFrom([]saver.Stop{"", saver.StopBreakpoint, saver.StopSteps}).Draw(t, "stop")
+	}
+	if deltas := rapid.SliceOfNDistinct(names, 0, 2, rapid.ID).Draw(t, "deltas"); len(deltas) > 0 {
+		n.Deltas = slices.Sorted(slices.Values(deltas))
+	}
+	return n
 }
 
 func drawWrites(t *rapid.T) []saver.Write {

@@ -187,6 +187,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		{"List", 2, m.list, true},
 		{"History", 2, m.history, true},
 		{"Threads", 1, m.threads, has[saver.ThreadLister](m)},
+		{"Attempt", 1, m.countAttempt, has[saver.AttemptCounter](m)},
 		{"Delete", 1, m.deleteThread, true},
 		{"DeleteRuns", 1, m.deleteForRuns, has[saver.RunDeleter](m)},
 		{"Copy", 1, m.copyThread, has[saver.ThreadCopier](m)},

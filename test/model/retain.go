@@ -25,7 +25,7 @@ func (m *machine) retain(t *rapid.T) {
 	said, refused := m.subject.Saver.(saver.Retainer).Retain(m.ctx, p, true)
 	m.change(t, fmt.Sprintf("retain %+v, dry run %v", p, dry), func(s saver.Saver) error {
 		rep, err := s.(saver.Retainer).Retain(m.ctx, p, dry)
-		reports = append(reports, fmt.Sprint(rep.Threads, rep.Checkpoints, rep.Writes))
+		reports = append(reports, fmt.Sprintf("%d %d %d %+v", rep.Threads, rep.Checkpoints, rep.Writes, rep.KeptList))
 		if s == m.subject.Saver && (fmt.Sprint(rep) != fmt.Sprint(said) || outcome(err) != outcome(refused)) {
 			return fmt.Errorf("a dry run said %+v, %w; it is %+v, %w", said, refused, rep, err)
 		}
@@ -33,7 +33,7 @@ func (m *machine) retain(t *rapid.T) {
 	})
 	for _, r := range reports[1:] {
 		if r != reports[0] {
-			t.Fatalf("retention reports differ (threads, checkpoints, writes): %q", reports)
+			t.Fatalf("retention reports differ (threads, checkpoints, writes, kept): %q", reports)
 		}
 	}
 }
@@ -61,6 +61,6 @@ func (m *machine) sweep(t *rapid.T) {
 }
 
 func (m *machine) erase(t *rapid.T) {
-	id := thread.Draw(t, "thread")
-	m.change(t, "erase "+id, func(s saver.Saver) error { return s.(saver.Eraser).Erase(m.ctx, id) })
+	ids := rapid.SliceOfN(thread, 1, 3).Draw(t, "threads")
+	m.change(t, fmt.Sprintf("erase %q", ids), func(s saver.Saver) error { return s.(saver.Eraser).Erase(m.ctx, ids...) })
 }

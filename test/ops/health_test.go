@@ -22,7 +22,7 @@ func kinds(h saver.Health) []saver.Trouble {
 	return out
 }
 
-func wantHealth(t *testing.T, d *saver.Disk, status saver.Status, want ...saver.Trouble) saver.Health {
+func wantHealth(t *testing.T, d *saver.Disk, status saver.HealthStatus, want ...saver.Trouble) saver.Health {
 	t.Helper()
 	h := d.Health()
 	if h.Status != status || !slices.Equal(kinds(h), append([]saver.Trouble{}, want...)) {
@@ -37,7 +37,7 @@ func TestHealthOfASoundStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPut(t, d, "t", 1, saver.ValueOf("v"))
-	h := wantHealth(t, d, saver.StatusOK)
+	h := wantHealth(t, d, saver.HealthOK)
 	if h.Space.Free <= 0 || h.Space.Total < h.Space.Free || h.Space.Reserve != 8<<20 || h.Space.LowSpace != 0 {
 		t.Errorf("space: %+v", h.Space)
 	}
@@ -49,7 +49,7 @@ func TestHealthOfASoundStore(t *testing.T) {
 		t.Errorf("%s, %v", b, err)
 	}
 	mustClose(t, d)
-	h = wantHealth(t, d, saver.StatusFailed, saver.TroubleClosed)
+	h = wantHealth(t, d, saver.HealthFailed, saver.TroubleClosed)
 	if !errors.Is(h.Problems[0].Err, saver.ErrClosed) {
 		t.Errorf("%+v", h)
 	}
@@ -74,16 +74,16 @@ func TestLowSpace(t *testing.T) {
 		}
 	}
 	write(2)
-	wantHealth(t, d, saver.StatusOK)
+	wantHealth(t, d, saver.HealthOK)
 	mem.SetCapacity(100 << 20)
 	write(60)
-	h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleDiskLow)
+	h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleDiskLow)
 	if len(low) != 1 || low[0] >= 48<<20 || h.Space.Free >= 48<<20 {
 		t.Errorf("low space was reported as %v, health %+v", low, h.Space)
 	}
 	mem.SetCapacity(256 << 20)
 	write(2)
-	wantHealth(t, d, saver.StatusOK)
+	wantHealth(t, d, saver.HealthOK)
 	mem.SetCapacity(100 << 20)
 	write(2)
 	if len(low) != 2 {
@@ -97,13 +97,13 @@ func TestLowSpace(t *testing.T) {
 	if !errors.Is(err, saver.ErrDiskFull) || len(full) == 0 {
 		t.Fatalf("%v, events %v", err, full)
 	}
-	h = wantHealth(t, d, saver.StatusFailed, saver.TroubleDiskFull)
+	h = wantHealth(t, d, saver.HealthFailed, saver.TroubleDiskFull)
 	if !errors.Is(h.Problems[0].Err, saver.ErrDiskFull) {
 		t.Errorf("%+v", h.Problems)
 	}
 	mem.SetCapacity(256 << 20)
 	mustPut(t, d, "v", 1, mb)
-	wantHealth(t, d, saver.StatusOK)
+	wantHealth(t, d, saver.HealthOK)
 }
 
 func TestHealthOfAPoisonedStore(t *testing.T) {
@@ -115,7 +115,7 @@ func TestHealthOfAPoisonedStore(t *testing.T) {
 		t.Fatal("a failed sync went unnoticed")
 	}
 	h := d.Health()
-	if h.Status != saver.StatusFailed || len(h.Problems) == 0 || h.Problems[0].Kind != saver.TroublePoisoned ||
+	if h.Status != saver.HealthFailed || len(h.Problems) == 0 || h.Problems[0].Kind != saver.TroublePoisoned ||
 		!errors.Is(h.Problems[0].Err, saver.ErrPoisoned) || !errors.Is(h.Problems[0].Err, syscall.EIO) {
 		t.Errorf("%+v", h)
 	}
@@ -134,22 +134,22 @@ func TestLag(t *testing.T) {
 		d, g, _ := open(t, saver.Options{Sync: saver.SyncInterval, SyncInterval: time.Second}, 0)
 		mustPut(t, d, "t", 1, saver.ValueOf("v")) // the file is there now, and synced with its header
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, saver.StatusOK); h.Lag != (saver.Lag{}) {
+		if h := wantHealth(t, d, saver.HealthOK); h.Lag != (saver.Lag{}) {
 			t.Errorf("all is durable, and the lag is %+v", h.Lag)
 		}
 		g.close()
 		mustPut(t, d, "t", 2, saver.ValueOf("v"))
-		h := wantHealth(t, d, saver.StatusOK)
+		h := wantHealth(t, d, saver.HealthOK)
 		if h.Lag.Records != 1 || h.Lag.Bytes <= 0 || h.Lag.Age != 0 {
 			t.Errorf("lag of one record: %+v", h.Lag)
 		}
 		time.Sleep(4 * time.Second)
 		mustPut(t, d, "t", 3, saver.ValueOf("v"))
-		if h := wantHealth(t, d, saver.StatusOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
+		if h := wantHealth(t, d, saver.HealthOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
 			t.Errorf("lag after 4 s: %+v", h.Lag)
 		}
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleLag); h.Lag.Age != 7*time.Second {
+		if h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleLag); h.Lag.Age != 7*time.Second {
 			t.Errorf("lag after 7 s: %+v", h.Lag)
 		}
 		g.open()
@@ -159,7 +159,7 @@ func TestLag(t *testing.T) {
 			t.Errorf("lag after a sync: %+v", h.Lag)
 		}
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, saver.StatusOK); h.Lag != (saver.Lag{}) {
+		if h := wantHealth(t, d, saver.HealthOK); h.Lag != (saver.Lag{}) {
 			t.Errorf("lag in the end: %+v", h.Lag)
 		}
 		mustClose(t, d)
@@ -173,7 +173,7 @@ func TestHealthOfABacklog(t *testing.T) {
 		g.refuse(".seg")
 		mustPut(t, d, "t", 1, saver.ValueOf(strings.Repeat("x", 512<<10)))
 		synctest.Wait()
-		h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleBacklog, saver.TroubleBackground)
+		h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleBacklog, saver.TroubleBackground)
 		if !errors.Is(h.Problems[1].Err, syscall.EACCES) || !errors.Is(d.Stats().WorkError, syscall.EACCES) {
 			t.Errorf("the cause is lost: %+v", h.Problems[1])
 		}
@@ -181,7 +181,7 @@ func TestHealthOfABacklog(t *testing.T) {
 		time.Sleep(2 * time.Second) // the worker rests after a failure
 		mustPut(t, d, "t", 2, saver.ValueOf("x"))
 		synctest.Wait()
-		wantHealth(t, d, saver.StatusOK)
+		wantHealth(t, d, saver.HealthOK)
 		mustClose(t, d)
 	})
 }
@@ -201,7 +201,7 @@ func TestHealthOfACompactionDebt(t *testing.T) {
 		mustPut(t, d, "t", 4, saver.ValueOf("x"))
 		synctest.Wait()
 		st := d.Stats()
-		if h := wantHealth(t, d, saver.StatusDegraded, saver.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
+		if h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
 			t.Errorf("debt %d, %+v", h.CompactionDebt, st)
 		}
 		time.Sleep(24 * time.Hour)
@@ -209,7 +209,7 @@ func TestHealthOfACompactionDebt(t *testing.T) {
 		if st := d.Stats(); st.Segments != 1 || st.CompactionDebt != 0 {
 			t.Errorf("a day later: %+v", st)
 		}
-		wantHealth(t, d, saver.StatusOK)
+		wantHealth(t, d, saver.HealthOK)
 		mustClose(t, d)
 	})
 }

@@ -68,8 +68,8 @@ func (a *acks) Sync(c context.Context) error {
 	return err
 }
 
-func (a *acks) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
-	at, err := a.Disk.Put(c, cfg, cp, md, v)
+func (a *acks) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	at, err := a.Disk.PutRequest(c, req)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.put = append(a.put, ack{at: a.fs.Len()})

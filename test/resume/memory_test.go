@@ -32,11 +32,11 @@ func (s *mortal) live() error {
 	return nil
 }
 
-func (s *mortal) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
+func (s *mortal) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	if err := s.live(); err != nil {
 		return saver.Config{}, err
 	}
-	return s.Saver.Put(c, cfg, cp, md, v)
+	return s.Saver.PutRequest(c, req)
 }
 
 func (s *mortal) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write, id, path string) error {

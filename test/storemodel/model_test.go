@@ -2,6 +2,7 @@ package storemodel
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -112,7 +113,7 @@ func program(t *rapid.T) {
 	defer func() { _ = m.disk.Close() }()
 	t.Repeat(map[string]func(*rapid.T){
 		"put": m.put, "put2": m.put, "put3": m.put, "delete": m.delete, "batch": m.batch, "get": m.get, "search": m.search, "search2": m.search,
-		"list": m.list, "sweep": m.sweep, "pass": m.pass, "reopen": m.reopen, "scan": m.scan, "": m.all,
+		"list": m.list, "sweep": m.sweep, "pass": m.pass, "reopen": m.reopen, "scan": m.scan, "erase": m.erase, "": m.all,
 	})
 }
 
@@ -162,6 +163,23 @@ func (m *machine) put(t *rapid.T) {
 func (m *machine) delete(t *rapid.T) {
 	ns, key := namespaces.Draw(t, "ns"), keys.Draw(t, "key")
 	m.change(t, "delete", func(s *store.Local) error { return s.Delete(m.ctx, ns, key) })
+}
+
+// erase is the saver's: what it does to items is what deleting each of them does. Expired
+// ones are swept first, as a search may not show them.
+func (m *machine) erase(t *rapid.T) {
+	prefix := rapid.SampledFrom([]store.Namespace{{"a", "b"}, {"b"}, {"\x00"}, {"none"}, {"a"}}).Draw(t, "prefix")
+	m.sweep(t)
+	m.change(t, fmt.Sprintf("erase %q", prefix), func(s *store.Local) error {
+		if s != m.model {
+			return m.disk.EraseRequest(m.ctx, saver.EraseRequest{Items: [][]string{prefix}})
+		}
+		all, err := s.Search(m.ctx, store.Query{Prefix: prefix, Limit: store.NoLimit, NoRefresh: true})
+		for _, f := range all {
+			err = errors.Join(err, s.Delete(m.ctx, f.Namespace, f.Key))
+		}
+		return err
+	})
 }
 
 func drawQuery(t *rapid.T) store.Query {

@@ -31,6 +31,9 @@
 // That is more than disks do: a page cache does not write a later change of a
 // sector without an earlier one. Code that holds here holds there.
 //
+// Directories are neither renamed nor removed here, so that a directory that is held is
+// what its path leads to: an FS is no vfs.Holder.
+//
 // The text in a lock file is for people and takes no part: after a crash a lock
 // file that survives is empty, and no lock is held.
 package crashfs
@@ -244,7 +247,7 @@ func (f *FS) SyncDir(dir string) error {
 
 // Lock takes the lock; see vfs.FS.Lock. Making the file is recorded, its text
 // is not.
-func (f *FS) Lock(name, text string) (io.Closer, error) {
+func (f *FS) Lock(name, text string) (vfs.Lock, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l, err := f.mem.Lock(name, text)
@@ -272,8 +275,11 @@ func (f *FS) close(h io.Closer) error {
 
 type lock struct {
 	fs    *FS
-	inner io.Closer
+	inner vfs.Lock
 }
+
+// Attached implements vfs.Lock.
+func (l *lock) Attached() error { return l.inner.Attached() }
 
 // Close gives the lock back.
 func (l *lock) Close() error { return l.fs.close(l.inner) }
@@ -291,6 +297,18 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.inner.ReadAt(
 
 // Size implements vfs.File.
 func (f *file) Size() (int64, error) { return f.inner.Size() }
+
+// Attached implements vfs.File.
+func (f *file) Attached() error { return f.inner.Attached() }
+
+// NextData implements vfs.DataSeeker.
+func (f *file) NextData(off int64) (int64, error) {
+	size, err := f.inner.Size()
+	if err != nil {
+		return 0, err
+	}
+	return vfs.NextData(f.inner, off, size)
+}
 
 // WriteAt implements vfs.File.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {

@@ -17,7 +17,6 @@
 package faultfs
 
 import (
-	"io"
 	"path/filepath"
 	"sync"
 
@@ -29,16 +28,25 @@ import (
 type FS struct {
 	inner vfs.FS
 	inj   *Injector
+	*caches
+}
 
+// caches are what the files hold that no sync has covered, by path. A directory that is
+// held shares them with its file system.
+type caches struct {
 	mu    sync.Mutex // guards files; taken before the lock of a cache
 	files map[string]*cache
 }
 
-var _ vfs.FS = (*FS)(nil)
+var (
+	_ vfs.FS     = (*FS)(nil)
+	_ vfs.Holder = (*FS)(nil)
+	_ vfs.Dir    = (*dir)(nil)
+)
 
 // New wraps inner. Without rules the two behave alike.
 func New(inner vfs.FS, inj *Injector) *FS {
-	return &FS{inner: inner, inj: inj, files: map[string]*cache{}}
+	return &FS{inner: inner, inj: inj, caches: &caches{files: map[string]*cache{}}}
 }
 
 // Injector returns the injector given to New.
@@ -145,8 +153,8 @@ func (f *FS) SyncDir(dir string) error {
 }
 
 // Lock takes the lock; see vfs.FS.Lock.
-func (f *FS) Lock(name, text string) (io.Closer, error) {
-	var l io.Closer
+func (f *FS) Lock(name, text string) (vfs.Lock, error) {
+	var l vfs.Lock
 	err := f.do(OpLock, func() (err error) {
 		l, err = f.inner.Lock(name, text)
 		return err
@@ -158,6 +166,41 @@ func (f *FS) Lock(name, text string) (io.Closer, error) {
 		return nil, err
 	}
 	return &lock{fs: f, inner: l, name: name}, nil
+}
+
+// Hold holds a directory; see vfs.Hold.
+func (f *FS) Hold(name string) (vfs.Dir, error) {
+	var d vfs.Dir
+	err := f.do(OpHold, func() (err error) {
+		d, err = vfs.Hold(f.inner, name)
+		return err
+	}, name)
+	if err != nil {
+		if d != nil {
+			_ = d.Close() // the caller never hears of it
+		}
+		return nil, err
+	}
+	return &dir{FS: &FS{inner: d, inj: f.inj, caches: f.caches}, held: d, name: name}, nil
+}
+
+// dir is a directory that is held.
+type dir struct {
+	*FS
+	held vfs.Dir
+	name string
+}
+
+// InPlace implements vfs.Dir.
+func (d *dir) InPlace() error { return d.do(OpInPlace, d.held.InPlace, d.name) }
+
+// Close lets the directory go even if it reports a fault, as close(2) does.
+func (d *dir) Close() error {
+	v := d.inj.judge(OpClose, d.name)
+	if err := d.held.Close(); err != nil || v == nil {
+		return err
+	}
+	return v.fault
 }
 
 // FreeSpace is the room left; see vfs.FS.FreeSpace.
@@ -174,9 +217,12 @@ func (f *FS) FreeSpace(dir string) (n int64, err error) {
 
 type lock struct {
 	fs    *FS
-	inner io.Closer
+	inner vfs.Lock
 	name  string
 }
+
+// Attached implements vfs.Lock.
+func (l *lock) Attached() error { return l.fs.do(OpAttached, l.inner.Attached, l.name) }
 
 // Close releases the lock even if it reports a fault, as close(2) does.
 func (l *lock) Close() error {
@@ -195,6 +241,18 @@ type file struct {
 }
 
 func (f *file) do(op Op, call func() error) error { return f.fs.do(op, call, f.name) }
+
+// Attached implements vfs.File.
+func (f *file) Attached() error { return f.do(OpAttached, f.inner.Attached) }
+
+// NextData implements vfs.DataSeeker. It is part of a read, and has no kind of its own.
+func (f *file) NextData(off int64) (int64, error) {
+	size, err := f.inner.Size()
+	if err != nil {
+		return 0, err
+	}
+	return vfs.NextData(f.inner, off, size)
+}
 
 // ReadAt implements vfs.File.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {

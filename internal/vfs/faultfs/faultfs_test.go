@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -69,8 +70,19 @@ var kindOf = map[string]Op{
 	"FS.FreeSpace": OpFreeSpace,
 	"File.ReadAt":  OpReadAt, "File.WriteAt": OpWriteAt, "File.Sync": OpSync,
 	"File.SyncData": OpSyncData, "File.Truncate": OpTruncate, "File.Size": OpSize,
-	"File.Close": OpClose,
-	"Lock.Close": OpUnlock,
+	"File.Close": OpClose, "File.Attached": OpAttached,
+	"Lock.Close": OpUnlock, "Lock.Attached": OpAttached,
+	"Dir.Hold": OpHold, "Dir.InPlace": OpInPlace, "Dir.Close": OpClose,
+}
+
+func init() { // a directory that is held is a file system, and more
+	typ := reflect.TypeFor[vfs.FS]()
+	for i := range typ.NumMethod() {
+		name := typ.Method(i).Name
+		kindOf["Dir."+name], arguments["Dir."+name] = kindOf["FS."+name], arguments["FS."+name]
+	}
+	kindOf["FS.Hold"], arguments["FS.Hold"] = OpHold, []any{"db"}
+	arguments["Dir.MkdirAll"] = []any{"db"}
 }
 
 // arguments of a call that succeeds on the store that prepare makes.
@@ -81,50 +93,50 @@ var arguments = map[string][]any{
 	"FS.FreeSpace": {"db"},
 	"File.ReadAt":  {make([]byte, 2), int64(0)}, "File.WriteAt": {[]byte("xy"), int64(1)},
 	"File.Sync": {}, "File.SyncData": {}, "File.Truncate": {int64(2)}, "File.Size": {},
-	"File.Close": {},
-	"Lock.Close": {},
+	"File.Close": {}, "File.Attached": {},
+	"Lock.Close": {}, "Lock.Attached": {},
+	"Dir.Hold": {"db"}, "Dir.InPlace": {}, "Dir.Close": {},
 }
 
 // methods lists the method sets of the interfaces by reflection.
 func methods() []string {
 	var all []string
 	for prefix, typ := range map[string]reflect.Type{
-		"FS": reflect.TypeFor[vfs.FS](), "File": reflect.TypeFor[vfs.File](), "Lock": reflect.TypeFor[io.Closer](),
+		"FS": reflect.TypeFor[vfs.FS](), "File": reflect.TypeFor[vfs.File](), "Lock": reflect.TypeFor[vfs.Lock](), "Dir": reflect.TypeFor[vfs.Dir](),
 	} {
 		for i := range typ.NumMethod() {
 			all = append(all, prefix+"."+typ.Method(i).Name)
 		}
 	}
+	all = append(all, "FS.Hold") // of vfs.Holder
 	slices.Sort(all)
 	return all
 }
 
-// prepare makes a store of one file, open as f, with a lock held.
-func prepare(t *testing.T, fsys vfs.FS) (f vfs.File, l io.Closer) {
+// receivers are what a method may be called on, by the prefix of its name.
+type receivers map[string]any
+
+// prepare makes a store of one file, which is open, with a lock that is held, in a
+// directory that is.
+func prepare(t *testing.T, fsys *FS) receivers {
 	t.Helper()
 	check(t, fsys.MkdirAll("db"))
 	f, err := fsys.Create("db/f")
 	check(t, err)
 	_, err = f.WriteAt([]byte("abc"), 0)
 	check(t, err)
-	l, err = fsys.Lock("db/OTHER", "me")
+	l, err := fsys.Lock("db/OTHER", "me")
 	check(t, err)
-	return f, l
+	d, err := fsys.Hold("db")
+	check(t, err)
+	return receivers{"FS": fsys, "File": f, "Lock": l, "Dir": d}
 }
 
 // call calls a method by name and returns its error, the last result.
-func call(t *testing.T, name string, fsys vfs.FS, f vfs.File, l io.Closer) error {
+func call(t *testing.T, name string, on receivers) error {
 	t.Helper()
-	var recv reflect.Value
-	var method string
-	switch {
-	case name[:3] == "FS.":
-		recv, method = reflect.ValueOf(&fsys).Elem(), name[3:]
-	case name[:5] == "File.":
-		recv, method = reflect.ValueOf(&f).Elem(), name[5:]
-	default:
-		recv, method = reflect.ValueOf(&l).Elem(), name[5:]
-	}
+	prefix, method, _ := strings.Cut(name, ".")
+	recv := reflect.ValueOf(on[prefix])
 	args, ok := arguments[name]
 	if !ok {
 		t.Fatalf("no arguments for %s", name)
@@ -173,11 +185,11 @@ func TestEveryMethod(t *testing.T) {
 func testFault(t *testing.T, name string, kind Op, r Rule) {
 	t.Helper()
 	fsys, _ := newFS(t)
-	f, l := prepare(t, fsys)
+	on := prepare(t, fsys)
 	inj := fsys.Injector()
 	before := inj.Ops()
 	inj.Set(r)
-	err := call(t, name, fsys, f, l)
+	err := call(t, name, on)
 	var fault *Fault
 	if !errors.As(err, &fault) || !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("%+v: the error is %v", r, err)
@@ -187,10 +199,10 @@ func testFault(t *testing.T, name string, kind Op, r Rule) {
 	}
 	// A second try tells whether the first had its effect: of these it is the
 	// one that cannot be done twice.
-	once := []string{"FS.Create", "FS.Rename", "FS.Remove", "File.Close", "Lock.Close"}
+	once := []string{"FS.Create", "FS.Rename", "FS.Remove", "Dir.Create", "Dir.Rename", "Dir.Remove", "File.Close", "Lock.Close", "Dir.Close"}
 	inj.Set()
-	again := call(t, name, fsys, f, l)
-	done := r.After || name == "File.Close" || name == "Lock.Close"
+	again := call(t, name, on)
+	done := r.After || strings.HasSuffix(name, ".Close")
 	if slices.Contains(once, name) && (again != nil) != done {
 		t.Errorf("%+v: the second try returns %v", r, again)
 	}
@@ -199,7 +211,7 @@ func testFault(t *testing.T, name string, kind Op, r Rule) {
 func testNoFault(t *testing.T, name string, kind Op) {
 	t.Helper()
 	fsys, _ := newFS(t)
-	f, l := prepare(t, fsys)
+	on := prepare(t, fsys)
 	inj := fsys.Injector()
 	before := inj.Ops()
 	other := OpAnyWrite
@@ -207,7 +219,7 @@ func testNoFault(t *testing.T, name string, kind Op) {
 		other = OpAnyRead
 	}
 	inj.Set(Rule{Op: other, Sticky: true})
-	if err := call(t, name, fsys, f, l); err != nil {
+	if err := call(t, name, on); err != nil {
 		t.Fatalf("a rule for %v hit: %v", other, err)
 	}
 	after := inj.Ops()
@@ -221,10 +233,13 @@ func testNoFault(t *testing.T, name string, kind Op) {
 // classified as writes leave a trace in its log, the others do not.
 func TestClassification(t *testing.T) {
 	for _, name := range methods() {
+		if name == "Dir.MkdirAll" {
+			continue // what is held is there
+		}
 		fsys := crashfs.New()
-		f, l := prepare(t, fsys)
+		on := prepare(t, New(fsys, NewInjector()))
 		before := fsys.Len()
-		check(t, call(t, name, fsys, f, l))
+		check(t, call(t, name, on))
 		if wrote := fsys.Len() > before; wrote != kindOf[name].IsWrite() {
 			t.Errorf("%s writes: %t, classified as writing: %t", name, wrote, kindOf[name].IsWrite())
 		}

@@ -2,8 +2,8 @@ package faultfs
 
 import "fmt"
 
-// Op is a kind of operation: one for each method of vfs.FS and vfs.File, and
-// one for releasing a lock.
+// Op is a kind of operation: one for each method of vfs.FS and vfs.File, and for
+// releasing a lock, holding a directory and asking whether it is in place.
 type Op uint8
 
 // The kinds. The first three stand for groups of kinds and occur in rules only.
@@ -22,6 +22,9 @@ const (
 	OpLock
 	OpUnlock
 	OpFreeSpace
+	OpHold
+	OpInPlace
+	OpAttached
 	OpReadAt
 	OpWriteAt
 	OpSync
@@ -60,6 +63,9 @@ var kinds = [numOps]struct {
 	OpLock:          {"lock", write},
 	OpUnlock:        {"unlock", read},
 	OpFreeSpace:     {"free space", read},
+	OpHold:          {"hold directory", read},
+	OpInPlace:       {"find directory", read},
+	OpAttached:      {"look for", read},
 	OpReadAt:        {"read", read},
 	OpWriteAt:       {"write", write},
 	OpSync:          {"sync", write},

@@ -48,6 +48,10 @@ func Run(t *testing.T, o Options) {
 		{"NotExist", testNotExist},
 		{"Lock", testLock},
 		{"Syncs", testSyncs},
+		{"Hold", testHold},
+		{"Attached", testAttached},
+		{"DirectoryAsFile", testDirectoryAsFile},
+		{"Holes", testHoles},
 		{"Concurrent", testConcurrent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -391,9 +395,9 @@ func testLock(e *env) {
 	e.must(err)
 	e.must(l.Close())
 	e.wantErr(l.Close(), fs.ErrClosed)
-	l, err = e.fs.Lock(e.path("LOCK"), "again")
+	l, err = e.fs.Lock(e.path("LOCK"), "held again")
 	e.must(err)
-	e.wantRead("LOCK", "again")
+	e.wantRead("LOCK", "held again")
 	e.must(l.Close())
 	e.must(other.Close())
 	e.wantNames("LOCK", "LOCK2")

@@ -121,12 +121,13 @@ func TestBoundaries(t *testing.T) {
 var endsWithProcess = byScenario(map[string][]string{
 	"a run of a thread of its own, inside a node, begins anew with the node": {"child_with_own_thread"},
 	"the cache, the store or an untracked value is memory of the process":    {"node_cache", "functional_cache", "store_in_nodes", "untracked"},
-	"the request to drain is memory of the process":                          {"drain", "drain_below"},
+	"the request to drain is memory of the process":                          {"drain", "drain_below", "drain_seen"},
 	"it shows what its own functions counted in the process": {"two_handlers", "node_defaults", "functional_kept_calls",
 		"lifecycle"},
 	"its stream says which messages and debug events it has shown already": {"many_writes", "messages_of_nodes", "messages_without_ids",
 		"messages_to_packets", "messages_in_parts", "functional_messages", "delta_messages"},
 	"its runs have a durability each":     {"delta_mixed_durability"},
+	"one of its tasks waits for another":  {"handler_after_sibling"},
 	"it runs for thousands of supersteps": {"delta_bound"},
 })
 

@@ -82,7 +82,11 @@ func canon(v any) any {
 	case nil:
 		return nil
 	case pregel.Interrupt:
-		return map[string]any{"$interrupt": map[string]any{"id": x.ID, "value": canon(x.Value)}}
+		in := map[string]any{"id": x.ID, "value": canon(x.Value)}
+		if x.ResponseSchema != nil {
+			in["response_schema"] = canon(x.ResponseSchema)
+		}
+		return map[string]any{"$interrupt": in}
 	case pregel.Send:
 		return map[string]any{"$send": []any{x.Node, canon(x.Arg)}}
 	case channel.Message:

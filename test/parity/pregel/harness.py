@@ -10,6 +10,7 @@ a function of the scenario alone.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import contextvars
 import dataclasses
 import json
@@ -125,11 +126,22 @@ put_exit_delta_writes = PregelLoop._put_exit_delta_writes
 PregelLoop._put_exit_delta_writes = stub_without_id  # type: ignore[method-assign]
 graph_init = StateGraph.__init__
 StateGraph.__init__ = init_in_order  # type: ignore[method-assign]
+submit_to_threads = BackgroundExecutor.submit
 BackgroundExecutor.submit = run_inline  # type: ignore[method-assign]
 runnermod.set = InOrder  # type: ignore[attr-defined]
 runnermod.concurrent = SimpleNamespace(futures=InOrderFutures())  # type: ignore[assignment]
 idmod.time = FixedTime()
 idmod.random = FixedRandom()
+
+
+@contextlib.contextmanager
+def at_once() -> Any:
+    """Tasks run at the same time, as in a program. Their order is for the scenario to fix."""
+    BackgroundExecutor.submit = submit_to_threads  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        BackgroundExecutor.submit = run_inline  # type: ignore[method-assign]
 
 
 class Fractions:
@@ -150,7 +162,8 @@ def canon(v: Any) -> Any:
     if type(v).__name__ == "_DeltaSnapshot":
         return {"$snapshot": canon(v.value)}
     if isinstance(v, Interrupt):
-        return {"$interrupt": {"id": v.id, "value": canon(v.value)}}
+        schema = {} if v.response_schema is None else {"response_schema": canon(v.response_schema)}
+        return {"$interrupt": {"id": v.id, "value": canon(v.value), **schema}}
     if isinstance(v, Send):
         return {"$send": [v.node, canon(v.arg)]}
     if isinstance(v, Overwrite):

@@ -1,8 +1,10 @@
 """Run control, failures, the runtime and the rest of the rules; see scenarios.py."""
 
 import operator
+import threading
 from typing import Annotated, Any, TypedDict
 
+import langgraph.pregel._runner as runner
 from langgraph.callbacks import GraphCallbackHandler
 from langgraph.config import get_stream_writer
 from langgraph.errors import NodeError
@@ -12,7 +14,7 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, RetryPolicy, interrupt
 
-from harness import Boom, Trace
+from harness import Boom, Trace, at_once
 from scenarios import Steps, adds, asker, line, scenario
 from scenarios_state import in_line
 
@@ -338,3 +340,113 @@ def store_in_nodes(t: Trace) -> None:
     t.run(g, {"steps": []}, context={"user": "u1"})
     t.run(g, {"steps": []}, t.config("other"), context={"user": "u2"})
     t.run(g, {"steps": ["in"]}, context={"user": "u1"})
+
+
+class Letter(TypedDict):
+    steps: Annotated[list[str], operator.add]
+    draft: str
+
+
+@scenario()
+def node_named_as_key(t: Trace) -> None:
+    b = StateGraph(Letter)
+    b.add_node("draft", lambda s: {"draft": "Dear " + " ".join(s["steps"]), "steps": ["drafted"]})
+    b.add_node("steps", lambda s: {"steps": ["read " + s["draft"]]})
+    b.add_edge(START, "draft")
+    b.add_conditional_edges("draft", lambda s: "steps" if len(s["steps"]) < 4 else END, ["steps", END])
+    b.add_edge("steps", "draft")
+    g = b.compile(checkpointer=t.saver, interrupt_after=["steps"])
+    t.run(g, {"steps": ["Ada"]})
+    t.state(g)
+    t.run(g, None)
+    t.update(g, t.config(), {"draft": "by hand"}, as_node="steps")
+    t.history(g)
+
+
+@scenario()
+def question_with_schema(t: Trace) -> None:
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}}, "required": ["ok"]}
+
+    def ask(_: Any) -> Any:
+        first = interrupt("sure?", response_schema=schema)
+        second = interrupt("quite?")
+        return {"steps": [f"{first['ok']} {second}"]}
+
+    b = StateGraph(Steps)
+    b.add_node("ask", ask)
+    b.add_edge(START, "ask")
+    g = b.compile(checkpointer=t.saver)
+    t.run(g, {"steps": []})
+    t.state(g)
+    t.run(g, Command(resume={"ok": True}))
+    t.run(g, Command(resume="yes"))
+    t.history(g)
+
+
+@scenario("sync")  # in exit it depends on the machine whether the second failure is in time to be stored
+def handler_after_sibling(t: Trace) -> None:
+    calls: list[str] = []
+    broken = {"now": True}
+    begun, stopped = threading.Event(), threading.Event()
+
+    def stop(*args: Any, **kwargs: Any) -> Any:
+        stopped.set()
+        return raises(*args, **kwargs)
+
+    raises = runner._panic_or_proceed
+
+    def first(_: Any) -> Any:
+        calls.append("first")
+        if broken["now"]:
+            begun.wait()
+            raise Boom("first broken")
+        return {"steps": ["first"]}
+
+    def second(_: Any) -> Any:
+        calls.append("second")
+        begun.set()
+        stopped.wait()  # because of the first
+        raise Boom("second broken")
+
+    def handle(_: Any, error: NodeError) -> Any:
+        calls.append("handler")
+        return {"steps": [f"handled {error.node}: {error.error}"]}
+
+    b = StateGraph(Steps)
+    b.add_node("first", first)
+    b.add_node("second", second, error_handler=handle)
+    b.add_edge(START, "first")
+    b.add_edge(START, "second")
+    g = b.compile(checkpointer=t.saver)
+    runner._panic_or_proceed = stop
+    with at_once():
+        try:
+            g.invoke({"steps": []}, t.config(), durability=t.durability)
+        except Boom as e:
+            t.error(e)
+    runner._panic_or_proceed = raises
+    t.put(calls=calls)
+    t.state(g)
+    broken["now"] = False
+    t.run(g, None)
+    t.put(calls=calls)
+    t.history(g)
+
+
+@scenario()
+def drain_seen(t: Trace) -> None:
+    control = RunControl()
+
+    def sees(_: Any, runtime: Runtime) -> Any:
+        before = runtime.drain_requested
+        control.request_drain("stop")
+        return {"steps": [f"{before} {runtime.drain_requested} {runtime.drain_reason}"]}
+
+    b = StateGraph(Steps)
+    b.add_node("sees", sees)
+    b.add_node("next", adds("next"))
+    g = in_line(b, "sees", "next").compile(checkpointer=t.saver)
+    t.run(g, {"steps": []}, control=control)
+    t.state(g)
+    t.run(g, None)
+    t.history(g)

@@ -19,6 +19,7 @@ func init() {
 		"branch_reads": branchReads, "empty_input": emptyInput, "question_without_saver": questionWithoutSaver, "lifecycle": lifecycle,
 		"handler_above": handlerAbove, "two_handlers": twoHandlers, "node_defaults": nodeDefaults, "drain_last": drainLast,
 		"drain_below": drainBelow, "functional_drain": functionalDrain, "functional_question_below": functionalQuestionBelow, "runtime_of_tasks": runtimeOfTasks, "store_in_nodes": storeInNodes,
+		"node_named_as_key": nodeNamedAsKey, "question_with_schema": questionWithSchema, "handler_after_sibling": handlerAfterSibling, "drain_seen": drainSeen,
 	} {
 		scenarios[name] = f
 	}
@@ -230,7 +231,7 @@ func functionalDrain(tr *trace) {
 			return 0, err
 		}
 		return double.Call(ctx, n)
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env})
+	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, LangGraph: true})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -257,12 +258,13 @@ func runtimeOfTasks(tr *trace) {
 	told := func(name string) pregel.Func {
 		return func(ctx context.Context, _ any) (any, error) {
 			i, _ := pregel.Task(ctx)
+			_, draining := i.Control.DrainRequested()
 			var run any
 			if i.RunID != "" {
 				run = i.RunID
 			}
 			err := pregel.Emit(ctx, m{"node": i.Node, "context": i.Context, "checkpoint_id": i.CheckpointID, "checkpoint_ns": i.NS, "task_id": i.TaskID,
-				"thread_id": i.ThreadID, "run_id": run, "attempt": i.Attempt, "draining": false})
+				"thread_id": i.ThreadID, "run_id": run, "attempt": i.Attempt, "draining": draining})
 			if err == nil && name == "flaky" && i.Attempt < 2 {
 				err = boom{"again"}
 			}
@@ -307,4 +309,108 @@ func storeInNodes(tr *trace) {
 	tr.run(g, in(), cfg)
 	tr.run(g, in(), other)
 	tr.run(g, in("in"), cfg)
+}
+
+func nodeNamedAsKey(tr *trace) {
+	b := graph.New(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("draft", channel.LastValue[string]()))
+	steps := func(s any) []string { return s.(m)["steps"].([]string) }
+	b.Node("draft", func(_ context.Context, s any) (any, error) {
+		return pregel.Pairs{{Key: "draft", Value: "Dear " + strings.Join(steps(s), " ")}, {Key: "steps", Value: []string{"drafted"}}}, nil
+	})
+	b.Node("steps", func(_ context.Context, s any) (any, error) { return in("read " + s.(m)["draft"].(string)), nil })
+	b.Edge(graph.Start, "draft").Edge("steps", "draft")
+	b.Branch("draft", "again", func(_ context.Context, s any) (any, error) {
+		if len(steps(s)) < 4 {
+			return "steps", nil
+		}
+		return graph.End, nil
+	}, graph.BranchOptions{Ends: map[string]string{"steps": "steps", graph.End: graph.End}})
+	g := tr.compile(b, graph.Options{Saver: tr.saver, InterruptAfter: []string{"steps"}})
+	tr.run(g, in("Ada"))
+	tr.state(g, false)
+	tr.run(g, nil)
+	tr.update(g, tr.config(), pregel.StateUpdate{Values: m{"draft": "by hand"}, AsNode: "steps"})
+	tr.history(g)
+}
+
+func questionWithSchema(tr *trace) {
+	schema := m{"type": "object", "properties": m{"ok": m{"type": "boolean"}, "why": m{"type": "string"}}, "required": []any{"ok"}}
+	b := builder().Node("ask", func(ctx context.Context, _ any) (any, error) {
+		first, err := pregel.AskFor[map[string]any](ctx, "sure?", pregel.AskOptions{ResponseSchema: schema})
+		if err != nil {
+			return nil, err
+		}
+		second, err := pregel.Ask(ctx, "quite?")
+		if err != nil {
+			return nil, err
+		}
+		return in(map[bool]string{true: "True", false: "False"}[first["ok"].(bool)] + " " + second.(string)), nil
+	}).Edge(graph.Start, "ask")
+	g := tr.saved(b)
+	tr.run(g, in())
+	tr.state(g, false)
+	tr.run(g, pregel.Command{Resume: m{"ok": true}})
+	tr.run(g, pregel.Command{Resume: "yes"})
+	tr.history(g)
+}
+
+// handlerAfterSibling: the second node fails when the run has stopped because of the
+// first. Its failure is stored as one that has a handler.
+func handlerAfterSibling(tr *trace) {
+	broken := true
+	begun := make(chan struct{})
+	b := builder().Node("first", func(ctx context.Context, _ any) (any, error) {
+		if broken {
+			<-begun
+			return nil, boom{"first broken"}
+		}
+		return in("first"), nil
+	})
+	b.Node("second", func(ctx context.Context, _ any) (any, error) {
+		close(begun) // a second call panics
+		<-ctx.Done()
+		return nil, boom{"second broken"}
+	}, graph.NodeOptions{OnError: handleIt})
+	g := tr.saved(b.Edge(graph.Start, "first").Edge(graph.Start, "second"))
+	call(tr, "run", func(bool) any {
+		c := tr.life.calls[len(tr.life.calls)-1]
+		cfg := tr.config()
+		cfg.Durability = tr.durability
+		c.input, c.cfg = in(), cfg
+		if _, err := g.Invoke(ctx, in(), cfg); err != nil {
+			tr.error(err)
+		}
+		return nil
+	})
+	tr.put(m{"calls": []string{"first", "second"}})
+	tr.state(g, false)
+	broken = false
+	tr.run(g, nil)
+	tr.put(m{"calls": []string{"first", "second", "first", "handler"}})
+	tr.history(g)
+}
+
+func drainSeen(tr *trace) {
+	control := &pregel.Control{}
+	seen := func(ctx context.Context) string {
+		info, _ := pregel.Task(ctx)
+		reason, requested := info.Control.DrainRequested()
+		if !requested {
+			return "False"
+		}
+		return "True " + reason
+	}
+	b := builder().Node("sees", func(ctx context.Context, _ any) (any, error) {
+		before := seen(ctx)
+		control.RequestDrain("stop")
+		return in(before + " " + seen(ctx)), nil
+	})
+	addNodes(b, "next")
+	g := tr.saved(b.Sequence(graph.Start, "sees", "next"))
+	cfg := tr.config()
+	cfg.Control = control
+	tr.run(g, in(), cfg)
+	tr.state(g, false)
+	tr.run(g, nil)
+	tr.history(g)
 }

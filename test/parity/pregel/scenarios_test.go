@@ -34,7 +34,7 @@ func adds(words ...string) pregel.Func {
 func in(words ...string) m { return m{"steps": append([]string{}, words...)} }
 
 func (tr *trace) compile(b *graph.Builder, o graph.Options) *pregel.Graph {
-	o.Env = tr.env
+	o.Env, o.LangGraph = tr.env, true
 	if o.Hooks.TaskStart == nil {
 		o.Hooks.TaskStart = tr.hooks().TaskStart
 	}
@@ -284,7 +284,7 @@ func (tr *trace) raw(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Gra
 		}
 		o.Nodes = append(o.Nodes, n)
 	}
-	o.Saver, o.Env, o.Hooks = tr.saver, tr.env, tr.hooks()
+	o.Saver, o.Env, o.Hooks, o.LangGraph = tr.saver, tr.env, tr.hooks(), true
 	g, err := pregel.New(o)
 	if err != nil {
 		tr.t.Fatal(err)
@@ -355,7 +355,7 @@ func functional(tr *trace) {
 			return out, err
 		}
 		return pregel.Final[string, int]{Value: fmt.Sprint(b, answer), Save: previous + b}, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env})
+	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

@@ -153,6 +153,18 @@ func (d *Data) Holes(off, n int64) int64 {
 	return holes
 }
 
+// NextData is where, at off or behind, the first page lies that was written; the size
+// if there is none.
+func (d *Data) NextData(off int64) int64 {
+	first, _ := split(off)
+	for i := first; i < len(d.pages); i++ {
+		if d.pages[i] != nil {
+			return min(max(off, int64(i)*PageSize), d.size)
+		}
+	}
+	return d.size
+}
+
 // Fit is the longest prefix of a write of n bytes at off that allocates at
 // most grant pages.
 func (d *Data) Fit(off, n, grant int64) int64 {

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// holdDir opens the directory of the store. From here on every file is reached through
+// it, and none by path: e.opts.FS is that one directory, wherever it is moved.
+func (e *Engine) holdDir() error {
+	d, err := vfs.Hold(e.opts.FS, e.dir)
+	if err != nil {
+		return err
+	}
+	e.around, e.held = e.opts.FS, d
+	e.opts.FS = vfs.Guarded(d, e.ownsDir)
+	e.files.fs = e.opts.FS
+	return nil
+}
+
+// letGo ends what holdDir and takeLock began. Nothing is written any more.
+func (e *Engine) letGo() error {
+	var err error
+	if e.lock != nil {
+		err = e.lock.Close()
+	}
+	if e.held != nil {
+		err = errors.Join(err, e.held.Close())
+	}
+	return err
+}
+
+// ownsDir returns nil while the lock file that this writer holds is the one in the
+// directory. The log asks after every write and before anybody is told of it, and the
+// file system before a file is made, renamed or removed. Once it is lost it stays lost:
+// what another writer did meanwhile is not known. Without a lock there is nothing to
+// lose.
+func (e *Engine) ownsDir() error {
+	if e.lock == nil {
+		return nil
+	}
+	if lost := e.lockLost.Load(); lost != nil {
+		return *lost
+	}
+	err := e.lock.Attached()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, vfs.ErrDetached):
+		err = &base.LockLostError{Dir: e.dir, Holder: readHolder(e.held, filepath.Join(e.dir, lockName))}
+	default:
+		err = fmt.Errorf("look for %s: %w", lockName, err)
+	}
+	e.lockLost.CompareAndSwap(nil, &err)
+	return *e.lockLost.Load()
+}
+
+// Around is the file system that the store's directory lies in.
+func (e *Engine) Around() vfs.FS { return e.around }
+
+// Held is the directory of the store, held open: for tools that read its files, which
+// are found there though the directory was moved. It is closed with the store.
+func (e *Engine) Held() vfs.Dir { return e.held }
+
+// holdStore holds the directory of a store that is only looked at. One that does not
+// exist is no store.
+func holdStore(fsys vfs.FS, dir string) (vfs.Dir, error) {
+	d, err := vfs.Hold(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", base.ErrNotStore, err)
+	}
+	return d, err
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/vfs"
+)
+
+// bytes are those of the blocks that are kept.
+func (r *recent) bytes() (n int) {
+	for _, g := range []generation{r.now, r.then} {
+		for _, parts := range g.blocks {
+			for _, p := range parts {
+				n += len(p.bytes)
+			}
+		}
+	}
+	return n
+}
+
+// TestRecentBlocksInTurn: a call that goes through many blocks in turn, a value of each,
+// decodes none for each value, be they more than it may keep; and it keeps no more.
+func TestRecentBlocksInTurn(t *testing.T) {
+	const size, value = 1 << 20, 1 << 10
+	block := make([]byte, size)
+	for i := range block {
+		block[i] = byte(i >> 10)
+	}
+	for _, blocks := range []int{1, 7, 16, 24, 30} {
+		r, decoded := new(recent), 0
+		for step := 0; step < size; step += value {
+			for n := range blocks {
+				// Two lines share a block, and the call goes through both, one backwards.
+				at := step / 2 / value * value
+				if step/value%2 == 1 {
+					at = size - value - at
+				}
+				loc := index.Loc{File: 3, Off: uint64(n) * size, Stored: 100, Inner: uint32(at), Len: value}
+				b, ok := r.value(loc)
+				if !ok {
+					decoded++
+					r.keep(loc, block)
+					if b, ok = r.value(loc); !ok {
+						t.Fatalf("block %d at %d was decoded, and is not kept", n, at)
+					}
+				}
+				if len(b) != value || b[0] != byte(at>>10) || b[value-1] != byte(at>>10) {
+					t.Fatalf("block %d at %d: not the value there", n, at)
+				}
+			}
+			if n := r.bytes(); n > 2*recentBytes {
+				t.Fatalf("%d blocks in turn: %d bytes are kept", blocks, n)
+			}
+		}
+		most := blocks // once each, while all have room
+		if blocks*size > recentBytes {
+			most *= 2 + 2*size/partBytes
+		}
+		t.Logf("%d blocks of %d values in turn: %d decoded", blocks, size/value, decoded)
+		if decoded > most {
+			t.Errorf("%d blocks of %d values in turn: %d decoded, more than %d", blocks, size/value, decoded, most)
+		}
+	}
+}
+
+// TestReaderHoldsLittle: what a Reader keeps is bounded while a call reads far more, and
+// after the call only that of the last one is kept, which the store holds.
+func TestReaderHoldsLittle(t *testing.T) {
+	const n, size = 640, 64 << 10
+	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
+	o.CacheBytes, o.Hot, o.NoPatches = -1, lastHot, true
+	e := mustOpen(t, o)
+	var refs []index.Ref
+	for i := range n {
+		refs = append(refs, putVersion(t, e, "t", versionKey(i), fmt.Sprintf("%0*d", size, i)))
+	}
+	must(t, e.Flush(t.Context()))
+	th, err := e.Thread("t")
+	must(t, err)
+	heap := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	e.lastRecent.Store(nil) // of the flush
+	before := heap()
+	var readers []*Reader
+	for range 3 {
+		r := e.Reader()
+		for i := len(refs) - 1; i >= 0; i-- {
+			if b, err := r.ReadShared(t.Context(), th.Family, refs[i]); err != nil || len(b) != size {
+				t.Fatalf("value %d: %d bytes, %v", i, len(b), err)
+			}
+		}
+		if held := heap() - before; held < recentBytes/2 || held > 4*recentBytes+1<<20 {
+			t.Errorf("%d bytes are kept during a call and after one, of %d", held, n*size)
+		}
+		r.End()
+		readers = append(readers, r)
+	}
+	if held := heap() - before; held > 2*recentBytes+1<<20 {
+		t.Errorf("%d bytes are kept after three calls", held)
+	}
+	for _, r := range readers { // which may go on
+		if b, err := r.Read(t.Context(), th.Family, refs[0]); err != nil || len(b) != size {
+			t.Errorf("after the call: %d bytes, %v", len(b), err)
+		}
+	}
+	must(t, e.Close())
+}

@@ -1,0 +1,309 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// wantAsked checks that a run ended with one question, and returns its id.
+func wantAsked(t *testing.T, res *pregel.Result, err error, question string) string {
+	t.Helper()
+	if err != nil || len(res.Interrupts) != 1 || res.Interrupts[0].Value != question {
+		t.Fatalf("%+v, %v; want the question %q", res, err, question)
+	}
+	return res.Interrupts[0].ID
+}
+
+// An answer is for a question that waits in what is stored. A node that failed
+// before it asked has shown none, and the answer that comes next is refused: it
+// would be taken by a question that nobody saw.
+func TestAnswerNobodyAskedFor(t *testing.T) {
+	for _, d := range allDurabilities {
+		for _, way := range []string{"", "AnyAnswer", "LangGraph"} {
+			t.Run(fmt.Sprint(d, "/", way), func(t *testing.T) {
+				failing := true
+				s := watch(nil)
+				g := fan(t, pregel.Options{Saver: s, LangGraph: way == "LangGraph"}, node("send", func(ctx context.Context, _ any) (any, error) {
+					if failing {
+						return nil, errBoom
+					}
+					return pregel.Ask(ctx, "send it?")
+				}))
+				cfg := pregel.Config{ThreadID: "t", Durability: d, AnyAnswer: way == "AnyAnswer"}
+				if _, err := g.Invoke(ctx, 1, cfg); !errors.Is(err, errBoom) {
+					t.Fatal(err)
+				}
+				failing = false
+				before := len(s.acked(""))
+				res, err := g.Invoke(ctx, pregel.Command{Resume: true}, cfg)
+				if way != "" {
+					wantOut(t, res, err, true)
+					return
+				}
+				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
+				_, err = g.Invoke(ctx, pregel.Command{Resume: true, Update: map[string]any{"in": 2}, Goto: "send"}, cfg)
+				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
+				if after := len(s.acked("")); after != before {
+					t.Errorf("refused answers made %d saves", after-before)
+				}
+				res, err = g.Invoke(ctx, nil, cfg)
+				wantAsked(t, res, err, "send it?")
+				res, err = g.Invoke(ctx, pregel.Command{Resume: true}, cfg)
+				wantOut(t, res, err, true)
+			})
+		}
+	}
+}
+
+// An answer passes a breakpoint, as nil does, and is given to nobody: not to a
+// question of the node behind it either, now or later.
+func TestAnswerToABreakpoint(t *testing.T) {
+	for _, d := range allDurabilities {
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), InterruptBefore: []string{"send"}},
+			node("send", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "send it?") }))
+		cfg := pregel.Config{ThreadID: "t", Durability: d}
+		if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Interrupts) != 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		res, err := g.Invoke(ctx, pregel.Command{Resume: true}, cfg)
+		wantAsked(t, res, err, "send it?")
+		res, err = g.Invoke(ctx, nil, cfg)
+		wantAsked(t, res, err, "send it?")
+		res, err = g.Invoke(ctx, pregel.Command{Resume: "yes"}, cfg)
+		wantOut(t, res, err, "yes")
+	}
+}
+
+// Of two tasks the one whose question was stored gets the answer, not the one that
+// asks first; and an answer that nobody took is not kept for the next question.
+func TestAnswerReachesItsQuestion(t *testing.T) {
+	for _, d := range allDurabilities {
+		round := 0
+		asked := make(chan struct{})
+		first := sync.OnceFunc(func() { close(asked) })
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})},
+			node("left", func(ctx context.Context, _ any) (any, error) {
+				if round == 1 {
+					<-asked // right comes first
+				}
+				return pregel.Ask(ctx, "left?")
+			}),
+			node("right", func(ctx context.Context, _ any) (any, error) {
+				if round == 0 {
+					return nil, errBoom
+				}
+				v, err := pregel.Ask(ctx, "right?")
+				first()
+				return v, err
+			}))
+		cfg := pregel.Config{ThreadID: "t", Durability: d}
+		if _, err := g.Invoke(ctx, 1, cfg); !errors.Is(err, errBoom) {
+			t.Fatal(err)
+		}
+		state, err := g.GetState(ctx, cfg, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(state.Tasks, func(task pregel.TaskState) bool { return len(task.Interrupts) > 0 }) {
+			t.Fatalf("left does not wait: %+v", state.Tasks)
+		}
+		round = 1
+		res, err := g.Invoke(ctx, pregel.Command{Resume: "L"}, cfg)
+		wantAsked(t, res, err, "right?")
+		res, err = g.Invoke(ctx, pregel.Command{Resume: "R"}, cfg)
+		wantOut(t, res, err, "L", "R")
+	}
+}
+
+// interview asks two questions and fails in between as long as broken is set.
+func interview(broken *atomic.Bool) pregel.Func {
+	return func(ctx context.Context, _ any) (any, error) {
+		a, err := pregel.Ask(ctx, "first?")
+		if err != nil {
+			return nil, err
+		}
+		if broken.Load() {
+			return nil, errBoom
+		}
+		b, err := pregel.Ask(ctx, "second?")
+		return fmt.Sprint(a, b), err
+	}
+}
+
+// A task that failed after it was answered asks nothing until it has run again.
+// The answer it has may be given again, by value or by id, by a caller who was not
+// told that it arrived: it is given to nobody, and the run goes on.
+func TestAnswerGivenAgain(t *testing.T) {
+	for _, d := range allDurabilities {
+		for _, byID := range []bool{false, true} {
+			t.Run(fmt.Sprint(d, "/", byID), func(t *testing.T) {
+				var broken atomic.Bool
+				broken.Store(true)
+				g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("ask", interview(&broken)))
+				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				res, err := g.Invoke(ctx, 1, cfg)
+				first := wantAsked(t, res, err, "first?")
+				answer := pregel.Command{Resume: "A"}
+				if byID {
+					answer.Resume = map[string]any{first: "A"}
+				}
+				if _, err := g.Invoke(ctx, answer, cfg); !errors.Is(err, errBoom) {
+					t.Fatal(err)
+				}
+				broken.Store(false)
+				_, err = g.Invoke(ctx, pregel.Command{Resume: "B"}, cfg)
+				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
+				_, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{strings.Repeat("0", 32): "B"}}, cfg)
+				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
+				if d != pregel.Exit || byID { // Exit does not store an answer that was taken
+					res, err = g.Invoke(ctx, answer, cfg)
+				} else {
+					res, err = g.Invoke(ctx, nil, cfg)
+				}
+				second := wantAsked(t, res, err, "second?")
+				if byID { // the answer to the first is none to the second
+					res, err = g.Invoke(ctx, answer, cfg)
+					wantAsked(t, res, err, "second?")
+				}
+				res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{second: "B"}}, cfg)
+				wantOut(t, res, err, "AB")
+			})
+		}
+	}
+}
+
+// The process may die at any save after an answer was given. Whoever gives the
+// answer again, or gets ErrNoInterrupt and goes on with nil, ends with the state
+// of a run that never died, and the answer was given to one question only.
+func TestAnswerAcrossDeath(t *testing.T) {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+		for death := 0; ; death++ {
+			m := &mortal{Saver: memory.New(memory.Options{}), left: -1, stored: map[string]bool{}}
+			var whole atomic.Bool
+			g := fan(t, pregel.Options{Saver: m}, node("ask", interview(&whole)))
+			cfg := pregel.Config{ThreadID: "t", Durability: d}
+			res, err := g.Invoke(ctx, 1, cfg)
+			first := wantAsked(t, res, err, "first?")
+			m.left = death
+			res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{first: "A"}}, cfg)
+			died := err != nil
+			if m.left = -1; died {
+				if !errors.Is(err, errDead) {
+					t.Fatal(err)
+				}
+				res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{first: "A"}}, cfg)
+			}
+			second := wantAsked(t, res, err, "second?")
+			m.left = death
+			again := pregel.Command{Resume: map[string]any{second: "B"}}
+			res, err = g.Invoke(ctx, again, cfg)
+			if m.left = -1; err != nil {
+				if !errors.Is(err, errDead) {
+					t.Fatal(err)
+				}
+				died = true
+				if res, err = g.Invoke(ctx, again, cfg); errors.Is(err, pregel.ErrNoInterrupt) {
+					res, err = g.Invoke(ctx, nil, cfg)
+				}
+			}
+			wantOut(t, res, err, "AB")
+			if !died {
+				break
+			}
+		}
+	}
+}
+
+// A question inside another graph gets its answer, whether the graph keeps
+// checkpoints or not; one that is asked instead does not.
+func TestAnswerToAQuestionInside(t *testing.T) {
+	for _, keeps := range []pregel.Checkpointing{pregel.Inherit, pregel.Off} {
+		for _, d := range allDurabilities {
+			t.Run(fmt.Sprint(keeps, "/", d), func(t *testing.T) {
+				var broken atomic.Bool
+				broken.Store(true)
+				steps := graph.Key("steps", channel.Reduce(channel.Append[any]))
+				inner, err := graph.New(steps).Node("ask", func(ctx context.Context, v any) (any, error) {
+					out, err := interview(&broken)(ctx, v)
+					return map[string]any{"steps": []any{out}}, err
+				}).Edge(graph.Start, "ask").Compile(graph.Options{Checkpointing: keeps})
+				if err != nil {
+					t.Fatal(err)
+				}
+				outer, err := graph.New(steps).Subgraph("sub", inner).Edge(graph.Start, "sub").Compile(graph.Options{Saver: memory.New(memory.Options{})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				res, err := outer.Invoke(ctx, map[string]any{"steps": []any{}}, cfg)
+				wantAsked(t, res, err, "first?")
+				if _, err := outer.Invoke(ctx, pregel.Command{Resume: "A"}, cfg); !errors.Is(err, errBoom) {
+					t.Fatal(err)
+				}
+				broken.Store(false)
+				// What is stored outside does not tell that the question inside was answered.
+				res, err = outer.Invoke(ctx, pregel.Command{Resume: "B"}, cfg)
+				if keeps == pregel.Off { // nothing is stored inside: it begins anew
+					wantAsked(t, res, err, "second?")
+					return
+				}
+				wantAsked(t, res, err, "second?")
+				res, err = outer.Invoke(ctx, nil, cfg) // "B" is not kept for it
+				wantAsked(t, res, err, "second?")
+				res, err = outer.Invoke(ctx, pregel.Command{Resume: "C"}, cfg)
+				if err != nil || fmt.Sprint(res.Map()["steps"]) != "[AC]" {
+					t.Errorf("%v, %v", res, err)
+				}
+			})
+		}
+	}
+}
+
+// A Config that names a checkpoint that is not there is an error, before anything
+// is stored or run, for every kind of input and for state updates.
+func TestUnknownCheckpoint(t *testing.T) {
+	for _, lax := range []bool{false, true} {
+		ran := false
+		s := watch(nil)
+		g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
+			ran = true
+			return v, nil
+		}))
+		if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		before, id := len(s.acked("")), "1f0f5200-24f1-6382-8000-bde4e02ab92b"
+		cfg := pregel.Config{ThreadID: "t", CheckpointID: id, AnyCheckpoint: lax}
+		if lax {
+			if _, err := g.Invoke(ctx, 2, cfg); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		ran = false
+		for _, d := range allDurabilities {
+			cfg.Durability = d
+			for _, input := range []any{2, nil, pregel.Command{Resume: 3}} {
+				_, err := g.Invoke(ctx, input, cfg)
+				wantNamed(t, err, saver.ErrNotFound, `"t"`, id)
+			}
+		}
+		_, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{Values: 4, AsNode: "a"})
+		wantNamed(t, err, saver.ErrNotFound, `"t"`, id)
+		if after := len(s.acked("")); after != before || ran {
+			t.Errorf("%d saves, a node ran: %v", after-before, ran)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// What a saver is told of a checkpoint beside LangGraph's data: the nodes that run
+// next, and whether the run goes on to run them. A crash leaves the checkpoint as it
+// is, so this must be known when it is stored.
+
+// coming are the tasks that follow a checkpoint of this run. They are made when it is
+// stored, for its note, and taken when the next superstep begins.
+type coming struct {
+	cp    *liveCheckpoint // nil: none are made
+	tasks *taskSet
+	err   error
+}
+
+// nextTasks are the tasks that follow the current checkpoint, at the given step.
+func (l *loop) nextTasks(step int) (tasks *taskSet, err error) {
+	p := l.preparer()
+	p.step = step
+	return p.next(l.updated)
+}
+
+// takeNext is nextTasks for the superstep that begins.
+func (l *loop) takeNext() (*taskSet, error) {
+	made := l.coming
+	l.coming = coming{}
+	if made.cp == l.cp && made.cp != nil {
+		return made.tasks, made.err
+	}
+	return l.nextTasks(l.step)
+}
+
+// note is what is told of the current checkpoint. A graph that cannot make its tasks,
+// because what a node reads its input with fails, stores the checkpoint all the same
+// and fails then: its note names the nodes that were to run.
+func (l *loop) note(exiting bool) *saver.Note {
+	n := &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(l.replayed)}
+	step := l.step + 1
+	if exiting { // the superstep has begun, or cannot
+		step = l.step
+	}
+	made := coming{cp: l.cp}
+	func() {
+		defer func() {
+			if p := recover(); p != nil {
+				made.err = panicError(p)
+			}
+		}()
+		made.tasks, made.err = l.nextTasks(step)
+	}()
+	if l.coming = made; made.err != nil {
+		n.Next = l.preparer().triggeredNodes(l.updated)
+		return n
+	}
+	n.Next = made.tasks.names()
+	switch {
+	case len(n.Next) == 0:
+	case l.stopsAt(made.tasks, exiting):
+		n.Stop = saver.StopBreakpoint
+	case step > l.stop:
+		n.Stop = saver.StopSteps
+	}
+	return n
+}
+
+// stopsAt reports whether the run stops at a breakpoint before it runs tasks.
+func (l *loop) stopsAt(tasks *taskSet, exiting bool) bool {
+	switch {
+	case exiting:
+		return l.status == statusBefore || l.status == statusAfter
+	case l.tasks != nil && l.breaksAt(l.interruptAfter(), l.tasks):
+		return true
+	}
+	return l.step < l.stop && l.breaksAt(l.interruptBefore(), tasks)
+}
+
+// noted is the graph's name in notes: none if nobody gave it one, as such graphs are
+// not told apart.
+func (g *Graph) noted() string {
+	if !g.named {
+		return ""
+	}
+	return g.opts.Name
+}
+
+// names are the nodes of the tasks, each once, in the order of their first tasks.
+func (s *taskSet) names() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, t := range s.order {
+		if !seen[t.name] {
+			seen[t.name] = true
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
+// triggeredNodes are the nodes that packets and triggers name, whether or not there
+// is an input for them.
+func (p *preparer) triggeredNodes(updated []string) []string {
+	var names []string
+	if packets, ok := p.set.get(chTasks); ok && packets.Available() {
+		packets.(interface{ Each(func(int, any) bool) }).Each(func(_ int, v any) bool {
+			if s, ok := sendOf(v); ok && p.g.nodes[s.Node] != nil && !slices.Contains(names, s.Node) {
+				names = append(names, s.Node)
+			}
+			return true
+		})
+	}
+	for _, name := range p.candidates(updated) {
+		if n := p.g.plans[name].node; n.executable() && p.triggered(n) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// deltasOf are the delta channels of the graph, and the reducing channels that were
+// delta channels when they were stored last.
+func (g *Graph) deltasOf(replayed []string) []string {
+	all := slices.Sorted(slices.Values(slices.Concat(g.deltas, replayed)))
+	return slices.Compact(all)
+}
+
+// note is what is told of a checkpoint that an update of the state made. Nobody runs
+// what it leads to until somebody asks: it stops there like a run at a breakpoint.
+func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
+	n := &saver.Note{Graph: u.g.noted(), Stop: saver.StopBreakpoint}
+	if u.saved != nil {
+		n.Deltas = u.g.deltasOf(u.g.replayed(&u.saved.Checkpoint))
+	} else {
+		n.Deltas = u.g.deltasOf(nil)
+	}
+	p := u.g.snapshotPreparer(cp, u.set, u.at.Namespace, nil, step+1)
+	if tasks, err := p.next(nil); err == nil {
+		n.Next = tasks.names()
+	} else {
+		n.Next = p.triggeredNodes(nil)
+	}
+	return n
+}
+
+// putNoted stores a checkpoint with its note; without it if the saver takes none.
+func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
+	if p, ok := s.(saver.AtomicPutter); ok {
+		return p.PutRequest(ctx, req)
+	}
+	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+}

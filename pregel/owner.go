@@ -1,0 +1,150 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// ownership is what a run knows of its right to be the only one on its thread.
+// Two things guard it. The saver's Owner, or a table of this process if it has
+// none, decides before the thread is loaded: the loser has done nothing yet. And
+// every checkpoint is put on the condition that the head is the one this run
+// knows: that finds those who did not ask, which are UpdateState, forks, Shared
+// runs and other processes.
+type ownership struct {
+	// again: the run lost, and starts over. It waits for the thread.
+	again   bool
+	release func() // nil: nothing to give back
+	// taken is why the thread is not this run's; only a fork goes on with it.
+	taken error
+	// alone: whoever else may write to the thread has been asked.
+	alone bool
+	// head is the newest checkpoint that this run knows, and checked says that
+	// checkpoints are put on the condition that it still is.
+	head    string
+	checked bool
+}
+
+// own takes the thread for this run. A run that was pointed at a checkpoint may
+// be a fork, which only its load tells: whether the thread is taken is judged
+// after that, by ownHead.
+func (l *loop) own(ctx context.Context) (err error) {
+	if l.nested() || l.saver == nil || l.ways().shared {
+		return nil
+	}
+	o := &l.owned
+	o.checked = true
+	// A node that waits for the thread of its own run would wait for ever.
+	_, outside := runFrom(ctx)
+	wait := o.again && outside != nil
+	s, ok := l.saver.(saver.Owner)
+	if o.alone = ok; ok {
+		o.release, err = s.Own(ctx, l.cfg.ThreadID, wait)
+	} else {
+		o.release, err = tables.own(ctx, l.g, l.saver, l.cfg.ThreadID, wait)
+	}
+	switch {
+	case errors.Is(err, ErrConflict):
+		o.taken = err
+		if l.addressed {
+			return nil
+		}
+		return err
+	case err != nil && ctx.Err() == nil:
+		return &PersistError{Op: "own thread " + l.cfg.ThreadID, Err: err}
+	}
+	return err
+}
+
+// ownHead judges, once the thread is loaded, whether the run may go on: it has
+// the thread, or it is a fork. A fork leaves a checkpoint that is not the newest,
+// on purpose; it goes on beside others, and they learn of it when they store
+// theirs.
+func (l *loop) ownHead(saved *saver.Tuple) error {
+	o := &l.owned
+	o.head = l.place.CheckpointID
+	fork := l.superseded || l.addressed && saved == nil
+	if fork {
+		o.checked = false
+		return nil
+	}
+	return o.taken
+}
+
+// expected is the head that a checkpoint is put upon; nil: any.
+func (l *loop) expected() *string {
+	if !l.owned.checked {
+		return nil
+	}
+	return saver.Head(l.owned.head)
+}
+
+// asks reports whether the run must know that its first checkpoint is stored
+// before it runs anything: only that tells whether another process was quicker.
+func (l *loop) asks() bool { return l.owned.checked && !l.owned.alone && !l.ranTasks }
+
+// disown gives the thread back. It is called when the run's saves have ended.
+func (l *loop) disown() {
+	if l.owned.release != nil {
+		l.owned.release()
+	}
+}
+
+// ownerTables are the owners of threads of savers that are no saver.Owner, within
+// this process. A table is there while somebody uses it.
+type ownerTables struct {
+	mu sync.Mutex
+	by map[any]*ownerTable
+}
+
+type ownerTable struct {
+	saver.Owners
+	users int // guarded by ownerTables.mu
+}
+
+var tables = ownerTables{by: map[any]*ownerTable{}}
+
+// own is like saver.Owner's, for a saver that is none. release must be called once.
+// A saver that cannot be compared is known by the graph.
+func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadID string, wait bool) (release func(), err error) {
+	var key any = s
+	if !reflect.ValueOf(s).Comparable() {
+		key = g
+	}
+	t := ts.use(key)
+	free, err := t.Own(ctx, threadID, wait)
+	if err != nil {
+		ts.leave(key)
+		return nil, err
+	}
+	return func() {
+		free()
+		ts.leave(key)
+	}, nil
+}
+
+func (ts *ownerTables) use(key any) *ownerTable {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.by[key]
+	if t == nil {
+		t = &ownerTable{}
+		ts.by[key] = t
+	}
+	t.users++
+	return t
+}
+
+func (ts *ownerTables) leave(key any) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.by[key]; t.users == 1 {
+		delete(ts.by, key)
+	} else {
+		t.users--
+	}
+}

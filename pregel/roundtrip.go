@@ -1,0 +1,131 @@
+package pregel
+
+import (
+	"fmt"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// roundTrips reports whether values are encoded and decoded between supersteps; the
+// outermost graph says so for all graphs inside.
+func (l *loop) roundTrips() bool {
+	for l.nested() {
+		l = l.parent.step.l
+	}
+	return l.g.opts.RoundTrip
+}
+
+// again is v as a run gets it that resumes from storage.
+func (l *loop) again(node, ch string, v any) (any, error) {
+	stored, err := l.stow(node, ch, v)
+	if err != nil {
+		return nil, err
+	}
+	out, err := stored.Any()
+	if err != nil {
+		return nil, &EncodeError{Node: node, Channel: ch, Err: fmt.Errorf("read back: %w", err)}
+	}
+	return out, nil
+}
+
+// stow is v as it would lie in a store, with a saver or without.
+func (l *loop) stow(node, ch string, v any) (saver.Value, error) {
+	codec := l.cacheCodec()
+	typed, err := codec.Encode(v)
+	if err != nil {
+		return saver.Value{}, &EncodeError{Node: node, Channel: ch, Err: err}
+	}
+	return saver.ValueTyped(serde.Typed{Kind: typed.Kind, Data: typed.Data}).WithCodec(codec), nil
+}
+
+// writesAgain replaces, in place, what a task wrote, or was told, by what would be
+// read back.
+func (l *loop) writesAgain(node string, writes []write) error {
+	if !l.roundTrips() {
+		return nil
+	}
+	for i := range writes {
+		w := &writes[i]
+		if _, untracked := l.g.specs.at(w.channel).(channel.Untracked); untracked || w.channel == chItems {
+			continue
+		}
+		if list, ok := w.value.([]Interrupt); ok {
+			if err := l.interruptsAgain(node, list); err != nil {
+				return err
+			}
+			continue
+		}
+		v := w.value
+		if w.channel == chTasks {
+			v = l.g.sanitize(v)
+		}
+		var err error
+		if w.value, err = l.again(node, w.channel, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loop) interruptsAgain(node string, list []Interrupt) error {
+	for i := range list {
+		v, err := l.again(node, chInterrupt, list[i])
+		if err != nil {
+			return err
+		}
+		if in, ok := v.(Interrupt); ok {
+			list[i] = in
+		}
+	}
+	return nil
+}
+
+// answersAgain replaces the answers by interrupt id.
+func (l *loop) answersAgain() error {
+	if !l.roundTrips() {
+		return nil
+	}
+	answers := make(map[string]any, len(l.resumeMap))
+	for id, v := range l.resumeMap {
+		var err error
+		if answers[id], err = l.again("", chResume, v); err != nil {
+			return err
+		}
+	}
+	l.resumeMap = answers
+	return nil
+}
+
+// channelsAgain restores every channel from what would be stored of it, so that the
+// next superstep reads what a resumed run would.
+func (l *loop) channelsAgain() error {
+	if !l.roundTrips() {
+		return nil
+	}
+	for i, ch := range l.set.list {
+		if _, untracked := ch.(channel.Untracked); untracked || !ch.Available() {
+			continue
+		}
+		name := l.set.names[i]
+		v, ok := ch.Checkpoint()
+		if d, isDelta := ch.(channel.DeltaChannel); isDelta {
+			v, ok = d.Snapshot(), true
+		}
+		if !ok {
+			continue
+		}
+		if name == chTasks {
+			v = l.g.sanitizeAll(v)
+		}
+		stored, err := l.stow("", name, v)
+		if err != nil {
+			return err
+		}
+		if l.set.list[i], err = l.g.specs.list[i].Restore(stored); err != nil {
+			return fmt.Errorf("read back channel %q: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package pregel
+
+// Unfinished says what new input does on a thread whose last run did not come
+// to its end because the process died: its snapshot has the Status
+// saver.StatusUnfinished. On a thread that is done, waits or failed, new input
+// does what it does in LangGraph, whatever this says.
+type Unfinished string
+
+const (
+	// FinishFirst first goes on with the run that is there, as Invoke with nil
+	// input does, and takes the new input after it. It is the default.
+	FinishFirst Unfinished = "finish"
+	// RefuseUnfinished fails with ErrUnfinished. Nothing is run or stored.
+	RefuseUnfinished Unfinished = "refuse"
+	// DiscardUnfinished is LangGraph's way: the tasks that did not end are given
+	// up, what the others wrote is dropped, and the input is taken.
+	DiscardUnfinished Unfinished = "discard"
+)
+
+// ways are the places where a run may be safer than LangGraph, or the same.
+type ways struct {
+	unfinished                       Unfinished
+	shared, anyAnswer, anyCheckpoint bool
+}
+
+// ways resolves a Config on top of Options.LangGraph. The Config of a run can
+// choose more of LangGraph's ways; only Unfinished can also take one back.
+func (g *Graph) ways(cfg Config) ways {
+	all := g.opts.LangGraph
+	w := ways{unfinished: cfg.Unfinished, shared: all || cfg.Shared, anyAnswer: all || cfg.AnyAnswer, anyCheckpoint: all || cfg.AnyCheckpoint}
+	if w.unfinished == "" {
+		w.unfinished = FinishFirst
+		if w.shared { // what is left may be what another run is at
+			w.unfinished = DiscardUnfinished
+		}
+	}
+	return w
+}
+
+// ways are those of the outermost graph: graphs inside follow it.
+func (l *loop) ways() ways {
+	for l.parent != nil {
+		l = l.parent.step.l
+	}
+	return l.g.ways(l.cfg)
+}

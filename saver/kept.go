@@ -1,0 +1,65 @@
+package saver
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Kept is a checkpoint that a removal left, although it was asked to remove it:
+// another one, which stays, cannot be read without it. Its values and writes are
+// there as before.
+type Kept struct {
+	ThreadID, Namespace, CheckpointID string
+	// For is the id of a checkpoint of the same thread and namespace that stays and
+	// needs it; there may be more.
+	For string
+	// Channel is the channel that For reads from it.
+	Channel string
+	Reason  KeptReason
+}
+
+// KeptReason is why a removal kept a checkpoint.
+type KeptReason string
+
+// The reasons of a Kept.
+const (
+	// KeptForDelta: Channel is a delta channel, whose value For reads from the writes
+	// of its ancestors.
+	KeptForDelta KeptReason = "delta channel"
+	// KeptInDoubt: Channel may be a delta channel. For has no Note that tells, as it
+	// was made by another program or by a release before notes.
+	KeptInDoubt KeptReason = "maybe a delta channel"
+	// KeptForPackets: For is of LangGraph's format 3 or older, and its state includes
+	// packets that tasks of the kept checkpoint wrote.
+	KeptForPackets KeptReason = "packets of an old checkpoint"
+)
+
+// MaxKept is the largest number of kept checkpoints that a report lists.
+const MaxKept = 100
+
+// KeptList is the part of a report that tells of kept checkpoints.
+type KeptList struct {
+	// Kept are the kept checkpoints, by thread, namespace and id; the first MaxKept of
+	// them.
+	Kept []Kept
+	// KeptTotal is how many they are altogether.
+	KeptTotal int
+}
+
+// Keep adds checkpoints, in any order. It is for implementations of Saver.
+func (l *KeptList) Keep(more ...Kept) {
+	l.KeptTotal += len(more)
+	l.Kept = append(l.Kept, more...)
+	slices.SortFunc(l.Kept, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(a.ThreadID, b.ThreadID), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.CheckpointID, b.CheckpointID))
+	})
+	l.Kept = slices.Clip(l.Kept[:min(len(l.Kept), MaxKept)])
+}
+
+// Removal says what DeleteForRuns or Prune removed, and what it kept although it was
+// asked to remove it.
+type Removal struct {
+	Checkpoints int // removed
+	Writes      int // pending writes removed with them
+	KeptList
+}

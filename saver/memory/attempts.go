@@ -1,0 +1,29 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// CountAttempt implements saver.AttemptCounter.
+func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
+	if err := saver.ValidateConfig(cfg); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	n, id := s.namespace(cfg.ThreadID, cfg.Namespace), cfg.CheckpointID
+	if id == "" {
+		id = n.head()
+	}
+	if n.checkpoints[id] == nil {
+		return 0, notFound(cfg)
+	}
+	n = s.makeNamespace(cfg.ThreadID, cfg.Namespace) // notes the time of the write
+	n.attempts[id]++
+	return n.attempts[id], nil
+}

@@ -1,0 +1,92 @@
+package saver
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+// Note is what an engine tells a saver about a checkpoint beside LangGraph's data.
+// It is stored with the checkpoint, in the same commit. It is never part of
+// Checkpoint, Metadata or PendingWrites: those stay LangGraph's. It goes where its
+// checkpoint goes, and another Put of the checkpoint's id replaces it.
+type Note struct {
+	// Graph is the name of the graph that made the checkpoint.
+	Graph string
+	// Next are the nodes whose tasks run next, each once, in the order of their first
+	// tasks; empty if the run came to its end.
+	Next []string
+	// Stop says why the run stops here although Next is not empty.
+	Stop Stop
+	// Deltas are the channels of the graph that are delta channels, ascending. They
+	// tell what removals must keep; see PruneMark.
+	Deltas []string
+}
+
+// Stop is why a run ends at a checkpoint with tasks left to run.
+type Stop string
+
+// The reasons of a Stop.
+const (
+	StopNone       Stop = ""           // it goes on
+	StopBreakpoint Stop = "breakpoint" // before or after a node it was told to stop at
+	StopSteps      Stop = "steps"      // it is out of steps
+)
+
+// Clone is a copy of n that shares no memory with it; nil if n is nil. What is
+// empty is nil in the copy.
+func (n *Note) Clone() *Note {
+	if n == nil {
+		return nil
+	}
+	c := *n
+	c.Next, c.Deltas = nil, nil
+	if len(n.Next) > 0 {
+		c.Next = slices.Clone(n.Next)
+	}
+	if len(n.Deltas) > 0 {
+		c.Deltas = slices.Clone(n.Deltas)
+	}
+	return &c
+}
+
+// ValidateNote refuses a note with an unknown Stop, with more than 65,535 names, with
+// a name that cannot be a key, or with delta channels out of order. nil is valid.
+func ValidateNote(n *Note) error {
+	if n == nil {
+		return nil
+	}
+	if n.Stop != StopNone && n.Stop != StopBreakpoint && n.Stop != StopSteps {
+		return invalidf("note.stop", "%q is unknown; use %q or %q", n.Stop, StopBreakpoint, StopSteps)
+	}
+	if err := checkKeyLen("note.graph", n.Graph); err != nil {
+		return err
+	}
+	for field, names := range map[string][]string{"note.next": n.Next, "note.deltas": n.Deltas} {
+		if len(names) >= base.MaxSlots {
+			return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, ErrTooLarge)
+		}
+		for _, name := range names {
+			if err := checkKeyLen(field, name); err != nil {
+				return err
+			}
+		}
+	}
+	for i := 1; i < len(n.Deltas); i++ {
+		if n.Deltas[i-1] >= n.Deltas[i] {
+			return invalidf("note.deltas", "%q comes before %q; names ascend, each once", n.Deltas[i-1], n.Deltas[i])
+		}
+	}
+	return nil
+}
+
+// Describe fills in Graph and Next, once the Status is known. It is for
+// implementations of Saver.
+func (t *ThreadInfo) Describe(n *Note) {
+	if n == nil || t.Status == StatusDone || t.Status == StatusUnknown {
+		return
+	}
+	n = n.Clone()
+	t.Graph, t.Next = n.Graph, n.Next
+}

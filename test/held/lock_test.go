@@ -1,0 +1,182 @@
+package held
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
+)
+
+// takeAway removes a file of a live store.
+func takeAway(t *testing.T, w world, name string) {
+	t.Helper()
+	if m, ok := w.(inMemory); ok {
+		fatal(t, m.mem.Remove(name))
+		return
+	}
+	fatal(t, os.Remove(w.path(name)))
+}
+
+// TestLockTakenAway: somebody removes LOCK, and another writer takes the store. The first
+// is told whose it is, at its next call.
+func TestLockTakenAway(t *testing.T) {
+	rounds(t, func(t *testing.T, w world, _ bool, round int) {
+		wr := open(t, w, true, round)
+		takeAway(t, w, "store/LOCK")
+		second, err := saver.OpenSimulated(w.path("store"), saver.Options{ManualWork: true}, w.sim())
+		fatal(t, err)
+		fatal(t, putOne(second, "other", 1, "value"))
+		had := contents(t, w, "store")
+		err = wr.put(1)
+		var lost *saver.LockLostError
+		if !errors.Is(err, saver.ErrPoisoned) || !errors.As(err, &lost) || !strings.HasPrefix(lost.Holder, "pid ") {
+			t.Fatalf("a call without the lock: %v", err)
+		}
+		if wr.d.Close() == nil {
+			t.Fatal("closed in order")
+		}
+		for n := range contents(t, w, "store") {
+			if _, ok := had[n]; !ok {
+				t.Errorf("%s was made without the lock", n)
+			}
+		}
+		fatal(t, second.Close())
+		second, err = saver.OpenSimulated(w.path("store"), saver.Options{}, w.sim())
+		fatal(t, err)
+		if _, err := second.GetTuple(ctx, saver.Config{ThreadID: "other"}); err != nil {
+			t.Errorf("what the second writer was told is stored: %v", err)
+		}
+		fatal(t, second.Close())
+	})
+}
+
+// TestNothingMadeWithoutLock: whatever work is begun after LOCK is gone, no file is made,
+// renamed or removed, though nothing was committed since.
+func TestNothingMadeWithoutLock(t *testing.T) {
+	rounds(t, func(t *testing.T, w world, _ bool, round int) {
+		o := options(true, round)
+		o.ManualWork = true
+		d, err := saver.OpenSimulated(w.path("store"), o, w.sim())
+		fatal(t, err)
+		wr := &writer{d: d, small: true}
+		for range 2 {
+			fatal(t, errors.Join(wr.put(before), d.Flush(ctx)))
+		}
+		takeAway(t, w, "store/LOCK")
+		names := func() string {
+			var out []string
+			fsys := w.sim().FS
+			if fsys == nil {
+				fsys = vfs.OS{}
+			}
+			list, err := fsys.List(w.path("store"))
+			fatal(t, err)
+			for _, n := range list {
+				if !strings.HasSuffix(n, ".tmp") && n != "DURABLE" {
+					out = append(out, n)
+				}
+			}
+			return strings.Join(out, " ")
+		}
+		was := names()
+		// Compaction first: it makes files though nothing was written to the log.
+		if err := d.Compact(ctx); !errors.Is(err, saver.ErrLockLost) {
+			t.Errorf("compact: %v", err)
+		}
+		if h := d.Health(); h.Status != saver.HealthFailed {
+			t.Errorf("health: %+v", h)
+		}
+		if err := d.Sync(ctx); !errors.Is(err, saver.ErrLockLost) {
+			t.Errorf("sync: %v", err)
+		}
+		if d.Close() == nil {
+			t.Error("closed in order")
+		}
+		if now := names(); now != was {
+			t.Errorf("the directory holds %s, and held %s", now, was)
+		}
+	})
+}
+
+// TestSyncWithoutLock: a sync that finds everything synced does not say that it is safe
+// where nobody will find it.
+func TestSyncWithoutLock(t *testing.T) {
+	rounds(t, func(t *testing.T, w world, _ bool, round int) {
+		wr := open(t, w, true, round)
+		fatal(t, wr.d.Sync(ctx))
+		takeAway(t, w, "store/LOCK")
+		if err := wr.d.Sync(ctx); !errors.Is(err, saver.ErrLockLost) {
+			t.Errorf("sync: %v", err)
+		}
+		_ = wr.d.Close() // poisoned
+	})
+}
+
+// TestLogTakenAway: the log that is written to is removed alone. The next call is not
+// acknowledged.
+func TestLogTakenAway(t *testing.T) {
+	rounds(t, func(t *testing.T, w world, _ bool, round int) {
+		wr := open(t, w, true, round)
+		for n := range contents(t, w, "store") {
+			if filepath.Ext(n) == ".log" {
+				takeAway(t, w, "store/"+n)
+			}
+		}
+		if err := wr.put(1); !errors.Is(err, saver.ErrPoisoned) {
+			t.Errorf("a call without a log: %v", err)
+		}
+		_ = wr.d.Close() // poisoned
+	})
+}
+
+// TestManifestTakenAway: the manifest is looked at when it is written to. A writer that
+// goes on without it learns that at the latest when the log goes on in a new file, and
+// Close and Health say so.
+func TestManifestTakenAway(t *testing.T) {
+	rounds(t, func(t *testing.T, w world, small bool, round int) {
+		if !small {
+			return // it takes many log files
+		}
+		wr := open(t, w, small, round)
+		fatal(t, wr.put(200)) // there was an edit
+		for n := range contents(t, w, "store") {
+			if strings.HasPrefix(n, "MANIFEST") {
+				takeAway(t, w, "store/"+n)
+			}
+		}
+		var err error
+		for n := 0; err == nil && n < 100; n++ {
+			err = wr.put(50)
+		}
+		if !errors.Is(err, saver.ErrPoisoned) {
+			t.Errorf("calls over many log files without a manifest: %v", err)
+		}
+		if h := wr.d.Health(); h.Status != saver.HealthFailed {
+			t.Errorf("health is %+v", h)
+		}
+		if err := wr.d.Close(); err == nil {
+			t.Error("Close says nothing")
+		}
+	})
+}
+
+// TestBackupOfMoved: a backup of an open store is of the directory it has, and not of what
+// its path leads to.
+func TestBackupOfMoved(t *testing.T) {
+	w := onDisk{t, t.TempDir()}
+	wr := open(t, w, true, 0)
+	w.rename("store", "moved")
+	w.fill("store")
+	fatal(t, wr.put(50))
+	_, err := admin.BackupOpen(ctx, wr.d, w.path("backup"), admin.BackupOptions{})
+	fatal(t, err)
+	_, err = admin.Restore(ctx, w.path("backup"), w.path("restored"), admin.BackupOptions{})
+	fatal(t, err)
+	wr.check(t, w.path("restored"), w.sim())
+	fatal(t, wr.d.Close())
+}

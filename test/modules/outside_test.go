@@ -1,0 +1,179 @@
+package modules
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root = "../.."
+	self = "github.com/stele-go/stele"
+)
+
+// ours is a requirement of a module of this repository.
+var ours = regexp.MustCompile(`(?m)^\s*(?:require )?(` + self + `[\w/.-]*) (v\S+)`)
+
+// TestOneVersion: every module requires the others at one version, that of the next
+// tag. Replacements serve only who works in this repository: a program outside does
+// not see them.
+func TestOneVersion(t *testing.T) {
+	version := tagged(t)
+	for dir := range moduleDirs(t) {
+		text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ours.FindAllSubmatch(text, -1) {
+			if string(m[2]) != version {
+				t.Errorf("%s/go.mod requires %s at %s, others at %s", dir, m[1], m[2], version)
+			}
+		}
+	}
+	if version == "v0.0.0" {
+		t.Error("v0.0.0 is never tagged")
+	}
+}
+
+// TestOutside builds and runs a program that requires stele and the modules beside it
+// by version, from a module proxy made of this tree.
+func TestOutside(t *testing.T) {
+	version := tagged(t)
+	proxy, program := t.TempDir(), t.TempDir()
+	dirs := moduleDirs(t)
+	require := ""
+	for _, dir := range []string{".", "metrics/prometheus", "otel"} {
+		publish(t, proxy, dir, version, dirs)
+		require += fmt.Sprintf("require %s %s\n", path.Join(self, dir), version)
+	}
+	main, err := os.ReadFile("testdata/outside/main.go.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(program, "main.go"), main)
+	write(t, filepath.Join(program, "go.mod"), []byte("module example.com/outside\n\ngo 1.25.0\n\n"+require))
+
+	// What is on this machine already is taken from there. The cache of modules is the
+	// test's own: the version is not tagged, and must not stay behind.
+	known := strings.TrimSpace(output(t, "go", "env", "GOMODCACHE"))
+	upstream := strings.TrimSpace(output(t, "go", "env", "GOPROXY"))
+	cmd := exec.Command("go", "run", ".")
+	cmd.Dir = program
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOSUMDB=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOMODCACHE="+t.TempDir(),
+		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filepath.Join(known, "cache", "download"))+","+upstream)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.HasSuffix(out, []byte("outside: stored, traced and measured\n")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// publish lays a module of the tree into a proxy: https://go.dev/ref/mod#goproxy-protocol.
+func publish(t *testing.T, proxy, dir, version string, dirs map[string]bool) {
+	t.Helper()
+	mod := path.Join(self, dir)
+	at := filepath.Join(proxy, filepath.FromSlash(mod), "@v")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gomod, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range files(t) {
+		if moduleOf(name, dirs) != dir {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		below := strings.TrimPrefix(name, strings.TrimPrefix(dir+"/", "./"))
+		w, err := z.CreateHeader(&zip.FileHeader{Name: mod + "@" + version + "/" + below, Method: zip.Store})
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(at, version+".zip"), b.Bytes())
+	write(t, filepath.Join(at, version+".mod"), gomod)
+	write(t, filepath.Join(at, version+".info"), []byte(`{"Version":"`+version+`"}`))
+	write(t, filepath.Join(at, "list"), []byte(version+"\n"))
+}
+
+// tagged is the version that modules of this repository require of one another.
+func tagged(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "otel", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ours.FindSubmatch(bytes.TrimPrefix(text, []byte("module "+self)))
+	if m == nil {
+		t.Fatal("otel requires no version of stele")
+	}
+	return string(m[2])
+}
+
+// files are those of the tree that are part of it, with slashes.
+func files(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(output(t, "git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"))
+}
+
+// moduleDirs are the directories of the modules of the tree.
+func moduleDirs(t *testing.T) map[string]bool {
+	t.Helper()
+	dirs := map[string]bool{}
+	for _, name := range files(t) {
+		if path.Base(name) == "go.mod" {
+			dirs[path.Dir(name)] = true
+		}
+	}
+	if !dirs["."] || !dirs["otel"] {
+		t.Fatalf("found the modules %v", slices.Sorted(maps.Keys(dirs)))
+	}
+	return dirs
+}
+
+// moduleOf is the directory of the module that has a file.
+func moduleOf(name string, dirs map[string]bool) string {
+	dir := path.Dir(name)
+	for !dirs[dir] {
+		dir = path.Dir(dir)
+	}
+	return dir
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
+	}
+	return string(out)
+}
+
+func write(t *testing.T, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
