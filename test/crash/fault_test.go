@@ -322,14 +322,19 @@ func variants(op faultfs.Op) []faultfs.Rule {
 }
 
 // rules are the faults to inject one at a time, given how many operations of each
-// kind there are: EIO into every operation, every sync that loses what it was to
-// write, and of the other ways about most for each kind and way.
+// kind there are: EIO into every operation that changes something, every sync that
+// loses what it was to write, EIO into about four times most of the others, and of the
+// other ways about most for each kind and way.
 func rules(ops map[faultfs.Op]int, most int, rng *rand.Rand) []faultfs.Rule {
 	var out []faultfs.Rule
 	for _, op := range faultfs.Kinds() {
 		for i, rule := range variants(op) {
 			stride := max(1, ops[op]/most)
-			if !raceDetector && (i == 0 || rule.LoseData && rule.Err == syscall.EIO) {
+			switch {
+			case raceDetector:
+			case i == 0 && !op.IsWrite():
+				stride = max(1, ops[op]/(4*most))
+			case i == 0, rule.LoseData && rule.Err == syscall.EIO:
 				stride = 1
 			}
 			for n := 1 + rng.IntN(stride); n <= ops[op]; n += stride {

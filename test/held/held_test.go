@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -239,6 +240,9 @@ func contents(t *testing.T, w world, dir string) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, n := range names {
 		f, err := fsys.Open(filepath.Join(w.path(dir), n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a writer has renamed or removed it since
+		}
 		fatal(t, err)
 		size, err := f.Size()
 		fatal(t, err)
