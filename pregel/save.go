@@ -315,20 +315,20 @@ type putOp struct {
 	cp      saver.Checkpoint
 	md      saver.Metadata
 	changed map[string]saver.Version
-	along   []saver.Along
+	changes []saver.Change
 	note    *saver.Note
 }
 
 func (o *putOp) save(ctx context.Context) error {
-	if _, ok := o.s.(saver.AtomicPutter); len(o.along) > 0 && !ok {
-		return &saver.InvalidError{Field: "along", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
+	if _, ok := o.s.(saver.AtomicPutter); len(o.changes) > 0 && !ok {
+		return &saver.InvalidError{Field: "changes", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
 	}
-	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Along: o.along, Note: o.note})
+	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Changes: o.changes, Note: o.note})
 	return err
 }
 
 func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
-	along, err := l.takeItems(ctx)
+	changes, err := l.takeItems(ctx)
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	} else {
 		l.prev = nil
 	}
-	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, along: along, note: l.note(exiting)}
+	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, note: l.note(exiting)}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.owned.head = op, cp.ID

@@ -24,7 +24,7 @@ const chItems = "__stele_items__"
 type gatherer interface {
 	store.Store
 	Check(ops ...store.PutOp) ([]store.PutOp, error)
-	Prepare(ctx context.Context, ops ...store.PutOp) (saver.Along, error)
+	Prepare(ctx context.Context, ops ...store.PutOp) (saver.Change, error)
 }
 
 // checkTogether refuses what cannot store items with checkpoints.
@@ -237,17 +237,17 @@ func (l *loop) gatherItems() {
 }
 
 // takeItems makes what was gathered ready to go along with a checkpoint.
-func (l *loop) takeItems(ctx context.Context) ([]saver.Along, error) {
+func (l *loop) takeItems(ctx context.Context) ([]saver.Change, error) {
 	ops, err := l.itemOps()
 	if err != nil || len(ops) == 0 {
 		return nil, err
 	}
-	along, err := l.gatherer().Prepare(ctx, ops...)
+	change, err := l.gatherer().Prepare(ctx, ops...)
 	if err != nil {
 		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
 	}
 	l.items = nil
-	return []saver.Along{along}, nil
+	return []saver.Change{change}, nil
 }
 
 func (l *loop) itemOps() ([]store.PutOp, error) {

@@ -18,7 +18,9 @@ func DeferSync(ctx context.Context) context.Context {
 	return context.WithValue(ctx, deferredKey{}, true)
 }
 
-func syncDeferred(ctx context.Context) bool {
+// SyncDeferred reports whether ctx is one of DeferSync. It is for implementations of
+// Saver.
+func SyncDeferred(ctx context.Context) bool {
 	deferred, _ := ctx.Value(deferredKey{}).(bool)
 	return deferred
 }

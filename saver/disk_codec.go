@@ -268,18 +268,19 @@ func packVersion(v Version) string {
 	if p, ok := appendPacked(room[:0], v); ok {
 		return string(p)
 	}
-	return "\x01" + v.str
+	return "\x01" + v.String()
 }
 
 // appendPacked appends a packed version; false if it is packed as text.
 func appendPacked(b []byte, v Version) ([]byte, bool) {
 	switch v.Kind() {
 	case VersionInt:
-		return binary.AppendVarint(append(b, packInt), int64(v.num)), true
+		n, _ := v.Seq()
+		return binary.AppendVarint(append(b, packInt), n), true
 	case VersionFloat:
-		return binary.LittleEndian.AppendUint64(append(b, packFloat), v.num), true
+		return binary.LittleEndian.AppendUint64(append(b, packFloat), math.Float64bits(v.Any().(float64))), true
 	case VersionString:
-		return appendMintedPacked(b, v.str)
+		return appendMintedPacked(b, v.String())
 	}
 	return append(b, packNull), true
 }

@@ -185,7 +185,7 @@ func TestVersionRoundTrip(t *testing.T) {
 		if err != nil || got != v {
 			t.Errorf("%q comes back as %q, %v", v, got, err)
 		}
-		if v.str == minted && len(p) > 12 {
+		if v.String() == minted && len(p) > 12 {
 			t.Errorf("a minted version takes %d bytes", len(p))
 		}
 	}
@@ -203,15 +203,15 @@ func TestVersionRoundTrip(t *testing.T) {
 func FuzzVersion(f *testing.F) {
 	for _, v := range versions {
 		f.Add(packVersion(v))
-		f.Add(v.str)
+		f.Add(v.String())
 	}
 	f.Fuzz(func(t *testing.T, p string) {
 		if v, err := unpackVersion(p); err == nil {
 			if again, err := unpackVersion(packVersion(v)); err != nil || again != v {
 				t.Fatalf("%q comes back as %q, %v", v, again, err)
 			}
-			if len(v.str) > len(p)+2*mintedDigits {
-				t.Fatalf("%d bytes read as %d", len(p), len(v.str))
+			if len(v.String()) > len(p)+2*mintedDigits {
+				t.Fatalf("%d bytes read as %d", len(p), len(v.String()))
 			}
 		}
 		// Any string is a version too.
@@ -269,7 +269,7 @@ func (r *checkpointRecord) weight() int {
 	for node, versions := range r.seen {
 		n += entry + str + len(node)
 		for c, v := range versions {
-			n += entry + str + len(c) + int(reflect.TypeOf(v).Size()) + len(v.str)
+			n += entry + str + len(c) + int(reflect.TypeOf(v).Size()) + len(v.String())
 		}
 	}
 	return n

@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
-
-	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
 )
 
 // A note is a part of its checkpoint's record, and rides on every commit of an
@@ -122,75 +119,4 @@ func (d *unpacker) stop() Stop {
 		return ""
 	}
 	return stops[code]
-}
-
-// What commits need of a note is in the index too, so that they read no record: what
-// a status depends on in the flags of the item, and which channels are delta channels
-// in a slot of its own.
-
-// flagDeltas is the item flag of a checkpoint some of whose channels are delta
-// channels: then slot 1 is no channel, and its tag tells which are, as a set of
-// numbers of the channels in their order, one bit each, lowest first.
-const flagDeltas = index.FlagUser << 4
-
-// noteShift is where the number of an outline lies in the flags of an item.
-const noteShift = 3
-
-// outlines are what a status needs of a note, by their number: nil, if there is none;
-// the end of a run; a run that goes on; and those that stop.
-var outlines = [...]*Note{nil, {}, {Next: outlined}, {Next: outlined, Stop: StopBreakpoint}, {Next: outlined, Stop: StopSteps}}
-
-var outlined = []string{"?"}
-
-// noteFlags are the item flags of a checkpoint with this note.
-func noteFlags(n *Note) uint8 {
-	switch {
-	case n == nil:
-		return 0
-	case len(n.Next) == 0:
-		return 1 << noteShift
-	case n.Stop == StopBreakpoint:
-		return 3 << noteShift
-	case n.Stop == StopSteps:
-		return 4 << noteShift
-	}
-	return 2 << noteShift
-}
-
-// outlineOf is the inverse of noteFlags. Flags of a newer build say nothing, nor does a
-// checkpoint that damage has taken, which is nil.
-func outlineOf(it *index.Item) *Note {
-	if it == nil {
-		return nil
-	}
-	if n := int(it.Flags >> noteShift & 7); n < len(outlines) {
-		return outlines[n]
-	}
-	return nil
-}
-
-// deltaSlot is the slot that tells which of the channels, ascending, are among
-// deltas; not ok if none is.
-func deltaSlot(channels, deltas []string) (slot engine.SlotIn, ok bool) {
-	var set []byte
-	for i, channel := range channels {
-		if _, is := slices.BinarySearch(deltas, channel); is {
-			set = append(set, make([]byte, i/8+1-len(set))...)
-			set[i/8] |= 1 << (i % 8)
-		}
-	}
-	return engine.SlotIn{Tag: string(set)}, set != nil
-}
-
-// isDelta reports whether the i-th channel of a checkpoint is a delta channel; known
-// is false if the checkpoint does not say.
-func isDelta(it *index.Item, i int) (is, known bool) {
-	if outlineOf(it) == nil {
-		return false, false
-	}
-	if it.Flags&flagDeltas == 0 || len(it.Slots) < 2 {
-		return false, true
-	}
-	set := it.Slots[1].Tag
-	return i/8 < len(set) && set[i/8]>>(i%8)&1 == 1, true
 }

@@ -17,8 +17,8 @@ import (
 // (Tag) and holds the record; each further slot is a channel, its version, and
 // its value.
 //
-// How writes are an item: the first slot names task (Name) and path (Tag) and is
-// holds nothing; each further slot is a channel, the index, and the value.
+// How writes are an item: the first slot names task (Name) and path (Tag) and
+// holds no value; each further slot is a channel, the index, and the value.
 
 // flagLegacy is the item flag of a checkpoint of format 3 or older, whose state
 // includes packets its parent's tasks wrote.
@@ -40,33 +40,45 @@ func (s *Disk) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 
 func (p *diskPut) put(ctx context.Context, req PutRequest) (Config, error) {
 	s := p.s
-	grown, values := s.grownValues(&req, &p.laps)
-	req.Checkpoint.Values = values
-	plan, err := newPutPlan(req, &p.laps, Checkpoint.borrowed)
+	plan, err := NewPutPlan(req, Encoding{Codec: &p.laps, Room: kindRoom, Borrow: true})
 	if err != nil {
 		return Config{}, err
 	}
-	if err := s.checkAlong(req.Along); err != nil {
+	changes, err := s.prepared(req.Changes)
+	if err != nil {
 		return Config{}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return Config{}, err
 	}
-	p.plan, p.id, p.run, p.along = &plan, threadKey(plan.Target.ThreadID), runOf(mergeMetadata(req.Config, req.Metadata)), req.Along
-	if err := p.encode(grown); err != nil {
+	p.plan, p.id, p.run, p.changes = &plan, threadKey(plan.Target.ThreadID), runOf(mergeMetadata(req.Config, req.Metadata)), changes
+	if err := p.encode(); err != nil {
 		return Config{}, err
 	}
 	ids := []string{p.id}
 	if p.run != "" {
 		ids = append(ids, runKey(p.run))
 	}
-	for _, a := range p.along {
-		ids = append(ids, a.part.Threads...)
+	for _, c := range p.changes {
+		ids = append(ids, c.Threads...)
 	}
 	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: &p.laps.last}, ids, p.commit); err != nil {
 		return Config{}, err
 	}
 	return plan.Target, nil
+}
+
+// prepared are changes of other parts of this store; those of another are refused.
+func (s *Disk) prepared(changes []Change) ([]engine.Prepared, error) {
+	var out []engine.Prepared
+	for i, c := range changes {
+		p, ok := c.(engine.Prepared)
+		if !ok || p.Engine != s.e {
+			return nil, invalidf(fmt.Sprintf("changes[%d]", i), "belongs to another store; prepare it with one on this saver")
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // runOf is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
@@ -86,25 +98,24 @@ func shortRun(run string) string {
 // committer, which may still be at it when the call has given up, does not touch
 // what the plan borrows from the request.
 type diskPut struct {
-	s      *Disk
-	laps   laps
-	plan   *PutPlan
-	id     string // of the thread, for the engine
-	run    string
-	record engine.Value
-	values []engine.Value  // of the channels plan.Record.Stored
-	slots  []engine.SlotIn // but for what unchanged channels refer to
-	flags  uint8           // of the item, what the note says
-	writes [][]engine.Value
-	along  []Along
+	s       *Disk
+	laps    laps
+	plan    *PutPlan
+	id      string // of the thread, for the engine
+	run     string
+	record  engine.Value
+	values  []engine.Value  // of the channels plan.Record.Stored
+	slots   []engine.SlotIn // but for what unchanged channels refer to
+	flags   uint8           // of the item, what the note says
+	writes  [][]engine.Value
+	changes []engine.Prepared
 }
 
 // recordLine is the line of checkpoint records; no channel's name begins like it.
 const recordLine = "\x00checkpoint"
 
-// encode builds everything that does not depend on what is stored. What has grown
-// is built already.
-func (p *diskPut) encode(grown map[string]engine.Value) error {
+// encode builds everything that does not depend on what is stored.
+func (p *diskPut) encode() error {
 	r := &p.plan.Record
 	rec := checkpointRecord{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, seen: r.Checkpoint.Seen, note: r.Note, metadata: r.Metadata}
 	var err error
@@ -114,16 +125,13 @@ func (p *diskPut) encode(grown map[string]engine.Value) error {
 	}
 	p.values = make([]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
-		if v, ok := grown[channel]; ok {
-			p.values[i] = v
-			continue
-		}
 		line.Name = channel
 		t := p.plan.Values[i]
-		if whole := p.plan.wholes[i]; whole != nil {
+		if prefix, whole := kindPrefix(t.Kind), p.plan.Roomy[i]; whole != nil && len(prefix) == kindRoom {
+			copy(whole, prefix)
 			p.values[i], err = p.s.e.NewVersion(line, whole)
 		} else {
-			p.values[i], err = p.s.e.NewVersion(line, kindPrefix(t.Kind), t.Data)
+			p.values[i], err = p.s.e.NewVersion(line, prefix, t.Data)
 		}
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
@@ -149,8 +157,8 @@ func (p *diskPut) makeSlots() {
 	p.slots[0] = engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record}
 	p.flags = noteFlags(r.Note)
 	if r.Note != nil {
-		if slot, ok := deltaSlot(names, r.Note.Deltas); ok {
-			p.slots = append(p.slots, slot)
+		if tag, ok := deltaSet(names, r.Note.Deltas); ok {
+			p.slots = append(p.slots, engine.SlotIn{Tag: tag})
 			p.flags |= flagDeltas
 		}
 	}
@@ -171,8 +179,8 @@ func (p *diskPut) size() int64 {
 	for _, vals := range p.writes {
 		n += sizeOf(vals)
 	}
-	for _, a := range p.along {
-		n += a.part.Size
+	for _, c := range p.changes {
+		n += c.Size
 	}
 	return n
 }
@@ -237,8 +245,8 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 			}
 		}
 	}
-	for _, a := range p.along {
-		if err := a.part.Do(tx); err != nil {
+	for _, c := range p.changes {
+		if err := c.Do(tx); err != nil {
 			return err
 		}
 	}
@@ -401,7 +409,7 @@ func (s *Disk) putWrites(ctx context.Context, l *laps, cfg Config, writes []Writ
 		return err
 	}
 	id := threadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: syncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: SyncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
 		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
 		if err != nil {
 			return err

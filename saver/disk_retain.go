@@ -91,7 +91,7 @@ func (r *diskRetain) plan() (RetentionReport, error) {
 		if plan.Over && !r.policy.CutAnyway {
 			return RetentionReport{}, &BudgetError{ThreadID: view.ThreadID(), Budget: r.policy.ThreadBytes, Least: plan.Left}
 		}
-		rep.Add(view.ThreadID(), plan)
+		plan.AddTo(&rep, view.ThreadID())
 	}
 	return rep, nil
 }

@@ -152,9 +152,9 @@ func (l *laps) WithDecodeLimit(limit int64) serde.Serializer {
 	return &clone
 }
 
-// encodeAfter is Encode that leaves room in front of the data, if the serializer can;
+// EncodeAfter is Encode that leaves room in front of the data, if the serializer can;
 // see serde.Codec.
-func (l *laps) encodeAfter(room int, v any) (t serde.Typed, whole []byte, err error) {
+func (l *laps) EncodeAfter(room int, v any) (t serde.Typed, whole []byte, err error) {
 	codec, ok := l.Serializer.(*serde.Codec)
 	if !ok {
 		t, err = l.Encode(v)
@@ -166,17 +166,6 @@ func (l *laps) encodeAfter(room int, v any) (t serde.Typed, whole []byte, err er
 	}
 	l.last = l.m.encodes.Lap(l.last)
 	return t, whole, nil
-}
-
-// encodeGrown is Encode from where a list grew.
-func (l *laps) encodeGrown(was serde.Typed, list any, n int) (g serde.Grown, ok bool) {
-	if codec, is := serde.GrowerOf(l.Serializer); is {
-		g, ok = codec.EncodeGrown(was, list, n)
-	}
-	if ok {
-		l.last = l.m.encodes.Lap(l.last)
-	}
-	return g, ok
 }
 
 // done counts the save, which returned err. Its commit set when it ended.

@@ -30,7 +30,7 @@ func MigratePendingSends(cp *Checkpoint, parentWrites []PendingWrite, next func(
 		if err != nil {
 			return false, fmt.Errorf("packet of task %q: %w", w.TaskID, err)
 		}
-		sends, codec = append(sends, v), w.Value.codec
+		sends, codec = append(sends, v), w.Value.Codec()
 	}
 	if len(sends) == 0 {
 		return false, nil

@@ -1,10 +1,7 @@
 package saver
 
 import (
-	"fmt"
 	"slices"
-
-	"github.com/stele-go/stele/internal/base"
 )
 
 // Note is what an engine tells a saver about a checkpoint beside LangGraph's data.
@@ -49,36 +46,6 @@ func (n *Note) Clone() *Note {
 		c.Deltas = slices.Clone(n.Deltas)
 	}
 	return &c
-}
-
-// ValidateNote refuses a note with an unknown Stop, with more than 65,535 names, with
-// a name that cannot be a key, or with delta channels out of order. nil is valid.
-func ValidateNote(n *Note) error {
-	if n == nil {
-		return nil
-	}
-	if n.Stop != StopNone && n.Stop != StopBreakpoint && n.Stop != StopSteps {
-		return invalidf("note.stop", "%q is unknown; use %q or %q", n.Stop, StopBreakpoint, StopSteps)
-	}
-	if err := checkKeyLen("note.graph", n.Graph); err != nil {
-		return err
-	}
-	for field, names := range map[string][]string{"note.next": n.Next, "note.deltas": n.Deltas} {
-		if len(names) >= base.MaxSlots {
-			return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, ErrTooLarge)
-		}
-		for _, name := range names {
-			if err := checkKeyLen(field, name); err != nil {
-				return err
-			}
-		}
-	}
-	for i := 1; i < len(n.Deltas); i++ {
-		if n.Deltas[i-1] >= n.Deltas[i] {
-			return invalidf("note.deltas", "%q comes before %q; names ascend, each once", n.Deltas[i-1], n.Deltas[i])
-		}
-	}
-	return nil
 }
 
 // Describe fills in Graph and Next, once the Status is known. It is for

@@ -25,9 +25,26 @@ type PutPlan struct {
 	// it hangs on.
 	Writes []WritesPlan
 
-	// wholes are Values as the disk saver stores them, where the serializer left room
-	// for their kind; nil where it did not.
-	wholes [][]byte
+	// Roomy are the Values with Encoding.Room bytes in front of their data that are the
+	// saver's; nil where the serializer left no room. Empty without Room.
+	Roomy [][]byte
+}
+
+// Encoding is how a plan is made.
+type Encoding struct {
+	// Codec serializes; nil is the default serializer.
+	Codec serde.Serializer
+	// Room is how many bytes to leave in front of each channel's value, where Codec can:
+	// a saver that stores a kind before the data needs no copy then.
+	Room int
+	// Borrow leaves the maps of the request's checkpoint in the record. The saver must be
+	// done with them when its Put returns.
+	Borrow bool
+}
+
+// roomEncoder is a serializer that can leave room; *serde.Codec is one.
+type roomEncoder interface {
+	EncodeAfter(room int, v any) (t serde.Typed, whole []byte, err error)
 }
 
 // WritesPlan is a PutWrites that was validated and serialized.
@@ -39,23 +56,18 @@ type WritesPlan struct {
 	Values       []serde.Typed // one for each channel
 }
 
-// NewPutPlan validates and serializes req with codec (nil: the default
-// serializer). Its errors are those of Put: InvalidError, ErrTooLarge, and the
-// serializer's *EncodeError, wrapped with the channel or metadata it is about.
-func NewPutPlan(req PutRequest, codec serde.Serializer) (PutPlan, error) {
-	return newPutPlan(req, codec, Checkpoint.stripped)
-}
-
-// newPutPlan is NewPutPlan with the checkpoint of its record as given by strip.
-func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) Checkpoint) (PutPlan, error) {
-	cfg, cp := req.Config, req.Checkpoint
+// NewPutPlan validates and serializes req. Its errors are those of Put: InvalidError,
+// ErrTooLarge, and the serializer's *EncodeError, wrapped with the channel or metadata
+// it is about.
+func NewPutPlan(req PutRequest, enc Encoding) (PutPlan, error) {
+	cfg, cp, codec := req.Config, req.Checkpoint, enc.Codec
 	if err := ValidateRequest(req); err != nil {
 		return PutPlan{}, err
 	}
 	plan := PutPlan{
 		Target:     cfg.At(cp.ID),
 		ExpectHead: cfg.ExpectHead,
-		Record:     Record{Checkpoint: strip(cp), Parent: cfg.CheckpointID, Note: req.Note.Clone()},
+		Record:     Record{Checkpoint: enc.strip(cp), Parent: cfg.CheckpointID, Note: req.Note.Clone()},
 	}
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
@@ -69,20 +81,24 @@ func newPutPlan(req PutRequest, codec serde.Serializer, strip func(Checkpoint) C
 	names := sortedNames(req.NewVersions)
 	plan.Record.Stored = names[:0] // never beyond what was read
 	plan.Values = make([]serde.Typed, 0, len(names))
-	plan.wholes = make([][]byte, 0, len(names))
+	if enc.Room > 0 {
+		plan.Roomy = make([][]byte, 0, len(names))
+	}
 	for _, channel := range names {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
 			plan.Record.Emptied = append(plan.Record.Emptied, channel)
 			continue
 		}
-		typed, whole, err := encodeWhole(v, codec, &size)
+		typed, whole, err := enc.value(v, &size)
 		if err != nil {
 			return PutPlan{}, fmt.Errorf("channel %q: %w", channel, err)
 		}
 		plan.Record.Stored = append(plan.Record.Stored, channel)
 		plan.Values = append(plan.Values, typed)
-		plan.wholes = append(plan.wholes, whole)
+		if enc.Room > 0 {
+			plan.Roomy = append(plan.Roomy, whole)
+		}
 	}
 	for i, tw := range req.Writes {
 		wp := WritesPlan{CheckpointID: tw.CheckpointID, TaskID: tw.TaskID, TaskPath: tw.TaskPath}
@@ -133,22 +149,28 @@ func encodeValue(v Value, codec serde.Serializer, size *int) (serde.Typed, error
 	return typed, checkTyped(typed, size)
 }
 
-// encodeWhole is encodeValue, with room for the kind in front of the bytes of a Go
-// value if the codec leaves it.
-func encodeWhole(v Value, codec serde.Serializer, size *int) (serde.Typed, []byte, error) {
-	roomy, ok := codec.(*laps)
-	if !ok || !v.IsNative() {
-		typed, err := encodeValue(v, codec, size)
+// strip is a copy of cp as a Record holds it.
+func (e Encoding) strip(cp Checkpoint) Checkpoint {
+	if e.Borrow {
+		return borrowed(cp)
+	}
+	return stripped(cp)
+}
+
+// value is encodeValue for a channel, with room in front if that is wanted and can be had.
+func (e Encoding) value(v Value, size *int) (serde.Typed, []byte, error) {
+	codec, ok := e.Codec.(roomEncoder)
+	if !ok || e.Room == 0 || !v.IsNative() {
+		typed, err := encodeValue(v, e.Codec, size)
 		return typed, nil, err
 	}
-	typed, whole, err := roomy.encodeAfter(kindRoom, v.content)
+	native, err := v.Any()
 	if err != nil {
 		return serde.Typed{}, nil, err
 	}
-	if prefix := kindPrefix(typed.Kind); whole != nil && len(prefix) == kindRoom {
-		copy(whole, prefix)
-	} else {
-		whole = nil
+	typed, whole, err := codec.EncodeAfter(e.Room, native)
+	if err != nil {
+		return serde.Typed{}, nil, err
 	}
 	return typed, whole, checkTyped(typed, size)
 }
@@ -167,49 +189,4 @@ func checkTyped(typed serde.Typed, size *int) error {
 		return fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxCall, ErrTooLarge)
 	}
 	return nil
-}
-
-// metadataCodec is codec (nil: the default serializer) with the default limit for
-// decoding: every listing decodes metadata, so what was once stored is read whatever
-// the limit for values is.
-func metadataCodec(codec serde.Serializer) serde.Serializer {
-	if codec == nil {
-		return serde.Default()
-	}
-	if limited, ok := serde.WithDecodeLimit(codec, serde.DefaultDecodeLimit); ok {
-		return limited
-	}
-	return codec
-}
-
-// EncodeMetadata serializes merged metadata. What DecodeMetadata would not read for the
-// memory it takes, of which the limit is always serde.DefaultDecodeLimit, is
-// serde.ErrDecodeLimit.
-func EncodeMetadata(md Metadata, codec serde.Serializer) (serde.Typed, error) {
-	typed, err := metadataCodec(codec).Encode(map[string]any(md))
-	if err != nil {
-		return serde.Typed{}, fmt.Errorf("metadata: %w", err)
-	}
-	if len(typed.Data) > base.MaxValue {
-		return serde.Typed{}, fmt.Errorf("metadata has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
-	}
-	return typed, nil
-}
-
-// DecodeMetadata is the inverse of EncodeMetadata. The result belongs to the
-// caller. Bytes that are no metadata are ErrCorrupt.
-func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (Metadata, error) {
-	return asMetadata(metadataCodec(codec).Decode(typed))
-}
-
-// asMetadata is what was decoded, as metadata.
-func asMetadata(v any, err error) (Metadata, error) {
-	if err != nil {
-		return nil, fmt.Errorf("metadata: %w", err)
-	}
-	md, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("metadata is a %T, not a map of strings: %w", v, ErrCorrupt)
-	}
-	return md, nil
 }

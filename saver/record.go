@@ -56,7 +56,7 @@ func (cp Checkpoint) Clone() Checkpoint {
 }
 
 // stripped is a copy of cp as a Record holds it. What is immutable is shared.
-func (cp Checkpoint) stripped() Checkpoint {
+func stripped(cp Checkpoint) Checkpoint {
 	cp.Values = nil
 	shared := cp.Immutable
 	cp.Immutable = false
@@ -82,7 +82,7 @@ func (cp Checkpoint) stripped() Checkpoint {
 }
 
 // borrowed is stripped for the time of a call: its maps are those of cp.
-func (cp Checkpoint) borrowed() Checkpoint {
+func borrowed(cp Checkpoint) Checkpoint {
 	cp.Values, cp.Immutable = nil, false
 	if cp.Seen == nil {
 		cp.Seen = map[string]map[string]Version{}

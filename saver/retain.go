@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -94,42 +93,3 @@ func (e *BudgetError) Error() string {
 
 // Is makes every BudgetError match ErrBudget.
 func (e *BudgetError) Is(target error) bool { return target == ErrBudget }
-
-// ValidateRetention refuses a policy without rules, with a negative one, with an
-// age that no clock reaches, or with an empty thread id.
-func ValidateRetention(p RetentionPolicy) error {
-	for field, n := range map[string]int64{
-		"keep_last": int64(p.KeepLast), "max_age": int64(p.MaxAge), "thread_bytes": p.ThreadBytes, "store_bytes": p.StoreBytes,
-	} {
-		if n < 0 {
-			return invalidf(field, "%d is negative; 0 means no rule", n)
-		}
-	}
-	if p.KeepLast == 0 && p.MaxAge == 0 && p.ThreadBytes == 0 && p.StoreBytes == 0 {
-		return invalidf("policy", "no rule is set, so everything would stay; set KeepLast, MaxAge, ThreadBytes or StoreBytes")
-	}
-	if p.MaxAge == math.MaxInt64 {
-		return invalidf("max_age", "nothing is ever that old; 0 means no rule")
-	}
-	for _, id := range p.ThreadIDs {
-		if err := ValidateThreadID(id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Add counts the plan of one thread. It is for implementations of Saver.
-func (r *RetentionReport) Add(threadID string, plan *RetainPlan) {
-	if len(plan.Gone) > 0 {
-		r.Threads++
-	}
-	r.Checkpoints += len(plan.Gone)
-	r.Writes += plan.Writes
-	r.Bytes += plan.Bytes
-	r.Left += plan.Left
-	r.Keep(plan.Kept...)
-	if plan.Over {
-		r.Over = append(r.Over, threadID)
-	}
-}

@@ -253,3 +253,18 @@ func RetainCutoff(views func() iter.Seq2[RetainView, error], policy RetentionPol
 		}
 	}
 }
+
+// AddTo counts the plan of a thread in r.
+func (p *RetainPlan) AddTo(r *RetentionReport, threadID string) {
+	if len(p.Gone) > 0 {
+		r.Threads++
+	}
+	r.Checkpoints += len(p.Gone)
+	r.Writes += p.Writes
+	r.Bytes += p.Bytes
+	r.Left += p.Left
+	r.Keep(p.Kept...)
+	if p.Over {
+		r.Over = append(r.Over, threadID)
+	}
+}

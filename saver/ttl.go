@@ -31,26 +31,3 @@ type Expirer interface {
 	// some of them to the next sweep.
 	Sweep(ctx context.Context) (SweepReport, error)
 }
-
-// ValidateTTL refuses what SetTTL cannot store.
-func ValidateTTL(threadID string, ttl time.Duration) error {
-	if err := ValidateThreadID(threadID); err != nil {
-		return err
-	}
-	if ttl < 0 && ttl != NoTTL {
-		return invalidf("ttl", "%v is negative; 0 means the default, NoTTL none", ttl)
-	}
-	if ttl > 0 && ttl < time.Microsecond {
-		return invalidf("ttl", "%v is less than a microsecond", ttl)
-	}
-	return nil
-}
-
-// Expired reports whether a thread last written at updated is over its ttl, or, if
-// it has none, over the default.
-func Expired(now, updated time.Time, ttl, byDefault time.Duration) bool {
-	if ttl == 0 {
-		ttl = byDefault
-	}
-	return ttl > 0 && now.Sub(updated) >= ttl
-}

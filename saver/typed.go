@@ -16,3 +16,10 @@ func UnpackTyped(b []byte) (serde.Typed, error) {
 	}
 	return t, nil
 }
+
+// kindLost is the kind of what stands for a lost value; its data says why.
+const kindLost = "stele.lost"
+
+// LostValue returns what a store keeps in place of a value that could not be
+// salvaged, for package saver/admin. Reading it gives ErrLost with the reason.
+func LostValue(reason string) []byte { return append(kindPrefix(kindLost), reason...) }

@@ -191,7 +191,17 @@ type PutRequest struct {
 	Writes []TaskWrites
 	// Note is stored with the checkpoint, beside LangGraph's data; nil for none.
 	Note *Note
-	// Along are changes of other parts of the same store, such as items of
-	// package store, that do so too.
-	Along []Along
+	// Changes of other parts of the same store do so too.
+	Changes []Change
+}
+
+// Change is a change of another part of the store that a saver keeps its checkpoints
+// in, made ready by that part, such as items of package store: see store.Local.Prepare.
+// With PutRequest it becomes durable and visible together with a checkpoint, or not at
+// all. It is used once. A saver refuses a Change that it cannot store in one
+// transaction with a checkpoint, of another store or of a type it does not know, with
+// an InvalidError.
+type Change interface {
+	// StoreChange marks the types that are changes. It does nothing.
+	StoreChange()
 }

@@ -3,6 +3,7 @@ package saver
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/stele-go/stele/internal/base"
 )
@@ -118,8 +119,8 @@ func checkVersion(field, channel string, v Version) error {
 	if v.Kind() == VersionFloat && math.IsNaN(v.Any().(float64)) {
 		return invalidf(fmt.Sprintf("%s[%q]", field, channel), "NaN has no order")
 	}
-	if v.Kind() == VersionString && len(v.str) > maxName {
-		return checkKeyLen("version of channel "+channel, v.str)
+	if v.Kind() == VersionString && len(v.String()) > maxName {
+		return checkKeyLen("version of channel "+channel, v.String())
 	}
 	return nil
 }
@@ -203,6 +204,98 @@ func checkKeyLen(field, s string) error { return checkLen(field, s, maxName) }
 func checkLen(field, s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, len(s), limit, ErrTooLarge)
+	}
+	return nil
+}
+
+// ValidateNote refuses a note with an unknown Stop, with more than 65,535 names, with
+// a name that cannot be a key, or with delta channels out of order. nil is valid.
+func ValidateNote(n *Note) error {
+	if n == nil {
+		return nil
+	}
+	if n.Stop != StopNone && n.Stop != StopBreakpoint && n.Stop != StopSteps {
+		return invalidf("note.stop", "%q is unknown; use %q or %q", n.Stop, StopBreakpoint, StopSteps)
+	}
+	if err := checkKeyLen("note.graph", n.Graph); err != nil {
+		return err
+	}
+	for field, names := range map[string][]string{"note.next": n.Next, "note.deltas": n.Deltas} {
+		if len(names) >= base.MaxSlots {
+			return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, ErrTooLarge)
+		}
+		for _, name := range names {
+			if err := checkKeyLen(field, name); err != nil {
+				return err
+			}
+		}
+	}
+	for i := 1; i < len(n.Deltas); i++ {
+		if n.Deltas[i-1] >= n.Deltas[i] {
+			return invalidf("note.deltas", "%q comes before %q; names ascend, each once", n.Deltas[i-1], n.Deltas[i])
+		}
+	}
+	return nil
+}
+
+// ValidateRetention refuses a policy without rules, with a negative one, with an
+// age that no clock reaches, or with an empty thread id.
+func ValidateRetention(p RetentionPolicy) error {
+	for field, n := range map[string]int64{
+		"keep_last": int64(p.KeepLast), "max_age": int64(p.MaxAge), "thread_bytes": p.ThreadBytes, "store_bytes": p.StoreBytes,
+	} {
+		if n < 0 {
+			return invalidf(field, "%d is negative; 0 means no rule", n)
+		}
+	}
+	if p.KeepLast == 0 && p.MaxAge == 0 && p.ThreadBytes == 0 && p.StoreBytes == 0 {
+		return invalidf("policy", "no rule is set, so everything would stay; set KeepLast, MaxAge, ThreadBytes or StoreBytes")
+	}
+	if p.MaxAge == math.MaxInt64 {
+		return invalidf("max_age", "nothing is ever that old; 0 means no rule")
+	}
+	for _, id := range p.ThreadIDs {
+		if err := ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidateTTL refuses what SetTTL cannot store.
+func ValidateTTL(threadID string, ttl time.Duration) error {
+	if err := ValidateThreadID(threadID); err != nil {
+		return err
+	}
+	if ttl < 0 && ttl != NoTTL {
+		return invalidf("ttl", "%v is negative; 0 means the default, NoTTL none", ttl)
+	}
+	if ttl > 0 && ttl < time.Microsecond {
+		return invalidf("ttl", "%v is less than a microsecond", ttl)
+	}
+	return nil
+}
+
+// ValidateErase refuses an EraseRequest with a thread id or a prefix that cannot be one.
+// It is for implementations of Saver.
+func ValidateErase(req EraseRequest) error {
+	for _, id := range req.Threads {
+		if err := ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	for i, prefix := range req.Items {
+		field := fmt.Sprintf("items[%d]", i)
+		if len(prefix) == 0 {
+			return invalidf(field, "has no labels; it would erase the items of everybody")
+		}
+		n := 0
+		for _, label := range prefix {
+			n += len(label)
+		}
+		if n > maxNamespace {
+			return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, n, maxNamespace, ErrTooLarge)
+		}
 	}
 	return nil
 }

@@ -20,7 +20,6 @@ type Value struct {
 	content any // a Go value, a serde.Typed or a Loader, as state says
 	codec   serde.Serializer
 	state   valueState
-	grown   int32 // of ValueGrown: elements appended; 0 if that is not known
 }
 
 type valueState uint8
@@ -79,6 +78,9 @@ func (v Value) WithCodec(codec serde.Serializer) Value {
 	v.codec = codec
 	return v
 }
+
+// Codec is what decodes v; nil for the default serializer.
+func (v Value) Codec() serde.Serializer { return v.codec }
 
 // IsZero reports whether there is no value.
 func (v Value) IsZero() bool { return v.state == valueNone }

@@ -17,9 +17,9 @@ type putter struct {
 	items *store.Local
 }
 
-func (p putter) put(ctx context.Context, id string, expect *string, along ...saver.Along) error {
+func (p putter) put(ctx context.Context, id string, expect *string, along ...saver.Change) error {
 	cp := saver.Checkpoint{V: 4, ID: id, Versions: map[string]saver.Version{}}
-	_, err := p.Saver.(saver.AtomicPutter).PutRequest(ctx, saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: expect}, Checkpoint: cp, Along: along})
+	_, err := p.Saver.(saver.AtomicPutter).PutRequest(ctx, saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: expect}, Checkpoint: cp, Changes: along})
 	return err
 }
 
@@ -49,7 +49,7 @@ func TestItemsGoAlong(t *testing.T) {
 			if err := p.items.Put(ctx, ns, "old", map[string]any{}); err != nil {
 				t.Fatal(err)
 			}
-			prepare := func() saver.Along {
+			prepare := func() saver.Change {
 				a, err := p.items.Prepare(ctx, store.PutOp{Namespace: ns, Key: "new", Value: map[string]any{"v": 1}}, store.PutOp{Namespace: ns, Key: "old"})
 				if err != nil {
 					t.Fatal(err)
@@ -79,7 +79,7 @@ func TestItemsGoAlong(t *testing.T) {
 					t.Fatalf("taken along by %s: %v", other, err)
 				}
 			}
-			if err := p.put(ctx, "1", nil, saver.Along{}); !errors.Is(err, saver.ErrInvalid) {
+			if err := p.put(ctx, "1", nil, nil); !errors.Is(err, saver.ErrInvalid) {
 				t.Fatalf("nothing taken along: %v", err)
 			}
 			look(false)

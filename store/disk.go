@@ -124,8 +124,8 @@ func (d *disk) commit(ctx context.Context, changes []change) error {
 }
 
 // part is changes as a part of a commit.
-func (d *disk) part(changes []change) (engine.Part, error) {
-	p := engine.Part{Urgent: true}
+func (d *disk) part(changes []change) (engine.Change, error) {
+	p := engine.Change{Urgent: true}
 	threads := map[string]bool{}
 	puts := make([]diskPut, len(changes))
 	for i := range changes {

@@ -66,7 +66,7 @@ func ExampleLocal_Prepare() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	step := saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: saver.Head("")}, Checkpoint: saver.Checkpoint{V: 4, ID: "1"}, Along: []saver.Along{learned}}
+	step := saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: saver.Head("")}, Checkpoint: saver.Checkpoint{V: 4, ID: "1"}, Changes: []saver.Change{learned}}
 	if _, err := disk.PutRequest(ctx, step); err != nil {
 		log.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -175,36 +176,36 @@ func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 // Prepare makes puts and deletions ready to become durable together with a
 // checkpoint: what an agent's step learned, and the step, or neither.
 //
-//	along, err := mem.Prepare(ctx, store.PutOp{Namespace: ns, Key: "k", Value: v})
-//	_, err = disk.PutRequest(ctx, saver.PutRequest{…, Along: []saver.Along{along}})
+//	learned, err := mem.Prepare(ctx, store.PutOp{Namespace: ns, Key: "k", Value: v})
+//	_, err = disk.PutRequest(ctx, saver.PutRequest{…, Changes: []saver.Change{learned}})
 //
 // Nothing is stored until then. A store on a durable saver goes along with that
 // saver alone, one in memory with any saver/memory.Saver. Errors are those of
 // Put.
-func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Along, error) {
+func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Change, error) {
 	if len(ops) > maxBatch {
-		return saver.Along{}, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
+		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
 	}
 	for i := range ops {
 		if err := CheckNamespace(ops[i].Namespace); err != nil && ops[i].Value != nil {
-			return saver.Along{}, err
+			return nil, err
 		}
 	}
 	changes, err := s.prepare(ctx, ops)
 	if err != nil {
-		return saver.Along{}, err
+		return nil, err
 	}
 	if s.disk == nil {
 		m := s.back.(*memory)
-		return saver.NewMemoryAlong(func() {
+		return saver.MemoryChange{Apply: func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.apply(changes)
-		}), nil
+		}}, nil
 	}
 	part, err := s.disk.part(changes)
 	if err != nil {
-		return saver.Along{}, err
+		return nil, err
 	}
-	return saver.NewAlong(s.disk.e, part), nil
+	return engine.Prepared{Engine: s.disk.e, Change: part}, nil
 }

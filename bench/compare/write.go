@@ -9,7 +9,6 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/bench/compare/peer"
-	"github.com/stele-go/stele/saver"
 )
 
 var taskIDs = [...]string{"5a6cc58f-18d9-7bf4-96d2-4a9e6b2f5f0c", "0c2f2ba1-9d1c-d3d6-2a3e-7f0f0f2f7a10"}
@@ -56,22 +55,16 @@ func (c cell) chat(isRaw bool) (figures, error) {
 	return c.chatOn(s, steps, handed)
 }
 
-// chatOfEngine is W1 as an engine saves it that knows what its steps appended.
+// chatOfEngine is W1 as package pregel saves it: values come serialized, and the task
+// writes of a step become durable with the checkpoint after them.
 func (c cell) chatOfEngine() (figures, error) {
 	steps := bench.NewData(7).Chat(c.Size.ChatSteps)
 	handed := chatBytes(steps)
-	for i := 1; i < len(steps); i++ {
-		list, err := steps[i].Checkpoint.Values["messages"].Any()
-		if err != nil {
-			return nil, err
-		}
-		steps[i].Checkpoint.Values["messages"] = saver.ValueGrown(list, 2)
-	}
 	s, err := peer.OpenEngineStele(c.options())
 	if err != nil {
 		return nil, err
 	}
-	return c.chatOn(s, steps, handed)
+	return c.chatOn(s, raw(steps), handed)
 }
 
 func (c cell) chatOn(s peer.Store, steps []bench.Step, handed float64) (figures, error) {

@@ -15,11 +15,12 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 
 // PutRequest implements saver.AtomicPutter.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	plan, err := saver.NewPutPlan(req, s.opts.Serializer)
+	plan, err := saver.NewPutPlan(req, saver.Encoding{Codec: s.opts.Serializer})
 	if err != nil {
 		return saver.Config{}, err
 	}
-	if err := saver.CheckAlong(req.Along); err != nil {
+	changes, err := saver.MemoryChanges(req.Changes)
+	if err != nil {
 		return saver.Config{}, err
 	}
 	if !req.Checkpoint.Immutable {
@@ -45,8 +46,8 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	for _, wp := range plan.Writes {
 		n.write(wp)
 	}
-	for _, a := range req.Along {
-		a.Apply()
+	for _, c := range changes {
+		c.Apply()
 	}
 	return target, nil
 }

@@ -64,7 +64,7 @@ func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[stri
 			return nil, saver.RetentionReport{}, &saver.BudgetError{ThreadID: id, Budget: policy.ThreadBytes, Least: plan.Left}
 		}
 		plans[id] = plan
-		rep.Add(id, plan)
+		plan.AddTo(&rep, id)
 	}
 	return plans, rep, nil
 }

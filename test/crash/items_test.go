@@ -79,7 +79,7 @@ func (g *generator) items() step {
 					return err
 				}
 				with := req
-				with.Along = []saver.Along{along}
+				with.Changes = []saver.Change{along}
 				_, err = s.PutRequest(ctx, with)
 				return err
 			}}
