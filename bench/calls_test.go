@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // modes are the two ends: durable on return, and left to the kernel.
-var modes = []saver.SyncMode{saver.SyncAlways, saver.SyncNever}
+var modes = []disk.SyncMode{disk.SyncAlways, disk.SyncNever}
 
 // BenchmarkPut puts checkpoints of 2 KB, each upon the last, one caller. A thread
 // has 100 of them.
@@ -17,7 +18,7 @@ func BenchmarkPut(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("sync="+mode.String(), func(b *testing.B) {
 			dir := b.TempDir()
-			s := openStore(b, dir, saver.Options{Sync: mode})
+			s := openStore(b, dir, disk.Options{Sync: mode})
 			steps := typedSteps(NewData(1).Small(100, 2048))
 			b.ReportAllocs()
 			cpu := startCPU()
@@ -42,7 +43,7 @@ func BenchmarkPut(b *testing.B) {
 func BenchmarkPutWrites(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("sync="+mode.String(), func(b *testing.B) {
-			s := openStore(b, b.TempDir(), saver.Options{Sync: mode})
+			s := openStore(b, b.TempDir(), disk.Options{Sync: mode})
 			steps := typedSteps(NewData(1).Chat(10))
 			b.ReportAllocs()
 			cpu := startCPU()
@@ -61,7 +62,7 @@ func BenchmarkPutWrites(b *testing.B) {
 // its values, undecoded, from memory and log.
 func BenchmarkGetTuple(b *testing.B) {
 	const threads, checkpoints = 1000, 20
-	s := openStore(b, b.TempDir(), saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, b.TempDir(), disk.Options{Sync: disk.SyncNever})
 	steps := typedSteps(NewData(1).Small(checkpoints, 2048))
 	for t := range threads {
 		cfg := saver.Config{ThreadID: fmt.Sprintf("thread-%06d", t)}
@@ -111,7 +112,7 @@ func BenchmarkGetTuple(b *testing.B) {
 }
 
 // readRaw gets a tuple and the bytes of all its values and writes.
-func readRaw(b testing.TB, s *saver.Disk, cfg saver.Config) int {
+func readRaw(b testing.TB, s *disk.Saver, cfg saver.Config) int {
 	tup, err := s.GetTuple(context.Background(), cfg)
 	must(b, err)
 	return rawBytes(b, tup)
@@ -133,7 +134,7 @@ func rawBytes(b testing.TB, tup *saver.Tuple) int {
 }
 
 // readDecoded is readRaw with every value decoded to plain data.
-func readDecoded(b testing.TB, s *saver.Disk, cfg saver.Config) {
+func readDecoded(b testing.TB, s *disk.Saver, cfg saver.Config) {
 	tup, err := s.GetTuple(context.Background(), cfg)
 	must(b, err)
 	decodeAll(b, tup)
@@ -157,6 +158,6 @@ func typedSteps(steps []Step) []Step {
 	return steps
 }
 
-func reportSyncs(b *testing.B, s *saver.Disk, steps int) {
+func reportSyncs(b *testing.B, s *disk.Saver, steps int) {
 	b.ReportMetric(float64(s.Metrics().Log.Syncs)/float64(steps), "fsyncs/op")
 }

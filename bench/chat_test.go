@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var (
@@ -22,23 +23,23 @@ func BenchmarkW1(b *testing.B) {
 	now := context.Background()
 	for _, w := range []struct {
 		name   string
-		mode   saver.SyncMode
+		mode   disk.SyncMode
 		writes context.Context
 		steps  func() []Step
 	}{
-		{"durable", saver.SyncAlways, now, chatSteps},
-		{"durable-raw", saver.SyncAlways, now, chatRawSteps},
-		{"relaxed-raw", saver.SyncNever, now, chatRawSteps},
-		{"engine-durable", saver.SyncAlways, saver.DeferSync(now), chatRawSteps},
+		{"durable", disk.SyncAlways, now, chatSteps},
+		{"durable-raw", disk.SyncAlways, now, chatRawSteps},
+		{"relaxed-raw", disk.SyncNever, now, chatRawSteps},
+		{"engine-durable", disk.SyncAlways, saver.DeferSync(now), chatRawSteps},
 	} {
 		b.Run(w.name, func(b *testing.B) { benchChat(b, w.mode, w.writes, w.steps()) })
 	}
 }
 
 // benchChat stores task writes under the context writes.
-func benchChat(b *testing.B, mode saver.SyncMode, writes context.Context, steps []Step) {
+func benchChat(b *testing.B, mode disk.SyncMode, writes context.Context, steps []Step) {
 	dir := b.TempDir()
-	s := openStore(b, dir, saver.Options{Sync: mode})
+	s := openStore(b, dir, disk.Options{Sync: mode})
 	var puts, tasks latencies
 	var cfgs [2]saver.Config
 	b.ReportAllocs()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // BenchmarkPutBesideCompaction is one caller's durable puts while the store compacts,
@@ -15,7 +16,7 @@ import (
 // before that, as many puts while it does not.
 func BenchmarkPutBesideCompaction(b *testing.B) {
 	dir, steps := b.TempDir(), manyRawSteps()
-	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, dir, disk.Options{Sync: disk.SyncNever})
 	for t := range size("BENCH_COMPACT_THREADS", 200) {
 		cfg := saver.Config{ThreadID: fmt.Sprintf("old-%06d", t)}
 		for i := range steps {
@@ -25,7 +26,7 @@ func BenchmarkPutBesideCompaction(b *testing.B) {
 		}
 	}
 	must(b, s.Close())
-	s = openStore(b, dir, saver.Options{})
+	s = openStore(b, dir, disk.Options{})
 	must(b, s.Flush(context.Background()))
 	n := 0
 	puts := func(count int) latencies {

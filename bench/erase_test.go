@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // eraseThreads is how many threads BenchmarkErase erases of the store.
@@ -16,10 +17,10 @@ const eraseThreads = 10
 func BenchmarkErase(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		call func(s *saver.Disk, ids []string) error
+		call func(s *disk.Saver, ids []string) error
 	}{
-		{"one call", func(s *saver.Disk, ids []string) error { return s.Erase(context.Background(), ids...) }},
-		{"ten calls", func(s *saver.Disk, ids []string) error {
+		{"one call", func(s *disk.Saver, ids []string) error { return s.Erase(context.Background(), ids...) }},
+		{"ten calls", func(s *disk.Saver, ids []string) error {
 			for _, id := range ids {
 				if err := s.Erase(context.Background(), id); err != nil {
 					return err
@@ -46,10 +47,10 @@ func BenchmarkErase(b *testing.B) {
 }
 
 // eraseStore is a store with everything in segments, and the threads to erase.
-func eraseStore(b *testing.B) (s *saver.Disk, ids []string) {
+func eraseStore(b *testing.B) (s *disk.Saver, ids []string) {
 	b.Helper()
 	dir, steps := b.TempDir(), manyRawSteps()
-	s = openStore(b, dir, saver.Options{Sync: saver.SyncNever})
+	s = openStore(b, dir, disk.Options{Sync: disk.SyncNever})
 	for t := range size("BENCH_ERASE_THREADS", 90) {
 		cfg := saver.Config{ThreadID: fmt.Sprintf("thread-%06d", t)}
 		if len(ids) < eraseThreads {
@@ -62,7 +63,7 @@ func eraseStore(b *testing.B) (s *saver.Disk, ids []string) {
 		}
 	}
 	must(b, s.Close())
-	s = openStore(b, dir, saver.Options{})
+	s = openStore(b, dir, disk.Options{})
 	must(b, s.Compact(context.Background()))
 	return s, ids
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // packedTuple is the values of one tuple of W3, as one compressed block in a file.
@@ -27,7 +28,7 @@ type packedTuple struct {
 // Everything else a read does, finding the thread and making its tuple, is left out.
 func BenchmarkW3Floor(b *testing.B) {
 	dir := stores.wide(b)
-	s := openStore(b, dir, saver.Options{})
+	s := openStore(b, dir, disk.Options{})
 	f, err := os.Create(filepath.Join(b.TempDir(), "blocks"))
 	must(b, err)
 	var tuples []packedTuple

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // kept keeps what a benchmark makes from being left out by the compiler.
@@ -22,7 +23,7 @@ var kept struct {
 // that is all (copy), or summed as well (copy-and-sum); a tuple without values is its
 // maps (tuples).
 func BenchmarkW4Floor(b *testing.B) {
-	s := openStore(b, stores.history(b), saver.Options{})
+	s := openStore(b, stores.history(b), disk.Options{})
 	var values [][]byte
 	var tuples []*saver.Tuple
 	for tup, err := range s.List(context.Background(), saver.Query{ThreadID: historyThread.ThreadID}) {

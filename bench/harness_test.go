@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // size is a size of a workload, from the environment or the default.
@@ -34,16 +35,16 @@ var sizes = struct{ chatSteps, writers, manySteps, threads, openCheckpoints, ope
 }
 
 // put stores a step upon parent and returns the config of the next parent.
-func put(s *saver.Disk, parent saver.Config, st *Step) (saver.Config, error) {
+func put(s *disk.Saver, parent saver.Config, st *Step) (saver.Config, error) {
 	return s.Put(context.Background(), parent, st.Checkpoint, st.Metadata, st.Changed)
 }
 
 // putWrites stores the i-th task's write of a step.
-func putWrites(s *saver.Disk, at saver.Config, st *Step, i int) error {
+func putWrites(s *disk.Saver, at saver.Config, st *Step, i int) error {
 	return putWritesUnder(context.Background(), s, at, st, i)
 }
 
-func putWritesUnder(ctx context.Context, s *saver.Disk, at saver.Config, st *Step, i int) error {
+func putWritesUnder(ctx context.Context, s *disk.Saver, at saver.Config, st *Step, i int) error {
 	return s.PutWrites(ctx, at, st.Writes[i:i+1], taskIDs[i], "~__pregel_pull, model")
 }
 
@@ -101,10 +102,10 @@ func must(b testing.TB, err error) {
 
 // openStore opens a store; with BENCH_NO_PATCHES set, one that keeps every value
 // whole.
-func openStore(b testing.TB, dir string, opts saver.Options) *saver.Disk {
+func openStore(b testing.TB, dir string, opts disk.Options) *disk.Saver {
 	b.Helper()
 	opts.NoPatches = os.Getenv("BENCH_NO_PATCHES") != ""
-	s, err := saver.Open(dir, opts)
+	s, err := disk.Open(dir, opts)
 	must(b, err)
 	return s
 }
@@ -124,7 +125,7 @@ func diskBytes(b testing.TB, dir string) int64 {
 }
 
 // reportDisk closes s and reports its bytes per step, as written and compacted.
-func reportDisk(b *testing.B, s *saver.Disk, dir string, steps int) {
+func reportDisk(b *testing.B, s *disk.Saver, dir string, steps int) {
 	b.Helper()
 	must(b, s.Close())
 	b.ReportMetric(float64(diskBytes(b, dir))/float64(steps), "disk-B/step")
@@ -135,7 +136,7 @@ func reportDisk(b *testing.B, s *saver.Disk, dir string, steps int) {
 // compact leaves the store in dir compacted and closed.
 func compact(b testing.TB, dir string) {
 	b.Helper()
-	s := openStore(b, dir, saver.Options{CompactRate: -1})
+	s := openStore(b, dir, disk.Options{CompactRate: -1})
 	must(b, s.Flush(context.Background()))
 	must(b, s.Compact(context.Background()))
 	must(b, s.Close())

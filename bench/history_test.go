@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var historyThread = saver.Config{ThreadID: "history"}
 
 // fillHistory makes the thread of W4: one chat.
 func fillHistory(b testing.TB, dir string) {
-	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, dir, disk.Options{Sync: disk.SyncNever})
 	cfg := historyThread
 	for i, steps := 0, chatRawSteps(); i < len(steps); i++ {
 		var err error
@@ -44,7 +45,7 @@ func BenchmarkW4(b *testing.B) {
 }
 
 func benchHistory(b *testing.B, dir string, limit int, use func(testing.TB, *saver.Tuple)) {
-	s := openStore(b, dir, saver.Options{})
+	s := openStore(b, dir, disk.Options{})
 	var took latencies
 	b.ReportAllocs()
 	cpu := startCPU()
@@ -66,7 +67,7 @@ func benchHistory(b *testing.B, dir string, limit int, use func(testing.TB, *sav
 }
 
 func benchByID(b *testing.B, dir string) {
-	s := openStore(b, dir, saver.Options{})
+	s := openStore(b, dir, disk.Options{})
 	r := NewData(11).r
 	var took latencies
 	b.ReportAllocs()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var long = flag.Bool("long", false, "run BenchmarkLarge on 10,000,000 checkpoints in 100,000 threads: minutes, and about 8 GB of disk")
@@ -110,7 +111,7 @@ func TestLargeChild(t *testing.T) {
 func openLarge(t *testing.T, dir string) {
 	before := heapInUse()
 	start := time.Now()
-	s := openStore(t, dir, saver.Options{})
+	s := openStore(t, dir, disk.Options{})
 	opened := time.Since(start)
 	_, threads, _ := largeSizes()
 	readRaw(t, s, saver.Config{ThreadID: manyThread(threads / 2)})
@@ -125,8 +126,8 @@ func openLarge(t *testing.T, dir string) {
 }
 
 // putLarge puts some more, as many as W5 does before a kill, in as many threads.
-func putLarge(t *testing.T, dir string) *saver.Disk {
-	s := openStore(t, dir, saver.Options{Sync: saver.SyncNever})
+func putLarge(t *testing.T, dir string) *disk.Saver {
+	s := openStore(t, dir, disk.Options{Sync: disk.SyncNever})
 	_, threads, _ := largeSizes()
 	steps := typedSteps(NewData(14).Small(1, 100))
 	run := int(time.Now().UnixNano())
@@ -145,7 +146,7 @@ func fillLarge(b *testing.B, dir string) (puts int) {
 	checkpoints, threads, burst := largeSizes()
 	each := checkpoints / threads
 	steps := typedSteps(NewData(12).Small(each, 100))
-	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, dir, disk.Options{Sync: disk.SyncNever})
 	for from := 0; from < each; from += burst {
 		to := min(from+burst, each)
 		if _, err := s.GetTuple(b.Context(), saver.Config{ThreadID: manyThread(threads - 1), CheckpointID: CheckpointID(to - 1)}); err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // stores are filled once and shared by the benchmarks that only read.
@@ -72,7 +73,7 @@ func fillWide(b testing.TB, dir string) {
 	for i := range steps {
 		steps[i] = d.Wide().Typed()
 	}
-	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, dir, disk.Options{Sync: disk.SyncNever})
 	for i := range sizes.threads {
 		_, err := put(s, saver.Config{ThreadID: wideThread(i)}, &steps[i%len(steps)])
 		must(b, err)
@@ -100,7 +101,7 @@ func BenchmarkW3(b *testing.B) {
 
 func benchLatest(b *testing.B, dir string, cold, decode bool) {
 	before := heapInUse()
-	s := openStore(b, dir, saver.Options{})
+	s := openStore(b, dir, disk.Options{})
 	order := NewData(10).r.Perm(sizes.threads)
 	read := func(i int) {
 		cfg := saver.Config{ThreadID: wideThread(order[i%len(order)])}
@@ -122,7 +123,7 @@ func benchLatest(b *testing.B, dir string, cold, decode bool) {
 		if cold && i > 0 && i%len(order) == 0 {
 			b.StopTimer()
 			must(b, s.Close())
-			s = openStore(b, dir, saver.Options{})
+			s = openStore(b, dir, disk.Options{})
 			b.StartTimer()
 		}
 		start := time.Now()

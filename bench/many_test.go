@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // manySteps are the steps of one writer; all writers store the same ones, each
@@ -21,16 +22,16 @@ var (
 func BenchmarkW2(b *testing.B) {
 	for _, w := range []struct {
 		name  string
-		mode  saver.SyncMode
+		mode  disk.SyncMode
 		steps func() []Step
-	}{{"durable", saver.SyncAlways, manySteps}, {"durable-raw", saver.SyncAlways, manyRawSteps}, {"relaxed-raw", saver.SyncNever, manyRawSteps}} {
+	}{{"durable", disk.SyncAlways, manySteps}, {"durable-raw", disk.SyncAlways, manyRawSteps}, {"relaxed-raw", disk.SyncNever, manyRawSteps}} {
 		b.Run(w.name, func(b *testing.B) { benchMany(b, w.mode, w.steps()) })
 	}
 }
 
-func benchMany(b *testing.B, mode saver.SyncMode, steps []Step) {
+func benchMany(b *testing.B, mode disk.SyncMode, steps []Step) {
 	dir := b.TempDir()
-	s := openStore(b, dir, saver.Options{Sync: mode})
+	s := openStore(b, dir, disk.Options{Sync: mode})
 	type writer struct {
 		n    int
 		cfg  saver.Config

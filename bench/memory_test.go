@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // memories are the settings that BenchmarkSmallMemory compares, the default first.
 var memories = []struct {
 	name string
-	opts saver.Options
+	opts disk.Options
 }{
-	{"default", saver.Options{}},
-	{"cache-none", saver.Options{CacheBytes: -1}},
-	{"cache-1MiB", saver.Options{CacheBytes: 1 << 20}},
-	{"budget-none", saver.Options{MemoryBudget: -1}},
-	{"budget-1MiB", saver.Options{MemoryBudget: 1 << 20}},
+	{"default", disk.Options{}},
+	{"cache-none", disk.Options{CacheBytes: -1}},
+	{"cache-1MiB", disk.Options{CacheBytes: 1 << 20}},
+	{"budget-none", disk.Options{MemoryBudget: -1}},
+	{"budget-1MiB", disk.Options{MemoryBudget: 1 << 20}},
 }
 
 // smallStores are what BenchmarkSmallMemory reads and rewrites: threads of so many
@@ -43,7 +44,7 @@ func smallThread(i int) saver.Config { return saver.Config{ThreadID: fmt.Sprintf
 // fillSmall makes such a store: three quarters of it in three segments, the rest in the log;
 // flushes == 0 leaves all of it in the log.
 func fillSmall(b testing.TB, dir string, threads, steps, bytes, flushes int) {
-	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever, ManualWork: true})
+	s := openStore(b, dir, disk.Options{Sync: disk.SyncNever, ManualWork: true})
 	d := NewData(21)
 	first := d.Small(1, bytes)[0].Typed()
 	_, err := put(s, otherThread, &first)
@@ -74,15 +75,15 @@ func BenchmarkSmallMemory(b *testing.B) {
 	ctx := context.Background()
 	calls := []struct {
 		name string
-		run  func(b testing.TB, s *saver.Disk, steps int)
+		run  func(b testing.TB, s *disk.Saver, steps int)
 	}{
-		{"list", func(b testing.TB, s *saver.Disk, _ int) {
+		{"list", func(b testing.TB, s *disk.Saver, _ int) {
 			for tup, err := range s.List(ctx, saver.Query{}) {
 				must(b, err)
 				rawBytes(b, tup)
 			}
 		}},
-		{"list-then-read", func(b testing.TB, s *saver.Disk, _ int) {
+		{"list-then-read", func(b testing.TB, s *disk.Saver, _ int) {
 			var all []*saver.Tuple
 			for tup, err := range s.List(ctx, saver.Query{ThreadID: smallThread(0).ThreadID}) {
 				must(b, err)
@@ -92,10 +93,10 @@ func BenchmarkSmallMemory(b *testing.B) {
 				rawBytes(b, tup)
 			}
 		}},
-		{"latest", func(b testing.TB, s *saver.Disk, _ int) { readRaw(b, s, smallThread(0)) }},
-		{"by-id", func(b testing.TB, s *saver.Disk, steps int) { readRaw(b, s, smallThread(0).At(CheckpointID(steps/3))) }},
-		{"compact", func(b testing.TB, s *saver.Disk, _ int) { must(b, s.Compact(ctx)) }},
-		{"erase", func(b testing.TB, s *saver.Disk, _ int) { must(b, s.Erase(ctx, otherThread.ThreadID)) }},
+		{"latest", func(b testing.TB, s *disk.Saver, _ int) { readRaw(b, s, smallThread(0)) }},
+		{"by-id", func(b testing.TB, s *disk.Saver, steps int) { readRaw(b, s, smallThread(0).At(CheckpointID(steps/3))) }},
+		{"compact", func(b testing.TB, s *disk.Saver, _ int) { must(b, s.Compact(ctx)) }},
+		{"erase", func(b testing.TB, s *disk.Saver, _ int) { must(b, s.Erase(ctx, otherThread.ThreadID)) }},
 	}
 	for _, st := range smallStores {
 		dirs := map[string]func(b testing.TB) string{}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func manyThread(n int) string { return fmt.Sprintf("open-%06d", n) }
@@ -15,7 +16,7 @@ func manyThread(n int) string { return fmt.Sprintf("open-%06d", n) }
 func fillMany(b testing.TB, dir string) {
 	each := sizes.openCheckpoints / sizes.openThreads
 	steps := typedSteps(NewData(12).Small(each, 700))
-	s := openStore(b, dir, saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, dir, disk.Options{Sync: disk.SyncNever})
 	cfgs := make([]saver.Config, sizes.openThreads)
 	for i := range steps {
 		for t := range cfgs {
@@ -33,13 +34,13 @@ func fillMany(b testing.TB, dir string) {
 // BenchmarkOpenEmpty opens a store that holds one checkpoint.
 func BenchmarkOpenEmpty(b *testing.B) {
 	dir := b.TempDir()
-	s := openStore(b, dir, saver.Options{})
+	s := openStore(b, dir, disk.Options{})
 	_, err := put(s, saver.Config{ThreadID: "t"}, &manyRawSteps()[0])
 	must(b, err)
 	must(b, s.Close())
 	b.ReportAllocs()
 	for b.Loop() {
-		s := openStore(b, dir, saver.Options{})
+		s := openStore(b, dir, disk.Options{})
 		must(b, s.Close())
 	}
 }
@@ -69,7 +70,7 @@ func makeKilled(b testing.TB, from, to string) {
 	b.Helper()
 	live := to + "-live"
 	copyStore(b, from, live)
-	s := openStore(b, live, saver.Options{Sync: saver.SyncNever})
+	s := openStore(b, live, disk.Options{Sync: disk.SyncNever})
 	each := sizes.openCheckpoints / sizes.openThreads
 	steps := typedSteps(NewData(13).Small(each+1+sizes.killedPuts/sizes.openThreads, 700))
 	for i := range sizes.killedPuts {
@@ -93,7 +94,7 @@ func benchOpen(b *testing.B, next func() string) {
 		before := heapInUse()
 		cpu := startCPU()
 		b.StartTimer()
-		s := openStore(b, dir, saver.Options{})
+		s := openStore(b, dir, disk.Options{})
 		readRaw(b, s, saver.Config{ThreadID: manyThread(sizes.openThreads / 2)})
 		b.StopTimer()
 		spent.since(cpu)

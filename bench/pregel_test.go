@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/bench/graphs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -23,7 +24,7 @@ type keeper struct {
 func keepers() []keeper {
 	inMemory := func(*testing.B) saver.Saver { return memory.New(memory.Options{}) }
 	onDisk := func(b *testing.B) saver.Saver {
-		s, err := saver.Open(b.TempDir(), saver.Options{})
+		s, err := disk.Open(b.TempDir(), disk.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -27,7 +27,7 @@ func memoryItem(d *Data, n int) map[string]any {
 	return map[string]any{"text": d.Text(900), "kind": [...]string{"fact", "plan", "event"}[n%3], "age": n % 1000, "score": float64(n%97) / 97}
 }
 
-func openItems(b testing.TB, dir string, so saver.Options, o store.Options) (*saver.Disk, *store.Local) {
+func openItems(b testing.TB, dir string, so disk.Options, o store.Options) (*disk.Saver, *store.Local) {
 	b.Helper()
 	d := openStore(b, dir, so)
 	s, err := store.On(d, o)
@@ -54,7 +54,7 @@ func fillItems(b testing.TB, s store.Store, n int) {
 
 var filledItems = sync.OnceValue(func() func(b testing.TB) string { // after TestMain made the directory
 	return once("items", func(b testing.TB, dir string) {
-		d, s := openItems(b, dir, saver.Options{Sync: saver.SyncNever}, store.Options{})
+		d, s := openItems(b, dir, disk.Options{Sync: disk.SyncNever}, store.Options{})
 		fillItems(b, s, storeItems)
 		must(b, d.Close())
 	})
@@ -68,7 +68,7 @@ var compactItems = sync.OnceValue(func() func(b testing.TB) string {
 func BenchmarkStorePut(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("durable/writers=%d", writers), func(b *testing.B) {
-			d, s := openItems(b, b.TempDir(), saver.Options{}, store.Options{})
+			d, s := openItems(b, b.TempDir(), disk.Options{}, store.Options{})
 			defer func() { must(b, d.Close()) }()
 			values := make([]map[string]any, 64)
 			data := NewData(12)
@@ -102,7 +102,7 @@ func BenchmarkStorePut(b *testing.B) {
 func BenchmarkStoreGet(b *testing.B) {
 	for name, dir := range map[string]func(testing.TB) string{"written": filledItems(), "compacted": compactItems()} {
 		b.Run(name, func(b *testing.B) {
-			d, s := openItems(b, dir(b), saver.Options{ReadOnly: true}, store.Options{})
+			d, s := openItems(b, dir(b), disk.Options{ReadOnly: true}, store.Options{})
 			defer func() { must(b, d.Close()) }()
 			rng := rand.New(rand.NewPCG(1, 2))
 			var took latencies
@@ -135,7 +135,7 @@ func BenchmarkStoreSearch(b *testing.B) {
 		"unfilter": {Prefix: itemSpace},
 	} {
 		b.Run(name, func(b *testing.B) {
-			d, s := openItems(b, filledItems()(b), saver.Options{ReadOnly: true}, store.Options{})
+			d, s := openItems(b, filledItems()(b), disk.Options{ReadOnly: true}, store.Options{})
 			defer func() { must(b, d.Close()) }()
 			search := func() {
 				_, err := s.Search(context.Background(), q)
@@ -176,7 +176,7 @@ func BenchmarkStoreVector(b *testing.B) {
 				}
 				return out, nil
 			}
-			d, s := openItems(b, b.TempDir(), saver.Options{Sync: saver.SyncNever}, store.Options{Index: &store.Index{Dims: storeDims, Embed: embed, Fields: []string{"kind"}, Metric: metric}})
+			d, s := openItems(b, b.TempDir(), disk.Options{Sync: disk.SyncNever}, store.Options{Index: &store.Index{Dims: storeDims, Embed: embed, Fields: []string{"kind"}, Metric: metric}})
 			defer func() { must(b, d.Close()) }()
 			fillItems(b, s, storeItems)
 			search := func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -45,9 +46,9 @@ func (w *world) has(ns, key, want string) {
 	}
 }
 
-func openDisk(t *testing.T, fs vfs.FS, clock func() time.Time) *saver.Disk {
+func openDisk(t *testing.T, fs vfs.FS, clock func() time.Time) *disk.Saver {
 	t.Helper()
-	d, err := saver.OpenSimulated("store", saver.Options{Clock: clock, CacheBytes: -1}, saver.Simulation{FS: fs})
+	d, err := disk.OpenSimulated("store", disk.Options{Clock: clock, CacheBytes: -1}, disk.Simulation{FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestDiskKeeps(t *testing.T) {
 	fs := vfs.NewMem(vfs.MemOptions{})
 	w := &world{T: t, now: time.Unix(1_700_000_000, 0)}
 	clock := func() time.Time { return w.now }
-	open := func() *saver.Disk {
+	open := func() *disk.Saver {
 		d := openDisk(t, fs, clock)
 		c, err := On(d, Options{MaxBytes: 4000})
 		if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/metric"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -24,7 +25,6 @@ import (
 // item's slot is named by when the entry expires, and holds the value.
 
 const (
-	spaceCache  = "n"
 	prefixEntry = "k"
 )
 
@@ -67,14 +67,14 @@ var _ Cache = (*Disk)(nil)
 // On is the cache in the directory of d. Several may be on one; they see the same
 // entries. An entry is as durable as d's Sync mode says. Errors:
 // saver.InvalidError.
-func On(d *saver.Disk, opts Options) (*Disk, error) {
+func On(d *disk.Saver, opts Options) (*Disk, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
 	return &Disk{e: d.Engine(), m: d.Beside(), opts: opts}, nil
 }
 
-func threadOf(group string) string { return spaceCache + group }
+func threadOf(group string) string { return layout.SpaceResults + group }
 
 // Get implements Cache.
 func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error) {
@@ -118,7 +118,7 @@ func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bo
 	if err != nil {
 		return v, false, err
 	}
-	v, err = saver.UnpackTyped(b)
+	v, err = layout.UnpackTyped(b)
 	return v, err == nil, err
 }
 
@@ -136,7 +136,7 @@ func (d *Disk) Set(ctx context.Context, entries ...Entry) error {
 	for i := range entries {
 		e := &entries[i]
 		threads[threadOf(e.Key.NS)] = true
-		if vals[i], err = engine.NewValue(saver.PackKind(e.Value.Kind), e.Value.Data); err != nil {
+		if vals[i], err = engine.NewValue(layout.PackKind(e.Value.Kind), e.Value.Data); err != nil {
 			return err
 		}
 		if e.size() <= d.opts.MaxBytes {
@@ -203,15 +203,15 @@ func (d *Disk) Clear(ctx context.Context, groups ...string) error {
 		if err != nil {
 			return err
 		}
-		err = v.Ascend(spaceCache, func(t *index.Thread) bool {
+		err = v.Ascend(layout.SpaceResults, func(t *index.Thread) bool {
 			ids = append(ids, t.ID)
-			return strings.HasPrefix(t.ID, spaceCache)
+			return strings.HasPrefix(t.ID, layout.SpaceResults)
 		})
 		v.Release()
 		if err != nil {
 			return err
 		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, spaceCache) })
+		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, layout.SpaceResults) })
 	}
 	return d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, ids, func(tx *engine.Tx) error {
 		for _, id := range ids {
@@ -275,8 +275,8 @@ func (d *Disk) excess() ([]stored, error) {
 	defer v.Release()
 	now, total := d.e.Now(), int64(0)
 	var gone, rest []stored
-	aerr := v.Ascend(spaceCache, func(t *index.Thread) bool {
-		if !strings.HasPrefix(t.ID, spaceCache) {
+	aerr := v.Ascend(layout.SpaceResults, func(t *index.Thread) bool {
+		if !strings.HasPrefix(t.ID, layout.SpaceResults) {
 			return false
 		}
 		loaded, e := v.Load(t)

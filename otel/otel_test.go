@@ -16,7 +16,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -112,9 +112,9 @@ func state() *graph.Builder {
 
 func one(context.Context, any) (any, error) { return map[string]any{"n": 1}, nil }
 
-func openDisk(t *testing.T) *saver.Disk {
+func openDisk(t *testing.T) *disk.Saver {
 	t.Helper()
-	d, err := saver.Open(t.TempDir(), saver.Options{})
+	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/saver/savertest"
 )
@@ -51,7 +52,7 @@ func TestPowersAreKept(t *testing.T) {
 // A save that fails says so on its own span and on the run's.
 func TestFailedSaves(t *testing.T) {
 	r := record(t)
-	d, err := saver.Open(t.TempDir(), saver.Options{})
+	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // onDisk calls f with a store in dir that is open only meanwhile.
 func onDisk(t *testing.T, dir string, f func(s saver.Saver)) {
 	t.Helper()
-	d, err := saver.Open(dir, saver.Options{Sync: saver.SyncNever})
+	d, err := disk.Open(dir, disk.Options{Sync: disk.SyncNever})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
@@ -155,7 +156,7 @@ func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels 
 	if r, ok := s.(saver.DeltaReader); ok {
 		h, err = r.DeltaChannelHistory(ctx, at, channels)
 	} else {
-		h, err = saver.DeltaChannelHistory(ctx, s, at, channels)
+		h, err = rules.DeltaChannelHistory(ctx, s, at, channels)
 	}
 	if err != nil {
 		return nil, &PersistError{Op: fmt.Sprintf("read history of delta channels %v", channels), Err: err}

@@ -8,12 +8,12 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
-func openDisk(t *testing.T) *saver.Disk {
+func openDisk(t *testing.T) *disk.Saver {
 	t.Helper()
-	s, err := saver.Open(t.TempDir(), saver.Options{})
+	s, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

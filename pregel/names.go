@@ -1,6 +1,9 @@
 package pregel
 
-import "github.com/stele-go/stele/saver"
+import (
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
 
 // The names of LangGraph's protocol, as they stand in stored data.
 const (
@@ -81,4 +84,4 @@ func isControl(channel string) bool {
 
 // isSpecial reports whether a write has a slot of its own in the saver, where a
 // later one replaces it.
-func isSpecial(channel string) bool { return saver.WriteIndex(channel, 0) < 0 }
+func isSpecial(channel string) bool { return rules.WriteIndex(channel, 0) < 0 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -110,7 +111,7 @@ func (l *loop) userMetadata(t *task) map[string]any {
 	}
 	md := make(map[string]any, len(t.metadata)+1)
 	for k, v := range t.metadata {
-		if !saver.ExcludedMetadata(k) {
+		if !rules.ExcludedMetadata(k) {
 			md[k] = v
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -102,7 +103,7 @@ type ownerTables struct {
 }
 
 type ownerTable struct {
-	saver.Owners
+	rules.Owners
 	users int // guarded by ownerTables.mu
 }
 

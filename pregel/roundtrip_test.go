@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/serde"
 )
@@ -135,7 +136,7 @@ func tripResumed(t *testing.T, codec serde.Serializer) map[string]string {
 	t.Helper()
 	dir, cfg, l := t.TempDir(), pregel.Config{ThreadID: "t"}, &tripLog{fail: true}
 	step := func(o graph.Options, input any, then func(*pregel.Graph, *pregel.Result, error)) {
-		s, err := saver.Open(dir, saver.Options{Serializer: codec})
+		s, err := disk.Open(dir, disk.Options{Serializer: codec})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +162,7 @@ func tripResumed(t *testing.T, codec serde.Serializer) map[string]string {
 		}
 	})
 	step(graph.Options{}, nil, ok)
-	s, err := saver.Open(dir, saver.Options{Serializer: codec})
+	s, err := disk.Open(dir, disk.Options{Serializer: codec})
 	if err != nil {
 		t.Fatal(err)
 	}

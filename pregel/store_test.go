@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
@@ -41,7 +42,7 @@ func remembers(c context.Context, _ any) (any, error) {
 // graphs inside that of the graph around, and namespaces are made of the run's
 // config.
 func TestStoreIsInjected(t *testing.T) {
-	d, err := saver.Open(t.TempDir(), saver.Options{Sync: saver.SyncNever})
+	d, err := disk.Open(t.TempDir(), disk.Options{Sync: disk.SyncNever})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestCacheFailuresAreMisses(t *testing.T) {
 func TestCacheOnDisk(t *testing.T) {
 	dir, runs := t.TempDir(), 0
 	for life := range 3 {
-		d, err := saver.Open(dir, saver.Options{})
+		d, err := disk.Open(dir, disk.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
 )
@@ -33,7 +34,7 @@ func homes(t *testing.T, o store.Options, test func(t *testing.T, h home)) {
 		test(t, home{memory.New(memory.Options{}), m})
 	})
 	t.Run("disk", func(t *testing.T) {
-		d, err := saver.OpenSimulated("store", saver.Options{}, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+		d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +265,7 @@ func TestItemsRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	d, err := saver.OpenSimulated("store", saver.Options{}, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+	d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 	if err != nil {
 		t.Fatal(err)
 	}

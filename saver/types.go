@@ -1,7 +1,9 @@
 package saver
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -56,6 +58,23 @@ type Checkpoint struct {
 	// that a saver may keep them where it would make copies. A checkpoint that is
 	// read never has it set.
 	Immutable bool
+}
+
+// Clone is a copy of cp that shares no map or slice with it, and may be changed.
+// The values themselves are immutable and shared.
+func (cp Checkpoint) Clone() Checkpoint {
+	cp.Immutable = false
+	cp.Values = maps.Clone(cp.Values)
+	cp.Versions = maps.Clone(cp.Versions)
+	cp.Updated = slices.Clone(cp.Updated)
+	if cp.Seen != nil {
+		seen := make(map[string]map[string]Version, len(cp.Seen))
+		for node, versions := range cp.Seen {
+			seen[node] = maps.Clone(versions)
+		}
+		cp.Seen = seen
+	}
+	return cp
 }
 
 // Metadata describes a checkpoint: LangGraph's source ("input", "loop",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
 )
@@ -29,7 +30,7 @@ func putters(t *testing.T) map[string]putter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := saver.OpenSimulated("store", saver.Options{}, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+	d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 	if err != nil {
 		t.Fatal(err)
 	}

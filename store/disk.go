@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -24,8 +25,8 @@ import (
 // flagExpiring is the thread flag of a namespace in which items may expire.
 const flagExpiring uint8 = 1
 
-// disk is the backend of On.
-type disk struct {
+// durable is the backend of On.
+type durable struct {
 	e     *engine.Engine
 	codec serde.Serializer
 	index *Index
@@ -38,17 +39,17 @@ type disk struct {
 	budget   int64
 }
 
-func newDisk(e *engine.Engine, o *Options) *disk {
-	d := &disk{e: e, codec: o.Serializer, index: o.Index, sketches: canSketch(), shelves: map[string]*shelf{}, budget: o.VectorBytes}
+func newDurable(e *engine.Engine, o *Options) *durable {
+	d := &durable{e: e, codec: o.Serializer, index: o.Index, sketches: canSketch(), shelves: map[string]*shelf{}, budget: o.VectorBytes}
 	if d.budget == 0 {
 		d.budget = defaultVectorBytes
 	}
 	return d
 }
 
-func (d *disk) now() int64 { return d.e.Now() }
+func (d *durable) now() int64 { return d.e.Now() }
 
-func threadOf(ns string) string { return spaceItems + ns }
+func threadOf(ns string) string { return layout.SpaceItems + ns }
 
 func itemKey(key string) string { return prefixItem + key }
 
@@ -61,12 +62,12 @@ func entryOf(t *index.Thread, it *index.Item, en *entry) error {
 	if err != nil {
 		return fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
-	en.ns, en.key = t.ID[len(spaceItems):], it.Key[1:]
+	en.ns, en.key = t.ID[len(layout.SpaceItems):], it.Key[1:]
 	en.meta, en.summary, en.fam, en.item = m, it.Slots[0].Tag, t.Family, it
 	return nil
 }
 
-func (d *disk) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
+func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
 	var was *index.Item
 	for {
 		t, err := d.e.Thread(threadOf(ns))
@@ -91,12 +92,12 @@ func (d *disk) get(ctx context.Context, ns, key string, live func(meta) bool) (e
 	}
 }
 
-func (d *disk) readValue(ctx context.Context, fam *index.Family, it *index.Item) (map[string]any, error) {
+func (d *durable) readValue(ctx context.Context, fam *index.Family, it *index.Item) (map[string]any, error) {
 	b, err := d.e.ReadValue(ctx, fam, it.Slots[0].Ref)
 	if err != nil {
 		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
-	typed, err := saver.UnpackTyped(b)
+	typed, err := layout.UnpackTyped(b)
 	if err != nil {
 		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
@@ -115,7 +116,7 @@ func decodeValue(codec serde.Serializer, typed serde.Typed) (map[string]any, err
 	return m, nil
 }
 
-func (d *disk) commit(ctx context.Context, changes []change) error {
+func (d *durable) commit(ctx context.Context, changes []change) error {
 	part, err := d.part(changes)
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func (d *disk) commit(ctx context.Context, changes []change) error {
 }
 
 // part is changes as a part of a commit.
-func (d *disk) part(changes []change) (engine.Change, error) {
+func (d *durable) part(changes []change) (engine.Change, error) {
 	p := engine.Change{Urgent: true}
 	threads := map[string]bool{}
 	puts := make([]diskPut, len(changes))
@@ -161,8 +162,8 @@ type diskPut struct {
 	vectors engine.Value // of size 0: none
 }
 
-func (p *diskPut) encode(d *disk) (err error) {
-	if p.value, err = engine.NewValue(saver.PackKind(p.change.value.Kind), p.change.value.Data); err != nil {
+func (p *diskPut) encode(d *durable) (err error) {
+	if p.value, err = engine.NewValue(layout.PackKind(p.change.value.Kind), p.change.value.Data); err != nil {
 		return fmt.Errorf("key %q: %w", p.key, err)
 	}
 	if len(p.change.vectors) == 0 {
@@ -174,10 +175,10 @@ func (p *diskPut) encode(d *disk) (err error) {
 		if err != nil {
 			return fmt.Errorf("key %q: vectors: %w", p.key, err)
 		}
-		p.vectors, err = engine.NewValue(saver.PackKind(typed.Kind), typed.Data)
+		p.vectors, err = engine.NewValue(layout.PackKind(typed.Kind), typed.Data)
 		return err
 	}
-	p.vectors, err = engine.NewValue(saver.PackKind(serde.KindBytes), b)
+	p.vectors, err = engine.NewValue(layout.PackKind(serde.KindBytes), b)
 	return err
 }
 
@@ -230,7 +231,7 @@ func dropEmpty(tx *engine.Tx, threads []string) error {
 
 // renew puts items again that are still what was read, with another expiry and the
 // values they have.
-func (d *disk) renew(ctx context.Context, entries []entry) error {
+func (d *durable) renew(ctx context.Context, entries []entry) error {
 	threads := map[string]bool{}
 	for i := range entries {
 		threads[threadOf(entries[i].ns)] = true
@@ -265,7 +266,7 @@ const sweepBatch = 1000
 // address is an item by its place in the engine.
 type address struct{ id, key string }
 
-func (d *disk) sweep(ctx context.Context) (int, error) {
+func (d *durable) sweep(ctx context.Context) (int, error) {
 	v, err := d.view()
 	if err != nil {
 		return 0, err
@@ -299,7 +300,7 @@ func (d *disk) sweep(ctx context.Context) (int, error) {
 
 // removeExpired removes those of the items that are still expired when the commit
 // comes.
-func (d *disk) removeExpired(ctx context.Context, items []address) (removed int, err error) {
+func (d *durable) removeExpired(ctx context.Context, items []address) (removed int, err error) {
 	threads := map[string]bool{}
 	for _, a := range items {
 		threads[a.id] = true
@@ -332,7 +333,7 @@ func (d *disk) removeExpired(ctx context.Context, items []address) (removed int,
 	return removed, nil
 }
 
-func (d *disk) view() (view, error) {
+func (d *durable) view() (view, error) {
 	v, err := d.e.View()
 	if err != nil {
 		return nil, err
@@ -341,7 +342,7 @@ func (d *disk) view() (view, error) {
 }
 
 type diskView struct {
-	d *disk
+	d *durable
 	v *engine.View
 }
 
@@ -381,7 +382,7 @@ type diskSpace struct {
 	t *index.Thread // may be cold
 }
 
-func (s *diskSpace) id() string { return s.t.ID[len(spaceItems):] }
+func (s *diskSpace) id() string { return s.t.ID[len(layout.SpaceItems):] }
 
 func (s *diskSpace) expiring() bool { return s.t.Flags&flagExpiring != 0 }
 

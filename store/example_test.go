@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -16,12 +17,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	disk, err := saver.Open(dir, saver.Options{})
+	sv, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer disk.Close()
-	mem, err := store.On(disk, store.Options{})
+	defer sv.Close()
+	mem, err := store.On(sv, store.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -52,12 +53,12 @@ func ExampleLocal_Prepare() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	disk, err := saver.Open(dir, saver.Options{})
+	sv, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer disk.Close()
-	mem, err := store.On(disk, store.Options{})
+	defer sv.Close()
+	mem, err := store.On(sv, store.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func ExampleLocal_Prepare() {
 		log.Fatal(err)
 	}
 	step := saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: saver.Head("")}, Checkpoint: saver.Checkpoint{V: 4, ID: "1"}, Changes: []saver.Change{learned}}
-	if _, err := disk.PutRequest(ctx, step); err != nil {
+	if _, err := sv.PutRequest(ctx, step); err != nil {
 		log.Fatal(err)
 	}
 	it, err := mem.Get(ctx, store.Namespace{"facts"}, "sky")

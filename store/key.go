@@ -10,7 +10,6 @@ import (
 // is an item of it, under "i" and the key.
 
 const (
-	spaceItems = "s"
 	prefixItem = "i"
 	terminator = "\x00\x00"
 )

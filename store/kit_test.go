@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/store/storetest"
 )
@@ -21,15 +21,15 @@ func TestMemory(t *testing.T) {
 }
 
 // onDisk opens a store in a directory, or in a file system in memory.
-func onDisk(t testing.TB, o store.Options, dir string, so saver.Options) *store.Local {
+func onDisk(t testing.TB, o store.Options, dir string, so disk.Options) *store.Local {
 	t.Helper()
 	so.Clock = o.Clock
-	var d *saver.Disk
+	var d *disk.Saver
 	var err error
 	if dir == "" {
-		d, err = saver.OpenSimulated("store", so, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+		d, err = disk.OpenSimulated("store", so, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 	} else {
-		d, err = saver.Open(dir, so)
+		d, err = disk.Open(dir, so)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -51,12 +51,12 @@ func onDisk(t testing.TB, o store.Options, dir string, so saver.Options) *store.
 
 func TestDisk(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, o store.Options) store.Store {
-		return onDisk(t, o, t.TempDir(), saver.Options{Sync: saver.SyncNever})
+		return onDisk(t, o, t.TempDir(), disk.Options{Sync: disk.SyncNever})
 	})
 }
 
 func TestSimulatedDisk(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, o store.Options) store.Store {
-		return onDisk(t, o, "", saver.Options{LogFileSize: 64 << 10})
+		return onDisk(t, o, "", disk.Options{LogFileSize: 64 << 10})
 	})
 }

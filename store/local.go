@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -53,7 +54,7 @@ type Local struct {
 	opts  Options
 	codec serde.Serializer
 	back  backend
-	disk  *disk // nil in memory
+	disk  *durable // nil in memory
 	m     *metric.Beside
 
 	stop    context.CancelFunc
@@ -77,14 +78,14 @@ var (
 // times and the scalars among its fields, up to 1 KiB.
 //
 // Errors: InvalidError.
-func On(d *saver.Disk, opts Options) (*Local, error) {
+func On(d *disk.Saver, opts Options) (*Local, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
 	if opts.Serializer == nil {
 		opts.Serializer = d.Serializer()
 	}
-	b := newDisk(d.Engine(), &opts)
+	b := newDurable(d.Engine(), &opts)
 	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b, m: d.Beside()}), nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -197,7 +198,7 @@ func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Change, error)
 	}
 	if s.disk == nil {
 		m := s.back.(*memory)
-		return saver.MemoryChange{Apply: func() {
+		return rules.MemoryChange{Apply: func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.apply(changes)

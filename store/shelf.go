@@ -7,7 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/internal/layout"
 )
 
 // shelf is the vectors of a namespace at one moment, one after the other, so that
@@ -52,7 +52,7 @@ func vectorRef(it *index.Item) index.Ref {
 
 // shelfOf is the shelf of a thread as a view sees it. What is on the shelf of
 // another moment is taken from there.
-func (d *disk) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) {
+func (d *durable) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.searches++
@@ -87,7 +87,7 @@ func (d *disk) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) {
 
 // restock walks the thread and a shelf of another moment side by side. The caller
 // holds mu.
-func (d *disk) restock(ctx context.Context, cur *shelf, t *index.Thread) (*shelf, error) {
+func (d *durable) restock(ctx context.Context, cur *shelf, t *index.Thread) (*shelf, error) {
 	next := &shelf{birth: t.Birth, lsn: t.LSN, rows: cur.rows, owners: make([]owner, 0, len(cur.owners)+16)}
 	old := cur.owners
 	var err error
@@ -119,12 +119,12 @@ func (d *disk) restock(ctx context.Context, cur *shelf, t *index.Thread) (*shelf
 }
 
 // stock appends the vectors of an item.
-func (d *disk) stock(ctx context.Context, s *shelf, fam *index.Family, it *index.Item) (int32, error) {
+func (d *durable) stock(ctx context.Context, s *shelf, fam *index.Family, it *index.Item) (int32, error) {
 	b, err := d.e.ReadValue(ctx, fam, vectorRef(it))
 	if err != nil {
 		return 0, fmt.Errorf("vectors of store item %q: %w", it.Key[1:], err)
 	}
-	typed, err := saver.UnpackTyped(b)
+	typed, err := layout.UnpackTyped(b)
 	if err != nil {
 		return 0, fmt.Errorf("vectors of store item %q: %w", it.Key[1:], err)
 	}
@@ -179,7 +179,7 @@ func (s *shelf) compact(dims int) {
 
 // evict forgets the shelves longest not searched while all are over the budget.
 // The caller holds mu.
-func (d *disk) evict(keep string) {
+func (d *durable) evict(keep string) {
 	const perOwner = 24
 	total := int64(0)
 	for _, s := range d.shelves {

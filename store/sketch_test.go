@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // component draws numbers of every size that a vector may have.
@@ -114,7 +114,7 @@ func TestSketchesFindTheSame(t *testing.T) {
 					}
 					return out, nil
 				}
-				d, err := saver.OpenSimulated("store", saver.Options{Sync: saver.SyncNever}, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+				d, err := disk.OpenSimulated("store", disk.Options{Sync: disk.SyncNever}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/bench/compare/peer"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // besideRun prints what puts take beside a compaction, and alone.
@@ -53,7 +54,7 @@ func besideRun(o options, w io.Writer) error {
 // on, in turns.
 func (c cell) beside() (figures, error) {
 	steps := raw(bench.NewData(8).Small(100, 2048))
-	s, err := saver.Open(c.Dir, saver.Options{Sync: saver.SyncNever})
+	s, err := disk.Open(c.Dir, disk.Options{Sync: disk.SyncNever})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (c cell) beside() (figures, error) {
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	if s, err = saver.Open(c.Dir, saver.Options{}); err != nil {
+	if s, err = disk.Open(c.Dir, disk.Options{}); err != nil {
 		return nil, err
 	}
 	if err := s.Compact(context.Background()); err != nil {
@@ -108,7 +109,7 @@ const besideThreads = 199
 
 // besidePuts puts checkpoints into threads in turn.
 type besidePuts struct {
-	s     *saver.Disk
+	s     *disk.Saver
 	steps []bench.Step
 	n     int
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/bench/compare/peer"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -171,7 +171,7 @@ func (c cell) vector() (figures, error) {
 		}
 		return vectors, nil
 	}
-	d, err := saver.Open(c.Dir, saver.Options{Sync: saver.SyncNever})
+	d, err := disk.Open(c.Dir, disk.Options{Sync: disk.SyncNever})
 	if err != nil {
 		return nil, err
 	}

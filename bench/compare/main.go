@@ -28,7 +28,7 @@ import (
 
 	"github.com/stele-go/stele/bench/compare/edits"
 	"github.com/stele-go/stele/bench/soak"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // cellVariable holds a cell, in the processes that measure one.
@@ -100,7 +100,7 @@ func soakRun(o options, puts int, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rep, err := soak.Run(context.Background(), soak.Options{Dir: dir, Puts: puts, Windows: 24, Workers: 8, Sync: saver.SyncNever, FlushBytes: 16 << 20})
+	rep, err := soak.Run(context.Background(), soak.Options{Dir: dir, Puts: puts, Windows: 24, Workers: 8, Sync: disk.SyncNever, FlushBytes: 16 << 20})
 	if err == nil {
 		err = rep.Print(w)
 	}

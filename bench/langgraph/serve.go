@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/bench/graphs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -25,7 +26,7 @@ type request struct {
 	Work       bool    `json:"work,omitempty"`
 	Dir        string  `json:"dir,omitempty"` // new, for a saver on disk
 
-	sync saver.SyncMode // of a saver on disk
+	sync disk.SyncMode // of a saver on disk
 }
 
 // timed answers a measurement.
@@ -108,7 +109,7 @@ func (r request) open() (s saver.Saver, done func() error, err error) {
 		m := memory.New(memory.Options{})
 		return m, m.Close, nil
 	case "disk":
-		d, err := saver.Open(r.Dir, saver.Options{Sync: r.sync})
+		d, err := disk.Open(r.Dir, disk.Options{Sync: r.sync})
 		if err != nil {
 			return nil, nil, err
 		}

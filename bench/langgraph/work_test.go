@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // What is timed must be the same work on both sides: nodes run, checkpoints and
@@ -31,7 +31,7 @@ func TestBothSidesDoTheSameWork(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.key(), func(t *testing.T) {
 			q := r.request()
-			q.Work, q.Dir, q.sync = true, t.TempDir(), saver.SyncNever
+			q.Work, q.Dir, q.sync = true, t.TempDir(), disk.SyncNever
 			got, err := q.answer(context.Background())
 			if err != nil {
 				t.Fatal(err)

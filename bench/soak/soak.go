@@ -14,6 +14,7 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // Options say how large the day is. All fields must be set.
@@ -22,7 +23,7 @@ type Options struct {
 	Puts    int // of the whole day
 	Windows int // the day is told in so many parts; at least 4
 	Workers int // concurrent callers
-	Sync    saver.SyncMode
+	Sync    disk.SyncMode
 	// FlushBytes is the store's option: small enough for many flushes in a window.
 	FlushBytes int64
 }
@@ -59,7 +60,7 @@ type Report struct {
 // soak is a day in progress.
 type soak struct {
 	Options
-	s     *saver.Disk
+	s     *disk.Saver
 	chats [][]bench.Step
 	begin time.Time
 
@@ -86,7 +87,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		k.chats = append(k.chats, chat)
 	}
 	var err error
-	k.s, err = saver.Open(o.Dir, saver.Options{Sync: o.Sync, FlushBytes: o.FlushBytes, LogFileSize: max(o.FlushBytes, 64<<10), Clock: k.now,
+	k.s, err = disk.Open(o.Dir, disk.Options{Sync: o.Sync, FlushBytes: o.FlushBytes, LogFileSize: max(o.FlushBytes, 64<<10), Clock: k.now,
 		DefaultTTL: threadTTL, DeletedMemory: deletedMemory, SweepInterval: day})
 	if err != nil {
 		return Report{}, err

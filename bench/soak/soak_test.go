@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/bench/soak"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // TestDay runs a small day, whose size is SOAK_PUTS: all figures that do not depend on
@@ -22,7 +22,7 @@ func TestDay(t *testing.T) {
 		}
 		puts = n
 	}
-	o := soak.Options{Dir: t.TempDir(), Puts: puts, Windows: 12, Workers: 2, Sync: saver.SyncNever, FlushBytes: 256 << 10}
+	o := soak.Options{Dir: t.TempDir(), Puts: puts, Windows: 12, Workers: 2, Sync: disk.SyncNever, FlushBytes: 256 << 10}
 	rep, err := soak.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -100,7 +101,7 @@ func (p *person) noise(what string) []byte {
 }
 
 // use is what the person leaves in a store.
-func (p *person) use(t *testing.T, d *saver.Disk) {
+func (p *person) use(t *testing.T, d *disk.Saver) {
 	t.Helper()
 	ctx := context.Background()
 	must := func(err error) {
@@ -167,7 +168,7 @@ func TestForgetUser(t *testing.T) {
 			}
 		},
 		"function": func(t *testing.T, dir string) {
-			d, err := saver.Open(dir, saver.Options{})
+			d, err := disk.Open(dir, disk.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +183,7 @@ func TestForgetUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
-			d, err := saver.Open(dir, saver.Options{ManualWork: true})
+			d, err := disk.Open(dir, disk.Options{ManualWork: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +228,7 @@ func TestEraseTight(t *testing.T) {
 	for free, want := range map[int64]bool{-1: false, 99: true, 100: false} {
 		var out bytes.Buffer
 		p := &printer{w: &out}
-		rep := &admin.EraseReport{DryRun: true, BytesBefore: 100, FreeBytes: free, ErasePlan: saver.ErasePlan{Threads: []saver.ErasedThread{{ThreadID: "t"}}}}
+		rep := &admin.EraseReport{DryRun: true, BytesBefore: 100, FreeBytes: free, ErasePlan: disk.ErasePlan{Threads: []disk.ErasedThread{{ThreadID: "t"}}}}
 		if printErase(p, rep, ""); strings.Contains(out.String(), "the rewrite may need") != want {
 			t.Errorf("with %d bytes free:\n%s", free, out.String())
 		}

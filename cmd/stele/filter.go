@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -37,7 +38,7 @@ func parseFilter(args []string) (map[string]any, error) {
 		}
 		filter[key] = v
 	}
-	return filter, saver.ValidateFilter(filter)
+	return filter, rules.ValidateFilter(filter)
 }
 
 // filterHint says that a filter compares text although it looks like something else: what

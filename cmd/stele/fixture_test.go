@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // ids of the checkpoints of the fixture, in the order of time.
@@ -43,10 +44,10 @@ func (w *world) rand() uint64 {
 	return w.rng.Uint64()
 }
 
-func (w *world) open() *saver.Disk {
+func (w *world) open() *disk.Saver {
 	w.t.Helper()
-	d, err := saver.OpenSimulated(w.dir, saver.Options{ManualWork: true, Clock: w.now, LogFileSize: 64 << 10},
-		saver.Simulation{Rand: w.rand, Inline: true})
+	d, err := disk.OpenSimulated(w.dir, disk.Options{ManualWork: true, Clock: w.now, LogFileSize: 64 << 10},
+		disk.Simulation{Rand: w.rand, Inline: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func (w *world) open() *saver.Disk {
 }
 
 // put stores checkpoint n of a thread upon the one before, with a list that grows.
-func (w *world) put(d *saver.Disk, thread string, n int, parent string, list []any) string {
+func (w *world) put(d *disk.Saver, thread string, n int, parent string, list []any) string {
 	w.t.Helper()
 	id := checkpointID(n)
 	versions := map[string]saver.Version{"messages": saver.IntVersion(int64(n)), "topic": saver.IntVersion(1)}

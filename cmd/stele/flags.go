@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // flags are those of every command.
@@ -27,12 +27,12 @@ func (f *flags) register(root *cobra.Command) {
 
 // access says how stores are opened: the one place where flags become options.
 func (f *flags) access() (admin.Access, error) {
-	o := saver.Options{CacheBytes: f.cacheMiB << 20}
+	o := disk.Options{CacheBytes: f.cacheMiB << 20}
 	if f.cacheMiB <= 0 {
 		o.CacheBytes = -1
 	}
 	if f.keyFile != "" {
-		keys, err := saver.LoadKeyFile(f.keyFile)
+		keys, err := disk.LoadKeyFile(f.keyFile)
 		if err != nil {
 			return admin.Access{}, err
 		}
@@ -42,7 +42,7 @@ func (f *flags) access() (admin.Access, error) {
 }
 
 // open opens a store for reading, past damage: what is intact is shown.
-func (f *flags) open(dir string) (*saver.Disk, error) {
+func (f *flags) open(dir string) (*disk.Saver, error) {
 	access, err := f.access()
 	if err != nil {
 		return nil, err

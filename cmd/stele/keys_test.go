@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // TestKeys: an encrypted store is read, checked, backed up, restored and salvaged
@@ -18,11 +19,11 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(keyFile, []byte("one "+strings.Repeat("a7", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := saver.LoadKeyFile(keyFile)
+	keys, err := disk.LoadKeyFile(keyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := saver.Open(dir, saver.Options{Keys: keys})
+	d, err := disk.Open(dir, disk.Options{Keys: keys})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func (a *app) infoCmd() *cobra.Command {
@@ -151,7 +152,7 @@ func (a *app) threadsCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printThreads(ctx context.Context, d *saver.Disk, q admin.ThreadQuery, hint string) error {
+func (a *app) printThreads(ctx context.Context, d *disk.Saver, q admin.ThreadQuery, hint string) error {
 	p := a.printer()
 	var rows [][]any
 	last := ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func (a *app) showCmd() *cobra.Command {
@@ -117,7 +118,7 @@ func valueText(v admin.ValueView, width int) string {
 	return fmt.Sprintf("  %s, %s\n    %s", v.Kind, size(v.Bytes), compact(v.Value, width))
 }
 
-func (a *app) printHistory(cmd *cobra.Command, d *saver.Disk, thread string, ns *string, limit int) error {
+func (a *app) printHistory(cmd *cobra.Command, d *disk.Saver, thread string, ns *string, limit int) error {
 	list, err := admin.History(cmd.Context(), d, thread, ns, limit)
 	if err != nil {
 		return fmt.Errorf("thread %q: %w", thread, err)

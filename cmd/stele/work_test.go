@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // childStore tells this test binary to be a writer of that store until it is killed.
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // write puts checkpoints until it fails, and says after each that it is acknowledged.
 func write(dir string) error {
-	d, err := saver.Open(dir, saver.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2})
+	d, err := disk.Open(dir, disk.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2})
 	if err != nil {
 		return err
 	}

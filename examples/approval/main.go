@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // Payment is the state; its fields are the keys.
@@ -68,7 +69,7 @@ func build(s saver.Saver) (*pregel.Graph, error) {
 }
 
 func run(ctx context.Context, dir string, out io.Writer) error {
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}

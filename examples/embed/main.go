@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 
 // run may be repeated on the same directory: putting an id again replaces it.
 func run(ctx context.Context, dir string, out io.Writer) (err error) {
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}

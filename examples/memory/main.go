@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -46,19 +46,19 @@ func answer(ctx context.Context, state any) (any, error) {
 
 // life is one life of the process: it opens the directory, talks, and ends.
 func life(dir string, talk func(say func(thread, user, text string) error) error) error {
-	disk, err := saver.Open(dir, saver.Options{})
+	sv, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}
-	defer disk.Close()
-	memories, err := store.On(disk, store.Options{})
+	defer sv.Close()
+	memories, err := store.On(sv, store.Options{})
 	if err != nil {
 		return err
 	}
 	defer memories.Close()
 	g, err := graph.New(graph.Key("text", channel.LastValue[string]()), graph.Key("reply", channel.LastValue[string]())).
 		Node("answer", answer).Sequence(graph.Start, "answer", graph.End).
-		Compile(graph.Options{Saver: disk, Store: memories, Together: true})
+		Compile(graph.Options{Saver: sv, Store: memories, Together: true})
 	if err != nil {
 		return err
 	}

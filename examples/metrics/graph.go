@@ -8,11 +8,11 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // chat is a graph whose threads grow by two messages each run.
-func chat(d *saver.Disk) (*pregel.Graph, error) {
+func chat(d *disk.Saver) (*pregel.Graph, error) {
 	return graph.New(graph.Key("messages", channel.Reduce(channel.Append[string]))).
 		Node("answer", func(_ context.Context, state any) (any, error) {
 			said := state.(map[string]any)["messages"].([]string)
@@ -26,7 +26,7 @@ func chat(d *saver.Disk) (*pregel.Graph, error) {
 const threads = 20
 
 // work runs the graph until ctx ends.
-func work(ctx context.Context, d *saver.Disk, every time.Duration) error {
+func work(ctx context.Context, d *disk.Saver, every time.Duration) error {
 	g, err := chat(d)
 	if err != nil {
 		return err

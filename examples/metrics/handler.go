@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	steleprom "github.com/stele-go/stele/metrics/prometheus"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // handler serves what is known of d.
-func handler(d *saver.Disk) http.Handler {
+func handler(d *disk.Saver) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(steleprom.NewCollector(d),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -25,9 +25,9 @@ func handler(d *saver.Disk) http.Handler {
 
 // healthz answers 503 if writes are refused. Degraded is 200: taking the process out
 // of service would help nobody.
-func healthz(w http.ResponseWriter, h saver.Health) {
+func healthz(w http.ResponseWriter, h disk.Health) {
 	w.Header().Set("Content-Type", "application/json")
-	if h.Status == saver.HealthFailed {
+	if h.Status == disk.HealthFailed {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	enc := json.NewEncoder(w)

@@ -19,7 +19,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func main() {
@@ -46,7 +46,7 @@ func run(ctx context.Context, listen, dir string, every time.Duration, out io.Wr
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	d, err := saver.Open(dir, saver.Options{Logger: slog.New(slog.NewTextHandler(out, nil))})
+	d, err := disk.Open(dir, disk.Options{Logger: slog.New(slog.NewTextHandler(out, nil))})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // TestServes starts the example, waits until it saved something, and scrapes it.
@@ -83,7 +84,7 @@ func get(ctx context.Context, t *testing.T, url string, want int) string {
 
 // A store that refuses writes is unhealthy to whoever routes requests.
 func TestUnhealthy(t *testing.T) {
-	d, err := saver.Open(t.TempDir(), saver.Options{})
+	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestBadArguments(t *testing.T) {
 		t.Error("a bad address was accepted")
 	}
 	dir := t.TempDir()
-	d, err := saver.Open(dir, saver.Options{})
+	d, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

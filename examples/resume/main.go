@@ -24,6 +24,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // childEnv names the directory a child process works in.
@@ -49,7 +50,7 @@ func childMain() {
 
 // firstLife runs the graph until its last task kills the process.
 func firstLife(dir string) error {
-	s, err := saver.Open(filepath.Join(dir, "state"), saver.Options{})
+	s, err := disk.Open(filepath.Join(dir, "state"), disk.Options{})
 	if err != nil {
 		return err
 	}
@@ -195,14 +196,14 @@ func lives(dir string, noReplay bool, out io.Writer) error {
 
 // secondLife opens the dead process's store and goes on: a nil input resumes.
 func secondLife(dir string, noReplay bool) (done any, err error) {
-	disk, err := saver.Open(filepath.Join(dir, "state"), saver.Options{})
+	sv, err := disk.Open(filepath.Join(dir, "state"), disk.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, disk.Close()) }()
-	var s saver.Saver = disk
+	defer func() { err = errors.Join(err, sv.Close()) }()
+	var s saver.Saver = sv
 	if noReplay {
-		s = forgetful{disk}
+		s = forgetful{sv}
 	}
 	g, err := build(dir, s, pregel.Hooks{}, func() {})
 	if err != nil {

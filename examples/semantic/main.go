@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -44,12 +44,12 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	disk, err := saver.Open(dir, saver.Options{})
+	sv, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}
-	defer disk.Close()
-	memories, err := store.On(disk, store.Options{Index: &store.Index{Dims: len(subjects), Embed: embed, Fields: []string{"text"}}})
+	defer sv.Close()
+	memories, err := store.On(sv, store.Options{Index: &store.Index{Dims: len(subjects), Embed: embed, Fields: []string{"text"}}})
 	if err != nil {
 		return err
 	}

@@ -17,13 +17,14 @@ import (
 
 	steleprom "github.com/stele-go/stele/metrics/prometheus"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var ctx = context.Background()
 
-func open(t *testing.T, opts saver.Options) *saver.Disk {
+func open(t *testing.T, opts disk.Options) *disk.Saver {
 	t.Helper()
-	d, err := saver.Open(t.TempDir(), opts)
+	d, err := disk.Open(t.TempDir(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func open(t *testing.T, opts saver.Options) *saver.Disk {
 	return d
 }
 
-func put(t *testing.T, d *saver.Disk, thread, id string, v any) {
+func put(t *testing.T, d *disk.Saver, thread, id string, v any) {
 	t.Helper()
 	cp := saver.Checkpoint{V: 4, ID: id, Versions: map[string]saver.Version{"m": saver.IntVersion(1)},
 		Values: map[string]saver.Value{"m": saver.ValueOf(v)}}
@@ -55,7 +56,7 @@ func registry(t *testing.T, src steleprom.Source) *prometheus.Registry {
 
 // The numbers of a scrape are those of the store.
 func TestCollector(t *testing.T) {
-	d := open(t, saver.Options{LowSpace: -1})
+	d := open(t, disk.Options{LowSpace: -1})
 	const threads = 10
 	for i := range threads {
 		put(t, d, fmt.Sprintf("thread %d", i), "c1", strings.Repeat("value ", 100))
@@ -100,8 +101,8 @@ func TestCollector(t *testing.T) {
 
 // A poisoned, then closed, store is collected too.
 func TestCollectorOfAFailedStore(t *testing.T) {
-	h := saver.Health{Status: saver.HealthFailed, Problems: []saver.Problem{{Kind: saver.TroublePoisoned, Err: syscall.EIO}}}
-	d := open(t, saver.Options{})
+	h := disk.Health{Status: disk.HealthFailed, Problems: []disk.Problem{{Kind: disk.TroublePoisoned, Err: syscall.EIO}}}
+	d := open(t, disk.Options{})
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,17 +119,17 @@ func TestCollectorOfAFailedStore(t *testing.T) {
 
 // judged is a store with a health of its own.
 type judged struct {
-	*saver.Disk
-	h saver.Health
+	*disk.Saver
+	h disk.Health
 }
 
-func (j judged) Health() saver.Health { return j.h }
+func (j judged) Health() disk.Health { return j.h }
 
 // Two stores live in one registry under a label of the user's.
 func TestTwoStores(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"a", "b"} {
-		prometheus.WrapRegistererWith(prometheus.Labels{"store": name}, reg).MustRegister(steleprom.NewCollector(open(t, saver.Options{})))
+		prometheus.WrapRegistererWith(prometheus.Labels{"store": name}, reg).MustRegister(steleprom.NewCollector(open(t, disk.Options{})))
 	}
 	if n, err := testutil.GatherAndCount(reg, "stele_threads"); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
@@ -138,7 +139,7 @@ func TestTwoStores(t *testing.T) {
 // Names and types follow Prometheus's conventions, and nothing that grows with the
 // data is a label.
 func TestConventions(t *testing.T) {
-	d := open(t, saver.Options{})
+	d := open(t, disk.Options{})
 	put(t, d, "a thread of its own", "c1", "v")
 	reg := registry(t, d)
 	problems, err := testutil.GatherAndLint(reg)
@@ -197,7 +198,7 @@ func cutLast(s string) (before, after string, ok bool) {
 // Example registers a store with the process's own metrics.
 func Example() {
 	reg := prometheus.NewRegistry()
-	register := func(d *saver.Disk) {
+	register := func(d *disk.Saver) {
 		reg.MustRegister(steleprom.NewCollector(d), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
 	_ = register

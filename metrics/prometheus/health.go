@@ -3,7 +3,7 @@ package prometheus
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var (
@@ -13,16 +13,16 @@ var (
 		"1 for each kind of problem that Disk.Health reports, 0 for those it does not.", []string{"kind"}, nil)
 )
 
-var troubles = []saver.Trouble{
-	saver.TroubleClosed, saver.TroublePoisoned, saver.TroubleDiskFull, saver.TroubleDiskLow, saver.TroubleDisk,
-	saver.TroubleLag, saver.TroubleBacklog, saver.TroubleDebt, saver.TroubleBackground, saver.TroubleCorruption,
+var troubles = []disk.Trouble{
+	disk.TroubleClosed, disk.TroublePoisoned, disk.TroubleDiskFull, disk.TroubleDiskLow, disk.TroubleDisk,
+	disk.TroubleLag, disk.TroubleBacklog, disk.TroubleDebt, disk.TroubleBackground, disk.TroubleCorruption,
 }
 
-func collectHealth(ch chan<- prometheus.Metric, h saver.Health) {
-	for _, s := range []saver.HealthStatus{saver.HealthOK, saver.HealthDegraded, saver.HealthFailed} {
+func collectHealth(ch chan<- prometheus.Metric, h disk.Health) {
+	for _, s := range []disk.HealthStatus{disk.HealthOK, disk.HealthDegraded, disk.HealthFailed} {
 		ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(h.Status == s), s.String())
 	}
-	have := map[saver.Trouble]bool{}
+	have := map[disk.Trouble]bool{}
 	for _, p := range h.Problems {
 		have[p.Kind] = true
 	}

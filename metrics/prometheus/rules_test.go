@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	steleprom "github.com/stele-go/stele/metrics/prometheus"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 func names(t *testing.T) map[string]bool {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(steleprom.NewCollector(open(t, saver.Options{})), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(steleprom.NewCollector(open(t, disk.Options{})), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

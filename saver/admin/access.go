@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // Access says how stores are read and written. The zero value is the file system, no
@@ -18,15 +18,15 @@ type Access struct {
 	// Options are those of saver.Open that concern how bytes are read: Serializer,
 	// CacheBytes, Logger, Clock. Modes (ReadOnly, AllowDamage, ManualWork) are chosen
 	// by each function.
-	Options saver.Options
+	Options disk.Options
 	// Simulation replaces what is around a store, for this module's own tests.
-	Simulation saver.Simulation
+	Simulation disk.Simulation
 }
 
 func (a Access) engine() engine.Options {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
-	return saver.EngineOptions(o, a.Simulation)
+	return disk.EngineOptions(o, a.Simulation)
 }
 
 func (a Access) fs() vfs.FS {
@@ -52,10 +52,10 @@ func (a Access) in(dir string) (held Access, done func(), err error) {
 }
 
 // Open opens a store for reading, without its lock. allowDamage goes past damage.
-func (a Access) Open(dir string, allowDamage bool) (*saver.Disk, error) {
+func (a Access) Open(dir string, allowDamage bool) (*disk.Saver, error) {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage = true, allowDamage
-	return saver.OpenSimulated(dir, o, a.Simulation)
+	return disk.OpenSimulated(dir, o, a.Simulation)
 }
 
 // Progress says how far a long piece of work is.

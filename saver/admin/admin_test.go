@@ -14,6 +14,7 @@ import (
 
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -72,7 +73,7 @@ func TestUnknownThreads(t *testing.T) {
 	ctx := context.Background()
 	root := t.TempDir()
 	dir := filepath.Join(root, "store")
-	d, err := saver.Open(dir, saver.Options{ManualWork: true})
+	d, err := disk.Open(dir, disk.Options{ManualWork: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestLostValue(t *testing.T) {
 	ctx := context.Background()
 	root := t.TempDir()
 	dir, out := filepath.Join(root, "store"), filepath.Join(root, "new")
-	d, err := saver.Open(dir, saver.Options{ManualWork: true})
+	d, err := disk.Open(dir, disk.Options{ManualWork: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,14 +167,14 @@ func TestLostValue(t *testing.T) {
 	if _, err := Compact(ctx, out, Access{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = saver.Open(out, saver.Options{}); err != nil {
+	if d, err = disk.Open(out, disk.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	tup, err := d.GetTuple(ctx, saver.Config{ThreadID: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tup.Checkpoint.Values["big"].Any(); !errors.Is(err, saver.ErrLost) || !errors.Is(err, saver.ErrCorrupt) {
+	if _, err := tup.Checkpoint.Values["big"].Any(); !errors.Is(err, disk.ErrLost) || !errors.Is(err, saver.ErrCorrupt) {
 		t.Errorf("the lost channel reads %v", err)
 	}
 	if v, err := tup.Checkpoint.Values["small"].Any(); err != nil || v != "s" {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // BackupOptions configure Backup and Restore.
@@ -70,7 +70,7 @@ func makeBackup(ctx context.Context, dir, dest string, o backup.Options) (*Backu
 // BackupOpen is Backup of a store that this process has open. It first makes durable
 // what was acknowledged, so that in every mode the backup holds no commit that a crash
 // of the machine could take from the store.
-func BackupOpen(ctx context.Context, s *saver.Disk, dest string, o BackupOptions) (*BackupReport, error) {
+func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions) (*BackupReport, error) {
 	if err := s.Sync(ctx); err != nil {
 		return nil, err
 	}

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func id(n int64) string { return fmt.Sprintf("%012d", n) }
 
 // writer puts checkpoint after checkpoint into one thread until it is told to stop.
 type writer struct {
-	d     *saver.Disk
+	d     *disk.Saver
 	acked atomic.Int64
 	most  atomic.Int64 // it waits before more than these
 	quit  chan struct{}
@@ -27,7 +28,7 @@ type writer struct {
 
 func startWriter(t *testing.T, dir string) *writer {
 	t.Helper()
-	d, err := saver.Open(dir, saver.Options{LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2, CompactRate: -1, Sync: saver.SyncNever})
+	d, err := disk.Open(dir, disk.Options{LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2, CompactRate: -1, Sync: disk.SyncNever})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func (w *writer) stop(t *testing.T) {
 	}
 }
 
-func put(d *saver.Disk, thread string, n int64) error {
+func put(d *disk.Saver, thread string, n int64) error {
 	parent := ""
 	if n > 1 {
 		parent = id(n - 1)
@@ -89,7 +90,7 @@ func put(d *saver.Disk, thread string, n int64) error {
 
 // prefix is how many checkpoints a store has, which must be the first ones, whole.
 func prefix(dir string) (int64, error) {
-	d, err := saver.Open(dir, saver.Options{})
+	d, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +159,7 @@ func TestIncremental(t *testing.T) {
 	root := t.TempDir()
 	dir, dest := filepath.Join(root, "store"), filepath.Join(root, "backup")
 	// Inline: an idle log would write a sync mark of its own accord.
-	d, err := saver.OpenSimulated(dir, saver.Options{ManualWork: true}, saver.Simulation{Inline: true})
+	d, err := disk.OpenSimulated(dir, disk.Options{ManualWork: true}, disk.Simulation{Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func TestIncremental(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, dir := range []string{dir, to} {
-		if d, err = saver.Open(dir, saver.Options{ManualWork: true}); err != nil {
+		if d, err = disk.Open(dir, disk.Options{ManualWork: true}); err != nil {
 			t.Fatal(err)
 		}
 		for n := range int64(2 + i) {
@@ -226,7 +227,7 @@ func TestRefusals(t *testing.T) {
 	ctx := context.Background()
 	root := t.TempDir()
 	dir, dest, full := filepath.Join(root, "store"), filepath.Join(root, "backup"), filepath.Join(root, "full")
-	d, err := saver.Open(dir, saver.Options{})
+	d, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := Restore(ctx, dir, filepath.Join(root, "new"), BackupOptions{}); !errors.Is(err, saver.ErrNotStore) {
 		t.Errorf("restore of a store: %v", err)
 	}
-	if _, err := saver.Open(dest, saver.Options{}); !errors.Is(err, saver.ErrNotStore) {
+	if _, err := disk.Open(dest, disk.Options{}); !errors.Is(err, saver.ErrNotStore) {
 		t.Errorf("open a backup as a store: %v", err)
 	}
 	if _, err := Compact(ctx, full, Access{}, nil); !errors.Is(err, saver.ErrNotStore) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -24,7 +25,7 @@ import (
 func chatStore(t *testing.T, a Access, compacted bool) (want map[string][]byte) {
 	t.Helper()
 	ctx, rng := t.Context(), rand.New(rand.NewPCG(4, 5))
-	d, err := saver.OpenSimulated("store", saver.Options{ManualWork: true, LogFileSize: 64 << 10}, a.Simulation)
+	d, err := disk.OpenSimulated("store", disk.Options{ManualWork: true, LogFileSize: 64 << 10}, a.Simulation)
 	fatal(t, err)
 	want = map[string][]byte{}
 	text := func(n int) (b []byte) {
@@ -133,7 +134,7 @@ func TestDamageNamesEveryVersion(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(map[bool]string{false: "log", true: "compacted"}[compacted], func(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{})
-			a := Access{Simulation: saver.Simulation{FS: mem, Inline: true, PatchMin: 48, PatchRun: 4}}
+			a := Access{Simulation: disk.Simulation{FS: mem, Inline: true, PatchMin: 48, PatchRun: 4}}
 			want := chatStore(t, a, compacted)
 			img, rng := mem.Image(), rand.New(rand.NewPCG(seed, 1))
 			files := dataFiles(t, mem)
@@ -174,7 +175,7 @@ func fromEnv(t *testing.T, name string, def uint64) uint64 {
 // TestPatchesAreExplained: dump and log tell of a patch what they tell of any value, and
 // what it is made of.
 func TestPatchesAreExplained(t *testing.T) {
-	a := Access{Simulation: saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 48, PatchRun: 4}}
+	a := Access{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 48, PatchRun: 4}}
 	chatStore(t, a, false)
 	patches := 0
 	for e, err := range Dump(t.Context(), "store/"+dataFiles(t, a.Simulation.FS)[0], a) {

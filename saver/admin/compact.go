@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -45,7 +45,7 @@ func Compact(ctx context.Context, dir string, a Access, progress func(Progress))
 	}
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork, o.CompactRate = false, false, true, -1
-	d, err := saver.OpenSimulated(dir, o, a.Simulation)
+	d, err := disk.OpenSimulated(dir, o, a.Simulation)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // Difference says how one checkpoint differs from another.
@@ -45,7 +46,7 @@ type Change struct {
 
 // Diff compares two checkpoints of a thread and namespace: metadata, channels,
 // versions, and values as plain data, place by place.
-func Diff(ctx context.Context, d *saver.Disk, cfg saver.Config, from, to string) (*Difference, error) {
+func Diff(ctx context.Context, d *disk.Saver, cfg saver.Config, from, to string) (*Difference, error) {
 	a, err := Show(ctx, d, cfg.At(from))
 	if err != nil {
 		return nil, err

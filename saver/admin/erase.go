@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // EraseOptions say what Erase and EraseOpen erase: the threads that Threads names, those
@@ -27,7 +29,7 @@ type EraseOptions struct {
 type EraseReport struct {
 	Dir    string `json:"dir"`
 	DryRun bool   `json:"dry_run"`
-	saver.ErasePlan
+	disk.ErasePlan
 	// Pending are the erasures of earlier calls that were not finished when this one
 	// began: what they were to erase is deleted, but files may hold bytes of it. A call
 	// that erases finishes them, also if it finds nothing else.
@@ -68,7 +70,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 	}
 	open := o.Access.Options
 	open.ReadOnly, open.AllowDamage, open.ManualWork, open.CompactRate = false, false, true, -1
-	d, err := saver.OpenSimulated(dir, open, o.Access.Simulation)
+	d, err := disk.OpenSimulated(dir, open, o.Access.Simulation)
 	if errors.Is(err, saver.ErrLocked) {
 		return nil, fmt.Errorf("%w. The process that holds it can erase: admin.EraseOpen, or Disk.EraseRequest", err)
 	}
@@ -93,7 +95,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 // Errors: saver.InvalidError and saver.ErrTooLarge for what cannot be asked, before
 // anything is deleted, and those of Disk.EraseRequest: with saver.ErrEraseUnfinished the
 // threads and items are deleted, or some of them, and the same call again goes on.
-func EraseOpen(ctx context.Context, d *saver.Disk, o EraseOptions) (*EraseReport, error) {
+func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport, error) {
 	start := time.Now()
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -132,14 +134,14 @@ func (o *EraseOptions) validate() error {
 	if len(o.Threads)+len(o.Metadata)+len(o.Items) == 0 {
 		return &saver.InvalidError{Field: "erase", Reason: "name threads, metadata of threads, or prefixes of items"}
 	}
-	if err := saver.ValidateThreadQuery(saver.ThreadQuery{Metadata: o.Metadata}); err != nil {
+	if err := rules.ValidateThreadQuery(saver.ThreadQuery{Metadata: o.Metadata}); err != nil {
 		return err
 	}
-	return saver.ValidateErase(saver.EraseRequest{Threads: o.Threads, Items: o.Items})
+	return rules.ValidateErase(o.Threads, o.Items)
 }
 
 // request is what the options come to in the store as it is now.
-func (o *EraseOptions) request(ctx context.Context, d *saver.Disk) (saver.EraseRequest, error) {
+func (o *EraseOptions) request(ctx context.Context, d *disk.Saver) (disk.EraseRequest, error) {
 	ids := map[string]bool{}
 	for _, id := range o.Threads {
 		ids[id] = true
@@ -147,14 +149,14 @@ func (o *EraseOptions) request(ctx context.Context, d *saver.Disk) (saver.EraseR
 	if len(o.Metadata) > 0 { // without it every thread would match
 		for info, err := range d.Threads(ctx, saver.ThreadQuery{Metadata: o.Metadata}) {
 			if err != nil {
-				return saver.EraseRequest{}, err
+				return disk.EraseRequest{}, err
 			}
 			ids[info.ThreadID] = true
 		}
 	}
-	req := saver.EraseRequest{Threads: slices.Sorted(maps.Keys(ids)), Items: o.Items}
+	req := disk.EraseRequest{Threads: slices.Sorted(maps.Keys(ids)), Items: o.Items}
 	if tell := o.Progress; tell != nil {
-		req.Progress = func(p saver.EraseProgress) {
+		req.Progress = func(p disk.EraseProgress) {
 			if p.Files == 0 {
 				tell(Progress{Step: "rewrite", Done: p.BytesOut, Total: p.BytesIn})
 			} else {

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // eraseStore is a closed store with threads of two users.
 func eraseStore(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
-	d, err := saver.Open(dir, saver.Options{ManualWork: true})
+	d, err := disk.Open(dir, disk.Options{ManualWork: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestEraseSelects(t *testing.T) {
 // call again finishes it although nothing matches any more.
 func TestEraseGoesOn(t *testing.T) {
 	dir := eraseStore(t)
-	d, err := saver.Open(dir, saver.Options{ManualWork: true})
+	d, err := disk.Open(dir, disk.Options{ManualWork: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // FuzzDump: any bytes, under any name, are explained or refused: no panic, and the
 // stretches follow one another from the first byte on without a gap.
 func FuzzDump(f *testing.F) {
 	dir := filepath.Join(f.TempDir(), "store")
-	d, err := saver.Open(dir, saver.Options{ManualWork: true})
+	d, err := disk.Open(dir, disk.Options{ManualWork: true})
 	if err == nil {
 		err = errors.Join(put(d, "t", 1), d.Flush(context.Background()), d.DeleteThread(context.Background(), "t"), put(d, "u", 1), d.Close())
 	}
@@ -49,7 +50,7 @@ func FuzzDump(f *testing.F) {
 			t.Fatal(err)
 		}
 		end := int64(0)
-		for e, err := range Dump(context.Background(), name, Access{Simulation: saver.Simulation{FS: mem}}) {
+		for e, err := range Dump(context.Background(), name, Access{Simulation: disk.Simulation{FS: mem}}) {
 			if err != nil {
 				if !errors.Is(err, saver.ErrNotStore) && !errors.Is(err, saver.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
 					t.Fatal(err)

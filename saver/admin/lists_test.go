@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // TestLists: a store whose image has lists of frames is dumped, verified, backed up and
@@ -16,7 +16,7 @@ func TestLists(t *testing.T) {
 	const n = 300
 	root := t.TempDir()
 	dir := filepath.Join(root, "store")
-	d, err := saver.Open(dir, saver.Options{ManualWork: true})
+	d, err := disk.Open(dir, disk.Options{ManualWork: true})
 	fatal(t, err)
 	for i := range n {
 		fatal(t, put(d, fmt.Sprintf("%03d-%s", i, strings.Repeat("x", 1000)), 1))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/internal/layout"
 )
 
 // LostCheckpoint is a checkpoint, or the writes of a call, that cannot be read.
@@ -28,7 +28,7 @@ type LostValue struct {
 
 func lostItem(it engine.LostItem) LostCheckpoint {
 	l := LostCheckpoint{Thread: threadName(it.Thread), What: fmt.Sprintf("item %q", it.Key)}
-	if k, ok := saver.ParseItem(it.Key); ok {
+	if k, ok := layout.ParseItem(it.Key); ok {
 		l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
 	}
 	return l
@@ -38,7 +38,7 @@ func lostItem(it engine.LostItem) LostCheckpoint {
 func lostValues(lost []engine.LostValue, items map[engine.LostItem]bool) []LostValue {
 	out := []LostValue{}
 	for _, v := range lost {
-		k, ok := saver.ParseItem(v.Key)
+		k, ok := layout.ParseItem(v.Key)
 		if !ok || items[engine.LostItem{Thread: v.Thread, Key: v.Key}] {
 			continue // listed as a lost item
 		}

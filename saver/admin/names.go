@@ -3,7 +3,7 @@ package admin
 import (
 	"strconv"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/internal/layout"
 )
 
 // itemName is what an item is for people; kind is that of its thread.
@@ -11,7 +11,7 @@ func itemName(kind, key string) string {
 	if kind == "run" {
 		return "in thread " + key
 	}
-	k, ok := saver.ParseItem(key)
+	k, ok := layout.ParseItem(key)
 	if !ok || kind != "thread" {
 		return strconv.Quote(key)
 	}
@@ -24,7 +24,7 @@ func itemName(kind, key string) string {
 
 // versionText is a packed channel version for people.
 func versionText(tag string) string {
-	v, err := saver.ParseVersion(tag)
+	v, err := layout.ParseVersion(tag)
 	if err != nil {
 		return strconv.Quote(tag)
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // SalvageOptions configure Salvage.
@@ -125,10 +126,10 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 // nothing for the record of a checkpoint, without which there is no checkpoint.
 func replacement(l engine.LostValue) []byte {
 	_, kind := SplitThread(l.Thread)
-	if _, ok := saver.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
+	if _, ok := layout.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
 		return nil
 	}
-	return saver.LostValue(findingOf(l.Err).String())
+	return layout.LostValue(findingOf(l.Err).String())
 }
 
 // addDamage lists a place once, whatever led to it.
@@ -163,10 +164,10 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 
 // finish opens the new store once, so that it has an index of its own and knows what
 // was erased in the old one, and verifies it.
-func finish(ctx context.Context, from *saver.Disk, out string, o SalvageOptions, rep *SalvageReport) error {
+func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions, rep *SalvageReport) error {
 	opts := o.Access.Options
 	opts.ReadOnly, opts.AllowDamage, opts.ManualWork = false, false, true
-	d, err := saver.OpenSimulated(out, opts, o.Access.Simulation)
+	d, err := disk.OpenSimulated(out, opts, o.Access.Simulation)
 	if err != nil {
 		return err
 	}

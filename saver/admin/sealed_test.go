@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -18,12 +19,12 @@ import (
 // and dumped like any other; without, nothing of it is shown.
 func TestSealedStore(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	keys, err := saver.StaticKeys("k", map[string][]byte{"k": bytes.Repeat([]byte{5}, 32)})
+	keys, err := disk.StaticKeys("k", map[string][]byte{"k": bytes.Repeat([]byte{5}, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := saver.Options{ManualWork: true, Keys: keys}
-	s, err := saver.Open(dir, opts)
+	opts := disk.Options{ManualWork: true, Keys: keys}
+	s, err := disk.Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestSealedStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	with, without := Access{Options: saver.Options{Keys: keys}}, Access{}
+	with, without := Access{Options: disk.Options{Keys: keys}}, Access{}
 	if _, err := Describe(dir, with); err != nil {
 		t.Errorf("describe: %v", err)
 	}

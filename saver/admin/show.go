@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // CheckpointView is a checkpoint with everything decoded to plain data.
@@ -56,7 +57,7 @@ type ValueView struct {
 // Show reads a checkpoint with all its values, or the newest one of the namespace if
 // cfg names none. A value that is damaged is shown as an error beside the others;
 // saver.ErrNotFound if there is no such checkpoint.
-func Show(ctx context.Context, d *saver.Disk, cfg saver.Config) (*CheckpointView, error) {
+func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView, error) {
 	tup, err := d.GetTuple(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func Show(ctx context.Context, d *saver.Disk, cfg saver.Config) (*CheckpointView
 	return out, nil
 }
 
-func view(d *saver.Disk, tup *saver.Tuple) *CheckpointView {
+func view(d *disk.Saver, tup *saver.Tuple) *CheckpointView {
 	cp := &tup.Checkpoint
 	out := &CheckpointView{Thread: tup.Config.ThreadID, Namespace: tup.Config.Namespace, Checkpoint: cp.ID, TS: cp.TS, V: cp.V,
 		Metadata: Plain(map[string]any(tup.Metadata)), Channels: map[string]ChannelView{}, Seen: map[string]map[string]string{},
@@ -103,7 +104,7 @@ func view(d *saver.Disk, tup *saver.Tuple) *CheckpointView {
 	return out
 }
 
-func valueView(d *saver.Disk, v saver.Value) ValueView {
+func valueView(d *disk.Saver, v saver.Value) ValueView {
 	t, err := v.Typed()
 	if err != nil {
 		return ValueView{Kind: "error", Error: err.Error()}
@@ -133,7 +134,7 @@ type CheckpointRow struct {
 
 // History lists the checkpoints of a thread, newest first, without their values. ns nil
 // lists all namespaces; limit 0 all checkpoints. saver.ErrNotFound if there is none.
-func History(ctx context.Context, d *saver.Disk, thread string, ns *string, limit int) ([]CheckpointRow, error) {
+func History(ctx context.Context, d *disk.Saver, thread string, ns *string, limit int) ([]CheckpointRow, error) {
 	out := []CheckpointRow{}
 	for tup, err := range d.List(ctx, saver.Query{ThreadID: thread, Namespace: ns, Limit: limit}) {
 		if err != nil {

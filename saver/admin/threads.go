@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // ThreadQuery selects threads. The zero ThreadQuery selects all that LangGraph knows.
@@ -40,14 +43,14 @@ type ThreadRow struct {
 // Threads yields the threads q selects, in the order of their ids, as they are when the
 // iteration begins. Of the disk it reads the table of threads, and one small record for
 // each thread it yields that is not at its end, unless q.Metadata asks for more.
-func Threads(ctx context.Context, d *saver.Disk, q ThreadQuery) iter.Seq2[ThreadRow, error] {
+func Threads(ctx context.Context, d *disk.Saver, q ThreadQuery) iter.Seq2[ThreadRow, error] {
 	return threads(ctx, d, q, true)
 }
 
 // threads is Threads; without describe it reads no record, and tells no Graph and Next.
-func threads(ctx context.Context, d *saver.Disk, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
+func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
-		if err := saver.ValidateThreadQuery(saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}); err != nil {
+		if err := rules.ValidateThreadQuery(saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}); err != nil {
 			yield(ThreadRow{}, err)
 			return
 		}
@@ -104,11 +107,11 @@ func threads(ctx context.Context, d *saver.Disk, q ThreadQuery, describe bool) i
 func threadRow(t *index.Thread) ThreadRow {
 	row := ThreadRow{UpdatedAt: time.UnixMicro(t.Updated).UTC(), Flags: t.Flags, LSN: uint64(t.LSN)}
 	row.ID, row.Kind = SplitThread(t.ID)
-	if k, ok := saver.ParseItem(t.Head); ok && row.Kind == "thread" {
+	if k, ok := layout.ParseItem(t.Head); ok && row.Kind == "thread" {
 		row.Head = k.CheckpointID
 	}
 	if row.Kind == "thread" {
-		row.Status = saver.StatusOfFlags(t.Flags)
+		row.Status = layout.StatusOfFlags(t.Flags)
 	}
 	return row
 }

@@ -3,12 +3,13 @@ package memory
 import (
 	"context"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
 // CountAttempt implements saver.AttemptCounter.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
-	if err := saver.ValidateConfig(cfg); err != nil {
+	if err := rules.ValidateConfig(cfg); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()

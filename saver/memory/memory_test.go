@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/saver/savertest"
@@ -41,8 +42,8 @@ func TestDeletionIsForgottenInTime(t *testing.T) {
 		wait   time.Duration
 		want   error
 	}{
-		{"default, in time", 0, saver.DefaultDeletedMemory, saver.ErrThreadDeleted},
-		{"default, later", 0, saver.DefaultDeletedMemory + time.Microsecond, nil},
+		{"default, in time", 0, rules.DefaultDeletedMemory, saver.ErrThreadDeleted},
+		{"default, later", 0, rules.DefaultDeletedMemory + time.Microsecond, nil},
 		{"an hour, in time", time.Hour, time.Hour, saver.ErrThreadDeleted},
 		{"an hour, later", time.Hour, time.Hour + time.Microsecond, nil},
 		{"none", -1, 0, nil},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -15,11 +16,11 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 
 // PutRequest implements saver.AtomicPutter.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	plan, err := saver.NewPutPlan(req, saver.Encoding{Codec: s.opts.Serializer})
+	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.opts.Serializer})
 	if err != nil {
 		return saver.Config{}, err
 	}
-	changes, err := saver.MemoryChanges(req.Changes)
+	changes, err := rules.MemoryChanges(req.Changes)
 	if err != nil {
 		return saver.Config{}, err
 	}
@@ -53,7 +54,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 }
 
 // checkPut refuses a plan before anything of it is stored. The caller holds mu.
-func (s *Saver) checkPut(plan *saver.PutPlan) error {
+func (s *Saver) checkPut(plan *rules.PutPlan) error {
 	target, n := plan.Target, s.namespace(plan.Target.ThreadID, plan.Target.Namespace)
 	_, hasParent := n.checkpoints[plan.Record.Parent]
 	if d, ok := s.remembered(target.ThreadID); ok {
@@ -82,7 +83,7 @@ func (s *Saver) checkPut(plan *saver.PutPlan) error {
 // resolve makes the checkpoint of a plan: it finds, for every channel of its
 // versions, what the checkpoint will read from now on, whatever other branches
 // do at the same version.
-func (n *namespace) resolve(plan *saver.PutPlan, commit uint64) *checkpoint {
+func (n *namespace) resolve(plan *rules.PutPlan, commit uint64) *checkpoint {
 	versions := plan.Record.Checkpoint.Versions
 	cp := &checkpoint{record: plan.Record, slots: make([]slot, 0, len(versions))}
 	for i, channel := range plan.Record.Stored {
@@ -133,7 +134,7 @@ func (n *namespace) resolveNewest(cp *checkpoint, channels []string) {
 
 // PutWrites implements saver.Saver.
 func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	plan, err := saver.NewWritesPlan(cfg, writes, taskID, taskPath, s.opts.Serializer)
+	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.opts.Serializer)
 	if err != nil {
 		return err
 	}
@@ -158,14 +159,14 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 	return nil
 }
 
-func (n *namespace) write(plan saver.WritesPlan) {
+func (n *namespace) write(plan rules.WritesPlan) {
 	if len(plan.Channels) > 0 {
 		n.calls[plan.CheckpointID] = append(n.calls[plan.CheckpointID], call{plan})
 	}
 }
 
 // ownValues replaces bytes that may be the caller's by copies.
-func ownValues(plan *saver.WritesPlan) {
+func ownValues(plan *rules.WritesPlan) {
 	for i := range plan.Values {
 		plan.Values[i] = cloneTyped(plan.Values[i])
 	}

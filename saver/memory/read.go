@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -29,14 +30,14 @@ func (n *namespace) find(at saver.Config, cp *checkpoint) found {
 
 // GetTuple implements saver.Saver.
 func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	if err := saver.ValidateConfig(cfg); err != nil {
+	if err := rules.ValidateConfig(cfg); err != nil {
 		return nil, err
 	}
 	f, err := s.lookup(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	md, err := saver.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
+	md, err := rules.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 		cfg := f.at.At(parent)
 		t.Parent = &cfg
 	}
-	_, err := saver.MigratePendingSends(&t.Checkpoint, s.pendingWrites(f.parentCalls), func() (saver.Version, error) {
+	_, err := rules.MigratePendingSends(&t.Checkpoint, s.pendingWrites(f.parentCalls), func() (saver.Version, error) {
 		return saver.NextVersion(saver.Version{}, s.opts.Random)
 	})
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Saver) pendingWrites(calls []call) []saver.PendingWrite {
 			})
 		}
 	}
-	return saver.ResolveWrites(writes)
+	return rules.ResolveWrites(writes)
 }
 
 // List implements saver.Saver. The listing is taken when the iteration begins.
@@ -146,7 +147,7 @@ func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple,
 // sel returns the checkpoints that q selects but for its filter and limit, in
 // the order of a listing, as they are at this moment.
 func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
-	if err := saver.ValidateQuery(q); err != nil {
+	if err := rules.ValidateQuery(q); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()
@@ -174,7 +175,7 @@ func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int { return saver.CompareListing(a.at, b.at) })
+	slices.SortFunc(all, func(a, b found) int { return rules.CompareListing(a.at, b.at) })
 	return all, nil
 }
 
@@ -183,11 +184,11 @@ func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*sav
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	md, err := saver.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
+	md, err := rules.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
-	if !saver.MatchFilter(md, filter) {
+	if !rules.MatchFilter(md, filter) {
 		return nil, nil
 	}
 	return s.tuple(f, md)
@@ -195,7 +196,7 @@ func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*sav
 
 // DeltaChannelHistory implements saver.DeltaReader.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
-	if err := saver.ValidateConfig(cfg); err != nil {
+	if err := rules.ValidateConfig(cfg); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()
@@ -208,7 +209,7 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 	if id == "" {
 		id = n.head()
 	}
-	walk, seen := saver.NewDeltaWalk(channels), map[string]bool{id: true}
+	walk, seen := rules.NewDeltaWalk(channels), map[string]bool{id: true}
 	cp := n.checkpoints[id]
 	for cp != nil && cp.record.Parent != "" && !walk.Done() {
 		id = cp.record.Parent

@@ -6,18 +6,19 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
 // remembered returns what is remembered of a deleted thread. The caller holds mu.
-func (s *Saver) remembered(threadID string) (saver.Deleted, bool) {
+func (s *Saver) remembered(threadID string) (rules.Deleted, bool) {
 	d, ok := s.deleted[threadID]
 	return d, ok && !d.Expired(s.now(), s.opts.DeletedMemory)
 }
 
 // DeleteThread implements saver.Saver.
 func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
-	if err := saver.ValidateThreadID(threadID); err != nil {
+	if err := rules.ValidateThreadID(threadID); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -36,7 +37,7 @@ func (s *Saver) deleteThread(threadID string) {
 	if t == nil {
 		return
 	}
-	again := saver.Deleted{At: s.now()}
+	again := rules.Deleted{At: s.now()}
 	for _, n := range t.namespaces {
 		again.GreatestID = max(again.GreatestID, n.head())
 		for id := range n.calls {
@@ -45,7 +46,7 @@ func (s *Saver) deleteThread(threadID string) {
 	}
 	if before, ok := s.remembered(threadID); ok {
 		again = before.Merge(again)
-		if before.GreatestID == saver.ErasedID && before.At.After(again.At) {
+		if before.GreatestID == rules.ErasedID && before.At.After(again.At) {
 			again.At = before.At // that it was erased is not remembered for less because the clock went back
 		}
 	}
@@ -55,7 +56,7 @@ func (s *Saver) deleteThread(threadID string) {
 
 // Erase implements saver.Eraser. What is remembered of the threads is their ids alone.
 func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
-	if err := saver.ValidateErase(saver.EraseRequest{Threads: threadIDs}); err != nil {
+	if err := rules.ValidateErase(threadIDs, nil); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -65,7 +66,7 @@ func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	}
 	for _, id := range threadIDs {
 		delete(s.threads, id)
-		s.deleted[id] = saver.Deleted{GreatestID: saver.ErasedID, At: s.now()}
+		s.deleted[id] = rules.Deleted{GreatestID: rules.ErasedID, At: s.now()}
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 	for threadID, t := range s.threads {
 		for ns, n := range t.namespaces {
 			for id, cp := range n.checkpoints {
-				md, err := saver.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
+				md, err := rules.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
 				if err != nil {
 					return done, err
 				}
@@ -112,7 +113,7 @@ func (s *Saver) removeUnneeded(threadID, ns string, ids []string, done *saver.Re
 	for _, id := range ids {
 		delete(kept, id)
 	}
-	support := saver.PruneMark(pruneView{n}, slices.Collect(maps.Keys(kept)))
+	support := rules.PruneMark(pruneView{n}, slices.Collect(maps.Keys(kept)))
 	for _, id := range ids {
 		if why, needed := support[id]; needed {
 			why.ThreadID, why.Namespace = threadID, ns
@@ -137,7 +138,7 @@ func (n *namespace) count(id string, done *saver.Removal) {
 // Prune implements saver.Pruner. All threads are pruned at one moment.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	done := saver.Removal{}
-	if err := saver.ValidatePrune(threadIDs, strategy); err != nil {
+	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
 		return done, err
 	}
 	s.mu.Lock()
@@ -201,7 +202,7 @@ func (s *Saver) dropEmpty() {
 // the memory that dst was deleted ends.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	for _, id := range []string{src, dst} {
-		if err := saver.ValidateThreadID(id); err != nil {
+		if err := rules.ValidateThreadID(id); err != nil {
 			return err
 		}
 	}

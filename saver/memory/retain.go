@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
 // Retain implements saver.Retainer. All of it happens at one moment.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	rep := saver.RetentionReport{}
-	if err := saver.ValidateRetention(policy); err != nil {
+	if err := rules.ValidateRetention(policy); err != nil {
 		return rep, err
 	}
 	s.mu.Lock()
@@ -37,25 +38,25 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 }
 
 // planRetain says what goes from each thread. The caller holds mu.
-func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[string]*saver.RetainPlan, saver.RetentionReport, error) {
+func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[string]*rules.RetainPlan, saver.RetentionReport, error) {
 	rep, now, cutoff := saver.RetentionReport{}, s.now(), ""
 	if policy.StoreBytes > 0 {
 		var left int64
 		var err error
-		views := func() iter.Seq2[saver.RetainView, error] { return s.retainViews(ids) }
-		if cutoff, left, rep.StoreOver, err = saver.RetainCutoff(views, policy, now); err != nil {
+		views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ids) }
+		if cutoff, left, rep.StoreOver, err = rules.RetainCutoff(views, policy, now); err != nil {
 			return nil, rep, err
 		}
 		if rep.StoreOver && !policy.CutAnyway {
 			return nil, saver.RetentionReport{}, &saver.BudgetError{Budget: policy.StoreBytes, Least: left}
 		}
 	}
-	plans := map[string]*saver.RetainPlan{}
+	plans := map[string]*rules.RetainPlan{}
 	for view, err := range s.retainViews(ids) {
 		if err != nil {
 			return nil, rep, err
 		}
-		plan, err := saver.PlanRetain(view, policy, now, cutoff)
+		plan, err := rules.PlanRetain(view, policy, now, cutoff)
 		if err != nil {
 			return nil, saver.RetentionReport{}, err
 		}
@@ -69,8 +70,8 @@ func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[stri
 	return plans, rep, nil
 }
 
-func (s *Saver) retainViews(ids []string) iter.Seq2[saver.RetainView, error] {
-	return func(yield func(saver.RetainView, error) bool) {
+func (s *Saver) retainViews(ids []string) iter.Seq2[rules.RetainView, error] {
+	return func(yield func(rules.RetainView, error) bool) {
 		for _, id := range ids {
 			if t := s.threads[id]; t != nil && !yield(retainView{id, t}, nil) {
 				return
@@ -98,7 +99,7 @@ func (v retainView) Checkpoints() map[string][]string {
 }
 
 // Namespace implements saver.RetainView.
-func (v retainView) Namespace(ns string) saver.PruneView { return pruneView{v.t.namespaces[ns]} }
+func (v retainView) Namespace(ns string) rules.PruneView { return pruneView{v.t.namespaces[ns]} }
 
 // Created implements saver.RetainView.
 func (v retainView) Created(ns, id string) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -36,11 +37,11 @@ type Options struct {
 // calls.
 type Saver struct {
 	opts  Options
-	owned saver.Owners
+	owned rules.Owners
 
 	mu      sync.RWMutex // guards everything below
 	threads map[string]*thread
-	deleted map[string]saver.Deleted // by thread id; may hold expired ones
+	deleted map[string]rules.Deleted // by thread id; may hold expired ones
 	commits uint64                   // number of the last commit
 	closed  bool
 }
@@ -80,7 +81,7 @@ type namespace struct {
 
 // checkpoint is immutable once it is in its namespace.
 type checkpoint struct {
-	record saver.Record
+	record rules.Record
 	slots  []slot // in the order of channels; none for a channel nobody stored
 }
 
@@ -115,7 +116,7 @@ type slot struct {
 
 // call is one PutWrites, as it was asked for; the rules of repeated writes are
 // applied on reading. Immutable.
-type call struct{ saver.WritesPlan }
+type call struct{ rules.WritesPlan }
 
 // New returns an empty Saver.
 func New(opts Options) *Saver {
@@ -126,9 +127,9 @@ func New(opts Options) *Saver {
 		opts.Clock = time.Now
 	}
 	if opts.DeletedMemory == 0 {
-		opts.DeletedMemory = saver.DefaultDeletedMemory
+		opts.DeletedMemory = rules.DefaultDeletedMemory
 	}
-	return &Saver{opts: opts, threads: map[string]*thread{}, deleted: map[string]saver.Deleted{}}
+	return &Saver{opts: opts, threads: map[string]*thread{}, deleted: map[string]rules.Deleted{}}
 }
 
 // NextVersion implements saver.Saver: LangGraph's mint.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -35,7 +36,7 @@ func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[save
 }
 
 func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.ThreadInfo, error) {
-	if err := saver.ValidateThreadQuery(q); err != nil {
+	if err := rules.ValidateThreadQuery(q); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()
@@ -76,11 +77,11 @@ func (s *Saver) matches(ctx context.Context, t *thread, filter map[string]any) (
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			md, err := saver.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
+			md, err := rules.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
 			if err != nil {
 				return false, err
 			}
-			if saver.MatchFilter(md, filter) {
+			if rules.MatchFilter(md, filter) {
 				return true, nil
 			}
 		}
@@ -94,10 +95,10 @@ func (n *namespace) describe(info *saver.ThreadInfo) {
 	if cp == nil {
 		return
 	}
-	calls := make([]saver.WriteCall, len(n.calls[info.Head]))
+	calls := make([]rules.WriteCall, len(n.calls[info.Head]))
 	for i, c := range n.calls[info.Head] {
-		calls[i] = saver.NewWriteCall(c.TaskID, c.Channels)
+		calls[i] = rules.NewWriteCall(c.TaskID, c.Channels)
 	}
-	info.Status = saver.StatusOf(cp.record.Note, calls)
+	info.Status = rules.StatusOf(cp.record.Note, calls)
 	info.Describe(cp.record.Note)
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
 // SetTTL implements saver.Expirer.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
-	if err := saver.ValidateTTL(threadID, ttl); err != nil {
+	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -35,7 +36,7 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	}
 	rep, now := saver.SweepReport{}, s.now()
 	for id, t := range s.threads {
-		if saver.Expired(now, t.updated, t.ttl, s.opts.DefaultTTL) {
+		if rules.Expired(now, t.updated, t.ttl, s.opts.DefaultTTL) {
 			s.deleteThread(id)
 			rep.Expired++
 		}

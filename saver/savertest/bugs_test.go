@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -111,7 +112,7 @@ var putBugs = []bug{
 		m.onThreads = func(infos []saver.ThreadInfo) []saver.ThreadInfo {
 			for i := range infos {
 				if tup, err := m.Saver.GetTuple(context.Background(), saver.Config{ThreadID: infos[i].ThreadID}); err == nil {
-					infos[i].Status = saver.StatusOf(tup.Note, nil)
+					infos[i].Status = rules.StatusOf(tup.Note, nil)
 				}
 			}
 			return infos
@@ -127,7 +128,7 @@ var writeBugs = []bug{
 	{"pending writes in reverse", "WRT-02", everyTuple(func(tup *saver.Tuple) { slices.Reverse(tup.PendingWrites) })},
 	{"pending writes by task id alone", "WRT-04", everyTuple(func(tup *saver.Tuple) {
 		slices.SortStableFunc(tup.PendingWrites, func(a, b saver.PendingWrite) int {
-			return saver.ComparePendingWrites(saver.PendingWrite{TaskID: a.TaskID}, saver.PendingWrite{TaskID: b.TaskID})
+			return rules.ComparePendingWrites(saver.PendingWrite{TaskID: a.TaskID}, saver.PendingWrite{TaskID: b.TaskID})
 		})
 	})},
 	{"the task path is lost", "WRT-04", func(m *mutant) { m.onWrites = func(_ *saver.Config, _ *[]saver.Write, path *string) { *path = "" } }},
@@ -169,7 +170,7 @@ func remembered(which func(w saver.PendingWrite) bool, first bool) func(m *mutan
 	return func(m *mutant) {
 		m.onWrites = func(cfg *saver.Config, ws *[]saver.Write, _ *string) {
 			for i, w := range *ws {
-				m.remember(key(*cfg, "task", saver.WriteIndex(w.Channel, i)), w.Value, first)
+				m.remember(key(*cfg, "task", rules.WriteIndex(w.Channel, i)), w.Value, first)
 			}
 		}
 		m.onTuple = func(tup *saver.Tuple) {
@@ -189,7 +190,7 @@ var listBugs = []bug{
 	{"grouped by thread", "LST-02", func(m *mutant) {
 		m.onListed = func(_ saver.Query, tups []*saver.Tuple) []*saver.Tuple {
 			slices.SortStableFunc(tups, func(a, b *saver.Tuple) int {
-				return saver.CompareListing(saver.Config{ThreadID: a.Config.ThreadID}, saver.Config{ThreadID: b.Config.ThreadID})
+				return rules.CompareListing(saver.Config{ThreadID: a.Config.ThreadID}, saver.Config{ThreadID: b.Config.ThreadID})
 			})
 			return tups
 		}
@@ -198,12 +199,12 @@ var listBugs = []bug{
 	{"the limit is ignored", "LST-07", func(m *mutant) { m.onQuery = func(q *saver.Query) { q.Limit = 0 } }},
 	{"the limit counts before the filter", "LST-07", func(m *mutant) {
 		m.onQuery = func(q *saver.Query) {
-			if saver.ValidateFilter(q.Filter) == nil {
+			if rules.ValidateFilter(q.Filter) == nil {
 				q.Filter = nil
 			}
 		}
 		m.onListed = func(q saver.Query, tups []*saver.Tuple) []*saver.Tuple {
-			return slices.DeleteFunc(tups, func(tup *saver.Tuple) bool { return !saver.MatchFilter(tup.Metadata, q.Filter) })
+			return slices.DeleteFunc(tups, func(tup *saver.Tuple) bool { return !rules.MatchFilter(tup.Metadata, q.Filter) })
 		}
 	}},
 	{"a nil filter value needs the key", "LST-11", func(m *mutant) {

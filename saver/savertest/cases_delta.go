@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -41,7 +42,7 @@ func (e *env) history(cfg saver.Config, channel string, seed any, want ...any) {
 	e.Helper()
 	got := map[string]func() (map[string]saver.DeltaHistory, error){
 		"function": func() (map[string]saver.DeltaHistory, error) {
-			return saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, cfg, []string{channel})
+			return rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, cfg, []string{channel})
 		},
 	}
 	if r, ok := e.s.(saver.DeltaReader); ok {
@@ -147,7 +148,7 @@ var deltaCases = []testCase{
 				e.write(at(n), "task", "a", n, "b", n)
 			}
 		}
-		all, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"a", "b"})
+		all, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"a", "b"})
 		e.ok("history", err)
 		e.equal("a", e.plainHistory(all["a"]), []any{"seed", "seed a", 1, 2, 3})
 		e.equal("b", e.plainHistory(all["b"]), []any{"seed", "seed b", 3})
@@ -156,7 +157,7 @@ var deltaCases = []testCase{
 	}},
 	{id: "DLH-05", name: "no channels", fn: func(e *env) {
 		e.deltas(2, nil)
-		all, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, nil)
+		all, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, nil)
 		e.ok("history", err)
 		e.equal("channels", len(all), 0)
 	}},
@@ -190,7 +191,7 @@ var deltaCases = []testCase{
 		e.put(step{id: id(7), parent: id(2), vers: map[string]any{"d": 7}})
 		e.put(step{id: id(8), parent: id(6), vers: map[string]any{"d": 6, "x": 1}, fresh: []string{"x"}})
 		for n := 1; n <= 8; n++ {
-			want, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, at(n), []string{"d", "x"})
+			want, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, at(n), []string{"d", "x"})
 			e.ok("history by function", err)
 			got, err := e.s.(saver.DeltaReader).DeltaChannelHistory(e.ctx, at(n), []string{"d", "x"})
 			e.ok("history by method", err)
@@ -221,7 +222,7 @@ var deltaCases = []testCase{
 	{id: "delta", name: "an ancestor of itself", fn: func(e *env) {
 		e.deltas(3, map[int]any{3: "its own value is no seed"})
 		e.put(step{id: id(1), parent: id(3), vers: map[string]any{"d": 1}})
-		_, err := saver.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"d"})
+		_, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"d"})
 		e.fails("history", err, saver.ErrAncestorCycle)
 		if r, ok := e.s.(saver.DeltaReader); ok {
 			_, err := r.DeltaChannelHistory(e.ctx, head, []string{"d"})

@@ -18,6 +18,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var update = flag.Bool("update", false, "write the store of the current format version again")
@@ -37,7 +38,7 @@ func fill(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s, err := saver.Open(dir, saver.Options{ManualWork: true, Clock: func() time.Time { return now }})
+	s, err := disk.Open(dir, disk.Options{ManualWork: true, Clock: func() time.Time { return now }})
 	must(t, err)
 	put := func(thread, ns, id, parent string, n int64, v any) {
 		ver := saver.StringVersion(fmt.Sprintf("%032d.0.25", n))
@@ -86,7 +87,7 @@ func must(t *testing.T, err error) {
 }
 
 // contents is everything a saver shows, as text.
-func contents(t *testing.T, s *saver.Disk) []string {
+func contents(t *testing.T, s *disk.Saver) []string {
 	t.Helper()
 	ctx := context.Background()
 	var out []string
@@ -145,7 +146,7 @@ func TestOldStoresAreRead(t *testing.T) {
 		must(t, os.MkdirAll(dir, 0o755))
 		fill(t, filepath.Join(dir, "store"))
 		must(t, os.Remove(filepath.Join(dir, "store", "LOCK"))) // says who wrote it
-		s, err := saver.Open(copyDir(t, dir), saver.Options{ReadOnly: true})
+		s, err := disk.Open(copyDir(t, dir), disk.Options{ReadOnly: true})
 		must(t, err)
 		b, err := json.MarshalIndent(contents(t, s), "", "  ")
 		must(t, err)
@@ -164,7 +165,7 @@ func TestOldStoresAreRead(t *testing.T) {
 		must(t, json.Unmarshal(b, &want))
 		path := copyDir(t, dir)
 		for life := range 2 { // as it was, and after this build has rewritten it all
-			s, err := saver.Open(path, saver.Options{})
+			s, err := disk.Open(path, disk.Options{})
 			must(t, err)
 			if got := contents(t, s); !slices.Equal(got, want) {
 				t.Errorf("%s, life %d: holds\n%v\nwant\n%v", dir, life, got, want)
@@ -180,7 +181,7 @@ func TestOldStoresAreRead(t *testing.T) {
 func TestCurrentFormatHoldsTheSame(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	fill(t, dir)
-	s, err := saver.Open(dir, saver.Options{ReadOnly: true})
+	s, err := disk.Open(dir, disk.Options{ReadOnly: true})
 	must(t, err)
 	b, err := os.ReadFile(filepath.Join(storeDir(current), "contents.json"))
 	must(t, err)
@@ -202,8 +203,8 @@ func TestNewerStoreIsLeftAlone(t *testing.T) {
 	}
 	makeNewer(t, manifests[0])
 	before := snapshotDir(t, path)
-	for _, opts := range []saver.Options{{}, {ReadOnly: true}} {
-		_, err := saver.Open(path, opts)
+	for _, opts := range []disk.Options{{}, {ReadOnly: true}} {
+		_, err := disk.Open(path, opts)
 		var newer *saver.VersionError
 		if !errors.As(err, &newer) || errors.Is(err, saver.ErrCorrupt) {
 			t.Errorf("open (read-only %v): %v, want a VersionError", opts.ReadOnly, err)

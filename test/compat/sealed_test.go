@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var updateSealed = flag.Bool("update-sealed", false, "write the encrypted store again")
@@ -18,9 +19,9 @@ var updateSealed = flag.Bool("update-sealed", false, "write the encrypted store 
 // sealedDir holds an encrypted store of the first algorithm, under the key below.
 const sealedDir = "testdata/sealed1"
 
-func sealedKeys(t *testing.T) saver.KeyProvider {
+func sealedKeys(t *testing.T) disk.KeyProvider {
 	t.Helper()
-	keys, err := saver.StaticKeys("golden", map[string][]byte{"golden": bytes.Repeat([]byte{0x42}, 32)})
+	keys, err := disk.StaticKeys("golden", map[string][]byte{"golden": bytes.Repeat([]byte{0x42}, 32)})
 	must(t, err)
 	return keys
 }
@@ -32,7 +33,7 @@ func sealedValue(n int) string { return fmt.Sprintf("value of checkpoint %d", n)
 // kinds of files: read-only as it lies, and to write in a copy.
 func TestSealedStore(t *testing.T) {
 	ctx := context.Background()
-	put := func(s *saver.Disk, n int) {
+	put := func(s *disk.Saver, n int) {
 		t.Helper()
 		v := saver.IntVersion(int64(n))
 		cfg := saver.Config{ThreadID: "t"}
@@ -45,7 +46,7 @@ func TestSealedStore(t *testing.T) {
 	}
 	if *updateSealed {
 		must(t, os.RemoveAll(sealedDir))
-		s, err := saver.Open(filepath.Join(sealedDir, "store"), saver.Options{Keys: sealedKeys(t), ManualWork: true})
+		s, err := disk.Open(filepath.Join(sealedDir, "store"), disk.Options{Keys: sealedKeys(t), ManualWork: true})
 		must(t, err)
 		put(s, 1)
 		put(s, 2)
@@ -56,7 +57,7 @@ func TestSealedStore(t *testing.T) {
 		must(t, s.Close())
 		must(t, os.Remove(filepath.Join(sealedDir, "store", "LOCK")))
 	}
-	check := func(s *saver.Disk) {
+	check := func(s *disk.Saver) {
 		t.Helper()
 		var ids []string
 		for tup, err := range s.List(ctx, saver.Query{ThreadID: "t"}) {
@@ -72,14 +73,14 @@ func TestSealedStore(t *testing.T) {
 			t.Errorf("checkpoints %v", ids)
 		}
 	}
-	s, err := saver.Open(filepath.Join(sealedDir, "store"), saver.Options{Keys: sealedKeys(t), ReadOnly: true})
+	s, err := disk.Open(filepath.Join(sealedDir, "store"), disk.Options{Keys: sealedKeys(t), ReadOnly: true})
 	must(t, err)
 	check(s)
 	if e := s.Stats().Encryption; e.Files["golden"] < 4 || e.Plain+e.Unknown > 0 {
 		t.Errorf("%+v", e)
 	}
 	must(t, s.Close())
-	s, err = saver.Open(copyDir(t, sealedDir), saver.Options{Keys: sealedKeys(t), ManualWork: true})
+	s, err = disk.Open(copyDir(t, sealedDir), disk.Options{Keys: sealedKeys(t), ManualWork: true})
 	must(t, err)
 	check(s)
 	must(t, s.Compact(ctx))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // accountWriters is how many threads there are, each with one writer.
@@ -34,16 +35,16 @@ func account(dir string) int {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for life := uint64(1); ; life++ {
-		opts := saver.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10, SyncInterval: time.Millisecond,
-			Sync: []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever}[rng.IntN(3)]}
-		d, err := saver.Open(dir, opts)
+		opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10, SyncInterval: time.Millisecond,
+			Sync: []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever}[rng.IntN(3)]}
+		d, err := disk.Open(dir, opts)
 		if err != nil {
 			fmt.Println("error", err)
 			return 1
 		}
 		var writers sync.WaitGroup
 		for w := range accountWriters {
-			a := &accountant{s: &disk{Disk: d}, w: w, rng: rand.New(rand.NewPCG(seed, life<<8|uint64(w)))}
+			a := &accountant{s: &opened{Saver: d}, w: w, rng: rand.New(rand.NewPCG(seed, life<<8|uint64(w)))}
 			writers.Go(a.write)
 		}
 		time.Sleep(time.Duration(rng.IntN(8000)) * time.Microsecond)
@@ -58,7 +59,7 @@ func account(dir string) int {
 
 // accountant is the writer of one thread.
 type accountant struct {
-	s   *disk
+	s   *opened
 	w   int
 	rng *rand.Rand
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var (
@@ -34,10 +35,10 @@ func storeSteps(g *generator) []step {
 }
 
 // play runs steps on a store and its model.
-func play(ctx context.Context, d *disk, model full, clk *clock, steps []step) error {
+func play(ctx context.Context, d *opened, model full, clk *clock, steps []step) error {
 	for i, s := range steps {
 		if s.work != nil {
-			if err := s.work(ctx, d.Disk); err != nil {
+			if err := s.work(ctx, d.Saver); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
 			continue
@@ -51,7 +52,7 @@ func play(ctx context.Context, d *disk, model full, clk *clock, steps []step) er
 }
 
 // played is a store on a recording file system, open, with its model.
-func played(t *testing.T, seed uint64) (*crashfs.FS, *disk, *model, *clock, *generator) {
+func played(t *testing.T, seed uint64) (*crashfs.FS, *opened, *model, *clock, *generator) {
 	t.Helper()
 	fsys, clk := crashfs.New(), &clock{}
 	model := newModel(clk)
@@ -71,8 +72,8 @@ func backupOptions(fsys vfs.FS) admin.BackupOptions { return admin.BackupOptions
 
 // storeDump is what a store in a directory answers.
 func storeDump(fsys vfs.FS, dir string) (string, error) {
-	d, err := saver.OpenSimulated(dir, saver.Options{ManualWork: true, CacheBytes: -1},
-		saver.Simulation{FS: fsys, Rand: source(5), Inline: true})
+	d, err := disk.OpenSimulated(dir, disk.Options{ManualWork: true, CacheBytes: -1},
+		disk.Simulation{FS: fsys, Rand: source(5), Inline: true})
 	if err != nil {
 		return "", err
 	}
@@ -125,9 +126,9 @@ func TestVerifyAfterCrash(t *testing.T) {
 	}
 	none := 0
 	n := states(fsys, 0, seed, envInt(t, "VERIFY_STATES", defaultVerifyStates), func(s crashfs.State) {
-		disk := s.FS()
+		sv := s.FS()
 		for _, life := range []string{"crash", "recovery"} {
-			rep, err := verifyStore(t, disk)
+			rep, err := verifyStore(t, sv)
 			if errors.Is(err, saver.ErrNotStore) {
 				none++ // before the first manifest
 				return
@@ -136,7 +137,7 @@ func TestVerifyAfterCrash(t *testing.T) {
 				t.Fatalf("after a %s: %+v, %v\n%v", life, rep, err, s)
 			}
 			if life == "crash" {
-				if _, err := storeDump(disk, dir); err != nil {
+				if _, err := storeDump(sv, dir); err != nil {
 					t.Fatalf("open: %v\n%v", err, s)
 				}
 			}
@@ -160,16 +161,16 @@ func TestBackupCrash(t *testing.T) {
 	count := [3]int{}
 	for round := 1; round <= 2; round++ {
 		from := fsys.Len()
-		if _, err := admin.BackupOpen(ctx, d.Disk, backupDir, backupOptions(fsys)); err != nil {
+		if _, err := admin.BackupOpen(ctx, d.Saver, backupDir, backupOptions(fsys)); err != nil {
 			t.Fatal(err)
 		}
 		dumps = append(dumps, mustDump(t, model))
 		n := states(fsys, from, seed, envInt(t, "BACKUP_STATES", 150), func(s crashfs.State) {
-			disk := s.FS()
+			sv := s.FS()
 			text := ""
-			_, err := admin.Restore(ctx, backupDir, restoreDir, backupOptions(disk))
+			_, err := admin.Restore(ctx, backupDir, restoreDir, backupOptions(sv))
 			if err == nil {
-				text, err = storeDump(disk, restoreDir)
+				text, err = storeDump(sv, restoreDir)
 			}
 			switch {
 			case errors.Is(err, saver.ErrNotStore) && round == 1:
@@ -204,7 +205,7 @@ func TestRestoreCrash(t *testing.T) {
 	}()
 	fsys, d, model, _, _ := played(t, seed)
 	want := mustDump(t, model)
-	if _, err := admin.BackupOpen(ctx, d.Disk, backupDir, backupOptions(fsys)); err != nil {
+	if _, err := admin.BackupOpen(ctx, d.Saver, backupDir, backupOptions(fsys)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
@@ -216,14 +217,14 @@ func TestRestoreCrash(t *testing.T) {
 	}
 	none, all := 0, 0
 	states(fsys, from, seed, envInt(t, "BACKUP_STATES", 150), func(s crashfs.State) {
-		disk := s.FS()
-		names, err := disk.List(restoreDir)
+		sv := s.FS()
+		names, err := sv.List(restoreDir)
 		published := err == nil && slices.Contains(names, "MANIFEST-000001")
 		if !published && len(names) == 0 {
 			none++ // Open would make a new store: nothing is there
 			return
 		}
-		text, err := storeDump(disk, restoreDir)
+		text, err := storeDump(sv, restoreDir)
 		switch {
 		case err != nil && !published && (errors.Is(err, saver.ErrCorrupt) || errors.Is(err, saver.ErrNotStore)):
 			none++
@@ -246,7 +247,7 @@ func TestBackupRot(t *testing.T) {
 	seed := seedFrom(t, "ROT_SEED")
 	fsys, d, model, _, _ := played(t, seed)
 	want := mustDump(t, model)
-	if _, err := admin.BackupOpen(ctx, d.Disk, backupDir, backupOptions(fsys)); err != nil {
+	if _, err := admin.BackupOpen(ctx, d.Saver, backupDir, backupOptions(fsys)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -187,7 +187,7 @@ func (c *check) state(s crashfs.State, lo, hi int, deeper bool) error {
 }
 
 // opened checks what an open store shows.
-func (c *check) opened(d *disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
+func (c *check) opened(d *opened, fsys *crashfs.FS, lo, hi int) ([]int, error) {
 	got, err := dump(c.h.ctx, d)
 	if err != nil {
 		return nil, moment.broken("%w", err)
@@ -205,7 +205,7 @@ func (c *check) opened(d *disk, fsys *crashfs.FS, lo, hi int) ([]int, error) {
 
 // sane checks the report of an Open after a crash: a crash damages nothing, and
 // leaves nothing behind.
-func (c *check) sane(r saver.OpenReport, fsys *crashfs.FS) error {
+func (c *check) sane(r disk.OpenReport, fsys *crashfs.FS) error {
 	switch {
 	case r.IndexRebuilt && !c.lost:
 		return fmt.Errorf("the crash cost the index: %s", r.RebuildReason)
@@ -331,14 +331,14 @@ func (c *check) few(fsys *crashfs.FS, cut, n int, look func(crashfs.State) error
 
 // goOn makes more calls on the recovered store and on models of the states it may
 // be in; of these, those stay that answer alike. Then it crashes once more.
-func (c *check) goOn(d *disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
+func (c *check) goOn(d *opened, fsys *crashfs.FS, clk *clock, ks []int) ([]int, error) {
 	steps := moreSteps(c.rng)
 	var answers []string
 	now := len(c.tr.calls) + 1000
 	for i, s := range steps {
 		clk.set(now + i)
 		if s.work != nil {
-			if err := s.work(c.h.ctx, d.Disk); err != nil {
+			if err := s.work(c.h.ctx, d.Saver); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.what, err)
 			}
 			continue
@@ -361,7 +361,7 @@ func (c *check) goOn(d *disk, fsys *crashfs.FS, clk *clock, ks []int) ([]int, er
 		return nil, goesOn.broken("more calls\n%s%s", list(steps), why)
 	}
 	c.h.oracle.held(goesOn)
-	if c.tr.mode != saver.SyncAlways {
+	if c.tr.mode != disk.SyncAlways {
 		if err := d.Sync(c.h.ctx); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // These tests use real file systems of their own, which takes root and a kernel
@@ -157,7 +158,7 @@ func powerLosses(t *testing.T, kind string) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	losses, checkpoints, dropped := envInt(t, "POWER_LOSSES", 4), 0, 0
 	for i := range losses {
-		mode := []saver.SyncMode{saver.SyncAlways, saver.SyncAlways, saver.SyncInterval, saver.SyncNever}[i%4]
+		mode := []disk.SyncMode{disk.SyncAlways, disk.SyncAlways, disk.SyncInterval, disk.SyncNever}[i%4]
 		atLeast, _ := readPrefix(t, dir)
 		var offErr error
 		last := startAcked(t, dir, mode).stop(t, 1+rng.IntN(60), time.Duration(rng.IntN(20))*time.Millisecond, func() { offErr = b.off() })
@@ -168,7 +169,7 @@ func powerLosses(t *testing.T, kind string) {
 		if err := b.again(); err != nil {
 			t.Fatal(err)
 		}
-		if mode == saver.SyncAlways {
+		if mode == disk.SyncAlways {
 			atLeast = last
 		}
 		n, _ := readPrefix(t, dir)
@@ -187,7 +188,7 @@ func powerLosses(t *testing.T, kind string) {
 
 // recoverAfter opens the store for writing: what a reader saw is there.
 func recoverAfter(dir string, n int) error {
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}
@@ -210,8 +211,8 @@ func TestFullDevice(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) })
 	ctx, dir := context.Background(), filepath.Join(mounted, "store")
-	opts := saver.Options{LogFileSize: 1 << 20, FlushBytes: 4 << 20, DiskReserve: 6 << 20, CompactRate: -1}
-	s, err := saver.Open(dir, opts)
+	opts := disk.Options{LogFileSize: 1 << 20, FlushBytes: 4 << 20, DiskReserve: 6 << 20, CompactRate: -1}
+	s, err := disk.Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestFullDevice(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = saver.Open(dir, opts); err != nil {
+	if s, err = disk.Open(dir, opts); err != nil {
 		t.Fatal(err)
 	}
 	left := 0

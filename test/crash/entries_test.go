@@ -13,11 +13,11 @@ import (
 // cacher is a saver with a cache beside its checkpoints.
 type cacher interface{ kept() cache.Cache }
 
-func (d *disk) kept() cache.Cache  { return d.cache }
+func (d *opened) kept() cache.Cache  { return d.cache }
 func (m *model) kept() cache.Cache { return m.cache }
 
 var (
-	_ cacher = (*disk)(nil)
+	_ cacher = (*opened)(nil)
 	_ cacher = (*model)(nil)
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -14,8 +14,8 @@ type eraser interface {
 	eraseAll(ctx context.Context, threads []string, prefixes [][]string) error
 }
 
-func (d *disk) eraseAll(ctx context.Context, threads []string, prefixes [][]string) error {
-	return d.EraseRequest(ctx, saver.EraseRequest{Threads: threads, Items: prefixes})
+func (d *opened) eraseAll(ctx context.Context, threads []string, prefixes [][]string) error {
+	return d.EraseRequest(ctx, disk.EraseRequest{Threads: threads, Items: prefixes})
 }
 
 // eraseAll deletes the items one by one: all that erasing them means to a reader.
@@ -38,7 +38,7 @@ func (m *model) eraseAll(ctx context.Context, threads []string, prefixes [][]str
 }
 
 var (
-	_ eraser = (*disk)(nil)
+	_ eraser = (*opened)(nil)
 	_ eraser = (*model)(nil)
 )
 
@@ -46,12 +46,12 @@ var (
 // erasures: there are some only if a call of Erase had begun and not returned. In
 // the relaxed modes the note that it is finished may be lost as well. Some are
 // finished then, which changes nothing that can be read.
-func (c *check) erasures(d *disk, lo, hi int, shown string) error {
+func (c *check) erasures(d *opened, lo, hi int, shown string) error {
 	n, err := d.PendingErasures()
 	if err != nil || n == 0 {
 		return err
 	}
-	if c.tr.mode == saver.SyncAlways && !c.erasing(lo, hi) {
+	if c.tr.mode == disk.SyncAlways && !c.erasing(lo, hi) {
 		return fmt.Errorf("%d erasures are pending, and all calls of Erase had returned", n)
 	}
 	if c.rng.IntN(2) == 0 {

@@ -42,7 +42,7 @@ type faultRun struct {
 	inner *crashfs.FS
 	fs    *faultfs.FS
 	gate  *gate
-	disk  *disk
+	disk  *opened
 	clk   *clock
 	ring  *ring // keys; nil: not encrypted
 
@@ -130,7 +130,7 @@ func (r *faultRun) step(s step) error {
 	case s.call != nil:
 		return r.call(s)
 	case s.work != nil:
-		if err := s.work(r.ctx, r.disk.Disk); err != nil {
+		if err := s.work(r.ctx, r.disk.Saver); err != nil {
 			return r.failed(err)
 		}
 		return nil

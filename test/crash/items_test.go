@@ -18,7 +18,7 @@ type keeper interface{ local() *store.Local }
 func items(s full) *store.Local { return s.(keeper).local() }
 
 var (
-	_ keeper = (*disk)(nil)
+	_ keeper = (*opened)(nil)
 	_ keeper = (*model)(nil)
 )
 

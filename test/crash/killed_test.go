@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // acked is a child that tells of each checkpoint it stored.
@@ -23,7 +24,7 @@ type acked struct {
 }
 
 // startAcked starts a child that writes in the given mode.
-func startAcked(t *testing.T, dir string, mode saver.SyncMode) *acked {
+func startAcked(t *testing.T, dir string, mode disk.SyncMode) *acked {
 	t.Helper()
 	a := &acked{cmd: exec.Command(os.Args[0]), lines: make(chan int, 1<<16)}
 	a.cmd.Env = append(os.Environ(), childEnv+"=ack", childDirEnv+"="+dir, childModeEnv+"="+fmt.Sprint(mode), "GORACE=atexit_sleep_ms=0")
@@ -81,7 +82,7 @@ func TestReaderBesideKilledWriter(t *testing.T) {
 	dir, rng := t.TempDir(), rand.New(rand.NewPCG(rand.Uint64(), 1))
 	kills, last := envInt(t, "READER_KILLS", 6), 0
 	for i := range kills {
-		mode := []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever}[i%3]
+		mode := []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever}[i%3]
 		a := startAcked(t, dir, mode)
 		last = a.stop(t, 1+rng.IntN(200), time.Duration(rng.IntN(5))*time.Millisecond, func() {})
 		before := sizes(t, dir)
@@ -103,7 +104,7 @@ func TestReaderBesideKilledWriter(t *testing.T) {
 func race(dir string) int {
 	won := 0
 	for won < 8 {
-		s, err := saver.Open(dir, saver.Options{})
+		s, err := disk.Open(dir, disk.Options{})
 		if errors.Is(err, saver.ErrLocked) {
 			time.Sleep(100 * time.Microsecond)
 			continue

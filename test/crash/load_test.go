@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/serde"
 )
@@ -28,7 +29,7 @@ func TestManyWriters(t *testing.T) {
 	const writers = 64
 	puts := envInt(t, "LOAD_PUTS", 100)
 	ctx, dir := context.Background(), t.TempDir()
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestManyWriters(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = saver.Open(dir, saver.Options{}); err != nil {
+	if s, err = disk.Open(dir, disk.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -69,7 +70,7 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-func putMany(ctx context.Context, s *saver.Disk, thread string, n int) error {
+func putMany(ctx context.Context, s *disk.Saver, thread string, n int) error {
 	cfg := saver.Config{ThreadID: thread}
 	for i := range n {
 		v := saver.IntVersion(int64(i + 1))
@@ -84,7 +85,7 @@ func putMany(ctx context.Context, s *saver.Disk, thread string, n int) error {
 	return nil
 }
 
-func checkMany(ctx context.Context, s *saver.Disk, thread string, n int) error {
+func checkMany(ctx context.Context, s *disk.Saver, thread string, n int) error {
 	i := n
 	for tup, err := range s.List(ctx, saver.Query{ThreadID: thread}) {
 		if err != nil {
@@ -113,8 +114,8 @@ func TestBusyStore(t *testing.T) {
 	seed := seedFrom(t, "BUSY_SEED")
 	t.Logf("BUSY_SEED=%d", seed)
 	ctx, dir := context.Background(), t.TempDir()
-	opts := saver.Options{LogFileSize: 64 << 10, FlushBytes: 30 << 10, ImageBytes: 8 << 10, CompactFanout: 2, CompactRate: -1, CacheBytes: 1 << 20}
-	s, err := saver.Open(dir, opts)
+	opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 30 << 10, ImageBytes: 8 << 10, CompactFanout: 2, CompactRate: -1, CacheBytes: 1 << 20}
+	s, err := disk.Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestBusyStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = saver.Open(dir, opts); err != nil {
+	if s, err = disk.Open(dir, opts); err != nil {
 		t.Fatal(err)
 	}
 	for w, model := range models {
@@ -156,7 +157,7 @@ func TestBusyStore(t *testing.T) {
 }
 
 // busy is one worker: it owns the threads that begin with its number.
-func busy(ctx context.Context, s *saver.Disk, model *memory.Saver, w int, rng *rand.Rand, calls int) error {
+func busy(ctx context.Context, s *disk.Saver, model *memory.Saver, w int, rng *rand.Rand, calls int) error {
 	g := newGenerator(rng)
 	g.names, g.big = []string{fmt.Sprint(w, "a"), fmt.Sprint(w, "b"), fmt.Sprint(w, "c")}, 3000
 	g.runs = fmt.Sprint("run of ", w, " ")
@@ -178,7 +179,7 @@ func busy(ctx context.Context, s *saver.Disk, model *memory.Saver, w int, rng *r
 
 // sameThreads compares the threads of one worker. The listings of the disk are
 // read while the others go on.
-func sameThreads(ctx context.Context, s *saver.Disk, model *memory.Saver, w int) error {
+func sameThreads(ctx context.Context, s *disk.Saver, model *memory.Saver, w int) error {
 	for _, n := range []string{"a", "b", "c"} {
 		thread := fmt.Sprint(w, n)
 		var dumps [2]dumper
@@ -203,7 +204,7 @@ func sameThreads(ctx context.Context, s *saver.Disk, model *memory.Saver, w int)
 // threads it lists are deleted and the files under it compacted away.
 func TestListingHeldAcrossCompaction(t *testing.T) {
 	ctx := context.Background()
-	s, err := saver.Open(t.TempDir(), saver.Options{ManualWork: true, CacheBytes: -1})
+	s, err := disk.Open(t.TempDir(), disk.Options{ManualWork: true, CacheBytes: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestListingHeldAcrossCompaction(t *testing.T) {
 // its size of memory; a larger one is refused before a byte is written.
 func TestLargestValue(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	s, err := saver.Open(dir, saver.Options{ManualWork: true, CompactRate: -1})
+	s, err := disk.Open(dir, disk.Options{ManualWork: true, CompactRate: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ func TestLargestValue(t *testing.T) {
 	}
 }
 
-func getLarge(ctx context.Context, s *saver.Disk, want []byte) error {
+func getLarge(ctx context.Context, s *disk.Saver, want []byte) error {
 	tup, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
 	if err != nil {
 		return err

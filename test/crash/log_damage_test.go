@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // TestLogDamageAfterClose damages a value that lies in the log of a store that was closed.
@@ -21,7 +22,7 @@ func TestLogDamageAfterClose(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()
 	text := func(n int) string { return strings.Repeat(fmt.Sprintf("value %02d of the log.", n), 20) }
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestLogDamageAfterClose(t *testing.T) {
 			}
 		}
 	}
-	if s, err = saver.Open(dir, saver.Options{}); err != nil {
+	if s, err = disk.Open(dir, disk.Options{}); err != nil {
 		t.Fatalf("Open replays nothing here: %v", err)
 	}
 	check()
@@ -73,7 +74,7 @@ func TestLogDamageAfterClose(t *testing.T) {
 	if len(rep.Damage) == 0 || filepath.Base(rep.Damage[0].File) != name {
 		t.Errorf("verify found %+v", rep.Damage)
 	}
-	if s, err = saver.Open(dir, saver.Options{}); err != nil {
+	if s, err = disk.Open(dir, disk.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	check()

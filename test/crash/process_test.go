@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // With childEnv set the test binary is another process with a store: "hold" keeps
@@ -33,13 +34,13 @@ func child(role, dir string) int {
 	if role == "account" {
 		return account(dir)
 	}
-	opts := saver.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2, CompactRate: -1, DiskReserve: -1}
-	for _, mode := range []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever} {
+	opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 32 << 10, CompactFanout: 2, CompactRate: -1, DiskReserve: -1}
+	for _, mode := range []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever} {
 		if fmt.Sprint(mode) == os.Getenv(childModeEnv) {
 			opts.Sync = mode
 		}
 	}
-	s, err := saver.Open(dir, opts)
+	s, err := disk.Open(dir, opts)
 	if err != nil {
 		fmt.Println("error:", err)
 		return 1
@@ -68,7 +69,7 @@ func child(role, dir string) int {
 // writeUntil puts checkpoints 1, 2, 3, … in turn on a few threads, each with a
 // value that tells its number, and compacts now and then. It goes on where the
 // store ends.
-func writeUntil(s *saver.Disk, stop <-chan struct{}, tell bool) error {
+func writeUntil(s *disk.Saver, stop <-chan struct{}, tell bool) error {
 	ctx := context.Background()
 	first, err := newest(s)
 	if err != nil {
@@ -166,7 +167,7 @@ func (p *process) finish(t *testing.T) {
 func TestLockBetweenProcesses(t *testing.T) {
 	dir := t.TempDir()
 	p := startChild(t, "hold", dir)
-	_, err := saver.Open(dir, saver.Options{})
+	_, err := disk.Open(dir, disk.Options{})
 	var locked *saver.LockedError
 	if !errors.As(err, &locked) || !errors.Is(err, saver.ErrLocked) {
 		t.Fatalf("second opener: %v", err)
@@ -178,11 +179,11 @@ func TestLockBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = p.cmd.Wait() // it was killed
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		t.Fatalf("after the holder died: %v", err)
 	}
-	if _, err := saver.Open(dir, saver.Options{}); !errors.Is(err, saver.ErrLocked) {
+	if _, err := disk.Open(dir, disk.Options{}); !errors.Is(err, saver.ErrLocked) {
 		t.Fatalf("second opener in one process: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -222,7 +223,7 @@ func TestReaderBesideWriter(t *testing.T) {
 // it found them to be 1, 2, 3, … with the right values.
 func readPrefix(t *testing.T, dir string) (n, segments int) {
 	t.Helper()
-	s, err := saver.Open(dir, saver.Options{ReadOnly: true})
+	s, err := disk.Open(dir, disk.Options{ReadOnly: true})
 	if errors.Is(err, saver.ErrNotStore) {
 		return 0, 0 // not there yet
 	}
@@ -258,7 +259,7 @@ func newest(s saver.Saver) (n int, err error) {
 }
 
 // checkLength checks that the newest checkpoint being n, all n are there.
-func checkLength(t *testing.T, s *saver.Disk, n int) {
+func checkLength(t *testing.T, s *disk.Saver, n int) {
 	t.Helper()
 	want := n
 	for tup, err := range s.List(context.Background(), saver.Query{}) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -55,7 +56,7 @@ type step struct {
 	// life ends and begins the process: "close" or "kill".
 	life string
 	// work is done by the disk saver alone.
-	work func(ctx context.Context, s *saver.Disk) error
+	work func(ctx context.Context, s *disk.Saver) error
 	// beside is a call that comes while the work is at its file, or nil.
 	beside *step
 }
@@ -275,19 +276,19 @@ func (g *generator) copyThread() step {
 }
 
 func flushStep() step {
-	return step{what: "flush", kind: kindFlush, work: func(ctx context.Context, s *saver.Disk) error { return s.Flush(ctx) }}
+	return step{what: "flush", kind: kindFlush, work: func(ctx context.Context, s *disk.Saver) error { return s.Flush(ctx) }}
 }
 
 func imageStep() step {
-	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *saver.Disk) error { return s.Engine().WriteImage(ctx) }}
+	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *disk.Saver) error { return s.Engine().WriteImage(ctx) }}
 }
 
 func compactStep() step {
-	return step{what: "compact", kind: kindCompaction, work: func(ctx context.Context, s *saver.Disk) error { return s.Compact(ctx) }}
+	return step{what: "compact", kind: kindCompaction, work: func(ctx context.Context, s *disk.Saver) error { return s.Compact(ctx) }}
 }
 
 func partStep() step {
-	return step{what: "compact part", kind: kindCompaction, work: func(ctx context.Context, s *saver.Disk) error {
+	return step{what: "compact part", kind: kindCompaction, work: func(ctx context.Context, s *disk.Saver) error {
 		_, err := s.Engine().CompactStep(ctx)
 		return err
 	}}

@@ -61,7 +61,7 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem) (verdict, error) {
 
 // healed: damage to the saved index, which is derived, is gone after closing and
 // opening the store.
-func (sh *shape) healed(ctx context.Context, d *disk, mem *vfs.Mem, cause error) error {
+func (sh *shape) healed(ctx context.Context, d *opened, mem *vfs.Mem, cause error) error {
 	var damage *saver.CorruptionError
 	if !errors.As(cause, &damage) || filepath.Ext(damage.File) != ".img" {
 		return nil
@@ -100,7 +100,7 @@ func untouched(before, after vfs.MemImage) error {
 
 // each asks for every checkpoint by its id: right, or named as damaged, but never
 // gone. The others may be asked for as well: they stay deleted.
-func (sh *shape) each(ctx context.Context, d *disk) error {
+func (sh *shape) each(ctx context.Context, d *opened) error {
 	for tup, err := range sh.model.List(ctx, saver.Query{}) {
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var salvageDir = filepath.Join("home", "salvaged")
@@ -54,7 +55,7 @@ func explain(rep *admin.SalvageReport, cfg saver.Config, err error) string {
 	return ""
 }
 
-func compareSalvaged(ctx context.Context, sh *shape, rep *admin.SalvageReport, d *saver.Disk) (out salvaged, err error) {
+func compareSalvaged(ctx context.Context, sh *shape, rep *admin.SalvageReport, d *disk.Saver) (out salvaged, err error) {
 	have := map[string]bool{}
 	for tup, err := range sh.model.List(ctx, saver.Query{}) {
 		if err != nil {
@@ -74,7 +75,7 @@ func compareSalvaged(ctx context.Context, sh *shape, rep *admin.SalvageReport, d
 			out.saved++
 			continue
 		}
-		if gerr != nil && !errors.Is(gerr, saver.ErrNotFound) && !errors.Is(gerr, saver.ErrLost) {
+		if gerr != nil && !errors.Is(gerr, saver.ErrNotFound) && !errors.Is(gerr, disk.ErrLost) {
 			return out, fmt.Errorf("read %v: %w", tup.Config, gerr)
 		}
 		switch why := explain(rep, tup.Config, gerr); {
@@ -129,7 +130,7 @@ func TestSalvageRot(t *testing.T) {
 			}
 			t.Fatalf("store %q: %s: %v; left behind %v", sh.name, what, err, names)
 		}
-		d, err := saver.OpenSimulated(salvageDir, saver.Options{ManualWork: true, CacheBytes: -1}, saver.Simulation{FS: mem, Rand: source(3), Inline: true})
+		d, err := disk.OpenSimulated(salvageDir, disk.Options{ManualWork: true, CacheBytes: -1}, disk.Simulation{FS: mem, Rand: source(3), Inline: true})
 		if err != nil {
 			t.Fatalf("store %q: %s: open what was saved: %v", sh.name, what, err)
 		}

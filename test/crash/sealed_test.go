@@ -16,7 +16,7 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -47,11 +47,11 @@ func (r *ring) Key(id string) ([]byte, error) {
 			return bytes.Repeat([]byte{byte(n + 1)}, seal.KeySize), nil
 		}
 	}
-	return nil, saver.ErrNoKey
+	return nil, disk.ErrNoKey
 }
 
 // provider is r, or no provider at all.
-func (r *ring) provider() saver.KeyProvider {
+func (r *ring) provider() disk.KeyProvider {
 	if r == nil {
 		return nil
 	}

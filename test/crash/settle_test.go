@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -23,8 +24,8 @@ import (
 // call of the storm changes the answer.
 type deed struct {
 	name string
-	do   func(context.Context, *disk) error
-	done func(*disk) (bool, error)
+	do   func(context.Context, *opened) error
+	done func(*opened) (bool, error)
 
 	err   error // what do returned
 	was   bool  // whether it was done, when that was settled
@@ -38,7 +39,7 @@ func (d *deed) must() (done, certain bool) {
 
 // check asks whether the deed was done. An answer that its caller was told is wrong,
 // or that differs from what was settled, is an error.
-func (d *deed) check(s *disk) error {
+func (d *deed) check(s *opened) error {
 	done, err := d.done(s)
 	must, certain := d.must()
 	switch {
@@ -63,56 +64,56 @@ func found(err error) (bool, error) {
 
 // deedKinds are the calls a storm is made of. Each makes what the call needs first, so
 // that it is the only one that can change the answer.
-var deedKinds = []func(s *disk, id string) (deed, error){
-	func(_ *disk, id string) (deed, error) { // Put
-		return deed{do: func(ctx context.Context, s *disk) error { return putStep(ctx, s, id, 1) },
-			done: func(s *disk) (bool, error) { return hasStep(s, id, 1) }}, nil
+var deedKinds = []func(s *opened, id string) (deed, error){
+	func(_ *opened, id string) (deed, error) { // Put
+		return deed{do: func(ctx context.Context, s *opened) error { return putStep(ctx, s, id, 1) },
+			done: func(s *opened) (bool, error) { return hasStep(s, id, 1) }}, nil
 	},
-	func(s *disk, id string) (deed, error) {
+	func(s *opened, id string) (deed, error) {
 		return writeDeed(id, false), putStep(context.Background(), s, id, 1)
 	},
-	func(s *disk, id string) (deed, error) {
+	func(s *opened, id string) (deed, error) {
 		return writeDeed(id, true), putStep(context.Background(), s, id, 1)
 	},
-	func(s *disk, id string) (deed, error) { // DeleteThread
-		return deed{do: func(ctx context.Context, s *disk) error { return s.DeleteThread(ctx, id) },
-			done: func(s *disk) (bool, error) {
+	func(s *opened, id string) (deed, error) { // DeleteThread
+		return deed{do: func(ctx context.Context, s *opened) error { return s.DeleteThread(ctx, id) },
+			done: func(s *opened) (bool, error) {
 				there, err := hasStep(s, id, 1)
 				return !there, err
 			}}, putStep(context.Background(), s, id, 1)
 	},
-	func(s *disk, id string) (deed, error) { // CopyThread
-		return deed{do: func(ctx context.Context, s *disk) error { return s.CopyThread(ctx, id, id+" copied") },
-			done: func(s *disk) (bool, error) { return hasStep(s, id+" copied", 1) }}, putStep(context.Background(), s, id, 1)
+	func(s *opened, id string) (deed, error) { // CopyThread
+		return deed{do: func(ctx context.Context, s *opened) error { return s.CopyThread(ctx, id, id+" copied") },
+			done: func(s *opened) (bool, error) { return hasStep(s, id+" copied", 1) }}, putStep(context.Background(), s, id, 1)
 	},
-	func(s *disk, id string) (deed, error) { // Prune
-		return deed{do: func(ctx context.Context, s *disk) error {
+	func(s *opened, id string) (deed, error) { // Prune
+		return deed{do: func(ctx context.Context, s *opened) error {
 			_, err := s.Prune(ctx, []string{id}, saver.KeepLatest)
 			return err
 		},
-			done: func(s *disk) (bool, error) {
+			done: func(s *opened) (bool, error) {
 				there, err := hasStep(s, id, 1)
 				return !there, err
 			}}, errors.Join(putStep(context.Background(), s, id, 1), putStep(context.Background(), s, id, 2))
 	},
-	func(_ *disk, id string) (deed, error) { // Put of an item
-		return deed{do: func(ctx context.Context, s *disk) error {
+	func(_ *opened, id string) (deed, error) { // Put of an item
+		return deed{do: func(ctx context.Context, s *opened) error {
 			return s.items.Put(ctx, store.Namespace{"storm"}, id, map[string]any{"id": id})
-		}, done: func(s *disk) (bool, error) { return hasItem(s, id) }}, nil
+		}, done: func(s *opened) (bool, error) { return hasItem(s, id) }}, nil
 	},
-	func(s *disk, id string) (deed, error) { // Delete of an item
-		return deed{do: func(ctx context.Context, s *disk) error { return s.items.Delete(ctx, store.Namespace{"storm"}, id) },
-				done: func(s *disk) (bool, error) {
+	func(s *opened, id string) (deed, error) { // Delete of an item
+		return deed{do: func(ctx context.Context, s *opened) error { return s.items.Delete(ctx, store.Namespace{"storm"}, id) },
+				done: func(s *opened) (bool, error) {
 					there, err := hasItem(s, id)
 					return !there, err
 				}},
 			s.items.Put(context.Background(), store.Namespace{"storm"}, id, map[string]any{"id": id})
 	},
-	func(_ *disk, id string) (deed, error) { // a cache entry
+	func(_ *opened, id string) (deed, error) { // a cache entry
 		key := cache.Key{NS: "storm", Key: id}
-		return deed{do: func(ctx context.Context, s *disk) error {
+		return deed{do: func(ctx context.Context, s *opened) error {
 			return s.cache.Set(ctx, cache.Entry{Key: key, Value: serde.Typed{Kind: "msgpack", Data: []byte{1}}})
-		}, done: func(s *disk) (bool, error) {
+		}, done: func(s *opened) (bool, error) {
 			got, err := s.cache.Get(context.Background(), key)
 			return len(got) == 1, err
 		}}, nil
@@ -121,14 +122,14 @@ var deedKinds = []func(s *disk, id string) (deed, error){
 
 func writeDeed(id string, deferred bool) deed {
 	return deed{
-		do: func(ctx context.Context, s *disk) error {
+		do: func(ctx context.Context, s *opened) error {
 			if deferred {
 				ctx = saver.DeferSync(ctx)
 			}
 			cfg := saver.Config{ThreadID: id, CheckpointID: stepID(1)}
 			return s.PutWrites(ctx, cfg, []saver.Write{{Channel: "c", Value: saver.ValueOf(1)}}, "task", "")
 		},
-		done: func(s *disk) (bool, error) {
+		done: func(s *opened) (bool, error) {
 			tup, err := s.GetTuple(context.Background(), saver.Config{ThreadID: id})
 			if err != nil {
 				return false, err
@@ -140,7 +141,7 @@ func writeDeed(id string, deferred bool) deed {
 
 func stepID(n int) string { return fmt.Sprintf("%06d", n) }
 
-func putStep(ctx context.Context, s *disk, thread string, n int) error {
+func putStep(ctx context.Context, s *opened, thread string, n int) error {
 	cfg := saver.Config{ThreadID: thread}
 	if n > 1 {
 		cfg.CheckpointID = stepID(n - 1)
@@ -150,12 +151,12 @@ func putStep(ctx context.Context, s *disk, thread string, n int) error {
 	return err
 }
 
-func hasStep(s *disk, thread string, n int) (bool, error) {
+func hasStep(s *opened, thread string, n int) (bool, error) {
 	_, err := s.GetTuple(context.Background(), saver.Config{ThreadID: thread, CheckpointID: stepID(n)})
 	return found(err)
 }
 
-func hasItem(s *disk, key string) (bool, error) {
+func hasItem(s *opened, key string) (bool, error) {
 	_, err := s.items.Get(context.Background(), store.Namespace{"storm"}, key)
 	return found(err)
 }
@@ -163,7 +164,7 @@ func hasItem(s *disk, key string) (bool, error) {
 // storm makes deeds whose callers give up, and settles them.
 type storm struct {
 	t       *testing.T
-	s       *disk
+	s       *opened
 	latency time.Duration
 	stop    atomic.Bool
 
@@ -250,8 +251,8 @@ func (st *storm) look(ds []*deed) error {
 }
 
 // afterPowerCut holds a store that lost what no sync covers to what was settled.
-func (st *storm) afterPowerCut(fsys vfs.FS, opts saver.Options, settled []*deed) {
-	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys})
+func (st *storm) afterPowerCut(fsys vfs.FS, opts disk.Options, settled []*deed) {
+	d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: fsys})
 	if err != nil {
 		st.t.Error(err)
 		return
@@ -273,7 +274,7 @@ func (st *storm) afterPowerCut(fsys vfs.FS, opts saver.Options, settled []*deed)
 func TestSyncSettlesStorm(t *testing.T) {
 	seed, want := seedFrom(t, "SETTLE_SEED"), envInt(t, "SETTLE_UNKNOWN", 120)
 	t.Logf("repeat with SETTLE_SEED=%d SETTLE_UNKNOWN=%d go test ./test/crash -run '^%s$'", seed, want, t.Name())
-	for i, mode := range []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever} {
+	for i, mode := range []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			settleStorm(t, mode, seed+uint64(i), want)
@@ -281,17 +282,17 @@ func TestSyncSettlesStorm(t *testing.T) {
 	}
 }
 
-func settleStorm(t *testing.T, mode saver.SyncMode, seed uint64, want int) {
+func settleStorm(t *testing.T, mode disk.SyncMode, seed uint64, want int) {
 	const latency, lives, callers = 500 * time.Microsecond, 3, 8
 	inner := crashfs.New()
 	slow := faultfs.NewInjector(
 		faultfs.Rule{Op: faultfs.OpSyncData, PathGlob: "*.log", Sticky: true, Latency: latency},
 		faultfs.Rule{Op: faultfs.OpWriteAt, PathGlob: "*.log", Sticky: true, Latency: latency / 4},
 	)
-	opts := saver.Options{Sync: mode, SyncInterval: 5 * time.Millisecond, LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 64 << 10}
+	opts := disk.Options{Sync: mode, SyncInterval: 5 * time.Millisecond, LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 64 << 10}
 	st := &storm{t: t, latency: latency, tally: map[string]int{}}
-	open := func() *disk {
-		d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: faultfs.New(inner, slow)})
+	open := func() *opened {
+		d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: faultfs.New(inner, slow)})
 		if err != nil {
 			t.Fatal(err)
 		}

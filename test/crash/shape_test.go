@@ -100,7 +100,7 @@ func buildSealed(ctx context.Context, keys *ring, clean bool, steps []step, seed
 	for i, s := range steps {
 		switch {
 		case s.work != nil:
-			err = s.work(ctx, d.Disk)
+			err = s.work(ctx, d.Saver)
 		case s.life != "":
 			sh.patches += d.Metrics().Patches
 			if err = d.Close(); err == nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // slowRun is a store on a device of which one kind of operation takes its time.
 type slowRun struct {
 	t     *testing.T
-	d     *saver.Disk
+	d     *disk.Saver
 	inj   *faultfs.Injector
 	op    faultfs.Op                // the slow one
 	acked [slowWriters]atomic.Int64 // by writer: the checkpoint that was acknowledged last
@@ -93,7 +94,7 @@ func (r *slowRun) leave() error {
 
 // list checks that listings show a prefix of each thread, with what was acknowledged
 // before they began.
-func (r *slowRun) list(d *saver.Disk) error {
+func (r *slowRun) list(d *disk.Saver) error {
 	for w := range slowWriters {
 		acked, last := r.acked[w].Load(), int64(0)
 		for tup, err := range d.List(context.Background(), saver.Query{ThreadID: fmt.Sprint("writer ", w)}) {
@@ -120,7 +121,7 @@ func (r *slowRun) list(d *saver.Disk) error {
 }
 
 // absent checks that what its caller was told not to be written is not there.
-func (r *slowRun) absent(d *saver.Disk) error {
+func (r *slowRun) absent(d *disk.Saver) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for thread, nothing := range r.gaveUp {
@@ -148,8 +149,8 @@ func TestSlowDevice(t *testing.T) {
 			t.Parallel()
 			rule.Sticky, rule.Latency = true, 2*time.Millisecond
 			inner, inj := crashfs.New(), faultfs.NewInjector(rule)
-			opts := saver.Options{ManualWork: true, CacheBytes: -1, MemoryBudget: -1, VersionBytes: 1 << 20, LogFileSize: 64 << 10}
-			d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: faultfs.New(inner, inj)})
+			opts := disk.Options{ManualWork: true, CacheBytes: -1, MemoryBudget: -1, VersionBytes: 1 << 20, LogFileSize: 64 << 10}
+			d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: faultfs.New(inner, inj)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +177,7 @@ func TestSlowDevice(t *testing.T) {
 			cut := inner.Len()
 			report(d.Close())
 			for s := range inner.States(cut, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
-				after, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: s.FS()})
+				after, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: s.FS()})
 				if err != nil {
 					t.Fatalf("%v\n%v", err, s)
 				}

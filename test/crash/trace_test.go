@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // call is a call of a program, as it went on the recording disk.
@@ -73,7 +73,7 @@ type runner struct {
 	ctx   context.Context
 	clk   *clock
 	gate  *gate
-	disk  *disk
+	disk  *opened
 	model full
 }
 
@@ -143,7 +143,7 @@ func (r *runner) work(s *step) error {
 		r.gate.beside = func() { besideErr = r.call(s.beside) }
 		defer func() { r.gate.beside = nil }()
 	}
-	return errors.Join(s.work(r.ctx, r.disk.Disk), besideErr)
+	return errors.Join(s.work(r.ctx, r.disk.Saver), besideErr)
 }
 
 func (r *runner) call(s *step) error {
@@ -204,7 +204,7 @@ func (t *trace) kindOf(cut int) kind {
 // at a cut.
 func (t *trace) bounds(cut int) (lo, hi int) {
 	for i, c := range t.calls {
-		if t.mode == saver.SyncAlways && c.end <= cut {
+		if t.mode == disk.SyncAlways && c.end <= cut {
 			lo = i + 1
 		}
 		if c.start < cut {
@@ -239,7 +239,7 @@ func (t *trace) String() string {
 // traceOf is the trace of a seed: sync mode and program follow from it.
 func traceOf(ctx context.Context, seed uint64) (*trace, error) {
 	rng := rand.New(rand.NewPCG(seed, 0xc4a5))
-	c := config{seed: seed, mode: []saver.SyncMode{saver.SyncAlways, saver.SyncAlways, saver.SyncNever, saver.SyncInterval}[seed%4]}
+	c := config{seed: seed, mode: []disk.SyncMode{disk.SyncAlways, disk.SyncAlways, disk.SyncNever, disk.SyncInterval}[seed%4]}
 	g := newGenerator(rng)
 	g.names = append(g.names, g.names[0], g.names[0]) // one thread becomes longer, so that its values are patches
 	steps := g.program(24 + rng.IntN(16))
@@ -250,7 +250,7 @@ func traceOf(ctx context.Context, seed uint64) (*trace, error) {
 }
 
 // count adds what a life of the store did.
-func (t *trace) count(d *disk) {
+func (t *trace) count(d *opened) {
 	m := d.Metrics()
 	t.patches, t.older = t.patches+m.Patches, t.older+m.SegmentPatches
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
 // access reads the stores of these tests.
 func access(fsys vfs.FS) admin.Access {
-	return admin.Access{Options: saver.Options{CacheBytes: -1}, Simulation: saver.Simulation{FS: fsys, Rand: source(77), Inline: true}}
+	return admin.Access{Options: disk.Options{CacheBytes: -1}, Simulation: disk.Simulation{FS: fsys, Rand: source(77), Inline: true}}
 }
 
 func verifyStore(t *testing.T, fsys vfs.FS) (*admin.VerifyReport, error) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -56,17 +56,17 @@ func source(seed uint64) func() uint64 {
 // config is how the stores of one trace are opened.
 type config struct {
 	seed uint64
-	mode saver.SyncMode
+	mode disk.SyncMode
 	ring *ring // keys; nil: not encrypted
 }
 
-func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
-	opts := saver.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
+func (c config) open(fsys vfs.FS, clk *clock) (*opened, error) {
+	opts := disk.Options{Sync: c.mode, ManualWork: true, LogFileSize: 64 << 10, CompactFanout: 2, CompactRate: -1,
 		CacheBytes: -1, Clock: clk.now, Keys: c.ring.provider()}
 	if c.seed%2 == 1 { // every thread is evicted as soon as it may be
 		opts.MemoryBudget, opts.VersionBytes = -1, 1<<20
 	}
-	d, err := saver.OpenSimulated(dir, opts, saver.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()})
+	d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()})
 	if err != nil {
 		return nil, err
 	}
@@ -74,27 +74,27 @@ func (c config) open(fsys vfs.FS, clk *clock) (*disk, error) {
 }
 
 // withItems is an open saver with items and cache.
-func withItems(d *saver.Disk, clk *clock) (*disk, error) {
+func withItems(d *disk.Saver, clk *clock) (*opened, error) {
 	items, err := store.On(d, itemOptions(clk))
 	if err != nil {
 		return nil, err
 	}
 	entries, err := cache.On(d, cache.Options{})
-	return &disk{d, items, entries}, err
+	return &opened{d, items, entries}, err
 }
 
 // segmentSize makes the compactions of some programs write several segments, each of
 // which becomes part of the store by itself.
 func (c config) segmentSize() int64 { return []int64{0, 1, 0, 2 << 10, 0}[c.seed%5] }
 
-// disk is a saver with the items and the cache of the same directory.
-type disk struct {
-	*saver.Disk
+// opened is a saver with the items and the cache of the same directory.
+type opened struct {
+	*disk.Saver
 	items *store.Local
 	cache *cache.Disk
 }
 
-func (d *disk) local() *store.Local { return d.items }
+func (d *opened) local() *store.Local { return d.items }
 
 // model is what a disk must be like.
 type model struct {

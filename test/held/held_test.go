@@ -21,6 +21,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var ctx = context.Background()
@@ -46,13 +47,13 @@ func TestMain(m *testing.M) {
 func child(job []string) (int, error) {
 	switch job[0] {
 	case "fill": // a store at a path
-		return otherCount, fill(job[1], saver.Simulation{})
+		return otherCount, fill(job[1], disk.Simulation{})
 	case "chdir": // begin in one directory, go on in another
 		small := job[3] == "small"
 		if err := os.Chdir(job[1]); err != nil {
 			return 0, err
 		}
-		d, err := saver.Open("store", options(small, 0))
+		d, err := disk.Open("store", options(small, 0))
 		if err != nil {
 			return 0, err
 		}
@@ -94,8 +95,8 @@ const (
 
 // options are those of the store under test: with small log files it rotates, flushes,
 // saves its index and compacts all the time.
-func options(small bool, round int) saver.Options {
-	o := saver.Options{Sync: []saver.SyncMode{saver.SyncNever, saver.SyncAlways, saver.SyncInterval}[round%3]}
+func options(small bool, round int) disk.Options {
+	o := disk.Options{Sync: []disk.SyncMode{disk.SyncNever, disk.SyncAlways, disk.SyncInterval}[round%3]}
 	if small {
 		o.LogFileSize, o.FlushBytes, o.ImageBytes, o.CompactFanout, o.CompactRate = 64<<10, 192<<10, 48<<10, 2, -1
 	}
@@ -104,7 +105,7 @@ func options(small bool, round int) saver.Options {
 
 // writer puts checkpoint after checkpoint into one thread.
 type writer struct {
-	d     *saver.Disk
+	d     *disk.Saver
 	small bool
 	n     int // acknowledged
 }
@@ -140,7 +141,7 @@ func (w *writer) put(n int) error {
 	return nil
 }
 
-func putOne(d *saver.Disk, thread string, n int, value string) error {
+func putOne(d *disk.Saver, thread string, n int, value string) error {
 	cfg := saver.Config{ThreadID: thread}
 	if n > 1 {
 		cfg.CheckpointID = id(n - 1)
@@ -154,7 +155,7 @@ func putOne(d *saver.Disk, thread string, n int, value string) error {
 func id(n int) string { return fmt.Sprintf("%08d", n) }
 
 // check opens the store in dir and compares everything in it with what was acknowledged.
-func (w *writer) check(t *testing.T, dir string, sim saver.Simulation) {
+func (w *writer) check(t *testing.T, dir string, sim disk.Simulation) {
 	t.Helper()
 	access := admin.Access{Simulation: sim}
 	rep, err := admin.Verify(ctx, dir, admin.VerifyOptions{Access: access})
@@ -162,7 +163,7 @@ func (w *writer) check(t *testing.T, dir string, sim saver.Simulation) {
 	if !rep.Clean() || rep.Checkpoints != w.n {
 		t.Fatalf("%s: %d of %d checkpoints, damage %v", dir, rep.Checkpoints, w.n, rep.Damage)
 	}
-	d, err := saver.OpenSimulated(dir, saver.Options{}, sim)
+	d, err := disk.OpenSimulated(dir, disk.Options{}, sim)
 	fatal(t, err)
 	for n := 1; n <= w.n; n += max(1, w.n/50) {
 		tup, err := d.GetTuple(ctx, saver.Config{ThreadID: "t", CheckpointID: id(n)})
@@ -177,10 +178,10 @@ func (w *writer) check(t *testing.T, dir string, sim saver.Simulation) {
 }
 
 // fill makes the other store.
-func fill(dir string, sim saver.Simulation) error {
+func fill(dir string, sim disk.Simulation) error {
 	o := options(true, 0)
 	o.ManualWork = true
-	d, err := saver.OpenSimulated(dir, o, sim)
+	d, err := disk.OpenSimulated(dir, o, sim)
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func fill(dir string, sim saver.Simulation) error {
 
 // world is a disk and another process.
 type world interface {
-	sim() saver.Simulation
+	sim() disk.Simulation
 	path(name string) string
 	rename(from, to string)
 	remove(dir string)
@@ -203,7 +204,7 @@ type onDisk struct {
 	root string
 }
 
-func (onDisk) sim() saver.Simulation     { return saver.Simulation{} }
+func (onDisk) sim() disk.Simulation      { return disk.Simulation{} }
 func (o onDisk) path(name string) string { return filepath.Join(o.root, name) }
 func (o onDisk) rename(from, to string)  { fatal(o.t, os.Rename(o.path(from), o.path(to))) }
 func (o onDisk) fill(dir string)         { inChild(o.t, "fill", o.path(dir)) }
@@ -222,7 +223,7 @@ type inMemory struct {
 	mem *vfs.Mem
 }
 
-func (m inMemory) sim() saver.Simulation  { return saver.Simulation{FS: m.mem} }
+func (m inMemory) sim() disk.Simulation   { return disk.Simulation{FS: m.mem} }
 func (inMemory) path(name string) string  { return name }
 func (m inMemory) rename(from, to string) { fatal(m.t, m.mem.RenameDir(from, to)) }
 func (m inMemory) remove(dir string)      { fatal(m.t, m.mem.RemoveAll(dir)) }
@@ -271,13 +272,13 @@ func fatal(t *testing.T, err error) {
 }
 
 // moved reports whether a store says that its path leads elsewhere.
-func moved(h saver.Health) bool {
-	return slices.ContainsFunc(h.Problems, func(p saver.Problem) bool { return p.Kind == saver.TroubleMoved })
+func moved(h disk.Health) bool {
+	return slices.ContainsFunc(h.Problems, func(p disk.Problem) bool { return p.Kind == disk.TroubleMoved })
 }
 
 func open(t *testing.T, w world, small bool, round int) *writer {
 	t.Helper()
-	d, err := saver.OpenSimulated(w.path("store"), options(small, round), w.sim())
+	d, err := disk.OpenSimulated(w.path("store"), options(small, round), w.sim())
 	fatal(t, err)
 	wr := &writer{d: d, small: small}
 	fatal(t, wr.put(before))
@@ -302,13 +303,13 @@ func rounds(t *testing.T, test func(t *testing.T, w world, small bool, round int
 			t.Logf("%d rounds", n)
 		})
 	}
-	disk := func(t *testing.T) world {
+	sv := func(t *testing.T) world {
 		dir, err := os.MkdirTemp(t.TempDir(), "round")
 		fatal(t, err)
 		return onDisk{t, dir}
 	}
-	run("small", number("HELD_SMALL", 3), true, disk)
-	run("default", number("HELD_DEFAULT", 1), false, disk)
+	run("small", number("HELD_SMALL", 3), true, sv)
+	run("default", number("HELD_DEFAULT", 1), false, sv)
 	run("memory", 3, true, func(t *testing.T) world { return inMemory{t, vfs.NewMem(vfs.MemOptions{})} })
 }
 
@@ -322,7 +323,7 @@ func TestRenamed(t *testing.T) {
 		other := contents(t, w, "store")
 		fatal(t, wr.put(wr.after()))
 		fatal(t, wr.d.Sync(ctx))
-		if h := wr.d.Health(); !moved(h) || h.Status != saver.HealthDegraded {
+		if h := wr.d.Health(); !moved(h) || h.Status != disk.HealthDegraded {
 			t.Fatalf("health: %+v", h)
 		}
 		if small {
@@ -339,12 +340,12 @@ func TestRenamed(t *testing.T) {
 // change places.
 func TestWorkingDirectory(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, small bool, round int) {
-		if disk, real := w.(onDisk); real {
+		if sv, real := w.(onDisk); real {
 			fatal(t, errors.Join(os.Mkdir(w.path("a"), 0o750), os.Mkdir(w.path("b"), 0o750)))
 			w.fill("b/store")
 			other := contents(t, w, "b/store")
 			kind := map[bool]string{true: "small", false: "default"}[small]
-			wr := &writer{small: small, n: inChild(disk.t, "chdir", w.path("a"), w.path("b"), kind)}
+			wr := &writer{small: small, n: inChild(sv.t, "chdir", w.path("a"), w.path("b"), kind)}
 			wr.check(t, w.path("a/store"), w.sim())
 			untouched(t, w, "b/store", other)
 			return
@@ -399,7 +400,7 @@ func TestRemoved(t *testing.T) {
 		if err := wr.d.Sync(ctx); !errors.Is(err, saver.ErrPoisoned) {
 			t.Fatalf("sync: %v", err)
 		}
-		if h := wr.d.Health(); h.Status != saver.HealthFailed {
+		if h := wr.d.Health(); h.Status != disk.HealthFailed {
 			t.Fatalf("health: %+v", h)
 		}
 		_ = wr.d.Compact(ctx) // fails, and touches nothing

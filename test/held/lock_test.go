@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // takeAway removes a file of a live store.
@@ -28,7 +29,7 @@ func TestLockTakenAway(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, _ bool, round int) {
 		wr := open(t, w, true, round)
 		takeAway(t, w, "store/LOCK")
-		second, err := saver.OpenSimulated(w.path("store"), saver.Options{ManualWork: true}, w.sim())
+		second, err := disk.OpenSimulated(w.path("store"), disk.Options{ManualWork: true}, w.sim())
 		fatal(t, err)
 		fatal(t, putOne(second, "other", 1, "value"))
 		had := contents(t, w, "store")
@@ -46,7 +47,7 @@ func TestLockTakenAway(t *testing.T) {
 			}
 		}
 		fatal(t, second.Close())
-		second, err = saver.OpenSimulated(w.path("store"), saver.Options{}, w.sim())
+		second, err = disk.OpenSimulated(w.path("store"), disk.Options{}, w.sim())
 		fatal(t, err)
 		if _, err := second.GetTuple(ctx, saver.Config{ThreadID: "other"}); err != nil {
 			t.Errorf("what the second writer was told is stored: %v", err)
@@ -61,7 +62,7 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, _ bool, round int) {
 		o := options(true, round)
 		o.ManualWork = true
-		d, err := saver.OpenSimulated(w.path("store"), o, w.sim())
+		d, err := disk.OpenSimulated(w.path("store"), o, w.sim())
 		fatal(t, err)
 		wr := &writer{d: d, small: true}
 		for range 2 {
@@ -88,7 +89,7 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 		if err := d.Compact(ctx); !errors.Is(err, saver.ErrLockLost) {
 			t.Errorf("compact: %v", err)
 		}
-		if h := d.Health(); h.Status != saver.HealthFailed {
+		if h := d.Health(); h.Status != disk.HealthFailed {
 			t.Errorf("health: %+v", h)
 		}
 		if err := d.Sync(ctx); !errors.Is(err, saver.ErrLockLost) {
@@ -156,7 +157,7 @@ func TestManifestTakenAway(t *testing.T) {
 		if !errors.Is(err, saver.ErrPoisoned) {
 			t.Errorf("calls over many log files without a manifest: %v", err)
 		}
-		if h := wr.d.Health(); h.Status != saver.HealthFailed {
+		if h := wr.d.Health(); h.Status != disk.HealthFailed {
 			t.Errorf("health is %+v", h)
 		}
 		if err := wr.d.Close(); err == nil {

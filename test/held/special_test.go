@@ -16,6 +16,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 const secret = "what a link leads to, outside of the store"
@@ -53,7 +54,7 @@ func killed(t *testing.T, dir string) {
 	o := options(true, 1)
 	o.ManualWork = true
 	live := filepath.Join(t.TempDir(), "live")
-	d, err := saver.OpenSimulated(live, o, saver.Simulation{Inline: true}) // nothing changes while it is copied
+	d, err := disk.OpenSimulated(live, o, disk.Simulation{Inline: true}) // nothing changes while it is copied
 	fatal(t, err)
 	w := &writer{d: d, small: true}
 	fatal(t, errors.Join(w.put(20), d.Flush(ctx), w.put(killedCount-20)))
@@ -66,7 +67,7 @@ func killed(t *testing.T, dir string) {
 func everything(dir, scratch string) map[string]func() error {
 	return map[string]func() error{
 		"open": func() error {
-			d, err := saver.Open(dir, saver.Options{})
+			d, err := disk.Open(dir, disk.Options{})
 			if err == nil { // a segment is opened by who reads of it
 				_, err = d.GetTuple(ctx, saver.Config{ThreadID: "t", CheckpointID: id(1)})
 				err = errors.Join(err, putOne(d, "u", 1, "value"), d.Close())
@@ -74,7 +75,7 @@ func everything(dir, scratch string) map[string]func() error {
 			return err
 		},
 		"read only": func() error {
-			d, err := saver.Open(dir, saver.Options{ReadOnly: true})
+			d, err := disk.Open(dir, disk.Options{ReadOnly: true})
 			if err == nil {
 				err = d.Close()
 			}
@@ -228,7 +229,7 @@ func TestHardLink(t *testing.T) {
 		killed(t, dir)
 		fatal(t, os.WriteFile(victim, []byte(secret), 0o600))
 		fatal(t, errors.Join(os.Remove(filepath.Join(dir, name)), os.Link(victim, filepath.Join(dir, name))))
-		d, err := saver.Open(dir, saver.Options{})
+		d, err := disk.Open(dir, disk.Options{})
 		if name == "LOCK" && !errors.Is(err, saver.ErrNotRegular) {
 			t.Errorf("a LOCK with two links: %v", err)
 		}
@@ -246,7 +247,7 @@ func TestHardLink(t *testing.T) {
 	for _, n := range names {
 		fatal(t, os.Link(n, filepath.Join(root, filepath.Base(n))))
 	}
-	(&writer{small: true, n: killedCount}).check(t, dir, saver.Simulation{})
+	(&writer{small: true, n: killedCount}).check(t, dir, disk.Simulation{})
 }
 
 // TestVeryLongLog: a killed store whose last log file somebody made 100 GiB long opens, and
@@ -271,10 +272,10 @@ func TestVeryLongLog(t *testing.T) {
 	fatal(t, err)
 	_, err = admin.Restore(ctx, filepath.Join(root, "backup"), filepath.Join(root, "restored"), admin.BackupOptions{})
 	fatal(t, err)
-	w.check(t, filepath.Join(root, "restored"), saver.Simulation{})
+	w.check(t, filepath.Join(root, "restored"), disk.Simulation{})
 	_, err = admin.Salvage(ctx, dir, filepath.Join(root, "salvaged"), admin.SalvageOptions{})
 	fatal(t, err)
-	w.check(t, filepath.Join(root, "salvaged"), saver.Simulation{})
+	w.check(t, filepath.Join(root, "salvaged"), disk.Simulation{})
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	fatal(t, err)
 	for _, l := range logs {
@@ -284,5 +285,5 @@ func TestVeryLongLog(t *testing.T) {
 			}
 		}
 	}
-	w.check(t, dir, saver.Simulation{})
+	w.check(t, dir, disk.Simulation{})
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/test/parity"
 )
 
@@ -25,14 +25,14 @@ type job struct {
 
 // storeOptions are the options that vary from one life of a store to the next.
 type storeOptions struct {
-	Sync                              saver.SyncMode
+	Sync                              disk.SyncMode
 	SyncInterval                      time.Duration
 	LogFileSize, FlushBytes, ImageMax int64
 	ReadOnly                          bool `json:"-"`
 }
 
-func (o storeOptions) open(dir string) (*saver.Disk, error) {
-	return saver.Open(dir, saver.Options{
+func (o storeOptions) open(dir string) (*disk.Saver, error) {
+	return disk.Open(dir, disk.Options{
 		Sync: o.Sync, SyncInterval: o.SyncInterval, ReadOnly: o.ReadOnly,
 		LogFileSize: o.LogFileSize, FlushBytes: o.FlushBytes, ImageBytes: o.ImageMax,
 	})

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/test/kill"
 )
 
@@ -75,7 +75,7 @@ func killLoop(t *testing.T, opts kill.Options) {
 	if r.Kills != opts.Kills || r.Checkpoints == 0 || r.Writes == 0 {
 		t.Errorf("%s: want %d kills, and something recovered", r, opts.Kills)
 	}
-	for _, mode := range []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever} {
+	for _, mode := range []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever} {
 		if opts.Kills >= 100 && r.ByMode[mode] == 0 {
 			t.Errorf("no kill in mode %s", mode)
 		}

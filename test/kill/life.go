@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/test/parity"
 )
@@ -26,7 +27,7 @@ type life struct {
 	dir    string
 
 	acked   int // the ledger: line of the last call that returned
-	mode    saver.SyncMode
+	mode    disk.SyncMode
 	ackedBy int // calls the last child acknowledged
 	took    time.Duration
 }

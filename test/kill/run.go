@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/test/parity"
 )
 
@@ -40,8 +40,8 @@ type Result struct {
 	// was found to be stored all the same, and Dropped those after which Open cut
 	// a torn tail.
 	InFlight, Dropped int
-	ByMode            map[saver.SyncMode]int // kills
-	First             []error                // the first differences
+	ByMode            map[disk.SyncMode]int // kills
+	First             []error               // the first differences
 }
 
 // String is the line the demonstration ends in.
@@ -61,7 +61,7 @@ func (r *Result) differ(n int, err error) {
 // every recording begun is at its end. An error means that the experiment itself
 // failed: what it found so far is in the Result.
 func Run(ctx context.Context, opts Options) (Result, error) {
-	r := runner{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 1)), result: Result{ByMode: map[saver.SyncMode]int{}}}
+	r := runner{opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 1)), result: Result{ByMode: map[disk.SyncMode]int{}}}
 	if opts.Kills < 1 || opts.Dir == "" {
 		return r.result, errors.New("kill: Kills and Dir are required")
 	}
@@ -135,7 +135,7 @@ func (r *runner) recording(ctx context.Context, f *parity.Fixture, round int) er
 func (r *runner) options() storeOptions {
 	size := func(lo, hi int) int64 { return int64(lo+r.random.IntN(hi-lo)) << 10 }
 	return storeOptions{
-		Sync:         []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever}[r.random.IntN(3)],
+		Sync:         []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever}[r.random.IntN(3)],
 		SyncInterval: time.Duration(1+r.random.IntN(50)) * time.Millisecond,
 		LogFileSize:  size(64, 512), FlushBytes: size(16, 512), ImageMax: size(8, 128),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -80,7 +81,7 @@ func (m *machine) history(t *rapid.T) {
 			h, err := r.DeltaChannelHistory(m.ctx, cfg, channels)
 			return histories(h, err)
 		}
-		h, err := saver.DeltaChannelHistory(m.ctx, s, cfg, channels)
+		h, err := rules.DeltaChannelHistory(m.ctx, s, cfg, channels)
 		return histories(h, err)
 	})
 }

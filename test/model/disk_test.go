@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // lives opens one store again and again. Between lives it is closed, or left as
@@ -18,14 +19,14 @@ type lives struct {
 	env  Env
 	fs   vfs.FS
 	dir  string
-	opts saver.Options
+	opts disk.Options
 	rng  *rand.Rand
-	s    *saver.Disk
+	s    *disk.Saver
 }
 
 func (l *lives) open() (saver.Saver, error) {
 	var err error
-	l.s, err = saver.OpenSimulated(l.dir, l.opts, saver.Simulation{FS: l.fs, Rand: l.rng.Uint64, Inline: true})
+	l.s, err = disk.OpenSimulated(l.dir, l.opts, disk.Simulation{FS: l.fs, Rand: l.rng.Uint64, Inline: true})
 	return l.s, err
 }
 
@@ -66,7 +67,7 @@ func loseImages(fsys vfs.FS, dir string) error {
 func diskFactory(fsys func() vfs.FS, dir func() string) func(Env) (Subject, error) {
 	return func(env Env) (Subject, error) {
 		l := &lives{env: env, fs: fsys(), dir: dir(), rng: rand.New(rand.NewPCG(1, 3))}
-		l.opts = saver.Options{Clock: env.Clock, Random: env.Random, DeletedMemory: env.DeletedMemory, ManualWork: true, LogFileSize: 64 << 10}
+		l.opts = disk.Options{Clock: env.Clock, Random: env.Random, DeletedMemory: env.DeletedMemory, ManualWork: true, LogFileSize: 64 << 10}
 		s, err := l.open()
 		env.Cleanup(func() { _ = l.s.Close() })
 		return Subject{Saver: s, Reopen: l.reopen}, err

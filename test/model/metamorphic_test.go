@@ -18,6 +18,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // A program must give the same answers whatever the options of the store, on
@@ -28,12 +29,12 @@ import (
 // under testdata/rapid, from where every later run repeats it.
 
 // drawOptions are options no answer may depend on.
-func drawOptions(t *rapid.T, env Env) saver.Options {
+func drawOptions(t *rapid.T, env Env) disk.Options {
 	size := func(name string, from ...int64) int64 { return rapid.SampledFrom(from).Draw(t, name) }
-	o := saver.Options{
+	o := disk.Options{
 		Clock: env.Clock, Random: env.Random, DeletedMemory: env.DeletedMemory,
 		ManualWork:    rapid.SampledFrom([]bool{true, true, false}).Draw(t, "manual work"),
-		Sync:          rapid.SampledFrom([]saver.SyncMode{saver.SyncAlways, saver.SyncNever, saver.SyncInterval}).Draw(t, "sync mode"),
+		Sync:          rapid.SampledFrom([]disk.SyncMode{disk.SyncAlways, disk.SyncNever, disk.SyncInterval}).Draw(t, "sync mode"),
 		SyncInterval:  time.Duration(size("interval", int64(time.Second), int64(time.Millisecond))),
 		LogFileSize:   size("log file size", 64<<10, 1<<20),
 		CacheBytes:    size("cache", -1, 0, 1<<10),
@@ -55,7 +56,7 @@ type chaos struct {
 	fs   *watched
 	dir  string
 	rng  *rand.Rand
-	s    *saver.Disk
+	s    *disk.Saver
 	real bool // on the operating system's files
 	met  *met
 }
@@ -69,7 +70,7 @@ type met struct {
 }
 
 // left counts what a store did until it is left.
-func (m *met) left(s *saver.Disk) {
+func (m *met) left(s *disk.Saver) {
 	e := s.Engine().Metrics()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,11 +144,11 @@ func (c *chaos) open(t *rapid.T) error {
 	opts := drawOptions(t, c.env)
 	// The order of operations is the program's alone where a crash is drawn from
 	// it; background work shows its own orders.
-	sim := saver.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork,
+	sim := disk.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork,
 		PatchMin: rapid.SampledFrom([]int{48, 48, 0}).Draw(t, "patch min"), PatchRun: rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "patch run"),
 		SegmentSize: rapid.SampledFrom([]int64{0, 0, 1, 4 << 10}).Draw(t, "segment size")}
 	var err error
-	c.s, err = saver.OpenSimulated(c.dir, opts, sim)
+	c.s, err = disk.OpenSimulated(c.dir, opts, sim)
 	return err
 }
 
@@ -203,18 +204,18 @@ func (c *chaos) crash(t *rapid.T, power bool) error {
 	if c.real {
 		return c.copyAside(t)
 	}
-	disk := c.fs.FS.(*crashfs.FS)
+	sv := c.fs.FS.(*crashfs.FS)
 	dead := c.s
-	next := crashfs.NewFrom(disk.Mem())
+	next := crashfs.NewFrom(sv.Mem())
 	if power {
 		o := crashfs.Options{Seed: c.rng.Uint64(), Random: 3, MaxTorn: 2, MaxSingle: 3, Adversarial: true}
 		var states []crashfs.State
-		for s := range disk.States(disk.Len(), o) {
+		for s := range sv.States(sv.Len(), o) {
 			states = append(states, s)
 		}
 		next = states[rapid.IntRange(0, len(states)-1).Draw(t, "state")].FS()
 	}
-	disk.Kill()
+	sv.Kill()
 	_ = dead.Close() // frees its goroutines; every operation fails
 	c.fs = &watched{FS: next}
 	return c.open(t)
@@ -336,7 +337,7 @@ func (c *chaos) readerBeside(ctx context.Context) error {
 	if err := c.s.Sync(ctx); err != nil {
 		return err
 	}
-	r, err := saver.OpenSimulated(c.dir, saver.Options{ReadOnly: true, Clock: c.env.Clock, Random: c.env.Random, DeletedMemory: c.env.DeletedMemory}, saver.Simulation{FS: c.fs})
+	r, err := disk.OpenSimulated(c.dir, disk.Options{ReadOnly: true, Clock: c.env.Clock, Random: c.env.Random, DeletedMemory: c.env.DeletedMemory}, disk.Simulation{FS: c.fs})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/cache"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -13,7 +13,7 @@ import (
 // What is found in stores and caches on a saver, and what is not, is counted with
 // the saver; what is refused is not.
 func TestItemsAndResultsAreCounted(t *testing.T) {
-	d, _, _ := open(t, saver.Options{}, 0)
+	d, _, _ := open(t, disk.Options{}, 0)
 	defer mustClose(t, d)
 	items, err := store.On(d, store.Options{})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 var ctx = context.Background()
@@ -93,11 +94,11 @@ func (g *gate) Create(name string) (vfs.File, error) {
 func (g *gate) OpenReadWrite(name string) (vfs.File, error) { return g.file(g.FS.OpenReadWrite(name)) }
 
 // open opens a store in memory; capacity 0 is without bounds.
-func open(t *testing.T, opts saver.Options, capacity int64) (*saver.Disk, *gate, *vfs.Mem) {
+func open(t *testing.T, opts disk.Options, capacity int64) (*disk.Saver, *gate, *vfs.Mem) {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{Capacity: capacity})
 	g := &gate{FS: mem}
-	d, err := saver.OpenSimulated("store", opts, saver.Simulation{FS: g})
+	d, err := disk.OpenSimulated("store", opts, disk.Simulation{FS: g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func open(t *testing.T, opts saver.Options, capacity int64) (*saver.Disk, *gate,
 }
 
 // put stores the n-th checkpoint of a thread with one channel.
-func put(d *saver.Disk, thread string, n int, v saver.Value) error {
+func put(d *disk.Saver, thread string, n int, v saver.Value) error {
 	ver := saver.IntVersion(int64(n))
 	cfg := saver.Config{ThreadID: thread}
 	if n > 1 {
@@ -116,14 +117,14 @@ func put(d *saver.Disk, thread string, n int, v saver.Value) error {
 	return err
 }
 
-func mustPut(t *testing.T, d *saver.Disk, thread string, n int, v saver.Value) {
+func mustPut(t *testing.T, d *disk.Saver, thread string, n int, v saver.Value) {
 	t.Helper()
 	if err := put(d, thread, n, v); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func mustClose(t *testing.T, d *saver.Disk) {
+func mustClose(t *testing.T, d *disk.Saver) {
 	t.Helper()
 	if err := d.Close(); err != nil {
 		t.Error(err)

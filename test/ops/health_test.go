@@ -11,37 +11,38 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // kinds are the names of the problems.
-func kinds(h saver.Health) []saver.Trouble {
-	out := []saver.Trouble{}
+func kinds(h disk.Health) []disk.Trouble {
+	out := []disk.Trouble{}
 	for _, p := range h.Problems {
 		out = append(out, p.Kind)
 	}
 	return out
 }
 
-func wantHealth(t *testing.T, d *saver.Disk, status saver.HealthStatus, want ...saver.Trouble) saver.Health {
+func wantHealth(t *testing.T, d *disk.Saver, status disk.HealthStatus, want ...disk.Trouble) disk.Health {
 	t.Helper()
 	h := d.Health()
-	if h.Status != status || !slices.Equal(kinds(h), append([]saver.Trouble{}, want...)) {
+	if h.Status != status || !slices.Equal(kinds(h), append([]disk.Trouble{}, want...)) {
 		t.Errorf("health is %v %v, want %v %v", h.Status, h.Problems, status, want)
 	}
 	return h
 }
 
 func TestHealthOfASoundStore(t *testing.T) {
-	d, err := saver.Open(t.TempDir(), saver.Options{LowSpace: -1})
+	d, err := disk.Open(t.TempDir(), disk.Options{LowSpace: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustPut(t, d, "t", 1, saver.ValueOf("v"))
-	h := wantHealth(t, d, saver.HealthOK)
+	h := wantHealth(t, d, disk.HealthOK)
 	if h.Space.Free <= 0 || h.Space.Total < h.Space.Free || h.Space.Reserve != 8<<20 || h.Space.LowSpace != 0 {
 		t.Errorf("space: %+v", h.Space)
 	}
-	if h.Lag != (saver.Lag{}) || h.LogBytes <= 0 || h.CompactionDebt != 0 {
+	if h.Lag != (disk.Lag{}) || h.LogBytes <= 0 || h.CompactionDebt != 0 {
 		t.Errorf("%+v", h)
 	}
 	b, err := json.Marshal(h)
@@ -49,7 +50,7 @@ func TestHealthOfASoundStore(t *testing.T) {
 		t.Errorf("%s, %v", b, err)
 	}
 	mustClose(t, d)
-	h = wantHealth(t, d, saver.HealthFailed, saver.TroubleClosed)
+	h = wantHealth(t, d, disk.HealthFailed, disk.TroubleClosed)
 	if !errors.Is(h.Problems[0].Err, saver.ErrClosed) {
 		t.Errorf("%+v", h)
 	}
@@ -60,8 +61,8 @@ func TestHealthOfASoundStore(t *testing.T) {
 func TestLowSpace(t *testing.T) {
 	var low []int64
 	var full []error
-	opts := saver.Options{LowSpace: 48 << 20, DiskReserve: 16 << 20, ManualWork: true, NoPatches: true,
-		Events: saver.Events{LowSpace: func(free int64) { low = append(low, free) }, DiskFull: func(err error) { full = append(full, err) }}}
+	opts := disk.Options{LowSpace: 48 << 20, DiskReserve: 16 << 20, ManualWork: true, NoPatches: true,
+		Events: disk.Events{LowSpace: func(free int64) { low = append(low, free) }, DiskFull: func(err error) { full = append(full, err) }}}
 	d, _, mem := open(t, opts, 128<<20)
 	defer mustClose(t, d)
 	mb := saver.ValueOf(strings.Repeat("x", 1<<20))
@@ -74,16 +75,16 @@ func TestLowSpace(t *testing.T) {
 		}
 	}
 	write(2)
-	wantHealth(t, d, saver.HealthOK)
+	wantHealth(t, d, disk.HealthOK)
 	mem.SetCapacity(100 << 20)
 	write(60)
-	h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleDiskLow)
+	h := wantHealth(t, d, disk.HealthDegraded, disk.TroubleDiskLow)
 	if len(low) != 1 || low[0] >= 48<<20 || h.Space.Free >= 48<<20 {
 		t.Errorf("low space was reported as %v, health %+v", low, h.Space)
 	}
 	mem.SetCapacity(256 << 20)
 	write(2)
-	wantHealth(t, d, saver.HealthOK)
+	wantHealth(t, d, disk.HealthOK)
 	mem.SetCapacity(100 << 20)
 	write(2)
 	if len(low) != 2 {
@@ -97,25 +98,25 @@ func TestLowSpace(t *testing.T) {
 	if !errors.Is(err, saver.ErrDiskFull) || len(full) == 0 {
 		t.Fatalf("%v, events %v", err, full)
 	}
-	h = wantHealth(t, d, saver.HealthFailed, saver.TroubleDiskFull)
+	h = wantHealth(t, d, disk.HealthFailed, disk.TroubleDiskFull)
 	if !errors.Is(h.Problems[0].Err, saver.ErrDiskFull) {
 		t.Errorf("%+v", h.Problems)
 	}
 	mem.SetCapacity(256 << 20)
 	mustPut(t, d, "v", 1, mb)
-	wantHealth(t, d, saver.HealthOK)
+	wantHealth(t, d, disk.HealthOK)
 }
 
 func TestHealthOfAPoisonedStore(t *testing.T) {
 	var poisoned []error
-	d, g, _ := open(t, saver.Options{Events: saver.Events{Poisoned: func(err error) { poisoned = append(poisoned, err) }}}, 0)
+	d, g, _ := open(t, disk.Options{Events: disk.Events{Poisoned: func(err error) { poisoned = append(poisoned, err) }}}, 0)
 	mustPut(t, d, "t", 1, saver.ValueOf(1))
 	g.fail(syscall.EIO)
 	if err := put(d, "t", 2, saver.ValueOf(1)); err == nil {
 		t.Fatal("a failed sync went unnoticed")
 	}
 	h := d.Health()
-	if h.Status != saver.HealthFailed || len(h.Problems) == 0 || h.Problems[0].Kind != saver.TroublePoisoned ||
+	if h.Status != disk.HealthFailed || len(h.Problems) == 0 || h.Problems[0].Kind != disk.TroublePoisoned ||
 		!errors.Is(h.Problems[0].Err, saver.ErrPoisoned) || !errors.Is(h.Problems[0].Err, syscall.EIO) {
 		t.Errorf("%+v", h)
 	}
@@ -131,25 +132,25 @@ func TestHealthOfAPoisonedStore(t *testing.T) {
 // sync is overdue.
 func TestLag(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, g, _ := open(t, saver.Options{Sync: saver.SyncInterval, SyncInterval: time.Second}, 0)
+		d, g, _ := open(t, disk.Options{Sync: disk.SyncInterval, SyncInterval: time.Second}, 0)
 		mustPut(t, d, "t", 1, saver.ValueOf("v")) // the file is there now, and synced with its header
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, saver.HealthOK); h.Lag != (saver.Lag{}) {
+		if h := wantHealth(t, d, disk.HealthOK); h.Lag != (disk.Lag{}) {
 			t.Errorf("all is durable, and the lag is %+v", h.Lag)
 		}
 		g.close()
 		mustPut(t, d, "t", 2, saver.ValueOf("v"))
-		h := wantHealth(t, d, saver.HealthOK)
+		h := wantHealth(t, d, disk.HealthOK)
 		if h.Lag.Records != 1 || h.Lag.Bytes <= 0 || h.Lag.Age != 0 {
 			t.Errorf("lag of one record: %+v", h.Lag)
 		}
 		time.Sleep(4 * time.Second)
 		mustPut(t, d, "t", 3, saver.ValueOf("v"))
-		if h := wantHealth(t, d, saver.HealthOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
+		if h := wantHealth(t, d, disk.HealthOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
 			t.Errorf("lag after 4 s: %+v", h.Lag)
 		}
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleLag); h.Lag.Age != 7*time.Second {
+		if h := wantHealth(t, d, disk.HealthDegraded, disk.TroubleLag); h.Lag.Age != 7*time.Second {
 			t.Errorf("lag after 7 s: %+v", h.Lag)
 		}
 		g.open()
@@ -159,7 +160,7 @@ func TestLag(t *testing.T) {
 			t.Errorf("lag after a sync: %+v", h.Lag)
 		}
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, saver.HealthOK); h.Lag != (saver.Lag{}) {
+		if h := wantHealth(t, d, disk.HealthOK); h.Lag != (disk.Lag{}) {
 			t.Errorf("lag in the end: %+v", h.Lag)
 		}
 		mustClose(t, d)
@@ -169,11 +170,11 @@ func TestLag(t *testing.T) {
 // A background flush that fails, and the log that grows for it, are reported.
 func TestHealthOfABacklog(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, g, _ := open(t, saver.Options{FlushBytes: 64 << 10, NoPatches: true}, 0)
+		d, g, _ := open(t, disk.Options{FlushBytes: 64 << 10, NoPatches: true}, 0)
 		g.refuse(".seg")
 		mustPut(t, d, "t", 1, saver.ValueOf(strings.Repeat("x", 512<<10)))
 		synctest.Wait()
-		h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleBacklog, saver.TroubleBackground)
+		h := wantHealth(t, d, disk.HealthDegraded, disk.TroubleBacklog, disk.TroubleBackground)
 		if !errors.Is(h.Problems[1].Err, syscall.EACCES) || !errors.Is(d.Stats().WorkError, syscall.EACCES) {
 			t.Errorf("the cause is lost: %+v", h.Problems[1])
 		}
@@ -181,7 +182,7 @@ func TestHealthOfABacklog(t *testing.T) {
 		time.Sleep(2 * time.Second) // the worker rests after a failure
 		mustPut(t, d, "t", 2, saver.ValueOf("x"))
 		synctest.Wait()
-		wantHealth(t, d, saver.HealthOK)
+		wantHealth(t, d, disk.HealthOK)
 		mustClose(t, d)
 	})
 }
@@ -190,7 +191,7 @@ func TestHealthOfABacklog(t *testing.T) {
 // what it owes is what it would read.
 func TestHealthOfACompactionDebt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, _, _ := open(t, saver.Options{CompactRate: 1, CompactFanout: 3, ImageBytes: 1, NoPatches: true}, 0)
+		d, _, _ := open(t, disk.Options{CompactRate: 1, CompactFanout: 3, ImageBytes: 1, NoPatches: true}, 0)
 		for n := 1; n <= 3; n++ {
 			mustPut(t, d, "t", n, saver.ValueOf(strings.Repeat("x", 100*n)))
 			synctest.Wait()
@@ -201,7 +202,7 @@ func TestHealthOfACompactionDebt(t *testing.T) {
 		mustPut(t, d, "t", 4, saver.ValueOf("x"))
 		synctest.Wait()
 		st := d.Stats()
-		if h := wantHealth(t, d, saver.HealthDegraded, saver.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
+		if h := wantHealth(t, d, disk.HealthDegraded, disk.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
 			t.Errorf("debt %d, %+v", h.CompactionDebt, st)
 		}
 		time.Sleep(24 * time.Hour)
@@ -209,18 +210,18 @@ func TestHealthOfACompactionDebt(t *testing.T) {
 		if st := d.Stats(); st.Segments != 1 || st.CompactionDebt != 0 {
 			t.Errorf("a day later: %+v", st)
 		}
-		wantHealth(t, d, saver.HealthOK)
+		wantHealth(t, d, disk.HealthOK)
 		mustClose(t, d)
 	})
 }
 
 func TestLowSpaceBelowTheReserveIsRefused(t *testing.T) {
-	for _, o := range []saver.Options{{LowSpace: 1 << 20}, {LowSpace: 1 << 30, DiskReserve: 2 << 30}} {
-		if _, err := saver.Open(t.TempDir(), o); !errors.Is(err, saver.ErrInvalid) {
+	for _, o := range []disk.Options{{LowSpace: 1 << 20}, {LowSpace: 1 << 30, DiskReserve: 2 << 30}} {
+		if _, err := disk.Open(t.TempDir(), o); !errors.Is(err, saver.ErrInvalid) {
 			t.Errorf("%d below %d: %v", o.LowSpace, o.DiskReserve, err)
 		}
 	}
-	d, err := saver.Open(t.TempDir(), saver.Options{LowSpace: 1, DiskReserve: -1})
+	d, err := disk.Open(t.TempDir(), disk.Options{LowSpace: 1, DiskReserve: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

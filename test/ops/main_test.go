@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // TestMain makes what the process compresses with before any test does: it holds
@@ -36,7 +37,7 @@ func warm() error {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	long := saver.ValueOf(strings.Repeat("value ", 1000))
 	for n := 1; n <= 3; n++ {
-		d, err := saver.OpenSimulated("store", saver.Options{ManualWork: true}, saver.Simulation{FS: mem})
+		d, err := disk.OpenSimulated("store", disk.Options{ManualWork: true}, disk.Simulation{FS: mem})
 		if err != nil {
 			return err
 		}

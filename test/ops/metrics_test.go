@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
 // Every counter of saves, loads and the serializer tells what the calls were.
 func TestSavesAndLoadsAreCounted(t *testing.T) {
-	d, g, _ := open(t, saver.Options{}, 0)
+	d, g, _ := open(t, disk.Options{}, 0)
 	text := strings.Repeat("value ", 1000)
 	const puts = 20
 	for n := 1; n <= puts; n++ {
@@ -81,8 +82,8 @@ func TestSavesAndLoadsAreCounted(t *testing.T) {
 
 // A flush tells what it moved, whole and as it is stored; threads are resident or not.
 func TestFlushIsMeasured(t *testing.T) {
-	var flushed []saver.FlushInfo
-	opts := saver.Options{ManualWork: true, Events: saver.Events{Flushed: func(i saver.FlushInfo) { flushed = append(flushed, i) }}}
+	var flushed []disk.FlushInfo
+	opts := disk.Options{ManualWork: true, Events: disk.Events{Flushed: func(i disk.FlushInfo) { flushed = append(flushed, i) }}}
 	d, g, _ := open(t, opts, 0)
 	text := strings.Repeat("all the same ", 1000)
 	for n := 1; n <= 10; n++ {
@@ -102,7 +103,7 @@ func TestFlushIsMeasured(t *testing.T) {
 		t.Errorf("%d of %d threads are resident", st.Resident, st.Threads)
 	}
 	mustClose(t, d)
-	d, err := saver.OpenSimulated("store", saver.Options{}, saver.Simulation{FS: g})
+	d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestFlushIsMeasured(t *testing.T) {
 
 // What another serializer does is counted with the first, once.
 func TestMeasureOnce(t *testing.T) {
-	d, _, _ := open(t, saver.Options{}, 0)
+	d, _, _ := open(t, disk.Options{}, 0)
 	defer mustClose(t, d)
 	other := d.WithSerializer(d.Serializer())
 	if _, err := other.Serializer().Encode("x"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -26,7 +27,7 @@ const (
 // that was acknowledged is lost.
 func TestWritersWaitForTheDevice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, g, _ := open(t, saver.Options{VersionBytes: -1, ManualWork: true}, 0)
+		d, g, _ := open(t, disk.Options{VersionBytes: -1, ManualWork: true}, 0)
 		mustPut(t, d, "first", 1, saver.ValueOf("x"))
 		g.close()
 		const writers, size = 200, 1 << 20
@@ -80,7 +81,7 @@ func heap() uint64 {
 // is so many saves ahead and no more.
 func TestRunsWaitForTheDevice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, g, _ := open(t, saver.Options{ManualWork: true}, 0)
+		d, g, _ := open(t, disk.Options{ManualWork: true}, 0)
 		const steps = 1000
 		ran := 0
 		app, err := graph.New(graph.Key("n", channel.Reduce(channel.Add[int]))).

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -293,7 +294,7 @@ func (d deltaCall) run(ctx context.Context, s saver.Saver, c *comparison) error 
 		}
 		c.deltas("history by the saver", got, d.answer)
 	}
-	got, err := saver.DeltaChannelHistory(ctx, s, d.cfg, d.channels)
+	got, err := rules.DeltaChannelHistory(ctx, s, d.cfg, d.channels)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/test/parity"
@@ -163,7 +164,7 @@ var lies = map[string]*liar{
 	"writes by task alone": {tuple: func(t *saver.Tuple) {
 		slices.SortStableFunc(t.PendingWrites, func(a, b saver.PendingWrite) int {
 			a.TaskPath, b.TaskPath = "", ""
-			return saver.ComparePendingWrites(a, b)
+			return rules.ComparePendingWrites(a, b)
 		})
 	}},
 	"resume writes are dropped": {writes: func(ws []saver.Write) []saver.Write {

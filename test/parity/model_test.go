@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -33,7 +34,7 @@ type modelWrite struct {
 }
 
 func (m *model) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
-	if err := saver.ValidatePut(cfg, cp, newVersions); err != nil {
+	if err := rules.ValidatePut(cfg, cp, newVersions); err != nil {
 		return saver.Config{}, err
 	}
 	m.mu.Lock()
@@ -58,7 +59,7 @@ func (m *model) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, md
 			cp.Values[channel] = value
 		}
 	}
-	t := &saver.Tuple{Config: at, Checkpoint: cp, Metadata: saver.MergeMetadata(cfg, md)}
+	t := &saver.Tuple{Config: at, Checkpoint: cp, Metadata: rules.MergeMetadata(cfg, md)}
 	if cfg.CheckpointID != "" {
 		p := cfg.At(cfg.CheckpointID)
 		t.Parent = &p
@@ -103,25 +104,25 @@ func (m *model) answer(t *saver.Tuple) *saver.Tuple {
 			out.PendingWrites = append(out.PendingWrites, w.PendingWrite)
 		}
 	}
-	out.PendingWrites = saver.ResolveWrites(out.PendingWrites)
+	out.PendingWrites = rules.ResolveWrites(out.PendingWrites)
 	return &out
 }
 
 func (m *model) PutWrites(_ context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	if err := saver.ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
+	if err := rules.ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, w := range writes {
-		pw := saver.PendingWrite{TaskID: taskID, Channel: w.Channel, Value: w.Value, TaskPath: taskPath, Index: saver.WriteIndex(w.Channel, i)}
+		pw := saver.PendingWrite{TaskID: taskID, Channel: w.Channel, Value: w.Value, TaskPath: taskPath, Index: rules.WriteIndex(w.Channel, i)}
 		m.writes = append(m.writes, modelWrite{at: cfg.At(cfg.CheckpointID), PendingWrite: pw})
 	}
 	return nil
 }
 
 func (m *model) GetTuple(_ context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	if err := saver.ValidateConfig(cfg); err != nil {
+	if err := rules.ValidateConfig(cfg); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -134,7 +135,7 @@ func (m *model) GetTuple(_ context.Context, cfg saver.Config) (*saver.Tuple, err
 
 func (m *model) List(_ context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
-		if err := saver.ValidateQuery(q); err != nil {
+		if err := rules.ValidateQuery(q); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -164,7 +165,7 @@ func selects(q saver.Query, t *saver.Tuple) bool {
 		(q.Namespace == nil || *q.Namespace == t.Config.Namespace) &&
 		(q.CheckpointID == "" || q.CheckpointID == t.Checkpoint.ID) &&
 		(q.Before == "" || t.Checkpoint.ID < q.Before) &&
-		saver.MatchFilter(t.Metadata, q.Filter)
+		rules.MatchFilter(t.Metadata, q.Filter)
 }
 
 func (m *model) DeleteThread(_ context.Context, id string) error {

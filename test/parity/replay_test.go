@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/test/parity"
 )
@@ -21,16 +22,16 @@ import (
 var factories = map[string]func(t *testing.T) saver.Saver{
 	"memory": func(*testing.T) saver.Saver { return memory.New(memory.Options{}) },
 	"model":  func(*testing.T) saver.Saver { return &model{} },
-	"disk":   func(t *testing.T) saver.Saver { return openDisk(t, t.TempDir(), saver.Simulation{}) },
+	"disk":   func(t *testing.T) saver.Saver { return openDisk(t, t.TempDir(), disk.Simulation{}) },
 	"simulated disk": func(t *testing.T) saver.Saver {
-		return openDisk(t, "store", saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{WindowsRules: true}), Inline: true})
+		return openDisk(t, "store", disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{WindowsRules: true}), Inline: true})
 	},
 }
 
 // openDisk opens a disk saver that flushes and compacts while it is used.
-func openDisk(t *testing.T, dir string, sim saver.Simulation) saver.Saver {
+func openDisk(t *testing.T, dir string, sim disk.Simulation) saver.Saver {
 	t.Helper()
-	s, err := saver.OpenSimulated(dir, saver.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10}, sim)
+	s, err := disk.OpenSimulated(dir, disk.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10}, sim)
 	if err != nil {
 		t.Fatal(err)
 	}

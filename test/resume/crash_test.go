@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +32,7 @@ func statesPerCut() int {
 
 // acks is a disk saver that notes how far the disk's log was when it answered.
 type acks struct {
-	*saver.Disk
+	*disk.Saver
 	fs *crashfs.FS
 
 	mu       sync.Mutex
@@ -61,7 +62,7 @@ func (a *acks) settle() {
 }
 
 func (a *acks) Sync(c context.Context) error {
-	err := a.Disk.Sync(c)
+	err := a.Saver.Sync(c)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.settle()
@@ -69,7 +70,7 @@ func (a *acks) Sync(c context.Context) error {
 }
 
 func (a *acks) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
-	at, err := a.Disk.PutRequest(c, req)
+	at, err := a.Saver.PutRequest(c, req)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.put = append(a.put, ack{at: a.fs.Len()})
@@ -78,7 +79,7 @@ func (a *acks) PutRequest(c context.Context, req saver.PutRequest) (saver.Config
 }
 
 func (a *acks) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write, id, path string) error {
-	err := a.Disk.PutWrites(c, cfg, ws, id, path)
+	err := a.Saver.PutWrites(c, cfg, ws, id, path)
 	out := slices.ContainsFunc(ws, func(w saver.Write) bool {
 		return w.Channel != "__interrupt__" && w.Channel != "__resume__"
 	})
@@ -126,11 +127,11 @@ func (a *acks) stored(cut int) []string {
 func openOn(t *testing.T, fs *crashfs.FS) *acks {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	d, err := saver.OpenSimulated("store", saver.Options{LogFileSize: 64 << 10}, saver.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
+	d, err := disk.OpenSimulated("store", disk.Options{LogFileSize: 64 << 10}, disk.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &acks{Disk: d, fs: fs}
+	return &acks{Saver: d, fs: fs}
 }
 
 // A crash at any boundary, and any disk it can leave: resumed, the graph ends

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // handed is a key that a node was given, and how far the disk's log was then.
@@ -24,14 +25,14 @@ type handed struct {
 
 // letters are three nodes in a line, each of which has one side effect. They are run
 // on a disk that syncs as mode says; what they were handed comes back.
-func letters(t *testing.T, fs *crashfs.FS, mode saver.SyncMode, d pregel.Durability) []handed {
+func letters(t *testing.T, fs *crashfs.FS, mode disk.SyncMode, d pregel.Durability) []handed {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	disk, err := saver.OpenSimulated("store", saver.Options{Sync: mode, LogFileSize: 64 << 10}, saver.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
+	sv, err := disk.OpenSimulated("store", disk.Options{Sync: mode, LogFileSize: 64 << 10}, disk.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer disk.Close()
+	defer sv.Close()
 	var mu sync.Mutex
 	var out []handed
 	b := graph.New(graph.Key("sent", channel.Reduce(channel.Append[string])))
@@ -45,13 +46,13 @@ func letters(t *testing.T, fs *crashfs.FS, mode saver.SyncMode, d pregel.Durabil
 			return map[string]any{"sent": []string{name}}, err
 		})
 	}
-	g, err := b.Sequence(append([]string{graph.Start}, names...)...).Compile(graph.Options{Saver: disk})
+	g, err := b.Sequence(append([]string{graph.Start}, names...)...).Compile(graph.Options{Saver: sv})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cfg := context.Background(), pregel.Config{ThreadID: "t", Durability: d}
 	var input any
-	if _, err := disk.GetTuple(ctx, saver.Config{ThreadID: "t"}); errors.Is(err, saver.ErrNotFound) {
+	if _, err := sv.GetTuple(ctx, saver.Config{ThreadID: "t"}); errors.Is(err, saver.ErrNotFound) {
 		input = map[string]any{"sent": []string{}}
 	}
 	if _, err := g.Invoke(ctx, input, cfg); err != nil {
@@ -64,7 +65,7 @@ func letters(t *testing.T, fs *crashfs.FS, mode saver.SyncMode, d pregel.Durabil
 // key before is handed the same one when it runs again, in every durability mode,
 // and also if the store is told never to sync by itself.
 func TestKeyAcrossPowerCuts(t *testing.T) {
-	for _, mode := range []saver.SyncMode{saver.SyncAlways, saver.SyncNever} {
+	for _, mode := range []disk.SyncMode{disk.SyncAlways, disk.SyncNever} {
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 			t.Run(fmt.Sprint(mode, "/", d), func(t *testing.T) {
 				t.Parallel()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // poisonEnv names the directory of a process that is killed by a node.
@@ -49,7 +49,7 @@ func TestRecoverAtStartSurvivesPoison(t *testing.T) {
 
 // poisoned is one life of the program.
 func poisoned(t *testing.T, dir string) {
-	d, err := saver.Open(filepath.Join(dir, "store"), saver.Options{})
+	d, err := disk.Open(filepath.Join(dir, "store"), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ var lessons = store.Namespace{"lessons"}
 // learner is an agent that learns something in each of its steps, twice: two nodes
 // of a superstep each put an item named by the step.
 func learner(a *acks) (*pregel.Graph, *store.Local, error) {
-	items, err := store.On(a.Disk, store.Options{})
+	items, err := store.On(a.Saver, store.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -67,7 +68,7 @@ type machine struct {
 	opts   store.Options
 	fs     vfs.FS
 	rng    *rand.Rand
-	disk   *saver.Disk
+	disk   *disk.Saver
 	stores []*store.Local // on the disk; they answer in turn
 	turn   int
 	calls  int
@@ -76,9 +77,9 @@ type machine struct {
 func (m *machine) clock() time.Time { return m.now }
 
 func (m *machine) open() error {
-	so := saver.Options{Clock: m.clock, ManualWork: true, LogFileSize: 64 << 10, CacheBytes: -1}
+	so := disk.Options{Clock: m.clock, ManualWork: true, LogFileSize: 64 << 10, CacheBytes: -1}
 	var err error
-	if m.disk, err = saver.OpenSimulated("store", so, saver.Simulation{FS: m.fs, Rand: m.rng.Uint64, Inline: true}); err != nil {
+	if m.disk, err = disk.OpenSimulated("store", so, disk.Simulation{FS: m.fs, Rand: m.rng.Uint64, Inline: true}); err != nil {
 		return err
 	}
 	m.stores = nil
@@ -172,7 +173,7 @@ func (m *machine) erase(t *rapid.T) {
 	m.sweep(t)
 	m.change(t, fmt.Sprintf("erase %q", prefix), func(s *store.Local) error {
 		if s != m.model {
-			return m.disk.EraseRequest(m.ctx, saver.EraseRequest{Items: [][]string{prefix}})
+			return m.disk.EraseRequest(m.ctx, disk.EraseRequest{Items: [][]string{prefix}})
 		}
 		all, err := s.Search(m.ctx, store.Query{Prefix: prefix, Limit: store.NoLimit, NoRefresh: true})
 		for _, f := range all {

@@ -11,14 +11,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/hashicorp/raft"
 	raftwal "github.com/hashicorp/raft-wal"
-	"github.com/stele-go/stele/bench"
-	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
 	tidwall "github.com/tidwall/wal"
 	etcdwal "go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
+
+	"github.com/stele-go/stele/bench"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/serde"
 )
 
 // idle calls after when n records were written, and where that matters once the log
@@ -31,7 +33,7 @@ func idle(n int, after func(n int) error) error {
 }
 
 func writeStele(dir string, payloads [][]byte, after func(n int) error) error {
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func writeStele(dir string, payloads [][]byte, after func(n int) error) error {
 }
 
 func readStele(dir string) (got [][]byte, err error) {
-	s, err := saver.Open(dir, saver.Options{})
+	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/stele-go/stele/bench"
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // record is a checkpoint without its values, as peers store it.
@@ -46,7 +48,7 @@ func encode(s *bench.Step) (rows, error) {
 	if err != nil {
 		return rows{}, err
 	}
-	md, err := saver.EncodeMetadata(s.Metadata, codec)
+	md, err := rules.EncodeMetadata(s.Metadata, codec)
 	if err != nil {
 		return rows{}, err
 	}
@@ -89,7 +91,7 @@ func decode(id, parent string, rec, metadata []byte) (*Tuple, error) {
 	if err != nil {
 		return nil, err
 	}
-	md, err := saver.DecodeMetadata(t, codec)
+	md, err := rules.DecodeMetadata(t, codec)
 	if err != nil {
 		return nil, err
 	}

@@ -6,28 +6,29 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
 // steleStore is a stele store; items is nil if it was opened for checkpoints.
 type steleStore struct {
-	s     *saver.Disk
+	s     *disk.Saver
 	items *store.Local
 }
 
-func steleMode(m Mode) saver.SyncMode {
+func steleMode(m Mode) disk.SyncMode {
 	switch m {
 	case Interval:
-		return saver.SyncInterval
+		return disk.SyncInterval
 	case Relaxed:
-		return saver.SyncNever
+		return disk.SyncNever
 	default:
-		return saver.SyncAlways
+		return disk.SyncAlways
 	}
 }
 
 func openStele(o Options) (Store, error) {
-	s, err := saver.Open(o.Dir, saver.Options{Sync: steleMode(o.Mode)})
+	s, err := disk.Open(o.Dir, disk.Options{Sync: steleMode(o.Mode)})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func openStele(o Options) (Store, error) {
 }
 
 func openSteleItems(o Options) (Store, error) {
-	s, err := saver.Open(o.Dir, saver.Options{Sync: steleMode(o.Mode)})
+	s, err := disk.Open(o.Dir, disk.Options{Sync: steleMode(o.Mode)})
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ type engineStore struct{ *steleStore }
 
 // OpenEngineStele opens a stele store as an engine on top of it uses it.
 func OpenEngineStele(o Options) (Store, error) {
-	s, err := saver.Open(o.Dir, saver.Options{Sync: steleMode(o.Mode)})
+	s, err := disk.Open(o.Dir, disk.Options{Sync: steleMode(o.Mode)})
 	if err != nil {
 		return nil, err
 	}

@@ -15,29 +15,30 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // newLife begins a life on a simulated disk: the first one, or the one after
 // past.
 func newLife(t failer, scenario string, d pregel.Durability, fs *crashfs.FS, p *past) *trace {
 	rng := rand.New(rand.NewPCG(1, 2))
-	return liveOn(t, scenario, d, p, &ledger{fs: fs}, func(random func() float64) (*saver.Disk, error) {
-		return saver.OpenSimulated("store", saver.Options{Random: random, LogFileSize: 64 << 10}, saver.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
+	return liveOn(t, scenario, d, p, &ledger{fs: fs}, func(random func() float64) (*disk.Saver, error) {
+		return disk.OpenSimulated("store", disk.Options{Random: random, LogFileSize: 64 << 10}, disk.Simulation{FS: fs, Rand: rng.Uint64, Inline: true})
 	})
 }
 
 // liveOn begins a life on the store that open opens.
-func liveOn(t failer, scenario string, d pregel.Durability, p *past, led *ledger, open func(random func() float64) (*saver.Disk, error)) *trace {
+func liveOn(t failer, scenario string, d pregel.Durability, p *past, led *ledger, open func(random func() float64) (*disk.Saver, error)) *trace {
 	minted := 0
 	if p != nil {
 		minted = p.minted()
 	}
 	tr := newTrace(t, scenario, d, minted, func(random func() float64) saver.Saver {
-		disk, err := open(random)
+		sv, err := open(random)
 		if err != nil {
 			t.Fatal(err)
 		}
-		led.Disk = disk
+		led.Saver = sv
 		return led
 	})
 	l := tr.life
@@ -180,8 +181,8 @@ func (s *tally) scenario(t *testing.T, name string, d pregel.Durability, each in
 			s.mu.Unlock()
 			continue
 		}
-		for disk := range whole.life.ledger.fs.States(acks[k-1].at, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
-			tr := newLife(t, name, d, disk.FS(), p)
+		for sv := range whole.life.ledger.fs.States(acks[k-1].at, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
+			tr := newLife(t, name, d, sv.FS(), p)
 			func() {
 				defer func() {
 					if r := recover(); r != nil { // the scenario did not find what it looked for

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -93,7 +94,7 @@ func inMemory(random func() float64) saver.Saver { return memory.New(memory.Opti
 // for the device.
 func onDisk(t *testing.T) func(random func() float64) saver.Saver {
 	return func(random func() float64) saver.Saver {
-		d, err := saver.Open(t.TempDir(), saver.Options{Sync: saver.SyncNever, Random: random})
+		d, err := disk.Open(t.TempDir(), disk.Options{Sync: disk.SyncNever, Random: random})
 		if err != nil {
 			t.Fatal(err)
 		}

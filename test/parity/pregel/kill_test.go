@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // childVariable makes a process one that is killed.
@@ -25,11 +25,11 @@ const childVariable = "STELE_PARITY_CHILD"
 type childJob struct {
 	Dir, Scenario string
 	Durability    pregel.Durability
-	Sync          saver.SyncMode
+	Sync          disk.SyncMode
 }
 
-func (j childJob) open(random func() float64) (*saver.Disk, error) {
-	return saver.Open(j.Dir, saver.Options{Sync: j.Sync, Random: random})
+func (j childJob) open(random func() float64) (*disk.Saver, error) {
+	return disk.Open(j.Dir, disk.Options{Sync: j.Sync, Random: random})
 }
 
 // dying ends the process where a test would fail.
@@ -146,7 +146,7 @@ func TestKilledProcesses(t *testing.T) {
 					d = other
 				}
 			}
-			sync := []saver.SyncMode{saver.SyncAlways, saver.SyncInterval, saver.SyncNever}[random.IntN(3)]
+			sync := []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever}[random.IntN(3)]
 			t.Run(fmt.Sprint(i, "/", name, "/", d), func(t *testing.T) {
 				t.Parallel()
 				sum.kill(t, childJob{t.TempDir(), name, d, sync}, pick)

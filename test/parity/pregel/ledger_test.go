@@ -8,12 +8,13 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // ledger is a disk saver that notes what it stored, in order, and makes one save
 // after another: between two of them nothing is half stored.
 type ledger struct {
-	*saver.Disk
+	*disk.Saver
 	fs     *crashfs.FS     // nil: not simulated
 	stored func(k saveKey) // told of each save before its caller is; may be nil
 
@@ -77,7 +78,7 @@ func (l *ledger) noteLocked(a ack) {
 func (l *ledger) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, err := l.Disk.Put(c, cfg, cp, md, v)
+	at, err := l.Saver.Put(c, cfg, cp, md, v)
 	if err == nil {
 		step, _ := md.Step()
 		l.noteLocked(ack{put: true, thread: cfg.ThreadID, ns: cfg.Namespace, checkpoint: cp.ID, source: md.Source(), step: step, minted: mintedUpTo(cp.ID)})
@@ -88,7 +89,7 @@ func (l *ledger) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, m
 func (l *ledger) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, err := l.Disk.PutRequest(c, req)
+	at, err := l.Saver.PutRequest(c, req)
 	if err == nil {
 		step, _ := req.Metadata.Step()
 		l.noteLocked(ack{put: true, thread: req.Config.ThreadID, ns: req.Config.Namespace, checkpoint: req.Checkpoint.ID,
@@ -100,9 +101,9 @@ func (l *ledger) PutRequest(c context.Context, req saver.PutRequest) (saver.Conf
 func (l *ledger) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write, id, path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.Disk.PutWrites(c, cfg, ws, id, path)
+	err := l.Saver.PutWrites(c, cfg, ws, id, path)
 	if err == nil {
-		err = l.Disk.Sync(c) // it may have been deferred: between two saves nothing is
+		err = l.Saver.Sync(c) // it may have been deferred: between two saves nothing is
 	}
 	if err == nil {
 		l.noteLocked(ack{thread: cfg.ThreadID, ns: cfg.Namespace, checkpoint: cfg.CheckpointID, task: id,
@@ -115,7 +116,7 @@ func (l *ledger) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write
 func (l *ledger) DeleteThread(c context.Context, thread string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.Disk.DeleteThread(c, thread)
+	err := l.Saver.DeleteThread(c, thread)
 	if err == nil {
 		l.noteLocked(ack{thread: thread})
 	}

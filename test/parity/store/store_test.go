@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
@@ -213,16 +213,16 @@ func TestStoreParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := saver.OpenSimulated("store", saver.Options{}, saver.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+	d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	disk, err := store.On(d, opts)
+	sv, err := store.On(d, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]store.Store{"memory": mem, "disk": disk} {
+	for name, s := range map[string]store.Store{"memory": mem, "disk": sv} {
 		t.Run(name, func(t *testing.T) {
 			count := map[string]int{}
 			for n, l := range lines {

@@ -1,0 +1,29 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// MemoryChange is a Change in memory, for savers in memory: they apply it with the
+// checkpoint, under their lock.
+type MemoryChange struct {
+	Apply func() // cannot fail, and must not call the saver
+}
+
+// StoreChange implements Change.
+func (MemoryChange) StoreChange() {}
+
+// MemoryChanges refuses changes that are not in memory, with an InvalidError.
+func MemoryChanges(changes []saver.Change) ([]MemoryChange, error) {
+	var out []MemoryChange
+	for i, c := range changes {
+		m, ok := c.(MemoryChange)
+		if !ok {
+			return nil, Invalidf(fmt.Sprintf("changes[%d]", i), "is no change in memory; prepare it with a store in memory")
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}

@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// DeltaChannelHistory is DeltaReader for any Saver: it walks the parents of the
+// checkpoint cfg names with GetTuple. A saver that implements DeltaReader
+// answers the same with fewer reads.
+func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	if len(channels) == 0 {
+		return map[string]saver.DeltaHistory{}, nil
+	}
+	target, err := s.GetTuple(ctx, cfg)
+	if errors.Is(err, saver.ErrNotFound) {
+		return NewDeltaWalk(channels).Result(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	walk := NewDeltaWalk(channels)
+	seen := map[string]bool{target.Config.CheckpointID: true}
+	for parent := target.Parent; parent != nil && !walk.Done(); {
+		if seen[parent.CheckpointID] {
+			return nil, fmt.Errorf("checkpoint %q: %w", parent.CheckpointID, saver.ErrAncestorCycle)
+		}
+		seen[parent.CheckpointID] = true
+		tup, err := s.GetTuple(ctx, *parent)
+		if errors.Is(err, saver.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		walk.Visit(tup.Checkpoint.Values, tup.PendingWrites)
+		parent = tup.Parent
+	}
+	return walk.Result(), nil
+}
+
+// DeltaWalk gathers delta histories while its owner walks from the parent of a
+// checkpoint towards the root. Not safe for concurrent use.
+type DeltaWalk struct {
+	channels []string
+	open     map[string]bool
+	writes   map[string][]saver.PendingWrite // newest first
+	seed     map[string]saver.Value
+}
+
+// NewDeltaWalk starts a walk for channels.
+func NewDeltaWalk(channels []string) *DeltaWalk {
+	w := &DeltaWalk{channels: channels, open: map[string]bool{}, writes: map[string][]saver.PendingWrite{}, seed: map[string]saver.Value{}}
+	for _, c := range channels {
+		w.open[c] = true
+	}
+	return w
+}
+
+// Done reports whether every channel has found its seed.
+func (w *DeltaWalk) Done() bool { return len(w.open) == 0 }
+
+// Visit takes one ancestor: its stored values, and its pending writes in order.
+// A value is the state entering the ancestor and its writes made the child, so
+// the writes of the ancestor that holds the seed belong to the history.
+func (w *DeltaWalk) Visit(values map[string]saver.Value, writes []saver.PendingWrite) {
+	for _, pw := range slices.Backward(writes) {
+		if w.open[pw.Channel] {
+			w.writes[pw.Channel] = append(w.writes[pw.Channel], pw)
+		}
+	}
+	for c := range w.open {
+		if v, ok := values[c]; ok {
+			w.seed[c] = v
+			delete(w.open, c)
+		}
+	}
+}
+
+// Result is the history of every channel, oldest write first.
+func (w *DeltaWalk) Result() map[string]saver.DeltaHistory {
+	out := make(map[string]saver.DeltaHistory, len(w.channels))
+	for _, c := range w.channels {
+		writes := slices.Clone(w.writes[c])
+		slices.Reverse(writes)
+		out[c] = saver.DeltaHistory{Writes: writes, Seed: w.seed[c]}
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// excludedMetadataKeys never become metadata of a checkpoint: they are where it
+// is stored, or bookkeeping of the engine.
+var excludedMetadataKeys = map[string]bool{
+	"thread_id": true, "checkpoint_id": true, "checkpoint_ns": true, "checkpoint_map": true,
+	"langgraph_step": true, "langgraph_node": true, "langgraph_triggers": true,
+	"langgraph_path": true, "langgraph_checkpoint_ns": true,
+}
+
+// ExcludedMetadata reports whether key never becomes metadata of a checkpoint and
+// is not shown as metadata of a task: thread_id, checkpoint_ns, langgraph_step and
+// their like.
+func ExcludedMetadata(key string) bool { return excludedMetadataKeys[key] }
+
+// alone reports whether merging would leave md as it is.
+func alone(cfg saver.Config, md saver.Metadata) bool {
+	for _, v := range md {
+		if s, ok := v.(string); ok && strings.IndexByte(s, 0) >= 0 {
+			return false
+		}
+	}
+	return len(cfg.Metadata) == 0 && len(cfg.Configurable) == 0 && md != nil
+}
+
+// MergeMetadata is the metadata every saver stores: md, with U+0000 removed from
+// its top-level strings, then each scalar (string, integer, float, bool) of
+// cfg.Metadata and then cfg.Configurable whose key is not taken, not a storage
+// key, and does not begin with two underscores. That is how a run's user_id
+// becomes filterable. md is not changed; where nothing is to be merged, it is returned
+// itself.
+func MergeMetadata(cfg saver.Config, md saver.Metadata) saver.Metadata {
+	if alone(cfg, md) {
+		return md
+	}
+	out := make(saver.Metadata, len(md)+len(cfg.Metadata)+len(cfg.Configurable))
+	for k, v := range md {
+		if s, ok := v.(string); ok {
+			v = stripNUL(s)
+		}
+		out[k] = v
+	}
+	for _, from := range []map[string]any{cfg.Metadata, cfg.Configurable} {
+		for k, v := range from {
+			if _, taken := out[k]; taken || excludedMetadataKeys[k] || strings.HasPrefix(k, "__") {
+				continue
+			}
+			switch x := v.(type) {
+			case string:
+				out[k] = stripNUL(x)
+			case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
+				out[k] = x
+			}
+		}
+	}
+	return out
+}
+
+func stripNUL(s string) string {
+	if strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(s, "\x00", "")
+}
+
+// MetadataCodec is codec (nil: the default serializer) with the default limit for
+// decoding: every listing decodes metadata, so what was once stored is read whatever
+// the limit for values is.
+func MetadataCodec(codec serde.Serializer) serde.Serializer {
+	if codec == nil {
+		return serde.Default()
+	}
+	if limited, ok := serde.WithDecodeLimit(codec, serde.DefaultDecodeLimit); ok {
+		return limited
+	}
+	return codec
+}
+
+// EncodeMetadata serializes merged metadata. What DecodeMetadata would not read for the
+// memory it takes, of which the limit is always serde.DefaultDecodeLimit, is
+// serde.ErrDecodeLimit.
+func EncodeMetadata(md saver.Metadata, codec serde.Serializer) (serde.Typed, error) {
+	typed, err := MetadataCodec(codec).Encode(map[string]any(md))
+	if err != nil {
+		return serde.Typed{}, fmt.Errorf("metadata: %w", err)
+	}
+	if len(typed.Data) > base.MaxValue {
+		return serde.Typed{}, fmt.Errorf("metadata has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, saver.ErrTooLarge)
+	}
+	return typed, nil
+}
+
+// DecodeMetadata is the inverse of EncodeMetadata. The result belongs to the
+// caller. Bytes that are no metadata are ErrCorrupt.
+func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (saver.Metadata, error) {
+	return AsMetadata(MetadataCodec(codec).Decode(typed))
+}
+
+// AsMetadata is what was decoded, as metadata.
+func AsMetadata(v any, err error) (saver.Metadata, error) {
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	md, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("metadata is a %T, not a map of strings: %w", v, saver.ErrCorrupt)
+	}
+	return md, nil
+}

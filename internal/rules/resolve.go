@@ -1,0 +1,79 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// WriteIndex is the index under which the i-th write of a task is stored: i, or
+// a fixed negative number on a special channel. A special write still takes its
+// place in the count, so that the writes after it keep theirs.
+func WriteIndex(channel string, i int) int {
+	switch channel {
+	case saver.ChannelError:
+		return -1
+	case saver.ChannelScheduled:
+		return -2
+	case saver.ChannelInterrupt:
+		return -3
+	case saver.ChannelResume:
+		return -4
+	}
+	return i
+}
+
+// ComparePendingWrites is the order of pending writes: task path, task id,
+// index. It is the order in which a superstep applies its tasks, so that a
+// replay gives the state the run had.
+func ComparePendingWrites(a, b saver.PendingWrite) int {
+	return cmp.Or(cmp.Compare(a.TaskPath, b.TaskPath), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Index, b.Index))
+}
+
+// ResolveWrites applies the rule of repeated writes to the writes of one
+// checkpoint in commit order, and sorts what remains: of several at one task
+// and index, the first counts, or on a special channel the last. It may reuse
+// the memory of writes.
+func ResolveWrites(writes []saver.PendingWrite) []saver.PendingWrite {
+	kept := writes[:0]
+	if len(writes) > fewWrites {
+		kept = resolveMany(writes)
+	} else {
+		for _, w := range writes {
+			i := slices.IndexFunc(kept, func(k saver.PendingWrite) bool { return k.Index == w.Index && k.TaskID == w.TaskID })
+			switch {
+			case i < 0:
+				kept = append(kept, w)
+			case w.Index < 0:
+				kept[i] = w
+			}
+		}
+	}
+	slices.SortStableFunc(kept, ComparePendingWrites)
+	return kept
+}
+
+// fewWrites are looked through faster than hashed.
+const fewWrites = 8
+
+func resolveMany(writes []saver.PendingWrite) []saver.PendingWrite {
+	type key struct {
+		task  string
+		index int
+	}
+	at := make(map[key]int, len(writes))
+	kept := writes[:0]
+	for _, w := range writes {
+		k := key{w.TaskID, w.Index}
+		i, seen := at[k]
+		switch {
+		case !seen:
+			at[k] = len(kept)
+			kept = append(kept, w)
+		case w.Index < 0:
+			kept[i] = w
+		}
+	}
+	return kept
+}

@@ -1,0 +1,272 @@
+package rules
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// RetainView shows PlanRetain one thread as it is. It is for implementations of
+// Saver.
+type RetainView interface {
+	// ThreadID is the thread's.
+	ThreadID() string
+	// Checkpoints are the ids of the checkpoints of each namespace, ascending. A
+	// namespace without any may be left out.
+	Checkpoints() map[string][]string
+	// Namespace shows the checkpoints of one namespace.
+	Namespace(ns string) PruneView
+	// Created is the checkpoint's timestamp, "" if it has none. It is asked for only
+	// if the policy has a MaxAge.
+	Created(ns, id string) (string, error)
+	// Values calls fn for each value that the checkpoint and its pending writes
+	// read, with something that equals itself for the same stored value alone, and
+	// its size in bytes.
+	Values(ns, id string, fn func(value any, bytes int64))
+	// Writes is how many pending writes hang on the checkpoint.
+	Writes(ns, id string) int
+}
+
+// CheckpointRef names a checkpoint of a thread.
+type CheckpointRef struct{ Namespace, ID string }
+
+// RetainPlan is what a policy removes from one thread.
+type RetainPlan struct {
+	Gone   []CheckpointRef // greatest id first
+	Writes int             // pending writes that go with them
+	Bytes  int64           // of values that nothing reads any more
+	Left   int64           // bytes that stay
+	Kept   []saver.Kept    // checkpoints that should go, and are needed
+	Over   bool            // that is more than ThreadBytes
+}
+
+// retainPlanner applies a policy to one thread.
+type retainPlanner struct {
+	view   RetainView
+	all    []CheckpointRef // by id, then namespace
+	heads  map[CheckpointRef]bool
+	doomed map[CheckpointRef]bool
+	kept   []saver.Kept // doomed, but needed; as gone found it last
+}
+
+func newRetainPlanner(view RetainView) *retainPlanner {
+	p := &retainPlanner{view: view, heads: map[CheckpointRef]bool{}, doomed: map[CheckpointRef]bool{}}
+	for ns, ids := range view.Checkpoints() {
+		for _, id := range ids {
+			p.all = append(p.all, CheckpointRef{ns, id})
+		}
+		if len(ids) > 0 {
+			p.heads[CheckpointRef{ns, ids[len(ids)-1]}] = true
+		}
+	}
+	slices.SortFunc(p.all, func(a, b CheckpointRef) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return p
+}
+
+// PlanRetain says what policy removes from a thread at the time now. Besides, all
+// checkpoints with an id smaller than cutoff go; see RetainCutoff. It checks
+// nothing of the policy.
+func PlanRetain(view RetainView, policy saver.RetentionPolicy, now time.Time, cutoff string) (*RetainPlan, error) {
+	p := newRetainPlanner(view)
+	if err := p.rules(policy, now, cutoff); err != nil {
+		return nil, err
+	}
+	gone := p.gone()
+	plan := &RetainPlan{Left: p.left(gone)}
+	if policy.ThreadBytes > 0 && plan.Left > policy.ThreadBytes {
+		gone = p.fit(policy.ThreadBytes)
+		plan.Left = p.left(gone)
+		plan.Over = plan.Left > policy.ThreadBytes
+	}
+	plan.Bytes = p.left(nil) - plan.Left
+	plan.Kept = p.kept
+	for _, c := range slices.Backward(p.all) {
+		if gone[c] {
+			plan.Gone = append(plan.Gone, c)
+			plan.Writes += view.Writes(c.Namespace, c.ID)
+		}
+	}
+	return plan, nil
+}
+
+// rules dooms what the rules other than the thread's budget remove.
+func (p *retainPlanner) rules(policy saver.RetentionPolicy, now time.Time, cutoff string) error {
+	newer := map[string]int{} // by namespace: checkpoints newer than this one
+	for _, c := range slices.Backward(p.all) {
+		n := newer[c.Namespace]
+		newer[c.Namespace]++
+		if p.heads[c] {
+			continue
+		}
+		old := c.ID < cutoff || policy.KeepLast > 0 && n >= policy.KeepLast
+		if !old && policy.MaxAge > 0 {
+			ts, err := p.view.Created(c.Namespace, c.ID)
+			if err != nil {
+				return err
+			}
+			created, err := time.Parse(time.RFC3339Nano, ts)
+			old = err == nil && now.Sub(created) >= policy.MaxAge
+		}
+		if old {
+			p.doomed[c] = true
+		}
+	}
+	return nil
+}
+
+// fit dooms the oldest checkpoints until what stays takes no more than budget, or
+// nothing more may go. What stays shrinks with every one, so the number is found
+// by halving.
+func (p *retainPlanner) fit(budget int64) map[CheckpointRef]bool {
+	var may []CheckpointRef
+	for _, c := range p.all {
+		if !p.heads[c] && !p.doomed[c] {
+			may = append(may, c)
+		}
+	}
+	with := func(n int) map[CheckpointRef]bool {
+		for i, c := range may {
+			if i < n {
+				p.doomed[c] = true
+			} else {
+				delete(p.doomed, c)
+			}
+		}
+		return p.gone()
+	}
+	n := sort.Search(len(may), func(n int) bool { return p.left(with(n)) <= budget })
+	return with(n)
+}
+
+// gone are the doomed checkpoints that nothing kept needs.
+func (p *retainPlanner) gone() map[CheckpointRef]bool {
+	kept := map[string][]string{}
+	for _, c := range p.all {
+		if !p.doomed[c] {
+			kept[c.Namespace] = append(kept[c.Namespace], c.ID)
+		}
+	}
+	gone := map[CheckpointRef]bool{}
+	for c := range p.doomed {
+		gone[c] = true
+	}
+	p.kept = nil
+	for ns, ids := range kept {
+		for id, why := range PruneMark(p.view.Namespace(ns), ids) {
+			if ref := (CheckpointRef{ns, id}); gone[ref] {
+				delete(gone, ref)
+				why.ThreadID, why.Namespace = p.view.ThreadID(), ns
+				p.kept = append(p.kept, why)
+			}
+		}
+	}
+	return gone
+}
+
+// left is how much everything but gone takes.
+func (p *retainPlanner) left(gone map[CheckpointRef]bool) int64 {
+	var sum int64
+	seen := map[any]bool{}
+	for _, c := range p.all {
+		if gone[c] {
+			continue
+		}
+		p.view.Values(c.Namespace, c.ID, func(v any, n int64) {
+			if !seen[v] {
+				seen[v] = true
+				sum += n
+			}
+		})
+	}
+	return sum
+}
+
+// freed is what the removal of each checkpoint gives back, if they go in the order
+// of ids: a value is free with the last that reads it.
+func (p *retainPlanner) freed(gone map[CheckpointRef]bool) []freedBytes {
+	last := map[any]int{}
+	var out []freedBytes
+	for _, c := range p.all {
+		if gone[c] {
+			continue
+		}
+		at := len(out)
+		out = append(out, freedBytes{id: c.ID, head: p.heads[c]})
+		p.view.Values(c.Namespace, c.ID, func(v any, n int64) {
+			if was, ok := last[v]; ok && was != at {
+				out[was].bytes -= n
+			} else if ok {
+				return
+			}
+			last[v] = at
+			out[at].bytes += n
+		})
+	}
+	return slices.DeleteFunc(out, func(f freedBytes) bool { return f.head })
+}
+
+type freedBytes struct {
+	id    string
+	bytes int64
+	head  bool
+}
+
+// RetainCutoff finds the id below which checkpoints must go so that all threads
+// take no more than policy.StoreBytes, or as little as possible; over says that
+// this is more, and left how much. views must yield the same threads each time.
+func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.RetentionPolicy, now time.Time) (cutoff string, left int64, over bool, err error) {
+	for round := int64(1); ; round *= 2 {
+		var may []freedBytes
+		left = 0
+		for view, err := range views() {
+			if err != nil {
+				return "", 0, false, err
+			}
+			plan, err := PlanRetain(view, policy, now, cutoff)
+			if err != nil {
+				return "", 0, false, err
+			}
+			left += plan.Left
+			gone := map[CheckpointRef]bool{}
+			for _, c := range plan.Gone {
+				gone[c] = true
+			}
+			may = append(may, newRetainPlanner(view).freed(gone)...)
+		}
+		may = slices.DeleteFunc(may, func(f freedBytes) bool { return f.id < cutoff })
+		if left <= policy.StoreBytes || len(may) == 0 {
+			return cutoff, left, left > policy.StoreBytes, nil
+		}
+		slices.SortFunc(may, func(a, b freedBytes) int { return cmp.Compare(a.id, b.id) })
+		// What delta channels need may stay, so that less is freed than was thought:
+		// the next round then looks further.
+		need := (left - policy.StoreBytes) * round
+		for _, f := range may {
+			cutoff = f.id + "\x00"
+			if need -= f.bytes; need <= 0 {
+				break
+			}
+		}
+	}
+}
+
+// AddTo counts the plan of a thread in r.
+func (p *RetainPlan) AddTo(r *saver.RetentionReport, threadID string) {
+	if len(p.Gone) > 0 {
+		r.Threads++
+	}
+	r.Checkpoints += len(p.Gone)
+	r.Writes += p.Writes
+	r.Bytes += p.Bytes
+	r.Left += p.Left
+	r.Keep(p.Kept...)
+	if p.Over {
+		r.Over = append(r.Over, threadID)
+	}
+}

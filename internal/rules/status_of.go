@@ -1,0 +1,92 @@
+package rules
+
+import "github.com/stele-go/stele/saver"
+
+// channelErrorSource is written beside an error that an error handler takes over:
+// the run goes on with the handler.
+const channelErrorSource = "__error_source_node__"
+
+// WriteCall is what StatusOf needs to know of one PutWrites call.
+type WriteCall struct {
+	TaskID    string
+	Interrupt bool // it has a write on ChannelInterrupt
+	Resume    bool // it has a write on ChannelResume
+	Error     bool // it has a write on ChannelError, and no error handler takes over
+	Output    bool // it has a write on any other channel
+}
+
+// NewWriteCall sums up a call that wrote on channels.
+func NewWriteCall(taskID string, channels []string) WriteCall {
+	c := WriteCall{TaskID: taskID}
+	handled := false
+	for _, channel := range channels {
+		switch channel {
+		case saver.ChannelInterrupt:
+			c.Interrupt = true
+		case saver.ChannelResume:
+			c.Resume = true
+		case saver.ChannelError:
+			c.Error = true
+		case channelErrorSource:
+			handled = true
+		default:
+			c.Output = true
+		}
+	}
+	c.Error = c.Error && !handled
+	return c
+}
+
+// StatusOf is the status of a thread whose newest root checkpoint has this note, nil
+// if it has none, given the calls that wrote against the checkpoint, in commit order.
+//
+// A task waits if the last thing it wrote is an interrupt and no resume value came
+// from outside since. An interrupt written together with the values that answered
+// the task's earlier interrupts is a new one. A task failed if it wrote an error and
+// no output: output beside an error is of a later attempt, which succeeded. A thread
+// that waits and failed counts as waiting, as an answer brings it on.
+//
+// A breakpoint, and a run out of steps, count only until something is written: then
+// a run went on from there.
+func StatusOf(note *saver.Note, calls []WriteCall) saver.Status {
+	type task struct{ waits, failed, output bool }
+	tasks := map[string]*task{}
+	steered := false // by a Command, past the end of a run
+	for _, c := range calls {
+		if c.TaskID == saver.NullTaskID {
+			steered = steered || c.Output
+			for _, t := range tasks {
+				t.waits = t.waits && !c.Resume
+			}
+			continue
+		}
+		t := tasks[c.TaskID]
+		if t == nil {
+			t = new(task)
+			tasks[c.TaskID] = t
+		}
+		t.waits = c.Interrupt
+		t.failed = t.failed || c.Error
+		t.output = t.output || c.Output
+	}
+	waits, failed := false, false
+	for _, t := range tasks {
+		waits = waits || t.waits
+		failed = failed || t.failed && !t.output
+	}
+	switch {
+	case waits:
+		return saver.StatusWaiting
+	case failed:
+		return saver.StatusFailed
+	case note == nil:
+		return saver.StatusUnknown
+	case len(note.Next) == 0 && !steered:
+		return saver.StatusDone
+	case note.Stop == saver.StopBreakpoint && len(calls) == 0:
+		return saver.StatusWaiting
+	case note.Stop == saver.StopSteps && len(calls) == 0:
+		return saver.StatusFailed
+	}
+	return saver.StatusUnfinished
+}

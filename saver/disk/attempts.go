@@ -1,0 +1,52 @@
+package disk
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// CountAttempt implements AttemptCounter.
+//
+// The count is an item of its own beside its checkpoint. A write that the saver hides
+// would do as well, but everything that looks at writes would have to know of it: the
+// order of pending writes, the status, what a delta channel needs. Nothing but this
+// function and what removes checkpoints knows of the item.
+func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
+	if err := rules.ValidateConfig(cfg); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	id, count := layout.ThreadKey(cfg.ThreadID), 0
+	err := s.e.CommitHinted(ctx, engine.Hint{}, []string{id}, func(tx *engine.Tx) error {
+		t := tx.Thread(id)
+		at := findCheckpoint(t, cfg)
+		if at == nil {
+			return notFound(cfg)
+		}
+		ns, checkpoint, _ := layout.ParseCheckpointKey(at.Key)
+		key := layout.AttemptsKey(ns, checkpoint)
+		count = 1
+		if it := t.Get(key); it != nil && len(it.Slots) > 0 {
+			n, w := binary.Uvarint([]byte(it.Slots[0].Tag))
+			if w != len(it.Slots[0].Tag) || n >= maxAttempts {
+				return threadError(cfg.ThreadID, "attempts at checkpoint "+checkpoint, layout.AsCorrupt(layout.ErrRecord))
+			}
+			count += int(n)
+		}
+		return tx.Put(id, key, 0, []engine.SlotIn{{Tag: string(binary.AppendUvarint(nil, uint64(count)))}})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return count, s.Sync(ctx)
+}
+
+// maxAttempts is more than anyone counts.
+const maxAttempts = 1 << 30

@@ -1,0 +1,217 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// pendingErasures is a thread of the engine with an item for each erasure that files
+// may still contradict; the key is the hash.
+const pendingErasures = "e"
+
+// eraseBatch is how many threads and namespaces one commit of an erasure deletes.
+const eraseBatch = 64
+
+// Erase implements Eraser.
+func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
+	if err := rules.ValidateErase(threadIDs, nil); err != nil || len(threadIDs) == 0 {
+		return err
+	}
+	return s.EraseRequest(ctx, EraseRequest{Threads: threadIDs})
+}
+
+// EraseRequest is Erase for threads and for items of the long-term store, with one
+// rewrite of the files for all of them. What Erase promises of threads holds for items
+// too, but nothing is remembered of a namespace: an item that is put later is taken. A
+// request of nothing finishes what is pending, as FinishErasures does.
+//
+// Threads and namespaces are deleted in commits of up to 64, each of them whole. If a
+// later commit fails the error matches ErrEraseUnfinished: the rest is as it was.
+func (s *Saver) EraseRequest(ctx context.Context, req EraseRequest) error {
+	if err := rules.ValidateErase(req.Threads, req.Items); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	doomed, err := s.doomed(req)
+	if err != nil {
+		return err
+	}
+	for begin := 0; begin < len(doomed); begin += eraseBatch {
+		end := min(begin+eraseBatch, len(doomed))
+		if err := s.eraseBatch(ctx, doomed[begin:end]); err != nil {
+			if begin == 0 {
+				return err
+			}
+			return fmt.Errorf("erase: %w: %d of %d threads and namespaces are deleted, the others are as they were: %w", saver.ErrEraseUnfinished, begin, len(doomed), err)
+		}
+	}
+	if err := s.finishErasures(ctx, req.Progress); err != nil {
+		return fmt.Errorf("erase: %w: %w", saver.ErrEraseUnfinished, err)
+	}
+	return nil
+}
+
+// doomed is a thread of the engine that is to be erased.
+type doomed struct {
+	id      string
+	thread  string // the id of a thread for callers; "" for a namespace of items
+	pending string // key of the note that its erasure is pending
+}
+
+// doomed are the threads of the engine that a request erases. A prefix stands for itself
+// too, so that its erasure is noted although no item is left below it.
+func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
+	var all []doomed
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
+		all = append(all, doomed{id: layout.ThreadKey(id), thread: id, pending: layout.ErasedHash(s.e.StoreID(), id)})
+	}
+	if len(req.Items) == 0 {
+		return all, nil
+	}
+	v, err := s.e.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Release()
+	for _, labels := range req.Items {
+		prefix := layout.ItemsKey(labels)
+		note := doomed{id: prefix, pending: layout.ErasedHash(s.e.StoreID(), prefix)}
+		all = append(all, note)
+		err := v.Ascend(prefix, func(t *index.Thread) bool {
+			if t.ID != prefix && strings.HasPrefix(t.ID, prefix) {
+				all = append(all, doomed{id: t.ID, pending: note.pending})
+			}
+			return strings.HasPrefix(t.ID, prefix)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// eraseBatch deletes threads and namespaces in one record, and notes there that their
+// erasures are pending.
+func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
+	ids := map[string]bool{pendingErasures: true, ttlThread: true}
+	for _, d := range batch {
+		if ids[d.id] = true; d.thread != "" {
+			ids[layout.SpaceErased+d.pending] = true
+		}
+	}
+	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		ok := true
+		for _, d := range batch {
+			if d.thread != "" {
+				ok = needRuns(tx, d.thread, need) && ok
+			}
+		}
+		if !ok {
+			return errMoreThreads
+		}
+		for _, d := range batch {
+			if err := d.erase(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// erase deletes one thread or namespace. What is remembered of a thread is replaced by
+// the hash of its id.
+func (d *doomed) erase(tx *engine.Tx) error {
+	if d.thread != "" {
+		if err := forgetRuns(tx, d.thread, runsOf(tx.Thread(d.id))); err != nil {
+			return err
+		}
+		if err := dropTTL(tx, d.thread); err != nil {
+			return err
+		}
+	}
+	if err := tx.Drop(d.id, nil); err != nil {
+		return err
+	}
+	if d.thread != "" {
+		memory := layout.SpaceErased + d.pending
+		if err := tx.Put(memory, "", 0, nil); err != nil {
+			return err
+		}
+		if err := tx.ForgetMemo(memory, d.id); err != nil {
+			return err
+		}
+		if err := tx.Drop(memory, encodeMemo(rules.ErasedID)); err != nil {
+			return err
+		}
+	}
+	return tx.Put(pendingErasures, d.pending, 0, nil)
+}
+
+// PendingErasures is how many threads and namespace prefixes were erased by a call that
+// did not finish: they are deleted, but files may still hold bytes of them.
+func (s *Saver) PendingErasures() (int, error) {
+	keys, err := s.pending()
+	return len(keys), err
+}
+
+func (s *Saver) pending() ([]string, error) {
+	t, err := s.e.Thread(pendingErasures)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	var keys []string
+	t.Ascend("", func(it *index.Item) bool {
+		keys = append(keys, it.Key)
+		return true
+	})
+	return keys, nil
+}
+
+// FinishErasures does what Erase left undone when it was interrupted: afterwards no
+// file of the store holds a byte of what was erased before the call. It
+// does nothing if there is nothing to do. A store that finds unfinished erasures
+// when it is opened does it by itself, unless Options.ManualWork.
+func (s *Saver) FinishErasures(ctx context.Context) error { return s.finishErasures(ctx, nil) }
+
+func (s *Saver) finishErasures(ctx context.Context, tell func(EraseProgress)) error {
+	keys, err := s.pending()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	if err := s.e.Scrub(ctx, tell); err != nil {
+		return err
+	}
+	err = s.commitWith(ctx, map[string]bool{pendingErasures: true}, func(tx *engine.Tx, _ func(string) bool) error {
+		if err := tx.Delete(pendingErasures, keys...); err != nil {
+			return err
+		}
+		if t := tx.Thread(pendingErasures); t != nil && t.Last("") == nil {
+			return tx.Drop(pendingErasures, nil)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("note that erasures are finished: %w", err)
+	}
+	return nil
+}
+
+// forgetErased forgets that dst was erased, as it is about to become a copy of src.
+func (s *Saver) forgetErased(tx *engine.Tx, src, dst string) error {
+	for _, store := range s.origins {
+		if err := tx.ForgetMemo(layout.ThreadKey(src), layout.ErasedThread(store, dst)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package disk
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+)
+
+// ErasePlan says what an EraseRequest would erase.
+type ErasePlan struct {
+	Threads []ErasedThread `json:"threads"` // in the order of their ids
+	Items   []ErasedItems  `json:"items"`   // as the request has the prefixes
+}
+
+// ErasedThread is a thread of an ErasePlan. All but its id is zero if it is not there; its
+// id is erased all the same.
+type ErasedThread struct {
+	ThreadID    string    `json:"id"`
+	Checkpoints int       `json:"checkpoints"`         // of all namespaces
+	Bytes       int64     `json:"bytes"`               // see ErasedItems
+	UpdatedAt   time.Time `json:"updated_at,omitzero"` // last write, UTC
+}
+
+// ErasedItems are the items below one prefix of an ErasePlan, expired ones that were not
+// swept included.
+type ErasedItems struct {
+	Prefix     []string `json:"prefix"`
+	Namespaces int      `json:"namespaces"`
+	Items      int      `json:"items"`
+	// Bytes is about what they take in the log: of values stored as patches the patches,
+	// nothing compressed, what copies of a thread share counted for each of them.
+	Bytes int64 `json:"bytes"`
+}
+
+// PlanErase says what EraseRequest would erase, and erases nothing; a read-only Disk does
+// it too. It reads the index of the threads and namespaces, but no value.
+func (s *Saver) PlanErase(ctx context.Context, req EraseRequest) (ErasePlan, error) {
+	plan := ErasePlan{Threads: []ErasedThread{}, Items: []ErasedItems{}}
+	if err := rules.ValidateErase(req.Threads, req.Items); err != nil {
+		return plan, err
+	}
+	v, err := s.e.View()
+	if err != nil {
+		return plan, err
+	}
+	defer v.Release()
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
+		th, err := planThread(ctx, v, id)
+		if err != nil {
+			return plan, err
+		}
+		plan.Threads = append(plan.Threads, th)
+	}
+	for _, prefix := range req.Items {
+		items, err := planItems(ctx, v, prefix)
+		if err != nil {
+			return plan, err
+		}
+		plan.Items = append(plan.Items, items)
+	}
+	return plan, nil
+}
+
+func planThread(ctx context.Context, v *engine.View, id string) (ErasedThread, error) {
+	out := ErasedThread{ThreadID: id}
+	if err := ctx.Err(); err != nil {
+		return out, err
+	}
+	t, err := v.Thread(layout.ThreadKey(id))
+	if err != nil || t == nil {
+		return out, err
+	}
+	out.UpdatedAt = time.UnixMicro(t.Updated).UTC()
+	t.Ascend(string(layout.KeyCheckpoint), func(*index.Item) bool { out.Checkpoints++; return true })
+	out.Bytes = storedBytes(t)
+	return out, nil
+}
+
+func planItems(ctx context.Context, v *engine.View, prefix []string) (ErasedItems, error) {
+	out := ErasedItems{Prefix: prefix}
+	var failed error
+	from := layout.ItemsKey(prefix)
+	err := v.Ascend(from, func(t *index.Thread) bool {
+		if !strings.HasPrefix(t.ID, from) {
+			return false
+		}
+		if failed = ctx.Err(); failed != nil {
+			return false
+		}
+		if t, failed = v.Load(t); failed != nil {
+			return false
+		}
+		out.Namespaces++
+		t.Ascend("", func(*index.Item) bool { out.Items++; return true })
+		out.Bytes += storedBytes(t)
+		return true
+	})
+	if failed != nil {
+		err = failed
+	}
+	return out, err
+}
+
+// storedBytes is the size of the values of a thread, each counted once.
+func storedBytes(t *index.Thread) (n int64) {
+	seen := map[index.Ref]bool{}
+	t.Ascend("", func(it *index.Item) bool {
+		for i := range it.Slots {
+			ref := it.Slots[i].Ref
+			if loc, ok := t.Family.Loc(ref); ok && !ref.Empty() && !seen[ref] {
+				seen[ref] = true
+				n += int64(loc.Len)
+			}
+		}
+		return true
+	})
+	return n
+}

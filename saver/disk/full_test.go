@@ -1,0 +1,81 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+)
+
+func count(t *testing.T, s saver.Saver) int {
+	t.Helper()
+	n := 0
+	for _, err := range s.List(context.Background(), saver.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// A full device refuses puts, keeps what was acknowledged, lets itself be dug out
+// of, and takes puts again.
+func TestFullDiskCanBeDugOut(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 24 << 20})
+	opts := disk.Options{FlushBytes: 8 << 20, NoPatches: true}
+	s, err := disk.OpenSimulated("store", opts, disk.Simulation{FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := ""
+	put := func(i int) error {
+		id, v := fmt.Sprintf("c%06d", i), saver.IntVersion(int64(i+1))
+		_, err := s.Put(ctx, saver.Config{ThreadID: "t", CheckpointID: parent}, saver.Checkpoint{V: 4, ID: id,
+			Versions: map[string]saver.Version{"m": v}, Values: map[string]saver.Value{"m": saver.ValueOf(strings.Repeat(id, 3000))}},
+			nil, map[string]saver.Version{"m": v})
+		if err == nil {
+			parent = id
+		}
+		return err
+	}
+	acked := 0
+	for err = put(0); err == nil && acked < 10_000; err = put(acked) {
+		acked++
+	}
+	if !errors.Is(err, saver.ErrDiskFull) || errors.Is(err, saver.ErrPoisoned) {
+		t.Fatalf("after %d puts: %v, want a clean ErrDiskFull", acked, err)
+	}
+	if n := count(t, s); n != acked {
+		t.Errorf("%d checkpoints listed, %d acknowledged", n, acked)
+	}
+	if _, err := s.Prune(ctx, []string{"t"}, saver.KeepLatest); err != nil {
+		t.Fatalf("prune on a full disk: %v", err)
+	}
+	if err := s.Compact(ctx); err != nil {
+		t.Fatalf("compact on a full disk: %v", err)
+	}
+	for i := range 20 {
+		if err := put(acked + i); err != nil {
+			t.Fatalf("put with room again: %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = disk.OpenSimulated("store", opts, disk.Simulation{FS: mem}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s); n != 21 {
+		t.Errorf("%d checkpoints after reopening, want the one kept and 20 new ones", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,183 @@
+package disk
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// List implements Saver. The listing is the store at the moment the iteration
+// begins. Values are not read, nor are checkpoints beyond those yielded or
+// refused by the filter.
+func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
+	return func(yield func(*saver.Tuple, error) bool) {
+		if err := s.list(ctx, q, yield); err != nil && err != errStopped {
+			yield(nil, err)
+		}
+	}
+}
+
+// errStopped ends an iteration that the caller left.
+var errStopped = errorString("iteration stopped")
+
+type errorString string
+
+// Error implements error.
+func (e errorString) Error() string { return string(e) }
+
+func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple, error) bool) error {
+	if err := rules.ValidateQuery(q); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	v, err := s.e.View()
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	if q.Limit == saver.NoResults {
+		return nil
+	}
+	found, readers := 0, listReaders{s: s, from: s.e.Reader(), alike: s.alike()}
+	defer readers.from.End()
+	visit := func(t *index.Thread, it *index.Item) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r := readers.of(t)
+		h, err := r.header(ctx, it)
+		if err != nil {
+			return err
+		}
+		if !rules.MatchFilter(h.md, q.Filter) {
+			return nil
+		}
+		tup, err := r.tuple(&h, it)
+		if err != nil {
+			return err
+		}
+		if found++; !yield(tup, nil) || q.Limit > 0 && found == q.Limit {
+			return errStopped
+		}
+		return nil
+	}
+	if q.ThreadID == "" {
+		return s.listAll(v, q, visit)
+	}
+	t, err := v.Thread(layout.ThreadKey(q.ThreadID))
+	if err != nil || t == nil {
+		return err
+	}
+	if q.Namespace != nil {
+		return listNamespace(t, q, visit)
+	}
+	return visitSorted(selectItems(t, q, nil), visit)
+}
+
+// listReaders are the readers of the threads that a listing goes through. Their values
+// are read by one, so that what leads to one of them is made once.
+type listReaders struct {
+	s    *Saver
+	last *tupleReader
+	from *engine.Reader
+	alike
+}
+
+// listBatch is how many values of a listing share memory for what reads them: one
+// that is kept keeps 1 KiB.
+const listBatch = 32
+
+func (l *listReaders) of(t *index.Thread) *tupleReader {
+	if l.last != nil && l.last.t == t {
+		return l.last
+	}
+	l.last = &tupleReader{s: l.s, t: t, from: l.from, alike: l.alike, batch: listBatch}
+	return l.last
+}
+
+// listNamespace streams: the keys of one namespace are in the order of the
+// listing, so that a limit ends the work.
+func listNamespace(t *index.Thread, q saver.Query, visit func(*index.Thread, *index.Item) error) error {
+	prefix, before := layout.CheckpointPrefix(*q.Namespace), ""
+	if q.Before != "" {
+		before = prefix + q.Before
+	}
+	if q.CheckpointID != "" {
+		it := t.Get(prefix + q.CheckpointID)
+		if it == nil || before != "" && it.Key >= before {
+			return nil
+		}
+		return visit(t, it)
+	}
+	var err error
+	t.Descend(prefix, before, func(it *index.Item) bool {
+		err = visit(t, it)
+		return err == nil
+	})
+	return err
+}
+
+// listAll gathers the checkpoints of all threads before it yields the first:
+// their ids interleave.
+func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Thread, *index.Item) error) error {
+	var all []foundItem
+	var err error
+	aerr := v.Ascend(layout.SpaceThread, func(t *index.Thread) bool {
+		if !strings.HasPrefix(t.ID, layout.SpaceThread) {
+			return false
+		}
+		if t, err = v.Load(t); err != nil {
+			return false
+		}
+		all = selectItems(t, q, all)
+		return true
+	})
+	if err = cmp.Or(err, aerr); err != nil {
+		return err
+	}
+	return visitSorted(all, visit)
+}
+
+// foundItem is a checkpoint a query selects, filter and limit aside.
+type foundItem struct {
+	at     saver.Config
+	thread *index.Thread
+	item   *index.Item
+}
+
+func selectItems(t *index.Thread, q saver.Query, all []foundItem) []foundItem {
+	prefix := string(layout.KeyCheckpoint)
+	if q.Namespace != nil {
+		prefix = layout.CheckpointPrefix(*q.Namespace)
+	}
+	t.Ascend(prefix, func(it *index.Item) bool {
+		ns, id, ok := layout.ParseCheckpointKey(it.Key)
+		if !ok || q.CheckpointID != "" && q.CheckpointID != id || q.Before != "" && id >= q.Before {
+			return true
+		}
+		at := saver.Config{ThreadID: strings.TrimPrefix(t.ID, layout.SpaceThread), Namespace: ns, CheckpointID: id}
+		all = append(all, foundItem{at, t, it})
+		return true
+	})
+	return all
+}
+
+func visitSorted(all []foundItem, visit func(*index.Thread, *index.Item) error) error {
+	slices.SortFunc(all, func(a, b foundItem) int { return rules.CompareListing(a.at, b.at) })
+	for _, f := range all {
+		if err := visit(f.thread, f.item); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package disk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+)
+
+// memoFormat is the first byte of what is remembered of a deleted thread; the
+// greatest checkpoint id follows.
+const memoFormat = 1
+
+func encodeMemo(greatestID string) []byte { return append([]byte{memoFormat}, greatestID...) }
+
+// decodeMemo reads what encodeMemo wrote; thread names it in errors.
+func decodeMemo(thread string, m index.Memo) (rules.Deleted, error) {
+	switch {
+	case m.Data[0] == 0:
+		return rules.Deleted{}, &base.CorruptionError{File: "index", Kind: "memory of a deleted thread", Offset: -1, Detail: fmt.Sprintf("of thread %q: it has no format", thread)}
+	case m.Data[0] > memoFormat:
+		return rules.Deleted{}, &base.VersionError{File: fmt.Sprintf("memory of deleted thread %q", thread), Have: uint32(m.Data[0]), Supported: memoFormat}
+	}
+	return rules.Deleted{GreatestID: string(m.Data[1:]), At: time.UnixMicro(m.At).UTC()}, nil
+}
+
+// deletedMemory is what is remembered of a deleted or erased thread, if it still
+// counts. One that cannot be read, as a newer build wrote it, is an error: without
+// it a late write could bring the thread back in pieces.
+func (s *Saver) deletedMemory(tx *engine.Tx, threadID string) (d rules.Deleted, ok bool, err error) {
+	if !tx.RemembersAny() { // most stores: spare them the hashes
+		return rules.Deleted{}, false, nil
+	}
+	for _, store := range s.origins {
+		if m, found := tx.Memo(layout.ErasedThread(store, threadID)); found && len(m.Data) > 0 {
+			d, err = decodeMemo(threadID, m)
+			return d, err == nil, err
+		}
+	}
+	m, found := tx.Memo(layout.ThreadKey(threadID))
+	if !found || len(m.Data) == 0 {
+		return rules.Deleted{}, false, nil
+	}
+	d, err = decodeMemo(threadID, m)
+	return d, err == nil, err
+}
+
+// loadOrigins notes the numbers that erased threads are remembered under.
+func (s *Saver) loadOrigins() error {
+	s.origins = []uint64{s.e.StoreID()}
+	t, err := s.e.Thread(layout.OriginThread)
+	if errors.Is(err, base.ErrCorrupt) && s.opts.AllowDamage {
+		return nil // the engine lists the damage
+	}
+	if err != nil || t == nil {
+		return err
+	}
+	t.Ascend("", func(it *index.Item) bool {
+		if len(it.Key) == 8 {
+			s.origins = append(s.origins, binary.BigEndian.Uint64([]byte(it.Key)))
+		}
+		return true
+	})
+	return nil
+}
+
+// AdoptErasures makes a store that was salvaged from another one know the threads
+// erased there; it does nothing if none is remembered. For this module's own packages,
+// before any other call. It is durable when it returns nil.
+func (s *Saver) AdoptErasures(ctx context.Context, from *Saver) error {
+	if !from.e.Remembers(layout.SpaceErased) {
+		return nil
+	}
+	key := string(binary.BigEndian.AppendUint64(nil, from.e.StoreID()))
+	err := s.e.Commit(ctx, []string{layout.OriginThread}, func(tx *engine.Tx) error { return tx.Put(layout.OriginThread, key, 0, nil) })
+	if err == nil {
+		err = s.e.Sync(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("adopt erasures: %w", err)
+	}
+	return s.loadOrigins()
+}

@@ -1,0 +1,337 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/wal"
+)
+
+// SyncMode says when a call is durable.
+type SyncMode = wal.Mode
+
+// The modes of Options.Sync.
+const (
+	// SyncAlways: a nil from Put, PutWrites or DeleteThread survives power loss.
+	// Concurrent calls share one fdatasync. The default.
+	SyncAlways = wal.SyncAlways
+	// SyncInterval: it survives the death of the process at once, and power loss
+	// after at most Options.SyncInterval.
+	SyncInterval = wal.SyncInterval
+	// SyncNever: it survives the death of the process at once, and power loss
+	// when the kernel has written it, or after Sync.
+	SyncNever = wal.SyncNever
+)
+
+// Options configures Open. The zero value is the documented default.
+type Options struct {
+	// Sync says when a call is durable; SyncAlways by default.
+	Sync SyncMode
+	// SyncInterval is the longest time to a sync in SyncInterval; default 1 s.
+	SyncInterval time.Duration
+	// Serializer encodes and decodes values; default serde.Default().
+	Serializer serde.Serializer
+	// DecodeLimit is the most memory, in bytes, that decoding one value may take; 0
+	// leaves it to Serializer, whose default is serde.DefaultDecodeLimit (1 GiB), and
+	// below 0 is no limit. See serde.Options.DecodeLimit for what counts.
+	//
+	// A Go value that could not be read with it is refused when it is put, with
+	// serde.ErrDecodeLimit, before a byte is written. Bytes given as ValueTyped are
+	// stored as they are. Reading them raw (Value.Typed), copying, verifying, backup
+	// and salvage work whatever the limit; Value.Any and Value.Decode return
+	// serde.ErrDecodeLimit where it does not suffice, and a higher one reads them.
+	// Metadata is not subject to it, but to serde.DefaultDecodeLimit: listings work.
+	//
+	// A Serializer of another package needs a method WithDecodeLimit; see
+	// serde.WithDecodeLimit.
+	DecodeLimit int64
+	// ReadOnly opens a store without a lock, beside a writer in another process
+	// or none, as it is at that moment. Writing calls return ErrReadOnly.
+	ReadOnly bool
+	// AllowDamage, with ReadOnly, goes on past damage, wherever it is: what is intact
+	// is served, what is not is left out. OpenReport lists what Open skipped, which
+	// may include deletions.
+	AllowDamage bool
+	// DeletedMemory is how long deleted threads are remembered, so that a late
+	// write does not bring one back; default 30 days. Forgetting never revives
+	// data.
+	DeletedMemory time.Duration
+
+	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
+	// otherwise; at least a microsecond, 0 means for ever. See Expirer.
+	DefaultTTL time.Duration
+	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
+	// nothing. It leaves other calls at least half of the time.
+	Retention *saver.RetentionPolicy
+	// SweepInterval is how often expired threads are deleted and Retention is
+	// applied; default 5 min. With ManualWork it is for Sweep and Retain to do.
+	SweepInterval time.Duration
+
+	LogFileSize int64 // bytes; rotate the log beyond; default 64 MiB, at least 64 KiB
+	FlushBytes  int64 // log bytes after which they move to a segment; default 64 MiB
+	ImageBytes  int64 // log bytes after which the index is saved; bounds replay; default 4 MiB
+	// MemoryBudget bounds what is kept in memory for the sake of speed, in bytes, as
+	// well as it can be estimated: the threads read or written last, CacheBytes and
+	// VersionBytes. Default 256 MiB, negative for none. Beyond it are what the store
+	// needs: about 100 bytes and the id for each thread, the threads that changed
+	// since the index was last saved, and what calls in progress hold. What was
+	// evicted is read from disk when it is asked for. A budget that is smaller than
+	// the caches given is refused.
+	MemoryBudget int64
+	// CacheBytes bounds the decoded blocks kept in memory; default an eighth of
+	// MemoryBudget, negative for none. Three eighths of it are for blocks that were
+	// read once, the rest for those that were read again. Beside it a call keeps what it
+	// decoded until it ends, at most 16 MiB, and the store what the last one kept.
+	CacheBytes int64
+	// VersionBytes bounds the memory for the last values of channels, kept to log a
+	// new value as a patch against the last; default an eighth of MemoryBudget. A
+	// channel whose value was forgotten is logged whole once; a value larger than
+	// half of it, or than 16 MiB, always.
+	VersionBytes int64
+	// NoPatches stores every value whole, as it was given: for comparisons.
+	NoPatches     bool
+	CompactFanout int   // segments of one size class that are merged; default 4
+	CompactRate   int64 // bytes per second compaction reads and writes; default 64 MiB/s, negative: no limit; while it is behind, none either
+	// OnCompact is told how far a compaction is, before each thread family, on its
+	// goroutine; it must not block. Nil: nobody.
+	OnCompact func(CompactProgress)
+	// DiskReserve is the free space, in bytes, below which Put and PutWrites get
+	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
+	// negative for none.
+	DiskReserve int64
+	// LowSpace is the free space, in bytes, below which Events.LowSpace is called and
+	// Health is degraded, while calls go on; default the larger of 256 MiB and twice
+	// DiskReserve, negative for none. It must not be below DiskReserve.
+	LowSpace int64
+	// ManualWork leaves flush, image and compaction to Flush and Compact.
+	ManualWork bool
+
+	// Keys encrypt the store at rest: values, ids, names and metadata are in none of
+	// its files in clear. nil means no encryption. A store is encrypted when it is
+	// made; it opens only with keys from then on, and a store without encryption
+	// does not open with keys: either is a KeyError, and nothing was touched. See
+	// StaticKeys and LoadKeyFile.
+	//
+	// New files are under the provider's current key. To change keys, let the
+	// provider name another one, call Compact, and wait until Stats().Encryption
+	// no longer counts the old one.
+	Keys KeyProvider
+	// EncryptExisting, with Keys, opens a store that is not encrypted, and encrypts
+	// what is written from then on. Compact moves everything else. Set it for one
+	// Open only: with it, a store somebody put in place of the encrypted one is
+	// taken.
+	EncryptExisting bool
+
+	// Events are called, on the goroutine that notices, when the store flushed,
+	// compacted, or met trouble. They must not block nor call the Disk. All of
+	// them are logged too: docs/operations.md has the messages.
+	Events Events
+	Logger *slog.Logger     // default: none
+	Clock  func() time.Time // default: time.Now
+	Random func() float64   // for NextVersion; default: math/rand
+}
+
+// Simulation replaces what is around a store, for this module's own tests: its
+// types are internal.
+type Simulation struct {
+	FS   vfs.FS        // instead of the operating system's
+	Rand func() uint64 // salts and ids
+	// Entropy replaces crypto/rand in encryption. Never but in a simulation.
+	Entropy func([]byte)
+	// Inline keeps background goroutines from touching files, so that the order
+	// of file operations depends on the calls alone.
+	Inline bool
+	// PatchMin and PatchRun make patches of small values and of few versions happen;
+	// 0 for what is usual. See the engine's options of that name.
+	PatchMin, PatchRun int
+	// SegmentSize makes compaction write several segments; 0 for what is usual.
+	SegmentSize int64
+}
+
+// Disk is the durable saver. It implements Saver and every optional power. All
+// methods are safe for concurrent use; one process at a time has a directory
+// open for writing.
+type Saver struct {
+	e     *engine.Engine
+	codec serde.Serializer // measured
+	opts  Options
+	m     *meters
+	sweep *sweeper // shared by all that WithSerializer made
+	// owned are the threads that runs own: shared too. No other process can write to
+	// the directory.
+	owned *rules.Owners
+	// origins are the numbers of this store and of those it was salvaged from; fixed
+	// once it is open.
+	origins []uint64
+}
+
+var (
+	_ saver.Saver          = (*Saver)(nil)
+	_ saver.RunDeleter     = (*Saver)(nil)
+	_ saver.ThreadCopier   = (*Saver)(nil)
+	_ saver.Pruner         = (*Saver)(nil)
+	_ saver.Retainer       = (*Saver)(nil)
+	_ saver.Eraser         = (*Saver)(nil)
+	_ saver.Expirer        = (*Saver)(nil)
+	_ saver.DeltaReader    = (*Saver)(nil)
+	_ saver.ThreadLister   = (*Saver)(nil)
+	_ saver.Syncer         = (*Saver)(nil)
+	_ saver.AtomicPutter   = (*Saver)(nil)
+	_ saver.AttemptCounter = (*Saver)(nil)
+	_ saver.Serializing    = (*Saver)(nil)
+	_ saver.Owner          = (*Saver)(nil)
+)
+
+// Open opens the store in dir, creating it if dir is empty or missing, and
+// recovers what a crash left; OpenReport tells what that was.
+//
+// Errors: LockedError if another process has it open for writing; ErrNotStore
+// for a directory with other files; VersionError for a store of a newer format;
+// CorruptionError if anything acknowledged is damaged in log or manifest;
+// KeyError if the keys are missing or wrong, see Options.Keys.
+func Open(dir string, opts Options) (*Saver, error) { return OpenSimulated(dir, opts, Simulation{}) }
+
+// OpenSimulated is Open in a simulated world.
+func OpenSimulated(dir string, opts Options, sim Simulation) (*Saver, error) {
+	if dir == "" {
+		return nil, rules.Invalidf("dir", "empty; name a directory")
+	}
+	codec := opts.Serializer
+	if codec == nil {
+		codec = serde.Default()
+	}
+	if opts.DecodeLimit != 0 {
+		limited, ok := serde.WithDecodeLimit(codec, opts.DecodeLimit)
+		if !ok {
+			return nil, rules.Invalidf("options.DecodeLimit", "a %T has no limit for decoding; it needs a method WithDecodeLimit", codec)
+		}
+		codec = limited
+	}
+	if err := validateSweep(opts); err != nil {
+		return nil, err
+	}
+	eo := EngineOptions(opts, sim)
+	if err := eo.Validate(); err != nil {
+		return nil, rules.Invalidf("options", "%v", err)
+	}
+	e, err := engine.Open(dir, eo)
+	if err != nil {
+		return nil, err
+	}
+	m := &meters{}
+	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, owned: &rules.Owners{}}
+	if err := s.loadOrigins(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	if !opts.ManualWork && !opts.ReadOnly && !sim.Inline {
+		s.sweep.start(s)
+	}
+	return s, nil
+}
+
+// EngineOptions are the options of the store beneath, for this module's own
+// packages: its type is internal.
+func EngineOptions(opts Options, sim Simulation) engine.Options {
+	return engine.Options{
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
+		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
+		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes,
+		MemoryBudget: opts.MemoryBudget, CacheBytes: opts.CacheBytes,
+		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
+		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
+		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
+		Hot: layout.HotItems, Lines: layout.LineOf, Listed: layout.IsRecord, Events: events(opts), Clock: opts.Clock, Logger: opts.Logger,
+		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
+	}
+}
+
+// events are those of opts, with OnCompact.
+func events(opts Options) Events {
+	ev, also := opts.Events, opts.OnCompact
+	if first := ev.Compacting; also != nil && first != nil {
+		ev.Compacting = func(p CompactProgress) {
+			first(p)
+			also(p)
+		}
+	} else if also != nil {
+		ev.Compacting = also
+	}
+	return ev
+}
+
+// Close makes everything durable and releases the directory. It waits for calls
+// in progress; iterators must have ended. A second Close does nothing.
+func (s *Saver) Close() error {
+	s.sweep.stop()
+	return s.e.Close()
+}
+
+// Own implements Owner.
+func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+	return s.owned.Own(ctx, threadID, wait)
+}
+
+// Sync returns when every call that returned before is on stable storage.
+func (s *Saver) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
+
+// Flush moves the log into a compressed segment. It goes on beside other calls
+// and happens by itself every Options.FlushBytes.
+func (s *Saver) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
+
+// Compact merges all segments into one that holds only what is live, and gives
+// the space of what was deleted or replaced back to the system; Stats.DeadBytes
+// says about how much that is, Options.OnCompact how far it is. It happens by itself,
+// in steps, as segments accumulate or die. All other calls go on meanwhile. When ctx
+// ends, the store stays as it was.
+func (s *Saver) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
+
+// Engine is the store beneath, for this module's own tests: its type is
+// internal.
+func (s *Saver) Engine() *engine.Engine { return s.e }
+
+// OpenReport says what Open found and did.
+type OpenReport = engine.OpenReport
+
+// CompactProgress tells how far a compaction is.
+type CompactProgress = engine.CompactProgress
+
+// Stats says what a store holds.
+type Stats = engine.Stats
+
+// OpenReport says what Open found and did.
+func (s *Saver) OpenReport() OpenReport { return s.e.Report() }
+
+// Stats returns what the store holds now. It reads no file.
+func (s *Saver) Stats() Stats { return s.e.Stats() }
+
+// Metrics returns the counters now.
+func (s *Saver) Metrics() Metrics { return s.m.read(s.e.Metrics()) }
+
+// NextVersion mints the version that follows current; see the function.
+func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, error) {
+	return saver.NextVersion(current, s.opts.Random)
+}
+
+// WithSerializer is the same store, read and written with another serializer,
+// such as one with a wider allowlist. Closing either closes both.
+func (s *Saver) WithSerializer(codec serde.Serializer) *Saver {
+	c := *s
+	c.codec = s.m.measure(codec)
+	return &c
+}
+
+// Serializer implements Serializing: what the store was given, with its work counted.
+func (s *Saver) Serializer() serde.Serializer { return s.codec }
+
+func threadError(threadID, what string, err error) error {
+	return fmt.Errorf("thread %q: %s: %w", threadID, what, err)
+}

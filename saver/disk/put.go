@@ -1,0 +1,436 @@
+package disk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// How a checkpoint is an item: the first slot names the parent (Name) and the run
+// (Tag) and holds the record; each further slot is a channel, its version, and
+// its value.
+//
+// How writes are an item: the first slot names task (Name) and path (Tag) and
+// holds no value; each further slot is a channel, the index, and the value.
+
+// flagLegacy is the item flag of a checkpoint of format 3 or older, whose state
+// includes packets its parent's tasks wrote.
+const flagLegacy = index.FlagUser
+
+// Put implements Saver.
+func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
+	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
+}
+
+// PutRequest implements AtomicPutter: checkpoint and writes are one record of
+// the log.
+func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+	p := &diskPut{s: s, laps: s.begin()}
+	target, err := p.put(ctx, req)
+	p.laps.done(err)
+	return target, err
+}
+
+func (p *diskPut) put(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+	s := p.s
+	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: &p.laps, Room: layout.KindRoom, Borrow: true})
+	if err != nil {
+		return saver.Config{}, err
+	}
+	changes, err := s.prepared(req.Changes)
+	if err != nil {
+		return saver.Config{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return saver.Config{}, err
+	}
+	p.plan, p.id, p.run, p.changes = &plan, layout.ThreadKey(plan.Target.ThreadID), runOf(rules.MergeMetadata(req.Config, req.Metadata)), changes
+	if err := p.encode(); err != nil {
+		return saver.Config{}, err
+	}
+	ids := []string{p.id}
+	if p.run != "" {
+		ids = append(ids, layout.RunKey(p.run))
+	}
+	for _, c := range p.changes {
+		ids = append(ids, c.Threads...)
+	}
+	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: &p.laps.last}, ids, p.commit); err != nil {
+		return saver.Config{}, err
+	}
+	return plan.Target, nil
+}
+
+// prepared are changes of other parts of this store; those of another are refused.
+func (s *Saver) prepared(changes []saver.Change) ([]engine.Prepared, error) {
+	var out []engine.Prepared
+	for i, c := range changes {
+		p, ok := c.(engine.Prepared)
+		if !ok || p.Engine != s.e {
+			return nil, rules.Invalidf(fmt.Sprintf("changes[%d]", i), "belongs to another store; prepare it with one on this saver")
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// runOf is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
+// too long for a key, its hash.
+func runOf(md saver.Metadata) string { return shortRun(md.RunID()) }
+
+func shortRun(run string) string {
+	if len(run) <= rules.MaxName {
+		return run
+	}
+	sum := sha256.Sum256([]byte(run))
+	return "\x00sha256:" + hex.EncodeToString(sum[:])
+}
+
+// diskPut is one Put on its way into the log. What does not depend on what is
+// stored is made before the committer gets it, of which there is but one. The
+// committer, which may still be at it when the call has given up, does not touch
+// what the plan borrows from the request.
+type diskPut struct {
+	s       *Saver
+	laps    laps
+	plan    *rules.PutPlan
+	id      string // of the thread, for the engine
+	run     string
+	record  engine.Value
+	values  []engine.Value  // of the channels plan.Record.Stored
+	slots   []engine.SlotIn // but for what unchanged channels refer to
+	flags   uint8           // of the item, what the note says
+	writes  [][]engine.Value
+	changes []engine.Prepared
+}
+
+// encode builds everything that does not depend on what is stored.
+func (p *diskPut) encode() error {
+	r := &p.plan.Record
+	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
+	var err error
+	line := engine.Line{Thread: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordLine}
+	if p.record, err = p.s.e.NewVersion(line, layout.EncodeCheckpointRecord(&rec)); err != nil {
+		return fmt.Errorf("checkpoint record: %w", err)
+	}
+	p.values = make([]engine.Value, len(r.Stored))
+	for i, channel := range r.Stored {
+		line.Name = channel
+		t := p.plan.Values[i]
+		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Roomy[i]; whole != nil && len(prefix) == layout.KindRoom {
+			copy(whole, prefix)
+			p.values[i], err = p.s.e.NewVersion(line, whole)
+		} else {
+			p.values[i], err = p.s.e.NewVersion(line, prefix, t.Data)
+		}
+		if err != nil {
+			return fmt.Errorf("channel %q: %w", channel, err)
+		}
+	}
+	p.makeSlots()
+	for i := range p.plan.Writes {
+		vals, err := storedValues(&p.plan.Writes[i])
+		if err != nil {
+			return err
+		}
+		p.writes = append(p.writes, vals)
+	}
+	return nil
+}
+
+// makeSlots makes the slots of the item: the record, and the channels in the order
+// of names.
+func (p *diskPut) makeSlots() {
+	r := &p.plan.Record
+	names := layout.SortedNames(r.Checkpoint.Versions)
+	p.slots = make([]engine.SlotIn, 1, 2+len(names))
+	p.slots[0] = engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record}
+	p.flags = layout.NoteFlags(r.Note)
+	if r.Note != nil {
+		if tag, ok := layout.DeltaSet(names, r.Note.Deltas); ok {
+			p.slots = append(p.slots, engine.SlotIn{Tag: tag})
+			p.flags |= layout.FlagDeltas
+		}
+	}
+	for _, channel := range names {
+		slot := engine.SlotIn{Name: channel, Tag: layout.PackVersion(r.Checkpoint.Versions[channel])}
+		if i, given := slices.BinarySearch(r.Stored, channel); given {
+			slot.Value = &p.values[i]
+		} else {
+			_, slot.Empty = slices.BinarySearch(r.Emptied, channel)
+		}
+		p.slots = append(p.slots, slot)
+	}
+}
+
+// size is about how many bytes the record will have.
+func (p *diskPut) size() int64 {
+	n := p.record.LogSize() + sizeOf(p.values)
+	for _, vals := range p.writes {
+		n += sizeOf(vals)
+	}
+	for _, c := range p.changes {
+		n += c.Size
+	}
+	return n
+}
+
+func sizeOf(vals []engine.Value) int64 {
+	var n int64
+	for _, v := range vals {
+		n += v.LogSize()
+	}
+	return n
+}
+
+func storedValue(t serde.Typed) (engine.Value, error) {
+	return engine.NewValue(layout.KindPrefix(t.Kind), t.Data)
+}
+
+func storedValues(w *rules.WritesPlan) ([]engine.Value, error) {
+	vals := make([]engine.Value, len(w.Values))
+	for i, t := range w.Values {
+		var err error
+		if vals[i], err = storedValue(t); err != nil {
+			return nil, fmt.Errorf("write %d on channel %q: %w", i, w.Channels[i], err)
+		}
+	}
+	return vals, nil
+}
+
+// commit runs in commit order: what it reads is what all earlier calls left.
+func (p *diskPut) commit(tx *engine.Tx) error {
+	target, rec := p.plan.Target, &p.plan.Record
+	ns := target.Namespace
+	t := tx.Thread(p.id)
+	if err := p.check(tx, t); err != nil {
+		return err
+	}
+	p.inherit(t, ns)
+	flags := p.flags
+	if ns == "" {
+		flags |= index.FlagHead
+	}
+	if rec.Checkpoint.V < rules.FirstVersionWithTasks {
+		flags |= flagLegacy
+	}
+	if err := tx.Put(p.id, layout.CheckpointKey(ns, target.CheckpointID), flags, p.slots); err != nil {
+		return err
+	}
+	for i := range p.plan.Writes {
+		w := &p.plan.Writes[i]
+		if len(w.Channels) == 0 {
+			continue
+		}
+		if err := putWrites(tx, target, w, p.writes[i], i); err != nil {
+			return err
+		}
+	}
+	updateStatus(tx, p.id) // behind what is of the same thread: it is written shorter
+	if p.run != "" {
+		run := tx.Thread(layout.RunKey(p.run))
+		if run == nil || run.Get(target.ThreadID) == nil {
+			if err := tx.Put(layout.RunKey(p.run), target.ThreadID, 0, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range p.changes {
+		if err := c.Do(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check refuses a checkpoint upon something deleted, or upon another head than
+// the caller expects.
+func (p *diskPut) check(tx *engine.Tx, t *index.Thread) error {
+	target, parent := p.plan.Target, p.plan.Record.Parent
+	d, ok, err := p.s.deletedMemory(tx, target.ThreadID)
+	if err != nil {
+		return err
+	}
+	if ok {
+		exists := t != nil && parent != "" && t.Get(layout.CheckpointKey(target.Namespace, parent)) != nil
+		if err := d.CheckPut(target.ThreadID, parent, exists); err != nil {
+			return err
+		}
+		if err := p.checkWrites(d, t); err != nil {
+			return err
+		}
+	}
+	if from := p.plan.Record.ValuesFrom; from != "" && p.source(t) == nil {
+		return notFound(target.At(from))
+	}
+	if p.plan.ExpectHead == nil {
+		return nil
+	}
+	if head := headOf(t, target.Namespace); head != *p.plan.ExpectHead {
+		return &saver.ConflictError{ThreadID: target.ThreadID, Namespace: target.Namespace, Expected: *p.plan.ExpectHead, Head: head}
+	}
+	return nil
+}
+
+// checkWrites refuses writes that hang on something deleted. The checkpoint being
+// put counts as there.
+func (p *diskPut) checkWrites(d rules.Deleted, t *index.Thread) error {
+	target := p.plan.Target
+	for _, w := range p.plan.Writes {
+		exists := w.CheckpointID == target.CheckpointID || t != nil && t.Get(layout.CheckpointKey(target.Namespace, w.CheckpointID)) != nil
+		if err := d.CheckWrites(target.ThreadID, w.CheckpointID, true, exists); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func headOf(t *index.Thread, ns string) string {
+	if t == nil {
+		return ""
+	}
+	prefix := layout.CheckpointPrefix(ns)
+	if ns == "" { // all of them have FlagHead
+		return strings.TrimPrefix(t.Head, prefix)
+	}
+	if it := t.Last(prefix); it != nil {
+		return strings.TrimPrefix(it.Key, prefix)
+	}
+	return ""
+}
+
+// source is the checkpoint that unchanged channels take their values from.
+func (p *diskPut) source(t *index.Thread) *index.Item {
+	id := p.plan.Record.Source()
+	if t == nil || id == "" {
+		return nil
+	}
+	return t.Get(layout.CheckpointKey(p.plan.Target.Namespace, id))
+}
+
+// inherit says what the unchanged channels refer to.
+func (p *diskPut) inherit(t *index.Thread, ns string) {
+	source := channelSlots(p.source(t))
+	first := 1
+	if p.flags&layout.FlagDeltas != 0 {
+		first = 2
+	}
+	for i := first; i < len(p.slots); i++ {
+		if slot := &p.slots[i]; slot.Value == nil && !slot.Empty {
+			slot.Ref = inherit(t, ns, slot.Name, slot.Tag, source)
+		}
+	}
+}
+
+// channelSlots are the channels of a checkpoint, in the order of names.
+func channelSlots(it *index.Item) []index.Slot {
+	first := 1
+	if it != nil && it.Flags&layout.FlagDeltas != 0 {
+		first = 2
+	}
+	if it == nil || len(it.Slots) < first {
+		return nil
+	}
+	return it.Slots[first:]
+}
+
+func findSlot(slots []index.Slot, channel string) *index.Slot {
+	i, ok := slices.BinarySearchFunc(slots, channel, func(s index.Slot, c string) int { return strings.Compare(s.Name, c) })
+	if !ok {
+		return nil
+	}
+	return &slots[i]
+}
+
+// inherit is what an unchanged channel reads: the source's value, if the versions
+// agree; else the newest stored in the namespace under this channel and version.
+func inherit(t *index.Thread, ns, channel, version string, source []index.Slot) index.Ref {
+	if s := findSlot(source, channel); s != nil && s.Tag == version && s.Ref != (index.Ref{}) {
+		return s.Ref
+	}
+	if t == nil {
+		return index.Ref{}
+	}
+	return newestStored(t, ns, channel, version)
+}
+
+// newestStored looks through the whole namespace. It is rare: a checkpoint
+// without a parent, or upon one that is not there.
+func newestStored(t *index.Thread, ns, channel, version string) index.Ref {
+	var best index.Ref
+	t.Ascend(layout.CheckpointPrefix(ns), func(it *index.Item) bool {
+		if s := findSlot(channelSlots(it), channel); s != nil && s.Tag == version && s.Ref.LSN > best.LSN {
+			best = s.Ref
+		}
+		return true
+	})
+	return best
+}
+
+// putWrites stores one batch of writes. n tells batches of one commit apart.
+func putWrites(tx *engine.Tx, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
+	slots := make([]engine.SlotIn, 1, 1+len(vals))
+	slots[0] = engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath}
+	for i := range vals {
+		slots = append(slots, engine.SlotIn{Name: w.Channels[i], Tag: packIndex(w.Index(i)), Value: &vals[i]})
+	}
+	key := layout.WritesKey(at.Namespace, w.CheckpointID, tx.LSN(), n)
+	return tx.Put(layout.ThreadKey(at.ThreadID), key, 0, slots)
+}
+
+// PutWrites implements Saver.
+func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+	l := s.begin()
+	err := s.putWrites(ctx, &l, cfg, writes, taskID, taskPath)
+	l.done(err)
+	return err
+}
+
+func (s *Saver) putWrites(ctx context.Context, l *laps, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, l)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	vals, err := storedValues(&plan)
+	if err != nil {
+		return err
+	}
+	id := layout.ThreadKey(cfg.ThreadID)
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
+		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
+		if err != nil {
+			return err
+		}
+		if ok {
+			t := tx.Thread(id)
+			has := t != nil && t.Last(string(layout.KeyCheckpoint)) != nil
+			exists := t != nil && t.Get(layout.CheckpointKey(cfg.Namespace, cfg.CheckpointID)) != nil
+			if err := d.CheckWrites(cfg.ThreadID, cfg.CheckpointID, has, exists); err != nil {
+				return err
+			}
+		}
+		if len(vals) == 0 {
+			return nil
+		}
+		if err := putWrites(tx, cfg, &plan, vals, 0); err != nil {
+			return err
+		}
+		if cfg.Namespace == "" {
+			writeChangesStatus(tx, cfg, rules.NewWriteCall(taskID, plan.Channels))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,114 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// GetTuple implements Saver.
+func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
+	begin := metric.Now()
+	tup, err := s.getTuple(ctx, cfg)
+	s.m.loaded(begin, err)
+	return tup, err
+}
+
+func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
+	if err := rules.ValidateConfig(cfg); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t, it, first, err := s.lookUp(cfg)
+	for it != nil {
+		r := s.one(t)
+		r.readTogether(ctx, it, !first) // a cold thread's newest values are read once, as a rule
+		tup, rerr := r.read(ctx, it)
+		if !errors.Is(rerr, engine.ErrNoValue) {
+			return tup, rerr
+		}
+		// No view holds what is being read. If it was replaced or deleted and a
+		// flush gave its bytes back, what is there now is the answer.
+		was := it
+		if t, it, first, err = s.lookUp(cfg); it.Same(was) {
+			return nil, rerr
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, notFound(cfg)
+}
+
+// lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
+// is none. First says that the thread was cold.
+func (s *Saver) lookUp(cfg saver.Config) (t *index.Thread, it *index.Item, first bool, err error) {
+	t, first, err = s.e.ThreadFirst(layout.ThreadKey(cfg.ThreadID))
+	if err != nil {
+		return nil, nil, false, err
+	}
+	return t, findCheckpoint(t, cfg), first, nil
+}
+
+func notFound(cfg saver.Config) error {
+	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
+}
+
+// findCheckpoint is the checkpoint cfg names, or the newest; nil if there is none.
+func findCheckpoint(t *index.Thread, cfg saver.Config) *index.Item {
+	if t == nil {
+		return nil
+	}
+	if cfg.CheckpointID == "" {
+		return t.Last(layout.CheckpointPrefix(cfg.Namespace))
+	}
+	return t.Get(layout.CheckpointKey(cfg.Namespace, cfg.CheckpointID))
+}
+
+// DeltaChannelHistory implements DeltaReader. It reads no value.
+func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	if err := rules.ValidateConfig(cfg); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t, it, _, err := s.lookUp(cfg)
+	if err != nil {
+		return nil, err
+	}
+	walk := rules.NewDeltaWalk(channels)
+	if it == nil {
+		return walk.Result(), nil
+	}
+	r := s.one(t)
+	for seen := map[string]bool{it.Key: true}; !walk.Done(); {
+		parent := it.Slots[0].Name
+		if parent == "" {
+			break
+		}
+		key := layout.CheckpointKey(cfg.Namespace, parent)
+		if seen[key] {
+			return nil, threadError(cfg.ThreadID, "checkpoint "+parent, saver.ErrAncestorCycle)
+		}
+		seen[key] = true
+		if it = t.Get(key); it == nil {
+			break
+		}
+		writes, err := r.pendingWrites(cfg.Namespace, parent)
+		if err != nil {
+			return nil, err
+		}
+		walk.Visit(r.storedValues(it, channels), writes)
+	}
+	return walk.Result(), nil
+}

@@ -1,0 +1,464 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// dropThread deletes a thread and remembers that it did.
+func (s *Saver) dropThread(tx *engine.Tx, threadID string) error {
+	t := tx.Thread(layout.ThreadKey(threadID))
+	if t == nil {
+		return nil
+	}
+	again := rules.Deleted{}
+	t.Ascend("", func(it *index.Item) bool {
+		for _, parse := range []func(string) (string, string, bool){layout.ParseCheckpointKey, layout.ParseWritesKey} {
+			if _, id, ok := parse(it.Key); ok {
+				again.GreatestID = max(again.GreatestID, id)
+			}
+		}
+		return true
+	})
+	before, _, err := s.deletedMemory(tx, threadID)
+	if err != nil {
+		return err
+	}
+	again = before.Merge(again)
+	if err := forgetRuns(tx, threadID, runsOf(t)); err != nil {
+		return err
+	}
+	if err := dropTTL(tx, threadID); err != nil {
+		return err
+	}
+	return tx.Drop(layout.ThreadKey(threadID), encodeMemo(again.GreatestID))
+}
+
+// runsOf are the runs that stored checkpoints of the thread.
+func runsOf(t *index.Thread) map[string]bool {
+	runs := map[string]bool{}
+	if t == nil {
+		return runs
+	}
+	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Item) bool {
+		if run := it.Slots[0].Tag; run != "" {
+			runs[run] = true
+		}
+		return true
+	})
+	return runs
+}
+
+// forgetRuns takes a thread out of the lists of runs, and drops lists that are
+// empty then.
+func forgetRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
+	for _, run := range layout.SortedNames(runs) {
+		id := layout.RunKey(run)
+		if err := tx.Delete(id, threadID); err != nil {
+			return err
+		}
+		if t := tx.Thread(id); t != nil && t.Last("") == nil {
+			if err := tx.Drop(id, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// errMoreThreads asks for another try with more threads loaded.
+var errMoreThreads = errors.New("the commit needs more threads")
+
+// commitWith runs fn as one commit that touches threads and the lists of their
+// runs. Which these are is known only when it runs; fn says so with need, and
+// returns errMoreThreads to be run again with more of them loaded.
+func (s *Saver) commitWith(ctx context.Context, ids map[string]bool, fn func(tx *engine.Tx, need func(id string) bool) error) error {
+	for {
+		missing := false
+		err := s.e.CommitHinted(ctx, engine.Hint{Urgent: true}, layout.SortedNames(ids), func(tx *engine.Tx) error {
+			need := func(id string) bool {
+				if !ids[id] {
+					ids[id], missing = true, true
+				}
+				return !missing
+			}
+			if err := fn(tx, need); err != nil {
+				return err
+			}
+			if missing {
+				return errMoreThreads
+			}
+			return nil
+		})
+		if !errors.Is(err, errMoreThreads) {
+			return err
+		}
+	}
+}
+
+// DeleteThread implements Saver: one tombstone, whatever the thread holds.
+func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
+	if err := rules.ValidateThreadID(threadID); err != nil {
+		return err
+	}
+	_, err := s.deleteThreads(ctx, []string{threadID})
+	return err
+}
+
+func (s *Saver) deleteThreads(ctx context.Context, threadIDs []string) (saver.Removal, error) {
+	if err := ctx.Err(); err != nil {
+		return saver.Removal{}, err
+	}
+	var done saver.Removal
+	ids := map[string]bool{ttlThread: true}
+	for _, id := range threadIDs {
+		ids[layout.ThreadKey(id)] = true
+	}
+	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		done = saver.Removal{}
+		for _, id := range threadIDs {
+			if !needRuns(tx, id, need) {
+				return errMoreThreads
+			}
+		}
+		for _, id := range threadIDs {
+			if t := tx.Thread(layout.ThreadKey(id)); t != nil {
+				t.Ascend("", func(it *index.Item) bool {
+					countRemoved(&done, it)
+					return true
+				})
+			}
+			if err := s.dropThread(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return removedUnless(&done, err)
+}
+
+// countRemoved adds an item that is removed to r, if the item is there.
+func countRemoved(r *saver.Removal, it *index.Item) {
+	switch {
+	case it == nil || it.Key == "":
+	case it.Key[0] == layout.KeyCheckpoint:
+		r.Checkpoints++
+	case it.Key[0] == layout.KeyWrites:
+		r.Writes += len(it.Slots) - 1
+	}
+}
+
+// removedUnless is what was removed without an error, and nothing with one. It does not look at
+// r then: the outcome may be unknown, and the commit still counting in it.
+func removedUnless(r *saver.Removal, err error) (saver.Removal, error) {
+	if err != nil {
+		return saver.Removal{}, err
+	}
+	return *r, nil
+}
+
+// needRuns asks for the lists of the runs of a thread.
+func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
+	ok := true
+	for run := range runsOf(tx.Thread(layout.ThreadKey(threadID))) {
+		ok = need(layout.RunKey(run)) && ok
+	}
+	return ok
+}
+
+// Prune implements Pruner. All threads are pruned in one commit.
+func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
+	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
+		return saver.Removal{}, err
+	}
+	threadIDs = slices.Compact(slices.Sorted(slices.Values(threadIDs)))
+	if strategy == saver.PruneAll {
+		return s.deleteThreads(ctx, threadIDs)
+	}
+	if err := ctx.Err(); err != nil {
+		return saver.Removal{}, err
+	}
+	var done saver.Removal
+	ids := map[string]bool{}
+	for _, id := range threadIDs {
+		ids[layout.ThreadKey(id)] = true
+	}
+	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		done = saver.Removal{}
+		for _, id := range threadIDs {
+			if t := tx.Thread(layout.ThreadKey(id)); t != nil && !needRuns(tx, id, need) {
+				return errMoreThreads
+			}
+		}
+		for _, id := range threadIDs {
+			if err := keepLatest(tx, id, &done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return removedUnless(&done, err)
+}
+
+// keepLatest removes all but the newest checkpoint of each namespace and what it
+// needs to be read.
+func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
+	t := tx.Thread(layout.ThreadKey(threadID))
+	if t == nil {
+		return nil
+	}
+	var gone []string
+	for ns, ids := range checkpointsByNamespace(t) {
+		last := len(ids) - 1
+		gone = append(gone, removable(t, threadID, ns, ids[last:], ids[:last], done)...)
+		gone = append(gone, orphanWrites(t, ns, ids[last])...)
+	}
+	return removeItems(tx, threadID, gone, done)
+}
+
+// removable are the keys of the doomed checkpoints that none of the kept needs. The
+// others are told to done.
+func removable(t *index.Thread, threadID, ns string, kept, doomed []string, done *saver.Removal) (gone []string) {
+	support := rules.PruneMark(diskPrune{t, ns}, kept)
+	for _, id := range doomed {
+		if why, needed := support[id]; needed {
+			why.ThreadID, why.Namespace = threadID, ns
+			done.Keep(why)
+		} else {
+			gone = append(gone, keysOf(t, ns, id)...)
+		}
+	}
+	return gone
+}
+
+// orphanWrites are the keys of writes against checkpoints older than head that
+// are not there.
+func orphanWrites(t *index.Thread, ns, head string) []string {
+	var keys []string
+	t.Ascend(string(layout.KeyWrites)+layout.Escape(ns), func(it *index.Item) bool {
+		_, id, ok := layout.ParseWritesKey(it.Key)
+		if ok && id < head && t.Get(layout.CheckpointKey(ns, id)) == nil {
+			keys = append(keys, it.Key)
+		}
+		return true
+	})
+	return keys
+}
+
+// checkpointsByNamespace are the ids of a thread's checkpoints, ascending.
+func checkpointsByNamespace(t *index.Thread) map[string][]string {
+	out := map[string][]string{}
+	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Item) bool {
+		if ns, id, ok := layout.ParseCheckpointKey(it.Key); ok {
+			out[ns] = append(out[ns], id)
+		}
+		return true
+	})
+	return out
+}
+
+// keysOf are the keys of a checkpoint, its writes and its count of attempts.
+func keysOf(t *index.Thread, ns, id string) []string {
+	keys := []string{layout.CheckpointKey(ns, id)}
+	if key := layout.AttemptsKey(ns, id); t.Get(key) != nil {
+		keys = append(keys, key)
+	}
+	t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Item) bool {
+		keys = append(keys, it.Key)
+		return true
+	})
+	return keys
+}
+
+// removeItems deletes items of a thread, counts them in done, and keeps what is derived from them right: the
+// lists of runs, the status of the thread, the thread itself.
+func removeItems(tx *engine.Tx, threadID string, keys []string, done *saver.Removal) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	id := layout.ThreadKey(threadID)
+	before := runsOf(tx.Thread(id))
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	for _, key := range keys {
+		countRemoved(done, tx.Thread(id).Get(key))
+	}
+	if err := tx.Delete(id, keys...); err != nil {
+		return err
+	}
+	t := tx.Thread(id)
+	for run := range runsOf(t) {
+		delete(before, run)
+	}
+	if err := forgetRuns(tx, threadID, before); err != nil {
+		return err
+	}
+	if t.Last("") == nil {
+		if err := dropTTL(tx, threadID); err != nil {
+			return err
+		}
+		return tx.Drop(id, nil)
+	}
+	updateStatus(tx, layout.ThreadKey(threadID))
+	return nil
+}
+
+// DeleteForRuns implements RunDeleter, in one commit.
+func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+	if err := ctx.Err(); err != nil {
+		return saver.Removal{}, err
+	}
+	var done saver.Removal
+	runs, ids := map[string]bool{}, map[string]bool{}
+	for _, run := range runIDs {
+		if run != "" {
+			runs[shortRun(run)], ids[layout.RunKey(shortRun(run))] = true, true
+		}
+	}
+	if len(runs) == 0 {
+		return done, nil
+	}
+	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		done = saver.Removal{}
+		threads, ok := map[string]bool{}, true
+		for run := range runs {
+			if t := tx.Thread(layout.RunKey(run)); t != nil {
+				t.Ascend("", func(it *index.Item) bool {
+					threads[it.Key] = true
+					ok = need(layout.ThreadKey(it.Key)) && ok
+					return true
+				})
+			}
+		}
+		for id := range threads {
+			ok = ok && needRuns(tx, id, need)
+		}
+		if !ok {
+			return errMoreThreads
+		}
+		for _, id := range layout.SortedNames(threads) {
+			if err := deleteRuns(tx, id, runs, &done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return removedUnless(&done, err)
+}
+
+// deleteRuns removes the checkpoints of the runs from one thread, but for those a
+// kept checkpoint needs.
+func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *saver.Removal) error {
+	t := tx.Thread(layout.ThreadKey(threadID))
+	if t == nil {
+		return nil
+	}
+	var gone []string
+	for ns, ids := range checkpointsByNamespace(t) {
+		var kept, doomed []string
+		for _, id := range ids {
+			if runs[t.Get(layout.CheckpointKey(ns, id)).Slots[0].Tag] {
+				doomed = append(doomed, id)
+			} else {
+				kept = append(kept, id)
+			}
+		}
+		gone = append(gone, removable(t, threadID, ns, kept, doomed, done)...)
+	}
+	return removeItems(tx, threadID, gone, done)
+}
+
+// CopyThread implements ThreadCopier. It writes one small record: the copies share
+// every stored byte.
+func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
+	for _, id := range []string{src, dst} {
+		if err := rules.ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ids := map[string]bool{layout.ThreadKey(src): true, layout.ThreadKey(dst): true}
+	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		if tx.Thread(layout.ThreadKey(dst)) != nil {
+			return fmt.Errorf("copy thread %q to %q: %w", src, dst, saver.ErrThreadExists)
+		}
+		from := tx.Thread(layout.ThreadKey(src))
+		if from == nil {
+			return nil
+		}
+		if !needRuns(tx, src, need) {
+			return errMoreThreads
+		}
+		for _, run := range layout.SortedNames(runsOf(from)) {
+			if err := tx.Put(layout.RunKey(run), dst, 0, nil); err != nil {
+				return err
+			}
+		}
+		if err := s.forgetErased(tx, src, dst); err != nil {
+			return err
+		}
+		return tx.Copy(layout.ThreadKey(src), layout.ThreadKey(dst))
+	})
+}
+
+// diskPrune implements PruneView on one namespace of a thread.
+type diskPrune struct {
+	t  *index.Thread
+	ns string
+}
+
+func (v diskPrune) item(id string) *index.Item { return v.t.Get(layout.CheckpointKey(v.ns, id)) }
+
+// Parent implements PruneView.
+func (v diskPrune) Parent(id string) (string, bool) {
+	it := v.item(id)
+	if it == nil {
+		return "", false
+	}
+	return it.Slots[0].Name, true
+}
+
+// Valueless implements PruneView.
+func (v diskPrune) Valueless(id string) (channels []string, told bool) {
+	it := v.item(id)
+	for i, s := range channelSlots(it) {
+		if is, known := layout.IsDelta(it, i); s.Ref.Empty() && (is || !known) {
+			channels = append(channels, s.Name)
+		}
+	}
+	return channels, layout.OutlineOf(it) != nil
+}
+
+// HasValue implements PruneView.
+func (v diskPrune) HasValue(id, channel string) bool {
+	s := findSlot(channelSlots(v.item(id)), channel)
+	return s != nil && !s.Ref.Empty()
+}
+
+// HasWrite implements PruneView.
+func (v diskPrune) HasWrite(id, channel string) bool {
+	found := false
+	v.t.Ascend(layout.WritesPrefix(v.ns, id), func(it *index.Item) bool {
+		found = slices.ContainsFunc(it.Slots[1:], func(s index.Slot) bool { return s.Name == channel })
+		return !found
+	})
+	return found
+}
+
+// Format implements PruneView.
+func (v diskPrune) Format(id string) int {
+	if v.item(id).Flags&flagLegacy != 0 {
+		return rules.FirstVersionWithTasks - 1
+	}
+	return rules.FirstVersionWithTasks
+}

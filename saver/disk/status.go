@@ -1,0 +1,57 @@
+package disk
+
+import (
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// The disk saver answers Threads from the table of threads, which is in memory, so
+// the status of a thread is one of its flags. Every commit that may change it keeps
+// it right.
+
+// updateStatus sets the status of a thread from its root head and all that was
+// written against it.
+func updateStatus(tx *engine.Tx, id string) {
+	t := tx.Thread(id)
+	if t == nil {
+		return
+	}
+	status := saver.StatusUnknown
+	if head := headOf(t, ""); head != "" {
+		var calls []rules.WriteCall
+		t.Ascend(layout.WritesPrefix("", head), func(it *index.Item) bool {
+			calls = append(calls, writeCallOf(it))
+			return true
+		})
+		status = rules.StatusOf(layout.OutlineOf(t.Get(layout.CheckpointKey("", head))), calls)
+	}
+	tx.SetFlags(id, layout.StatusFlags[status])
+}
+
+// writeChangesStatus is updateStatus after one call of root writes. A head may have
+// very many calls, and an output of a run under way changes nothing: then they are
+// not looked at.
+func writeChangesStatus(tx *engine.Tx, cfg saver.Config, call rules.WriteCall) {
+	t := tx.Thread(layout.ThreadKey(cfg.ThreadID))
+	if t == nil || headOf(t, "") != cfg.CheckpointID {
+		return
+	}
+	switch status := layout.StatusOfFlags(t.Flags); {
+	case status == saver.StatusUnfinished && !call.Interrupt && !call.Error:
+	case status == saver.StatusUnknown && !call.Interrupt && !call.Error:
+	case status == saver.StatusDone && call.TaskID != saver.NullTaskID && !call.Interrupt && !call.Error:
+	default:
+		updateStatus(tx, t.ID)
+	}
+}
+
+func writeCallOf(it *index.Item) rules.WriteCall {
+	channels := make([]string, 0, len(it.Slots))
+	for _, s := range it.Slots[1:] {
+		channels = append(channels, s.Name)
+	}
+	return rules.NewWriteCall(it.Slots[0].Name, channels)
+}

@@ -1,0 +1,141 @@
+package disk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// Threads implements ThreadLister. The listing is the store at the moment the
+// iteration begins. Which threads it has, and how far they have come, is in memory,
+// however many there are. Graph and Next are read from one small record for each
+// thread yielded that waits, failed or is unfinished; they are empty if that record
+// is damaged, so that one thread does not hide the others. With ThreadQuery.Metadata
+// it reads the records of checkpoints as well.
+func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	return func(yield func(saver.ThreadInfo, error) bool) {
+		if err := s.threads(ctx, q, yield); err != nil {
+			yield(saver.ThreadInfo{}, err)
+		}
+	}
+}
+
+func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(saver.ThreadInfo, error) bool) error {
+	if err := rules.ValidateThreadQuery(q); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	v, err := s.e.View()
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	matches, end := s.MetadataMatcher(v, q.Metadata)
+	defer end()
+	found := 0
+	aerr := v.Ascend(layout.ThreadKey(q.Prefix), func(t *index.Thread) bool {
+		if err = ctx.Err(); err != nil || !strings.HasPrefix(t.ID, layout.ThreadKey(q.Prefix)) {
+			return false
+		}
+		info := threadInfo(t)
+		if info.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && q.Status != info.Status {
+			return true
+		}
+		var ok bool
+		if ok, err = matches(ctx, t); err != nil || !ok {
+			return err == nil
+		}
+		if err = s.DescribeThread(ctx, v, t, &info); err != nil {
+			return false
+		}
+		found++
+		return yield(info, nil) && (q.Limit == 0 || found < q.Limit)
+	})
+	return cmp.Or(err, aerr)
+}
+
+// MetadataMatcher returns a function that reports whether a checkpoint of a thread of v
+// matches filter; an empty filter matches every thread. It is not safe for concurrent
+// use, and end must be called when it is no longer needed. It is for this module's own
+// packages: its types are internal.
+func (s *Saver) MetadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Thread) (bool, error), end func()) {
+	if len(filter) == 0 {
+		return func(context.Context, *index.Thread) (bool, error) { return true, nil }, func() {}
+	}
+	readers := listReaders{s: s, from: s.e.Reader(), alike: s.alike()}
+	return func(ctx context.Context, t *index.Thread) (found bool, err error) {
+		if t, err = v.Load(t); err != nil {
+			return false, err
+		}
+		r := readers.of(t)
+		// The newest first: a user's threads mostly are so to the end.
+		t.Descend(string(layout.KeyCheckpoint), "", func(it *index.Item) bool {
+			if err = ctx.Err(); err != nil {
+				return false
+			}
+			var h header
+			if h, err = r.header(ctx, it); err == nil {
+				found = rules.MatchFilter(h.md, filter)
+			}
+			return err == nil && !found
+		})
+		return found, err
+	}, readers.from.End
+}
+
+// threadInfo is what the table of threads tells of one.
+func threadInfo(t *index.Thread) saver.ThreadInfo {
+	info := saver.ThreadInfo{
+		ThreadID:  strings.TrimPrefix(t.ID, layout.SpaceThread),
+		UpdatedAt: time.UnixMicro(t.Updated).UTC(),
+		Status:    layout.StatusOfFlags(t.Flags),
+	}
+	_, info.Head, _ = layout.ParseCheckpointKey(t.Head)
+	return info
+}
+
+// DescribeThread fills in Graph and Next of a thread of v, where they are told. It is
+// for this module's own packages: its types are internal.
+func (s *Saver) DescribeThread(ctx context.Context, v *engine.View, t *index.Thread, info *saver.ThreadInfo) error {
+	if info.Status == saver.StatusDone || info.Status == saver.StatusUnknown || info.Head == "" {
+		return nil
+	}
+	note, err := s.noteOf(ctx, v, t)
+	if errors.Is(err, saver.ErrCorrupt) || errors.Is(err, saver.ErrVersion) {
+		return nil
+	}
+	info.Describe(note)
+	return err
+}
+
+// noteOf is the note of the root head of a thread.
+func (s *Saver) noteOf(ctx context.Context, v *engine.View, t *index.Thread) (*saver.Note, error) {
+	t, err := v.Load(t)
+	if err != nil {
+		return nil, err
+	}
+	it := t.Get(t.Head)
+	if layout.OutlineOf(it) == nil {
+		return nil, nil
+	}
+	b, err := s.e.ReadShared(ctx, t.Family, it.Slots[0].Ref)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := layout.DecodeCheckpointRecord(b)
+	if err != nil {
+		return nil, layout.AsCorrupt(err)
+	}
+	return rec.Note, nil
+}
