@@ -34,7 +34,7 @@ func Example_crash() {
 		}
 		return g
 	}
-	s := memory.New(memory.Options{}) // or saver.Open, for a process that really dies
+	s := memory.New(memory.Options{}) // or disk.Open, for a process that really dies
 
 	life, end := context.WithCancel(ctx)
 	first := build(s, end) // the run is cut off before its last checkpoint

@@ -1,6 +1,5 @@
 // Package saver is LangGraph's checkpoint contract in Go: the data model, the
-// Saver interface, its optional powers, and the rules every implementation
-// shares.
+// Saver interface, its optional powers, and its errors.
 //
 // A checkpoint is the state of one graph after one superstep. What tasks wrote
 // since is kept beside it as pending writes. Loading the newest checkpoint of a
@@ -8,8 +7,8 @@
 //
 // # Implementations
 //
-// [Open] opens the durable saver on a directory. Package saver/memory keeps the
-// same semantics in plain maps and is the reference model; package
+// Package saver/disk is the durable saver, in a directory. Package saver/memory
+// keeps the same semantics in plain maps and is the reference model; package
 // saver/savertest is the conformance kit that holds any implementation to them.
 //
 // # Where the reference implementations disagree

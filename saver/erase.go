@@ -22,7 +22,7 @@ type Eraser interface {
 	//
 	// The threads are deleted first, each whole, then the files are written. An error
 	// that matches ErrEraseUnfinished came after threads were deleted: these stay
-	// deleted, and the store remembers to finish; see Disk.FinishErasures. With any
+	// deleted, and the store remembers to finish; see disk.Saver.FinishErasures. With any
 	// other error nothing was deleted, but nobody knows with ErrOutcomeUnknown. An
 	// invalid id among valid ones, an ended context and a read-only store are found
 	// before anything is deleted. After a crash each thread either is as it was, or is
@@ -32,5 +32,5 @@ type Eraser interface {
 
 // ErrEraseUnfinished: what was to be erased is deleted for good, or part of it, but files
 // may still hold bytes of it. The store remembers it. The same Erase again, or
-// Disk.FinishErasures, goes on.
+// disk.Saver.FinishErasures, goes on.
 var ErrEraseUnfinished = errors.New("deleted, but not yet erased from all files")

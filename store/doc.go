@@ -3,7 +3,7 @@
 // LangGraph's BaseStore in Go, with the reference's rules unless the text says
 // otherwise.
 //
-//	disk, err := saver.Open(dir, saver.Options{})
+//	disk, err := disk.Open(dir, disk.Options{})
 //	mem, err := store.On(disk, store.Options{})
 //	err = mem.Put(ctx, store.Namespace{"users", "ann"}, "food", map[string]any{"likes": "soup"})
 //	found, err := mem.Search(ctx, store.Query{Prefix: store.Namespace{"users", "ann"}})
@@ -14,7 +14,7 @@
 // pregel, which does it for the nodes of a graph. NewMemory keeps them in memory.
 //
 // Deleted items leave bytes in files until compaction comes by. To forget a user so that
-// none are left, give a namespace prefix to saver.Disk.EraseRequest.
+// none are left, give a namespace prefix to disk.Saver.EraseRequest.
 //
 // # Differences from the reference
 //

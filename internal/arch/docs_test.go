@@ -14,7 +14,7 @@ var (
 	testName  = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)`")
 	declared  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)\(`)
 	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	readmeEnv = "package main\n\nimport (\n\t\"context\"\n\n\t\"github.com/stele-go/stele/saver\"\n)\n\nfunc main() { _ = run(context.Background()) }\n\nfunc run(ctx context.Context) error {\n"
+	readmeEnv = "package main\n\nimport (\n\t\"context\"\n\n\t\"github.com/stele-go/stele/saver\"\n\t\"github.com/stele-go/stele/saver/disk\"\n)\n\nfunc main() { _ = run(context.Background()) }\n\nfunc run(ctx context.Context) error {\n"
 )
 
 // TestReadmeCompiles builds the example of the README as the body of a function.

@@ -51,8 +51,9 @@ var below = []string{"internal/base", "internal/metric", "internal/seal", "inter
 // rules are the directions of the imports:
 //
 //	base ← {vfs, seal} ← {wal, segment}    base ← index    {base, vfs, seal, index} ← snapshot
-//	all of those ← internal/engine ← {internal/backup, saver} ← saver/admin
-//	serde ← saver ← {store, cache} ← pregel
+//	all of those ← internal/engine ← internal/backup
+//	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
+//	{saver, internal/engine} ← internal/layout ← saver/disk ← {saver/admin, store, cache} ← pregel
 //
 // Public packages stand on top of the engine; those below it do not know one
 // another unless the picture says so.
@@ -68,15 +69,18 @@ var rules = []rule{
 	{"snapshot", []string{"internal/base", "internal/seal", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
 	{"internal/engine", below, []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
-	{"saver", append([]string{"serde", "internal/engine"}, below...), []string{}},
+	{"saver", []string{"serde", "internal/base"}, []string{}},
+	{"internal/rules", []string{"saver", "serde", "internal/base"}, []string{}},
+	{"internal/layout", []string{"saver", "serde", "index", "internal/base"}, []string{}},
+	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/engine"}, below...), []string{}},
 	{"internal/backup", append([]string{"internal/engine"}, below...), []string{"github.com/cespare/xxhash/v2"}},
-	{"saver/admin", append([]string{"saver", "serde", "internal/backup", "internal/engine"}, below...), []string{}},
-	{"saver/memory", []string{"saver", "serde", "internal/base"}, []string{}},
-	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/base"}, []string{}},
-	{"store", []string{"saver", "serde", "index", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree", "golang.org/x/sys"}},
+	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/engine"}, below...), []string{}},
+	{"saver/memory", []string{"saver", "serde", "internal/rules", "internal/base"}, []string{}},
+	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/rules", "internal/base"}, []string{}},
+	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree", "golang.org/x/sys"}},
 	{"store/storetest", []string{"store", "saver"}, []string{}},
-	{"cache", []string{"saver", "serde", "index", "internal/engine", "internal/metric", "internal/base"}, []string{}},
-	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/base"}, nil},
+	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{}},
+	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
 	{"internal/arch", nil, []string{}},
 	{"internal/golden", nil, []string{}},
 	{"test/...", []string{anything}, append(slices.Clone(allowedModules), testModules...)},

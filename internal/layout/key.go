@@ -36,8 +36,10 @@ const (
 	// is its number. Threads erased there are remembered by hashes with that number.
 	OriginThread = "o"
 
-	KeyCheckpoint = 'c'
-	KeyWrites     = 'w'
+	// The first byte of an item's key says what the item is.
+
+	KeyCheckpoint = 'c' // a checkpoint
+	KeyWrites     = 'w' // what one call wrote against a checkpoint
 	keyAttempts   = 'a'
 
 	terminator = "\x00\x00"
@@ -70,6 +72,7 @@ func unescape(key string) (s, rest string, ok bool) {
 	return "", "", false
 }
 
+// ThreadKey is the engine's thread of a thread.
 func ThreadKey(threadID string) string { return SpaceThread + threadID }
 
 // ItemsKey begins the keys of a namespace of package store and of all below it.
@@ -81,11 +84,13 @@ func ItemsKey(labels []string) string {
 	return key
 }
 
+// RunKey is the engine's thread of a run.
 func RunKey(runID string) string { return spaceRun + runID }
 
 // CheckpointPrefix begins the keys of all checkpoints of a namespace.
 func CheckpointPrefix(ns string) string { return string(KeyCheckpoint) + Escape(ns) }
 
+// CheckpointKey is the key of a checkpoint.
 func CheckpointKey(ns, id string) string { return CheckpointPrefix(ns) + id }
 
 // ParseCheckpointKey splits the key of a checkpoint.

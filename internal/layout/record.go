@@ -32,6 +32,7 @@ type CheckpointRecord struct {
 	Metadata serde.Typed
 }
 
+// EncodeCheckpointRecord gives equal bytes for equal records.
 func EncodeCheckpointRecord(r *CheckpointRecord) []byte {
 	b := make([]byte, 0, 256+len(r.Metadata.Data))
 	if r.Note == nil {
@@ -89,11 +90,12 @@ func packStr(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+// SortedNames are the keys of m, ascending.
 func SortedNames[V any](m map[string]V) []string {
 	return appendSorted(make([]string, 0, len(m)), m)
 }
 
-// appendSorted is sortedNames in the memory of names, which is empty.
+// appendSorted is SortedNames in the memory of names, which is empty.
 func appendSorted[V any](names []string, m map[string]V) []string {
 	for n := range m {
 		names = append(names, n)
@@ -102,9 +104,10 @@ func appendSorted[V any](names []string, m map[string]V) []string {
 	return names
 }
 
+// ErrRecord is the error of bytes that are no checkpoint record.
 var ErrRecord = errors.New("checkpoint record is malformed")
 
-// DecodeCheckpointRecord reads what encodeCheckpointRecord wrote. Any input gives
+// DecodeCheckpointRecord reads what EncodeCheckpointRecord wrote. Any input gives
 // a record or an error; memory is bounded by a small multiple of its length.
 func DecodeCheckpointRecord(b []byte) (*CheckpointRecord, error) {
 	r := new(CheckpointRecord)

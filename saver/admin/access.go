@@ -15,7 +15,7 @@ import (
 // Access says how stores are read and written. The zero value is the file system, no
 // keys, and the default serializer.
 type Access struct {
-	// Options are those of saver.Open that concern how bytes are read: Serializer,
+	// Options are those of disk.Open that concern how bytes are read: Serializer,
 	// CacheBytes, Logger, Clock. Modes (ReadOnly, AllowDamage, ManualWork) are chosen
 	// by each function.
 	Options disk.Options

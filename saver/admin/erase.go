@@ -51,7 +51,7 @@ func (r *EraseReport) Nothing() bool { return len(r.Threads)+len(r.Items)+r.Pend
 // saver.Eraser says what is gone then and what is not reached. It opens the store for
 // writing; a dry run opens it for reading, beside a writer.
 //
-// Errors are those of saver.Open and EraseOpen. With saver.LockedError another process
+// Errors are those of disk.Open and EraseOpen. With saver.LockedError another process
 // has the store open, which can call EraseOpen itself.
 func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error) {
 	if err := o.validate(); err != nil {
@@ -65,7 +65,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 		defer func() { _ = d.Close() }() // read-only
 		return EraseOpen(ctx, d, o)
 	}
-	if _, err := Describe(dir, o.Access); err != nil { // saver.Open would make a store
+	if _, err := Describe(dir, o.Access); err != nil { // disk.Open would make a store
 		return nil, err
 	}
 	open := o.Access.Options

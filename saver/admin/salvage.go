@@ -33,7 +33,7 @@ type SalvageReport struct {
 	// LostCheckpoints could not be read and are not in the new store.
 	LostCheckpoints []LostCheckpoint `json:"lost_checkpoints"`
 	// LostValues are channels and writes of checkpoints that are in the new store;
-	// reading one gives saver.ErrLost.
+	// reading one gives disk.ErrLost.
 	LostValues []LostValue `json:"lost_values"`
 	// LostMore is how many uses of lost values there are beyond those that are listed:
 	// the lists end after a million.

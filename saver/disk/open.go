@@ -1,3 +1,6 @@
+// Package disk is the durable saver: [Open] opens a store in a directory, on an
+// append-only log-structured engine. It is for one process at a time; others may read
+// beside it ([Options].ReadOnly). docs/durability.md says what survives which failure.
 package disk
 
 import (
@@ -157,7 +160,7 @@ type Simulation struct {
 	SegmentSize int64
 }
 
-// Disk is the durable saver. It implements Saver and every optional power. All
+// Saver is the durable saver. It implements saver.Saver and every optional power. All
 // methods are safe for concurrent use; one process at a time has a directory
 // open for writing.
 type Saver struct {
