@@ -13,8 +13,8 @@ import (
 // cacher is a saver with a cache beside its checkpoints.
 type cacher interface{ kept() cache.Cache }
 
-func (d *opened) kept() cache.Cache  { return d.cache }
-func (m *model) kept() cache.Cache { return m.cache }
+func (d *opened) kept() cache.Cache { return d.cache }
+func (m *model) kept() cache.Cache  { return m.cache }
 
 var (
 	_ cacher = (*opened)(nil)
