@@ -42,6 +42,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
+	e.isOpen.Store(err == nil)
 	if err != nil {
 		e.undoOpen()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
