@@ -24,7 +24,7 @@ type standing struct {
 }
 
 // status tells how far the thread has come, and which nodes are left if it is
-// unfinished. It knows more than saver.StatusOf, which knows no graph: it needs no
+// unfinished. It knows more than rules.StatusOf, which knows no graph: it needs no
 // note, and it finds breakpoints at which a graph inside stopped.
 func (x *standing) status(ctx context.Context) (status saver.Status, next []string, err error) {
 	if n := x.saved.Note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {

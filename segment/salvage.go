@@ -84,7 +84,8 @@ func (s *scanner) try() (size int64, err error) {
 }
 
 // resync moves pos behind the bytes at pos, to the next place that looks like a
-// frame, and reads in pieces to get there. Whether it is one, try decides.
+// frame, and reads in pieces to get there. Holes are passed over: a file may have been
+// extended far beyond its bytes. Whether it is a frame, try decides.
 func (s *scanner) resync(ctx context.Context) bool {
 	const piece = 64 << 10
 	buf := make([]byte, piece+frameHeaderSize)
@@ -106,9 +107,23 @@ func (s *scanner) resync(ctx context.Context) bool {
 			}
 		}
 		s.pos += int64(len(b)-frameHeaderSize)/frameAlign*frameAlign + frameAlign
+		if s.err = s.passHole(); s.err != nil {
+			return false
+		}
 	}
 	s.pos = s.end
 	return false
+}
+
+// passHole moves pos over a hole, but for as much of its end as the header of a frame may
+// begin in.
+func (s *scanner) passHole() error {
+	data, err := vfs.NextData(s.r.f, s.pos, s.end)
+	if err != nil {
+		return fmt.Errorf("look for data in %s at offset %d: %w", s.r.name, s.pos, err)
+	}
+	s.pos = max(s.pos, (data-frameHeaderSize)/frameAlign*frameAlign)
+	return nil
 }
 
 // Salvage opens a segment by walking its frames, without footer and family

@@ -84,7 +84,7 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 		if !live(en.meta) {
 			return entry{}, nil, nil
 		}
-		value, err := d.readValue(ctx, t.Family, it)
+		value, err := d.readValue(ctx, d.e.ReadValue, t.Family, it)
 		if !errors.Is(err, engine.ErrNoValue) || it.Same(was) {
 			return en, value, err
 		}
@@ -92,8 +92,11 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 	}
 }
 
-func (d *durable) readValue(ctx context.Context, fam *index.Family, it *index.Item) (map[string]any, error) {
-	b, err := d.e.ReadValue(ctx, fam, it.Slots[0].Ref)
+// reading reads a value: Engine.ReadValue one alone, Reader.Read the next of a call.
+type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
+
+func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (map[string]any, error) {
+	b, err := read(ctx, fam, it.Slots[0].Ref)
 	if err != nil {
 		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
@@ -338,15 +341,19 @@ func (d *durable) view() (view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskView{d, v}, nil
+	return &diskView{d, v, d.e.Reader()}, nil
 }
 
 type diskView struct {
-	d *durable
-	v *engine.View
+	d    *durable
+	v    *engine.View
+	from *engine.Reader // what one value needs of a block the next finds decoded
 }
 
-func (v *diskView) release() { v.v.Release() }
+func (v *diskView) release() {
+	v.from.End()
+	v.v.Release()
+}
 
 func (v *diskView) get(ns, key string) (en entry, ok bool, err error) {
 	t, err := v.v.Thread(threadOf(ns))
@@ -361,7 +368,7 @@ func (v *diskView) get(ns, key string) (en entry, ok bool, err error) {
 }
 
 func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) {
-	return v.d.readValue(ctx, en.fam, en.item)
+	return v.d.readValue(ctx, v.from.Read, en.fam, en.item)
 }
 
 func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {

@@ -21,7 +21,7 @@ func (s *diskSpace) nearest(ctx context.Context, sc *scorer, accept func(*entry)
 	if err := s.load(); err != nil {
 		return err
 	}
-	sh, err := s.v.d.shelfOf(ctx, s.t)
+	sh, err := s.v.d.shelfOf(ctx, s.v.from.Read, s.t)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func vectorRef(it *index.Item) index.Ref {
 
 // shelfOf is the shelf of a thread as a view sees it. What is on the shelf of
 // another moment is taken from there.
-func (d *durable) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) {
+func (d *durable) shelfOf(ctx context.Context, read reading, t *index.Thread) (*shelf, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.searches++
@@ -65,7 +65,7 @@ func (d *durable) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) 
 	if kept == nil || kept.birth != t.Birth {
 		from = &shelf{}
 	}
-	next, err := d.restock(ctx, from, t)
+	next, err := d.restock(ctx, read, from, t)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (d *durable) shelfOf(ctx context.Context, t *index.Thread) (*shelf, error) 
 
 // restock walks the thread and a shelf of another moment side by side. The caller
 // holds mu.
-func (d *durable) restock(ctx context.Context, cur *shelf, t *index.Thread) (*shelf, error) {
+func (d *durable) restock(ctx context.Context, read reading, cur *shelf, t *index.Thread) (*shelf, error) {
 	next := &shelf{birth: t.Birth, lsn: t.LSN, rows: cur.rows, owners: make([]owner, 0, len(cur.owners)+16)}
 	old := cur.owners
 	var err error
@@ -107,7 +107,7 @@ func (d *durable) restock(ctx context.Context, cur *shelf, t *index.Thread) (*sh
 				return false
 			}
 			o.row = len(next.rows.floats) / d.index.Dims
-			if o.n, err = d.stock(ctx, next, t.Family, it); err != nil {
+			if o.n, err = d.stock(ctx, read, next, t.Family, it); err != nil {
 				return false
 			}
 		}
@@ -119,8 +119,8 @@ func (d *durable) restock(ctx context.Context, cur *shelf, t *index.Thread) (*sh
 }
 
 // stock appends the vectors of an item.
-func (d *durable) stock(ctx context.Context, s *shelf, fam *index.Family, it *index.Item) (int32, error) {
-	b, err := d.e.ReadValue(ctx, fam, vectorRef(it))
+func (d *durable) stock(ctx context.Context, read reading, s *shelf, fam *index.Family, it *index.Item) (int32, error) {
+	b, err := read(ctx, fam, vectorRef(it))
 	if err != nil {
 		return 0, fmt.Errorf("vectors of store item %q: %w", it.Key[1:], err)
 	}

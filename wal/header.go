@@ -18,9 +18,9 @@ const maxHeadSize = fileHeaderSize + seal.HeaderSize
 // fileMagic starts each log file: "SWAL".
 const fileMagic = "SWAL"
 
-// formatVersion is the format version this build writes, and the newest it
+// FormatVersion is the format version this build writes, and the newest it
 // reads.
-const formatVersion = 1
+const FormatVersion = 1
 
 // Flag bits of the file header.
 const (
@@ -60,7 +60,7 @@ func (h *fileHeader) size() int64 {
 // encode returns the header and the chain value the file starts with.
 func (h *fileHeader) encode() (b [fileHeaderSize]byte, chain uint64) {
 	copy(b[0:], fileMagic)
-	binary.LittleEndian.PutUint16(b[4:], formatVersion)
+	binary.LittleEndian.PutUint16(b[4:], FormatVersion)
 	binary.LittleEndian.PutUint16(b[6:], h.flags)
 	binary.LittleEndian.PutUint64(b[8:], uint64(h.num))
 	binary.LittleEndian.PutUint64(b[16:], uint64(h.baseLSN))
@@ -91,23 +91,23 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 	}
 	sum := binary.LittleEndian.Uint64(b[56:])
 	version := binary.LittleEndian.Uint16(b[4:])
-	if version != formatVersion {
+	if version != FormatVersion {
 		// A damaged version number is told from a newer one: with the right
 		// number put back, the checksum of a damaged header fits again.
 		var own [56]byte
 		copy(own[:], b)
-		binary.LittleEndian.PutUint16(own[4:], formatVersion)
+		binary.LittleEndian.PutUint16(own[4:], FormatVersion)
 		if version == 0 || base.Checksum(0, own[:]) == sum {
 			return h, 0, bad(fmt.Sprintf("format version %d", version))
 		}
-		return h, 0, &base.VersionError{File: name, Have: uint32(version), Supported: formatVersion}
+		return h, 0, &base.VersionError{File: name, Have: uint32(version), Supported: FormatVersion}
 	}
 	if base.Checksum(0, b[:56]) != sum {
 		return h, 0, bad("checksum mismatch")
 	}
 	if h.flags = binary.LittleEndian.Uint16(b[6:]); h.flags&^fileFlagsKnown != 0 {
 		return h, 0, fmt.Errorf("log file header has unknown flag bits %#04x: %w", h.flags,
-			&base.VersionError{File: name, Have: uint32(version), Supported: formatVersion})
+			&base.VersionError{File: name, Have: uint32(version), Supported: FormatVersion})
 	}
 	h.num = base.FileNum(binary.LittleEndian.Uint64(b[8:]))
 	h.baseLSN = base.LSN(binary.LittleEndian.Uint64(b[16:]))

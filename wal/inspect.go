@@ -69,7 +69,7 @@ func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOp
 	if err != nil {
 		return HeaderInfo{}, err
 	}
-	info := HeaderInfo{File: r.hdr.num, FormatVersion: formatVersion, BaseLSN: r.hdr.baseLSN, Salt: r.hdr.salt,
+	info := HeaderInfo{File: r.hdr.num, FormatVersion: FormatVersion, BaseLSN: r.hdr.baseLSN, Salt: r.hdr.salt,
 		Prev: r.hdr.prev, Copy: r.hdr.flags&fileCopy != 0, Encrypted: r.hdr.sealed()}
 	if visit == nil {
 		return info, nil

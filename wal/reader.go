@@ -163,7 +163,7 @@ func (r *frameReader) next() (frame, bool, error) {
 	}
 	if h.flags&^frameSealed != 0 || h.flags != 0 && !r.hdr.sealed() {
 		return frame{}, false, fmt.Errorf("log frame at offset %d has unknown flag bits %#02x: %w", r.off, h.flags,
-			&base.VersionError{File: r.name, Have: formatVersion, Supported: formatVersion})
+			&base.VersionError{File: r.name, Have: FormatVersion, Supported: FormatVersion})
 	}
 	fr := frame{frameHeader: h, off: r.off}
 	fr.payload, fr.err = r.open(b, &h, r.off)

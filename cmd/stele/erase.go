@@ -93,12 +93,14 @@ func printErase(p *printer, rep *admin.EraseReport, hint string) {
 		p.hint(hint)
 		return
 	}
-	checkpoints, items := 0, 0
+	threads, checkpoints, items := 0, 0, 0
 	var rows [][]any
 	for _, t := range rep.Threads {
 		note := ""
 		if t.UpdatedAt.IsZero() {
 			note = "not there"
+		} else {
+			threads++
 		}
 		rows = append(rows, []any{printable(t.ThreadID), t.Checkpoints, size(t.Bytes), stamp(t.UpdatedAt), note})
 		checkpoints += t.Checkpoints
@@ -119,7 +121,7 @@ func printErase(p *printer, rep *admin.EraseReport, hint string) {
 	if rep.Pending > 0 {
 		p.line("%s of an earlier call not finished: deleted, but files may hold bytes of it", plural(rep.Pending, "erasure"))
 	}
-	what := plural(len(rep.Threads), "thread") + ", " + plural(checkpoints, "checkpoint") + ", " + plural(items, "item")
+	what := plural(threads, "thread") + ", " + plural(checkpoints, "checkpoint") + ", " + plural(items, "item")
 	if rep.DryRun && rep.Tight() {
 		p.line("%s are free; the rewrite may need up to %s", size(rep.FreeBytes), size(rep.BytesBefore))
 	}

@@ -39,10 +39,11 @@ func TestErase(t *testing.T) {
 			forget := []string{"erase", w.dir, "--filter", "run_id=run-alice", "--filter", "source=loop", "--thread", "nobody", "--items", "users.alice", "--items", `["mail","a.b"]`}
 			for _, args := range [][]string{
 				{"threads", w.dir, "--filter", "step:=1"}, {"threads", w.dir, "--filter", "step:=3"}, {"threads", w.dir, "--filter", "step=3"},
-				{"erase", w.dir}, {"erase", w.dir, "--thread", ""}, {"erase", w.dir, "--items", "users..alice"},
+				{"erase", w.dir}, {"erase", w.dir, "--thread", ""}, {"erase", w.dir, "--items", "users..alice"}, {"erase", w.dir, "--items", `["users",""]`},
 				{"erase", w.dir, "--filter", "step"}, {"erase", w.dir, "--filter", "step:=one"}, {"erase", w.dir, "--filter", "step:=1", "--filter", "step=1"},
 				{"erase", filepath.Dir(w.dir), "--thread", "alice", "--yes"},
 				forget, append(slices.Clone(forget), "--yes"), forget[:4], append(slices.Clone(forget[:4]), "--yes"),
+				{"erase", w.dir, "--thread", "nobody"}, {"erase", w.dir, "--thread", "nobody", "--yes"},
 				{"threads", w.dir}, {"verify", w.dir},
 			} {
 				if form != "" {
@@ -73,7 +74,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%q is %q, %v, and back %s", text, got, err, prefixText(got))
 		}
 	}
-	for _, bad := range []string{"", ".", "a.", `["a`, "[1]"} {
+	for _, bad := range []string{"", ".", "a.", `["a`, "[1]", `[""]`, `["users",""]`} {
 		if p, err := parsePrefix(bad); err == nil {
 			t.Errorf("%q is taken as %q", bad, p)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,13 +125,14 @@ func parsePrefix(text string) ([]string, error) {
 		if err := json.Unmarshal([]byte(text), &labels); err != nil {
 			return nil, bad(`it is no JSON list of labels, such as ["users","ada"]`)
 		}
+		if slices.Contains(labels, "") {
+			return nil, bad("a label is empty")
+		}
 		return labels, nil
 	}
 	labels := strings.Split(text, ".")
-	for _, label := range labels {
-		if label == "" {
-			return nil, bad("a label is empty; use labels with dots between, such as users.ada")
-		}
+	if slices.Contains(labels, "") {
+		return nil, bad("a label is empty; use labels with dots between, such as users.ada")
 	}
 	return labels, nil
 }

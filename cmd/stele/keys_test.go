@@ -51,7 +51,7 @@ func TestKeys(t *testing.T) {
 		{[]string{"verify", dir}, ""},
 		{[]string{"compact", dir}, ""},
 		{[]string{"erase", dir, "--filter", "step:=0"}, "alice"},
-		{[]string{"erase", dir, "--thread", "nobody", "--yes"}, "erased 1 thread"},
+		{[]string{"erase", dir, "--thread", "nobody", "--yes"}, "erased 0 threads"},
 		{[]string{"backup", dir, backup}, ""},
 		{[]string{"restore", backup, restored}, ""},
 		{[]string{"show", restored, "alice"}, "a secret"},

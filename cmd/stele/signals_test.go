@@ -70,7 +70,7 @@ func TestEndsOnSignal(t *testing.T) {
 // TestWhoWrites: the commands that may be cut short are those that write nothing.
 func TestWhoWrites(t *testing.T) {
 	for command, want := range map[string]bool{"info": true, "stats": true, "threads": true, "log": true, "show": true, "diff": true, "verify": true,
-		"dump": true, "compact": false, "erase": false, "salvage": false, "backup": false, "restore": false} {
+		"dump": true, "compact": false, "erase": false, "salvage": false, "backup": false, "restore": false, "version": true} {
 		if got := onlyReads([]string{"--json", command, "DIR"}); got != want {
 			t.Errorf("%s only reads: %t", command, got)
 		}

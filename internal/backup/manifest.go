@@ -23,10 +23,12 @@ import (
 // Name is the file that lists what a backup holds.
 const Name = "BACKUP"
 
+// FormatVersion is the format version this build writes, and the newest it reads.
+const FormatVersion = 1
+
 const (
-	formatVersion = 1
-	magic         = "stele-backup"
-	tempSuffix    = ".tmp"
+	magic      = "stele-backup"
+	tempSuffix = ".tmp"
 	// maxManifest bounds the list, and with it what a reader allocates.
 	maxManifest = 64 << 20
 )
@@ -60,7 +62,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	if len(body) > maxManifest-64 {
 		return nil, fmt.Errorf("backup of %d files: %w", len(m.Files), base.ErrTooLarge)
 	}
-	prefix := fmt.Sprintf("%s %d ", magic, formatVersion)
+	prefix := fmt.Sprintf("%s %d ", magic, FormatVersion)
 	line := fmt.Sprintf("%s%016x\n", prefix, base.ChecksumParts(0, []byte(prefix), body))
 	return append([]byte(line), body...), nil
 }
@@ -91,8 +93,8 @@ func Decode(b []byte) (*Manifest, error) {
 	if fmt.Sprintf("%016x", base.ChecksumParts(0, prefix, body)) != fields[2] {
 		return nil, bad(0, "checksum mismatch", nil)
 	}
-	if version != formatVersion {
-		return nil, &base.VersionError{File: Name, Have: uint32(version), Supported: formatVersion}
+	if version != FormatVersion {
+		return nil, &base.VersionError{File: Name, Have: uint32(version), Supported: FormatVersion}
 	}
 	m := &Manifest{}
 	if err := json.Unmarshal(body, m); err != nil {

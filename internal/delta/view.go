@@ -14,6 +14,7 @@ type View struct {
 	ends  []uint32 // where each ends in the value
 	size  int
 	own   int // bytes that are in memory for the view's sake
+	holds int // bytes that are in memory as long as the view is, at most: its own, and those it was made of
 	sum   uint64
 	known bool // sum is the value's: it was made by a patch
 	open  bool // the last part is the view's own and may be appended to
@@ -25,6 +26,9 @@ const (
 	smallView = 2 << 10
 	// maxParts bounds the pieces of a larger one.
 	maxParts = 512
+	// maxHeld is how many times its size a view may hold in memory: a piece of a large
+	// value keeps all of that.
+	maxHeld = 2
 	// smallPart: pieces below it that follow each other are copied into one. What is
 	// new in a version is often made of many.
 	smallPart = 1 << 10
@@ -39,7 +43,7 @@ func Whole(b []byte) *View {
 
 // whole makes b, which is v's to share, the only piece.
 func (v *View) whole(b []byte) {
-	v.parts, v.ends, v.own, v.open = nil, nil, len(b), false
+	v.parts, v.ends, v.own, v.holds, v.open = nil, nil, len(b), len(b), false
 	if len(b) > 0 {
 		v.parts, v.ends = [][]byte{b}, []uint32{uint32(len(b))}
 	}
@@ -53,6 +57,11 @@ func (v *View) Len() int { return v.size }
 func (v *View) Size() int {
 	return 96 + 28*cap(v.parts) + v.own
 }
+
+// Held is how much memory cannot be given back as long as the view is there, in bytes, at
+// most: what Size is, and the versions and patches that it shares bytes with. It is at most
+// twice the value's, and what Size is.
+func (v *View) Held() int { return 96 + 28*cap(v.parts) + v.holds }
 
 // Sum is the XXH64, seed 0, that the value must have; not ok if no patch says so.
 func (v *View) Sum() (sum uint64, ok bool) { return v.sum, v.known }
@@ -118,7 +127,8 @@ func (p *Patch) On(v *View) (*View, error) {
 		}
 		v.pieces(r.src, n, out)
 	}
-	if len(out.parts) > maxParts || out.size <= smallView {
+	out.holds = v.holds + p.Size() + out.own
+	if len(out.parts) > maxParts || out.size <= smallView || out.holds > maxHeld*out.size {
 		out.whole(out.Bytes())
 	}
 	return out, nil

@@ -90,6 +90,7 @@ type Engine struct {
 	valueBytes, flushedValues, flushedBytes           atomic.Int64
 	poisonNoted                                       atomic.Bool
 	lockLost                                          atomic.Pointer[error] // see ownsDir
+	isOpen                                            atomic.Bool           // see stillWanted
 	workErr, compactErr                               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
 }
 

@@ -162,7 +162,7 @@ func (x *exporter) run() error {
 
 // publish writes the manifest: from then on dir is a store.
 func (x *exporter) publish(seg snapshot.SegmentInfo) error {
-	st := snapshot.State{FormatVersion: storeFormat, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.e.opts.Clock().UnixMicro(),
+	st := snapshot.State{FormatVersion: StoreFormat, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.e.opts.Clock().UnixMicro(),
 		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
 	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.opts.Rand, Keys: x.e.keys})
 	if err != nil {

@@ -42,6 +42,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e.versions = newVersionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
+	e.isOpen.Store(err == nil)
 	if err != nil {
 		e.undoOpen()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -256,7 +257,7 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 	for id == 0 {
 		id = e.opts.Rand()
 	}
-	st = snapshot.State{FormatVersion: storeFormat, StoreID: id, NextFileNum: 1, Created: e.opts.Clock().UnixMicro(), FloorLSN: 1}
+	st = snapshot.State{FormatVersion: StoreFormat, StoreID: id, NextFileNum: 1, Created: e.opts.Clock().UnixMicro(), FloorLSN: 1}
 	if e.manifest, err = snapshot.Create(e.opts.FS, e.dir, st, e.writeManifest()); err != nil {
 		return st, err
 	}
@@ -282,9 +283,9 @@ func syncParents(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// storeFormat is the format version of stores this build writes. It changes when
+// StoreFormat is the format version of stores this build writes. It changes when
 // an older build would misread what is written; docs/format has its history.
-const storeFormat = 1
+const StoreFormat = 1
 
 func (e *Engine) addFiles(st snapshot.State) {
 	for _, l := range st.Logs {

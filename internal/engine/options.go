@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -61,6 +62,11 @@ type Options struct {
 	// Health is degraded, while writes go on; default the larger of 256 MiB and twice
 	// Reserve, negative for none. It must not be below Reserve.
 	LowSpace int64
+
+	// Opening, unless it is nil, is for how long Open is wanted: when it ends, Open does
+	// at the next read, and changes nothing that a crash at that point would not. It
+	// means nothing to the store once that is open.
+	Opening context.Context
 
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go

@@ -12,8 +12,8 @@ import (
 // Reader reads the values that one call asks for. A block that the call decoded it
 // keeps for the values that are asked for next, and so the versions that a chain of
 // patches led through: reading all versions of a line applies each patch once, in any
-// order but one that jumps about. It keeps at most 16 MiB, and what the value it makes
-// takes, beside the caches of the store, whatever their size.
+// order but one that jumps about. It keeps at most 16 MiB, or what the last two values
+// take that it made if that is more, beside the caches of the store, whatever their size.
 //
 // After End, values may still be read. What they keep is the collector's to take then,
 // but for that of the Reader used last, which the store holds: so whoever keeps

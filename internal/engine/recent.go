@@ -160,7 +160,7 @@ func (r *recent) view(ref index.Ref) *delta.View {
 	v := r.now.views[ref]
 	if v == nil {
 		if v = r.then.views[ref]; v != nil {
-			r.putView(ref, v, v.Len())
+			r.putView(ref, v, v.Held())
 		}
 	}
 	return v
@@ -176,11 +176,11 @@ func (r *recent) keepView(ref index.Ref, v *delta.View, patch int) {
 
 // putView is keepView. A version shares bytes with the one it was made of, which are
 // counted where that is. So the first of a generation, and one that comes from the last,
-// count whole.
+// count with all that they hold.
 func (r *recent) putView(ref index.Ref, v *delta.View, more int) {
 	n := recentEntry + v.Size() + more
 	if r.room(n) {
-		n = recentEntry + v.Size() + v.Len()
+		n = recentEntry + v.Size() + v.Held()
 	}
 	r.now.views[ref] = v
 	r.now.size += n

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/delta"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -66,6 +68,62 @@ func TestRecentBlocksInTurn(t *testing.T) {
 	}
 }
 
+// TestRecentAtManyPlaces: a call that stands at more places of a block than it may keep
+// parts of keeps no more for that.
+func TestRecentAtManyPlaces(t *testing.T) {
+	const size, value, places = recentLargest, 100, 1000
+	r, before := new(recent), int(heapNow())
+	block := make([]byte, size)
+	for step := range 5 {
+		for place := range places {
+			loc := index.Loc{File: 3, Stored: 100, Inner: uint32(place*(size/places) + step*value), Len: value}
+			if _, ok := r.value(loc); !ok {
+				r.keep(loc, block)
+			}
+		}
+		if n, held := r.bytes(), int(heapNow())-before; n > 2*recentBytes || held > 2*recentBytes+size+1<<20 {
+			t.Fatalf("%d bytes are kept, in %d", n, held)
+		}
+	}
+	runtime.KeepAlive(block)
+}
+
+// TestRecentHoldsNoLargerValues: small versions that were made of large ones, and are asked
+// for again and again, hold no more memory than a call may keep.
+func TestRecentHoldsNoLargerValues(t *testing.T) {
+	const lines, size, small = 100, 1 << 20, 3 << 10
+	r := new(recent)
+	before := int(heapNow())
+	for round := range 4 {
+		for i := range lines {
+			ref := func(version uint16) index.Ref { return index.Ref{LSN: 1 + base.LSN(i), Ord: version} }
+			if round > 0 {
+				if v := r.view(ref(1)); v == nil || len(v.Bytes()) != small {
+					t.Fatalf("round %d: version %d is not kept", round, i)
+				}
+				continue
+			}
+			large := []byte(noise(i, size))
+			target := large[size/2 : size/2+small]
+			p, err := delta.Decode(delta.Make(large, target, valueSum(target), small/2))
+			must(t, err)
+			root := delta.Whole(large)
+			v, err := p.On(root)
+			must(t, err)
+			r.keepView(ref(0), root, 0)
+			r.keepView(ref(1), v, p.Size())
+			_ = r.view(ref(1))
+			for k := range i { // as a call that comes by them all
+				_ = r.view(index.Ref{LSN: 1 + base.LSN(k), Ord: 1})
+			}
+		}
+	}
+	if held := int(heapNow()) - before; held > 2*recentBytes+1<<20 {
+		t.Errorf("%d versions of %d bytes hold %d", lines, small, held)
+	}
+	runtime.KeepAlive(r)
+}
+
 // TestReaderHoldsLittle: what a Reader keeps is bounded while a call reads far more, and
 // after the call only that of the last one is kept, which the store holds.
 func TestReaderHoldsLittle(t *testing.T) {
@@ -80,15 +138,8 @@ func TestReaderHoldsLittle(t *testing.T) {
 	must(t, e.Flush(t.Context()))
 	th, err := e.Thread("t")
 	must(t, err)
-	heap := func() int {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
 	e.lastRecent.Store(nil) // of the flush
-	before := heap()
+	before := int(heapNow())
 	var readers []*Reader
 	for range 3 {
 		r := e.Reader()
@@ -97,13 +148,13 @@ func TestReaderHoldsLittle(t *testing.T) {
 				t.Fatalf("value %d: %d bytes, %v", i, len(b), err)
 			}
 		}
-		if held := heap() - before; held < recentBytes/2 || held > 4*recentBytes+1<<20 {
+		if held := int(heapNow()) - before; held < recentBytes/2 || held > 4*recentBytes+1<<20 {
 			t.Errorf("%d bytes are kept during a call and after one, of %d", held, n*size)
 		}
 		r.End()
 		readers = append(readers, r)
 	}
-	if held := heap() - before; held > 2*recentBytes+1<<20 {
+	if held := int(heapNow()) - before; held > 2*recentBytes+1<<20 {
 		t.Errorf("%d bytes are kept after three calls", held)
 	}
 	for _, r := range readers { // which may go on

@@ -149,6 +149,7 @@ func (v *verifier) run(opts Options) error {
 	for _, n := range v.m.Missing {
 		v.note(&base.CorruptionError{File: n, Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}, false)
 	}
+	opts.Opening = v.ctx
 	e, err := Open(v.dir, opts)
 	if err != nil {
 		if errors.Is(err, base.ErrCorrupt) && v.rep.Damaged() {

@@ -133,6 +133,8 @@ func (v *verifier) compare() error {
 		files: v.e.files, cache: v.e.cache, fixed: st}
 	other.opts.AllowDamage = false
 	other.upTo = v.e.ix.LSN() // a writer may have gone on since
+	v.e.isOpen.Store(false)   // for the one whose files they are, too, this is opening
+	defer v.e.isOpen.Store(true)
 	err := other.loadIndex(st)
 	if err == nil {
 		_, err = other.recoverLog(st, nil, nil)

@@ -40,6 +40,7 @@ func Compact(ctx context.Context, dir string, a Access, progress func(Progress))
 		return nil, err
 	}
 	defer done()
+	a.Simulation.Opening = ctx
 	if _, err := Describe(dir, a); err != nil { // disk.Open would make a store
 		return nil, err
 	}

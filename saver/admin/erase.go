@@ -57,6 +57,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	o.Access.Simulation.Opening = ctx
 	if o.DryRun {
 		d, err := o.Access.Open(dir, false)
 		if err != nil {

@@ -95,6 +95,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if dir == out {
 		return nil, fmt.Errorf("salvage %s: the output must be another directory", dir)
 	}
+	o.Access.Simulation.Opening = ctx
 	d, err := o.Access.Open(dir, true)
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)

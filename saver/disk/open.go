@@ -156,6 +156,8 @@ type Simulation struct {
 	// PatchMin and PatchRun make patches of small values and of few versions happen;
 	// 0 for what is usual. See the engine's options of that name.
 	PatchMin, PatchRun int
+	// Opening, unless it is nil, is for how long opening the store is wanted.
+	Opening context.Context
 	// SegmentSize makes compaction write several segments; 0 for what is usual.
 	SegmentSize int64
 }
@@ -245,7 +247,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Saver, error) {
 // packages: its type is internal.
 func EngineOptions(opts Options, sim Simulation) engine.Options {
 	return engine.Options{
-		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
+		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, Opening: sim.Opening, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
 		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes,
 		MemoryBudget: opts.MemoryBudget, CacheBytes: opts.CacheBytes,

@@ -231,10 +231,10 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	return nil
 }
 
-// pruneView implements saver.PruneView.
+// pruneView implements rules.PruneView.
 type pruneView struct{ n *namespace }
 
-// Parent implements saver.PruneView.
+// Parent implements rules.PruneView.
 func (v pruneView) Parent(id string) (string, bool) {
 	cp := v.n.checkpoints[id]
 	if cp == nil {
@@ -243,7 +243,7 @@ func (v pruneView) Parent(id string) (string, bool) {
 	return cp.record.Parent, true
 }
 
-// Valueless implements saver.PruneView.
+// Valueless implements rules.PruneView.
 func (v pruneView) Valueless(id string) (channels []string, told bool) {
 	record := &v.n.checkpoints[id].record
 	for channel := range record.Checkpoint.Versions {
@@ -255,13 +255,13 @@ func (v pruneView) Valueless(id string) (channels []string, told bool) {
 	return channels, record.Note != nil
 }
 
-// HasValue implements saver.PruneView.
+// HasValue implements rules.PruneView.
 func (v pruneView) HasValue(id, channel string) bool {
 	sl, ok := v.n.checkpoints[id].slot(channel)
 	return ok && !sl.empty
 }
 
-// HasWrite implements saver.PruneView.
+// HasWrite implements rules.PruneView.
 func (v pruneView) HasWrite(id, channel string) bool {
 	for _, c := range v.n.calls[id] {
 		if slices.Contains(c.Channels, channel) {
@@ -271,5 +271,5 @@ func (v pruneView) HasWrite(id, channel string) bool {
 	return false
 }
 
-// Format implements saver.PruneView.
+// Format implements rules.PruneView.
 func (v pruneView) Format(id string) int { return v.n.checkpoints[id].record.Checkpoint.V }

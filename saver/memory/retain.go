@@ -80,16 +80,16 @@ func (s *Saver) retainViews(ids []string) iter.Seq2[rules.RetainView, error] {
 	}
 }
 
-// retainView implements saver.RetainView.
+// retainView implements rules.RetainView.
 type retainView struct {
 	id string
 	t  *thread
 }
 
-// ThreadID implements saver.RetainView.
+// ThreadID implements rules.RetainView.
 func (v retainView) ThreadID() string { return v.id }
 
-// Checkpoints implements saver.RetainView.
+// Checkpoints implements rules.RetainView.
 func (v retainView) Checkpoints() map[string][]string {
 	out := map[string][]string{}
 	for ns, n := range v.t.namespaces {
@@ -98,10 +98,10 @@ func (v retainView) Checkpoints() map[string][]string {
 	return out
 }
 
-// Namespace implements saver.RetainView.
+// Namespace implements rules.RetainView.
 func (v retainView) Namespace(ns string) rules.PruneView { return pruneView{v.t.namespaces[ns]} }
 
-// Created implements saver.RetainView.
+// Created implements rules.RetainView.
 func (v retainView) Created(ns, id string) (string, error) {
 	return v.t.namespaces[ns].checkpoints[id].record.Checkpoint.TS, nil
 }
@@ -133,7 +133,7 @@ func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	}
 }
 
-// Writes implements saver.RetainView.
+// Writes implements rules.RetainView.
 func (v retainView) Writes(ns, id string) int {
 	sum := 0
 	for _, c := range v.t.namespaces[ns].calls[id] {

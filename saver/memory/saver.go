@@ -24,8 +24,8 @@ type Options struct {
 	// Random gives the fractions of minted versions, floats in [0,1). It must be
 	// safe for concurrent use. Nil is math/rand.
 	Random func() float64
-	// DeletedMemory is how long a deletion is remembered; see saver.Deleted.
-	// Zero is saver.DefaultDeletedMemory, negative not at all.
+	// DeletedMemory is how long a deletion is remembered; see rules.Deleted.
+	// Zero is rules.DefaultDeletedMemory, negative not at all.
 	DeletedMemory time.Duration
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not
 	// say otherwise; 0 means for ever. Sweep deletes what is over it.

@@ -1,0 +1,26 @@
+package admin
+
+import (
+	"github.com/stele-go/stele/internal/backup"
+	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// Format is a kind of file, with the format version that this build writes and the oldest
+// that it reads; it reads all between. docs/format describes them.
+type Format struct {
+	Kind   string `json:"kind"`
+	Writes uint32 `json:"writes"`
+	Oldest uint32 `json:"reads_from"`
+}
+
+// Formats are those of this build. "store" is the version in the manifest, which stands for
+// all files together.
+func Formats() []Format {
+	return []Format{
+		{"store", engine.StoreFormat, 1}, {"manifest", snapshot.FormatVersion, 1}, {"image", snapshot.FormatVersion, 1}, {"log", wal.FormatVersion, 1},
+		{"segment", segment.FormatVersion, 1}, {"backup", backup.FormatVersion, 1},
+	}
+}
