@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,13 +48,17 @@ func (l *loop) first(ctx context.Context) error {
 		l.forceDeltas(l.pending)
 	}
 	var carried []pendingWrite
+	var given []saver.Write
 	if isCommand {
-		if carried, err = l.takeCommand(cmd, use, forks); err != nil {
+		if carried, given, err = l.takeCommand(cmd, use, forks); err != nil {
 			return err
 		}
 	}
 	if err := l.applyNull(carried); err != nil {
 		return err
+	}
+	if len(given) > 0 {
+		l.submitWrites("", l.place.At(l.cp.id), given, nullTaskID, "")
 	}
 	var bound *saver.Config
 	if resumes {
@@ -91,7 +96,6 @@ func (l *loop) beginDeltas() {
 
 // mayBegin is asked before anything is changed or stored.
 func (l *loop) mayBegin(ctx context.Context, resumes bool) error {
-	defer func() { l.found = nil }() // it holds values that need not stay in memory
 	if !resumes {
 		return l.guardUnfinished(ctx)
 	}
@@ -146,42 +150,43 @@ func (l *loop) forceDeltas(writes []pendingWrite) {
 	}
 }
 
-// takeCommand stores a Command's writes on the checkpoint the run starts from,
-// or hands them back if a fork is about to carry them.
-func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pendingWrite, err error) {
+// takeCommand makes a Command's writes ready: as carried if a fork is about to carry
+// them, else as what to store on the checkpoint the run starts from, once the channels
+// took them.
+func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pendingWrite, given []saver.Write, err error) {
 	answer := cmd.Resume
 	if use != answerOne {
 		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if use == answerByID {
 		l.resumeMap, _ = answersByID(answer)
 		if err := l.answersAgain(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(writes) == 0 {
 		if use == answerNone {
 			err = fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	if forks {
 		l.g.nameWrites(writes)
 		if err := l.writesAgain("", writes); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
 		l.forceDeltas(carried)
-		return carried, nil
+		return carried, nil, nil
 	}
-	if err := l.putWrites(nil, nullTaskID, writes); err != nil {
-		return nil, err
+	if given, err = l.recordWrites(nil, nullTaskID, writes); err != nil {
+		return nil, nil, err
 	}
 	if l.exits() {
 		for _, w := range writes {
@@ -190,7 +195,7 @@ func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pe
 			}
 		}
 	}
-	return nil, nil
+	return nil, given, nil
 }
 
 // commandWrites are the writes a Command as input stands for.
@@ -331,6 +336,9 @@ func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.C
 		l.updated = updated
 		l.coming = coming{} // made without knowing what was updated
 	}
+	if err := l.goOnFromStop(); err != nil {
+		return nil, err
+	}
 	l.emitValues(nil)
 	return bound, nil
 }
@@ -351,7 +359,7 @@ func (l *loop) replayFrom(bound *saver.Config) *replayState {
 // takeInput begins with new input: what was pending is dropped, and the input
 // is stored as a checkpoint of its own.
 func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.inputWrites(l.input)
+	writes, err := l.g.inputWrites(l.set, l.input)
 	if err != nil {
 		return err
 	}
@@ -383,10 +391,42 @@ func (l *loop) takeInput(ctx context.Context) error {
 	return l.putCheckpoint(ctx, "input")
 }
 
-// inputWrites maps a run's input to its channels.
-func (l *loop) inputWrites(input any) ([]write, error) { return l.g.inputWrites(input) }
+// inputWrites maps an input to the channels, which must be able to take it.
+func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
+	writes, err := g.inputByChannel(input)
+	if err != nil || len(writes) == 0 {
+		return nil, err
+	}
+	values := map[string][]any{}
+	for _, w := range writes {
+		values[w.channel] = append(values[w.channel], w.value)
+	}
+	if g.opts.CheckInput != nil {
+		pairs, err := g.opts.CheckInput(writes[0].value)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range pairs {
+			values[p.Key] = append(values[p.Key], p.Value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		ch, ok := set.get(name)
+		if !ok {
+			continue
+		}
+		if err := channel.Check(ch, values[name]); err != nil {
+			var ue *channel.UpdateError
+			if errors.As(err, &ue) {
+				ue.Nodes = []string{Input}
+			}
+			return nil, err
+		}
+	}
+	return writes, nil
+}
 
-func (g *Graph) inputWrites(input any) ([]write, error) {
+func (g *Graph) inputByChannel(input any) ([]write, error) {
 	if input == nil {
 		return nil, nil
 	}
@@ -417,7 +457,9 @@ func (g *Graph) inputWrites(input any) ([]write, error) {
 
 // keepDeltaInput makes sure that the input of a delta channel can be read back:
 // as writes of the checkpoint the run starts from, if that is stored and nobody
-// else builds on it, or else by storing the channel whole.
+// else builds on it, or else by storing the channel whole. The writes are stored
+// in one call with the input checkpoint: alone they would make a thread that waits
+// at a breakpoint look as if somebody had gone on with it.
 func (l *loop) keepDeltaInput(writes []write) error {
 	var mine []write
 	for _, w := range writes {
@@ -439,7 +481,9 @@ func (l *loop) keepDeltaInput(writes []write) error {
 		if err != nil {
 			return err
 		}
-		return l.putWrites(nil, id, mine)
+		encoded, err := l.recordWrites(nil, id, mine)
+		l.withNext = append(l.withNext, saver.TaskWrites{CheckpointID: l.cp.id, TaskID: id, Writes: encoded})
+		return err
 	}
 	for _, w := range mine {
 		l.delta.forced[w.channel] = true
