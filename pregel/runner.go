@@ -475,12 +475,6 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	}
 }
 
-// abandoned reports whether tasks are cancelled because the caller of the run went away.
-// Nobody decided then that they failed: nothing is stored of them, as after a crash.
-func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.ways().plain
-}
-
 // ownError is what a node returned, without the names of the graphs inside that
 // it came through: as LangGraph shows and stores it.
 func ownError(err error) error {

@@ -102,6 +102,7 @@ func endings() map[string]ending {
 	}
 	inside := state("a", graph.Options{InterruptBefore: []string{"last"}}, fine)
 	twice := 0
+	var leave func()
 	return map[string]ending{
 		"breakpoint inside":      {graph: around(inside), run: once, want: saver.StatusWaiting, then: saver.StatusDone},
 		"breakpoint deep inside": {graph: around(around(inside)), run: once, want: saver.StatusWaiting, then: saver.StatusDone},
@@ -126,6 +127,23 @@ func endings() map[string]ending {
 					}
 				}
 			}},
+		"on from a breakpoint inside": {
+			graph: around(func(t *testing.T, _ saver.Saver) *pregel.Graph {
+				t.Helper()
+				return compiled(t, graph.New(steps(), graph.Key("out", channel.Reduce(channel.Append[string]))).Node("a", fine).
+					Node("last", func(c context.Context, _ any) (any, error) { leave(); return nil, context.Cause(c) }).
+					Sequence(graph.Start, "a", "last"), graph.Options{InterruptBefore: []string{"a"}})
+			}),
+			run: func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
+				t.Helper()
+				var life context.Context
+				life, leave = context.WithCancel(ctx)
+				once(t, g, cfg)
+				if _, err := g.Invoke(life, nil, cfg); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}, want: saver.StatusUnfinished, then: saver.StatusDone,
+		},
 		"an answer nobody took": {
 			// The second run fails with the answer in hand, the third asks something else.
 			graph: state("a", graph.Options{}, func(c context.Context, _ any) (any, error) {
