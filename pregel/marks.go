@@ -79,7 +79,9 @@ func (l *loop) markEnd(ctx context.Context, err error) error {
 	return nil
 }
 
-// goOnFromStop takes back what an earlier run said of its end.
+// goOnFromStop takes back what an earlier run said of its end. Until the graph inside
+// has stored something the snapshot still shows it at its breakpoint: whoever lists
+// threads sees that the run was begun, and Recover leaves it alone.
 func (l *loop) goOnFromStop() error {
 	if !l.stoppedBefore || l.nested() || l.forked || l.exits() || l.saver == nil {
 		return nil

@@ -33,7 +33,7 @@ const (
 	chResume      = saver.ChannelResume
 	chError       = saver.ChannelError
 	chErrorSource = "__error_source_node__"
-	chStopped     = "__stopped__" // see saver.WriteCall
+	chStopped     = "__stele_stopped__" // see saver.WriteCall
 	chNoWrites    = "__no_writes__"
 	chTasks       = saver.ChannelTasks
 	chReturn      = "__return__"

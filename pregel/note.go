@@ -148,7 +148,8 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 }
 
 // putNoted stores a checkpoint with its note and writes; without the note, and the
-// writes on their own before it, if the saver takes no more.
+// writes on their own before it, if the saver takes no more: then a crash in between
+// leaves the writes, and the thread as if somebody had gone on with it.
 func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
 	if p, ok := s.(saver.AtomicPutter); ok {
 		return p.PutRequest(ctx, req)
