@@ -60,9 +60,10 @@ func writeChangesStatus(tx *engine.Tx, cfg Config, call WriteCall) {
 		return
 	}
 	switch status := StatusOfFlags(t.Flags); {
-	case status == StatusUnfinished && !call.Interrupt && !call.Error:
-	case status == StatusUnknown && !call.Interrupt && !call.Error:
-	case status == StatusDone && call.TaskID != NullTaskID && !call.Interrupt && !call.Error:
+	case call.Interrupt || call.Error || call.Stopped:
+		updateStatus(tx, t.ID)
+	case status == StatusUnfinished || status == StatusUnknown:
+	case status == StatusDone && call.TaskID != NullTaskID:
 	default:
 		updateStatus(tx, t.ID)
 	}

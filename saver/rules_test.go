@@ -51,6 +51,7 @@ func TestStatusOf(t *testing.T) {
 	askB, fail := WriteCall{TaskID: "b", Interrupt: true}, WriteCall{TaskID: "a", Error: true}
 	answer, update := WriteCall{TaskID: NullTaskID, Resume: true}, WriteCall{TaskID: NullTaskID, Output: true}
 	again := WriteCall{TaskID: "a", Interrupt: true, Resume: true}
+	stop := WriteCall{TaskID: "s", Stopped: true}
 	goesOn := &Note{Next: []string{"n"}}
 	for _, c := range []struct {
 		name  string
@@ -78,6 +79,8 @@ func TestStatusOf(t *testing.T) {
 		{"at a breakpoint", &Note{Next: []string{"n"}, Stop: StopBreakpoint}, nil, StatusWaiting},
 		{"past it", &Note{Next: []string{"n"}, Stop: StopBreakpoint}, []WriteCall{write}, StatusUnfinished},
 		{"out of steps", &Note{Next: []string{"n"}, Stop: StopSteps}, nil, StatusFailed},
+		{"stopped inside", goesOn, []WriteCall{write, stop}, StatusWaiting}, {"went on from inside", goesOn, []WriteCall{stop, write}, StatusUnfinished},
+		{"stopped with an answer", goesOn, []WriteCall{ask, answer, stop}, StatusWaiting}, {"and failed then", goesOn, []WriteCall{stop, fail}, StatusFailed},
 		{"went on", &Note{Next: []string{"n"}, Stop: StopSteps}, []WriteCall{write}, StatusUnfinished},
 	} {
 		if got := StatusOf(c.note, c.calls); got != c.want {
@@ -89,6 +92,7 @@ func TestStatusOf(t *testing.T) {
 		want     WriteCall
 	}{
 		{[]string{ChannelResume, ChannelInterrupt}, again}, {[]string{"x", ChannelScheduled}, write}, {[]string{ChannelError}, fail},
+		{[]string{channelStopped}, WriteCall{TaskID: "a", Stopped: true}},
 		{[]string{ChannelError, channelErrorSource}, WriteCall{TaskID: "a"}}, // its handler goes on
 	} {
 		if got := NewWriteCall("a", c.channels); got != c.want {

@@ -17,12 +17,18 @@ const (
 	// StatusFailed: a task failed, or the run was out of steps.
 	StatusFailed Status = "failed"
 	// StatusUnfinished: tasks, or a checkpoint, are still to be made. Either a run is
-	// under way, or it ended in the middle: its process died, or it was drained.
+	// under way, or it ended in the middle: its process died, or it was cancelled or
+	// drained.
 	StatusUnfinished Status = "unfinished"
 	// StatusUnknown: the newest checkpoint has no Note, and nothing written against
 	// it tells. It was made by another program, or by a release before notes.
 	StatusUnknown Status = ""
 )
+
+// channelStopped is what an engine writes when a run stopped in a way that nothing else
+// that is stored tells: at a breakpoint inside another graph, or with an answer that
+// nobody took.
+const channelStopped = "__stele_stopped__"
 
 // channelErrorSource is written beside an error that an error handler takes over:
 // the run goes on with the handler.
@@ -34,6 +40,7 @@ type WriteCall struct {
 	Interrupt bool // it has a write on ChannelInterrupt
 	Resume    bool // it has a write on ChannelResume
 	Error     bool // it has a write on ChannelError, and no error handler takes over
+	Stopped   bool // it says that the run stopped, and waits
 	Output    bool // it has a write on any other channel
 }
 
@@ -51,6 +58,8 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 			c.Error = true
 		case channelErrorSource:
 			handled = true
+		case channelStopped:
+			c.Stopped = true
 		default:
 			c.Output = true
 		}
@@ -69,12 +78,14 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 // that waits and failed counts as waiting, as an answer brings it on.
 //
 // A breakpoint, and a run out of steps, count only until something is written: then
-// a run went on from there.
+// a run went on from there. So does a call that says that the run stopped.
 func StatusOf(note *Note, calls []WriteCall) Status {
 	type task struct{ waits, failed, output bool }
 	tasks := map[string]*task{}
 	steered := false // by a Command, past the end of a run
+	stopped := false // what was written last says so
 	for _, c := range calls {
+		stopped = c.Stopped
 		if c.TaskID == NullTaskID {
 			steered = steered || c.Output
 			for _, t := range tasks {
@@ -91,7 +102,7 @@ func StatusOf(note *Note, calls []WriteCall) Status {
 		t.failed = t.failed || c.Error
 		t.output = t.output || c.Output
 	}
-	waits, failed := false, false
+	waits, failed := stopped, false
 	for _, t := range tasks {
 		waits = waits || t.waits
 		failed = failed || t.failed && !t.output
