@@ -130,9 +130,7 @@ func (l *loop) pendingInterrupts() []string {
 }
 
 // questions are the ids of the interrupts that wait, sorted, and of all that tasks
-// of this superstep are stored to have asked. A task that failed after it was
-// answered does not wait: its interrupt is still stored, but it will ask another
-// question, if any.
+// of this superstep are stored to have asked.
 func (l *loop) questions() (waiting []string, asked map[string]bool, err error) {
 	asked = map[string]bool{}
 	statuses, order := readStatuses(l.pending)
@@ -144,16 +142,18 @@ func (l *loop) questions() (waiting []string, asked map[string]bool, err error) 
 		}
 	}
 	for _, id := range order {
-		s, answered := statuses[id], map[string]bool{}
+		ns, answers := "", []any(nil)
 		if t := tasks.get(id); t != nil {
-			for n := range resume[id] {
-				answered[interruptID(t.ns, n)] = true
-			}
+			ns, answers = t.ns, resume[id]
 		}
-		maps.Copy(asked, answered)
-		for _, in := range s.interrupts {
+		for n := range answers {
+			asked[interruptID(ns, n)] = true
+		}
+		for _, in := range statuses[id].interrupts {
 			asked[in.ID] = true
-			if !s.finished() && !(s.failed && answered[in.ID]) && !slices.Contains(waiting, in.ID) {
+		}
+		for _, in := range statuses[id].waiting(ns, answers) {
+			if !slices.Contains(waiting, in.ID) {
 				waiting = append(waiting, in.ID)
 			}
 		}
@@ -186,32 +186,15 @@ func sameBytes(a, b saver.Value) bool {
 	return errA == nil && errB == nil && x.Kind == y.Kind && bytes.Equal(x.Data, y.Data)
 }
 
-// atBreakpoint reports whether the run before stopped at a breakpoint, of this
-// graph or of one inside, and nothing ran since. A checkpoint that another program
-// made does not say: it may be one if something is left to run and no task failed.
+// atBreakpoint reports whether the thread waits though nobody asks: at a breakpoint, of
+// this graph or of one inside. A checkpoint that another program made does not say: it
+// may be one if something is left to run and no task failed.
 func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
-	if slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
-		return false, nil
-	}
-	if l.noted == nil {
+	if l.noted == nil && !slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
 		return l.checkUnfinished() == nil, nil
 	}
-	if l.noted.Stop == saver.StopBreakpoint {
-		return true, nil
-	}
-	seen := map[string]bool{l.ns: true}
-	for tup, err := range l.saver.List(ctx, saver.Query{ThreadID: l.place.ThreadID}) {
-		if err != nil {
-			return false, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", l.place.ThreadID), Err: err}
-		}
-		newest := !seen[tup.Config.Namespace]
-		seen[tup.Config.Namespace] = true
-		parents, _ := tup.Metadata["parents"].(map[string]any)
-		if newest && parents[l.ns] == l.place.CheckpointID && (tup.Note == nil || tup.Note.Stop == saver.StopBreakpoint) {
-			return true, nil
-		}
-	}
-	return false, nil
+	status, _, err := l.standing().status(ctx)
+	return status == saver.StatusWaiting, err
 }
 
 // voidAnswer takes an answer back that nobody took, when all tasks wait: the
@@ -225,9 +208,10 @@ func (l *loop) voidAnswer() error {
 	if i < 0 {
 		return nil
 	}
-	if l.exits() {
+	if l.exits() && l.delta.written[nullTaskID] { // it is not stored
 		l.pending = slices.Delete(l.pending, i, i+1)
 		return nil
 	}
+	l.voided = true
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }

@@ -145,6 +145,12 @@ func (s *superstep) failsOnItsOwn(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
+// abandoned reports whether tasks are cancelled because the caller of the run went away.
+// Nobody decided then that they failed: nothing is stored of them, as after a crash.
+func (s *superstep) abandoned() bool {
+	return s.caller.Err() != nil && s.failure == nil && !s.l.ways().plain
+}
+
 // retry says whether to try again after n failures, and how long to wait. The
 // first policy that wants the error decides.
 func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {

@@ -66,10 +66,10 @@
 // not run.
 //
 // StateSnapshot.Status says of one thread whether it is done, waits, failed or is
-// unfinished; saver.ThreadLister finds threads by it. A run that was cancelled or
-// drained leaves its thread unfinished like a crash, unless a node returned the error
-// of its context: that node failed. New input on such a thread first
-// goes on with what was left, unseen and under its own RunID, and is taken after that.
+// unfinished; saver.ThreadLister finds threads by it. A run that was cancelled by its
+// caller or drained leaves its thread unfinished like a crash, whatever its nodes made of
+// the end of their context. New input on such a thread first goes on with what was left,
+// unseen and under its own RunID, and is taken after that.
 // If that fails or stops the input is not taken, and the error matches ErrUnfinished.
 // Config.Unfinished says otherwise: refuse the input, or discard what was left.
 // A Command resumes, also where it updates or steers, so it discards nothing; nor does
@@ -122,6 +122,14 @@
 //     stored.
 //   - Sync also waits for the input checkpoint, and for the writes of tasks.
 //   - Exit reports interrupts after they are stored.
+//   - Input and updates of a type that the channels cannot take are refused before they
+//     are stored, and GetState of a thread whose last writes do not go together shows the
+//     state before them; LangGraph stores such input, and raises.
+//   - A node that ends because the caller cancelled the run stores no error: the thread is
+//     unfinished. The error of a called function is no failure of the thread by itself.
+//   - What tells a list of threads how a run ended is stored beside the writes of tasks,
+//     where LangGraph does not look.
+//   - A Namespace that names no graph inside is a SubgraphError for runs, too.
 //   - After the first failed save nothing more is stored.
 //   - What a task wrote before it failed is dropped, so that it does not look
 //     finished to the next run.

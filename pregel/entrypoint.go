@@ -49,8 +49,18 @@ func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, 
 		Channels: map[string]channel.Channel{Start: channel.Ephemeral[any](channel.Guarded),
 			End: channel.LastValue[any](), chPrevious: channel.LastValue[any]()},
 		ChannelOrder: []string{Start, End, chPrevious},
-		Input:        One(Start), Output: One(End), Stream: One(End), Modes: []Mode{ModeUpdates},
+		Input:        One(Start), CheckInput: takes[I](name), Output: One(End), Stream: One(End), Modes: []Mode{ModeUpdates},
 		Saver: opts.Saver, RoundTrip: opts.RoundTrip, Cache: opts.Cache, Store: opts.Store, LangGraph: opts.LangGraph, StepTimeout: opts.StepTimeout, Hooks: opts.Hooks, Env: opts.Env})
+}
+
+// takes refuses what is no I.
+func takes[I any](name string) func(input any) (Pairs, error) {
+	return func(input any) (Pairs, error) {
+		if _, err := channel.Convert[I](input); err != nil {
+			return nil, &InvalidUpdateError{Node: name, Reason: "the input has the wrong type", Err: err}
+		}
+		return nil, nil
+	}
 }
 
 // writeFinal writes the result and what is kept.

@@ -241,8 +241,8 @@ func (e *PersistError) Is(target error) bool { return target == ErrPersist }
 // on with the earlier run, and that did not come to its end: it failed with Err, or
 // it stopped, and now waits for Interrupts, or at a breakpoint if there are none.
 // Then new input is taken next time, as on any thread that failed or waits. Not
-// every failure is stored: after a timeout of a superstep, or writes that do not go
-// together, the thread is unfinished still; DiscardUnfinished gives it up.
+// every failure is stored: after a timeout of a superstep the thread is unfinished
+// still; DiscardUnfinished gives it up.
 type UnfinishedError struct {
 	ThreadID string
 	// Next are the nodes that were left to run, each once.

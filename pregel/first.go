@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -47,13 +46,17 @@ func (l *loop) first(ctx context.Context) error {
 		l.forceDeltas(l.pending)
 	}
 	var carried []pendingWrite
+	var given []saver.Write
 	if isCommand {
-		if carried, err = l.takeCommand(cmd, use, forks); err != nil {
+		if carried, given, err = l.takeCommand(cmd, use, forks); err != nil {
 			return err
 		}
 	}
 	if err := l.applyNull(carried); err != nil {
 		return err
+	}
+	if len(given) > 0 {
+		l.submitWrites("", l.place.At(l.cp.id), given, nullTaskID, "")
 	}
 	var bound *saver.Config
 	if resumes {
@@ -91,7 +94,6 @@ func (l *loop) beginDeltas() {
 
 // mayBegin is asked before anything is changed or stored.
 func (l *loop) mayBegin(ctx context.Context, resumes bool) error {
-	defer func() { l.found = nil }() // it holds values that need not stay in memory
 	if !resumes {
 		return l.guardUnfinished(ctx)
 	}
@@ -146,42 +148,43 @@ func (l *loop) forceDeltas(writes []pendingWrite) {
 	}
 }
 
-// takeCommand stores a Command's writes on the checkpoint the run starts from,
-// or hands them back if a fork is about to carry them.
-func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pendingWrite, err error) {
+// takeCommand makes a Command's writes ready: as carried if a fork is about to carry
+// them, else as what to store on the checkpoint the run starts from, once the channels
+// took them.
+func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pendingWrite, given []saver.Write, err error) {
 	answer := cmd.Resume
 	if use != answerOne {
 		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if use == answerByID {
 		l.resumeMap, _ = answersByID(answer)
 		if err := l.answersAgain(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(writes) == 0 {
 		if use == answerNone {
 			err = fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	if forks {
 		l.g.nameWrites(writes)
 		if err := l.writesAgain("", writes); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
 		l.forceDeltas(carried)
-		return carried, nil
+		return carried, nil, nil
 	}
-	if err := l.putWrites(nil, nullTaskID, writes); err != nil {
-		return nil, err
+	if given, err = l.recordWrites(nil, nullTaskID, writes); err != nil {
+		return nil, nil, err
 	}
 	if l.exits() {
 		for _, w := range writes {
@@ -190,7 +193,7 @@ func (l *loop) takeCommand(cmd Command, use answerUse, forks bool) (carried []pe
 			}
 		}
 	}
-	return nil, nil
+	return nil, given, nil
 }
 
 // commandWrites are the writes a Command as input stands for.
@@ -331,6 +334,9 @@ func (l *loop) resume(ctx context.Context, forks, branched bool) (bound *saver.C
 		l.updated = updated
 		l.coming = coming{} // made without knowing what was updated
 	}
+	if err := l.goOnFromStop(); err != nil {
+		return nil, err
+	}
 	l.emitValues(nil)
 	return bound, nil
 }
@@ -346,109 +352,4 @@ func (l *loop) replayFrom(bound *saver.Config) *replayState {
 		before = l.prev.CheckpointID
 	}
 	return &replayState{before: before, visited: map[string]bool{}}
-}
-
-// takeInput begins with new input: what was pending is dropped, and the input
-// is stored as a checkpoint of its own.
-func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.inputWrites(l.input)
-	if err != nil {
-		return err
-	}
-	if len(writes) == 0 {
-		if l.resuming != nil {
-			return nil
-		}
-		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
-	}
-	l.g.nameWrites(writes)
-	discarded, err := l.preparer().next(l.updated)
-	if err != nil {
-		return err
-	}
-	for _, w := range writes {
-		if isOverwrite(w.value) {
-			l.g.deltasAmong(l.delta.forced, w.channel)
-		}
-	}
-	tasks := append(discarded.asWrites(), taskWrites{path: Path{}.String(), node: Input, writes: writes})
-	updated, err := l.applier().apply(tasks)
-	if err != nil {
-		return err
-	}
-	if err := l.keepDeltaInput(writes); err != nil {
-		return err
-	}
-	l.updated = updated
-	return l.putCheckpoint(ctx, "input")
-}
-
-// inputWrites maps a run's input to its channels.
-func (l *loop) inputWrites(input any) ([]write, error) { return l.g.inputWrites(input) }
-
-func (g *Graph) inputWrites(input any) ([]write, error) {
-	if input == nil {
-		return nil, nil
-	}
-	if g.input.Single {
-		if pairs, ok := input.(Pairs); ok { // it is stored, and read back as plain data
-			m := make(map[string]any, len(pairs))
-			for _, p := range pairs {
-				m[p.Key] = p.Value
-			}
-			input = m
-		}
-		return []write{{g.input.Names[0], input}}, nil
-	}
-	pairs, ok := PairsOf(input)
-	if !ok {
-		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v, so it must be a map, not a %T", g.input.Names, input)}
-	}
-	var out []write
-	for _, p := range pairs {
-		if g.input.has(p.Key) {
-			out = append(out, write{p.Key, p.Value})
-		} else {
-			g.env.Logger.Warn("ignored an unknown input", "graph", g.opts.Name, "channel", p.Key)
-		}
-	}
-	return out, nil
-}
-
-// keepDeltaInput makes sure that the input of a delta channel can be read back:
-// as writes of the checkpoint the run starts from, if that is stored and nobody
-// else builds on it, or else by storing the channel whole.
-func (l *loop) keepDeltaInput(writes []write) error {
-	var mine []write
-	for _, w := range writes {
-		if slices.Contains(l.g.deltas, w.channel) {
-			mine = append(mine, w)
-		}
-	}
-	if len(mine) == 0 {
-		return nil
-	}
-	if l.exits() {
-		for _, w := range mine {
-			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
-		}
-		return nil
-	}
-	if l.hadParent && l.loadedLatest {
-		id, err := uuid5(l.cp.id, Input)
-		if err != nil {
-			return err
-		}
-		return l.putWrites(nil, id, mine)
-	}
-	for _, w := range mine {
-		l.delta.forced[w.channel] = true
-	}
-	return nil
-}
-
-// isOverwrite reports whether a write replaces a reducing channel's value.
-func isOverwrite(v any) bool {
-	_, ok := channel.AsOverwrite(v)
-	return ok
 }

@@ -23,6 +23,11 @@ type Options struct {
 	// Input takes a run's input, Output makes its result (zero: an empty map),
 	// Stream is what snapshots and streams show (zero: all channels).
 	Input, Output, Stream Keys
+	// CheckInput is for a graph whose first node only passes a single Input on: it says what
+	// that node will write to channels, or why it will refuse the input. Input that does
+	// not fit is refused before anything is stored or run. nil: Input alone says what is
+	// written.
+	CheckInput func(input any) (Pairs, error)
 
 	Saver         saver.Saver
 	Checkpointing Checkpointing

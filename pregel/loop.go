@@ -85,12 +85,16 @@ type loop struct {
 	status   loopStatus
 	pipe     *pipeline
 	lastPut  *saveOp // of the newest checkpoint; nil if this run made none
+	// withNext are writes that are stored together with the next checkpoint.
+	withNext []saver.TaskWrites
 	// Of the task whose writes are put: succeeding says that it ended well, last
 	// that it was the last of its superstep.
 	succeeding, last bool
 	owned            ownership
 
-	found *saver.Tuple // what it loaded; nil if the thread is new, and once the input was taken
+	// What the run before and this one tell of their ends; see mark.
+	stoppedBefore, voided, refused bool
+
 	// admit is asked before anything of a loaded thread is run; nil: it may.
 	admit func(context.Context, *loop) error
 
@@ -186,7 +190,7 @@ func (l *loop) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.found, l.hadParent = saved, saved != nil
+	l.hadParent = saved != nil
 	base := l.place
 	if saved == nil {
 		l.cp, l.md, l.place.CheckpointID = emptyCheckpoint(l.env()), saver.Metadata{"step": -2}, ""
@@ -195,6 +199,7 @@ func (l *loop) enter(ctx context.Context) error {
 			return err
 		}
 		l.cp, l.md, l.place, l.prev, l.noted = liveOf(&saved.Checkpoint), saved.Metadata, saved.Config, saved.Parent, saved.Note
+		_, l.stoppedBefore = withoutStops(saved.PendingWrites)
 		if l.pending, err = loadPending(saved.PendingWrites); err != nil {
 			return err
 		}
@@ -327,6 +332,7 @@ func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *sa
 }
 
 func loadPending(stored []saver.PendingWrite) ([]pendingWrite, error) {
+	stored, _ = withoutStops(stored)
 	out := make([]pendingWrite, 0, len(stored))
 	for _, w := range stored {
 		v, err := w.Value.Any()

@@ -36,6 +36,7 @@ const (
 	chResume      = saver.ChannelResume
 	chError       = saver.ChannelError
 	chErrorSource = "__error_source_node__"
+	chStopped     = "__stele_stopped__" // see rules.WriteCall
 	chNoWrites    = "__no_writes__"
 	chTasks       = saver.ChannelTasks
 	chReturn      = "__return__"
@@ -64,7 +65,7 @@ const (
 // reserved names may not name channels, managed values or nodes.
 var reserved = map[string]bool{
 	TagHidden: true, Input: true, chInterrupt: true, chResume: true, chError: true, chErrorSource: true,
-	chNoWrites: true, chItems: true, snapshotBumps: true, push: true, pull: true, nsSep: true, nsEnd: true, "configurable": true,
+	chNoWrites: true, chStopped: true, chItems: true, snapshotBumps: true, push: true, pull: true, nsSep: true, nsEnd: true, "configurable": true,
 	"__pregel_send": true, "__pregel_read": true, "__pregel_checkpointer": true, "__pregel_stream": true,
 	"__pregel_resuming": true, "__pregel_replay_state": true, "__pregel_task_id": true, "__pregel_strict_resume": true,
 	"__pregel_timed_attempt_observer": true, "__pregel_resume_map": true, "__pregel_stream_messages_v2": true,

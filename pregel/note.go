@@ -147,10 +147,17 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	return n
 }
 
-// putNoted stores a checkpoint with its note; without it if the saver takes none.
+// putNoted stores a checkpoint with its note and writes; without the note, and the
+// writes on their own before it, if the saver takes no more: then a crash in between
+// leaves the writes, and the thread as if somebody had gone on with it.
 func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
 	if p, ok := s.(saver.AtomicPutter); ok {
 		return p.PutRequest(ctx, req)
+	}
+	for _, w := range req.Writes {
+		if err := s.PutWrites(ctx, req.Config.At(w.CheckpointID), w.Writes, w.TaskID, w.TaskPath); err != nil {
+			return saver.Config{}, err
+		}
 	}
 	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
 }

@@ -9,6 +9,10 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
 )
 
 // Result is what a run ends with.
@@ -195,6 +199,9 @@ func (g *Graph) newLoop(ctx context.Context, input any, cfg Config) (*loop, erro
 		l.cpMap = cfg.CheckpointMap
 		l.place.CheckpointID = cfg.CheckpointID
 		if cfg.Namespace != "" {
+			if _, err := g.inside(cfg.Namespace); err != nil {
+				return nil, err
+			}
 			l.place.CheckpointID = ""
 		}
 		if g.opts.Checkpointing == Stable {
@@ -220,7 +227,25 @@ func (g *Graph) newLoop(ctx context.Context, input any, cfg Config) (*loop, erro
 		}
 		l.place.Metadata["run_id"] = cfg.RunID
 	}
-	return l, nil
+	if l.saver == nil {
+		return l, nil
+	}
+	return l, checkMetadata(l.place, l.saver)
+}
+
+// checkMetadata refuses metadata that no checkpoint could be stored with.
+func checkMetadata(at saver.Config, s saver.Saver) error {
+	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
+		return nil
+	}
+	var codec serde.Serializer
+	if c, ok := s.(saver.Serializing); ok {
+		codec = c.Serializer()
+	}
+	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codec); err != nil {
+		return fmt.Errorf("%w: %w", &ConfigError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
+	}
+	return nil
 }
 
 // fillConfig sets the defaults of a Config and checks it.

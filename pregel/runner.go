@@ -23,6 +23,7 @@ type superstep struct {
 	cpID string
 
 	prep   *preparer
+	caller context.Context // of the run: it ends when the caller goes away
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan result   // of tasks that ended; the loop reads it until none is live
@@ -84,7 +85,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	}
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
 		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
-	s.ctx, s.cancel = inside, l.cancel
+	s.caller, s.ctx, s.cancel = ctx, inside, l.cancel
 	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
 	s.queue = slices.Grow(l.ready[:0], len(l.tasks.order))
@@ -426,10 +427,16 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
 	}
-	stored := slices.Clone(record)
-	stored[cause].value = errorText(err)
-	if perr := l.putWrites(t, t.id, stored); perr != nil {
-		s.fail(perr)
+	if !cancelled || !s.abandoned() {
+		stored := slices.Clone(record)
+		stored[cause].value = errorText(err)
+		if t.call != nil && !l.ways().plain {
+			// Its caller may handle the error: by itself it is no failure of the thread.
+			stored = append(stored, write{chErrorSource, t.name})
+		}
+		if perr := l.putWrites(t, t.id, stored); perr != nil {
+			s.fail(perr)
+		}
 	}
 	l.emitWrites(t, record, false)
 	t.done.resolve(nil, err)

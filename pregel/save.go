@@ -84,17 +84,33 @@ func (g *Graph) sanitize(v any) any {
 // putWrites records what a task wrote, or what belongs to no task, and stores
 // it at once unless durability is Exit. t is nil for what is no task.
 func (l *loop) putWrites(t *task, taskID string, writes []write) error {
+	encoded, err := l.recordWrites(t, taskID, writes)
+	if err != nil || len(encoded) == 0 {
+		return err
+	}
+	path, node := t.placed()
+	l.submitWrites(node, l.place.At(l.cp.id), encoded, taskID, path)
+	return nil
+}
+
+// placed is where the writes of t belong, and its node; t may be nil.
+func (t *task) placed() (path, node string) {
+	if t == nil {
+		return "", ""
+	}
+	return t.pathStr, t.name
+}
+
+// recordWrites is putWrites without storing: it returns what is to be stored.
+func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Write, error) {
 	if len(writes) == 0 {
-		return nil
+		return nil, nil
 	}
 	l.delta.written[taskID] = true
 	l.g.nameWrites(writes)
-	path, node := "", ""
-	if t != nil {
-		path, node = t.pathStr, t.name
-	}
+	path, node := t.placed()
 	if err := l.writesAgain(node, writes); err != nil {
-		return err
+		return nil, err
 	}
 	writes = lastSpecials(writes)
 	toStore := writes
@@ -119,16 +135,13 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 	if l.saver != nil && !l.exits() {
 		var err error
 		if encoded, err = l.encodeWrites(node, toStore); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, w := range writes {
 		l.pending = append(l.pending, newPending(taskID, path, w.channel, w.value))
 	}
-	if len(encoded) > 0 {
-		l.submitWrites(node, l.place.At(l.cp.id), encoded, taskID, path)
-	}
-	return nil
+	return encoded, nil
 }
 
 func b2i(b bool) int {
@@ -316,6 +329,7 @@ type putOp struct {
 	md      saver.Metadata
 	changed map[string]saver.Version
 	changes []saver.Change
+	writes  []saver.TaskWrites
 	note    *saver.Note
 }
 
@@ -323,7 +337,7 @@ func (o *putOp) save(ctx context.Context) error {
 	if _, ok := o.s.(saver.AtomicPutter); len(o.changes) > 0 && !ok {
 		return &saver.InvalidError{Field: "changes", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
 	}
-	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Changes: o.changes, Note: o.note})
+	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: o.writes, Changes: o.changes, Note: o.note})
 	return err
 }
 
@@ -341,7 +355,8 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	} else {
 		l.prev = nil
 	}
-	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, note: l.note(exiting)}
+	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.withNext, note: l.note(exiting)}
+	l.withNext = nil
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.owned.head = op, cp.ID

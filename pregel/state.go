@@ -2,12 +2,14 @@ package pregel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -140,9 +142,9 @@ func (g *Graph) ownNamespace(ns string) string {
 }
 
 // GetState is the state of a thread: the newest, with what finished tasks of the
-// unfinished superstep wrote, or that of Config.CheckpointID as it was. A thread
-// without a checkpoint has an empty one. subgraphs asks for the states of graphs
-// inside.
+// unfinished superstep wrote, unless that does not go together, or that of
+// Config.CheckpointID as it was. A thread without a checkpoint has an empty one.
+// subgraphs asks for the states of graphs inside.
 func (g *Graph) GetState(ctx context.Context, cfg Config, subgraphs bool) (*StateSnapshot, error) {
 	target, s, at, err := g.stateTarget(cfg)
 	if err != nil {
@@ -223,7 +225,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	}
 	var status saver.Status
 	if live {
-		at := &standing{g: g, s: s, saved: saved, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
+		at := &standing{g: g, s: s, at: saved.Config, md: saved.Metadata, note: saved.Note, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
 		if status, _, err = at.status(ctx); err != nil {
 			return nil, err
 		}
@@ -281,6 +283,10 @@ func (g *Graph) showPending(cp *liveCheckpoint, set *channelSet, tasks *taskSet,
 		return nil
 	}
 	_, err := look.apply(ended)
+	var refused *channel.UpdateError
+	if errors.As(err, &refused) && !g.opts.LangGraph { // the state stays as it is: the thread failed
+		return nil
+	}
 	return err
 }
 

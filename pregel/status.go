@@ -1,6 +1,10 @@
 package pregel
 
-import "github.com/stele-go/stele/serde"
+import (
+	"slices"
+
+	"github.com/stele-go/stele/serde"
+)
 
 // write is a value for a channel.
 type write struct {
@@ -38,6 +42,20 @@ func (s taskStatus) pending() []Interrupt {
 		return nil
 	}
 	return s.interrupts
+}
+
+// waiting are the interrupts of a task in namespace ns that wait, given the answers it
+// recorded. If it failed after it was answered it does not wait: its interrupt is still
+// stored, but it will ask another question, if any.
+func (s taskStatus) waiting(ns string, answers []any) []Interrupt {
+	if !s.failed {
+		return s.pending()
+	}
+	answered := map[string]bool{}
+	for n := range answers {
+		answered[interruptID(ns, n)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(s.pending()), func(in Interrupt) bool { return answered[in.ID] })
 }
 
 // readStatuses reads the status of every task from the writes of a superstep.

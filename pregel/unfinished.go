@@ -12,10 +12,12 @@ import (
 // standing is the newest checkpoint of a namespace and what was written against it:
 // all that tells how far a thread has come.
 type standing struct {
-	g     *Graph
-	s     saver.Saver
-	saved *saver.Tuple
-	cp    *liveCheckpoint
+	g    *Graph
+	s    saver.Saver
+	at   saver.Config
+	md   saver.Metadata
+	note *saver.Note // nil if it has none
+	cp   *liveCheckpoint
 	// set are the channels as the checkpoint has them, without what was written since.
 	set     *channelSet
 	pending []pendingWrite
@@ -27,7 +29,7 @@ type standing struct {
 // unfinished. It knows more than rules.StatusOf, which knows no graph: it needs no
 // note, and it finds breakpoints at which a graph inside stopped.
 func (x *standing) status(ctx context.Context) (status saver.Status, next []string, err error) {
-	if n := x.saved.Note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
+	if n := x.note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
 		return saver.StatusDone, nil, nil
 	}
 	prep, err := x.preparer()
@@ -45,16 +47,13 @@ func (x *standing) status(ctx context.Context) (status saver.Status, next []stri
 	answered := slices.ContainsFunc(dropSpentAnswer(x.pending), func(w pendingWrite) bool {
 		return w.taskID == nullTaskID && w.channel == chResume && w.value != nil
 	})
-	waits, failed, ended := false, false, true
+	waits, failed := false, refusedBefore(x.cp.id, x.pending)
 	for _, t := range tasks.order {
 		s := x.outcome(prep, t, statuses)
-		if s != nil && s.finished() {
+		if s == nil || s.finished() {
 			continue
 		}
-		if ended = false; s == nil {
-			continue
-		}
-		waits = waits || len(s.interrupts) > 0 && !answered
+		waits = waits || len(s.waiting(t.ns, prep.pending.resume[t.id])) > 0 && !answered
 		failed = failed || s.failed
 	}
 	switch stop := x.stopped(tasks); {
@@ -70,18 +69,13 @@ func (x *standing) status(ctx context.Context) (status saver.Status, next []stri
 	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
 		return saver.StatusWaiting, nil, err
 	}
-	if ended {
-		if refused, err := x.refused(ctx, tasks, statuses); err != nil || refused {
-			return saver.StatusFailed, nil, err
-		}
-	}
 	return saver.StatusUnfinished, tasks.names(), nil
 }
 
 // preparer makes the tasks that a run with nil would begin with: a Command that was
 // stored may have steered the thread elsewhere.
 func (x *standing) preparer() (*preparer, error) {
-	step, ok := x.saved.Metadata.Step()
+	step, ok := x.md.Step()
 	if !ok {
 		step = -1
 	}
@@ -100,7 +94,7 @@ func (x *standing) preparer() (*preparer, error) {
 			return nil, err
 		}
 	}
-	return x.g.snapshotPreparer(cp, set, x.saved.Config.Namespace, x.pending, step+1), nil
+	return x.g.snapshotPreparer(cp, set, x.at.Namespace, x.pending, step+1), nil
 }
 
 // outcome is what is recorded of t, or of the error handler that took over from it.
@@ -115,36 +109,15 @@ func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskSta
 	return s
 }
 
-// refused reports whether the writes of tasks that all ended do not go together: the
-// run failed when it wanted to make a checkpoint of them, and would again.
-func (x *standing) refused(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
-	// Reducers get values of their own: a run may go on with those in the set.
-	set, err := x.g.hydrate(ctx, x.s, x.saved.Config, &x.saved.Checkpoint)
-	if err != nil {
-		return false, err
-	}
-	var wrote []taskWrites
-	for _, t := range tasks.order {
-		w := t.asWrites()
-		if s := statuses[t.id]; s != nil {
-			w.writes = s.output
-		}
-		wrote = append(wrote, w)
-	}
-	look := &applier{cp: x.cp.clone(), set: set, triggers: x.g.triggers}
-	_, err = look.apply(wrote)
-	return err != nil, nil //nolint:nilerr // the run that failed told of it
-}
-
 // stopped is why the run before stopped at the checkpoint, if nothing was written
 // since.
 func (x *standing) stopped(tasks *taskSet) saver.Stop {
 	switch {
 	case len(x.pending) > 0:
 		return saver.StopNone
-	case x.saved.Note != nil:
-		return x.saved.Note.Stop
-	case x.saved.Metadata.Source() == "update":
+	case x.note != nil:
+		return x.note.Stop
+	case x.md.Source() == "update":
 		return saver.StopBreakpoint
 	}
 	at := &loop{cp: x.cp}
@@ -173,8 +146,8 @@ func (x *standing) ranLast() *taskSet {
 // stoppedInside reports whether a graph inside a task that has not ended stopped at a
 // breakpoint. That leaves nothing behind in the graph around.
 func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
-	at := x.saved.Config
-	if x.saved.Note == nil {
+	at := x.at
+	if x.note == nil {
 		for _, t := range tasks.order {
 			sub := x.g.subgraphOf(t.name)
 			if s := statuses[t.id]; sub == nil || s != nil && s.finished() {
@@ -215,7 +188,7 @@ func (l *loop) guardUnfinished(ctx context.Context) error {
 	if way == DiscardUnfinished || l.nested() || !l.hadParent || !l.loadedLatest {
 		return nil
 	}
-	if writes, err := l.inputWrites(l.input); err != nil || len(writes) == 0 {
+	if writes, err := l.g.inputWrites(l.set, l.input); err != nil || len(writes) == 0 {
 		return nil //nolint:nilerr // takeInput says so
 	}
 	status, next, err := l.standing().status(ctx)
@@ -227,7 +200,7 @@ func (l *loop) guardUnfinished(ctx context.Context) error {
 
 // standing is where the loop found the thread; before it takes its input.
 func (l *loop) standing() *standing {
-	return &standing{g: l.g, s: l.saver, saved: l.found, cp: l.cp, set: l.set, pending: l.pending,
+	return &standing{g: l.g, s: l.saver, at: l.place, md: l.md, note: l.noted, cp: l.cp, set: l.set, pending: l.pending,
 		before: l.interruptBefore(), after: l.interruptAfter()}
 }
 

@@ -32,10 +32,14 @@ func (g *Graph) UpdateState(ctx context.Context, cfg Config, u StateUpdate) (Con
 }
 
 // BulkUpdateState applies supersteps of updates one after another, each upon the
-// checkpoint that the one before made.
+// checkpoint that the one before made. One that is refused stores nothing; those before
+// it stay.
 func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]StateUpdate) (Config, error) {
 	target, s, at, err := g.stateTarget(cfg)
 	if err != nil {
+		return Config{}, err
+	}
+	if err := checkMetadata(at, s); err != nil {
 		return Config{}, err
 	}
 	if len(supersteps) == 0 {
@@ -77,6 +81,7 @@ type updater struct {
 	step    int
 	set     *channelSet
 	forced  map[string]bool // delta channels to store whole
+	writes  []saver.TaskWrites
 }
 
 func (u *updater) next(v saver.Version) (saver.Version, error) { return u.s.NextVersion(v, "") }
@@ -181,7 +186,7 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 
 // input stores values as an input, without running anything.
 func (u *updater) input(ctx context.Context, values any) (Config, error) {
-	writes, err := u.g.inputWrites(values)
+	writes, err := u.g.inputWrites(u.set, values)
 	if err != nil {
 		return Config{}, err
 	}
@@ -193,7 +198,7 @@ func (u *updater) input(ctx context.Context, values any) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	if err := u.storeWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
+	if err := u.keepWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
 		return Config{}, err
 	}
 	updated, err := u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
@@ -265,7 +270,7 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 		u.forceOverwritten(t.writes)
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
 	}
-	if err := u.storeWrites(ctx, tasks); err != nil {
+	if err := u.keepWrites(ctx, tasks); err != nil {
 		return Config{}, err
 	}
 	if _, err := u.applier().apply(applied); err != nil {
@@ -371,11 +376,11 @@ func (o *updateWrites) readOwn(sel Keys) (any, error) {
 // encoder serializes with the rules of a run.
 func (u *updater) encoder() *loop { return &loop{g: u.g, saver: u.s, codec: u.codec} }
 
-// storeWrites stores the updates on the checkpoint they build on, where history
-// and delta channels find them. If the thread moved past that checkpoint its
-// other children would find them too, so delta channels are stored whole
-// instead.
-func (u *updater) storeWrites(ctx context.Context, tasks []updateTask) error {
+// keepWrites makes the updates ready to be stored on the checkpoint they build on,
+// where history and delta channels find them. If the thread moved past that
+// checkpoint its other children would find them too, so delta channels are stored
+// whole instead.
+func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 	if u.saved == nil {
 		return nil
 	}
@@ -401,15 +406,14 @@ func (u *updater) storeWrites(ctx context.Context, tasks []updateTask) error {
 		if len(encoded) == 0 {
 			continue
 		}
-		if err := u.s.PutWrites(ctx, u.saved.Config, encoded, t.id, t.path); err != nil {
-			return &PersistError{Op: "store updates of " + t.node, Err: err}
-		}
+		u.writes = append(u.writes, saver.TaskWrites{CheckpointID: u.saved.Checkpoint.ID, TaskID: t.id, TaskPath: t.path, Writes: encoded})
 	}
 	return nil
 }
 
-// put makes and stores the new checkpoint. idStep is the superstep its id
-// shows.
+// put makes and stores the new checkpoint, in one call with the updates: alone they
+// would make a thread that waits at a breakpoint look as if somebody had gone on
+// with it. idStep is the superstep its id shows.
 func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Config, error) {
 	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
 	snapshots := map[string]bool{}
@@ -440,7 +444,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 	if u.saved != nil {
 		at.CheckpointID = u.saved.Checkpoint.ID
 	}
-	out, err := putNoted(ctx, u.s, saver.PutRequest{Config: at, Checkpoint: stored, Metadata: md, NewVersions: changed, Note: u.note(cp, step)})
+	out, err := putNoted(ctx, u.s, saver.PutRequest{Config: at, Checkpoint: stored, Metadata: md, NewVersions: changed, Writes: u.writes, Note: u.note(cp, step)})
 	return u.answer(out, err)
 }
 

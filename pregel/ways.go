@@ -21,13 +21,15 @@ const (
 type ways struct {
 	unfinished                       Unfinished
 	shared, anyAnswer, anyCheckpoint bool
+	// plain: what is stored about the end of a run is what LangGraph stores, and no more.
+	plain bool
 }
 
 // ways resolves a Config on top of Options.LangGraph. The Config of a run can
 // choose more of LangGraph's ways; only Unfinished can also take one back.
 func (g *Graph) ways(cfg Config) ways {
 	all := g.opts.LangGraph
-	w := ways{unfinished: cfg.Unfinished, shared: all || cfg.Shared, anyAnswer: all || cfg.AnyAnswer, anyCheckpoint: all || cfg.AnyCheckpoint}
+	w := ways{unfinished: cfg.Unfinished, shared: all || cfg.Shared, anyAnswer: all || cfg.AnyAnswer, anyCheckpoint: all || cfg.AnyCheckpoint, plain: all}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
 		if w.shared { // what is left may be what another run is at

@@ -3,7 +3,7 @@ package pregel
 import "testing"
 
 func TestWays(t *testing.T) {
-	langGraph := ways{DiscardUnfinished, true, true, true}
+	langGraph := ways{DiscardUnfinished, true, true, true, true}
 	for _, c := range []struct {
 		langGraph bool
 		cfg       Config
@@ -11,8 +11,8 @@ func TestWays(t *testing.T) {
 	}{
 		{false, Config{}, ways{unfinished: FinishFirst}},
 		{true, Config{}, langGraph},
-		{true, Config{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, true, true}},
-		{false, Config{Unfinished: DiscardUnfinished, Shared: true, AnyAnswer: true, AnyCheckpoint: true}, langGraph},
+		{true, Config{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, true, true, true}},
+		{false, Config{Unfinished: DiscardUnfinished, Shared: true, AnyAnswer: true, AnyCheckpoint: true}, ways{DiscardUnfinished, true, true, true, false}},
 		{false, Config{AnyAnswer: true}, ways{unfinished: FinishFirst, anyAnswer: true}},
 	} {
 		g := &Graph{opts: Options{LangGraph: c.langGraph}}

@@ -17,7 +17,8 @@ const (
 	// StatusFailed: a task failed, or the run was out of steps.
 	StatusFailed Status = "failed"
 	// StatusUnfinished: tasks, or a checkpoint, are still to be made. Either a run is
-	// under way, or it ended in the middle: its process died, or it was drained.
+	// under way, or it ended in the middle: its process died, or it was cancelled or
+	// drained.
 	StatusUnfinished Status = "unfinished"
 	// StatusUnknown: the newest checkpoint has no Note, and nothing written against
 	// it tells. It was made by another program, or by a release before notes.

@@ -52,6 +52,7 @@ func TestStatusOf(t *testing.T) {
 	askB, fail := WriteCall{TaskID: "b", Interrupt: true}, WriteCall{TaskID: "a", Error: true}
 	answer, update := WriteCall{TaskID: saver.NullTaskID, Resume: true}, WriteCall{TaskID: saver.NullTaskID, Output: true}
 	again := WriteCall{TaskID: "a", Interrupt: true, Resume: true}
+	stop := WriteCall{TaskID: "s", Stopped: true}
 	goesOn := &saver.Note{Next: []string{"n"}}
 	for _, c := range []struct {
 		name  string
@@ -79,6 +80,8 @@ func TestStatusOf(t *testing.T) {
 		{"at a breakpoint", &saver.Note{Next: []string{"n"}, Stop: saver.StopBreakpoint}, nil, saver.StatusWaiting},
 		{"past it", &saver.Note{Next: []string{"n"}, Stop: saver.StopBreakpoint}, []WriteCall{write}, saver.StatusUnfinished},
 		{"out of steps", &saver.Note{Next: []string{"n"}, Stop: saver.StopSteps}, nil, saver.StatusFailed},
+		{"stopped inside", goesOn, []WriteCall{write, stop}, saver.StatusWaiting}, {"went on from inside", goesOn, []WriteCall{stop, write}, saver.StatusUnfinished},
+		{"stopped with an answer", goesOn, []WriteCall{ask, answer, stop}, saver.StatusWaiting}, {"and failed then", goesOn, []WriteCall{stop, fail}, saver.StatusFailed},
 		{"went on", &saver.Note{Next: []string{"n"}, Stop: saver.StopSteps}, []WriteCall{write}, saver.StatusUnfinished},
 	} {
 		if got := StatusOf(c.note, c.calls); got != c.want {
@@ -90,6 +93,7 @@ func TestStatusOf(t *testing.T) {
 		want     WriteCall
 	}{
 		{[]string{saver.ChannelResume, saver.ChannelInterrupt}, again}, {[]string{"x", saver.ChannelScheduled}, write}, {[]string{saver.ChannelError}, fail},
+		{[]string{channelStopped}, WriteCall{TaskID: "a", Stopped: true}},
 		{[]string{saver.ChannelError, channelErrorSource}, WriteCall{TaskID: "a"}}, // its handler goes on
 	} {
 		if got := NewWriteCall("a", c.channels); got != c.want {

@@ -2,6 +2,11 @@ package rules
 
 import "github.com/stele-go/stele/saver"
 
+// channelStopped is what an engine writes when a run stopped in a way that nothing else
+// that is stored tells: at a breakpoint inside another graph, or with an answer that
+// nobody took.
+const channelStopped = "__stele_stopped__"
+
 // channelErrorSource is written beside an error that an error handler takes over:
 // the run goes on with the handler.
 const channelErrorSource = "__error_source_node__"
@@ -12,6 +17,7 @@ type WriteCall struct {
 	Interrupt bool // it has a write on ChannelInterrupt
 	Resume    bool // it has a write on ChannelResume
 	Error     bool // it has a write on ChannelError, and no error handler takes over
+	Stopped   bool // it says that the run stopped, and waits
 	Output    bool // it has a write on any other channel
 }
 
@@ -29,6 +35,8 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 			c.Error = true
 		case channelErrorSource:
 			handled = true
+		case channelStopped:
+			c.Stopped = true
 		default:
 			c.Output = true
 		}
@@ -47,12 +55,14 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 // that waits and failed counts as waiting, as an answer brings it on.
 //
 // A breakpoint, and a run out of steps, count only until something is written: then
-// a run went on from there.
+// a run went on from there. So does a call that says that the run stopped.
 func StatusOf(note *saver.Note, calls []WriteCall) saver.Status {
 	type task struct{ waits, failed, output bool }
 	tasks := map[string]*task{}
 	steered := false // by a Command, past the end of a run
+	stopped := false // what was written last says so
 	for _, c := range calls {
+		stopped = c.Stopped
 		if c.TaskID == saver.NullTaskID {
 			steered = steered || c.Output
 			for _, t := range tasks {
@@ -69,7 +79,7 @@ func StatusOf(note *saver.Note, calls []WriteCall) saver.Status {
 		t.failed = t.failed || c.Error
 		t.output = t.output || c.Output
 	}
-	waits, failed := false, false
+	waits, failed := stopped, false
 	for _, t := range tasks {
 		waits = waits || t.waits
 		failed = failed || t.failed && !t.output

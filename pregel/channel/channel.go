@@ -50,6 +50,16 @@ type Channel interface {
 	Equal(other Channel) bool
 }
 
+// Check reports whether Update would refuse values because of what they are. It calls
+// no reducer, so what a reducer would refuse passes. The channel does not change.
+func Check(ch Channel, values []any) error {
+	if c, ok := ch.(interface{ check(values []any) error }); ok {
+		return c.check(values)
+	}
+	_, err := ch.Copy().Update(values)
+	return err
+}
+
 // Untracked is implemented by channels whose values are never stored, neither
 // in checkpoints nor as pending writes.
 type Untracked interface {

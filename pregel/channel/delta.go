@@ -27,6 +27,7 @@ type delta[T, W any] struct {
 	base
 	slot[T]
 	reduce    func(T, []W) (T, error)
+	accepts   func(W) error // whether the reducer can read a write; nil: it can
 	frequency int
 
 	newID        func() string // names messages; nil: random UUIDs
@@ -208,6 +209,24 @@ func (c *delta[T, W]) fold(s *slot[T], values []any) error {
 	}
 	s.put(x)
 	return nil
+}
+
+// check is Update without the reducer, which may change the value in place.
+func (c *delta[T, W]) check(values []any) error {
+	d := *c
+	d.reduce = func(v T, writes []W) (T, error) {
+		for _, w := range writes {
+			if c.accepts == nil {
+				break
+			}
+			if err := c.accepts(w); err != nil {
+				return v, err
+			}
+		}
+		return v, nil
+	}
+	_, err := d.Update(values)
+	return err
 }
 
 // Equal compares type and frequency; two reducers are taken as equal.

@@ -24,7 +24,7 @@ type Namer interface {
 // that come without an id; nil means random UUIDs. frequency is as for Delta.
 func DeltaMessages(frequency int, newID func() string) Channel {
 	c := Delta(frequency, foldMessages).(*delta[[]Message, any])
-	c.newID, c.messagesOnly = newID, true
+	c.newID, c.messagesOnly, c.accepts = newID, true, areMessages
 	return c
 }
 

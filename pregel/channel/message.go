@@ -41,13 +41,21 @@ func Messages(newID func() string) Channel {
 	if newID == nil {
 		newID = NewMessageID
 	}
-	return Fold(nil, func(left []Message, right any) ([]Message, error) {
+	c := Fold(nil, func(left []Message, right any) ([]Message, error) {
 		list, err := messageList(right)
 		if err != nil {
 			return nil, err
 		}
 		return AddMessages(left, list, newID)
-	})
+	}).(*fold[[]Message, any])
+	c.accepts = areMessages
+	return c
+}
+
+// areMessages reports whether messageList can read v.
+func areMessages(v any) error {
+	_, err := messageList(v)
+	return err
 }
 
 // messageList accepts one message or a list of them, in any of the forms that

@@ -16,6 +16,7 @@ type fold[T, U any] struct {
 	slot[T]
 	initial func() (T, bool)
 	reduce  func(T, U) (T, error)
+	accepts func(U) error // whether the reducer can read a write; nil: it can
 }
 
 // Reduce folds every write into the value with f, from the left, in the order
@@ -59,7 +60,7 @@ func zeroOf[T any]() (v T, ok bool) {
 }
 
 func (c *fold[T, U]) fresh(key string) *fold[T, U] {
-	d := &fold[T, U]{base: base{key}, initial: c.initial, reduce: c.reduce}
+	d := &fold[T, U]{base: base{key}, initial: c.initial, reduce: c.reduce, accepts: c.accepts}
 	d.value, d.set = c.initial()
 	return d
 }
@@ -155,6 +156,19 @@ func (c *fold[T, U]) step(s *slot[T], v any) error {
 	}
 	s.put(x)
 	return nil
+}
+
+// check is Update without the reducer, which may change the value in place.
+func (c *fold[T, U]) check(values []any) error {
+	d := *c
+	d.reduce = func(v T, w U) (T, error) {
+		if c.accepts == nil {
+			return v, nil
+		}
+		return v, c.accepts(w)
+	}
+	_, err := d.Update(values)
+	return err
 }
 
 // Equal cannot compare functions: two reducers of one type are taken as equal,

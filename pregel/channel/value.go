@@ -1,5 +1,7 @@
 package channel
 
+import "reflect"
+
 // slot is an optional value.
 type slot[T any] struct {
 	value T
@@ -43,14 +45,20 @@ const oneValue = "Can receive only one value per step. Use an Annotated key to h
 type lastValue[T any] struct {
 	base
 	slot[T]
+	typ reflect.Type // what a value must be able to become; nil: T says it all
 }
 
 // LastValue keeps the value written last. A superstep may write it once; two
 // writes are an UpdateError. Writing an equal value is a change.
 func LastValue[T any]() Channel { return &lastValue[T]{} }
 
+// LastValueOf is LastValue of a type that is not known when the program is compiled: it
+// keeps what it is given as it is, and refuses what ConvertInto cannot make a t of, but
+// for nil.
+func LastValueOf(t reflect.Type) Channel { return &lastValue[any]{typ: t} }
+
 // Named implements Channel.
-func (c *lastValue[T]) Named(key string) Channel { return &lastValue[T]{base: base{key}} }
+func (c *lastValue[T]) Named(key string) Channel { return &lastValue[T]{base: base{key}, typ: c.typ} }
 
 // Copy implements Channel.
 func (c *lastValue[T]) Copy() Channel { d := *c; return &d }
@@ -66,7 +74,7 @@ func (c *lastValue[T]) Available() bool { return c.set }
 
 // Restore implements Channel.
 func (c *lastValue[T]) Restore(v Stored) (Channel, error) {
-	d := &lastValue[T]{base: c.base}
+	d := &lastValue[T]{base: c.base, typ: c.typ}
 	return d, d.restore(c.key, v)
 }
 
@@ -78,6 +86,11 @@ func (c *lastValue[T]) Update(values []any) (bool, error) {
 	case 1:
 	default:
 		return false, &UpdateError{Channel: c.key, Reason: oneValue, Code: CodeConcurrentUpdate}
+	}
+	if v := values[0]; v != nil && c.typ != nil && !reflect.TypeOf(v).AssignableTo(c.typ) {
+		if err := ConvertInto(reflect.New(c.typ).Interface(), v); err != nil {
+			return false, c.typeError(err)
+		}
 	}
 	v, err := Convert[T](values[0])
 	if err != nil {

@@ -61,7 +61,7 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	}
 	c.attachEdges()
 	po := pregel.Options{Name: o.Name, Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed,
-		Input: pregel.One(Start), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored()),
+		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored()),
 		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store, Together: o.Together, RoundTrip: o.RoundTrip,
 		InterruptBefore: o.InterruptBefore, InterruptAfter: o.InterruptAfter, LangGraph: o.LangGraph, StepTimeout: o.StepTimeout,
 		Modes: o.Modes, Hooks: o.Hooks, Env: o.Env, Migrate: c.migrate, Edges: c.drawn}

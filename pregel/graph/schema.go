@@ -119,7 +119,7 @@ func structSchema(t reflect.Type) (*schema, error) {
 		if !ok {
 			continue
 		}
-		if err := s.add(Key(name, nil)); err != nil {
+		if err := s.add(Key(name, channel.LastValueOf(t.Field(i).Type))); err != nil {
 			return nil, err
 		}
 		s.fields[name] = t.Field(i).Index

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/pregel"
 )
@@ -27,6 +28,21 @@ func (b *Builder) writer(keys []string) pregel.Writer {
 			}
 		}
 		return control(w, output)
+	}
+}
+
+// checkInput tells the engine what the first node will write of an input.
+func (b *Builder) checkInput() func(input any) (pregel.Pairs, error) {
+	keys, root := b.inputKeys(), b.schema.isRoot()
+	return func(input any) (pregel.Pairs, error) {
+		pairs, err := updates(Start, input, root)
+		known := make(pregel.Pairs, 0, len(pairs))
+		for _, p := range pairs {
+			if slices.Contains(keys, p.Key) {
+				known = append(known, p)
+			}
+		}
+		return known, err
 	}
 }
 

@@ -40,9 +40,10 @@ func writeChangesStatus(tx *engine.Tx, cfg saver.Config, call rules.WriteCall) {
 		return
 	}
 	switch status := layout.StatusOfFlags(t.Flags); {
-	case status == saver.StatusUnfinished && !call.Interrupt && !call.Error:
-	case status == saver.StatusUnknown && !call.Interrupt && !call.Error:
-	case status == saver.StatusDone && call.TaskID != saver.NullTaskID && !call.Interrupt && !call.Error:
+	case call.Interrupt || call.Error || call.Stopped:
+		updateStatus(tx, t.ID)
+	case status == saver.StatusUnfinished || status == saver.StatusUnknown:
+	case status == saver.StatusDone && call.TaskID != saver.NullTaskID:
 	default:
 		updateStatus(tx, t.ID)
 	}

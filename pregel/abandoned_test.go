@@ -1,0 +1,137 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// A run whose caller goes away leaves its thread unfinished, whatever its nodes make of
+// the end of their context, also inside another graph: Recover goes on with it, and new
+// input finishes it first. A node that fails by itself, or by its own timeout, failed.
+func TestCallerGoesAway(t *testing.T) {
+	ended := []string{"begun", "ended", "begun", "ended"}
+	for _, d := range allDurabilities {
+		for name, c := range map[string]struct {
+			langGraph, inside bool
+			timeout           *pregel.TimeoutPolicy
+			ends              func(c context.Context) error // how the node ends when its caller left
+			want              saver.Status
+		}{
+			"its error":           {ends: func(c context.Context) error { return c.Err() }, want: saver.StatusUnfinished},
+			"its cause":           {ends: context.Cause, want: saver.StatusUnfinished},
+			"an error of its own": {ends: func(context.Context) error { return errBoom }, want: saver.StatusUnfinished},
+			"a panic":             {ends: func(context.Context) error { panic("left alone") }, want: saver.StatusUnfinished},
+			"inside":              {inside: true, ends: func(c context.Context) error { return c.Err() }, want: saver.StatusUnfinished},
+			"LangGraph":           {langGraph: true, ends: func(c context.Context) error { return c.Err() }, want: saver.StatusFailed},
+			"its own timeout":     {timeout: pregel.Timeout(time.Millisecond, 0), ends: func(c context.Context) error { return c.Err() }, want: saver.StatusFailed},
+		} {
+			t.Run(fmt.Sprint(d, "/", name), func(t *testing.T) {
+				s := memory.New(memory.Options{})
+				life, leave := context.WithCancel(ctx)
+				defer leave()
+				out := graph.Key("out", channel.Reduce(channel.Append[string]))
+				gone := false
+				b := func(o graph.Options) *pregel.Graph {
+					o.LangGraph = c.langGraph
+					return compiled(t, graph.New(out).
+						Node("begin", returns(map[string]any{"out": []string{"begun"}})).
+						Node("work", func(wc context.Context, _ any) (any, error) {
+							if !gone {
+								gone = true
+								if c.timeout == nil {
+									leave()
+								}
+								<-wc.Done()
+								return nil, c.ends(wc)
+							}
+							return map[string]any{"out": []string{"ended"}}, nil
+						}, graph.NodeOptions{Timeout: c.timeout}).Sequence(graph.Start, "begin", "work"), o)
+				}
+				g := b(graph.Options{Name: "g", Saver: s})
+				if c.inside {
+					g = compiled(t, graph.New(out).Subgraph("sub", b(graph.Options{})).Edge(graph.Start, "sub"), graph.Options{Name: "g", Saver: s})
+				}
+				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				_, err := g.Invoke(life, map[string]any{"out": []string{}}, cfg)
+				if c.timeout == nil != errors.Is(err, context.Canceled) || err == nil {
+					t.Fatal(err)
+				}
+				sameStatus(t, "after the run", g, s, c.want)
+				if c.want != saver.StatusUnfinished {
+					return
+				}
+				if err := s.CopyThread(ctx, "t", "u"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := g.Invoke(ctx, map[string]any{"out": []string{}}, cfg); err != nil {
+					t.Fatal(err)
+				}
+				if got := newest(t, g).Map()["out"]; !c.inside && fmt.Sprint(got) != fmt.Sprint(ended) {
+					t.Errorf("out is %v", got)
+				}
+				report, err := g.Recover(ctx, pregel.RecoverOptions{})
+				if err != nil || len(report.Threads) != 1 || report.Threads[0].Outcome != pregel.Recovered || report.Threads[0].ThreadID != "u" {
+					t.Errorf("%+v, %v", report, err)
+				}
+			})
+		}
+	}
+}
+
+// A crash between turns, where the input or the update is about to be stored, leaves the
+// thread as it stood: at its breakpoint, although delta channels have writes to keep.
+func TestCrashBetweenTurns(t *testing.T) {
+	dies := false
+	s := watch(func(_ context.Context, op string) error {
+		if dies && op[:3] == "put" {
+			return errDead
+		}
+		return nil
+	})
+	log := graph.Key("log", channel.Delta(50, func(v []string, ws [][]string) ([]string, error) {
+		for _, w := range ws {
+			v = append(v, w...)
+		}
+		return v, nil
+	}))
+	said := func(word string) map[string]any { return map[string]any{"log": []string{word}} }
+	g := compiled(t, graph.New(log).Node("a", returns(said("a"))).Node("b", returns(said("b"))).Sequence(graph.Start, "a", "b"),
+		graph.Options{Saver: s, InterruptBefore: []string{"b"}})
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+		cfg := pregel.Config{ThreadID: "t", Durability: d}
+		if _, err := g.Invoke(ctx, said("in"), cfg); err != nil {
+			t.Fatal(err)
+		}
+		before := threadDump(t, s)
+		for name, turn := range map[string]func() error{
+			"input": func() error { _, err := g.Invoke(ctx, said("next"), cfg); return err },
+			"update": func() error {
+				_, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: "a", Values: said("u")})
+				return err
+			},
+			"update as input": func() error {
+				_, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: pregel.Input, Values: said("u")})
+				return err
+			},
+		} {
+			dies = true
+			if err := turn(); !errors.Is(err, errDead) {
+				t.Errorf("%s: %v", name, err)
+			}
+			dies = false
+			if after := threadDump(t, s); after != before {
+				t.Errorf("%s: the thread was\n%s, and is\n%s", name, before, after)
+			}
+			sameStatus(t, name, g, s, saver.StatusWaiting)
+		}
+	}
+}

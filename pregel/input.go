@@ -1,0 +1,155 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// takeInput begins with new input: what was pending is dropped, and the input
+// is stored as a checkpoint of its own.
+func (l *loop) takeInput(ctx context.Context) error {
+	writes, err := l.g.inputWrites(l.set, l.input)
+	if err != nil {
+		return err
+	}
+	if len(writes) == 0 {
+		if l.resuming != nil {
+			return nil
+		}
+		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
+	}
+	l.g.nameWrites(writes)
+	discarded, err := l.preparer().next(l.updated)
+	if err != nil {
+		return err
+	}
+	for _, w := range writes {
+		if isOverwrite(w.value) {
+			l.g.deltasAmong(l.delta.forced, w.channel)
+		}
+	}
+	tasks := append(discarded.asWrites(), taskWrites{path: Path{}.String(), node: Input, writes: writes})
+	updated, err := l.applier().apply(tasks)
+	if err != nil {
+		return err
+	}
+	// The superstep that is dropped takes its items with it.
+	l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chItems })
+	if err := l.keepDeltaInput(writes); err != nil {
+		return err
+	}
+	l.updated = updated
+	return l.putCheckpoint(ctx, "input")
+}
+
+// inputWrites maps an input to the channels, which must be able to take it.
+func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
+	writes, err := g.inputByChannel(input)
+	if err != nil || len(writes) == 0 {
+		return nil, err
+	}
+	values := map[string][]any{}
+	for _, w := range writes {
+		values[w.channel] = append(values[w.channel], w.value)
+	}
+	if g.opts.CheckInput != nil {
+		pairs, err := g.opts.CheckInput(writes[0].value)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range pairs {
+			values[p.Key] = append(values[p.Key], p.Value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		ch, ok := set.get(name)
+		if !ok {
+			continue
+		}
+		if err := channel.Check(ch, values[name]); err != nil {
+			var ue *channel.UpdateError
+			if errors.As(err, &ue) {
+				ue.Nodes = []string{Input}
+			}
+			return nil, err
+		}
+	}
+	return writes, nil
+}
+
+func (g *Graph) inputByChannel(input any) ([]write, error) {
+	if input == nil {
+		return nil, nil
+	}
+	if g.input.Single {
+		if pairs, ok := input.(Pairs); ok { // it is stored, and read back as plain data
+			m := make(map[string]any, len(pairs))
+			for _, p := range pairs {
+				m[p.Key] = p.Value
+			}
+			input = m
+		}
+		return []write{{g.input.Names[0], input}}, nil
+	}
+	pairs, ok := PairsOf(input)
+	if !ok {
+		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v, so it must be a map, not a %T", g.input.Names, input)}
+	}
+	var out []write
+	for _, p := range pairs {
+		if g.input.has(p.Key) {
+			out = append(out, write{p.Key, p.Value})
+		} else {
+			g.env.Logger.Warn("ignored an unknown input", "graph", g.opts.Name, "channel", p.Key)
+		}
+	}
+	return out, nil
+}
+
+// keepDeltaInput makes sure that the input of a delta channel can be read back:
+// as writes of the checkpoint the run starts from, if that is stored and nobody
+// else builds on it, or else by storing the channel whole. The writes are stored
+// in one call with the input checkpoint: alone they would make a thread that waits
+// at a breakpoint look as if somebody had gone on with it.
+func (l *loop) keepDeltaInput(writes []write) error {
+	var mine []write
+	for _, w := range writes {
+		if slices.Contains(l.g.deltas, w.channel) {
+			mine = append(mine, w)
+		}
+	}
+	if len(mine) == 0 {
+		return nil
+	}
+	if l.exits() {
+		for _, w := range mine {
+			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
+		}
+		return nil
+	}
+	if l.hadParent && l.loadedLatest {
+		id, err := uuid5(l.cp.id, Input)
+		if err != nil {
+			return err
+		}
+		encoded, err := l.recordWrites(nil, id, mine)
+		l.withNext = append(l.withNext, saver.TaskWrites{CheckpointID: l.cp.id, TaskID: id, Writes: encoded})
+		return err
+	}
+	for _, w := range mine {
+		l.delta.forced[w.channel] = true
+	}
+	return nil
+}
+
+// isOverwrite reports whether a write replaces a reducing channel's value.
+func isOverwrite(v any) bool {
+	_, ok := channel.AsOverwrite(v)
+	return ok
+}
