@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
@@ -98,7 +99,7 @@ func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error
 // missed are the errors that are a miss: damage, and an entry that went while it
 // was read.
 func missed(err error) bool {
-	return errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion) || errors.Is(err, engine.ErrNoValue)
+	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, engine.ErrNoValue)
 }
 
 func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bool, err error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -153,7 +154,7 @@ func DecodePage(b []byte) (*Page, error) {
 		return nil, fmt.Errorf("page is empty")
 	}
 	if b[0] < pageUnpatched || b[0] > pageFormat {
-		return nil, &base.VersionError{File: "index page", Have: uint32(b[0]), Supported: pageFormat}
+		return nil, &fault.VersionError{File: "index page", Have: uint32(b[0]), Supported: pageFormat}
 	}
 	d := pageDecoder{Cursor: base.Cursor{What: "page", Left: b[1:]}, patches: b[0] > pageUnpatched}
 	d.table()

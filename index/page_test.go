@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/golden"
 )
@@ -249,7 +250,7 @@ func TestPageGrowth(t *testing.T) {
 }
 
 func TestPageRefuses(t *testing.T) {
-	var version *base.VersionError
+	var version *fault.VersionError
 	if _, err := DecodePage([]byte{pageFormat + 1}); !errors.As(err, &version) {
 		t.Errorf("a newer page: %v", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"sync/atomic"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // Stored says of a chunk that lies on disk, or of a list of such, what a look must know
@@ -146,7 +146,7 @@ func (s *stored) read(l *level, i int) (*loaded, int64, error) {
 		err = errPacked
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", base.ErrCorrupt, err)
+		return nil, 0, fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
 	}
 	below := newLevel(list, end, l.depth+1)
 	return &loaded{level: below}, below.size(), nil
@@ -156,11 +156,11 @@ func (s *stored) read(l *level, i int) (*loaded, int64, error) {
 // have led to the one chunk that a key can be in.
 func (s *Stored) fits(c Chunk) error {
 	if err := c.check(); err != nil {
-		return fmt.Errorf("%w: %w", base.ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
 	}
 	first := c.first(0)
 	if c.N != s.N || first == nil || string(first) != s.First {
-		return fmt.Errorf("%w: %w: the chunk does not begin as announced", base.ErrCorrupt, errPacked)
+		return fmt.Errorf("%w: %w: the chunk does not begin as announced", fault.ErrCorrupt, errPacked)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // shelf is what a disk has of one table: chunks, and lists of them in as many levels as
@@ -56,7 +56,7 @@ type disk struct {
 	bad, badLists     map[int]bool
 }
 
-var errBad = fmt.Errorf("bad chunk: %w", base.ErrCorrupt)
+var errBad = fmt.Errorf("bad chunk: %w", fault.ErrCorrupt)
 
 func (d *disk) shelf(families bool) *shelf {
 	if families {
@@ -220,7 +220,7 @@ func TestOtherChunk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := (tables{table}).thread(top[1].First, true); !errors.Is(err, base.ErrCorrupt) {
+		if _, _, err := (tables{table}).thread(top[1].First, true); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -268,10 +268,10 @@ func TestOtherList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := (tables{table}).thread(good[1].First, true); !errors.Is(err, base.ErrCorrupt) {
+		if _, _, err := (tables{table}).thread(good[1].First, true); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a list %s: %v", name, err)
 		}
-		if err := table.Check(); !errors.Is(err, base.ErrCorrupt) {
+		if err := table.Check(); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a list %s, read whole: %v", name, err)
 		}
 		s.lists[at] = was
@@ -282,7 +282,7 @@ func TestOtherList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Check(); !errors.Is(err, base.ErrCorrupt) {
+	if err := table.Check(); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("lists without end: %v", err)
 	}
 }

@@ -4,86 +4,27 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
-// Errors of the engine that callers of a saver meet. Match with errors.Is.
+// Errors that any saver may return. Match with errors.Is. Those that only files on a
+// device cause are in package fault.
 var (
 	// ErrClosed: the saver was closed; nothing was written.
-	ErrClosed = base.ErrClosed
+	ErrClosed = fault.ErrClosed
 	// ErrReadOnly: the store was opened read-only; nothing was written.
-	ErrReadOnly = base.ErrReadOnly
+	ErrReadOnly = fault.ErrReadOnly
 	// ErrTooLarge: a value (64 MiB), name (1 KiB; a namespace 2 KiB), or all the
 	// values of one call, metadata included (256 MiB), are over their limit; what is
 	// as long as the limit is accepted. Or decoding a value would take too much
 	// memory (serde.ErrDecodeLimit). Nothing was written.
-	ErrTooLarge = base.ErrTooLarge
-	// ErrLocked: another process has the store open; see LockedError.
-	ErrLocked = base.ErrLocked
-	// ErrLockLost: the store's directory was removed, or somebody else took it; see
-	// LockLostError. It comes with ErrPoisoned.
-	ErrLockLost = base.ErrLockLost
-	// ErrNotRegular: something that is no regular file has the name of one of the
-	// store's files; see NotRegularError.
-	ErrNotRegular = base.ErrNotRegular
-	// ErrNotStore: the directory is not a stele store, and is not empty.
-	ErrNotStore = base.ErrNotStore
-	// ErrNotEmpty: a directory that is to become a store or a backup holds something
-	// else; nothing was written.
-	ErrNotEmpty = base.ErrNotEmpty
-	// ErrDiskFull: no room; nothing of the refused call was acknowledged, reads
-	// go on, and writes resume when space returns.
-	ErrDiskFull = base.ErrDiskFull
-	// ErrPoisoned: an earlier write or sync failed, so that the state of the
-	// log is unknown; writes are refused until the store is opened again.
-	ErrPoisoned = base.ErrPoisoned
-	// ErrCorrupt matches every CorruptionError.
-	ErrCorrupt = base.ErrCorrupt
-	// ErrVersion matches every VersionError.
-	ErrVersion = base.ErrVersion
-	// ErrKey matches every KeyError.
-	ErrKey = base.ErrKey
+	ErrTooLarge = fault.ErrTooLarge
+	// ErrCorrupt: what is stored is damaged. A fault.CorruptionError says where.
+	ErrCorrupt = fault.ErrCorrupt
 	// ErrOutcomeUnknown: the caller's context ended while the call was being
 	// written; it may or may not become visible, and survive. After Syncer.Sync
 	// has returned nil, what can be read says which. Wraps the context's error.
-	ErrOutcomeUnknown = base.ErrOutcomeUnknown
-)
-
-// CorruptionError names damaged bytes: file, offset and what was being read.
-type CorruptionError = base.CorruptionError
-
-// VersionError is a file of a newer format version; the file is untouched.
-type VersionError = base.VersionError
-
-// LockedError says which directory is locked, and by whom.
-type LockedError = base.LockedError
-
-// LockLostError says that the LOCK which this store holds is no longer the one in its
-// directory, and whose is there. The call that met it was not acknowledged, and none is
-// until the store is closed and opened again.
-type LockLostError = base.LockLostError
-
-// NotRegularError names a file that is a link, a FIFO, a device or a directory, or that a
-// second link leads to where it would be written. Nothing was read or written.
-type NotRegularError = base.NotRegularError
-
-// KeyError names a file and what is wrong about its encryption. The file is
-// untouched.
-type KeyError = base.KeyError
-
-// KeyProblem says what is wrong about the encryption of a file.
-type KeyProblem = base.KeyProblem
-
-// What KeyError.Problem may be.
-const (
-	// KeyRequired: the file is encrypted, and the store was opened without keys.
-	KeyRequired = base.KeyRequired
-	// KeyUnavailable: the key provider does not give the key.
-	KeyUnavailable = base.KeyUnavailable
-	// KeyWrong: the key that the provider gives under this id is another one.
-	KeyWrong = base.KeyWrong
-	// NotEncrypted: the store was opened with keys, and the file is not encrypted.
-	NotEncrypted = base.NotEncrypted
+	ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 )
 
 // Errors of the contract. Match with errors.Is.

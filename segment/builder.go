@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -223,7 +224,7 @@ func (b *Builder) add(p *pending, v ValueLoc, parts [][]byte) error {
 	}
 	n, ok := sizeOf(parts, base.MaxStored)
 	if !ok {
-		return fmt.Errorf("segment value %v: %w (%d bytes)", v.ValueID, base.ErrTooLarge, base.MaxStored)
+		return fmt.Errorf("segment value %v: %w (%d bytes)", v.ValueID, fault.ErrTooLarge, base.MaxStored)
 	}
 	alone := n >= p.limit
 	if alone || len(p.buf)+n > p.limit {
@@ -269,7 +270,7 @@ func (b *Builder) writeBlock(p *pending, parts [][]byte) error {
 func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (extent, error) {
 	n, ok := sizeOf(parts, limit)
 	if !ok {
-		return extent{}, fmt.Errorf("%s: %w (%d bytes)", k, base.ErrTooLarge, limit)
+		return extent{}, fmt.Errorf("%s: %w (%d bytes)", k, fault.ErrTooLarge, limit)
 	}
 	c, stored, err := b.comp.pack(k, parts, n)
 	if err != nil {
@@ -326,7 +327,7 @@ func (b *Builder) EndFamily(dir []byte) error {
 		return fmt.Errorf("%w: no family to end", ErrUsage)
 	}
 	if len(dir) > MaxSectionRaw {
-		return fmt.Errorf("directory of family %d: %w (%d bytes)", b.fam.id, base.ErrTooLarge, MaxSectionRaw)
+		return fmt.Errorf("directory of family %d: %w (%d bytes)", b.fam.id, fault.ErrTooLarge, MaxSectionRaw)
 	}
 	// Heads last: they and the directory are one contiguous read.
 	for _, p := range []*pending{&b.history, &b.head} {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -110,7 +112,7 @@ func TestBuilderFaults(t *testing.T) {
 		if f.after != 0 {
 			t.Fatalf("fault %d: %d operations after the failure", n, f.after)
 		}
-		if _, err := Open(f, "000012.seg", int64(len(f.b))); f.isWrite && !errors.Is(err, base.ErrCorrupt) {
+		if _, err := Open(f, "000012.seg", int64(len(f.b))); f.isWrite && !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("fault %d: opening what is left: %v", n, err)
 		}
 	}
@@ -158,7 +160,7 @@ func TestUsage(t *testing.T) {
 	usage("LSN 0", b.AddHistory(ValueID{0, 1}, nil), ErrUsage)
 	usage("patch against itself", b.AddHistoryPatch(ValueID{3, 1}, ValueID{3, 1}), ErrUsage)
 	usage("patch against nothing", b.AddHistoryPatch(ValueID{3, 1}, ValueID{}), ErrUsage)
-	usage("too large", b.AddHead(ValueID{3, 1}, half, half), base.ErrTooLarge)
+	usage("too large", b.AddHead(ValueID{3, 1}, half, half), fault.ErrTooLarge)
 	_, err = b.Finish()
 	usage("finish in a family", err, ErrUsage)
 	if fam, values := b.Family(); fam != (FamilyInfo{}) || values != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 )
@@ -125,7 +126,7 @@ type place struct {
 }
 
 func (p place) corrupt(cause error, format string, args ...any) error {
-	return &base.CorruptionError{
+	return &fault.CorruptionError{
 		File: p.file, Kind: p.kind, Offset: p.off, Len: p.n,
 		Detail: fmt.Sprintf(format, args...), Err: cause,
 	}
@@ -135,7 +136,7 @@ func (p place) corrupt(cause error, format string, args ...any) error {
 // from a format version after ours, whichever that was.
 func (p place) newer(format string, args ...any) error {
 	return fmt.Errorf("%s at offset %d: %s: %w", p.kind, p.off, fmt.Sprintf(format, args...),
-		&base.VersionError{File: p.file, Have: FormatVersion + 1, Supported: FormatVersion})
+		&fault.VersionError{File: p.file, Have: FormatVersion + 1, Supported: FormatVersion})
 }
 
 // seedAt binds a checksum to a file and an offset in it.
@@ -197,7 +198,7 @@ func checkVersion(p place, version, flags uint32) error {
 	case version == 0:
 		return p.corrupt(nil, "format version 0")
 	case version > FormatVersion:
-		return &base.VersionError{File: p.file, Have: version, Supported: FormatVersion}
+		return &fault.VersionError{File: p.file, Have: version, Supported: FormatVersion}
 	case flags&^fileSealed != 0:
 		return p.newer("file flags %#x", flags)
 	}
@@ -353,7 +354,7 @@ func verifyFrame(p place, salt uint64, sealed bool, b []byte) (frameHeader, []by
 	case h.kind >= kindEnd || h.kind == kindSeal && !sealed:
 		return frameHeader{}, nil, p.newer("unknown frame kind %d", h.kind)
 	case h.flags == flagSealed && !sealed:
-		return frameHeader{}, nil, &base.KeyError{File: p.file, Problem: base.KeyRequired}
+		return frameHeader{}, nil, &fault.KeyError{File: p.file, Problem: fault.KeyRequired}
 	case h.flags&^flagSealed != 0:
 		return frameHeader{}, nil, p.newer("unknown frame flags %#x", h.flags)
 	case h.flags == 0 && sealed:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -39,7 +40,7 @@ func reseal(b []byte) []byte {
 
 // known reports whether err is one that bytes may cause.
 func known(err error) bool {
-	return err == nil || errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrKey)
+	return err == nil || errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrKey)
 }
 
 // exercise calls everything on b and fails on an error that is neither damage

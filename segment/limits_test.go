@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -40,7 +41,7 @@ func TestNewerIsNotDamage(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if err = r.Verify(context.Background(), nil); errors.Is(err, base.ErrCorrupt) {
+			if err = r.Verify(context.Background(), nil); errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: Verify says %v", name, err)
 			}
 			_, values, derr := r.Directory(7)
@@ -53,21 +54,21 @@ func TestNewerIsNotDamage(t *testing.T) {
 				}
 			}
 		}
-		var ve *base.VersionError
+		var ve *fault.VersionError
 		if name == "encrypted" && !strings.Contains(err.Error(), "encrypted frame") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !errors.As(err, &ve) || errors.Is(err, base.ErrCorrupt) || ve.Have <= ve.Supported || ve.File != "000012.seg" {
+		if !errors.As(err, &ve) || errors.Is(err, fault.ErrCorrupt) || ve.Have <= ve.Supported || ve.File != "000012.seg" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 
 	p := place{"000012.seg", "segment directory", 1 << 20, 0}
 	d := appendDirectory(nil, nil, []extent{{64, 64}}, []ValueLoc{{ValueID: ValueID{3, 1}, Loc: Loc{64, 64, 0, 1, 0}, Encoding: 2}})
-	if _, _, _, err := decodeDirectory(p, d); !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
+	if _, _, _, err := decodeDirectory(p, d); !errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("value encoding 2: %v", err)
 	}
-	if _, err := OpenLazy(f, "000012.seg", Props{FormatVersion: FormatVersion + 1, FileNum: 12, Size: int64(size)}); !errors.Is(err, base.ErrVersion) {
+	if _, err := OpenLazy(f, "000012.seg", Props{FormatVersion: FormatVersion + 1, FileNum: 12, Size: int64(size)}); !errors.Is(err, fault.ErrVersion) {
 		t.Errorf("OpenLazy: %v", err)
 	}
 }
@@ -84,14 +85,14 @@ func TestOwnErrors(t *testing.T) {
 		is     error
 		detail string
 	}{
-		{"size", reseal(resized), base.ErrCorrupt, "footer says"},
+		{"size", reseal(resized), fault.ErrCorrupt, "footer says"},
 		{"stranger", bytes.Repeat([]byte("text "), 100), ErrMagic, "not a segment"},
 		{"cut", f.b[:size-8], ErrMagic, "no footer at the end"},
 		{"flip", flip(f.b, size-100), ErrChecksum, "footer"},
-		{"empty", nil, base.ErrCorrupt, "too few"},
+		{"empty", nil, fault.ErrCorrupt, "too few"},
 	} {
 		_, err := Open(&memFile{b: c.b}, "000012.seg", int64(len(c.b)))
-		if !errors.Is(err, c.is) || !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), c.detail) {
+		if !errors.Is(err, c.is) || !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.detail) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestTablesRefuse(t *testing.T) {
 		if name == "directory bytes" {
 			b = binary.AppendUvarint(nil, 5)
 		}
-		if _, _, _, err := decodeDirectory(p, b); !errors.Is(err, base.ErrCorrupt) {
+		if _, _, _, err := decodeDirectory(p, b); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -144,7 +145,7 @@ func TestTablesRefuse(t *testing.T) {
 		"less than dir":  {{ID: 4, DirStored: 80, Stored: 40}},
 		"second too far": {fam, {ID: 5, DirStored: 40, Stored: 4096 - 64}},
 	} {
-		if _, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), fileHeaderSize, 4096); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := decodeFamilyIndex(p, appendFamilyIndex(nil, fams), fileHeaderSize, 4096); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("family index, %s: %v", name, err)
 		}
 	}
@@ -200,7 +201,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 			if err == nil {
 				_, err = unpack(p, h, payload, nil)
 			}
-			if !errors.Is(err, base.ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -215,10 +216,10 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 	} {
 		b = append(b, make([]byte, 1<<10)...)
 		if got := allocated(func() {
-			if _, _, _, err := decodeDirectory(p, b); name != "families" && !errors.Is(err, base.ErrCorrupt) {
+			if _, _, _, err := decodeDirectory(p, b); name != "families" && !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := decodeFamilyIndex(p, b, fileHeaderSize, 1<<20); name == "families" && !errors.Is(err, base.ErrCorrupt) {
+			if _, err := decodeFamilyIndex(p, b, fileHeaderSize, 1<<20); name == "families" && !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}); got > 1<<20 {
@@ -233,14 +234,14 @@ func TestReferencesAreNotBelieved(t *testing.T) {
 	r := open(t, f)
 	for _, l := range []Loc{{Off: 64, Stored: 1 << 31}, {Off: 1 << 63, Stored: 64}, {Off: 0, Stored: 64}, {Off: 64, Stored: 0}, {Off: uint64(len(f.b)) - 64, Stored: 64}} {
 		if got := allocated(func() {
-			if _, err := r.ReadBlock(l); !errors.Is(err, base.ErrCorrupt) {
+			if _, err := r.ReadBlock(l); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%+v: %v", l, err)
 			}
 		}); got > 1<<20 {
 			t.Errorf("%+v: allocated %d bytes", l, got)
 		}
 	}
-	if _, err := r.Value(Loc{Inner: 1 << 31, Len: 1 << 31}, nil); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := r.Value(Loc{Inner: 1 << 31, Len: 1 << 31}, nil); !errors.Is(err, fault.ErrCorrupt) {
 		t.Error(err)
 	}
 }

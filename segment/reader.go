@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -88,7 +89,7 @@ func OpenLazy(f vfs.File, name string, props Props, opts ...OpenOption) (*Reader
 	p := place{name, "segment properties", -1, 0}
 	switch {
 	case props.FormatVersion > FormatVersion:
-		return nil, &base.VersionError{File: name, Have: props.FormatVersion, Supported: FormatVersion}
+		return nil, &fault.VersionError{File: name, Have: props.FormatVersion, Supported: FormatVersion}
 	case props.FormatVersion == 0 || props.Size < fileHeaderSize+footerSize:
 		return nil, p.corrupt(nil, "format version %d, %d bytes", props.FormatVersion, props.Size)
 	}
@@ -130,12 +131,12 @@ func readFooter(f io.ReaderAt, name string, size int64) (footer, error) {
 	if err == nil {
 		err = checkName(p, ft.FileNum)
 	}
-	if errors.Is(err, base.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		b = b[:fileHeaderSize]
 		if herr := readFull(f, place{name, "segment header", 0, fileHeaderSize}, b); herr != nil {
 			return footer{}, herr
 		}
-		if _, herr := decodeFileHeader(name, b); errors.Is(herr, base.ErrVersion) || errors.Is(err, ErrMagic) && errors.Is(herr, ErrMagic) {
+		if _, herr := decodeFileHeader(name, b); errors.Is(herr, fault.ErrVersion) || errors.Is(err, ErrMagic) && errors.Is(herr, ErrMagic) {
 			return footer{}, herr
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -22,10 +23,10 @@ func TestFooter(t *testing.T) {
 		t.Fatalf("%d reads to open, properties %+v, want %+v", f.reads, r.Props(), props)
 	}
 	or.check(t, r)
-	if _, err := OpenFooter(f, "000013.seg", props.Size); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := OpenFooter(f, "000013.seg", props.Size); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("under another name: %v", err)
 	}
-	if _, err := OpenFooter(f, "000012.seg", props.Size-1); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := OpenFooter(f, "000012.seg", props.Size-1); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a byte short: %v", err)
 	}
 }
@@ -59,26 +60,26 @@ func TestLazy(t *testing.T) {
 	f.readErr = nil
 	or.check(t, r) // the failure was not remembered
 
-	if _, _, err := r.DirectoryAt(4, fam.DirOff, fam.DirStored); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := r.DirectoryAt(4, fam.DirOff, fam.DirStored); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("directory of another family: %v", err)
 	}
-	if _, _, err := r.DirectoryAt(3, values[0].Off, values[0].Stored); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := r.DirectoryAt(3, values[0].Off, values[0].Stored); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a block as directory: %v", err)
 	}
-	if _, err := r.ReadBlock(Loc{Off: fam.DirOff, Stored: fam.DirStored}); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := r.ReadBlock(Loc{Off: fam.DirOff, Stored: fam.DirStored}); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a directory as block: %v", err)
 	}
 	wrong := props
 	wrong.Values++
 	r, err = OpenLazy(f, "000012.seg", wrong)
 	must(t, err)
-	if _, err := r.Families(); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := r.Families(); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("other properties: %v", err)
 	}
-	if _, err := OpenLazy(f, "000013.seg", props); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := OpenLazy(f, "000013.seg", props); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("other number: %v", err)
 	}
-	if _, err := OpenLazy(f, "000012.seg", Props{}); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := OpenLazy(f, "000012.seg", Props{}); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("no properties: %v", err)
 	}
 }
@@ -108,7 +109,7 @@ func TestReferrerSum(t *testing.T) {
 		"place": {l.Off, l.Stored, l.Inner + 1, l.Len - 1, l.Sum},
 		"end":   {l.Off, l.Stored, l.Inner, uint32(len(block)) + 1, l.Sum},
 	} {
-		if v, err := r.Value(bad, block); !errors.Is(err, base.ErrCorrupt) {
+		if v, err := r.Value(bad, block); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %q, %v", name, v, err)
 		}
 	}
@@ -198,7 +199,7 @@ func TestVerify(t *testing.T) {
 	must(t, out.finish())
 	r2, err := Open(grown, "000012.seg", ft.Size)
 	must(t, err)
-	var ce *base.CorruptionError
+	var ce *fault.CorruptionError
 	if err := r2.Verify(context.Background(), nil); !errors.As(err, &ce) || ce.Offset != size-footerSize {
 		t.Errorf("stray frame: %v", err)
 	}
@@ -250,7 +251,7 @@ func TestVerifyDisagreement(t *testing.T) {
 	must(t, err)
 	err = open(t, f).Verify(context.Background(), nil)
 	for _, want := range []string{"two frames overlap", "it belongs to family 1, not 2", "does not agree with the family index"} {
-		if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %q in: %v", want, err)
 		}
 	}
@@ -261,23 +262,23 @@ func TestVerifyDisagreement(t *testing.T) {
 		b := bytes.Clone(f.b)
 		b[foot+at] ^= 1
 		b = reseal(b)
-		if _, err := Open(&memFile{b: b}, "000012.seg", int64(len(b))); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := Open(&memFile{b: b}, "000012.seg", int64(len(b))); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("total at %d: %v", at, err)
 		}
 	}
 	r := open(t, f)
 	f.b[foot+3] ^= 1
-	if err := r.Verify(context.Background(), nil); !errors.Is(err, base.ErrCorrupt) {
+	if err := r.Verify(context.Background(), nil); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("footer damaged after Open: %v", err)
 	}
 	f.b[foot+3] ^= 1
 	other, _ := tiny(t, 100)
 	copy(f.b, other.b[:fileHeaderSize])
-	if err := r.Verify(context.Background(), nil); !errors.Is(err, base.ErrCorrupt) {
+	if err := r.Verify(context.Background(), nil); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("header of another segment: %v", err)
 	}
 	copy(f.b, other.b)
-	if err := r.Verify(context.Background(), nil); !errors.Is(err, base.ErrCorrupt) {
+	if err := r.Verify(context.Background(), nil); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("another segment in place of the one opened: %v", err)
 	}
 }
@@ -290,7 +291,7 @@ func TestSalvageNewer(t *testing.T) {
 	b := reseal(f.b)
 	r, damage, err := Salvage(context.Background(), &memFile{b: b}, "000012.seg", int64(len(b)))
 	must(t, err)
-	if len(damage) != 1 || !errors.Is(damage[0], base.ErrVersion) || r.Props().Families != len(or.dirs) {
+	if len(damage) != 1 || !errors.Is(damage[0], fault.ErrVersion) || r.Props().Families != len(or.dirs) {
 		t.Fatalf("%+v, %v", r.Props(), damage)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -68,8 +69,8 @@ func (or *oracle) damaged(t *testing.T, n *tally, what string, b []byte) {
 	f := &memFile{b: b}
 	mustDamage := func(err error) {
 		t.Helper()
-		var ce *base.CorruptionError
-		if err == nil || !errors.As(err, &ce) || errors.Is(err, base.ErrVersion) {
+		var ce *fault.CorruptionError
+		if err == nil || !errors.As(err, &ce) || errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("%s: %v is no CorruptionError", what, err)
 		}
 		if ce.File == "" || ce.Kind == "" || ce.Offset < 0 || ce.Offset > int64(len(b)) {
@@ -215,10 +216,10 @@ func TestMisplacedFrames(t *testing.T) {
 	or.damaged(t, &n, "footer of another segment", b)
 	t.Logf("%v", &n)
 
-	if _, err := Open(f, "000013.seg", int64(len(f.b))); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := Open(f, "000013.seg", int64(len(f.b))); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("segment 12 opened as 13: %v", err)
 	}
-	if _, _, err := Salvage(context.Background(), f, "000013.seg", int64(len(f.b))); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := Salvage(context.Background(), f, "000013.seg", int64(len(f.b))); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("segment 12 salvaged as 13: %v", err)
 	}
 }
@@ -269,7 +270,7 @@ func TestDamageStaysLocal(t *testing.T) {
 				if hit := x.off == v.Off; hit != (err != nil) {
 					t.Fatalf("frame at %d damaged, value %v: %v", x.off, v, err)
 				}
-				var ce *base.CorruptionError
+				var ce *fault.CorruptionError
 				if err != nil && (!errors.As(err, &ce) || ce.Offset != int64(x.off) || ce.File != "000012.seg" || !errors.Is(err, ErrChecksum)) {
 					t.Fatalf("wrong coordinates: %#v", ce)
 				}
@@ -313,12 +314,12 @@ func TestDeviceErrorIsNotDamage(t *testing.T) {
 		"Verify":     func() error { return r.Verify(context.Background(), nil) },
 	}
 	for name, call := range calls {
-		if err := call(); !errors.Is(err, f.readErr) || errors.Is(err, base.ErrCorrupt) {
+		if err := call(); !errors.Is(err, f.readErr) || errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	f.readErr = io.ErrUnexpectedEOF
-	if _, err := r.ReadBlock(values[0].Loc); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := r.ReadBlock(values[0].Loc); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("short file: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -38,12 +38,12 @@ func (s *scanner) next(ctx context.Context) bool {
 			s.bad = false
 			return true
 		}
-		if errors.Is(err, base.ErrVersion) {
+		if errors.Is(err, fault.ErrVersion) {
 			s.report(err)
 			s.pos += size // intact: what follows it is the next frame
 			continue
 		}
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			s.err = err
 			return false
 		}
@@ -190,7 +190,7 @@ func (r *Reader) identify(size int64) (damage []error, err error) {
 	}
 	ft, ferr := readFooter(r.f, r.name, size)
 	for _, e := range []error{herr, ferr} {
-		if e != nil && !errors.Is(e, base.ErrCorrupt) {
+		if e != nil && !errors.Is(e, fault.ErrCorrupt) {
 			return nil, e // a device error, or a newer format version
 		}
 		if e != nil {
@@ -202,7 +202,7 @@ func (r *Reader) identify(size int64) (damage []error, err error) {
 		r.props.FileNum, r.props.Salt = ft.FileNum, ft.Salt
 		r.start, r.end = frameStart(ft.sealed()), frameEnd(size, ft.sealed())
 		_, err := r.unlock(&ft)
-		if !errors.Is(err, base.ErrCorrupt) || herr != nil {
+		if !errors.Is(err, fault.ErrCorrupt) || herr != nil {
 			return damage, err
 		}
 		// The seal is damaged; the beginning of the file has the same headers.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 )
@@ -134,22 +135,22 @@ func TestSealedSegmentKeys(t *testing.T) {
 		what string
 		f    *memFile
 		keys *seal.Store
-		want base.KeyProblem
+		want fault.KeyProblem
 	}{
-		{"no keys", f, nil, base.KeyRequired},
-		{"another key", f, testKeys(t, 5, 2), base.KeyWrong},
-		{"a plain file", plain, keys, base.NotEncrypted},
+		{"no keys", f, nil, fault.KeyRequired},
+		{"another key", f, testKeys(t, 5, 2), fault.KeyWrong},
+		{"a plain file", plain, keys, fault.NotEncrypted},
 	} {
 		_, err := Open(c.f, "000012.seg", int64(len(c.f.b)), WithKeys(c.keys))
-		var k *base.KeyError
+		var k *fault.KeyError
 		if !errors.As(err, &k) || k.Problem != c.want {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if _, _, err := Salvage(t.Context(), c.f, "000012.seg", int64(len(c.f.b)), WithKeys(c.keys)); !errors.Is(err, base.ErrKey) {
+		if _, _, err := Salvage(t.Context(), c.f, "000012.seg", int64(len(c.f.b)), WithKeys(c.keys)); !errors.Is(err, fault.ErrKey) {
 			t.Errorf("%s, salvaged: %v", c.what, err)
 		}
 	}
-	if _, err := Open(f, "000012.seg", int64(len(f.b)), WithKeys(testKeys(t, 6, 1))); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := Open(f, "000012.seg", int64(len(f.b)), WithKeys(testKeys(t, 6, 1))); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("another store: %v", err)
 	}
 }
@@ -178,7 +179,7 @@ func TestSealedSegmentForgery(t *testing.T) {
 		if err == nil {
 			err = readSealed(t, r)
 		}
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -213,7 +214,7 @@ func TestSealedSegmentForgery(t *testing.T) {
 		edit(b)
 		refit(b, footer, footerSize)
 		g := &memFile{b: b}
-		if _, err := Open(g, "segment", int64(len(b)), WithKeys(keys)); !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrKey) {
+		if _, err := Open(g, "segment", int64(len(b)), WithKeys(keys)); !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrKey) {
 			t.Errorf("footer, %s: %v", what, err)
 		}
 	}
@@ -244,7 +245,7 @@ func TestSealedSegmentRot(t *testing.T) {
 			_ = readSealed(t, r)
 			err = r.Verify(context.Background(), nil)
 		}
-		if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+		if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("bit %d: %v", i, err)
 		}
 		if i%16 != 0 {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/seal"
 )
 
@@ -127,7 +127,7 @@ func (v *verifier) note(err error) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+	if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 		return err
 	}
 	if len(v.findings) < maxFindings {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // Causes that Encode and Decode wrap. All are matched with errors.Is.
@@ -22,7 +22,7 @@ var (
 	ErrRange = errors.New("value out of range")
 	// ErrTooLarge: the serialized value would exceed 64 MiB, the largest value
 	// a store takes. It is the same error the store returns.
-	ErrTooLarge = base.ErrTooLarge
+	ErrTooLarge = fault.ErrTooLarge
 	// ErrDecodeLimit: decoding would take more memory than Options.DecodeLimit. Decode
 	// returns it in a *DecodeError, Encode in an *EncodeError: what would not be read
 	// is not written. The bytes may be in order; a Codec with a higher limit reads

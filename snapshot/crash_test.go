@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 )
@@ -239,7 +239,7 @@ func TestImageCrash(t *testing.T) {
 			switch {
 			case err == nil:
 				right++
-			case errors.Is(err, base.ErrCorrupt):
+			case errors.Is(err, fault.ErrCorrupt):
 				damaged++
 			case errors.Is(err, fs.ErrNotExist):
 				absent++

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -81,15 +81,15 @@ func (f *hookFile) Sync() error     { return f.fs.call("sync", f.name, f.File.Sy
 func (f *hookFile) SyncData() error { return f.fs.call("syncdata", f.name, f.File.SyncData) }
 func (f *hookFile) Close() error    { return f.fs.call("close", f.name, f.File.Close) }
 
-// fault fails the n-th operation, before it is done or after.
-type fault struct {
+// failNth fails the n-th operation, before it is done or after.
+type failNth struct {
 	n     int
 	err   error
 	after bool
 	op    string // what it met; "" if there was no n-th operation
 }
 
-func (f *fault) hook(op, name string, do func() error) error {
+func (f *failNth) hook(op, name string, do func() error) error {
 	f.n--
 	if f.n != 0 {
 		return do()
@@ -145,9 +145,9 @@ func (r *faultRun) run(fsys vfs.FS) {
 			continue
 		}
 		r.note(err)
-		if errors.Is(err, base.ErrPoisoned) {
+		if errors.Is(err, fault.ErrPoisoned) {
 			// Poisoned for good, with the first cause.
-			if _, err := m.Apply(Edit{}); !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, r.cause) {
+			if _, err := m.Apply(Edit{}); !errors.Is(err, fault.ErrPoisoned) || !errors.Is(err, r.cause) {
 				r.note(fmt.Errorf("%w: after a poisoning: %w", errBroken, err))
 			}
 			break
@@ -184,7 +184,7 @@ func TestManifestFaults(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					f := &fault{n: n, err: cause, after: after}
+					f := &failNth{n: n, err: cause, after: after}
 					what := fmt.Sprintf("existing=%v %v after=%v n=%d", existing, cause, after, n)
 					if total++; !oneFault(t, mem, f, cause, what, counts) {
 						break
@@ -200,7 +200,7 @@ func TestManifestFaults(t *testing.T) {
 }
 
 // oneFault runs one life under f; false if it had no n-th operation.
-func oneFault(t *testing.T, mem *vfs.Mem, f *fault, cause error, what string, counts map[string]int) bool {
+func oneFault(t *testing.T, mem *vfs.Mem, f *failNth, cause error, what string, counts map[string]int) bool {
 	t.Helper()
 	r := faultRun{cause: cause}
 	r.run(&hookFS{FS: mem, hook: f.hook})
@@ -215,9 +215,9 @@ func oneFault(t *testing.T, mem *vfs.Mem, f *fault, cause error, what string, co
 	switch {
 	case errors.Is(joined, errBroken):
 		t.Errorf("%s: %v", what, joined)
-	case errors.Is(joined, base.ErrDiskFull):
+	case errors.Is(joined, fault.ErrDiskFull):
 		counts["reported, disk full"]++
-		if cause != errNoRoom || errors.Is(joined, base.ErrPoisoned) || f.op != "create" && f.op != "write" {
+		if cause != errNoRoom || errors.Is(joined, fault.ErrPoisoned) || f.op != "create" && f.op != "write" {
 			t.Errorf("%s: passes for a full disk: %v", what, joined)
 		}
 	case errors.Is(joined, cause):

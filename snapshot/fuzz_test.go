@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -31,7 +32,7 @@ func FuzzManifest(f *testing.F) {
 func checkManifest(t *testing.T, b []byte) {
 	st, rep, err := decodeManifest(ManifestName(7), b, readOptions{})
 	if err != nil {
-		if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+		if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("untyped error %v", err)
 		}
 		return
@@ -106,7 +107,7 @@ func FuzzEdit(f *testing.F) {
 					t.Fatalf("a right state does not decode: %v", err)
 				}
 			}
-		} else if !errors.Is(err, errField) && !errors.Is(err, base.ErrVersion) {
+		} else if !errors.Is(err, errField) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("untyped error %v", err)
 		}
 		if s, err := decodeState("m", b); err == nil && !bytes.Equal(appendState(nil, &s), b) {
@@ -136,7 +137,7 @@ func FuzzImage(f *testing.F) {
 
 func checkImage(t *testing.T, b []byte) {
 	typed := func(err error) bool {
-		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("untyped error %v", err)
 		}
 		return err == nil
@@ -293,7 +294,7 @@ func FuzzTable(f *testing.F) {
 		default:
 			_, err = d.decodeRemovedMemos(b, count)
 		}
-		if err != nil && !errors.Is(err, errTable) && !errors.Is(err, base.ErrVersion) {
+		if err != nil && !errors.Is(err, errTable) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("untyped error %v", err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -68,7 +69,7 @@ func appendHeader(dst []byte, magic [8]byte, h fileHeader) []byte {
 // and never called damage.
 func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte) (fileHeader, error) {
 	bad := func(detail string) error {
-		return &base.CorruptionError{File: name, Kind: kind, Offset: 0, Len: headerSize, Detail: detail}
+		return &fault.CorruptionError{File: name, Kind: kind, Offset: 0, Len: headerSize, Detail: detail}
 	}
 	if len(b) < headerSize {
 		return fileHeader{}, bad(fmt.Sprintf("the file is cut short after %d bytes", len(b)))
@@ -89,7 +90,7 @@ func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte)
 		b:       binary.LittleEndian.Uint64(b[48:]),
 	}
 	if highest := supported(magic); h.version > highest {
-		return fileHeader{}, &base.VersionError{File: name, Have: h.version, Supported: highest}
+		return fileHeader{}, &fault.VersionError{File: name, Have: h.version, Supported: highest}
 	}
 	if h.version == 0 {
 		return fileHeader{}, bad("format version 0")
@@ -104,7 +105,7 @@ func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte)
 // which only a newer build can have written.
 func newerError(name, what string) error {
 	return fmt.Errorf("%s: unknown %s: %w", name, what,
-		&base.VersionError{File: name, Have: FormatVersion + 1, Supported: FormatVersion})
+		&fault.VersionError{File: name, Have: FormatVersion + 1, Supported: FormatVersion})
 }
 
 // seedAt binds a checksum to a file and a place in it, so that a frame copied

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
@@ -39,7 +40,7 @@ func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image,
 		return nil, fmt.Errorf("size of %s: %w", name, err)
 	}
 	if have != size || size < headerSize+imageFrameHeader+footerFixed+imageTailSize {
-		return nil, &base.CorruptionError{File: name, Kind: "image", Offset: -1, Detail: fmt.Sprintf("the file has %d bytes, expected %d", have, size)}
+		return nil, &fault.CorruptionError{File: name, Kind: "image", Offset: -1, Detail: fmt.Sprintf("the file has %d bytes, expected %d", have, size)}
 	}
 	head := make([]byte, min(size, sealedStart))
 	if err := readRange(f, name, head, 0); err != nil {
@@ -54,7 +55,7 @@ func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image,
 		Full: fh.flags&imageFullFlag != 0, Salt: fh.salt,
 	}
 	if num, ok := ParseImageName(name); ok && num != h.Num || h.Full != (h.PrevNum == 0) {
-		return nil, &base.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
+		return nil, &fault.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
 	}
 	im := &Image{f: f, name: name, version: fh.version, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
 	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).store); err != nil {
@@ -75,7 +76,7 @@ func (im *Image) readFooter(size int64) error {
 	}
 	off, n, ok := decodeTail(tail[:], im.h.Salt, tailAt)
 	if !ok || n > maxFooter || off < im.start || off+uint64(n) != uint64(tailAt) {
-		return &base.CorruptionError{File: im.name, Kind: "image tail", Offset: tailAt, Len: imageTailSize}
+		return &fault.CorruptionError{File: im.name, Kind: "image tail", Offset: tailAt, Len: imageTailSize}
 	}
 	b := make([]byte, n) // n is within the file
 	if err := readRange(im.f, im.name, b, off); err != nil {
@@ -86,8 +87,8 @@ func (im *Image) readFooter(size int64) error {
 		return err
 	}
 	err = im.decodeFooter(raw, off)
-	if err != nil && !errors.Is(err, base.ErrVersion) {
-		return &base.CorruptionError{File: im.name, Kind: "image footer", Offset: int64(off), Len: int64(n), Err: err}
+	if err != nil && !errors.Is(err, fault.ErrVersion) {
+		return &fault.CorruptionError{File: im.name, Kind: "image footer", Offset: int64(off), Len: int64(n), Err: err}
 	}
 	return err
 }
@@ -107,7 +108,7 @@ func (im *Image) Counts() ImageCounts { return im.counts }
 func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error {
 	want := ImageHeader{Num: info.Num, StoreID: storeID, LSN: info.LSN, PrevNum: prev, Full: info.Full, Salt: im.h.Salt}
 	if im.h != want {
-		return &base.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that the manifest names"}
+		return &fault.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that the manifest names"}
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error 
 // allocated for the page, whatever the file says.
 func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
 	if n < imageFrameHeader || int64(n) > int64(im.fr.stored(MaxPage))+imageFrameHeader || off < im.start {
-		return nil, &base.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Len: int64(n), Detail: "no page can lie there"}
+		return nil, &fault.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Len: int64(n), Detail: "no page can lie there"}
 	}
 	b := make([]byte, n)
 	if err := readRange(im.f, im.name, b, off); err != nil {
@@ -311,10 +312,10 @@ var (
 
 // damaged names the frame, unless err says that a newer build wrote it.
 func (s *tableScan) damaged(r tableRef, err error) error {
-	if errors.Is(err, base.ErrVersion) {
+	if errors.Is(err, fault.ErrVersion) {
 		return err
 	}
-	return &base.CorruptionError{File: s.im.name, Kind: "image table", Offset: int64(r.off), Len: int64(r.len), Err: err}
+	return &fault.CorruptionError{File: s.im.name, Kind: "image table", Offset: int64(r.off), Len: int64(r.len), Err: err}
 }
 
 // appendTail appends the last bytes of the file, which lie at at: the place of

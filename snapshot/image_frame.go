@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -99,7 +100,7 @@ func (fr framer) appendImage(dst []byte, off int64, typ imageFrameType, count ui
 // is allocated. The result may alias b.
 func (fr framer) decodeImage(dst, b []byte, name string, off int64, typ imageFrameType, maxRaw int) (raw []byte, count uint32, err error) {
 	bad := func(detail string, cause error) error {
-		return &base.CorruptionError{File: name, Kind: "image frame", Offset: off, Len: int64(len(b)), Detail: detail, Err: cause}
+		return &fault.CorruptionError{File: name, Kind: "image frame", Offset: off, Len: int64(len(b)), Detail: detail, Err: cause}
 	}
 	if len(b) < imageFrameHeader {
 		return nil, 0, bad("shorter than a frame header", nil)
@@ -166,14 +167,14 @@ var zstdEncoders = sync.Pool{New: func() any {
 // image never grows or shrinks.
 func readRange(f vfs.File, name string, b []byte, off uint64) error {
 	if off > math.MaxInt64-uint64(len(b)) {
-		return &base.CorruptionError{File: name, Kind: "image frame", Offset: -1, Len: int64(len(b)), Detail: "offset out of range"}
+		return &fault.CorruptionError{File: name, Kind: "image frame", Offset: -1, Len: int64(len(b)), Detail: "offset out of range"}
 	}
 	n, err := f.ReadAt(b, int64(off))
 	if n == len(b) {
 		return nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		return &base.CorruptionError{File: name, Kind: "image frame", Offset: int64(off), Len: int64(len(b)), Detail: "beyond the end of the file"}
+		return &fault.CorruptionError{File: name, Kind: "image frame", Offset: int64(off), Len: int64(len(b)), Detail: "beyond the end of the file"}
 	}
 	return fmt.Errorf("read %s at %d: %w", name, off, err)
 }

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 )
 
 // A table of threads or families that has many frames is found through lists: frames
@@ -157,7 +157,7 @@ func (im *Image) listAt(typ imageFrameType, at *index.Stored, end string, b []by
 
 // damagedTable is the error for a frame that is not what it should be.
 func (im *Image) damagedTable(at *index.Stored, err error) error {
-	return &base.CorruptionError{File: im.name, Kind: "image table", Offset: int64(at.Off), Len: int64(at.Len), Err: err}
+	return &fault.CorruptionError{File: im.name, Kind: "image table", Offset: int64(at.Off), Len: int64(at.Len), Err: err}
 }
 
 // frames are all frames of a table, whatever lists lead to them.
@@ -172,7 +172,7 @@ func (im *Image) frames(typ imageFrameType) ([]index.Stored, error) {
 			return nil, err
 		}
 	}
-	return nil, &base.CorruptionError{File: im.name, Kind: "image table", Offset: -1, Err: errLevels}
+	return nil, &fault.CorruptionError{File: im.name, Kind: "image table", Offset: -1, Err: errLevels}
 }
 
 // errLevels is the cause for lists that lead to no frame in index.MaxDepth steps.
@@ -252,7 +252,7 @@ func (w *ImageWriter) writeLists(typ imageFrameType, all []index.Stored) ([]inde
 				s.Size += list[i].Size
 			}
 			if uint64(s.N) > math.MaxUint32 {
-				return nil, w.fail(fmt.Errorf("table of %d rows: %w", s.N, base.ErrTooLarge))
+				return nil, w.fail(fmt.Errorf("table of %d rows: %w", s.N, fault.ErrTooLarge))
 			}
 			var err error
 			if s.Off, s.Len, err = w.frame(typ.list(), uint32(s.N), appendFrames(nil, typ, list), nil); err != nil {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 )
 
 // Rows are the threads and families of an image in the form the index keeps them
@@ -66,7 +66,7 @@ func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
 		err = errTable // of format 1, which this is not
 	}
 	if err != nil {
-		return nil, &base.CorruptionError{File: im.name, Kind: "image table", Offset: -1, Err: err}
+		return nil, &fault.CorruptionError{File: im.name, Kind: "image table", Offset: -1, Err: err}
 	}
 	return t, nil
 }
@@ -111,7 +111,7 @@ func (d *rowsAt) List(families bool, at *index.Stored, end string) (list []index
 func (d *rowsAt) frame(at *index.Stored, decode func(*Image, []byte) error) error {
 	return d.open(func(im *Image) error {
 		if im.h != d.h {
-			return &base.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that was opened"}
+			return &fault.CorruptionError{File: im.name, Kind: "image header", Offset: 0, Len: headerSize, Detail: "not the image that was opened"}
 		}
 		b := make([]byte, at.Len) // within the file
 		if err := readRange(im.f, im.name, b, at.Off); err != nil {
@@ -248,7 +248,7 @@ func (w *ImageWriter) writeChunks(typ imageFrameType, chunks []index.Chunk) erro
 	all := make([]index.Stored, 0, len(chunks))
 	for _, c := range chunks {
 		if len(c.Data) > MaxPage {
-			return w.fail(fmt.Errorf("table entry of %d bytes: %w", len(c.Data), base.ErrTooLarge))
+			return w.fail(fmt.Errorf("table entry of %d bytes: %w", len(c.Data), fault.ErrTooLarge))
 		}
 		off, n, err := w.frame(typ, uint32(c.N), c.Data, nil)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -308,10 +309,10 @@ func TestImageWriterRefuses(t *testing.T) {
 			return errors.Join(w.AddFamily(ImageFamily{ID: 2}), w.AddFamily(ImageFamily{ID: 1}))
 		}, ErrInvalid},
 		{"memo twice", func(w *ImageWriter) error { return errors.Join(w.AddMemo(Memo{ID: "m"}), w.AddMemo(Memo{ID: "m"})) }, ErrInvalid},
-		{"long id", func(w *ImageWriter) error { return w.AddThread(ImageThread{ID: long}) }, base.ErrTooLarge},
-		{"long head", func(w *ImageWriter) error { return w.AddThread(ImageThread{ID: "a", Head: long}) }, base.ErrTooLarge},
-		{"large page", func(w *ImageWriter) error { _, _, err := w.AddPage(make([]byte, MaxPage+1)); return err }, base.ErrTooLarge},
-		{"large memo", func(w *ImageWriter) error { return w.AddMemo(Memo{ID: "m", Data: make([]byte, MaxPage)}) }, base.ErrTooLarge},
+		{"long id", func(w *ImageWriter) error { return w.AddThread(ImageThread{ID: long}) }, fault.ErrTooLarge},
+		{"long head", func(w *ImageWriter) error { return w.AddThread(ImageThread{ID: "a", Head: long}) }, fault.ErrTooLarge},
+		{"large page", func(w *ImageWriter) error { _, _, err := w.AddPage(make([]byte, MaxPage+1)); return err }, fault.ErrTooLarge},
+		{"large memo", func(w *ImageWriter) error { return w.AddMemo(Memo{ID: "m", Data: make([]byte, MaxPage)}) }, fault.ErrTooLarge},
 		{"removal from nothing", func(w *ImageWriter) error { return w.RemoveFamily(1) }, ErrInvalid},
 		{"removed memo from nothing", func(w *ImageWriter) error { return w.RemoveMemo("m") }, ErrInvalid},
 	} {
@@ -366,11 +367,11 @@ func TestImageCheck(t *testing.T) {
 	other := info
 	other.LSN++
 	for _, err := range []error{im.Check(other, 77, 3), im.Check(info, 78, 3), im.Check(info, 77, 4)} {
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("error %v, want corruption", err)
 		}
 	}
-	if _, err := OpenImage(f, ImageName(10), int64(len(f.b))); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := OpenImage(f, ImageName(10), int64(len(f.b))); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("image under another number: %v, want corruption", err)
 	}
 }
@@ -401,7 +402,7 @@ func TestReadPageBindsToPlace(t *testing.T) {
 		{"absurd length", a.Off, 1<<32 - 1, im.h.Salt},
 		{"the header", 0, 64, im.h.Salt},
 	} {
-		if _, err := readPage(f, tc.off, tc.n, tc.salt); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := readPage(f, tc.off, tc.n, tc.salt); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: error %v, want corruption", tc.name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
@@ -116,7 +117,7 @@ func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
 		return 0, 0, w.err
 	}
 	if len(data) > MaxPage {
-		return 0, 0, w.fail(fmt.Errorf("page of %d bytes: %w", len(data), base.ErrTooLarge))
+		return 0, 0, w.fail(fmt.Errorf("page of %d bytes: %w", len(data), fault.ErrTooLarge))
 	}
 	off, n, err = w.frame(imagePage, 0, data, w.enc)
 	w.counts.Pages++
@@ -197,7 +198,7 @@ func (w *ImageWriter) Finish() (size int64, err error) {
 		return 0, w.fail(fmt.Errorf("sync: %w", err))
 	}
 	size = w.off
-	w.err = fmt.Errorf("image %s: finished: %w", w.h.Num, base.ErrClosed)
+	w.err = fmt.Errorf("image %s: finished: %w", w.h.Num, fault.ErrClosed)
 	zstdEncoders.Put(w.enc) // that of a writer which fails goes with it
 	w.enc = nil
 	return size, nil
@@ -210,7 +211,7 @@ func (w *ImageWriter) orderNames(typ imageFrameType, id string, other int) error
 		return w.err
 	}
 	if len(id) > base.MaxKey || other > base.MaxKey {
-		return w.fail(fmt.Errorf("id of %d bytes, head of %d: %w", len(id), other, base.ErrTooLarge))
+		return w.fail(fmt.Errorf("id of %d bytes, head of %d: %w", len(id), other, fault.ErrTooLarge))
 	}
 	i := typ - imageThreads
 	if w.lastExists[i] && id <= w.lastName[i] {
@@ -259,7 +260,7 @@ func (w *ImageWriter) add(typ imageFrameType, stringBytes int, encode func(*tabl
 		encode(t)
 	}
 	if len(t.buf) > MaxPage {
-		return w.fail(fmt.Errorf("table entry of %d bytes: %w", len(t.buf), base.ErrTooLarge))
+		return w.fail(fmt.Errorf("table entry of %d bytes: %w", len(t.buf), fault.ErrTooLarge))
 	}
 	return nil
 }

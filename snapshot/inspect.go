@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -150,7 +151,7 @@ func (w *manifestWalk) frame(b []byte, off int) ManifestFrame {
 	fr.frameSize = fr.Size
 	opened := w.closed || w.open(int64(off), &f)
 	if !opened {
-		fr.Err = &base.CorruptionError{File: name, Kind: "manifest frame", Offset: int64(off), Len: fr.Size, Detail: "the frame does not authenticate"}
+		fr.Err = &fault.CorruptionError{File: name, Kind: "manifest frame", Offset: int64(off), Len: fr.Size, Detail: "the frame does not authenticate"}
 	}
 	switch f.typ {
 	case frameState:
@@ -186,7 +187,7 @@ func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []e
 		return []error{err}, nil
 	}
 	say := func(off, n int64, kind, detail string) {
-		e := &base.CorruptionError{File: name, Kind: kind, Offset: off, Len: n, Detail: detail}
+		e := &fault.CorruptionError{File: name, Kind: kind, Offset: off, Len: n, Detail: detail}
 		if rep.Closed {
 			damage = append(damage, e)
 		} else {
@@ -221,7 +222,7 @@ func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []e
 		say(int64(len(b)-slotsSize), slotSize, "manifest slot", "the mark of the last edit is missing")
 	}
 	if st.Clean != nil && !rep.Closed {
-		notes = append(notes, &base.CorruptionError{File: name, Kind: "manifest slot", Offset: int64(len(b) - slotSize), Len: slotSize,
+		notes = append(notes, &fault.CorruptionError{File: name, Kind: "manifest slot", Offset: int64(len(b) - slotSize), Len: slotSize,
 			Detail: "the store was closed in order, but this file was not: a crash in between, or damage; nothing is lost"})
 	}
 	return damage, notes

@@ -9,8 +9,8 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 )
 
 // ImageFrame is one frame of an image, or a stretch of bytes that is none.
@@ -50,7 +50,7 @@ func (im *Image) Inspect(visit func(ImageFrame) error) error {
 	known := sync.OnceValue(im.tables)
 	for off := im.start; off < end; {
 		fr := im.frameAt(off, end)
-		if fr.Err != nil && !errors.Is(fr.Err, base.ErrCorrupt) && !errors.Is(fr.Err, base.ErrVersion) {
+		if fr.Err != nil && !errors.Is(fr.Err, fault.ErrCorrupt) && !errors.Is(fr.Err, fault.ErrVersion) {
 			return fr.Err
 		}
 		if fr.Err != nil {
@@ -72,7 +72,7 @@ func (im *Image) Inspect(visit func(ImageFrame) error) error {
 func (im *Image) frameAt(off, end uint64) ImageFrame {
 	fr := ImageFrame{Offset: int64(off), Size: int64(end - off)}
 	bad := func(detail string) ImageFrame {
-		fr.Err = &base.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Detail: detail}
+		fr.Err = &fault.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Detail: detail}
 		return fr
 	}
 	if end-off < imageFrameHeader {

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 )
 
@@ -235,7 +235,7 @@ func TestListedRot(t *testing.T) {
 func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Store) (damaged bool) {
 	t.Helper()
 	typed := func(err error) bool {
-		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) && !errors.Is(err, base.ErrKey) {
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) && !errors.Is(err, fault.ErrKey) {
 			t.Fatalf("untyped error %v", err)
 		}
 		damaged = damaged || err != nil
@@ -327,7 +327,7 @@ func TestListForgery(t *testing.T) {
 		if err := ix.Restore([]*index.Table{later}, len(c.Threads), nil, 9); err != nil {
 			t.Fatal(err)
 		}
-		var damage *base.CorruptionError
+		var damage *fault.CorruptionError
 		if _, err := ix.Thread(list[1].First); !errors.As(err, &damage) || damage.File != ImageName(9) {
 			t.Errorf("%s: a look says %v", name, err)
 		}
@@ -366,14 +366,14 @@ func TestDeepLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		im := openImage(t, f, 9)
-		if _, err := im.Rows(); errors.Is(err, base.ErrCorrupt) != deep || !deep && err != nil {
+		if _, err := im.Rows(); errors.Is(err, fault.ErrCorrupt) != deep || !deep && err != nil {
 			t.Errorf("%d lists: %v", levels, err)
 		}
 		later, err := im.RowsAt(with(im))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := later.Check(); errors.Is(err, base.ErrCorrupt) != deep || !deep && err != nil {
+		if err := later.Check(); errors.Is(err, fault.ErrCorrupt) != deep || !deep && err != nil {
 			t.Errorf("%d lists, read later: %v", levels, err)
 		}
 		if err := inspectAll(im, len(f.b)); err != nil {
@@ -446,7 +446,7 @@ func TestListsShareNoFrame(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err = im.Rows()
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("%d lists of one frame: %v", lists, err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 4*size {

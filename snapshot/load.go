@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -79,7 +80,7 @@ func LoadDamaged(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport
 	for i := len(l.nums) - 1; i >= 0; i-- {
 		st, rep, _, err := loadFile(fsys, dir, ManifestName(l.nums[i]), optionsOf(opts))
 		if err != nil {
-			if !errors.Is(err, base.ErrCorrupt) {
+			if !errors.Is(err, fault.ErrCorrupt) {
 				return State{}, LoadReport{}, err
 			}
 			damage = append(damage, err)
@@ -187,7 +188,7 @@ func readAll(f vfs.File, name string) ([]byte, error) {
 		return nil, fmt.Errorf("size of %s: %w", name, err)
 	}
 	if size > maxManifest {
-		return nil, &base.CorruptionError{File: name, Kind: "manifest", Offset: -1, Len: size, Detail: "the file is larger than any manifest"}
+		return nil, &fault.CorruptionError{File: name, Kind: "manifest", Offset: -1, Len: size, Detail: "the file is larger than any manifest"}
 	}
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, 0)
@@ -236,7 +237,7 @@ func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
 		return fileHeader{}, err
 	}
 	bad := func(detail string) error {
-		return &base.CorruptionError{File: name, Kind: "manifest header", Offset: 0, Len: headerSize, Detail: detail}
+		return &fault.CorruptionError{File: name, Kind: "manifest header", Offset: 0, Len: headerSize, Detail: detail}
 	}
 	if num, ok := ParseManifestName(name); ok && num != h.num {
 		return fileHeader{}, bad(fmt.Sprintf("the file is manifest %s by its content", h.num))
@@ -393,16 +394,16 @@ func (r *reader) slot(off int, typ frameType) (f frame, ok bool, err error) {
 
 // damaged names the frame at off; n is its size if that is known.
 func (r *reader) damaged(off, n int, detail string) error {
-	return &base.CorruptionError{File: r.name, Kind: "manifest frame", Offset: int64(off), Len: int64(n), Detail: detail}
+	return &fault.CorruptionError{File: r.name, Kind: "manifest frame", Offset: int64(off), Len: int64(n), Detail: detail}
 }
 
 // undecodable turns the error of a payload decoder into damage at this frame,
 // unless it says that a newer build wrote it.
 func (r *reader) undecodable(f frame, err error) error {
-	if errors.Is(err, base.ErrVersion) {
+	if errors.Is(err, fault.ErrVersion) {
 		return err
 	}
-	return &base.CorruptionError{
+	return &fault.CorruptionError{
 		File: r.name, Kind: "manifest frame", Offset: int64(r.off),
 		Len: int64(f.size), Err: err,
 	}

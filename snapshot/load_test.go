@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -102,13 +102,13 @@ func TestLoadDistrustsTornReading(t *testing.T) {
 	// Damage that holds still is damage.
 	torn = -1000
 	reader.tear = func(b []byte) { torn++; clear(b[tail-20 : tail]) }
-	if _, _, err := Load(reader, testDir); !errors.Is(err, base.ErrCorrupt) || torn != -998 {
+	if _, _, err := Load(reader, testDir); !errors.Is(err, fault.ErrCorrupt) || torn != -998 {
 		t.Errorf("%v after %d readings, want corruption after two", err, torn+1000)
 	}
 	// Bytes that never hold still are given up on.
 	torn = 0
 	reader.tear = func(b []byte) { torn++; b[headerSize+40] ^= byte(torn) }
-	if _, _, err := Load(reader, testDir); !errors.Is(err, base.ErrCorrupt) || torn != loadRetries+1 {
+	if _, _, err := Load(reader, testDir); !errors.Is(err, fault.ErrCorrupt) || torn != loadRetries+1 {
 		t.Errorf("%v after %d readings", err, torn)
 	}
 	if err := m.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -209,9 +210,9 @@ func (m *Manifest) Apply(e Edit) (State, error) {
 func (m *Manifest) usableLocked() error {
 	switch {
 	case m.cause != nil:
-		return fmt.Errorf("manifest edit: %w: %w", base.ErrPoisoned, m.cause)
+		return fmt.Errorf("manifest edit: %w: %w", fault.ErrPoisoned, m.cause)
 	case m.closed:
-		return fmt.Errorf("manifest edit: %w", base.ErrClosed)
+		return fmt.Errorf("manifest edit: %w", fault.ErrClosed)
 	}
 	return nil
 }
@@ -303,7 +304,7 @@ func (m *Manifest) settleLocked(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, base.ErrDiskFull), errors.Is(err, base.ErrTooLarge), errors.Is(err, base.ErrKey):
+	case errors.Is(err, fault.ErrDiskFull), errors.Is(err, fault.ErrTooLarge), errors.Is(err, fault.ErrKey):
 		return fmt.Errorf("manifest edit: %w", err)
 	}
 	m.cause = err
@@ -348,13 +349,13 @@ func (m *Manifest) Close() error {
 	m.closed = true
 	if m.file == nil {
 		if m.cause != nil {
-			return fmt.Errorf("close manifest: %w: %w", base.ErrPoisoned, m.cause)
+			return fmt.Errorf("close manifest: %w: %w", fault.ErrPoisoned, m.cause)
 		}
 		return nil
 	}
 	if m.cause != nil {
 		_ = m.file.f.Close() // its content is unknown already
-		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), base.ErrPoisoned, m.cause)
+		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), fault.ErrPoisoned, m.cause)
 	}
 	m.cause = m.file.finish()
 	if err := m.file.f.Close(); m.cause == nil {
@@ -420,7 +421,7 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 	size := start + stateSize + max(stateSize, o.EditRoom) + slotsSize
 	size = (size + manifestUnit - 1) / manifestUnit * manifestUnit
 	if size > maxManifest {
-		return nil, nil, fmt.Errorf("manifest of %d bytes: %w", size, base.ErrTooLarge)
+		return nil, nil, fmt.Errorf("manifest of %d bytes: %w", size, fault.ErrTooLarge)
 	}
 	mf := &manifestFile{num: num, framer: framer{salt: o.Rand()}, size: int64(size), seq: 1}
 	h := fileHeader{version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size)}
@@ -465,7 +466,7 @@ func writeTemp(fsys vfs.FS, name string, b []byte) error {
 // base.ErrDiskFull.
 func markDiskFull(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: %w", base.ErrDiskFull, err)
+		return fmt.Errorf("%w: %w", fault.ErrDiskFull, err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -230,7 +231,7 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)
-		if errors.Is(err, base.ErrVersion) != tc.newer || errors.Is(err, errField) == tc.newer {
+		if errors.Is(err, fault.ErrVersion) != tc.newer || errors.Is(err, errField) == tc.newer {
 			t.Errorf("%s: error %v, newer build expected: %v", tc.name, err, tc.newer)
 		}
 	}
@@ -268,13 +269,13 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 			return append(append([]byte(nil), b[:32]...), field(tagRemoveLogs, eight...)...)
 		}},
 	} {
-		if st, err := decodeState("m", tc.change(append([]byte(nil), state...))); err == nil || errors.Is(err, base.ErrVersion) {
+		if st, err := decodeState("m", tc.change(append([]byte(nil), state...))); err == nil || errors.Is(err, fault.ErrVersion) {
 			t.Errorf("%s: state %+v, error %v", tc.name, st, err)
 		}
 	}
 	newer := fullState()
 	newer.FormatVersion = FormatVersion + 1
-	if _, err := decodeState("m", appendState(nil, &newer)); !errors.Is(err, base.ErrVersion) {
+	if _, err := decodeState("m", appendState(nil, &newer)); !errors.Is(err, fault.ErrVersion) {
 		t.Errorf("state of a newer format version: %v", err)
 	}
 }
@@ -317,7 +318,7 @@ func TestHeaderChecks(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, base.ErrVersion) != tc.newer || errors.Is(err, base.ErrCorrupt) == tc.newer {
+		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.Is(err, fault.ErrVersion) != tc.newer || errors.Is(err, fault.ErrCorrupt) == tc.newer {
 			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
 		}
 	}
@@ -351,10 +352,10 @@ func TestUnknownFrames(t *testing.T) {
 		}
 		copy(m.b[m.mf.tail:], appendFrame(nil, m.mf.salt, m.mf.tail, tc.f))
 		_, _, err := decodeManifest(m.name, m.b, readOptions{})
-		if errors.Is(err, base.ErrVersion) != tc.newer || errors.Is(err, base.ErrCorrupt) == tc.newer {
+		if errors.Is(err, fault.ErrVersion) != tc.newer || errors.Is(err, fault.ErrCorrupt) == tc.newer {
 			t.Errorf("%s: error %v, newer build expected: %v", tc.name, err, tc.newer)
 		}
-		var ce *base.CorruptionError
+		var ce *fault.CorruptionError
 		if errors.As(err, &ce) && (ce.File != m.name || ce.Offset != m.mf.tail) {
 			t.Errorf("%s: the error names %s:%d, the frame is at %d", tc.name, ce.File, ce.Offset, m.mf.tail)
 		}
@@ -396,7 +397,7 @@ func TestLargeStateReplays(t *testing.T) {
 func TestTooLargeState(t *testing.T) {
 	st := firstState()
 	st.Segments = make([]SegmentInfo, maxManifest/segmentInfoSize)
-	if _, _, err := newManifestFile(7, 6, &st, Options{}.withDefaults()); !errors.Is(err, base.ErrTooLarge) {
+	if _, _, err := newManifestFile(7, 6, &st, Options{}.withDefaults()); !errors.Is(err, fault.ErrTooLarge) {
 		t.Fatalf("error %v, want ErrTooLarge", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -138,7 +139,7 @@ func TestManifestLife(t *testing.T) {
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.Apply(Edit{}); !errors.Is(err, base.ErrClosed) {
+			if _, err := m.Apply(Edit{}); !errors.Is(err, fault.ErrClosed) {
 				t.Errorf("Apply after Close: %v", err)
 			}
 		})
@@ -359,15 +360,15 @@ func TestDamagedNewestManifest(t *testing.T) {
 	} {
 		writeFile(t, fsys, ManifestName(2), tc.change(bytes.Clone(good)))
 		_, _, err := Load(fsys, testDir)
-		var ce *base.CorruptionError
+		var ce *fault.CorruptionError
 		if !errors.As(err, &ce) || ce.File != ManifestName(2) {
 			t.Errorf("%s: Load: %v", tc.name, err)
 		}
-		if _, _, err := Open(fsys, testDir, Options{}); !errors.Is(err, base.ErrCorrupt) {
+		if _, _, err := Open(fsys, testDir, Options{}); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: Open: %v", tc.name, err)
 		}
 		got, rep, err := LoadDamaged(fsys, testDir)
-		if err != nil || len(rep.Damage) != 1 || !errors.Is(rep.Damage[0], base.ErrCorrupt) {
+		if err != nil || len(rep.Damage) != 1 || !errors.Is(rep.Damage[0], fault.ErrCorrupt) {
 			t.Errorf("%s: LoadDamaged: %v, %+v", tc.name, err, rep)
 		}
 		if tc.want.StoreID == 0 { // all edits but the first, which is in the state, and the last
@@ -380,7 +381,7 @@ func TestDamagedNewestManifest(t *testing.T) {
 	}
 	writeFile(t, fsys, ManifestName(1), nil)
 	writeFile(t, fsys, ManifestName(2), nil)
-	if _, _, err := LoadDamaged(fsys, testDir); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := LoadDamaged(fsys, testDir); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("nothing intact: %v", err)
 	}
 }
@@ -398,7 +399,7 @@ func TestDiskFull(t *testing.T) {
 		switch {
 		case err == nil:
 			st = next
-		case errors.Is(err, base.ErrDiskFull) && !errors.Is(err, base.ErrPoisoned):
+		case errors.Is(err, fault.ErrDiskFull) && !errors.Is(err, fault.ErrPoisoned):
 			refused = i
 		default:
 			t.Fatalf("edit %d: %v", i, err)
@@ -413,7 +414,7 @@ func TestDiskFull(t *testing.T) {
 	if got, _ := mustLoad(t, fsys); !same(got, st) {
 		t.Error("the state on disk is another")
 	}
-	if _, _, err := Open(fsys, testDir, Options{}); !errors.Is(err, base.ErrDiskFull) {
+	if _, _, err := Open(fsys, testDir, Options{}); !errors.Is(err, fault.ErrDiskFull) {
 		t.Errorf("Open on a full disk: %v", err)
 	}
 	fsys.SetCapacity(0)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // verdicts counts what damage came to.
@@ -27,9 +27,9 @@ func (m *built) mark() int64 { return m.mf.size - slotsSize }
 func (m *built) judge(v *verdicts, b []byte) {
 	st, _, err := decodeManifest(m.name, b, readOptions{})
 	switch {
-	case errors.Is(err, base.ErrCorrupt):
+	case errors.Is(err, fault.ErrCorrupt):
 		v.corrupt++
-	case errors.Is(err, base.ErrVersion):
+	case errors.Is(err, fault.ErrVersion):
 		v.newer++
 	case err == nil && m.is(st, len(m.states)-1):
 		v.right++
@@ -183,7 +183,7 @@ func TestTornTailOrDamage(t *testing.T) {
 		m := buildManifest(t, 10, false)
 		tc.damage(m)
 		st, rep, err := decodeManifest(m.name, m.b, readOptions{})
-		if errors.Is(err, base.ErrCorrupt) != tc.corrupt {
+		if errors.Is(err, fault.ErrCorrupt) != tc.corrupt {
 			t.Errorf("%s: error %v, corruption expected: %v", tc.name, err, tc.corrupt)
 		}
 		if !tc.corrupt && (rep.Edits != tc.edits || !same(st, m.states[tc.edits])) {
@@ -207,7 +207,7 @@ func TestImageRot(t *testing.T) {
 		note := func(err error, right bool) {
 			switch {
 			case err == nil && right:
-			case errors.Is(err, base.ErrCorrupt), errors.Is(err, base.ErrVersion):
+			case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrVersion):
 				worst = err
 			default:
 				v.wrong++
@@ -228,7 +228,7 @@ func TestImageRot(t *testing.T) {
 		switch {
 		case worst == nil:
 			v.right++
-		case errors.Is(worst, base.ErrVersion):
+		case errors.Is(worst, fault.ErrVersion):
 			v.newer++
 		default:
 			v.corrupt++

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -71,16 +72,16 @@ func TestSealedManifest(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		keys *seal.Keys
-		want base.KeyProblem
-	}{"no keys": {nil, base.KeyRequired}, "another key": {testKeys(t, 2), base.KeyWrong}} {
-		var k *base.KeyError
+		want fault.KeyProblem
+	}{"no keys": {nil, fault.KeyRequired}, "another key": {testKeys(t, 2), fault.KeyWrong}} {
+		var k *fault.KeyError
 		if _, _, err := Load(mem, "store", WithKeys(c.keys)); !errors.As(err, &k) || k.Problem != c.want {
 			t.Errorf("%s: %v", what, err)
 		}
-		if _, _, err := LoadDamaged(mem, "store", WithKeys(c.keys)); !errors.Is(err, base.ErrKey) {
+		if _, _, err := LoadDamaged(mem, "store", WithKeys(c.keys)); !errors.Is(err, fault.ErrKey) {
 			t.Errorf("%s, past damage: %v", what, err)
 		}
-		if _, _, err := Open(mem, "store", Options{Keys: c.keys}); !errors.Is(err, base.ErrKey) {
+		if _, _, err := Open(mem, "store", Options{Keys: c.keys}); !errors.Is(err, fault.ErrKey) {
 			t.Errorf("%s, to write: %v", what, err)
 		}
 	}
@@ -108,8 +109,8 @@ func TestSealedManifest(t *testing.T) {
 func TestAdoptManifest(t *testing.T) {
 	mem, keys := vfs.NewMem(vfs.MemOptions{}), testKeys(t, 1)
 	edits(t, mem, nil)
-	var k *base.KeyError
-	if _, _, err := Open(mem, "store", Options{Keys: keys}); !errors.As(err, &k) || k.Problem != base.NotEncrypted {
+	var k *fault.KeyError
+	if _, _, err := Open(mem, "store", Options{Keys: keys}); !errors.As(err, &k) || k.Problem != fault.NotEncrypted {
 		t.Fatalf("not refused: %v", err)
 	}
 	m, _, err := Open(mem, "store", Options{Keys: keys, Adopt: true})
@@ -167,7 +168,7 @@ func TestSealedManifestForgery(t *testing.T) {
 			if bytes.Equal(b, good) {
 				continue // the promise of the state is zero already
 			}
-			if _, _, err := decodeManifest("MANIFEST-000001", b, readOptions{keys: keys}); !errors.Is(err, base.ErrCorrupt) {
+			if _, _, err := decodeManifest("MANIFEST-000001", b, readOptions{keys: keys}); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s at %d, %s: %v", fr.Type, off, what, err)
 			}
 			if damage, _ := CheckManifest("MANIFEST-000001", b, WithKeys(keys)); len(damage) == 0 {
@@ -197,7 +198,7 @@ func TestSealedManifestRot(t *testing.T) {
 		good[i/8] ^= 1 << (i % 8)
 		flips++
 		switch {
-		case errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion):
+		case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion):
 		case err == nil && fmt.Sprint(st) == fmt.Sprint(want) && i/8 >= len(good)-slotSize:
 			same++ // the close slot says nothing then
 		case err == nil && fmt.Sprint(st) == fmt.Sprint(want) && len(damage) > 0:
@@ -277,10 +278,10 @@ func TestSealedImage(t *testing.T) {
 		keys *seal.Store
 		want error
 	}{
-		"no keys":       {f.b, nil, base.ErrKey},
-		"another key":   {f.b, testKeys(t, 2).Store(5, 0), base.ErrKey},
-		"plain":         {plain.b, keys, base.ErrKey},
-		"another store": {f.b, testKeys(t, 1).Store(6, 0), base.ErrCorrupt},
+		"no keys":       {f.b, nil, fault.ErrKey},
+		"another key":   {f.b, testKeys(t, 2).Store(5, 0), fault.ErrKey},
+		"plain":         {plain.b, keys, fault.ErrKey},
+		"another store": {f.b, testKeys(t, 1).Store(6, 0), fault.ErrCorrupt},
 	} {
 		if err := readImage(t, c.b, p, c.keys); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)
@@ -289,7 +290,7 @@ func TestSealedImage(t *testing.T) {
 	for i := range len(f.b) * 8 {
 		b := bytes.Clone(f.b)
 		b[i/8] ^= 1 << (i % 8)
-		if err := readImage(t, b, p, keys); !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+		if err := readImage(t, b, p, keys); !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("bit %d: %v", i, err)
 		}
 	}
@@ -316,7 +317,7 @@ func TestSealedImageForgery(t *testing.T) {
 			b := bytes.Clone(f.b)
 			edit(b)
 			binary.LittleEndian.PutUint64(b[off:], base.Checksum(seedAt(7, fr.Offset), b[off+8:off+size]))
-			if err := readImage(t, b, p, keys); !errors.Is(err, base.ErrCorrupt) {
+			if err := readImage(t, b, p, keys); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s at %d, %s: %v", fr.Type, off, what, err)
 			}
 		}
@@ -347,7 +348,7 @@ func FuzzSealedManifest(f *testing.F) {
 			binary.LittleEndian.PutUint64(b[off:], base.Checksum(seedAt(salt, int64(off)), b[off+8:off+frameSize(n)]))
 		}
 		st, _, err := decodeManifest("MANIFEST-000001", b, readOptions{keys: keys})
-		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatal(err)
 		}
 		if err != nil {

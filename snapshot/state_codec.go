@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -167,7 +168,7 @@ func decodeState(name string, b []byte) (State, error) {
 		return State{}, err
 	}
 	if s.FormatVersion > FormatVersion {
-		return State{}, &base.VersionError{File: name, Have: s.FormatVersion, Supported: FormatVersion}
+		return State{}, &fault.VersionError{File: name, Have: s.FormatVersion, Supported: FormatVersion}
 	}
 	// A written state names its next file number. Without this, apply would
 	// quietly make one up.

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -77,7 +78,7 @@ func FuzzMeta(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		m, err := decodeMeta(s)
 		if err != nil {
-			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion) {
+			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("%q: %v", s, err)
 			}
 			return
@@ -97,7 +98,7 @@ func FuzzVectors(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, dims int) {
 		rows, n, err := decodeVectors(nil, b, dims)
 		if err != nil {
-			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion) {
+			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatal(err)
 			}
 			return

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -46,7 +47,7 @@ func decodeMeta(s string) (meta, error) {
 		return meta{}, errMeta
 	}
 	if s[0] != metaFormat || s[1]&^metaExpires != 0 {
-		return meta{}, &saver.VersionError{File: "store item", Have: max(uint32(s[0]), metaFormat+1), Supported: metaFormat}
+		return meta{}, &fault.VersionError{File: "store item", Have: max(uint32(s[0]), metaFormat+1), Supported: metaFormat}
 	}
 	flags, rest := s[1], s[2:]
 	next := func() (v int64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -93,7 +94,7 @@ func decodeVectors(dst []float32, b []byte, dims int) ([]float32, int, error) {
 		return dst, 0, errVectors
 	}
 	if b[0] != vectorFormat {
-		return dst, 0, &saver.VersionError{File: "store vectors", Have: max(uint32(b[0]), vectorFormat+1), Supported: vectorFormat}
+		return dst, 0, &fault.VersionError{File: "store vectors", Have: max(uint32(b[0]), vectorFormat+1), Supported: vectorFormat}
 	}
 	b = b[1:]
 	d, w := binary.Uvarint(b)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 )
@@ -92,7 +93,7 @@ func (l *Log) prepare(r *request) error {
 		// before it prepares the next one on top of it.
 		l.count.refused.Add(1)
 		l.opts.Abort([]*Record{r.rec})
-		return fmt.Errorf("record of %d bytes, the limit is %d: %w", n, base.MaxRecord, base.ErrTooLarge)
+		return fmt.Errorf("record of %d bytes, the limit is %d: %w", n, base.MaxRecord, fault.ErrTooLarge)
 	}
 	r.parts, r.size = parts, n
 	b.reqs = append(b.reqs, r)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -128,7 +129,7 @@ func TestFailedSyncRefusesWhatIsBehind(t *testing.T) {
 		a.gate <- syscall.EIO
 		for range 2 {
 			for _, c := range a.answers {
-				if err := <-c; !errors.Is(err, base.ErrPoisoned) {
+				if err := <-c; !errors.Is(err, fault.ErrPoisoned) {
 					t.Errorf("the answer was %v", err)
 				}
 			}
@@ -136,7 +137,7 @@ func TestFailedSyncRefusesWhatIsBehind(t *testing.T) {
 		if n := a.writes(); n != 1 {
 			t.Errorf("%d batches were written", n)
 		}
-		if err := a.l.Close(); !errors.Is(err, base.ErrPoisoned) {
+		if err := a.l.Close(); !errors.Is(err, fault.ErrPoisoned) {
 			t.Error(err)
 		}
 		if len(a.w.applied) != 1 || a.w.aborted != 3 {
@@ -164,7 +165,7 @@ func TestNoSpaceBehindABatchInTheAir(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := <-a.answers[1]; !errors.Is(err, base.ErrDiskFull) {
+		if err := <-a.answers[1]; !errors.Is(err, fault.ErrDiskFull) {
 			t.Errorf("the record behind was answered with %v", err)
 		}
 		mustCommit(t, a.l, 4, 10)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -284,7 +285,7 @@ func (l *Log) admit(r *Record) error {
 	if !c.low || r.Urgent {
 		return nil
 	}
-	err := fmt.Errorf("less than %d bytes are free: %w", l.opts.Reserve, base.ErrDiskFull)
+	err := fmt.Errorf("less than %d bytes are free: %w", l.opts.Reserve, fault.ErrDiskFull)
 	l.noteFull(err)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 )
@@ -358,7 +359,7 @@ var scenarios = []struct {
 			v.hook.set(failOn("write", &shortWrite{let, syscall.ENOSPC}))
 			v.size = func(base.LSN) int { return refusedSize }
 			from := v.fs.Len()
-			if err := v.commit(3); !errors.Is(err, base.ErrDiskFull) {
+			if err := v.commit(3); !errors.Is(err, fault.ErrDiskFull) {
 				return fmt.Errorf("with the disk full: %v", err)
 			}
 			v.refusals = append(v.refusals, [2]int{from, v.fs.Len()})

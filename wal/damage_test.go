@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -121,7 +122,7 @@ func TestOneEdit(t *testing.T) {
 			damage := func(o RecoverOptions, off int) {
 				t.Helper()
 				got, _, err := readLog(o)
-				var c *base.CorruptionError
+				var c *fault.CorruptionError
 				if !errors.As(err, &c) {
 					t.Fatalf("%d records, error %v; want a CorruptionError", len(got), err)
 				}
@@ -204,7 +205,7 @@ func (o *outcomes) readEdited(t *testing.T, ro RecoverOptions, edit string) (int
 	case err == nil:
 		o.cut++
 		return len(got), r
-	case errors.Is(err, base.ErrCorrupt):
+	case errors.Is(err, fault.ErrCorrupt):
 		o.damaged++
 	default:
 		t.Fatalf("%s: %v", edit, err)
@@ -347,13 +348,13 @@ func TestFilesTamperedWith(t *testing.T) {
 			o := w.recoverOptions()
 			o.FromLSN = 1
 			_, _, err := readLog(o)
-			var c *base.CorruptionError
+			var c *fault.CorruptionError
 			if !errors.As(err, &c) {
 				t.Fatalf("got %v", err)
 			}
 			t.Log(err)
 			o.Files = nil // without a manifest, all but the newest is still missed
-			if _, _, err = readLog(o); !errors.Is(err, base.ErrCorrupt) && name != "newest file missing" {
+			if _, _, err = readLog(o); !errors.Is(err, fault.ErrCorrupt) && name != "newest file missing" {
 				t.Fatalf("without a manifest: %v", err)
 			}
 			// Damage allowed: what is left comes, and what is not is named.
@@ -388,7 +389,7 @@ func TestAllowDamage(t *testing.T) {
 	if r.Damages < 2 || r.Damage[0].Offset != int64(at(30)) || r.Damage[0].Len != frameSize(400) {
 		t.Fatalf("%d damages, first %v", r.Damages, r.Damage[0])
 	}
-	if _, _, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum}, r); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum}, r); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("a log read past damage can be rewritten: %v", err)
 	}
 }
@@ -404,23 +405,23 @@ func TestHeaderErrors(t *testing.T) {
 		edit func(b []byte) []byte
 		want error
 	}{
-		{"short", func(b []byte) []byte { return b[:63] }, base.ErrCorrupt},
-		{"wrong magic", func(b []byte) []byte { b[0] = 'X'; return b }, base.ErrCorrupt},
-		{"newer version, another layout", func(b []byte) []byte { b[4] = 2; b[20] ^= 5; return b }, base.ErrVersion},
-		{"newer version, this layout", func(b []byte) []byte { b[4] = 2; reseal(b); return b }, base.ErrVersion},
-		{"damaged version", func(b []byte) []byte { b[4] ^= 2; return b }, base.ErrCorrupt},
-		{"version zero", func(b []byte) []byte { b[4] = 0; reseal(b); return b }, base.ErrCorrupt},
-		{"checksum", func(b []byte) []byte { b[30] ^= 1; return b }, base.ErrCorrupt},
-		{"unknown flag", func(b []byte) []byte { b[6] = 4; reseal(b); return b }, base.ErrVersion},
-		{"another number", func(b []byte) []byte { b[8] = 8; reseal(b); return b }, base.ErrCorrupt},
-		{"no base LSN", func(b []byte) []byte { b[16] = 0; reseal(b); return b }, base.ErrCorrupt},
-		{"impossible end", func(b []byte) []byte { b[40], b[41] = 1, 0; reseal(b); return b }, base.ErrCorrupt},
+		{"short", func(b []byte) []byte { return b[:63] }, fault.ErrCorrupt},
+		{"wrong magic", func(b []byte) []byte { b[0] = 'X'; return b }, fault.ErrCorrupt},
+		{"newer version, another layout", func(b []byte) []byte { b[4] = 2; b[20] ^= 5; return b }, fault.ErrVersion},
+		{"newer version, this layout", func(b []byte) []byte { b[4] = 2; reseal(b); return b }, fault.ErrVersion},
+		{"damaged version", func(b []byte) []byte { b[4] ^= 2; return b }, fault.ErrCorrupt},
+		{"version zero", func(b []byte) []byte { b[4] = 0; reseal(b); return b }, fault.ErrCorrupt},
+		{"checksum", func(b []byte) []byte { b[30] ^= 1; return b }, fault.ErrCorrupt},
+		{"unknown flag", func(b []byte) []byte { b[6] = 4; reseal(b); return b }, fault.ErrVersion},
+		{"another number", func(b []byte) []byte { b[8] = 8; reseal(b); return b }, fault.ErrCorrupt},
+		{"no base LSN", func(b []byte) []byte { b[16] = 0; reseal(b); return b }, fault.ErrCorrupt},
+		{"impossible end", func(b []byte) []byte { b[40], b[41] = 1, 0; reseal(b); return b }, fault.ErrCorrupt},
 	} {
 		_, _, err := decodeFileHeader("000007.log", 7, tc.edit(bytes.Clone(good[:])))
 		if !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
-		if tc.want == base.ErrVersion && errors.Is(err, base.ErrCorrupt) {
+		if tc.want == fault.ErrVersion && errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: a newer file is called damaged: %v", tc.name, err)
 		}
 	}
@@ -443,7 +444,7 @@ func TestUnknownFrameFlag(t *testing.T) {
 	fr, _ := appendFrame(nil, hdr.salt, fileHeaderSize, h, payload(7, 27))
 	copy(b[fileHeaderSize:], fr)
 	writeFile(t, w.fs, filepath.Join(w.dir, FileName(3)), b)
-	if _, _, err := readLog(w.recoverOptions()); !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := readLog(w.recoverOptions()); !errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("got %v", err)
 	}
 }

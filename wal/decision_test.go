@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -74,7 +75,7 @@ func TestRefusalWaitsForItsBatch(t *testing.T) {
 func TestRefusalFailsWithItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, release := decide(t, syscall.EIO)
-		if err := release(); !errors.Is(err, base.ErrPoisoned) {
+		if err := release(); !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("a refusal decided on a record that was lost was answered with %v", err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -51,14 +52,14 @@ func TestFailedSyncPoisons(t *testing.T) {
 				}
 				err = l.Sync(t.Context())
 			}
-			if !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, cause) {
+			if !errors.Is(err, fault.ErrPoisoned) || !errors.Is(err, cause) {
 				t.Fatalf("%s: got %v", mode, err)
 			}
 			h.set(nil)
 			for _, again := range []error{
 				commit(l, payload(3, 100)), l.Sync(t.Context()), l.Rotate(t.Context()), l.Close(),
 			} {
-				if !errors.Is(again, base.ErrPoisoned) || !errors.Is(again, cause) {
+				if !errors.Is(again, fault.ErrPoisoned) || !errors.Is(again, cause) {
 					t.Fatalf("%s: later call: %v", mode, again)
 				}
 			}
@@ -132,7 +133,7 @@ func TestPreallocationCollectsTheError(t *testing.T) {
 	go func() { third <- commit(l, payload(3, 100)) }()
 	<-written // the third commit's bytes are in the page cache, to be lost
 	close(release)
-	if err := <-third; !errors.Is(err, base.ErrPoisoned) {
+	if err := <-third; !errors.Is(err, fault.ErrPoisoned) {
 		t.Fatalf("the commit whose bytes were lost returned %v", err)
 	}
 	mu.Lock()
@@ -140,7 +141,7 @@ func TestPreallocationCollectsTheError(t *testing.T) {
 	if later != 0 {
 		t.Fatal("a sync was tried after one had failed")
 	}
-	if err := l.Close(); !errors.Is(err, base.ErrPoisoned) {
+	if err := l.Close(); !errors.Is(err, fault.ErrPoisoned) {
 		t.Fatal(err)
 	}
 }
@@ -158,11 +159,11 @@ func TestFailedWritePoisons(t *testing.T) {
 		case "create-syncdir":
 			h.set(failOn("syncdir", syscall.EIO))
 		}
-		if err := commit(l, payload(2, 100)); !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
+		if err := commit(l, payload(2, 100)); !errors.Is(err, fault.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
 			t.Fatalf("%s: %v", kind, err)
 		}
 		h.set(nil)
-		if err := commit(l, payload(3, 100)); !errors.Is(err, base.ErrPoisoned) {
+		if err := commit(l, payload(3, 100)); !errors.Is(err, fault.ErrPoisoned) {
 			t.Fatalf("%s: %v", kind, err)
 		}
 		_ = l.Close()
@@ -185,7 +186,7 @@ func TestDiskFull(t *testing.T) {
 		h.set(failOn("write", &shortWrite{let, syscall.ENOSPC}))
 		for range 3 {
 			err := commit(l, payload(99, 600))
-			if !errors.Is(err, base.ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) || errors.Is(err, base.ErrPoisoned) {
+			if !errors.Is(err, fault.ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) || errors.Is(err, fault.ErrPoisoned) {
 				t.Fatalf("got %v", err)
 			}
 		}
@@ -236,7 +237,7 @@ func TestDiskFullEverywhere(t *testing.T) {
 		for i := 1; i <= 20; i++ {
 			err := commit(l, payload(i, 9000))
 			for ; err != nil; err = commit(l, payload(i, 9000)) {
-				if !errors.Is(err, base.ErrDiskFull) {
+				if !errors.Is(err, fault.ErrDiskFull) {
 					t.Fatalf("space short at write %d, commit %d: %v", n, i, err)
 				}
 				refused++
@@ -268,7 +269,7 @@ func TestReserve(t *testing.T) {
 	var n int
 	for n = 1; ; n++ {
 		if err := commit(l, payload(n, 9000)); err != nil {
-			if !errors.Is(err, base.ErrDiskFull) {
+			if !errors.Is(err, fault.ErrDiskFull) {
 				t.Fatal(err)
 			}
 			break
@@ -291,7 +292,7 @@ func TestOnCreateFails(t *testing.T) {
 	w, _ := hooked(t)
 	fail := errors.New("manifest is poisoned")
 	l := w.open(t, func(o *Options) { o.OnCreate = func(FileInfo) error { return fail } })
-	if err := commit(l, payload(1, 10)); !errors.Is(err, base.ErrPoisoned) || !errors.Is(err, fail) {
+	if err := commit(l, payload(1, 10)); !errors.Is(err, fault.ErrPoisoned) || !errors.Is(err, fail) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
@@ -331,13 +332,13 @@ func TestCancel(t *testing.T) {
 			t.Fatalf("queue depth %d", n)
 		}
 		cancel2()
-		if err := <-second; !errors.Is(err, context.Canceled) || errors.Is(err, base.ErrOutcomeUnknown) {
+		if err := <-second; !errors.Is(err, context.Canceled) || errors.Is(err, fault.ErrOutcomeUnknown) {
 			t.Fatalf("withdrawn: %v", err)
 		}
 
 		// Taken: the outcome is unknown to the caller; here it is committed.
 		cancel()
-		if err := <-first; !errors.Is(err, context.Canceled) || !errors.Is(err, base.ErrOutcomeUnknown) {
+		if err := <-first; !errors.Is(err, context.Canceled) || !errors.Is(err, fault.ErrOutcomeUnknown) {
 			t.Fatalf("taken: %v", err)
 		}
 		if err := l.Commit(ctx, record(nil)); !errors.Is(err, context.Canceled) {
@@ -372,7 +373,7 @@ func TestFullQueueWaits(t *testing.T) {
 			t.Fatalf("queue depth %d, the limit is 1", n)
 		}
 		cancel()
-		if err := <-full; !errors.Is(err, context.Canceled) || errors.Is(err, base.ErrOutcomeUnknown) {
+		if err := <-full; !errors.Is(err, context.Canceled) || errors.Is(err, fault.ErrOutcomeUnknown) {
 			t.Fatalf("cancelled while the queue was full: %v", err)
 		}
 		go func() { errs <- commit(l, payload(3, 10)) }()

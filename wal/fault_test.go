@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 )
@@ -37,7 +37,7 @@ const faultRecord = 9000
 func (r *faultRun) live(l *Log, n int) bool {
 	for range n {
 		err := commit(l, cachedPayload(r.acked+1, faultRecord))
-		for tries := 0; errors.Is(err, base.ErrDiskFull) && tries < 3; tries++ {
+		for tries := 0; errors.Is(err, fault.ErrDiskFull) && tries < 3; tries++ {
 			r.note(err)
 			err = commit(l, cachedPayload(r.acked+1, faultRecord))
 		}
@@ -133,7 +133,7 @@ func TestEveryFault(t *testing.T) {
 					swallowed++
 				}
 				for _, err := range r.errs {
-					if errors.Is(err, errLost) || errors.Is(err, base.ErrCorrupt) {
+					if errors.Is(err, errLost) || errors.Is(err, fault.ErrCorrupt) {
 						t.Fatalf("%s: %v", where, err)
 					}
 				}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -162,7 +163,7 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 // so the log is not poisoned, though its owner may be.
 func numberError(err error) error {
 	if isNoSpace(err) {
-		return fmt.Errorf("number a log file: %w: %w", base.ErrDiskFull, err)
+		return fmt.Errorf("number a log file: %w: %w", fault.ErrDiskFull, err)
 	}
 	return fmt.Errorf("number a log file: %w", err)
 }
@@ -170,11 +171,11 @@ func numberError(err error) error {
 // createError classes a failed creation: nothing was written, so the log is not
 // poisoned and the next commit tries again.
 func (l *Log) createError(num base.FileNum, err error) error {
-	if errors.Is(err, base.ErrLockLost) {
+	if errors.Is(err, fault.ErrLockLost) {
 		return l.fail("create log "+num.String(), err)
 	}
 	if isNoSpace(err) {
-		return fmt.Errorf("create log %s: %w: %w", num, base.ErrDiskFull, err)
+		return fmt.Errorf("create log %s: %w: %w", num, fault.ErrDiskFull, err)
 	}
 	return fmt.Errorf("create log %s: %w", num, err)
 }
@@ -192,7 +193,7 @@ func (l *Log) writeHeader(f *logFile, prev Start) error {
 	f.seal, f.start, f.info.KeyID = sf, hdr.size(), sf.KeyID()
 	if _, err := f.f.WriteAt(head, 0); err != nil {
 		if isNoSpace(err) {
-			return fmt.Errorf("write header of log %s: %w: %w", f.info.Num, base.ErrDiskFull, err)
+			return fmt.Errorf("write header of log %s: %w: %w", f.info.Num, fault.ErrDiskFull, err)
 		}
 		return l.fail("write header of log "+f.info.Num.String(), err)
 	}

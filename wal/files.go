@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -53,7 +54,7 @@ func (rv *recoverer) first(f logHeader) error {
 	if f.err != nil || rv.o.Origin == 0 || at.File != 0 || at.Chain == 0 || at.Chain == rv.o.Origin {
 		return nil
 	}
-	return rv.damage(&base.CorruptionError{
+	return rv.damage(&fault.CorruptionError{
 		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize, Detail: "it begins the log of another store",
 	})
 }
@@ -76,7 +77,7 @@ func (rv *recoverer) genuine(f logHeader) error {
 	if want == 0 || want == f.hdr.salt {
 		return nil
 	}
-	return rv.damage(&base.CorruptionError{
+	return rv.damage(&fault.CorruptionError{
 		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize,
 		Detail: fmt.Sprintf("it has the salt %#016x, %s knows the file by %#016x: it was replaced by another", f.hdr.salt, says, want),
 	})
@@ -87,12 +88,12 @@ func (rv *recoverer) genuine(f logHeader) error {
 func (rv *recoverer) follows(prev, next logHeader) error {
 	switch {
 	case next.hdr.prev.File != prev.num:
-		return rv.damage(&base.CorruptionError{
+		return rv.damage(&fault.CorruptionError{
 			File: FileName(next.hdr.prev.File), Kind: "log", Offset: -1,
 			Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", FileName(next.num), FileName(prev.num)),
 		})
 	case next.hdr.baseLSN < prev.hdr.baseLSN:
-		return rv.damage(&base.CorruptionError{
+		return rv.damage(&fault.CorruptionError{
 			File: FileName(next.num), Kind: "log file header", Len: fileHeaderSize,
 			Detail: fmt.Sprintf("it begins with record %d, the file before it with %d", next.hdr.baseLSN, prev.hdr.baseLSN),
 		})
@@ -215,7 +216,7 @@ func (rv *recoverer) walk(nums []base.FileNum, byNum map[base.FileNum]logHeader)
 		}
 		if !empty {
 			oldest := rv.files[0]
-			return &base.CorruptionError{
+			return &fault.CorruptionError{
 				File: FileName(oldest.hdr.prev.File), Kind: "log", Offset: -1,
 				Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", FileName(oldest.num), FileName(num)),
 			}
@@ -236,7 +237,7 @@ func (rv *recoverer) candidate(num base.FileNum) (f logHeader, stray bool, err e
 		r.close()
 		return f, false, nil
 	}
-	if errors.Is(err, base.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		empty, berr := rv.blank(num)
 		if berr != nil || empty {
 			return f, empty, berr
@@ -293,7 +294,7 @@ type Unnamed struct {
 // than the log: such a file must not be removed.
 func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
 	r, err := openFrames(fsys, dir, num, base.MaxRecord, access{blind: true})
-	if errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
 		return Unnamed{}, nil
 	}
 	if err != nil {

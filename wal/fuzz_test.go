@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -79,14 +80,14 @@ func FuzzLogFile(f *testing.F) {
 		}
 		if how&2 != 0 {
 			o.ReadOnly, o.AllowDamage = true, true
-			if _, _, err := readLog(o); err != nil && !errors.Is(err, base.ErrVersion) {
+			if _, _, err := readLog(o); err != nil && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("with damage allowed: %v", err)
 			}
 			return
 		}
 		l, r, got, err := w.reopen()
 		if err != nil {
-			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+			if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("%v", err)
 			}
 			return
@@ -175,7 +176,7 @@ func FuzzMark(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		slots, err := DecodeMark(b)
 		if err != nil {
-			if !errors.Is(err, base.ErrVersion) {
+			if !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("untyped error %v", err)
 			}
 			return

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 )
@@ -80,7 +81,7 @@ func (h *fileHeader) encode() (b [fileHeaderSize]byte, chain uint64) {
 func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint64, error) {
 	var h fileHeader
 	bad := func(detail string) error {
-		return &base.CorruptionError{File: name, Kind: "log file header", Len: fileHeaderSize, Detail: detail}
+		return &fault.CorruptionError{File: name, Kind: "log file header", Len: fileHeaderSize, Detail: detail}
 	}
 	if len(b) < fileHeaderSize {
 		return h, 0, bad(fmt.Sprintf("the file has %d bytes, the header has %d", len(b), fileHeaderSize))
@@ -100,14 +101,14 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 		if version == 0 || base.Checksum(0, own[:]) == sum {
 			return h, 0, bad(fmt.Sprintf("format version %d", version))
 		}
-		return h, 0, &base.VersionError{File: name, Have: uint32(version), Supported: FormatVersion}
+		return h, 0, &fault.VersionError{File: name, Have: uint32(version), Supported: FormatVersion}
 	}
 	if base.Checksum(0, b[:56]) != sum {
 		return h, 0, bad("checksum mismatch")
 	}
 	if h.flags = binary.LittleEndian.Uint16(b[6:]); h.flags&^fileFlagsKnown != 0 {
 		return h, 0, fmt.Errorf("log file header has unknown flag bits %#04x: %w", h.flags,
-			&base.VersionError{File: name, Have: uint32(version), Supported: FormatVersion})
+			&fault.VersionError{File: name, Have: uint32(version), Supported: FormatVersion})
 	}
 	h.num = base.FileNum(binary.LittleEndian.Uint64(b[8:]))
 	h.baseLSN = base.LSN(binary.LittleEndian.Uint64(b[16:]))

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -48,7 +49,7 @@ func TestCallerLeads(t *testing.T) {
 				}
 			}
 			mustClose(t, l)
-			if err := commit(l, payload(1, 10)); !errors.Is(err, base.ErrClosed) {
+			if err := commit(l, payload(1, 10)); !errors.Is(err, fault.ErrClosed) {
 				t.Errorf("after Close: %v", err)
 			}
 		})
@@ -108,7 +109,7 @@ func TestQueuedBehindACaller(t *testing.T) {
 			synctest.Wait()
 		}
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, base.ErrOutcomeUnknown) {
+		if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, fault.ErrOutcomeUnknown) {
 			t.Errorf("withdrawn: %v", err)
 		}
 		closed := make(chan error, 1)
@@ -197,10 +198,10 @@ func TestCallbackPanics(t *testing.T) {
 				return [][]byte{payload(2, 10)}, nil
 			}})
 		}()
-		if err := l.Commit(t.Context(), record(payload(3, 10))); !errors.Is(err, base.ErrPoisoned) {
+		if err := l.Commit(t.Context(), record(payload(3, 10))); !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("%s: the next commit: %v", where, err)
 		}
-		if err := l.Close(); !errors.Is(err, base.ErrPoisoned) {
+		if err := l.Close(); !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("%s: close: %v", where, err)
 		}
 		got, _, err := readLog(w.recoverOptions())

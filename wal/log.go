@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -138,7 +139,7 @@ func (l *Log) Sync(ctx context.Context) error {
 		return l.submit(ctx, l.reqs.get(nil, controlSync))
 	}
 	if l.q.isClosed() {
-		return base.ErrClosed
+		return fault.ErrClosed
 	}
 	if l.durable.Load() < l.last.Load() { // Deferred records
 		return l.submit(ctx, l.reqs.get(nil, controlSync))
@@ -211,7 +212,7 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	default:
 		// The committer will still answer into r.done: r is left to it.
 		l.left.Add(1)
-		return fmt.Errorf("commit: %w: %w", base.ErrOutcomeUnknown, ctx.Err())
+		return fmt.Errorf("commit: %w: %w", fault.ErrOutcomeUnknown, ctx.Err())
 	}
 }
 
@@ -292,7 +293,7 @@ func (l *Log) setPoison(op string, cause error) (error, bool) {
 	if l.mu.poison != nil {
 		return l.mu.poison, false
 	}
-	l.mu.poison = fmt.Errorf("%w: %s: %w", base.ErrPoisoned, op, cause)
+	l.mu.poison = fmt.Errorf("%w: %s: %w", fault.ErrPoisoned, op, cause)
 	return l.mu.poison, true
 }
 
@@ -337,8 +338,8 @@ func (l *Log) observeSync(took time.Duration) {
 // isNoSpace reports whether err says that the device or the quota is full, and
 // not that this has already done harm.
 func isNoSpace(err error) bool {
-	if errors.Is(err, base.ErrPoisoned) {
+	if errors.Is(err, fault.ErrPoisoned) {
 		return false
 	}
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, base.ErrDiskFull)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, fault.ErrDiskFull)
 }

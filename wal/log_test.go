@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -39,7 +40,7 @@ func TestCommitCloseRecover(t *testing.T) {
 					t.Fatalf("DurableLSN %d after Sync", got)
 				}
 				mustClose(t, l)
-				if err := commit(l, nil); !errors.Is(err, base.ErrClosed) {
+				if err := commit(l, nil); !errors.Is(err, fault.ErrClosed) {
 					t.Fatalf("commit after close: %v", err)
 				}
 				got, r, err := readLog(w.recoverOptions())
@@ -221,7 +222,7 @@ func TestPrepareRefuses(t *testing.T) {
 		}
 		return parts, nil
 	}}
-	if err := l.Commit(context.Background(), r); !errors.Is(err, base.ErrTooLarge) {
+	if err := l.Commit(context.Background(), r); !errors.Is(err, fault.ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}
 	if w.aborted != 1 {
@@ -302,7 +303,7 @@ func TestFullDevice(t *testing.T) {
 	n := 1
 	for ; ; n++ {
 		if err := commit(l, payload(n, 3000)); err != nil {
-			if !errors.Is(err, base.ErrDiskFull) {
+			if !errors.Is(err, fault.ErrDiskFull) {
 				t.Fatal(err)
 			}
 			break

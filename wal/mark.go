@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -80,7 +81,7 @@ func (s *MarkSlot) decode(b []byte) error {
 	version, flags := binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint16(b[6:])
 	if version != markVersion || flags != 0 {
 		return fmt.Errorf("durable mark with flag bits %#04x: %w", flags,
-			&base.VersionError{File: MarkName, Have: uint32(version), Supported: markVersion})
+			&fault.VersionError{File: MarkName, Have: uint32(version), Supported: markVersion})
 	}
 	seq := binary.LittleEndian.Uint64(b[8:])
 	if lastUsed(b) > markSize || int64(seq+1)%2 != s.Offset/MarkSlotSize {
@@ -117,7 +118,7 @@ func (s *MarkSlot) encode() (b [markSize]byte) {
 // InspectMark reads the file of the mark for people: its slots, and whatever is not as
 // a life without a loss of power leaves it. None of that costs a record: a mark that
 // is missing or old is a lower bound all the same. Errors are those of ReadMark.
-func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []base.CorruptionError, err error) {
+func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []fault.CorruptionError, err error) {
 	size, err := f.Size()
 	if err != nil {
 		return slots, nil, fmt.Errorf("size of %s: %w", MarkName, err)
@@ -126,7 +127,7 @@ func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []base.CorruptionError, e
 		return slots, nil, err
 	}
 	note := func(off, n int64, detail string) {
-		notes = append(notes, base.CorruptionError{File: MarkName, Kind: "durable mark", Offset: off, Len: n, Detail: detail})
+		notes = append(notes, fault.CorruptionError{File: MarkName, Kind: "durable mark", Offset: off, Len: n, Detail: detail})
 	}
 	if size != markFileSize {
 		note(size, 0, fmt.Sprintf("the file has %d bytes, not %d", size, markFileSize))

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -90,7 +91,7 @@ func TestMarkStopsAtAFailedSync(t *testing.T) {
 	l := w.open(t)
 	mustCommit(t, l, 1, 100)
 	h.set(failOn("syncdata", syscall.EIO))
-	if err := commit(l, payload(2, 100)); !errors.Is(err, base.ErrPoisoned) {
+	if err := commit(l, payload(2, 100)); !errors.Is(err, fault.ErrPoisoned) {
 		t.Fatal(err)
 	}
 	h.set(nil)
@@ -170,7 +171,7 @@ func TestMarkTamperedWith(t *testing.T) {
 		}
 		writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image[:at(98)])
 		_, _, err := readLog(o)
-		if covered := o.Mark.LSN >= 99 && o.Mark.Origin == 1; covered != errors.Is(err, base.ErrCorrupt) {
+		if covered := o.Mark.LSN >= 99 && o.Mark.Origin == 1; covered != errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("%s: mark %+v, log cut behind record 97: %v", name, o.Mark, err)
 		}
 	}
@@ -187,7 +188,7 @@ func TestMarkOfAFileNotThere(t *testing.T) {
 		t.Fatalf("flushed: %+v, %v", r, err)
 	}
 	o.FromLSN = 100
-	var c *base.CorruptionError
+	var c *fault.CorruptionError
 	if _, err := Recover(o, nil); !errors.As(err, &c) || c.File != FileName(1) {
 		t.Fatalf("forgotten: %v", err)
 	}
@@ -226,7 +227,7 @@ func TestForeignFile(t *testing.T) {
 		writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), tc.file)
 		o.Mark, o.Salts = tc.mark, tc.salts
 		_, _, err := readLog(o)
-		var c *base.CorruptionError
+		var c *fault.CorruptionError
 		if tc.ok != (err == nil) || !tc.ok && (!errors.As(err, &c) || c.File != FileName(1)) {
 			t.Errorf("%+v %v: %v", tc.mark, tc.salts, err)
 		}
@@ -241,7 +242,7 @@ func TestBlindSpot(t *testing.T) {
 	clear(image[at(100):])
 	writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
 	o := w.recoverOptions()
-	if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("a log that ends before its mark: %v", err)
 	}
 	o.Mark = Mark{}
@@ -250,7 +251,7 @@ func TestBlindSpot(t *testing.T) {
 		t.Fatalf("%d records, %+v, %v", len(got), r, err)
 	}
 	o.DurableLSN = 100
-	if _, _, err = readLog(o); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err = readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("a log that ends before what is known durable: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // requestState says who may end a request: while it is queued its caller may
@@ -99,7 +99,7 @@ func (q *queue) push(ctx context.Context, r *request) error {
 		q.mu.Lock()
 		if q.mu.closed {
 			q.mu.Unlock()
-			return base.ErrClosed
+			return fault.ErrClosed
 		}
 		// A request larger than the whole bound enters an empty queue.
 		if q.mu.depth == 0 || q.mu.depth < q.maxRecords && q.mu.bytes+hint <= q.maxBytes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -163,7 +164,7 @@ func (r *frameReader) next() (frame, bool, error) {
 	}
 	if h.flags&^frameSealed != 0 || h.flags != 0 && !r.hdr.sealed() {
 		return frame{}, false, fmt.Errorf("log frame at offset %d has unknown flag bits %#02x: %w", r.off, h.flags,
-			&base.VersionError{File: r.name, Have: FormatVersion, Supported: FormatVersion})
+			&fault.VersionError{File: r.name, Have: FormatVersion, Supported: FormatVersion})
 	}
 	fr := frame{frameHeader: h, off: r.off}
 	fr.payload, fr.err = r.open(b, &h, r.off)

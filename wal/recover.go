@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -108,14 +109,14 @@ func (rv *recoverer) reaches() error {
 	case end == 0:
 		end = max(rv.mark.File, rv.o.From.File)
 	}
-	return rv.damage(&base.CorruptionError{
+	return rv.damage(&fault.CorruptionError{
 		File: FileName(end), Kind: "log", Offset: rv.res.End.Offset,
 		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable%s", rv.last, durable, says),
 	})
 }
 
 // damage reports c, or notes it and returns nil where damage is allowed.
-func (rv *recoverer) damage(c *base.CorruptionError) error {
+func (rv *recoverer) damage(c *fault.CorruptionError) error {
 	if !rv.o.AllowDamage {
 		return c
 	}
@@ -148,7 +149,7 @@ func (rv *recoverer) entry() (int, error) {
 		return 0, nil // all damaged, and noted as such
 	}
 	if f := rv.files[first]; from > 0 && f.hdr.baseLSN > from {
-		return first, rv.damage(&base.CorruptionError{
+		return first, rv.damage(&fault.CorruptionError{
 			File: FileName(f.hdr.prev.File), Kind: "log", Offset: -1,
 			Detail: fmt.Sprintf("the log begins with record %d of %s, records from %d on are missing", f.hdr.baseLSN, FileName(f.num), from),
 		})
@@ -184,10 +185,10 @@ func (rv *recoverer) file(i int) error {
 // openError turns a missing or unreadable file of the log into damage. An I/O
 // error is not damage: it says nothing about the bytes.
 func (rv *recoverer) openError(num base.FileNum, err error) error {
-	var c *base.CorruptionError
+	var c *fault.CorruptionError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return rv.damage(&base.CorruptionError{
+		return rv.damage(&fault.CorruptionError{
 			File: FileName(num), Kind: "log", Offset: -1, Detail: "the file is missing", Err: err,
 		})
 	case errors.As(err, &c):
@@ -200,7 +201,7 @@ func (rv *recoverer) openError(num base.FileNum, err error) error {
 // and goes to the place to start from.
 func (rv *recoverer) enter(r *frameReader) error {
 	if rv.known && r.hdr.baseLSN != rv.last+1 {
-		err := rv.damage(&base.CorruptionError{
+		err := rv.damage(&fault.CorruptionError{
 			File: r.name, Kind: "log file header", Len: fileHeaderSize,
 			Detail: fmt.Sprintf("it begins with record %d, the file before it ends with %d", r.hdr.baseLSN, rv.last),
 		})
@@ -211,7 +212,7 @@ func (rv *recoverer) enter(r *frameReader) error {
 	at := rv.o.From
 	if at.File == r.hdr.num && at.Offset > r.hdr.size() && !rv.known {
 		if at.Offset%frameAlign != 0 || at.NextLSN < r.hdr.baseLSN || at.Offset > r.limit {
-			return rv.damage(&base.CorruptionError{
+			return rv.damage(&fault.CorruptionError{
 				File: r.name, Kind: "log", Offset: at.Offset,
 				Detail: fmt.Sprintf("records up to %d were durable here, the file ends at %d", at.NextLSN-1, r.limit),
 			})
@@ -229,7 +230,7 @@ func (rv *recoverer) accept(r *frameReader, fr frame) error {
 		want++
 	}
 	if fr.lsn != want {
-		err := rv.damage(&base.CorruptionError{
+		err := rv.damage(&fault.CorruptionError{
 			File: r.name, Kind: "log frame", Offset: fr.off, Len: fr.size(),
 			Detail: fmt.Sprintf("%s with LSN %d where %d was due", fr.typ, fr.lsn, want),
 		})
@@ -263,7 +264,7 @@ func (rv *recoverer) accept(r *frameReader, fr frame) error {
 
 // refuse reports a frame whose payload does not authenticate.
 func (rv *recoverer) refuse(fr frame) error {
-	var c *base.CorruptionError
+	var c *fault.CorruptionError
 	if errors.As(fr.err, &c) {
 		return rv.damage(c)
 	}
@@ -275,7 +276,7 @@ func (rv *recoverer) refuse(fr frame) error {
 // does not count.
 func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
 	short := func(detail string) error {
-		return rv.damage(&base.CorruptionError{File: r.name, Kind: "log", Offset: r.limit, Detail: detail})
+		return rv.damage(&fault.CorruptionError{File: r.name, Kind: "log", Offset: r.limit, Detail: detail})
 	}
 	if next != nil {
 		if next.prev.Offset > r.limit {
@@ -307,7 +308,7 @@ func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
 		}
 	}
 	if next != nil && whole && r.chain != next.prev.Chain {
-		return rv.damage(&base.CorruptionError{
+		return rv.damage(&fault.CorruptionError{
 			File: r.name, Kind: "log", Offset: -1,
 			Detail: "its chain value is not the one in " + FileName(next.num) + ": the file was replaced by another",
 		})
@@ -327,7 +328,7 @@ func (rv *recoverer) resync(r *frameReader, detail string) (bool, error) {
 	if !found {
 		at = r.limit
 	}
-	err = rv.damage(&base.CorruptionError{
+	err = rv.damage(&fault.CorruptionError{
 		File: r.name, Kind: "log frame", Offset: r.off, Len: at - r.off, Detail: detail,
 	})
 	r.off = at

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -127,7 +128,7 @@ func TestFromLSN(t *testing.T) {
 		t.Fatalf("%d records, %v", len(got), err)
 	}
 	o.FromLSN = 3
-	if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("the log begins after what is wanted: %v", err)
 	}
 	o.FromLSN, o.Files = 10, []base.FileNum{}
@@ -135,7 +136,7 @@ func TestFromLSN(t *testing.T) {
 		t.Fatalf("no files: %+v, %v", r, err)
 	}
 	o.DurableLSN = 10
-	if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("no files, but a record known durable: %v", err)
 	}
 }
@@ -169,13 +170,13 @@ func TestFromPlace(t *testing.T) {
 		}
 		if p.File == 1 && p.NextLSN < 5 {
 			o.From.Chain++
-			if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
+			if _, _, err := readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatalf("from %+v with another chain: %v", p, err)
 			}
 		}
 		o.From = p
 		o.From.Offset += 1 << 20
-		if _, _, err := readLog(o); p.File != 0 && !errors.Is(err, base.ErrCorrupt) {
+		if _, _, err := readLog(o); p.File != 0 && !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("from a place behind the end: %v", err)
 		}
 	}
@@ -189,7 +190,7 @@ func TestMissingFileMatchesNotExist(t *testing.T) {
 	o := w.recoverOptions()
 	o.ReadOnly = true
 	// A reader in another process retries on this; a store calls it damage.
-	if _, _, err := readLog(o); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := readLog(o); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatal(err)
 	}
 }

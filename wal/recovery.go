@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -103,7 +104,7 @@ type Recovery struct {
 
 	// Damage holds, with AllowDamage, the first 1,000 damages passed over;
 	// Damages counts them all.
-	Damage  []*base.CorruptionError
+	Damage  []*fault.CorruptionError
 	Damages int
 
 	cut Start // the place at the highest promise, where the log continues
@@ -128,7 +129,7 @@ type Unpromised struct {
 // maxDamage bounds Recovery.Damage.
 const maxDamage = 1000
 
-func (r *Recovery) addDamage(c *base.CorruptionError) {
+func (r *Recovery) addDamage(c *fault.CorruptionError) {
 	r.Damages++
 	if len(r.Damage) < maxDamage {
 		r.Damage = append(r.Damage, c)

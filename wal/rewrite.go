@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -66,7 +67,7 @@ func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
 		return c, nil
 	}
 	if r.Damages > 0 {
-		return nil, fmt.Errorf("rewrite log: it was read past damage: %w", base.ErrCorrupt)
+		return nil, fmt.Errorf("rewrite log: it was read past damage: %w", fault.ErrCorrupt)
 	}
 	if o.Rand == nil {
 		o.Rand = randomSalt
@@ -182,7 +183,7 @@ func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Store) (Star
 		}
 		if !ok {
 			// Recover accepted it a moment ago.
-			return Start{}, &base.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
+			return Start{}, &fault.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
 		}
 		if fr.err != nil {
 			return Start{}, fr.err

@@ -3,7 +3,7 @@ package wal
 import (
 	"fmt"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // fileFor returns the file for a batch of need bytes: the current one if the
@@ -54,7 +54,7 @@ func (l *Log) openNext() (*logFile, error) {
 	f := c.next
 	if err := l.opts.OnCreate(f.info); err != nil {
 		if isNoSpace(err) {
-			return nil, fmt.Errorf("record log %s in the manifest: %w: %w", f.info.Num, base.ErrDiskFull, err)
+			return nil, fmt.Errorf("record log %s in the manifest: %w: %w", f.info.Num, fault.ErrDiskFull, err)
 		}
 		return nil, l.fail("record log "+f.info.Num.String()+" in the manifest", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -67,7 +68,7 @@ func (r *frameReader) open(b []byte, h *frameHeader, off int64) ([]byte, error) 
 	if !r.hdr.sealed() || r.blind {
 		return payload, nil
 	}
-	bad := &base.CorruptionError{File: r.name, Kind: "log frame", Offset: off, Len: h.size()}
+	bad := &fault.CorruptionError{File: r.name, Kind: "log frame", Offset: off, Len: h.size()}
 	if h.flags&frameSealed == 0 {
 		bad.Detail = "not encrypted, in a file that is"
 		return nil, bad
@@ -146,7 +147,7 @@ func (r *PayloadReader) ReadAt(payload, at, n int64) ([]byte, error) {
 }
 
 func (r *PayloadReader) bad(off, n int64, detail string, cause error) error {
-	return &base.CorruptionError{File: r.name, Kind: "value", Offset: off, Len: n, Detail: detail, Err: cause}
+	return &fault.CorruptionError{File: r.name, Kind: "value", Offset: off, Len: n, Detail: detail, Err: cause}
 }
 
 func (r *PayloadReader) read(b []byte, off int64) error {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -103,7 +104,7 @@ func TestSealedLog(t *testing.T) {
 				}
 			}
 			for _, bad := range [][3]int64{{p.off, int64(n), 1}, {p.off, -1, 1}, {p.off + 8, 0, 1}, {40, 0, 1}, {1 << 40, 0, 1}} {
-				if _, err := r.ReadAt(bad[0], bad[1], bad[2]); !errors.Is(err, base.ErrCorrupt) {
+				if _, err := r.ReadAt(bad[0], bad[1], bad[2]); !errors.Is(err, fault.ErrCorrupt) {
 					t.Errorf("%v of a record at %d: %v", bad, p.off, err)
 				}
 			}
@@ -157,17 +158,17 @@ func TestSealedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problem := func(what string, k *seal.Store, want base.KeyProblem) {
+	problem := func(what string, k *seal.Store, want fault.KeyProblem) {
 		t.Helper()
 		got, _, err := readLog(w.sealedOptions(k, 3))
-		var ke *base.KeyError
+		var ke *fault.KeyError
 		if !errors.As(err, &ke) || ke.Problem != want || len(got) > 0 {
 			t.Errorf("%s: %d records, %v", what, len(got), err)
 		}
 	}
-	problem("no keys", nil, base.KeyRequired)
-	problem("another key", seal.New(other, nil).Store(5, 0), base.KeyWrong)
-	if _, _, err := readLog(w.sealedOptions(testKeys(t, 6), 3)); !errors.Is(err, base.ErrCorrupt) {
+	problem("no keys", nil, fault.KeyRequired)
+	problem("another key", seal.New(other, nil).Store(5, 0), fault.KeyWrong)
+	if _, _, err := readLog(w.sealedOptions(testKeys(t, 6), 3)); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("another store: %v", err)
 	}
 	// A file without encryption, with the records and all, in place of the second.
@@ -184,7 +185,7 @@ func TestSealedKeys(t *testing.T) {
 		plain, _ = appendFrame(plain, hdr.salt, int64(len(plain)), frameHeader{typ: frameRecord, lsn: lsn + 2, syncedTo: fileHeaderSize}, []byte("planted"))
 	}
 	writeFile(t, w.fs, name, plain)
-	problem("a plain file", keys, base.NotEncrypted)
+	problem("a plain file", keys, fault.NotEncrypted)
 }
 
 // frameAt decodes the n-th frame of a sealed file.
@@ -246,7 +247,7 @@ func TestSealedForgery(t *testing.T) {
 		forge(b, salt, at, frame)
 		writeFile(t, w.fs, name, b)
 		got, _, err := readLog(w.sealedOptions(keys, 6))
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %d records, %v", what, len(got), err)
 		}
 		o := w.sealedOptions(keys, 6)
@@ -264,7 +265,7 @@ func TestSealedForgery(t *testing.T) {
 		b = append(b, frame...)
 		forge(b, salt, at, frame)
 		writeFile(t, w.fs, name, b)
-		if got, _, err := readLog(w.sealedOptions(keys, 0)); !errors.Is(err, base.ErrCorrupt) {
+		if got, _, err := readLog(w.sealedOptions(keys, 0)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d records, %v", len(got), err)
 		}
 	})
@@ -287,7 +288,7 @@ func TestSealedBitFlips(t *testing.T) {
 			b[i/8] ^= 1 << (i % 8)
 			writeFile(t, w.fs, name, b)
 			got, _, err := readLog(w.sealedOptions(keys, 4))
-			if err == nil && !slices.EqualFunc(got, want, bytes.Equal) || err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+			if err == nil && !slices.EqualFunc(got, want, bytes.Equal) || err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("bit %d of %s: %d records, %v", i, name, len(got), err)
 			}
 			flips++
@@ -362,7 +363,7 @@ func FuzzSealedFrame(f *testing.F) {
 		o := mem.sealedOptions(keys, 5)
 		o.ReadOnly, o.AllowDamage = true, n < 128
 		got, _, err := readLog(o)
-		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatal(err)
 		}
 		for _, p := range got {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // A call that gave up while the committer had its record is settled when Sync has
@@ -47,7 +47,7 @@ func syncSettles(t *testing.T, mode Mode, inline, deferred bool) {
 	}()
 	synctest.Wait() // the committer has it
 	cancel()
-	if err := <-given; !errors.Is(err, base.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+	if err := <-given; !errors.Is(err, fault.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("a call that gave up: %v", err)
 	}
 	synced := make(chan error, 2)
@@ -118,7 +118,7 @@ func TestSyncThatGaveUpSettlesNothing(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		for range 2 { // the second asks a log that is idle
-			if err := <-given; !errors.Is(err, base.ErrPoisoned) {
+			if err := <-given; !errors.Is(err, fault.ErrPoisoned) {
 				t.Errorf("Sync after the device was gone: %v", err)
 			}
 			go func() { given <- l.Sync(t.Context()) }()

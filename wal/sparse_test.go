@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -174,7 +175,7 @@ func TestFrameBehindHole(t *testing.T) {
 		}
 		o := w.recoverOptions()
 		o.Mark = Mark{}
-		if _, _, err := readLog(o); !errors.Is(err, base.ErrCorrupt) {
+		if _, _, err := readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a frame at %d behind a hole: %v", at, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // syncer syncs in the background for the modes whose commits do not: after the
@@ -84,7 +84,7 @@ func (s *syncer) barrier(ctx context.Context) error {
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()
-		return base.ErrClosed
+		return fault.ErrClosed
 	}
 	s.mu.waiters = append(s.mu.waiters, ch)
 	s.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -187,7 +188,7 @@ func (l *Log) undo(f *logFile, cause error) error {
 	if err := l.syncWith(f, f.f.Sync, f.end, l.w.lsn-1); err != nil {
 		return err
 	}
-	return fmt.Errorf("write log %s: %w: %w", f.info.Num, base.ErrDiskFull, cause)
+	return fmt.Errorf("write log %s: %w: %w", f.info.Num, fault.ErrDiskFull, cause)
 }
 
 // writeMark appends a frame without payload. No space for it is no error, only

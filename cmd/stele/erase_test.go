@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -241,7 +242,7 @@ func TestEraseTight(t *testing.T) {
 func TestEraseUnfinishedKind(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{err: &out, flags: flags{json: true}}
-	a.report(fmt.Errorf("erase: %w: %w", saver.ErrEraseUnfinished, saver.ErrDiskFull))
+	a.report(fmt.Errorf("erase: %w: %w", saver.ErrEraseUnfinished, fault.ErrDiskFull))
 	if !strings.Contains(out.String(), `"kind":"erase_unfinished"`) {
 		t.Error(out.String())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -40,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return a.code
 	}
 	a.report(err)
-	if errors.Is(err, saver.ErrLocked) {
+	if errors.Is(err, fault.ErrLocked) {
 		return exitLocked
 	}
 	return exitFailed
@@ -84,8 +85,8 @@ var kinds = []struct {
 	name string
 	err  error
 }{
-	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", saver.ErrLocked}, {"not_regular", saver.ErrNotRegular}, {"version", saver.ErrVersion}, {"not_store", saver.ErrNotStore}, {"damage", saver.ErrCorrupt},
-	{"disk_full", saver.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
+	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", fault.ErrLocked}, {"not_regular", fault.ErrNotRegular}, {"version", fault.ErrVersion}, {"not_store", fault.ErrNotStore}, {"damage", saver.ErrCorrupt},
+	{"disk_full", fault.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
 }
 
 // report writes an error to stderr, for people or for machines.
@@ -101,11 +102,11 @@ func (a *app) report(err error) {
 			break
 		}
 	}
-	var c *saver.CorruptionError
+	var c *fault.CorruptionError
 	if errors.As(err, &c) {
 		p.File, p.Offset = c.File, &c.Offset
 	}
-	var l *saver.LockedError
+	var l *fault.LockedError
 	if errors.As(err, &l) {
 		p.Holder = l.Holder
 	}

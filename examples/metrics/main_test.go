@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -110,7 +110,7 @@ func TestBadArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), "localhost:0", dir, time.Second, io.Discard); !errors.Is(err, saver.ErrLocked) {
+	if err := run(t.Context(), "localhost:0", dir, time.Second, io.Discard); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("a store in use: %v", err)
 	}
 	if err := d.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/seal"
@@ -85,7 +86,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 		return nil, m.ManifestErr
 	}
 	if len(m.Missing) > 0 {
-		return nil, &base.CorruptionError{File: m.Missing[0], Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}
+		return nil, &fault.CorruptionError{File: m.Missing[0], Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}
 	}
 	files, lsn, err := sources(dir, m, o)
 	if err != nil {
@@ -178,7 +179,7 @@ func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo) (source
 	}
 	p := r.Props()
 	if p.Size != s.Size {
-		return source{}, &base.CorruptionError{File: name, Kind: "segment", Offset: -1, Detail: "it is not the segment that the manifest describes"}
+		return source{}, &fault.CorruptionError{File: name, Kind: "segment", Offset: -1, Detail: "it is not the segment that the manifest describes"}
 	}
 	return source{name: name, stored: storedName(s.Num, p.Salt, size, ".seg"), size: size, f: f,
 		check: func(ctx context.Context) error { return r.Verify(ctx, nil) }}, nil
@@ -248,12 +249,12 @@ func (b *maker) take(around vfs.FS, held vfs.Dir) (vfs.Lock, error) {
 		for _, f := range old.Files {
 			b.before[f.Stored] = f
 		}
-	case errors.Is(err, base.ErrCorrupt):
+	case errors.Is(err, fault.ErrCorrupt):
 		// The list is lost; what it named is copied again and replaced.
-	case errors.Is(err, base.ErrNotStore):
+	case errors.Is(err, fault.ErrNotStore):
 		for _, n := range names {
 			if n != lockName && !isOurs(n) {
-				return nil, fmt.Errorf("%w: it holds %q and no backup; choose another", base.ErrNotEmpty, n)
+				return nil, fmt.Errorf("%w: it holds %q and no backup; choose another", fault.ErrNotEmpty, n)
 			}
 		}
 	default:
@@ -264,7 +265,7 @@ func (b *maker) take(around vfs.FS, held vfs.Dir) (vfs.Lock, error) {
 	}
 	lock, err := held.Lock(filepath.Join(b.dest, lockName), fmt.Sprintf("backup since %s\n", now(b.o).UTC().Format(time.RFC3339)))
 	if errors.Is(err, vfs.ErrLockHeld) {
-		return nil, &base.LockedError{Dir: b.dest, Holder: "another backup"}
+		return nil, &fault.LockedError{Dir: b.dest, Holder: "another backup"}
 	}
 	return lock, err
 }
@@ -345,7 +346,7 @@ func (b *maker) there(f File) (bool, error) {
 		return size == f.Size, err
 	}
 	sum, err := sumFile(b.ctx, file, f.Stored, f.Size, nil, nil)
-	if errors.Is(err, base.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		return false, nil
 	}
 	return sum == f.Sum, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -29,7 +29,7 @@ func sumFile(ctx context.Context, f io.ReaderAt, name string, size int64, into i
 		n, err := f.ReadAt(b, off)
 		if n < len(b) {
 			if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				return "", &base.CorruptionError{File: name, Kind: "file", Offset: off + int64(n), Detail: fmt.Sprintf("it ends here, and should have %d bytes", size)}
+				return "", &fault.CorruptionError{File: name, Kind: "file", Offset: off + int64(n), Detail: fmt.Sprintf("it ends here, and should have %d bytes", size)}
 			}
 			return "", fmt.Errorf("read %s at %d: %w", name, off, err)
 		}

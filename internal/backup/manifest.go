@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
@@ -60,7 +61,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	}
 	body = append(body, '\n')
 	if len(body) > maxManifest-64 {
-		return nil, fmt.Errorf("backup of %d files: %w", len(m.Files), base.ErrTooLarge)
+		return nil, fmt.Errorf("backup of %d files: %w", len(m.Files), fault.ErrTooLarge)
 	}
 	prefix := fmt.Sprintf("%s %d ", magic, FormatVersion)
 	line := fmt.Sprintf("%s%016x\n", prefix, base.ChecksumParts(0, []byte(prefix), body))
@@ -71,7 +72,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 // *base.CorruptionError, or a *base.VersionError for a newer format.
 func Decode(b []byte) (*Manifest, error) {
 	bad := func(off int64, detail string, err error) error {
-		return &base.CorruptionError{File: Name, Kind: "backup list", Offset: off, Detail: detail, Err: err}
+		return &fault.CorruptionError{File: Name, Kind: "backup list", Offset: off, Detail: detail, Err: err}
 	}
 	if len(b) > maxManifest {
 		return nil, bad(-1, "larger than any backup list", nil)
@@ -94,7 +95,7 @@ func Decode(b []byte) (*Manifest, error) {
 		return nil, bad(0, "checksum mismatch", nil)
 	}
 	if version != FormatVersion {
-		return nil, &base.VersionError{File: Name, Have: uint32(version), Supported: FormatVersion}
+		return nil, &fault.VersionError{File: Name, Have: uint32(version), Supported: FormatVersion}
 	}
 	m := &Manifest{}
 	if err := json.Unmarshal(body, m); err != nil {
@@ -174,7 +175,7 @@ func holdBackup(fsys vfs.FS, dir string) (vfs.Dir, error) {
 }
 
 func noBackup(dir string) error {
-	return fmt.Errorf("%s holds no backup (no file %s): %w", dir, Name, base.ErrNotStore)
+	return fmt.Errorf("%s holds no backup (no file %s): %w", dir, Name, fault.ErrNotStore)
 }
 
 // readList is Read in a directory that is held.
@@ -192,7 +193,7 @@ func readList(fsys vfs.Dir, dir string) (*Manifest, error) {
 		return nil, err
 	}
 	if size > maxManifest {
-		return nil, &base.CorruptionError{File: Name, Kind: "backup list", Offset: -1, Detail: "larger than any backup list"}
+		return nil, &fault.CorruptionError{File: Name, Kind: "backup list", Offset: -1, Detail: "larger than any backup list"}
 	}
 	b := make([]byte, size)
 	if n, err := f.ReadAt(b, 0); err != nil && !(errors.Is(err, io.EOF) && int64(n) == size) {

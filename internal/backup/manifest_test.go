@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -60,20 +61,20 @@ func TestListRefusals(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"empty":               {nil, base.ErrCorrupt},
-		"other magic":         {[]byte("stele-restore 1 00\n{}"), base.ErrCorrupt},
-		"newer":               {resum("2", body), base.ErrVersion},
-		"damaged version":     {bytes.Replace(whole, []byte(" 1 "), []byte(" 2 "), 1), base.ErrCorrupt},
-		"version 0":           {resum("0", body), base.ErrCorrupt},
-		"padded version":      {resum("01", body), base.ErrCorrupt},
-		"no JSON":             {resum("1", []byte("{")), base.ErrCorrupt},
-		"path in name":        {with(func(m *Manifest) { m.Files[0].Name = "../000012.seg" }), base.ErrCorrupt},
-		"path in stored":      {with(func(m *Manifest) { m.Files[0].Stored = "/etc/000012.seg" }), base.ErrCorrupt},
-		"manifest as a file":  {with(func(m *Manifest) { m.Files[0].Name = "MANIFEST-000001" }), base.ErrCorrupt},
-		"name twice":          {with(func(m *Manifest) { m.Files[1].Name = m.Files[0].Name }), base.ErrCorrupt},
-		"negative size":       {with(func(m *Manifest) { m.Files[0].Size = -1 }), base.ErrCorrupt},
-		"short checksum":      {with(func(m *Manifest) { m.Files[0].Sum = "00" }), base.ErrCorrupt},
-		"capitals in the sum": {bytes.ToUpper(whole), base.ErrCorrupt},
+		"empty":               {nil, fault.ErrCorrupt},
+		"other magic":         {[]byte("stele-restore 1 00\n{}"), fault.ErrCorrupt},
+		"newer":               {resum("2", body), fault.ErrVersion},
+		"damaged version":     {bytes.Replace(whole, []byte(" 1 "), []byte(" 2 "), 1), fault.ErrCorrupt},
+		"version 0":           {resum("0", body), fault.ErrCorrupt},
+		"padded version":      {resum("01", body), fault.ErrCorrupt},
+		"no JSON":             {resum("1", []byte("{")), fault.ErrCorrupt},
+		"path in name":        {with(func(m *Manifest) { m.Files[0].Name = "../000012.seg" }), fault.ErrCorrupt},
+		"path in stored":      {with(func(m *Manifest) { m.Files[0].Stored = "/etc/000012.seg" }), fault.ErrCorrupt},
+		"manifest as a file":  {with(func(m *Manifest) { m.Files[0].Name = "MANIFEST-000001" }), fault.ErrCorrupt},
+		"name twice":          {with(func(m *Manifest) { m.Files[1].Name = m.Files[0].Name }), fault.ErrCorrupt},
+		"negative size":       {with(func(m *Manifest) { m.Files[0].Size = -1 }), fault.ErrCorrupt},
+		"short checksum":      {with(func(m *Manifest) { m.Files[0].Sum = "00" }), fault.ErrCorrupt},
+		"capitals in the sum": {bytes.ToUpper(whole), fault.ErrCorrupt},
 	} {
 		if m, err := Decode(c.b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v; want %v", name, m, err, c.want)
@@ -99,7 +100,7 @@ func FuzzBackupList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Decode(b)
 		if err != nil {
-			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+			if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatal(err)
 			}
 			// Whatever the body is, with a checksum that fits it is read or refused.

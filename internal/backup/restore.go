@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -39,7 +39,7 @@ func Check(ctx context.Context, dir string, o Options) (list *Manifest, damage [
 			_ = file.Close() // only read from
 		}
 		switch {
-		case errors.Is(err, base.ErrCorrupt):
+		case errors.Is(err, fault.ErrCorrupt):
 			damage = append(damage, err)
 		case err != nil:
 			return list, damage, err
@@ -75,7 +75,7 @@ func (p *progress) compare(ctx context.Context, file vfs.File, f File) error {
 }
 
 func wrongSum(f File, sum string) error {
-	return &base.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Len: f.Size, Detail: fmt.Sprintf("checksum is %s, the list says %s", sum, f.Sum)}
+	return &fault.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Len: f.Size, Detail: fmt.Sprintf("checksum is %s, the list says %s", sum, f.Sum)}
 }
 
 // openStored opens a file of a backup. Missing, or of another size, it is damaged.
@@ -83,13 +83,13 @@ func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 	file, err := fsys.Open(filepath.Join(dir, f.Stored))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &base.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Detail: "missing", Err: err}
+			return nil, &fault.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Detail: "missing", Err: err}
 		}
 		return nil, err
 	}
 	size, err := file.Size()
 	if err == nil && size != f.Size {
-		err = &base.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Detail: fmt.Sprintf("it has %d bytes, the list says %d", size, f.Size)}
+		err = &fault.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Detail: fmt.Sprintf("it has %d bytes, the list says %d", size, f.Size)}
 	}
 	if err != nil {
 		_ = file.Close() // only read from

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -47,13 +47,13 @@ func TestSealedBackup(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Make(t.Context(), "store", "backup", Options{Engine: engine.Options{FS: mem}}); !errors.Is(err, base.ErrKey) {
+	if _, err := Make(t.Context(), "store", "backup", Options{Engine: engine.Options{FS: mem}}); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("without keys: %v", err)
 	}
 	if _, err := Make(t.Context(), "store", "backup", Options{Engine: o}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), "backup", "refused", Options{Engine: engine.Options{FS: mem}}); !errors.Is(err, base.ErrKey) {
+	if _, err := Restore(t.Context(), "backup", "refused", Options{Engine: engine.Options{FS: mem}}); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("restored without keys: %v", err)
 	}
 	if _, err := Restore(t.Context(), "backup", "again", Options{Engine: o}); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -207,7 +208,7 @@ func TestRefused(t *testing.T) {
 	}
 	newer := bytes.Clone(enc)
 	newer[0] = codecZstd + 1
-	if _, err := Decode(newer); !errors.Is(err, base.ErrVersion) {
+	if _, err := Decode(newer); !errors.Is(err, fault.ErrVersion) {
 		t.Errorf("unknown codec: %v", err)
 	}
 	for n := range enc {

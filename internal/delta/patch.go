@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -174,7 +175,7 @@ func Decode(b []byte) (*Patch, error) {
 	d := decoder{base.Cursor{What: "patch", Left: b}}
 	codec := d.Byte()
 	if d.Err == nil && codec > codecZstd {
-		return nil, &base.VersionError{File: "patch", Have: uint32(codec), Supported: uint32(codecZstd)}
+		return nil, &fault.VersionError{File: "patch", Have: uint32(codec), Supported: uint32(codecZstd)}
 	}
 	p := &Patch{BaseLen: d.size("base"), script: script{len: d.size("target")}}
 	if sum := d.Bytes(8); sum != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
 )
 
@@ -70,10 +70,10 @@ func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	}
 	p, err := delta.Decode(b)
 	switch {
-	case errors.Is(err, base.ErrVersion):
+	case errors.Is(err, fault.ErrVersion):
 		return nil, fmt.Errorf("%s at offset %d: %w", h.kind.name(h.num), loc.Off, err)
 	case err != nil:
-		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
+		return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
 	}
 	if loc.InLog() {
 		e.cache.addPatch(keyOf(loc), p)
@@ -154,7 +154,7 @@ func (e *BaseError) Unwrap() error { return e.Err }
 // costing adds to damage of the bytes of r which values it costs. Other errors
 // pass.
 func costing(fam *index.Family, r index.Ref, err error) error {
-	var ce *base.CorruptionError
+	var ce *fault.CorruptionError
 	if !errors.As(err, &ce) {
 		return err
 	}
@@ -178,6 +178,6 @@ func (e *Engine) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 }
 
 func (e *Engine) chainDamage(v index.ValueLoc, err error) error {
-	return &base.CorruptionError{File: e.files.name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
+	return &fault.CorruptionError{File: e.files.name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
 		Detail: fmt.Sprintf("value %d.%d", v.Ref.LSN, v.Ref.Ord), Err: err}
 }

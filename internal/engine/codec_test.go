@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
@@ -182,7 +183,7 @@ func TestNewerRecords(t *testing.T) {
 		"operation": encodeHead(&record{ops: []op{{kind: opFlagsToo + 1, id: "t"}}}),
 		"encoding":  encodeHead(&record{ops: []op{{kind: opPut, id: "t", slots: []slotOp{{enc: slotPatch + 1}}}}}),
 	} {
-		var version *base.VersionError
+		var version *fault.VersionError
 		if _, err := decodeRecord(b); !errors.As(err, &version) {
 			t.Errorf("newer %s: %v", name, err)
 		}
@@ -289,7 +290,7 @@ func TestTombstonesGolden(t *testing.T) {
 	if _, err := decodeTombstones(append(b, 0)); err == nil {
 		t.Error("tombstones with a byte too many are accepted")
 	}
-	var version *base.VersionError
+	var version *fault.VersionError
 	if _, err := decodeTombstones([]byte{tombstoneFormat + 1}); !errors.As(err, &version) {
 		t.Errorf("newer tombstones: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/metric"
@@ -26,7 +27,7 @@ type Value struct {
 func NewValue(parts ...[]byte) (Value, error) {
 	v := Value{parts: parts, size: sizeOf(parts)}
 	if v.size > base.MaxStored {
-		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxStored, base.ErrTooLarge)
+		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxStored, fault.ErrTooLarge)
 	}
 	v.sum = valueSum(parts...)
 	return v, nil
@@ -183,7 +184,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		return err
 	}
 	if len(slots) > base.MaxSlots {
-		return fmt.Errorf("item of %d slots, the limit is %d: %w", len(slots), base.MaxSlots, base.ErrTooLarge)
+		return fmt.Errorf("item of %d slots, the limit is %d: %w", len(slots), base.MaxSlots, fault.ErrTooLarge)
 	}
 	t := tx.Thread(id)
 	if t == nil {
@@ -197,14 +198,14 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	for i := range slots {
 		s := &slots[i]
 		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
-			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, base.ErrTooLarge)
+			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, fault.ErrTooLarge)
 		}
 		it.Slots[i] = index.Slot{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
 		o.slots[i] = slotOp{name: s.Name, tag: s.Tag}
 		switch {
 		case s.Value != nil:
 			if len(tx.values) >= int(index.EmptyOrd) {
-				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, base.ErrTooLarge)
+				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, fault.ErrTooLarge)
 			}
 			it.Slots[i].Ref = tx.store(t, key, s.Value, &o.slots[i])
 		case s.Empty:
@@ -324,7 +325,7 @@ func checkKeys(id, key string) error {
 		return fmt.Errorf("thread id is empty")
 	}
 	if len(id) > base.MaxKey || len(key) > base.MaxKey {
-		return fmt.Errorf("key of %d bytes in a thread of %d, the limit is %d: %w", len(key), len(id), base.MaxKey, base.ErrTooLarge)
+		return fmt.Errorf("key of %d bytes in a thread of %d, the limit is %d: %w", len(key), len(id), base.MaxKey, fault.ErrTooLarge)
 	}
 	return nil
 }
@@ -356,7 +357,7 @@ type Hint struct {
 // CommitHinted is Commit with a hint.
 func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func(*Tx) error) error {
 	if e.opts.ReadOnly {
-		return base.ErrReadOnly
+		return fault.ErrReadOnly
 	}
 	if h.Began == nil {
 		begin := metric.Now()
@@ -439,7 +440,7 @@ func (tx *Tx) perform() ([]byte, error) {
 	}
 	head := encodeHead(&tx.rec)
 	if int64(len(head))+tx.size > base.MaxRecord {
-		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, base.ErrTooLarge)
+		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
 	}
 	return head, nil
 }

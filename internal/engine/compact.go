@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
@@ -34,7 +35,7 @@ type CompactInfo struct {
 // the current key afterwards.
 func (e *Engine) Compact(ctx context.Context) error {
 	if e.opts.ReadOnly {
-		return base.ErrReadOnly
+		return fault.ErrReadOnly
 	}
 	if err := e.enter(); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (e *Engine) Compact(ctx context.Context) error {
 // itself until nothing is left to merge.
 func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
 	if e.opts.ReadOnly {
-		return false, base.ErrReadOnly
+		return false, fault.ErrReadOnly
 	}
 	if err := e.enter(); err != nil {
 		return false, err

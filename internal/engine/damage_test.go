@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -110,7 +110,7 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 				t.Errorf("damage in %s, read-only %v: log value %q, %v", suffix, readOnly, v, err)
 			}
 			v, err := read(e, "t", "k")
-			if suffix == ".seg" && !errors.Is(err, base.ErrCorrupt) || suffix == ".img" && v != "in a segment" {
+			if suffix == ".seg" && !errors.Is(err, fault.ErrCorrupt) || suffix == ".img" && v != "in a segment" {
 				t.Errorf("damage in %s, read-only %v: segment value %q, %v", suffix, readOnly, v, err)
 			}
 			must(t, e.Close())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
@@ -57,7 +58,7 @@ func (e *Engine) skip(err error) {
 // pastDamage is nil for damage that may be gone past, which it notes; any other
 // error stays one.
 func (e *Engine) pastDamage(err error) error {
-	if err == nil || !e.opts.AllowDamage || !errors.Is(err, base.ErrCorrupt) {
+	if err == nil || !e.opts.AllowDamage || !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
 	e.skip(err)
@@ -72,7 +73,7 @@ func (e *Engine) Skipped() (damage []error, deletions bool) {
 	defer e.skipped.mu.Unlock()
 	deletions = e.skipped.deletions || e.guessed
 	for _, err := range e.skipped.damage {
-		var c *base.CorruptionError
+		var c *fault.CorruptionError
 		if errors.As(err, &c) {
 			_, inLog := wal.ParseFileName(c.File)
 			deletions = deletions || inLog
@@ -116,7 +117,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	if err == nil {
 		return st, nil
 	}
-	if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, snapshot.ErrNoManifest) {
+	if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, snapshot.ErrNoManifest) {
 		return snapshot.State{}, err
 	}
 	// The newest intact complete state still tells which store this is.
@@ -130,7 +131,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	}
 	e.guessed, e.report.Guessed = true, true
 	if errors.Is(err, snapshot.ErrNoManifest) {
-		err = &base.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
+		err = &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
 	}
 	e.skip(err)
 	return st, nil
@@ -183,7 +184,7 @@ func (e *Engine) outdated(st snapshot.State) error {
 			last = max(rec.LastLSN, st.FloorLSN-1)
 		}
 		if u.LastLSN > last {
-			return &base.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: fmt.Sprintf(
+			return &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: fmt.Sprintf(
 				"it seems to be an older copy: %s, which it does not name, holds records up to %d, and the log that it names ends with %d", n, u.LastLSN, last)}
 		}
 	}

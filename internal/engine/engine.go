@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/metric"
@@ -141,7 +142,7 @@ func (e *Engine) Sync(ctx context.Context) error {
 // replays less. The worker does it every Options.ImageBytes.
 func (e *Engine) WriteImage(ctx context.Context) error {
 	if e.opts.ReadOnly {
-		return base.ErrReadOnly
+		return fault.ErrReadOnly
 	}
 	if err := e.enter(); err != nil {
 		return err

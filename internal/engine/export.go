@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
@@ -96,7 +97,7 @@ func HoldEmpty(fsys vfs.FS, dir string) (vfs.Dir, error) {
 	}
 	names, err := d.List(dir)
 	if err == nil && len(names) > 0 {
-		err = fmt.Errorf("%w: it holds %q; choose another", base.ErrNotEmpty, names[0])
+		err = fmt.Errorf("%w: it holds %q; choose another", fault.ErrNotEmpty, names[0])
 	}
 	if err == nil {
 		err = syncParents(fsys, dir)
@@ -196,7 +197,7 @@ func (x *exporter) families(v *View) error {
 func (x *exporter) family(v *View, w *familyWork) error {
 	x.e.recentlySkipped() // of what came before
 	if err := w.load(v); err != nil {
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			return err
 		}
 		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
@@ -280,7 +281,7 @@ func (x *exporter) value(all *users, u slotUse, gone map[index.Ref]bool) error {
 	switch {
 	case err == nil:
 		x.rep.Values++
-	case errors.Is(err, base.ErrCorrupt) || errors.Is(err, ErrNoValue):
+	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, ErrNoValue):
 		if b = x.lose(all, ref, err); b == nil {
 			gone[ref] = true
 			return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -181,7 +182,7 @@ func (s *fileSet) use(h *handle) {
 func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	f, err := s.fs.Open(s.path(k, n))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &base.CorruptionError{File: k.name(n), Kind: "file", Offset: -1, Detail: "missing", Err: err}
+		return nil, &fault.CorruptionError{File: k.name(n), Kind: "file", Offset: -1, Detail: "missing", Err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", k.name(n), err)
@@ -217,7 +218,7 @@ func (s *fileSet) openSegment(f vfs.File, name string, size int64) (*segment.Rea
 		return segment.OpenFooter(f, name, size, segment.WithKeys(s.keys))
 	}
 	r, err := segment.Open(f, name, size, segment.WithKeys(s.keys))
-	if !errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, fault.ErrCorrupt) {
 		return r, err
 	}
 	found, damage, serr := segment.Salvage(context.Background(), f, name, size, segment.WithKeys(s.keys))
@@ -243,7 +244,7 @@ func (s *fileSet) openAll() error {
 		case err == nil:
 			s.opened(h)
 		case errors.Is(err, fs.ErrNotExist) && (s.lost || s.lostImages && k == kindImage):
-		case !errors.Is(err, base.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
@@ -27,7 +28,7 @@ type FlushInfo struct {
 // It goes beside commits. A failure leaves the store as it was.
 func (e *Engine) Flush(ctx context.Context) error {
 	if e.opts.ReadOnly {
-		return base.ErrReadOnly
+		return fault.ErrReadOnly
 	}
 	if err := e.enter(); err != nil {
 		return err

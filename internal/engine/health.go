@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -139,7 +139,7 @@ func (e *Engine) Health() Health {
 	closed := e.closed
 	e.life.RUnlock()
 	if closed {
-		h.add(TroubleClosed, StatusFailed, base.ErrClosed, "the store is closed")
+		h.add(TroubleClosed, StatusFailed, fault.ErrClosed, "the store is closed")
 	}
 	if e.log != nil {
 		err := e.log.Poison()
@@ -160,7 +160,7 @@ func (e *Engine) Health() Health {
 		}
 	}
 	if n := e.corruptions.Load(); n > 0 {
-		h.add(TroubleCorruption, StatusDegraded, base.ErrCorrupt, "damage was met %d times", n)
+		h.add(TroubleCorruption, StatusDegraded, fault.ErrCorrupt, "damage was met %d times", n)
 	}
 	if !closed && e.held != nil {
 		if err := e.held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
@@ -177,7 +177,7 @@ func (e *Engine) judgeSpace(h *Health) {
 	case err != nil:
 		h.add(TroubleDisk, StatusDegraded, err, "%v", err)
 	case e.log != nil && s.Free < s.Reserve:
-		h.add(TroubleDiskFull, StatusFailed, base.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
+		h.add(TroubleDiskFull, StatusFailed, fault.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
 	case e.log != nil && s.Free < s.LowSpace:
 		h.add(TroubleDiskLow, StatusDegraded, nil, "%d bytes are free, the watermark is %d", s.Free, s.LowSpace)
 	}

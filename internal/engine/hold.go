@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -52,7 +52,7 @@ func (e *Engine) ownsDir() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, vfs.ErrDetached):
-		err = &base.LockLostError{Dir: e.dir, Holder: readHolder(e.held, filepath.Join(e.dir, lockName))}
+		err = &fault.LockLostError{Dir: e.dir, Holder: readHolder(e.held, filepath.Join(e.dir, lockName))}
 	default:
 		err = fmt.Errorf("look for %s: %w", lockName, err)
 	}
@@ -72,7 +72,7 @@ func (e *Engine) Held() vfs.Dir { return e.held }
 func holdStore(fsys vfs.FS, dir string) (vfs.Dir, error) {
 	d, err := vfs.Hold(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", base.ErrNotStore, err)
+		return nil, fmt.Errorf("%w: %w", fault.ErrNotStore, err)
 	}
 	return d, err
 }

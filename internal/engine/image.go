@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
@@ -167,7 +168,7 @@ func (j *imageJob) enter(edit snapshot.Edit) error {
 
 // notApplied reports whether a manifest edit failed without a trace. After other
 // errors it may survive a crash, and the files it names must stay.
-func notApplied(err error) bool { return !errors.Is(err, base.ErrPoisoned) }
+func notApplied(err error) bool { return !errors.Is(err, fault.ErrPoisoned) }
 
 // withdraw removes a complete file that did not become part of the store.
 func (e *Engine) withdraw(k fileKind, n base.FileNum) {
@@ -179,7 +180,7 @@ func (e *Engine) withdraw(k fileKind, n base.FileNum) {
 // in segments and log as well, but this process has forgotten where: the next
 // Open, told of no image, finds it.
 func (e *Engine) noteBadPage(err error) {
-	if !errors.Is(err, base.ErrCorrupt) || e.badPages.Swap(true) || e.opts.ReadOnly || e.opts.ManualWork {
+	if !errors.Is(err, fault.ErrCorrupt) || e.badPages.Swap(true) || e.opts.ReadOnly || e.opts.ManualWork {
 		return
 	}
 	select {
@@ -209,7 +210,7 @@ func (e *Engine) checkPagesNow() error {
 
 // errBadPages is the answer of flush, image and compaction when a page of the
 // saved index is damaged.
-var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", base.ErrCorrupt)
+var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", fault.ErrCorrupt)
 
 // forgetImages takes the images out of the manifest. Their files stay until the
 // next Open: threads whose pages are whole are still read from them.

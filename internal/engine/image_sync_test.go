@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/snapshot"
@@ -84,7 +84,7 @@ func TestManifestMissesTheEndOfTheLog(t *testing.T) {
 				mustAll(t, mem.Remove("store/"+n))
 			}
 		}
-		if _, err := Open("store", quietOptions(mem)); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := Open("store", quietOptions(mem)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("clean %v: %v", clean, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestOlderManifestKeepsTheLog(t *testing.T) {
 		if !mark {
 			mustAll(t, killed.Remove("store/"+wal.MarkName))
 		}
-		if _, err := Open("store", quietOptions(killed)); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := Open("store", quietOptions(killed)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("with a mark %v: %v", mark, err)
 		}
 		for n := range before {

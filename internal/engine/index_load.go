@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
@@ -21,7 +22,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
 	e.noteDamage(err)
@@ -39,7 +40,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 func (e *Engine) loadImages(st snapshot.State) error {
 	if len(st.Images) == 0 {
 		if len(st.Segments) > 0 {
-			return &base.CorruptionError{File: "MANIFEST", Kind: "image chain", Offset: -1, Detail: "there are segments and no image of the index"}
+			return &fault.CorruptionError{File: "MANIFEST", Kind: "image chain", Offset: -1, Detail: "there are segments and no image of the index"}
 		}
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -62,7 +63,7 @@ func (e *Engine) checkKeys() error {
 	}
 	for _, n := range e.files.numbers() {
 		h, err := e.files.acquire(n)
-		if errors.Is(err, base.ErrKey) {
+		if errors.Is(err, fault.ErrKey) {
 			return err
 		}
 		if err == nil {

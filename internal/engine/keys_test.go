@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
@@ -157,14 +157,14 @@ func TestKeysThatDoNotFit(t *testing.T) {
 	mem, plain := vfs.NewMem(vfs.MemOptions{}), vfs.NewMem(vfs.MemOptions{})
 	fillSealed(t, sealedOptions(plain, nil))
 	fillSealed(t, sealedOptions(mem, &turningKeys{}))
-	refuse := func(what string, fsys vfs.FS, keys seal.KeyProvider, want base.KeyProblem) {
+	refuse := func(what string, fsys vfs.FS, keys seal.KeyProvider, want fault.KeyProblem) {
 		t.Helper()
 		before := filesOf(t, fsys)
 		for _, readOnly := range []bool{false, true} {
 			o := sealedOptions(fsys, keys)
 			o.ReadOnly = readOnly
 			_, err := Open("store", o)
-			var k *base.KeyError
+			var k *fault.KeyError
 			if !errors.As(err, &k) || k.Problem != want || k.File == "" {
 				t.Errorf("%s, read-only %v: %v", what, readOnly, err)
 			}
@@ -172,14 +172,14 @@ func TestKeysThatDoNotFit(t *testing.T) {
 		if after := filesOf(t, fsys); !maps.Equal(before, after) {
 			t.Errorf("%s: refused, and changed files", what)
 		}
-		if _, err := Verify(t.Context(), "store", sealedOptions(fsys, keys), nil); !errors.Is(err, base.ErrKey) {
+		if _, err := Verify(t.Context(), "store", sealedOptions(fsys, keys), nil); !errors.Is(err, fault.ErrKey) {
 			t.Errorf("%s, verified: %v", what, err)
 		}
 	}
-	refuse("no keys", mem, nil, base.KeyRequired)
-	refuse("other keys of the same ids", mem, wrong, base.KeyWrong)
-	refuse("keys of other ids", mem, none, base.KeyUnavailable)
-	refuse("keys for a plain store", plain, &turningKeys{}, base.NotEncrypted)
+	refuse("no keys", mem, nil, fault.KeyRequired)
+	refuse("other keys of the same ids", mem, wrong, fault.KeyWrong)
+	refuse("keys of other ids", mem, none, fault.KeyUnavailable)
+	refuse("keys for a plain store", plain, &turningKeys{}, fault.NotEncrypted)
 	// One file of each kind, of a store without encryption and with the same content,
 	// in place of the encrypted one.
 	plainFiles := filesOf(t, plain)
@@ -191,7 +191,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 			t.Fatalf("the stores have different files: no %s", name)
 		}
 		putBytes(t, mem, name, []byte(plainFiles[name]))
-		refuse("a plain "+name, mem, &turningKeys{}, base.NotEncrypted)
+		refuse("a plain "+name, mem, &turningKeys{}, fault.NotEncrypted)
 		putBytes(t, mem, name, []byte(b))
 	}
 }
@@ -213,8 +213,8 @@ func TestOneMissingKey(t *testing.T) {
 		must(t, err)
 		before := filesOf(t, mem)
 		_, err = Open("store", sealedOptions(mem, p))
-		var k *base.KeyError
-		if !errors.As(err, &k) || k.Problem != base.KeyUnavailable || k.KeyID != fmt.Sprint("key", missing) {
+		var k *fault.KeyError
+		if !errors.As(err, &k) || k.Problem != fault.KeyUnavailable || k.KeyID != fmt.Sprint("key", missing) {
 			t.Errorf("without key %d: %v", missing, err)
 		}
 		if !maps.Equal(before, filesOf(t, mem)) {
@@ -303,7 +303,7 @@ func TestEncryptExisting(t *testing.T) {
 		_, err = read(e, "MARKER thread", "key000")
 		must(t, e.Close())
 	}
-	if !errors.Is(err, base.ErrKey) && !errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, fault.ErrKey) && !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("an old plain segment under a new name: %v", err)
 	}
 	if err := (Options{EncryptExisting: true}).Validate(); err == nil {
@@ -327,10 +327,10 @@ func TestKeyServiceDown(t *testing.T) {
 			return tx.Put("a", "k2", 0, []SlotIn{{Name: "v", Value: &v}})
 		})
 	}
-	if err := put(); !errors.Is(err, base.ErrKey) || !errors.Is(err, cause) || errors.Is(err, base.ErrPoisoned) {
+	if err := put(); !errors.Is(err, fault.ErrKey) || !errors.Is(err, cause) || errors.Is(err, fault.ErrPoisoned) {
 		t.Errorf("commit: %v", err)
 	}
-	if err := e.Compact(t.Context()); !errors.Is(err, base.ErrKey) || errors.Is(err, base.ErrPoisoned) {
+	if err := e.Compact(t.Context()); !errors.Is(err, fault.ErrKey) || errors.Is(err, fault.ErrPoisoned) {
 		t.Errorf("compact: %v", err)
 	}
 	if got, err := read(e, "a", "k1"); err != nil || got != "one" {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -153,7 +153,7 @@ func TestDamagedList(t *testing.T) {
 	if rep := e.Report(); rep.IndexRebuilt || !rep.CleanClose {
 		t.Fatalf("the test needs an open that does not see the damage: %+v", rep)
 	}
-	var damage *base.CorruptionError
+	var damage *fault.CorruptionError
 	for _, id := range []string{residentID(0), residentID(n - 1), residentID(7) + "x"} {
 		err := e.Commit(t.Context(), nil, func(tx *Tx) error { return tx.Put(id, "k", 0, nil) })
 		if _, rerr := e.Thread(id); !errors.As(err, &damage) || !errors.As(rerr, &damage) || damage.File != name {
@@ -262,7 +262,7 @@ func TestDamagedTable(t *testing.T) {
 		costs := 0
 		for i := range n {
 			th, err := e.Thread(residentID(i))
-			if errors.Is(err, base.ErrCorrupt) {
+			if errors.Is(err, fault.ErrCorrupt) {
 				costs++
 				continue
 			}
@@ -276,14 +276,14 @@ func TestDamagedTable(t *testing.T) {
 		}
 		for _, id := range []string{lost, lost + "x"} {
 			err := e.Commit(t.Context(), nil, func(tx *Tx) error { return tx.Put(id, "k", 0, nil) })
-			if _, rerr := e.Thread(id); !errors.Is(err, base.ErrCorrupt) || !errors.Is(rerr, base.ErrCorrupt) {
+			if _, rerr := e.Thread(id); !errors.Is(err, fault.ErrCorrupt) || !errors.Is(rerr, fault.ErrCorrupt) {
 				t.Errorf("thread %q: commit %v, look %v", id, err, rerr)
 			}
 		}
 		if e.Metrics().CorruptionsFound == 0 || e.Health().Status != StatusDegraded {
 			t.Errorf("%d corruptions, health %v", e.Metrics().CorruptionsFound, e.Health().Status)
 		}
-		if err := e.Flush(t.Context()); !errors.Is(err, base.ErrCorrupt) {
+		if err := e.Flush(t.Context()); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a flush says %v", err)
 		}
 		reopen := o
@@ -325,13 +325,13 @@ func TestDamageFoundByClose(t *testing.T) {
 		e := mustOpen(t, o)
 		mustPut(t, e, "~", "k", "v")
 		if scan {
-			if err := e.Flush(t.Context()); !errors.Is(err, base.ErrCorrupt) {
+			if err := e.Flush(t.Context()); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("a flush that needs all rows says %v", err)
 			}
 			v, err := e.View()
 			must(t, err)
 			seen := 0
-			if err := v.Ascend("", func(*index.Thread) bool { seen++; return true }); !errors.Is(err, base.ErrCorrupt) || seen >= n {
+			if err := v.Ascend("", func(*index.Thread) bool { seen++; return true }); !errors.Is(err, fault.ErrCorrupt) || seen >= n {
 				t.Errorf("a scan saw %d of %d threads and says %v", seen, n, err)
 			}
 			v.Release()

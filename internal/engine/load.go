@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
@@ -182,7 +183,7 @@ func readImagePage(h *handle, part index.Part) (*index.Page, error) {
 
 func readSegmentPage(h *handle, fam uint64, part index.Part) (*index.Page, error) {
 	if h.seg == nil {
-		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
+		return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
 	}
 	dir, values, err := h.seg.DirectoryAt(fam, part.Off, part.Len)
 	if err != nil {
@@ -196,7 +197,7 @@ func readSegmentPage(h *handle, fam uint64, part index.Part) (*index.Page, error
 	for i, v := range values {
 		var ok bool
 		if p.Values[i], ok = placeOf(h.num, v); !ok {
-			return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
+			return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
 				Detail: fmt.Sprintf("value %d.%d is a patch against %d.%d", v.LSN, v.Ord, v.Base.LSN, v.Base.Ord)}
 		}
 	}
@@ -221,10 +222,10 @@ func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
 func decodePage(h *handle, part index.Part, b []byte) (*index.Page, error) {
 	p, err := index.DecodePage(b)
 	if err != nil {
-		if errors.Is(err, base.ErrVersion) {
+		if errors.Is(err, fault.ErrVersion) {
 			return nil, err
 		}
-		return nil, &base.CorruptionError{File: h.kind.name(h.num), Kind: "index page", Offset: int64(part.Off), Len: int64(part.Len), Err: err}
+		return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "index page", Offset: int64(part.Off), Len: int64(part.Len), Err: err}
 	}
 	return p, nil
 }

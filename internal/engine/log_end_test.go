@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
@@ -222,7 +223,7 @@ func TestNoCopyOfRefusedLog(t *testing.T) {
 		before := filesOf(t, copied)
 		fs := &tempFS{FS: copied}
 		o.FS, o.Inline = fs, inline
-		if _, err := Open("store", o); !errors.Is(err, base.ErrVersion) {
+		if _, err := Open("store", o); !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("inline %v: %v", inline, err)
 		}
 		if made := -fs.fail.Load(); made > 1 || inline && made > 0 {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
@@ -104,11 +104,11 @@ func tryMoment(fsys vfs.FS, dir string, opts []MomentOption) (*Moment, error) {
 		m.State = st
 		m.FS.KeepBytes(rep.File, raw)
 		return m, m.keep(fsys, namesOf(st))
-	case errors.Is(err, base.ErrCorrupt) && raw != nil:
+	case errors.Is(err, fault.ErrCorrupt) && raw != nil:
 		m.FS.KeepBytes(rep.File, raw)
-	case errors.Is(err, base.ErrCorrupt):
+	case errors.Is(err, fault.ErrCorrupt):
 	case errors.Is(err, snapshot.ErrNoManifest):
-		err = &base.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
+		err = &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
 	default:
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func tryMoment(fsys vfs.FS, dir string, opts []MomentOption) (*Moment, error) {
 		}
 	}
 	if len(own) == 0 && m.Raw == nil {
-		return nil, fmt.Errorf("%s: %w", dir, base.ErrNotStore)
+		return nil, fmt.Errorf("%s: %w", dir, fault.ErrNotStore)
 	}
 	return m, m.keep(fsys, own)
 }
@@ -175,7 +175,7 @@ func MomentOf(fsys vfs.FS, dir string, manifest []byte, opts ...MomentOption) (*
 	}
 	if len(m.Missing) > 0 {
 		m.Release()
-		return nil, &base.CorruptionError{File: m.Missing[0], Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}
+		return nil, &fault.CorruptionError{File: m.Missing[0], Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}
 	}
 	return m, nil
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
@@ -125,7 +125,7 @@ func (e *Engine) open() error {
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	if e.manifest == nil {
 		err := e.openManifest(rec)
-		if errors.Is(err, base.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
+		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
 			err = e.openManifest(rec)
 		}
 		if err != nil {
@@ -193,10 +193,10 @@ func (e *Engine) refuseStrangers() error {
 		}
 	}
 	if own != "" {
-		return &base.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
+		return &fault.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
 	}
 	if foreign != "" {
-		return fmt.Errorf("directory holds %q and no manifest; choose an empty directory: %w", foreign, base.ErrNotStore)
+		return fmt.Errorf("directory holds %q and no manifest; choose an empty directory: %w", foreign, fault.ErrNotStore)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (e *Engine) takeLock() error {
 	name := filepath.Join(e.dir, lockName)
 	lock, err := e.opts.FS.Lock(name, text)
 	if errors.Is(err, vfs.ErrLockHeld) {
-		return &base.LockedError{Dir: e.dir, Holder: readHolder(e.opts.FS, name)}
+		return &fault.LockedError{Dir: e.dir, Holder: readHolder(e.opts.FS, name)}
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", lockName, err)

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -92,7 +92,7 @@ func TestOpeningEnds(t *testing.T) {
 					t.Fatalf("%d reads after the end: %v", after, err)
 				case err == nil: // it was the last one
 					must(t, e.Close())
-				case !errors.Is(err, context.Canceled) || errors.Is(err, base.ErrCorrupt):
+				case !errors.Is(err, context.Canceled) || errors.Is(err, fault.ErrCorrupt):
 					t.Fatalf("ended with read %d: %v", at, err)
 				}
 				if c.o.ReadOnly {

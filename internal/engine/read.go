@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
@@ -223,7 +224,7 @@ func (e *Engine) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 // hold it too. The call keeps it in r, which may be nil.
 func (e *Engine) readBlock(r *Reader, h *handle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.seg == nil {
-		return nil, false, &base.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
+		return nil, false, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
 	key := keyOf(loc)
 	if block, shared = e.cache.get(key); shared {
@@ -279,5 +280,5 @@ func readSealedValue(h *handle, loc index.Loc) ([]byte, error) {
 }
 
 func logDamage(h *handle, loc index.Loc, detail string) error {
-	return &base.CorruptionError{File: h.kind.name(h.num), Kind: "value", Offset: int64(loc.Off), Len: int64(loc.Len), Detail: detail}
+	return &fault.CorruptionError{File: h.kind.name(h.num), Kind: "value", Offset: int64(loc.Off), Len: int64(loc.Len), Detail: detail}
 }

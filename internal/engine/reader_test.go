@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
@@ -111,7 +112,7 @@ func TestReaderRefuses(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	must(t, e.Close())
-	if _, err := r.Read(t.Context(), th.Family, ref); !errors.Is(err, base.ErrClosed) {
+	if _, err := r.Read(t.Context(), th.Family, ref); !errors.Is(err, fault.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"reflect"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -22,7 +22,7 @@ const readerRetries = 16
 func (e *Engine) openReadOnly() error {
 	err := e.holdDir()
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(base.ErrNotStore, err)
+		return errors.Join(fault.ErrNotStore, err)
 	}
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (e *Engine) openReadOnly() error {
 		e.report = OpenReport{}
 		e.skipped, e.guessed = skipped{}, false
 		if errors.Is(err, snapshot.ErrNoManifest) {
-			return errors.Join(base.ErrNotStore, err)
+			return errors.Join(fault.ErrNotStore, err)
 		}
 	}
 	return err

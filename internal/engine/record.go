@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/wal"
@@ -168,7 +169,7 @@ func (d *recordDecoder) decode(b []byte) (*record, error) {
 		return nil, fmt.Errorf("record of %d bytes", len(b))
 	}
 	if b[0] != recordFormat {
-		return nil, &base.VersionError{File: "record", Have: uint32(b[0]), Supported: recordFormat}
+		return nil, &fault.VersionError{File: "record", Have: uint32(b[0]), Supported: recordFormat}
 	}
 	n := binary.LittleEndian.Uint32(b[1:])
 	if uint64(n) > uint64(len(b)-recordPrefix) {
@@ -248,7 +249,7 @@ func (d *recordDecoder) op() op {
 		o.flags = d.Byte()
 	default:
 		if d.Err == nil {
-			d.Err = &base.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlagsToo)}
+			d.Err = &fault.VersionError{File: "record operation", Have: uint32(o.kind), Supported: uint32(opFlagsToo)}
 		}
 	}
 	return o
@@ -282,7 +283,7 @@ func (d *recordDecoder) slot() slotOp {
 		}
 	default:
 		if d.Err == nil {
-			d.Err = &base.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotPatch)}
+			d.Err = &fault.VersionError{File: "record value", Have: uint32(s.enc), Supported: uint32(slotPatch)}
 		}
 	}
 	return s

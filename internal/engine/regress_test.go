@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -127,7 +127,7 @@ func TestImageRefusedForSpace(t *testing.T) {
 		}
 		mustAll(t, putOne(e, fmt.Sprint("t", i), "k", fmt.Sprint(i)))
 		if err := e.WriteImage(t.Context()); err != nil {
-			if !errors.Is(err, base.ErrDiskFull) {
+			if !errors.Is(err, fault.ErrDiskFull) {
 				t.Fatal(err)
 			}
 			refused++
@@ -161,7 +161,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() { // some of these come too late, and are told
 			for n := range 20 {
-				if err := putOne(e, fmt.Sprint("t", i), fmt.Sprint(n), "v"); err != nil && !errors.Is(err, base.ErrClosed) {
+				if err := putOne(e, fmt.Sprint("t", i), fmt.Sprint(n), "v"); err != nil && !errors.Is(err, fault.ErrClosed) {
 					t.Error(err)
 				}
 			}
@@ -172,7 +172,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := putOne(e, "late", "k", "v"); !errors.Is(err, base.ErrClosed) {
+			if err := putOne(e, "late", "k", "v"); !errors.Is(err, fault.ErrClosed) {
 				t.Errorf("after Close: %v", err)
 			}
 		})

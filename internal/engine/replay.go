@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -51,11 +51,11 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 	if e.upTo > 0 && rec.lsn > e.upTo {
 		return nil
 	}
-	if errors.Is(rec.err, base.ErrVersion) {
+	if errors.Is(rec.err, fault.ErrVersion) {
 		return fmt.Errorf("record %d: %w", rec.lsn, rec.err)
 	}
 	if rec.err != nil {
-		return e.pastDamage(&base.CorruptionError{File: wal.FileName(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
+		return e.pastDamage(&fault.CorruptionError{File: wal.FileName(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
 	}
 	r.begin(rec)
 	for i := range ops {
@@ -144,7 +144,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	}
 	lsn, time := r.rec.lsn, r.rec.time
 	if t == nil && o.kind != opPut {
-		err := &base.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
+		err := &fault.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
 			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
 		return r.e.pastDamage(err) // the record that began the thread was skipped
 	}
@@ -212,7 +212,7 @@ func (r *replayer) withHeads(t *index.Thread, key string) (*index.Thread, error)
 		return t, nil
 	}
 	loaded, _, err := r.e.load(t, nil)
-	if errors.Is(err, base.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		return t, nil
 	}
 	return loaded, err

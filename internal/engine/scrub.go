@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/wal"
 )
@@ -69,7 +70,7 @@ type ScrubProgress struct {
 // files are gone, on the goroutine of the call.
 func (e *Engine) Scrub(ctx context.Context, tell func(ScrubProgress)) error {
 	if e.opts.ReadOnly {
-		return base.ErrReadOnly
+		return fault.ErrReadOnly
 	}
 	if err := e.enter(); err != nil {
 		return err

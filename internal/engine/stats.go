@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/wal"
@@ -179,7 +180,7 @@ func (e *Engine) noteCompact(i CompactInfo) {
 
 // noteDamage counts and reports damage; other errors, and none, pass.
 func (e *Engine) noteDamage(err error) {
-	if !errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, fault.ErrCorrupt) {
 		return
 	}
 	e.corruptions.Add(1)
@@ -205,14 +206,14 @@ func (e *Engine) noteLowSpace(free int64) {
 
 func (e *Engine) noteWriteError(err error) {
 	switch {
-	case errors.Is(err, base.ErrPoisoned):
+	case errors.Is(err, fault.ErrPoisoned):
 		if e.poisonNoted.CompareAndSwap(false, true) {
 			e.opts.Logger.Error("poisoned", "error", err)
 			if f := e.opts.Events.Poisoned; f != nil {
 				f(err)
 			}
 		}
-	case errors.Is(err, base.ErrDiskFull):
+	case errors.Is(err, fault.ErrDiskFull):
 		e.opts.Logger.Error("disk full", "error", err)
 		if f := e.opts.Events.DiskFull; f != nil {
 			f(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -39,7 +40,7 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 			continue
 		}
 		num, own := ownNumber(n)
-		if err := e.checkLeftover(n, rec.LastLSN); err != nil && (num < st.NextFileNum || !errors.Is(err, base.ErrVersion)) {
+		if err := e.checkLeftover(n, rec.LastLSN); err != nil && (num < st.NextFileNum || !errors.Is(err, fault.ErrVersion)) {
 			return nil, err
 		}
 		if !own || num >= st.NextFileNum {
@@ -67,7 +68,7 @@ func (e *Engine) checkLeftover(name string, last base.LSN) error {
 	if u.Copy || u.LastLSN <= last {
 		return nil
 	}
-	return &base.CorruptionError{File: name, Kind: "log", Offset: -1, Detail: fmt.Sprintf(
+	return &fault.CorruptionError{File: name, Kind: "log", Offset: -1, Detail: fmt.Sprintf(
 		"it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy, or that of another store", u.LastLSN, last)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
@@ -42,7 +43,7 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 		return nil, nil
 	}
 	if b[0] != tombstoneFormat {
-		return nil, &base.VersionError{File: "tombstones", Have: uint32(b[0]), Supported: tombstoneFormat}
+		return nil, &fault.VersionError{File: "tombstones", Have: uint32(b[0]), Supported: tombstoneFormat}
 	}
 	d := recordDecoder{Cursor: base.Cursor{What: "tombstones", Left: b[1:]}, text: string(b[1:])}
 	n := d.Count(4)
@@ -120,7 +121,7 @@ func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {
 	}
 	memos, err := decodeTombstones(b)
 	if err != nil {
-		return nil, &base.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
+		return nil, &fault.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
 	}
 	return memos, nil
 }

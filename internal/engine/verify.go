@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
@@ -80,7 +81,7 @@ func (f *Finding) error() error {
 	if f.Err != nil {
 		return f.Err
 	}
-	return &base.CorruptionError{File: f.File, Kind: f.Kind, Offset: f.Offset, Len: f.Len, Detail: f.Detail}
+	return &fault.CorruptionError{File: f.File, Kind: f.Kind, Offset: f.Offset, Len: f.Len, Detail: f.Detail}
 }
 
 // Verify checks the store in dir: every byte of manifest, log, segments and images;
@@ -147,12 +148,12 @@ type verifier struct {
 func (v *verifier) run(opts Options) error {
 	v.manifest()
 	for _, n := range v.m.Missing {
-		v.note(&base.CorruptionError{File: n, Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}, false)
+		v.note(&fault.CorruptionError{File: n, Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}, false)
 	}
 	opts.Opening = v.ctx
 	e, err := Open(v.dir, opts)
 	if err != nil {
-		if errors.Is(err, base.ErrCorrupt) && v.rep.Damaged() {
+		if errors.Is(err, fault.ErrCorrupt) && v.rep.Damaged() {
 			return nil // nothing is left that could be looked at
 		}
 		return err
@@ -191,8 +192,8 @@ func (v *verifier) note(err error, notice bool, threads ...string) error {
 		return nil
 	}
 	f := Finding{Offset: -1, Detail: err.Error(), Notice: notice, Threads: threads, Err: err}
-	var c *base.CorruptionError
-	var ver *base.VersionError
+	var c *fault.CorruptionError
+	var ver *fault.VersionError
 	switch {
 	case errors.As(err, &c):
 		f.File, f.Offset, f.Len, f.Kind, f.Detail = c.File, c.Offset, c.Len, c.Kind, c.Detail
@@ -211,7 +212,7 @@ func (v *verifier) note(err error, notice bool, threads ...string) error {
 // isFinding reports whether err itself, not one of several it joins, is a finding.
 func isFinding(err error) bool {
 	switch err.(type) {
-	case *base.CorruptionError, *base.VersionError:
+	case *fault.CorruptionError, *fault.VersionError:
 		return true
 	}
 	return false

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -107,7 +107,7 @@ func (v *verifier) values(w *familyWork) error {
 			return cerr
 		}
 		if errors.Is(err, ErrNoValue) {
-			err = &base.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
+			err = &fault.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
 				Detail: fmt.Sprintf("item %q of thread %q refers to value %d.%d (%s), which is not stored", u.key, u.thread, u.ref.LSN, u.ref.Ord, u.slot)}
 		}
 		if err := v.note(err, false, u.thread); err != nil {

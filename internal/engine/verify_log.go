@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -25,7 +26,7 @@ func (v *verifier) logs() error {
 			v.tell("log", wal.FileName(en.File), before)
 		}
 		if _, err := decodeRecord(en.Payload); err != nil {
-			c := &base.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
+			c := &fault.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
 			if err := v.note(c, false); err != nil {
 				return err
 			}
@@ -139,7 +140,7 @@ func (v *verifier) leftovers() error {
 	unnamed := map[string]wal.Unnamed{}
 	for _, n := range names {
 		if num, isLog := wal.ParseFileName(n); isLog {
-			if unnamed[n], err = wal.Examine(v.fsys, v.dir, num); err != nil && !errors.Is(err, base.ErrVersion) {
+			if unnamed[n], err = wal.Examine(v.fsys, v.dir, num); err != nil && !errors.Is(err, fault.ErrVersion) {
 				return err
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -271,7 +271,7 @@ func TestDamagedBase(t *testing.T) {
 			case err == nil && slices.Contains(costs, ref):
 				t.Errorf("version %d is readable, its base is damaged", i)
 			case err == nil:
-			case !errors.Is(err, base.ErrCorrupt):
+			case !errors.Is(err, fault.ErrCorrupt):
 				t.Errorf("version %d: %v", i, err)
 			case inSegment:
 				lost++

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -15,7 +16,7 @@ func (e *Engine) enter() error {
 	e.life.RLock()
 	defer e.life.RUnlock()
 	if e.closed {
-		return base.ErrClosed
+		return fault.ErrClosed
 	}
 	e.calls.Add(1)
 	return nil
@@ -47,7 +48,7 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 		if err == nil {
 			last.Store(nil)
 		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, base.ErrClosed) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrClosed) {
 			// The log still has everything. The next nudge tries again, not sooner
 			// than this, so that a full disk is not hammered.
 			e.opts.Logger.Error("background work", "error", err)

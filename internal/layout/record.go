@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -129,7 +130,7 @@ func (r *CheckpointRecord) Decode(b []byte, seen *VersionTexts) error {
 	}
 	f := d.byte()
 	if d.err == nil && f != plainFormat && f != notedFormat {
-		return &saver.VersionError{File: "checkpoint record", Have: uint32(f), Supported: notedFormat}
+		return &fault.VersionError{File: "checkpoint record", Have: uint32(f), Supported: notedFormat}
 	}
 	r.V, r.Ts = int(d.varint()), d.str()
 	if d.flag() {
@@ -446,7 +447,7 @@ func unpackVersion(p string) (saver.Version, error) {
 		}
 		return saver.StringVersion(string(minted)), nil
 	default:
-		return saver.Version{}, &saver.VersionError{File: "channel version", Have: uint32(p[0]), Supported: packMinted}
+		return saver.Version{}, &fault.VersionError{File: "channel version", Have: uint32(p[0]), Supported: packMinted}
 	}
 	if d.err != nil || len(d.b) != 0 {
 		return saver.Version{}, ErrRecord
@@ -487,7 +488,7 @@ func SplitTyped(b []byte) (serde.Typed, error) {
 	}
 	if code := b[0]; code != kindOther {
 		if int(code) >= len(kindNames) {
-			return serde.Typed{}, &saver.VersionError{File: "value kind", Have: uint32(code), Supported: uint32(len(kindNames) - 1)}
+			return serde.Typed{}, &fault.VersionError{File: "value kind", Have: uint32(code), Supported: uint32(len(kindNames) - 1)}
 		}
 		return serde.Typed{Kind: kindNames[code], Data: b[1:]}, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/golden"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -58,7 +59,7 @@ func TestCheckpointGolden(t *testing.T) {
 			}
 		}
 	}
-	var version *saver.VersionError
+	var version *fault.VersionError
 	for _, format := range []byte{0, notedFormat + 1} {
 		if _, err := DecodeCheckpointRecord([]byte{format}); !errors.As(err, &version) {
 			t.Errorf("a checkpoint of format %d: %v", format, err)
@@ -195,7 +196,7 @@ func TestVersionRoundTrip(t *testing.T) {
 			t.Errorf("%q reads as version %q", p, v)
 		}
 	}
-	var version *saver.VersionError
+	var version *fault.VersionError
 	if _, err := unpackVersion("\x05"); !errors.As(err, &version) {
 		t.Errorf("a newer version: %v", err)
 	}
@@ -291,7 +292,7 @@ func TestTypedGolden(t *testing.T) {
 			t.Errorf("kind %q comes back as %q %q, %v", c.kind, got.Kind, got.Data, err)
 		}
 	}
-	var version *saver.VersionError
+	var version *fault.VersionError
 	if _, err := SplitTyped([]byte{kindJSON + 1}); !errors.As(err, &version) {
 		t.Errorf("a newer kind: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -32,7 +33,7 @@ func LostValue(reason string) []byte { return append(KindPrefix(KindLost), reaso
 
 // AsCorrupt makes malformed content match ErrCorrupt; a newer format stays one.
 func AsCorrupt(err error) error {
-	if errors.Is(err, saver.ErrVersion) || errors.Is(err, saver.ErrCorrupt) {
+	if errors.Is(err, fault.ErrVersion) || errors.Is(err, saver.ErrCorrupt) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", saver.ErrCorrupt, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -62,7 +63,7 @@ func finish(b, head []byte, check [checkSize]byte) {
 func decodeHeader(name string, head, b []byte) (header, error) {
 	var h header
 	bad := func(format string, args ...any) error {
-		return &base.CorruptionError{File: name, Kind: "encryption header", Offset: int64(len(head)), Len: HeaderSize, Detail: fmt.Sprintf(format, args...)}
+		return &fault.CorruptionError{File: name, Kind: "encryption header", Offset: int64(len(head)), Len: HeaderSize, Detail: fmt.Sprintf(format, args...)}
 	}
 	if len(b) != HeaderSize {
 		return h, bad("%d bytes are there", len(b))
@@ -74,7 +75,7 @@ func decodeHeader(name string, head, b []byte) (header, error) {
 		return h, bad("checksum mismatch")
 	}
 	if alg := binary.LittleEndian.Uint32(b[atAlgorithm:]); alg != algorithm {
-		return h, fmt.Errorf("encryption algorithm %d: %w", alg, &base.VersionError{File: name, Have: alg, Supported: algorithm})
+		return h, fmt.Errorf("encryption algorithm %d: %w", alg, &fault.VersionError{File: name, Have: alg, Supported: algorithm})
 	}
 	n := binary.LittleEndian.Uint32(b[atIDLen:])
 	if n > MaxKeyID {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -201,21 +202,21 @@ func TestStoreRefuses(t *testing.T) {
 		store  *Store
 		num    base.FileNum
 		sealed bool
-		want   base.KeyProblem
+		want   fault.KeyProblem
 	}{
-		{"no keys", nil, 1, true, base.KeyRequired},
-		{"another key", New(wrong, nil).Store(77, 0), 1, true, base.KeyWrong},
-		{"a key that is not there", New(missing, nil).Store(77, 0), 1, true, base.KeyUnavailable},
-		{"a plain file", s, 1, false, base.NotEncrypted},
-		{"a plain file made since", s.keys.Store(77, 5), 5, false, base.NotEncrypted},
+		{"no keys", nil, 1, true, fault.KeyRequired},
+		{"another key", New(wrong, nil).Store(77, 0), 1, true, fault.KeyWrong},
+		{"a key that is not there", New(missing, nil).Store(77, 0), 1, true, fault.KeyUnavailable},
+		{"a plain file", s, 1, false, fault.NotEncrypted},
+		{"a plain file made since", s.keys.Store(77, 5), 5, false, fault.NotEncrypted},
 	} {
 		_, err := c.store.Open("x", c.num, c.sealed, head, ext)
-		var k *base.KeyError
-		if !errors.As(err, &k) || k.Problem != c.want || k.File != "x" || !errors.Is(err, base.ErrKey) {
+		var k *fault.KeyError
+		if !errors.As(err, &k) || k.Problem != c.want || k.File != "x" || !errors.Is(err, fault.ErrKey) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}
-	if _, err := s.keys.Store(78, 0).Open("x", 1, true, head, ext); !errors.Is(err, base.ErrCorrupt) {
+	if _, err := s.keys.Store(78, 0).Open("x", 1, true, head, ext); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("another store: %v", err)
 	}
 	// Every bit of both headers: the checksum finds it, and where somebody made
@@ -224,7 +225,7 @@ func TestStoreRefuses(t *testing.T) {
 		both := slices.Concat(head, ext)
 		both[i/8] ^= 1 << (i % 8)
 		h, e := both[:len(head)], both[len(head):]
-		if _, err := s.Open("x", 1, true, h, e); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := s.Open("x", 1, true, h, e); !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("bit %d of the headers: %v", i, err)
 		}
 		finish(e, h, [checkSize]byte(e[atCheck:]))
@@ -243,10 +244,10 @@ func (f failing) Key(string) ([]byte, error)    { return testKey(1)[:5], nil }
 func TestProviders(t *testing.T) {
 	cause := errors.New("service is down")
 	_, _, err := New(failing{cause}, nil).Store(1, 0).Create("x", testHead(1))
-	if !errors.Is(err, base.ErrKey) || !errors.Is(err, cause) {
+	if !errors.Is(err, fault.ErrKey) || !errors.Is(err, cause) {
 		t.Errorf("a provider that fails: %v", err)
 	}
-	if _, _, err := New(failing{}, nil).Store(1, 0).Create("x", testHead(1)); !errors.Is(err, base.ErrKey) {
+	if _, _, err := New(failing{}, nil).Store(1, 0).Create("x", testHead(1)); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("a key of five bytes: %v", err)
 	}
 	for what, c := range map[string]struct {
@@ -357,7 +358,7 @@ func FuzzSeal(f *testing.F) {
 		}
 		if _, err := s.Open("x", 1, true, head, b); err == nil && !bytes.Equal(b, ext) {
 			t.Fatal("a made-up header is accepted")
-		} else if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) && !errors.Is(err, base.ErrKey) {
+		} else if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) && !errors.Is(err, fault.ErrKey) {
 			t.Fatal(err)
 		}
 		if p, err := ParseKeys(b); err == nil {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 )
 
@@ -51,7 +52,7 @@ func (k *Keys) master(file, id string) ([]byte, error) {
 		err = checkKey(id, key)
 	}
 	if err != nil {
-		return nil, &base.KeyError{File: file, KeyID: id, Problem: base.KeyUnavailable, Err: err}
+		return nil, &fault.KeyError{File: file, KeyID: id, Problem: fault.KeyUnavailable, Err: err}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,7 +67,7 @@ func (k *Keys) CurrentID() (string, error) {
 		err = checkKeyID(id)
 	}
 	if err != nil {
-		return "", &base.KeyError{KeyID: id, Problem: base.KeyUnavailable, Err: err}
+		return "", &fault.KeyError{KeyID: id, Problem: fault.KeyUnavailable, Err: err}
 	}
 	return id, nil
 }
@@ -136,7 +137,7 @@ func (s *Store) Create(name string, head []byte) (*File, []byte, error) {
 func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byte) (*File, error) {
 	if !sealed {
 		if s != nil && num >= s.plainBelow {
-			return nil, &base.KeyError{File: name, Problem: base.NotEncrypted}
+			return nil, &fault.KeyError{File: name, Problem: fault.NotEncrypted}
 		}
 		return nil, nil
 	}
@@ -145,10 +146,10 @@ func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byt
 		return nil, err
 	}
 	if s == nil {
-		return nil, &base.KeyError{File: name, KeyID: h.id, Problem: base.KeyRequired}
+		return nil, &fault.KeyError{File: name, KeyID: h.id, Problem: fault.KeyRequired}
 	}
 	if h.store != s.id {
-		return nil, &base.CorruptionError{File: name, Kind: "encryption header", Offset: int64(len(head)), Len: HeaderSize,
+		return nil, &fault.CorruptionError{File: name, Kind: "encryption header", Offset: int64(len(head)), Len: HeaderSize,
 			Detail: fmt.Sprintf("the file belongs to store %016x, this one is %016x", h.store, s.id)}
 	}
 	master, err := s.keys.master(name, h.id)
@@ -160,7 +161,7 @@ func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byt
 		return nil, err
 	}
 	if subtle.ConstantTimeCompare(check[:], h.check[:]) != 1 {
-		return nil, &base.KeyError{File: name, KeyID: h.id, Problem: base.KeyWrong}
+		return nil, &fault.KeyError{File: name, KeyID: h.id, Problem: fault.KeyWrong}
 	}
 	f.entropy = s.keys.entropy
 	return f, nil

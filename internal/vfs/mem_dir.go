@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs/internal/sparse"
 )
 
@@ -151,7 +151,7 @@ func (m *Mem) lookupLocked(path string) (*memNode, error) {
 		return n, nil
 	}
 	if m.isDirLocked(path) {
-		return nil, &base.NotRegularError{File: path, Kind: "directory"}
+		return nil, &fault.NotRegularError{File: path, Kind: "directory"}
 	}
 	return nil, fs.ErrNotExist
 }
@@ -243,7 +243,7 @@ func (v *memView) open(name string, write bool) (File, error) {
 		return nil, err
 	}
 	n, err := m.lookupLocked(path)
-	if errors.Is(err, base.ErrNotRegular) {
+	if errors.Is(err, fault.ErrNotRegular) {
 		return nil, err
 	}
 	if err != nil {

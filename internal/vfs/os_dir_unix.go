@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // identity says which file something is.
@@ -119,7 +119,7 @@ func refuseStat(name string, st *unix.Stat_t, flag int) error {
 	default:
 		kind = "device"
 	}
-	return &base.NotRegularError{File: name, Kind: kind}
+	return &fault.NotRegularError{File: name, Kind: kind}
 }
 
 func (d *osDir) statAt(base string) (st unix.Stat_t, err error) {

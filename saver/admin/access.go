@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"strconv"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver/disk"
@@ -42,7 +42,7 @@ func (a Access) fs() vfs.FS {
 func (a Access) in(dir string) (held Access, done func(), err error) {
 	d, err := vfs.Hold(a.fs(), dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %w", base.ErrNotStore, err)
+		err = fmt.Errorf("%w: %w", fault.ErrNotStore, err)
 	}
 	if err != nil {
 		return a, nil, err
@@ -97,7 +97,7 @@ func (f Finding) within(g Finding) bool {
 
 // findingOf makes a finding of an error of damage.
 func findingOf(err error) Finding {
-	var c *base.CorruptionError
+	var c *fault.CorruptionError
 	if !errors.As(err, &c) {
 		return Finding{Offset: -1, Kind: "content", Detail: err.Error()}
 	}

@@ -45,8 +45,8 @@ func (o BackupOptions) options(step string) backup.Options {
 // holds of an earlier backup of this store is not copied again; that backup stays in
 // force until the new one is complete and durable.
 //
-// Errors: saver.CorruptionError if the store is damaged, saver.ErrNotStore,
-// saver.VersionError, saver.ErrNotEmpty for a dest with other files, saver.LockedError if
+// Errors: fault.CorruptionError if the store is damaged, fault.ErrNotStore,
+// fault.VersionError, fault.ErrNotEmpty for a dest with other files, fault.LockedError if
 // another backup to dest is under way. The
 // earlier backup is then as it was.
 func Backup(ctx context.Context, dir, dest string, o BackupOptions) (*BackupReport, error) {
@@ -89,8 +89,8 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 // it becomes one: until then Open refuses dir. It is the store that was backed up, id
 // included; only one of the two should go on.
 //
-// Errors: saver.CorruptionError if the backup is damaged, saver.ErrNotStore if from
-// holds no backup, saver.ErrNotEmpty for a dir with anything in it. Files written before an error are removed.
+// Errors: fault.CorruptionError if the backup is damaged, fault.ErrNotStore if from
+// holds no backup, fault.ErrNotEmpty for a dir with anything in it. Files written before an error are removed.
 func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyReport, error) {
 	rep, err := backup.Restore(ctx, from, dir, o.options("restore"))
 	if rep == nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -237,30 +238,30 @@ func TestRefusals(t *testing.T) {
 	if _, err := Backup(ctx, dir, dest, BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Backup(ctx, dir, full, BackupOptions{}); !errors.Is(err, saver.ErrNotEmpty) {
+	if _, err := Backup(ctx, dir, full, BackupOptions{}); !errors.Is(err, fault.ErrNotEmpty) {
 		t.Errorf("backup into a directory of somebody else: %v", err)
 	}
-	if _, err := Backup(ctx, dir, dir, BackupOptions{}); !errors.Is(err, saver.ErrNotEmpty) {
+	if _, err := Backup(ctx, dir, dir, BackupOptions{}); !errors.Is(err, fault.ErrNotEmpty) {
 		t.Errorf("backup of a store into itself: %v", err)
 	}
-	if _, err := Backup(ctx, full, dest, BackupOptions{}); !errors.Is(err, saver.ErrNotStore) {
+	if _, err := Backup(ctx, full, dest, BackupOptions{}); !errors.Is(err, fault.ErrNotStore) {
 		t.Errorf("backup of no store: %v", err)
 	}
 	for _, target := range []string{full, dir, dest} {
-		if _, err := Restore(ctx, dest, target, BackupOptions{}); !errors.Is(err, saver.ErrNotEmpty) {
+		if _, err := Restore(ctx, dest, target, BackupOptions{}); !errors.Is(err, fault.ErrNotEmpty) {
 			t.Errorf("restore into %s: %v", target, err)
 		}
 		if _, err := Salvage(ctx, dir, target, SalvageOptions{}); err == nil {
 			t.Errorf("salvage into %s", target)
 		}
 	}
-	if _, err := Restore(ctx, dir, filepath.Join(root, "new"), BackupOptions{}); !errors.Is(err, saver.ErrNotStore) {
+	if _, err := Restore(ctx, dir, filepath.Join(root, "new"), BackupOptions{}); !errors.Is(err, fault.ErrNotStore) {
 		t.Errorf("restore of a store: %v", err)
 	}
-	if _, err := disk.Open(dest, disk.Options{}); !errors.Is(err, saver.ErrNotStore) {
+	if _, err := disk.Open(dest, disk.Options{}); !errors.Is(err, fault.ErrNotStore) {
 		t.Errorf("open a backup as a store: %v", err)
 	}
-	if _, err := Compact(ctx, full, Access{}, nil); !errors.Is(err, saver.ErrNotStore) {
+	if _, err := Compact(ctx, full, Access{}, nil); !errors.Is(err, fault.ErrNotStore) {
 		t.Errorf("compact no store: %v", err)
 	}
 	if rep, err := Verify(ctx, dest, VerifyOptions{}); err != nil || !rep.Clean() || !rep.Backup {

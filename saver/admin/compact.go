@@ -31,7 +31,7 @@ const progressEvery = 200 * time.Millisecond
 // bytes written so far and, as their upper bound, those there were; it is called from
 // another goroutine, and not after Compact returned.
 //
-// Errors are those of disk.Open, saver.LockedError among them, and of Disk.Compact. A
+// Errors are those of disk.Open, fault.LockedError among them, and of Disk.Compact. A
 // compaction that was interrupted leaves the store as it was.
 func Compact(ctx context.Context, dir string, a Access, progress func(Progress)) (*CompactReport, error) {
 	start := time.Now()

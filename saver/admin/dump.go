@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
 )
@@ -57,7 +57,7 @@ type dumper struct {
 // Dump explains any file of a store or of a backup, from the first byte to the last:
 // headers, frames, what they carry. It needs nothing but the file, goes on past damage
 // and says where it is. The kind of file is known by its content. Errors are those of
-// the device, and come last; a file that is none of a store is saver.ErrNotStore.
+// the device, and come last; a file that is none of a store is fault.ErrNotStore.
 func Dump(ctx context.Context, path string, a Access) iter.Seq2[DumpEntry, error] {
 	return func(yield func(DumpEntry, error) bool) {
 		err := dump(ctx, path, a, func(e DumpEntry) error {
@@ -103,7 +103,7 @@ func dump(ctx context.Context, path string, a Access, yield func(DumpEntry) erro
 	case "mark":
 		return d.mark()
 	}
-	return fmt.Errorf("%s is no file of a store: %w", path, base.ErrNotStore)
+	return fmt.Errorf("%s is no file of a store: %w", path, fault.ErrNotStore)
 }
 
 // kindOfFile goes by the content, and where that is damaged by the name.
@@ -143,7 +143,7 @@ func (d *dumper) backup(path string) error {
 	list, err := backup.Read(d.a.fs(), filepath.Dir(path))
 	e := DumpEntry{Size: d.size, Kind: "backup list"}
 	if err != nil {
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			return err
 		}
 		e.fail(err)

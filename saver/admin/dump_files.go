@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/segment"
@@ -24,7 +24,7 @@ const fileHeader = 64
 func (d *dumper) head(err error, fields ...Field) (bool, error) {
 	e := DumpEntry{Size: min(fileHeader, d.size), Kind: "header", Fields: fields}
 	if err != nil {
-		if !errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, fault.ErrCorrupt) {
 			return false, err
 		}
 		e.fail(err)
@@ -158,7 +158,7 @@ func (d *dumper) segment() error {
 	// The first walk is for header and footer alone.
 	props, damage, err := segment.Identify(d.f, d.name, d.size, segment.WithKeys(d.keys()))
 	if err != nil {
-		if errors.Is(err, base.ErrCorrupt) {
+		if errors.Is(err, fault.ErrCorrupt) {
 			_, err = d.head(err)
 		}
 		return err
@@ -270,7 +270,7 @@ func (d *dumper) image() error {
 		return err
 	}
 	tables, err := imageLines(im)
-	if err != nil && !errors.Is(err, base.ErrCorrupt) {
+	if err != nil && !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
 	end := int64(fileHeader)

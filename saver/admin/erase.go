@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -51,7 +52,7 @@ func (r *EraseReport) Nothing() bool { return len(r.Threads)+len(r.Items)+r.Pend
 // saver.Eraser says what is gone then and what is not reached. It opens the store for
 // writing; a dry run opens it for reading, beside a writer.
 //
-// Errors are those of disk.Open and EraseOpen. With saver.LockedError another process
+// Errors are those of disk.Open and EraseOpen. With fault.LockedError another process
 // has the store open, which can call EraseOpen itself.
 func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error) {
 	if err := o.validate(); err != nil {
@@ -72,7 +73,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 	open := o.Access.Options
 	open.ReadOnly, open.AllowDamage, open.ManualWork, open.CompactRate = false, false, true, -1
 	d, err := disk.OpenSimulated(dir, open, o.Access.Simulation)
-	if errors.Is(err, saver.ErrLocked) {
+	if errors.Is(err, fault.ErrLocked) {
 		return nil, fmt.Errorf("%w. The process that holds it can erase: admin.EraseOpen, or Disk.EraseRequest", err)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -103,7 +104,7 @@ func TestEraseGoesOn(t *testing.T) {
 	if _, err := EraseOpen(ctx, d, o); !errors.Is(err, saver.ErrEraseUnfinished) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
-	if _, err := Erase(t.Context(), dir, o); !errors.Is(err, saver.ErrLocked) || !strings.Contains(err.Error(), "EraseOpen") {
+	if _, err := Erase(t.Context(), dir, o); !errors.Is(err, fault.ErrLocked) || !strings.Contains(err.Error(), "EraseOpen") {
 		t.Errorf("while another has it open: %v", err)
 	}
 	if err := d.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -52,7 +53,7 @@ func FuzzDump(f *testing.F) {
 		end := int64(0)
 		for e, err := range Dump(context.Background(), name, Access{Simulation: disk.Simulation{FS: mem}}) {
 			if err != nil {
-				if !errors.Is(err, saver.ErrNotStore) && !errors.Is(err, saver.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
+				if !errors.Is(err, fault.ErrNotStore) && !errors.Is(err, fault.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
 					t.Fatal(err)
 				}
 				return

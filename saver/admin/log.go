@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/wal"
@@ -97,7 +98,7 @@ func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(L
 			}
 			return nil
 		}, wal.WithKeys(m.Keys()))
-		if errors.Is(err, base.ErrCorrupt) {
+		if errors.Is(err, fault.ErrCorrupt) {
 			c := findingOf(err)
 			if !yield(LogEntry{File: name, Type: "damage", Detail: c.Kind + ": " + c.Detail}) {
 				return errStop

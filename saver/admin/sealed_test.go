@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wal"
@@ -46,7 +47,7 @@ func TestSealedStore(t *testing.T) {
 	if _, err := Describe(dir, with); err != nil {
 		t.Errorf("describe: %v", err)
 	}
-	if _, err := Describe(dir, without); !errors.Is(err, saver.ErrKey) {
+	if _, err := Describe(dir, without); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("describe without keys: %v", err)
 	}
 	records := 0
@@ -60,7 +61,7 @@ func TestSealedStore(t *testing.T) {
 		t.Error("no record is listed")
 	}
 	for _, err := range Log(ctx, dir, without, LogQuery{}) {
-		if !errors.Is(err, saver.ErrKey) {
+		if !errors.Is(err, fault.ErrKey) {
 			t.Errorf("log without keys: %v", err)
 		}
 	}
@@ -87,7 +88,7 @@ func TestSealedStore(t *testing.T) {
 			t.Errorf("%s: %v\n%s", n.Name(), err, text)
 		}
 		text, err = shown(without, n.Name())
-		if err != nil && !errors.Is(err, saver.ErrKey) || strings.Contains(text, "MARKER") {
+		if err != nil && !errors.Is(err, fault.ErrKey) || strings.Contains(text, "MARKER") {
 			t.Errorf("%s without keys: %v\n%s", n.Name(), err, text)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/saver"
 )
@@ -57,7 +57,7 @@ func (r *VerifyReport) Clean() bool { return len(r.Damage) == 0 }
 // is the one that segments and log make. It takes no lock, writes nothing, and may run
 // beside a writer. In a directory that holds a backup it checks that.
 //
-// Damage is in the report. Errors: saver.ErrNotStore, saver.VersionError, those of the
+// Damage is in the report. Errors: fault.ErrNotStore, fault.VersionError, those of the
 // device and of ctx.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, error) {
 	start := time.Now()
@@ -68,8 +68,8 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	}
 	defer done()
 	rep, err := engine.Verify(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
-	if errors.Is(err, base.ErrNotStore) {
-		if b, berr := verifyBackup(ctx, dir, o); !errors.Is(berr, base.ErrNotStore) {
+	if errors.Is(err, fault.ErrNotStore) {
+		if b, berr := verifyBackup(ctx, dir, o); !errors.Is(berr, fault.ErrNotStore) {
 			return b, berr
 		}
 	}
@@ -121,7 +121,7 @@ func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
 func checkpoints(ctx context.Context, dir string, o VerifyOptions, out *VerifyReport) error {
 	d, err := o.Access.Open(dir, true)
 	if err != nil {
-		if len(out.Damage) > 0 || errors.Is(err, base.ErrCorrupt) {
+		if len(out.Damage) > 0 || errors.Is(err, fault.ErrCorrupt) {
 			return nil // nothing is left to be read, and that is noted
 		}
 		return err
@@ -162,7 +162,7 @@ func verifyBackup(ctx context.Context, dir string, o VerifyOptions) (*VerifyRepo
 		}
 	}})
 	out := &VerifyReport{Dir: dir, Backup: true, Damage: []Finding{}, Notices: []Finding{}}
-	if errors.Is(err, base.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) {
 		out.Damage = append(out.Damage, findingOf(err))
 		return out, nil
 	}

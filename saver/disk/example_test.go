@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -69,7 +70,7 @@ func ExampleOpen() {
 	ok(err)
 	fmt.Println(ids(s, saver.Query{ThreadID: "alice"}))
 	_, err = disk.Open(dir, disk.Options{})
-	fmt.Println("a second writer:", errors.Is(err, saver.ErrLocked))
+	fmt.Println("a second writer:", errors.Is(err, fault.ErrLocked))
 	ok(s.Close())
 	// Output:
 	// [id-2 id-1]

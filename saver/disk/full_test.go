@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -49,7 +50,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	for err = put(0); err == nil && acked < 10_000; err = put(acked) {
 		acked++
 	}
-	if !errors.Is(err, saver.ErrDiskFull) || errors.Is(err, saver.ErrPoisoned) {
+	if !errors.Is(err, fault.ErrDiskFull) || errors.Is(err, fault.ErrPoisoned) {
 		t.Fatalf("after %d puts: %v, want a clean ErrDiskFull", acked, err)
 	}
 	if n := count(t, s); n != acked {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -99,11 +100,11 @@ func TestEncryptedAtRest(t *testing.T) {
 		t.Errorf("%d markers in clear", n)
 	}
 	_, err := disk.Open(sealed, disk.Options{})
-	var k *saver.KeyError
-	if !errors.As(err, &k) || k.Problem != saver.KeyRequired || k.KeyID != "2026" || !errors.Is(err, saver.ErrKey) {
+	var k *fault.KeyError
+	if !errors.As(err, &k) || k.Problem != fault.KeyRequired || k.KeyID != "2026" || !errors.Is(err, fault.ErrKey) {
 		t.Errorf("without keys: %v", err)
 	}
-	if _, err := disk.Open(plain, disk.Options{Keys: testKeys(t, "2026")}); !errors.As(err, &k) || k.Problem != saver.NotEncrypted {
+	if _, err := disk.Open(plain, disk.Options{Keys: testKeys(t, "2026")}); !errors.As(err, &k) || k.Problem != fault.NotEncrypted {
 		t.Errorf("a plain store with keys: %v", err)
 	}
 	s, err := disk.Open(sealed, disk.Options{Keys: testKeys(t, "2027")})

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
@@ -24,9 +24,9 @@ func encodeMemo(greatestID string) []byte { return append([]byte{memoFormat}, gr
 func decodeMemo(thread string, m index.Memo) (rules.Deleted, error) {
 	switch {
 	case m.Data[0] == 0:
-		return rules.Deleted{}, &base.CorruptionError{File: "index", Kind: "memory of a deleted thread", Offset: -1, Detail: fmt.Sprintf("of thread %q: it has no format", thread)}
+		return rules.Deleted{}, &fault.CorruptionError{File: "index", Kind: "memory of a deleted thread", Offset: -1, Detail: fmt.Sprintf("of thread %q: it has no format", thread)}
 	case m.Data[0] > memoFormat:
-		return rules.Deleted{}, &base.VersionError{File: fmt.Sprintf("memory of deleted thread %q", thread), Have: uint32(m.Data[0]), Supported: memoFormat}
+		return rules.Deleted{}, &fault.VersionError{File: fmt.Sprintf("memory of deleted thread %q", thread), Have: uint32(m.Data[0]), Supported: memoFormat}
 	}
 	return rules.Deleted{GreatestID: string(m.Data[1:]), At: time.UnixMicro(m.At).UTC()}, nil
 }
@@ -56,7 +56,7 @@ func (s *Saver) deletedMemory(tx *engine.Tx, threadID string) (d rules.Deleted, 
 func (s *Saver) loadOrigins() error {
 	s.origins = []uint64{s.e.StoreID()}
 	t, err := s.e.Thread(layout.OriginThread)
-	if errors.Is(err, base.ErrCorrupt) && s.opts.AllowDamage {
+	if errors.Is(err, fault.ErrCorrupt) && s.opts.AllowDamage {
 		return nil // the engine lists the damage
 	}
 	if err != nil || t == nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
@@ -19,7 +20,7 @@ import (
 // on it, before anything is written, and is told apart from damage.
 func TestMemoryOfANewerBuild(t *testing.T) {
 	ctx := context.Background()
-	for first, want := range map[byte]error{memoFormat + 1: saver.ErrVersion, 0: saver.ErrCorrupt} {
+	for first, want := range map[byte]error{memoFormat + 1: fault.ErrVersion, 0: saver.ErrCorrupt} {
 		s, err := OpenSimulated("store", Options{ManualWork: true}, Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +60,7 @@ func FuzzMemory(f *testing.F) {
 		}
 		d, err := decodeMemo("t", index.Memo{Data: b, At: 1})
 		if err != nil {
-			if !errors.Is(err, saver.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
+			if !errors.Is(err, fault.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
 				t.Fatalf("%x: an error of no type: %v", b, err)
 			}
 			return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
@@ -112,7 +113,7 @@ func (s *Saver) DescribeThread(ctx context.Context, v *engine.View, t *index.Thr
 		return nil
 	}
 	note, err := s.noteOf(ctx, v, t)
-	if errors.Is(err, saver.ErrCorrupt) || errors.Is(err, saver.ErrVersion) {
+	if errors.Is(err, saver.ErrCorrupt) || errors.Is(err, fault.ErrVersion) {
 		return nil
 	}
 	info.Describe(note)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -205,7 +206,7 @@ func TestNewerStoreIsLeftAlone(t *testing.T) {
 	before := snapshotDir(t, path)
 	for _, opts := range []disk.Options{{}, {ReadOnly: true}} {
 		_, err := disk.Open(path, opts)
-		var newer *saver.VersionError
+		var newer *fault.VersionError
 		if !errors.As(err, &newer) || errors.Is(err, saver.ErrCorrupt) {
 			t.Errorf("open (read-only %v): %v, want a VersionError", opts.ReadOnly, err)
 		}

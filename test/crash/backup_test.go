@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
@@ -129,7 +130,7 @@ func TestVerifyAfterCrash(t *testing.T) {
 		sv := s.FS()
 		for _, life := range []string{"crash", "recovery"} {
 			rep, err := verifyStore(t, sv)
-			if errors.Is(err, saver.ErrNotStore) {
+			if errors.Is(err, fault.ErrNotStore) {
 				none++ // before the first manifest
 				return
 			}
@@ -173,7 +174,7 @@ func TestBackupCrash(t *testing.T) {
 				text, err = storeDump(sv, restoreDir)
 			}
 			switch {
-			case errors.Is(err, saver.ErrNotStore) && round == 1:
+			case errors.Is(err, fault.ErrNotStore) && round == 1:
 				count[0]++
 			case err != nil:
 				t.Fatalf("backup %d: %v\n%v", round, err, s)
@@ -226,7 +227,7 @@ func TestRestoreCrash(t *testing.T) {
 		}
 		text, err := storeDump(sv, restoreDir)
 		switch {
-		case err != nil && !published && (errors.Is(err, saver.ErrCorrupt) || errors.Is(err, saver.ErrNotStore)):
+		case err != nil && !published && (errors.Is(err, saver.ErrCorrupt) || errors.Is(err, fault.ErrNotStore)):
 			none++
 		case err != nil || text != want:
 			t.Fatalf("restored: %v, complete %t\n%v", err, text == want, s)
@@ -267,11 +268,11 @@ func TestBackupRot(t *testing.T) {
 				t.Fatal(err)
 			}
 			rep, err := admin.Verify(ctx, backupDir, admin.VerifyOptions{Access: access(mem)})
-			if !errors.Is(err, saver.ErrVersion) && (err != nil || rep.Clean()) {
+			if !errors.Is(err, fault.ErrVersion) && (err != nil || rep.Clean()) {
 				t.Fatalf("byte %d of %s: verify says %+v, %v", off, name, rep, err)
 			}
 			_, err = admin.Restore(ctx, backupDir, restoreDir, backupOptions(mem))
-			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion) {
+			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("byte %d of %s: restored: %v", off, name, err)
 			}
 			if names, err := mem.List(restoreDir); err == nil && len(names) > 0 {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
@@ -244,7 +245,7 @@ func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys 
 func (s *specimen) judge(data []byte) (detected bool, err error) {
 	got, err := s.read(data)
 	switch {
-	case errors.Is(err, saver.ErrCorrupt), errors.Is(err, saver.ErrVersion):
+	case errors.Is(err, saver.ErrCorrupt), errors.Is(err, fault.ErrVersion):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("fails, but not for damage: %w", err)

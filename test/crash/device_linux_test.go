@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -217,7 +218,7 @@ func TestFullDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored, err := fill(ctx, s, 1)
-	if !errors.Is(err, saver.ErrDiskFull) || errors.Is(err, saver.ErrPoisoned) {
+	if !errors.Is(err, fault.ErrDiskFull) || errors.Is(err, fault.ErrPoisoned) {
 		t.Fatalf("after %d puts: %v, want a clean ErrDiskFull", stored, err)
 	}
 	checkLength(t, s, stored)
@@ -228,7 +229,7 @@ func TestFullDevice(t *testing.T) {
 	if _, err := io.Copy(ballast, zeros{}); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("fill the device: %v", err)
 	}
-	if err := putNumber(ctx, s, stored+1); !errors.Is(err, saver.ErrDiskFull) || errors.Is(err, saver.ErrPoisoned) {
+	if err := putNumber(ctx, s, stored+1); !errors.Is(err, fault.ErrDiskFull) || errors.Is(err, fault.ErrPoisoned) {
 		t.Fatalf("put on a device without a free byte: %v", err)
 	}
 	checkLength(t, s, stored)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
@@ -127,7 +128,7 @@ func (d *dumper) value(v saver.Value) error {
 // class reduces an error to what callers can tell by errors.Is.
 func class(err error) string {
 	for _, e := range []error{saver.ErrThreadDeleted, saver.ErrThreadExists, saver.ErrNotFound, store.ErrNotFound, saver.ErrInvalid,
-		saver.ErrConflict, saver.ErrTooLarge, saver.ErrPoisoned, saver.ErrDiskFull, saver.ErrCorrupt, saver.ErrClosed} {
+		saver.ErrConflict, saver.ErrTooLarge, fault.ErrPoisoned, fault.ErrDiskFull, saver.ErrCorrupt, saver.ErrClosed} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -192,10 +193,10 @@ func (r *faultRun) call(s step) error {
 	}
 	if errors.Is(got, saver.ErrEraseUnfinished) { // the thread is deleted all the same
 		r.acked, r.dump = next, r.says(next).dump
-		r.poisoned = errors.Is(got, saver.ErrPoisoned)
+		r.poisoned = errors.Is(got, fault.ErrPoisoned)
 		return r.failed(got)
 	}
-	if errors.Is(got, saver.ErrPoisoned) && !r.poisoned {
+	if errors.Is(got, fault.ErrPoisoned) && !r.poisoned {
 		r.poisoned, r.maybe, r.withDump = true, r.n, r.says(next).dump
 	}
 	return r.failed(got)
@@ -442,7 +443,7 @@ func TestDiskFull(t *testing.T) {
 			}
 		}
 		for _, err := range r.errs {
-			if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, saver.ErrPoisoned) {
+			if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, fault.ErrPoisoned) {
 				t.Fatalf("full from the %d-th write on: %v", n, err)
 			}
 		}

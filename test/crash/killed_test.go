@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -105,7 +105,7 @@ func race(dir string) int {
 	won := 0
 	for won < 8 {
 		s, err := disk.Open(dir, disk.Options{})
-		if errors.Is(err, saver.ErrLocked) {
+		if errors.Is(err, fault.ErrLocked) {
 			time.Sleep(100 * time.Microsecond)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -47,7 +48,7 @@ func TestLogDamageAfterClose(t *testing.T) {
 			if err == nil {
 				err = tup.Checkpoint.Values["c"].Decode(&got)
 			}
-			var damage *saver.CorruptionError
+			var damage *fault.CorruptionError
 			switch {
 			case n == hit && (!errors.As(err, &damage) || filepath.Base(damage.File) != name):
 				t.Errorf("the damaged value: %q, %v", got, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -168,8 +169,8 @@ func TestLockBetweenProcesses(t *testing.T) {
 	dir := t.TempDir()
 	p := startChild(t, "hold", dir)
 	_, err := disk.Open(dir, disk.Options{})
-	var locked *saver.LockedError
-	if !errors.As(err, &locked) || !errors.Is(err, saver.ErrLocked) {
+	var locked *fault.LockedError
+	if !errors.As(err, &locked) || !errors.Is(err, fault.ErrLocked) {
 		t.Fatalf("second opener: %v", err)
 	}
 	if want := fmt.Sprintf("pid %d ", p.cmd.Process.Pid); !strings.HasPrefix(locked.Holder, want) {
@@ -183,7 +184,7 @@ func TestLockBetweenProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the holder died: %v", err)
 	}
-	if _, err := disk.Open(dir, disk.Options{}); !errors.Is(err, saver.ErrLocked) {
+	if _, err := disk.Open(dir, disk.Options{}); !errors.Is(err, fault.ErrLocked) {
 		t.Fatalf("second opener in one process: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -224,7 +225,7 @@ func TestReaderBesideWriter(t *testing.T) {
 func readPrefix(t *testing.T, dir string) (n, segments int) {
 	t.Helper()
 	s, err := disk.Open(dir, disk.Options{ReadOnly: true})
-	if errors.Is(err, saver.ErrNotStore) {
+	if errors.Is(err, fault.ErrNotStore) {
 		return 0, 0 // not there yet
 	}
 	if err != nil {

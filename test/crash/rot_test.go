@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/rot"
 	"github.com/stele-go/stele/saver"
@@ -38,7 +39,7 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem) (verdict, error) {
 	before := mem.Image()
 	d, err := config{seed: 5, ring: sh.ring}.open(mem, &clock{})
 	if err != nil {
-		if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion) {
+		if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 			return 0, fmt.Errorf("open fails, but not for damage: %w", err)
 		}
 		return refused, untouched(before, mem.Image())
@@ -47,7 +48,7 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem) (verdict, error) {
 	rep := d.OpenReport()
 	got, err := dump(ctx, d)
 	switch {
-	case err != nil && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrVersion):
+	case err != nil && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, fault.ErrVersion):
 		return 0, fmt.Errorf("reading fails, but not for damage: %w", err)
 	case err != nil:
 		return named, errors.Join(sh.each(ctx, d), sh.healed(ctx, d, mem, err))
@@ -62,7 +63,7 @@ func (sh *shape) judge(ctx context.Context, mem *vfs.Mem) (verdict, error) {
 // healed: damage to the saved index, which is derived, is gone after closing and
 // opening the store.
 func (sh *shape) healed(ctx context.Context, d *opened, mem *vfs.Mem, cause error) error {
-	var damage *saver.CorruptionError
+	var damage *fault.CorruptionError
 	if !errors.As(cause, &damage) || filepath.Ext(damage.File) != ".img" {
 		return nil
 	}
@@ -109,7 +110,7 @@ func (sh *shape) each(ctx context.Context, d *opened) error {
 		if err != nil {
 			return err
 		}
-		damaged := func(err error) bool { return errors.Is(err, saver.ErrCorrupt) || errors.Is(err, saver.ErrVersion) }
+		damaged := func(err error) bool { return errors.Is(err, saver.ErrCorrupt) || errors.Is(err, fault.ErrVersion) }
 		gotTup, err := d.GetTuple(ctx, tup.Config)
 		if damaged(err) {
 			continue

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
@@ -124,7 +125,7 @@ func TestSalvageRot(t *testing.T) {
 		}
 		if err != nil {
 			names, _ := mem.List(salvageDir)
-			if (errors.Is(err, saver.ErrVersion) || strings.HasPrefix(what, "lose") || strings.HasPrefix(what, "empty") || strings.HasPrefix(what, "cut")) && len(names) == 0 {
+			if (errors.Is(err, fault.ErrVersion) || strings.HasPrefix(what, "lose") || strings.HasPrefix(what, "empty") || strings.HasPrefix(what, "cut")) && len(names) == 0 {
 				refused++
 				return
 			}

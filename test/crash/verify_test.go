@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
@@ -78,7 +78,7 @@ func TestVerifyFindsRot(t *testing.T) {
 		}
 		rep, err := verifyStore(t, mem)
 		switch {
-		case errors.Is(err, saver.ErrVersion):
+		case errors.Is(err, fault.ErrVersion):
 			damage++
 			return
 		case err != nil:

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
@@ -387,17 +388,17 @@ func TestRemoved(t *testing.T) {
 		w.remove("store")
 		removed.Store(true)
 		err := <-done
-		if !errors.Is(err, saver.ErrPoisoned) {
+		if !errors.Is(err, fault.ErrPoisoned) {
 			t.Fatal(err)
 		}
 		w.fill("store")
 		other := contents(t, w, "store")
 		for range 20 {
-			if err := wr.put(1); !errors.Is(err, saver.ErrPoisoned) {
+			if err := wr.put(1); !errors.Is(err, fault.ErrPoisoned) {
 				t.Fatalf("after the removal: %v", err)
 			}
 		}
-		if err := wr.d.Sync(ctx); !errors.Is(err, saver.ErrPoisoned) {
+		if err := wr.d.Sync(ctx); !errors.Is(err, fault.ErrPoisoned) {
 			t.Fatalf("sync: %v", err)
 		}
 		if h := wr.d.Health(); h.Status != disk.HealthFailed {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
@@ -34,8 +35,8 @@ func TestLockTakenAway(t *testing.T) {
 		fatal(t, putOne(second, "other", 1, "value"))
 		had := contents(t, w, "store")
 		err = wr.put(1)
-		var lost *saver.LockLostError
-		if !errors.Is(err, saver.ErrPoisoned) || !errors.As(err, &lost) || !strings.HasPrefix(lost.Holder, "pid ") {
+		var lost *fault.LockLostError
+		if !errors.Is(err, fault.ErrPoisoned) || !errors.As(err, &lost) || !strings.HasPrefix(lost.Holder, "pid ") {
 			t.Fatalf("a call without the lock: %v", err)
 		}
 		if wr.d.Close() == nil {
@@ -86,13 +87,13 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 		}
 		was := names()
 		// Compaction first: it makes files though nothing was written to the log.
-		if err := d.Compact(ctx); !errors.Is(err, saver.ErrLockLost) {
+		if err := d.Compact(ctx); !errors.Is(err, fault.ErrLockLost) {
 			t.Errorf("compact: %v", err)
 		}
 		if h := d.Health(); h.Status != disk.HealthFailed {
 			t.Errorf("health: %+v", h)
 		}
-		if err := d.Sync(ctx); !errors.Is(err, saver.ErrLockLost) {
+		if err := d.Sync(ctx); !errors.Is(err, fault.ErrLockLost) {
 			t.Errorf("sync: %v", err)
 		}
 		if d.Close() == nil {
@@ -111,7 +112,7 @@ func TestSyncWithoutLock(t *testing.T) {
 		wr := open(t, w, true, round)
 		fatal(t, wr.d.Sync(ctx))
 		takeAway(t, w, "store/LOCK")
-		if err := wr.d.Sync(ctx); !errors.Is(err, saver.ErrLockLost) {
+		if err := wr.d.Sync(ctx); !errors.Is(err, fault.ErrLockLost) {
 			t.Errorf("sync: %v", err)
 		}
 		_ = wr.d.Close() // poisoned
@@ -128,7 +129,7 @@ func TestLogTakenAway(t *testing.T) {
 				takeAway(t, w, "store/"+n)
 			}
 		}
-		if err := wr.put(1); !errors.Is(err, saver.ErrPoisoned) {
+		if err := wr.put(1); !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("a call without a log: %v", err)
 		}
 		_ = wr.d.Close() // poisoned
@@ -154,7 +155,7 @@ func TestManifestTakenAway(t *testing.T) {
 		for n := 0; err == nil && n < 100; n++ {
 			err = wr.put(50)
 		}
-		if !errors.Is(err, saver.ErrPoisoned) {
+		if !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("calls over many log files without a manifest: %v", err)
 		}
 		if h := wr.d.Health(); h.Status != disk.HealthFailed {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -142,7 +143,7 @@ func TestSpecialFiles(t *testing.T) {
 				scratch, err := os.MkdirTemp(root, "scratch")
 				fatal(t, err)
 				err = everything(dir, scratch)[how]()
-				var nr *saver.NotRegularError
+				var nr *fault.NotRegularError
 				switch {
 				case errors.As(err, &nr) && filepath.Base(nr.File) == name:
 				case err == nil && passes(name, how):
@@ -202,7 +203,7 @@ func TestSpecialFilesInBackup(t *testing.T) {
 				fatal(t, os.RemoveAll(filepath.Join(dir, name)))
 				fatal(t, put(filepath.Join(dir, name), victim))
 				err := do()
-				var nr *saver.NotRegularError
+				var nr *fault.NotRegularError
 				ignored := name == "LOCK" && how != "backup" || name == "BACKUP.tmp" && (how != "backup" || what != "directory")
 				told := errors.As(err, &nr) && filepath.Base(nr.File) == name || name == "BACKUP.tmp" && err != nil
 				if !told && (err != nil || !ignored) {
@@ -230,7 +231,7 @@ func TestHardLink(t *testing.T) {
 		fatal(t, os.WriteFile(victim, []byte(secret), 0o600))
 		fatal(t, errors.Join(os.Remove(filepath.Join(dir, name)), os.Link(victim, filepath.Join(dir, name))))
 		d, err := disk.Open(dir, disk.Options{})
-		if name == "LOCK" && !errors.Is(err, saver.ErrNotRegular) {
+		if name == "LOCK" && !errors.Is(err, fault.ErrNotRegular) {
 			t.Errorf("a LOCK with two links: %v", err)
 		}
 		if err == nil { // a mark that cannot be written is missed by nobody

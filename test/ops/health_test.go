@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -95,11 +96,11 @@ func TestLowSpace(t *testing.T) {
 	for range 3 { // the log asks every so many bytes
 		err = errors.Join(err, put(d, "u", 1, mb))
 	}
-	if !errors.Is(err, saver.ErrDiskFull) || len(full) == 0 {
+	if !errors.Is(err, fault.ErrDiskFull) || len(full) == 0 {
 		t.Fatalf("%v, events %v", err, full)
 	}
 	h = wantHealth(t, d, disk.HealthFailed, disk.TroubleDiskFull)
-	if !errors.Is(h.Problems[0].Err, saver.ErrDiskFull) {
+	if !errors.Is(h.Problems[0].Err, fault.ErrDiskFull) {
 		t.Errorf("%+v", h.Problems)
 	}
 	mem.SetCapacity(256 << 20)
@@ -117,7 +118,7 @@ func TestHealthOfAPoisonedStore(t *testing.T) {
 	}
 	h := d.Health()
 	if h.Status != disk.HealthFailed || len(h.Problems) == 0 || h.Problems[0].Kind != disk.TroublePoisoned ||
-		!errors.Is(h.Problems[0].Err, saver.ErrPoisoned) || !errors.Is(h.Problems[0].Err, syscall.EIO) {
+		!errors.Is(h.Problems[0].Err, fault.ErrPoisoned) || !errors.Is(h.Problems[0].Err, syscall.EIO) {
 		t.Errorf("%+v", h)
 	}
 	if err := d.Close(); err == nil {

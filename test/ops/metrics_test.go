@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
@@ -69,13 +70,13 @@ func TestSavesAndLoadsAreCounted(t *testing.T) {
 		t.Errorf("%d batches by size, %d in all", batches, m.Log.Batches)
 	}
 	g.fail(syscall.EIO)
-	if err := put(d, "u", 1, saver.ValueOf(1)); !errors.Is(err, saver.ErrPoisoned) {
+	if err := put(d, "u", 1, saver.ValueOf(1)); !errors.Is(err, fault.ErrPoisoned) {
 		t.Fatal(err)
 	}
 	if m := d.Metrics(); m.SavesFailed != 1 || m.Saves.Count() != puts+1 {
 		t.Errorf("a save that failed: %d failed, %d counted", m.SavesFailed, m.Saves.Count())
 	}
-	if err := d.Close(); !errors.Is(err, saver.ErrPoisoned) {
+	if err := d.Close(); !errors.Is(err, fault.ErrPoisoned) {
 		t.Errorf("close: %v", err)
 	}
 }

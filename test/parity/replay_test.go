@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -176,8 +177,8 @@ func TestReplayReportsAFailingCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := &liar{Saver: &model{}, put: func(saver.Config) (saver.Config, error) { return saver.Config{}, saver.ErrDiskFull }}
-	if _, err := parity.Replay(context.Background(), broken, f, 0, nil); !errors.Is(err, saver.ErrDiskFull) {
-		t.Errorf("error is %v; want it to wrap %v", err, saver.ErrDiskFull)
+	broken := &liar{Saver: &model{}, put: func(saver.Config) (saver.Config, error) { return saver.Config{}, fault.ErrDiskFull }}
+	if _, err := parity.Replay(context.Background(), broken, f, 0, nil); !errors.Is(err, fault.ErrDiskFull) {
+		t.Errorf("error is %v; want it to wrap %v", err, fault.ErrDiskFull)
 	}
 }

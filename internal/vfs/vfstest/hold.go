@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -101,11 +101,11 @@ func testAttached(e *env) {
 func testDirectoryAsFile(e *env) {
 	e.must(e.fs.MkdirAll(e.path("sub")))
 	_, err := e.fs.Open(e.path("sub"))
-	e.wantErr(err, base.ErrNotRegular)
+	e.wantErr(err, fault.ErrNotRegular)
 	_, err = e.fs.OpenReadWrite(e.path("sub"))
-	e.wantErr(err, base.ErrNotRegular)
+	e.wantErr(err, fault.ErrNotRegular)
 	_, err = e.fs.Lock(e.path("sub"), "")
-	e.wantErr(err, base.ErrNotRegular)
+	e.wantErr(err, fault.ErrNotRegular)
 }
 
 // testHoles: NextData passes over what was never written, and over no byte that was.

@@ -1,12 +1,11 @@
-package base
+package fault
 
 import (
 	"errors"
 	"fmt"
 )
 
-// Sentinel errors of the engine. Public packages re-export the ones their
-// callers meet; all of them are matched with errors.Is.
+// Errors to match with errors.Is.
 var (
 	// ErrClosed: the store was closed. Nothing was written.
 	ErrClosed = errors.New("store is closed")
