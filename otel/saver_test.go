@@ -3,7 +3,6 @@ package otel_test
 import (
 	"context"
 	"errors"
-	"io"
 	"testing"
 
 	"go.opentelemetry.io/otel/codes"
@@ -31,16 +30,10 @@ func TestPowersAreKept(t *testing.T) {
 	for name, s := range map[string]saver.Saver{"disk": openDisk(t), "memory": memory.New(memory.Options{}), "no powers": onlySaver} {
 		w := r.Saver(s)
 		for power, has := range map[string]func(saver.Saver) bool{
-			"RunDeleter":   func(s saver.Saver) bool { _, ok := s.(saver.RunDeleter); return ok },
-			"ThreadCopier": func(s saver.Saver) bool { _, ok := s.(saver.ThreadCopier); return ok },
-			"Pruner":       func(s saver.Saver) bool { _, ok := s.(saver.Pruner); return ok },
-			"DeltaReader":  func(s saver.Saver) bool { _, ok := s.(saver.DeltaReader); return ok },
-			"ThreadLister": func(s saver.Saver) bool { _, ok := s.(saver.ThreadLister); return ok },
-			"AtomicPutter": func(s saver.Saver) bool { _, ok := s.(saver.AtomicPutter); return ok },
-			"Serializing":  func(s saver.Saver) bool { _, ok := s.(saver.Serializing); return ok },
-			"Closer":       func(s saver.Saver) bool { _, ok := s.(io.Closer); return ok },
-			"Syncer":       func(s saver.Saver) bool { _, ok := s.(saver.Syncer); return ok },
-			"Owner":        func(s saver.Saver) bool { _, ok := s.(saver.Owner); return ok },
+			"Coordinator":   func(s saver.Saver) bool { _, ok := s.(saver.Coordinator); return ok },
+			"ThreadManager": func(s saver.Saver) bool { _, ok := s.(saver.ThreadManager); return ok },
+			"Retainer":      func(s saver.Saver) bool { _, ok := s.(saver.Retainer); return ok },
+			"Eraser":        func(s saver.Saver) bool { _, ok := s.(saver.Eraser); return ok },
 		} {
 			if has(s) != has(w) {
 				t.Errorf("%s: %s was %v and is %v", name, power, has(s), has(w))

@@ -153,7 +153,7 @@ func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels 
 	}
 	var h map[string]saver.DeltaHistory
 	var err error
-	if r, ok := s.(saver.DeltaReader); ok {
+	if r, ok := s.(saver.Coordinator); ok {
 		h, err = r.DeltaChannelHistory(ctx, at, channels)
 	} else {
 		h, err = rules.DeltaChannelHistory(ctx, s, at, channels)

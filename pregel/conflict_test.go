@@ -35,12 +35,12 @@ func (r *remote) PutRequest(c context.Context, req saver.PutRequest) (saver.Conf
 	if r.loaded != nil { // it takes a while: who does not wait for it runs a node meanwhile
 		time.Sleep(20 * time.Millisecond)
 	}
-	return r.Saver.(saver.AtomicPutter).PutRequest(c, req)
+	return r.Saver.(saver.Coordinator).PutRequest(c, req)
 }
 
 // Serializer makes the engine store beside its nodes: what cannot be serialized ahead is
 // waited for.
-func (r *remote) Serializer() serde.Serializer { return r.Saver.(saver.Serializing).Serializer() }
+func (r *remote) Serializer() serde.Serializer { return r.Saver.(saver.Coordinator).Serializer() }
 
 // processes are savers that share nothing but what is stored.
 func processes(n int) []*remote {

@@ -50,7 +50,7 @@ func (u *updater) copy(ctx context.Context, values any) (Config, error) {
 
 // putCopy stores a copy that shares the values of the original.
 func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata, note *saver.Note) (saver.Config, error) {
-	if p, ok := u.s.(saver.AtomicPutter); ok {
+	if p, ok := u.s.(saver.Coordinator); ok {
 		from := u.saved.Config
 		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from, Note: note})
 	}

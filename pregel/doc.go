@@ -32,7 +32,7 @@
 //
 // # One run on a thread
 //
-// A run has its thread for itself: it asks the saver for it (saver.Owner) before it
+// A run has its thread for itself: it asks the saver for it (saver.Coordinator) before it
 // loads it, and gives it back when its saves have ended, however it ends. A task that
 // is left behind after a timeout holds nothing. A run that comes meanwhile fails with
 // ErrConflict before anything of it is run or stored, in every durability mode; with
@@ -45,7 +45,7 @@
 // that is not the newest, and a run with Config.Shared are never refused.
 //
 // Where several processes write to one store, which the disk saver does not allow,
-// the saver should be a saver.Owner among them. If it is none the condition alone
+// the saver should be a saver.Coordinator among them. If it is none the condition alone
 // judges between processes: of runs with input that begin from one head all but one
 // fail before their nodes run, because they wait for their first checkpoint to be
 // stored, and so does a run whose head another one took over, with its next
@@ -66,7 +66,7 @@
 // not run.
 //
 // StateSnapshot.Status says of one thread whether it is done, waits, failed or is
-// unfinished; saver.ThreadLister finds threads by it. A run that was cancelled by its
+// unfinished; saver.ThreadManager finds threads by it. A run that was cancelled by its
 // caller or drained leaves its thread unfinished like a crash, whatever its nodes made of
 // the end of their context. New input on such a thread first goes on with what was left,
 // unseen and under its own RunID, and is taken after that.

@@ -94,7 +94,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if err := s.pipe.flush(); err != nil {
 			return err
 		}
-		if y, ok := s.l.saver.(saver.Syncer); ok {
+		if y, ok := s.l.saver.(saver.Coordinator); ok {
 			sync = y.Sync
 		}
 	}

@@ -229,10 +229,10 @@ func (l *loop) enter(ctx context.Context) error {
 			observe = l.observeSave
 		}
 		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
-		if s, ok := l.saver.(saver.Syncer); ok {
+		if s, ok := l.saver.(saver.Coordinator); ok {
 			l.pipe.sync = s.Sync
 		}
-		if s, ok := l.saver.(saver.Serializing); ok {
+		if s, ok := l.saver.(saver.Coordinator); ok {
 			l.codec = s.Serializer()
 		}
 	}

@@ -151,7 +151,7 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 // writes on their own before it, if the saver takes no more: then a crash in between
 // leaves the writes, and the thread as if somebody had gone on with it.
 func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
-	if p, ok := s.(saver.AtomicPutter); ok {
+	if p, ok := s.(saver.Coordinator); ok {
 		return p.PutRequest(ctx, req)
 	}
 	for _, w := range req.Writes {

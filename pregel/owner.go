@@ -42,7 +42,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 	// A node that waits for the thread of its own run would wait for ever.
 	_, outside := runFrom(ctx)
 	wait := o.again && outside != nil
-	s, ok := l.saver.(saver.Owner)
+	s, ok := l.saver.(saver.Coordinator)
 	if o.alone = ok; ok {
 		o.release, err = s.Own(ctx, l.cfg.ThreadID, wait)
 	} else {
@@ -95,7 +95,7 @@ func (l *loop) disown() {
 	}
 }
 
-// ownerTables are the owners of threads of savers that are no saver.Owner, within
+// ownerTables are the owners of threads of savers that are no saver.Coordinator, within
 // this process. A table is there while somebody uses it.
 type ownerTables struct {
 	mu sync.Mutex
@@ -109,7 +109,7 @@ type ownerTable struct {
 
 var tables = ownerTables{by: map[any]*ownerTable{}}
 
-// own is like saver.Owner's, for a saver that is none. release must be called once.
+// own is like saver.Coordinator's, for a saver that is none. release must be called once.
 // A saver that cannot be compared is known by the graph.
 func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadID string, wait bool) (release func(), err error) {
 	var key any = s

@@ -78,7 +78,7 @@ type RecoverReport struct {
 //
 // The graph needs a name, Options.Name: it is stored with its checkpoints, and threads
 // that other graphs left are reported and not run. The saver must be a
-// saver.ThreadLister. Attempts are counted by a saver.AttemptCounter, durably and
+// saver.ThreadManager. Attempts are counted by a saver.Coordinator, durably and
 // before anything is run; without one the Graph counts them in memory, which a crash
 // forgets.
 //
@@ -128,13 +128,13 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 
 // checkRecover refuses what cannot be done and fills in defaults.
 func (g *Graph) checkRecover(o *RecoverOptions) error {
-	switch _, lists := g.opts.Saver.(saver.ThreadLister); {
+	switch _, lists := g.opts.Saver.(saver.ThreadManager); {
 	case g.opts.Saver == nil:
 		return fmt.Errorf("recover threads of graph %q: %w", g.opts.Name, ErrNoSaver)
 	case !g.named:
 		return &GraphError{Reason: "Recover tells its threads from those of other graphs by Options.Name, which is not set"}
 	case !lists:
-		return &GraphError{Reason: fmt.Sprintf("Recover needs a saver that is a saver.ThreadLister; Saver is a %T", g.opts.Saver)}
+		return &GraphError{Reason: fmt.Sprintf("Recover needs a saver that is a saver.ThreadManager; Saver is a %T", g.opts.Saver)}
 	case o.AtOnce < 0:
 		return &ConfigError{Field: "AtOnce", Reason: "is negative; 0 is 4"}
 	case o.Attempts < 0:
@@ -147,7 +147,7 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 // unfinishedThreads lists what is unfinished or unknown, and returns which of the
 // threads are this graph's to run.
 func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, err error) {
-	for t, err := range g.opts.Saver.(saver.ThreadLister).Threads(ctx, saver.ThreadQuery{}) {
+	for t, err := range g.opts.Saver.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}) {
 		switch {
 		case err != nil:
 			return nil, &PersistError{Op: "list threads", Err: err}
@@ -233,7 +233,7 @@ func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config,
 // before anything is run: who is killed by what runs cannot count any more.
 func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) {
 	at = saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID}
-	if c, ok := g.opts.Saver.(saver.AttemptCounter); ok {
+	if c, ok := g.opts.Saver.(saver.Coordinator); ok {
 		n, err := c.CountAttempt(ctx, at)
 		if err != nil {
 			return 0, &PersistError{Op: fmt.Sprintf("count an attempt at recovery of thread %q", at.ThreadID), Err: err}

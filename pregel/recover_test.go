@@ -70,7 +70,7 @@ func TestRecoverGivesUp(t *testing.T) {
 			if durably {
 				g = p.graph(t, struct {
 					*dying
-					saver.AttemptCounter
+					saver.Coordinator
 				}{dead, s})
 			}
 			if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); !errors.Is(err, errDead) {
@@ -97,8 +97,8 @@ func TestRecoverGivesUp(t *testing.T) {
 // dying is a saver of a process that dies before a task's writes are stored.
 type dying struct {
 	saver.Saver
-	saver.ThreadLister
-	saver.AtomicPutter
+	saver.ThreadManager
+	saver.Coordinator
 }
 
 func (*dying) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {

@@ -239,7 +239,7 @@ func checkMetadata(at saver.Config, s saver.Saver) error {
 		return nil
 	}
 	var codec serde.Serializer
-	if c, ok := s.(saver.Serializing); ok {
+	if c, ok := s.(saver.Coordinator); ok {
 		codec = c.Serializer()
 	}
 	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codec); err != nil {

@@ -334,7 +334,7 @@ type putOp struct {
 }
 
 func (o *putOp) save(ctx context.Context) error {
-	if _, ok := o.s.(saver.AtomicPutter); len(o.changes) > 0 && !ok {
+	if _, ok := o.s.(saver.Coordinator); len(o.changes) > 0 && !ok {
 		return &saver.InvalidError{Field: "changes", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
 	}
 	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: o.writes, Changes: o.changes, Note: o.note})

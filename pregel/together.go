@@ -35,8 +35,8 @@ func (g *Graph) checkTogether() error {
 	if _, ok := g.opts.Store.(gatherer); !ok {
 		return &GraphError{Reason: fmt.Sprintf("Together needs a store that prepares puts, as *store.Local does; Store is a %T", g.opts.Store)}
 	}
-	if _, ok := g.opts.Saver.(saver.AtomicPutter); g.opts.Saver != nil && !ok {
-		return &GraphError{Reason: fmt.Sprintf("Together needs a saver.AtomicPutter; Saver is a %T", g.opts.Saver)}
+	if _, ok := g.opts.Saver.(saver.Coordinator); g.opts.Saver != nil && !ok {
+		return &GraphError{Reason: fmt.Sprintf("Together needs a saver.Coordinator; Saver is a %T", g.opts.Saver)}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]
 	var out Config
 	for i, updates := range supersteps {
 		u := &updater{g: target, s: s, at: at, first: i == 0, anyCheckpoint: g.ways(cfg).anyCheckpoint, forced: map[string]bool{}}
-		if c, ok := s.(saver.Serializing); ok {
+		if c, ok := s.(saver.Coordinator); ok {
 			u.codec = c.Serializer()
 		}
 		if out, err = u.superstep(ctx, updates); err != nil {

@@ -8,7 +8,7 @@ type deferredKey struct{}
 // the writes are stored but not yet durable: the process may die, the machine
 // may not. They are durable, at the latest, when a later Put upon the same saver
 // returns, or Sync. It lets the writes of a superstep share the flush of the
-// checkpoint that follows them. Use it only with a saver that is a Syncer, and
+// checkpoint that follows them. Use it only with a saver that is a Coordinator, and
 // make a call that is not deferred, or Sync, before saying that anything is
 // stored. A saver that does not know of it makes the writes durable at once.
 //

@@ -22,7 +22,7 @@ var (
 	// ErrCorrupt: what is stored is damaged. A fault.CorruptionError says where.
 	ErrCorrupt = fault.ErrCorrupt
 	// ErrOutcomeUnknown: the caller's context ended while the call was being
-	// written; it may or may not become visible, and survive. After Syncer.Sync
+	// written; it may or may not become visible, and survive. After Coordinator.Sync
 	// has returned nil, what can be read says which. Wraps the context's error.
 	ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 )

@@ -1,7 +1,6 @@
 package saver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -56,19 +55,6 @@ type RetentionReport struct {
 	// StoreOver: the threads together take more than StoreBytes all the same; only
 	// with CutAnyway.
 	StoreOver bool
-}
-
-// Retainer applies retention policies.
-type Retainer interface {
-	// Retain removes what policy does not keep, or with dryRun only says what that
-	// would be. The report of an error is about what was removed until then.
-	//
-	// Errors: InvalidError, BudgetError, or one of the engine. After the first two
-	// nothing was removed. Threads are taken one after the other, each as it is
-	// then, in commits of a bounded number of checkpoints, newest first, so that
-	// every checkpoint that is there can be read at any time. A crash, or the end of
-	// ctx, leaves a prefix of these removals; calling again goes on.
-	Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error)
 }
 
 // ErrBudget matches every BudgetError.

@@ -119,7 +119,7 @@ func (e *Engine) floor() base.LSN {
 }
 
 // Sync returns nil when every commit that returned before is settled: visible and on
-// stable storage, or never to be either. See saver.Syncer.
+// stable storage, or never to be either. See saver.Coordinator.
 func (e *Engine) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -181,19 +181,10 @@ type Saver struct {
 
 var (
 	_ saver.Saver          = (*Saver)(nil)
-	_ saver.RunDeleter     = (*Saver)(nil)
-	_ saver.ThreadCopier   = (*Saver)(nil)
-	_ saver.Pruner         = (*Saver)(nil)
+	_ saver.ThreadManager     = (*Saver)(nil)
 	_ saver.Retainer       = (*Saver)(nil)
 	_ saver.Eraser         = (*Saver)(nil)
-	_ saver.Expirer        = (*Saver)(nil)
-	_ saver.DeltaReader    = (*Saver)(nil)
-	_ saver.ThreadLister   = (*Saver)(nil)
-	_ saver.Syncer         = (*Saver)(nil)
-	_ saver.AtomicPutter   = (*Saver)(nil)
-	_ saver.AttemptCounter = (*Saver)(nil)
-	_ saver.Serializing    = (*Saver)(nil)
-	_ saver.Owner          = (*Saver)(nil)
+	_ saver.Coordinator    = (*Saver)(nil)
 )
 
 // Open opens the store in dir, creating it if dir is empty or missing, and

@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// CountAttempt implements saver.AttemptCounter.
+// CountAttempt implements saver.Coordinator.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
 	if err := rules.ValidateConfig(cfg); err != nil {
 		return 0, err

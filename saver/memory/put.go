@@ -14,7 +14,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 
-// PutRequest implements saver.AtomicPutter.
+// PutRequest implements saver.Coordinator.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.opts.Serializer})
 	if err != nil {

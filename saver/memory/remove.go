@@ -71,7 +71,7 @@ func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	return nil
 }
 
-// DeleteForRuns implements saver.RunDeleter.
+// DeleteForRuns implements saver.ThreadManager.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
 	done, runs := saver.Removal{}, map[string]bool{}
 	for _, id := range runIDs {
@@ -135,7 +135,7 @@ func (n *namespace) count(id string, done *saver.Removal) {
 	}
 }
 
-// Prune implements saver.Pruner. All threads are pruned at one moment.
+// Prune implements saver.ThreadManager. All threads are pruned at one moment.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	done := saver.Removal{}
 	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
@@ -198,7 +198,7 @@ func (s *Saver) dropEmpty() {
 	maps.DeleteFunc(s.threads, func(_ string, t *thread) bool { return len(t.namespaces) == 0 })
 }
 
-// CopyThread implements saver.ThreadCopier. The copy counts as written now, and
+// CopyThread implements saver.ThreadManager. The copy counts as written now, and
 // the memory that dst was deleted ends.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	for _, id := range []string{src, dst} {

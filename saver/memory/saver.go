@@ -48,18 +48,10 @@ type Saver struct {
 
 var (
 	_ saver.Saver          = (*Saver)(nil)
-	_ saver.RunDeleter     = (*Saver)(nil)
-	_ saver.ThreadCopier   = (*Saver)(nil)
-	_ saver.Pruner         = (*Saver)(nil)
+	_ saver.ThreadManager     = (*Saver)(nil)
 	_ saver.Retainer       = (*Saver)(nil)
 	_ saver.Eraser         = (*Saver)(nil)
-	_ saver.Expirer        = (*Saver)(nil)
-	_ saver.DeltaReader    = (*Saver)(nil)
-	_ saver.ThreadLister   = (*Saver)(nil)
-	_ saver.Syncer         = (*Saver)(nil)
-	_ saver.AtomicPutter   = (*Saver)(nil)
-	_ saver.AttemptCounter = (*Saver)(nil)
-	_ saver.Owner          = (*Saver)(nil)
+	_ saver.Coordinator    = (*Saver)(nil)
 	_ io.Closer            = (*Saver)(nil)
 )
 
@@ -137,12 +129,12 @@ func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, err
 	return saver.NextVersion(current, s.opts.Random)
 }
 
-// Own implements saver.Owner.
+// Own implements saver.Coordinator.
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
 
-// Sync implements saver.Syncer. There is nothing to wait for.
+// Sync implements saver.Coordinator. There is nothing to wait for.
 func (s *Saver) Sync(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

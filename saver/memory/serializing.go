@@ -2,5 +2,5 @@ package memory
 
 import "github.com/stele-go/stele/serde"
 
-// Serializer implements saver.Serializing.
+// Serializer implements saver.Coordinator.
 func (s *Saver) Serializer() serde.Serializer { return s.opts.Serializer }

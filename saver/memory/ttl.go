@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// SetTTL implements saver.Expirer.
+// SetTTL implements saver.Retainer.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	return nil
 }
 
-// Sweep implements saver.Expirer. There is no goroutine that does it.
+// Sweep implements saver.Retainer. There is no goroutine that does it.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func (e *env) history(cfg saver.Config, channel string, seed any, want ...any) {
 			return rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, cfg, []string{channel})
 		},
 	}
-	if r, ok := e.s.(saver.DeltaReader); ok {
+	if r, ok := e.s.(saver.Coordinator); ok {
 		got["method"] = func() (map[string]saver.DeltaHistory, error) {
 			return r.DeltaChannelHistory(e.ctx, cfg, []string{channel})
 		}
@@ -186,20 +186,20 @@ var deltaCases = []testCase{
 		e.put(step{id: id(4), parent: id(3), vers: map[string]any{"d": 4}})
 		e.history(head, "d", []any{10, 20}, "at-seed", "after-seed")
 	}},
-	{id: "DLH-09", name: "own walk and walk by GetTuple agree", needs: PowerDeltaReader, fn: func(e *env) {
+	{id: "DLH-09", name: "own walk and walk by GetTuple agree", needs: PowerCoordinator, fn: func(e *env) {
 		e.deltas(6, map[int]any{3: "seed"})
 		e.put(step{id: id(7), parent: id(2), vers: map[string]any{"d": 7}})
 		e.put(step{id: id(8), parent: id(6), vers: map[string]any{"d": 6, "x": 1}, fresh: []string{"x"}})
 		for n := 1; n <= 8; n++ {
 			want, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, at(n), []string{"d", "x"})
 			e.ok("history by function", err)
-			got, err := e.s.(saver.DeltaReader).DeltaChannelHistory(e.ctx, at(n), []string{"d", "x"})
+			got, err := e.s.(saver.Coordinator).DeltaChannelHistory(e.ctx, at(n), []string{"d", "x"})
 			e.ok("history by method", err)
 			for _, channel := range []string{"d", "x"} {
 				e.equal(channel, e.plainHistory(got[channel]), e.plainHistory(want[channel]))
 			}
 		}
-		all, err := e.s.(saver.DeltaReader).DeltaChannelHistory(e.ctx, head, nil)
+		all, err := e.s.(saver.Coordinator).DeltaChannelHistory(e.ctx, head, nil)
 		e.ok("history of no channels", err)
 		e.equal("channels", len(all), 0)
 	}},
@@ -224,7 +224,7 @@ var deltaCases = []testCase{
 		e.put(step{id: id(1), parent: id(3), vers: map[string]any{"d": 1}})
 		_, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"d"})
 		e.fails("history", err, saver.ErrAncestorCycle)
-		if r, ok := e.s.(saver.DeltaReader); ok {
+		if r, ok := e.s.(saver.Coordinator); ok {
 			_, err := r.DeltaChannelHistory(e.ctx, head, []string{"d"})
 			e.fails("history by method", err, saver.ErrAncestorCycle)
 		}

@@ -11,7 +11,7 @@ import (
 // own asks for a thread without waiting for it.
 func (e *env) own(threadID string) (release func(), err error) {
 	e.Helper()
-	return e.s.(saver.Owner).Own(e.ctx, threadID, false)
+	return e.s.(saver.Coordinator).Own(e.ctx, threadID, false)
 }
 
 // owns is own of a thread that must be free.
@@ -34,7 +34,7 @@ func (e *env) owned(threadID string) {
 }
 
 var ownerCases = []testCase{
-	{id: "owner", name: "one at a time, thread by thread", needs: PowerOwner, fn: func(e *env) {
+	{id: "owner", name: "one at a time, thread by thread", needs: PowerCoordinator, fn: func(e *env) {
 		first := e.owns("t")
 		e.owned("t")
 		other := e.owns("u")
@@ -48,7 +48,7 @@ var ownerCases = []testCase{
 		e.owns("t")()
 		e.owns("u")()
 	}},
-	{id: "owner", name: "it binds nobody else", needs: PowerOwner, fn: func(e *env) {
+	{id: "owner", name: "it binds nobody else", needs: PowerCoordinator, fn: func(e *env) {
 		defer e.owns("t")()
 		e.chain(1, 2)
 		e.write(at(2), "task", "ch", 1)
@@ -56,7 +56,7 @@ var ownerCases = []testCase{
 		e.ok("delete", e.s.DeleteThread(e.ctx, "t"))
 		e.owned("t")
 	}},
-	{id: "owner", name: "who waits gets it, one after another", needs: PowerOwner, fn: func(e *env) {
+	{id: "owner", name: "who waits gets it, one after another", needs: PowerCoordinator, fn: func(e *env) {
 		release := e.owns("t")
 		var inside atomic.Int32
 		begun := make(chan struct{}, 8)
@@ -64,7 +64,7 @@ var ownerCases = []testCase{
 		go func() {
 			ended <- e.together(8, func(int) error {
 				begun <- struct{}{}
-				release, err := e.s.(saver.Owner).Own(e.ctx, "t", true)
+				release, err := e.s.(saver.Coordinator).Own(e.ctx, "t", true)
 				if err != nil {
 					return err
 				}
@@ -86,18 +86,18 @@ var ownerCases = []testCase{
 		}
 		e.owns("t")()
 	}},
-	{id: "owner", name: "waiting ends with the context", needs: PowerOwner, fn: func(e *env) {
+	{id: "owner", name: "waiting ends with the context", needs: PowerCoordinator, fn: func(e *env) {
 		release := e.owns("t")
 		ctx, cancel := context.WithCancel(e.ctx)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := e.s.(saver.Owner).Own(ctx, "t", true)
+			_, err := e.s.(saver.Coordinator).Own(ctx, "t", true)
 			ended <- err
 		}()
 		cancel()
 		e.fails("wait", <-ended, context.Canceled)
 		release()
-		_, err := e.s.(saver.Owner).Own(ctx, "t", false)
+		_, err := e.s.(saver.Coordinator).Own(ctx, "t", false)
 		e.fails("own", err, context.Canceled)
 		e.owns("t")()
 	}},

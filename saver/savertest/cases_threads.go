@@ -10,7 +10,7 @@ import (
 func (e *env) threads(q saver.ThreadQuery) []saver.ThreadInfo {
 	e.Helper()
 	var all []saver.ThreadInfo
-	for info, err := range e.s.(saver.ThreadLister).Threads(e.ctx, q) {
+	for info, err := range e.s.(saver.ThreadManager).Threads(e.ctx, q) {
 		e.ok("threads", err)
 		all = append(all, info)
 	}
@@ -36,7 +36,7 @@ func (e *env) waiting(want bool) {
 }
 
 var threadCases = []testCase{
-	{id: "threads", name: "by id, with prefix and limit", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "by id, with prefix and limit", needs: PowerThreadManager, fn: func(e *env) {
 		for _, thread := range []string{"b", "a/2", "a/1", "c", "a"} {
 			e.put(step{thread: thread, id: id(1)})
 		}
@@ -48,7 +48,7 @@ var threadCases = []testCase{
 		e.deleteThread("a")
 		e.threadIDs(saver.ThreadQuery{Prefix: "a"}, "a/1", "a/2")
 	}},
-	{id: "threads", name: "head is the newest of the root namespace", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "head is the newest of the root namespace", needs: PowerThreadManager, fn: func(e *env) {
 		e.chain(1, 2)
 		e.put(step{id: id(5), ns: "child"})
 		e.put(step{thread: "u", id: id(1), ns: "child"})
@@ -59,7 +59,7 @@ var threadCases = []testCase{
 		}
 		e.equal("heads", got, []any{"t", id(2), "u", "", "w", ""})
 	}},
-	{id: "threads", name: "updated since", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "updated since", needs: PowerThreadManager, fn: func(e *env) {
 		e.put(step{thread: "a", id: id(1)})
 		first := e.threads(saver.ThreadQuery{})[0].UpdatedAt
 		e.equal("precision", []any{first.Equal(first.Truncate(time.Microsecond)), first.Location() == time.UTC, first.IsZero()}, []any{true, true, false})
@@ -78,7 +78,7 @@ var threadCases = []testCase{
 		later("b", func() { e.put(step{thread: "b", id: id(0), ns: "child"}) })
 		e.threadIDs(saver.ThreadQuery{UpdatedSince: first}, "a", "b")
 	}},
-	{id: "threads", name: "by metadata of any checkpoint", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "by metadata of any checkpoint", needs: PowerThreadManager, fn: func(e *env) {
 		e.put(step{thread: "a", id: id(1), md: saver.Metadata{"user": "ada", "n": 1}})
 		e.put(step{thread: "a", id: id(2), parent: id(1), md: saver.Metadata{"user": "bob"}})
 		e.put(step{thread: "b", id: id(1), md: saver.Metadata{"user": "bob", "n": "1"}})
@@ -102,12 +102,12 @@ var threadCases = []testCase{
 		e.deleteThread("a")
 		by(map[string]any{"user": "ada"}, "b")
 		for _, bad := range []map[string]any{{"": 1}, {"a/b": 1}, {"a": make(chan int)}} {
-			for _, err := range e.s.(saver.ThreadLister).Threads(e.ctx, saver.ThreadQuery{Metadata: bad}) {
+			for _, err := range e.s.(saver.ThreadManager).Threads(e.ctx, saver.ThreadQuery{Metadata: bad}) {
 				e.fails("a filter that cannot be", err, saver.ErrInvalid)
 			}
 		}
 	}},
-	{id: "threads", name: "interrupted, resumed, finished", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "interrupted, resumed, finished", needs: PowerThreadManager, fn: func(e *env) {
 		e.chain(1, 1)
 		e.put(step{thread: "other", id: id(1)})
 		e.waiting(false)
@@ -122,7 +122,7 @@ var threadCases = []testCase{
 		e.put(step{id: id(2), parent: id(1)})
 		e.waiting(false)
 	}},
-	{id: "threads", name: "interrupted only at the head of the root", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "interrupted only at the head of the root", needs: PowerThreadManager, fn: func(e *env) {
 		e.chain(1, 2)
 		e.write(at(1), "task", saver.ChannelInterrupt, "old")
 		e.put(step{id: id(3), ns: "child"})
@@ -135,10 +135,10 @@ var threadCases = []testCase{
 		e.write(at(2), "task-2", saver.ChannelError, "failed")
 		e.waiting(false)
 	}},
-	{id: "threads", name: "a copy is written when it is made", needs: PowerThreadLister, fn: func(e *env) {
-		c, ok := e.s.(saver.ThreadCopier)
+	{id: "threads", name: "a copy is written when it is made", needs: PowerThreadManager, fn: func(e *env) {
+		c, ok := e.s.(saver.ThreadManager)
 		if !ok {
-			return // PowerThreadCopier has cases of its own
+			return // PowerThreadManager has cases of its own
 		}
 		e.chain(1, 1)
 		e.write(at(1), "task", saver.ChannelInterrupt, "ask")
@@ -147,29 +147,29 @@ var threadCases = []testCase{
 		infos := e.threads(saver.ThreadQuery{})
 		e.equal("copied", []any{infos[1].Head, infos[1].Status, infos[1].UpdatedAt.After(infos[0].UpdatedAt)}, []any{id(1), saver.StatusWaiting, true})
 	}},
-	{id: "threads", name: "removing is not writing", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "removing is not writing", needs: PowerThreadManager, fn: func(e *env) {
 		e.chain(1, 3)
 		before := e.threads(saver.ThreadQuery{})
 		time.Sleep(2 * time.Millisecond)
-		if p, ok := e.s.(saver.Pruner); ok {
+		if p, ok := e.s.(saver.ThreadManager); ok {
 			_, err := p.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
 			e.ok("prune", err)
 		}
-		if d, ok := e.s.(saver.RunDeleter); ok {
+		if d, ok := e.s.(saver.ThreadManager); ok {
 			_, err := d.DeleteForRuns(e.ctx, []string{"r"})
 			e.ok("delete for runs", err)
 		}
 		e.ok("delete another", e.s.DeleteThread(e.ctx, "u"))
 		e.equal("threads", e.threads(saver.ThreadQuery{}), before)
 	}},
-	{id: "threads", name: "a listing ends when its context does", needs: PowerThreadLister, fn: func(e *env) {
+	{id: "threads", name: "a listing ends when its context does", needs: PowerThreadManager, fn: func(e *env) {
 		for _, thread := range []string{"a", "b", "c"} {
 			e.put(step{thread: thread, id: id(1)})
 		}
 		ctx, cancel := context.WithCancel(e.ctx)
 		defer cancel()
 		var got []error
-		for _, err := range e.s.(saver.ThreadLister).Threads(ctx, saver.ThreadQuery{}) {
+		for _, err := range e.s.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}) {
 			got = append(got, err)
 			cancel()
 		}

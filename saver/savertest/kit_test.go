@@ -119,7 +119,7 @@ func TestMissingPowersFailUnlessDeclared(t *testing.T) {
 			t.Errorf("%s/%s without %s: %q", c.id, c.name, c.needs, why)
 		}
 	}
-	all := []Power{PowerRunDeleter, PowerThreadCopier, PowerPruner, PowerRetainer, PowerEraser, PowerExpirer, PowerDeltaReader, PowerThreadLister, PowerSyncer, PowerAtomicPutter, PowerAttempts, PowerOwner, PowerCloser}
+	all := []Power{PowerCoordinator, PowerThreadManager, PowerRetainer, PowerEraser, PowerCloser}
 	for _, p := range all {
 		if powers[p] == 0 {
 			t.Errorf("no case needs %s", p)
@@ -132,7 +132,7 @@ func TestMissingPowersFailUnlessDeclared(t *testing.T) {
 
 func TestWithoutPowers(t *testing.T) {
 	RunWith(t, func(*testing.T) saver.Saver { return onlyRequired{memory.New(memory.Options{})} }, Options{Without: []Power{
-		PowerRunDeleter, PowerThreadCopier, PowerPruner, PowerRetainer, PowerEraser, PowerExpirer, PowerDeltaReader, PowerThreadLister, PowerSyncer, PowerAtomicPutter, PowerAttempts, PowerOwner, PowerCloser,
+		PowerCoordinator, PowerThreadManager, PowerRetainer, PowerEraser, PowerCloser,
 	}})
 }
 

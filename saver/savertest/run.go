@@ -15,48 +15,24 @@ type Power string
 
 // The optional powers the kit tests.
 const (
-	PowerRunDeleter   Power = "RunDeleter"
-	PowerThreadCopier Power = "ThreadCopier"
-	PowerPruner       Power = "Pruner"
-	PowerRetainer     Power = "Retainer"
-	PowerEraser       Power = "Eraser"
-	PowerExpirer      Power = "Expirer"
-	PowerDeltaReader  Power = "DeltaReader"
-	PowerThreadLister Power = "ThreadLister"
-	PowerSyncer       Power = "Syncer"
-	PowerAtomicPutter Power = "AtomicPutter"
-	PowerAttempts     Power = "AttemptCounter"
-	PowerOwner        Power = "Owner"
-	PowerCloser       Power = "io.Closer"
+	PowerCoordinator   Power = "Coordinator"
+	PowerThreadManager Power = "ThreadManager"
+	PowerRetainer      Power = "Retainer"
+	PowerEraser        Power = "Eraser"
+	PowerCloser        Power = "io.Closer"
 )
 
 func has(s saver.Saver, p Power) bool {
 	var ok bool
 	switch p {
-	case PowerRunDeleter:
-		_, ok = s.(saver.RunDeleter)
-	case PowerThreadCopier:
-		_, ok = s.(saver.ThreadCopier)
-	case PowerPruner:
-		_, ok = s.(saver.Pruner)
+	case PowerCoordinator:
+		_, ok = s.(saver.Coordinator)
+	case PowerThreadManager:
+		_, ok = s.(saver.ThreadManager)
 	case PowerRetainer:
 		_, ok = s.(saver.Retainer)
 	case PowerEraser:
 		_, ok = s.(saver.Eraser)
-	case PowerExpirer:
-		_, ok = s.(saver.Expirer)
-	case PowerDeltaReader:
-		_, ok = s.(saver.DeltaReader)
-	case PowerThreadLister:
-		_, ok = s.(saver.ThreadLister)
-	case PowerSyncer:
-		_, ok = s.(saver.Syncer)
-	case PowerAtomicPutter:
-		_, ok = s.(saver.AtomicPutter)
-	case PowerAttempts:
-		_, ok = s.(saver.AttemptCounter)
-	case PowerOwner:
-		_, ok = s.(saver.Owner)
 	case PowerCloser:
 		_, ok = s.(io.Closer)
 	}

@@ -16,16 +16,16 @@ import (
 // full is what both savers can do.
 type full interface {
 	saver.Saver
-	saver.RunDeleter
-	saver.ThreadCopier
-	saver.Pruner
+	saver.ThreadManager
+	saver.ThreadManager
+	saver.ThreadManager
 	saver.Retainer
-	saver.ThreadLister
-	saver.Syncer
-	saver.AtomicPutter
-	saver.AttemptCounter
+	saver.ThreadManager
+	saver.Coordinator
+	saver.Coordinator
+	saver.Coordinator
 	saver.Eraser
-	saver.Expirer
+	saver.Retainer
 }
 
 // kind is what a crash state is about.

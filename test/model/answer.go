@@ -41,7 +41,7 @@ func outcome(err error) string {
 func everything(ctx context.Context, s saver.Saver, threads bool) string {
 	text := listing(s.List(ctx, saver.Query{}))
 	if threads {
-		text += threadList(s.(saver.ThreadLister).Threads(ctx, saver.ThreadQuery{}))
+		text += threadList(s.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}))
 	}
 	return text
 }

@@ -186,16 +186,16 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		{"Get", 1, m.get, true},
 		{"List", 2, m.list, true},
 		{"History", 2, m.history, true},
-		{"Threads", 1, m.threads, has[saver.ThreadLister](m)},
-		{"Attempt", 1, m.countAttempt, has[saver.AttemptCounter](m)},
+		{"Threads", 1, m.threads, has[saver.ThreadManager](m)},
+		{"Attempt", 1, m.countAttempt, has[saver.Coordinator](m)},
 		{"Delete", 1, m.deleteThread, true},
-		{"DeleteRuns", 1, m.deleteForRuns, has[saver.RunDeleter](m)},
-		{"Copy", 1, m.copyThread, has[saver.ThreadCopier](m)},
-		{"Prune", 1, m.prune, has[saver.Pruner](m)},
+		{"DeleteRuns", 1, m.deleteForRuns, has[saver.ThreadManager](m)},
+		{"Copy", 1, m.copyThread, has[saver.ThreadManager](m)},
+		{"Prune", 1, m.prune, has[saver.ThreadManager](m)},
 		{"Retain", 1, m.retain, has[saver.Retainer](m)},
 		{"Erase", 1, m.erase, has[saver.Eraser](m)},
-		{"TTL", 1, m.setTTL, has[saver.Expirer](m)},
-		{"Sweep", 1, m.sweep, has[saver.Expirer](m)},
+		{"TTL", 1, m.setTTL, has[saver.Retainer](m)},
+		{"Sweep", 1, m.sweep, has[saver.Retainer](m)},
 		{"Wait", 1, m.wait, true},
 		{"Mint", 1, m.nextVersion, true},
 		{"Reopen", 1, m.reopen, m.subject.Reopen != nil},
@@ -216,7 +216,7 @@ func (m *machine) compareAll(t *rapid.T) {
 		return
 	}
 	m.changed = false
-	threads := has[saver.ThreadLister](m)
+	threads := has[saver.ThreadManager](m)
 	m.both(t, "everything", func(s saver.Saver) string { return everything(m.ctx, s, threads) })
 }
 

@@ -41,14 +41,14 @@ func (m *machine) retain(t *rapid.T) {
 func (m *machine) setTTL(t *rapid.T) {
 	id := thread.Draw(t, "thread")
 	ttl := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Hour, deletedMemory, 0, saver.NoTTL, math.MaxInt64, -2, 999}).Draw(t, "ttl")
-	m.change(t, fmt.Sprintf("set the TTL of %s to %v", id, ttl), func(s saver.Saver) error { return s.(saver.Expirer).SetTTL(m.ctx, id, ttl) })
+	m.change(t, fmt.Sprintf("set the TTL of %s to %v", id, ttl), func(s saver.Saver) error { return s.(saver.Retainer).SetTTL(m.ctx, id, ttl) })
 }
 
 // sweep compares how many threads expire, and what is left.
 func (m *machine) sweep(t *rapid.T) {
 	var expired []int
 	m.change(t, "sweep", func(s saver.Saver) error {
-		rep, err := s.(saver.Expirer).Sweep(m.ctx)
+		rep, err := s.(saver.Retainer).Sweep(m.ctx)
 		expired = append(expired, rep.Expired)
 		return err
 	})

@@ -33,7 +33,7 @@ func (m *machine) drawChange(t *rapid.T) change {
 	case 0:
 		req := m.drawPut(t)
 		return change{fmt.Sprintf("put %+v", req), func(ctx context.Context, s saver.Saver) error {
-			if a, ok := s.(saver.AtomicPutter); ok {
+			if a, ok := s.(saver.Coordinator); ok {
 				_, err := a.PutRequest(ctx, req)
 				return err
 			}
@@ -76,7 +76,7 @@ func (m *machine) leave(t *rapid.T) {
 	m.subject.AtWrite(cancel)
 	err := c.do(ctx, m.subject.Saver)
 	m.subject.AtWrite(nil)
-	_, threads := m.subject.Saver.(saver.ThreadLister)
+	_, threads := m.subject.Saver.(saver.ThreadManager)
 	before := everything(m.ctx, m.model, threads)
 	switch {
 	case errors.Is(err, saver.ErrOutcomeUnknown):

@@ -287,7 +287,7 @@ func (f *Fixture) deltaCall(line *rawLine) (call, error) {
 // run asks both ways: the saver's own, if it has one, and the walk that works
 // for every saver.
 func (d deltaCall) run(ctx context.Context, s saver.Saver, c *comparison) error {
-	if reader, ok := s.(saver.DeltaReader); ok {
+	if reader, ok := s.(saver.Coordinator); ok {
 		got, err := reader.DeltaChannelHistory(ctx, d.cfg, d.channels)
 		if err != nil {
 			return err

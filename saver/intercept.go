@@ -1,0 +1,363 @@
+package saver
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+)
+
+// Call says which method of a saver is being called, and for what.
+type Call struct {
+	// Method is the name of the method: "Put", "GetTuple", "Prune".
+	Method string
+	// Config is where the call applies, as far as its arguments say: a thread, a
+	// namespace, a checkpoint. For PutRequest and Put, CheckpointID is the parent's.
+	Config Config
+	// ThreadIDs are the threads of a call that names several, such as Prune; of one that
+	// names one it is nil.
+	ThreadIDs []string
+	// CheckpointID is the id of the checkpoint that Put or PutRequest stores.
+	CheckpointID string
+	// TaskID and Writes are the task of PutWrites, and how many writes it has.
+	TaskID string
+	Writes int
+	// Answer, of Put, PutRequest and GetTuple, is the Config they return; it is set when
+	// next has returned nil. For other methods it is nil.
+	Answer *Config
+}
+
+// Interceptor is called in place of a method of a saver. It makes the call by calling
+// next, once, with ctx or one made from it, and returns the error of the method: that
+// of next, or its own. If it does not call next, nothing happens, and it must return an
+// error. For List and Threads, next makes the whole iteration.
+type Interceptor func(ctx context.Context, call Call, next func(ctx context.Context) error) error
+
+// Intercept is s with around in place of every call that reads, writes or waits. It has
+// the powers of s (Coordinator, ThreadManager, Retainer, Eraser), no other and no fewer,
+// and all their calls go through around too. NextVersion and Serializer, which do
+// nothing, do not. Close closes s, if it is an io.Closer. Values are read from the store when they are asked for: that is no
+// call.
+//
+// Several interceptors are several calls of Intercept; the last is the outermost.
+func Intercept(s Saver, around Interceptor) Saver {
+	core := &intercepted{Saver: s, around: around}
+	c, coordinates := s.(Coordinator)
+	m, manages := s.(ThreadManager)
+	r, retains := s.(Retainer)
+	e, erases := s.(Eraser)
+	co := &interceptedCoordinator{c, around}
+	tm := &interceptedManager{m, around}
+	re := &interceptedRetainer{r, around}
+	er := &interceptedEraser{e, around}
+	type has struct{ coordinates, manages, retains, erases bool }
+	switch (has{coordinates, manages, retains, erases}) {
+	case has{true, false, false, false}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+		}{core, co}
+	case has{false, true, false, false}:
+		return &struct {
+			*intercepted
+			*interceptedManager
+		}{core, tm}
+	case has{false, false, true, false}:
+		return &struct {
+			*intercepted
+			*interceptedRetainer
+		}{core, re}
+	case has{false, false, false, true}:
+		return &struct {
+			*intercepted
+			*interceptedEraser
+		}{core, er}
+	case has{true, true, false, false}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedManager
+		}{core, co, tm}
+	case has{true, false, true, false}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedRetainer
+		}{core, co, re}
+	case has{true, false, false, true}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedEraser
+		}{core, co, er}
+	case has{false, true, true, false}:
+		return &struct {
+			*intercepted
+			*interceptedManager
+			*interceptedRetainer
+		}{core, tm, re}
+	case has{false, true, false, true}:
+		return &struct {
+			*intercepted
+			*interceptedManager
+			*interceptedEraser
+		}{core, tm, er}
+	case has{false, false, true, true}:
+		return &struct {
+			*intercepted
+			*interceptedRetainer
+			*interceptedEraser
+		}{core, re, er}
+	case has{true, true, true, false}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedManager
+			*interceptedRetainer
+		}{core, co, tm, re}
+	case has{true, true, false, true}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedManager
+			*interceptedEraser
+		}{core, co, tm, er}
+	case has{true, false, true, true}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedRetainer
+			*interceptedEraser
+		}{core, co, re, er}
+	case has{false, true, true, true}:
+		return &struct {
+			*intercepted
+			*interceptedManager
+			*interceptedRetainer
+			*interceptedEraser
+		}{core, tm, re, er}
+	case has{true, true, true, true}:
+		return &struct {
+			*intercepted
+			*interceptedCoordinator
+			*interceptedManager
+			*interceptedRetainer
+			*interceptedEraser
+		}{core, co, tm, re, er}
+	}
+	return core
+}
+
+// intercepted has the methods of Saver; NextVersion is that of the saver inside.
+type intercepted struct {
+	Saver
+	around Interceptor
+}
+
+// Close closes the saver inside, if it can be closed.
+func (s *intercepted) Close() error {
+	if c, ok := s.Saver.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// answer makes a call that returns something besides its error.
+func answer[T any](ctx context.Context, around Interceptor, call Call, method func(context.Context) (T, error)) (out T, err error) {
+	err = around(ctx, call, func(ctx context.Context) error {
+		var err error
+		out, err = method(ctx)
+		return err
+	})
+	return out, err
+}
+
+// each makes a call that yields, and yields its error last.
+func each[T any](ctx context.Context, around Interceptor, call Call, method func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := around(ctx, call, func(ctx context.Context) error {
+			for v, err := range method(ctx) {
+				if err != nil {
+					return err
+				}
+				if !yield(v, nil) {
+					stopped = true
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// Put implements Saver.
+func (s *intercepted) Put(ctx context.Context, cfg Config, cp Checkpoint, md Metadata, newVersions map[string]Version) (Config, error) {
+	var at Config
+	err := s.around(ctx, Call{Method: "Put", Config: cfg, CheckpointID: cp.ID, Answer: &at}, func(ctx context.Context) (err error) {
+		at, err = s.Saver.Put(ctx, cfg, cp, md, newVersions)
+		return err
+	})
+	return at, err
+}
+
+// PutWrites implements Saver.
+func (s *intercepted) PutWrites(ctx context.Context, cfg Config, writes []Write, taskID, taskPath string) error {
+	return s.around(ctx, Call{Method: "PutWrites", Config: cfg, TaskID: taskID, Writes: len(writes)}, func(ctx context.Context) error {
+		return s.Saver.PutWrites(ctx, cfg, writes, taskID, taskPath)
+	})
+}
+
+// GetTuple implements Saver.
+func (s *intercepted) GetTuple(ctx context.Context, cfg Config) (*Tuple, error) {
+	var at Config
+	return answer(ctx, s.around, Call{Method: "GetTuple", Config: cfg, Answer: &at}, func(ctx context.Context) (*Tuple, error) {
+		tup, err := s.Saver.GetTuple(ctx, cfg)
+		if err == nil {
+			at = tup.Config
+		}
+		return tup, err
+	})
+}
+
+// List implements Saver.
+func (s *intercepted) List(ctx context.Context, q Query) iter.Seq2[*Tuple, error] {
+	at := Config{ThreadID: q.ThreadID, CheckpointID: q.CheckpointID}
+	if q.Namespace != nil {
+		at.Namespace = *q.Namespace
+	}
+	return each(ctx, s.around, Call{Method: "List", Config: at}, func(ctx context.Context) iter.Seq2[*Tuple, error] {
+		return s.Saver.List(ctx, q)
+	})
+}
+
+// DeleteThread implements Saver.
+func (s *intercepted) DeleteThread(ctx context.Context, threadID string) error {
+	return s.around(ctx, Call{Method: "DeleteThread", Config: Config{ThreadID: threadID}}, func(ctx context.Context) error {
+		return s.Saver.DeleteThread(ctx, threadID)
+	})
+}
+
+// interceptedCoordinator has the methods of Coordinator; Serializer is that of the saver
+// inside.
+type interceptedCoordinator struct {
+	Coordinator
+	around Interceptor
+}
+
+// PutRequest implements Coordinator.
+func (s *interceptedCoordinator) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
+	var at Config
+	err := s.around(ctx, Call{Method: "PutRequest", Config: req.Config, CheckpointID: req.Checkpoint.ID, Answer: &at}, func(ctx context.Context) (err error) {
+		at, err = s.Coordinator.PutRequest(ctx, req)
+		return err
+	})
+	return at, err
+}
+
+// Sync implements Coordinator.
+func (s *interceptedCoordinator) Sync(ctx context.Context) error {
+	return s.around(ctx, Call{Method: "Sync"}, s.Coordinator.Sync)
+}
+
+// Own implements Coordinator. Its release is no call.
+func (s *interceptedCoordinator) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+	release, err = answer(ctx, s.around, Call{Method: "Own", Config: Config{ThreadID: threadID}}, func(ctx context.Context) (func(), error) {
+		return s.Coordinator.Own(ctx, threadID, wait)
+	})
+	if err != nil && release != nil { // the interceptor's own error: the thread is nobody's
+		release()
+		release = nil
+	}
+	return release, err
+}
+
+// CountAttempt implements Coordinator.
+func (s *interceptedCoordinator) CountAttempt(ctx context.Context, cfg Config) (int, error) {
+	return answer(ctx, s.around, Call{Method: "CountAttempt", Config: cfg}, func(ctx context.Context) (int, error) {
+		return s.Coordinator.CountAttempt(ctx, cfg)
+	})
+}
+
+// DeltaChannelHistory implements Coordinator.
+func (s *interceptedCoordinator) DeltaChannelHistory(ctx context.Context, cfg Config, channels []string) (map[string]DeltaHistory, error) {
+	return answer(ctx, s.around, Call{Method: "DeltaChannelHistory", Config: cfg}, func(ctx context.Context) (map[string]DeltaHistory, error) {
+		return s.Coordinator.DeltaChannelHistory(ctx, cfg, channels)
+	})
+}
+
+// interceptedManager has the methods of ThreadManager.
+type interceptedManager struct {
+	s      ThreadManager
+	around Interceptor
+}
+
+// Threads implements ThreadManager.
+func (s *interceptedManager) Threads(ctx context.Context, q ThreadQuery) iter.Seq2[ThreadInfo, error] {
+	return each(ctx, s.around, Call{Method: "Threads"}, func(ctx context.Context) iter.Seq2[ThreadInfo, error] {
+		return s.s.Threads(ctx, q)
+	})
+}
+
+// CopyThread implements ThreadManager.
+func (s *interceptedManager) CopyThread(ctx context.Context, src, dst string) error {
+	return s.around(ctx, Call{Method: "CopyThread", ThreadIDs: []string{src, dst}}, func(ctx context.Context) error {
+		return s.s.CopyThread(ctx, src, dst)
+	})
+}
+
+// DeleteForRuns implements ThreadManager.
+func (s *interceptedManager) DeleteForRuns(ctx context.Context, runIDs []string) (Removal, error) {
+	return answer(ctx, s.around, Call{Method: "DeleteForRuns"}, func(ctx context.Context) (Removal, error) {
+		return s.s.DeleteForRuns(ctx, runIDs)
+	})
+}
+
+// Prune implements ThreadManager.
+func (s *interceptedManager) Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) (Removal, error) {
+	return answer(ctx, s.around, Call{Method: "Prune", ThreadIDs: threadIDs}, func(ctx context.Context) (Removal, error) {
+		return s.s.Prune(ctx, threadIDs, strategy)
+	})
+}
+
+// interceptedRetainer has the methods of Retainer.
+type interceptedRetainer struct {
+	s      Retainer
+	around Interceptor
+}
+
+// Retain implements Retainer.
+func (s *interceptedRetainer) Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error) {
+	return answer(ctx, s.around, Call{Method: "Retain", ThreadIDs: policy.ThreadIDs}, func(ctx context.Context) (RetentionReport, error) {
+		return s.s.Retain(ctx, policy, dryRun)
+	})
+}
+
+// SetTTL implements Retainer.
+func (s *interceptedRetainer) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
+	return s.around(ctx, Call{Method: "SetTTL", Config: Config{ThreadID: threadID}}, func(ctx context.Context) error {
+		return s.s.SetTTL(ctx, threadID, ttl)
+	})
+}
+
+// Sweep implements Retainer.
+func (s *interceptedRetainer) Sweep(ctx context.Context) (SweepReport, error) {
+	return answer(ctx, s.around, Call{Method: "Sweep"}, s.s.Sweep)
+}
+
+// interceptedEraser has the method of Eraser.
+type interceptedEraser struct {
+	s      Eraser
+	around Interceptor
+}
+
+// Erase implements Eraser.
+func (s *interceptedEraser) Erase(ctx context.Context, threadIDs ...string) error {
+	return s.around(ctx, Call{Method: "Erase", ThreadIDs: threadIDs}, func(ctx context.Context) error {
+		return s.s.Erase(ctx, threadIDs...)
+	})
+}
