@@ -1,14 +1,10 @@
 package wal
 
-import "time"
+import (
+	"time"
 
-// Lag is how far durability is behind what was acknowledged. In SyncAlways it is
-// nothing but Deferred records.
-type Lag struct {
-	Records uint64        `json:"records"` // committed and not known to be durable
-	Bytes   int64         `json:"bytes"`   // of their frames, about
-	Age     time.Duration `json:"age_ns"`  // of the oldest of them, about; 0 if there are none
-}
+	"github.com/stele-go/stele/monitor"
+)
 
 // lag is guarded by Log.mu.
 type lag struct {
@@ -17,14 +13,14 @@ type lag struct {
 }
 
 // Lag says how far durability is behind now. It never blocks on I/O.
-func (l *Log) Lag() Lag {
+func (l *Log) Lag() monitor.Lag {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last, durable := l.last.Load(), l.durable.Load()
 	if last <= durable {
-		return Lag{}
+		return monitor.Lag{}
 	}
-	g := Lag{Records: last - durable, Bytes: l.mu.lag.bytes}
+	g := monitor.Lag{Records: last - durable, Bytes: l.mu.lag.bytes}
 	if !l.mu.lag.since.IsZero() {
 		g.Age = time.Since(l.mu.lag.since)
 	}

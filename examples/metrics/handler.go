@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -25,9 +26,9 @@ func handler(d *disk.Saver) http.Handler {
 
 // healthz answers 503 if writes are refused. Degraded is 200: taking the process out
 // of service would help nobody.
-func healthz(w http.ResponseWriter, h disk.Health) {
+func healthz(w http.ResponseWriter, h monitor.Health) {
 	w.Header().Set("Content-Type", "application/json")
-	if h.Status == disk.HealthFailed {
+	if h.Status == monitor.StatusFailed {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	enc := json.NewEncoder(w)

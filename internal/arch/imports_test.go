@@ -55,12 +55,13 @@ var below = []string{"internal/base", "internal/metric", "internal/seal", "inter
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, internal/engine} ← internal/layout ← saver/disk ← {saver/admin, store, cache} ← pregel
 //
-// Package fault imports nothing and may be imported by all.
+// Packages fault and monitor, plain types, import nothing and may be imported by all.
 //
 // Public packages stand on top of the engine; those below it do not know one
 // another unless the picture says so.
 var rules = []rule{
 	{"fault", nil, []string{}},
+	{"monitor", nil, []string{}},
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
 	{"internal/metric", nil, []string{}},
 	{"internal/delta", []string{"internal/base"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
@@ -92,7 +93,7 @@ var rules = []rule{
 }
 
 func (r rule) allows(pkg string) bool {
-	return pkg == "fault" || slices.ContainsFunc(r.allowed, func(pattern string) bool { return pattern == anything || matches(pattern, pkg) })
+	return pkg == "fault" || pkg == "monitor" || slices.ContainsFunc(r.allowed, func(pattern string) bool { return pattern == anything || matches(pattern, pkg) })
 }
 
 func (r rule) allowsModule(path string) bool {

@@ -15,17 +15,6 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// CompactInfo tells about one compaction.
-type CompactInfo struct {
-	Inputs   []base.FileNum
-	Output   base.FileNum // the first of them; 0: nothing live was left
-	Families int
-	Values   int
-	BytesIn  int64
-	BytesOut int64
-	Took     time.Duration
-}
-
 // Compact flushes, and merges all segments into one, or a few large ones, that hold
 // only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile, at Options.CompactRate; another compaction is
@@ -165,7 +154,7 @@ func (e *Engine) compact(ctx context.Context, c compaction) error {
 	m := &merge{from: map[base.FileNum]bool{}, all: len(c.inputs)+c.settled == len(st.Segments), floor: st.FloorLSN, whole: c.whole, tell: c.tell}
 	for _, s := range c.inputs {
 		m.from[s.Num] = true
-		m.info.Inputs = append(m.info.Inputs, s.Num)
+		m.info.Inputs = append(m.info.Inputs, uint64(s.Num))
 		m.info.BytesIn += s.Size
 	}
 	m.progress = CompactProgress{Inputs: len(c.inputs), BytesIn: m.info.BytesIn}
@@ -188,7 +177,7 @@ func (e *Engine) compact(ctx context.Context, c compaction) error {
 	if err != nil {
 		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
-	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: m.info.Inputs, AddSegments: segs}, m.families, out); err != nil {
+	if err := e.replaceSegments(snapshot.Edit{RemoveSegments: slices.Collect(maps.Keys(m.from)), AddSegments: segs}, m.families, out); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	e.unfinished.Store(false)
@@ -326,7 +315,7 @@ type merge struct {
 func (m *merge) count(segs []snapshot.SegmentInfo) {
 	for _, seg := range segs {
 		if m.info.Output == 0 {
-			m.info.Output = seg.Num
+			m.info.Output = uint64(seg.Num)
 		}
 		m.info.Families, m.info.Values, m.info.BytesOut = m.info.Families+int(seg.Families), m.info.Values+int(seg.Values), m.info.BytesOut+seg.Size
 	}

@@ -12,18 +12,6 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// FlushInfo tells about one flush.
-type FlushInfo struct {
-	Segment  base.FileNum // the first of them; 0: nothing live was in the log
-	Floor    base.LSN     // records below it are no longer needed from the log
-	Families int
-	Values   int
-	Bytes    int64 // of the segment
-	// ValueBytes is the size of the values, whole: before patches and compression.
-	ValueBytes int64
-	Took       time.Duration
-}
-
 // Flush moves what is in the log into a segment, so that the log can be removed.
 // It goes beside commits. A failure leaves the store as it was.
 func (e *Engine) Flush(ctx context.Context) error {
@@ -74,10 +62,10 @@ func (e *Engine) flush(ctx context.Context) error {
 	if err := e.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
-	info := FlushInfo{Floor: floor}
+	info := FlushInfo{Floor: uint64(floor)}
 	for _, seg := range out.infos {
 		if info.Segment == 0 {
-			info.Segment = seg.Num
+			info.Segment = uint64(seg.Num)
 		}
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}

@@ -9,95 +9,13 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
-// Status is a verdict on a store, the worst of its problems.
-type Status int
-
-// The verdicts, from good to bad.
-const (
-	// StatusOK: nothing needs attention.
-	StatusOK Status = iota
-	// StatusDegraded: calls succeed; somebody should look before they do not.
-	StatusDegraded
-	// StatusFailed: writes are refused.
-	StatusFailed
-)
-
-// String is "ok", "degraded" or "failed".
-func (s Status) String() string {
-	switch s {
-	case StatusOK:
-		return "ok"
-	case StatusDegraded:
-		return "degraded"
-	case StatusFailed:
-		return "failed"
-	}
-	return fmt.Sprintf("Status(%d)", int(s))
-}
-
-// MarshalText is String, for JSON.
-func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Trouble names a kind of problem. Names do not change between releases.
-type Trouble string
-
-// The kinds of problems; docs/operations.md says what to do about each.
-const (
-	TroubleClosed     Trouble = "closed"          // failed: the store was closed
-	TroublePoisoned   Trouble = "poisoned"        // failed: a write or sync failed; open the store again
-	TroubleDiskFull   Trouble = "disk_full"       // failed: less than Options.Reserve is free
-	TroubleDiskLow    Trouble = "disk_low"        // degraded: less than Options.LowSpace is free
-	TroubleDisk       Trouble = "disk_unknown"    // degraded: the device does not say what is free
-	TroubleLag        Trouble = "lag"             // degraded: syncs are overdue
-	TroubleBacklog    Trouble = "log_backlog"     // degraded: flushes do not keep up
-	TroubleDebt       Trouble = "compaction_debt" // degraded: compaction does not keep up
-	TroubleBackground Trouble = "background"      // degraded: the last flush, image or compaction failed
-	TroubleCorruption Trouble = "corruption"      // degraded: damage was found since the store was opened
-	TroubleMoved      Trouble = "moved"           // degraded: the path of the store leads to another directory, or to none
-)
-
-// Problem is one reason for a Status that is not StatusOK.
-type Problem struct {
-	Kind   Trouble `json:"kind"`
-	Status Status  `json:"status"`
-	Detail string  `json:"detail"`
-	// Err is the cause, where there is one; match it with errors.Is.
-	Err error `json:"-"`
-}
-
-// Space is the room on the device of a store, in bytes.
-type Space struct {
-	// Free is what an ordinary user can still write; math.MaxInt64 if the system
-	// does not say.
-	Free int64 `json:"free"`
-	// Total is the size of the device, 0 if unknown.
-	Total int64 `json:"total"`
-	// LowSpace and Reserve are the options of that name; 0 for none.
-	LowSpace int64 `json:"low_space"`
-	Reserve  int64 `json:"reserve"`
-}
-
-// Health is what Engine.Health found.
-type Health struct {
-	// Status is the worst of Problems.
-	Status Status `json:"status"`
-	// Problems are in the order of the constants above; empty if there are none.
-	Problems []Problem `json:"problems"`
-	Space    Space     `json:"space"`
-	// Lag is what power loss would take now: in sync mode nothing but deferred
-	// writes, see wal.Lag.
-	Lag wal.Lag `json:"lag"`
-	// LogBytes were committed since the last flush. CompactionDebt is the size of
-	// the segments that wait to be compacted.
-	LogBytes       int64 `json:"log_bytes"`
-	CompactionDebt int64 `json:"compaction_debt"`
-}
-
-func (h *Health) add(kind Trouble, s Status, err error, format string, args ...any) {
+// addProblem adds one, of which the worst is the verdict.
+func addProblem(h *Health, kind Trouble, s Status, err error, format string, args ...any) {
 	h.Problems = append(h.Problems, Problem{Kind: kind, Status: s, Detail: fmt.Sprintf(format, args...), Err: err})
 	h.Status = max(h.Status, s)
 }
@@ -139,7 +57,7 @@ func (e *Engine) Health() Health {
 	closed := e.closed
 	e.life.RUnlock()
 	if closed {
-		h.add(TroubleClosed, StatusFailed, fault.ErrClosed, "the store is closed")
+		addProblem(&h, monitor.TroubleClosed, monitor.StatusFailed, fault.ErrClosed, "the store is closed")
 	}
 	if e.log != nil {
 		err := e.log.Poison()
@@ -147,7 +65,7 @@ func (e *Engine) Health() Health {
 			err = *lost // the next commit is refused
 		}
 		if err != nil {
-			h.add(TroublePoisoned, StatusFailed, err, "%v", err)
+			addProblem(&h, monitor.TroublePoisoned, monitor.StatusFailed, err, "%v", err)
 		}
 	}
 	e.judgeSpace(&h)
@@ -156,15 +74,15 @@ func (e *Engine) Health() Health {
 	}
 	for _, p := range []func() error{e.workError, e.compactError} {
 		if err := p(); err != nil {
-			h.add(TroubleBackground, StatusDegraded, err, "%v", err)
+			addProblem(&h, monitor.TroubleBackground, monitor.StatusDegraded, err, "%v", err)
 		}
 	}
 	if n := e.corruptions.Load(); n > 0 {
-		h.add(TroubleCorruption, StatusDegraded, fault.ErrCorrupt, "damage was met %d times", n)
+		addProblem(&h, monitor.TroubleCorruption, monitor.StatusDegraded, fault.ErrCorrupt, "damage was met %d times", n)
 	}
 	if !closed && e.held != nil {
 		if err := e.held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
-			h.add(TroubleMoved, StatusDegraded, err, "the store is no longer at %s: %v", e.dir, err)
+			addProblem(&h, monitor.TroubleMoved, monitor.StatusDegraded, err, "the store is no longer at %s: %v", e.dir, err)
 		}
 	}
 	return h
@@ -175,11 +93,11 @@ func (e *Engine) judgeSpace(h *Health) {
 	h.Space, err = e.Space()
 	switch s := h.Space; {
 	case err != nil:
-		h.add(TroubleDisk, StatusDegraded, err, "%v", err)
+		addProblem(h, monitor.TroubleDisk, monitor.StatusDegraded, err, "%v", err)
 	case e.log != nil && s.Free < s.Reserve:
-		h.add(TroubleDiskFull, StatusFailed, fault.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
+		addProblem(h, monitor.TroubleDiskFull, monitor.StatusFailed, fault.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
 	case e.log != nil && s.Free < s.LowSpace:
-		h.add(TroubleDiskLow, StatusDegraded, nil, "%d bytes are free, the watermark is %d", s.Free, s.LowSpace)
+		addProblem(h, monitor.TroubleDiskLow, monitor.StatusDegraded, nil, "%d bytes are free, the watermark is %d", s.Free, s.LowSpace)
 	}
 }
 
@@ -191,10 +109,10 @@ func (e *Engine) judgeWork(h *Health) {
 		late += e.opts.SyncInterval
 	}
 	if e.opts.Sync != wal.SyncNever && h.Lag.Age > late {
-		h.add(TroubleLag, StatusDegraded, nil, "%d records are not durable after %v", h.Lag.Records, h.Lag.Age.Round(time.Millisecond))
+		addProblem(h, monitor.TroubleLag, monitor.StatusDegraded, nil, "%d records are not durable after %v", h.Lag.Records, h.Lag.Age.Round(time.Millisecond))
 	}
 	if most := backlogFlushes * e.opts.FlushBytes; h.LogBytes > most && !e.opts.ManualWork {
-		h.add(TroubleBacklog, StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.opts.FlushBytes)
+		addProblem(h, monitor.TroubleBacklog, monitor.StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.opts.FlushBytes)
 	}
 	h.CompactionDebt = e.compactionDebt()
 	rate := e.opts.CompactRate
@@ -202,7 +120,7 @@ func (e *Engine) judgeWork(h *Health) {
 		rate = defaultCompactRate
 	}
 	if h.CompactionDebt > rate*int64(debtTime/time.Second) && !e.opts.ManualWork {
-		h.add(TroubleDebt, StatusDegraded, nil, "%d bytes of segments wait for compaction", h.CompactionDebt)
+		addProblem(h, monitor.TroubleDebt, monitor.StatusDegraded, nil, "%d bytes of segments wait for compaction", h.CompactionDebt)
 	}
 }
 

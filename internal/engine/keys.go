@@ -14,19 +14,6 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// Encryption says under which keys the files of a store are encrypted. A file
-// counts until it is removed, which open views put off.
-type Encryption struct {
-	// Files counts the files by the id of their key, the manifest included. A key
-	// that is not in it is needed for no file of the store; backups are counted
-	// nowhere.
-	Files map[string]int
-	// Plain counts the files without encryption: those older than it.
-	Plain int
-	// Unknown counts the files that are too damaged to tell.
-	Unknown int
-}
-
 // readManifest are the options of reading the manifest.
 func (e *Engine) readManifest() []snapshot.ReadOption {
 	opts := []snapshot.ReadOption{snapshot.WithKeys(e.keys)}

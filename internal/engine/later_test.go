@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -160,7 +161,7 @@ func TestDamagedList(t *testing.T) {
 			t.Errorf("thread %q: commit %v, look %v", id, err, rerr)
 		}
 	}
-	if e.Metrics().CorruptionsFound == 0 || e.Health().Status != StatusDegraded {
+	if e.Metrics().CorruptionsFound == 0 || e.Health().Status != monitor.StatusDegraded {
 		t.Errorf("%d corruptions, health %v", e.Metrics().CorruptionsFound, e.Health().Status)
 	}
 	must(t, e.Close())
@@ -280,7 +281,7 @@ func TestDamagedTable(t *testing.T) {
 				t.Errorf("thread %q: commit %v, look %v", id, err, rerr)
 			}
 		}
-		if e.Metrics().CorruptionsFound == 0 || e.Health().Status != StatusDegraded {
+		if e.Metrics().CorruptionsFound == 0 || e.Health().Status != monitor.StatusDegraded {
 			t.Errorf("%d corruptions, health %v", e.Metrics().CorruptionsFound, e.Health().Status)
 		}
 		if err := e.Flush(t.Context()); !errors.Is(err, fault.ErrCorrupt) {

@@ -112,21 +112,6 @@ type Options struct {
 	Events Events
 }
 
-// Events are called without locks, from the goroutine that notices; they must
-// not block. Nil functions are not called.
-type Events struct {
-	Flushed         func(FlushInfo)
-	Compacted       func(CompactInfo)
-	Compacting      func(CompactProgress) // before each family
-	CorruptionFound func(error)
-	Poisoned        func(error)
-	DiskFull        func(error)
-	// LowSpace: fewer than Options.LowSpace bytes are free. Once until there was more.
-	LowSpace func(free int64)
-	// SlowSync: a sync of the log took longer than a second.
-	SlowSync func(took time.Duration)
-}
-
 const (
 	minLogFile = 64 << 10
 	mib        = 1 << 20

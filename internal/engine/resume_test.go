@@ -104,7 +104,7 @@ func TestCompactionGoesOn(t *testing.T) {
 				}
 			}
 			for _, n := range info.Inputs {
-				if slices.Contains(left, n) || slices.Contains(made, n) {
+				if slices.Contains(left, base.FileNum(n)) || slices.Contains(made, base.FileNum(n)) {
 					t.Errorf("input %d: made before %v, left %v", n, made, left)
 				}
 			}

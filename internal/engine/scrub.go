@@ -45,15 +45,6 @@ func (e *Engine) Remembers(prefix string) bool {
 	return false
 }
 
-// ScrubProgress tells how far a Scrub is. It first writes what is live into new files,
-// and then waits until the old ones are gone.
-type ScrubProgress struct {
-	BytesIn   int64 // of the segments that are being rewritten
-	BytesOut  int64 // written in their place so far; the last block is not counted
-	Files     int   // that must go; 0 until everything is rewritten
-	FilesGone int   // of Files
-}
-
 // Scrub replaces every file of the store by one that holds only what is live. When
 // it returns nil, nothing that was deleted before the call is in any file of the
 // directory: not in a block, a page, a record, the name of a thread, or behind the

@@ -5,11 +5,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/monitor"
 )
 
 // TestBuckets: every duration is in the bucket its bounds say, at each edge.
 func TestBuckets(t *testing.T) {
-	b := Bounds()
+	b := monitor.LatencyBounds()
 	if !slices.IsSorted(b) || len(slices.Compact(slices.Clone(b))) != len(b) {
 		t.Fatalf("bounds %v do not ascend", b)
 	}
@@ -21,7 +23,7 @@ func TestBuckets(t *testing.T) {
 		}
 	}
 	b[0] = 0
-	if Bounds()[0] == 0 {
+	if monitor.LatencyBounds()[0] == 0 {
 		t.Error("Bounds hands out its own array")
 	}
 }

@@ -6,18 +6,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/monitor"
 )
 
 // Source is a store whose metrics are collected. *disk.Saver is one. Its methods are
 // called concurrently, also after the store was closed.
 type Source interface {
 	// Stats says what the store holds.
-	Stats() disk.Stats
+	Stats() monitor.Stats
 	// Metrics are its counters.
-	Metrics() disk.Metrics
+	Metrics() monitor.Metrics
 	// Health judges it.
-	Health() disk.Health
+	Health() monitor.Health
 }
 
 // Collector implements prometheus.Collector for one store. It is safe for concurrent
@@ -61,9 +61,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 
 // sample is one reading of a store.
 type sample struct {
-	stats   disk.Stats
-	metrics disk.Metrics
-	health  disk.Health
+	stats   monitor.Stats
+	metrics monitor.Metrics
+	health  monitor.Health
 }
 
 // number is a counter or a gauge.
@@ -83,8 +83,8 @@ type histogram struct {
 }
 
 // latencies is the distribution of h in seconds.
-func latencies(h disk.Histogram) (count uint64, sum float64, buckets map[float64]uint64) {
-	bounds := disk.LatencyBounds()
+func latencies(h monitor.Histogram) (count uint64, sum float64, buckets map[float64]uint64) {
+	bounds := monitor.LatencyBounds()
 	buckets = make(map[float64]uint64, len(bounds))
 	for i, n := range h.Counts {
 		count += n

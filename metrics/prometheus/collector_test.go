@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -101,7 +102,7 @@ func TestCollector(t *testing.T) {
 
 // A poisoned, then closed, store is collected too.
 func TestCollectorOfAFailedStore(t *testing.T) {
-	h := disk.Health{Status: disk.HealthFailed, Problems: []disk.Problem{{Kind: disk.TroublePoisoned, Err: syscall.EIO}}}
+	h := monitor.Health{Status: monitor.StatusFailed, Problems: []monitor.Problem{{Kind: monitor.TroublePoisoned, Err: syscall.EIO}}}
 	d := open(t, disk.Options{})
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -120,10 +121,10 @@ func TestCollectorOfAFailedStore(t *testing.T) {
 // judged is a store with a health of its own.
 type judged struct {
 	*disk.Saver
-	h disk.Health
+	h monitor.Health
 }
 
-func (j judged) Health() disk.Health { return j.h }
+func (j judged) Health() monitor.Health { return j.h }
 
 // Two stores live in one registry under a label of the user's.
 func TestTwoStores(t *testing.T) {

@@ -3,7 +3,7 @@ package prometheus
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/monitor"
 )
 
 var (
@@ -13,16 +13,16 @@ var (
 		"1 for each kind of problem that Disk.Health reports, 0 for those it does not.", []string{"kind"}, nil)
 )
 
-var troubles = []disk.Trouble{
-	disk.TroubleClosed, disk.TroublePoisoned, disk.TroubleDiskFull, disk.TroubleDiskLow, disk.TroubleDisk,
-	disk.TroubleLag, disk.TroubleBacklog, disk.TroubleDebt, disk.TroubleBackground, disk.TroubleCorruption,
+var troubles = []monitor.Trouble{
+	monitor.TroubleClosed, monitor.TroublePoisoned, monitor.TroubleDiskFull, monitor.TroubleDiskLow, monitor.TroubleDisk,
+	monitor.TroubleLag, monitor.TroubleBacklog, monitor.TroubleDebt, monitor.TroubleBackground, monitor.TroubleCorruption,
 }
 
-func collectHealth(ch chan<- prometheus.Metric, h disk.Health) {
-	for _, s := range []disk.HealthStatus{disk.HealthOK, disk.HealthDegraded, disk.HealthFailed} {
+func collectHealth(ch chan<- prometheus.Metric, h monitor.Health) {
+	for _, s := range []monitor.Status{monitor.StatusOK, monitor.StatusDegraded, monitor.StatusFailed} {
 		ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(h.Status == s), s.String())
 	}
-	have := map[disk.Trouble]bool{}
+	have := map[monitor.Trouble]bool{}
 	for _, p := range h.Problems {
 		have[p.Kind] = true
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/monitor"
 )
 
 // desc makes a description. Labels are pairs; their values are fixed.
@@ -34,7 +34,7 @@ func maybe(name, help string, value func(*sample) (float64, bool)) number {
 	return number{d, prometheus.GaugeValue, nil, value}
 }
 
-func timing(name, help string, value func(*sample) disk.Histogram, labels ...string) histogram {
+func timing(name, help string, value func(*sample) monitor.Histogram, labels ...string) histogram {
 	d, values := desc(name, help, labels)
 	return histogram{d, values, func(s *sample) (uint64, float64, map[float64]uint64) { return latencies(value(s)) }}
 }
@@ -97,9 +97,9 @@ var numbers = []number{
 	gauge("stele_unremoved_files", "Files that nothing needs and that could not be removed yet.", func(s *sample) float64 { return float64(s.stats.UnremovedFiles) }),
 
 	counter("stele_corruptions_found_total", "How often damage was met.", func(s *sample) float64 { return float64(s.metrics.CorruptionsFound) }),
-	gauge("stele_poisoned", "1 after a write or sync failed: writes are refused until the store is opened again.", func(s *sample) float64 { return truth(has(s.health, disk.TroublePoisoned)) }),
+	gauge("stele_poisoned", "1 after a write or sync failed: writes are refused until the store is opened again.", func(s *sample) float64 { return truth(has(s.health, monitor.TroublePoisoned)) }),
 	maybe("stele_disk_free_bytes", "What can still be written to the device.", func(s *sample) (float64, bool) {
-		return float64(s.health.Space.Free), s.health.Space.Free != math.MaxInt64 && !has(s.health, disk.TroubleDisk)
+		return float64(s.health.Space.Free), s.health.Space.Free != math.MaxInt64 && !has(s.health, monitor.TroubleDisk)
 	}),
 	maybe("stele_disk_size_bytes", "Size of the device.", func(s *sample) (float64, bool) {
 		return float64(s.health.Space.Total), s.health.Space.Total > 0
@@ -110,13 +110,13 @@ var numbers = []number{
 
 // histograms are all distributions.
 var histograms = []histogram{
-	timing("stele_save_duration_seconds", "Time of a save that succeeded, serialization and sync included.", func(s *sample) disk.Histogram { return s.metrics.Saves }),
-	timing("stele_load_duration_seconds", "Time of GetTuple.", func(s *sample) disk.Histogram { return s.metrics.Loads }),
-	timing("stele_item_search_duration_seconds", "Time of a search of items that succeeded.", func(s *sample) disk.Histogram { return s.metrics.ItemSearches }),
-	timing("stele_commit_duration_seconds", "Time of a commit, queue and sync included.", func(s *sample) disk.Histogram { return s.metrics.Commits }),
-	timing("stele_commit_stall_seconds", "Time that commits waited which were slowed down, as flushes or compaction were behind.", func(s *sample) disk.Histogram { return s.metrics.Stalled }),
-	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) disk.Histogram { return s.metrics.Encodes }, "op", "encode"),
-	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) disk.Histogram { return s.metrics.Decodes }, "op", "decode"),
+	timing("stele_save_duration_seconds", "Time of a save that succeeded, serialization and sync included.", func(s *sample) monitor.Histogram { return s.metrics.Saves }),
+	timing("stele_load_duration_seconds", "Time of GetTuple.", func(s *sample) monitor.Histogram { return s.metrics.Loads }),
+	timing("stele_item_search_duration_seconds", "Time of a search of items that succeeded.", func(s *sample) monitor.Histogram { return s.metrics.ItemSearches }),
+	timing("stele_commit_duration_seconds", "Time of a commit, queue and sync included.", func(s *sample) monitor.Histogram { return s.metrics.Commits }),
+	timing("stele_commit_stall_seconds", "Time that commits waited which were slowed down, as flushes or compaction were behind.", func(s *sample) monitor.Histogram { return s.metrics.Stalled }),
+	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) monitor.Histogram { return s.metrics.Encodes }, "op", "encode"),
+	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) monitor.Histogram { return s.metrics.Decodes }, "op", "decode"),
 	syncTimes(),
 	batchSizes(),
 }
@@ -139,7 +139,7 @@ func batchSizes() histogram {
 	}}
 }
 
-func has(h disk.Health, kind disk.Trouble) bool {
+func has(h monitor.Health, kind monitor.Trouble) bool {
 	for _, p := range h.Problems {
 		if p.Kind == kind {
 			return true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -158,7 +159,7 @@ func (o *EraseOptions) request(ctx context.Context, d *disk.Saver) (disk.EraseRe
 	}
 	req := disk.EraseRequest{Threads: slices.Sorted(maps.Keys(ids)), Items: o.Items}
 	if tell := o.Progress; tell != nil {
-		req.Progress = func(p disk.EraseProgress) {
+		req.Progress = func(p monitor.EraseProgress) {
 			if p.Files == 0 {
 				tell(Progress{Step: "rewrite", Done: p.BytesOut, Total: p.BytesIn})
 			} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -183,7 +184,7 @@ func (s *Saver) pending() ([]string, error) {
 // when it is opened does it by itself, unless Options.ManualWork.
 func (s *Saver) FinishErasures(ctx context.Context) error { return s.finishErasures(ctx, nil) }
 
-func (s *Saver) finishErasures(ctx context.Context, tell func(EraseProgress)) error {
+func (s *Saver) finishErasures(ctx context.Context, tell func(monitor.EraseProgress)) error {
 	keys, err := s.pending()
 	if err != nil || len(keys) == 0 {
 		return err

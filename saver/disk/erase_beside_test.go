@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -66,7 +67,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		families := 0
-		opts.OnCompact = func(disk.CompactProgress) {
+		opts.Events.Compacting = func(monitor.CompactProgress) {
 			if families++; families == at {
 				cancel()
 			}

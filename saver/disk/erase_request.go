@@ -1,8 +1,6 @@
 package disk
 
-import (
-	"github.com/stele-go/stele/internal/engine"
-)
+import "github.com/stele-go/stele/monitor"
 
 // EraseRequest is an Erase with everything a Disk can do in one rewrite of its files.
 type EraseRequest struct {
@@ -15,9 +13,5 @@ type EraseRequest struct {
 	// Progress, unless it is nil, is told how far the work is: before each part of the
 	// store is rewritten, and when old files are gone. It runs on the goroutine of the
 	// call and must not block.
-	Progress func(EraseProgress)
+	Progress func(monitor.EraseProgress)
 }
-
-// EraseProgress tells how far an EraseRequest is. It first writes what stays into new
-// files, and then waits until the old ones are gone.
-type EraseProgress = engine.ScrubProgress

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
@@ -112,8 +113,8 @@ func TestEraseRequest(t *testing.T) {
 	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	w := fillUser(t, s, 150) // more than one commit deletes
 	before := s.Metrics().Compactions
-	var told []disk.EraseProgress
-	w.req.Progress = func(p disk.EraseProgress) { told = append(told, p) }
+	var told []monitor.EraseProgress
+	w.req.Progress = func(p monitor.EraseProgress) { told = append(told, p) }
 	must(t, s.EraseRequest(t.Context(), w.req))
 	w.wantForgotten(t, mem, s)
 	if n := s.Metrics().Compactions - before; n != 1 {

@@ -1,22 +1,24 @@
 package disk
 
 import (
-	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/seal"
 )
 
 // KeyProvider gives the keys of an encrypted store. Its methods may be called
 // concurrently and may take as long as a key service takes: a key is asked for
 // once in the life of an open store, the current id for each new file.
-type KeyProvider = seal.KeyProvider
+type KeyProvider interface {
+	// CurrentKeyID names the key for new files: 1 to 128 printable ASCII
+	// characters without spaces. An id stands for the same key for ever.
+	CurrentKeyID() (string, error)
+	// Key returns the key of an id, 32 bytes, or an error that matches ErrNoKey
+	// if there is none. The caller does not change it.
+	Key(id string) ([]byte, error)
+}
 
 // ErrNoKey is what a KeyProvider returns, wrapped or not, for an id it does not
 // have.
 var ErrNoKey = seal.ErrNoKey
-
-// Encryption says under which keys the files of a store are: the answer to
-// whether an old key may be destroyed. Backups are not counted.
-type Encryption = engine.Encryption
 
 // StaticKeys is a provider of keys held in memory. keys maps ids (1 to 128
 // printable ASCII characters without spaces) to keys of 32 random bytes; current

@@ -6,51 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
-
-// Histogram says how often calls took how long; see LatencyBounds.
-type Histogram = metric.Histogram
-
-// LatencyBounds are the upper ends of the buckets of every Histogram, ascending.
-func LatencyBounds() []time.Duration { return metric.Bounds() }
-
-// Metrics counts what a Disk did since it was opened. Counts only grow. The
-// promoted fields are those of the store beneath, whose commits are also those of a
-// store and a cache in the same directory.
-type Metrics struct {
-	engine.Metrics
-	// Saves says how long Put, PutRequest and PutWrites took, serialization and sync
-	// included; those that returned an error are not in it.
-	Saves Histogram
-	// SavesFailed could not be stored: a full, failing or closed store, a deadline.
-	SavesFailed uint64
-	// SavesRefused are the caller's: invalid arguments, values that cannot be
-	// serialized, a conflict, a deleted thread, a cancelled context, a read-only store.
-	SavesRefused uint64
-	// Loads says how long GetTuple took, when it found a checkpoint or that there is
-	// none. It reads no values; these are read when asked for.
-	Loads Histogram
-	// LoadsFailed is the number of calls of GetTuple whose answer is not known. Invalid
-	// arguments and cancelled contexts are not counted.
-	LoadsFailed uint64
-	// Encodes and Decodes say how long the serializer took for one value each.
-	Encodes, Decodes Histogram
-	// EncodesFailed and DecodesFailed are the values it refused.
-	EncodesFailed, DecodesFailed uint64
-	// ItemHits and ItemMisses are the items that were asked for by key and found, or
-	// not, in the stores of items on this Disk (package store).
-	ItemHits, ItemMisses uint64
-	// ItemSearches says how long their searches took that succeeded, in a Batch too;
-	// Scan is not counted.
-	ItemSearches Histogram
-	// ResultHits and ResultMisses are the results of nodes that were looked up and
-	// found, or not, in the caches on this Disk (package cache).
-	ResultHits, ResultMisses uint64
-}
 
 // meters are the counters of a Disk and of all that WithSerializer made of it.
 type meters struct {
@@ -64,10 +24,10 @@ type meters struct {
 // its type is internal.
 func (s *Saver) Beside() *metric.Beside { return &s.m.beside }
 
-func (m *meters) read(e engine.Metrics) Metrics {
-	out := Metrics{
-		Metrics: e,
-		Saves:   m.saves.Read(), SavesFailed: m.savesFailed.Load(), SavesRefused: m.savesRefused.Load(),
+func (m *meters) read(e monitor.StoreMetrics) monitor.Metrics {
+	out := monitor.Metrics{
+		StoreMetrics: e,
+		Saves:        m.saves.Read(), SavesFailed: m.savesFailed.Load(), SavesRefused: m.savesRefused.Load(),
 		Loads: m.loads.Read(), LoadsFailed: m.loadsFailed.Load(),
 		Encodes: m.encodes.Read(), EncodesFailed: m.encodesFailed.Load(),
 		Decodes: m.decodes.Read(), DecodesFailed: m.decodesFailed.Load(),

@@ -14,26 +14,30 @@ import (
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/wal"
 )
 
 // SyncMode says when a call is durable.
-type SyncMode = wal.Mode
+type SyncMode int
 
 // The modes of Options.Sync.
 const (
 	// SyncAlways: a nil from Put, PutWrites or DeleteThread survives power loss.
 	// Concurrent calls share one fdatasync. The default.
-	SyncAlways = wal.SyncAlways
+	SyncAlways = SyncMode(wal.SyncAlways)
 	// SyncInterval: it survives the death of the process at once, and power loss
 	// after at most Options.SyncInterval.
-	SyncInterval = wal.SyncInterval
+	SyncInterval = SyncMode(wal.SyncInterval)
 	// SyncNever: it survives the death of the process at once, and power loss
 	// when the kernel has written it, or after Sync.
-	SyncNever = wal.SyncNever
+	SyncNever = SyncMode(wal.SyncNever)
 )
+
+// String is "always", "interval" or "never".
+func (m SyncMode) String() string { return wal.Mode(m).String() }
 
 // Options configures Open. The zero value is the documented default.
 type Options struct {
@@ -104,9 +108,6 @@ type Options struct {
 	NoPatches     bool
 	CompactFanout int   // segments of one size class that are merged; default 4
 	CompactRate   int64 // bytes per second compaction reads and writes; default 64 MiB/s, negative: no limit; while it is behind, none either
-	// OnCompact is told how far a compaction is, before each thread family, on its
-	// goroutine; it must not block. Nil: nobody.
-	OnCompact func(CompactProgress)
 	// DiskReserve is the free space, in bytes, below which Put and PutWrites get
 	// ErrDiskFull while deleting calls, flush and Close go on; default 8 MiB,
 	// negative for none.
@@ -137,7 +138,7 @@ type Options struct {
 	// Events are called, on the goroutine that notices, when the store flushed,
 	// compacted, or met trouble. They must not block nor call the Disk. All of
 	// them are logged too: docs/operations.md has the messages.
-	Events Events
+	Events monitor.Events
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
@@ -180,11 +181,11 @@ type Saver struct {
 }
 
 var (
-	_ saver.Saver          = (*Saver)(nil)
-	_ saver.ThreadManager     = (*Saver)(nil)
-	_ saver.Retainer       = (*Saver)(nil)
-	_ saver.Eraser         = (*Saver)(nil)
-	_ saver.Coordinator    = (*Saver)(nil)
+	_ saver.Saver         = (*Saver)(nil)
+	_ saver.ThreadManager = (*Saver)(nil)
+	_ saver.Retainer      = (*Saver)(nil)
+	_ saver.Eraser        = (*Saver)(nil)
+	_ saver.Coordinator   = (*Saver)(nil)
 )
 
 // Open opens the store in dir, creating it if dir is empty or missing, and
@@ -239,29 +240,15 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Saver, error) {
 func EngineOptions(opts Options, sim Simulation) engine.Options {
 	return engine.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, Opening: sim.Opening, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
-		Sync: opts.Sync, SyncInterval: opts.SyncInterval,
+		Sync: wal.Mode(opts.Sync), SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes,
 		MemoryBudget: opts.MemoryBudget, CacheBytes: opts.CacheBytes,
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
 		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: layout.HotItems, Lines: layout.LineOf, Listed: layout.IsRecord, Events: events(opts), Clock: opts.Clock, Logger: opts.Logger,
+		Hot: layout.HotItems, Lines: layout.LineOf, Listed: layout.IsRecord, Events: opts.Events, Clock: opts.Clock, Logger: opts.Logger,
 		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
-}
-
-// events are those of opts, with OnCompact.
-func events(opts Options) Events {
-	ev, also := opts.Events, opts.OnCompact
-	if first := ev.Compacting; also != nil && first != nil {
-		ev.Compacting = func(p CompactProgress) {
-			first(p)
-			also(p)
-		}
-	} else if also != nil {
-		ev.Compacting = also
-	}
-	return ev
 }
 
 // Close makes everything durable and releases the directory. It waits for calls
@@ -285,7 +272,7 @@ func (s *Saver) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 
 // Compact merges all segments into one that holds only what is live, and gives
 // the space of what was deleted or replaced back to the system; Stats.DeadBytes
-// says about how much that is, Options.OnCompact how far it is. It happens by itself,
+// says about how much that is, Events.Compacting how far it is. It happens by itself,
 // in steps, as segments accumulate or die. All other calls go on meanwhile. When ctx
 // ends, the store stays as it was.
 func (s *Saver) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
@@ -295,22 +282,13 @@ func (s *Saver) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
 func (s *Saver) Engine() *engine.Engine { return s.e }
 
 // OpenReport says what Open found and did.
-type OpenReport = engine.OpenReport
-
-// CompactProgress tells how far a compaction is.
-type CompactProgress = engine.CompactProgress
-
-// Stats says what a store holds.
-type Stats = engine.Stats
-
-// OpenReport says what Open found and did.
-func (s *Saver) OpenReport() OpenReport { return s.e.Report() }
+func (s *Saver) OpenReport() monitor.OpenReport { return s.e.Report() }
 
 // Stats returns what the store holds now. It reads no file.
-func (s *Saver) Stats() Stats { return s.e.Stats() }
+func (s *Saver) Stats() monitor.Stats { return s.e.Stats() }
 
 // Metrics returns the counters now.
-func (s *Saver) Metrics() Metrics { return s.m.read(s.e.Metrics()) }
+func (s *Saver) Metrics() monitor.Metrics { return s.m.read(s.e.Metrics()) }
 
 // NextVersion mints the version that follows current; see the function.
 func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -17,13 +18,13 @@ import (
 // writes the rest alone.
 func TestCompactTellsHowFarItIs(t *testing.T) {
 	const threads = 16
-	var seen []disk.CompactProgress
+	var seen []monitor.CompactProgress
 	stopAt, stop := 0, context.CancelFunc(nil)
-	o := disk.Options{ManualWork: true, OnCompact: func(p disk.CompactProgress) {
+	o := disk.Options{ManualWork: true, Events: monitor.Events{Compacting: func(p monitor.CompactProgress) {
 		if seen = append(seen, p); len(seen) == stopAt {
 			stop()
 		}
-	}}
+	}}}
 	s := openFor(t, "store", o, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, SegmentSize: 8 << 10})
 	v := &victim{markers: map[string][]byte{}, rng: rand.New(rand.NewPCG(8, 9))}
 	for i := range threads {
@@ -61,7 +62,7 @@ func TestCompactTellsHowFarItIs(t *testing.T) {
 
 // addsUp holds progress against itself, and against the families there are in all,
 // unless that is 0.
-func addsUp(t *testing.T, seen []disk.CompactProgress, all int) {
+func addsUp(t *testing.T, seen []monitor.CompactProgress, all int) {
 	t.Helper()
 	for i, p := range seen {
 		if all == 0 {

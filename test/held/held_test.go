@@ -20,6 +20,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -273,8 +274,8 @@ func fatal(t *testing.T, err error) {
 }
 
 // moved reports whether a store says that its path leads elsewhere.
-func moved(h disk.Health) bool {
-	return slices.ContainsFunc(h.Problems, func(p disk.Problem) bool { return p.Kind == disk.TroubleMoved })
+func moved(h monitor.Health) bool {
+	return slices.ContainsFunc(h.Problems, func(p monitor.Problem) bool { return p.Kind == monitor.TroubleMoved })
 }
 
 func open(t *testing.T, w world, small bool, round int) *writer {
@@ -324,7 +325,7 @@ func TestRenamed(t *testing.T) {
 		other := contents(t, w, "store")
 		fatal(t, wr.put(wr.after()))
 		fatal(t, wr.d.Sync(ctx))
-		if h := wr.d.Health(); !moved(h) || h.Status != disk.HealthDegraded {
+		if h := wr.d.Health(); !moved(h) || h.Status != monitor.StatusDegraded {
 			t.Fatalf("health: %+v", h)
 		}
 		if small {
@@ -401,7 +402,7 @@ func TestRemoved(t *testing.T) {
 		if err := wr.d.Sync(ctx); !errors.Is(err, fault.ErrPoisoned) {
 			t.Fatalf("sync: %v", err)
 		}
-		if h := wr.d.Health(); h.Status != disk.HealthFailed {
+		if h := wr.d.Health(); h.Status != monitor.StatusFailed {
 			t.Fatalf("health: %+v", h)
 		}
 		_ = wr.d.Compact(ctx) // fails, and touches nothing

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -90,7 +91,7 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 		if err := d.Compact(ctx); !errors.Is(err, fault.ErrLockLost) {
 			t.Errorf("compact: %v", err)
 		}
-		if h := d.Health(); h.Status != disk.HealthFailed {
+		if h := d.Health(); h.Status != monitor.StatusFailed {
 			t.Errorf("health: %+v", h)
 		}
 		if err := d.Sync(ctx); !errors.Is(err, fault.ErrLockLost) {
@@ -158,7 +159,7 @@ func TestManifestTakenAway(t *testing.T) {
 		if !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("calls over many log files without a manifest: %v", err)
 		}
-		if h := wr.d.Health(); h.Status != disk.HealthFailed {
+		if h := wr.d.Health(); h.Status != monitor.StatusFailed {
 			t.Errorf("health is %+v", h)
 		}
 		if err := wr.d.Close(); err == nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
@@ -83,8 +84,8 @@ func TestSavesAndLoadsAreCounted(t *testing.T) {
 
 // A flush tells what it moved, whole and as it is stored; threads are resident or not.
 func TestFlushIsMeasured(t *testing.T) {
-	var flushed []disk.FlushInfo
-	opts := disk.Options{ManualWork: true, Events: disk.Events{Flushed: func(i disk.FlushInfo) { flushed = append(flushed, i) }}}
+	var flushed []monitor.FlushInfo
+	opts := disk.Options{ManualWork: true, Events: monitor.Events{Flushed: func(i monitor.FlushInfo) { flushed = append(flushed, i) }}}
 	d, g, _ := open(t, opts, 0)
 	text := strings.Repeat("all the same ", 1000)
 	for n := 1; n <= 10; n++ {
