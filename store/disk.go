@@ -30,8 +30,6 @@ type durable struct {
 	e     *engine.Engine
 	codec serde.Serializer
 	index *Index
-	// sketches is whether the rows of shelves get sketches.
-	sketches bool
 
 	mu       sync.Mutex // guards the next two; held while vectors are read
 	shelves  map[string]*shelf
@@ -40,7 +38,7 @@ type durable struct {
 }
 
 func newDurable(e *engine.Engine, o *Options) *durable {
-	d := &durable{e: e, codec: o.Serializer, index: o.Index, sketches: canSketch(), shelves: map[string]*shelf{}, budget: o.VectorBytes}
+	d := &durable{e: e, codec: o.Serializer, index: o.Index, shelves: map[string]*shelf{}, budget: o.VectorBytes}
 	if d.budget == 0 {
 		d.budget = defaultVectorBytes
 	}

@@ -35,8 +35,7 @@ type Options struct {
 	// value is kept in the index, so that filters read every value.
 	Serializer serde.Serializer
 	// VectorBytes bounds the vectors kept in memory, namespace by namespace,
-	// once they are searched, with a quarter as much beside them that makes
-	// searches quicker; those longest not searched go first. Default
+	// once they are searched; those longest not searched go first. Default
 	// 512 MiB. One namespace may exceed it alone.
 	VectorBytes int64
 	// Clock is the time of a store in memory; default time.Now. On a saver it is

@@ -7,16 +7,11 @@ import (
 	"sync/atomic"
 )
 
-const (
-	// ownersAtOnce is how many items a processor takes at a time, and what is
-	// worth a goroutine.
-	ownersAtOnce = 2048
-	// rowsAtOnce is how many sketches are compared before their items are looked
-	// at.
-	rowsAtOnce = 64
-)
+// ownersAtOnce is how many items a processor takes at a time, and what is worth a
+// goroutine.
+const ownersAtOnce = 2048
 
-// nearest implements space: every vector is compared, by its sketch or exactly.
+// nearest implements space: every vector is compared.
 func (s *diskSpace) nearest(ctx context.Context, sc *scorer, accept func(*entry) (bool, error), top *best[hit]) error {
 	if err := s.load(); err != nil {
 		return err
@@ -25,13 +20,9 @@ func (s *diskSpace) nearest(ctx context.Context, sc *scorer, accept func(*entry)
 	if err != nil {
 		return err
 	}
-	var p *probe
-	if len(sh.rows.sketches) > 0 && top.n <= len(sh.owners)/16 {
-		p = newProbe(sc)
-	}
 	var mu sync.Mutex // guards top and err
 	parallel(len(sh.owners), ownersAtOnce, func(next func() (from, to int, ok bool)) {
-		r := ranking{s: s, sc: sc, sh: sh, probe: p, accept: accept, top: best[hit]{n: top.n, before: top.before}}
+		r := ranking{s: s, sc: sc, sh: sh, accept: accept, top: best[hit]{n: top.n, before: top.before}}
 		var e error
 		for from, to, ok := next(); ok && e == nil; from, to, ok = next() {
 			e = r.rank(ctx, from, to)
@@ -53,12 +44,8 @@ type ranking struct {
 	s      *diskSpace
 	sc     *scorer
 	sh     *shelf
-	probe  *probe // nil: sketches are of no use
 	accept func(*entry) (bool, error)
 	top    best[hit]
-
-	seen, exact int // rows compared, and those compared exactly
-	products    [rowsAtOnce]int32
 }
 
 // rank offers the items of one part of the shelf.
@@ -66,57 +53,22 @@ func (r *ranking) rank(ctx context.Context, from, to int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for i := from; i < to; {
-		end, first, n := r.run(i, to)
-		if p := r.probe; p != nil && n <= rowsAtOnce {
-			stride := len(p.codes)
-			codeProducts(p.codes, r.sh.rows.codes[first*stride:(first+n)*stride], r.products[:])
-		}
-		for ; i < end; i++ {
-			if err := r.offer(&r.sh.owners[i], first, n); err != nil {
+	for i := from; i < to; i++ {
+		if o := &r.sh.owners[i]; o.n > 0 {
+			if err := r.offer(o); err != nil {
 				return err
 			}
-		}
-		if r.seen += n; r.exact > 4*rowsAtOnce && 2*r.exact > r.seen {
-			r.probe = nil // the vectors are too much alike
 		}
 	}
 	return nil
 }
 
-// run is the items from i on whose rows lie one after the other, at most
-// rowsAtOnce unless the first alone has more: the end, the first row and how many.
-func (r *ranking) run(i, to int) (end, first, n int) {
-	for end = i; end < to; end++ {
-		o := &r.sh.owners[end]
-		switch {
-		case o.n == 0:
-		case n == 0:
-			first, n = o.row, int(o.n)
-		case o.row != first+n || n+int(o.n) > rowsAtOnce:
-			return end, first, n
-		default:
-			n += int(o.n)
-		}
-		if n >= rowsAtOnce {
-			return end + 1, first, n
-		}
-	}
-	return end, first, n
-}
-
-// offer offers one item of a run, unless its sketches say that it is too far.
-func (r *ranking) offer(o *owner, first, n int) error {
-	if o.n == 0 {
-		return nil
-	}
-	full := len(r.top.list) == r.top.n
-	if full && r.probe != nil && n <= rowsAtOnce && !r.near(o, first) {
-		return nil
-	}
-	r.exact += int(o.n)
-	score := r.sc.best(r.sh.rows.floats[o.row*r.sc.dims : (o.row+int(o.n))*r.sc.dims])
-	if full && score < r.top.list[0].score {
+// offer offers one item. The score comes first: it rules most items out before
+// anything else of them is looked at.
+func (r *ranking) offer(o *owner) error {
+	dims := r.sc.dims
+	score := r.sc.best(r.sh.rows[o.row*dims : (o.row+int(o.n))*dims])
+	if len(r.top.list) == r.top.n && score < r.top.list[0].score {
 		return nil
 	}
 	h := hit{score: score, scored: true}
@@ -131,18 +83,6 @@ func (r *ranking) offer(o *owner, first, n int) error {
 		r.top.offer(h)
 	}
 	return err
-}
-
-// near reports whether one of an item's vectors may be as near as the farthest
-// that is kept.
-func (r *ranking) near(o *owner, first int) bool {
-	worst := r.top.list[0].score
-	for k := range int(o.n) {
-		if !(r.probe.bound(r.products[o.row+k-first], &r.sh.rows.sketches[o.row+k]) < worst) {
-			return true
-		}
-	}
-	return false
 }
 
 // parallel divides n steps between the processors, the caller's among them. Each

@@ -14,26 +14,20 @@ import (
 // a search reads memory from end to end. It is immutable.
 //
 // Shelves of one namespace share rows: (1) a row is never rewritten, (2) only the
-// holder of disk.mu appends, to the newest list of rows, and (3) a shelf refers
+// holder of durable.mu appends, to the newest list of rows, and (3) a shelf refers
 // to rows below the length it was made with.
 type shelf struct {
-	birth, lsn base.LSN // of the thread it was made from
-	owners     []owner  // in the order of keys
-	rows       rows
-	used       int // rows that owners refer to
+	birth, lsn base.LSN  // of the thread it was made from
+	owners     []owner   // in the order of keys
+	rows       []float32 // vectors, ready to be compared
+	used       int       // rows that owners refer to
 	searched   uint64
 }
 
-// rows are vectors, ready to be compared.
-type rows struct {
-	floats   []float32
-	codes    []int8   // of their sketches, if there are any
-	sketches []sketch // one for each row, or none
-}
-
-func (r *rows) bytes() int64 {
-	const perSketch = 12
-	return int64(cap(r.floats))*4 + int64(cap(r.codes)) + int64(cap(r.sketches))*perSketch
+// bytes is the memory that the shelf holds.
+func (s *shelf) bytes() int64 {
+	const perFloat, perOwner = 4, 24
+	return int64(cap(s.rows))*perFloat + int64(len(s.owners))*perOwner
 }
 
 // owner is an item and its rows.
@@ -71,7 +65,7 @@ func (d *durable) shelfOf(ctx context.Context, read reading, t *index.Thread) (*
 	}
 	switch {
 	case kept == nil || t.LSN > kept.lsn:
-		if len(next.rows.floats) > 2*next.used*d.index.Dims+1<<16 {
+		if len(next.rows) > 2*next.used*d.index.Dims+1<<16 {
 			next.compact(d.index.Dims)
 		}
 		next.searched = d.searches
@@ -106,7 +100,7 @@ func (d *durable) restock(ctx context.Context, read reading, cur *shelf, t *inde
 				err = ctx.Err()
 				return false
 			}
-			o.row = len(next.rows.floats) / d.index.Dims
+			o.row = len(next.rows) / d.index.Dims
 			if o.n, err = d.stock(ctx, read, next, t.Family, it); err != nil {
 				return false
 			}
@@ -135,44 +129,24 @@ func (d *durable) stock(ctx context.Context, read reading, s *shelf, fam *index.
 		}
 		typed.Data = plain
 	}
-	from := len(s.rows.floats)
-	floats, n, err := decodeVectors(s.rows.floats, typed.Data, d.index.Dims)
+	from := len(s.rows)
+	rows, n, err := decodeVectors(s.rows, typed.Data, d.index.Dims)
 	if err != nil {
 		return 0, fmt.Errorf("vectors of store item %q: %w", it.Key[1:], err)
 	}
-	s.rows.floats = floats
-	prepareVectors(d.index.Metric, d.index.Dims, floats[from:])
-	if d.sketches {
-		s.rows.sketch(d.index.Dims, from)
-	}
+	s.rows = rows
+	prepareVectors(d.index.Metric, d.index.Dims, rows[from:])
 	return int32(n), nil
-}
-
-// sketch makes the sketches of the floats that begin at from.
-func (r *rows) sketch(dims, from int) {
-	for ; from < len(r.floats); from += dims {
-		codes, s := appendSketch(r.codes, r.floats[from:from+dims])
-		r.codes, r.sketches = codes, append(r.sketches, s)
-	}
 }
 
 // compact gives the shelf rows of its own, without those nobody owns.
 func (s *shelf) compact(dims int) {
-	old, room := s.rows, s.used+s.used/8
-	own := rows{floats: make([]float32, 0, room*dims)}
-	stride := codesOf(dims)
-	if len(old.sketches) > 0 {
-		own.codes, own.sketches = make([]int8, 0, room*stride), make([]sketch, 0, room)
-	}
+	own := make([]float32, 0, (s.used+s.used/8)*dims)
 	for i := range s.owners {
 		o := &s.owners[i]
 		from, to := o.row, o.row+int(o.n)
-		o.row = len(own.floats) / dims
-		own.floats = append(own.floats, old.floats[from*dims:to*dims]...)
-		if len(old.sketches) > 0 {
-			own.codes = append(own.codes, old.codes[from*stride:to*stride]...)
-			own.sketches = append(own.sketches, old.sketches[from:to]...)
-		}
+		o.row = len(own) / dims
+		own = append(own, s.rows[from*dims:to*dims]...)
 	}
 	s.rows = own
 }
@@ -180,10 +154,9 @@ func (s *shelf) compact(dims int) {
 // evict forgets the shelves longest not searched while all are over the budget.
 // The caller holds mu.
 func (d *durable) evict(keep string) {
-	const perOwner = 24
 	total := int64(0)
 	for _, s := range d.shelves {
-		total += s.rows.bytes() + int64(len(s.owners))*perOwner
+		total += s.bytes()
 	}
 	for total > d.budget && len(d.shelves) > 1 {
 		oldest := ""
@@ -192,8 +165,7 @@ func (d *durable) evict(keep string) {
 				oldest = id
 			}
 		}
-		s := d.shelves[oldest]
-		total -= s.rows.bytes() + int64(len(s.owners))*perOwner
+		total -= d.shelves[oldest].bytes()
 		delete(d.shelves, oldest)
 	}
 }

@@ -81,7 +81,7 @@ var rules = []rule{
 	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/engine"}, below...), []string{}},
 	{"saver/memory", []string{"saver", "serde", "internal/rules", "internal/base"}, []string{}},
 	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/rules", "internal/base"}, []string{}},
-	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree", "golang.org/x/sys"}},
+	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree"}},
 	{"store/storetest", []string{"store", "saver"}, []string{}},
 	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{}},
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
