@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
 
@@ -113,18 +114,25 @@ const (
 	debtTime = time.Minute
 )
 
-// Space asks the system for the room on the device.
+// Space asks the system for the room on the device that the store lies on. With an
+// error Free and Total are not known. After Close, which lets the directory go, the error
+// matches base.ErrClosed: at its path there may be another store by now, or none.
 func (e *Engine) Space() (Space, error) {
-	s := Space{LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
-	var err error
-	s.Free, err = e.opts.FS.FreeSpace(e.dir)
-	if errors.Is(err, fs.ErrClosed) { // so is the store, and its directory let go
-		s.Free, err = e.around.FreeSpace(e.dir)
-		return s, err
+	s := Space{Free: math.MaxInt64, LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
+	e.life.RLock()
+	closed := e.closed
+	e.life.RUnlock()
+	if closed {
+		return s, base.ErrClosed
+	}
+	free, err := e.opts.FS.FreeSpace(e.dir)
+	if errors.Is(err, fs.ErrClosed) { // meanwhile
+		return s, base.ErrClosed
 	}
 	if err != nil {
 		return s, err
 	}
+	s.Free = free
 	if sizer, ok := e.held.(vfs.Sizer); ok {
 		s.Total, err = sizer.TotalSpace(e.dir)
 	}
@@ -132,14 +140,14 @@ func (e *Engine) Space() (Space, error) {
 }
 
 // Health judges the store: nothing but what is in memory, the free space of the
-// device, and what the store's path leads to, so that it may be asked every second. It also answers after Close.
+// device, and what the store's path leads to, so that it may be asked every second. After
+// Close it says that, and nothing else.
 func (e *Engine) Health() Health {
 	h := Health{Problems: []Problem{}, LogBytes: e.logBytes.Load()}
-	e.life.RLock()
-	closed := e.closed
-	e.life.RUnlock()
-	if closed {
-		h.add(TroubleClosed, StatusFailed, base.ErrClosed, "the store is closed")
+	var err error
+	if h.Space, err = e.Space(); errors.Is(err, base.ErrClosed) {
+		h.add(TroubleClosed, StatusFailed, err, "the store is closed")
+		return h
 	}
 	if e.log != nil {
 		err := e.log.Poison()
@@ -150,8 +158,8 @@ func (e *Engine) Health() Health {
 			h.add(TroublePoisoned, StatusFailed, err, "%v", err)
 		}
 	}
-	e.judgeSpace(&h)
-	if e.log != nil && !closed {
+	e.judgeSpace(&h, err)
+	if e.log != nil {
 		e.judgeWork(&h)
 	}
 	for _, p := range []func() error{e.workError, e.compactError} {
@@ -162,7 +170,7 @@ func (e *Engine) Health() Health {
 	if n := e.corruptions.Load(); n > 0 {
 		h.add(TroubleCorruption, StatusDegraded, base.ErrCorrupt, "damage was met %d times", n)
 	}
-	if !closed && e.held != nil {
+	if e.held != nil {
 		if err := e.held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
 			h.add(TroubleMoved, StatusDegraded, err, "the store is no longer at %s: %v", e.dir, err)
 		}
@@ -170,9 +178,7 @@ func (e *Engine) Health() Health {
 	return h
 }
 
-func (e *Engine) judgeSpace(h *Health) {
-	var err error
-	h.Space, err = e.Space()
+func (e *Engine) judgeSpace(h *Health, err error) {
 	switch s := h.Space; {
 	case err != nil:
 		h.add(TroubleDisk, StatusDegraded, err, "%v", err)
