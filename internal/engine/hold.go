@@ -52,7 +52,8 @@ func (e *Engine) ownsDir() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, vfs.ErrDetached):
-		err = &base.LockLostError{Dir: e.dir, Holder: readHolder(e.held, filepath.Join(e.dir, lockName))}
+		holder := readHolder(e.held, filepath.Join(e.dir, lockName))
+		err = &base.LockLostError{Dir: e.dir, Holder: holder, Copied: holder == e.lockText}
 	default:
 		err = fmt.Errorf("look for %s: %w", lockName, err)
 	}
