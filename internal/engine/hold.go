@@ -18,7 +18,7 @@ func (e *Engine) holdDir() error {
 		return err
 	}
 	e.around, e.held = e.opts.FS, d
-	e.opts.FS = e.endsOpening(e.pastSpecials(vfs.Guarded(d, e.ownsDir)))
+	e.opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
 	e.files.fs = e.opts.FS
 	return nil
 }
