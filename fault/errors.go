@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // Errors to match with errors.Is.
@@ -56,7 +57,13 @@ type CorruptionError struct {
 
 // Error says where the damage is and what to do about it.
 func (e *CorruptionError) Error() string {
-	s := fmt.Sprintf("%s: damaged %s at offset %d", e.File, e.Kind, e.Offset)
+	if e.Kind == "file" && errors.Is(e.Err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s: the file is gone: it was removed, or its directory was, see \"The directory was taken\" in docs/operations.md: %v", e.File, e.Err)
+	}
+	s := fmt.Sprintf("%s: damaged %s", e.File, e.Kind)
+	if e.Offset >= 0 {
+		s += fmt.Sprintf(" at offset %d", e.Offset)
+	}
 	if e.Len > 0 {
 		s += fmt.Sprintf(" (%d bytes)", e.Len)
 	}
@@ -117,12 +124,18 @@ func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 type LockLostError struct {
 	Dir    string
 	Holder string // what the lock file found there says, for people; "" if there is none
+	// Copied: what is there is a copy of the writer's own lock file, so that nobody
+	// else need have the directory.
+	Copied bool
 }
 
 // Error says what is there instead.
 func (e *LockLostError) Error() string {
 	if e.Holder == "" {
 		return fmt.Sprintf("the lock file of store %s is gone, or is no lock file of a store any more: the directory was removed, emptied or changed", e.Dir)
+	}
+	if e.Copied {
+		return fmt.Sprintf("the lock file of store %s was replaced by a copy of itself (%s)", e.Dir, e.Holder)
 	}
 	return fmt.Sprintf("the lock file of store %s is another one now (%s): somebody else took the directory", e.Dir, e.Holder)
 }

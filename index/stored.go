@@ -214,7 +214,7 @@ func packedAt(list []Stored, families bool, disk Disk) (packed, error) {
 
 // TableAt is a table whose chunks are read when somebody first looks into them: it
 // takes the memory of what announces them until then, and that of lists only once they
-// are needed. Looks return the errors of disk as they are, and base.ErrCorrupt for a
+// are needed. Looks return the errors of disk as they are, and fault.ErrCorrupt for a
 // chunk or a list that is not the one announced.
 func TableAt(threads, families []Stored, disk Disk) (*Table, error) {
 	var t Table

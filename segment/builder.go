@@ -94,7 +94,7 @@ type family struct {
 
 // Builder writes one segment: families in ascending id, and in each of them
 // values and then the directory. It is for one goroutine. After an error other
-// than ErrUsage and base.ErrTooLarge it returns that error from every call.
+// than ErrUsage and fault.ErrTooLarge it returns that error from every call.
 type Builder struct {
 	out      output
 	comp     *compressor

@@ -28,8 +28,8 @@
 // costs the values of that block and nothing else; [Salvage] opens a file whose
 // footer or family index is damaged.
 //
-// Damage is a *base.CorruptionError with file, kind and offset. Bytes that are
+// Damage is a *fault.CorruptionError with file, kind and offset. Bytes that are
 // intact but use a format version, frame kind, codec, flag or value encoding
-// unknown to this build are a *base.VersionError and never called damage. An
+// unknown to this build are a *fault.VersionError and never called damage. An
 // error of the device is passed on as it is, wrapped.
 package segment

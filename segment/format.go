@@ -46,7 +46,7 @@ const (
 	fileSuffix   = ".seg"
 )
 
-// Causes found under a *base.CorruptionError, for errors.Is.
+// Causes found under a *fault.CorruptionError, for errors.Is.
 var (
 	// ErrMagic: the bytes that mark a segment, or a frame of one, are not there.
 	ErrMagic = errors.New("magic bytes do not match")

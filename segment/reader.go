@@ -43,9 +43,9 @@ type contents struct {
 // is used in errors; if it has the form of FileName, the file must carry that
 // number. size is the file's.
 //
-// Damage there is a *base.CorruptionError, and Salvage may still read the rest.
-// A file of a newer format version is a *base.VersionError; for the
-// *base.KeyError of an encrypted one see WithKeys. The reader owns f
+// Damage there is a *fault.CorruptionError, and Salvage may still read the rest.
+// A file of a newer format version is a *fault.VersionError; for the
+// *fault.KeyError of an encrypted one see WithKeys. The reader owns f
 // and closes it in Close; if Open fails, f stays with the caller.
 func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
 	r, ft, err := openFooter(f, name, size, opts)

@@ -63,7 +63,7 @@ func (s *scanner) report(err error) {
 }
 
 // try reads the frame at pos. size is valid with a nil error and with
-// base.ErrVersion.
+// fault.ErrVersion.
 func (s *scanner) try() (size int64, err error) {
 	s.at = place{s.r.name, "segment frame", s.pos, frameHeaderSize}
 	var b [frameHeaderSize]byte

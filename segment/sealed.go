@@ -127,7 +127,7 @@ type OpenOption func(*Reader)
 
 // WithKeys gives the keys of the store; without it, or with nil, only a segment
 // without encryption can be opened. A segment that needs another key, or should
-// need one and does not, is a *base.KeyError.
+// need one and does not, is a *fault.KeyError.
 func WithKeys(keys *seal.Store) OpenOption { return func(r *Reader) { r.keys = keys } }
 
 // KeyID is the id of the key that the segment is encrypted with; "" if it is not.

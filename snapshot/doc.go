@@ -5,7 +5,7 @@
 // state followed by edits, each of them synced before it is acknowledged. It is
 // the one file whose loss cannot be repaired by reading another file's frames,
 // so its rules are strict: damage to an acknowledged edit is a
-// *base.CorruptionError, never an older state. See docs/format/manifest.md.
+// *fault.CorruptionError, never an older state. See docs/format/manifest.md.
 //
 // The image is the index on disk: a table of threads and families, and the
 // pages of their directories. It is written in one go, never changed, and it is

@@ -65,7 +65,7 @@ func appendHeader(dst []byte, magic [8]byte, h fileHeader) []byte {
 
 // decodeHeader reads a header from the beginning of b. Length, magic, checksum
 // and version are tested one by one so that the error names what is wrong. A
-// newer format version, or a flag outside knownFlags, is a *base.VersionError
+// newer format version, or a flag outside knownFlags, is a *fault.VersionError
 // and never called damage.
 func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte) (fileHeader, error) {
 	bad := func(detail string) error {

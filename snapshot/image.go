@@ -31,8 +31,8 @@ type Image struct {
 }
 
 // OpenImage reads header and footer of an image, and nothing else. size is what
-// the manifest says; another size is damage. Errors: *base.CorruptionError,
-// *base.VersionError, *base.KeyError (see WithStore), or that of the file. But for a KeyError, whatever the error, the image is
+// the manifest says; another size is damage. Errors: *fault.CorruptionError,
+// *fault.VersionError, *fault.KeyError (see WithStore), or that of the file. But for a KeyError, whatever the error, the image is
 // derived data, and the engine rebuilds it.
 func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image, error) {
 	have, err := f.Size()
@@ -104,7 +104,7 @@ func (im *Image) Counts() ImageCounts { return im.counts }
 
 // Check holds the image against the manifest: the entry that names it, the
 // store, and the image before it in the chain (0 for the first). A mismatch, as
-// left by swapped or restored files, is a *base.CorruptionError.
+// left by swapped or restored files, is a *fault.CorruptionError.
 func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error {
 	want := ImageHeader{Num: info.Num, StoreID: storeID, LSN: info.LSN, PrevNum: prev, Full: info.Full, Salt: im.h.Salt}
 	if im.h != want {
@@ -115,7 +115,7 @@ func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error 
 
 // ReadPage reads, verifies and decompresses the page at (off, n) of this image
 // with a single read: off and n are those of the Part. The result is the
-// caller's. Damage is a *base.CorruptionError; at most MaxPage bytes are
+// caller's. Damage is a *fault.CorruptionError; at most MaxPage bytes are
 // allocated for the page, whatever the file says.
 func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
 	if n < imageFrameHeader || int64(n) > int64(im.fr.stored(MaxPage))+imageFrameHeader || off < im.start {

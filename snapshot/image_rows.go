@@ -73,7 +73,7 @@ func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
 
 // RowsAt is Rows, but reads a frame, and the lists that lead to it, when somebody first
 // looks into it: with the image, or another of the same file, that open gives. Damage of
-// a frame is then a *base.CorruptionError for who looks into it, as is a frame that is
+// a frame is then a *fault.CorruptionError for who looks into it, as is a frame that is
 // not the one announced; errors of open are passed on. Of images of formats 1 and 2
 // everything is read at once.
 func (im *Image) RowsAt(open func(read func(*Image) error) error) (*index.Table, error) {

@@ -81,7 +81,7 @@ type tableRef struct {
 
 // NewImageWriter begins an image in f, which must be new and empty. It fails
 // with ErrInvalid if h has no number or no store id, or if it is not either full
-// or a delta against an earlier image, and with a *base.KeyError if WithStore is
+// or a delta against an earlier image, and with a *fault.KeyError if WithStore is
 // given and its current key is not to be had. Nothing is written yet.
 func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter, error) {
 	if h.Num == 0 || h.StoreID == 0 || h.Full != (h.PrevNum == 0) || h.PrevNum >= h.Num {
@@ -111,7 +111,7 @@ func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 func (w *ImageWriter) Header() ImageHeader { return w.h }
 
 // AddPage stores one page of a directory and returns where it lies, as it goes
-// into a Part. A page over MaxPage is refused with base.ErrTooLarge.
+// into a Part. A page over MaxPage is refused with fault.ErrTooLarge.
 func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
 	if w.err != nil {
 		return 0, 0, w.err

@@ -70,7 +70,7 @@ type ManifestHeader struct {
 
 // InspectManifest walks the frames of a manifest and calls visit for each, in the
 // order of the file, the two slots last. An error of visit ends it and is returned
-// as it is; a damaged header is a *base.CorruptionError.
+// as it is; a damaged header is a *fault.CorruptionError.
 func InspectManifest(name string, b []byte, visit func(ManifestFrame) error, opts ...ReadOption) (ManifestHeader, error) {
 	h, err := decodeManifestHeader(name, b)
 	if err != nil {

@@ -55,8 +55,8 @@ type LoadReport struct {
 // lock, and may run while another process writes the manifest: the state is
 // then one that was acknowledged during the call, or just before.
 //
-// It returns ErrNoManifest if there is no manifest, a *base.CorruptionError if
-// acknowledged content is damaged, and a *base.VersionError if a newer build
+// It returns ErrNoManifest if there is no manifest, a *fault.CorruptionError if
+// acknowledged content is damaged, and a *fault.VersionError if a newer build
 // wrote it.
 //
 // In an encrypted store it needs the keys; see WithKeys.

@@ -25,7 +25,7 @@ type Options struct {
 	// edits; it keeps more if its complete state is larger. 0 means 4 KiB.
 	EditRoom int
 	// Keys encrypt the manifest; nil means no encryption. Open then refuses a
-	// manifest that is not encrypted, with a *base.KeyError, unless Adopt is set.
+	// manifest that is not encrypted, with a *fault.KeyError, unless Adopt is set.
 	Keys *seal.Keys
 	// NextFileNum raises State.NextFileNum in the file that Open begins: who knows that
 	// it needs numbers saves an edit. It counts for nothing where Open writes none.
@@ -141,7 +141,7 @@ func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
 // A file that its writer closed is durable to its end. If it is the only one, and
 // without Options.Keys, the first edit begins the new file, and Open writes nothing.
 //
-// Errors are those of Load; base.ErrDiskFull if there is no room for the new
+// Errors are those of Load; fault.ErrDiskFull if there is no room for the new
 // file. After an error the store is as it was.
 func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 	st, rep, err := Load(fsys, dir, o.reading()...)
@@ -181,11 +181,11 @@ func (m *Manifest) FloorLSN() base.LSN { return m.cur.Load().FloorLSN }
 // nil, the edit survives power loss. Edits are applied one at a time, in the
 // order of the calls.
 //
-// Errors: ErrInvalid if the edit breaks a rule, base.ErrTooLarge if the state
-// would not fit a manifest, base.ErrDiskFull if a new manifest file was due and
-// there is no room for it, base.ErrClosed; in all of these nothing was written
+// Errors: ErrInvalid if the edit breaks a rule, fault.ErrTooLarge if the state
+// would not fit a manifest, fault.ErrDiskFull if a new manifest file was due and
+// there is no room for it, fault.ErrClosed; in all of these nothing was written
 // and the manifest goes on. After a failed write or sync the edit may or may not
-// have survived: the error matches base.ErrPoisoned, and so does every later one,
+// have survived: the error matches fault.ErrPoisoned, and so does every later one,
 // with the first cause.
 func (m *Manifest) Apply(e Edit) (State, error) {
 	m.mu.Lock()
@@ -288,7 +288,7 @@ func (m *Manifest) Untouched() bool {
 }
 
 // Renew goes on in a new manifest file, under the current key. Errors are those
-// of Apply, and *base.KeyError if the key is not to be had: then nothing changed.
+// of Apply, and *fault.KeyError if the key is not to be had: then nothing changed.
 func (m *Manifest) Renew() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -339,7 +339,7 @@ func (mf *manifestFile) setSlot(typ frameType) error {
 // Close marks the file as complete, which makes every later damage to it
 // detectable, and releases it. State goes on working; a second Close does
 // nothing. On a poisoned manifest it releases the file unmarked and returns the
-// error that matches base.ErrPoisoned.
+// error that matches fault.ErrPoisoned.
 func (m *Manifest) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -437,7 +437,7 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 }
 
 // writeTemp writes a file that nobody refers to yet, and syncs it. The error
-// matches base.ErrDiskFull if there was no room to create or write it. A failed
+// matches fault.ErrDiskFull if there was no room to create or write it. A failed
 // sync or close is never called that: it is no clean refusal, whatever its
 // cause.
 func writeTemp(fsys vfs.FS, name string, b []byte) error {
@@ -463,7 +463,7 @@ func writeTemp(fsys vfs.FS, name string, b []byte) error {
 }
 
 // markDiskFull makes an error of the system about space match
-// base.ErrDiskFull.
+// fault.ErrDiskFull.
 func markDiskFull(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w: %w", fault.ErrDiskFull, err)

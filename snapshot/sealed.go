@@ -53,7 +53,7 @@ type ReadOption func(*readOptions)
 
 // WithKeys gives the keys of the store, for manifests; without it, or with nil,
 // only files without encryption can be read. A file that needs another key, or
-// should need one and does not, is a *base.KeyError.
+// should need one and does not, is a *fault.KeyError.
 func WithKeys(keys *seal.Keys) ReadOption { return func(o *readOptions) { o.keys = keys } }
 
 // WithStore gives the keys of the store, for images, as WithKeys does for

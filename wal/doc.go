@@ -26,7 +26,7 @@
 // Each frame says up to which offset its file was durable when the frame was
 // built: the promise. [Recover] therefore knows which bytes a crash may have
 // torn (those above the highest promise) and which it may not. An invalid frame
-// below a promise is a [base.CorruptionError]; only above it may the tail be
+// below a promise is a [fault.CorruptionError]; only above it may the tail be
 // cut, and [Recovery] says how much was. The last batch before a crash has no
 // promise behind it, and a tail that is cut off takes its promises with it: for
 // both the log writes, after each sync, a [Mark] into a file beside it. The mark
@@ -37,7 +37,7 @@
 // # A failed sync
 //
 // After a failed sync the page cache proves nothing, so the log never retries:
-// it is poisoned, every waiting and later call gets [base.ErrPoisoned] with the
+// it is poisoned, every waiting and later call gets [fault.ErrPoisoned] with the
 // first cause, and the durable LSN stays where it was. After any unclean end,
 // [Rewrite] re-encodes the frames above the highest promise into a new file
 // rather than trust what the page cache shows.

@@ -47,7 +47,7 @@ type InspectOption func(*access)
 
 // WithKeys opens the payloads of an encrypted file. Without it they are shown
 // closed, and only checksums are verified. With keys that do not fit Inspect
-// fails with a *base.KeyError.
+// fails with a *fault.KeyError.
 func WithKeys(keys *seal.Store) InspectOption {
 	return func(a *access) { a.keys, a.blind = keys, keys == nil }
 }
@@ -57,8 +57,8 @@ func WithKeys(keys *seal.Store) InspectOption {
 // tail or damage, takes the other files and the manifest: that is Recover's to say.
 // The payload of a piece is valid during the call.
 //
-// A header that is damaged is a *base.CorruptionError, one of a newer format a
-// *base.VersionError; then no piece was visited. An error of visit ends Inspect
+// A header that is damaged is a *fault.CorruptionError, one of a newer format a
+// *fault.VersionError; then no piece was visited. An error of visit ends Inspect
 // and is returned as it is. Memory is that of one frame.
 func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOption) (HeaderInfo, error) {
 	a := access{blind: true}

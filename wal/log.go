@@ -98,13 +98,13 @@ func randomSalt() uint64 { return rand.Uint64() }
 //
 // ctx cancels the wait, not the write. If r was still queued it is withdrawn,
 // nothing is written and the error is ctx's alone; if the committer had taken
-// it, the error also matches base.ErrOutcomeUnknown, and the log may go on
+// it, the error also matches fault.ErrOutcomeUnknown, and the log may go on
 // using r.
 //
-// Other errors: what Prepare returned; base.ErrTooLarge; base.ErrDiskFull
-// (nothing was acknowledged, the next call may succeed); base.ErrPoisoned (after
+// Other errors: what Prepare returned; fault.ErrTooLarge; fault.ErrDiskFull
+// (nothing was acknowledged, the next call may succeed); fault.ErrPoisoned (after
 // a failed sync the record may yet be found at the next open);
-// base.ErrClosed.
+// fault.ErrClosed.
 func (l *Log) Commit(ctx context.Context, r *Record) error {
 	if r == nil || r.Prepare == nil {
 		return errors.New("commit: a record needs Prepare")

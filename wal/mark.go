@@ -53,7 +53,7 @@ type MarkSlot struct {
 }
 
 // DecodeMark decodes the bytes of the file of the mark. It takes any bytes: what
-// is no valid slot says nothing. The only error is a *base.VersionError, for a slot
+// is no valid slot says nothing. The only error is a *fault.VersionError, for a slot
 // of a newer format.
 func DecodeMark(b []byte) ([2]MarkSlot, error) {
 	var slots [2]MarkSlot
@@ -159,7 +159,7 @@ func newestSlot(slots [2]MarkSlot) int {
 // reader beside a writer calls it before it lists or reads anything else of the
 // store, or what it finds there may be older than the mark.
 //
-// Errors are a *base.VersionError for a mark of a newer format, and those of the
+// Errors are a *fault.VersionError for a mark of a newer format, and those of the
 // device. A mark that is damaged is no error: it says nothing.
 func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	f, err := fsys.Open(filepath.Join(dir, MarkName))

@@ -172,7 +172,7 @@ type Options struct {
 
 	// Keys are those of the store; nil for a log without encryption. If the key for
 	// a new file is not to be had, no file is made and the batch is refused with
-	// the *base.KeyError.
+	// the *fault.KeyError.
 	Keys *seal.Store
 
 	// OnCreate is told of each new file when the file, its header and its name

@@ -24,9 +24,9 @@ import (
 //
 // A log that ends before the last record of the mark is damaged, however it ends.
 //
-// Damage is a *base.CorruptionError that names file and offset; records before
+// Damage is a *fault.CorruptionError that names file and offset; records before
 // it have been visited by then. A file of a newer format is a
-// *base.VersionError. An error of visit ends Recover and is returned as it is.
+// *fault.VersionError. An error of visit ends Recover and is returned as it is.
 //
 // To write on, pass the result to Rewrite.
 func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {

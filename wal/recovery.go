@@ -51,7 +51,7 @@ type RecoverOptions struct {
 	// it skips may have held deletions. Only with ReadOnly.
 	AllowDamage bool
 	// Keys are those of the store; nil for a store without encryption. A file that
-	// needs another key, or should need one and does not, is a *base.KeyError.
+	// needs another key, or should need one and does not, is a *fault.KeyError.
 	Keys *seal.Store
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64

@@ -96,7 +96,7 @@ type PayloadReader struct {
 // NewPayloadReader reads the header of the log file f, called name. keys are
 // those of the store; nil for a store without encryption. f stays the caller's.
 //
-// Errors: *base.CorruptionError, *base.VersionError, *base.KeyError, and those
+// Errors: *fault.CorruptionError, *fault.VersionError, *fault.KeyError, and those
 // of the device.
 func NewPayloadReader(f vfs.File, name string, keys *seal.Store) (*PayloadReader, error) {
 	r, err := readHead(f, name, access{keys: keys})
@@ -113,7 +113,7 @@ func (r *PayloadReader) KeyID() string { return r.seal.KeyID() }
 // at the offset payload of the file: Record.Offset, or Entry.Offset. In an
 // encrypted file it reads and authenticates the chunks they lie in; in another
 // one nothing is checked here. What is not there, or was changed, is a
-// *base.CorruptionError.
+// *fault.CorruptionError.
 func (r *PayloadReader) ReadAt(payload, at, n int64) ([]byte, error) {
 	if !r.hdr.sealed() {
 		b := make([]byte, n)

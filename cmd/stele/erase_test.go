@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,10 @@ import (
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
+
+// eraseSizes are the sizes of files in what erase and verify say: a log that is idle for
+// some milliseconds writes a sync mark.
+var eraseSizes = regexp.MustCompile(`("bytes_(?:before|after)": ?|"files": ?\d+,\s*"bytes": ?|items: |-> |clean: \d+ files, )\d[0-9.]*( KiB)?`)
 
 // TestErase pins what erase and threads --filter say.
 func TestErase(t *testing.T) {
@@ -53,7 +58,7 @@ func TestErase(t *testing.T) {
 				out, stderr, code := stele(t, args...)
 				all += fmt.Sprintf("$ stele %s\n%s%sexit code %d\n", strings.Join(args, " "), out, stderr, code)
 			}
-			golden(t, name, stable(all, filepath.Dir(w.dir)))
+			golden(t, name, eraseSizes.ReplaceAllString(stable(all, filepath.Dir(w.dir)), "${1}some"))
 		})
 	}
 }

@@ -60,8 +60,8 @@ type source struct {
 // force until this one is complete and durable, whatever happens; then files that only
 // it needed are removed.
 //
-// Every file that is copied is checked first; damage is a *base.CorruptionError, and
-// the backup before stays. base.ErrLocked: another backup to dest is under way.
+// Every file that is copied is checked first; damage is a *fault.CorruptionError, and
+// the backup before stays. fault.ErrLocked: another backup to dest is under way.
 func Make(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	rep, err := run(ctx, dir, dest, o)
 	if err != nil {

@@ -69,7 +69,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 }
 
 // Decode reads what Encode wrote. Any input gives a list or an error: a
-// *base.CorruptionError, or a *base.VersionError for a newer format.
+// *fault.CorruptionError, or a *fault.VersionError for a newer format.
 func Decode(b []byte) (*Manifest, error) {
 	bad := func(off int64, detail string, err error) error {
 		return &fault.CorruptionError{File: Name, Kind: "backup list", Offset: off, Detail: detail, Err: err}
@@ -155,7 +155,7 @@ func isStored(name string) bool {
 }
 
 // Read reads the list of the backup in dir. A directory without one is
-// base.ErrNotStore.
+// fault.ErrNotStore.
 func Read(fsys vfs.FS, dir string) (*Manifest, error) {
 	d, err := holdBackup(fsys, dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Check reads every file of the backup in dir and compares it with the list. It
-// returns what does not fit, each a *base.CorruptionError; err is for a list that
+// returns what does not fit, each a *fault.CorruptionError; err is for a list that
 // cannot be read, and for the device.
 func Check(ctx context.Context, dir string, o Options) (list *Manifest, damage []error, err error) {
 	if o.Engine.FS == nil {

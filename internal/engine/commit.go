@@ -296,7 +296,7 @@ func (tx *Tx) Copy(src, dst string) error {
 		return nil
 	}
 	if tx.Thread(dst) != nil {
-		return fmt.Errorf("copy to thread %q: it exists", dst)
+		return fmt.Errorf("copy to partition %q: it exists", dst)
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))

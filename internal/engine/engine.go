@@ -26,6 +26,7 @@ type Engine struct {
 	around      vfs.FS             // where the directory lies; opts.FS is the directory alone
 	held        vfs.Dir            // the directory
 	lock        vfs.Lock           // nil if read-only
+	lockText    string             // what it says of this writer
 	manifest    *snapshot.Manifest // nil if read-only
 	fixed       snapshot.State     // the state of a read-only store
 	guessed     bool               // fixed was put together without a manifest

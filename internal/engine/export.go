@@ -86,7 +86,7 @@ func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*Expo
 }
 
 // HoldEmpty makes dir, durably below its parents, and holds it. It refuses one that
-// holds anything: the error then matches base.ErrNotEmpty.
+// holds anything: the error then matches fault.ErrNotEmpty.
 func HoldEmpty(fsys vfs.FS, dir string) (vfs.Dir, error) {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
 
@@ -31,18 +32,25 @@ const (
 	debtTime = time.Minute
 )
 
-// Space asks the system for the room on the device.
+// Space asks the system for the room on the device that the store lies on. With an
+// error Free and Total are not known. After Close, which lets the directory go, the error
+// matches fault.ErrClosed: at its path there may be another store by now, or none.
 func (e *Engine) Space() (Space, error) {
-	s := Space{LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
-	var err error
-	s.Free, err = e.opts.FS.FreeSpace(e.dir)
-	if errors.Is(err, fs.ErrClosed) { // so is the store, and its directory let go
-		s.Free, err = e.around.FreeSpace(e.dir)
-		return s, err
+	s := Space{Free: math.MaxInt64, LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
+	e.life.RLock()
+	closed := e.closed
+	e.life.RUnlock()
+	if closed {
+		return s, fault.ErrClosed
+	}
+	free, err := e.opts.FS.FreeSpace(e.dir)
+	if errors.Is(err, fs.ErrClosed) { // meanwhile
+		return s, fault.ErrClosed
 	}
 	if err != nil {
 		return s, err
 	}
+	s.Free = free
 	if sizer, ok := e.held.(vfs.Sizer); ok {
 		s.Total, err = sizer.TotalSpace(e.dir)
 	}
@@ -50,14 +58,14 @@ func (e *Engine) Space() (Space, error) {
 }
 
 // Health judges the store: nothing but what is in memory, the free space of the
-// device, and what the store's path leads to, so that it may be asked every second. It also answers after Close.
+// device, and what the store's path leads to, so that it may be asked every second. After
+// Close it says that, and nothing else.
 func (e *Engine) Health() Health {
 	h := Health{Problems: []Problem{}, LogBytes: e.logBytes.Load()}
-	e.life.RLock()
-	closed := e.closed
-	e.life.RUnlock()
-	if closed {
-		addProblem(&h, monitor.TroubleClosed, monitor.StatusFailed, fault.ErrClosed, "the store is closed")
+	var err error
+	if h.Space, err = e.Space(); errors.Is(err, fault.ErrClosed) {
+		addProblem(&h, monitor.TroubleClosed, monitor.StatusFailed, err, "the store is closed")
+		return h
 	}
 	if e.log != nil {
 		err := e.log.Poison()
@@ -68,8 +76,8 @@ func (e *Engine) Health() Health {
 			addProblem(&h, monitor.TroublePoisoned, monitor.StatusFailed, err, "%v", err)
 		}
 	}
-	e.judgeSpace(&h)
-	if e.log != nil && !closed {
+	e.judgeSpace(&h, err)
+	if e.log != nil {
 		e.judgeWork(&h)
 	}
 	for _, p := range []func() error{e.workError, e.compactError} {
@@ -80,7 +88,7 @@ func (e *Engine) Health() Health {
 	if n := e.corruptions.Load(); n > 0 {
 		addProblem(&h, monitor.TroubleCorruption, monitor.StatusDegraded, fault.ErrCorrupt, "damage was met %d times", n)
 	}
-	if !closed && e.held != nil {
+	if e.held != nil {
 		if err := e.held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
 			addProblem(&h, monitor.TroubleMoved, monitor.StatusDegraded, err, "the store is no longer at %s: %v", e.dir, err)
 		}
@@ -88,9 +96,7 @@ func (e *Engine) Health() Health {
 	return h
 }
 
-func (e *Engine) judgeSpace(h *Health) {
-	var err error
-	h.Space, err = e.Space()
+func (e *Engine) judgeSpace(h *Health, err error) {
 	switch s := h.Space; {
 	case err != nil:
 		addProblem(h, monitor.TroubleDisk, monitor.StatusDegraded, err, "%v", err)

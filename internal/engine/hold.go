@@ -18,7 +18,7 @@ func (e *Engine) holdDir() error {
 		return err
 	}
 	e.around, e.held = e.opts.FS, d
-	e.opts.FS = e.endsOpening(vfs.Guarded(d, e.ownsDir))
+	e.opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
 	e.files.fs = e.opts.FS
 	return nil
 }
@@ -52,7 +52,8 @@ func (e *Engine) ownsDir() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, vfs.ErrDetached):
-		err = &fault.LockLostError{Dir: e.dir, Holder: readHolder(e.held, filepath.Join(e.dir, lockName))}
+		holder := readHolder(e.held, filepath.Join(e.dir, lockName))
+		err = &fault.LockLostError{Dir: e.dir, Holder: holder, Copied: holder == e.lockText}
 	default:
 		err = fmt.Errorf("look for %s: %w", lockName, err)
 	}

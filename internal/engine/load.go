@@ -22,7 +22,7 @@ func (e *Engine) loadFirst(id string) (t *index.Thread, first bool, err error) {
 	for {
 		t, err := e.ix.Thread(id)
 		if err != nil {
-			return nil, false, fmt.Errorf("look up thread %q: %w", id, err)
+			return nil, false, fmt.Errorf("look up partition %q: %w", id, err)
 		}
 		if t == nil || !t.Cold() {
 			return t, false, nil
@@ -45,7 +45,7 @@ func (e *Engine) load(t *index.Thread, v *View) (loaded *index.Thread, installed
 	floor := e.floor() // before the parts, as in loadTogether
 	pages, err := e.readPages(t.Family, v)
 	if err != nil {
-		return nil, false, fmt.Errorf("load thread %q: %w", t.ID, err)
+		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
 	}
 	loaded, installed = e.loadFrom(pages, t, floor)
 	return loaded, installed, nil
@@ -63,7 +63,7 @@ func (e *Engine) loadTogether(threads []*index.Thread, v *View) error {
 	floor := e.floor()
 	pages, err := e.readPages(threads[first].Family, v)
 	if err != nil {
-		return fmt.Errorf("load thread %q: %w", threads[first].ID, err)
+		return fmt.Errorf("load partition %q: %w", threads[first].ID, err)
 	}
 	for i, t := range threads {
 		if t.Cold() {

@@ -59,8 +59,8 @@ func newMoment(dir string, opts []MomentOption) *Moment {
 }
 
 // TakeMoment opens what makes up the store in dir, without a lock and without
-// writing. Errors: base.ErrNotStore for a directory that holds nothing of a store,
-// base.VersionError for a store of a newer format, and those of the system.
+// writing. Errors: fault.ErrNotStore for a directory that holds nothing of a store,
+// fault.VersionError for a store of a newer format, and those of the system.
 func TakeMoment(fsys vfs.FS, dir string, opts ...MomentOption) (*Moment, error) {
 	d, err := holdStore(fsys, dir)
 	if err != nil {

@@ -211,9 +211,9 @@ func (e *Engine) takeLock() error {
 	if err != nil {
 		host = "unknown host"
 	}
-	text := fmt.Sprintf("pid %d on %s since %s\n", os.Getpid(), host, e.opts.Clock().UTC().Format(time.RFC3339))
+	e.lockText = fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, e.opts.Clock().UTC().Format(time.RFC3339))
 	name := filepath.Join(e.dir, lockName)
-	lock, err := e.opts.FS.Lock(name, text)
+	lock, err := e.opts.FS.Lock(name, e.lockText+"\n")
 	if errors.Is(err, vfs.ErrLockHeld) {
 		return &fault.LockedError{Dir: e.dir, Holder: readHolder(e.opts.FS, name)}
 	}

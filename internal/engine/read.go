@@ -83,7 +83,7 @@ func (v *View) LSN() base.LSN { return v.v.LSN }
 func (v *View) Thread(id string) (*index.Thread, error) {
 	t, err := v.v.Thread(id)
 	if err != nil {
-		return nil, fmt.Errorf("look up thread %q: %w", id, err)
+		return nil, fmt.Errorf("look up partition %q: %w", id, err)
 	}
 	if t == nil {
 		return nil, nil

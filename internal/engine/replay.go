@@ -145,7 +145,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	lsn, time := r.rec.lsn, r.rec.time
 	if t == nil && o.kind != opPut {
 		err := &fault.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
-			Detail: fmt.Sprintf("changes thread %q, which does not exist", o.id)}
+			Detail: fmt.Sprintf("changes partition %q, which does not exist", o.id)}
 		return r.e.pastDamage(err) // the record that began the thread was skipped
 	}
 	switch o.kind {

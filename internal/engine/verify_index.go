@@ -108,7 +108,7 @@ func (v *verifier) values(w *familyWork) error {
 		}
 		if errors.Is(err, ErrNoValue) {
 			err = &fault.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
-				Detail: fmt.Sprintf("item %q of thread %q refers to value %d.%d (%s), which is not stored", u.key, u.thread, u.ref.LSN, u.ref.Ord, u.slot)}
+				Detail: fmt.Sprintf("item %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.thread, u.ref.LSN, u.ref.Ord, u.slot)}
 		}
 		if err := v.note(err, false, u.thread); err != nil {
 			return err
@@ -153,7 +153,7 @@ func (v *verifier) compare() error {
 func (v *verifier) differences(saved, made *View) error {
 	diff := func(id, format string, args ...any) {
 		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Threads: []string{id},
-			Detail: fmt.Sprintf("thread %q: %s", id, fmt.Sprintf(format, args...))})
+			Detail: fmt.Sprintf("partition %q: %s", id, fmt.Sprintf(format, args...))})
 	}
 	threads := map[string]*index.Thread{}
 	if err := saved.Ascend("", func(t *index.Thread) bool { threads[t.ID] = t; return true }); err != nil {

@@ -39,7 +39,7 @@ func New(p KeyProvider, entropy func([]byte)) *Keys {
 	return &Keys{provider: p, entropy: entropy, cache: map[string][]byte{}}
 }
 
-// master returns the key of an id. file is for the error, a *base.KeyError.
+// master returns the key of an id. file is for the error, a *fault.KeyError.
 func (k *Keys) master(file, id string) ([]byte, error) {
 	k.mu.Lock()
 	key, ok := k.cache[id]
@@ -60,7 +60,7 @@ func (k *Keys) master(file, id string) ([]byte, error) {
 	return key, nil
 }
 
-// CurrentID is the id of the key for new files. Errors: *base.KeyError.
+// CurrentID is the id of the key for new files. Errors: *fault.KeyError.
 func (k *Keys) CurrentID() (string, error) {
 	id, err := k.provider.CurrentKeyID()
 	if err == nil {
@@ -99,7 +99,7 @@ func (s *Store) Keys() *Keys {
 
 // Create makes the key of a new file, from the current master key and the
 // file's header head, and the encryption header that goes behind head. Without
-// encryption both are nil. name is for the error, a *base.KeyError; then nothing
+// encryption both are nil. name is for the error, a *fault.KeyError; then nothing
 // may be written.
 func (s *Store) Create(name string, head []byte) (*File, []byte, error) {
 	if s == nil {
@@ -130,10 +130,10 @@ func (s *Store) Create(name string, head []byte) (*File, []byte, error) {
 // header behind it. For a file without encryption, where that is allowed, it
 // returns nil.
 //
-// Errors: *base.KeyError if the key is not to be had or wrong, if there are no
+// Errors: *fault.KeyError if the key is not to be had or wrong, if there are no
 // keys for an encrypted file, or if a file that must be encrypted is not;
-// *base.CorruptionError, also for a file of another store;
-// *base.VersionError.
+// *fault.CorruptionError, also for a file of another store;
+// *fault.VersionError.
 func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byte) (*File, error) {
 	if !sealed {
 		if s != nil && num >= s.plainBelow {

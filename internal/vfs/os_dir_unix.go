@@ -48,10 +48,13 @@ func (d *osDir) call(do func(dir int) error) error {
 // openAt opens a regular file by its name in the directory. It never passes O_APPEND:
 // with it, pwrite ignores its offset on Linux.
 //
-// O_NOFOLLOW refuses a link, O_NONBLOCK keeps a FIFO from waiting for its other end;
-// what was opened is looked at before anybody gets it, so that nothing put there in
-// between passes.
+// What is no regular file is not opened: the other end of a FIFO would notice, and a
+// device may do something. What was opened is looked at again, so that nothing put there
+// in between passes: O_NOFOLLOW refuses a link, O_NONBLOCK keeps a FIFO from waiting.
 func (d *osDir) openAt(name, base string, flag int) (*os.File, identity, error) {
+	if err := d.refuseAt(name, base, flag); err != nil {
+		return nil, identity{}, err
+	}
 	fd, err := d.openFd(base, flag)
 	if err != nil {
 		return nil, identity{}, d.openError(name, base, err)
@@ -96,6 +99,15 @@ func (d *osDir) openError(name, base string, err error) error {
 		}
 	}
 	return osError(pathError("open", name, err))
+}
+
+// refuseAt refuses what has a name without opening it, unless it is to be made.
+func (d *osDir) refuseAt(name, base string, flag int) error {
+	st, err := d.statAt(base)
+	if err != nil || flag&os.O_EXCL != 0 {
+		return nil // opening it says why
+	}
+	return refuseStat(name, &st, flag)
 }
 
 // refuseStat refuses what is no regular file, and to write to one that has another

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/fault"
 )
 
 // Windows pins a directory that is open: while a handle does not share deletion, the
@@ -91,7 +91,7 @@ func refuseKind(name string, fi os.FileInfo) error {
 	default:
 		kind = "device"
 	}
-	return &base.NotRegularError{File: name, Kind: kind}
+	return &fault.NotRegularError{File: name, Kind: kind}
 }
 
 // identityAt is which file has a name.

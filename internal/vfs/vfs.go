@@ -21,7 +21,7 @@ var ErrInUse = errors.New("file is open")
 //
 // Every name is that of a regular file. On the operating system anything else that
 // has the name (a symbolic link, FIFO, device, socket or directory) is refused with a
-// *base.NotRegularError before a byte is read or written: a link is never followed,
+// *fault.NotRegularError before a byte is read or written: a link is never followed,
 // a FIFO blocks nobody. Only the directories of a path may be links.
 //
 // Errors match the io/fs sentinels (fs.ErrNotExist, fs.ErrExist, fs.ErrClosed)
@@ -33,7 +33,7 @@ type FS interface {
 	// fs.ErrExist if the name is taken. The name is durable only after SyncDir.
 	Create(name string) (File, error)
 	// OpenReadWrite opens an existing file for reading and writing. On the operating
-	// system one with a second link is refused (*base.NotRegularError): what is
+	// system one with a second link is refused (*fault.NotRegularError): what is
 	// written to it would change a file under another name.
 	OpenReadWrite(name string) (File, error)
 	// Open opens an existing file for reading.

@@ -58,6 +58,47 @@ func TestLockTakenAway(t *testing.T) {
 	})
 }
 
+// TestLockCopied: LOCK is replaced by a copy of itself. The writer is told that, and not
+// that somebody else, by its own name, took the directory.
+func TestLockCopied(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	d, err := disk.Open(dir, disk.Options{})
+	fatal(t, err)
+	lock := filepath.Join(dir, "LOCK")
+	text, err := os.ReadFile(lock)
+	fatal(t, err)
+	fatal(t, errors.Join(os.WriteFile(lock+".copy", text, 0o600), os.Rename(lock+".copy", lock)))
+	err = putOne(d, "t", 1, "value")
+	var lost *fault.LockLostError
+	if !errors.As(err, &lost) || !lost.Copied || !strings.Contains(err.Error(), "a copy of itself") || strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("a call without the lock: %v", err)
+	}
+	if d.Close() == nil {
+		t.Error("closed in order")
+	}
+}
+
+// TestReadOfRemoved: a read of a file that is gone says that, and where to read on.
+func TestReadOfRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	d, err := disk.Open(dir, disk.Options{})
+	fatal(t, err)
+	fatal(t, errors.Join(putOne(d, "t", 1, "value"), d.Flush(ctx), d.Close()))
+	d, err = disk.Open(dir, disk.Options{})
+	fatal(t, err)
+	fatal(t, os.RemoveAll(dir))
+	_, err = d.GetTuple(ctx, saver.Config{ThreadID: "t"})
+	if !errors.Is(err, saver.ErrCorrupt) || !strings.Contains(err.Error(), "the file is gone") || !strings.Contains(err.Error(), "docs/operations.md") {
+		t.Errorf("a read: %v", err)
+	}
+	for _, bad := range []string{"offset -1", `thread "tt"`} {
+		if err != nil && strings.Contains(err.Error(), bad) {
+			t.Errorf("a read: %v", err)
+		}
+	}
+	_ = d.Close() // its directory is gone
+}
+
 // TestNothingMadeWithoutLock: whatever work is begun after LOCK is gone, no file is made,
 // renamed or removed, though nothing was committed since.
 func TestNothingMadeWithoutLock(t *testing.T) {

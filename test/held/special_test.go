@@ -46,7 +46,10 @@ var specials = map[string]func(name, victim string) error{
 	"device": func(name, _ string) error { return syscall.Mknod(name, syscall.S_IFCHR|0o600, 1<<8|3) }, // that of /dev/null
 }
 
-const killedCount = 30 // checkpoints of a store that was killed
+const (
+	killedCount   = 30 // checkpoints of a store that was killed
+	killedFlushed = 20 // those of them that are in a segment
+)
 
 // killed leaves a store behind that was not closed, with a file of every kind: log,
 // segment, image, manifest, mark, lock.
@@ -58,7 +61,7 @@ func killed(t *testing.T, dir string) {
 	d, err := disk.OpenSimulated(live, o, disk.Simulation{Inline: true}) // nothing changes while it is copied
 	fatal(t, err)
 	w := &writer{d: d, small: true}
-	fatal(t, errors.Join(w.put(20), d.Flush(ctx), w.put(killedCount-20)))
+	fatal(t, errors.Join(w.put(killedFlushed), d.Flush(ctx), w.put(killedCount-killedFlushed)))
 	fatal(t, os.CopyFS(dir, os.DirFS(live)))
 	fatal(t, d.Close())
 }
@@ -99,8 +102,10 @@ func everything(dir, scratch string) map[string]func() error {
 // passes are the names that somebody may never look at: they may be anything there.
 func passes(name, how string) bool {
 	switch {
+	case how == "salvage": // it goes past everything, and lists it: see TestSalvagePastSpecialFiles
+		return true
 	case name == "LOCK": // who does not write does not lock
-		return slices.Contains([]string{"read only", "verify", "info", "salvage", "backup"}, how)
+		return slices.Contains([]string{"read only", "verify", "info", "backup"}, how)
 	case strings.HasPrefix(name, "MANIFEST-"):
 		return false
 	case name == "000900.log": // of no store yet
@@ -163,6 +168,48 @@ func TestSpecialFiles(t *testing.T) {
 	for _, ext := range []string{".log", ".seg", ".img", ".tmp", ""} {
 		if !kinds[ext] {
 			t.Errorf("no file with the extension %q was tried", ext)
+		}
+	}
+}
+
+// TestSalvagePastSpecialFiles: what is no regular file is missing to salvage, and is listed;
+// all that is in the other files is saved.
+func TestSalvagePastSpecialFiles(t *testing.T) {
+	root := t.TempDir()
+	origin, victim := filepath.Join(root, "origin"), filepath.Join(root, "victim")
+	killed(t, origin)
+	names, err := os.ReadDir(origin)
+	fatal(t, err)
+	list := []string{"000900.log", "000900.seg", "000900.img", "MANIFEST-000900"}
+	for _, n := range names {
+		if n.Name() != "LOCK" { // nobody looks at it
+			list = append(list, n.Name())
+		}
+	}
+	fatal(t, os.WriteFile(victim, []byte(secret), 0o600))
+	for _, what := range []string{"link", "link to nothing", "fifo", "directory", "socket"} {
+		for _, name := range list {
+			t.Run(what+" in place of "+name, func(t *testing.T) {
+				dir, out := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "saved")
+				fatal(t, os.CopyFS(dir, os.DirFS(origin)))
+				fatal(t, os.RemoveAll(filepath.Join(dir, name)))
+				fatal(t, specials[what](filepath.Join(dir, name), victim))
+				rep, err := admin.Salvage(ctx, dir, out, admin.SalvageOptions{})
+				fatal(t, err)
+				if !slices.ContainsFunc(rep.Damage, func(f admin.Finding) bool {
+					return f.File == name && strings.Contains(f.Detail, "no file of a store is")
+				}) {
+					t.Errorf("it is not listed: %v", rep.Damage)
+				}
+				w := &writer{small: true, n: killedCount}
+				switch {
+				case name[:6] != "000900" && filepath.Ext(name) == ".seg":
+					return // what was in it is lost
+				case name[:6] != "000900" && filepath.Ext(name) == ".log":
+					w.n = killedFlushed
+				}
+				w.check(t, out, disk.Simulation{})
+			})
 		}
 	}
 }
@@ -287,4 +334,25 @@ func TestVeryLongLog(t *testing.T) {
 		}
 	}
 	w.check(t, dir, disk.Simulation{})
+}
+
+// TestVeryLongSegment is the same for a segment that was made as long: it is damaged, and
+// nothing of what it holds is lost.
+func TestVeryLongSegment(t *testing.T) {
+	root := t.TempDir()
+	dir, out := filepath.Join(root, "store"), filepath.Join(root, "salvaged")
+	killed(t, dir)
+	segments, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	fatal(t, err)
+	fatal(t, os.Truncate(segments[0], 100<<30))
+	noFooter := func(f admin.Finding) bool { return strings.Contains(f.Detail, "no footer at the end of the file") }
+	rep, err := admin.Verify(ctx, dir, admin.VerifyOptions{})
+	if err != nil || !slices.ContainsFunc(rep.Damage, noFooter) || rep.Checkpoints != killedCount {
+		t.Fatalf("verify: %+v, %v", rep, err)
+	}
+	saved, err := admin.Salvage(ctx, dir, out, admin.SalvageOptions{})
+	if err != nil || !slices.ContainsFunc(saved.Damage, noFooter) || saved.Lost() {
+		t.Fatalf("salvage: %+v, %v", saved, err)
+	}
+	(&writer{small: true, n: killedCount}).check(t, out, disk.Simulation{})
 }

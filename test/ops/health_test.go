@@ -3,6 +3,9 @@ package ops
 import (
 	"encoding/json"
 	"errors"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -55,6 +58,37 @@ func TestHealthOfASoundStore(t *testing.T) {
 	h = wantHealth(t, d, monitor.StatusFailed, monitor.TroubleClosed)
 	if !errors.Is(h.Problems[0].Err, saver.ErrClosed) {
 		t.Errorf("%+v", h)
+	}
+}
+
+// A closed store is closed and nothing else, whatever its path leads to now: nothing, or a
+// store of somebody else.
+func TestHealthOfAClosedStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	for name, then := range map[string]func(t *testing.T){
+		"there": func(*testing.T) {},
+		"gone": func(t *testing.T) {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := disk.Open(dir, disk.Options{LowSpace: math.MaxInt64}) // degraded until it is closed
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantHealth(t, d, monitor.StatusDegraded, monitor.TroubleDiskLow)
+			mustClose(t, d)
+			then(t)
+			h := wantHealth(t, d, monitor.StatusFailed, monitor.TroubleClosed)
+			if h.Space.Free != math.MaxInt64 || h.Space.Total != 0 {
+				t.Errorf("a device was asked: %+v", h.Space)
+			}
+			if _, err := d.Space(); !errors.Is(err, saver.ErrClosed) {
+				t.Errorf("space: %v", err)
+			}
+		})
 	}
 }
 
