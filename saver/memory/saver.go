@@ -47,12 +47,12 @@ type Saver struct {
 }
 
 var (
-	_ saver.Saver          = (*Saver)(nil)
-	_ saver.ThreadManager     = (*Saver)(nil)
-	_ saver.Retainer       = (*Saver)(nil)
-	_ saver.Eraser         = (*Saver)(nil)
-	_ saver.Coordinator    = (*Saver)(nil)
-	_ io.Closer            = (*Saver)(nil)
+	_ saver.Saver         = (*Saver)(nil)
+	_ saver.ThreadManager = (*Saver)(nil)
+	_ saver.Retainer      = (*Saver)(nil)
+	_ saver.Eraser        = (*Saver)(nil)
+	_ saver.Coordinator   = (*Saver)(nil)
+	_ io.Closer           = (*Saver)(nil)
 )
 
 // thread holds its namespaces; it has at least one.
