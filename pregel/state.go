@@ -223,10 +223,10 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err != nil {
 		return nil, err
 	}
-	var status saver.Status
+	var how progress
 	if live {
 		at := &standing{g: g, s: s, at: saved.Config, md: saved.Metadata, note: saved.Note, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
-		if status, _, err = at.status(ctx); err != nil {
+		if how, err = at.progress(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -237,13 +237,14 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
+	snap := &StateSnapshot{Status: how.status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
 	for _, t := range tasks.order {
 		if len(t.writes) == 0 {
 			snap.Next = append(snap.Next, t.name)
 		}
 	}
+	snap.Next = append(snap.Next, how.missing...)
 	for _, t := range snap.Tasks {
 		snap.Interrupts = append(snap.Interrupts, t.Interrupts...)
 	}
