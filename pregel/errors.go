@@ -131,6 +131,9 @@ type TaskError struct {
 
 // Error names the node and the task.
 func (e *TaskError) Error() string {
+	if enc, ok := e.Err.(*EncodeError); ok && enc.Node == e.Node { //nolint:errorlint // it would name the node again
+		return fmt.Sprintf("node %q (task %s): %v", e.Node, e.TaskID, &EncodeError{Channel: enc.Channel, Err: enc.Err})
+	}
 	return fmt.Sprintf("node %q (task %s): %v", e.Node, e.TaskID, e.Err)
 }
 
