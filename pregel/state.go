@@ -17,7 +17,8 @@ import (
 type StateSnapshot struct {
 	// Values are the channels shown: a map[string]any of several.
 	Values any
-	// Next are the nodes of the tasks that have not ended.
+	// Next are the nodes of the tasks that have not ended. Of the newest state they
+	// include nodes that are to run and that the graph does not have any more.
 	Next []string
 	// Status says how far the thread has come: it is done, waits for an answer or at
 	// a breakpoint, failed, or is unfinished. On an unfinished thread tasks, or only
@@ -143,7 +144,8 @@ func (g *Graph) ownNamespace(ns string) string {
 
 // GetState is the state of a thread: the newest, with what finished tasks of the
 // unfinished superstep wrote, unless that does not go together, or that of
-// Config.CheckpointID as it was. A thread without a checkpoint has an empty one.
+// Config.CheckpointID as it was. A thread without a checkpoint has an empty one, and so
+// has a CheckpointID that does not exist: the error is nil, and Config is what was asked.
 // subgraphs asks for the states of graphs inside.
 func (g *Graph) GetState(ctx context.Context, cfg Config, subgraphs bool) (*StateSnapshot, error) {
 	target, s, at, err := g.stateTarget(cfg)
