@@ -193,8 +193,8 @@ func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 	if l.noted == nil && !slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
 		return l.checkUnfinished() == nil, nil
 	}
-	status, _, err := l.standing().status(ctx)
-	return status == saver.StatusWaiting, err
+	how, err := l.standing().progress(ctx)
+	return how.status == saver.StatusWaiting, err
 }
 
 // voidAnswer takes an answer back that nobody took, when all tasks wait: the

@@ -40,9 +40,10 @@
 // its own run is refused too. Graphs inside belong to the run around them.
 //
 // Every checkpoint is put on the condition that the newest one is that which the run
-// knows. So a run also fails with ErrConflict, but after its nodes ran, when somebody
-// moved the head on purpose: UpdateState, a fork, which is a run from a checkpoint
-// that is not the newest, and a run with Config.Shared are never refused.
+// knows. Three things may move the head under a run, and are never refused: UpdateState,
+// a run from a checkpoint that is not the newest (a fork), and a run with Config.Shared.
+// The run under way then fails with ErrConflict at its next checkpoint. The nodes before
+// that checkpoint have run.
 //
 // Where several processes write to one store, which the disk saver does not allow,
 // the saver should be a saver.Coordinator among them. If it is none the condition alone
@@ -63,7 +64,8 @@
 // Tasks that ended are not run again. A thread is run as often as
 // RecoverOptions.Attempts says, counted before it runs, so that a node that kills its
 // process does not do so for ever. Threads that other graphs left are reported, and
-// not run.
+// not run. A thread whose next nodes the graph does not have any more is reported as
+// failed, with ErrUnknownNode, and stays as it is.
 //
 // StateSnapshot.Status says of one thread whether it is done, waits, failed or is
 // unfinished; saver.ThreadManager finds threads by it. A run that was cancelled by its
@@ -71,10 +73,14 @@
 // the end of their context. New input on such a thread first goes on with what was left,
 // unseen and under its own RunID, and is taken after that.
 // If that fails or stops the input is not taken, and the error matches ErrUnfinished.
+// So it does if what was left cannot be gone on with: another graph left it, the graph
+// does not have its nodes (ErrUnknownNode), or it was tried too often (ErrGivenUp).
 // Config.Unfinished says otherwise: refuse the input, or discard what was left.
-// A Command resumes, also where it updates or steers, so it discards nothing; nor does
-// nil. Input with a CheckpointID is a fork and leaves that checkpoint as it is. A run
-// that failed or waits is discarded by new input, as in LangGraph.
+//
+// This is about new input alone. A run with nil goes on with what was left. So does a
+// run with a Command, also one that only updates or steers. Input with a CheckpointID is
+// a fork, and leaves that checkpoint as it is. New input discards what a run left that
+// failed or waits, as in LangGraph. docs/guide/crash.md tells it step by step.
 //
 // # Side effects
 //
@@ -113,22 +119,38 @@
 //
 // Ids of checkpoints, tasks and interrupts, stored checkpoints, writes and
 // stream events are those of LangGraph 1.2; test/parity/pregel compares them line
-// by line, with Options.LangGraph set. The differences are deliberate; that option
-// takes back those about unfinished work, runs beside each other, answers and unknown
-// checkpoints:
+// by line, with Options.LangGraph set. The differences are deliberate.
+//
+// Options.LangGraph takes these back; what is named with one takes it back alone:
 //
 //   - Unfinished work comes first: new input finishes what a crash left and is taken
 //     after that, see After a crash. LangGraph drops it, with what its tasks had
-//     stored.
-//   - Sync also waits for the input checkpoint, and for the writes of tasks.
-//   - Exit reports interrupts after they are stored.
-//   - Input and updates of a type that the channels cannot take are refused before they
-//     are stored, and GetState of a thread whose last writes do not go together shows the
-//     state before them; LangGraph stores such input, and raises.
+//     stored. Config.Unfinished.
+//   - Nodes that are left to run and that the graph does not have are ErrUnknownNode.
+//     LangGraph passes over them.
+//   - One run at a time has a thread; the others are ErrConflict. Config.Shared: all
+//     go on, and the last checkpoint counts.
+//   - An answer where nothing waits is ErrNoInterrupt, ids that nothing asked are
+//     ErrUnknownInterrupt, and an answer reaches the question that waited and no
+//     other; a breakpoint is passed by one, which nobody gets. An answer that nobody
+//     took when all tasks wait again is taken back. Config.AnyAnswer: an answer is
+//     refused only where nothing is left to run, and whoever asks first gets it.
+//   - A CheckpointID that does not exist is an error of runs and of UpdateState.
+//     Config.AnyCheckpoint: the thread counts as empty. GetState returns an empty
+//     snapshot and nil either way, as LangGraph does.
+//   - GetState of a thread whose last writes do not go together shows the state before
+//     them; LangGraph raises.
 //   - A node that ends because the caller cancelled the run stores no error: the thread is
 //     unfinished. The error of a called function is no failure of the thread by itself.
 //   - What tells a list of threads how a run ended is stored beside the writes of tasks,
 //     where LangGraph does not look.
+//
+// These stay:
+//
+//   - Sync also waits for the input checkpoint, and for the writes of tasks.
+//   - Exit reports interrupts after they are stored.
+//   - Input and updates of a type that the channels cannot take are refused before they
+//     are stored; LangGraph stores such input, and raises.
 //   - A Namespace that names no graph inside is a SubgraphError for runs, too.
 //   - After the first failed save nothing more is stored.
 //   - What a task wrote before it failed is dropped, so that it does not look
@@ -158,14 +180,5 @@
 //   - A map that a node returns is written in the order of its keys; Pairs have
 //     an order of their own.
 //   - Results carry interrupts beside the values, not among them.
-//   - One run at a time has a thread; the others are ErrConflict. Config.Shared: all
-//     go on, and the last checkpoint counts.
-//   - An answer where nothing waits is ErrNoInterrupt, ids that nothing asked are
-//     ErrUnknownInterrupt, and an answer reaches the question that waited and no
-//     other; a breakpoint is passed by one, which nobody gets. An answer that nobody
-//     took when all tasks wait again is taken back. Config.AnyAnswer: an answer is
-//     refused only where nothing is left to run, and whoever asks first gets it.
-//   - A CheckpointID that does not exist is an error, also in UpdateState.
-//     Config.AnyCheckpoint: the thread counts as empty.
 //   - IdempotencyKey stores a checkpoint of an Exit run before its end.
 package pregel

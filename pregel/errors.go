@@ -46,6 +46,12 @@ var (
 	ErrConflict = saver.ErrConflict
 	// ErrUnfinished matches every UnfinishedError.
 	ErrUnfinished = errors.New("the thread is unfinished")
+	// ErrGivenUp: as many recoveries of a thread were begun from one checkpoint as may
+	// be, and none got further. Invoke with nil runs what is left all the same;
+	// DiscardUnfinished gives it up.
+	ErrGivenUp = errors.New("all attempts at recovery are used up")
+	// ErrUnknownNode matches every UnknownNodeError.
+	ErrUnknownNode = errors.New("the graph does not have a node that is left to run")
 	// ErrNodeTimeout matches every NodeTimeoutError.
 	ErrNodeTimeout = errors.New("node timed out")
 	// ErrStepTimeout: a superstep took longer than the graph allows. What its
@@ -125,6 +131,9 @@ type TaskError struct {
 
 // Error names the node and the task.
 func (e *TaskError) Error() string {
+	if enc, ok := e.Err.(*EncodeError); ok && enc.Node == e.Node { //nolint:errorlint // it would name the node again
+		return fmt.Sprintf("node %q (task %s): %v", e.Node, e.TaskID, &EncodeError{Channel: enc.Channel, Err: enc.Err})
+	}
 	return fmt.Sprintf("node %q (task %s): %v", e.Node, e.TaskID, e.Err)
 }
 
@@ -242,17 +251,27 @@ func (e *PersistError) Is(target error) bool { return target == ErrPersist }
 // it stopped, and now waits for Interrupts, or at a breakpoint if there are none.
 // Then new input is taken next time, as on any thread that failed or waits. Not
 // every failure is stored: after a timeout of a superstep the thread is unfinished
-// still; DiscardUnfinished gives it up.
+// still.
+//
+// What cannot be finished was not begun: Graph names another graph that left it, or
+// Err matches ErrUnknownNode, as the graph was changed, or ErrGivenUp, as it was tried
+// too often. Then every new input is refused until somebody goes on with the thread
+// (Invoke with nil input, by a graph that can) or gives up what is left of it
+// (DiscardUnfinished).
 type UnfinishedError struct {
 	ThreadID string
-	// Next are the nodes that were left to run, each once.
+	// Next are the nodes that are left to run, each once; empty if all ended and only
+	// the checkpoint of their superstep is missing.
 	Next []string
+	// Graph is the graph that left them, if it is not the one that was asked and both
+	// have names.
+	Graph string
 	// Stopped: the earlier run was gone on with, and waits for Interrupts or at a
 	// breakpoint.
 	Stopped    bool
 	Interrupts []Interrupt
-	// Err is what the earlier run failed with; nil if it was not gone on with, or
-	// stopped.
+	// Err is what the earlier run failed with, or why it could not be gone on with;
+	// nil if it was not, or stopped.
 	Err error
 
 	runID string // of the run that left it
@@ -261,14 +280,22 @@ type UnfinishedError struct {
 
 // Error says what is left, and what came of finishing it.
 func (e *UnfinishedError) Error() string {
-	s := fmt.Sprintf("thread %q: %v: nodes %q of an earlier run are left; the input was not taken", e.ThreadID, ErrUnfinished, e.Next)
+	left := fmt.Sprintf("nodes %q of an earlier run are left", e.Next)
+	if len(e.Next) == 0 {
+		left = "the last superstep of an earlier run has no checkpoint yet"
+	}
+	s := fmt.Sprintf("thread %q: %v: %s; the input was not taken", e.ThreadID, ErrUnfinished, left)
 	switch {
+	case e.Graph != "":
+		return fmt.Sprintf("%s: that was a run of graph %q, which has to finish it", s, e.Graph)
 	case e.Err != nil:
-		return s + ": finishing them first: " + e.Err.Error()
+		return s + ": finishing first: " + e.Err.Error()
+	case e.Stopped && len(e.Interrupts) == 1:
+		return s + ": finishing first: a question waits for an answer"
 	case e.Stopped && len(e.Interrupts) > 0:
-		return fmt.Sprintf("%s: finishing them first: %d questions wait for an answer", s, len(e.Interrupts))
+		return fmt.Sprintf("%s: finishing first: %d questions wait for an answer", s, len(e.Interrupts))
 	case e.Stopped:
-		return s + ": finishing them first: stopped at a breakpoint"
+		return s + ": finishing first: stopped at a breakpoint"
 	}
 	return s
 }
@@ -278,6 +305,24 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 
 // Is makes every UnfinishedError match ErrUnfinished.
 func (e *UnfinishedError) Is(target error) bool { return target == ErrUnfinished }
+
+// UnknownNodeError: an earlier run left nodes that the graph does not have any more, so
+// it cannot go on with it. It matches ErrUnknownNode. Nothing was run or stored: a graph
+// that has the nodes can go on. Where their work is not wanted, new input under
+// DiscardUnfinished drops it, and so does UpdateState, which can also name the node to
+// go on after. Under Options.LangGraph such nodes are passed over.
+type UnknownNodeError struct {
+	ThreadID string
+	Nodes    []string // each once
+}
+
+// Error names the nodes.
+func (e *UnknownNodeError) Error() string {
+	return fmt.Sprintf("thread %q: an earlier run left nodes %q, which the graph does not have", e.ThreadID, e.Nodes)
+}
+
+// Is makes every UnknownNodeError match ErrUnknownNode.
+func (e *UnknownNodeError) Is(target error) bool { return target == ErrUnknownNode }
 
 // NodeTimeoutError: an attempt of a node took too long. Its writes are
 // discarded. It matches ErrNodeTimeout, and is tried again by default policies.

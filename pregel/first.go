@@ -100,7 +100,7 @@ func (l *loop) mayBegin(ctx context.Context, resumes bool) error {
 	if l.admit != nil {
 		return l.admit(ctx, l)
 	}
-	return nil
+	return l.checkNodes()
 }
 
 func commandOf(v any) (Command, bool) {

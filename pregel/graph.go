@@ -59,10 +59,11 @@ type Options struct {
 	InterruptBefore, InterruptAfter []string
 
 	// LangGraph gives up the safeguards that LangGraph does not have: new input
-	// discards what a crash left unfinished, several runs may work on a thread at a
+	// discards what a crash left unfinished, nodes that are left to run and that the
+	// graph does not have are passed over, several runs may work on a thread at a
 	// time, an answer is taken although nothing waits, and a CheckpointID that does
-	// not exist stands for an empty thread. Config has each of them for one run. The
-	// option of the outermost graph counts; graphs inside follow it.
+	// not exist stands for an empty thread. Config has most of them for one run; the
+	// package documentation lists all. The option of the outermost graph counts; graphs inside follow it.
 	LangGraph bool
 
 	StepTimeout time.Duration

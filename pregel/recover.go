@@ -10,13 +10,19 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
+// defaultAttempts is how many recoveries are begun from one checkpoint.
+const defaultAttempts = 3
+
 // RecoverOptions are options of Recover. The zero value recovers four threads at a
 // time and begins at most three recoveries of each.
 type RecoverOptions struct {
 	// AtOnce is how many threads are run at a time; 0 is 4.
 	AtOnce int
 	// Attempts is how many recoveries of a thread are begun from one checkpoint; 0 is
-	// 3. A node that kills its process would be run for ever without a bound.
+	// 3. A node that kills its process would be run for ever without a bound. New
+	// input that first finishes a thread counts too, and 3 is its bound; see
+	// FinishFirst. A recovery that its caller cancels is not counted, unless its
+	// process ends before the next one: a shutdown uses up an attempt.
 	Attempts int
 	// Config makes the Config a thread is run with from its state: the values that
 	// its nodes expect of a caller, such as Context and Configurable. Recover fills in
@@ -34,10 +40,12 @@ const (
 	Recovered Outcome = "recovered"
 	// RecoveredToStop: the run went on and stopped at a question or a breakpoint.
 	RecoveredToStop Outcome = "waiting"
-	// RecoveryFailed: the run failed, or could not be begun; see Recovery.Err.
+	// RecoveryFailed: the run failed, or could not be begun; see Recovery.Err. It
+	// matches ErrUnknownNode if the graph does not have a node that is left.
 	RecoveryFailed Outcome = "failed"
 	// GivenUp: the thread was not run, as all its attempts are used up. Invoke with nil
-	// runs it all the same; DiscardUnfinished gives up what is left of it.
+	// runs it all the same; DiscardUnfinished gives up what is left of it. Other new
+	// input is refused with ErrGivenUp.
 	GivenUp Outcome = "given up"
 	// Busy: the thread was not run, as another run has it.
 	Busy Outcome = "busy"
@@ -49,9 +57,11 @@ const (
 // Recovery is what Recover did about one thread.
 type Recovery struct {
 	ThreadID string
-	Graph    string   // the graph that left it; "" if it has no name
-	Next     []string // the nodes that were left to run, each once
-	Outcome  Outcome
+	Graph    string // the graph that left it; "" if it has no name
+	// Next are the nodes that were left to run, each once, as far as Recover looked
+	// at the thread: else all nodes of its superstep.
+	Next    []string
+	Outcome Outcome
 	// Attempt counts the recoveries begun from the checkpoint the thread was at, this
 	// one included; 0 if none was begun now.
 	Attempt int
@@ -140,7 +150,7 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	case o.Attempts < 0:
 		return &ConfigError{Field: "Attempts", Reason: "is negative; 0 is 3"}
 	}
-	o.AtOnce, o.Attempts = cmp.Or(o.AtOnce, 4), cmp.Or(o.Attempts, 3)
+	o.AtOnce, o.Attempts = cmp.Or(o.AtOnce, 4), cmp.Or(o.Attempts, defaultAttempts)
 	return nil
 }
 
@@ -183,39 +193,21 @@ func (g *Graph) recoveryConfig(ctx context.Context, o RecoverOptions, threadID s
 	return cfg, nil
 }
 
-var (
-	errGivenUp = errors.New("all attempts at recovery are used up")
-	// errSettled: the thread is not unfinished any more, or never was: a graph inside
-	// stopped at a breakpoint, which the saver cannot know.
-	errSettled = errors.New("the thread is not unfinished")
-)
+// errSettled: the thread is not unfinished any more, or never was: a graph inside
+// stopped at a breakpoint, which the saver cannot know.
+var errSettled = errors.New("the thread is not unfinished")
 
 // recoverThread runs what is left on a thread. settled reports that there was nothing
 // to recover.
 func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config, r *Recovery) (settled bool) {
-	l, err := g.goOn(ctx, cfg, false, func(ctx context.Context, l *loop) error {
-		status, next, err := l.standing().status(ctx)
-		if err != nil {
-			return err
-		}
-		if status != saver.StatusUnfinished {
-			return errSettled
-		}
-		r.Next = next
-		n, err := g.countAttempt(ctx, l.place)
-		if err != nil {
-			return err
-		}
-		if n > o.Attempts {
-			return errGivenUp
-		}
-		r.Attempt = n
-		return nil
-	})
+	l, found, err := g.recoverOne(ctx, cfg, false, o.Attempts)
+	if found.seen {
+		r.Next, r.Attempt = found.next, found.attempt
+	}
 	switch {
 	case errors.Is(err, errSettled):
 		return true
-	case errors.Is(err, errGivenUp):
+	case errors.Is(err, ErrGivenUp):
 		r.Outcome = GivenUp
 	case errors.Is(err, ErrConflict) && !errors.Is(err, errRanTasks):
 		r.Outcome, r.Err = Busy, err
@@ -229,33 +221,74 @@ func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config,
 	return false
 }
 
+// recovery is what was found on a thread that is to be recovered.
+type recovery struct {
+	seen    bool     // it was loaded, and is unfinished
+	next    []string // the nodes that are left
+	attempt int      // that was begun; 0: none
+}
+
+// recoverOne runs what is left on a thread, as Invoke with nil does, and shows nobody
+// its events, if fewer than attempts recoveries were begun from its checkpoint. again
+// says that the run lost the thread before, and waits for it now.
+func (g *Graph) recoverOne(ctx context.Context, cfg Config, again bool, attempts int) (*loop, recovery, error) {
+	var found recovery
+	l, err := g.newLoop(ctx, nil, cfg)
+	if err != nil {
+		return nil, found, err
+	}
+	var at saver.Config
+	l.owned.again = again
+	l.admit = func(ctx context.Context, l *loop) error {
+		how, err := l.standing().progress(ctx)
+		if err != nil {
+			return err
+		}
+		if how.status != saver.StatusUnfinished {
+			return errSettled
+		}
+		found.seen, found.next, at = true, how.next, l.place
+		if err := l.checkNodes(); err != nil {
+			return err
+		}
+		n, err := g.countAttempt(ctx, at)
+		if err != nil {
+			return err
+		}
+		if n > attempts {
+			return fmt.Errorf("thread %q: %w: %d", at.ThreadID, ErrGivenUp, attempts)
+		}
+		found.attempt = n
+		return nil
+	}
+	l.setStream(&stream{put: func(Event) {}}, nil)
+	err = l.runAll(ctx)
+	switch {
+	case err == nil:
+		g.attempts.forget(at.ThreadID)
+	case ctx.Err() != nil && found.attempt > 0:
+		g.attempts.add(at, -1)
+	}
+	return l, found, err
+}
+
 // countAttempt counts a recovery that is about to begin at a checkpoint. It is counted
 // before anything is run: who is killed by what runs cannot count any more.
 func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) {
-	at = saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID}
-	if c, ok := g.opts.Saver.(saver.Coordinator); ok {
-		n, err := c.CountAttempt(ctx, at)
-		if err != nil {
-			return 0, &PersistError{Op: fmt.Sprintf("count an attempt at recovery of thread %q", at.ThreadID), Err: err}
-		}
-		return n, nil
+	c, ok := g.opts.Saver.(saver.Coordinator)
+	if !ok {
+		return g.attempts.add(at, 1), nil
 	}
-	g.attempts.mu.Lock()
-	defer g.attempts.mu.Unlock()
-	if g.attempts.by == nil {
-		g.attempts.by = map[string]attemptsAt{}
+	n, err := c.CountAttempt(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID})
+	if err != nil {
+		return 0, &PersistError{Op: fmt.Sprintf("count an attempt at recovery of thread %q", at.ThreadID), Err: err}
 	}
-	a := g.attempts.by[at.ThreadID]
-	if a.checkpoint != at.CheckpointID {
-		a = attemptsAt{checkpoint: at.CheckpointID}
-	}
-	a.begun++
-	g.attempts.by[at.ThreadID] = a
-	return a.begun, nil
+	return n + g.attempts.add(at, 0), nil
 }
 
-// attempts counts recoveries where the saver does not, for the newest checkpoint that
-// each thread was recovered from.
+// attempts are recoveries that the saver does not count, at the newest checkpoint that
+// each thread was recovered from: all of them if it counts none, and less one for each
+// that its caller cancelled, which is nobody's fault.
 type attempts struct {
 	mu sync.Mutex
 	by map[string]attemptsAt // by thread
@@ -263,5 +296,29 @@ type attempts struct {
 
 type attemptsAt struct {
 	checkpoint string
-	begun      int
+	n          int
+}
+
+// add adds n to the attempts at a checkpoint and returns them.
+func (a *attempts) add(at saver.Config, n int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.by[at.ThreadID]
+	if was.checkpoint != at.CheckpointID {
+		was = attemptsAt{checkpoint: at.CheckpointID}
+	}
+	was.n += n
+	if n != 0 {
+		if a.by == nil {
+			a.by = map[string]attemptsAt{}
+		}
+		a.by[at.ThreadID] = was
+	}
+	return was.n
+}
+
+func (a *attempts) forget(threadID string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.by, threadID)
 }

@@ -423,11 +423,13 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
-	handled := !cancelled && t.node != nil && t.node.ErrorHandler != ""
+	// A graph inside cannot go on as it was changed: nobody decided that it failed.
+	lacks := errors.Is(err, ErrUnknownNode)
+	handled := !cancelled && !lacks && t.node != nil && t.node.ErrorHandler != ""
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
 	}
-	if !cancelled || !s.abandoned() {
+	if !lacks && (!cancelled || !s.abandoned()) {
 		stored := slices.Clone(record)
 		stored[cause].value = errorText(err)
 		if t.call != nil && !l.ways().plain {

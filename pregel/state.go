@@ -17,7 +17,8 @@ import (
 type StateSnapshot struct {
 	// Values are the channels shown: a map[string]any of several.
 	Values any
-	// Next are the nodes of the tasks that have not ended.
+	// Next are the nodes of the tasks that have not ended. Of the newest state they
+	// include nodes that are to run and that the graph does not have any more.
 	Next []string
 	// Status says how far the thread has come: it is done, waits for an answer or at
 	// a breakpoint, failed, or is unfinished. On an unfinished thread tasks, or only
@@ -143,7 +144,8 @@ func (g *Graph) ownNamespace(ns string) string {
 
 // GetState is the state of a thread: the newest, with what finished tasks of the
 // unfinished superstep wrote, unless that does not go together, or that of
-// Config.CheckpointID as it was. A thread without a checkpoint has an empty one.
+// Config.CheckpointID as it was. A thread without a checkpoint has an empty one, and so
+// has a CheckpointID that does not exist: the error is nil, and Config is what was asked.
 // subgraphs asks for the states of graphs inside.
 func (g *Graph) GetState(ctx context.Context, cfg Config, subgraphs bool) (*StateSnapshot, error) {
 	target, s, at, err := g.stateTarget(cfg)
@@ -223,10 +225,10 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err != nil {
 		return nil, err
 	}
-	var status saver.Status
+	var how progress
 	if live {
 		at := &standing{g: g, s: s, at: saved.Config, md: saved.Metadata, note: saved.Note, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
-		if status, _, err = at.status(ctx); err != nil {
+		if how, err = at.progress(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -237,13 +239,14 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
+	snap := &StateSnapshot{Status: how.status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
 	for _, t := range tasks.order {
 		if len(t.writes) == 0 {
 			snap.Next = append(snap.Next, t.name)
 		}
 	}
+	snap.Next = append(snap.Next, how.missing...)
 	for _, t := range snap.Tasks {
 		snap.Interrupts = append(snap.Interrupts, t.Interrupts...)
 	}

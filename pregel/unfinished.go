@@ -25,32 +25,50 @@ type standing struct {
 	before, after []string
 }
 
-// status tells how far the thread has come, and which nodes are left if it is
-// unfinished. It knows more than rules.StatusOf, which knows no graph: it needs no
-// note, and it finds breakpoints at which a graph inside stopped.
-func (x *standing) status(ctx context.Context) (status saver.Status, next []string, err error) {
+// progress is how far a thread has come.
+type progress struct {
+	status saver.Status
+	// next are the nodes that are left to run if it is unfinished, each once; none if
+	// only the checkpoint that ends their superstep is missing. missing are those that
+	// the graph does not have, whether or not they ended.
+	next, missing []string
+}
+
+// progress tells how far the thread has come. It knows more than rules.StatusOf, which
+// knows no graph: it needs no note, and it finds breakpoints at which a graph inside
+// stopped.
+func (x *standing) progress(ctx context.Context) (progress, error) {
 	if n := x.note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
-		return saver.StatusDone, nil, nil
+		return progress{status: saver.StatusDone}, nil
 	}
 	prep, err := x.preparer()
 	if err != nil {
-		return "", nil, err
+		return progress{}, err
 	}
 	tasks, err := prep.next(nil)
 	if err != nil {
-		return "", nil, err
+		return progress{}, err
 	}
-	if len(tasks.order) == 0 {
-		return saver.StatusDone, nil, nil
+	var missing []string
+	if !x.g.opts.LangGraph {
+		missing = x.g.missing(x.note)
+	}
+	if len(tasks.order) == 0 && len(missing) == 0 {
+		return progress{status: saver.StatusDone}, nil
 	}
 	statuses, _ := readStatuses(x.pending)
 	answered := slices.ContainsFunc(dropSpentAnswer(x.pending), func(w pendingWrite) bool {
 		return w.taskID == nullTaskID && w.channel == chResume && w.value != nil
 	})
 	waits, failed := false, refusedBefore(x.cp.id, x.pending)
+	left := &taskSet{}
 	for _, t := range tasks.order {
 		s := x.outcome(prep, t, statuses)
-		if s == nil || s.finished() {
+		if s != nil && s.finished() {
+			continue
+		}
+		left.order = append(left.order, t)
+		if s == nil {
 			continue
 		}
 		waits = waits || len(s.waiting(t.ns, prep.pending.resume[t.id])) > 0 && !answered
@@ -58,18 +76,18 @@ func (x *standing) status(ctx context.Context) (status saver.Status, next []stri
 	}
 	switch stop := x.stopped(tasks); {
 	case waits:
-		return saver.StatusWaiting, nil, nil
+		return progress{status: saver.StatusWaiting}, nil
 	case failed:
-		return saver.StatusFailed, nil, nil
+		return progress{status: saver.StatusFailed}, nil
 	case stop == saver.StopBreakpoint:
-		return saver.StatusWaiting, nil, nil
+		return progress{status: saver.StatusWaiting}, nil
 	case stop == saver.StopSteps:
-		return saver.StatusFailed, nil, nil
+		return progress{status: saver.StatusFailed}, nil
 	}
 	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
-		return saver.StatusWaiting, nil, err
+		return progress{status: saver.StatusWaiting}, err
 	}
-	return saver.StatusUnfinished, tasks.names(), nil
+	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing}, nil
 }
 
 // preparer makes the tasks that a run with nil would begin with: a Command that was
@@ -181,6 +199,27 @@ func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses m
 	return false, nil
 }
 
+// missing are the nodes of the next superstep that the graph does not have: it was
+// changed since. Without a node nobody can make its task, nor apply what it stored.
+func (g *Graph) missing(n *saver.Note) []string {
+	if n == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
+}
+
+// checkNodes refuses to go on with a superstep whose nodes are not all there: their
+// work would be gone, and the run would look done.
+func (l *loop) checkNodes() error {
+	if l.ways().plain {
+		return nil
+	}
+	if missing := l.g.missing(l.noted); len(missing) > 0 {
+		return &UnknownNodeError{ThreadID: l.cfg.ThreadID, Nodes: missing}
+	}
+	return nil
+}
+
 // guardUnfinished keeps new input from discarding what an earlier run left. Input
 // that is refused anyway is refused later, and nothing is finished for it.
 func (l *loop) guardUnfinished(ctx context.Context) error {
@@ -191,11 +230,21 @@ func (l *loop) guardUnfinished(ctx context.Context) error {
 	if writes, err := l.g.inputWrites(l.set, l.input); err != nil || len(writes) == 0 {
 		return nil //nolint:nilerr // takeInput says so
 	}
-	status, next, err := l.standing().status(ctx)
-	if err != nil || status != saver.StatusUnfinished {
+	how, err := l.standing().progress(ctx)
+	if err != nil || how.status != saver.StatusUnfinished {
 		return err
 	}
-	return &UnfinishedError{ThreadID: l.cfg.ThreadID, Next: next, runID: l.md.RunID(), first: way == FinishFirst}
+	e := &UnfinishedError{ThreadID: l.cfg.ThreadID, Next: how.next, runID: l.md.RunID()}
+	if n := l.noted; n != nil && n.Graph != "" && l.g.named && n.Graph != l.g.opts.Name {
+		e.Graph = n.Graph
+		return e
+	}
+	if len(how.missing) > 0 {
+		e.Err = &UnknownNodeError{ThreadID: l.cfg.ThreadID, Nodes: how.missing}
+		return e
+	}
+	e.first = way == FinishFirst
+	return e
 }
 
 // standing is where the loop found the thread; before it takes its input.
@@ -216,8 +265,8 @@ func (g *Graph) finishFirst(ctx context.Context, cfg Config, again bool, take fu
 	e := &UnfinishedError{ThreadID: left.ThreadID, Next: left.Next}
 	earlier := cfg
 	earlier.RunID = left.runID
-	l, err := g.goOn(ctx, earlier, again, nil)
-	switch {
+	switch l, _, err := g.recoverOne(ctx, earlier, again, defaultAttempts); {
+	case errors.Is(err, errSettled): // somebody else finished it in the meantime
 	case err != nil:
 		e.Err = err
 		return e
@@ -227,17 +276,4 @@ func (g *Graph) finishFirst(ctx context.Context, cfg Config, again bool, take fu
 	}
 	cfg.Unfinished = RefuseUnfinished // somebody else left something in the meantime
 	return take(cfg, again)
-}
-
-// goOn runs what is left on a thread, as Invoke with nil does, and shows nobody its
-// events. admit, if not nil, is asked once the thread is loaded and before anything
-// runs; again says that the run lost the thread before, and waits for it now.
-func (g *Graph) goOn(ctx context.Context, cfg Config, again bool, admit func(context.Context, *loop) error) (*loop, error) {
-	l, err := g.newLoop(ctx, nil, cfg)
-	if err != nil {
-		return nil, err
-	}
-	l.admit, l.owned.again = admit, again
-	l.setStream(&stream{put: func(Event) {}}, nil)
-	return l, l.runAll(ctx)
 }

@@ -8,7 +8,10 @@ type Unfinished string
 
 const (
 	// FinishFirst first goes on with the run that is there, as Invoke with nil
-	// input does, and takes the new input after it. It is the default.
+	// input does, and takes the new input after it. It is the default. It counts as
+	// an attempt at recovery: after three from one checkpoint the input fails with
+	// ErrGivenUp, so that not every message runs a node that kills its process. What
+	// a graph of another name left is not run, and the input refused.
 	FinishFirst Unfinished = "finish"
 	// RefuseUnfinished fails with ErrUnfinished. Nothing is run or stored.
 	RefuseUnfinished Unfinished = "refuse"

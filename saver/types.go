@@ -180,7 +180,8 @@ type ThreadInfo struct {
 	Head      string    // newest checkpoint id of the root namespace; "" if none
 	UpdatedAt time.Time // last write by the saver's clock; UTC, whole microseconds
 	Status    Status    // how far the thread has come; see StatusOf
-	// Graph and Next are those of the Note of Head. They are told of threads that
+	// Graph and Next are those of the Note of Head: Next are all nodes of the superstep
+	// that follows it, also those that have ended since. They are told of threads that
 	// wait, failed or are unfinished, as telling them may cost the read of a small
 	// record each; for other threads they are empty.
 	Graph string

@@ -76,6 +76,9 @@ func updates(node string, output any, root bool) (pregel.Pairs, error) {
 	if pairs, ok := structPairs(output); ok {
 		return pairs, nil
 	}
+	if node == Start {
+		return nil, &pregel.InvalidUpdateError{Reason: fmt.Sprintf("the input is of type %T; this state takes a map, Pairs or a struct", output)}
+	}
 	return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Expected dict, got %T (INVALID_GRAPH_NODE_RETURN_VALUE)", output)}
 }
 

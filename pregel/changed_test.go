@@ -1,0 +1,231 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// step is a node that appends its name to the state.
+func step(name string) pregel.Func { return returns(map[string]any{"steps": []string{name}}) }
+
+// fork is a graph of a node a and, after it, the nodes of does side by side.
+func fork(t *testing.T, o graph.Options, does map[string]pregel.Func) *pregel.Graph {
+	t.Helper()
+	b := graph.New(steps()).Node("a", step("a")).Edge(graph.Start, "a")
+	for name, f := range does {
+		b.Node(name, f).Edge("a", name)
+	}
+	return compiled(t, b, o)
+}
+
+// cutIn runs a graph of the given name until its node b, beside which c has ended if
+// there is one; there the process dies. It returns what is stored.
+func cutIn(t *testing.T, name string, withC bool) *memory.Saver {
+	t.Helper()
+	cStored := make(chan struct{})
+	s := memory.New(memory.Options{})
+	run, die := context.WithCancel(ctx)
+	does := map[string]pregel.Func{"b": func(context.Context, any) (any, error) {
+		if withC {
+			<-cStored
+		}
+		die()
+		return nil, errDead
+	}}
+	if withC {
+		does["c"] = step("c")
+	}
+	g := fork(t, graph.Options{Name: name, Saver: &told{Saver: s, after: func() { close(cStored) }}}, does)
+	if _, err := g.Invoke(run, map[string]any{"steps": []string{"in"}}, pregel.Config{ThreadID: "t", Durability: pregel.Sync}); err == nil {
+		t.Fatal("the run did not die")
+	}
+	return s
+}
+
+// told tells of the writes of a node c.
+type told struct {
+	*memory.Saver
+	after func()
+}
+
+func (s *told) PutWrites(c context.Context, cfg saver.Config, writes []saver.Write, id, path string) error {
+	err := s.Saver.PutWrites(c, cfg, writes, id, path)
+	if path == "~__pregel_pull, c" {
+		s.after()
+	}
+	return err
+}
+
+func head(t *testing.T, s saver.Saver) string {
+	t.Helper()
+	tup, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tup.Checkpoint.ID
+}
+
+var more = map[string]any{"steps": []string{"more"}}
+
+// A node that a run left, and that the graph does not have any more, is not taken for
+// done: nobody goes past it unless it is discarded on purpose.
+func TestNodesThatAreGone(t *testing.T) {
+	now := map[string]struct {
+		withC bool
+		does  map[string]pregel.Func
+		gone  string
+		next  string
+	}{
+		"another node instead": {false, map[string]pregel.Func{"zz": step("zz")}, "[b]", "[b]"},
+		"renamed beside c":     {true, map[string]pregel.Func{"renamed": step("renamed"), "c": step("c")}, "[b]", "[b]"},
+		"c, which ended":       {true, map[string]pregel.Func{"b": step("b")}, "[c]", "[b c]"},
+	}
+	for name, c := range now {
+		t.Run(name, func(t *testing.T) {
+			s := cutIn(t, "one", c.withC)
+			g := fork(t, graph.Options{Name: "one", Saver: s}, c.does)
+			sameStatus(t, "after the change", g, s, saver.StatusUnfinished)
+			if state := newest(t, g); fmt.Sprint(state.Next) != c.next {
+				t.Errorf("next %v, want %s", state.Next, c.next)
+			}
+			before := head(t, s)
+			check := func(what string, err error) {
+				t.Helper()
+				var u *pregel.UnknownNodeError
+				if !errors.Is(err, pregel.ErrUnknownNode) || !errors.As(err, &u) || fmt.Sprint(u.Nodes) != c.gone || u.ThreadID != "t" {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			report, err := g.Recover(ctx, pregel.RecoverOptions{})
+			if err != nil || len(report.Threads) != 1 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			if r := report.Threads[0]; r.Outcome != pregel.RecoveryFailed || fmt.Sprint(r.Next) != c.next || r.Attempt != 0 {
+				t.Errorf("%+v", r)
+			}
+			check("Recover", report.Threads[0].Err)
+			_, err = g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"})
+			check("nil", err)
+			for _, way := range []pregel.Unfinished{pregel.FinishFirst, pregel.RefuseUnfinished} {
+				_, err = g.Invoke(ctx, more, pregel.Config{ThreadID: "t", Unfinished: way})
+				check("input, "+string(way), err)
+				if u := (*pregel.UnfinishedError)(nil); !errors.As(err, &u) || fmt.Sprint(u.Next) != c.next {
+					t.Errorf("input, %s: %v", way, err)
+				}
+			}
+			if head(t, s) != before {
+				t.Error("something was stored")
+			}
+			for _, id := range []string{"as it was", "updated"} {
+				if err := s.CopyThread(ctx, "t", id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			was := fork(t, graph.Options{Name: "one", Saver: s}, map[string]pregel.Func{"b": step("b"), "c": step("c")})
+			if res, err := was.Invoke(ctx, nil, pregel.Config{ThreadID: "as it was"}); err != nil || !slices.Contains(res.Map()["steps"].([]string), "b") {
+				t.Errorf("the graph as it was: %+v, %v", res, err)
+			}
+			if _, err := g.UpdateState(ctx, pregel.Config{ThreadID: "updated"}, pregel.StateUpdate{Values: more, AsNode: "a"}); err != nil {
+				t.Error(err)
+			}
+			if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "updated"}); err != nil {
+				t.Errorf("after an update: %v", err)
+			}
+			if _, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t", Unfinished: pregel.DiscardUnfinished}); err != nil {
+				t.Errorf("discarded: %v", err)
+			}
+			if state := newest(t, g); state.Status != saver.StatusDone {
+				t.Errorf("discarded: %+v", state)
+			}
+		})
+	}
+}
+
+// LangGraph passes over nodes that it does not have.
+func TestNodesThatAreGoneInLangGraph(t *testing.T) {
+	s := cutIn(t, "one", false)
+	g := fork(t, graph.Options{Name: "one", Saver: s, LangGraph: true}, map[string]pregel.Func{"zz": step("zz")})
+	if state := newest(t, g); state.Status != saver.StatusDone || len(state.Next) > 0 {
+		t.Errorf("%+v", state)
+	}
+	if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A node that is gone from a graph inside keeps the graph around from passing over it,
+// and is no failure that new input would drop.
+func TestNodesThatAreGoneInside(t *testing.T) {
+	s := memory.New(memory.Options{})
+	build := func(in string, does pregel.Func) *pregel.Graph {
+		inner := compiled(t, graph.New(steps()).Node("a", step("a")).Node(in, does).Sequence(graph.Start, "a", in), graph.Options{})
+		return compiled(t, graph.New(steps()).Subgraph("sub", inner).Node("mends", step("mended")).Edge(graph.Start, "sub"), graph.Options{Name: "one", Saver: s})
+	}
+	run, die := context.WithCancel(ctx)
+	defer die()
+	g := build("b", func(context.Context, any) (any, error) { die(); return nil, errDead })
+	if _, err := g.Invoke(run, more, pregel.Config{ThreadID: "t", Durability: pregel.Sync}); err == nil {
+		t.Fatal("the run did not die")
+	}
+	g = build("renamed", step("renamed"))
+	for range 2 {
+		_, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t"})
+		if !errors.Is(err, pregel.ErrUnknownNode) || !errors.Is(err, pregel.ErrUnfinished) {
+			t.Errorf("%v", err)
+		}
+		sameStatus(t, "refused", g, s, saver.StatusUnfinished)
+	}
+	g = build("b", step("b"))
+	if res, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); err != nil || !slices.Contains(res.Map()["steps"].([]string), "b") {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// New input does not run, nor drop, what a graph of another name left.
+func TestNewInputOnAThreadOfAnotherGraph(t *testing.T) {
+	for _, node := range []string{"b", "other"} {
+		ran := 0
+		s := cutIn(t, "one", false)
+		build := func(o graph.Options) *pregel.Graph {
+			o.Saver = s
+			return fork(t, o, map[string]pregel.Func{node: func(context.Context, any) (any, error) { ran++; return nil, nil }})
+		}
+		g := build(graph.Options{Name: "two"})
+		for _, way := range []pregel.Unfinished{"", pregel.RefuseUnfinished} {
+			_, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t", Unfinished: way})
+			var u *pregel.UnfinishedError
+			if !errors.As(err, &u) || u.Graph != "one" || fmt.Sprint(u.Next) != "[b]" && node == "b" || ran > 0 {
+				t.Errorf("%s, %q: %v; it ran %d times", node, way, err, ran)
+			}
+		}
+		for id, c := range map[string]struct {
+			o   graph.Options
+			cfg pregel.Config
+		}{
+			"discarded": {graph.Options{Name: "two"}, pregel.Config{Unfinished: pregel.DiscardUnfinished}},
+			"shared":    {graph.Options{Name: "two"}, pregel.Config{Shared: true}},
+			"LangGraph": {graph.Options{Name: "two", LangGraph: true}, pregel.Config{}},
+		} {
+			if err := s.CopyThread(ctx, "t", id); err != nil {
+				t.Fatal(err)
+			}
+			c.cfg.ThreadID = id
+			if _, err := build(c.o).Invoke(ctx, more, c.cfg); err != nil {
+				t.Errorf("%s, %s: %v", node, id, err)
+			}
+		}
+	}
+	s := cutIn(t, "one", false)
+	g := fork(t, graph.Options{Saver: s}, map[string]pregel.Func{"b": step("b")})
+	if _, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t"}); err != nil {
+		t.Errorf("a graph without a name: %v", err)
+	}
+}
