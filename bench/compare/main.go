@@ -61,7 +61,7 @@ func command() error {
 	sizes := flag.String("checkpoints", "10000,100000,1000000", "the sizes for -scale")
 	beside := flag.Bool("beside", false, "compare puts with and without a compaction beside them instead")
 	puts := flag.Int("soak", 0, "run a day of so many puts instead")
-	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, items, vector; all by default")
+	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, fill, items, vector; all by default")
 	flag.Parse()
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
