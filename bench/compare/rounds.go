@@ -275,7 +275,7 @@ func (r *run) cell(work, engine string, mode peer.Mode, dir string) (figures, er
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
-	if work == "kill" && wasKilled(err) {
+	if strings.HasPrefix(work, "kill") && wasKilled(err) {
 		return nil, nil
 	}
 	if err != nil {
