@@ -7,7 +7,8 @@
 //
 // The data are made here: text from a fixed list of words by a fixed seed, in
 // the shapes LangGraph gives messages and checkpoints, so that two runs store
-// the same bytes. Sizes follow environment variables; see sizes.
+// the same bytes. Data is simple: few channels, short versions seen, and text for values. Fleet
+// is realistic. Sizes follow environment variables; see sizes.
 //
 // W1 is a chat: two threads in turn, a list of messages that grows by two each
 // step, one checkpoint and two task writes a step, also as an engine saves it. W2 is many: 64 writers, each

@@ -23,13 +23,34 @@ func BenchmarkW2(b *testing.B) {
 	for _, w := range []struct {
 		name  string
 		mode  disk.SyncMode
-		steps func() []Step
-	}{{"durable", disk.SyncAlways, manySteps}, {"durable-raw", disk.SyncAlways, manyRawSteps}, {"relaxed-raw", disk.SyncNever, manyRawSteps}} {
+		steps func() manySource
+	}{{"durable", disk.SyncAlways, shared(manySteps)}, {"durable-raw", disk.SyncAlways, shared(manyRawSteps)}, {"relaxed-raw", disk.SyncNever, shared(manyRawSteps)},
+		{"realistic-durable", disk.SyncAlways, manyFleet}, {"realistic-relaxed", disk.SyncNever, manyFleet}} {
 		b.Run(w.name, func(b *testing.B) { benchMany(b, w.mode, w.steps()) })
 	}
 }
 
-func benchMany(b *testing.B, mode disk.SyncMode, steps []Step) {
+// manySource gives the name of a writer's k-th thread, and its n-th step.
+type manySource struct {
+	thread func(writer, k int) string
+	step   func(writer, k, n int) Step
+}
+
+// shared are the same steps for all threads.
+func shared(steps func() []Step) func() manySource {
+	return func() manySource {
+		all := steps()
+		return manySource{func(w, k int) string { return fmt.Sprintf("many-%03d-%06d", w, k) }, func(_, _, n int) Step { return all[n] }}
+	}
+}
+
+// manyFleet is realistic data.
+func manyFleet() manySource {
+	f := NewFleet(21, sizes.writers, sizes.manySteps)
+	return manySource{func(w, k int) string { return f.Thread(k*sizes.writers + w) }, func(w, k, n int) Step { return f.Step(k*sizes.writers+w, n) }}
+}
+
+func benchMany(b *testing.B, mode disk.SyncMode, steps manySource) {
 	dir := b.TempDir()
 	s := openStore(b, dir, disk.Options{Sync: mode})
 	type writer struct {
@@ -43,19 +64,20 @@ func benchMany(b *testing.B, mode disk.SyncMode, steps []Step) {
 	cpu := startCPU()
 	inParallel(b, sizes.writers, func(g int) error {
 		w := &writers[g]
-		st := &steps[w.n%len(steps)]
-		if w.n%len(steps) == 0 {
-			w.cfg = saver.Config{ThreadID: fmt.Sprintf("many-%03d-%06d", g, w.n/len(steps))}
+		k, n := w.n/sizes.manySteps, w.n%sizes.manySteps
+		if n == 0 {
+			w.cfg = saver.Config{ThreadID: steps.thread(g, k)}
 		}
+		st := steps.step(g, k, n)
 		w.n++
 		start := time.Now()
-		cfg, err := put(s, w.cfg, st)
+		cfg, err := put(s, w.cfg, &st)
 		if err != nil {
 			return err
 		}
 		w.puts.since(start)
 		w.cfg = cfg
-		return putWrites(s, cfg, st, 0)
+		return putWrites(s, cfg, &st, 0)
 	})
 	cpu.report(b, b.N)
 	var puts latencies

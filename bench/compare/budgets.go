@@ -95,6 +95,7 @@ func budgets() []budget {
 			budget{"W4 " + form + ", by id p50, ms", 0.06, true, plain(w4, "by id p50 ms")},
 			budget{"W4 " + form + ", full list ÷ list of metadata", 50, false, within(w4, "list p50 ms", "list metadata p50 ms")})
 	}
+	all = append(all, realistic()...)
 	closed, killed := key{Work: "W5close", Mode: peer.Relaxed}, key{Work: "W5kill", Mode: peer.Relaxed}
 	get, put := key{Work: "itemget", Mode: peer.Relaxed}, key{Work: "itemput", Mode: peer.Durable}
 	return append(all,
@@ -107,6 +108,28 @@ func budgets() []budget {
 		budget{"items: SQLite's search ÷ stele's", 3, false, under(key{Work: "itemsearch", Mode: peer.Relaxed}, base, "search p50 ms")},
 		budget{"vector: search ÷ memory floor", 3, true, within(key{Work: "vector", Mode: peer.Relaxed}, "search p50 ms", "floor p50 ms")},
 	)
+}
+
+// realistic are the targets on realistic data.
+func realistic() []budget {
+	w2, relaxed := key{Work: "W2/realistic", Mode: peer.Durable}, key{Work: "W2/realistic", Mode: peer.Relaxed}
+	fill := key{Work: "fill/realistic", Mode: peer.Relaxed}
+	all := []budget{
+		{"W2/realistic commits/s ÷ Pebble", 1.2, false, over(w2, "pebble", "commits/s")},
+		{"W2/realistic put p99 ÷ Pebble", 1, true, over(w2, "pebble", "put p99 ms")},
+		{"W2/realistic cpu ÷ Pebble", 1, true, over(w2, "pebble", "cpu µs/step")},
+		{"W2/realistic relaxed, cpu ÷ Pebble", 1, true, over(relaxed, "pebble", "cpu µs/step")},
+		{"W2/realistic disk as written ÷ Pebble", 1, true, over(w2, "pebble", "disk B/step")},
+		{"fill/realistic cpu ÷ Pebble", 1, true, over(fill, "pebble", "cpu µs/step")},
+		{"fill/realistic Close, ms", 150, true, plain(fill, "close ms")},
+		{"fill/realistic Open after it, ms", 5, true, plain(fill, "open ms")},
+	}
+	for _, mode := range []peer.Mode{peer.Durable, peer.Relaxed} {
+		all = append(all,
+			budget{"W5/realistic " + string(mode) + ", ready after kill -9, ms", 15, true, plain(key{Work: "W5kill/realistic", Mode: mode}, "ready ms")},
+			budget{"W5/realistic " + string(mode) + ", the same after a tenth of the puts, ms", 5, true, plain(key{Work: "W5kill/realistic", Mode: mode, Form: fewer}, "ready ms")})
+	}
+	return all
 }
 
 // absolute are the five floors of the design posts.

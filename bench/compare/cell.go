@@ -26,11 +26,13 @@ type figures map[string]float64
 type sizes struct {
 	ChatSteps, Writers, ManySteps, Threads, Reads  int
 	OpenThreads, OpenEach, Killed, Items, Searches int
+
+	FleetThreads int // of the realistic fill
 }
 
 var (
-	fullSizes  = sizes{200, 64, 100, 10_000, 10_000, 2_000, 50, 2_000, 100_000, 20}
-	quickSizes = sizes{200, 64, 20, 1_000, 1_000, 400, 50, 400, 20_000, 5}
+	fullSizes  = sizes{200, 64, 100, 10_000, 10_000, 2_000, 50, 2_000, 100_000, 20, 2_000}
+	quickSizes = sizes{200, 64, 20, 1_000, 1_000, 400, 50, 400, 20_000, 5, 100}
 )
 
 // works are the cells there are. Those whose names begin with a small letter
@@ -42,6 +44,8 @@ var works = map[string]func(cell) (figures, error){
 	"fillW3": cell.fillLatest, "fillW4": cell.fillHistory, "fillW5": cell.fillOpen, "fillItems": cell.fillItems,
 	"compact": cell.compactDir, "kill": cell.kill, "lost": cell.lost, "floors": cell.floors, "copies": cell.freshCopies,
 	"scale": cell.scaleCell, "beside": cell.beside,
+	"W2/realistic": cell.manyRealistic, "fill/realistic": cell.fillRealistic, "W5close/realistic": cell.reopenRealistic,
+	"W5kill/realistic": cell.reopenRealistic, "fillW5/realistic": cell.fillOpenRealistic, "kill/realistic": cell.killRealistic, "lost/realistic": cell.lostRealistic,
 }
 
 func (c cell) run() (figures, error) {

@@ -5,12 +5,16 @@
 //	go run . -quick        # five engines, small sizes
 //	go run .               # all engines, the sizes the budgets are for
 //	go run . -quick -run W1
+//	go run . -quick -run W2,fill,W5
 //	go run . -markdown f   # the tables again, from what the last run saved with -save
 //	go run . -edits        # one edit to the log: who notices?
 //	go run . -charts DIR   # charts of bytes, commits and open times, as SVG
 //	go run . -scale        # what a call costs in stores of 10,000 to 1,000,000 checkpoints
 //	go run . -beside       # puts beside a compaction
 //	go run . -soak 1000000 # a day of agents, of so many puts
+//
+// W2, W5 and fill also put realistic data, made by bench.Fleet, in cells of their own such as
+// W2/realistic.
 //
 // Each measurement is made in a process of its own, so that its memory and CPU are
 // its own. docs/performance.md says what each figure means.
@@ -61,7 +65,7 @@ func command() error {
 	sizes := flag.String("checkpoints", "10000,100000,1000000", "the sizes for -scale")
 	beside := flag.Bool("beside", false, "compare puts with and without a compaction beside them instead")
 	puts := flag.Int("soak", 0, "run a day of so many puts instead")
-	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, items, vector; all by default")
+	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, fill, items, vector; all by default")
 	flag.Parse()
 	if *only != "" {
 		o.only = strings.Split(*only, ",")

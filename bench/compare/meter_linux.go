@@ -41,13 +41,17 @@ func (m meter) stop(out figures, n int) {
 	out["rss MB"] = peakMB(m.store)
 }
 
-// cpuTime is what the process, and those of the store if it has any, used so far.
+// cpuTime is what the process, and those of the store if it has any, used so far. Those
+// that ended, as a server does when its store is closed, count too.
 func cpuTime(s peer.Store) time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
+	var own time.Duration
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) != nil {
+			return 0
+		}
+		own += time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	own := time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	if server, ok := s.(peer.Server); ok {
 		others, _ := server.Used()
 		own += others

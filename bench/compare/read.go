@@ -235,14 +235,16 @@ func (c cell) lost() (figures, error) {
 }
 
 // reopen is W5: from calling Open to the first answer.
-func (c cell) reopen() (figures, error) {
+func (c cell) reopen() (figures, error) { return c.reopenAt(openThread(c.Size.OpenThreads / 2)) }
+
+func (c cell) reopenAt(thread string) (figures, error) {
 	before, out := heap(), figures{}
 	start := time.Now()
 	s, err := c.open()
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.Get(openThread(c.Size.OpenThreads/2), "")
+	t, err := s.Get(thread, "")
 	if err == nil {
 		_, err = t.Raw()
 	}

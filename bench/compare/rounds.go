@@ -58,7 +58,7 @@ type planned struct {
 // compare makes a comparison and prints it.
 func compare(o options, w io.Writer) error {
 	for _, group := range o.only {
-		if !slices.Contains([]string{"W1", "W2", "W3", "W4", "W5", "items", "vector"}, group) {
+		if !slices.Contains([]string{"W1", "W2", "W3", "W4", "W5", "fill", "items", "vector"}, group) {
 			return fmt.Errorf("-run: no workload %q", group)
 		}
 	}
@@ -123,7 +123,7 @@ func (r *run) prepare() error {
 		if e.Name == "stele" {
 			r.add("W1", planned{key: key{"W1engine", e.Name, peer.Durable, ""}})
 		}
-		if err := r.prepareReads(e); err != nil {
+		if err := errors.Join(r.prepareReads(e), r.prepareRealistic(e)); err != nil {
 			return err
 		}
 		if e.OpenItems == nil {
@@ -275,7 +275,7 @@ func (r *run) cell(work, engine string, mode peer.Mode, dir string) (figures, er
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
-	if work == "kill" && wasKilled(err) {
+	if strings.HasPrefix(work, "kill") && wasKilled(err) {
 		return nil, nil
 	}
 	if err != nil {

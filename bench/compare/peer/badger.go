@@ -66,6 +66,10 @@ func (r badgerReader) scan(prefix []byte, reverse bool, each func(k, v []byte) (
 	return nil
 }
 
+// flush has nothing to do after a Close, which writes the tables in memory out; Badger offers no
+// other way.
+func (k *badgerKV) flush() error { return k.db.Sync() }
+
 func (k *badgerKV) compact() error { return k.db.Flatten(2) }
 
 func (k *badgerKV) syncs() (int64, bool) { return 0, false }

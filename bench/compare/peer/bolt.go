@@ -82,6 +82,9 @@ func (r boltReader) scan(prefix []byte, reverse bool, each func(k, v []byte) (bo
 	return nil
 }
 
+// flush syncs: a commit wrote the pages already.
+func (k *boltKV) flush() error { return k.db.Sync() }
+
 // compact does nothing: bbolt gives no space back but by copying the database
 // while it is closed, and nothing is deleted here.
 func (k *boltKV) compact() error { return nil }

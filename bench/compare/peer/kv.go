@@ -20,6 +20,7 @@ type keyed interface {
 	update(rows []row) error
 	// view runs fn on the store as it is at one moment.
 	view(fn func(reader) error) error
+	flush() error
 	compact() error
 	syncs() (int64, bool)
 	close() error
@@ -47,7 +48,7 @@ type head struct {
 
 // Put stores a step's checkpoint with its values, a row for each channel version, in one transaction.
 func (s *kvStore) Put(thread, parent string, st *bench.Step) error {
-	enc, err := encode(st)
+	enc, err := encode(st, false)
 	if err != nil {
 		return err
 	}
@@ -191,6 +192,9 @@ func (s *kvStore) GetItem(ns, key string) (map[string]any, error) {
 	}
 	return m, nil
 }
+
+// Flush writes what is only in the log to where it stays.
+func (s *kvStore) Flush() error { return s.kv.flush() }
 
 // Compact does what the store has for giving space back.
 func (s *kvStore) Compact() error { return s.kv.compact() }

@@ -91,6 +91,8 @@ func (r pebbleReader) scan(prefix []byte, reverse bool, each func(k, v []byte) (
 	return it.Close()
 }
 
+func (k *pebbleKV) flush() error { return k.db.Flush() }
+
 func (k *pebbleKV) compact() error {
 	if err := k.db.Flush(); err != nil {
 		return err

@@ -36,6 +36,8 @@ type Tuple struct {
 	Versions   map[string]string // by channel
 	Values     map[string]saver.Value
 	Writes     []Write // by task and index
+	// Record is what else the checkpoint holds; nothing is paid for it unless it is called.
+	Record func() Record
 }
 
 // Write is one pending write of a tuple.
@@ -89,6 +91,8 @@ type Store interface {
 	// List calls each with the newest checkpoints of a thread, newest first; all if
 	// limit is 0. Without values, only id, parent, metadata and versions are there.
 	List(thread string, limit int, values bool, each func(*Tuple) error) error
+	// Flush writes what is only in the store's log to where it stays.
+	Flush() error
 	// Compact makes the store as small as it can make itself.
 	Compact() error
 	// Syncs is how often the store synced its log; false if it does not say.

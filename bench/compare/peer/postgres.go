@@ -74,7 +74,7 @@ func openPostgres(o Options) (Store, error) {
 	return &postgresStore{srv, db}, nil
 }
 
-// jsonRecord is record as PostgreSQL keeps it.
+// jsonRecord is a Record as PostgreSQL keeps it.
 type jsonRecord struct {
 	V        int                          `json:"v"`
 	TS       string                       `json:"ts"`
@@ -85,7 +85,7 @@ type jsonRecord struct {
 
 // Put stores a checkpoint and its new values in one transaction.
 func (s *postgresStore) Put(thread, parent string, st *bench.Step) error {
-	rec := recordOf(st)
+	rec := RecordOf(&st.Checkpoint)
 	text, err := json.Marshal(jsonRecord(rec))
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *postgresStore) Put(thread, parent string, st *bench.Step) error {
 	if err != nil {
 		return err
 	}
-	blobs, err := changedBlobs(st)
+	blobs, err := blobsOf(st, st.Changed)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func scanTuple(row pgx.Rows, values bool) (*Tuple, error) {
 	if err := json.Unmarshal(md, &t.Metadata); err != nil {
 		return nil, fmt.Errorf("metadata of %s: %w", t.ID, err)
 	}
-	t.Versions = r.Versions
+	t.Versions, t.Record = r.Versions, func() Record { return Record(r) }
 	for i := range names {
 		t.Values[names[i]] = valueOf(serde.Typed{Kind: types[i], Data: blobs[i]})
 	}
@@ -203,6 +203,12 @@ func scanTuple(row pgx.Rows, values bool) (*Tuple, error) {
 		t.Writes = append(t.Writes, Write{tasks[i], channels[i], idxs[i], valueOf(serde.Typed{Kind: kinds[i], Data: data[i]})})
 	}
 	return t, nil
+}
+
+// Flush writes all pages that were changed.
+func (s *postgresStore) Flush() error {
+	_, err := s.db.Exec(context.Background(), "CHECKPOINT")
+	return err
 }
 
 // Compact rewrites the tables without what is dead.

@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// record is a checkpoint without its values, as peers store it.
-type record struct {
+// Record is a checkpoint without its values, as peers store it.
+type Record struct {
 	V        int                          `msgpack:"v"`
 	TS       string                       `msgpack:"ts"`
 	Versions map[string]string            `msgpack:"channel_versions"`
@@ -33,17 +33,19 @@ type rows struct {
 	blobs            []blob
 }
 
-func recordOf(s *bench.Step) record {
-	rec := record{V: s.Checkpoint.V, TS: s.Checkpoint.TS, Updated: s.Checkpoint.Updated,
-		Versions: texts(s.Checkpoint.Versions), Seen: make(map[string]map[string]string, len(s.Checkpoint.Seen))}
-	for node, seen := range s.Checkpoint.Seen {
+// RecordOf is the record of a checkpoint.
+func RecordOf(cp *saver.Checkpoint) Record {
+	rec := Record{V: cp.V, TS: cp.TS, Updated: cp.Updated,
+		Versions: texts(cp.Versions), Seen: make(map[string]map[string]string, len(cp.Seen))}
+	for node, seen := range cp.Seen {
 		rec.Seen[node] = texts(seen)
 	}
 	return rec
 }
 
-func encode(s *bench.Step) (rows, error) {
-	rec := recordOf(s)
+// encode serializes a step with the values that it changed, or with all of them.
+func encode(s *bench.Step, whole bool) (rows, error) {
+	rec := RecordOf(&s.Checkpoint)
 	b, err := msgpack.Marshal(&rec)
 	if err != nil {
 		return rows{}, err
@@ -52,17 +54,21 @@ func encode(s *bench.Step) (rows, error) {
 	if err != nil {
 		return rows{}, err
 	}
-	blobs, err := changedBlobs(s)
+	versions := s.Changed
+	if whole {
+		versions = s.Checkpoint.Versions
+	}
+	blobs, err := blobsOf(s, versions)
 	return rows{record: b, metadata: packTyped(md), blobs: blobs}, err
 }
 
-// changedBlobs are the values a step changed.
-func changedBlobs(s *bench.Step) ([]blob, error) {
+// blobsOf are the values of channels that have one.
+func blobsOf(s *bench.Step, versions map[string]saver.Version) ([]blob, error) {
 	var out []blob
-	for channel, version := range s.Changed {
+	for channel, version := range versions {
 		v, ok := s.Checkpoint.Values[channel]
 		if !ok {
-			continue // emptied
+			continue // empty
 		}
 		t, err := v.Encode(codec)
 		if err != nil {
@@ -83,7 +89,7 @@ func texts(versions map[string]saver.Version) map[string]string {
 
 // decode makes a tuple of what is stored, without its values.
 func decode(id, parent string, rec, metadata []byte) (*Tuple, error) {
-	var r record
+	var r Record
 	if err := msgpack.Unmarshal(rec, &r); err != nil {
 		return nil, fmt.Errorf("record of %s: %w", id, err)
 	}
@@ -95,7 +101,7 @@ func decode(id, parent string, rec, metadata []byte) (*Tuple, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tuple{ID: id, Parent: parent, Metadata: md, Versions: r.Versions, Values: map[string]saver.Value{}}, nil
+	return &Tuple{ID: id, Parent: parent, Metadata: md, Versions: r.Versions, Values: map[string]saver.Value{}, Record: func() Record { return r }}, nil
 }
 
 // packTyped is the kind, its length before it, and the bytes.

@@ -102,7 +102,7 @@ func (s *sqlStore) update(fn func(exec func(stmt string, args ...any) error) err
 
 // Put stores a checkpoint and its new values in one transaction.
 func (s *sqlStore) Put(thread, parent string, st *bench.Step) error {
-	enc, err := encode(st)
+	enc, err := encode(st, s.whole)
 	if err != nil {
 		return err
 	}
@@ -310,6 +310,12 @@ func (s *sqlStore) Search(ns, field string, least float64) ([]string, error) {
 		keys = append(keys, key)
 	}
 	return keys, found.Err()
+}
+
+// Flush moves the log into the tables.
+func (s *sqlStore) Flush() error {
+	_, err := s.db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
 }
 
 // Compact rebuilds the tables, so that the space of what was deleted goes back.
