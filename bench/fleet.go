@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -138,7 +137,7 @@ func (g *graph) record(steps int) []Step {
 
 // step is one superstep: a node ran, saw the channels it reads, and changed some.
 func (g *graph) step(n int) Step {
-	before, version := g.versions, g.fraction(n+1)
+	before, version := g.versions, g.version(n+1)
 	g.versions, g.values, g.seen = maps.Clone(g.versions), maps.Clone(g.values), maps.Clone(g.seen)
 	changed := map[string]saver.Version{}
 	change := func(channel string, v saver.Value) {
@@ -209,7 +208,12 @@ func (g *graph) object(size int) map[string]any {
 	}
 }
 
-// fraction is a version: its number, and a random part that tells versions of two runs apart.
-func (g *graph) fraction(n int) saver.Version {
-	return saver.StringVersion(fmt.Sprintf("%032d.%016d", n, g.r.Uint64N(1e16)))
+// version is the n-th version as LangGraph mints it: its number, and a random fraction that
+// tells versions of two runs apart.
+func (g *graph) version(n int) saver.Version {
+	v, err := saver.NextVersion(saver.IntVersion(int64(n-1)), g.r.Float64)
+	if err != nil {
+		panic(err) // an integer has a successor
+	}
+	return v
 }

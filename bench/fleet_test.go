@@ -15,7 +15,7 @@ import (
 
 var (
 	uuidForm    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[456][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	versionForm = regexp.MustCompile(`^[0-9]{32}\.[0-9]{16}$`)
+	versionForm = regexp.MustCompile(`^[0-9]{32}\.[0-9]\.[0-9e-]+$`)
 )
 
 func between(t *testing.T, what string, n, least, most int) {
