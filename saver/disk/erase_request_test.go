@@ -15,7 +15,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// userWorld is a store with threads and items of ADA, and others' beside them.
+// userWorld is a store with threads and items of ADA-LOVELACE, and others' beside them.
 type userWorld struct {
 	victim
 	req     disk.EraseRequest
@@ -26,33 +26,33 @@ type userWorld struct {
 func fillUser(t *testing.T, s *disk.Saver, n int) *userWorld {
 	t.Helper()
 	w := &userWorld{victim: victim{markers: map[string][]byte{}}}
-	w.markers["user"] = []byte("ADA")
+	w.markers["user"] = []byte("ADA-LOVELACE")
 	items, err := store.On(s, store.Options{})
 	must(t, err)
 	put := func(ns store.Namespace, text string) {
 		t.Helper()
 		must(t, items.Put(t.Context(), ns, "key-of-"+text, map[string]any{"text": text}))
 	}
-	w.private = []store.Namespace{{"users", "ADA"}, {"users", "ADA", "facts"}, {"notes", "ADA\x00"}}
-	put(w.private[0], "ADA-GONE-BEFORE")
-	must(t, items.Delete(t.Context(), w.private[0], "key-of-ADA-GONE-BEFORE"))
-	put(w.private[0], "ADA-ITEM")
+	w.private = []store.Namespace{{"users", "ADA-LOVELACE"}, {"users", "ADA-LOVELACE", "facts"}, {"notes", "ADA-LOVELACE\x00"}}
+	put(w.private[0], "ADA-LOVELACE-GONE-BEFORE")
+	must(t, items.Delete(t.Context(), w.private[0], "key-of-ADA-LOVELACE-GONE-BEFORE"))
+	put(w.private[0], "ADA-LOVELACE-ITEM")
 	put(store.Namespace{"users", "bob"}, "BYSTANDER")
 	put(store.Namespace{"users"}, shared)
 	for i := range n {
-		thread := fmt.Sprintf("%d-of-ADA", i)
+		thread := fmt.Sprintf("%d-of-ADA-LOVELACE", i)
 		w.req.Threads = append(w.req.Threads, thread)
-		w.put(t, s, thread, 1, saver.Metadata{"run_id": "run-ADA", "user": "ADA"}, fmt.Appendf(nil, "what ADA said in %d", i))
+		w.put(t, s, thread, 1, saver.Metadata{"run_id": "run-ADA-LOVELACE", "user": "ADA-LOVELACE"}, fmt.Appendf(nil, "what ADA-LOVELACE said in %d", i))
 	}
 	must(t, s.Flush(t.Context()))
 	w.put(t, s, "bystander", 1, saver.Metadata{"run_id": "run-bob"}, []byte("BYSTANDER"))
-	put(w.private[1], "ADA-FACT")
-	put(w.private[2], "ADA-NOTE")
+	put(w.private[1], "ADA-LOVELACE-FACT")
+	put(w.private[2], "ADA-LOVELACE-NOTE")
 	if n > 0 {
 		must(t, s.SetTTL(t.Context(), w.req.Threads[0], 1<<40))
-		w.put(t, s, w.req.Threads[0], 2, nil, []byte("and later, said ADA"))
+		w.put(t, s, w.req.Threads[0], 2, nil, []byte("and later, said ADA-LOVELACE"))
 	}
-	w.req.Items = [][]string{{"users", "ADA"}, {"notes", "ADA\x00"}, {"nowhere", "ADA"}}
+	w.req.Items = [][]string{{"users", "ADA-LOVELACE"}, {"notes", "ADA-LOVELACE\x00"}, {"nowhere", "ADA-LOVELACE"}}
 	must(t, s.Engine().WriteImage(t.Context()))
 	return w
 }
@@ -61,7 +61,7 @@ func fillUser(t *testing.T, s *disk.Saver, n int) *userWorld {
 func (w *userWorld) left(t *testing.T, s *disk.Saver) (threads, spaces int) {
 	t.Helper()
 	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
-		if must(t, err); strings.Contains(info.ThreadID, "ADA") {
+		if must(t, err); strings.Contains(info.ThreadID, "ADA-LOVELACE") {
 			threads++
 		}
 	}
@@ -146,9 +146,9 @@ func TestEraseRequestRefuses(t *testing.T) {
 		req  disk.EraseRequest
 		want error
 	}{
-		"empty id":     {t.Context(), disk.EraseRequest{Threads: []string{"0-of-ADA", ""}}, saver.ErrInvalid},
-		"long id":      {t.Context(), disk.EraseRequest{Threads: []string{"0-of-ADA", long}}, saver.ErrTooLarge},
-		"empty prefix": {t.Context(), disk.EraseRequest{Threads: w.req.Threads, Items: [][]string{{"users", "ADA"}, {}}}, saver.ErrInvalid},
+		"empty id":     {t.Context(), disk.EraseRequest{Threads: []string{"0-of-ADA-LOVELACE", ""}}, saver.ErrInvalid},
+		"long id":      {t.Context(), disk.EraseRequest{Threads: []string{"0-of-ADA-LOVELACE", long}}, saver.ErrTooLarge},
+		"empty prefix": {t.Context(), disk.EraseRequest{Threads: w.req.Threads, Items: [][]string{{"users", "ADA-LOVELACE"}, {}}}, saver.ErrInvalid},
 		"long prefix":  {t.Context(), disk.EraseRequest{Threads: w.req.Threads, Items: [][]string{{"users", long}}}, saver.ErrTooLarge},
 		"ended":        {ended, w.req, context.Canceled},
 	} {
