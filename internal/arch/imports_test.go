@@ -59,6 +59,7 @@ var below = []string{"internal/base", "internal/metric", "internal/seal", "inter
 // another unless the picture says so.
 var rules = []rule{
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
+	{"internal/race", nil, []string{}},
 	{"internal/metric", nil, []string{}},
 	{"internal/delta", []string{"internal/base"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
 	{"internal/seal", []string{"internal/base"}, []string{}},

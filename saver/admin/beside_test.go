@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -128,7 +129,11 @@ func TestBesideWriter(t *testing.T) {
 	for w.acked.Load() < 200 {
 		time.Sleep(time.Millisecond)
 	}
-	for round := range 6 {
+	rounds := 6
+	if race.Enabled {
+		rounds = 3
+	}
+	for round := range rounds {
 		w.goOn()
 		rep, err := Verify(ctx, dir, VerifyOptions{})
 		if err != nil || !rep.Clean() {
