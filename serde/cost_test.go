@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/internal/race"
 )
 
 // allocated is what f allocates. Others may allocate meanwhile, so it is the least of
@@ -42,7 +44,7 @@ func checkCost(t testing.TB, c *Codec, in Typed) {
 			t.Fatalf("%d bytes cost %d, more than %d each:\n%.200x", len(typed.Data), cost, costPerByte, in.Data)
 		}
 		most := cost
-		if raced { // the detector allocates beside
+		if race.Enabled { // the detector allocates beside
 			most += cost/4 + 16<<10
 		}
 		if took := allocated(most, func() { _, _ = c.Decode(typed) }); took > most {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 )
 
@@ -400,6 +401,9 @@ func TestCrash(t *testing.T) {
 			name, seldom := fmt.Sprintf("%s/manifest=%v", sc.name, listed), 1
 			if how.sealed {
 				name, heavy, seldom = name+"/sealed", 6*sc.heavy, min(sc.heavy, 5) // a share: frames, marks and files are the same
+			}
+			if race.Enabled {
+				heavy, seldom = 4*heavy, 4*seldom
 			}
 			t.Run(name, func(t *testing.T) {
 				v := newLife(crashfs.New(), 0, nil, sc.size)

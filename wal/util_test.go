@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -288,4 +289,13 @@ func envInt(name string, def int) int {
 		return v
 	}
 	return def
+}
+
+// stride is that of tests that edit one byte after another in one goroutine: of them
+// the race detector sees a share.
+func stride() int {
+	if race.Enabled {
+		return 9
+	}
+	return 1
 }

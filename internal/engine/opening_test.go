@@ -14,12 +14,15 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// endingFS ends a context with one of the reads through it, and counts those after.
+// endingFS ends a context with one of the reads through it, and counts those that begin
+// after it has ended.
 type endingFS struct {
 	vfs.FS
 	end   context.CancelFunc
 	at    int64 // which read
 	reads atomic.Int64
+	ended atomic.Bool
+	after atomic.Int64
 }
 
 type endingFile struct {
@@ -33,8 +36,12 @@ func (f *endingFS) Open(name string) (vfs.File, error) {
 }
 
 func (f endingFile) ReadAt(b []byte, off int64) (int, error) {
+	if f.fs.ended.Load() {
+		f.fs.after.Add(1)
+	}
 	if f.fs.reads.Add(1) == f.fs.at {
 		f.fs.end()
+		f.fs.ended.Store(true)
 	}
 	return f.File.ReadAt(b, off)
 }
@@ -79,7 +86,7 @@ func TestOpeningEnds(t *testing.T) {
 				o := c.o
 				o.FS, o.ManualWork, o.Opening = fsys, true, ctx
 				e, err := Open("store", o)
-				after := fsys.reads.Load() - at
+				after := fsys.after.Load()
 				switch {
 				case err == nil && ctx.Err() == nil:
 					if at < 5 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -129,7 +130,11 @@ func TestBesideWriter(t *testing.T) {
 	for w.acked.Load() < 200 {
 		time.Sleep(time.Millisecond)
 	}
-	for round := range 6 {
+	rounds := 6
+	if race.Enabled {
+		rounds = 3
+	}
+	for round := range rounds {
 		w.goOn()
 		rep, err := Verify(ctx, dir, VerifyOptions{})
 		if err != nil || !rep.Clean() {

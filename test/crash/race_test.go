@@ -9,11 +9,11 @@ const (
 	defaultStates = 600
 	defaultFaults = 2
 	defaultFlips  = 3_000
-	defaultRot    = 12
+	defaultRot    = 4
 
 	defaultSealedFaults = 1
-	defaultSealedRot    = 6
-	defaultVerifyBytes  = 4
+	defaultSealedRot    = 2
+	defaultVerifyBytes  = 1
 	defaultVerifyStates = 100
 	defaultSalvageBytes = 1
 )

@@ -376,7 +376,7 @@ func chaosFactory(m *met, start func(t *rapid.T) (fsys vfs.FS, dir string)) func
 // TestMetamorphic runs programs under random options on a file system in memory,
 // with crashes.
 func TestMetamorphic(t *testing.T) {
-	setFlags(t, map[string]string{"rapid.checks": fmt.Sprint(defaultChecks / 4)})
+	setFlags(t, map[string]string{"rapid.checks": fmt.Sprint(defaultChecks() / 4)})
 	m := &met{upsets: map[string]int{}}
 	defer m.print(t)
 	Run(t, "chaos", chaosFactory(m, func(*rapid.T) (vfs.FS, string) { return crashfs.New(), "store" }))

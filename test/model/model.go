@@ -19,6 +19,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 )
@@ -84,7 +85,7 @@ func setChecks(t *testing.T) {
 	case before != f.DefValue:
 		return
 	default:
-		checks = fmt.Sprint(defaultChecks)
+		checks = fmt.Sprint(defaultChecks())
 	}
 	if err := f.Value.Set(checks); err != nil {
 		t.Fatalf("MODEL_CHECKS=%q: %v", checks, err)
@@ -235,4 +236,12 @@ func (m *machine) reopen(t *rapid.T) {
 		t.Fatalf("reopen: %v", err)
 	}
 	m.subject.Saver, m.changed = s, true
+}
+
+// defaultChecks is the number of programs for one saver.
+func defaultChecks() int {
+	if race.Enabled {
+		return 40
+	}
+	return 250
 }

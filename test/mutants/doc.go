@@ -7,9 +7,10 @@
 //
 // A mutant that no test kills is a safeguard that could be lost unnoticed: the
 // command names it and fails. The mutants are the files in testdata; what they
-// look like is described at [mutant]. The changed source reaches the compiler by
-// the -overlay flag of the go command, so the working tree is never touched and
-// what does not change is built once.
+// look like is described at [mutant]. One build holds all of them, and an
+// environment variable chooses the one that runs: see [weave]. The changed source
+// reaches the compiler by the -overlay flag of the go command, so the working tree is
+// never touched.
 //
 // The test of this package only checks that every mutant still fits the code.
 package main

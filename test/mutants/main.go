@@ -47,13 +47,22 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	b := &bench{root: root, dir: dir, timeout: *timeout}
-	try, workers := b.one, *parallel
-	if *all {
-		try, workers = b.suite, 1 // the go command fills the machine itself
-	} else if err := b.healthy(ctx, mutants); err != nil {
+	if err := b.weave(mutants); err != nil {
 		return err
 	}
-	return report(mutants, tryAll(ctx, mutants, workers, try))
+	if *all { // one at a time, since the go command fills the machine itself
+		return report(mutants, tryAll(ctx, mutants, 1, b.suite))
+	}
+	start := time.Now()
+	if err := b.build(ctx, mutants); err != nil {
+		return err
+	}
+	built := time.Since(start)
+	if err := b.healthy(ctx, mutants, *parallel); err != nil {
+		return err
+	}
+	fmt.Printf("the tests are built (%.0f s), and pass without a mutant (%.0f s)\n", built.Seconds(), (time.Since(start) - built).Seconds())
+	return report(mutants, tryAll(ctx, mutants, *parallel, b.one))
 }
 
 // repository is the directory of the module this is run in.
@@ -94,25 +103,32 @@ func selected(root, pick string) ([]*mutant, error) {
 // there.
 func tryAll(ctx context.Context, mutants []*mutant, workers int, try func(context.Context, *mutant) outcome) []outcome {
 	outcomes := make([]outcome, len(mutants))
+	var printing sync.Mutex
+	each(workers, len(mutants), func(i int) {
+		outcomes[i] = try(ctx, mutants[i])
+		printing.Lock()
+		defer printing.Unlock()
+		fmt.Println(line(mutants[i], outcomes[i]))
+	})
+	return outcomes
+}
+
+// each calls f with 0 to n-1, in as many goroutines as there are workers.
+func each(workers, n int, f func(int)) {
 	next := make(chan int)
 	var wg sync.WaitGroup
-	var printing sync.Mutex
 	for range max(1, workers) {
 		wg.Go(func() {
 			for i := range next {
-				outcomes[i] = try(ctx, mutants[i])
-				printing.Lock()
-				fmt.Println(line(mutants[i], outcomes[i]))
-				printing.Unlock()
+				f(i)
 			}
 		})
 	}
-	for i := range mutants {
+	for i := range n {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	return outcomes
 }
 
 func line(m *mutant, o outcome) string {

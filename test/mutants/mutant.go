@@ -21,7 +21,7 @@ import (
 //
 // "test" names the package and the test that must fail; "env", which may be left
 // out, is set for that test. "in" names a package directory and a function or
-// method of it, whichever file that is in today: within it the old text must occur
+// method of it, whichever file that is in today: in its body the old text must occur
 // exactly once. Leading white space of each line does not count, so that a change
 // of indentation does not disturb the mutant. There may be several edits.
 type mutant struct {

@@ -21,16 +21,8 @@ func TestMutantsFitTheCode(t *testing.T) {
 	}
 	abouts := map[string]string{}
 	for _, m := range mutants {
-		changed, err := m.apply(root)
-		if err != nil {
+		if _, err := weave(root, []*mutant{m}); err != nil {
 			t.Error(err)
-			continue
-		}
-		for name, text := range changed {
-			before, err := os.ReadFile(name)
-			if err != nil || string(before) == string(text) {
-				t.Errorf("%s does not change %s: %v", m.name, name, err)
-			}
 		}
 		if !hasTest(t, m.pkg, m.test) {
 			t.Errorf("%s: no test %s in %s", m.name, m.test, m.pkg)
@@ -74,6 +66,12 @@ func (l *log) add(n int) {
 }
 
 func add(n int) int { return n + n }
+
+func all[T any](v ...T) []T { return nil }
+
+func none(int) { return }
+
+func (log) blank(_, x int, _ ...int) { return }
 `
 
 // repo is a repository with one package of one file.
@@ -86,38 +84,70 @@ func repo(t *testing.T) string {
 	return dir
 }
 
-func TestApply(t *testing.T) {
+func TestWeave(t *testing.T) {
 	for _, tc := range []struct {
 		name, in, old, new string
-		want               string // of the result, or of the error after "error: "
+		want               string // in the result, or in the error after "error: "
 	}{
-		{"a method", ". log.add", "l.n++", "l.n--", "l.n--"},
-		{"a function of the same name", ". add", "n + n", "n", "{ return n }"},
+		{"a method", ". log.add", "l.n++", "l.n--", "\tl.n--\n}"},
+		{"its call", ". log.add", "l.n++", "l.n--", `{ if mutant_ == "a-b" { l.mutant_a_b_add(n); return };` + "\n\tif n > 0"},
+		{"a function of the same name", ". add", "n + n", "n", "func mutant_a_b_add(n int) int { return n }"},
+		{"its call", ". add", "n + n", "n", `{ if mutant_ == "a-b" { return mutant_a_b_add(n) }; return n + n }`},
+		{"a generic function", ". all", "return nil", "return v", "return mutant_a_b_all[T](v...)"},
 		{"other indentation", ". log.add", "  if n > 0 {\n l.n += n\n }\n", "l.n += n\n", "(n int) {\n\tl.n += n\n\tl.n++"},
 		{"nothing instead", ". log.add", "l.n++\n", "", "}\n\t\n}"},
 		{"not there", ". add", "l.n++", "", "error: occurs 0 times"},
 		{"there twice", ". log.add", "l.n", "l.m", "error: occurs 2 times"},
+		{"outside the body", ". add", "n int", "n uint", "error: occurs 0 times"},
 		{"no such function", ". log.sub", "x", "y", "error: 0 functions"},
 		{"no Go", ". add", "n + n", "n +", "error: no Go"},
+		{"no name to pass on by", ". none", "return", "panic(0)", "func none(blank0_ int) {"},
+		{"blank names", ". log.blank", "return", "panic(0)", `func (blank0_ log) blank(blank0_, x int, blank2_ ...int) { if mutant_ == "a-b" { blank0_.mutant_a_b_blank(blank0_, x, blank2_...); return };`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir, fn, _ := strings.Cut(tc.in, " ")
-			m := &mutant{name: "m", edits: []edit{{dir: dir, fn: fn, old: tc.old, new: tc.new}}}
 			root := repo(t)
-			changed, err := m.apply(root)
+			woven, err := weave(root, []*mutant{{name: "a-b", edits: []edit{{dir: dir, fn: fn, old: tc.old, new: tc.new}}}})
 			if want, wrong := strings.CutPrefix(tc.want, "error: "); wrong {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Fatalf("error %v, want %q in it", err, want)
 				}
 				return
 			}
-			if got := string(changed[filepath.Join(root, "p.go")]); err != nil || !strings.Contains(got, tc.want) {
+			if got := string(woven[filepath.Join(root, "p.go")]); err != nil || !strings.Contains(got, tc.want) {
 				t.Fatalf("%v, %s", err, got)
 			}
 			if b, err := os.ReadFile(filepath.Join(root, "p.go")); err != nil || string(b) != source {
 				t.Fatalf("the source itself was changed: %v", err)
 			}
 		})
+	}
+}
+
+// TestWovenProgram runs a program with two mutants of one function and one of two: as
+// itself, and as each of them.
+func TestWovenProgram(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":  "module p\n\ngo 1.25\n",
+		"main.go": "package main\n\nfunc main() { println(one(1), two(1)) }\n\nfunc one(n int) int { return n }\n\nfunc two(n int) int { return 2 * one(n) }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ten, hundred := edit{dir: ".", fn: "one", old: "return n", new: "return 10 * n"}, edit{dir: ".", fn: "one", old: "n }", new: "100 * n }"}
+	three := edit{dir: ".", fn: "two", old: "2", new: "3"}
+	b := &bench{root: dir, dir: t.TempDir()}
+	if err := b.weave([]*mutant{{name: "ten", edits: []edit{ten}}, {name: "hundred", edits: []edit{hundred}}, {name: "both", edits: []edit{ten, three}}}); err != nil {
+		t.Fatal(err)
+	}
+	for choice, want := range map[string]string{"": "1 2\n", "ten": "10 20\n", "hundred": "100 200\n", "both": "10 30\n"} {
+		cmd := exec.Command("go", "run", "-overlay", b.overlay, ".")
+		cmd.Env = append(os.Environ(), "GOWORK=off", chosen+"="+choice)
+		if out, err := b.run(cmd, dir); err != nil || out != want {
+			t.Errorf("mutant %q: %q, %v, want %q", choice, out, err, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ type verdict int
 const (
 	survived verdict = iota
 	killed
-	broken // it could not be tried: that is the mutant's fault, not the code's
+	broken // it could not be tried: that is the fault of the mutant or its test, not of the code
 )
 
 // outcome is a verdict with its evidence.
@@ -33,35 +34,22 @@ type outcome struct {
 // bench runs mutants of the repository at root. Its files lie in dir.
 type bench struct {
 	root, dir string
+	overlay   string        // the file that tells the go command of the woven sources
 	timeout   time.Duration // of one test binary
 }
 
 // one runs the mutant against the test it names.
 func (b *bench) one(ctx context.Context, m *mutant) outcome {
 	start := time.Now()
-	o := b.try(ctx, m)
+	out, err := b.test(ctx, m, m.name)
+	o := outcome{verdict: survived, evidence: lastLine(out)}
+	if ctx.Err() != nil {
+		o = outcome{verdict: broken, evidence: ctx.Err().Error()}
+	} else if err != nil {
+		o = judge(err, out)
+	}
 	o.took = time.Since(start)
 	return o
-}
-
-func (b *bench) try(ctx context.Context, m *mutant) outcome {
-	overlay, err := b.overlay(m)
-	if err != nil {
-		return outcome{verdict: broken, evidence: err.Error()}
-	}
-	bin := filepath.Join(b.dir, m.name+".test")
-	defer func() { _ = os.Remove(bin) }() // its directory goes at the end
-	if out, err := b.build(ctx, m.pkg, overlay, bin); err != nil {
-		return outcome{verdict: broken, evidence: fmt.Sprintf("it does not build: %v\n%s", err, out)}
-	}
-	out, err := b.test(ctx, m, bin)
-	switch {
-	case ctx.Err() != nil:
-		return outcome{verdict: broken, evidence: ctx.Err().Error()}
-	case err == nil:
-		return outcome{verdict: survived, evidence: lastLine(out)}
-	}
-	return judge(err, out)
 }
 
 // judge tells a test that failed from one that could not be run.
@@ -76,75 +64,76 @@ func judge(err error, out string) outcome {
 
 // healthy runs the named tests on the code as it is: a test that fails anyway
 // kills nothing.
-func (b *bench) healthy(ctx context.Context, mutants []*mutant) error {
-	done := map[string]bool{}
-	bins := map[string]string{}
+func (b *bench) healthy(ctx context.Context, mutants []*mutant, workers int) error {
+	var distinct []*mutant
+	seen := map[string]bool{}
 	for _, m := range mutants {
-		key := fmt.Sprint(m.pkg, m.test, m.env)
-		if done[key] {
-			continue
-		}
-		done[key] = true
-		bin := bins[m.pkg]
-		if bin == "" {
-			bin = filepath.Join(b.dir, strings.ReplaceAll(m.pkg, "/", "-")+".healthy")
-			if out, err := b.build(ctx, m.pkg, "", bin); err != nil {
-				return fmt.Errorf("build the tests of %s: %w\n%s", m.pkg, err, out)
-			}
-			bins[m.pkg] = bin
-		}
-		if out, err := b.test(ctx, m, bin); err != nil {
-			return fmt.Errorf("%s %s fails without a mutant: %w\n%s", m.pkg, m.test, err, out)
+		if key := fmt.Sprint(m.pkg, m.test, m.env); !seen[key] {
+			seen[key], distinct = true, append(distinct, m)
 		}
 	}
-	return nil
+	failures := make([]error, len(distinct))
+	each(workers, len(distinct), func(i int) {
+		m := distinct[i]
+		if out, err := b.test(ctx, m, ""); err != nil {
+			failures[i] = fmt.Errorf("%s %s fails without a mutant: %w\n%s", m.pkg, m.test, err, out)
+		}
+	})
+	return errors.Join(failures...)
 }
 
-// overlay writes the changed files, and the list of them that the go command
-// takes.
-func (b *bench) overlay(m *mutant) (string, error) {
-	changed, err := m.apply(b.root)
+// weave writes the sources with the mutants in them, and the list of them that the
+// go command takes.
+func (b *bench) weave(mutants []*mutant) error {
+	woven, err := weave(b.root, mutants)
 	if err != nil {
-		return "", err
+		return err
 	}
 	list := struct{ Replace map[string]string }{map[string]string{}}
-	for name, text := range changed {
-		to := filepath.Join(b.dir, fmt.Sprintf("%s.%d.go", m.name, len(list.Replace)))
+	for name, text := range woven {
+		to := filepath.Join(b.dir, fmt.Sprintf("%d.go", len(list.Replace)))
 		if err := os.WriteFile(to, text, 0o600); err != nil {
-			return "", err
+			return err
 		}
 		list.Replace[name] = to
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		return "", err
+		return err
 	}
-	name := filepath.Join(b.dir, m.name+".json")
-	return name, os.WriteFile(name, text, 0o600)
+	b.overlay = filepath.Join(b.dir, "overlay.json")
+	return os.WriteFile(b.overlay, text, 0o600)
 }
 
-func (b *bench) build(ctx context.Context, pkg, overlay, bin string) (string, error) {
-	args := []string{"test", "-c", "-o", bin}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
+// build builds the tests that mutants name. One command builds them all, since
+// several would compile what they share several times.
+func (b *bench) build(ctx context.Context, mutants []*mutant) error {
+	args := []string{"test", "-c", "-overlay", b.overlay, "-ldflags=-s -w", "-o", b.dir + string(filepath.Separator)}
+	named := map[string]bool{}
+	for _, m := range mutants {
+		if !named[m.pkg] {
+			named[m.pkg], args = true, append(args, "./"+m.pkg)
+		}
 	}
-	return b.run(exec.CommandContext(ctx, "go", append(args, "./"+pkg)...), b.root)
+	if out, err := b.run(exec.CommandContext(ctx, "go", args...), b.root); err != nil {
+		return fmt.Errorf("build the tests: %w\n%s", err, out)
+	}
+	return nil
 }
 
-func (b *bench) test(ctx context.Context, m *mutant, bin string) (string, error) {
+// test runs the test that a mutant names, with the mutant that is chosen.
+func (b *bench) test(ctx context.Context, m *mutant, choice string) (string, error) {
+	bin := filepath.Join(b.dir, path.Base(m.pkg)+".test")
 	cmd := exec.CommandContext(ctx, bin, "-test.run=^("+m.test+")$", "-test.failfast", "-test.timeout="+b.timeout.String())
-	cmd.Env = append(os.Environ(), m.env...)
+	cmd.Env = append(append(os.Environ(), m.env...), chosen+"="+choice)
 	return b.run(cmd, filepath.Join(b.root, filepath.FromSlash(m.pkg)))
 }
 
 // suite runs the mutant against every package.
 func (b *bench) suite(ctx context.Context, m *mutant) outcome {
 	start := time.Now()
-	overlay, err := b.overlay(m)
-	if err != nil {
-		return outcome{verdict: broken, evidence: err.Error()}
-	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+b.timeout.String(), "-overlay", overlay, "./...")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+b.timeout.String(), "-overlay", b.overlay, "./...")
+	cmd.Env = append(os.Environ(), chosen+"="+m.name)
 	out, err := b.run(cmd, b.root)
 	o := outcome{verdict: survived, evidence: "the whole suite passes", took: time.Since(start)}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
@@ -88,7 +89,11 @@ func (s *tally) String() string {
 // STELE_BOUNDARIES is at how many boundaries of a trace to cut, spread evenly; at
 // all if there are less than twice as many. 0 cuts at all of them.
 func TestBoundaries(t *testing.T) {
-	each := int(number(t, "STELE_BOUNDARIES", defaultBoundaries))
+	few := uint64(6)
+	if race.Enabled {
+		few = 2
+	}
+	each := int(number(t, "STELE_BOUNDARIES", few))
 	sum := tally{skipped: map[string]int{}}
 	t.Run("all", func(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(scenarios)) {

@@ -1,6 +1,0 @@
-//go:build race
-
-package model
-
-// The race detector makes programs ten times slower.
-const defaultChecks = 40

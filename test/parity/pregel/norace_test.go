@@ -1,5 +1,0 @@
-//go:build !race
-
-package pregel_test
-
-const defaultBoundaries = 6
