@@ -59,32 +59,7 @@ part_logs() { run ./wal TestCrash WAL_CRASH_SCALE=4 SEED="${RANDOM}"; }
 
 part_devices() { run ./test/crash 'TestPowerLossOnDevice|TestFullDevice' POWER_LOSSES="${POWER_LOSSES:-100}"; }
 
-# part_fuzz runs the fuzz targets, two at a time.
-part_fuzz() {
-	export -f fuzz_one
-	export FUZZTIME=${FUZZTIME:-60s} work
-	git grep --untracked -nE '^func Fuzz[A-Za-z0-9_]*\(' -- '*_test.go' |
-		sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z0-9_]*)\(.*|\1 \2|' |
-		xargs -L 1 -P 2 bash -c 'fuzz_one "$0" "$1"'
-}
-
-# fuzz_one runs one target. The fuzzer of the go command sometimes reports its own
-# deadline as a failure, without an input; that, and nothing else, is tried again.
-fuzz_one() {
-	local out=$work/$2.out try
-	for try in 1 2; do
-		if go test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -parallel 1 "./$1" >"$out" 2>&1; then
-			echo "fuzz $1 $2: $(grep -oE 'execs: [0-9]+' "$out" | tail -n 1)"
-			return 0
-		fi
-		if grep -q 'Failing input written' "$out" || ! grep -q 'context deadline exceeded' "$out"; then
-			break
-		fi
-	done
-	echo "fuzz target $2 in $1:"
-	tail -n 100 -- "$out"
-	return 1
-}
+part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash .ci/run fuzz; }
 
 main() {
 	local parts=("$@") part start
