@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -132,7 +133,7 @@ type compaction struct {
 	limit   func(int) // may be nil
 	whole   bool      // nothing becomes part of the store before all is done
 
-	tell func(CompactProgress) // besides Options.Events.Compacting; may be nil
+	tell func(monitor.CompactProgress) // besides Options.Events.Compacting; may be nil
 }
 
 // compact merges segments into one, or a few large ones. compactMu is held, so the
@@ -157,7 +158,7 @@ func (e *Engine) compact(ctx context.Context, c compaction) error {
 		m.info.Inputs = append(m.info.Inputs, uint64(s.Num))
 		m.info.BytesIn += s.Size
 	}
-	m.progress = CompactProgress{Inputs: len(c.inputs), BytesIn: m.info.BytesIn}
+	m.progress = monitor.CompactProgress{Inputs: len(c.inputs), BytesIn: m.info.BytesIn}
 	known, err := e.tombstonesIn(st.Segments)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
@@ -306,9 +307,9 @@ type merge struct {
 	done     map[uint64]bool     // of these, those that are in the output
 	dropped  map[string]base.LSN // last deletion of a thread that segments know of
 
-	progress CompactProgress
-	tell     func(CompactProgress) // as compaction has it
-	info     CompactInfo
+	progress monitor.CompactProgress
+	tell     func(monitor.CompactProgress) // as compaction has it
+	info     monitor.CompactInfo
 }
 
 // count adds published outputs.

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -39,7 +40,7 @@ type Engine struct {
 	cache       *blockCache
 	versions    *versionCache
 	ix          *index.Index
-	report      OpenReport
+	report      monitor.OpenReport
 	skipped     skipped // with Options.AllowDamage
 
 	queue   queue   // committer only
@@ -100,7 +101,7 @@ type Engine struct {
 func (e *Engine) Dir() string { return e.dir }
 
 // Report says what Open found.
-func (e *Engine) Report() OpenReport { return e.report }
+func (e *Engine) Report() monitor.OpenReport { return e.report }
 
 // state is the manifest's, or what a read-only store found.
 func (e *Engine) state() snapshot.State {

@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -62,7 +63,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	if err := e.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
-	info := FlushInfo{Floor: uint64(floor)}
+	info := monitor.FlushInfo{Floor: uint64(floor)}
 	for _, seg := range out.infos {
 		if info.Segment == 0 {
 			info.Segment = uint64(seg.Num)

@@ -16,8 +16,8 @@ import (
 )
 
 // addProblem adds one, of which the worst is the verdict.
-func addProblem(h *Health, kind Trouble, s Status, err error, format string, args ...any) {
-	h.Problems = append(h.Problems, Problem{Kind: kind, Status: s, Detail: fmt.Sprintf(format, args...), Err: err})
+func addProblem(h *monitor.Health, kind monitor.Trouble, s monitor.Status, err error, format string, args ...any) {
+	h.Problems = append(h.Problems, monitor.Problem{Kind: kind, Status: s, Detail: fmt.Sprintf(format, args...), Err: err})
 	h.Status = max(h.Status, s)
 }
 
@@ -35,8 +35,8 @@ const (
 // Space asks the system for the room on the device that the store lies on. With an
 // error Free and Total are not known. After Close, which lets the directory go, the error
 // matches fault.ErrClosed: at its path there may be another store by now, or none.
-func (e *Engine) Space() (Space, error) {
-	s := Space{Free: math.MaxInt64, LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
+func (e *Engine) Space() (monitor.Space, error) {
+	s := monitor.Space{Free: math.MaxInt64, LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
 	e.life.RLock()
 	closed := e.closed
 	e.life.RUnlock()
@@ -60,8 +60,8 @@ func (e *Engine) Space() (Space, error) {
 // Health judges the store: nothing but what is in memory, the free space of the
 // device, and what the store's path leads to, so that it may be asked every second. After
 // Close it says that, and nothing else.
-func (e *Engine) Health() Health {
-	h := Health{Problems: []Problem{}, LogBytes: e.logBytes.Load()}
+func (e *Engine) Health() monitor.Health {
+	h := monitor.Health{Problems: []monitor.Problem{}, LogBytes: e.logBytes.Load()}
 	var err error
 	if h.Space, err = e.Space(); errors.Is(err, fault.ErrClosed) {
 		addProblem(&h, monitor.TroubleClosed, monitor.StatusFailed, err, "the store is closed")
@@ -96,7 +96,7 @@ func (e *Engine) Health() Health {
 	return h
 }
 
-func (e *Engine) judgeSpace(h *Health, err error) {
+func (e *Engine) judgeSpace(h *monitor.Health, err error) {
 	switch s := h.Space; {
 	case err != nil:
 		addProblem(h, monitor.TroubleDisk, monitor.StatusDegraded, err, "%v", err)
@@ -108,7 +108,7 @@ func (e *Engine) judgeSpace(h *Health, err error) {
 }
 
 // judgeWork looks at what goes on behind the calls of a writer.
-func (e *Engine) judgeWork(h *Health) {
+func (e *Engine) judgeWork(h *monitor.Health) {
 	h.Lag = e.log.Lag()
 	late := lagGrace
 	if e.opts.Sync == wal.SyncInterval {

@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -61,7 +62,7 @@ func (e *Engine) checkKeys() error {
 }
 
 // encryption counts the files by key.
-func (e *Engine) encryption() *Encryption {
+func (e *Engine) encryption() *monitor.Encryption {
 	if e.keys == nil {
 		return nil
 	}
@@ -144,10 +145,10 @@ func (s *fileSet) numbers() []base.FileNum {
 }
 
 // keyIDs counts the files by key.
-func (s *fileSet) keyIDs() *Encryption {
+func (s *fileSet) keyIDs() *monitor.Encryption {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &Encryption{Files: map[string]int{}}
+	c := &monitor.Encryption{Files: map[string]int{}}
 	for n := range s.known {
 		switch id, ok := s.ids[n]; {
 		case !ok:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 )
 
 // model is what a store should hold: threads, items, values.
@@ -434,7 +435,7 @@ func TestModel(t *testing.T) {
 			w.fs = &besideFS{FS: mem, beside: w.beside}
 			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], MemoryBudget: []int64{-1, 0, 3 << 20}[rng.IntN(3)], VersionBytes: 1 << 20, SegmentSize: []int64{0, 1, 8 << 10, 64 << 10}[rng.IntN(4)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
-			w.opts.Events.Compacting = func(CompactProgress) {
+			w.opts.Events.Compacting = func(monitor.CompactProgress) {
 				if w.compacting != nil {
 					w.compacting()
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -109,7 +110,7 @@ type Options struct {
 	// the order of file operations depends on the calls alone. For simulations.
 	Inline bool
 	Logger *slog.Logger
-	Events Events
+	Events monitor.Events
 }
 
 const (

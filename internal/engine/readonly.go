@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -41,7 +42,7 @@ func (e *Engine) openReadOnly() error {
 		e.files.lostImages = lostImages || stuck
 		e.ix = index.New(e.opts.loadedBytes())
 		e.unflushed = newUnflushed()
-		e.report = OpenReport{}
+		e.report = monitor.OpenReport{}
 		e.skipped, e.guessed = skipped{}, false
 		if errors.Is(err, snapshot.ErrNoManifest) {
 			return errors.Join(fault.ErrNotStore, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 )
 
 const resumeThreads = 24
@@ -36,7 +37,7 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	}
 	must(t, e.Close())
 	ctx, stop := context.WithCancel(t.Context())
-	o.Events.Compacting = func(p CompactProgress) {
+	o.Events.Compacting = func(p monitor.CompactProgress) {
 		if p.Families == resumeThreads/2 {
 			stop()
 		}
@@ -79,8 +80,8 @@ func TestCompactionGoesOn(t *testing.T) {
 	for _, how := range []string{"step", "all"} {
 		t.Run(how, func(t *testing.T) {
 			_, o, made, families := interruptedStore(t)
-			var info CompactInfo
-			o.Events.Compacted = func(i CompactInfo) { info = i }
+			var info monitor.CompactInfo
+			o.Events.Compacted = func(i monitor.CompactInfo) { info = i }
 			e := mustOpen(t, o)
 			checkResumed(t, e)
 			if how == "step" {
@@ -156,8 +157,8 @@ func TestInterruptedCompactionAndLostIndex(t *testing.T) {
 // and what changed alone after a change.
 func TestCompactLeavesOutWhatIsSettled(t *testing.T) {
 	_, o, _, _ := interruptedStore(t)
-	var infos []CompactInfo
-	o.Events.Compacted = func(i CompactInfo) { infos = append(infos, i) }
+	var infos []monitor.CompactInfo
+	o.Events.Compacted = func(i monitor.CompactInfo) { infos = append(infos, i) }
 	e := mustOpen(t, o)
 	must(t, e.Compact(t.Context()))
 	large := 0

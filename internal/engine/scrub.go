@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -59,7 +60,7 @@ func (e *Engine) Remembers(prefix string) bool {
 //
 // tell, unless it is nil, is called before each family is written and each time that
 // files are gone, on the goroutine of the call.
-func (e *Engine) Scrub(ctx context.Context, tell func(ScrubProgress)) error {
+func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) error {
 	if e.opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
@@ -85,12 +86,12 @@ func (e *Engine) Scrub(ctx context.Context, tell func(ScrubProgress)) error {
 
 // scrub is what one call of Scrub tells.
 type scrub struct {
-	tell     func(ScrubProgress) // may be nil
-	progress ScrubProgress
+	tell     func(monitor.EraseProgress) // may be nil
+	progress monitor.EraseProgress
 }
 
 // rewriting tells how far the compaction is.
-func (s *scrub) rewriting(c CompactProgress) {
+func (s *scrub) rewriting(c monitor.CompactProgress) {
 	s.progress.BytesIn, s.progress.BytesOut = c.BytesIn, c.BytesOut
 	s.told()
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/monitor"
 )
 
 var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
-func (e *Engine) Stats() Stats {
-	s := Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), UnremovedFiles: e.files.stuck.count(), VersionBytes: e.versions.bytes()}
+func (e *Engine) Stats() monitor.Stats {
+	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), UnremovedFiles: e.files.stuck.count(), VersionBytes: e.versions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -35,8 +36,8 @@ func (e *Engine) Stats() Stats {
 }
 
 // Metrics returns the counters now.
-func (e *Engine) Metrics() Metrics {
-	m := Metrics{
+func (e *Engine) Metrics() monitor.StoreMetrics {
+	m := monitor.StoreMetrics{
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
 		Commits: e.commits.Read(), Stalled: e.throttle.stalled.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
@@ -68,7 +69,7 @@ func (e *Engine) notePatch(v *txValue) {
 	e.patchBytes.Add(v.size)
 }
 
-func (e *Engine) noteFlush(i FlushInfo) {
+func (e *Engine) noteFlush(i monitor.FlushInfo) {
 	e.flushes.Add(1)
 	e.flushedValues.Add(i.ValueBytes)
 	e.flushedBytes.Add(i.Bytes)
@@ -78,7 +79,7 @@ func (e *Engine) noteFlush(i FlushInfo) {
 	}
 }
 
-func (e *Engine) noteCompact(i CompactInfo) {
+func (e *Engine) noteCompact(i monitor.CompactInfo) {
 	e.compactions.Add(1)
 	e.compactedIn.Add(i.BytesIn)
 	e.compactedOut.Add(i.BytesOut)

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -115,7 +116,7 @@ func VerifyMoment(ctx context.Context, dir string, m *Moment, opts Options, prog
 	opts = opts.withDefaults()
 	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
 	v.rep.State, v.rep.Manifest = m.State, m.Manifest
-	opts.FS, opts.ReadOnly, opts.AllowDamage, opts.ManualWork, opts.Events = m.FS, true, true, true, Events{}
+	opts.FS, opts.ReadOnly, opts.AllowDamage, opts.ManualWork, opts.Events = m.FS, true, true, true, monitor.Events{}
 	if err := v.run(opts); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
