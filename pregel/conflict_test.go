@@ -13,7 +13,6 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
 )
 
 // remote is a saver as another process has it: it cannot tell who has a thread.
@@ -30,17 +29,6 @@ func (r *remote) GetTuple(c context.Context, cfg saver.Config) (*saver.Tuple, er
 	}
 	return tup, err
 }
-
-func (r *remote) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
-	if r.loaded != nil { // it takes a while: who does not wait for it runs a node meanwhile
-		time.Sleep(20 * time.Millisecond)
-	}
-	return r.Saver.(saver.Coordinator).PutRequest(c, req)
-}
-
-// Serializer makes the engine store beside its nodes: what cannot be serialized ahead is
-// waited for.
-func (r *remote) Serializer() serde.Serializer { return r.Saver.(saver.Coordinator).Serializer() }
 
 // processes are savers that share nothing but what is stored.
 func processes(n int) []*remote {

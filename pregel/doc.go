@@ -48,8 +48,8 @@
 // Where several processes write to one store, which the disk saver does not allow,
 // the saver should be a saver.Coordinator among them. If it is none the condition alone
 // judges between processes: of runs with input that begin from one head all but one
-// fail before their nodes run, because they wait for their first checkpoint to be
-// stored, and so does a run whose head another one took over, with its next
+// fail before their nodes run, because every save on such a saver is waited for, and so
+// does a run whose head another one took over, with its next
 // checkpoint. A run that resumes, and one under Exit, learns of it with the first
 // checkpoint it stores: its first tasks have run.
 //

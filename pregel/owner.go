@@ -22,8 +22,6 @@ type ownership struct {
 	release func() // nil: nothing to give back
 	// taken is why the thread is not this run's; only a fork goes on with it.
 	taken error
-	// alone: whoever else may write to the thread has been asked.
-	alone bool
 	// head is the newest checkpoint that this run knows, and checked says that
 	// checkpoints are put on the condition that it still is.
 	head    string
@@ -43,7 +41,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 	_, outside := runFrom(ctx)
 	wait := o.again && outside != nil
 	s, ok := l.saver.(saver.Coordinator)
-	if o.alone = ok; ok {
+	if ok {
 		o.release, err = s.Own(ctx, l.cfg.ThreadID, wait)
 	} else {
 		o.release, err = tables.own(ctx, l.g, l.saver, l.cfg.ThreadID, wait)
@@ -83,10 +81,6 @@ func (l *loop) expected() *string {
 	}
 	return saver.Head(l.owned.head)
 }
-
-// asks reports whether the run must know that its first checkpoint is stored
-// before it runs anything: only that tells whether another process was quicker.
-func (l *loop) asks() bool { return l.owned.checked && !l.owned.alone && !l.ranTasks }
 
 // disown gives the thread back. It is called when the run's saves have ended.
 func (l *loop) disown() {

@@ -361,8 +361,9 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.owned.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
-	// Sync waits here, before the next superstep.
-	if l.cfg.Durability == Sync || l.codec == nil || l.asks() && !exiting {
+	// Sync waits here, before the next superstep; so does a run on a saver whose values
+	// cannot be serialized ahead.
+	if l.cfg.Durability == Sync || l.codec == nil {
 		return l.pipe.store(op)
 	}
 	l.pipe.submit(op)
