@@ -87,6 +87,11 @@ func (l *Log) vouch(f *logFile, upTo int64) error {
 	if err := l.opts.Guard(); err != nil {
 		return err
 	}
+	// Another sync may have come first and had the file vouched for. Once it is
+	// durable its owner may flush what is in it and remove it.
+	if upTo <= f.synced.Load() {
+		return nil
+	}
 	return f.f.Attached()
 }
 
