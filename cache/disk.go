@@ -137,7 +137,7 @@ func (d *Disk) Set(ctx context.Context, entries ...Entry) error {
 	for i := range entries {
 		e := &entries[i]
 		threads[threadOf(e.Key.NS)] = true
-		if vals[i], err = engine.NewValue(layout.PackKind(e.Value.Kind), e.Value.Data); err != nil {
+		if vals[i], err = engine.NewValue(layout.KindPrefix(e.Value.Kind), e.Value.Data); err != nil {
 			return err
 		}
 		if e.size() <= d.opts.MaxBytes {

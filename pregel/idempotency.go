@@ -16,7 +16,7 @@ import (
 // does the task when it runs again after an interrupt, a failure, a crash of the
 // process, or a power cut: in every durability mode, because IdempotencyKey returns
 // only when everything that the key rests on is durable. For that it waits for the
-// saves under way, asks a saver that is a Syncer to sync, and stores the checkpoint
+// saves under way, asks a saver that is a Coordinator to sync, and stores the checkpoint
 // of an Exit run at once, which its history shows.
 //
 // name tells the effects of one task apart: the same name gives the same key, another

@@ -11,7 +11,7 @@ import (
 )
 
 // ownership is what a run knows of its right to be the only one on its thread.
-// Two things guard it. The saver's Owner, or a table of this process if it has
+// Two things guard it. The saver's Own, or a table of this process if it has
 // none, decides before the thread is loaded: the loser has done nothing yet. And
 // every checkpoint is put on the condition that the head is the one this run
 // knows: that finds those who did not ask, which are UpdateState, forks, Shared

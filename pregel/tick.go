@@ -417,17 +417,17 @@ func (l *loop) storeExitDeltas() error {
 func (l *loop) storeStub() saver.Config {
 	at := l.delta.initial
 	at.Namespace = l.ns
-	stub := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
+	anchor := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
 	put.CheckpointID, put.ExpectHead = "", l.expected()
 	s, note := l.saver, &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(nil)}
-	l.pipe.submit(&saveOp{what: "checkpoint", of: stub.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := putNoted(ctx, s, saver.PutRequest{Config: put, Checkpoint: stub, Metadata: saver.Metadata{"step": -2}, Note: note})
+	l.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
+		_, err := putNoted(ctx, s, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err
 	})})
-	l.owned.head = stub.ID
-	l.place.CheckpointID, l.place.Namespace = stub.ID, l.ns
-	at.CheckpointID = stub.ID
+	l.owned.head = anchor.ID
+	l.place.CheckpointID, l.place.Namespace = anchor.ID, l.ns
+	at.CheckpointID = anchor.ID
 	return at
 }

@@ -164,7 +164,7 @@ type diskPut struct {
 }
 
 func (p *diskPut) encode(d *durable) (err error) {
-	if p.value, err = engine.NewValue(layout.PackKind(p.change.value.Kind), p.change.value.Data); err != nil {
+	if p.value, err = engine.NewValue(layout.KindPrefix(p.change.value.Kind), p.change.value.Data); err != nil {
 		return fmt.Errorf("key %q: %w", p.key, err)
 	}
 	if len(p.change.vectors) == 0 {
@@ -176,10 +176,10 @@ func (p *diskPut) encode(d *durable) (err error) {
 		if err != nil {
 			return fmt.Errorf("key %q: vectors: %w", p.key, err)
 		}
-		p.vectors, err = engine.NewValue(layout.PackKind(typed.Kind), typed.Data)
+		p.vectors, err = engine.NewValue(layout.KindPrefix(typed.Kind), typed.Data)
 		return err
 	}
-	p.vectors, err = engine.NewValue(layout.PackKind(serde.KindBytes), b)
+	p.vectors, err = engine.NewValue(layout.KindPrefix(serde.KindBytes), b)
 	return err
 }
 

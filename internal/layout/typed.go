@@ -9,11 +9,53 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// PackKind is what stands before the data of a typed value that is stored. It is
-// for other parts of the same store; docs/format/checkpoint.md has the bytes.
-func PackKind(kind string) []byte { return KindPrefix(kind) }
+// Codes of the kinds of typed values, the first byte of every stored value.
+const (
+	kindOther     = 0
+	kindNull      = 1
+	kindBytes     = 2
+	kindByteArray = 3
+	kindMsgpack   = 4
+	kindJSON      = 5
+)
 
-// UnpackTyped reads a value that was stored behind PackKind. The data is not
+var kindNames = [...]string{kindNull: serde.KindNull, kindBytes: serde.KindBytes, kindByteArray: serde.KindByteArray,
+	kindMsgpack: serde.KindMsgpack, kindJSON: serde.KindJSON}
+
+// KindRoom is the length of the prefix of a kind that has a code.
+const KindRoom = 1
+
+// KindPrefix is what stands before the data of a typed value that is stored;
+// docs/format/checkpoint.md has the bytes.
+func KindPrefix(kind string) []byte {
+	for code, name := range kindNames {
+		if code != kindOther && name == kind {
+			return []byte{byte(code)}
+		}
+	}
+	return packStr([]byte{kindOther}, kind)
+}
+
+// SplitTyped is UnpackTyped with the errors of a decoder, for who says what was read.
+func SplitTyped(b []byte) (serde.Typed, error) {
+	if len(b) == 0 {
+		return serde.Typed{}, ErrRecord
+	}
+	if code := b[0]; code != kindOther {
+		if int(code) >= len(kindNames) {
+			return serde.Typed{}, &fault.VersionError{File: "value kind", Have: uint32(code), Supported: uint32(len(kindNames) - 1)}
+		}
+		return serde.Typed{Kind: kindNames[code], Data: b[1:]}, nil
+	}
+	d := unpacker{b: b[1:]}
+	kind := d.str()
+	if d.err != nil || kind == "" {
+		return serde.Typed{}, ErrRecord
+	}
+	return serde.Typed{Kind: kind, Data: d.b}, nil
+}
+
+// UnpackTyped reads a value that was stored behind KindPrefix. The data is not
 // copied. Bytes that no build writes are ErrCorrupt, those of a newer one a
 // VersionError.
 func UnpackTyped(b []byte) (serde.Typed, error) {

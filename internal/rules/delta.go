@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// DeltaChannelHistory is DeltaReader for any Saver: it walks the parents of the
-// checkpoint cfg names with GetTuple. A saver that implements DeltaReader
+// DeltaChannelHistory is that of a Coordinator, for any Saver: it walks the parents of the
+// checkpoint cfg names with GetTuple. A saver that implements Coordinator
 // answers the same with fewer reads.
 func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	if len(channels) == 0 {

@@ -16,7 +16,7 @@ type Owners struct {
 	held map[string]chan struct{}
 }
 
-// Own implements Owner.
+// Own implements saver.Coordinator.
 func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
 	for {
 		if err := ctx.Err(); err != nil {

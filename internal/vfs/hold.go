@@ -172,6 +172,7 @@ type guarded struct {
 	check func() error
 }
 
+// Create implements Dir.
 func (d guarded) Create(name string) (File, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -179,6 +180,7 @@ func (d guarded) Create(name string) (File, error) {
 	return d.Dir.Create(name)
 }
 
+// Rename implements Dir.
 func (d guarded) Rename(oldname, newname string) error {
 	if err := d.check(); err != nil {
 		return err
@@ -186,6 +188,7 @@ func (d guarded) Rename(oldname, newname string) error {
 	return d.Dir.Rename(oldname, newname)
 }
 
+// Remove implements Dir.
 func (d guarded) Remove(name string) error {
 	if err := d.check(); err != nil {
 		return err

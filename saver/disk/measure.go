@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// meters are the counters of a Disk and of all that WithSerializer made of it.
+// meters are the counters of a Saver and of all that WithSerializer made of it.
 type meters struct {
 	saves, loads, encodes, decodes         metric.Latency
 	savesFailed, savesRefused, loadsFailed atomic.Uint64

@@ -74,7 +74,7 @@ type Options struct {
 	DeletedMemory time.Duration
 
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
-	// otherwise; at least a microsecond, 0 means for ever. See Expirer.
+	// otherwise; at least a microsecond, 0 means for ever. See saver.Retainer.
 	DefaultTTL time.Duration
 	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
 	// nothing. It leaves other calls at least half of the time.
@@ -136,7 +136,7 @@ type Options struct {
 	EncryptExisting bool
 
 	// Events are called, on the goroutine that notices, when the store flushed,
-	// compacted, or met trouble. They must not block nor call the Disk. All of
+	// compacted, or met trouble. They must not block nor call the Saver. All of
 	// them are logged too: docs/operations.md has the messages.
 	Events monitor.Events
 	Logger *slog.Logger     // default: none
@@ -258,7 +258,7 @@ func (s *Saver) Close() error {
 	return s.e.Close()
 }
 
-// Own implements Owner.
+// Own implements saver.Coordinator.
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
@@ -303,7 +303,7 @@ func (s *Saver) WithSerializer(codec serde.Serializer) *Saver {
 	return &c
 }
 
-// Serializer implements Serializing: what the store was given, with its work counted.
+// Serializer implements saver.Coordinator: what the store was given, with its work counted.
 func (s *Saver) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {

@@ -61,7 +61,7 @@ func dropTTL(tx *engine.Tx, threadID string) error {
 	return nil
 }
 
-// SetTTL implements Expirer.
+// SetTTL implements saver.Retainer.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 // sweepBatch is how many expired threads one commit deletes.
 const sweepBatch = 64
 
-// Sweep implements Expirer. It reads no thread that has not expired.
+// Sweep implements saver.Retainer. It reads no thread that has not expired.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	if s.opts.ReadOnly {
 		return saver.SweepReport{}, saver.ErrReadOnly
