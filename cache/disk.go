@@ -103,7 +103,7 @@ func missed(err error) bool {
 }
 
 func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bool, err error) {
-	t, err := d.e.Thread(threadOf(k.NS))
+	t, err := d.e.Partition(threadOf(k.NS))
 	if err != nil || t == nil {
 		return v, false, err
 	}
@@ -175,13 +175,13 @@ func (d *Disk) put(tx *engine.Tx, e *Entry, v *engine.Value) error {
 
 // removeAll removes entries, and the group if it has no others.
 func removeAll(tx *engine.Tx, id string, keys ...string) error {
-	if tx.Thread(id) == nil {
+	if tx.Partition(id) == nil {
 		return nil
 	}
 	if err := tx.Delete(id, keys...); err != nil {
 		return err
 	}
-	if t := tx.Thread(id); t.Last("") == nil {
+	if t := tx.Partition(id); t.Last("") == nil {
 		return tx.Drop(id, nil)
 	}
 	return nil
@@ -204,7 +204,7 @@ func (d *Disk) Clear(ctx context.Context, groups ...string) error {
 		if err != nil {
 			return err
 		}
-		err = v.Ascend(layout.SpaceResults, func(t *index.Thread) bool {
+		err = v.Ascend(layout.SpaceResults, func(t *index.Partition) bool {
 			ids = append(ids, t.ID)
 			return strings.HasPrefix(t.ID, layout.SpaceResults)
 		})
@@ -248,7 +248,7 @@ func (d *Disk) Trim(ctx context.Context) error {
 	}
 	for id, list := range byGroup {
 		err := d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, []string{id}, func(tx *engine.Tx) error {
-			t := tx.Thread(id)
+			t := tx.Partition(id)
 			if t == nil {
 				return nil
 			}
@@ -276,7 +276,7 @@ func (d *Disk) excess() ([]stored, error) {
 	defer v.Release()
 	now, total := d.e.Now(), int64(0)
 	var gone, rest []stored
-	aerr := v.Ascend(layout.SpaceResults, func(t *index.Thread) bool {
+	aerr := v.Ascend(layout.SpaceResults, func(t *index.Partition) bool {
 		if !strings.HasPrefix(t.ID, layout.SpaceResults) {
 			return false
 		}

@@ -1,11 +1,11 @@
-// Package index is the in-memory index of a store: which items each thread has,
+// Package index is the in-memory index of a store: which items each partition has,
 // which values each item refers to, and where the bytes of each value lie. It is
 // pure memory and does no I/O.
 //
 // # Two levels
 //
-// A google/btree of threads, ordered by id, leads to one immutable Thread each.
-// A resident thread holds its items in a tree of its own; a cold thread holds
+// A google/btree of partitions, ordered by id, leads to one immutable Partition each.
+// A resident partition holds its items in a tree of its own; a cold partition holds
 // none of them, only what was committed since it went cold, and its family says
 // where the rest lies on disk. Commits and replay only append.
 //
@@ -13,12 +13,12 @@
 //
 // An item refers to values by Ref, the record and the ordinal that first stored
 // them. Where the bytes lie now is a matter of the family, so that flush and
-// compaction move bytes without touching an item, and a copied thread shares
+// compaction move bytes without touching an item, and a copied partition shares
 // them.
 //
 // # One moment
 //
-// Threads are immutable and replaced as a whole; a View holds the root of the
-// tree of threads as it was, and with it everything below. Deletions and later
+// Partitions are immutable and replaced as a whole; a View holds the root of the
+// tree of partitions as it was, and with it everything below. Deletions and later
 // commits do not reach it.
 package index

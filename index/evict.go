@@ -3,33 +3,33 @@ package index
 import "github.com/stele-go/stele/internal/base"
 
 // Restore fills an empty index with what images say: tables, oldest first, each with
-// what changed since the one before, up to record lsn. The number of threads is
+// what changed since the one before, up to record lsn. The number of partitions is
 // counted if it is below 0. Nothing of it counts as changed. An error is that of
 // reading a table, and leaves the index empty.
-func (ix *Index) Restore(chain []*Table, threads int, memos []Memo, lsn base.LSN) error {
+func (ix *Index) Restore(chain []*Table, partitions int, tombs []Tombstone, lsn base.LSN) error {
 	ts, err := layered(chain)
-	if err == nil && threads < 0 {
-		threads, err = ts.live()
+	if err == nil && partitions < 0 {
+		partitions, err = ts.live()
 	}
 	if err != nil {
 		return err
 	}
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.tables, ix.n = ts, threads
+	ix.tables, ix.n = ts, partitions
 	ix.lsn, ix.imaged = lsn, lsn
-	for _, m := range memos {
-		ix.memos[m.ID] = m
+	for _, m := range tombs {
+		ix.tombs[m.ID] = m
 	}
 	return nil
 }
 
 // Install tells the index what an image holds that has become part of the store: all
-// threads and families if it is a full one, else what changed since the last. The
+// partitions and families if it is a full one, else what changed since the last. The
 // dirty set is the one ViewDirty gave, lsn the record of that view. Calls are one at
 // a time.
 //
-// From now on the threads of the image can be evicted: what is cold goes at once.
+// From now on the partitions of the image can be evicted: what is cold goes at once.
 func (ix *Index) Install(t *Table, full bool, lsn base.LSN, dirty Dirty) {
 	ix.mu.RLock()
 	chain := ix.tables
@@ -51,8 +51,8 @@ func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) {
 	defer ix.mu.Unlock()
 	ix.tables, ix.imaged = chain, max(ix.imaged, lsn)
 	ix.own()
-	for id := range dirty.Threads {
-		if t, ok := ix.threads.Get(&Thread{ID: id}); ok && t.Cold() && ix.known(t) {
+	for id := range dirty.Partitions {
+		if t, ok := ix.partitions.Get(&Partition{ID: id}); ok && t.Cold() && ix.known(t) {
 			ix.unset(t)
 		}
 	}
@@ -61,7 +61,7 @@ func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) {
 func (ix *Index) inTree() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	return ix.threads.Len()
+	return ix.partitions.Len()
 }
 
 // evictSome is evict for who does not hold the lock; it reports whether there is
@@ -75,23 +75,23 @@ func (ix *Index) evictSome() bool {
 
 // known reports whether the tables say the same of t, so that it can be made anew. It
 // reads nothing: false if the row of t is not in memory.
-func (ix *Index) known(t *Thread) bool {
-	if t.LSN > ix.imaged || ix.dirty.Threads[t.ID] {
+func (ix *Index) known(t *Partition) bool {
+	if t.LSN > ix.imaged || ix.dirty.Partitions[t.ID] {
 		return false
 	}
 	if t.removed {
-		_, ok, err := ix.tables.thread(t.ID, false)
+		_, ok, err := ix.tables.partition(t.ID, false)
 		return err == nil && !ok
 	}
 	r := RowOf(t)
 	return ix.tables.says(&r)
 }
 
-// evictSteps is how many threads a change looks at, at most, to evict some. A change
-// adds one thread or a few, so that this is enough to keep pace.
+// evictSteps is how many partitions a change looks at, at most, to evict some. A change
+// adds one partition or a few, so that this is enough to keep pace.
 const evictSteps = 16
 
-// evict takes threads out of the tree while it is over the budget: those that the
+// evict takes partitions out of the tree while it is over the budget: those that the
 // tables know, and that nobody has read since the evicter last came by. It goes
 // round in the order of ids.
 func (ix *Index) evict() {
@@ -99,9 +99,9 @@ func (ix *Index) evict() {
 		return
 	}
 	ix.own()
-	var out []*Thread
+	var out []*Partition
 	freed, steps, end := int64(0), 0, true
-	ix.threads.AscendGreaterOrEqual(&Thread{ID: ix.hand}, func(t *Thread) bool {
+	ix.partitions.AscendGreaterOrEqual(&Partition{ID: ix.hand}, func(t *Partition) bool {
 		if steps == evictSteps || ix.resident-freed <= ix.budget {
 			ix.hand, end = t.ID, false
 			return false
@@ -124,19 +124,19 @@ func (ix *Index) evict() {
 	ix.evicted += uint64(len(out))
 }
 
-// Evict takes t out of memory if the tables know all of it. Who has loaded a thread
+// Evict takes t out of memory if the tables know all of it. Who has loaded a partition
 // for a single look calls it.
-func (ix *Index) Evict(t *Thread) {
+func (ix *Index) Evict(t *Partition) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	if cur, ok := ix.threads.Get(t); ok && cur == t && ix.known(t) {
+	if cur, ok := ix.partitions.Get(t); ok && cur == t && ix.known(t) {
 		ix.own()
 		ix.unset(t)
 	}
 }
 
-// Memory is what the index holds, in bytes, about: loaded threads and what is newer
-// than the tables, and the tables. Evicted counts the threads evicted so far.
+// Memory is what the index holds, in bytes, about: loaded partitions and what is newer
+// than the tables, and the tables. Evicted counts the partitions evicted so far.
 func (ix *Index) Memory() (loaded, tables int64, evicted uint64) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()

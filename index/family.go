@@ -18,7 +18,7 @@ type Part struct {
 	MaxLSN base.LSN
 }
 
-// Family is a thread and its copies: the threads that share stored values. It
+// Family is a partition and its copies: the partitions that share stored values. It
 // knows where each value lies. Values move; refs do not. All methods are safe
 // for concurrent use.
 type Family struct {

@@ -10,84 +10,84 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Memo remembers a deleted thread: as a tombstone until a segment holds it, and,
-// if there is data, so that what hangs on the thread is refused.
-type Memo struct {
+// Tombstone remembers a deleted partition: as a tombstone until a segment holds it, and,
+// if there is data, so that what hangs on the partition is refused.
+type Tombstone struct {
 	ID   string
 	LSN  base.LSN // the record that deleted it
 	At   int64    // unix µs
 	Data []byte   // the caller's; empty in a mere tombstone
 }
 
-// Index is the root: the threads by id, and the memory of deleted ones. Readers
+// Index is the root: the partitions by id, and the memory of deleted ones. Readers
 // are concurrent; writers are one at a time, by the index's own lock.
 type Index struct {
-	mu      sync.RWMutex
-	threads *btree.BTreeG[*Thread] // what is loaded, or newer than the tables
-	shared  bool                   // the tree is held by a view and must be cloned before a change
-	tables  tables                 // all threads, as of the images
-	imaged  base.LSN               // the last record the tables know
-	n       int                    // threads
-	memos   map[string]Memo
-	lsn     base.LSN
-	dirty   Dirty
-	fams    *families
+	mu         sync.RWMutex
+	partitions *btree.BTreeG[*Partition] // what is loaded, or newer than the tables
+	shared     bool                      // the tree is held by a view and must be cloned before a change
+	tables     tables                    // all partitions, as of the images
+	imaged     base.LSN                  // the last record the tables know
+	n          int                       // partitions
+	tombs      map[string]Tombstone
+	lsn        base.LSN
+	dirty      Dirty
+	fams       *families
 
 	budget   int64  // of resident
-	resident int64  // memory of the threads in the tree, about
+	resident int64  // memory of the partitions in the tree, about
 	hand     string // where the evicter goes on
 	evicted  uint64
-	cold     int // of threads
+	cold     int // of partitions
 }
 
 // Dirty is what changed since the last image was written.
 type Dirty struct {
-	Threads  map[string]bool // put or removed
-	Memos    map[string]bool // remembered or forgotten
-	Families map[uint64]bool // with a thread that changed
+	Partitions map[string]bool // put or removed
+	Tombstones map[string]bool // remembered or forgotten
+	Families   map[uint64]bool // with a partition that changed
 }
 
 func newDirty() Dirty {
-	return Dirty{Threads: map[string]bool{}, Memos: map[string]bool{}, Families: map[uint64]bool{}}
+	return Dirty{Partitions: map[string]bool{}, Tombstones: map[string]bool{}, Families: map[uint64]bool{}}
 }
 
 // Empty reports whether nothing changed.
-func (d Dirty) Empty() bool { return len(d.Threads)+len(d.Memos)+len(d.Families) == 0 }
+func (d Dirty) Empty() bool { return len(d.Partitions)+len(d.Tombstones)+len(d.Families) == 0 }
 
-// New is an empty index. Loaded threads that the tables know as well are evicted,
+// New is an empty index. Loaded partitions that the tables know as well are evicted,
 // least used first, while what is in memory besides the tables takes more than
 // budget bytes, about; what is newer than the tables stays.
 func New(budget int64) *Index {
 	return &Index{
-		threads: btree.NewG(degree, func(a, b *Thread) bool { return a.ID < b.ID }),
-		memos:   map[string]Memo{},
-		dirty:   newDirty(),
-		fams:    &families{m: map[uint64]weakFamily{}},
-		budget:  max(budget, 0),
+		partitions: btree.NewG(degree, func(a, b *Partition) bool { return a.ID < b.ID }),
+		tombs:      map[string]Tombstone{},
+		dirty:      newDirty(),
+		fams:       &families{m: map[uint64]weakFamily{}},
+		budget:     max(budget, 0),
 	}
 }
 
-// Thread returns the thread as it is now, or nil. An error is that of reading its row,
+// Partition returns the partition as it is now, or nil. An error is that of reading its row,
 // if that lies on disk and nobody has looked at it: then it is not known whether there
-// is such a thread. Who was told once is told again without reading.
-func (ix *Index) Thread(id string) (*Thread, error) {
-	t, _, err := ix.ThreadOrRow(id)
+// is such a partition. Who was told once is told again without reading.
+func (ix *Index) Partition(id string) (*Partition, error) {
+	t, _, err := ix.PartitionOrRow(id)
 	return t, err
 }
 
-// ThreadOrRow is Thread, and reports whether the thread was made from its row just now, so
+// PartitionOrRow is Partition, and reports whether the partition was made from its row just now, so
 // that nobody else has it.
-func (ix *Index) ThreadOrRow(id string) (t *Thread, made bool, err error) {
-	key := keys.Get().(*Thread)
+func (ix *Index) PartitionOrRow(id string) (t *Partition, made bool, err error) {
+	key := keys.Get().(*Partition)
 	key.ID = id
 	ix.mu.RLock()
-	found, _ := ix.threads.Get(key)
+	found, _ := ix.partitions.Get(key)
 	ts := ix.tables
 	ix.mu.RUnlock()
 	keys.Put(key)
 	t, err = resolve(found, ts, ix.fams, id)
 	if err != nil && ix.moved(ts) { // and the files of the old ones are gone, perhaps
-		return ix.ThreadOrRow(id)
+		return ix.PartitionOrRow(id)
 	}
 	return t, t != nil && found == nil, err
 }
@@ -99,11 +99,11 @@ func (ix *Index) moved(from tables) bool {
 	return !from.same(ix.tables)
 }
 
-// keys are threads to search the tree with, which are large to make for that.
-var keys = sync.Pool{New: func() any { return new(Thread) }}
+// keys are partitions to search the tree with, which are large to make for that.
+var keys = sync.Pool{New: func() any { return new(Partition) }}
 
-// resolve is the thread found in the tree, or else made from its row.
-func resolve(t *Thread, ts tables, fams *families, id string) (*Thread, error) {
+// resolve is the partition found in the tree, or else made from its row.
+func resolve(t *Partition, ts tables, fams *families, id string) (*Partition, error) {
 	if t != nil {
 		if t.removed {
 			return nil, nil
@@ -111,22 +111,22 @@ func resolve(t *Thread, ts tables, fams *families, id string) (*Thread, error) {
 		t.touch()
 		return t, nil
 	}
-	r, ok, err := ts.thread(id, true)
+	r, ok, err := ts.partition(id, true)
 	if err != nil || !ok {
 		return nil, err
 	}
 	return r.cold(fams), nil
 }
 
-// cold is the row as a thread.
-func (r *Row) cold(fams *families) *Thread {
-	t := ColdThread(r.ID, fams.get(r.Family), r.Birth)
+// cold is the row as a partition.
+func (r *Row) cold(fams *families) *Partition {
+	t := ColdPartition(r.ID, fams.get(r.Family), r.Birth)
 	t.LSN, t.Head, t.Updated, t.Flags = r.LSN, r.Head, r.Updated, r.Flags
 	return t
 }
 
 // Parts returns where the pages of a family lie; none if no image knows it. Errors are
-// those of Thread.
+// those of Partition.
 func (ix *Index) Parts(family uint64) ([]Part, error) {
 	ix.mu.RLock()
 	ts := ix.tables
@@ -150,7 +150,7 @@ func (ix *Index) KeepFamilies(n int) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	if ix.dirty.Empty() {
-		ix.dirty.Threads, ix.dirty.Families = make(map[string]bool, n), make(map[uint64]bool, n)
+		ix.dirty.Partitions, ix.dirty.Families = make(map[string]bool, n), make(map[uint64]bool, n)
 	}
 }
 
@@ -160,19 +160,19 @@ func (ix *Index) ReleaseFamilies() { ix.fams.release() }
 // HeldFamily returns a family if somebody holds it, or nil.
 func (ix *Index) HeldFamily(id uint64) *Family { return ix.fams.held(id) }
 
-// Memo returns what is remembered of a deleted thread.
-func (ix *Index) Memo(id string) (Memo, bool) {
+// Tombstone returns what is remembered of a deleted partition.
+func (ix *Index) Tombstone(id string) (Tombstone, bool) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	m, ok := ix.memos[id]
+	m, ok := ix.tombs[id]
 	return m, ok
 }
 
-// Remembers reports whether anything is remembered of any deleted thread.
+// Remembers reports whether anything is remembered of any deleted partition.
 func (ix *Index) Remembers() bool {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	return len(ix.memos) > 0
+	return len(ix.tombs) > 0
 }
 
 // LSN is the last record applied.
@@ -182,31 +182,31 @@ func (ix *Index) LSN() base.LSN {
 	return ix.lsn
 }
 
-// Len is the number of threads.
+// Len is the number of partitions.
 func (ix *Index) Len() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	return ix.n
 }
 
-// Resident is the number of threads whose items are in memory.
+// Resident is the number of partitions whose items are in memory.
 func (ix *Index) Resident() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	return ix.threads.Len() - ix.cold
+	return ix.partitions.Len() - ix.cold
 }
 
-// Change is one step of the index: threads to put and to remove, and what to
+// Change is one step of the index: partitions to put and to remove, and what to
 // remember of those removed.
 type Change struct {
 	LSN      base.LSN // last record of the step; 0 leaves the index's LSN
-	Put      []*Thread
+	Put      []*Partition
 	Remove   []string
-	Remember []Memo
+	Remember []Tombstone
 }
 
-// Apply makes a change visible in one step. It reads no table: Thread must have been
-// asked, with success, for each thread put or removed.
+// Apply makes a change visible in one step. It reads no table: Partition must have been
+// asked, with success, for each partition put or removed.
 func (ix *Index) Apply(c Change) {
 	for _, t := range c.Put {
 		ix.fams.add(t.Family)
@@ -226,12 +226,12 @@ func (ix *Index) Apply(c Change) {
 			}
 		}
 		ix.set(t)
-		ix.dirty.Threads[t.ID] = true
+		ix.dirty.Partitions[t.ID] = true
 		ix.dirty.Families[t.Family.ID] = true
 	}
 	for _, m := range c.Remember {
-		ix.memos[m.ID] = m
-		ix.dirty.Memos[m.ID] = true
+		ix.tombs[m.ID] = m
+		ix.dirty.Tombstones[m.ID] = true
 	}
 	if c.LSN > ix.lsn {
 		ix.lsn = c.LSN
@@ -239,39 +239,39 @@ func (ix *Index) Apply(c Change) {
 	ix.evict()
 }
 
-// row is a thread as it is, whether in the tree or not; false if it is not there. It
+// row is a partition as it is, whether in the tree or not; false if it is not there. It
 // reads nothing.
 func (ix *Index) row(id string) (Row, bool) {
-	key := keys.Get().(*Thread)
+	key := keys.Get().(*Partition)
 	key.ID = id
-	t, ok := ix.threads.Get(key)
+	t, ok := ix.partitions.Get(key)
 	keys.Put(key)
 	if ok {
 		return RowOf(t), !t.removed
 	}
-	r, ok, err := ix.tables.thread(id, false)
+	r, ok, err := ix.tables.partition(id, false)
 	return r, ok && err == nil
 }
 
-// set puts a thread into the tree.
-func (ix *Index) set(t *Thread) {
+// set puts a partition into the tree.
+func (ix *Index) set(t *Partition) {
 	ix.resident += t.size
 	ix.count(t, 1)
-	if old, ok := ix.threads.ReplaceOrInsert(t); ok {
+	if old, ok := ix.partitions.ReplaceOrInsert(t); ok {
 		ix.resident -= old.size
 		ix.count(old, -1)
 	}
 }
 
-// unset takes a thread out of the tree; the tables know it.
-func (ix *Index) unset(t *Thread) {
-	if old, ok := ix.threads.Delete(t); ok {
+// unset takes a partition out of the tree; the tables know it.
+func (ix *Index) unset(t *Partition) {
+	if old, ok := ix.partitions.Delete(t); ok {
 		ix.resident -= old.size
 		ix.count(old, -1)
 	}
 }
 
-// remove marks a thread as gone. The mark hides what the tables know, or will know
+// remove marks a partition as gone. The mark hides what the tables know, or will know
 // when an image that is being written now is part of the store.
 func (ix *Index) remove(id string, lsn base.LSN) {
 	r, ok := ix.row(id)
@@ -279,32 +279,32 @@ func (ix *Index) remove(id string, lsn base.LSN) {
 		return
 	}
 	ix.n--
-	ix.dirty.Threads[id] = true
+	ix.dirty.Partitions[id] = true
 	ix.dirty.Families[r.Family] = true
-	ix.set(&Thread{ID: id, Family: NewFamily(r.Family), LSN: lsn, removed: true, size: threadSize})
+	ix.set(&Partition{ID: id, Family: NewFamily(r.Family), LSN: lsn, removed: true, size: partitionSize})
 }
 
-func (ix *Index) count(t *Thread, n int) {
+func (ix *Index) count(t *Partition, n int) {
 	if t.Cold() {
 		ix.cold += n
 	}
 }
 
-// own makes the tree of threads the index's own again after a view took it.
+// own makes the tree of partitions the index's own again after a view took it.
 func (ix *Index) own() {
 	if ix.shared {
-		ix.threads = ix.threads.Clone()
+		ix.partitions = ix.partitions.Clone()
 		ix.shared = false
 	}
 }
 
 // Swap replaces old by loaded, if the index still holds old, or if old came from
-// the tables and they say the same now; it reports whether. It installs a thread read
+// the tables and they say the same now; it reports whether. It installs a partition read
 // from disk without losing a commit that came between.
-func (ix *Index) Swap(old, loaded *Thread) bool {
+func (ix *Index) Swap(old, loaded *Partition) bool {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	switch cur, ok := ix.threads.Get(old); {
+	switch cur, ok := ix.partitions.Get(old); {
 	case ok && cur != old:
 		return false
 	case !ok:
@@ -318,11 +318,11 @@ func (ix *Index) Swap(old, loaded *Thread) bool {
 	return true
 }
 
-// Current reports whether t, which Thread returned, is what it would return now; false
+// Current reports whether t, which Partition returned, is what it would return now; false
 // if it would have to read.
-func (ix *Index) Current(t *Thread) bool {
+func (ix *Index) Current(t *Partition) bool {
 	ix.mu.RLock()
-	cur, ok := ix.threads.Get(t)
+	cur, ok := ix.partitions.Get(t)
 	ts := ix.tables
 	ix.mu.RUnlock()
 	if ok {
@@ -335,12 +335,12 @@ func (ix *Index) Current(t *Thread) bool {
 // View is the index at one moment. Its tables may lie on disk: whoever holds a view
 // keeps the files of the tables.
 type View struct {
-	LSN     base.LSN
-	threads *btree.BTreeG[*Thread]
-	tables  tables
-	fams    *families
-	n       int
-	memos   []Memo
+	LSN        base.LSN
+	partitions *btree.BTreeG[*Partition]
+	tables     tables
+	fams       *families
+	n          int
+	tombs      []Tombstone
 }
 
 // View returns the index as it is now. It costs nothing until the next change,
@@ -351,21 +351,21 @@ func (ix *Index) View() View {
 	return ix.viewLocked()
 }
 
-// ViewMemos is View with the memory of deleted threads.
-func (ix *Index) ViewMemos() View {
+// ViewMemos is View with the memory of deleted partitions.
+func (ix *Index) ViewTombstones() View {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	v := ix.viewLocked()
-	v.memos = slices.AppendSeq(make([]Memo, 0, len(ix.memos)), maps.Values(ix.memos))
+	v.tombs = slices.AppendSeq(make([]Tombstone, 0, len(ix.tombs)), maps.Values(ix.tombs))
 	return v
 }
 
 func (ix *Index) viewLocked() View {
 	ix.shared = true
-	return View{LSN: ix.lsn, threads: ix.threads, tables: ix.tables, fams: ix.fams, n: ix.n}
+	return View{LSN: ix.lsn, partitions: ix.partitions, tables: ix.tables, fams: ix.fams, n: ix.n}
 }
 
-// ViewDirty is View with the memory of deleted threads, and what changed since
+// ViewDirty is View with the memory of deleted partitions, and what changed since
 // the last ViewDirty, which is then no longer counted as changed. It is for the
 // writer of images, who gives the changes back with MarkDirty if it fails, and else
 // calls Install.
@@ -373,7 +373,7 @@ func (ix *Index) ViewDirty() (View, Dirty) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	v := ix.viewLocked()
-	v.memos = slices.AppendSeq(make([]Memo, 0, len(ix.memos)), maps.Values(ix.memos))
+	v.tombs = slices.AppendSeq(make([]Tombstone, 0, len(ix.tombs)), maps.Values(ix.tombs))
 	dirty := ix.dirty
 	ix.dirty = newDirty()
 	return v, dirty
@@ -383,23 +383,23 @@ func (ix *Index) ViewDirty() (View, Dirty) {
 func (ix *Index) MarkDirty(d Dirty) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	maps.Copy(ix.dirty.Threads, d.Threads)
-	maps.Copy(ix.dirty.Memos, d.Memos)
+	maps.Copy(ix.dirty.Partitions, d.Partitions)
+	maps.Copy(ix.dirty.Tombstones, d.Tombstones)
 	maps.Copy(ix.dirty.Families, d.Families)
 }
 
-// DropTombstones forgets memos of records up to last that have no data, or are
+// DropTombstones forgets tombstones of records up to last that have no data, or are
 // older than oldest (unix µs): segments hold them as tombstones now. The full image
 // that comes with them has none without data, so that no delta need take it back,
-// which would name a thread that may have been erased.
+// which would name a partition that may have been erased.
 func (ix *Index) DropTombstones(last base.LSN, oldest int64) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	for id, m := range ix.memos {
+	for id, m := range ix.tombs {
 		if m.LSN <= last && (len(m.Data) == 0 || m.At < oldest) {
-			delete(ix.memos, id)
+			delete(ix.tombs, id)
 			if len(m.Data) > 0 {
-				ix.dirty.Memos[id] = true
+				ix.dirty.Tombstones[id] = true
 			}
 		}
 	}

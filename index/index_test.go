@@ -24,7 +24,7 @@ func depth(def int) int {
 	return def
 }
 
-// checkView compares a view, or the index through one, with the threads it must
+// checkView compares a view, or the index through one, with the partitions it must
 // show.
 func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]Row) {
 	if v.LSN != lsn || v.Len() != len(want) {
@@ -34,7 +34,7 @@ func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]Ro
 	var ids []string
 	retried(t, func() error {
 		ids = nil
-		return v.Ascend(from, func(th *Thread) bool {
+		return v.Ascend(from, func(th *Partition) bool {
 			if want[th.ID] != RowOf(th) {
 				t.Fatalf("%s: thread %+v, want %+v", what, RowOf(th), want[th.ID])
 			}
@@ -47,7 +47,7 @@ func checkView(t *rapid.T, what string, v View, lsn base.LSN, want map[string]Ro
 		t.Fatalf("%s: threads %q, want %q", what, ids, wantIDs)
 	}
 	for _, id := range []string{"a", "bb", "c"} {
-		sameRow(t, what, v.Thread, want, id)
+		sameRow(t, what, v.Partition, want, id)
 	}
 }
 
@@ -96,23 +96,23 @@ func (d *flakyDisk) List(families bool, at *Stored, end string) ([]Stored, error
 
 // flaky is a table like another, on a disk where the first attempt to read fails.
 func flaky(t *rapid.T, from *Table) *Table {
-	threads, families := from.Chunks()
-	d := &flakyDisk{disk{threads: shelfOf(threads, 3, 2), families: shelfOf(families, 3, 2)}, map[string]bool{}}
+	partitions, families := from.Chunks()
+	d := &flakyDisk{disk{partitions: shelfOf(partitions, 3, 2), families: shelfOf(families, 3, 2)}, map[string]bool{}}
 	for range rapid.IntRange(0, 2).Draw(t, "lists") {
-		d.threads.cover(2)
+		d.partitions.cover(2)
 		d.families.cover(2)
 	}
-	to, err := TableAt(d.threads.top, d.families.top, d)
+	to, err := TableAt(d.partitions.top, d.families.top, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return to
 }
 
-// sameRow compares a thread, or that there is none, with what the model has.
-func sameRow(t *rapid.T, what string, look func(string) (*Thread, error), want map[string]Row, id string) {
+// sameRow compares a partition, or that there is none, with what the model has.
+func sameRow(t *rapid.T, what string, look func(string) (*Partition, error), want map[string]Row, id string) {
 	row, exists := want[id]
-	var th *Thread
+	var th *Partition
 	retried(t, func() (err error) { th, err = look(id); return err })
 	if (th != nil) != exists || exists && RowOf(th) != row {
 		t.Fatalf("%s: thread %q is %+v, want %+v", what, id, th, row)
@@ -127,68 +127,68 @@ type heldView struct {
 
 // indexModel is the index as plain maps.
 type indexModel struct {
-	ix      *Index
-	lsn     base.LSN
-	threads map[string]Row
-	memos   map[string]Memo
-	parts   map[uint64][]Part // of the families the tables know
-	dirty   Dirty
-	held    []heldView
+	ix         *Index
+	lsn        base.LSN
+	partitions map[string]Row
+	tombs      map[string]Tombstone
+	parts      map[uint64][]Part // of the families the tables know
+	dirty      Dirty
+	held       []heldView
 }
 
-var threadIDs = []string{"a", "aa", "b", "bb", "c"}
+var partitionIDs = []string{"a", "aa", "b", "bb", "c"}
 
 func (m *indexModel) apply(t *rapid.T) {
 	m.lsn++
 	c := Change{LSN: m.lsn}
-	for _, id := range threadIDs {
-		switch old, exists := m.threads[id]; rapid.IntRange(0, 5).Draw(t, "change to "+id) {
+	for _, id := range partitionIDs {
+		switch old, exists := m.partitions[id]; rapid.IntRange(0, 5).Draw(t, "change to "+id) {
 		case 0:
-			th := NewThread(id, NewFamily(uint64(m.lsn)<<16), m.lsn).With([]*Item{{Key: "k", LSN: m.lsn, Flags: FlagHead}}, m.lsn, -int64(m.lsn))
+			th := NewPartition(id, NewFamily(uint64(m.lsn)<<16), m.lsn).With([]*Item{{Key: "k", LSN: m.lsn, Flags: FlagHead}}, m.lsn, -int64(m.lsn))
 			if !rapid.Bool().Draw(t, "loaded") {
 				th.tree = nil
 			}
 			c.Put = append(c.Put, th)
 			m.dirty.Families[th.Family.ID] = true
-			m.dirty.Threads[id] = true
-			m.threads[id] = RowOf(th)
+			m.dirty.Partitions[id] = true
+			m.partitions[id] = RowOf(th)
 		case 1:
 			c.Remove = append(c.Remove, id)
 			if exists {
 				m.dirty.Families[old.Family] = true
-				m.dirty.Threads[id] = true
+				m.dirty.Partitions[id] = true
 			}
-			delete(m.threads, id)
-			memo := Memo{ID: id, LSN: m.lsn, At: int64(m.lsn)}
+			delete(m.partitions, id)
+			tomb := Tombstone{ID: id, LSN: m.lsn, At: int64(m.lsn)}
 			if rapid.Bool().Draw(t, "remember for good") {
-				memo.Data = []byte(id)
+				tomb.Data = []byte(id)
 			}
-			c.Remember = append(c.Remember, memo)
-			m.memos[id], m.dirty.Memos[id] = memo, true
+			c.Remember = append(c.Remember, tomb)
+			m.tombs[id], m.dirty.Tombstones[id] = tomb, true
 		}
 	}
 	for _, th := range c.Put {
-		m.thread(t, th.ID)
+		m.partition(t, th.ID)
 	}
 	for _, id := range c.Remove {
-		m.thread(t, id)
+		m.partition(t, id)
 	}
 	m.ix.Apply(c)
 }
 
-func (m *indexModel) thread(t *rapid.T, id string) (th *Thread) {
-	retried(t, func() (err error) { th, err = m.ix.Thread(id); return err })
+func (m *indexModel) partition(t *rapid.T, id string) (th *Partition) {
+	retried(t, func() (err error) { th, err = m.ix.Partition(id); return err })
 	return th
 }
 
 func (m *indexModel) dropTombstones(t *rapid.T) {
 	last := base.LSN(rapid.IntRange(0, int(m.lsn)).Draw(t, "last"))
 	oldest := int64(rapid.IntRange(0, int(m.lsn)+1).Draw(t, "oldest"))
-	for id, memo := range m.memos {
-		if memo.LSN <= last && (len(memo.Data) == 0 || memo.At < oldest) {
-			delete(m.memos, id)
-			if len(memo.Data) > 0 {
-				m.dirty.Memos[id] = true
+	for id, tomb := range m.tombs {
+		if tomb.LSN <= last && (len(tomb.Data) == 0 || tomb.At < oldest) {
+			delete(m.tombs, id)
+			if len(tomb.Data) > 0 {
+				m.dirty.Tombstones[id] = true
 			}
 		}
 	}
@@ -196,11 +196,11 @@ func (m *indexModel) dropTombstones(t *rapid.T) {
 }
 
 func (m *indexModel) swap(t *rapid.T) {
-	id := rapid.SampledFrom(threadIDs).Draw(t, "thread")
-	old := m.thread(t, id)
+	id := rapid.SampledFrom(partitionIDs).Draw(t, "thread")
+	old := m.partition(t, id)
 	want := old != nil
 	if rapid.IntRange(0, 3).Draw(t, "stranger") == 0 {
-		old, want = NewThread(id, NewFamily(77), 1), false
+		old, want = NewPartition(id, NewFamily(77), 1), false
 	}
 	if old == nil {
 		return
@@ -208,7 +208,7 @@ func (m *indexModel) swap(t *rapid.T) {
 	if got := m.ix.Current(old); got != want {
 		t.Fatalf("%q is current: %t, want %t", id, got, want)
 	}
-	fresh := ColdThread(id, old.Family, old.Birth)
+	fresh := ColdPartition(id, old.Family, old.Birth)
 	fresh.LSN, fresh.Updated = old.LSN, old.Updated
 	if got := m.ix.Swap(old, fresh.Loaded([]*Item{{Key: "k", LSN: old.LSN, Flags: FlagHead}}, 0)); got != want {
 		t.Fatalf("swap of %q: %t, want %t", id, got, want)
@@ -216,7 +216,7 @@ func (m *indexModel) swap(t *rapid.T) {
 }
 
 func sameDirty(a, b Dirty) bool {
-	return maps.Equal(a.Threads, b.Threads) && maps.Equal(a.Memos, b.Memos) && maps.Equal(a.Families, b.Families)
+	return maps.Equal(a.Partitions, b.Partitions) && maps.Equal(a.Tombstones, b.Tombstones) && maps.Equal(a.Families, b.Families)
 }
 
 // image reads what changed, as the writer of images does; if it fails, it gives
@@ -226,21 +226,21 @@ func (m *indexModel) image(t *rapid.T) {
 	if !sameDirty(dirty, m.dirty) {
 		t.Fatalf("dirty is %v, want %v", dirty, m.dirty)
 	}
-	if dirty.Empty() != (len(dirty.Threads)+len(dirty.Memos)+len(dirty.Families) == 0) {
+	if dirty.Empty() != (len(dirty.Partitions)+len(dirty.Tombstones)+len(dirty.Families) == 0) {
 		t.Fatalf("%v says that it is empty", dirty)
 	}
-	if len(v.Memos()) != len(m.memos) {
-		t.Fatalf("%d memos, want %d", len(v.Memos()), len(m.memos))
+	if len(v.Tombstones()) != len(m.tombs) {
+		t.Fatalf("%d memos, want %d", len(v.Tombstones()), len(m.tombs))
 	}
-	for _, memo := range v.Memos() {
-		if fmt.Sprint(memo) != fmt.Sprint(m.memos[memo.ID]) {
-			t.Fatalf("memo %v, want %v", memo, m.memos[memo.ID])
+	for _, tomb := range v.Tombstones() {
+		if fmt.Sprint(tomb) != fmt.Sprint(m.tombs[tomb.ID]) {
+			t.Fatalf("memo %v, want %v", tomb, m.tombs[tomb.ID])
 		}
 	}
-	if len(m.ix.ViewMemos().Memos()) != len(m.memos) {
+	if len(m.ix.ViewTombstones().Tombstones()) != len(m.tombs) {
 		t.Fatal("a view with memos has others than the image")
 	}
-	checkView(t, "image", v, m.lsn, m.threads)
+	checkView(t, "image", v, m.lsn, m.partitions)
 	full := rapid.Bool().Draw(t, "full")
 	table, parts := m.table(dirty, full)
 	m.dirty = newDirty()
@@ -249,8 +249,8 @@ func (m *indexModel) image(t *rapid.T) {
 	}
 	if rapid.Bool().Draw(t, "fails") {
 		m.ix.MarkDirty(dirty)
-		maps.Copy(m.dirty.Threads, dirty.Threads)
-		maps.Copy(m.dirty.Memos, dirty.Memos)
+		maps.Copy(m.dirty.Partitions, dirty.Partitions)
+		maps.Copy(m.dirty.Tombstones, dirty.Tombstones)
 		maps.Copy(m.dirty.Families, dirty.Families)
 		return
 	}
@@ -262,14 +262,14 @@ func (m *indexModel) image(t *rapid.T) {
 func (m *indexModel) table(dirty Dirty, full bool) (*Table, map[uint64][]Part) {
 	var b TableBuilder
 	all := maps.Clone(m.parts)
-	for _, id := range threadIDs {
-		row, exists := m.threads[id]
+	for _, id := range partitionIDs {
+		row, exists := m.partitions[id]
 		switch {
-		case exists && (full || dirty.Threads[id]):
-			b.AddThread(row)
+		case exists && (full || dirty.Partitions[id]):
+			b.AddPartition(row)
 			all[row.Family] = []Part{{File: base.FileNum(m.lsn), Off: 1 << 40, Len: 7, MinLSN: 3, MaxLSN: m.lsn + 3}}
-		case dirty.Threads[id] && !full:
-			b.AddThread(Row{ID: id, Deleted: true})
+		case dirty.Partitions[id] && !full:
+			b.AddPartition(Row{ID: id, Deleted: true})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
@@ -287,28 +287,28 @@ func (m *indexModel) restart(t *rapid.T) {
 	}
 	chain := slices.Clone(old.tables)
 	for i := range chain {
-		if chain[i].threads.stored == nil && rapid.Bool().Draw(t, "on disk") {
+		if chain[i].partitions.stored == nil && rapid.Bool().Draw(t, "on disk") {
 			chain[i] = flaky(t, chain[i])
 		}
 	}
-	n := len(m.threads)
+	n := len(m.partitions)
 	if rapid.Bool().Draw(t, "count") {
 		n = -1
 	}
 	m.ix = New(old.budget)
-	retried(t, func() error { return m.ix.Restore(chain, n, old.ViewMemos().Memos(), old.LSN()) })
+	retried(t, func() error { return m.ix.Restore(chain, n, old.ViewTombstones().Tombstones(), old.LSN()) })
 }
 
 func TestIndexModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		budget := rapid.SampledFrom([]int64{0, 1000, 2000, 1 << 20}).Draw(t, "budget")
-		m := &indexModel{ix: New(budget), threads: map[string]Row{}, memos: map[string]Memo{}, parts: map[uint64][]Part{}, dirty: newDirty()}
+		m := &indexModel{ix: New(budget), partitions: map[string]Row{}, tombs: map[string]Tombstone{}, parts: map[uint64][]Part{}, dirty: newDirty()}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"apply", "apply", "view", "swap", "image", "tombstones", "restart"}).Draw(t, "op") {
 			case "apply":
 				m.apply(t)
 			case "view":
-				m.held = append(m.held, heldView{m.ix.View(), m.lsn, maps.Clone(m.threads)})
+				m.held = append(m.held, heldView{m.ix.View(), m.lsn, maps.Clone(m.partitions)})
 			case "swap":
 				m.swap(t)
 			case "image":
@@ -318,17 +318,17 @@ func TestIndexModel(t *testing.T) {
 			case "restart":
 				m.restart(t)
 			}
-			if m.ix.LSN() != m.lsn || m.ix.Len() != len(m.threads) {
-				t.Fatalf("record %d with %d threads, want %d with %d", m.ix.LSN(), m.ix.Len(), m.lsn, len(m.threads))
+			if m.ix.LSN() != m.lsn || m.ix.Len() != len(m.partitions) {
+				t.Fatalf("record %d with %d threads, want %d with %d", m.ix.LSN(), m.ix.Len(), m.lsn, len(m.partitions))
 			}
 			look := rapid.Bool().Draw(t, "look")
-			for _, id := range threadIDs {
-				memo, ok := m.ix.Memo(id)
-				if want, has := m.memos[id]; ok != has || fmt.Sprint(memo) != fmt.Sprint(want) {
-					t.Fatalf("memo of %q is %v, want %v", id, memo, want)
+			for _, id := range partitionIDs {
+				tomb, ok := m.ix.Tombstone(id)
+				if want, has := m.tombs[id]; ok != has || fmt.Sprint(tomb) != fmt.Sprint(want) {
+					t.Fatalf("memo of %q is %v, want %v", id, tomb, want)
 				}
 				if look {
-					sameRow(t, "index", m.ix.Thread, m.threads, id)
+					sameRow(t, "index", m.ix.Partition, m.partitions, id)
 				}
 			}
 			for id, parts := range m.parts {
@@ -339,7 +339,7 @@ func TestIndexModel(t *testing.T) {
 				}
 			}
 			size := int64(0)
-			m.ix.threads.Ascend(func(th *Thread) bool { size += th.size; return true })
+			m.ix.partitions.Ascend(func(th *Partition) bool { size += th.size; return true })
 			if size != m.ix.resident {
 				t.Fatalf("%d bytes are resident, %d counted", size, m.ix.resident)
 			}
@@ -351,15 +351,15 @@ func TestIndexModel(t *testing.T) {
 }
 
 // TestViewsBesideAWriter reads views while a writer commits and loaders make
-// threads resident. Every commit touches all threads, so a view that shows two
+// partitions resident. Every commit touches all partitions, so a view that shows two
 // different records of them has seen half a commit.
 func TestViewsBesideAWriter(t *testing.T) {
-	const threads = 20
+	const partitions = 20
 	steps := depth(1000)
 	ix := New(1 << 30)
-	var put []*Thread
-	for i := range threads {
-		put = append(put, NewThread(fmt.Sprintf("t%02d", i), NewFamily(uint64(i)), 1).With([]*Item{{Key: "n", LSN: 1}}, 1, 1))
+	var put []*Partition
+	for i := range partitions {
+		put = append(put, NewPartition(fmt.Sprintf("t%02d", i), NewFamily(uint64(i)), 1).With([]*Item{{Key: "n", LSN: 1}}, 1, 1))
 	}
 	ix.Apply(Change{LSN: 1, Put: put})
 
@@ -370,11 +370,11 @@ func TestViewsBesideAWriter(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			var last base.LSN
 			for {
-				if err := readView(ix.View(), threads, &last, r); err != nil {
+				if err := readView(ix.View(), partitions, &last, r); err != nil {
 					t.Errorf("reader %d: %v", seed, err)
 					return
 				}
-				load(ix, fmt.Sprintf("t%02d", r.IntN(threads)))
+				load(ix, fmt.Sprintf("t%02d", r.IntN(partitions)))
 				select {
 				case <-done:
 					return
@@ -389,7 +389,7 @@ func TestViewsBesideAWriter(t *testing.T) {
 	close(done)
 	wg.Wait()
 	var last base.LSN
-	if err := readView(ix.View(), threads, &last, rand.New(rand.NewPCG(0, 0))); err != nil {
+	if err := readView(ix.View(), partitions, &last, rand.New(rand.NewPCG(0, 0))); err != nil {
 		t.Error(err)
 	}
 	if last != base.LSN(1+steps) {
@@ -397,35 +397,35 @@ func TestViewsBesideAWriter(t *testing.T) {
 	}
 }
 
-// commitAll stores an item in every thread, as one record. A thread that a loader
+// commitAll stores an item in every partition, as one record. A partition that a loader
 // swapped meanwhile is replaced: what it held is in the one read here.
 func commitAll(ix *Index, lsn base.LSN) {
-	var put []*Thread
-	_ = ix.View().Ascend("", func(th *Thread) bool {
+	var put []*Partition
+	_ = ix.View().Ascend("", func(th *Partition) bool {
 		put = append(put, th.With([]*Item{{Key: fmt.Sprintf("k%d", lsn%50), LSN: lsn}, {Key: "n", LSN: lsn}}, lsn, int64(lsn)))
 		return true
 	})
 	ix.Apply(Change{LSN: lsn, Put: put})
 }
 
-// load replaces a thread by an equal one, as a load from disk does.
+// load replaces a partition by an equal one, as a load from disk does.
 func load(ix *Index, id string) {
-	old, _ := ix.Thread(id)
+	old, _ := ix.Partition(id)
 	var items []*Item
 	old.Items(func(it *Item) { items = append(items, it) })
-	fresh := ColdThread(id, old.Family, old.Birth)
+	fresh := ColdPartition(id, old.Family, old.Birth)
 	fresh.Head, fresh.LSN, fresh.Updated = old.Head, old.LSN, old.Updated
 	ix.Swap(old, fresh.Loaded(items, 0)) // or a commit came between
 }
 
-func readView(v View, threads int, last *base.LSN, r *rand.Rand) error {
+func readView(v View, partitions int, last *base.LSN, r *rand.Rand) error {
 	if v.LSN < *last {
 		return fmt.Errorf("a view of record %d after one of %d", v.LSN, *last)
 	}
 	*last = v.LSN
 	n := 0
 	var err error
-	_ = v.Ascend("", func(th *Thread) bool {
+	_ = v.Ascend("", func(th *Partition) bool {
 		n++
 		it := th.Get("n")
 		if th.LSN != v.LSN || it == nil || it.LSN != v.LSN {
@@ -442,27 +442,27 @@ func readView(v View, threads int, last *base.LSN, r *rand.Rand) error {
 		}
 		return err == nil
 	})
-	if err == nil && n != threads {
-		err = fmt.Errorf("%d threads in a view, want %d", n, threads)
+	if err == nil && n != partitions {
+		err = fmt.Errorf("%d threads in a view, want %d", n, partitions)
 	}
 	return err
 }
 
-// TestStepOfSeveralRecords: threads that begin in one step are counted whichever of its
+// TestStepOfSeveralRecords: partitions that begin in one step are counted whichever of its
 // records begins them, and once.
 func TestStepOfSeveralRecords(t *testing.T) {
 	ix := New(0)
-	thread := func(id string, birth base.LSN) *Thread { return ColdThread(id, NewFamily(uint64(birth)), birth) }
-	a, b, c := thread("a", 1), thread("b", 2), thread("c", 3)
-	ix.Apply(Change{LSN: 3, Put: []*Thread{a, b, c}})
+	partition := func(id string, birth base.LSN) *Partition { return ColdPartition(id, NewFamily(uint64(birth)), birth) }
+	a, b, c := partition("a", 1), partition("b", 2), partition("c", 3)
+	ix.Apply(Change{LSN: 3, Put: []*Partition{a, b, c}})
 	if n := ix.Len(); n != 3 {
 		t.Errorf("%d threads of 3 that one step began", n)
 	}
-	ix.Apply(Change{LSN: 5, Put: []*Thread{b, thread("d", 4)}, Remove: []string{"a"}})
+	ix.Apply(Change{LSN: 5, Put: []*Partition{b, partition("d", 4)}, Remove: []string{"a"}})
 	if n := ix.Len(); n != 3 {
 		t.Errorf("%d threads, want b, c and d", n)
 	}
-	ix.Apply(Change{LSN: 8, Put: []*Thread{thread("a", 7)}, Remove: []string{"b", "c", "d", "x"}})
+	ix.Apply(Change{LSN: 8, Put: []*Partition{partition("a", 7)}, Remove: []string{"b", "c", "d", "x"}})
 	if n := ix.Len(); n != 1 {
 		t.Errorf("%d threads, want a", n)
 	}

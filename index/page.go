@@ -11,16 +11,16 @@ import (
 )
 
 // Page is a piece of a family's directory as it lies on disk: items of its
-// threads, and, in an image, where values lie. Pages of a family are merged by
+// partitions, and, in an image, where values lie. Pages of a family are merged by
 // key; the greatest LSN counts.
 type Page struct {
-	Threads []PageThread
-	Values  []ValueLoc
+	Partitions []PagePartition
+	Values     []ValueLoc
 }
 
-// PageThread are items of one thread. Birth tells lives of a thread apart: items
+// PageThread are items of one partition. Birth tells lives of a partition apart: items
 // of an earlier life do not belong to a later one.
-type PageThread struct {
+type PagePartition struct {
 	ID      string
 	Birth   base.LSN
 	Updated int64
@@ -49,9 +49,9 @@ const wholeKeys = 16
 // EncodePage returns the bytes of p. Items must be in the order of keys.
 func EncodePage(p *Page) []byte {
 	e := pageEncoder{ids: map[string]uint64{}}
-	e.uvarint(uint64(len(p.Threads)))
-	for i := range p.Threads {
-		e.thread(&p.Threads[i])
+	e.uvarint(uint64(len(p.Partitions)))
+	for i := range p.Partitions {
+		e.partition(&p.Partitions[i])
 	}
 	e.values(p.Values)
 	out := make([]byte, 0, len(e.buf)+32*len(e.strings))
@@ -84,7 +84,7 @@ func (e *pageEncoder) str(s string) {
 	e.uvarint(id)
 }
 
-func (e *pageEncoder) thread(t *PageThread) {
+func (e *pageEncoder) partition(t *PagePartition) {
 	e.str(t.ID)
 	e.uvarint(uint64(t.Birth))
 	e.uvarint(uint64(t.Updated))
@@ -158,9 +158,9 @@ func DecodePage(b []byte) (*Page, error) {
 	}
 	d := pageDecoder{Cursor: base.Cursor{What: "page", Left: b[1:]}, patches: b[0] > pageUnpatched}
 	d.table()
-	p := &Page{Threads: make([]PageThread, 0, d.Count(5))}
-	for range cap(p.Threads) {
-		p.Threads = append(p.Threads, d.thread())
+	p := &Page{Partitions: make([]PagePartition, 0, d.Count(5))}
+	for range cap(p.Partitions) {
+		p.Partitions = append(p.Partitions, d.partition())
 		if d.Err != nil {
 			return nil, d.Err
 		}
@@ -215,8 +215,8 @@ func (d *pageDecoder) str() string {
 
 func (d *pageDecoder) lsn() base.LSN { return base.LSN(d.Uvarint()) }
 
-func (d *pageDecoder) thread() PageThread {
-	t := PageThread{ID: d.str(), Birth: d.lsn(), Updated: int64(d.Uvarint()), Flags: d.Byte()}
+func (d *pageDecoder) partition() PagePartition {
+	t := PagePartition{ID: d.str(), Birth: d.lsn(), Updated: int64(d.Uvarint()), Flags: d.Byte()}
 	n := d.Count(5)
 	t.Items = make([]*Item, 0, n)
 	var prev string

@@ -34,7 +34,7 @@ func goldenPage() *Page {
 		run = append(run, &Item{Key: fmt.Sprintf("key%02d", i), LSN: base.LSN(400 + i)})
 	}
 	return &Page{
-		Threads: []PageThread{
+		Partitions: []PagePartition{
 			{ID: "thread", Birth: 7, Updated: 1_700_000_000_000_000, Flags: 1, Items: items},
 			{ID: "thread/2", Birth: 399, Items: run},
 		},
@@ -58,7 +58,7 @@ func dumpPage(t *testing.T, b []byte) *golden.Dump {
 	}
 	d.Title("threads")
 	for range d.Uvarint("threads") {
-		dumpThread(d, strs)
+		dumpPartition(d, strs)
 	}
 	d.Title("places of values")
 	for range d.Uvarint("values") {
@@ -73,7 +73,7 @@ func dumpPage(t *testing.T, b []byte) *golden.Dump {
 	return d
 }
 
-func dumpThread(d *golden.Dump, strs []string) {
+func dumpPartition(d *golden.Dump, strs []string) {
 	d.Title("thread %q", strs[d.Uvarint("id, string")])
 	d.Uvarint("birth, record")
 	d.Uvarint("updated, unix µs")
@@ -136,7 +136,7 @@ func TestPageGolden(t *testing.T) {
 func genPage(t *rapid.T) *Page {
 	p := &Page{}
 	for range rapid.IntRange(0, 3).Draw(t, "threads") {
-		pt := PageThread{ID: rapid.String().Draw(t, "id"), Birth: base.LSN(rapid.Uint64().Draw(t, "birth")),
+		pt := PagePartition{ID: rapid.String().Draw(t, "id"), Birth: base.LSN(rapid.Uint64().Draw(t, "birth")),
 			Updated: rapid.Int64().Draw(t, "updated"), Flags: rapid.Byte().Draw(t, "flags")}
 		keys := rapid.SliceOfNDistinct(rapid.StringOf(rapid.SampledFrom([]rune("abc"))), 0, 40, rapid.ID[string]).Draw(t, "keys")
 		for _, key := range keys {
@@ -151,7 +151,7 @@ func genPage(t *rapid.T) *Page {
 			pt.Items = append(pt.Items, it)
 		}
 		SortItems(pt.Items)
-		p.Threads = append(p.Threads, pt)
+		p.Partitions = append(p.Partitions, pt)
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "values") {
 		v := ValueLoc{
@@ -182,8 +182,8 @@ func TestPageRoundTrip(t *testing.T) {
 // weight is the memory a page takes, as a sum over its parts.
 func weight(p *Page) int {
 	size := func(v any) int { return int(reflect.TypeOf(v).Size()) }
-	n := len(p.Threads)*size(PageThread{}) + len(p.Values)*size(ValueLoc{})
-	for _, t := range p.Threads {
+	n := len(p.Partitions)*size(PagePartition{}) + len(p.Values)*size(ValueLoc{})
+	for _, t := range p.Partitions {
 		n += len(t.ID)
 		for _, it := range t.Items {
 			n += len(it.Key) + size(it) + size(*it) + len(it.Slots)*size(Slot{})
@@ -225,9 +225,9 @@ func FuzzPage(f *testing.F) {
 // last bytes only.
 func longKeys() *Page {
 	long := strings.Repeat("k", base.MaxKey-4)
-	p := &Page{Threads: []PageThread{{ID: "t"}}}
+	p := &Page{Partitions: []PagePartition{{ID: "t"}}}
 	for i := range 3 * wholeKeys {
-		p.Threads[0].Items = append(p.Threads[0].Items, &Item{Key: fmt.Sprintf("%s%04d", long, i), LSN: 1})
+		p.Partitions[0].Items = append(p.Partitions[0].Items, &Item{Key: fmt.Sprintf("%s%04d", long, i), LSN: 1})
 	}
 	return p
 }

@@ -47,7 +47,7 @@ func sumOf(list []Stored) (n int, size int64, err error) {
 // Disk reads what is stored, and checks its bytes. It may be called concurrently, and
 // again for what could not be read.
 type Disk interface {
-	// Chunk reads a chunk of the threads, or of the families.
+	// Chunk reads a chunk of the partitions, or of the families.
 	Chunk(families bool, at *Stored) (Chunk, error)
 	// List reads a list, whose keys are below end unless that is "".
 	List(families bool, at *Stored, end string) ([]Stored, error)
@@ -216,10 +216,10 @@ func packedAt(list []Stored, families bool, disk Disk) (packed, error) {
 // takes the memory of what announces them until then, and that of lists only once they
 // are needed. Looks return the errors of disk as they are, and fault.ErrCorrupt for a
 // chunk or a list that is not the one announced.
-func TableAt(threads, families []Stored, disk Disk) (*Table, error) {
+func TableAt(partitions, families []Stored, disk Disk) (*Table, error) {
 	var t Table
 	var err error
-	if t.threads, err = packedAt(threads, false, disk); err != nil {
+	if t.partitions, err = packedAt(partitions, false, disk); err != nil {
 		return nil, fmt.Errorf("threads: %w", err)
 	}
 	if t.families, err = packedAt(families, true, disk); err != nil {

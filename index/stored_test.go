@@ -47,13 +47,13 @@ func (s *shelf) cover(fanout int) {
 	s.top = above
 }
 
-// disk is a table whose reads are counted, and of whose chunks and lists of threads some
+// disk is a table whose reads are counted, and of whose chunks and lists of partitions some
 // are damaged.
 type disk struct {
-	mu                sync.Mutex
-	threads, families *shelf
-	reads, lists      int
-	bad, badLists     map[int]bool
+	mu                   sync.Mutex
+	partitions, families *shelf
+	reads, lists         int
+	bad, badLists        map[int]bool
 }
 
 var errBad = fmt.Errorf("bad chunk: %w", fault.ErrCorrupt)
@@ -62,7 +62,7 @@ func (d *disk) shelf(families bool) *shelf {
 	if families {
 		return d.families
 	}
-	return d.threads
+	return d.partitions
 }
 
 func (d *disk) Chunk(families bool, at *Stored) (Chunk, error) {
@@ -88,9 +88,9 @@ func (d *disk) List(families bool, at *Stored, _ string) ([]Stored, error) {
 // onDisk puts a table on a disk, with lists if it has more than direct chunks.
 func onDisk(t *testing.T, built *Table, direct, fanout int) (*Table, *disk) {
 	t.Helper()
-	threads, families := built.Chunks()
-	d := &disk{threads: shelfOf(threads, direct, fanout), families: shelfOf(families, direct, fanout), bad: map[int]bool{}, badLists: map[int]bool{}}
-	table, err := TableAt(d.threads.top, d.families.top, d)
+	partitions, families := built.Chunks()
+	d := &disk{partitions: shelfOf(partitions, direct, fanout), families: shelfOf(families, direct, fanout), bad: map[int]bool{}, badLists: map[int]bool{}}
+	table, err := TableAt(d.partitions.top, d.families.top, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func TestTableOnDisk(t *testing.T) {
 	rows, parts := rowsOf(12_000)
 	built := tableOf(rows, parts)
 	table, d := onDisk(t, built, unlisted, 2)
-	if len(d.threads.chunks) < 10 || len(d.families.chunks) < 5 {
-		t.Fatalf("%d and %d chunks: too few to test anything", len(d.threads.chunks), len(d.families.chunks))
+	if len(d.partitions.chunks) < 10 || len(d.families.chunks) < 5 {
+		t.Fatalf("%d and %d chunks: too few to test anything", len(d.partitions.chunks), len(d.families.chunks))
 	}
 	if table.Len() != built.Len() || table.LenFamilies() != built.LenFamilies() || table.Size() != built.Size() {
 		t.Fatalf("%d threads, %d families, %d bytes", table.Len(), table.LenFamilies(), table.Size())
@@ -117,25 +117,25 @@ func TestTableOnDisk(t *testing.T) {
 	}
 	ts := tables{table}
 	r := rows[len(rows)/2]
-	if _, _, err := ts.thread(r.ID, false); !errors.Is(err, errNotRead) || d.reads != 0 {
+	if _, _, err := ts.partition(r.ID, false); !errors.Is(err, errNotRead) || d.reads != 0 {
 		t.Errorf("a look that may not read: %v, %d reads", err, d.reads)
 	}
 	for range 2 {
-		if got, ok, err := ts.thread(r.ID, true); err != nil || ok == r.Deleted || ok && got != r || d.reads != 1 {
+		if got, ok, err := ts.partition(r.ID, true); err != nil || ok == r.Deleted || ok && got != r || d.reads != 1 {
 			t.Fatalf("thread %q is %+v, %t, %v after %d reads", r.ID, got, ok, err, d.reads)
 		}
 	}
-	if _, _, err := ts.thread(r.ID, false); err != nil {
+	if _, _, err := ts.partition(r.ID, false); err != nil {
 		t.Errorf("what has been read is found without reading: %v", err)
 	}
-	if _, ok, err := ts.thread("", true); ok || err != nil || d.reads != 1 {
+	if _, ok, err := ts.partition("", true); ok || err != nil || d.reads != 1 {
 		t.Errorf("an id below all: %t, %v, %d reads", ok, err, d.reads)
 	}
 	for _, r := range rows {
-		if got, ok, err := ts.thread(r.ID, true); err != nil || ok == r.Deleted || ok && got != r {
+		if got, ok, err := ts.partition(r.ID, true); err != nil || ok == r.Deleted || ok && got != r {
 			t.Fatalf("thread %q is %+v, %t, %v", r.ID, got, ok, err)
 		}
-		if _, ok, err := ts.thread(r.ID+"x", true); ok || err != nil {
+		if _, ok, err := ts.partition(r.ID+"x", true); ok || err != nil {
 			t.Fatalf("thread %q exists: %v", r.ID+"x", err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestTableOnDisk(t *testing.T) {
 			t.Fatalf("family %d has parts %v, %v", id, got, err)
 		}
 	}
-	if want := len(d.threads.chunks) + len(d.families.chunks); d.reads != want {
+	if want := len(d.partitions.chunks) + len(d.families.chunks); d.reads != want {
 		t.Errorf("%d reads of %d chunks", d.reads, want)
 	}
 	if err := table.Check(); err != nil || table.Resident() < built.Size() {
@@ -152,15 +152,15 @@ func TestTableOnDisk(t *testing.T) {
 	}
 }
 
-// TestDamagedChunk: who asks for a thread that may be in a chunk that cannot be read is
+// TestDamagedChunk: who asks for a partition that may be in a chunk that cannot be read is
 // told so, by a look and by a scan that comes to it; all others are found. A newer
-// table that knows a thread is asked alone.
+// table that knows a partition is asked alone.
 func TestDamagedChunk(t *testing.T) {
 	rows, parts := rowsOf(6_000)
 	table, d := onDisk(t, tableOf(rows, parts), unlisted, 2)
 	const bad = 2
 	d.bad[bad] = true
-	first, behind := d.threads.top[bad].First, d.threads.top[bad+1].First
+	first, behind := d.partitions.top[bad].First, d.partitions.top[bad+1].First
 	ix := New(0)
 	if err := ix.Restore([]*Table{table}, len(rows), nil, 9); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestDamagedChunk(t *testing.T) {
 	ids := func(r Row) []string { return []string{r.ID, r.ID + "x"} }
 	for _, r := range rows {
 		for i, id := range ids(r) {
-			th, err := ix.Thread(id)
+			th, err := ix.Partition(id)
 			if lost := id >= first && id < behind; lost != errors.Is(err, errBad) || !lost && err != nil {
 				t.Fatalf("thread %q, lost %t: %v, %v", id, lost, th, err)
 			}
@@ -178,10 +178,10 @@ func TestDamagedChunk(t *testing.T) {
 		}
 	}
 	seen := 0
-	if err := ix.View().Ascend("", func(th *Thread) bool { seen++; return th.ID < first }); !errors.Is(err, errBad) || seen == 0 {
+	if err := ix.View().Ascend("", func(th *Partition) bool { seen++; return th.ID < first }); !errors.Is(err, errBad) || seen == 0 {
 		t.Errorf("a scan of all saw %d and ends with %v", seen, err)
 	}
-	if err := ix.View().Ascend(behind, func(*Thread) bool { return true }); err != nil {
+	if err := ix.View().Ascend(behind, func(*Partition) bool { return true }); err != nil {
 		t.Errorf("a scan behind the damage: %v", err)
 	}
 	if err := ix.Restore([]*Table{table}, -1, nil, 9); !errors.Is(err, errBad) {
@@ -189,12 +189,12 @@ func TestDamagedChunk(t *testing.T) {
 	}
 	newer := Row{ID: first, Family: 1, Birth: 7, LSN: 8}
 	var b TableBuilder
-	b.AddThread(newer)
+	b.AddPartition(newer)
 	ix.Install(b.Done(), false, 10, newDirty())
-	if th, err := ix.Thread(first); err != nil || th == nil || RowOf(th) != newer {
+	if th, err := ix.Partition(first); err != nil || th == nil || RowOf(th) != newer {
 		t.Errorf("a thread that a newer table knows: %+v, %v", th, err)
 	}
-	if _, err := ix.Thread(first + "\x00"); !errors.Is(err, errBad) {
+	if _, err := ix.Partition(first + "\x00"); !errors.Is(err, errBad) {
 		t.Errorf("its neighbour: %v", err)
 	}
 }
@@ -212,15 +212,15 @@ func (o one) List(bool, *Stored, string) ([]Stored, error) { return o.list, nil 
 func TestOtherChunk(t *testing.T) {
 	rows, parts := rowsOf(4_000)
 	built := tableOf(rows, parts)
-	threads, families := built.Chunks()
-	short := Chunk{Data: bytes.Clone(threads[1].Data), N: threads[1].N - 1}
-	top := shelfOf(threads, unlisted, 2).top
-	for name, c := range map[string]Chunk{"the one before": threads[0], "a count": short, "nothing": {}, "of families": families[0]} {
+	partitions, families := built.Chunks()
+	short := Chunk{Data: bytes.Clone(partitions[1].Data), N: partitions[1].N - 1}
+	top := shelfOf(partitions, unlisted, 2).top
+	for name, c := range map[string]Chunk{"the one before": partitions[0], "a count": short, "nothing": {}, "of families": families[0]} {
 		table, err := TableAt(top, shelfOf(families, unlisted, 2).top, one{chunk: c})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := (tables{table}).thread(top[1].First, true); !errors.Is(err, fault.ErrCorrupt) {
+		if _, _, err := (tables{table}).partition(top[1].First, true); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -235,10 +235,10 @@ func TestOtherChunk(t *testing.T) {
 // TestOtherList: a list that is not the one announced is damage, whatever it holds.
 func TestOtherList(t *testing.T) {
 	rows, parts := rowsOf(6_000)
-	threads, _ := tableOf(rows, parts).Chunks()
-	s := shelfOf(threads, 2, 3)
+	partitions, _ := tableOf(rows, parts).Chunks()
+	s := shelfOf(partitions, 2, 3)
 	if len(s.top) != 2 || !s.top[0].List || !s.lists[s.top[0].Off][0].List {
-		t.Fatalf("%d chunks: the test needs two levels of lists", len(threads))
+		t.Fatalf("%d chunks: the test needs two levels of lists", len(partitions))
 	}
 	const at = 1
 	good := s.lists[at]
@@ -247,7 +247,7 @@ func TestOtherList(t *testing.T) {
 		fn(&list[i])
 		return list
 	}
-	top := shelfOf(threads, 3*len(threads), 3).top
+	top := shelfOf(partitions, 3*len(partitions), 3).top
 	for name, list := range map[string][]Stored{
 		"empty":              nil,
 		"the one before":     s.lists[at-1],
@@ -264,11 +264,11 @@ func TestOtherList(t *testing.T) {
 	} {
 		was := s.lists[at]
 		s.lists[at] = list
-		table, err := TableAt(s.top, nil, &disk{threads: s})
+		table, err := TableAt(s.top, nil, &disk{partitions: s})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := (tables{table}).thread(good[1].First, true); !errors.Is(err, fault.ErrCorrupt) {
+		if _, _, err := (tables{table}).partition(good[1].First, true); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a list %s: %v", name, err)
 		}
 		if err := table.Check(); !errors.Is(err, fault.ErrCorrupt) {
@@ -301,29 +301,29 @@ func TestLists(t *testing.T) {
 		var b TableBuilder
 		rows := all[:min(most*4, len(all))]
 		for i, row := range rows {
-			b.AddThread(row)
+			b.AddPartition(row)
 			b.AddFamily(uint64(i), []Part{{File: 1, Off: uint64(i), Len: 1}})
 		}
 		built := b.Done()
-		if n := len(built.threads.chunks); n != most {
+		if n := len(built.partitions.chunks); n != most {
 			t.Fatalf("%d chunks, want %d", n, most)
 		}
 		limits := [][2]int{{8, 64}, {1, 2}, {2 + r.IntN(6), 2 + r.IntN(6)}}
 		for _, l := range limits {
 			table, d := onDisk(t, built, l[0], l[1])
-			if len(d.threads.top) > l[0] || len(d.threads.chunks) > l[0] != d.threads.top[0].List {
-				t.Fatalf("%d chunks, %d at the top", len(d.threads.chunks), len(d.threads.top))
+			if len(d.partitions.top) > l[0] || len(d.partitions.chunks) > l[0] != d.partitions.top[0].List {
+				t.Fatalf("%d chunks, %d at the top", len(d.partitions.chunks), len(d.partitions.top))
 			}
 			levels := 0
-			for n := len(d.threads.chunks); n > l[0]; n = (n + l[1] - 1) / l[1] {
+			for n := len(d.partitions.chunks); n > l[0]; n = (n + l[1] - 1) / l[1] {
 				levels++
 			}
 			for range 5 {
 				one, _ := onDisk(t, built, l[0], l[1])
-				od := one.threads.stored.disk.(*disk)
+				od := one.partitions.stored.disk.(*disk)
 				want := rows[r.IntN(len(rows))]
-				if got, ok, err := (tables{one}).thread(want.ID, true); err != nil || !ok || got != want || od.reads != 1 || od.lists != levels {
-					t.Fatalf("%d chunks %v: thread %q is %+v, %t, %v after %d reads, %d of lists", len(d.threads.chunks), l, want.ID, got, ok, err, od.reads, od.lists)
+				if got, ok, err := (tables{one}).partition(want.ID, true); err != nil || !ok || got != want || od.reads != 1 || od.lists != levels {
+					t.Fatalf("%d chunks %v: thread %q is %+v, %t, %v after %d reads, %d of lists", len(d.partitions.chunks), l, want.ID, got, ok, err, od.reads, od.lists)
 				}
 			}
 			mem := tables{built}
@@ -335,21 +335,21 @@ func TestLists(t *testing.T) {
 				case 1:
 					id = id[:r.IntN(len(id))]
 				}
-				want, wok, _ := mem.thread(id, true)
-				if got, ok, err := (tables{table}).thread(id, true); err != nil || ok != wok || got != want {
-					t.Fatalf("%d chunks %v: thread %q is %+v, %t, %v; want %+v, %t", len(d.threads.chunks), l, id, got, ok, err, want, wok)
+				want, wok, _ := mem.partition(id, true)
+				if got, ok, err := (tables{table}).partition(id, true); err != nil || ok != wok || got != want {
+					t.Fatalf("%d chunks %v: thread %q is %+v, %t, %v; want %+v, %t", len(d.partitions.chunks), l, id, got, ok, err, want, wok)
 				}
 				a, b := mem.rows(id), tables{table}.rows(id)
 				for n := r.IntN(30); n > 0 && (a.ok() || b.ok()); n-- {
 					if a.ok() != b.ok() || string(a.key) != string(b.key) || string(a.payload) != string(b.payload) || b.err != nil {
-						t.Fatalf("%d chunks %v: from %q on %q follows, want %q; %v", len(d.threads.chunks), l, id, b.key, a.key, b.err)
+						t.Fatalf("%d chunks %v: from %q on %q follows, want %q; %v", len(d.partitions.chunks), l, id, b.key, a.key, b.err)
 					}
 					a.next()
 					b.next()
 				}
 			}
-			if err := table.Check(); err != nil || table.Len() != len(rows) || d.reads != len(d.threads.chunks)+len(d.families.chunks) || d.lists != len(d.threads.lists)+len(d.families.lists) {
-				t.Fatalf("%d chunks %v: %v; %d reads, %d of lists", len(d.threads.chunks), l, err, d.reads, d.lists)
+			if err := table.Check(); err != nil || table.Len() != len(rows) || d.reads != len(d.partitions.chunks)+len(d.families.chunks) || d.lists != len(d.partitions.lists)+len(d.families.lists) {
+				t.Fatalf("%d chunks %v: %v; %d reads, %d of lists", len(d.partitions.chunks), l, err, d.reads, d.lists)
 			}
 			if got, most := table.Resident(), table.Size()+200*int64(d.reads+d.lists); got < table.Size() || got > most {
 				t.Errorf("%d bytes in memory of %d", got, table.Size())
@@ -379,15 +379,15 @@ func TestDamagedList(t *testing.T) {
 	table, d := onDisk(t, tableOf(rows, parts), 4, 3)
 	const bad = 1
 	d.badLists[bad] = true
-	first, behind := d.threads.lists[bad][0].First, d.threads.lists[bad+1][0].First
+	first, behind := d.partitions.lists[bad][0].First, d.partitions.lists[bad+1][0].First
 	for _, r := range rows {
-		_, ok, err := (tables{table}).thread(r.ID, true)
+		_, ok, err := (tables{table}).partition(r.ID, true)
 		if lost := r.ID >= first && r.ID < behind; lost != errors.Is(err, errBad) || !lost && (err != nil || ok == r.Deleted) {
 			t.Fatalf("thread %q, lost %t: %t, %v", r.ID, lost, ok, err)
 		}
 	}
 	seen := 0
-	if err := table.Threads(func(r Row) bool { seen++; return r.ID < first }); !errors.Is(err, errBad) || seen == 0 {
+	if err := table.Partitions(func(r Row) bool { seen++; return r.ID < first }); !errors.Is(err, errBad) || seen == 0 {
 		t.Errorf("a scan of all saw %d and ends with %v", seen, err)
 	}
 }
@@ -403,7 +403,7 @@ func TestReadTogether(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			for range 500 {
 				want := rows[r.IntN(len(rows))]
-				if got, ok, err := ts.thread(want.ID, true); err != nil || ok == want.Deleted || ok && got != want {
+				if got, ok, err := ts.partition(want.ID, true); err != nil || ok == want.Deleted || ok && got != want {
 					t.Errorf("thread %q is %+v, %t, %v", want.ID, got, ok, err)
 					return
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Row is what a table knows of a thread.
+// Row is what a table knows of a partition.
 type Row struct {
 	ID      string
 	Family  uint64
@@ -18,40 +18,40 @@ type Row struct {
 	Head    string
 	Updated int64
 	Flags   uint8
-	Deleted bool // the thread is gone; only ID counts
+	Deleted bool // the partition is gone; only ID counts
 }
 
 // RowOf is t as a row.
-func RowOf(t *Thread) Row {
+func RowOf(t *Partition) Row {
 	return Row{ID: t.ID, Family: t.Family.ID, Birth: t.Birth, LSN: t.LSN, Head: t.Head, Updated: t.Updated, Flags: t.Flags}
 }
 
-// Table is threads and families as of one image, or what changed in them since the
-// image before: what is in memory of a thread that is cold. It is immutable.
+// Table is partitions and families as of one image, or what changed in them since the
+// image before: what is in memory of a partition that is cold. It is immutable.
 type Table struct {
-	threads  packed // by id
-	families packed // by id, the most significant byte first
+	partitions packed // by id
+	families   packed // by id, the most significant byte first
 }
 
 // Size is the memory the table takes with all of its rows, about.
-func (t *Table) Size() int64 { return t.threads.bytes + t.families.bytes }
+func (t *Table) Size() int64 { return t.partitions.bytes + t.families.bytes }
 
 // Resident is the memory the table takes now: less than Size where rows lie on disk
 // that nobody has looked at.
-func (t *Table) Resident() int64 { return t.threads.resident() + t.families.resident() }
+func (t *Table) Resident() int64 { return t.partitions.resident() + t.families.resident() }
 
-// TableBuilder makes a Table. Threads and families come in any mixture, but each
+// TableBuilder makes a Table. Partitions and families come in any mixture, but each
 // kind in ascending order of its ids.
 type TableBuilder struct {
-	threads, families packer
-	buf, key          []byte
+	partitions, families packer
+	buf, key             []byte
 }
 
-// AddThread adds a thread, or that it is gone.
-func (b *TableBuilder) AddThread(r Row) {
+// AddThread adds a partition, or that it is gone.
+func (b *TableBuilder) AddPartition(r Row) {
 	b.buf = appendRow(b.buf[:0], &r)
 	b.key = append(b.key[:0], r.ID...)
-	b.threads.add(b.key, b.buf)
+	b.partitions.add(b.key, b.buf)
 }
 
 // AddFamily adds where the pages of a family lie.
@@ -63,25 +63,27 @@ func (b *TableBuilder) AddFamily(id uint64, parts []Part) {
 
 // Done returns the table.
 func (b *TableBuilder) Done() *Table {
-	return &Table{threads: b.threads.done(), families: b.families.done()}
+	return &Table{partitions: b.partitions.done(), families: b.families.done()}
 }
 
-// Len is the number of threads, those that are gone included.
-func (t *Table) Len() int { return t.threads.n }
+// Len is the number of partitions, those that are gone included.
+func (t *Table) Len() int { return t.partitions.n }
 
 // LenFamilies is the number of families.
 func (t *Table) LenFamilies() int { return t.families.n }
 
-// Chunks are the rows of the threads and of the families, as TableOf takes them; none
+// Chunks are the rows of the partitions and of the families, as TableOf takes them; none
 // of a table that TableAt made.
-func (t *Table) Chunks() (threads, families []Chunk) { return t.threads.chunks, t.families.chunks }
+func (t *Table) Chunks() (partitions, families []Chunk) {
+	return t.partitions.chunks, t.families.chunks
+}
 
 // TableOf is a table made of the chunks of one. It looks at each chunk, not at each
 // row: chunks of no table give an error, or a table that lacks rows; Check tells.
-func TableOf(threads, families []Chunk) (*Table, error) {
+func TableOf(partitions, families []Chunk) (*Table, error) {
 	var t Table
 	var err error
-	if t.threads, err = packedOf(threads); err != nil {
+	if t.partitions, err = packedOf(partitions); err != nil {
 		return nil, fmt.Errorf("threads: %w", err)
 	}
 	if t.families, err = packedOf(families); err != nil {
@@ -92,7 +94,7 @@ func TableOf(threads, families []Chunk) (*Table, error) {
 
 // Check reads every row, and returns an error if one is malformed or out of order.
 func (t *Table) Check() error {
-	if err := t.threads.check(func(b []byte) bool { _, ok := readRow("", b); return ok }); err != nil {
+	if err := t.partitions.check(func(b []byte) bool { _, ok := readRow("", b); return ok }); err != nil {
 		return fmt.Errorf("threads: %w", err)
 	}
 	if err := t.families.check(func(b []byte) bool { _, ok := readParts(b); return ok }); err != nil {
@@ -107,10 +109,10 @@ func (t *Table) Check() error {
 	return c.err
 }
 
-// Threads calls fn for the rows, in the order of ids, until it returns false. An error
+// Partitions calls fn for the rows, in the order of ids, until it returns false. An error
 // is that of reading a chunk; fn has seen the rows before it.
-func (t *Table) Threads(fn func(Row) bool) error {
-	c := t.threads.seek("")
+func (t *Table) Partitions(fn func(Row) bool) error {
+	c := t.partitions.seek("")
 	for ; c.ok; c.next() {
 		if r, ok := readRow(string(c.key), c.payload); ok && !fn(r) {
 			return nil
@@ -120,13 +122,13 @@ func (t *Table) Threads(fn func(Row) bool) error {
 }
 
 // Families calls fn for the families, in the order of ids, until it returns false.
-// Errors are those of Threads.
+// Errors are those of Partitions.
 func (t *Table) Families(fn func(id uint64, parts []Part) bool) error {
 	return tables{t}.eachFamily(fn)
 }
 
 // appendRow writes a row without its id. Most families are called after the record
-// that began their one thread, so that the difference is small.
+// that began their one partition, so that the difference is small.
 func appendRow(b []byte, r *Row) []byte {
 	if r.Deleted {
 		return append(b, 1)
@@ -164,7 +166,7 @@ func readRow(id string, b []byte) (Row, bool) {
 	return r, true
 }
 
-// isGone reports whether a row says that the thread is gone.
+// isGone reports whether a row says that the partition is gone.
 func isGone(b []byte) bool { return len(b) > 0 && b[0] == 1 }
 
 func appendParts(b []byte, parts []Part) []byte {
@@ -206,12 +208,12 @@ func readParts(b []byte) ([]Part, bool) {
 // immutable.
 type tables []*Table
 
-// thread returns what the newest table that knows the thread says of it, or false
+// partition returns what the newest table that knows the partition says of it, or false
 // if none does or it is gone. Without read the answer may be errNotRead; rows that a
 // look has read are found without.
-func (ts tables) thread(id string, read bool) (Row, bool, error) {
+func (ts tables) partition(id string, read bool) (Row, bool, error) {
 	for i := len(ts) - 1; i >= 0; i-- {
-		b, ok, err := ts[i].threads.get(id, read)
+		b, ok, err := ts[i].partitions.get(id, read)
 		if err != nil {
 			return Row{}, false, err
 		}
@@ -223,10 +225,10 @@ func (ts tables) thread(id string, read bool) (Row, bool, error) {
 	return Row{}, false, nil
 }
 
-// says reports whether thread would return r; false if it would have to read.
+// says reports whether partition would return r; false if it would have to read.
 func (ts tables) says(r *Row) bool {
 	for i := len(ts) - 1; i >= 0; i-- {
-		b, ok, err := ts[i].threads.get(r.ID, false)
+		b, ok, err := ts[i].partitions.get(r.ID, false)
 		if err != nil {
 			return false
 		}
@@ -265,7 +267,7 @@ func (ts tables) same(o tables) bool { return slices.Equal(ts, o) }
 func (ts tables) rows(from string) *layers {
 	ps := make([]*packed, len(ts))
 	for i, t := range ts {
-		ps[i] = &t.threads
+		ps[i] = &t.partitions
 	}
 	return newLayers(ps, from)
 }
@@ -289,7 +291,7 @@ func (ts tables) eachFamily(fn func(id uint64, parts []Part) bool) error {
 	return l.err
 }
 
-// live counts the threads.
+// live counts the partitions.
 func (ts tables) live() (int, error) {
 	n := 0
 	l := ts.rows("")
@@ -338,7 +340,7 @@ const (
 // many: deltas are small against what they change where a chain is long.
 func layered(chain []*Table) (tables, error) {
 	most := maxLayersOnDisk
-	if slices.ContainsFunc(chain, func(t *Table) bool { return t.threads.stored == nil }) {
+	if slices.ContainsFunc(chain, func(t *Table) bool { return t.partitions.stored == nil }) {
 		most = maxLayers
 	}
 	if len(chain) <= most {
@@ -359,7 +361,7 @@ func merged(ts tables, first bool) (*Table, error) {
 	l := ts.rows("")
 	for ; l.ok(); l.next() {
 		if !first || !isGone(l.payload) {
-			b.threads.add(l.key, l.payload)
+			b.partitions.add(l.key, l.payload)
 		}
 	}
 	if l.err != nil {

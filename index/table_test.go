@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// rowsOf are many threads and families, in the order of ids: enough for chunks.
+// rowsOf are many partitions and families, in the order of ids: enough for chunks.
 func rowsOf(n int) (rows []Row, parts map[uint64][]Part) {
 	parts = map[uint64][]Part{}
 	for i := range n {
@@ -31,7 +31,7 @@ func rowsOf(n int) (rows []Row, parts map[uint64][]Part) {
 func tableOf(rows []Row, parts map[uint64][]Part) *Table {
 	var b TableBuilder
 	for _, r := range rows {
-		b.AddThread(r)
+		b.AddPartition(r)
 	}
 	for id := range uint64(len(parts)) {
 		b.AddFamily(id, parts[id])
@@ -43,16 +43,16 @@ func tableOf(rows []Row, parts map[uint64][]Part) *Table {
 func TestTableOfChunks(t *testing.T) {
 	rows, parts := rowsOf(12_000)
 	built := tableOf(rows, parts)
-	threads, families := built.Chunks()
-	if len(threads) < 3 || len(families) < 2 {
-		t.Fatalf("%d and %d chunks: too few to test anything", len(threads), len(families))
+	partitions, families := built.Chunks()
+	if len(partitions) < 3 || len(families) < 2 {
+		t.Fatalf("%d and %d chunks: too few to test anything", len(partitions), len(families))
 	}
-	read, err := TableOf(threads, families)
+	read, err := TableOf(partitions, families)
 	if err != nil || read.Check() != nil || read.Len() != len(rows) || read.LenFamilies() != len(parts) || read.Size() != built.Size() {
 		t.Fatalf("%d threads, %d families, %v, %v", read.Len(), read.LenFamilies(), err, read.Check())
 	}
 	var got []Row
-	if err := read.Threads(func(r Row) bool { got = append(got, r); return true }); err != nil {
+	if err := read.Partitions(func(r Row) bool { got = append(got, r); return true }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, rows) {
@@ -60,10 +60,10 @@ func TestTableOfChunks(t *testing.T) {
 	}
 	ts := tables{read}
 	for _, r := range rows {
-		if row, ok, err := ts.thread(r.ID, true); err != nil || ok == r.Deleted || ok && row != r {
+		if row, ok, err := ts.partition(r.ID, true); err != nil || ok == r.Deleted || ok && row != r {
 			t.Fatalf("thread %q reads as %+v, %v", r.ID, row, ok)
 		}
-		if _, ok, err := ts.thread(r.ID+"x", true); ok || err != nil {
+		if _, ok, err := ts.partition(r.ID+"x", true); ok || err != nil {
 			t.Fatalf("thread %q exists", r.ID+"x")
 		}
 	}
@@ -73,7 +73,7 @@ func TestTableOfChunks(t *testing.T) {
 		}
 	}
 	// Chunks in another order, or twice, are of no table.
-	for _, c := range [][]Chunk{{threads[1], threads[0]}, {threads[0], threads[0]}, {{}}, {{Data: threads[0].Data}}} {
+	for _, c := range [][]Chunk{{partitions[1], partitions[0]}, {partitions[0], partitions[0]}, {{}}, {{Data: partitions[0].Data}}} {
 		if _, err := TableOf(c, nil); err == nil {
 			t.Error("chunks that no table has were accepted")
 		}
@@ -93,7 +93,7 @@ func TestLayeredChain(t *testing.T) {
 			if (i+layer)%5 == 0 {
 				r = Row{ID: r.ID, Deleted: true}
 			}
-			b.AddThread(r)
+			b.AddPartition(r)
 			want[r.ID] = r
 		}
 		chain = append(chain, b.Done())
@@ -127,14 +127,14 @@ func TestLayeredChain(t *testing.T) {
 	var b TableBuilder
 	for i := range n {
 		r := Row{ID: fmt.Sprintf("t%04d", i), Birth: 2, Family: 1 << 16, LSN: 99, Head: "newer"}
-		b.AddThread(r)
+		b.AddPartition(r)
 		want[r.ID] = r
 	}
 	if ts = ts.with(b.Done()); len(ts) != 1 {
 		t.Errorf("%d layers after a table as large as all", len(ts))
 	}
 	for i, d := range disks {
-		if most := len(d.threads.chunks) + len(d.families.chunks); d.reads > most {
+		if most := len(d.partitions.chunks) + len(d.families.chunks); d.reads > most {
 			t.Errorf("%d reads of the %d chunks of table %d", d.reads, most, i)
 		}
 	}
@@ -150,7 +150,7 @@ func checkLayers(t *testing.T, ts tables, want map[string]Row) {
 	t.Helper()
 	live := 0
 	for id, r := range want {
-		got, ok, _ := ts.thread(id, true)
+		got, ok, _ := ts.partition(id, true)
 		if ok == r.Deleted || ok && got != r {
 			t.Errorf("thread %q reads as %+v, %v; want %+v", id, got, ok, r)
 		}
@@ -167,34 +167,34 @@ func checkLayers(t *testing.T, ts tables, want map[string]Row) {
 // rows are right is made again of them.
 func FuzzTable(f *testing.F) {
 	for _, n := range []int{1, 16, 17, 40} {
-		threads, families := tableOf(rowsOf(n)).Chunks()
-		f.Add(threads[0].Data, threads[0].N, families[0].Data, families[0].N)
+		partitions, families := tableOf(rowsOf(n)).Chunks()
+		f.Add(partitions[0].Data, partitions[0].N, families[0].Data, families[0].N)
 	}
 	f.Add([]byte{}, 0, []byte{0, 0, 0, 0, 0, 0, 0}, 1)
 	f.Fuzz(func(t *testing.T, a []byte, na int, b []byte, nb int) {
-		var threads, families []Chunk
+		var partitions, families []Chunk
 		if na != 0 {
-			threads = []Chunk{{a, na}}
+			partitions = []Chunk{{a, na}}
 		}
 		if nb != 0 {
 			families = []Chunk{{b, nb}}
 		}
-		table, err := TableOf(threads, families)
+		table, err := TableOf(partitions, families)
 		if err != nil {
 			return
 		}
 		var rows []Row
-		if err := table.Threads(func(r Row) bool { rows = append(rows, r); return true }); err != nil {
+		if err := table.Partitions(func(r Row) bool { rows = append(rows, r); return true }); err != nil {
 			t.Fatal(err)
 		}
 		var again TableBuilder
 		ts := tables{table}
 		right := table.Check() == nil
 		for _, r := range rows {
-			if got, ok, _ := ts.thread(r.ID, true); right && (ok == r.Deleted || ok && got != r) {
+			if got, ok, _ := ts.partition(r.ID, true); right && (ok == r.Deleted || ok && got != r) {
 				t.Fatalf("thread %q reads as %+v, %v", r.ID, got, ok)
 			}
-			again.AddThread(r)
+			again.AddPartition(r)
 		}
 		if err := table.Families(func(id uint64, parts []Part) bool {
 			again.AddFamily(id, parts)

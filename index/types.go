@@ -66,14 +66,14 @@ const (
 	// FlagDeleted marks the deletion of a key: it hides older items of the key
 	// until both are forgotten.
 	FlagDeleted uint8 = 1 << iota
-	// FlagHead makes the key a candidate for its thread's head: the greatest such
-	// key is known without loading the thread.
+	// FlagHead makes the key a candidate for its partition's head: the greatest such
+	// key is known without loading the partition.
 	FlagHead
 	// FlagUser is the first of the flags that are the caller's.
 	FlagUser
 )
 
-// Item is one entry of a thread. Items are immutable once they are in a Thread.
+// Item is one entry of a partition. Items are immutable once they are in a Partition.
 type Item struct {
 	Key   string
 	LSN   base.LSN
@@ -81,8 +81,8 @@ type Item struct {
 	Slots []Slot
 }
 
-// Same reports whether two items are one and the same version of a key of a thread:
-// a thread that was evicted comes back with items that are equal, not identical.
+// Same reports whether two items are one and the same version of a key of a partition:
+// a partition that was evicted comes back with items that are equal, not identical.
 func (it *Item) Same(o *Item) bool {
 	return it == o || it != nil && o != nil && it.Key == o.Key && it.LSN == o.LSN
 }

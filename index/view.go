@@ -1,24 +1,24 @@
 package index
 
-// Thread returns the thread as it was, or nil. An error is that of reading its row.
-func (v View) Thread(id string) (*Thread, error) {
-	t, _ := v.threads.Get(&Thread{ID: id})
+// Partition returns the partition as it was, or nil. An error is that of reading its row.
+func (v View) Partition(id string) (*Partition, error) {
+	t, _ := v.partitions.Get(&Partition{ID: id})
 	return resolve(t, v.tables, v.fams, id)
 }
 
 // Parts returns where the pages of a family lay; none if no image knew it.
 func (v View) Parts(family uint64) ([]Part, error) { return v.tables.parts(family) }
 
-// Len is the number of threads.
+// Len is the number of partitions.
 func (v View) Len() int { return v.n }
 
-// Memos are the deleted threads remembered; only of a ViewMemos or ViewDirty.
-func (v View) Memos() []Memo { return v.memos }
+// Tombstones are the deleted partitions remembered; only of a ViewMemos or ViewDirty.
+func (v View) Tombstones() []Tombstone { return v.tombs }
 
-// Ascend calls fn for the threads from id on, in the order of ids, until fn
-// returns false. An error is that of reading a table; fn has seen the threads before.
-func (v View) Ascend(from string, fn func(*Thread) bool) error {
-	return v.Rows(from, func(r *Row, t *Thread) bool {
+// Ascend calls fn for the partitions from id on, in the order of ids, until fn
+// returns false. An error is that of reading a table; fn has seen the partitions before.
+func (v View) Ascend(from string, fn func(*Partition) bool) error {
+	return v.Rows(from, func(r *Row, t *Partition) bool {
 		if t == nil {
 			t = r.cold(v.fams)
 		}
@@ -26,16 +26,16 @@ func (v View) Ascend(from string, fn func(*Thread) bool) error {
 	})
 }
 
-// Cold makes a row that Rows gave without a thread into one.
-func (v View) Cold(r *Row) *Thread { return r.cold(v.fams) }
+// Cold makes a row that Rows gave without a partition into one.
+func (v View) Cold(r *Row) *Partition { return r.cold(v.fams) }
 
-// Rows is Ascend for who needs little of most threads. The thread is nil if it is
+// Rows is Ascend for who needs little of most partitions. The partition is nil if it is
 // known from the tables alone. The row is valid during the call.
-func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) error {
+func (v View) Rows(from string, fn func(r *Row, t *Partition) bool) error {
 	l := v.tables.rows(from)
 	var r Row
 	stopped := false
-	show := func(t *Thread) bool {
+	show := func(t *Partition) bool {
 		stopped = !fn(&r, t)
 		return !stopped
 	}
@@ -51,7 +51,7 @@ func (v View) Rows(from string, fn func(r *Row, t *Thread) bool) error {
 		return l.err == nil
 	}
 	going := true
-	v.threads.AscendGreaterOrEqual(&Thread{ID: from}, func(t *Thread) bool {
+	v.partitions.AscendGreaterOrEqual(&Partition{ID: from}, func(t *Partition) bool {
 		if going = below(t.ID, true); !going {
 			return false
 		}

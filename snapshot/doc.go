@@ -7,7 +7,7 @@
 // so its rules are strict: damage to an acknowledged edit is a
 // *fault.CorruptionError, never an older state. See docs/format/manifest.md.
 //
-// The image is the index on disk: a table of threads and families, and the
+// The image is the index on disk: a table of partitions and families, and the
 // pages of their directories. It is written in one go, never changed, and it is
 // derived data: a store that finds its image damaged rebuilds it from segments
 // and log. See docs/format/image.md.

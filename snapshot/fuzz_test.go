@@ -124,7 +124,7 @@ func FuzzImage(f *testing.F) {
 	}
 	add(content{})
 	small := smallContent()
-	small.Threads = small.Threads[:3]
+	small.Partitions = small.Partitions[:3]
 	add(small, []byte("page"))
 	add(typicalContent(30, 1), bytes.Repeat([]byte("page"), 100))
 	listed, _ := listedImage(f, nil)
@@ -159,7 +159,7 @@ func checkImage(t *testing.T, b []byte) {
 	c, err := readTable(im)
 	if typed(err) {
 		n := im.Counts()
-		if uint64(len(c.Threads)) != n.Threads || uint64(len(c.Families)) != n.Families || uint64(len(c.Memos)) != n.Memos {
+		if uint64(len(c.Partitions)) != n.Partitions || uint64(len(c.Families)) != n.Families || uint64(len(c.Tombstones)) != n.Tombstones {
 			t.Fatalf("counts %+v do not fit the table", n)
 		}
 	}
@@ -241,23 +241,23 @@ func FuzzFrames(f *testing.F) {
 func FuzzTable(f *testing.F) {
 	c := smallContent()
 	var threads, families oldTable
-	var memos, ids, names table
-	for i := range c.Threads {
-		threads.thread(&c.Threads[i])
+	var tombs, ids, names table
+	for i := range c.Partitions {
+		threads.thread(&c.Partitions[i])
 	}
 	for i := range c.Families {
 		families.familyEntry(&c.Families[i])
 	}
-	for i := range c.Memos {
-		memos.memo(&c.Memos[i])
+	for i := range c.Tombstones {
+		tombs.tomb(&c.Tombstones[i])
 	}
 	for _, id := range c.RemovedFamilies {
 		ids.removedFamily(id)
 	}
-	for _, name := range c.RemovedMemos {
-		names.removedMemo(name)
+	for _, name := range c.RemovedTombstones {
+		names.removedTombstone(name)
 	}
-	for i, t := range []table{{count: threads.count, buf: threads.buf}, {count: families.count, buf: families.buf}, ids, memos, names} {
+	for i, t := range []table{{count: threads.count, buf: threads.buf}, {count: families.count, buf: families.buf}, ids, tombs, names} {
 		f.Add(uint8(i), t.count, t.buf)
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, count uint32, b []byte) {
@@ -266,12 +266,12 @@ func FuzzTable(f *testing.F) {
 		var err error
 		switch kind % tableTypes {
 		case 0:
-			var items []ImageThread
-			if items, err = d.decodeThreads("m", b, count); err == nil {
+			var items []ImagePartition
+			if items, err = d.decodePartitions("m", b, count); err == nil {
 				for i := range items {
 					out.thread(&items[i])
 				}
-				again, err := d.decodeThreads("m", out.buf, out.count)
+				again, err := d.decodePartitions("m", out.buf, out.count)
 				if err != nil || len(again) != int(count) {
 					t.Fatalf("%d threads, %v", len(again), err)
 				}
@@ -290,9 +290,9 @@ func FuzzTable(f *testing.F) {
 		case 2:
 			_, err = d.decodeRemovedFamilies(b, count)
 		case 3:
-			_, err = d.decodeMemos(b, count)
+			_, err = d.decodeTombstones(b, count)
 		default:
-			_, err = d.decodeRemovedMemos(b, count)
+			_, err = d.decodeRemovedTombstones(b, count)
 		}
 		if err != nil && !errors.Is(err, errTable) && !errors.Is(err, fault.ErrVersion) {
 			t.Fatalf("untyped error %v", err)

@@ -250,18 +250,18 @@ func TestManifestGolden(t *testing.T) {
 	}
 }
 
-// goldenImage is what the goldens of images hold; in format 1 a thread that is gone
+// goldenImage is what the goldens of images hold; in format 1 a partition that is gone
 // had a family.
 func goldenImage() content {
 	return content{
-		Threads: []ImageThread{
+		Partitions: []ImagePartition{
 			{ID: "thread-1", Family: 1, Birth: 3, LSN: 12, Head: "1f0a", Updated: 1_700_000_000_000_000, Flags: 1},
 			{ID: "thread-2", Deleted: true},
 		},
-		Families:        []ImageFamily{{ID: 1, Parts: []Part{{File: 9, Off: 64, Len: 39, MinLSN: 3, MaxLSN: 12}}}},
-		RemovedFamilies: []uint64{2},
-		Memos:           []Memo{{ID: "thread-2", LSN: 11, At: 1_700_000_000_000_000, Data: []byte("memo")}},
-		RemovedMemos:    []string{"thread-0"},
+		Families:          []ImageFamily{{ID: 1, Parts: []Part{{File: 9, Off: 64, Len: 39, MinLSN: 3, MaxLSN: 12}}}},
+		RemovedFamilies:   []uint64{2},
+		Tombstones:        []Tombstone{{ID: "thread-2", LSN: 11, At: 1_700_000_000_000_000, Data: []byte("memo")}},
+		RemovedTombstones: []string{"thread-0"},
 	}
 }
 
@@ -280,7 +280,7 @@ func TestOldImages(t *testing.T) {
 		}
 		c := goldenImage()
 		if name == "image1.golden" {
-			c.Threads[1].Family, c.Threads[1].Birth, c.Threads[1].LSN = 2, 5, 5
+			c.Partitions[1].Family, c.Partitions[1].Birth, c.Partitions[1].LSN = 2, 5, 5
 		}
 		checkGoldenImage(t, parseGolden(t, string(text)), c)
 	}
@@ -307,7 +307,7 @@ func checkGoldenImage(t *testing.T, b []byte, c content) {
 			t.Fatal(err)
 		}
 		want := goldenImage() // whatever the format
-		if !equalContent(rows, content{Threads: want.Threads, Families: want.Families}) {
+		if !equalContent(rows, content{Partitions: want.Partitions, Families: want.Families}) {
 			t.Errorf("its rows are %+v", rows)
 		}
 	}
@@ -321,7 +321,7 @@ func with(im *Image) func(func(*Image) error) error {
 // addRows adds the rows of a table to what was read.
 func addRows(c *content, table *index.Table) error {
 	return errors.Join(
-		table.Threads(func(r index.Row) bool { c.Threads = append(c.Threads, threadOf(r)); return true }),
+		table.Partitions(func(r index.Row) bool { c.Partitions = append(c.Partitions, threadOf(r)); return true }),
 		table.Families(func(id uint64, parts []index.Part) bool {
 			c.Families = append(c.Families, ImageFamily{ID: id, Parts: parts})
 			return true

@@ -12,7 +12,7 @@ import (
 // writes, and the highest it reads.
 const FormatVersion uint32 = 1
 
-// imageVersion is the same of images. Format 1 had other tables of threads and
+// imageVersion is the same of images. Format 1 had other tables of partitions and
 // families; format 2 did not say where a key is without reading all of them; the footer
 // of format 3 had an entry for each of their frames.
 const imageVersion uint32 = 4

@@ -27,7 +27,7 @@ type Image struct {
 	counts  ImageCounts
 	threads uint64            // of the store
 	dir     []tableRef        // of all tables but the next
-	rows    [2][]index.Stored // threads and families: what the footer says of them
+	rows    [2][]index.Stored // partitions and families: what the footer says of them
 }
 
 // OpenImage reads header and footer of an image, and nothing else. size is what
@@ -133,11 +133,11 @@ func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
 // read. Each comes in strictly ascending order of its ids. An error stops the
 // visit and is returned as it is.
 type Visitor struct {
-	Thread        func(ImageThread) error
-	Family        func(ImageFamily) error
-	RemovedFamily func(id uint64) error
-	Memo          func(Memo) error
-	RemovedMemo   func(id string) error
+	Partition        func(ImagePartition) error
+	Family           func(ImageFamily) error
+	RemovedFamily    func(id uint64) error
+	Tombstone        func(Tombstone) error
+	RemovedTombstone func(id string) error
 }
 
 // Table streams the tables to v and touches no page. Strings, parts and data
@@ -182,16 +182,16 @@ func (im *Image) refs(typ imageFrameType) ([]tableRef, error) {
 // wants reports whether somebody visits a table.
 func (v *Visitor) wants(typ imageFrameType) bool {
 	switch typ {
-	case imageThreads, imageRows:
-		return v.Thread != nil
+	case imagePartitions, imageRows:
+		return v.Partition != nil
 	case imageFamilies, imageParts:
 		return v.Family != nil
 	case imageRemovedFamilies:
 		return v.RemovedFamily != nil
-	case imageMemos:
-		return v.Memo != nil
+	case imageTombstones:
+		return v.Tombstone != nil
 	default:
-		return v.RemovedMemo != nil
+		return v.RemovedTombstone != nil
 	}
 }
 
@@ -256,15 +256,15 @@ func (s *tableScan) frame(r tableRef) error {
 		return err
 	}
 	switch r.typ {
-	case imageThreads:
-		items, err := s.dec.decodeThreads(s.im.name, raw, r.count)
-		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
+	case imagePartitions:
+		items, err := s.dec.decodePartitions(s.im.name, raw, r.count)
+		return visitAll(s, r, items, err, func(t ImagePartition) bool { return s.string(t.ID) }, s.v.Partition)
 	case imageRows:
 		items, err := decodeRows(raw, r.count)
 		if err == nil && s.im.version >= firstsVersion && items[0].ID != r.first {
 			err = errFirst
 		}
-		return visitAll(s, r, items, err, func(t ImageThread) bool { return s.string(t.ID) }, s.v.Thread)
+		return visitAll(s, r, items, err, func(t ImagePartition) bool { return s.string(t.ID) }, s.v.Partition)
 	case imageFamilies:
 		items, err := s.dec.decodeFamilies(raw, r.count)
 		return visitAll(s, r, items, err, func(f ImageFamily) bool { return s.number(f.ID) }, s.v.Family)
@@ -277,12 +277,12 @@ func (s *tableScan) frame(r tableRef) error {
 	case imageRemovedFamilies:
 		items, err := s.dec.decodeRemovedFamilies(raw, r.count)
 		return visitAll(s, r, items, err, s.number, s.v.RemovedFamily)
-	case imageMemos:
-		items, err := s.dec.decodeMemos(raw, r.count)
-		return visitAll(s, r, items, err, func(m Memo) bool { return s.string(m.ID) }, s.v.Memo)
+	case imageTombstones:
+		items, err := s.dec.decodeTombstones(raw, r.count)
+		return visitAll(s, r, items, err, func(m Tombstone) bool { return s.string(m.ID) }, s.v.Tombstone)
 	default:
-		items, err := s.dec.decodeRemovedMemos(raw, r.count)
-		return visitAll(s, r, items, err, s.string, s.v.RemovedMemo)
+		items, err := s.dec.decodeRemovedTombstones(raw, r.count)
+		return visitAll(s, r, items, err, s.string, s.v.RemovedTombstone)
 	}
 }
 

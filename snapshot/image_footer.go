@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	footerFixed   = 64 // counts, number of tables
-	tableRefSize  = 24
-	footerThreads = 8 // number of threads of the store, from format 2 on
+	footerFixed      = 64 // counts, number of tables
+	tableRefSize     = 24
+	footerPartitions = 8 // number of partitions of the store, from format 2 on
 )
 
 // appendFooter encodes counts and the places of the table frames.
 func appendFooter(b []byte, c ImageCounts, dir []tableRef) []byte {
-	b = appendU64(b, c.Threads, c.Families, c.RemovedFamilies, c.Memos, c.RemovedMemos, c.Pages, c.PageBytes, uint64(len(dir)))
+	b = appendU64(b, c.Partitions, c.Families, c.RemovedFamilies, c.Tombstones, c.RemovedTombstones, c.Pages, c.PageBytes, uint64(len(dir)))
 	for _, r := range dir {
 		b = appendU64(b, r.off)
 		b = binary.LittleEndian.AppendUint32(b, r.len)
@@ -33,8 +33,8 @@ func decodeFooter(name string, version uint32, b []byte, from, to uint64) (c Ima
 		return c, nil, nil, errFooter
 	}
 	c = ImageCounts{
-		Threads: u64(b, 0), Families: u64(b, 1), RemovedFamilies: u64(b, 2), Memos: u64(b, 3),
-		RemovedMemos: u64(b, 4), Pages: u64(b, 5), PageBytes: u64(b, 6),
+		Partitions: u64(b, 0), Families: u64(b, 1), RemovedFamilies: u64(b, 2), Tombstones: u64(b, 3),
+		RemovedTombstones: u64(b, 4), Pages: u64(b, 5), PageBytes: u64(b, 6),
 	}
 	n := u64(b, 7)
 	b = b[footerFixed:]
@@ -106,13 +106,13 @@ func decodeFirsts(b []byte, dir []tableRef) error {
 
 // decodeFooter decodes the content of the footer, which lies at off.
 func (im *Image) decodeFooter(b []byte, off uint64) error {
-	im.threads = unknownThreads
+	im.threads = unknownPartitions
 	if im.version > 1 {
-		if len(b) < footerThreads {
+		if len(b) < footerPartitions {
 			return errFooter
 		}
-		im.threads = u64(b[len(b)-footerThreads:], 0)
-		b = b[:len(b)-footerThreads]
+		im.threads = u64(b[len(b)-footerPartitions:], 0)
+		b = b[:len(b)-footerPartitions]
 	}
 	counts, dir, rest, err := decodeFooter(im.name, im.version, b, im.start, off)
 	if err != nil {

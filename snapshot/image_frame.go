@@ -31,17 +31,17 @@ const (
 type imageFrameType uint8
 
 const (
-	imagePage            imageFrameType = 1
-	imageThreads         imageFrameType = 2
-	imageFamilies        imageFrameType = 3
-	imageRemovedFamilies imageFrameType = 4
-	imageMemos           imageFrameType = 5
-	imageRemovedMemos    imageFrameType = 6
-	imageFooter          imageFrameType = 7
-	imageRows            imageFrameType = 8  // threads, from format 2 on
-	imageParts           imageFrameType = 9  // families, from format 2 on
-	imageRowLists        imageFrameType = 10 // where frames of threads are, from format 4 on
-	imagePartLists       imageFrameType = 11 // where frames of families are, from format 4 on
+	imagePage              imageFrameType = 1
+	imagePartitions        imageFrameType = 2
+	imageFamilies          imageFrameType = 3
+	imageRemovedFamilies   imageFrameType = 4
+	imageTombstones        imageFrameType = 5
+	imageRemovedTombstones imageFrameType = 6
+	imageFooter            imageFrameType = 7
+	imageRows              imageFrameType = 8  // partitions, from format 2 on
+	imageParts             imageFrameType = 9  // families, from format 2 on
+	imageRowLists          imageFrameType = 10 // where frames of partitions are, from format 4 on
+	imagePartLists         imageFrameType = 11 // where frames of families are, from format 4 on
 )
 
 // tableTypes is the number of the types of tables whose entries lean on each other,
@@ -49,12 +49,12 @@ const (
 const tableTypes = 5
 
 // visited are the types of all tables, in the order they are visited in.
-var visited = [...]imageFrameType{imageThreads, imageRows, imageFamilies, imageParts, imageRemovedFamilies, imageMemos, imageRemovedMemos}
+var visited = [...]imageFrameType{imagePartitions, imageRows, imageFamilies, imageParts, imageRemovedFamilies, imageTombstones, imageRemovedTombstones}
 
 // isTable reports whether frames of the type are those of a table, in an image of a
 // format version.
 func (t imageFrameType) isTable(version uint32) bool {
-	return t >= imageThreads && t <= imageRemovedMemos || t == imageRows || t == imageParts || t.isList() && version >= listsVersion
+	return t >= imagePartitions && t <= imageRemovedTombstones || t == imageRows || t == imageParts || t.isList() && version >= listsVersion
 }
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// A table of threads or families that has many frames is found through lists: frames
+// A table of partitions or families that has many frames is found through lists: frames
 // that say of other frames what a footer says. So what an open image takes does not grow
 // with its tables. A list is read, like the frames it leads to, when somebody looks.
 

@@ -8,28 +8,28 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// Rows are the threads and families of an image in the form the index keeps them
+// Rows are the partitions and families of an image in the form the index keeps them
 // in, so that opening a store does not decode them: image format 2. From format 3 on it
 // need not read them either, and from format 4 on not where each frame of them is.
 
-// unknownThreads stands for a number of threads that nobody counted.
-const unknownThreads = ^uint64(0)
+// unknownThreads stands for a number of partitions that nobody counted.
+const unknownPartitions = ^uint64(0)
 
-// rowOf is a thread as the index has it.
-func rowOf(t *ImageThread) index.Row {
+// rowOf is a partition as the index has it.
+func rowOf(t *ImagePartition) index.Row {
 	return index.Row{ID: t.ID, Family: t.Family, Birth: t.Birth, LSN: t.LSN, Head: t.Head, Updated: t.Updated, Flags: t.Flags, Deleted: t.Deleted}
 }
 
-// threadOf is the inverse of rowOf.
-func threadOf(r index.Row) ImageThread {
-	return ImageThread{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN, Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted}
+// partitionOf is the inverse of rowOf.
+func threadOf(r index.Row) ImagePartition {
+	return ImagePartition{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN, Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted}
 }
 
 // table is what the footer says of the table that frames of a type belong to.
 func (im *Image) table(typ imageFrameType) *[]index.Stored { return &im.rows[typ.listed()-imageRows] }
 
-// Rows returns the threads and families of the image as a table. It reads them at
-// once and tests the frames, not each row in them: Table does. The threads of format
+// Rows returns the partitions and families of the image as a table. It reads them at
+// once and tests the frames, not each row in them: Table does. The partitions of format
 // 1 are decoded one by one. Errors are those of Table.
 func (im *Image) Rows() (*index.Table, error) {
 	if im.version == 1 {
@@ -62,7 +62,7 @@ func begin(chunks []index.Chunk, at []index.Stored) error {
 
 // counted is the table, if it has what the image says it has.
 func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
-	if err == nil && (uint64(t.Len()) != im.counts.Threads || uint64(t.LenFamilies()) != im.counts.Families) {
+	if err == nil && (uint64(t.Len()) != im.counts.Partitions || uint64(t.LenFamilies()) != im.counts.Families) {
 		err = errTable // of format 1, which this is not
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *rowsAt) frame(at *index.Stored, decode func(*Image, []byte) error) erro
 	})
 }
 
-// tableOf is the type of the frames of families, or of threads.
+// tableOf is the type of the frames of families, or of partitions.
 func tableOf(families bool) imageFrameType {
 	if families {
 		return imageParts
@@ -158,17 +158,17 @@ func (im *Image) decodeChunk(typ imageFrameType, at *index.Stored, b []byte) (in
 	return index.Chunk{Data: raw, N: int(count)}, nil
 }
 
-// Threads is the number of threads of the store as of this image, and false if the
+// Partitions is the number of partitions of the store as of this image, and false if the
 // image does not say.
-func (im *Image) Threads() (int, bool) {
-	return int(im.threads), im.threads != unknownThreads
+func (im *Image) Partitions() (int, bool) {
+	return int(im.threads), im.threads != unknownPartitions
 }
 
 func (im *Image) decodedRows() (*index.Table, error) {
 	var b index.TableBuilder
 	err := im.Table(Visitor{
-		Thread: func(t ImageThread) error { b.AddThread(rowOf(&t)); return nil },
-		Family: func(f ImageFamily) error { b.AddFamily(f.ID, f.Parts); return nil },
+		Partition: func(t ImagePartition) error { b.AddPartition(rowOf(&t)); return nil },
+		Family:    func(f ImageFamily) error { b.AddFamily(f.ID, f.Parts); return nil },
 	})
 	return b.Done(), err
 }
@@ -199,14 +199,14 @@ func (im *Image) chunks(typ imageFrameType) ([]index.Chunk, []index.Stored, erro
 	return out, all, nil
 }
 
-// decodeRows decodes one frame of threads in the form of the index.
-func decodeRows(raw []byte, count uint32) ([]ImageThread, error) {
+// decodeRows decodes one frame of partitions in the form of the index.
+func decodeRows(raw []byte, count uint32) ([]ImagePartition, error) {
 	t, err := checkedTable([]index.Chunk{{Data: raw, N: int(count)}}, nil)
 	if err != nil {
 		return nil, err
 	}
-	var out []ImageThread
-	return out, t.Threads(func(r index.Row) bool { out = append(out, threadOf(r)); return true })
+	var out []ImagePartition
+	return out, t.Partitions(func(r index.Row) bool { out = append(out, threadOf(r)); return true })
 }
 
 // decodeParts decodes one frame of families in the form of the index.
@@ -233,7 +233,7 @@ func checkedTable(threads, families []index.Chunk) (*index.Table, error) {
 	return t, nil
 }
 
-// writeRows ends the tables of threads and families and writes them.
+// writeRows ends the tables of partitions and families and writes them.
 func (w *ImageWriter) writeRows() error {
 	w.table = w.rows.Done()
 	threads, families := w.table.Chunks()
@@ -264,9 +264,9 @@ func (w *ImageWriter) writeChunks(typ imageFrameType, chunks []index.Chunk) erro
 	return err
 }
 
-// Table is what the image says of threads and families, once it is finished.
+// Table is what the image says of partitions and families, once it is finished.
 func (w *ImageWriter) Table() *index.Table { return w.table }
 
-// SetThreads says how many threads the store has as of this image, those that only
+// SetThreads says how many partitions the store has as of this image, those that only
 // earlier images tell of included.
-func (w *ImageWriter) SetThreads(n int) { w.threads = uint64(n) }
+func (w *ImageWriter) SetPartitions(n int) { w.threads = uint64(n) }

@@ -59,29 +59,29 @@ func (f *bytesFile) Truncate(n int64) error {
 
 // content is everything an image says.
 type content struct {
-	Threads         []ImageThread
-	Families        []ImageFamily
-	RemovedFamilies []uint64
-	Memos           []Memo
-	RemovedMemos    []string
+	Partitions        []ImagePartition
+	Families          []ImageFamily
+	RemovedFamilies   []uint64
+	Tombstones        []Tombstone
+	RemovedTombstones []string
 }
 
 func readTable(im *Image) (content, error) {
 	var c content
 	err := im.Table(Visitor{
-		Thread:        func(t ImageThread) error { c.Threads = append(c.Threads, t); return nil },
-		Family:        func(f ImageFamily) error { c.Families = append(c.Families, f); return nil },
-		RemovedFamily: func(id uint64) error { c.RemovedFamilies = append(c.RemovedFamilies, id); return nil },
-		Memo:          func(m Memo) error { c.Memos = append(c.Memos, m); return nil },
-		RemovedMemo:   func(id string) error { c.RemovedMemos = append(c.RemovedMemos, id); return nil },
+		Partition:        func(t ImagePartition) error { c.Partitions = append(c.Partitions, t); return nil },
+		Family:           func(f ImageFamily) error { c.Families = append(c.Families, f); return nil },
+		RemovedFamily:    func(id uint64) error { c.RemovedFamilies = append(c.RemovedFamilies, id); return nil },
+		Tombstone:        func(m Tombstone) error { c.Tombstones = append(c.Tombstones, m); return nil },
+		RemovedTombstone: func(id string) error { c.RemovedTombstones = append(c.RemovedTombstones, id); return nil },
 	})
 	return c, err
 }
 
 func writeTable(w *ImageWriter, c content) error {
 	var errs []error
-	for _, t := range c.Threads {
-		errs = append(errs, w.AddThread(t))
+	for _, t := range c.Partitions {
+		errs = append(errs, w.AddPartition(t))
 	}
 	for _, f := range c.Families {
 		errs = append(errs, w.AddFamily(f))
@@ -89,11 +89,11 @@ func writeTable(w *ImageWriter, c content) error {
 	for _, id := range c.RemovedFamilies {
 		errs = append(errs, w.RemoveFamily(id))
 	}
-	for _, m := range c.Memos {
-		errs = append(errs, w.AddMemo(m))
+	for _, m := range c.Tombstones {
+		errs = append(errs, w.AddTombstone(m))
 	}
-	for _, id := range c.RemovedMemos {
-		errs = append(errs, w.RemoveMemo(id))
+	for _, id := range c.RemovedTombstones {
+		errs = append(errs, w.RemoveTombstone(id))
 	}
 	return errors.Join(errs...)
 }
@@ -108,7 +108,7 @@ func uuid(r *rand.Rand) string {
 	return fmt.Sprintf("1f0%05x-%04x-6%03x-8%03x-%012x", a&0xfffff, a>>20&0xffff, a>>36&0xfff, b&0xfff, b>>16&0xffffffffffff)
 }
 
-// typicalContent is what a store of n threads of its own family would write.
+// typicalContent is what a store of n partitions of its own family would write.
 func typicalContent(n int, seed uint64) content {
 	r := rand.New(rand.NewPCG(seed, 1))
 	ids := make([]string, n)
@@ -122,7 +122,7 @@ func typicalContent(n int, seed uint64) content {
 	off := uint64(headerSize)
 	for i, id := range ids {
 		birth := base.LSN(1 + r.Uint64N(uint64(10*n)))
-		c.Threads = append(c.Threads, ImageThread{
+		c.Partitions = append(c.Partitions, ImagePartition{
 			ID: id, Family: r.Uint64N(1 << 20), Birth: birth, LSN: birth + base.LSN(r.Uint64N(1000)),
 			Head: uuid(r), Updated: 1_700_000_000_000_000 + r.Int64N(1e12), Flags: uint8(r.Uint64N(2)),
 		})
@@ -175,7 +175,7 @@ func openImage(t testing.TB, f *bytesFile, num base.FileNum) *Image {
 // smallContent has every kind of entry and every sign of every difference.
 func smallContent() content {
 	return content{
-		Threads: []ImageThread{
+		Partitions: []ImagePartition{
 			{ID: "", Family: 5, Birth: 9, LSN: 9, Updated: -4},
 			{ID: "alpha", Family: 1, Birth: 3, LSN: 12, Head: "1f0a", Updated: 1_700_000_000_000_000, Flags: 255},
 			{ID: "alpha-1", Family: 1 << 63, Birth: base.MaxLSN, LSN: 1, Head: "1f0b", Updated: 5},
@@ -188,11 +188,11 @@ func smallContent() content {
 			{ID: 1<<64 - 1, Parts: []Part{{File: 9, Off: 74, Len: 0, MinLSN: base.MaxLSN, MaxLSN: 0}}},
 		},
 		RemovedFamilies: []uint64{0, 7, 1<<64 - 1},
-		Memos: []Memo{
+		Tombstones: []Tombstone{
 			{ID: "gone", LSN: 44, At: 99, Data: []byte("why")},
 			{ID: "gone too", LSN: 3, At: -99, Data: []byte{}},
 		},
-		RemovedMemos: []string{"", "x", "xy"},
+		RemovedTombstones: []string{"", "x", "xy"},
 	}
 }
 
@@ -226,11 +226,11 @@ func TestImageRoundTrip(t *testing.T) {
 			if !equalContent(tc.c, got) {
 				t.Errorf("table (-wrote +read):\n%.2000s", cmp.Diff(tc.c, got))
 			}
-			if rows, err := im.Rows(); err != nil || rows.Len() != len(got.Threads) || rows.Check() != nil {
+			if rows, err := im.Rows(); err != nil || rows.Len() != len(got.Partitions) || rows.Check() != nil {
 				t.Errorf("rows: %v", err)
 			}
 			n := im.Counts()
-			if n.Threads != uint64(len(tc.c.Threads)) || n.Memos != uint64(len(tc.c.Memos)) || n.Pages != uint64(len(pages)) {
+			if n.Partitions != uint64(len(tc.c.Partitions)) || n.Tombstones != uint64(len(tc.c.Tombstones)) || n.Pages != uint64(len(pages)) {
 				t.Errorf("counts %+v", n)
 			}
 			for i, p := range parts {
@@ -252,13 +252,13 @@ func TestImageRoundTrip(t *testing.T) {
 }
 
 func equalContent(a, b content) bool {
-	return slices.Equal(a.Threads, b.Threads) &&
+	return slices.Equal(a.Partitions, b.Partitions) &&
 		slices.EqualFunc(a.Families, b.Families, func(a, b ImageFamily) bool { return a.ID == b.ID && slices.Equal(a.Parts, b.Parts) }) &&
 		slices.Equal(a.RemovedFamilies, b.RemovedFamilies) &&
-		slices.EqualFunc(a.Memos, b.Memos, func(a, b Memo) bool {
+		slices.EqualFunc(a.Tombstones, b.Tombstones, func(a, b Tombstone) bool {
 			return a.ID == b.ID && a.LSN == b.LSN && a.At == b.At && bytes.Equal(a.Data, b.Data)
 		}) &&
-		slices.Equal(a.RemovedMemos, b.RemovedMemos)
+		slices.Equal(a.RemovedTombstones, b.RemovedTombstones)
 }
 
 func randomBytes(n int) []byte {
@@ -275,15 +275,15 @@ func longIDs() content {
 	var c content
 	stem := strings.Repeat("p", base.MaxKey-8)
 	for i := range 1000 {
-		c.Threads = append(c.Threads, ImageThread{ID: fmt.Sprintf("%s%08d", stem, i), Head: stem})
-		c.RemovedMemos = append(c.RemovedMemos, fmt.Sprintf("%s%08d", stem, i))
+		c.Partitions = append(c.Partitions, ImagePartition{ID: fmt.Sprintf("%s%08d", stem, i), Head: stem})
+		c.RemovedTombstones = append(c.RemovedTombstones, fmt.Sprintf("%s%08d", stem, i))
 	}
 	return c
 }
 
 // largeEntries has entries that do not fit the usual frame.
 func largeEntries() content {
-	c := content{Memos: []Memo{{ID: "a", Data: randomBytes(200 << 10)}, {ID: "b", Data: []byte("x")}}}
+	c := content{Tombstones: []Tombstone{{ID: "a", Data: randomBytes(200 << 10)}, {ID: "b", Data: []byte("x")}}}
 	fam := ImageFamily{ID: 6}
 	for i := range 20_000 {
 		fam.Parts = append(fam.Parts, Part{File: base.FileNum(i%7 + 1), Off: uint64(i) << 20, Len: 100, MinLSN: base.LSN(i), MaxLSN: base.LSN(i + 9)})
@@ -300,21 +300,23 @@ func TestImageWriterRefuses(t *testing.T) {
 		want error
 	}{
 		{"thread twice", func(w *ImageWriter) error {
-			return errors.Join(w.AddThread(ImageThread{ID: "a"}), w.AddThread(ImageThread{ID: "a"}))
+			return errors.Join(w.AddPartition(ImagePartition{ID: "a"}), w.AddPartition(ImagePartition{ID: "a"}))
 		}, ErrInvalid},
 		{"thread out of order", func(w *ImageWriter) error {
-			return errors.Join(w.AddThread(ImageThread{ID: "b"}), w.AddThread(ImageThread{ID: "a"}))
+			return errors.Join(w.AddPartition(ImagePartition{ID: "b"}), w.AddPartition(ImagePartition{ID: "a"}))
 		}, ErrInvalid},
 		{"family out of order", func(w *ImageWriter) error {
 			return errors.Join(w.AddFamily(ImageFamily{ID: 2}), w.AddFamily(ImageFamily{ID: 1}))
 		}, ErrInvalid},
-		{"memo twice", func(w *ImageWriter) error { return errors.Join(w.AddMemo(Memo{ID: "m"}), w.AddMemo(Memo{ID: "m"})) }, ErrInvalid},
-		{"long id", func(w *ImageWriter) error { return w.AddThread(ImageThread{ID: long}) }, fault.ErrTooLarge},
-		{"long head", func(w *ImageWriter) error { return w.AddThread(ImageThread{ID: "a", Head: long}) }, fault.ErrTooLarge},
+		{"memo twice", func(w *ImageWriter) error {
+			return errors.Join(w.AddTombstone(Tombstone{ID: "m"}), w.AddTombstone(Tombstone{ID: "m"}))
+		}, ErrInvalid},
+		{"long id", func(w *ImageWriter) error { return w.AddPartition(ImagePartition{ID: long}) }, fault.ErrTooLarge},
+		{"long head", func(w *ImageWriter) error { return w.AddPartition(ImagePartition{ID: "a", Head: long}) }, fault.ErrTooLarge},
 		{"large page", func(w *ImageWriter) error { _, _, err := w.AddPage(make([]byte, MaxPage+1)); return err }, fault.ErrTooLarge},
-		{"large memo", func(w *ImageWriter) error { return w.AddMemo(Memo{ID: "m", Data: make([]byte, MaxPage)}) }, fault.ErrTooLarge},
+		{"large memo", func(w *ImageWriter) error { return w.AddTombstone(Tombstone{ID: "m", Data: make([]byte, MaxPage)}) }, fault.ErrTooLarge},
 		{"removal from nothing", func(w *ImageWriter) error { return w.RemoveFamily(1) }, ErrInvalid},
-		{"removed memo from nothing", func(w *ImageWriter) error { return w.RemoveMemo("m") }, ErrInvalid},
+		{"removed memo from nothing", func(w *ImageWriter) error { return w.RemoveTombstone("m") }, ErrInvalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, err := NewImageWriter(&bytesFile{}, ImageHeader{Num: 3, StoreID: 1, Full: true})
@@ -352,7 +354,7 @@ func TestImageWriterReportsIO(t *testing.T) {
 	if _, err := w.Finish(); !errors.Is(err, boom) {
 		t.Fatalf("Finish: %v, want the error of the file", err)
 	}
-	if err := w.AddThread(ImageThread{ID: "a"}); !errors.Is(err, boom) {
+	if err := w.AddPartition(ImagePartition{ID: "a"}); !errors.Is(err, boom) {
 		t.Fatalf("AddThread after a failed write: %v, want the first cause", err)
 	}
 }
@@ -417,8 +419,8 @@ func BenchmarkImageTable(b *testing.B) {
 				im := openImage(b, f, 9)
 				threads, families := 0, 0
 				err := im.Table(Visitor{
-					Thread: func(ImageThread) error { threads++; return nil },
-					Family: func(ImageFamily) error { families++; return nil },
+					Partition: func(ImagePartition) error { threads++; return nil },
+					Family:    func(ImageFamily) error { families++; return nil },
 				})
 				if err != nil || threads != n || families != n {
 					b.Fatal(threads, families, err)

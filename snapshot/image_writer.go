@@ -27,13 +27,13 @@ type ImageHeader struct {
 
 // ImageCounts says how much an image holds.
 type ImageCounts struct {
-	Threads         uint64
-	Families        uint64
-	RemovedFamilies uint64
-	Memos           uint64
-	RemovedMemos    uint64
-	Pages           uint64
-	PageBytes       uint64 // stored, frame headers included
+	Partitions        uint64
+	Families          uint64
+	RemovedFamilies   uint64
+	Tombstones        uint64
+	RemovedTombstones uint64
+	Pages             uint64
+	PageBytes         uint64 // stored, frame headers included
 }
 
 // imageChunk is how much an ImageWriter collects before it writes.
@@ -59,7 +59,7 @@ type ImageWriter struct {
 	counts  ImageCounts
 	dir     []tableRef
 	tabs    [tableTypes]table
-	rows    index.TableBuilder // threads and families
+	rows    index.TableBuilder // partitions and families
 	table   *index.Table       // these, once written
 	threads uint64             // of the store
 	lists   listLimits
@@ -90,7 +90,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 	for h.Salt == 0 {
 		h.Salt = rand.Uint64()
 	}
-	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}, threads: unknownThreads, lists: imageLists}
+	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}, threads: unknownPartitions, lists: imageLists}
 	fh := fileHeader{version: imageVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
 	if h.Full {
 		fh.flags = imageFullFlag
@@ -125,12 +125,12 @@ func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
 	return off, n, err
 }
 
-// AddThread adds a thread to the table.
-func (w *ImageWriter) AddThread(t ImageThread) error {
-	if err := w.orderNames(imageThreads, t.ID, len(t.Head)); err != nil {
+// AddThread adds a partition to the table.
+func (w *ImageWriter) AddPartition(t ImagePartition) error {
+	if err := w.orderNames(imagePartitions, t.ID, len(t.Head)); err != nil {
 		return err
 	}
-	w.rows.AddThread(rowOf(&t))
+	w.rows.AddPartition(rowOf(&t))
 	return nil
 }
 
@@ -144,12 +144,12 @@ func (w *ImageWriter) AddFamily(f ImageFamily) error {
 	return nil
 }
 
-// AddMemo adds the memory of a deleted thread to the table.
-func (w *ImageWriter) AddMemo(m Memo) error {
-	if err := w.orderNames(imageMemos, m.ID, 0); err != nil {
+// AddMemo adds the memory of a deleted partition to the table.
+func (w *ImageWriter) AddTombstone(m Tombstone) error {
+	if err := w.orderNames(imageTombstones, m.ID, 0); err != nil {
 		return err
 	}
-	return w.add(imageMemos, len(m.ID), func(b *table) { b.memo(&m) })
+	return w.add(imageTombstones, len(m.ID), func(b *table) { b.tomb(&m) })
 }
 
 // RemoveFamily says that a family of an earlier image of the chain is gone. A
@@ -161,13 +161,13 @@ func (w *ImageWriter) RemoveFamily(id uint64) error {
 	return w.add(imageRemovedFamilies, 0, func(b *table) { b.removedFamily(id) })
 }
 
-// RemoveMemo says that a memo of an earlier image of the chain is forgotten. A
+// RemoveMemo says that a tombstone of an earlier image of the chain is forgotten. A
 // full image has nothing to remove: ErrInvalid.
-func (w *ImageWriter) RemoveMemo(id string) error {
-	if err := w.orderNames(imageRemovedMemos, id, 0); err != nil {
+func (w *ImageWriter) RemoveTombstone(id string) error {
+	if err := w.orderNames(imageRemovedTombstones, id, 0); err != nil {
 		return err
 	}
-	return w.add(imageRemovedMemos, len(id), func(b *table) { b.removedMemo(id) })
+	return w.add(imageRemovedTombstones, len(id), func(b *table) { b.removedTombstone(id) })
 }
 
 // Finish writes the rest of the tables and the footer, syncs the file, and
@@ -181,7 +181,7 @@ func (w *ImageWriter) Finish() (size int64, err error) {
 		return 0, err
 	}
 	for i := range w.tabs {
-		if err := w.flushTable(imageThreads + imageFrameType(i)); err != nil {
+		if err := w.flushTable(imagePartitions + imageFrameType(i)); err != nil {
 			return 0, err
 		}
 	}
@@ -213,7 +213,7 @@ func (w *ImageWriter) orderNames(typ imageFrameType, id string, other int) error
 	if len(id) > base.MaxKey || other > base.MaxKey {
 		return w.fail(fmt.Errorf("id of %d bytes, head of %d: %w", len(id), other, fault.ErrTooLarge))
 	}
-	i := typ - imageThreads
+	i := typ - imagePartitions
 	if w.lastExists[i] && id <= w.lastName[i] {
 		return w.fail(fmt.Errorf("%w: %.64q does not follow %.64q", ErrInvalid, id, w.lastName[i]))
 	}
@@ -226,7 +226,7 @@ func (w *ImageWriter) orderIDs(typ imageFrameType, id uint64) error {
 	if w.err != nil {
 		return w.err
 	}
-	i := typ - imageThreads
+	i := typ - imagePartitions
 	if w.lastExists[i] && id <= w.lastID[i] {
 		return w.fail(fmt.Errorf("%w: family %d does not follow %d", ErrInvalid, id, w.lastID[i]))
 	}
@@ -237,10 +237,10 @@ func (w *ImageWriter) orderIDs(typ imageFrameType, id uint64) error {
 // add encodes one entry into its table. An entry that does not fit the frame
 // begun is taken back and begins the next, where it leans on nothing.
 func (w *ImageWriter) add(typ imageFrameType, stringBytes int, encode func(*table)) error {
-	if w.h.Full && (typ == imageRemovedFamilies || typ == imageRemovedMemos) {
+	if w.h.Full && (typ == imageRemovedFamilies || typ == imageRemovedTombstones) {
 		return w.fail(fmt.Errorf("%w: a full image removes nothing", ErrInvalid))
 	}
-	t := &w.tabs[typ-imageThreads]
+	t := &w.tabs[typ-imagePartitions]
 	if t.strings+stringBytes > tableStrings {
 		if err := w.flushTable(typ); err != nil {
 			return err
@@ -267,7 +267,7 @@ func (w *ImageWriter) add(typ imageFrameType, stringBytes int, encode func(*tabl
 
 // flushTable ends the frame begun for one table.
 func (w *ImageWriter) flushTable(typ imageFrameType) error {
-	t := &w.tabs[typ-imageThreads]
+	t := &w.tabs[typ-imagePartitions]
 	if t.count == 0 {
 		return nil
 	}
@@ -316,15 +316,15 @@ func (w *ImageWriter) fail(err error) error {
 // of is the count that belongs to a table.
 func (c *ImageCounts) of(typ imageFrameType) *uint64 {
 	switch typ.listed() {
-	case imageThreads, imageRows:
-		return &c.Threads
+	case imagePartitions, imageRows:
+		return &c.Partitions
 	case imageFamilies, imageParts:
 		return &c.Families
 	case imageRemovedFamilies:
 		return &c.RemovedFamilies
-	case imageMemos:
-		return &c.Memos
+	case imageTombstones:
+		return &c.Tombstones
 	default:
-		return &c.RemovedMemos
+		return &c.RemovedTombstones
 	}
 }

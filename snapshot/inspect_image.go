@@ -17,7 +17,7 @@ import (
 type ImageFrame struct {
 	Offset int64
 	Size   int64
-	Type   string         // "page", "threads", "families", "thread list", …, "footer"
+	Type   string         // "page", "partitions", "families", "partition list", …, "footer"
 	Codec  string         // "none", "zstd"
 	Count  uint32         // entries of a table, or of the frames that a list leads to
 	Raw    []byte         // decoded content; valid during the call
@@ -25,8 +25,8 @@ type ImageFrame struct {
 	Err    error          // damage: Type is then a guess
 }
 
-var imageTypeNames = [...]string{imagePage: "page", imageThreads: "threads", imageFamilies: "families",
-	imageRemovedFamilies: "removed families", imageMemos: "memos", imageRemovedMemos: "removed memos", imageFooter: "footer", imageRows: "threads", imageParts: "families",
+var imageTypeNames = [...]string{imagePage: "page", imagePartitions: "threads", imageFamilies: "families",
+	imageRemovedFamilies: "removed families", imageTombstones: "memos", imageRemovedTombstones: "removed memos", imageFooter: "footer", imageRows: "threads", imageParts: "families",
 	imageRowLists: "thread list", imagePartLists: "family list"}
 
 func (t imageFrameType) name() string {

@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 )
 
-// buildListed is buildImage with few threads and families to a frame, so that a small
+// buildListed is buildImage with few partitions and families to a frame, so that a small
 // image has as many frames as a large one, and with lists of them.
 func buildListed(t testing.TB, h ImageHeader, c content, each int, limits listLimits, pages ...[]byte) (*bytesFile, []Part) {
 	t.Helper()
@@ -39,7 +39,7 @@ func buildListedFor(t testing.TB, h ImageHeader, c content, each int, limits lis
 		parts = append(parts, Part{File: h.Num, Off: off, Len: n})
 	}
 	threads, families := chunksOf(c, each)
-	c.Threads, c.Families = nil, nil
+	c.Partitions, c.Families = nil, nil
 	if err := writeTable(w, c); err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +55,12 @@ func buildListedFor(t testing.TB, h ImageHeader, c content, each int, limits lis
 	return f, parts
 }
 
-// chunksOf are threads and families in chunks of so many rows.
+// chunksOf are partitions and families in chunks of so many rows.
 func chunksOf(c content, each int) (threads, families []index.Chunk) {
-	for rows := range slices.Chunk(c.Threads, each) {
+	for rows := range slices.Chunk(c.Partitions, each) {
 		var b index.TableBuilder
 		for i := range rows {
-			b.AddThread(rowOf(&rows[i]))
+			b.AddPartition(rowOf(&rows[i]))
 		}
 		chunks, _ := b.Done().Chunks()
 		threads = append(threads, chunks...)
@@ -107,7 +107,7 @@ func TestLists(t *testing.T) {
 	all := typicalContent(1100, 5)
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, n := range []int{1, 2, 7, 8, 9, 10, 63, 64, 65, 128, 129, 8 * 64, 8*64 + 1, 1000 + r.IntN(100)} {
-		c := content{Threads: all.Threads[:n], Families: all.Families[:n], Memos: smallContent().Memos}
+		c := content{Partitions: all.Partitions[:n], Families: all.Families[:n], Tombstones: smallContent().Tombstones}
 		for _, l := range []listLimits{imageLists, {1, 2}, {1 + r.IntN(9), 2 + r.IntN(9)}} {
 			for _, keys := range []*seal.Store{nil, keys} {
 				f, _ := buildListedFor(t, deltaHeader(9), c, 1, l, keys)
@@ -124,7 +124,7 @@ func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Store, r *rand
 	if err != nil {
 		return err
 	}
-	n := len(c.Threads)
+	n := len(c.Partitions)
 	if have := len(im.rows[0]); have > l.footer || im.rows[0][0].List != (n > l.footer) {
 		return fmt.Errorf("the footer has %d entries of threads", have)
 	}
@@ -152,15 +152,15 @@ func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Store, r *rand
 	if err := ix.Restore([]*index.Table{later}, n, nil, 9); err != nil {
 		return err
 	}
-	want := c.Threads[r.IntN(n)]
-	if th, err := ix.Thread(want.ID); err != nil || th == nil || threadOf(index.RowOf(th)) != want || f.reads != 1+l.levels(n) {
+	want := c.Partitions[r.IntN(n)]
+	if th, err := ix.Partition(want.ID); err != nil || th == nil || threadOf(index.RowOf(th)) != want || f.reads != 1+l.levels(n) {
 		return fmt.Errorf("thread %q is %+v, %w, after %d reads", want.ID, th, err, f.reads)
 	}
-	if th, err := ix.Thread(want.ID + "x"); err != nil || th != nil || f.reads != 1+l.levels(n) {
+	if th, err := ix.Partition(want.ID + "x"); err != nil || th != nil || f.reads != 1+l.levels(n) {
 		return fmt.Errorf("its neighbour is %+v, %w, after %d reads", th, err, f.reads)
 	}
 	for _, table := range []*index.Table{once, later} {
-		rows := content{Memos: c.Memos}
+		rows := content{Tombstones: c.Tombstones}
 		if err := errors.Join(addRows(&rows, table), table.Check()); err != nil || !equalContent(rows, c) {
 			return fmt.Errorf("the rows are others: %w", err)
 		}
@@ -181,13 +181,13 @@ func inspectAll(im *Image, size int) error {
 		rows[fr.Type] += uint64(fr.Count)
 		return fr.Err
 	})
-	if n := im.Counts(); err == nil && (rows["threads"] != n.Threads || rows["families"] != n.Families || end != int64(size-imageTailSize)) {
+	if n := im.Counts(); err == nil && (rows["threads"] != n.Partitions || rows["families"] != n.Families || end != int64(size-imageTailSize)) {
 		err = fmt.Errorf("frames %v up to %d of %d", rows, end, size)
 	}
 	return err
 }
 
-// listedImage is a small image with two levels of lists of threads, and one of families.
+// listedImage is a small image with two levels of lists of partitions, and one of families.
 func listedImage(t testing.TB, keys *seal.Store) (*bytesFile, content) {
 	c := typicalContent(7, 2)
 	c.Families = c.Families[:3]
@@ -253,12 +253,12 @@ func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Store) (damag
 		return damaged
 	}
 	ix := index.New(0)
-	typed(ix.Restore([]*index.Table{later}, len(c.Threads), nil, 9))
-	for _, want := range c.Threads {
-		if th, err := ix.Thread(want.ID); typed(err) && (th == nil || threadOf(index.RowOf(th)) != want) {
+	typed(ix.Restore([]*index.Table{later}, len(c.Partitions), nil, 9))
+	for _, want := range c.Partitions {
+		if th, err := ix.Partition(want.ID); typed(err) && (th == nil || threadOf(index.RowOf(th)) != want) {
 			t.Fatalf("thread %q is %+v", want.ID, th)
 		}
-		if th, err := ix.Thread(want.ID + "x"); typed(err) && th != nil {
+		if th, err := ix.Partition(want.ID + "x"); typed(err) && th != nil {
 			t.Fatalf("thread %q is %+v", want.ID+"x", th)
 		}
 	}
@@ -324,11 +324,11 @@ func TestListForgery(t *testing.T) {
 			t.Fatal(err)
 		}
 		ix := index.New(0)
-		if err := ix.Restore([]*index.Table{later}, len(c.Threads), nil, 9); err != nil {
+		if err := ix.Restore([]*index.Table{later}, len(c.Partitions), nil, 9); err != nil {
 			t.Fatal(err)
 		}
 		var damage *fault.CorruptionError
-		if _, err := ix.Thread(list[1].First); !errors.As(err, &damage) || damage.File != ImageName(9) {
+		if _, err := ix.Partition(list[1].First); !errors.As(err, &damage) || damage.File != ImageName(9) {
 			t.Errorf("%s: a look says %v", name, err)
 		}
 		if _, err := im.Rows(); !errors.As(err, &damage) {
@@ -436,7 +436,7 @@ func TestListsShareNoFrame(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.dir = append(w.dir, refOf(imageRows, &list))
-		w.counts.Threads++
+		w.counts.Partitions++
 	}
 	if _, err := w.Finish(); err != nil {
 		t.Fatal(err)

@@ -197,7 +197,7 @@ func TestTornTailOrDamage(t *testing.T) {
 func TestImageRot(t *testing.T) {
 	pages := [][]byte{bytes.Repeat([]byte("page "), 100), []byte("another page"), randomBytes(700)}
 	c := smallContent()
-	c.Threads = c.Threads[:3]
+	c.Partitions = c.Partitions[:3]
 	good, parts := buildImage(t, deltaHeader(9), c, pages...)
 	h := deltaHeader(9)
 

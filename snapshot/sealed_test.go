@@ -221,9 +221,9 @@ func sealedImage(t testing.TB, keys *seal.Store) (*bytesFile, Part) {
 	var p Part
 	p.Off, p.Len, err = w.AddPage(bytes.Repeat([]byte("MARKER page "), 50))
 	for i := range 3 {
-		err = errors.Join(err, w.AddThread(ImageThread{ID: fmt.Sprint("MARKER thread ", i), Family: 1, Birth: 1, LSN: 2, Head: "MARKER head"}))
+		err = errors.Join(err, w.AddPartition(ImagePartition{ID: fmt.Sprint("MARKER thread ", i), Family: 1, Birth: 1, LSN: 2, Head: "MARKER head"}))
 	}
-	err = errors.Join(err, w.AddFamily(ImageFamily{ID: 1, Parts: []Part{p}}), w.AddMemo(Memo{ID: "MARKER memo", LSN: 3, Data: []byte("MARKER")}))
+	err = errors.Join(err, w.AddFamily(ImageFamily{ID: 1, Parts: []Part{p}}), w.AddTombstone(Tombstone{ID: "MARKER memo", LSN: 3, Data: []byte("MARKER")}))
 	_, ferr := w.Finish()
 	if err = errors.Join(err, ferr); err != nil {
 		t.Fatal(err)
@@ -250,9 +250,9 @@ func readImage(t testing.TB, b []byte, p Part, keys *seal.Store) error {
 		return nil
 	}
 	terr := im.Table(Visitor{
-		Thread: func(th ImageThread) error { return seen(th.ID, th.Head[:6]) },
-		Family: func(f ImageFamily) error { return seen("MARKER", "") },
-		Memo:   func(m Memo) error { return seen(m.ID, string(m.Data)) },
+		Partition: func(th ImagePartition) error { return seen(th.ID, th.Head[:6]) },
+		Family:    func(f ImageFamily) error { return seen("MARKER", "") },
+		Tombstone: func(m Tombstone) error { return seen(m.ID, string(m.Data)) },
 	})
 	if err = errors.Join(err, terr); err == nil && n != 5 {
 		t.Fatalf("%d entries", n)

@@ -29,9 +29,9 @@ type SegmentInfo struct {
 	Raw      int64    // bytes of the values and patches in it, before compression
 	MinLSN   base.LSN // lowest and highest LSN of the records in it
 	MaxLSN   base.LSN
-	Families uint64 // thread families with data in it
+	Families uint64 // partition families with data in it
 	Values   uint64 // values in it
-	// Dropped is how many bytes of Raw are of families without threads, and Unused how
+	// Dropped is how many bytes of Raw are of families without partitions, and Unused how
 	// many of the others nothing refers to, about, as of the last flush.
 	Dropped, Unused int64
 }

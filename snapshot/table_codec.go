@@ -10,16 +10,16 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// ImageThread is one thread in the table of an image.
-type ImageThread struct {
+// ImageThread is one partition in the table of an image.
+type ImagePartition struct {
 	ID      string
-	Family  uint64   // thread family its data lie in
-	Birth   base.LSN // LSN that started the thread
+	Family  uint64   // partition family its data lie in
+	Birth   base.LSN // LSN that started the partition
 	LSN     base.LSN // of the last record that concerns it
 	Head    string   // newest checkpoint id; "" if there is none
 	Updated int64    // of the last change, unix microseconds
 	Flags   uint8    // the engine's
-	Deleted bool     // in a delta: the thread is gone
+	Deleted bool     // in a delta: the partition is gone
 }
 
 // Part says where one page of the directory of a family lies: in a segment or
@@ -32,8 +32,8 @@ type ImageFamily struct {
 	Parts []Part
 }
 
-// Memo is the memory of a deleted thread.
-type Memo struct {
+// Tombstone is the memory of a deleted partition.
+type Tombstone struct {
 	ID   string
 	LSN  base.LSN // of the deletion
 	At   int64    // of the deletion, unix microseconds
@@ -50,10 +50,10 @@ const (
 	deletedFlag = 1
 
 	// Least encoded sizes of an entry and a part, against absurd counts.
-	minThread = 10
-	minFamily = 2
-	minPart   = 5
-	minMemo   = 5
+	minPartition = 10
+	minFamily    = 2
+	minPart      = 5
+	minTombstone = 5
 )
 
 // errTable matches the error for a table frame that does not decode.
@@ -72,7 +72,7 @@ type table struct {
 	at     int64
 }
 
-func (t *table) memo(e *Memo) {
+func (t *table) tomb(e *Tombstone) {
 	b := appendShared(t.buf, t.id, e.ID)
 	b = binary.AppendVarint(b, int64(e.LSN-t.lsn))
 	b = binary.AppendVarint(b, int64(uint64(e.At)-uint64(t.at)))
@@ -89,7 +89,7 @@ func (t *table) removedFamily(id uint64) {
 	t.count++
 }
 
-func (t *table) removedMemo(id string) {
+func (t *table) removedTombstone(id string) {
 	t.buf = appendShared(t.buf, t.id, id)
 	t.id = id
 	t.strings += len(id)
@@ -183,14 +183,14 @@ func (s *strs) shared(c *cursor, from, to int) (int, int) {
 }
 
 // tableDecoder decodes table frames. What it returns is valid until its next
-// call, except for strings, parts and memo data, which belong to the caller.
+// call, except for strings, parts and tombstone data, which belong to the caller.
 type tableDecoder struct {
 	strs
-	threads  []ImageThread
+	threads  []ImagePartition
 	families []ImageFamily
 	partEnds []int
 	parts    []Part
-	memos    []Memo
+	tombs    []Tombstone
 	ids      []uint64
 	names    []string
 }
@@ -217,17 +217,17 @@ func tooMany(count uint32, b []byte, least int) error {
 // of the usual size, and little on the word of a frame that may lie.
 func presize(count uint32) int { return int(min(count, 8<<10)) }
 
-// decodeThreads decodes a frame of count threads.
-func (d *tableDecoder) decodeThreads(name string, b []byte, count uint32) ([]ImageThread, error) {
-	if err := tooMany(count, b, minThread); err != nil {
+// decodeThreads decodes a frame of count partitions.
+func (d *tableDecoder) decodePartitions(name string, b []byte, count uint32) ([]ImagePartition, error) {
+	if err := tooMany(count, b, minPartition); err != nil {
 		return nil, err
 	}
 	d.reset()
 	out, c := slices.Grow(d.threads[:0], presize(count)), cursor{b: b}
 	var id0, id1, head0, head1 int
-	var prev ImageThread
+	var prev ImagePartition
 	for i := range count {
-		var e ImageThread
+		var e ImagePartition
 		id0, id1 = d.shared(&c, id0, id1)
 		e.Family = prev.Family + c.varint()
 		e.Birth = prev.Birth + base.LSN(c.varint())
@@ -308,19 +308,19 @@ func (d *tableDecoder) decodeFamilies(b []byte, count uint32) ([]ImageFamily, er
 	return out, nil
 }
 
-// decodeMemos decodes a frame of count memos. Their data share one fresh slice.
-func (d *tableDecoder) decodeMemos(b []byte, count uint32) ([]Memo, error) {
-	if err := tooMany(count, b, minMemo); err != nil {
+// decodeMemos decodes a frame of count tombstones. Their data share one fresh slice.
+func (d *tableDecoder) decodeTombstones(b []byte, count uint32) ([]Tombstone, error) {
+	if err := tooMany(count, b, minTombstone); err != nil {
 		return nil, err
 	}
 	d.reset()
 	own := slices.Clone(b)
-	out, c := d.memos[:0], cursor{b: own}
+	out, c := d.tombs[:0], cursor{b: own}
 	var id0, id1 int
 	var lsn base.LSN
 	var at uint64
 	for i := range count {
-		var e Memo
+		var e Tombstone
 		id0, id1 = d.shared(&c, id0, id1)
 		lsn += base.LSN(c.varint())
 		at += c.varint()
@@ -339,7 +339,7 @@ func (d *tableDecoder) decodeMemos(b []byte, count uint32) ([]Memo, error) {
 		out[i].ID = all[from:d.ends[i]]
 		from = d.ends[i]
 	}
-	d.memos = out
+	d.tombs = out
 	return out, nil
 }
 
@@ -361,8 +361,8 @@ func (d *tableDecoder) decodeRemovedFamilies(b []byte, count uint32) ([]uint64, 
 	return out, nil
 }
 
-// decodeRemovedMemos decodes a frame of count memo ids.
-func (d *tableDecoder) decodeRemovedMemos(b []byte, count uint32) ([]string, error) {
+// decodeRemovedMemos decodes a frame of count tombstone ids.
+func (d *tableDecoder) decodeRemovedTombstones(b []byte, count uint32) ([]string, error) {
 	if err := tooMany(count, b, 2); err != nil {
 		return nil, err
 	}

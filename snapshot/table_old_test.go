@@ -6,7 +6,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// oldTable encodes threads and families as format 1 of the image did, for tests of
+// oldTable encodes partitions and families as format 1 of the image did, for tests of
 // the decoders.
 type oldTable struct {
 	buf   []byte
@@ -20,7 +20,7 @@ type oldTable struct {
 	end        uint64
 }
 
-func (t *oldTable) thread(e *ImageThread) {
+func (t *oldTable) thread(e *ImagePartition) {
 	b := appendShared(t.buf, t.id, e.ID)
 	b = binary.AppendVarint(b, int64(e.Family-t.family))
 	b = binary.AppendVarint(b, int64(e.Birth-t.birth))

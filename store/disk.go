@@ -52,7 +52,7 @@ func threadOf(ns string) string { return layout.SpaceItems + ns }
 func itemKey(key string) string { return prefixItem + key }
 
 // entryOf reads what the index has of an item into en.
-func entryOf(t *index.Thread, it *index.Item, en *entry) error {
+func entryOf(t *index.Partition, it *index.Item, en *entry) error {
 	if it.Key == "" || it.Key[:1] != prefixItem || len(it.Slots) == 0 {
 		return fmt.Errorf("store item %q: %w", it.Key, saver.ErrCorrupt)
 	}
@@ -68,7 +68,7 @@ func entryOf(t *index.Thread, it *index.Item, en *entry) error {
 func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
 	var was *index.Item
 	for {
-		t, err := d.e.Thread(threadOf(ns))
+		t, err := d.e.Partition(threadOf(ns))
 		if err != nil || t == nil {
 			return entry{}, nil, err
 		}
@@ -122,7 +122,7 @@ func (d *durable) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return err
 	}
-	return d.e.CommitHinted(ctx, engine.Hint{Size: part.Size, Urgent: part.Urgent}, part.Threads, part.Do)
+	return d.e.CommitHinted(ctx, engine.Hint{Size: part.Size, Urgent: part.Urgent}, part.Partitions, part.Do)
 }
 
 // part is changes as a part of a commit.
@@ -143,14 +143,14 @@ func (d *durable) part(changes []change) (engine.Change, error) {
 		}
 		p.Size += puts[i].value.Size() + puts[i].vectors.Size() + int64(len(c.summary)+len(c.key)+64)
 	}
-	p.Threads = slices.Sorted(maps.Keys(threads))
+	p.Partitions = slices.Sorted(maps.Keys(threads))
 	p.Do = func(tx *engine.Tx) error {
 		for i := range puts {
 			if err := puts[i].do(tx); err != nil {
 				return err
 			}
 		}
-		return dropEmpty(tx, p.Threads)
+		return dropEmpty(tx, p.Partitions)
 	}
 	return p, nil
 }
@@ -186,7 +186,7 @@ func (p *diskPut) encode(d *durable) (err error) {
 // do runs in commit order: what it reads is what all earlier calls left.
 func (p *diskPut) do(tx *engine.Tx) error {
 	key := itemKey(p.key)
-	t := tx.Thread(p.id)
+	t := tx.Partition(p.id)
 	var old *index.Item
 	if t != nil {
 		old = t.Get(key)
@@ -221,7 +221,7 @@ func (p *diskPut) do(tx *engine.Tx) error {
 // dropEmpty removes namespaces that have no items left.
 func dropEmpty(tx *engine.Tx, threads []string) error {
 	for _, id := range threads {
-		if t := tx.Thread(id); t != nil && t.Last("") == nil {
+		if t := tx.Partition(id); t != nil && t.Last("") == nil {
 			if err := tx.Drop(id, nil); err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func (d *durable) renew(ctx context.Context, entries []entry) error {
 	return d.e.Commit(ctx, slices.Sorted(maps.Keys(threads)), func(tx *engine.Tx) error {
 		for i := range entries {
 			en := &entries[i]
-			t, it := tx.Thread(threadOf(en.ns)), en.item
+			t, it := tx.Partition(threadOf(en.ns)), en.item
 			if t == nil {
 				continue
 			}
@@ -310,7 +310,7 @@ func (d *durable) removeExpired(ctx context.Context, items []address) (removed i
 	err = d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, ids, func(tx *engine.Tx) error {
 		removed = 0
 		for _, a := range items {
-			t := tx.Thread(a.id)
+			t := tx.Partition(a.id)
 			if t == nil {
 				continue
 			}
@@ -354,7 +354,7 @@ func (v *diskView) release() {
 }
 
 func (v *diskView) get(ns, key string) (en entry, ok bool, err error) {
-	t, err := v.v.Thread(threadOf(ns))
+	t, err := v.v.Partition(threadOf(ns))
 	if err != nil || t == nil {
 		return en, false, err
 	}
@@ -371,7 +371,7 @@ func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) 
 
 func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {
 	from := threadOf(prefix)
-	aerr := v.v.Ascend(from, func(t *index.Thread) bool {
+	aerr := v.v.Ascend(from, func(t *index.Partition) bool {
 		if !strings.HasPrefix(t.ID, from) {
 			return false
 		}
@@ -384,7 +384,7 @@ func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err erro
 
 type diskSpace struct {
 	v *diskView
-	t *index.Thread // may be cold
+	t *index.Partition // may be cold
 }
 
 func (s *diskSpace) id() string { return s.t.ID[len(layout.SpaceItems):] }

@@ -46,7 +46,7 @@ func vectorRef(it *index.Item) index.Ref {
 
 // shelfOf is the shelf of a thread as a view sees it. What is on the shelf of
 // another moment is taken from there.
-func (d *durable) shelfOf(ctx context.Context, read reading, t *index.Thread) (*shelf, error) {
+func (d *durable) shelfOf(ctx context.Context, read reading, t *index.Partition) (*shelf, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.searches++
@@ -81,7 +81,7 @@ func (d *durable) shelfOf(ctx context.Context, read reading, t *index.Thread) (*
 
 // restock walks the thread and a shelf of another moment side by side. The caller
 // holds mu.
-func (d *durable) restock(ctx context.Context, read reading, cur *shelf, t *index.Thread) (*shelf, error) {
+func (d *durable) restock(ctx context.Context, read reading, cur *shelf, t *index.Partition) (*shelf, error) {
 	next := &shelf{birth: t.Birth, lsn: t.LSN, rows: cur.rows, owners: make([]owner, 0, len(cur.owners)+16)}
 	old := cur.owners
 	var err error

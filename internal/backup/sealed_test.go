@@ -83,7 +83,7 @@ func TestSealedBackup(t *testing.T) {
 	if e, err = engine.Open("again", o); err != nil {
 		t.Fatal(err)
 	}
-	th, err := e.Thread("MARKER")
+	th, err := e.Partition("MARKER")
 	if err != nil || th == nil {
 		t.Fatalf("%v, %v", th, err)
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// TestBudgetHoldsAllCaches: loaded threads, blocks and last values together stay within
+// TestBudgetHoldsAllCaches: loaded partitions, blocks and last values together stay within
 // MemoryBudget, with the shares that it has by default, while far more than that is
 // written, read back from log and segments, and compacted.
 func TestBudgetHoldsAllCaches(t *testing.T) {
-	const budget, threads, rounds = 1 << 20, 400, 6
+	const budget, partitions, rounds = 1 << 20, 400, 6
 	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
 	o.MemoryBudget, o.CacheBytes, o.VersionBytes, o.Hot = budget, 0, 0, lastHot
 	e := mustOpen(t, o)
@@ -28,10 +28,10 @@ func TestBudgetHoldsAllCaches(t *testing.T) {
 			most[name] = max(most[name], n)
 		}
 	}
-	list := make([]string, threads)
+	list := make([]string, partitions)
 	for round := range rounds {
 		for i := range list {
-			list[i] += noise(round*threads+i, 1500)
+			list[i] += noise(round*partitions+i, 1500)
 			putVersion(t, e, fmt.Sprintf("t%03d", i), versionKey(round), list[i])
 			if i%50 == 0 {
 				must(t, e.WriteImage(t.Context())) // what is newer than the image is beside the budget
@@ -45,7 +45,7 @@ func TestBudgetHoldsAllCaches(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(uint64(round), 7))
 		for range 300 {
-			i, n := rng.IntN(threads), rng.IntN(round+1)
+			i, n := rng.IntN(partitions), rng.IntN(round+1)
 			got, err := read(e, fmt.Sprintf("t%03d", i), versionKey(n))
 			if must(t, err); got != list[i][:1500*(n+1)] {
 				t.Fatalf("version %d of thread %d: %d bytes", n, i, len(got))

@@ -95,7 +95,7 @@ func (j *segmentJob) read(ctx context.Context, fam *index.Family, r index.Ref) (
 }
 
 // finish completes the file and makes its name durable.
-func (j *segmentJob) finish(tombstones []index.Memo) (snapshot.SegmentInfo, error) {
+func (j *segmentJob) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo, error) {
 	j.b.SetTombstones(encodeTombstones(tombstones))
 	p, err := j.b.Finish()
 	if err == nil {

@@ -1,7 +1,7 @@
 package engine
 
 // byName is a map from ids for what has few of them as a rule: a commit changes one
-// thread or two, for which a list is cheaper than a map. The zero value is empty.
+// partition or two, for which a list is cheaper than a map. The zero value is empty.
 type byName[T any] struct {
 	list []named[T] // in the order they were first set
 	at   map[string]int

@@ -62,7 +62,7 @@ func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	var b []byte
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
-	} else if b, _, err = e.readInBlock(r, h, loc); r.versions {
+	} else if b, _, err = e.readInBlock(r, h, loc); r.revisions {
 		b = slices.Clone(b) // versions that are kept would hold the block
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// TestChainsAreBounded: whatever happens to a line, no version that can be read now is
+// TestChainsAreBounded: whatever happens to a series, no version that can be read now is
 // more than MaxChain patches from one stored whole: versions that grow, jump back and
 // are replaced, bases that are deleted, copies that go on, flushes, images, compactions
 // and restarts between any two of them.
@@ -30,7 +30,7 @@ func TestChainsAreBounded(t *testing.T) {
 		e := mustOpen(t, o)
 		values, longest := map[string][]string{"a": nil, "b": nil}, 0
 		depth := func(id, key string) {
-			th, err := e.Thread(id)
+			th, err := e.Partition(id)
 			must(t, err)
 			it := th.Get(key)
 			if it == nil {

@@ -3,10 +3,10 @@ package engine
 // Change is what Commit takes, bundled: a layer above made it ready, and it can be a
 // commit of its own or a part of one.
 type Change struct {
-	Threads []string        // what Do reads or changes
-	Size    int64           // about how many bytes it adds to the record
-	Urgent  bool            // it only frees space; see Hint
-	Do      func(*Tx) error // runs on the committer and must not block
+	Partitions []string        // what Do reads or changes
+	Size       int64           // about how many bytes it adds to the record
+	Urgent     bool            // it only frees space; see Hint
+	Do         func(*Tx) error // runs on the committer and must not block
 }
 
 // Prepared is a Change for the store of Engine, which a saver stores with a checkpoint.

@@ -32,7 +32,7 @@ func goldenRecord() (*record, []byte) {
 			{name: "more", tag: "v2", enc: slotInline, len: 6, ord: 1, sum: base.Checksum(0, values[5:])},
 		}},
 		{kind: opDelete, id: "thread", key: "old"},
-		{kind: opDrop, id: "gone", memo: []byte("memo")},
+		{kind: opDrop, id: "gone", tomb: []byte("memo")},
 		{kind: opCopy, id: "thread", key: "copy"},
 		{kind: opFlags, id: "copy", flags: 1},
 		{kind: opFlags, id: "copy", flags: 2}, // written short
@@ -198,7 +198,7 @@ func (r *record) weight() int {
 		if i > 0 && r.ops[i-1].id == o.id {
 			n -= len(o.id) // it may share the memory of the one before
 		}
-		n += len(o.id) + len(o.key) + len(o.memo) + len(o.slots)*size(slotOp{})
+		n += len(o.id) + len(o.key) + len(o.tomb) + len(o.slots)*size(slotOp{})
 		for _, s := range o.slots {
 			n += len(s.name) + len(s.tag)
 		}
@@ -255,8 +255,8 @@ func firstValue(b []byte) int {
 	return recordPrefix + (int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24)
 }
 
-func goldenTombstones() []index.Memo {
-	return []index.Memo{
+func goldenTombstones() []index.Tombstone {
+	return []index.Tombstone{
 		{ID: "thread", LSN: 300, At: 1_700_000_000_000_000, Data: []byte("memory")},
 		{ID: "other", LSN: 301, At: 1_700_000_000_000_001},
 	}
@@ -281,7 +281,7 @@ func TestTombstonesGolden(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the golden tombstones read otherwise (-want +got):\n%s", diff)
 	}
-	// A section that reads as empty brings deleted threads back.
+	// A section that reads as empty brings deleted partitions back.
 	for n := 1; n < len(b); n++ {
 		if got, err := decodeTombstones(b[:n]); err == nil {
 			t.Errorf("tombstones cut to %d of %d bytes read as %v", n, len(b), got)
@@ -301,21 +301,21 @@ func FuzzTombstones(f *testing.F) {
 	f.Add(encodeTombstones(nil))
 	f.Add([]byte{tombstoneFormat})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		memos, err := decodeTombstones(b)
+		tombs, err := decodeTombstones(b)
 		if err != nil {
 			return
 		}
-		w := len(memos) * int(reflect.TypeFor[index.Memo]().Size())
-		for _, m := range memos {
+		w := len(tombs) * int(reflect.TypeFor[index.Tombstone]().Size())
+		for _, m := range tombs {
 			w += len(m.ID) + len(m.Data)
 		}
 		if w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)
 		}
-		written := encodeTombstones(memos) // in one order, whatever theirs was
+		written := encodeTombstones(tombs) // in one order, whatever theirs was
 		again, err := decodeTombstones(written)
-		if err != nil || len(again) != len(memos) || !bytes.Equal(encodeTombstones(again), written) {
-			t.Fatalf("%v come back as %v, %v", memos, again, err)
+		if err != nil || len(again) != len(tombs) || !bytes.Equal(encodeTombstones(again), written) {
+			t.Fatalf("%v come back as %v, %v", tombs, again, err)
 		}
 	})
 }

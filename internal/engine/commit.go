@@ -17,10 +17,10 @@ import (
 // the committer does not have to touch its bytes. The bytes must not change
 // until the commit returns.
 type Value struct {
-	parts [][]byte
-	size  int64
-	sum   uint64
-	draft *draft // of a version of a line; see NewVersion
+	parts     [][]byte
+	size      int64
+	sum       uint64
+	candidate *candidate // of a version of a series; see NewRevision
 }
 
 // NewValue is the value made of parts, one after the other.
@@ -46,8 +46,8 @@ func (v Value) Size() int64 { return v.size }
 
 // LogSize is about how many bytes the value takes in the log.
 func (v Value) LogSize() int64 {
-	if v.draft != nil && v.draft.patch != nil {
-		return int64(len(v.draft.patch))
+	if v.candidate != nil && v.candidate.patch != nil {
+		return int64(len(v.candidate.patch))
 	}
 	return v.size
 }
@@ -75,18 +75,18 @@ type Tx struct {
 	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
 
-	loaded  byName[*index.Thread] // as they were before the commit was queued
-	threads byName[*index.Thread] // changed by this commit; nil: removed
-	memos   byName[index.Memo]
-	values  []txValue
-	patches int   // of values
-	err     error // of loading a thread
-	begun   int   // families begun
+	loaded     byName[*index.Partition] // as they were before the commit was queued
+	partitions byName[*index.Partition] // changed by this commit; nil: removed
+	tombs      byName[index.Tombstone]
+	values     []txValue
+	patches    int   // of values
+	err        error // of loading a partition
+	begun      int   // families begun
 
 	fn  func(*Tx) error
 	log wal.Record
-	// Most commits are about one thread or two.
-	loadedRoom, threadsRoom [2]named[*index.Thread]
+	// Most commits are about one partition or two.
+	loadedRoom, partitionsRoom [2]named[*index.Partition]
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -111,12 +111,12 @@ func (tx *Tx) LSN() base.LSN { return tx.lsn }
 // Now is the commit's time in unix µs.
 func (tx *Tx) Now() int64 { return tx.now }
 
-// Thread returns the thread as this commit finds and changes it, or nil.
-func (tx *Tx) Thread(id string) *index.Thread {
-	if t, ok := tx.threads.get(id); ok {
+// Partition returns the partition as this commit finds and changes it, or nil.
+func (tx *Tx) Partition(id string) *index.Partition {
+	if t, ok := tx.partitions.get(id); ok {
 		return t
 	}
-	t, err := tx.e.queue.thread(tx.e.ix, id)
+	t, err := tx.e.queue.partition(tx.e.ix, id)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -124,8 +124,8 @@ func (tx *Tx) Thread(id string) *index.Thread {
 	if t == nil || !t.Cold() {
 		return t
 	}
-	// Commit loads the threads it is told of. This one it was not told of, or the
-	// thread was evicted since.
+	// Commit loads the partitions it is told of. This one it was not told of, or the
+	// partition was evicted since.
 	if held, _ := tx.loaded.get(id); held != nil && index.RowOf(held) == index.RowOf(t) {
 		return held
 	}
@@ -134,50 +134,50 @@ func (tx *Tx) Thread(id string) *index.Thread {
 		tx.err = err
 		return nil
 	}
-	tx.threads.set(id, loaded)
+	tx.partitions.set(id, loaded)
 	return loaded
 }
 
-// Memo returns what is remembered of a deleted thread, unless that was longer
+// Tombstone returns what is remembered of a deleted partition, unless that was longer
 // ago than the store remembers.
-func (tx *Tx) Memo(id string) (index.Memo, bool) {
-	m, ok := tx.anyMemo(id)
+func (tx *Tx) Tombstone(id string) (index.Tombstone, bool) {
+	m, ok := tx.anyTombstone(id)
 	if !ok || len(m.Data) == 0 || tx.now-m.At > tx.e.opts.DeletedMemory.Microseconds() {
-		return index.Memo{}, false
+		return index.Tombstone{}, false
 	}
 	return m, true
 }
 
-// RemembersAny reports whether there may be a thread of which Memo knows something.
+// RemembersAny reports whether there may be a partition of which Tombstone knows something.
 func (tx *Tx) RemembersAny() bool {
-	return len(tx.memos.list) > 0 || len(tx.e.queue.memos) > 0 || tx.e.ix.Remembers()
+	return len(tx.tombs.list) > 0 || len(tx.e.queue.tombs) > 0 || tx.e.ix.Remembers()
 }
 
 // anyMemo includes mere tombstones and what is too long ago.
-func (tx *Tx) anyMemo(id string) (index.Memo, bool) {
-	if m, ok := tx.memos.get(id); ok {
+func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
+	if m, ok := tx.tombs.get(id); ok {
 		return m, true
 	}
-	return tx.e.queue.memo(tx.e.ix, id)
+	return tx.e.queue.tomb(tx.e.ix, id)
 }
 
-// dropMemo is the memo of a thread that record lsn drops. A drop without data is
+// dropMemo is the tombstone of a partition that record lsn drops. A drop without data is
 // a tombstone, and leaves what was remembered before as it was.
-func dropMemo(memo func(string) (index.Memo, bool), id string, lsn base.LSN, now int64, data []byte) index.Memo {
-	m := index.Memo{ID: id, LSN: lsn, At: now, Data: data}
-	if before, ok := memo(id); ok && len(data) == 0 {
+func dropTombstone(tomb func(string) (index.Tombstone, bool), id string, lsn base.LSN, now int64, data []byte) index.Tombstone {
+	m := index.Tombstone{ID: id, LSN: lsn, At: now, Data: data}
+	if before, ok := tomb(id); ok && len(data) == 0 {
 		m.At, m.Data = before.At, before.Data
 	}
 	return m
 }
 
-// copyMemo is the memo of a thread that record lsn makes a copy of another: what
+// copyMemo is the tombstone of a partition that record lsn makes a copy of another: what
 // was remembered is forgotten, and a tombstone says so, as segments may know of it.
-func copyMemo(id string, lsn base.LSN, now int64) index.Memo {
-	return index.Memo{ID: id, LSN: lsn, At: now}
+func copyTombstone(id string, lsn base.LSN, now int64) index.Tombstone {
+	return index.Tombstone{ID: id, LSN: lsn, At: now}
 }
 
-// Put stores an item, replacing the one at key. A thread that does not exist
+// Put stores an item, replacing the one at key. A partition that does not exist
 // begins with it. An empty key suffix is not added: keys are the caller's.
 func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	if err := checkKeys(id, key); err != nil {
@@ -186,9 +186,9 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	if len(slots) > base.MaxSlots {
 		return fmt.Errorf("item of %d slots, the limit is %d: %w", len(slots), base.MaxSlots, fault.ErrTooLarge)
 	}
-	t := tx.Thread(id)
+	t := tx.Partition(id)
 	if t == nil {
-		t = index.NewThread(id, index.NewFamily(familyID(tx.lsn, tx.begun)), tx.lsn)
+		t = index.NewPartition(id, index.NewFamily(familyID(tx.lsn, tx.begun)), tx.lsn)
 		tx.begun++
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
@@ -236,12 +236,12 @@ func (tx *Tx) expect(slots []SlotIn) {
 
 // store takes a value into the record: as the patch that was made of it, if its
 // base still may be one, else whole.
-func (tx *Tx) store(t *index.Thread, key string, v *Value, o *slotOp) index.Ref {
+func (tx *Tx) store(t *index.Partition, key string, v *Value, o *slotOp) index.Ref {
 	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
 	s := txValue{fam: t.Family, ref: ref, key: key, val: *v}
 	o.enc, o.len, o.sum = slotInline, uint32(v.size), v.sum
 	parts := v.parts
-	if d := v.draft; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {
+	if d := v.candidate; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {
 		var ok bool
 		if s.loc, ok = s.loc.Against(ref, d.base.ref); ok {
 			o.enc, o.len, o.sum, o.base = slotPatch, uint32(len(d.patch)), d.sum, d.base.ref
@@ -258,7 +258,7 @@ func (tx *Tx) store(t *index.Thread, key string, v *Value, o *slotOp) index.Ref 
 
 // Delete removes the items at keys, which need not exist.
 func (tx *Tx) Delete(id string, keys ...string) error {
-	t := tx.Thread(id)
+	t := tx.Partition(id)
 	if t == nil || len(keys) == 0 {
 		return nil
 	}
@@ -274,14 +274,14 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 	return nil
 }
 
-// Drop deletes a thread. Data that is not nil is remembered; see Memo.
+// Drop deletes a partition. Data that is not nil is remembered; see Tombstone.
 func (tx *Tx) Drop(id string, data []byte) error {
-	if tx.Thread(id) == nil {
+	if tx.Partition(id) == nil {
 		return nil
 	}
-	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, memo: data})
-	tx.threads.set(id, nil)
-	tx.memos.set(id, dropMemo(tx.anyMemo, id, tx.lsn, tx.now, data))
+	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, tomb: data})
+	tx.partitions.set(id, nil)
+	tx.tombs.set(id, dropTombstone(tx.anyTombstone, id, tx.lsn, tx.now, data))
 	return nil
 }
 
@@ -291,24 +291,24 @@ func (tx *Tx) Copy(src, dst string) error {
 	if err := checkKeys(dst, ""); err != nil {
 		return err
 	}
-	t := tx.Thread(src)
+	t := tx.Partition(src)
 	if t == nil {
 		return nil
 	}
-	if tx.Thread(dst) != nil {
+	if tx.Partition(dst) != nil {
 		return fmt.Errorf("copy to partition %q: it exists", dst)
 	}
 	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
-	if _, ok := tx.anyMemo(dst); ok {
-		tx.memos.set(dst, copyMemo(dst, tx.lsn, tx.now))
+	if _, ok := tx.anyTombstone(dst); ok {
+		tx.tombs.set(dst, copyTombstone(dst, tx.lsn, tx.now))
 	}
 	return nil
 }
 
-// SetFlags replaces the flags of a thread, which must exist.
+// SetFlags replaces the flags of a partition, which must exist.
 func (tx *Tx) SetFlags(id string, flags uint8) {
-	t := tx.Thread(id)
+	t := tx.Partition(id)
 	if t == nil || t.Flags == flags {
 		return
 	}
@@ -318,7 +318,7 @@ func (tx *Tx) SetFlags(id string, flags uint8) {
 	tx.set(&n)
 }
 
-func (tx *Tx) set(t *index.Thread) { tx.threads.set(t.ID, t) }
+func (tx *Tx) set(t *index.Partition) { tx.partitions.set(t.ID, t) }
 
 func checkKeys(id, key string) error {
 	if id == "" {
@@ -331,7 +331,7 @@ func checkKeys(id, key string) error {
 }
 
 // Commit runs fn and stores what it did as one record: all of it or nothing. The
-// threads fn reads or changes must be named by ids, so that they are in memory
+// partitions fn reads or changes must be named by ids, so that they are in memory
 // when it runs. fn runs on the log's committer, which may be the caller, and must not
 // block; its error refuses this commit alone and is returned as it is. A commit that
 // does nothing stores nothing.
@@ -371,9 +371,9 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	}
 	defer e.leave()
 	tx := &Tx{e: e, fn: fn, log: wal.Record{Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}}
-	tx.loaded.list, tx.threads.list = tx.loadedRoom[:0], tx.threadsRoom[:0]
+	tx.loaded.list, tx.partitions.list = tx.loadedRoom[:0], tx.partitionsRoom[:0]
 	for _, id := range ids {
-		t, err := e.loadThread(id)
+		t, err := e.loadPartition(id)
 		if err != nil {
 			return err
 		}
@@ -388,7 +388,7 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 		e.noteWriteError(err)
 		return err
 	}
-	e.publishVersions(tx)
+	e.publishRevisions(tx)
 	e.nudge()
 	*h.Began = e.noteCommit(tx, *h.Began)
 	return nil
@@ -455,7 +455,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
-		if t, err := e.ix.Thread(id); err == nil { // which the commit has looked for
+		if t, err := e.ix.Partition(id); err == nil { // which the commit has looked for
 			e.noteDropped(t)
 		}
 	}

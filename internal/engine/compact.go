@@ -242,7 +242,7 @@ func (e *Engine) publishDone(m *merge, out *outputs) error {
 // buildCompaction writes the families of the output.
 //
 // Segments hold the store as it was at the floor, whatever the log did since, and
-// so does the output: a thread or an item that only the log deletes stays. What
+// so does the output: a partition or an item that only the log deletes stays. What
 // the log stored since may share values of the inputs, so these stay too.
 func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
 	inputs, err := e.familiesIn(m.from)
@@ -284,7 +284,7 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 			return err
 		}
 		out.rest()
-		if len(mf.page.Threads) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
+		if len(mf.page.Partitions) == 0 && len(mf.plan.heads)+len(mf.plan.history) == 0 {
 			continue
 		}
 		if err := out.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
@@ -305,7 +305,7 @@ type merge struct {
 	floor    base.LSN
 	families map[uint64]bool     // of the inputs, without those already published
 	done     map[uint64]bool     // of these, those that are in the output
-	dropped  map[string]base.LSN // last deletion of a thread that segments know of
+	dropped  map[string]base.LSN // last deletion of a partition that segments know of
 
 	progress monitor.CompactProgress
 	tell     func(monitor.CompactProgress) // as compaction has it
@@ -374,16 +374,16 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 		}
 		mf.hi = max(mf.hi, part.MaxLSN)
 		w.fam.AddMissing(page.Values, e.files.lasting(latest))
-		for i := range page.Threads {
-			addSection(sections, &page.Threads[i])
+		for i := range page.Partitions {
+			addSection(sections, &page.Partitions[i])
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(sections), sectionKey.compare) {
 		if m.dropped[key.id] > key.birth {
 			continue
 		}
-		pt := sections[key].merged(w.thread(key), m)
-		mf.page.Threads = append(mf.page.Threads, pt)
+		pt := sections[key].merged(w.partition(key), m)
+		mf.page.Partitions = append(mf.page.Partitions, pt)
 	}
 	mf.plan = w.plan(&e.opts, m.from)
 	mf.plan.add(w.fam, mf.page, m.from)
@@ -406,7 +406,7 @@ func (e *Engine) inputPage(family uint64, num base.FileNum) (index.Part, *index.
 	return part, p, err
 }
 
-// sectionKey is one life of a thread.
+// sectionKey is one life of a partition.
 type sectionKey struct {
 	id    string
 	birth base.LSN
@@ -416,18 +416,18 @@ func (k sectionKey) compare(o sectionKey) int {
 	return cmp.Or(cmp.Compare(k.id, o.id), cmp.Compare(k.birth, o.birth))
 }
 
-// section gathers what the inputs say of one life of a thread.
+// section gathers what the inputs say of one life of a partition.
 type section struct {
-	index.PageThread
+	index.PagePartition
 	lsn    base.LSN // newest record of the page that Updated and Flags come from
 	newest map[string]*index.Item
 }
 
-func addSection(sections map[sectionKey]*section, pt *index.PageThread) {
+func addSection(sections map[sectionKey]*section, pt *index.PagePartition) {
 	key := sectionKey{pt.ID, pt.Birth}
 	s := sections[key]
 	if s == nil {
-		s = &section{PageThread: *pt, newest: map[string]*index.Item{}}
+		s = &section{PagePartition: *pt, newest: map[string]*index.Item{}}
 		sections[key] = s
 	}
 	if lsn := newestRecord(pt); lsn >= s.lsn {
@@ -440,14 +440,14 @@ func addSection(sections map[sectionKey]*section, pt *index.PageThread) {
 	}
 }
 
-// merged is the section of the output. t is the thread as it is now, or nil if
+// merged is the section of the output. t is the partition as it is now, or nil if
 // the log deleted it.
-func (s *section) merged(t *index.Thread, m *merge) index.PageThread {
+func (s *section) merged(t *index.Partition, m *merge) index.PagePartition {
 	now := map[string]base.LSN{}
 	if t != nil {
 		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
 	}
-	pt := s.PageThread
+	pt := s.PagePartition
 	pt.Items = nil
 	for key, it := range s.newest {
 		switch cur, known := now[key], t != nil; {
@@ -464,9 +464,9 @@ func (s *section) merged(t *index.Thread, m *merge) index.PageThread {
 	return pt
 }
 
-// thread is the family's thread of this life, or nil.
-func (w *familyWork) thread(key sectionKey) *index.Thread {
-	for _, t := range w.threads {
+// partition is the family's partition of this life, or nil.
+func (w *familyWork) partition(key sectionKey) *index.Partition {
+	for _, t := range w.partitions {
 		if t.ID == key.id && t.Birth == key.birth {
 			return t
 		}

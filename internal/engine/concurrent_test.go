@@ -37,7 +37,7 @@ func TestConcurrentUse(t *testing.T) {
 			for n := range commits {
 				key := fmt.Sprintf("k%03d", rng.IntN(60))
 				text = text[:min(len(text), 900)] + fmt.Sprintf(" and then %d", n)
-				v, err := e.NewVersion(Line{Thread: id, Name: "v"}, fmt.Appendf(nil, "%s/%s/%d", id, key, n), []byte(text))
+				v, err := e.NewRevision(Series{Partition: id, Name: "v"}, fmt.Appendf(nil, "%s/%s/%d", id, key, n), []byte(text))
 				if err != nil {
 					t.Error(err)
 					return
@@ -104,7 +104,7 @@ func TestConcurrentUse(t *testing.T) {
 func readAll(ctx context.Context, v *View) (string, error) {
 	var all string
 	var err error
-	aerr := v.Ascend("", func(t *index.Thread) bool {
+	aerr := v.Ascend("", func(t *index.Partition) bool {
 		if t, err = v.Load(t); err != nil {
 			return false
 		}

@@ -45,7 +45,7 @@ func must(t *testing.T, err error) {
 
 // read is the value of an item's first slot.
 func read(e *Engine, id, key string) (string, error) {
-	th, err := e.Thread(id)
+	th, err := e.Partition(id)
 	if err != nil {
 		return "", err
 	}

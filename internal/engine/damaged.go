@@ -218,9 +218,9 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 
 // newest is the last record that the pages and tombstones of all segments know of:
 // the log counts from there on, as the floor is not known.
-func (r *rebuild) newest(dropped map[string]index.Memo) base.LSN {
+func (r *rebuild) newest(dropped map[string]index.Tombstone) base.LSN {
 	var lsn base.LSN
-	for _, t := range r.threads {
+	for _, t := range r.partitions {
 		lsn = max(lsn, t.LSN)
 	}
 	for _, m := range dropped {

@@ -13,12 +13,12 @@ type RecordInfo struct {
 
 // OpInfo is one operation of a record.
 type OpInfo struct {
-	Op     string // "put", "delete", "drop", "copy", "flags"
-	Thread string
-	Key    string // of the item; the id of the copy
-	Flags  uint8
-	Slots  []SlotInfo
-	Memo   int // bytes remembered of a dropped thread
+	Op        string // "put", "delete", "drop", "copy", "flags"
+	Partition string
+	Key       string // of the item; the id of the copy
+	Flags     uint8
+	Slots     []SlotInfo
+	Tombstone int // bytes remembered of a dropped partition
 }
 
 // SlotInfo is one slot of an item as a record has it.
@@ -48,7 +48,7 @@ func DescribeRecord(lsn base.LSN, b []byte) (*RecordInfo, error) {
 	info := &RecordInfo{Time: rec.time, Ops: make([]OpInfo, 0, len(rec.ops))}
 	for i := range rec.ops {
 		o := &rec.ops[i]
-		oi := OpInfo{Op: opNames[o.kind], Thread: o.id, Key: o.key, Flags: o.flags, Memo: len(o.memo)}
+		oi := OpInfo{Op: opNames[o.kind], Partition: o.id, Key: o.key, Flags: o.flags, Tombstone: len(o.tomb)}
 		for _, s := range o.slots {
 			si := SlotInfo{Name: s.name, Tag: s.tag, Value: slotNames[s.enc]}
 			switch s.enc {
@@ -65,4 +65,4 @@ func DescribeRecord(lsn base.LSN, b []byte) (*RecordInfo, error) {
 }
 
 // DescribeTombstones decodes the tombstones of a segment.
-func DescribeTombstones(b []byte) ([]index.Memo, error) { return decodeTombstones(b) }
+func DescribeTombstones(b []byte) ([]index.Tombstone, error) { return decodeTombstones(b) }

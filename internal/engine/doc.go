@@ -5,18 +5,18 @@
 //
 // # Data model
 //
-// A store holds threads (partitions), a thread holds items by key, an item holds
+// A store holds partitions, a partition holds items by key, an item holds
 // named slots, and a slot holds a value or refers to one stored before. One
 // Commit is one record in the log: all or nothing, whatever its size.
 //
 // # Who does what
 //
-//   - Callers encode values, load cold threads, and wait. They hold no lock.
+//   - Callers encode values, load cold partitions, and wait. They hold no lock.
 //   - The log's committer runs a commit's function, in commit order, against the
 //     state all earlier commits leave behind; writes; syncs; publishes to the
-//     index; wakes the callers. Only it changes threads.
+//     index; wakes the callers. Only it changes partitions.
 //   - One worker goroutine flushes and writes images, another compacts. They change
-//     only where values and pages lie, never what a thread contains.
+//     only where values and pages lie, never what a partition contains.
 //
 // # Locks
 //

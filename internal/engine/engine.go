@@ -38,7 +38,7 @@ type Engine struct {
 	durable     wal.Mark           // as Open found it
 	files       *fileSet
 	cache       *blockCache
-	versions    *versionCache
+	revisions   *revisionCache
 	ix          *index.Index
 	report      monitor.OpenReport
 	skipped     skipped // with Options.AllowDamage

@@ -28,37 +28,37 @@ type ExportOptions struct {
 }
 
 // LostPart is what could not be read of a family: a page, and with it an unknown
-// number of items of some of these threads.
+// number of items of some of these partitions.
 type LostPart struct {
-	Threads []string
-	Err     error
+	Partitions []string
+	Err        error
 }
 
 // ExportReport says what Export wrote and what it could not.
 type ExportReport struct {
-	Threads  int
-	Items    int
-	Values   int
-	Bytes    int64 // of the new segment
-	LastLSN  base.LSN
-	Lost     []LostValue // each use of each value; the first maxLost
-	LostAll  int         // how many there are
-	Dropped  []LostItem  // items left out because of them
-	Parts    []LostPart
-	Segments int
+	Partitions int
+	Items      int
+	Values     int
+	Bytes      int64 // of the new segment
+	LastLSN    base.LSN
+	Lost       []LostValue // each use of each value; the first maxLost
+	LostAll    int         // how many there are
+	Dropped    []LostItem  // items left out because of them
+	Parts      []LostPart
+	Segments   int
 }
 
 // LostItem is an item that is not in the new store.
 type LostItem struct {
-	Thread string
-	Key    string
+	Partition string
+	Key       string
 }
 
 // Export writes everything that can be read of the store, as it is now, into a new
 // store in dir, which must be empty or missing; if this store is opened with keys, the
-// new one is encrypted with them. Threads keep their births, items and
-// values their numbers, copies of a thread go on sharing what they share, and what is
-// remembered of deleted threads is taken along. Nothing of this store is changed.
+// new one is encrypted with them. Partitions keep their births, items and
+// values their numbers, copies of a partition go on sharing what they share, and what is
+// remembered of deleted partitions is taken along. Nothing of this store is changed.
 //
 // The manifest is written last: until then dir is no store, and after an error the
 // files that were written are removed.
@@ -128,7 +128,7 @@ type exporter struct {
 func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
 
 func (x *exporter) run() error {
-	v := x.e.viewWithMemos()
+	v := x.e.viewWithTombstones()
 	defer v.Release()
 	f, err := x.o.FS.Create(x.path())
 	if err != nil {
@@ -145,7 +145,7 @@ func (x *exporter) run() error {
 		x.b.Abort()
 		return errors.Join(err, f.Close())
 	}
-	x.b.SetTombstones(encodeTombstones(v.v.Memos()))
+	x.b.SetTombstones(encodeTombstones(v.v.Tombstones()))
 	p, err := x.b.Finish()
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -200,11 +200,11 @@ func (x *exporter) family(v *View, w *familyWork) error {
 		if !errors.Is(err, fault.ErrCorrupt) {
 			return err
 		}
-		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
+		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: w.ids(), Err: err})
 		return nil
 	}
 	for _, err := range x.e.recentlySkipped() {
-		x.rep.Parts = append(x.rep.Parts, LostPart{Threads: w.ids(), Err: err})
+		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: w.ids(), Err: err})
 	}
 	if err := x.b.BeginFamily(w.fam.ID); err != nil {
 		return err
@@ -220,8 +220,8 @@ func (x *exporter) family(v *View, w *familyWork) error {
 }
 
 func (w *familyWork) ids() []string {
-	ids := make([]string, len(w.threads))
-	for i, t := range w.threads {
+	ids := make([]string, len(w.partitions))
+	for i, t := range w.partitions {
 		ids[i] = t.ID
 	}
 	return ids
@@ -229,10 +229,10 @@ func (w *familyWork) ids() []string {
 
 // slotUse is one use of a value.
 type slotUse struct {
-	thread *index.Thread
-	item   *index.Item
-	slot   int
-	hot    bool
+	partition *index.Partition
+	item      *index.Item
+	slot      int
+	hot       bool
 }
 
 func (u slotUse) ref() index.Ref { return u.item.Slots[u.slot].Ref }
@@ -243,7 +243,7 @@ func (u slotUse) ref() index.Ref { return u.item.Slots[u.slot].Ref }
 func (x *exporter) order(w *familyWork) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
-	take := func(t *index.Thread, it *index.Item, isHot bool) {
+	take := func(t *index.Partition, it *index.Item, isHot bool) {
 		for i, s := range it.Slots {
 			if s.Ref.Empty() || taken[s.Ref] {
 				continue
@@ -258,7 +258,7 @@ func (x *exporter) order(w *familyWork) []slotUse {
 		}
 	}
 	for _, wanted := range []bool{true, false} {
-		for _, t := range w.threads {
+		for _, t := range w.partitions {
 			var items []*index.Item
 			t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
 			for i, isHot := range x.e.opts.Hot(items) {
@@ -313,8 +313,8 @@ func (x *exporter) lose(u *users, ref index.Ref, err error) (instead []byte) {
 // all they need.
 func (x *exporter) page(w *familyWork, gone map[index.Ref]bool) *index.Page {
 	p := &index.Page{}
-	for _, t := range w.threads {
-		pt := index.PageThread{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
+	for _, t := range w.partitions {
+		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
 		had := false
 		t.Ascend("", func(it *index.Item) bool {
 			had = true
@@ -328,10 +328,10 @@ func (x *exporter) page(w *familyWork, gone map[index.Ref]bool) *index.Page {
 		if had && len(pt.Items) == 0 {
 			continue // nothing of it is left
 		}
-		x.rep.Threads++
+		x.rep.Partitions++
 		x.rep.Items += len(pt.Items)
 		index.SortItems(pt.Items)
-		p.Threads = append(p.Threads, pt)
+		p.Partitions = append(p.Partitions, pt)
 	}
 	return p
 }

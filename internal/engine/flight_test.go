@@ -46,7 +46,7 @@ func TestMissesShareARead(t *testing.T) {
 	e := mustOpen(t, Options{FS: fsys, ManualWork: true})
 	defer func() { _ = e.Close() }()
 	mustAll(t, putOne(e, "t", "k", "the value"), e.Flush(t.Context()))
-	th, err := e.Thread("t")
+	th, err := e.Partition("t")
 	mustAll(t, err)
 	ref := th.Last("").Slots[0].Ref
 	h, err := e.files.acquire(e.manifest.State().Segments[0].Num) // open it first

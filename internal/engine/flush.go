@@ -81,7 +81,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	}
 	out.install()
 	e.unflushed.settle(sealed)
-	e.ix.DropTombstones(sealed, e.oldestMemo())
+	e.ix.DropTombstones(sealed, e.oldestTombstone())
 	e.logBytes.Add(-logged)
 	e.files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
@@ -103,7 +103,7 @@ func (e *Engine) sealLog(ctx context.Context) (*View, error) {
 		e.patchFloor.Store(uint64(e.ix.LSN()) + 1)
 		return nil, err
 	}
-	v := e.workView(e.viewWithMemos)
+	v := e.workView(e.viewWithTombstones)
 	// A file begun since has told what was before it, before its first record.
 	if before, ok := e.sealed.take(); ok {
 		v.v = before
@@ -139,7 +139,7 @@ func (s *sealView) begun(ix *index.Index, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.armed && s.v == nil && patches == 0 {
-		v := ix.ViewMemos()
+		v := ix.ViewTombstones()
 		s.v = &v
 	}
 }
@@ -168,7 +168,7 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 
 // buildFlush writes the segments of a flush: none if nothing live is in the sealed
 // logs, as a rule one.
-func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Memo, out *outputs) error {
+func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
 	fams := e.unflushed.all()
 	work, err := familiesOf(v, func(id uint64) bool { return fams[id] })
 	if err != nil {
@@ -180,8 +180,8 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 	}
 	first, sealed := st.FloorLSN, v.LSN()
 	e.countDropped(dropped)
-	isNew := func(t *index.Thread) bool { return t.Birth >= first }
-	keep := func(t *index.Thread, it *index.Item) bool { return it.LSN >= first || isNew(t) }
+	isNew := func(t *index.Partition) bool { return t.Birth >= first }
+	keep := func(t *index.Partition, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	for _, names := range work {
 		w, err := names.open(v)
 		if err == nil {
@@ -193,7 +193,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 		out.rest()
 		e.countDead(&w)
 		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
-		if len(page.Threads) == 0 && len(plan.heads)+len(plan.history) == 0 {
+		if len(page.Partitions) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}
 		if err := out.add(ctx, w, plan, page, first, sealed); err != nil {
@@ -212,9 +212,9 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 }
 
 // tombstones are the deletions of records first to last.
-func tombstones(v *View, first, last base.LSN) []index.Memo {
-	var out []index.Memo
-	for _, m := range v.v.Memos() {
+func tombstones(v *View, first, last base.LSN) []index.Tombstone {
+	var out []index.Tombstone
+	for _, m := range v.v.Tombstones() {
 		if m.LSN >= first && m.LSN <= last {
 			out = append(out, m)
 		}

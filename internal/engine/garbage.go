@@ -12,19 +12,19 @@ import (
 // garbage is an estimate of what segments hold that no item refers to any more. A
 // flush looks at the families it touches, so it is as old as the last flush. The
 // manifest keeps the sums, and what Open finds there counts on: what families without
-// threads left behind is added to it, as nobody comes across these again; of what others
+// partitions left behind is added to it, as nobody comes across these again; of what others
 // do not use the larger counts, since they may be counted again.
 type garbage struct {
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
-	dropped map[uint64]bool                       // families of threads deleted since the last flush
+	dropped map[uint64]bool                       // families of partitions deleted since the last flush
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
 }
 
 // deadFamily is what segments hold of a family for nobody.
 type deadFamily struct {
 	bytes   map[base.FileNum]int64 // in the measure of SegmentInfo.Raw
-	dropped bool                   // it has no thread left
+	dropped bool                   // it has no partition left
 }
 
 func newGarbage() *garbage {
@@ -77,8 +77,8 @@ func (g *garbage) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	return out
 }
 
-// noteDropped notes the family of a thread that is being deleted; nil if there is none.
-func (e *Engine) noteDropped(t *index.Thread) {
+// noteDropped notes the family of a partition that is being deleted; nil if there is none.
+func (e *Engine) noteDropped(t *index.Partition) {
 	if t == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (e *Engine) noteDropped(t *index.Thread) {
 	e.garbage.dropped[t.Family.ID] = true
 }
 
-// isDropped reports whether a thread of the family was deleted since the last
+// isDropped reports whether a partition of the family was deleted since the last
 // flush.
 func (g *garbage) isDropped(family uint64) bool {
 	g.mu.Lock()
@@ -152,7 +152,7 @@ func (g *garbage) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64
 // countDead counts what segments hold of a loaded family for nobody.
 func (e *Engine) countDead(w *familyWork) {
 	live := map[index.Ref]bool{}
-	for _, t := range w.threads {
+	for _, t := range w.partitions {
 		t.Ascend("", func(it *index.Item) bool {
 			for _, s := range it.Slots {
 				live[s.Ref] = true
@@ -223,7 +223,7 @@ func (e *Engine) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
 	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
 }
 
-// countDropped counts what segments hold of families without threads.
+// countDropped counts what segments hold of families without partitions.
 func (e *Engine) countDropped(alive []familyNames) {
 	dropped := e.garbage.takeDropped()
 	for i := range alive {

@@ -12,7 +12,7 @@ import (
 )
 
 // What a compaction would free is told before, about right, and freed: items
-// deleted, whole threads deleted, and nothing of a copy that is left.
+// deleted, whole partitions deleted, and nothing of a copy that is left.
 func TestDeadBytes(t *testing.T) {
 	e := mustOpen(t, quietOptions(vfs.NewMem(vfs.MemOptions{})))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -60,7 +60,7 @@ func TestDeadBytes(t *testing.T) {
 	must(t, e.Close())
 }
 
-// What is dead is known to who opens the store next: after a flush, and of threads
+// What is dead is known to who opens the store next: after a flush, and of partitions
 // deleted after it, also where the process was killed. What is counted again does not
 // count twice.
 func TestDeadBytesAreKept(t *testing.T) {
@@ -98,7 +98,7 @@ func TestDeadBytesAreKept(t *testing.T) {
 			t.Helper()
 			must(t, e.Commit(ctx, []string{id}, func(tx *Tx) error { return tx.Drop(id, nil) }))
 		}
-		raw := func(id string, versions int) int64 { return int64(versions * 500 * len(id)) }
+		raw := func(id string, revisions int) int64 { return int64(revisions * 500 * len(id)) }
 		want := func(dropped, unused int64) {
 			t.Helper()
 			var got snapshot.SegmentDead
@@ -136,7 +136,7 @@ func TestDeadBytesAreKept(t *testing.T) {
 	}
 }
 
-// A segment most of which is of threads that were deleted before the store was opened
+// A segment most of which is of partitions that were deleted before the store was opened
 // is compacted by itself all the same: whoever restarts often gets the space back, too.
 func TestDeadBeforeOpen(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})

@@ -10,7 +10,7 @@ import (
 )
 
 // unflushed names the families that have items or values in the log, and the last
-// record that put one of their threads.
+// record that put one of their partitions.
 type unflushed struct {
 	mu   sync.Mutex
 	fams map[uint64]base.LSN
@@ -21,11 +21,11 @@ type unflushed struct {
 
 func newUnflushed() *unflushed { return &unflushed{fams: map[uint64]base.LSN{}} }
 
-// add counts the families of threads that record lsn put.
-func (u *unflushed) add(threads []*index.Thread, lsn base.LSN) {
+// add counts the families of partitions that record lsn put.
+func (u *unflushed) add(partitions []*index.Partition, lsn base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, t := range threads {
+	for _, t := range partitions {
 		u.fams[t.Family.ID] = max(lsn, u.fams[t.Family.ID])
 	}
 }
@@ -108,25 +108,25 @@ func (u *unflushed) settle(last base.LSN) {
 	}
 }
 
-// familyWork is a family and its threads in one view.
+// familyWork is a family and its partitions in one view.
 type familyWork struct {
-	fam     *index.Family
-	threads []*index.Thread
+	fam        *index.Family
+	partitions []*index.Partition
 }
 
-// familyNames is a family and the names of its threads in one view. Only while it
+// familyNames is a family and the names of its partitions in one view. Only while it
 // is worked on is anything of it in memory: see open.
 type familyNames struct {
 	id  uint64
 	ids []string
 }
 
-// familiesOf groups the threads of a view by family, for the families wanted,
-// in the order of family ids. A family without threads is dead and left out.
+// familiesOf groups the partitions of a view by family, for the families wanted,
+// in the order of family ids. A family without partitions is dead and left out.
 func familiesOf(v *View, wanted func(uint64) bool) ([]familyNames, error) {
 	at := map[uint64]int{}
 	var out []familyNames
-	err := v.v.Rows("", func(r *index.Row, _ *index.Thread) bool {
+	err := v.v.Rows("", func(r *index.Row, _ *index.Partition) bool {
 		if !wanted(r.Family) {
 			return true
 		}
@@ -146,28 +146,28 @@ func familiesOf(v *View, wanted func(uint64) bool) ([]familyNames, error) {
 	return out, nil
 }
 
-// open is the family with its threads as the view has them, which may be cold.
+// open is the family with its partitions as the view has them, which may be cold.
 func (n familyNames) open(v *View) (familyWork, error) {
-	w := familyWork{threads: make([]*index.Thread, len(n.ids))}
+	w := familyWork{partitions: make([]*index.Partition, len(n.ids))}
 	for i, id := range n.ids {
-		t, err := v.v.Thread(id)
+		t, err := v.v.Partition(id)
 		if err != nil {
 			return w, err
 		}
-		w.threads[i], w.fam = t, t.Family
+		w.partitions[i], w.fam = t, t.Family
 	}
 	return w, nil
 }
 
-// load makes every thread of the family readable.
-func (w *familyWork) load(v *View) error { return v.e.loadTogether(w.threads, v) }
+// load makes every partition of the family readable.
+func (w *familyWork) load(v *View) error { return v.e.loadTogether(w.partitions, v) }
 
-// page is the directory page of the family with the items keep selects. A thread
+// page is the directory page of the family with the items keep selects. A partition
 // without such items is left out, unless it is new: its existence is news too.
-func (w *familyWork) page(keep func(t *index.Thread, it *index.Item) bool, isNew func(t *index.Thread) bool) *index.Page {
+func (w *familyWork) page(keep func(t *index.Partition, it *index.Item) bool, isNew func(t *index.Partition) bool) *index.Page {
 	p := &index.Page{}
-	for _, t := range w.threads {
-		pt := index.PageThread{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
+	for _, t := range w.partitions {
+		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
 		t.Items(func(it *index.Item) {
 			if keep(t, it) {
 				pt.Items = append(pt.Items, it)
@@ -177,7 +177,7 @@ func (w *familyWork) page(keep func(t *index.Thread, it *index.Item) bool, isNew
 			continue
 		}
 		index.SortItems(pt.Items)
-		p.Threads = append(p.Threads, pt)
+		p.Partitions = append(p.Partitions, pt)
 	}
 	return p
 }
@@ -186,7 +186,7 @@ func (w *familyWork) page(keep func(t *index.Thread, it *index.Item) bool, isNew
 // which move, in which order, and which of them are read often.
 type valuePlan struct {
 	heads   []index.Ref
-	newest  map[string]index.Ref // of the heads: the last of each line
+	newest  map[string]index.Ref // of the heads: the last of each series
 	history []oldValue
 }
 
@@ -199,7 +199,7 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 	for _, o := range p.history {
 		taken[o.ref] = true
 	}
-	for _, pt := range page.Threads {
+	for _, pt := range page.Partitions {
 		for _, it := range pt.Items {
 			for _, s := range it.Slots {
 				if s.Ref.Empty() || taken[s.Ref] {
@@ -216,7 +216,7 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 
 // plan selects the values that live items refer to and that lie in one of the
 // files from. Values of hot items come first, item by item; the others are
-// ordered line by line, newest first, so that versions of one channel lie
+// ordered by series, newest first, so that versions of one channel lie
 // together, what listings read before the rest.
 func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 	p := valuePlan{newest: map[string]index.Ref{}}
@@ -235,7 +235,7 @@ func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 	}
 	var rest []old
 	var cold []*index.Item
-	for _, t := range w.threads {
+	for _, t := range w.partitions {
 		var items []*index.Item
 		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
 		for i, isHot := range o.Hot(items) {
@@ -246,8 +246,8 @@ func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 			for n, s := range items[i].Slots {
 				if take(s.Ref) {
 					p.heads = append(p.heads, s.Ref)
-					if line := o.Lines(items[i], n); line != "" && p.newest[line].Compare(s.Ref) < 0 {
-						p.newest[line] = s.Ref
+					if series := o.Series(items[i], n); series != "" && p.newest[series].Compare(s.Ref) < 0 {
+						p.newest[series] = s.Ref
 					}
 				}
 			}
@@ -256,7 +256,7 @@ func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 	for _, it := range cold {
 		for n, s := range it.Slots {
 			if take(s.Ref) {
-				rest = append(rest, old{oldValue{o.Lines(it, n), s.Ref, o.Listed(it, n)}, s.Name})
+				rest = append(rest, old{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n)}, s.Name})
 			}
 		}
 	}
@@ -267,7 +267,7 @@ func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
 	})
 	for _, o := range rest {
 		p.history = append(p.history, o.oldValue)

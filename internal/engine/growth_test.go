@@ -39,7 +39,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	}
 	check := func(what string) {
 		t.Helper()
-		th, err := e.Thread("t")
+		th, err := e.Partition("t")
 		must(t, err)
 		live, all := 0, 0
 		th.Ascend("", func(*index.Item) bool { live++; return true })
@@ -52,7 +52,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		}
 	}
 	check("at the end")
-	v := e.viewOfMemos(t)
+	v := e.viewOfTombstones(t)
 	if n := len(v); n > 3*each {
 		t.Errorf("%d deleted threads are remembered, beyond their time", n)
 	}
@@ -65,8 +65,8 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	must(t, e.Close())
 }
 
-// viewOfMemos are the deleted threads in memory.
-func (e *Engine) viewOfMemos(t *testing.T) []index.Memo {
+// viewOfMemos are the deleted partitions in memory.
+func (e *Engine) viewOfTombstones(t *testing.T) []index.Tombstone {
 	t.Helper()
-	return e.ix.ViewMemos().Memos()
+	return e.ix.ViewTombstones().Tombstones()
 }

@@ -12,16 +12,16 @@ import (
 // oldValue is a value that is not read often, and the sequence it belongs to; ""
 // for none.
 type oldValue struct {
-	line   string
+	series string
 	ref    index.Ref
 	listed bool // see Options.Listed
 }
 
-// How the older versions of a line are patches in a segment. The n-th, counted from
+// How the older versions of a series are patches in a segment. The n-th, counted from
 // the newest, is against the one historyFan^k newer, where k is how many zeros end
 // n in base historyFan: the newest of sixteen against that of the next sixteen, and
 // so on. So a version is at most historyLevels*(historyFan-1) patches, 60, from one
-// stored whole, in a line of any length; and as patches only lead to newer ones,
+// stored whole, in a series of any length; and as patches only lead to newer ones,
 // what grew costs next to nothing.
 const (
 	historyFan    = 16
@@ -31,12 +31,12 @@ const (
 	historyTries = 4
 )
 
-// historyLine writes the values of one line, newest first.
-type historyLine struct {
-	line  string
-	n     int                   // of the next version
-	at    [historyLevels]stored // by level: the last version whose number ends in that many zeros
-	fails int
+// historySeries writes the values of one series, newest first.
+type historySeries struct {
+	series string
+	n      int                   // of the next version
+	at     [historyLevels]stored // by level: the last version whose number ends in that many zeros
+	fails  int
 }
 
 // stored is a version that later ones may be patches against.
@@ -58,20 +58,20 @@ func level(n int) int {
 }
 
 // base is what the next version is a patch against; nil if it is to be whole.
-func (h *historyLine) base(size int) *stored {
+func (h *historySeries) base(size int) *stored {
 	k := level(h.n)
 	if k == historyLevels || h.fails >= historyTries && h.n%historyFan != 0 {
 		return nil
 	}
 	b := &h.at[k]
-	if b.data == nil || size > maxVersion {
+	if b.data == nil || size > maxRevision {
 		return nil
 	}
 	return b
 }
 
 // wrote counts a version.
-func (h *historyLine) wrote(v stored, patched, tried bool) {
+func (h *historySeries) wrote(v stored, patched, tried bool) {
 	for k := range min(level(h.n)+1, historyLevels) {
 		h.at[k] = v
 	}
@@ -84,24 +84,24 @@ func (h *historyLine) wrote(v stored, patched, tried bool) {
 	}
 }
 
-// history writes older values, line by line: each line as patches against newer
+// history writes older values by series: each series as patches against newer
 // versions, the first of which may be among the values read often.
 func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan) error {
-	var h historyLine
+	var h historySeries
 	for i, o := range p.history {
 		if i > 0 && p.history[i-1].listed && !o.listed {
 			if err := j.b.CutHistory(); err != nil {
 				return err
 			}
 		}
-		if i == 0 || o.line != h.line {
-			h = historyLine{line: o.line}
-			if head, ok := p.newest[o.line]; ok && o.line != "" && !j.e.opts.NoPatches {
+		if i == 0 || o.series != h.series {
+			h = historySeries{series: o.series}
+			if head, ok := p.newest[o.series]; ok && o.series != "" && !j.e.opts.NoPatches {
 				data, err := j.read(ctx, fam, head)
 				if err != nil {
 					return err
 				}
-				if len(data) >= j.e.opts.PatchMin && len(data) <= maxVersion {
+				if len(data) >= j.e.opts.PatchMin && len(data) <= maxRevision {
 					h.wrote(stored{head, data}, false, false)
 				}
 			}
@@ -114,14 +114,14 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 }
 
 // old writes one older value.
-func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *historyLine) error {
+func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *historySeries) error {
 	data, err := j.read(ctx, fam, o.ref)
 	if err != nil {
 		return err
 	}
 	j.values += int64(len(data))
 	id := segment.ValueID{LSN: o.ref.LSN, Ord: o.ref.Ord}
-	if o.line == "" || j.e.opts.NoPatches || len(data) < j.e.opts.PatchMin || len(data) > maxVersion {
+	if o.series == "" || j.e.opts.NoPatches || len(data) < j.e.opts.PatchMin || len(data) > maxRevision {
 		return j.b.AddHistory(id, data)
 	}
 	v := stored{o.ref, data}

@@ -16,7 +16,7 @@ import (
 )
 
 // The chain of images that Open reads is a full one and deltas. A full one costs what
-// the store has of threads, so it is written when the tables of the deltas have
+// the store has of partitions, so it is written when the tables of the deltas have
 // come near its own: then Open reads at most about twice what there is.
 const (
 	minImages = 6 // a shorter chain grows
@@ -213,7 +213,7 @@ func (e *Engine) checkPagesNow() error {
 var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", fault.ErrCorrupt)
 
 // forgetImages takes the images out of the manifest. Their files stay until the
-// next Open: threads whose pages are whole are still read from them.
+// next Open: partitions whose pages are whole are still read from them.
 func (e *Engine) forgetImages() error {
 	if e.forgotten {
 		return nil
@@ -275,7 +275,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
 	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithStore(e.files.keys)); err == nil {
-		j.w.SetThreads(j.v.v.Len())
+		j.w.SetPartitions(j.v.v.Len())
 		err = j.contents()
 	}
 	var size int64
@@ -296,18 +296,18 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
-// contents writes families, threads and memos: of a delta, those that changed. All
-// items that earlier images and segments do not have are of threads that changed.
+// contents writes families, partitions and tombstones: of a delta, those that changed. All
+// items that earlier images and segments do not have are of partitions that changed.
 func (j *imageJob) contents() error {
 	changed := map[uint64]familyWork{}
-	for _, id := range sortedKeys(j.dirty.Threads) {
-		t, err := j.v.v.Thread(id)
+	for _, id := range sortedKeys(j.dirty.Partitions) {
+		t, err := j.v.v.Partition(id)
 		if err != nil {
 			return err
 		}
 		if t != nil {
 			w := changed[t.Family.ID]
-			changed[t.Family.ID] = familyWork{fam: t.Family, threads: append(w.threads, t)}
+			changed[t.Family.ID] = familyWork{fam: t.Family, partitions: append(w.partitions, t)}
 		}
 	}
 	ids, err := j.familyIDs(changed)
@@ -321,19 +321,19 @@ func (j *imageJob) contents() error {
 		}
 		y.yield()
 	}
-	if err := j.threads(); err != nil {
+	if err := j.partitions(); err != nil {
 		return err
 	}
-	return j.memos(j.dirty)
+	return j.tombs(j.dirty)
 }
 
-// familyIDs are the families the image tells of, in order: all that have threads,
+// familyIDs are the families the image tells of, in order: all that have partitions,
 // or those in which anything changed.
 func (j *imageJob) familyIDs(changed map[uint64]familyWork) ([]uint64, error) {
 	var ids []uint64
 	var err error
 	if j.full {
-		err = j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { ids = append(ids, r.Family); return true })
+		err = j.v.v.Rows("", func(r *index.Row, _ *index.Partition) bool { ids = append(ids, r.Family); return true })
 	} else {
 		ids = slices.AppendSeq(slices.Collect(maps.Keys(changed)), maps.Keys(j.families))
 	}
@@ -341,19 +341,19 @@ func (j *imageJob) familyIDs(changed map[uint64]familyWork) ([]uint64, error) {
 	return slices.Compact(ids), err
 }
 
-func (j *imageJob) threads() error {
+func (j *imageJob) partitions() error {
 	put := func(r index.Row) error {
-		return j.w.AddThread(snapshot.ImageThread{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN,
+		return j.w.AddPartition(snapshot.ImagePartition{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN,
 			Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted})
 	}
 	var err error
 	if j.full {
-		rerr := j.v.v.Rows("", func(r *index.Row, _ *index.Thread) bool { err = put(*r); return err == nil })
+		rerr := j.v.v.Rows("", func(r *index.Row, _ *index.Partition) bool { err = put(*r); return err == nil })
 		return cmp.Or(err, rerr)
 	}
-	for _, id := range sortedKeys(j.dirty.Threads) {
+	for _, id := range sortedKeys(j.dirty.Partitions) {
 		r := index.Row{ID: id, Deleted: true}
-		t, err := j.v.v.Thread(id)
+		t, err := j.v.v.Partition(id)
 		if err != nil {
 			return err
 		}
@@ -367,29 +367,29 @@ func (j *imageJob) threads() error {
 	return nil
 }
 
-func (j *imageJob) memos(dirty index.Dirty) error {
+func (j *imageJob) tombs(dirty index.Dirty) error {
 	left := map[string]bool{}
-	oldest := j.e.oldestMemo()
-	memos := j.v.v.Memos()
-	slices.SortFunc(memos, func(a, b index.Memo) int { return strings.Compare(a.ID, b.ID) })
-	for _, m := range memos {
+	oldest := j.e.oldestTombstone()
+	tombs := j.v.v.Tombstones()
+	slices.SortFunc(tombs, func(a, b index.Tombstone) int { return strings.Compare(a.ID, b.ID) })
+	for _, m := range tombs {
 		if (m.At < oldest || len(m.Data) == 0) && m.LSN < j.floor {
 			continue // as DropTombstones has it
 		}
 		left[m.ID] = true
-		if !j.full && !dirty.Memos[m.ID] {
+		if !j.full && !dirty.Tombstones[m.ID] {
 			continue
 		}
-		if err := j.w.AddMemo(snapshot.Memo{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}); err != nil {
+		if err := j.w.AddTombstone(snapshot.Tombstone{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}); err != nil {
 			return err
 		}
 	}
 	if j.full {
 		return nil
 	}
-	for _, id := range sortedKeys(dirty.Memos) {
+	for _, id := range sortedKeys(dirty.Tombstones) {
 		if !left[id] {
-			if err := j.w.RemoveMemo(id); err != nil {
+			if err := j.w.RemoveTombstone(id); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 const (
 	// pageTarget is about where a page of an image ends and the next begins. A
-	// family may have any number of them: a copy of a thread brings all its items.
+	// family may have any number of them: a copy of a partition brings all its items.
 	pageTarget = 2 << 20
 	// maxItemNames bounds the names and tags of one item, so that a page that
 	// holds nothing else is below snapshot.MaxPage.
@@ -22,21 +22,21 @@ const (
 )
 
 // newPages hold the items of records after the last image, and the places of
-// their values in the log. Threads need not be loaded for it: what a cold thread
+// their values in the log. Partitions need not be loaded for it: what a cold partition
 // has not on disk is in memory.
 func (j *imageJob) newPages(w familyWork) ([]*index.Page, error) {
 	last := j.last()
-	isNew := func(t *index.Thread) bool { return t.Birth > last }
-	if slices.ContainsFunc(w.threads, func(t *index.Thread) bool { return t.Cold() && isNew(t) }) {
-		if err := w.load(j.v); err != nil { // a copy of a cold thread takes it all along
+	isNew := func(t *index.Partition) bool { return t.Birth > last }
+	if slices.ContainsFunc(w.partitions, func(t *index.Partition) bool { return t.Cold() && isNew(t) }) {
+		if err := w.load(j.v); err != nil { // a copy of a cold partition takes it all along
 			return nil, err
 		}
 	}
-	all := w.page(func(t *index.Thread, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
+	all := w.page(func(t *index.Partition, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
 	pk := pagePacker{fam: w.fam, last: last, seen: map[index.Ref]bool{}}
-	for i := range all.Threads {
-		pt := &all.Threads[i]
-		pk.thread(pt)
+	for i := range all.Partitions {
+		pt := &all.Partitions[i]
+		pk.partition(pt)
 		for _, it := range pt.Items {
 			pk.item(pt, it)
 		}
@@ -60,8 +60,8 @@ type pagePacker struct {
 	bases []index.ValueLoc
 }
 
-// thread begins the section of a thread, in a new page if need be.
-func (pk *pagePacker) thread(pt *index.PageThread) {
+// partition begins the section of a partition, in a new page if need be.
+func (pk *pagePacker) partition(pt *index.PagePartition) {
 	n := len(pt.ID) + 48
 	if len(pk.pages) == 0 || pk.size+n > pageTarget {
 		pk.pages, pk.size = append(pk.pages, &index.Page{}), 0
@@ -70,23 +70,23 @@ func (pk *pagePacker) thread(pt *index.PageThread) {
 	p := pk.pages[len(pk.pages)-1]
 	head := *pt
 	head.Items = nil
-	p.Threads = append(p.Threads, head)
+	p.Partitions = append(p.Partitions, head)
 }
 
-// item adds an item to the section begun, or to one for the rest of the thread in
+// item adds an item to the section begun, or to one for the rest of the partition in
 // a new page, and the places of its values that are not there yet.
-func (pk *pagePacker) item(pt *index.PageThread, it *index.Item) {
+func (pk *pagePacker) item(pt *index.PagePartition, it *index.Item) {
 	n := len(it.Key) + 32
 	for i := range it.Slots {
 		n += len(it.Slots[i].Name) + len(it.Slots[i].Tag) + 64
 	}
 	if pk.size+n > pageTarget && pk.size > 0 {
 		pk.size = pageTarget
-		pk.thread(pt)
+		pk.partition(pt)
 	}
 	pk.size += n
 	p := pk.pages[len(pk.pages)-1]
-	section := &p.Threads[len(p.Threads)-1]
+	section := &p.Partitions[len(p.Partitions)-1]
 	section.Items = append(section.Items, it)
 	for _, s := range it.Slots {
 		if !s.Ref.Empty() && s.Ref.LSN > pk.last {
@@ -114,7 +114,7 @@ func (pk *pagePacker) places(p *index.Page, r index.Ref) {
 }
 
 // mergePages copies pages of a family into the image, as one or as many as their
-// items need: a thread that is read later is read from few places.
+// items need: a partition that is read later is read from few places.
 func (j *imageJob) mergePages(family uint64, parts []index.Part) ([]index.Part, error) {
 	m := pageMerger{sections: map[sectionKey]*section{}, seen: map[index.Ref]bool{}}
 	lo, hi := parts[0].MinLSN, parts[0].MaxLSN
@@ -146,8 +146,8 @@ type pageMerger struct {
 }
 
 func (m *pageMerger) add(p *index.Page) {
-	for i := range p.Threads {
-		addSection(m.sections, &p.Threads[i])
+	for i := range p.Partitions {
+		addSection(m.sections, &p.Partitions[i])
 	}
 	for _, v := range p.Values {
 		if !m.seen[v.Ref] {
@@ -162,10 +162,10 @@ func (m *pageMerger) pages() []*index.Page {
 	d := divider{limit: pageTarget}
 	for _, key := range slices.SortedFunc(maps.Keys(m.sections), sectionKey.compare) {
 		s := m.sections[key]
-		pt := s.PageThread
+		pt := s.PagePartition
 		pt.Items = slices.Collect(maps.Values(s.newest))
 		index.SortItems(pt.Items)
-		d.thread(&pt)
+		d.partition(&pt)
 	}
 	for i, chunk := range slices.Collect(slices.Chunk(m.values, pageTarget/placeSize)) {
 		if i == len(d.pages) {

@@ -44,7 +44,7 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		}
 		return nil
 	}
-	ld := imageLoad{memos: map[string]index.Memo{}, threads: -1, later: e.tablesLater(st)}
+	ld := imageLoad{tombs: map[string]index.Tombstone{}, partitions: -1, later: e.tablesLater(st)}
 	var prev base.FileNum
 	for _, info := range st.Images {
 		if err := e.loadImage(&ld, info, st.StoreID, prev); err != nil {
@@ -53,7 +53,7 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		prev = info.Num
 	}
 	lsn := st.Images[len(st.Images)-1].LSN
-	if err := e.ix.Restore(ld.chain, ld.threads, slices.Collect(maps.Values(ld.memos)), lsn); err != nil {
+	if err := e.ix.Restore(ld.chain, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
 		return err
 	}
 	e.unflushed.imaged(lsn)
@@ -62,15 +62,15 @@ func (e *Engine) loadImages(st snapshot.State) error {
 
 // imageLoad gathers what a chain of images holds.
 type imageLoad struct {
-	chain   []*index.Table
-	threads int // of the store; -1 if the newest image does not say
-	memos   map[string]index.Memo
-	later   bool // threads and families are read when somebody looks
+	chain      []*index.Table
+	partitions int // of the store; -1 if the newest image does not say
+	tombs      map[string]index.Tombstone
+	later      bool // partitions and families are read when somebody looks
 }
 
-// tablesLater reports whether the tables of threads and families may stay on disk
+// tablesLater reports whether the tables of partitions and families may stay on disk
 // until somebody looks into them. After a clean close with nothing to replay they may:
-// a damaged one then costs the threads that may be in it until the store is opened
+// a damaged one then costs the partitions that may be in it until the store is opened
 // again, see noteBadPage. Else, as after a crash, all are read now, and made good at
 // once; a reader, which can make nothing good for the next, reads all too.
 func (e *Engine) tablesLater(st snapshot.State) bool {
@@ -91,7 +91,7 @@ func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) e
 	return err
 }
 
-// loadImage reads the tables of an image. Threads and families stay in the form they
+// loadImage reads the tables of an image. Partitions and families stay in the form they
 // have in the file: what that costs is their bytes, not their number, or what tells
 // where to look for one.
 func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
@@ -113,40 +113,40 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 	if err != nil {
 		return err
 	}
-	ld.threads = -1
-	if n, ok := h.img.Threads(); ok {
-		ld.threads = n
+	ld.partitions = -1
+	if n, ok := h.img.Partitions(); ok {
+		ld.partitions = n
 	}
 	e.chain.add(t, info.Full)
 	ld.chain = append(ld.chain, t)
 	return h.img.Table(snapshot.Visitor{
-		Memo: func(m snapshot.Memo) error {
-			ld.memos[m.ID] = index.Memo{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
+		Tombstone: func(m snapshot.Tombstone) error {
+			ld.tombs[m.ID] = index.Tombstone{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
 			return nil
 		},
-		RemovedMemo: func(id string) error { delete(ld.memos, id); return nil },
+		RemovedTombstone: func(id string) error { delete(ld.tombs, id); return nil },
 	})
 }
 
-// rebuildIndex reads the pages of all segments. A section of a thread counts
+// rebuildIndex reads the pages of all segments. A section of a partition counts
 // unless a tombstone is younger than the life it belongs to.
 func (e *Engine) rebuildIndex(st snapshot.State) error {
-	dropped := map[string]index.Memo{}
+	dropped := map[string]index.Tombstone{}
 	for _, s := range st.Segments {
-		memos, err := e.segmentTombstones(s.Num)
+		tombs, err := e.segmentTombstones(s.Num)
 		if err != nil {
 			if err = e.pastDamage(err); err != nil {
 				return err
 			}
 			e.skipped.deletions = true
 		}
-		for _, m := range memos {
+		for _, m := range tombs {
 			if m.LSN > dropped[m.ID].LSN {
 				dropped[m.ID] = m
 			}
 		}
 	}
-	r := rebuild{e: e, dropped: dropped, threads: map[string]*index.Thread{}, families: map[uint64]*index.Family{},
+	r := rebuild{e: e, dropped: dropped, partitions: map[string]*index.Partition{}, families: map[uint64]*index.Family{},
 		parts: map[uint64][]index.Part{}, heads: map[string]base.LSN{}, deleted: map[string]map[string]base.LSN{}}
 	for _, s := range st.Segments {
 		if err := r.segment(s); err != nil {
@@ -159,18 +159,18 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 	if e.guessed {
 		lsn = r.newest(dropped)
 	}
-	var memos []index.Memo
+	var tombs []index.Tombstone
 	for _, m := range dropped {
 		if len(m.Data) > 0 {
-			memos = append(memos, m)
+			tombs = append(tombs, m)
 		}
 	}
-	if err := e.ix.Restore([]*index.Table{r.table()}, -1, memos, lsn); err != nil {
+	if err := e.ix.Restore([]*index.Table{r.table()}, -1, tombs, lsn); err != nil {
 		return err
 	}
-	for id, t := range r.threads {
+	for id, t := range r.partitions {
 		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
-			if _, err := e.loadThread(id); err != nil {
+			if _, err := e.loadPartition(id); err != nil {
 				return err
 			}
 		}
@@ -184,20 +184,20 @@ func (r *rebuild) table() *index.Table {
 	for _, id := range slices.Sorted(maps.Keys(r.parts)) {
 		b.AddFamily(id, r.parts[id])
 	}
-	for _, id := range slices.Sorted(maps.Keys(r.threads)) {
-		b.AddThread(index.RowOf(r.threads[id]))
+	for _, id := range slices.Sorted(maps.Keys(r.partitions)) {
+		b.AddPartition(index.RowOf(r.partitions[id]))
 	}
 	return b.Done()
 }
 
 type rebuild struct {
-	e        *Engine
-	dropped  map[string]index.Memo
-	threads  map[string]*index.Thread
-	families map[uint64]*index.Family
-	parts    map[uint64][]index.Part
-	heads    map[string]base.LSN            // by thread: record of the head found
-	deleted  map[string]map[string]base.LSN // by thread and key: last deletion
+	e          *Engine
+	dropped    map[string]index.Tombstone
+	partitions map[string]*index.Partition
+	families   map[uint64]*index.Family
+	parts      map[uint64][]index.Part
+	heads      map[string]base.LSN            // by partition: record of the head found
+	deleted    map[string]map[string]base.LSN // by partition and key: last deletion
 }
 
 func (r *rebuild) segment(s snapshot.SegmentInfo) error {
@@ -220,19 +220,19 @@ func (r *rebuild) segment(s snapshot.SegmentInfo) error {
 			continue
 		}
 		r.parts[f.ID] = append(r.parts[f.ID], part)
-		for i := range p.Threads {
-			r.section(f.ID, &p.Threads[i])
+		for i := range p.Partitions {
+			r.section(f.ID, &p.Partitions[i])
 		}
 	}
 	return nil
 }
 
-// section merges what one page says of one thread into what earlier pages said.
-func (r *rebuild) section(family uint64, pt *index.PageThread) {
+// section merges what one page says of one partition into what earlier pages said.
+func (r *rebuild) section(family uint64, pt *index.PagePartition) {
 	if r.dropped[pt.ID].LSN > pt.Birth {
 		return
 	}
-	t := r.threads[pt.ID]
+	t := r.partitions[pt.ID]
 	if t != nil && t.Birth > pt.Birth {
 		return
 	}
@@ -242,8 +242,8 @@ func (r *rebuild) section(family uint64, pt *index.PageThread) {
 			fam = index.NewFamily(family)
 			r.families[family] = fam
 		}
-		t = index.ColdThread(pt.ID, fam, pt.Birth)
-		r.threads[pt.ID] = t
+		t = index.ColdPartition(pt.ID, fam, pt.Birth)
+		r.partitions[pt.ID] = t
 		r.heads[pt.ID], r.deleted[pt.ID] = 0, map[string]base.LSN{}
 	}
 	// Not the time decides which page is newer: clocks step back, and a deletion
@@ -264,8 +264,8 @@ func (r *rebuild) section(family uint64, pt *index.PageThread) {
 	}
 }
 
-// newestRecord is the last record that a page knows of a thread.
-func newestRecord(pt *index.PageThread) base.LSN {
+// newestRecord is the last record that a page knows of a partition.
+func newestRecord(pt *index.PagePartition) base.LSN {
 	lsn := pt.Birth
 	for _, it := range pt.Items {
 		lsn = max(lsn, it.LSN)

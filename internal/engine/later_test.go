@@ -15,7 +15,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// closedStore is a store of n threads that was closed, with one full image.
+// closedStore is a store of n partitions that was closed, with one full image.
 func closedStore(t *testing.T, n int) (*vfs.Mem, Options) {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{})
@@ -35,7 +35,7 @@ func tableBytes(e *Engine) int64 {
 	return tables
 }
 
-// TestOpenReadsNoTable: what Open keeps in memory of threads nobody has asked for is a
+// TestOpenReadsNoTable: what Open keeps in memory of partitions nobody has asked for is a
 // key for each frame, and a look adds the frames it needs.
 func TestOpenReadsNoTable(t *testing.T) {
 	const n = 6000
@@ -92,8 +92,8 @@ func (f countedFile) ReadAt(b []byte, off int64) (int, error) {
 	return f.File.ReadAt(b, off)
 }
 
-// TestOpenReadsFootersAlone: whatever the number of threads, Open reads header, tail and
-// footer of an image and keeps what a few frames take; the first look at a thread reads
+// TestOpenReadsFootersAlone: whatever the number of partitions, Open reads header, tail and
+// footer of an image and keeps what a few frames take; the first look at a partition reads
 // the list that leads to its frame, the frame, and the same for its family.
 func TestOpenReadsFootersAlone(t *testing.T) {
 	for _, n := range []int{300, 3_000, 20_000} {
@@ -108,17 +108,17 @@ func TestOpenReadsFootersAlone(t *testing.T) {
 			t.Errorf("%d threads: Open read %d bytes of %d images in %d reads, and keeps %d", n, size, images, reads, opened)
 		}
 		reads = 0
-		if th, err := e.ix.Thread(residentID(n / 2)); err != nil || th == nil {
+		if th, err := e.ix.Partition(residentID(n / 2)); err != nil || th == nil {
 			t.Fatal(th, err)
 		}
 		if want := 1 + min(n/3000, 1); reads != want {
 			t.Errorf("%d threads: a look took %d reads, want %d", n, reads, want)
 		}
-		if _, err := e.ix.Thread(residentID(n/2) + "x"); err != nil || reads > 2 {
+		if _, err := e.ix.Partition(residentID(n/2) + "x"); err != nil || reads > 2 {
 			t.Errorf("%d threads: a look beside took more reads, %d in all; %v", n, reads, err)
 		}
 		reads = 0
-		if _, err := e.Thread(residentID(n / 2)); err != nil || reads > 4 {
+		if _, err := e.Partition(residentID(n / 2)); err != nil || reads > 4 {
 			t.Errorf("%d threads: loading a thread took %d reads; %v", n, reads, err)
 		}
 		must(t, e.Close())
@@ -157,7 +157,7 @@ func TestDamagedList(t *testing.T) {
 	var damage *fault.CorruptionError
 	for _, id := range []string{residentID(0), residentID(n - 1), residentID(7) + "x"} {
 		err := e.Commit(t.Context(), nil, func(tx *Tx) error { return tx.Put(id, "k", 0, nil) })
-		if _, rerr := e.Thread(id); !errors.As(err, &damage) || !errors.As(rerr, &damage) || damage.File != name {
+		if _, rerr := e.Partition(id); !errors.As(err, &damage) || !errors.As(rerr, &damage) || damage.File != name {
 			t.Errorf("thread %q: commit %v, look %v", id, err, rerr)
 		}
 	}
@@ -194,7 +194,7 @@ func TestDamagedList(t *testing.T) {
 	must(t, e.Close())
 }
 
-// frameOf is the place in its file of the frame of threads that may have an id.
+// frameOf is the place in its file of the frame of partitions that may have an id.
 func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.ImageFrame) {
 	t.Helper()
 	images := e.state().Images
@@ -204,7 +204,7 @@ func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.Image
 	must(t, h.img.Inspect(func(f snapshot.ImageFrame) error {
 		table, err := index.TableOf([]index.Chunk{{Data: f.Raw, N: int(f.Count)}}, nil)
 		if f.Type == "threads" && err == nil {
-			must(t, table.Threads(func(r index.Row) bool {
+			must(t, table.Partitions(func(r index.Row) bool {
 				if r.ID == id {
 					fr = f
 				}
@@ -232,8 +232,8 @@ func flip(t *testing.T, mem *vfs.Mem, name string, off int64) {
 	must(t, f.Close())
 }
 
-// damagedStore is a closed store in whose table of threads one frame is damaged, which
-// has the thread id.
+// damagedStore is a closed store in whose table of partitions one frame is damaged, which
+// has the partition id.
 func damagedStore(t *testing.T, n int, id string) (*vfs.Mem, Options) {
 	t.Helper()
 	mem, o := closedStore(t, n)
@@ -244,9 +244,9 @@ func damagedStore(t *testing.T, n int, id string) (*vfs.Mem, Options) {
 	return mem, o
 }
 
-// TestDamagedTable: damage to a frame of the table costs those who ask for a thread
+// TestDamagedTable: damage to a frame of the table costs those who ask for a partition
 // that may be in it an error, until the store is opened again; nobody is told that
-// such a thread does not exist, nothing that was acknowledged is lost, and verify
+// such a partition does not exist, nothing that was acknowledged is lost, and verify
 // names the damage.
 func TestDamagedTable(t *testing.T) {
 	const n = 3000
@@ -262,7 +262,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 		costs := 0
 		for i := range n {
-			th, err := e.Thread(residentID(i))
+			th, err := e.Partition(residentID(i))
 			if errors.Is(err, fault.ErrCorrupt) {
 				costs++
 				continue
@@ -277,7 +277,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 		for _, id := range []string{lost, lost + "x"} {
 			err := e.Commit(t.Context(), nil, func(tx *Tx) error { return tx.Put(id, "k", 0, nil) })
-			if _, rerr := e.Thread(id); !errors.Is(err, fault.ErrCorrupt) || !errors.Is(rerr, fault.ErrCorrupt) {
+			if _, rerr := e.Partition(id); !errors.Is(err, fault.ErrCorrupt) || !errors.Is(rerr, fault.ErrCorrupt) {
 				t.Errorf("thread %q: commit %v, look %v", id, err, rerr)
 			}
 		}
@@ -299,7 +299,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 		after := 0
 		for i := range n {
-			th, err := e.Thread(residentID(i))
+			th, err := e.Partition(residentID(i))
 			if err != nil || th == nil {
 				t.Fatalf("thread %d after all: %v, %v", i, th, err)
 			}
@@ -332,7 +332,7 @@ func TestDamageFoundByClose(t *testing.T) {
 			v, err := e.View()
 			must(t, err)
 			seen := 0
-			if err := v.Ascend("", func(*index.Thread) bool { seen++; return true }); !errors.Is(err, fault.ErrCorrupt) || seen >= n {
+			if err := v.Ascend("", func(*index.Partition) bool { seen++; return true }); !errors.Is(err, fault.ErrCorrupt) || seen >= n {
 				t.Errorf("a scan saw %d of %d threads and says %v", seen, n, err)
 			}
 			v.Release()
@@ -365,8 +365,8 @@ func TestViewKeepsTables(t *testing.T) {
 	mustPut(t, e, residentID(5), "k", "new")
 	must(t, fullImage(e))
 	seen := 0
-	must(t, v.Ascend("", func(th *index.Thread) bool { seen++; return th.ID != "" }))
-	th, err := v.Thread(residentID(5))
+	must(t, v.Ascend("", func(th *index.Partition) bool { seen++; return th.ID != "" }))
+	th, err := v.Partition(residentID(5))
 	if seen != n || err != nil || th == nil || th.Get("k") != nil {
 		t.Errorf("the view sees %d of %d threads, %v, %v", seen, n, th, err)
 	}
@@ -386,7 +386,7 @@ func TestViewKeepsTables(t *testing.T) {
 	for k := range 2 {
 		wg.Go(func() {
 			for i := k; i < n; i += 7 {
-				if th, err := e.Thread(residentID(i)); err != nil || th == nil {
+				if th, err := e.Partition(residentID(i)); err != nil || th == nil {
 					t.Errorf("thread %d: %v, %v", i, th, err)
 				}
 			}

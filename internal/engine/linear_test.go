@@ -50,7 +50,7 @@ func TestLogOfAChatIsLinear(t *testing.T) {
 				list = append(list, c.message(n)...)
 				ref := putVersion(t, e, "t", versionKey(n), fmt.Sprintf("%06d", n)+string(list))
 				if next := max(logged[0], from); n == int(next) { // 200, 400, ...
-					th, err := e.Thread("t")
+					th, err := e.Partition("t")
 					must(t, err)
 					chain, _, ok := th.Family.Chain(ref, nil)
 					if longest = max(longest, len(chain)-1); !ok || longest > index.MaxChain {
@@ -67,7 +67,7 @@ func TestLogOfAChatIsLinear(t *testing.T) {
 				}
 			}
 			for _, n := range []int{1, 33, 513, 1089, to} {
-				th, err := e.Thread("t")
+				th, err := e.Partition("t")
 				must(t, err)
 				b, err := e.ReadValue(t.Context(), th.Family, th.Get(versionKey(n)).Slots[0].Ref)
 				if want := fmt.Sprintf("%06d", n) + string(list[:n*size]); err != nil || string(b) != want {

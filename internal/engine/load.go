@@ -11,16 +11,16 @@ import (
 	"github.com/stele-go/stele/segment"
 )
 
-// loadThread returns the newest thread with this id, its items in memory, or nil.
-func (e *Engine) loadThread(id string) (*index.Thread, error) {
+// loadThread returns the newest partition with this id, its items in memory, or nil.
+func (e *Engine) loadPartition(id string) (*index.Partition, error) {
 	t, _, err := e.loadFirst(id)
 	return t, err
 }
 
-// loadFirst is loadThread, and reports whether it was this call that loaded the thread.
-func (e *Engine) loadFirst(id string) (t *index.Thread, first bool, err error) {
+// loadFirst is loadThread, and reports whether it was this call that loaded the partition.
+func (e *Engine) loadFirst(id string) (t *index.Partition, first bool, err error) {
 	for {
-		t, err := e.ix.Thread(id)
+		t, err := e.ix.Partition(id)
 		if err != nil {
 			return nil, false, fmt.Errorf("look up partition %q: %w", id, err)
 		}
@@ -34,14 +34,14 @@ func (e *Engine) loadFirst(id string) (t *index.Thread, first bool, err error) {
 		case err != nil && (!errors.Is(err, errGone) || e.ix.Current(t)):
 			return nil, false, err
 		}
-		// A commit changed the thread, or deleted it and its pages went.
+		// A commit changed the partition, or deleted it and its pages went.
 	}
 }
 
-// load reads a cold thread's pages as a view, or else the index, sees them, and
+// load reads a cold partition's pages as a view, or else the index, sees them, and
 // installs the result in the index if that still holds t: then nothing touched
-// the thread since.
-func (e *Engine) load(t *index.Thread, v *View) (loaded *index.Thread, installed bool, err error) {
+// the partition since.
+func (e *Engine) load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
 	floor := e.floor() // before the parts, as in loadTogether
 	pages, err := e.readPages(t.Family, v)
 	if err != nil {
@@ -51,33 +51,33 @@ func (e *Engine) load(t *index.Thread, v *View) (loaded *index.Thread, installed
 	return loaded, installed, nil
 }
 
-// loadTogether replaces the cold ones of the threads of one family by loaded ones,
+// loadTogether replaces the cold ones of the partitions of one family by loaded ones,
 // reading the family's pages once.
-func (e *Engine) loadTogether(threads []*index.Thread, v *View) error {
-	first := slices.IndexFunc(threads, (*index.Thread).Cold)
+func (e *Engine) loadTogether(partitions []*index.Partition, v *View) error {
+	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
 	if first < 0 {
 		return nil
 	}
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
 	floor := e.floor()
-	pages, err := e.readPages(threads[first].Family, v)
+	pages, err := e.readPages(partitions[first].Family, v)
 	if err != nil {
-		return fmt.Errorf("load partition %q: %w", threads[first].ID, err)
+		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)
 	}
-	for i, t := range threads {
+	for i, t := range partitions {
 		if t.Cold() {
-			threads[i], _ = e.loadFrom(pages, t, floor)
+			partitions[i], _ = e.loadFrom(pages, t, floor)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) loadFrom(pages []*index.Page, t *index.Thread, floor base.LSN) (loaded *index.Thread, installed bool) {
+func (e *Engine) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
 	var items []*index.Item
 	for _, p := range pages {
-		for i := range p.Threads {
-			pt := &p.Threads[i]
+		for i := range p.Partitions {
+			pt := &p.Partitions[i]
 			if pt.ID != t.ID || pt.Birth != t.Birth {
 				continue
 			}

@@ -153,9 +153,9 @@ type decodedRecord struct {
 // decodedOp is an operation whose values are the next of its batch.
 type decodedOp struct {
 	kind    opKind
-	flags   uint8 // of a thread
+	flags   uint8 // of a partition
 	id, key string
-	memo    []byte
+	tomb    []byte
 	item    *index.Item // opPut
 	values  int
 }
@@ -189,7 +189,7 @@ func (b *recordBatch) add(dec *recordDecoder, en *wal.Entry) {
 }
 
 func (b *recordBatch) addOp(o *op, en *wal.Entry) error {
-	d := decodedOp{kind: o.kind, flags: o.flags, id: o.id, key: o.key, memo: o.memo}
+	d := decodedOp{kind: o.kind, flags: o.flags, id: o.id, key: o.key, tomb: o.tomb}
 	if o.kind == opPut {
 		d.item = &index.Item{Key: o.key, LSN: en.LSN, Flags: o.flags, Slots: make([]index.Slot, len(o.slots))}
 	}

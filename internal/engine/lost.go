@@ -6,13 +6,13 @@ import (
 
 // LostValue is a value of an item that cannot be read.
 type LostValue struct {
-	Thread string
-	Key    string // of the item
-	Slot   int    // which of the item's
-	Name   string // of the slot
-	Tag    string
-	First  string // name of the item's first slot
-	Err    error
+	Partition string
+	Key       string // of the item
+	Slot      int    // which of the item's
+	Name      string // of the slot
+	Tag       string
+	First     string // name of the item's first slot
+	Err       error
 }
 
 // maxLost bounds a list of lost values: enough for what one damaged place costs, in
@@ -40,17 +40,17 @@ type users struct {
 	byRef map[index.Ref][]LostValue
 }
 
-// of are the uses of a value, in the order of threads and keys.
+// of are the uses of a value, in the order of partitions and keys.
 func (u *users) of(ref index.Ref) []LostValue {
 	if u.byRef != nil {
 		return u.byRef[ref]
 	}
 	u.byRef = map[index.Ref][]LostValue{}
-	for _, t := range u.w.threads {
+	for _, t := range u.w.partitions {
 		t.Ascend("", func(it *index.Item) bool {
 			for i, s := range it.Slots {
 				if !s.Ref.Empty() {
-					u.byRef[s.Ref] = append(u.byRef[s.Ref], LostValue{Thread: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name})
+					u.byRef[s.Ref] = append(u.byRef[s.Ref], LostValue{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name})
 				}
 			}
 			return true

@@ -19,7 +19,7 @@ import (
 	"github.com/stele-go/stele/monitor"
 )
 
-// model is what a store should hold: threads, items, values.
+// model is what a store should hold: partitions, items, values.
 type model map[string]map[string][]string
 
 func (m model) clone() model {
@@ -48,7 +48,7 @@ type world struct {
 
 	divided bool // families are divided over segments
 
-	last           map[string]string // by thread and slot: the value put last
+	last           map[string]string // by partition and slot: the value put last
 	patches, older int64             // in the log, in segments
 	besides        int               // flushes and images beside a compaction
 	compacting     func()            // called for each family
@@ -110,7 +110,7 @@ func (w *world) value() string {
 	return strings.Repeat(strconv.Itoa(w.rng.IntN(1000)), n/3+1)
 }
 
-// next is a value for a slot of a thread: mostly the last one, edited.
+// next is a value for a slot of a partition: mostly the last one, edited.
 func (w *world) next(id, slot string) string {
 	key := id + "/" + slot
 	v := w.last[key]
@@ -144,7 +144,7 @@ func (w *world) put() {
 	for i := range n {
 		s := SlotIn{Name: fmt.Sprintf("s%d", i), Tag: "x"}
 		v := w.next(id, s.Name)
-		ev, err := w.e.NewVersion(Line{Thread: id, Name: s.Name}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
+		ev, err := w.e.NewRevision(Series{Partition: id, Name: s.Name}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
 		w.must(err)
 		s.Value = &ev
 		slots, vals = append(slots, s), append(vals, v)
@@ -163,7 +163,7 @@ func (w *world) put() {
 	err := w.e.Commit(context.Background(), []string{id}, func(tx *Tx) error {
 		all := slots
 		if share != "" {
-			it := tx.Thread(id).Get(share)
+			it := tx.Partition(id).Get(share)
 			if it == nil {
 				return fmt.Errorf("no item %s to share", share)
 			}
@@ -359,13 +359,13 @@ func (w *world) check() {
 func (w *world) checkView(v *View, m model) {
 	w.t.Helper()
 	found := map[string]bool{}
-	var threads []*index.Thread
-	w.must(v.Ascend("", func(t *index.Thread) bool { threads = append(threads, t); return true }))
-	for _, t := range threads {
+	var partitions []*index.Partition
+	w.must(v.Ascend("", func(t *index.Partition) bool { partitions = append(partitions, t); return true }))
+	for _, t := range partitions {
 		found[t.ID] = true
 		loaded, err := v.Load(t)
 		w.must(err)
-		w.checkThread(loaded, m[t.ID])
+		w.checkPartition(loaded, m[t.ID])
 	}
 	for id := range m {
 		if !found[id] {
@@ -374,7 +374,7 @@ func (w *world) checkView(v *View, m model) {
 	}
 }
 
-func (w *world) checkThread(t *index.Thread, want map[string][]string) {
+func (w *world) checkPartition(t *index.Partition, want map[string][]string) {
 	w.t.Helper()
 	got, head := 0, ""
 	t.Ascend("", func(it *index.Item) bool {

@@ -39,7 +39,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e.unfinished.Store(true) // in an earlier life
 	e.keys = seal.New(opts.Keys, opts.Entropy)
 	e.cache = newBlockCache(e.opts.CacheBytes)
-	e.versions = newVersionCache(e.opts.VersionBytes)
+	e.revisions = newRevisionCache(e.opts.VersionBytes)
 	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
 	e.isOpen.Store(err == nil)

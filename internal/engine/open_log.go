@@ -94,7 +94,7 @@ func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Re
 	return ahead.replayAll(r.batch)
 }
 
-// keepFamilies prepares the index for a replay. How many threads that changes nobody
+// keepFamilies prepares the index for a replay. How many partitions that changes nobody
 // knows; after a kill it may be many. Open releases the families.
 func (e *Engine) keepFamilies(st snapshot.State) {
 	n := min(e.ix.Len(), 2<<10)
@@ -207,7 +207,7 @@ func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
 
 // relocate tells the families where the values of the copied records lie now. It
 // asks every family in memory, which those that replay touched are, and not the
-// threads the records name: a value may belong to a copy of a thread that is gone.
+// partitions the records name: a value may belong to a copy of a partition that is gone.
 func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
 	if len(moves.from) == 0 {
 		return

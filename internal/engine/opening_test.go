@@ -47,7 +47,7 @@ func (f endingFile) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // openingStore is a store with two segments, images and a log, and the value of each of
-// its threads.
+// its partitions.
 func openingStore(t *testing.T) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{})
@@ -107,7 +107,7 @@ func TestOpeningEnds(t *testing.T) {
 				}
 				e = mustOpen(t, Options{FS: mem, ManualWork: true})
 				for i := range 20 {
-					th, err := e.Thread(fmt.Sprint("t", i))
+					th, err := e.Partition(fmt.Sprint("t", i))
 					must(t, err)
 					items := 0
 					th.Ascend("", func(*index.Item) bool { items++; return true })

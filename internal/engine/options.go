@@ -27,9 +27,9 @@ type Options struct {
 	FlushBytes  int64 // log bytes that make a flush; default 64 MiB
 	ImageBytes  int64 // log bytes since the last image that make the next; default 4 MiB
 	// MemoryBudget bounds what is kept in memory for the sake of speed, in bytes, as
-	// well as it can be estimated: loaded threads, and within it CacheBytes and
+	// well as it can be estimated: loaded partitions, and within it CacheBytes and
 	// VersionBytes. Default 256 MiB, negative for none. Beyond it are what the store
-	// needs: about 100 bytes and the id for each thread, the threads that changed
+	// needs: about 100 bytes and the id for each partition, the partitions that changed
 	// since the last image, and what views and calls in progress hold.
 	MemoryBudget int64
 	CacheBytes   int64 // decoded blocks kept; default an eighth of MemoryBudget, negative for none
@@ -71,21 +71,21 @@ type Options struct {
 
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go
-	// DeletedMemory is how long deleted threads are remembered; default 30 days,
+	// DeletedMemory is how long deleted partitions are remembered; default 30 days,
 	// negative: not at all.
 	DeletedMemory time.Duration
 	// ManualWork leaves flush, image and compaction to explicit calls.
 	ManualWork bool
 
-	// Hot says which of a thread's items, given in the order of keys, are read
+	// Hot says which of a partition's items, given in the order of keys, are read
 	// often; a flush lays their values apart, whole and quick to read. Nil means
 	// all of them.
 	Hot func(items []*index.Item) []bool
 
 	// Lines names the sequence of values that a slot of an item continues, so that a
 	// segment holds the older ones as patches; "" if it continues none. Names need be
-	// unique within a thread and its copies. Nil means that slots of one name do.
-	Lines func(it *index.Item, slot int) string
+	// unique within a partition and its copies. Nil means that slots of one name do.
+	Series func(it *index.Item, slot int) string
 
 	// Listed says which values are read by those who look through items and leave
 	// the other values alone. Older ones lie in blocks of their own. Default: none.
@@ -154,7 +154,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// loadedBytes is what the budget leaves for loaded threads.
+// loadedBytes is what the budget leaves for loaded partitions.
 func (o *Options) loadedBytes() int64 {
 	return max(o.MemoryBudget-max(o.CacheBytes, 0)-max(o.VersionBytes, 0), 0)
 }
@@ -195,7 +195,7 @@ func (o Options) withDefaults() Options {
 		o.CompactFanout = 4
 	}
 	if o.PatchMin == 0 {
-		o.PatchMin = minVersion
+		o.PatchMin = minRevision
 	}
 	if o.PatchRun == 0 {
 		o.PatchRun = innerChain
@@ -224,8 +224,8 @@ func (o Options) withDefaults() Options {
 	if o.Listed == nil {
 		o.Listed = func(*index.Item, int) bool { return false }
 	}
-	if o.Lines == nil {
-		o.Lines = func(it *index.Item, slot int) string { return it.Slots[slot].Name }
+	if o.Series == nil {
+		o.Series = func(it *index.Item, slot int) string { return it.Slots[slot].Name }
 	}
 	return o
 }

@@ -78,7 +78,7 @@ func (o *outputs) begin() error {
 }
 
 // end finishes the last segment if it is not.
-func (o *outputs) end(tombs []index.Memo) error {
+func (o *outputs) end(tombs []index.Tombstone) error {
 	if len(o.infos) == len(o.jobs) {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (o *outputs) add(ctx context.Context, w familyWork, p valuePlan, page *inde
 }
 
 // finish completes the last segment, which gets the tombstones, and returns them all.
-func (o *outputs) finish(tombs []index.Memo) ([]snapshot.SegmentInfo, error) {
+func (o *outputs) finish(tombs []index.Tombstone) ([]snapshot.SegmentInfo, error) {
 	if o.empty() && len(tombs) > 0 {
 		if err := o.begin(); err != nil {
 			return nil, err
@@ -181,15 +181,15 @@ type familyPart struct {
 // that none does. A family of usual size is one part.
 func divide(p valuePlan, page *index.Page, limit int) []familyPart {
 	d := divider{limit: limit}
-	for i := range page.Threads {
-		d.thread(&page.Threads[i])
+	for i := range page.Partitions {
+		d.partition(&page.Partitions[i])
 	}
 	if len(d.pages) < 2 {
 		return []familyPart{{p, page}}
 	}
 	of := map[index.Ref]int{} // the part a value goes to
 	for n, pg := range d.pages {
-		for _, pt := range pg.Threads {
+		for _, pt := range pg.Partitions {
 			for _, it := range pt.Items {
 				for _, s := range it.Slots {
 					if _, ok := of[s.Ref]; !ok {
@@ -213,8 +213,8 @@ func divide(p valuePlan, page *index.Page, limit int) []familyPart {
 		to := part(r)
 		to.heads = append(to.heads, r)
 	}
-	for line, r := range p.newest {
-		part(r).newest[line] = r
+	for series, r := range p.newest {
+		part(r).newest[series] = r
 	}
 	for _, o := range p.history {
 		to := part(o.ref)
@@ -230,7 +230,7 @@ type divider struct {
 	pages []*index.Page
 }
 
-func (d *divider) thread(pt *index.PageThread) {
+func (d *divider) partition(pt *index.PagePartition) {
 	d.section(pt)
 	for _, it := range pt.Items {
 		n := len(it.Key) + 32
@@ -243,13 +243,13 @@ func (d *divider) thread(pt *index.PageThread) {
 		}
 		d.size += n
 		p := d.pages[len(d.pages)-1]
-		s := &p.Threads[len(p.Threads)-1]
+		s := &p.Partitions[len(p.Partitions)-1]
 		s.Items = append(s.Items, it)
 	}
 }
 
-// section begins the section of a thread, in a new page if need be.
-func (d *divider) section(pt *index.PageThread) {
+// section begins the section of a partition, in a new page if need be.
+func (d *divider) section(pt *index.PagePartition) {
 	n := len(pt.ID) + 48
 	if len(d.pages) == 0 || d.size+n > d.limit {
 		d.pages, d.size = append(d.pages, &index.Page{}), 0
@@ -258,5 +258,5 @@ func (d *divider) section(pt *index.PageThread) {
 	head := *pt
 	head.Items = nil
 	p := d.pages[len(d.pages)-1]
-	p.Threads = append(p.Threads, head)
+	p.Partitions = append(p.Partitions, head)
 }

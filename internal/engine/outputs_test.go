@@ -70,13 +70,13 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 
 // Every item, and every value of the plan once, is in one of the parts.
 func TestDivide(t *testing.T) {
-	page := &index.Page{Threads: []index.PageThread{{ID: "a"}, {ID: "b"}}}
+	page := &index.Page{Partitions: []index.PagePartition{{ID: "a"}, {ID: "b"}}}
 	plan := valuePlan{newest: map[string]index.Ref{}}
 	want := map[index.Ref]bool{}
 	for i := range 200 {
 		ref := index.Ref{LSN: 7, Ord: uint16(i)}
 		it := &index.Item{Key: versionKey(i), LSN: 7, Slots: []index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}}}
-		page.Threads[i%2].Items = append(page.Threads[i%2].Items, it)
+		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
 		want[ref] = true
 		if i%10 == 0 {
 			plan.heads = append(plan.heads, ref)
@@ -90,7 +90,7 @@ func TestDivide(t *testing.T) {
 	parts := divide(plan, page, 3000)
 	items := 0
 	for _, p := range parts {
-		for _, pt := range p.page.Threads {
+		for _, pt := range p.page.Partitions {
 			items += len(pt.Items)
 		}
 		for _, r := range slices.Concat(p.plan.heads, refsOf(p.plan.history)) {

@@ -33,19 +33,19 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 		id := fmt.Sprintf("copy%03d", i)
 		must(t, e.Commit(ctx, []string{"t", id}, func(tx *Tx) error { return tx.Copy("t", id) }))
 	}
-	th, err := e.ix.Thread("t")
+	th, err := e.ix.Partition("t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := (&familyWork{threads: []*index.Thread{th}}).page(
-		func(*index.Thread, *index.Item) bool { return true }, func(*index.Thread) bool { return true })
+	page := (&familyWork{partitions: []*index.Partition{th}}).page(
+		func(*index.Partition, *index.Item) bool { return true }, func(*index.Partition) bool { return true })
 	if size := copies * len(index.EncodePage(page)); size <= snapshot.MaxPage {
 		t.Fatalf("the copies take %d bytes of index, not enough to test with", size)
 	}
 	check := func(what string) {
 		t.Helper()
 		for _, id := range []string{fmt.Sprintf("copy%03d", copies-1)} {
-			th, err := e.Thread(id)
+			th, err := e.Partition(id)
 			must(t, err)
 			n := 0
 			th.Ascend("", func(*index.Item) bool { n++; return true })

@@ -10,9 +10,9 @@ import (
 // batch being made, and of the one being synced meanwhile. It is used by the
 // committer only.
 type queue struct {
-	threads changes[*index.Thread] // nil: removed
-	memos   changes[index.Memo]
-	patches int // values among them that are stored as patches
+	partitions changes[*index.Partition] // nil: removed
+	tombs      changes[index.Tombstone]
+	patches    int // values among them that are stored as patches
 }
 
 // changes are what the commits made of things, by id.
@@ -25,32 +25,32 @@ type queued[T any] struct {
 }
 
 func newQueue() queue {
-	return queue{threads: changes[*index.Thread]{}, memos: changes[index.Memo]{}}
+	return queue{partitions: changes[*index.Partition]{}, tombs: changes[index.Tombstone]{}}
 }
 
-func (q *queue) thread(ix *index.Index, id string) (*index.Thread, error) {
-	if t, ok := q.threads[id]; ok {
+func (q *queue) partition(ix *index.Index, id string) (*index.Partition, error) {
+	if t, ok := q.partitions[id]; ok {
 		return t.v, nil
 	}
-	return ix.Thread(id)
+	return ix.Partition(id)
 }
 
-func (q *queue) memo(ix *index.Index, id string) (index.Memo, bool) {
-	if m, ok := q.memos[id]; ok {
+func (q *queue) tomb(ix *index.Index, id string) (index.Tombstone, bool) {
+	if m, ok := q.tombs[id]; ok {
 		return m.v, true
 	}
-	return ix.Memo(id)
+	return ix.Tombstone(id)
 }
 
 func (q *queue) add(tx *Tx) {
-	q.threads.add(&tx.threads, tx.lsn)
-	q.memos.add(&tx.memos, tx.lsn)
+	q.partitions.add(&tx.partitions, tx.lsn)
+	q.tombs.add(&tx.tombs, tx.lsn)
 	q.patches += tx.patches
 }
 
 func (q *queue) clear() {
-	clear(q.threads)
-	clear(q.memos)
+	clear(q.partitions)
+	clear(q.tombs)
 	q.patches = 0
 }
 
@@ -64,22 +64,22 @@ func (c changes[T]) add(made *byName[T], lsn base.LSN) {
 // batch made of the same things stays.
 func (q *queue) take(batch []*wal.Record) index.Change {
 	last := batch[len(batch)-1].LSN
-	out := index.Change{LSN: last, Put: make([]*index.Thread, 0, len(batch))}
-	var threads, memos map[string]bool
+	out := index.Change{LSN: last, Put: make([]*index.Partition, 0, len(batch))}
+	var partitions, tombs map[string]bool
 	for i := len(batch) - 1; i >= 0; i-- {
 		tx := batch[i].User.(*Tx)
 		q.patches -= tx.patches
-		for _, t := range tx.threads.list {
+		for _, t := range tx.partitions.list {
 			switch {
-			case !q.threads.take(t.id, tx.lsn, last, &threads):
+			case !q.partitions.take(t.id, tx.lsn, last, &partitions):
 			case t.v == nil:
 				out.Remove = append(out.Remove, t.id)
 			default:
 				out.Put = append(out.Put, t.v)
 			}
 		}
-		for _, m := range tx.memos.list {
-			if q.memos.take(m.id, tx.lsn, last, &memos) {
+		for _, m := range tx.tombs.list {
+			if q.tombs.take(m.id, tx.lsn, last, &tombs) {
 				out.Remember = append(out.Remember, m.v)
 			}
 		}

@@ -18,13 +18,13 @@ import (
 func TestQueueOfBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, lsn := newQueue(), base.LSN(0)
-		visible, prepared := map[string]*index.Thread{}, map[string]*index.Thread{}
+		visible, prepared := map[string]*index.Partition{}, map[string]*index.Partition{}
 		var waiting [][]*wal.Record
 		publish := func() {
 			c := q.take(waiting[0])
-			want := map[string]*index.Thread{}
+			want := map[string]*index.Partition{}
 			for _, r := range waiting[0] {
-				for _, n := range r.User.(*Tx).threads.list {
+				for _, n := range r.User.(*Tx).partitions.list {
 					want[n.id] = n.v
 				}
 			}
@@ -52,13 +52,13 @@ func TestQueueOfBatches(t *testing.T) {
 				for range rapid.IntRange(1, 3).Draw(t, "threads") {
 					id := fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "thread"))
 					if rapid.Bool().Draw(t, "gone") {
-						tx.threads.set(id, nil)
+						tx.partitions.set(id, nil)
 					} else {
-						tx.threads.set(id, &index.Thread{ID: id, LSN: lsn})
+						tx.partitions.set(id, &index.Partition{ID: id, LSN: lsn})
 					}
 				}
 				q.add(tx)
-				for _, n := range tx.threads.list {
+				for _, n := range tx.partitions.list {
 					prepared[n.id] = n.v
 				}
 				batch = append(batch, &wal.Record{LSN: lsn, User: tx})
@@ -67,7 +67,7 @@ func TestQueueOfBatches(t *testing.T) {
 				publish()
 			}
 			for id, th := range prepared {
-				if got, ok := q.threads[id]; ok && got.v != th || !ok && visible[id] != th {
+				if got, ok := q.partitions[id]; ok && got.v != th || !ok && visible[id] != th {
 					t.Fatalf("thread %s: queue %v, visible %v, want %v", id, got.v, visible[id], th)
 				}
 			}
@@ -75,8 +75,8 @@ func TestQueueOfBatches(t *testing.T) {
 		for len(waiting) > 0 {
 			publish()
 		}
-		if len(q.threads) > 0 || q.patches != 0 {
-			t.Fatalf("left in the queue: %v, %d patches", slices.Collect(maps.Keys(q.threads)), q.patches)
+		if len(q.partitions) > 0 || q.patches != 0 {
+			t.Fatalf("left in the queue: %v, %d patches", slices.Collect(maps.Keys(q.partitions)), q.patches)
 		}
 	})
 }

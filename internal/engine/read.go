@@ -57,10 +57,10 @@ func (e *Engine) workView(make func() *View) *View {
 	return v
 }
 
-// viewWithMemos is viewWithin that also knows the deleted threads.
-func (e *Engine) viewWithMemos() *View {
+// viewWithMemos is viewWithin that also knows the deleted partitions.
+func (e *Engine) viewWithTombstones() *View {
 	epoch := e.files.pin()
-	return &View{e: e, v: e.ix.ViewMemos(), epoch: epoch}
+	return &View{e: e, v: e.ix.ViewTombstones(), epoch: epoch}
 }
 
 // Release lets files go that only this view needs. It may be called twice.
@@ -79,9 +79,9 @@ func (v *View) Release() {
 // LSN is the last commit the view shows.
 func (v *View) LSN() base.LSN { return v.v.LSN }
 
-// Thread returns a thread as it was, loaded, or nil.
-func (v *View) Thread(id string) (*index.Thread, error) {
-	t, err := v.v.Thread(id)
+// Partition returns a partition as it was, loaded, or nil.
+func (v *View) Partition(id string) (*index.Partition, error) {
+	t, err := v.v.Partition(id)
 	if err != nil {
 		return nil, fmt.Errorf("look up partition %q: %w", id, err)
 	}
@@ -91,13 +91,13 @@ func (v *View) Thread(id string) (*index.Thread, error) {
 	return v.Load(t)
 }
 
-// Ascend calls fn for the threads from id on, in order, until it returns false.
-// Threads may be cold; Load makes one readable. An error is that of reading what the
-// index has on disk; fn has seen the threads before that, and none behind it.
-func (v *View) Ascend(from string, fn func(*index.Thread) bool) error { return v.v.Ascend(from, fn) }
+// Ascend calls fn for the partitions from id on, in order, until it returns false.
+// Partitions may be cold; Load makes one readable. An error is that of reading what the
+// index has on disk; fn has seen the partitions before that, and none behind it.
+func (v *View) Ascend(from string, fn func(*index.Partition) bool) error { return v.v.Ascend(from, fn) }
 
 // Load returns t with its items in memory.
-func (v *View) Load(t *index.Thread) (*index.Thread, error) {
+func (v *View) Load(t *index.Partition) (*index.Partition, error) {
 	if !t.Cold() {
 		return t, nil
 	}
@@ -105,13 +105,13 @@ func (v *View) Load(t *index.Thread) (*index.Thread, error) {
 	return loaded, err
 }
 
-// Thread returns a thread as it is now, loaded, or nil.
-func (e *Engine) Thread(id string) (*index.Thread, error) {
+// Partition returns a partition as it is now, loaded, or nil.
+func (e *Engine) Partition(id string) (*index.Partition, error) {
 	if err := e.enter(); err != nil {
 		return nil, err
 	}
 	defer e.leave()
-	return e.loadThread(id)
+	return e.loadPartition(id)
 }
 
 // ReadValue returns the bytes of a value, checked, in a fresh slice. ErrNoValue

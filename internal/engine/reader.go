@@ -11,7 +11,7 @@ import (
 
 // Reader reads the values that one call asks for. A block that the call decoded it
 // keeps for the values that are asked for next, and so the versions that a chain of
-// patches led through: reading all versions of a line applies each patch once, in any
+// patches led through: reading all versions of a series applies each patch once, in any
 // order but one that jumps about. It keeps at most 16 MiB, or what the last two values
 // take that it made if that is more, beside the caches of the store, whatever their size.
 //
@@ -21,17 +21,17 @@ import (
 //
 // All methods are safe for concurrent use.
 type Reader struct {
-	e        *Engine
-	versions bool // it is asked for several versions of a line
+	e         *Engine
+	revisions bool // it is asked for several versions of a series
 
 	mu    sync.Mutex
 	held  *recent              // until End
 	after weak.Pointer[recent] // what was held, or was made since
 }
 
-// Reader returns one for a call that reads many values, several of the same lines. The
+// Reader returns one for a call that reads many values, several of the same series. The
 // call ends it.
-func (e *Engine) Reader() *Reader { return &Reader{e: e, versions: true, held: new(recent)} }
+func (e *Engine) Reader() *Reader { return &Reader{e: e, revisions: true, held: new(recent)} }
 
 // LateReader returns a Reader that is ended already, for single values that callers ask
 // for when they like.
@@ -70,7 +70,7 @@ func (r *Reader) read(ctx context.Context, fam *index.Family, ref index.Ref, own
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !r.versions {
+	if !r.revisions {
 		return r.e.read(ctx, r, fam, ref, own)
 	}
 	switch loc, ok := fam.Loc(ref); {

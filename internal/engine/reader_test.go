@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// Reading all versions of a line with a Reader applies each patch once, newest
+// Reading all versions of a series with a Reader applies each patch once, newest
 // first as a listing does, from the log and from a segment; alone each version
 // costs its chain.
 func TestReaderAppliesEachPatchOnce(t *testing.T) {
@@ -27,7 +27,7 @@ func TestReaderAppliesEachPatchOnce(t *testing.T) {
 		if in == "segment" {
 			must(t, e.Flush(t.Context()))
 		}
-		th, err := e.Thread("t")
+		th, err := e.Partition("t")
 		must(t, err)
 		patched := 0
 		for _, r := range refs {
@@ -64,7 +64,7 @@ func TestReaderBesideFlush(t *testing.T) {
 	for i := range n {
 		refs = append(refs, putVersion(t, e, "t", versionKey(i), chat(i+5)))
 	}
-	th, err := e.Thread("t")
+	th, err := e.Partition("t")
 	must(t, err)
 	r := e.Reader()
 	var wg sync.WaitGroup
@@ -97,7 +97,7 @@ func TestReaderBesideFlush(t *testing.T) {
 func TestReaderRefuses(t *testing.T) {
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	ref := putVersion(t, e, "t", "k", "value")
-	th, err := e.Thread("t")
+	th, err := e.Partition("t")
 	must(t, err)
 	r := e.Reader()
 	for _, bad := range []index.Ref{{}, {LSN: ref.LSN, Ord: ref.Ord + 7}, {LSN: base.MaxLSN, Ord: 1}} {
@@ -123,7 +123,7 @@ func TestReaderTellsEmptyValuesApart(t *testing.T) {
 	sizes := []int{10, 0, 300, 0, 0, 20}
 	must(t, putSlots(e, "t", "k", sizes...))
 	for _, in := range []string{"log", "segment"} {
-		th, err := e.Thread("t")
+		th, err := e.Partition("t")
 		must(t, err)
 		r := e.Reader()
 		for range 2 {

@@ -17,7 +17,7 @@ const (
 	recentEntry = 128
 
 	// partBytes, or partValues times a value if that is more, are kept of a block that a
-	// call has to decode again: half of it before the value and half behind, as a line
+	// call has to decode again: half of it before the value and half behind, as a series
 	// lies there newest first, and records oldest first.
 	partBytes  = 128 << 10
 	partValues = 32
@@ -33,7 +33,7 @@ const (
 // What is read goes to the generation now. When that is full, it becomes then, and what
 // was then is forgotten; what is asked for again moves to now. So at least the last
 // recentBytes are kept, and at most twice as many. A call may go through more blocks at
-// once, as a listing of many threads does. So of a large block that comes from then, or
+// once, as a listing of many partitions does. So of a large block that comes from then, or
 // has to be decoded again, the values next to the one alone are kept: a part of each has room.
 //
 // All methods are safe for concurrent use.

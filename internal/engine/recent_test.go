@@ -35,7 +35,7 @@ func TestRecentBlocksInTurn(t *testing.T) {
 		r, decoded := new(recent), 0
 		for step := 0; step < size; step += value {
 			for n := range blocks {
-				// Two lines share a block, and the call goes through both, one backwards.
+				// Two series share a block, and the call goes through both, one backwards.
 				at := step / 2 / value * value
 				if step/value%2 == 1 {
 					at = size - value - at
@@ -91,11 +91,11 @@ func TestRecentAtManyPlaces(t *testing.T) {
 // TestRecentHoldsNoLargerValues: small versions that were made of large ones, and are asked
 // for again and again, hold no more memory than a call may keep.
 func TestRecentHoldsNoLargerValues(t *testing.T) {
-	const lines, size, small = 100, 1 << 20, 3 << 10
+	const series, size, small = 100, 1 << 20, 3 << 10
 	r := new(recent)
 	before := int(heapNow())
 	for round := range 4 {
-		for i := range lines {
+		for i := range series {
 			ref := func(version uint16) index.Ref { return index.Ref{LSN: 1 + base.LSN(i), Ord: version} }
 			if round > 0 {
 				if v := r.view(ref(1)); v == nil || len(v.Bytes()) != small {
@@ -119,7 +119,7 @@ func TestRecentHoldsNoLargerValues(t *testing.T) {
 		}
 	}
 	if held := int(heapNow()) - before; held > 2*recentBytes+1<<20 {
-		t.Errorf("%d versions of %d bytes hold %d", lines, small, held)
+		t.Errorf("%d versions of %d bytes hold %d", series, small, held)
 	}
 	runtime.KeepAlive(r)
 }
@@ -136,7 +136,7 @@ func TestReaderHoldsLittle(t *testing.T) {
 		refs = append(refs, putVersion(t, e, "t", versionKey(i), fmt.Sprintf("%0*d", size, i)))
 	}
 	must(t, e.Flush(t.Context()))
-	th, err := e.Thread("t")
+	th, err := e.Partition("t")
 	must(t, err)
 	e.lastRecent.Store(nil) // of the flush
 	before := int(heapNow())

@@ -29,11 +29,11 @@ type opKind uint8
 const (
 	opPut    opKind = 1 // an item
 	opDelete opKind = 2 // the item at a key
-	opDrop   opKind = 3 // a thread, with what to remember of it
-	opCopy   opKind = 4 // a thread under another id
-	opFlags  opKind = 5 // the flags of a thread
-	// opFlagsToo is how opFlags is written behind another operation on the same thread:
-	// without the thread's id, which is most of it. It comes with checkpoints. No op has
+	opDrop   opKind = 3 // a partition, with what to remember of it
+	opCopy   opKind = 4 // a partition under another id
+	opFlags  opKind = 5 // the flags of a partition
+	// opFlagsToo is how opFlags is written behind another operation on the same partition:
+	// without the partition's id, which is most of it. It comes with checkpoints. No op has
 	// this kind.
 	opFlagsToo opKind = 6
 )
@@ -50,11 +50,11 @@ const (
 // op is one operation of a record.
 type op struct {
 	kind  opKind
-	id    string // thread
+	id    string // partition
 	key   string // item; or the id of the copy
-	flags uint8  // item flags; or thread flags
+	flags uint8  // item flags; or partition flags
 	slots []slotOp
-	memo  []byte
+	tomb  []byte
 }
 
 // slotOp is a slot as a record has it.
@@ -131,8 +131,8 @@ func appendOp(b []byte, o *op) []byte {
 	case opDelete, opCopy:
 		b = appendStr(b, o.key)
 	case opDrop:
-		b = binary.AppendUvarint(b, uint64(len(o.memo)))
-		b = append(b, o.memo...)
+		b = binary.AppendUvarint(b, uint64(len(o.tomb)))
+		b = append(b, o.tomb...)
 	case opFlags:
 		b = append(b, o.flags)
 	}
@@ -244,7 +244,7 @@ func (d *recordDecoder) op() op {
 	case opDelete, opCopy:
 		o.key = d.str()
 	case opDrop:
-		o.memo = append([]byte(nil), d.Bytes(d.Uvarint())...)
+		o.tomb = append([]byte(nil), d.Bytes(d.Uvarint())...)
 	case opFlags:
 		o.flags = d.Byte()
 	default:

@@ -41,7 +41,7 @@ func putOne(e *Engine, id, key, value string) error {
 
 // valueOf reads the value of an item; "" if there is no such item.
 func valueOf(e *Engine, id, key string) (string, error) {
-	t, err := e.Thread(id)
+	t, err := e.Partition(id)
 	if err != nil || t == nil {
 		return "", err
 	}
@@ -61,7 +61,7 @@ func wantValue(t *testing.T, e *Engine, id, key, want string) {
 	}
 }
 
-// A thread that begins while a flush is under way is in no segment yet when the
+// A partition that begins while a flush is under way is in no segment yet when the
 // flush ends. It must be in that of the next.
 func TestThreadBegunBesideFlush(t *testing.T) {
 	for _, copied := range []bool{false, true} {
@@ -87,7 +87,7 @@ func TestThreadBegunBesideFlush(t *testing.T) {
 	}
 }
 
-// A value whose thread was copied and deleted, all in the part of the log that a
+// A value whose partition was copied and deleted, all in the part of the log that a
 // crash leaves unpromised, is found at its new place through the copy.
 func TestCopyOutlivesRelocation(t *testing.T) {
 	fs := crashfs.New()
@@ -186,7 +186,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 }
 
 // What was forgotten by a copy stays forgotten, and what is remembered of deleted
-// threads is, when the index is rebuilt from compacted segments.
+// partitions is, when the index is rebuilt from compacted segments.
 func TestMemoriesWithoutImage(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	e := mustOpen(t, quietOptions(mem))
@@ -212,10 +212,10 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	}
 	wantValue(t, e, "dst", "k", "src")
 	mustAll(t, e.Commit(t.Context(), nil, func(tx *Tx) error {
-		if m, ok := tx.Memo("gone"); !ok || string(m.Data) != "memory of gone" {
+		if m, ok := tx.Tombstone("gone"); !ok || string(m.Data) != "memory of gone" {
 			t.Errorf("gone is remembered as %q", m.Data)
 		}
-		if m, ok := tx.Memo("dst"); ok {
+		if m, ok := tx.Tombstone("dst"); ok {
 			t.Errorf("dst is remembered as %q, though it is a copy now", m.Data)
 		}
 		return nil

@@ -16,14 +16,14 @@ type replayer struct {
 	rec *decodedRecord
 	c   index.Change
 
-	// The threads as the record leaves them, nil if they are gone, and their memos.
-	// Most records are of one thread: the first has a place of its own.
-	firstID  string
-	first    *index.Thread
-	hasFirst bool
-	threads  map[string]*index.Thread
-	memos    map[string]index.Memo
-	begun    int
+	// The partitions as the record leaves them, nil if they are gone, and their tombstones.
+	// Most records are of one partition: the first has a place of its own.
+	firstID    string
+	first      *index.Partition
+	hasFirst   bool
+	partitions map[string]*index.Partition
+	tombs      map[string]index.Tombstone
+	begun      int
 
 	item [1]*index.Item
 }
@@ -68,10 +68,10 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 	if r.hasFirst {
 		r.change(r.firstID, r.first)
 	}
-	for id, t := range r.threads {
+	for id, t := range r.partitions {
 		r.change(id, t)
 	}
-	for _, m := range r.memos {
+	for _, m := range r.tombs {
 		r.c.Remember = append(r.c.Remember, m)
 	}
 	e.ix.Apply(r.c)
@@ -87,12 +87,12 @@ func (r *replayer) begin(rec *decodedRecord) {
 	r.rec, r.begun = rec, 0
 	r.c = index.Change{LSN: rec.lsn, Put: r.c.Put[:0], Remove: r.c.Remove[:0], Remember: r.c.Remember[:0]}
 	r.firstID, r.first, r.hasFirst = "", nil, false
-	clear(r.threads)
-	clear(r.memos)
+	clear(r.partitions)
+	clear(r.tombs)
 }
 
-// change adds a thread to what the record changes.
-func (r *replayer) change(id string, t *index.Thread) {
+// change adds a partition to what the record changes.
+func (r *replayer) change(id string, t *index.Partition) {
 	if t == nil {
 		r.c.Remove = append(r.c.Remove, id)
 		return
@@ -100,45 +100,45 @@ func (r *replayer) change(id string, t *index.Thread) {
 	r.c.Put = append(r.c.Put, t)
 }
 
-func (r *replayer) memo(id string) (index.Memo, bool) {
-	if m, ok := r.memos[id]; ok {
+func (r *replayer) tomb(id string) (index.Tombstone, bool) {
+	if m, ok := r.tombs[id]; ok {
 		return m, true
 	}
-	return r.e.ix.Memo(id)
+	return r.e.ix.Tombstone(id)
 }
 
-func (r *replayer) remember(id string, m index.Memo) {
-	if r.memos == nil {
-		r.memos = map[string]index.Memo{}
+func (r *replayer) remember(id string, m index.Tombstone) {
+	if r.tombs == nil {
+		r.tombs = map[string]index.Tombstone{}
 	}
-	r.memos[id] = m
+	r.tombs[id] = m
 }
 
-// thread returns a thread as it is before the next operation, and whether nobody else has
+// partition returns a partition as it is before the next operation, and whether nobody else has
 // it, so that it can be changed.
-func (r *replayer) thread(id string) (t *index.Thread, own bool, err error) {
+func (r *replayer) partition(id string) (t *index.Partition, own bool, err error) {
 	if r.hasFirst && r.firstID == id {
 		return r.first, false, nil
 	}
-	if t, ok := r.threads[id]; ok {
+	if t, ok := r.partitions[id]; ok {
 		return t, false, nil
 	}
-	return r.e.ix.ThreadOrRow(id)
+	return r.e.ix.PartitionOrRow(id)
 }
 
-func (r *replayer) set(id string, t *index.Thread) {
+func (r *replayer) set(id string, t *index.Partition) {
 	switch {
 	case !r.hasFirst || r.firstID == id:
 		r.firstID, r.first, r.hasFirst = id, t, true
 		return
-	case r.threads == nil:
-		r.threads = map[string]*index.Thread{}
+	case r.partitions == nil:
+		r.partitions = map[string]*index.Partition{}
 	}
-	r.threads[id] = t
+	r.partitions[id] = t
 }
 
 func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
-	t, own, err := r.thread(o.id)
+	t, own, err := r.partition(o.id)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	if t == nil && o.kind != opPut {
 		err := &fault.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
 			Detail: fmt.Sprintf("changes partition %q, which does not exist", o.id)}
-		return r.e.pastDamage(err) // the record that began the thread was skipped
+		return r.e.pastDamage(err) // the record that began the partition was skipped
 	}
 	switch o.kind {
 	case opPut:
@@ -159,7 +159,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	case opDrop:
 		r.e.noteDropped(t)
 		r.set(o.id, nil)
-		r.remember(o.id, dropMemo(r.memo, o.id, lsn, time, o.memo))
+		r.remember(o.id, dropTombstone(r.tomb, o.id, lsn, time, o.tomb))
 	case opCopy:
 		return r.copy(t, o)
 	case opFlags:
@@ -170,10 +170,10 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	return nil
 }
 
-func (r *replayer) put(t *index.Thread, own bool, o *decodedOp, values []index.ValueLoc) {
+func (r *replayer) put(t *index.Partition, own bool, o *decodedOp, values []index.ValueLoc) {
 	lsn := r.rec.lsn
 	if t == nil {
-		t = index.NewThread(o.id, index.NewFamily(familyID(lsn, r.begun)), lsn)
+		t = index.NewPartition(o.id, index.NewFamily(familyID(lsn, r.begun)), lsn)
 		r.begun++
 		own = true
 	}
@@ -186,8 +186,8 @@ func (r *replayer) put(t *index.Thread, own bool, o *decodedOp, values []index.V
 	r.set(o.id, t)
 }
 
-func (r *replayer) copy(t *index.Thread, o *decodedOp) error {
-	if _, _, err := r.thread(o.key); err != nil { // see index.Apply
+func (r *replayer) copy(t *index.Partition, o *decodedOp) error {
+	if _, _, err := r.partition(o.key); err != nil { // see index.Apply
 		return err
 	}
 	if t.Cold() {
@@ -198,16 +198,16 @@ func (r *replayer) copy(t *index.Thread, o *decodedOp) error {
 		t = loaded
 	}
 	r.set(o.key, t.Forked(o.key, r.rec.lsn, r.rec.lsn, r.rec.time))
-	if _, ok := r.memo(o.key); ok {
-		r.remember(o.key, copyMemo(o.key, r.rec.lsn, r.rec.time))
+	if _, ok := r.tomb(o.key); ok {
+		r.remember(o.key, copyTombstone(o.key, r.rec.lsn, r.rec.time))
 	}
 	return nil
 }
 
-// withHeads loads a cold thread that is about to lose its head, because only its
-// items tell which one comes next. A thread whose pages are damaged stays cold,
+// withHeads loads a cold partition that is about to lose its head, because only its
+// items tell which one comes next. A partition whose pages are damaged stays cold,
 // with the old head: whoever reads it will be told.
-func (r *replayer) withHeads(t *index.Thread, key string) (*index.Thread, error) {
+func (r *replayer) withHeads(t *index.Partition, key string) (*index.Partition, error) {
 	if !t.Cold() || key != t.Head {
 		return t, nil
 	}

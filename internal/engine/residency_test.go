@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// putMany gives each of n threads one item, whose key is as long as that of a
+// putMany gives each of n partitions one item, whose key is as long as that of a
 // checkpoint.
 func putMany(t *testing.T, e *Engine, n, round int) {
 	t.Helper()
@@ -39,11 +39,11 @@ func putMany(t *testing.T, e *Engine, n, round int) {
 
 func residentID(i int) string { return fmt.Sprintf("tenant-%04d/thread-%08d", i%100, i) }
 
-// readMany reads threads at a stride, and the one value of each.
+// readMany reads partitions at a stride, and the one value of each.
 func readMany(t *testing.T, e *Engine, n, stride, round int) {
 	t.Helper()
 	for i := 0; i < n; i += stride {
-		th, err := e.Thread(residentID(i))
+		th, err := e.Partition(residentID(i))
 		if err != nil || th == nil {
 			t.Fatalf("thread %d: %v, %v", i, th, err)
 		}
@@ -63,8 +63,8 @@ func heapNow() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestColdThreadSize holds the memory of a cold thread to 120 bytes and its id, as
-// it is after Open and as it is once every thread has been read and evicted.
+// TestColdThreadSize holds the memory of a cold partition to 120 bytes and its id, as
+// it is after Open and as it is once every partition has been read and evicted.
 func TestColdThreadSize(t *testing.T) {
 	const most = 120
 	n := 40_000
@@ -140,7 +140,7 @@ func TestEviction(t *testing.T) {
 		readMany(t, e, n/2, 7, round)
 		within("reading")
 		for i := 0; i < n; i += 9 { // as it was
-			th, err := v.Thread(residentID(i))
+			th, err := v.Partition(residentID(i))
 			must(err)
 			it := th.Last("")
 			b, err := e.ReadValue(t.Context(), th.Family, it.Slots[0].Ref)

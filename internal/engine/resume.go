@@ -22,7 +22,7 @@ import (
 //   - What was moved is not moved again.
 
 // segmentParts are the segments that hold pages of a family, as the index knows them;
-// none if it knows of none, as with a family without threads.
+// none if it knows of none, as with a family without partitions.
 type segmentParts []base.FileNum
 
 func (e *Engine) segmentParts(family uint64) (segmentParts, error) {
@@ -143,10 +143,10 @@ func (e *Engine) isSettled(ctx context.Context, v *View, num base.FileNum) (bool
 	return true, nil
 }
 
-// wants reports whether the family's threads have everything a page holds.
+// wants reports whether the family's partitions have everything a page holds.
 func (w *familyWork) wants(page *index.Page) bool {
 	live := map[index.Ref]bool{}
-	for _, t := range w.threads {
+	for _, t := range w.partitions {
 		t.Ascend("", func(it *index.Item) bool {
 			for _, s := range it.Slots {
 				live[s.Ref] = true
@@ -154,14 +154,14 @@ func (w *familyWork) wants(page *index.Page) bool {
 			return true
 		})
 	}
-	for i := range page.Threads {
-		t := w.thread(sectionKey{page.Threads[i].ID, page.Threads[i].Birth})
+	for i := range page.Partitions {
+		t := w.partition(sectionKey{page.Partitions[i].ID, page.Partitions[i].Birth})
 		if t == nil {
 			return false
 		}
 		now := map[string]base.LSN{}
 		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
-		for _, it := range page.Threads[i].Items {
+		for _, it := range page.Partitions[i].Items {
 			if it.Deleted() || now[it.Key] != it.LSN {
 				return false
 			}

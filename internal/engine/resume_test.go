@@ -13,10 +13,10 @@ import (
 	"github.com/stele-go/stele/monitor"
 )
 
-const resumeThreads = 24
+const resumePartitions = 24
 
 // interruptedStore is a store whose compaction was ended after half of its families,
-// with what each thread must hold. The first item of every thread is deleted.
+// with what each partition must hold. The first item of every partition is deleted.
 //
 // It returns the segments the compaction had made, and how many families they hold.
 func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNum, families int) {
@@ -26,7 +26,7 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	o.Hot, o.CompactFanout, o.NoPatches = lastHot, 2, true
 	e := mustOpen(t, o)
 	for round := range 2 {
-		for i := range resumeThreads {
+		for i := range resumePartitions {
 			id := fmt.Sprintf("t%02d", i)
 			if round == 1 {
 				must(t, e.Commit(t.Context(), []string{id}, func(tx *Tx) error { return tx.Delete(id, versionKey(0)) }))
@@ -38,7 +38,7 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	must(t, e.Close())
 	ctx, stop := context.WithCancel(t.Context())
 	o.Events.Compacting = func(p monitor.CompactProgress) {
-		if p.Families == resumeThreads/2 {
+		if p.Families == resumePartitions/2 {
 			stop()
 		}
 	}
@@ -50,7 +50,7 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	for _, s := range e.state().Segments[2:] {
 		made, families = append(made, s.Num), families+int(s.Families)
 	}
-	if len(made) == 0 || families < resumeThreads/4 {
+	if len(made) == 0 || families < resumePartitions/4 {
 		t.Fatalf("%d families moved after half of a compaction", families)
 	}
 	checkResumed(t, e)
@@ -59,11 +59,11 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	return mem, o, made, families
 }
 
-// checkResumed looks for one item in every thread, and verifies the store.
+// checkResumed looks for one item in every partition, and verifies the store.
 func checkResumed(t *testing.T, e *Engine) {
 	t.Helper()
-	for i := range resumeThreads {
-		th, err := e.Thread(fmt.Sprintf("t%02d", i))
+	for i := range resumePartitions {
+		th, err := e.Partition(fmt.Sprintf("t%02d", i))
 		must(t, err)
 		if th == nil || th.Get(versionKey(0)) != nil || th.Get(versionKey(1)) == nil {
 			t.Fatalf("thread %d has not its second item alone", i)
@@ -92,8 +92,8 @@ func TestCompactionGoesOn(t *testing.T) {
 			} else {
 				must(t, e.Compact(t.Context()))
 			}
-			if info.Families != resumeThreads-families {
-				t.Errorf("%d families were written to end a compaction that had written %d of %d", info.Families, families, resumeThreads)
+			if info.Families != resumePartitions-families {
+				t.Errorf("%d families were written to end a compaction that had written %d of %d", info.Families, families, resumePartitions)
 			}
 			var left []base.FileNum
 			for _, s := range e.state().Segments {
@@ -178,7 +178,7 @@ func TestCompactLeavesOutWhatIsSettled(t *testing.T) {
 	if len(infos) != 1 || len(infos[0].Inputs) > 2+before-large {
 		t.Errorf("to be rid of one thread: %+v", infos)
 	}
-	if th, err := e.Thread("t00"); th != nil || err != nil {
+	if th, err := e.Partition("t00"); th != nil || err != nil {
 		t.Errorf("a deleted thread is %v, %v", th, err)
 	}
 	must(t, e.Close())

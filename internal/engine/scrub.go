@@ -19,10 +19,10 @@ func (e *Engine) StoreID() uint64 { return e.state().StoreID }
 // Engine is the store that the commit is made in.
 func (tx *Tx) Engine() *Engine { return tx.e }
 
-// ForgetMemo forgets, in this commit, what is remembered of a deleted thread. The
-// thread from lends its name for it, and must exist; id must not.
-func (tx *Tx) ForgetMemo(from, id string) error {
-	if m, ok := tx.anyMemo(id); !ok || len(m.Data) == 0 {
+// ForgetMemo forgets, in this commit, what is remembered of a deleted partition. The
+// partition from lends its name for it, and must exist; id must not.
+func (tx *Tx) ForgetTombstone(from, id string) error {
+	if m, ok := tx.anyTombstone(id); !ok || len(m.Data) == 0 {
 		return nil
 	}
 	// A copy forgets, and a drop without data remembers nothing; older versions
@@ -33,12 +33,12 @@ func (tx *Tx) ForgetMemo(from, id string) error {
 	return tx.Drop(id, nil)
 }
 
-// Remembers reports whether something is remembered of a deleted thread whose id
+// Remembers reports whether something is remembered of a deleted partition whose id
 // begins with prefix.
 func (e *Engine) Remembers(prefix string) bool {
-	v := e.viewWithMemos()
+	v := e.viewWithTombstones()
 	defer v.Release()
-	for _, m := range v.v.Memos() {
+	for _, m := range v.v.Tombstones() {
 		if strings.HasPrefix(m.ID, prefix) && len(m.Data) > 0 {
 			return true
 		}
@@ -48,7 +48,7 @@ func (e *Engine) Remembers(prefix string) bool {
 
 // Scrub replaces every file of the store by one that holds only what is live. When
 // it returns nil, nothing that was deleted before the call is in any file of the
-// directory: not in a block, a page, a record, the name of a thread, or behind the
+// directory: not in a block, a page, a record, the name of a partition, or behind the
 // end of what is used. Files that a view needs, or a reader in another process
 // where that forbids removal, are waited for, until ctx ends.
 //

@@ -14,9 +14,9 @@ const togetherLen = 16 << 10
 // togetherStored is the largest block, as it is stored, that ReadTogether reads.
 const togetherStored = 64 << 10
 
-// ThreadFirst is Thread, and reports whether the thread was cold: nobody had looked at it
+// PartitionFirst is Partition, and reports whether the partition was cold: nobody had looked at it
 // for as long as it takes to be evicted.
-func (e *Engine) ThreadFirst(id string) (t *index.Thread, first bool, err error) {
+func (e *Engine) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
 	if err := e.enter(); err != nil {
 		return nil, false, err
 	}

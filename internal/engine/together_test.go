@@ -30,19 +30,19 @@ func putSlots(e *Engine, id, key string, sizes ...int) error {
 	return e.Commit(context.Background(), []string{id}, func(tx *Tx) error { return tx.Put(id, key, index.FlagHead, slots) })
 }
 
-// compactedItem is the newest item of a cold thread in a compacted store.
-func compactedItem(t *testing.T, o Options, sizes ...int) (*Engine, *index.Thread, []index.Ref) {
+// compactedItem is the newest item of a cold partition in a compacted store.
+func compactedItem(t *testing.T, o Options, sizes ...int) (*Engine, *index.Partition, []index.Ref) {
 	t.Helper()
 	e := mustOpen(t, o)
 	mustAll(t, putSlots(e, "t", "k", sizes...), e.Flush(t.Context()), e.Compact(t.Context()), e.Close())
 	e = mustOpen(t, o)
 	t.Cleanup(func() { _ = e.Close() })
-	th, first, err := e.ThreadFirst("t")
+	th, first, err := e.PartitionFirst("t")
 	mustAll(t, err)
 	if !first {
 		t.Error("the first look did not load the thread")
 	}
-	if _, again, err := e.ThreadFirst("t"); again || err != nil {
+	if _, again, err := e.PartitionFirst("t"); again || err != nil {
 		t.Errorf("the second look loaded it again (%v)", err)
 	}
 	var refs []index.Ref
@@ -91,7 +91,7 @@ func TestReadsTogetherOrNot(t *testing.T) {
 		id := fmt.Sprint(i)
 		mustAll(t, putOne(large, id, "k", strings.Repeat("x", togetherLen+i)), large.Flush(ctx), large.Compact(ctx), large.Close())
 		large = mustOpen(t, o)
-		th, _, err := large.ThreadFirst(id)
+		th, _, err := large.PartitionFirst(id)
 		mustAll(t, err)
 		if got := large.ReadTogether(ctx, th.Family, []index.Ref{th.Last("").Slots[0].Ref}, false); (got != nil) != ok {
 			t.Errorf("%d bytes that nobody asked for: read %t", togetherLen+i, !ok)
@@ -100,7 +100,7 @@ func TestReadsTogetherOrNot(t *testing.T) {
 	}
 	e, th, refs := compactedItem(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), 100, 100)
 	mustAll(t, putSlots(e, "t", "l", 50))
-	now, err := e.Thread("t")
+	now, err := e.Partition("t")
 	mustAll(t, err)
 	fresh := now.Get("l").Slots[0].Ref
 	if e.ReadTogether(ctx, now.Family, []index.Ref{fresh, refs[0]}, false) != nil {
@@ -127,7 +127,7 @@ func TestReadsTogetherDamaged(t *testing.T) {
 	e, err = Open(dir, o)
 	mustAll(t, err)
 	defer func() { _ = e.Close() }()
-	th, _, err := e.ThreadFirst("t")
+	th, _, err := e.PartitionFirst("t")
 	mustAll(t, err)
 	ref := th.Last("").Slots[0].Ref
 	loc, _ := th.Family.Loc(ref)

@@ -13,19 +13,19 @@ import (
 )
 
 // Tombstones travel in segments: when the index is rebuilt from segments, a
-// deleted thread must not come back because an older segment still holds it.
+// deleted partition must not come back because an older segment still holds it.
 
 const tombstoneFormat = 1
 
 // encodeTombstones returns the tombstone section of a segment, in an order that
 // depends on the tombstones alone: equal stores write equal bytes.
-func encodeTombstones(memos []index.Memo) []byte {
-	memos = slices.SortedFunc(slices.Values(memos), func(a, b index.Memo) int {
+func encodeTombstones(tombs []index.Tombstone) []byte {
+	tombs = slices.SortedFunc(slices.Values(tombs), func(a, b index.Tombstone) int {
 		return cmp.Or(cmp.Compare(a.LSN, b.LSN), strings.Compare(a.ID, b.ID))
 	})
 	b := []byte{tombstoneFormat}
-	b = binary.AppendUvarint(b, uint64(len(memos)))
-	for _, m := range memos {
+	b = binary.AppendUvarint(b, uint64(len(tombs)))
+	for _, m := range tombs {
 		b = appendStr(b, m.ID)
 		b = binary.AppendUvarint(b, uint64(m.LSN))
 		b = binary.AppendUvarint(b, uint64(m.At))
@@ -36,9 +36,9 @@ func encodeTombstones(memos []index.Memo) []byte {
 
 // decodeTombstones reads a tombstone section; a segment without one has none.
 // Any input gives tombstones or an error: a section that read as empty would
-// bring deleted threads back. Memory is bounded by a small multiple of the
+// bring deleted partitions back. Memory is bounded by a small multiple of the
 // input's length.
-func decodeTombstones(b []byte) ([]index.Memo, error) {
+func decodeTombstones(b []byte) ([]index.Tombstone, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -47,9 +47,9 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 	}
 	d := recordDecoder{Cursor: base.Cursor{What: "tombstones", Left: b[1:]}, text: string(b[1:])}
 	n := d.Count(4)
-	out := make([]index.Memo, 0, n)
+	out := make([]index.Tombstone, 0, n)
 	for range n {
-		m := index.Memo{ID: strings.Clone(d.str()), LSN: base.LSN(d.Uvarint()), At: int64(d.Uvarint())}
+		m := index.Tombstone{ID: strings.Clone(d.str()), LSN: base.LSN(d.Uvarint()), At: int64(d.Uvarint())}
 		m.Data = []byte(d.str())
 		if d.Err != nil {
 			break
@@ -68,24 +68,24 @@ func decodeTombstones(b []byte) ([]index.Memo, error) {
 // tombstonesIn are the tombstones of segments. The output of a compaction must
 // carry those of its inputs, unless no segment is left that could hold what they
 // delete.
-func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Memo, error) {
-	var out []index.Memo
+func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, error) {
+	var out []index.Tombstone
 	for _, s := range segs {
-		memos, err := e.segmentTombstones(s.Num)
+		tombs, err := e.segmentTombstones(s.Num)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, memos...)
+		out = append(out, tombs...)
 	}
 	return out, nil
 }
 
 // remembered are the tombstones that a store without older segments still needs:
 // those with something to remember, until it may be forgotten.
-func (e *Engine) remembered(known []index.Memo) []index.Memo {
+func (e *Engine) remembered(known []index.Tombstone) []index.Tombstone {
 	last := lastDrops(known)
-	oldest := e.oldestMemo()
-	var out []index.Memo
+	oldest := e.oldestTombstone()
+	var out []index.Tombstone
 	for _, m := range known {
 		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
 			out = append(out, m)
@@ -96,20 +96,20 @@ func (e *Engine) remembered(known []index.Memo) []index.Memo {
 
 // oldestMemo is the time before which deletions need not be remembered, in
 // unix µs.
-func (e *Engine) oldestMemo() int64 {
+func (e *Engine) oldestTombstone() int64 {
 	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
 }
 
-// lastDrops are the last deletions of threads.
-func lastDrops(memos []index.Memo) map[string]base.LSN {
+// lastDrops are the last deletions of partitions.
+func lastDrops(tombs []index.Tombstone) map[string]base.LSN {
 	out := map[string]base.LSN{}
-	for _, m := range memos {
+	for _, m := range tombs {
 		out[m.ID] = max(out[m.ID], m.LSN)
 	}
 	return out
 }
 
-func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {
+func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
 	h, err := e.files.acquire(num)
 	if err != nil {
 		return nil, err
@@ -119,9 +119,9 @@ func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Memo, error) {
 	if err != nil {
 		return nil, err
 	}
-	memos, err := decodeTombstones(b)
+	tombs, err := decodeTombstones(b)
 	if err != nil {
 		return nil, &fault.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
 	}
-	return memos, nil
+	return tombs, nil
 }

@@ -36,7 +36,7 @@ func TestReadingWritesNothing(t *testing.T) {
 	e = mustOpen(t, o)
 	defer func() { mustAll(t, e.Close()) }()
 	readMany(t, e, 100, 3, 2)
-	th, err := e.Thread(residentID(200))
+	th, err := e.Partition(residentID(200))
 	if err != nil || th == nil {
 		t.Fatal(th, err)
 	}

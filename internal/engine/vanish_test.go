@@ -37,7 +37,7 @@ func (f *readHookFile) ReadAt(b []byte, off int64) (int, error) {
 	return f.File.ReadAt(b, off)
 }
 
-// A cold thread that is deleted, and whose segments are compacted away, while a
+// A cold partition that is deleted, and whose segments are compacted away, while a
 // reader is loading it, is not there: that is no error.
 func TestThreadVanishesWhileLoading(t *testing.T) {
 	ctx := context.Background()
@@ -62,7 +62,7 @@ func TestThreadVanishesWhileLoading(t *testing.T) {
 		mustPut(t, e, "u", "k", "value")
 		must(t, e.Compact(ctx))
 	}
-	th, err := e.Thread("t")
+	th, err := e.Partition("t")
 	if !vanished {
 		t.Fatal("the thread was loaded without reading a segment")
 	}
@@ -72,7 +72,7 @@ func TestThreadVanishesWhileLoading(t *testing.T) {
 	must(t, e.Close())
 }
 
-// Two views of a thread that is deleted share what is known of its family. What the
+// Two views of a partition that is deleted share what is known of its family. What the
 // older one was told by its pages lies in a log file that goes with it, and the newer
 // one must not count on that.
 func TestOlderViewGoesFirst(t *testing.T) {
@@ -89,9 +89,9 @@ func TestOlderViewGoesFirst(t *testing.T) {
 	must(t, e.Commit(ctx, []string{"t"}, func(tx *Tx) error { return tx.Drop("t", nil) }))
 	must(t, e.Compact(ctx))
 
-	var held []*index.Thread
+	var held []*index.Partition
 	for _, v := range []*View{older, newer} {
-		th, err := v.Thread("t")
+		th, err := v.Partition("t")
 		must(t, err)
 		held = append(held, th)
 		got, err := e.ReadValue(ctx, th.Family, th.Get("k").Slots[0].Ref)

@@ -27,9 +27,9 @@ type Finding struct {
 	// Notice is set for what a crash, or a writer at work, may leave: nothing
 	// acknowledged is missing because of it.
 	Notice bool
-	// Threads are some of the threads (of the engine) that lose something by it.
-	Threads []string
-	Err     error
+	// Partitions are some of the partitions that lose something by it.
+	Partitions []string
+	Err        error
 }
 
 // VerifyProgress says how far Verify is.
@@ -42,20 +42,20 @@ type VerifyProgress struct {
 
 // VerifyReport is what Verify found and how much it looked at.
 type VerifyReport struct {
-	State    snapshot.State
-	Manifest string
-	Findings []Finding
-	Files    int
-	Bytes    int64
-	LastLSN  base.LSN
-	Records  int64 // of the log
-	Threads  int   // of the index
-	Items    int
-	Values   int
-	Lost     []LostValue // each use of each value that cannot be read; the first maxLost
-	LostAll  int         // how many there are
-	Compared bool        // the saved index was compared with one made from segments and log
-	Took     time.Duration
+	State      snapshot.State
+	Manifest   string
+	Findings   []Finding
+	Files      int
+	Bytes      int64
+	LastLSN    base.LSN
+	Records    int64 // of the log
+	Partitions int   // of the index
+	Items      int
+	Values     int
+	Lost       []LostValue // each use of each value that cannot be read; the first maxLost
+	LostAll    int         // how many there are
+	Compared   bool        // the saved index was compared with one made from segments and log
+	Took       time.Duration
 }
 
 // Damaged reports whether anything but notices was found.
@@ -86,7 +86,7 @@ func (f *Finding) error() error {
 }
 
 // Verify checks the store in dir: every byte of manifest, log, segments and images;
-// that they agree with one another; that every item of every thread can be read and
+// that they agree with one another; that every item of every partition can be read and
 // every value that one refers to is there and right; and that the saved index is the
 // one segments and log make. It takes no lock, writes nothing, and may run beside a
 // writer; opts says how to read (file system, keys, cache), its other fields are
@@ -180,19 +180,19 @@ func (v *verifier) tell(step, file string, done int64) {
 
 // note files an error as findings, if it is damage or a newer format; any other
 // error is the device's and is returned.
-func (v *verifier) note(err error, notice bool, threads ...string) error {
+func (v *verifier) note(err error, notice bool, partitions ...string) error {
 	if err == nil {
 		return nil
 	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok && !isFinding(err) {
 		for _, one := range many.Unwrap() {
-			if err := v.note(one, notice, threads...); err != nil {
+			if err := v.note(one, notice, partitions...); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	f := Finding{Offset: -1, Detail: err.Error(), Notice: notice, Threads: threads, Err: err}
+	f := Finding{Offset: -1, Detail: err.Error(), Notice: notice, Partitions: partitions, Err: err}
 	var c *fault.CorruptionError
 	var ver *fault.VersionError
 	switch {
@@ -243,9 +243,9 @@ func (v *verifier) add(f Finding) {
 	}
 	old := &v.rep.Findings[i]
 	old.Notice = old.Notice && f.Notice
-	for _, t := range f.Threads {
-		if len(old.Threads) < maxNamed && !slices.Contains(old.Threads, t) {
-			old.Threads = append(old.Threads, t)
+	for _, t := range f.Partitions {
+		if len(old.Partitions) < maxNamed && !slices.Contains(old.Partitions, t) {
+			old.Partitions = append(old.Partitions, t)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func (v *verifier) within(f Finding) (int, bool) {
 	return 0, false
 }
 
-// maxNamed bounds the threads a finding names.
+// maxNamed bounds the partitions a finding names.
 const maxNamed = 100
 
 // manifest checks the bytes of the manifest.
@@ -341,9 +341,9 @@ func (v *verifier) image(h *handle, info snapshot.ImageInfo, prev base.FileNum) 
 	}
 	v.rep.Bytes += info.Size
 	return v.note(h.img.Table(snapshot.Visitor{
-		Thread: func(snapshot.ImageThread) error { return nil }, Family: func(snapshot.ImageFamily) error { return nil },
-		RemovedFamily: func(uint64) error { return nil }, Memo: func(snapshot.Memo) error { return nil },
-		RemovedMemo: func(string) error { return nil },
+		Partition: func(snapshot.ImagePartition) error { return nil }, Family: func(snapshot.ImageFamily) error { return nil },
+		RemovedFamily: func(uint64) error { return nil }, Tombstone: func(snapshot.Tombstone) error { return nil },
+		RemovedTombstone: func(string) error { return nil },
 	}), false)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// index reads every item of every thread, and every value that one refers to, the
+// index reads every item of every partition, and every value that one refers to, the
 // way a reader would.
 func (v *verifier) index() error {
 	damage, _ := v.e.Skipped() // of the open
@@ -41,11 +41,11 @@ func (v *verifier) index() error {
 	return nil
 }
 
-// family checks the threads of one family. What it loads it lets go again.
+// family checks the partitions of one family. What it loads it lets go again.
 func (v *verifier) family(view *View, w *familyWork) error {
-	before := slices.Clone(w.threads)
-	names := make([]string, len(w.threads))
-	for i, t := range w.threads {
+	before := slices.Clone(w.partitions)
+	names := make([]string, len(w.partitions))
+	for i, t := range w.partitions {
 		names[i] = t.ID
 	}
 	v.e.recentlySkipped() // of what came before
@@ -63,7 +63,7 @@ func (v *verifier) family(view *View, w *familyWork) error {
 	if err := v.values(w); err != nil {
 		return err
 	}
-	for i, t := range w.threads {
+	for i, t := range w.partitions {
 		if before[i].Cold() {
 			v.e.ix.Evict(t)
 		}
@@ -73,18 +73,18 @@ func (v *verifier) family(view *View, w *familyWork) error {
 
 // refUse is a value and one item that refers to it.
 type refUse struct {
-	ref    index.Ref
-	loc    index.Loc
-	thread string
-	key    string
-	slot   string
+	ref       index.Ref
+	loc       index.Loc
+	partition string
+	key       string
+	slot      string
 }
 
 // values reads what the items of a family refer to, in the order of the files.
 func (v *verifier) values(w *familyWork) error {
 	uses := map[index.Ref]refUse{}
-	for _, t := range w.threads {
-		v.rep.Threads++
+	for _, t := range w.partitions {
+		v.rep.Partitions++
 		t.Ascend("", func(it *index.Item) bool {
 			v.rep.Items++
 			for _, s := range it.Slots {
@@ -108,9 +108,9 @@ func (v *verifier) values(w *familyWork) error {
 		}
 		if errors.Is(err, ErrNoValue) {
 			err = &fault.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
-				Detail: fmt.Sprintf("item %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.thread, u.ref.LSN, u.ref.Ord, u.slot)}
+				Detail: fmt.Sprintf("item %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.partition, u.ref.LSN, u.ref.Ord, u.slot)}
 		}
-		if err := v.note(err, false, u.thread); err != nil {
+		if err := v.note(err, false, u.partition); err != nil {
 			return err
 		}
 		if err != nil {
@@ -152,27 +152,27 @@ func (v *verifier) compare() error {
 // differences notes how two indexes of one store differ.
 func (v *verifier) differences(saved, made *View) error {
 	diff := func(id, format string, args ...any) {
-		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Threads: []string{id},
+		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Partitions: []string{id},
 			Detail: fmt.Sprintf("partition %q: %s", id, fmt.Sprintf(format, args...))})
 	}
-	threads := map[string]*index.Thread{}
-	if err := saved.Ascend("", func(t *index.Thread) bool { threads[t.ID] = t; return true }); err != nil {
+	partitions := map[string]*index.Partition{}
+	if err := saved.Ascend("", func(t *index.Partition) bool { partitions[t.ID] = t; return true }); err != nil {
 		return v.note(err, false)
 	}
 	var err error
-	merr := made.Ascend("", func(m *index.Thread) bool {
-		s := threads[m.ID]
-		delete(threads, m.ID)
+	merr := made.Ascend("", func(m *index.Partition) bool {
+		s := partitions[m.ID]
+		delete(partitions, m.ID)
 		if s == nil {
 			diff(m.ID, "segments and log have it, the saved index does not")
 			return true
 		}
 		if err = v.ctx.Err(); err == nil {
-			err = sameThread(saved, made, s, m, func(format string, args ...any) { diff(m.ID, format, args...) })
+			err = samePartition(saved, made, s, m, func(format string, args ...any) { diff(m.ID, format, args...) })
 		}
 		return err == nil
 	})
-	for id := range threads {
+	for id := range partitions {
 		diff(id, "the saved index has it, segments and log do not")
 	}
 	return v.note(cmp.Or(err, merr), false)
@@ -180,8 +180,8 @@ func (v *verifier) differences(saved, made *View) error {
 
 func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }
 
-// sameThread compares a thread of one index with that of another, item by item.
-func sameThread(saved, made *View, s, m *index.Thread, diff func(string, ...any)) error {
+// sameThread compares a partition of one index with that of another, item by item.
+func samePartition(saved, made *View, s, m *index.Partition, diff func(string, ...any)) error {
 	s, err := saved.Load(s)
 	if err != nil {
 		return err

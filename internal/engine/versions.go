@@ -12,17 +12,17 @@ import (
 )
 
 // Line names a sequence of values, each of which is likely to resemble the one
-// before: a channel of a thread. Group is for callers whose threads have parts.
+// before: a channel of a partition. Group is for callers whose partitions have parts.
 // Names are compared, never stored.
-type Line struct{ Thread, Group, Name string }
+type Series struct{ Partition, Group, Name string }
 
 const (
 	// minVersion is the default size below which a patch saves too little for what
 	// it costs to make and to read.
-	minVersion = 512
+	minRevision = 512
 	// maxVersion bounds what is patched: larger values are written from the
 	// caller's slice, neither copied nor kept.
-	maxVersion = 16 << 20
+	maxRevision = 16 << 20
 	// chainLevels is how many kinds of patches a chain is made of. Those of level 0
 	// are against the value before. After a run of innerChain of them, by default, one
 	// of level 1 is made against the value with which the run began, and after a run
@@ -42,9 +42,9 @@ const (
 	entryCost = 256
 )
 
-// version is the last published value of a line. It is immutable, but for pause.
-type version struct {
-	line   Line
+// version is the last published value of a series. It is immutable, but for pause.
+type revision struct {
+	series Series
 	family uint64
 	ref    index.Ref
 	key    string      // of the item that holds it
@@ -52,7 +52,7 @@ type version struct {
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.
 	runs  [chainLevels]run
-	begun [chainLevels - 1]*version
+	begun [chainLevels - 1]*revision
 	fails uint8 // attempts in a row that saved too little
 	pause *atomic.Int32
 }
@@ -64,8 +64,8 @@ type run struct {
 }
 
 // size is the memory v takes.
-func (v *version) size() int64 {
-	n := entryCost + int64(len(v.line.Thread)+len(v.line.Group)+len(v.line.Name))
+func (v *revision) size() int64 {
+	n := entryCost + int64(len(v.series.Partition)+len(v.series.Group)+len(v.series.Name))
 	if v.data != nil {
 		n += int64(v.data.Size(nil))
 	}
@@ -80,48 +80,48 @@ func (v *version) size() int64 {
 }
 
 // start is the version with which v's run of a level began.
-func (v *version) start(level int) *version {
+func (v *revision) start(level int) *revision {
 	if b := v.begun[level]; b != nil {
 		return b
 	}
 	return v
 }
 
-// versionCache keeps the last published value of each line, least recently used
+// versionCache keeps the last published value of each series, least recently used
 // out, bounded by bytes. What it forgets is logged whole the next time.
-type versionCache struct {
-	mu    sync.Mutex
-	max   int64
-	size  int64
-	lines map[Line]*list.Element
-	order list.List
+type revisionCache struct {
+	mu     sync.Mutex
+	max    int64
+	size   int64
+	series map[Series]*list.Element
+	order  list.List
 }
 
-func newVersionCache(bytes int64) *versionCache {
-	return &versionCache{max: max(bytes, 0), lines: map[Line]*list.Element{}}
+func newRevisionCache(bytes int64) *revisionCache {
+	return &revisionCache{max: max(bytes, 0), series: map[Series]*list.Element{}}
 }
 
 // largest is the size of the largest value kept. As a rule it shares nearly all of its
 // bytes with the values its runs began with, and takes half of the cache.
-func (c *versionCache) largest() int64 { return min(maxVersion, c.max/2) }
+func (c *revisionCache) largest() int64 { return min(maxRevision, c.max/2) }
 
-func (c *versionCache) get(l Line) *version {
+func (c *revisionCache) get(l Series) *revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.lines[l]
+	e := c.series[l]
 	if e == nil {
 		return nil
 	}
 	c.order.MoveToFront(e)
-	return e.Value.(*version)
+	return e.Value.(*revision)
 }
 
-// put makes v the last of its line, unless a later one is.
-func (c *versionCache) put(v *version) {
+// put makes v the last of its series, unless a later one is.
+func (c *revisionCache) put(v *revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.lines[v.line]; e != nil {
-		old := e.Value.(*version)
+	if e := c.series[v.series]; e != nil {
+		old := e.Value.(*revision)
 		if old.ref.Compare(v.ref) >= 0 {
 			return
 		}
@@ -130,58 +130,58 @@ func (c *versionCache) put(v *version) {
 		c.order.MoveToFront(e)
 	} else {
 		c.size += v.size()
-		c.lines[v.line] = c.order.PushFront(v)
+		c.series[v.series] = c.order.PushFront(v)
 	}
 	for c.size > c.max {
-		old := c.order.Remove(c.order.Back()).(*version)
-		delete(c.lines, old.line)
+		old := c.order.Remove(c.order.Back()).(*revision)
+		delete(c.series, old.series)
 		c.size -= old.size()
 	}
 }
 
 // bytes is the memory the cache takes.
-func (c *versionCache) bytes() int64 {
+func (c *revisionCache) bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.size
 }
 
-// draft is a value on its way to be the last of its line.
-type draft struct {
-	line  Line
-	data  *delta.Held // the value; nil if it is not kept
-	prev  *version    // the last one; nil if there is none to go by
-	base  *version    // what patch is against
-	level int         // of patch
-	patch []byte      // nil: the value is to be stored whole
-	sum   uint64      // of patch
-	tried bool
-	run   int // Options.PatchRun
+// candidate is a value on its way to be the last of its series.
+type candidate struct {
+	series Series
+	data   *delta.Held // the value; nil if it is not kept
+	prev   *revision   // the last one; nil if there is none to go by
+	base   *revision   // what patch is against
+	level  int         // of patch
+	patch  []byte      // nil: the value is to be stored whole
+	sum    uint64      // of patch
+	tried  bool
+	run    int // Options.PatchRun
 }
 
-// NewVersion is NewValue for the next value of a line: it will be stored as a patch
-// against the last one published, if that saves enough. A line whose values have
+// NewRevision is NewValue for the next value of a series: it will be stored as a patch
+// against the last one published, if that saves enough. A series whose values have
 // little in common is tried ever more rarely. The work is done here, on the
 // caller's goroutine.
 //
 // What the store keeps for the next version is counted in Stats.VersionBytes: a copy
 // of what the last one does not have at the same place. A value of one part may be
 // kept as it is: nobody may change it afterwards.
-func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
+func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
 	size := sizeOf(parts)
-	if e.opts.NoPatches || size < int64(e.opts.PatchMin) || size > e.versions.largest() {
+	if e.opts.NoPatches || size < int64(e.opts.PatchMin) || size > e.revisions.largest() {
 		return NewValue(parts...)
 	}
-	prev := e.versions.get(l)
+	prev := e.revisions.get(l)
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
 		return NewValue(parts...)
 	}
-	d := &draft{line: l, prev: prev, run: e.opts.PatchRun}
+	d := &candidate{series: l, prev: prev, run: e.opts.PatchRun}
 	var was *delta.Held
 	if prev != nil {
 		was = prev.data
 	}
-	v := Value{size: size, draft: d}
+	v := Value{size: size, candidate: d}
 	d.data, v.sum = delta.Hold(was, parts...)
 	v.parts = d.data.Parts()
 	if was != nil && e.mayBeBase(prev.ref) {
@@ -192,7 +192,7 @@ func (e *Engine) NewVersion(l Line, parts ...[]byte) (Value, error) {
 
 // against makes the patch: against the last version; or, if the run of these has become
 // too long or too dear, against the version with which it began; and so on.
-func (d *draft) against(prev *version, sum uint64) {
+func (d *candidate) against(prev *revision, sum uint64) {
 	d.tried = true
 	size := int64(d.data.Len())
 	most := int(size - size/4) // a patch saves a quarter or is not made
@@ -215,16 +215,16 @@ func (d *draft) against(prev *version, sum uint64) {
 }
 
 // longest is how many patches a run of a level has at most.
-func (d *draft) longest(level int) int {
+func (d *candidate) longest(level int) int {
 	return [chainLevels]int{d.run, outerChain, index.MaxChain - outerChain - d.run}[level]
 }
 
-// pauses is how many values of a line are not tried after so many failures.
+// pauses is how many values of a series are not tried after so many failures.
 var pauses = [...]int32{0, 3, 15, 63}
 
-// published is the version the draft became when it was stored as s.
-func (d *draft) published(s *txValue) *version {
-	v := &version{line: d.line, family: s.fam.ID, ref: s.ref, key: s.key, data: d.data}
+// published is the version the candidate became when it was stored as s.
+func (d *candidate) published(s *txValue) *revision {
+	v := &revision{series: d.series, family: s.fam.ID, ref: s.ref, key: s.key, data: d.data}
 	switch {
 	case s.patched():
 		v.runs = d.base.runs
@@ -245,11 +245,11 @@ func (d *draft) published(s *txValue) *version {
 	return v
 }
 
-// publishVersions makes the values of a commit that is visible the last of their lines.
-func (e *Engine) publishVersions(tx *Tx) {
+// publishVersions makes the values of a commit that is visible the last of their series.
+func (e *Engine) publishRevisions(tx *Tx) {
 	for i := range tx.values {
-		if v := &tx.values[i]; v.val.draft != nil {
-			e.versions.put(v.val.draft.published(v))
+		if v := &tx.values[i]; v.val.candidate != nil {
+			e.revisions.put(v.val.candidate.published(v))
 		}
 	}
 }
@@ -267,7 +267,7 @@ func (e *Engine) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= e.pat
 // into t. An image has the places of values that items refer to, and of their
 // bases. So the base must be referred to now: then every image before this record
 // has its place, and every later one has it on account of the patch.
-func (e *Engine) liveBase(t *index.Thread, b *version) bool {
+func (e *Engine) liveBase(t *index.Partition, b *revision) bool {
 	if b.family != t.Family.ID || !e.mayBeBase(b.ref) {
 		return false
 	}

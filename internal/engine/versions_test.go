@@ -14,15 +14,15 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// putVersion stores the next value of a thread's only line, and returns its ref.
+// putVersion stores the next value of a partition's only series, and returns its ref.
 func putVersion(t *testing.T, e *Engine, id, key, value string) index.Ref {
 	t.Helper()
-	v, err := e.NewVersion(Line{Thread: id, Name: "v"}, []byte(value[:1]), []byte(value[1:]))
+	v, err := e.NewRevision(Series{Partition: id, Name: "v"}, []byte(value[:1]), []byte(value[1:]))
 	must(t, err)
 	must(t, e.Commit(t.Context(), []string{id}, func(tx *Tx) error {
 		return tx.Put(id, key, index.FlagHead, []SlotIn{{Name: "v", Value: &v}})
 	}))
-	th, err := e.Thread(id)
+	th, err := e.Partition(id)
 	must(t, err)
 	return th.Get(key).Slots[0].Ref
 }
@@ -68,7 +68,7 @@ func TestLongChat(t *testing.T) {
 	longest := 0
 	for i := 10; i < n; i++ {
 		ref := putVersion(t, e, "t", versionKey(i), chat(i))
-		th, err := e.Thread("t")
+		th, err := e.Partition("t")
 		must(t, err)
 		chain, _, ok := th.Family.Chain(ref, nil)
 		if !ok {
@@ -98,7 +98,7 @@ func TestLongChat(t *testing.T) {
 			if e.Metrics().SegmentPatches < n-20 {
 				t.Errorf("%d patches in the segment", e.Metrics().SegmentPatches)
 			}
-			th, err := e.Thread("t")
+			th, err := e.Partition("t")
 			must(t, err)
 			th.Ascend("", func(it *index.Item) bool {
 				if chain, _, ok := th.Family.Chain(it.Slots[0].Ref, nil); !ok || len(chain) > historyLevels*(historyFan-1)+1 {
@@ -150,7 +150,7 @@ func TestBaseOutlivesItsItem(t *testing.T) {
 	}
 }
 
-// A line whose values have nothing in common is tried ever more rarely, and kept in
+// A series whose values have nothing in common is tried ever more rarely, and kept in
 // memory as rarely; one that changes for the better is found out.
 func TestHopelessLineIsLeftAlone(t *testing.T) {
 	e := mustOpen(t, quietOptions(vfs.NewMem(vfs.MemOptions{})))
@@ -164,9 +164,9 @@ func TestHopelessLineIsLeftAlone(t *testing.T) {
 	}
 	copied := 0
 	for i := range 1000 {
-		v, err := e.NewVersion(Line{Thread: "t", Name: "v"}, []byte(random()))
+		v, err := e.NewRevision(Series{Partition: "t", Name: "v"}, []byte(random()))
 		must(t, err)
-		if v.draft != nil {
+		if v.candidate != nil {
 			copied++
 		}
 		putVersion(t, e, "t", versionKey(i), random())
@@ -198,7 +198,7 @@ func TestVersionBytes(t *testing.T) {
 			for th := range 20 {
 				putVersion(t, e, fmt.Sprint("t", th), versionKey(i), chat(i))
 			}
-			for range 3 { // a line in use stays
+			for range 3 { // a series in use stays
 				putVersion(t, e, "often", versionKey(i), chat(i))
 			}
 		}
@@ -227,7 +227,7 @@ func TestDamagedBase(t *testing.T) {
 		if inSegment {
 			must(t, e.Flush(t.Context()))
 		}
-		th, err := e.Thread("t")
+		th, err := e.Partition("t")
 		must(t, err)
 		hit := refs[12]
 		loc, ok := th.Family.Loc(hit)
@@ -254,7 +254,7 @@ func TestDamagedBase(t *testing.T) {
 		must(t, f.Close())
 		o.ReadOnly, o.AllowDamage = true, true
 		e = mustOpen(t, o)
-		if th, err = e.Thread("t"); err != nil {
+		if th, err = e.Partition("t"); err != nil {
 			t.Fatal(err)
 		}
 		lost := 0
@@ -288,7 +288,7 @@ func TestDamagedBase(t *testing.T) {
 	}
 }
 
-// A thread that begins anew, and a copy, get no patch against what is not theirs.
+// A partition that begins anew, and a copy, get no patch against what is not theirs.
 func TestPatchesStayInTheFamily(t *testing.T) {
 	e := mustOpen(t, quietOptions(vfs.NewMem(vfs.MemOptions{})))
 	for i := 20; i < 24; i++ {
@@ -330,7 +330,7 @@ func TestOldViewReadsThroughBoth(t *testing.T) {
 		return nil
 	}))
 	must(t, e.Flush(t.Context()))
-	th, err := v.Thread("t")
+	th, err := v.Partition("t")
 	must(t, err)
 	longest := 0
 	th.Ascend("", func(it *index.Item) bool {

@@ -10,15 +10,15 @@ import (
 )
 
 // TestBackgroundYields: a flush, a compaction and an image let others have the processor
-// about once for each thread, and not where they are behind.
+// about once for each partition, and not where they are behind.
 func TestBackgroundYields(t *testing.T) {
-	const threads = 40
+	const partitions = 40
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	defer func() { must(t, e.Close()) }()
 	var turns atomic.Int64
 	e.yieldEvery, e.giveTurn = 0, func() { turns.Add(1) }
 	put := func(round int) {
-		for i := range threads {
+		for i := range partitions {
 			mustPut(t, e, fmt.Sprintf("thread-%d", i), fmt.Sprintf("item-%d", round), fmt.Sprintf("value %d of %d", round, i))
 		}
 	}
@@ -34,8 +34,8 @@ func TestBackgroundYields(t *testing.T) {
 		put(round)
 		before := turns.Load()
 		must(t, w.work())
-		if n := turns.Load() - before; n < threads {
-			t.Errorf("%s of %d threads: others had the processor %d times", w.name, threads, n)
+		if n := turns.Load() - before; n < partitions {
+			t.Errorf("%s of %d threads: others had the processor %d times", w.name, partitions, n)
 		}
 	}
 	e.throttle.segments.Store(1 << 40)

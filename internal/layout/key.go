@@ -181,14 +181,14 @@ func HotItems(items []*index.Item) []bool {
 // LineOf is the engine's name for the values that a slot continues: those of a
 // channel in one namespace, or its checkpoint records. A task's write continues
 // nothing.
-func LineOf(it *index.Item, slot int) string {
+func SeriesOf(it *index.Item, slot int) string {
 	_, id, ok := ParseCheckpointKey(it.Key)
 	if !ok {
 		return ""
 	}
 	ns := it.Key[:len(it.Key)-len(id)]
 	if slot == 0 {
-		return ns + RecordLine
+		return ns + RecordSeries
 	}
 	return ns + it.Slots[slot].Name
 }
@@ -223,7 +223,7 @@ func ParseItem(key string) (ItemKey, bool) {
 func ParseVersion(tag string) (saver.Version, error) { return unpackVersion(tag) }
 
 // RecordLine is the line of checkpoint records; no channel's name begins like it.
-const RecordLine = "\x00checkpoint"
+const RecordSeries = "\x00checkpoint"
 
 // ErasedHash stands for the id of a thread erased in the store with a number.
 func ErasedHash(store uint64, threadID string) string {

@@ -107,7 +107,7 @@ func (e *DumpEntry) record(p wal.Piece) {
 	e.field("time", time.UnixMicro(rec.Time).UTC())
 	for _, o := range rec.Ops {
 		op := logOp(o)
-		e.line(0, "%s %s %s", op.Op, threadLabel(o.Thread), op.Item)
+		e.line(0, "%s %s %s", op.Op, threadLabel(o.Partition), op.Item)
 		for i, s := range o.Slots {
 			where := s.Value
 			switch s.Value {
@@ -238,8 +238,8 @@ func (e *DumpEntry) frame(fi segment.FrameInfo) {
 
 // page explains a page of a family's directory.
 func (e *DumpEntry) page(p *index.Page) {
-	for i := range p.Threads {
-		t := &p.Threads[i]
+	for i := range p.Partitions {
+		t := &p.Partitions[i]
 		_, kind := SplitThread(t.ID)
 		e.line(0, "%s born %d, updated %s, flags %#x, %d items", threadLabel(t.ID), t.Birth, time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Items))
 		for _, it := range t.Items {
@@ -326,7 +326,7 @@ func imageLines(im *snapshot.Image) (map[string][]Line, error) {
 		out[table] = append(out[table], e.Lines...)
 	}
 	err := im.Table(snapshot.Visitor{
-		Thread: func(t snapshot.ImageThread) error {
+		Partition: func(t snapshot.ImagePartition) error {
 			if t.Deleted {
 				add("threads", "%s deleted", threadLabel(t.ID))
 				return nil
@@ -348,11 +348,11 @@ func imageLines(im *snapshot.Image) (map[string][]Line, error) {
 			return nil
 		},
 		RemovedFamily: func(id uint64) error { add("removed families", "family %d", id); return nil },
-		Memo: func(m snapshot.Memo) error {
+		Tombstone: func(m snapshot.Tombstone) error {
 			add("memos", "%s dropped by record %d, %d bytes remembered", threadLabel(m.ID), m.LSN, len(m.Data))
 			return nil
 		},
-		RemovedMemo: func(id string) error { add("removed memos", "%s", threadLabel(id)); return nil },
+		RemovedTombstone: func(id string) error { add("removed memos", "%s", threadLabel(id)); return nil },
 	})
 	return out, err
 }

@@ -144,7 +144,7 @@ func (q *LogQuery) entry(name string, p wal.Piece) (LogEntry, bool) {
 
 func logOp(o engine.OpInfo) LogOp {
 	op := LogOp{Op: o.Op, Slots: len(o.Slots)}
-	op.Thread, op.Kind = SplitThread(o.Thread)
+	op.Thread, op.Kind = SplitThread(o.Partition)
 	switch {
 	case o.Op == "copy":
 		op.Item = "to " + threadName(o.Key)

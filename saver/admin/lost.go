@@ -27,7 +27,7 @@ type LostValue struct {
 }
 
 func lostItem(it engine.LostItem) LostCheckpoint {
-	l := LostCheckpoint{Thread: threadName(it.Thread), What: fmt.Sprintf("item %q", it.Key)}
+	l := LostCheckpoint{Thread: threadName(it.Partition), What: fmt.Sprintf("item %q", it.Key)}
 	if k, ok := layout.ParseItem(it.Key); ok {
 		l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
 	}
@@ -39,10 +39,10 @@ func lostValues(lost []engine.LostValue, items map[engine.LostItem]bool) []LostV
 	out := []LostValue{}
 	for _, v := range lost {
 		k, ok := layout.ParseItem(v.Key)
-		if !ok || items[engine.LostItem{Thread: v.Thread, Key: v.Key}] {
+		if !ok || items[engine.LostItem{Partition: v.Partition, Key: v.Key}] {
 			continue // listed as a lost item
 		}
-		l := LostValue{Thread: threadName(v.Thread), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: findingOf(v.Err)}
+		l := LostValue{Thread: threadName(v.Partition), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: findingOf(v.Err)}
 		if k.Kind == "writes" {
 			l.Task = v.First
 		}
@@ -56,7 +56,7 @@ func lostValues(lost []engine.LostValue, items map[engine.LostItem]bool) []LostV
 func losses(lost []engine.LostValue) ([]LostCheckpoint, []LostValue) {
 	gone, items := map[engine.LostItem]bool{}, []LostCheckpoint{}
 	for _, l := range lost {
-		it := engine.LostItem{Thread: l.Thread, Key: l.Key}
+		it := engine.LostItem{Partition: l.Partition, Key: l.Key}
 		if replacement(l) == nil && !gone[it] {
 			gone[it] = true
 			items = append(items, lostItem(it))

@@ -110,7 +110,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
-	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Threads, Items: exp.Items, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
+	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Partitions, Items: exp.Items, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
 		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed}
 	rep.fill(e, exp)
 	if r := e.Report(); r.DroppedBytes > 0 {
@@ -126,7 +126,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 // replacement is what stands for a lost value: a mark that is an error to read, or
 // nothing for the record of a checkpoint, without which there is no checkpoint.
 func replacement(l engine.LostValue) []byte {
-	_, kind := SplitThread(l.Thread)
+	_, kind := SplitThread(l.Partition)
 	if _, ok := layout.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 	}
 	r.LostValues, r.LostMore = lostValues(exp.Lost, dropped), exp.LostAll-len(exp.Lost)
 	for _, p := range exp.Parts {
-		r.LostParts = append(r.LostParts, LostPart{Threads: threadNames(p.Threads), Finding: findingOf(p.Err)})
+		r.LostParts = append(r.LostParts, LostPart{Threads: threadNames(p.Partitions), Finding: findingOf(p.Err)})
 	}
 }
 

@@ -68,7 +68,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 		defer end()
 		found := 0
 		var failed error
-		err = v.Ascend(from, func(t *index.Thread) bool {
+		err = v.Ascend(from, func(t *index.Partition) bool {
 			if !strings.HasPrefix(t.ID, prefix) {
 				return t.ID < prefix
 			}
@@ -104,7 +104,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 	}
 }
 
-func threadRow(t *index.Thread) ThreadRow {
+func threadRow(t *index.Partition) ThreadRow {
 	row := ThreadRow{UpdatedAt: time.UnixMicro(t.Updated).UTC(), Flags: t.Flags, LSN: uint64(t.LSN)}
 	row.ID, row.Kind = SplitThread(t.ID)
 	if k, ok := layout.ParseItem(t.Head); ok && row.Kind == "thread" {

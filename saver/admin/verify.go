@@ -93,7 +93,7 @@ func engineProgress(fn func(Progress)) func(engine.VerifyProgress) {
 
 func verifyReport(dir string, rep *engine.VerifyReport) *VerifyReport {
 	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
-		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Threads, Items: rep.Items, Values: rep.Values,
+		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Items: rep.Items, Values: rep.Values,
 		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}
 	out.LostCheckpoints, out.LostValues = losses(rep.Lost)
 	out.LostMore = rep.LostAll - len(rep.Lost)
@@ -103,8 +103,8 @@ func verifyReport(dir string, rep *engine.VerifyReport) *VerifyReport {
 		if g.Detail == "" {
 			g.Detail = "damaged"
 		}
-		if len(f.Threads) > 0 {
-			g.Threads = threadNames(f.Threads)
+		if len(f.Partitions) > 0 {
+			g.Threads = threadNames(f.Partitions)
 		}
 		if f.Notice {
 			out.Notices = append(out.Notices, g)

@@ -25,7 +25,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 	}
 	id, count := layout.ThreadKey(cfg.ThreadID), 0
 	err := s.e.CommitHinted(ctx, engine.Hint{}, []string{id}, func(tx *engine.Tx) error {
-		t := tx.Thread(id)
+		t := tx.Partition(id)
 		at := findCheckpoint(t, cfg)
 		if at == nil {
 			return notFound(cfg)

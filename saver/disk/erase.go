@@ -88,7 +88,7 @@ func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 		prefix := layout.ItemsKey(labels)
 		note := doomed{id: prefix, pending: layout.ErasedHash(s.e.StoreID(), prefix)}
 		all = append(all, note)
-		err := v.Ascend(prefix, func(t *index.Thread) bool {
+		err := v.Ascend(prefix, func(t *index.Partition) bool {
 			if t.ID != prefix && strings.HasPrefix(t.ID, prefix) {
 				all = append(all, doomed{id: t.ID, pending: note.pending})
 			}
@@ -133,7 +133,7 @@ func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
 // the hash of its id.
 func (d *doomed) erase(tx *engine.Tx) error {
 	if d.thread != "" {
-		if err := forgetRuns(tx, d.thread, runsOf(tx.Thread(d.id))); err != nil {
+		if err := forgetRuns(tx, d.thread, runsOf(tx.Partition(d.id))); err != nil {
 			return err
 		}
 		if err := dropTTL(tx, d.thread); err != nil {
@@ -148,7 +148,7 @@ func (d *doomed) erase(tx *engine.Tx) error {
 		if err := tx.Put(memory, "", 0, nil); err != nil {
 			return err
 		}
-		if err := tx.ForgetMemo(memory, d.id); err != nil {
+		if err := tx.ForgetTombstone(memory, d.id); err != nil {
 			return err
 		}
 		if err := tx.Drop(memory, encodeMemo(rules.ErasedID)); err != nil {
@@ -166,7 +166,7 @@ func (s *Saver) PendingErasures() (int, error) {
 }
 
 func (s *Saver) pending() ([]string, error) {
-	t, err := s.e.Thread(pendingErasures)
+	t, err := s.e.Partition(pendingErasures)
 	if err != nil || t == nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (s *Saver) finishErasures(ctx context.Context, tell func(monitor.EraseProgr
 		if err := tx.Delete(pendingErasures, keys...); err != nil {
 			return err
 		}
-		if t := tx.Thread(pendingErasures); t != nil && t.Last("") == nil {
+		if t := tx.Partition(pendingErasures); t != nil && t.Last("") == nil {
 			return tx.Drop(pendingErasures, nil)
 		}
 		return nil
@@ -210,7 +210,7 @@ func (s *Saver) finishErasures(ctx context.Context, tell func(monitor.EraseProgr
 // forgetErased forgets that dst was erased, as it is about to become a copy of src.
 func (s *Saver) forgetErased(tx *engine.Tx, src, dst string) error {
 	for _, store := range s.origins {
-		if err := tx.ForgetMemo(layout.ThreadKey(src), layout.ErasedThread(store, dst)); err != nil {
+		if err := tx.ForgetTombstone(layout.ThreadKey(src), layout.ErasedThread(store, dst)); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func planThread(ctx context.Context, v *engine.View, id string) (ErasedThread, e
 	if err := ctx.Err(); err != nil {
 		return out, err
 	}
-	t, err := v.Thread(layout.ThreadKey(id))
+	t, err := v.Partition(layout.ThreadKey(id))
 	if err != nil || t == nil {
 		return out, err
 	}
@@ -86,7 +86,7 @@ func planItems(ctx context.Context, v *engine.View, prefix []string) (ErasedItem
 	out := ErasedItems{Prefix: prefix}
 	var failed error
 	from := layout.ItemsKey(prefix)
-	err := v.Ascend(from, func(t *index.Thread) bool {
+	err := v.Ascend(from, func(t *index.Partition) bool {
 		if !strings.HasPrefix(t.ID, from) {
 			return false
 		}
@@ -108,7 +108,7 @@ func planItems(ctx context.Context, v *engine.View, prefix []string) (ErasedItem
 }
 
 // storedBytes is the size of the values of a thread, each counted once.
-func storedBytes(t *index.Thread) (n int64) {
+func storedBytes(t *index.Partition) (n int64) {
 	seen := map[index.Ref]bool{}
 	t.Ascend("", func(it *index.Item) bool {
 		for i := range it.Slots {

@@ -50,7 +50,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	}
 	found, readers := 0, listReaders{s: s, from: s.e.Reader(), alike: s.alike()}
 	defer readers.from.End()
-	visit := func(t *index.Thread, it *index.Item) error {
+	visit := func(t *index.Partition, it *index.Item) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	if q.ThreadID == "" {
 		return s.listAll(v, q, visit)
 	}
-	t, err := v.Thread(layout.ThreadKey(q.ThreadID))
+	t, err := v.Partition(layout.ThreadKey(q.ThreadID))
 	if err != nil || t == nil {
 		return err
 	}
@@ -97,7 +97,7 @@ type listReaders struct {
 // that is kept keeps 1 KiB.
 const listBatch = 32
 
-func (l *listReaders) of(t *index.Thread) *tupleReader {
+func (l *listReaders) of(t *index.Partition) *tupleReader {
 	if l.last != nil && l.last.t == t {
 		return l.last
 	}
@@ -107,7 +107,7 @@ func (l *listReaders) of(t *index.Thread) *tupleReader {
 
 // listNamespace streams: the keys of one namespace are in the order of the
 // listing, so that a limit ends the work.
-func listNamespace(t *index.Thread, q saver.Query, visit func(*index.Thread, *index.Item) error) error {
+func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
 	prefix, before := layout.CheckpointPrefix(*q.Namespace), ""
 	if q.Before != "" {
 		before = prefix + q.Before
@@ -129,10 +129,10 @@ func listNamespace(t *index.Thread, q saver.Query, visit func(*index.Thread, *in
 
 // listAll gathers the checkpoints of all threads before it yields the first:
 // their ids interleave.
-func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Thread, *index.Item) error) error {
+func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
 	var all []foundItem
 	var err error
-	aerr := v.Ascend(layout.SpaceThread, func(t *index.Thread) bool {
+	aerr := v.Ascend(layout.SpaceThread, func(t *index.Partition) bool {
 		if !strings.HasPrefix(t.ID, layout.SpaceThread) {
 			return false
 		}
@@ -151,11 +151,11 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Thread,
 // foundItem is a checkpoint a query selects, filter and limit aside.
 type foundItem struct {
 	at     saver.Config
-	thread *index.Thread
+	thread *index.Partition
 	item   *index.Item
 }
 
-func selectItems(t *index.Thread, q saver.Query, all []foundItem) []foundItem {
+func selectItems(t *index.Partition, q saver.Query, all []foundItem) []foundItem {
 	prefix := string(layout.KeyCheckpoint)
 	if q.Namespace != nil {
 		prefix = layout.CheckpointPrefix(*q.Namespace)
@@ -172,7 +172,7 @@ func selectItems(t *index.Thread, q saver.Query, all []foundItem) []foundItem {
 	return all
 }
 
-func visitSorted(all []foundItem, visit func(*index.Thread, *index.Item) error) error {
+func visitSorted(all []foundItem, visit func(*index.Partition, *index.Item) error) error {
 	slices.SortFunc(all, func(a, b foundItem) int { return rules.CompareListing(a.at, b.at) })
 	for _, f := range all {
 		if err := visit(f.thread, f.item); err != nil {

@@ -21,7 +21,7 @@ const memoFormat = 1
 func encodeMemo(greatestID string) []byte { return append([]byte{memoFormat}, greatestID...) }
 
 // decodeMemo reads what encodeMemo wrote; thread names it in errors.
-func decodeMemo(thread string, m index.Memo) (rules.Deleted, error) {
+func decodeMemo(thread string, m index.Tombstone) (rules.Deleted, error) {
 	switch {
 	case m.Data[0] == 0:
 		return rules.Deleted{}, &fault.CorruptionError{File: "index", Kind: "memory of a deleted thread", Offset: -1, Detail: fmt.Sprintf("of thread %q: it has no format", thread)}
@@ -39,12 +39,12 @@ func (s *Saver) deletedMemory(tx *engine.Tx, threadID string) (d rules.Deleted, 
 		return rules.Deleted{}, false, nil
 	}
 	for _, store := range s.origins {
-		if m, found := tx.Memo(layout.ErasedThread(store, threadID)); found && len(m.Data) > 0 {
+		if m, found := tx.Tombstone(layout.ErasedThread(store, threadID)); found && len(m.Data) > 0 {
 			d, err = decodeMemo(threadID, m)
 			return d, err == nil, err
 		}
 	}
-	m, found := tx.Memo(layout.ThreadKey(threadID))
+	m, found := tx.Tombstone(layout.ThreadKey(threadID))
 	if !found || len(m.Data) == 0 {
 		return rules.Deleted{}, false, nil
 	}
@@ -55,7 +55,7 @@ func (s *Saver) deletedMemory(tx *engine.Tx, threadID string) (d rules.Deleted, 
 // loadOrigins notes the numbers that erased threads are remembered under.
 func (s *Saver) loadOrigins() error {
 	s.origins = []uint64{s.e.StoreID()}
-	t, err := s.e.Thread(layout.OriginThread)
+	t, err := s.e.Partition(layout.OriginThread)
 	if errors.Is(err, fault.ErrCorrupt) && s.opts.AllowDamage {
 		return nil // the engine lists the damage
 	}

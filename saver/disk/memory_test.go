@@ -58,7 +58,7 @@ func FuzzMemory(f *testing.F) {
 		if len(b) == 0 {
 			return // nothing is remembered
 		}
-		d, err := decodeMemo("t", index.Memo{Data: b, At: 1})
+		d, err := decodeMemo("t", index.Tombstone{Data: b, At: 1})
 		if err != nil {
 			if !errors.Is(err, fault.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
 				t.Fatalf("%x: an error of no type: %v", b, err)

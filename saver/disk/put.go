@@ -63,7 +63,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest) (saver.Config, 
 		ids = append(ids, layout.RunKey(p.run))
 	}
 	for _, c := range p.changes {
-		ids = append(ids, c.Threads...)
+		ids = append(ids, c.Partitions...)
 	}
 	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: &p.laps.last}, ids, p.commit); err != nil {
 		return saver.Config{}, err
@@ -119,19 +119,19 @@ func (p *diskPut) encode() error {
 	r := &p.plan.Record
 	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
 	var err error
-	line := engine.Line{Thread: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordLine}
-	if p.record, err = p.s.e.NewVersion(line, layout.EncodeCheckpointRecord(&rec)); err != nil {
+	series := engine.Series{Partition: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordSeries}
+	if p.record, err = p.s.e.NewRevision(series, layout.EncodeCheckpointRecord(&rec)); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
 	p.values = make([]engine.Value, len(r.Stored))
 	for i, channel := range r.Stored {
-		line.Name = channel
+		series.Name = channel
 		t := p.plan.Values[i]
 		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Roomy[i]; whole != nil && len(prefix) == layout.KindRoom {
 			copy(whole, prefix)
-			p.values[i], err = p.s.e.NewVersion(line, whole)
+			p.values[i], err = p.s.e.NewRevision(series, whole)
 		} else {
-			p.values[i], err = p.s.e.NewVersion(line, prefix, t.Data)
+			p.values[i], err = p.s.e.NewRevision(series, prefix, t.Data)
 		}
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
@@ -212,7 +212,7 @@ func storedValues(w *rules.WritesPlan) ([]engine.Value, error) {
 func (p *diskPut) commit(tx *engine.Tx) error {
 	target, rec := p.plan.Target, &p.plan.Record
 	ns := target.Namespace
-	t := tx.Thread(p.id)
+	t := tx.Partition(p.id)
 	if err := p.check(tx, t); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 	}
 	updateStatus(tx, p.id) // behind what is of the same thread: it is written shorter
 	if p.run != "" {
-		run := tx.Thread(layout.RunKey(p.run))
+		run := tx.Partition(layout.RunKey(p.run))
 		if run == nil || run.Get(target.ThreadID) == nil {
 			if err := tx.Put(layout.RunKey(p.run), target.ThreadID, 0, nil); err != nil {
 				return err
@@ -255,7 +255,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 
 // check refuses a checkpoint upon something deleted, or upon another head than
 // the caller expects.
-func (p *diskPut) check(tx *engine.Tx, t *index.Thread) error {
+func (p *diskPut) check(tx *engine.Tx, t *index.Partition) error {
 	target, parent := p.plan.Target, p.plan.Record.Parent
 	d, ok, err := p.s.deletedMemory(tx, target.ThreadID)
 	if err != nil {
@@ -284,7 +284,7 @@ func (p *diskPut) check(tx *engine.Tx, t *index.Thread) error {
 
 // checkWrites refuses writes that hang on something deleted. The checkpoint being
 // put counts as there.
-func (p *diskPut) checkWrites(d rules.Deleted, t *index.Thread) error {
+func (p *diskPut) checkWrites(d rules.Deleted, t *index.Partition) error {
 	target := p.plan.Target
 	for _, w := range p.plan.Writes {
 		exists := w.CheckpointID == target.CheckpointID || t != nil && t.Get(layout.CheckpointKey(target.Namespace, w.CheckpointID)) != nil
@@ -295,7 +295,7 @@ func (p *diskPut) checkWrites(d rules.Deleted, t *index.Thread) error {
 	return nil
 }
 
-func headOf(t *index.Thread, ns string) string {
+func headOf(t *index.Partition, ns string) string {
 	if t == nil {
 		return ""
 	}
@@ -310,7 +310,7 @@ func headOf(t *index.Thread, ns string) string {
 }
 
 // source is the checkpoint that unchanged channels take their values from.
-func (p *diskPut) source(t *index.Thread) *index.Item {
+func (p *diskPut) source(t *index.Partition) *index.Item {
 	id := p.plan.Record.Source()
 	if t == nil || id == "" {
 		return nil
@@ -319,7 +319,7 @@ func (p *diskPut) source(t *index.Thread) *index.Item {
 }
 
 // inherit says what the unchanged channels refer to.
-func (p *diskPut) inherit(t *index.Thread, ns string) {
+func (p *diskPut) inherit(t *index.Partition, ns string) {
 	source := channelSlots(p.source(t))
 	first := 1
 	if p.flags&layout.FlagDeltas != 0 {
@@ -354,7 +354,7 @@ func findSlot(slots []index.Slot, channel string) *index.Slot {
 
 // inherit is what an unchanged channel reads: the source's value, if the versions
 // agree; else the newest stored in the namespace under this channel and version.
-func inherit(t *index.Thread, ns, channel, version string, source []index.Slot) index.Ref {
+func inherit(t *index.Partition, ns, channel, version string, source []index.Slot) index.Ref {
 	if s := findSlot(source, channel); s != nil && s.Tag == version && s.Ref != (index.Ref{}) {
 		return s.Ref
 	}
@@ -366,7 +366,7 @@ func inherit(t *index.Thread, ns, channel, version string, source []index.Slot) 
 
 // newestStored looks through the whole namespace. It is rare: a checkpoint
 // without a parent, or upon one that is not there.
-func newestStored(t *index.Thread, ns, channel, version string) index.Ref {
+func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 	var best index.Ref
 	t.Ascend(layout.CheckpointPrefix(ns), func(it *index.Item) bool {
 		if s := findSlot(channelSlots(it), channel); s != nil && s.Tag == version && s.Ref.LSN > best.LSN {
@@ -415,7 +415,7 @@ func (s *Saver) putWrites(ctx context.Context, l *laps, cfg saver.Config, writes
 			return err
 		}
 		if ok {
-			t := tx.Thread(id)
+			t := tx.Partition(id)
 			has := t != nil && t.Last(string(layout.KeyCheckpoint)) != nil
 			exists := t != nil && t.Get(layout.CheckpointKey(cfg.Namespace, cfg.CheckpointID)) != nil
 			if err := d.CheckWrites(cfg.ThreadID, cfg.CheckpointID, has, exists); err != nil {

@@ -51,8 +51,8 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 
 // lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
 // is none. First says that the thread was cold.
-func (s *Saver) lookUp(cfg saver.Config) (t *index.Thread, it *index.Item, first bool, err error) {
-	t, first, err = s.e.ThreadFirst(layout.ThreadKey(cfg.ThreadID))
+func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Item, first bool, err error) {
+	t, first, err = s.e.PartitionFirst(layout.ThreadKey(cfg.ThreadID))
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -64,7 +64,7 @@ func notFound(cfg saver.Config) error {
 }
 
 // findCheckpoint is the checkpoint cfg names, or the newest; nil if there is none.
-func findCheckpoint(t *index.Thread, cfg saver.Config) *index.Item {
+func findCheckpoint(t *index.Partition, cfg saver.Config) *index.Item {
 	if t == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // dropThread deletes a thread and remembers that it did.
 func (s *Saver) dropThread(tx *engine.Tx, threadID string) error {
-	t := tx.Thread(layout.ThreadKey(threadID))
+	t := tx.Partition(layout.ThreadKey(threadID))
 	if t == nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (s *Saver) dropThread(tx *engine.Tx, threadID string) error {
 }
 
 // runsOf are the runs that stored checkpoints of the thread.
-func runsOf(t *index.Thread) map[string]bool {
+func runsOf(t *index.Partition) map[string]bool {
 	runs := map[string]bool{}
 	if t == nil {
 		return runs
@@ -65,7 +65,7 @@ func forgetRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
 		if err := tx.Delete(id, threadID); err != nil {
 			return err
 		}
-		if t := tx.Thread(id); t != nil && t.Last("") == nil {
+		if t := tx.Partition(id); t != nil && t.Last("") == nil {
 			if err := tx.Drop(id, nil); err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func (s *Saver) deleteThreads(ctx context.Context, threadIDs []string) (saver.Re
 			}
 		}
 		for _, id := range threadIDs {
-			if t := tx.Thread(layout.ThreadKey(id)); t != nil {
+			if t := tx.Partition(layout.ThreadKey(id)); t != nil {
 				t.Ascend("", func(it *index.Item) bool {
 					countRemoved(&done, it)
 					return true
@@ -168,7 +168,7 @@ func removedUnless(r *saver.Removal, err error) (saver.Removal, error) {
 // needRuns asks for the lists of the runs of a thread.
 func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
 	ok := true
-	for run := range runsOf(tx.Thread(layout.ThreadKey(threadID))) {
+	for run := range runsOf(tx.Partition(layout.ThreadKey(threadID))) {
 		ok = need(layout.RunKey(run)) && ok
 	}
 	return ok
@@ -194,7 +194,7 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
 		done = saver.Removal{}
 		for _, id := range threadIDs {
-			if t := tx.Thread(layout.ThreadKey(id)); t != nil && !needRuns(tx, id, need) {
+			if t := tx.Partition(layout.ThreadKey(id)); t != nil && !needRuns(tx, id, need) {
 				return errMoreThreads
 			}
 		}
@@ -211,7 +211,7 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 // keepLatest removes all but the newest checkpoint of each namespace and what it
 // needs to be read.
 func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
-	t := tx.Thread(layout.ThreadKey(threadID))
+	t := tx.Partition(layout.ThreadKey(threadID))
 	if t == nil {
 		return nil
 	}
@@ -226,7 +226,7 @@ func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
 
 // removable are the keys of the doomed checkpoints that none of the kept needs. The
 // others are told to done.
-func removable(t *index.Thread, threadID, ns string, kept, doomed []string, done *saver.Removal) (gone []string) {
+func removable(t *index.Partition, threadID, ns string, kept, doomed []string, done *saver.Removal) (gone []string) {
 	support := rules.PruneMark(diskPrune{t, ns}, kept)
 	for _, id := range doomed {
 		if why, needed := support[id]; needed {
@@ -241,7 +241,7 @@ func removable(t *index.Thread, threadID, ns string, kept, doomed []string, done
 
 // orphanWrites are the keys of writes against checkpoints older than head that
 // are not there.
-func orphanWrites(t *index.Thread, ns, head string) []string {
+func orphanWrites(t *index.Partition, ns, head string) []string {
 	var keys []string
 	t.Ascend(string(layout.KeyWrites)+layout.Escape(ns), func(it *index.Item) bool {
 		_, id, ok := layout.ParseWritesKey(it.Key)
@@ -254,7 +254,7 @@ func orphanWrites(t *index.Thread, ns, head string) []string {
 }
 
 // checkpointsByNamespace are the ids of a thread's checkpoints, ascending.
-func checkpointsByNamespace(t *index.Thread) map[string][]string {
+func checkpointsByNamespace(t *index.Partition) map[string][]string {
 	out := map[string][]string{}
 	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Item) bool {
 		if ns, id, ok := layout.ParseCheckpointKey(it.Key); ok {
@@ -266,7 +266,7 @@ func checkpointsByNamespace(t *index.Thread) map[string][]string {
 }
 
 // keysOf are the keys of a checkpoint, its writes and its count of attempts.
-func keysOf(t *index.Thread, ns, id string) []string {
+func keysOf(t *index.Partition, ns, id string) []string {
 	keys := []string{layout.CheckpointKey(ns, id)}
 	if key := layout.AttemptsKey(ns, id); t.Get(key) != nil {
 		keys = append(keys, key)
@@ -285,16 +285,16 @@ func removeItems(tx *engine.Tx, threadID string, keys []string, done *saver.Remo
 		return nil
 	}
 	id := layout.ThreadKey(threadID)
-	before := runsOf(tx.Thread(id))
+	before := runsOf(tx.Partition(id))
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	for _, key := range keys {
-		countRemoved(done, tx.Thread(id).Get(key))
+		countRemoved(done, tx.Partition(id).Get(key))
 	}
 	if err := tx.Delete(id, keys...); err != nil {
 		return err
 	}
-	t := tx.Thread(id)
+	t := tx.Partition(id)
 	for run := range runsOf(t) {
 		delete(before, run)
 	}
@@ -330,7 +330,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 		done = saver.Removal{}
 		threads, ok := map[string]bool{}, true
 		for run := range runs {
-			if t := tx.Thread(layout.RunKey(run)); t != nil {
+			if t := tx.Partition(layout.RunKey(run)); t != nil {
 				t.Ascend("", func(it *index.Item) bool {
 					threads[it.Key] = true
 					ok = need(layout.ThreadKey(it.Key)) && ok
@@ -357,7 +357,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 // deleteRuns removes the checkpoints of the runs from one thread, but for those a
 // kept checkpoint needs.
 func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *saver.Removal) error {
-	t := tx.Thread(layout.ThreadKey(threadID))
+	t := tx.Partition(layout.ThreadKey(threadID))
 	if t == nil {
 		return nil
 	}
@@ -389,10 +389,10 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	}
 	ids := map[string]bool{layout.ThreadKey(src): true, layout.ThreadKey(dst): true}
 	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
-		if tx.Thread(layout.ThreadKey(dst)) != nil {
+		if tx.Partition(layout.ThreadKey(dst)) != nil {
 			return fmt.Errorf("copy thread %q to %q: %w", src, dst, saver.ErrThreadExists)
 		}
-		from := tx.Thread(layout.ThreadKey(src))
+		from := tx.Partition(layout.ThreadKey(src))
 		if from == nil {
 			return nil
 		}
@@ -413,7 +413,7 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 
 // diskPrune implements PruneView on one namespace of a thread.
 type diskPrune struct {
-	t  *index.Thread
+	t  *index.Partition
 	ns string
 }
 

@@ -100,8 +100,8 @@ func (r *diskRetain) plan() (saver.RetentionReport, error) {
 }
 
 // threads are the threads of the policy, loaded, each as it is when its turn comes.
-func (r *diskRetain) threads() iter.Seq2[*index.Thread, error] {
-	return func(yield func(*index.Thread, error) bool) {
+func (r *diskRetain) threads() iter.Seq2[*index.Partition, error] {
+	return func(yield func(*index.Partition, error) bool) {
 		next := r.nextThread()
 		for {
 			id, err := next()
@@ -115,7 +115,7 @@ func (r *diskRetain) threads() iter.Seq2[*index.Thread, error] {
 			if id == "" {
 				return
 			}
-			t, err := r.s.e.Thread(id)
+			t, err := r.s.e.Partition(id)
 			if err == nil && t == nil {
 				continue
 			}
@@ -144,7 +144,7 @@ func (r *diskRetain) nextThread() func() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			err = v.Ascend(from, func(t *index.Thread) bool {
+			err = v.Ascend(from, func(t *index.Partition) bool {
 				if strings.HasPrefix(t.ID, layout.SpaceThread) {
 					ids = append(ids, t.ID)
 				}
@@ -178,7 +178,7 @@ func (r *diskRetain) views() iter.Seq2[rules.RetainView, error] {
 }
 
 // thread applies the policy to one thread, and counts what it removes.
-func (r *diskRetain) thread(t *index.Thread, done *saver.RetentionReport) error {
+func (r *diskRetain) thread(t *index.Partition, done *saver.RetentionReport) error {
 	view := diskRetainView{r, t}
 	plan, err := rules.PlanRetain(view, r.policy, r.now, r.cutoff)
 	if err != nil {
@@ -214,7 +214,7 @@ type retainCut struct {
 	threadID string
 	batch    []rules.CheckpointRef // what it removes
 	doomed   []rules.CheckpointRef // batch, and what later commits will remove
-	planned  *index.Thread         // the thread that the plan was made for
+	planned  *index.Partition      // the thread that the plan was made for
 	seen     base.LSN              // its last record since that was the plan's own
 
 	lsn     base.LSN
@@ -226,7 +226,7 @@ type retainCut struct {
 // is needed by something new.
 func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
 	c.lsn, c.removed = tx.LSN(), saver.Removal{}
-	t := tx.Thread(layout.ThreadKey(c.threadID))
+	t := tx.Partition(layout.ThreadKey(c.threadID))
 	if t == nil || t.Birth != c.planned.Birth {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
 }
 
 // changed are the doomed checkpoints that must stay in the thread as it is now.
-func (c *retainCut) changed(t *index.Thread) map[rules.CheckpointRef]bool {
+func (c *retainCut) changed(t *index.Partition) map[rules.CheckpointRef]bool {
 	doomed, stays := map[rules.CheckpointRef]bool{}, map[rules.CheckpointRef]bool{}
 	for _, ref := range c.doomed {
 		key := layout.CheckpointKey(ref.Namespace, ref.ID)
@@ -271,7 +271,7 @@ func (c *retainCut) changed(t *index.Thread) map[rules.CheckpointRef]bool {
 // diskRetainView implements RetainView.
 type diskRetainView struct {
 	r *diskRetain
-	t *index.Thread
+	t *index.Partition
 }
 
 // ThreadID implements RetainView.

@@ -15,7 +15,7 @@ import (
 // updateStatus sets the status of a thread from its root head and all that was
 // written against it.
 func updateStatus(tx *engine.Tx, id string) {
-	t := tx.Thread(id)
+	t := tx.Partition(id)
 	if t == nil {
 		return
 	}
@@ -35,7 +35,7 @@ func updateStatus(tx *engine.Tx, id string) {
 // very many calls, and an output of a run under way changes nothing: then they are
 // not looked at.
 func writeChangesStatus(tx *engine.Tx, cfg saver.Config, call rules.WriteCall) {
-	t := tx.Thread(layout.ThreadKey(cfg.ThreadID))
+	t := tx.Partition(layout.ThreadKey(cfg.ThreadID))
 	if t == nil || headOf(t, "") != cfg.CheckpointID {
 		return
 	}

@@ -45,7 +45,7 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 	matches, end := s.MetadataMatcher(v, q.Metadata)
 	defer end()
 	found := 0
-	aerr := v.Ascend(layout.ThreadKey(q.Prefix), func(t *index.Thread) bool {
+	aerr := v.Ascend(layout.ThreadKey(q.Prefix), func(t *index.Partition) bool {
 		if err = ctx.Err(); err != nil || !strings.HasPrefix(t.ID, layout.ThreadKey(q.Prefix)) {
 			return false
 		}
@@ -70,12 +70,12 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 // matches filter; an empty filter matches every thread. It is not safe for concurrent
 // use, and end must be called when it is no longer needed. It is for this module's own
 // packages: its types are internal.
-func (s *Saver) MetadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Thread) (bool, error), end func()) {
+func (s *Saver) MetadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
 	if len(filter) == 0 {
-		return func(context.Context, *index.Thread) (bool, error) { return true, nil }, func() {}
+		return func(context.Context, *index.Partition) (bool, error) { return true, nil }, func() {}
 	}
 	readers := listReaders{s: s, from: s.e.Reader(), alike: s.alike()}
-	return func(ctx context.Context, t *index.Thread) (found bool, err error) {
+	return func(ctx context.Context, t *index.Partition) (found bool, err error) {
 		if t, err = v.Load(t); err != nil {
 			return false, err
 		}
@@ -96,7 +96,7 @@ func (s *Saver) MetadataMatcher(v *engine.View, filter map[string]any) (matches 
 }
 
 // threadInfo is what the table of threads tells of one.
-func threadInfo(t *index.Thread) saver.ThreadInfo {
+func threadInfo(t *index.Partition) saver.ThreadInfo {
 	info := saver.ThreadInfo{
 		ThreadID:  strings.TrimPrefix(t.ID, layout.SpaceThread),
 		UpdatedAt: time.UnixMicro(t.Updated).UTC(),
@@ -108,7 +108,7 @@ func threadInfo(t *index.Thread) saver.ThreadInfo {
 
 // DescribeThread fills in Graph and Next of a thread of v, where they are told. It is
 // for this module's own packages: its types are internal.
-func (s *Saver) DescribeThread(ctx context.Context, v *engine.View, t *index.Thread, info *saver.ThreadInfo) error {
+func (s *Saver) DescribeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	if info.Status == saver.StatusDone || info.Status == saver.StatusUnknown || info.Head == "" {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s *Saver) DescribeThread(ctx context.Context, v *engine.View, t *index.Thr
 }
 
 // noteOf is the note of the root head of a thread.
-func (s *Saver) noteOf(ctx context.Context, v *engine.View, t *index.Thread) (*saver.Note, error) {
+func (s *Saver) noteOf(ctx context.Context, v *engine.View, t *index.Partition) (*saver.Note, error) {
 	t, err := v.Load(t)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func unpackTTL(tag string) time.Duration {
 }
 
 // ttlOf is the TTL that a thread has of its own, or 0.
-func ttlOf(ttls *index.Thread, threadID string) time.Duration {
+func ttlOf(ttls *index.Partition, threadID string) time.Duration {
 	if ttls == nil {
 		return 0
 	}
@@ -49,13 +49,13 @@ func ttlOf(ttls *index.Thread, threadID string) time.Duration {
 
 // dropTTL forgets the TTL of a thread that is being deleted.
 func dropTTL(tx *engine.Tx, threadID string) error {
-	if t := tx.Thread(ttlThread); t == nil || t.Get(threadID) == nil {
+	if t := tx.Partition(ttlThread); t == nil || t.Get(threadID) == nil {
 		return nil
 	}
 	if err := tx.Delete(ttlThread, threadID); err != nil {
 		return err
 	}
-	if tx.Thread(ttlThread).Last("") == nil {
+	if tx.Partition(ttlThread).Last("") == nil {
 		return tx.Drop(ttlThread, nil)
 	}
 	return nil
@@ -70,7 +70,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 		return err
 	}
 	return s.e.Commit(ctx, []string{layout.ThreadKey(threadID), ttlThread}, func(tx *engine.Tx) error {
-		if tx.Thread(layout.ThreadKey(threadID)) == nil {
+		if tx.Partition(layout.ThreadKey(threadID)) == nil {
 			return fmt.Errorf("set the TTL of thread %q: %w", threadID, saver.ErrNotFound)
 		}
 		if ttl == 0 {
@@ -92,7 +92,7 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 }
 
 func (s *Saver) sweepWith(ctx context.Context, pause func()) (rep saver.SweepReport, err error) {
-	ttls, err := s.e.Thread(ttlThread)
+	ttls, err := s.e.Partition(ttlThread)
 	if err != nil || ttls == nil && s.opts.DefaultTTL == 0 {
 		return rep, err
 	}
@@ -119,14 +119,14 @@ func (s *Saver) sweepWith(ctx context.Context, pause func()) (rep saver.SweepRep
 
 // expired are the next threads from an engine's id on that seem to have expired,
 // and where to go on; "" at the end.
-func (s *Saver) expired(ttls *index.Thread, from string) (ids []string, next string, err error) {
+func (s *Saver) expired(ttls *index.Partition, from string) (ids []string, next string, err error) {
 	v, err := s.e.View()
 	if err != nil {
 		return nil, "", err
 	}
 	defer v.Release()
 	now := s.now()
-	err = v.Ascend(from, func(t *index.Thread) bool {
+	err = v.Ascend(from, func(t *index.Partition) bool {
 		id, ok := strings.CutPrefix(t.ID, layout.SpaceThread)
 		if ok && rules.Expired(now, time.UnixMicro(t.Updated), ttlOf(ttls, id), s.opts.DefaultTTL) {
 			ids = append(ids, id)
@@ -150,8 +150,8 @@ func (s *Saver) expire(ctx context.Context, threadIDs []string) (n int, err erro
 		var due []string
 		ok := true
 		for _, id := range threadIDs {
-			t := tx.Thread(layout.ThreadKey(id))
-			if t != nil && rules.Expired(time.UnixMicro(tx.Now()), time.UnixMicro(t.Updated), ttlOf(tx.Thread(ttlThread), id), s.opts.DefaultTTL) {
+			t := tx.Partition(layout.ThreadKey(id))
+			if t != nil && rules.Expired(time.UnixMicro(tx.Now()), time.UnixMicro(t.Updated), ttlOf(tx.Partition(ttlThread), id), s.opts.DefaultTTL) {
 				due, ok = append(due, id), needRuns(tx, id, need) && ok
 			}
 		}

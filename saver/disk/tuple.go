@@ -94,7 +94,7 @@ func (r *onceRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 // use; the values of its tuples are.
 type tupleReader struct {
 	s    *Saver
-	t    *index.Thread
+	t    *index.Partition
 	from *engine.Reader // shared with the tuples, and with other threads of a listing
 	alike
 	refs  []storedRef // a batch of them, of which some are taken
@@ -117,7 +117,7 @@ func (s *Saver) alike() alike {
 }
 
 // one is a tupleReader for a single tuple.
-func (s *Saver) one(t *index.Thread) *tupleReader {
+func (s *Saver) one(t *index.Partition) *tupleReader {
 	return &tupleReader{s: s, t: t, from: s.e.LateReader(), alike: alike{texts: new(layout.VersionTexts)}}
 }
 

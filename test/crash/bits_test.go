@@ -214,7 +214,7 @@ func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys 
 		}
 		var said []any
 		err = im.Table(snapshot.Visitor{
-			Thread: func(t snapshot.ImageThread) error { said = append(said, t); return nil },
+			Partition: func(t snapshot.ImagePartition) error { said = append(said, t); return nil },
 			Family: func(f snapshot.ImageFamily) error {
 				said = append(said, f)
 				for _, p := range f.Parts {
@@ -224,9 +224,9 @@ func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys 
 				}
 				return nil
 			},
-			RemovedFamily: func(id uint64) error { said = append(said, id); return nil },
-			Memo:          func(m snapshot.Memo) error { said = append(said, m); return nil },
-			RemovedMemo:   func(id string) error { said = append(said, id); return nil },
+			RemovedFamily:    func(id uint64) error { said = append(said, id); return nil },
+			Tombstone:        func(m snapshot.Tombstone) error { said = append(said, m); return nil },
+			RemovedTombstone: func(id string) error { said = append(said, id); return nil },
 		})
 		first = false
 		errs := []error{err}

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// model is a thread as a plain map of what it shows.
+// model is a partition as a plain map of what it shows.
 type model map[string]*Item
 
 func (m model) with(items []*Item) model {
@@ -92,8 +92,8 @@ func sameItems(got []*Item, m model, keys []string) error {
 	return nil
 }
 
-// check compares everything a resident thread answers with the model.
-func check(t *rapid.T, what string, th *Thread, m model) {
+// check compares everything a resident partition answers with the model.
+func check(t *rapid.T, what string, th *Partition, m model) {
 	for range 3 {
 		prefix, before := genKey(t, "prefix", 0), genKey(t, "before", 0)
 		up := m.keys(prefix, "")
@@ -131,19 +131,19 @@ func check(t *rapid.T, what string, th *Thread, m model) {
 	}
 }
 
-// moment is a thread that is held, and what it must go on showing.
+// moment is a partition that is held, and what it must go on showing.
 type moment struct {
 	what  string
-	th    *Thread
+	th    *Partition
 	shows model
 }
 
-// life drives one thread and its copies through a random history.
+// life drives one partition and its copies through a random history.
 type life struct {
 	lsn     base.LSN
-	current []moment // the newest state of the thread and of each of its copies
+	current []moment // the newest state of the partition and of each of its copies
 	held    []moment
-	disk    map[string][]*Item // by thread: all items ever stored, older ones too
+	disk    map[string][]*Item // by partition: all items ever stored, older ones too
 	rand    *rand.Rand
 }
 
@@ -167,12 +167,12 @@ func lastOfEach(items []*Item) []*Item {
 	return slices.Collect(maps.Values(byKey))
 }
 
-// evict makes the thread cold, lets commits arrive, and loads it again from all
+// evict makes the partition cold, lets commits arrive, and loads it again from all
 // that was ever stored, in any order.
 func (l *life) evict(t *rapid.T, c *moment) {
 	stored := slices.Clone(l.disk[c.th.ID])
 	floor := l.lsn
-	cold := ColdThread(c.th.ID, c.th.Family, c.th.Birth)
+	cold := ColdPartition(c.th.ID, c.th.Family, c.th.Birth)
 	cold.Head, cold.LSN, cold.Updated = c.th.Head, c.th.LSN, c.th.Updated
 	c.th = cold
 	for range rapid.IntRange(0, 5).Draw(t, "commits while cold") {
@@ -197,7 +197,7 @@ func (l *life) evict(t *rapid.T, c *moment) {
 func TestThreadModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &life{disk: map[string][]*Item{}, rand: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "shuffle")))}
-		l.current = []moment{{"thread", NewThread("t", NewFamily(1), 1), model{}}}
+		l.current = []moment{{"thread", NewPartition("t", NewFamily(1), 1), model{}}}
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(l.current)-1).Draw(t, "thread")
 			c := &l.current[i]
@@ -230,7 +230,7 @@ func TestThreadModel(t *testing.T) {
 // TestLoadedFloor pins which deletions survive a load: those above the floor,
 // because an older item may still be read from a page that is not loaded yet.
 func TestLoadedFloor(t *testing.T) {
-	th := ColdThread("t", NewFamily(1), 1).Loaded([]*Item{
+	th := ColdPartition("t", NewFamily(1), 1).Loaded([]*Item{
 		{Key: "a", LSN: 1}, {Key: "a", LSN: 2, Flags: FlagDeleted},
 		{Key: "b", LSN: 1}, {Key: "b", LSN: 3, Flags: FlagDeleted},
 		{Key: "c", LSN: 4, Flags: FlagHead},

@@ -13,22 +13,22 @@ import (
 
 const (
 	degree = 32
-	// recentMax bounds the items a resident thread keeps beside its tree. Folding
+	// recentMax bounds the items a resident partition keeps beside its tree. Folding
 	// copies one path of the tree; a linear look at this many is cheaper.
 	recentMax = 32
 )
 
-// Thread is one thread (partition) at one moment. It is immutable: each commit
+// Partition is one partition at one moment. It is immutable: each commit
 // makes a new one, which shares everything old.
 //
-// The slice recent is shared between a Thread and its successors. That is safe
-// because (1) elements below a Thread's own length are never rewritten, (2) one
-// goroutine, the committer, appends, always to the newest Thread, and (3) a
-// Thread is published by the index's lock.
-type Thread struct {
+// The slice recent is shared between a Partition and its successors. That is safe
+// because (1) elements below a Partition's own length are never rewritten, (2) one
+// goroutine, the committer, appends, always to the newest Partition, and (3) a
+// Partition is published by the index's lock.
+type Partition struct {
 	ID      string
 	Family  *Family
-	Birth   base.LSN // record that began this life of the thread
+	Birth   base.LSN // record that began this life of the partition
 	LSN     base.LSN // last record that touched it
 	Head    string   // greatest key with FlagHead
 	Updated int64    // unix µs of the last record
@@ -39,17 +39,17 @@ type Thread struct {
 	deleted int                  // deletions in tree
 	cleared base.LSN             // deletions up to here were dropped from it
 
-	size    int64        // about how much memory the thread takes
+	size    int64        // about how much memory the partition takes
 	used    *atomic.Bool // since the evicter last came by; nil: it was never loaded
-	removed bool         // the thread is gone, which the tables do not know yet
+	removed bool         // the partition is gone, which the tables do not know yet
 }
 
-// Sizes of what a thread takes in memory, about.
+// Sizes of what a partition takes in memory, about.
 const (
-	threadSize = 400 // with its family and its place in the index
-	itemSize   = 96  // with its place in the tree
-	slotSize   = 48
-	valueSize  = 80 // a place in the family
+	partitionSize = 400 // with its family and its place in the index
+	itemSize      = 96  // with its place in the tree
+	slotSize      = 48
+	valueSize     = 80 // a place in the family
 )
 
 // sizeOf is about how much memory an item takes, and what it stored itself.
@@ -63,8 +63,8 @@ func sizeOf(it *Item) int64 {
 	return int64(n)
 }
 
-// touch notes that somebody reads the thread.
-func (t *Thread) touch() {
+// touch notes that somebody reads the partition.
+func (t *Partition) touch() {
 	if t.used != nil && !t.used.Load() {
 		t.used.Store(true)
 	}
@@ -72,31 +72,31 @@ func (t *Thread) touch() {
 
 func lessItem(a, b *Item) bool { return a.Key < b.Key }
 
-// freeNodes is shared by the trees of all threads: most threads have one node, and a
+// freeNodes is shared by the trees of all partitions: most partitions have one node, and a
 // list of their own would be larger than that.
 var freeNodes = btree.NewFreeListG[*Item](btree.DefaultFreeListSize)
 
 func newTree() *btree.BTreeG[*Item] { return btree.NewWithFreeListG(degree, lessItem, freeNodes) }
 
-// NewThread is an empty, resident thread.
-func NewThread(id string, fam *Family, birth base.LSN) *Thread {
-	return &Thread{ID: id, Family: fam, Birth: birth, tree: newTree(), size: threadSize, used: new(atomic.Bool)}
+// NewThread is an empty, resident partition.
+func NewPartition(id string, fam *Family, birth base.LSN) *Partition {
+	return &Partition{ID: id, Family: fam, Birth: birth, tree: newTree(), size: partitionSize, used: new(atomic.Bool)}
 }
 
-// ColdThread is a thread whose items are still on disk.
-func ColdThread(id string, fam *Family, birth base.LSN) *Thread {
-	return &Thread{ID: id, Family: fam, Birth: birth, size: threadSize}
+// ColdThread is a partition whose items are still on disk.
+func ColdPartition(id string, fam *Family, birth base.LSN) *Partition {
+	return &Partition{ID: id, Family: fam, Birth: birth, size: partitionSize}
 }
 
-// Cold reports whether the thread's items must be loaded before it is read.
-func (t *Thread) Cold() bool { return t.tree == nil }
+// Cold reports whether the partition's items must be loaded before it is read.
+func (t *Partition) Cold() bool { return t.tree == nil }
 
 // Loaded is t made resident with the items read from disk, which may be in any
 // order and repeat keys: the greatest LSN of a key counts. Deletions up to floor
 // are on disk for good and are dropped once they have hidden what they hide.
-func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
+func (t *Partition) Loaded(items []*Item, floor base.LSN) *Partition {
 	n := *t
-	n.tree, n.deleted, n.size, n.used = newTree(), 0, threadSize, new(atomic.Bool)
+	n.tree, n.deleted, n.size, n.used = newTree(), 0, partitionSize, new(atomic.Bool)
 	for _, it := range items {
 		n.insert(it)
 	}
@@ -110,14 +110,14 @@ func (t *Thread) Loaded(items []*Item, floor base.LSN) *Thread {
 	return &n
 }
 
-func (t *Thread) insert(it *Item) {
+func (t *Partition) insert(it *Item) {
 	if old, ok := t.tree.Get(it); ok && old.LSN > it.LSN {
 		return
 	}
 	t.replace(it)
 }
 
-func (t *Thread) replace(it *Item) {
+func (t *Partition) replace(it *Item) {
 	if old, ok := t.tree.ReplaceOrInsert(it); ok && old.Deleted() {
 		t.deleted--
 	}
@@ -126,7 +126,7 @@ func (t *Thread) replace(it *Item) {
 	}
 }
 
-func (t *Thread) dropDeletions(floor base.LSN) {
+func (t *Partition) dropDeletions(floor base.LSN) {
 	t.cleared = floor
 	if t.deleted == 0 {
 		return
@@ -144,14 +144,14 @@ func (t *Thread) dropDeletions(floor base.LSN) {
 	t.deleted -= len(gone)
 }
 
-// clearMin is how many deletions a thread keeps before it is worth a look which
+// clearMin is how many deletions a partition keeps before it is worth a look which
 // of them may go.
 const clearMin = 64
 
 // Cleared is t without the deletions up to floor, which are on disk for good, if
-// the thread consists of deletions for the most part. One look for each floor is
+// the partition consists of deletions for the most part. One look for each floor is
 // the most it costs. Called as With is.
-func (t *Thread) Cleared(floor func() base.LSN) *Thread {
+func (t *Partition) Cleared(floor func() base.LSN) *Partition {
 	if t.Cold() || t.deleted < clearMin || 2*t.deleted < t.tree.Len() {
 		return t
 	}
@@ -166,16 +166,16 @@ func (t *Thread) Cleared(floor func() base.LSN) *Thread {
 }
 
 // With is t after a commit of items, which are newer than everything in t.
-// Called by the committer only, on the newest Thread.
-func (t *Thread) With(items []*Item, lsn base.LSN, updated int64) *Thread {
+// Called by the committer only, on the newest Partition.
+func (t *Partition) With(items []*Item, lsn base.LSN, updated int64) *Partition {
 	n := *t
 	n.Add(items, lsn, updated)
 	return &n
 }
 
-// Add is With, but changes the thread itself: for who made it, and has shown it to
+// Add is With, but changes the partition itself: for who made it, and has shown it to
 // nobody.
-func (t *Thread) Add(items []*Item, lsn base.LSN, updated int64) {
+func (t *Partition) Add(items []*Item, lsn base.LSN, updated int64) {
 	t.LSN, t.Updated = lsn, updated
 	t.recent = append(t.recent, items...)
 	rescan := false
@@ -198,7 +198,7 @@ func (t *Thread) Add(items []*Item, lsn base.LSN, updated int64) {
 
 // fold moves recent into a copy of the tree. The old tree stays as it is for
 // those who hold it.
-func (t *Thread) fold() {
+func (t *Partition) fold() {
 	t.tree = t.tree.Clone()
 	for _, it := range t.recent {
 		t.replace(it)
@@ -206,9 +206,9 @@ func (t *Thread) fold() {
 	t.recent = nil
 }
 
-// Forked is t under another id, in the same family: the copy of a thread. t must
+// Forked is t under another id, in the same family: the copy of a partition. t must
 // be resident.
-func (t *Thread) Forked(id string, birth, lsn base.LSN, updated int64) *Thread {
+func (t *Partition) Forked(id string, birth, lsn base.LSN, updated int64) *Partition {
 	n := *t
 	n.ID, n.Birth, n.LSN, n.Updated = id, birth, lsn, updated
 	n.used = new(atomic.Bool)
@@ -217,7 +217,7 @@ func (t *Thread) Forked(id string, birth, lsn base.LSN, updated int64) *Thread {
 }
 
 // Get returns the item at key, or nil.
-func (t *Thread) Get(key string) *Item {
+func (t *Partition) Get(key string) *Item {
 	for _, it := range slices.Backward(t.recent) {
 		if it.Key == key {
 			return live(it)
@@ -248,7 +248,7 @@ func live(it *Item) *Item {
 }
 
 // Last returns the item with the greatest key that begins with prefix, or nil.
-func (t *Thread) Last(prefix string) *Item {
+func (t *Partition) Last(prefix string) *Item {
 	last := t.lastInTree(prefix)
 	for _, it := range t.recent {
 		if strings.HasPrefix(it.Key, prefix) && (last == nil || it.Key >= last.Key) {
@@ -264,7 +264,7 @@ func (t *Thread) Last(prefix string) *Item {
 	return last
 }
 
-func (t *Thread) lastInTree(prefix string) (last *Item) {
+func (t *Partition) lastInTree(prefix string) (last *Item) {
 	visit := func(it *Item) bool {
 		if strings.HasPrefix(it.Key, prefix) {
 			last = it
@@ -284,7 +284,7 @@ func (t *Thread) lastInTree(prefix string) (last *Item) {
 
 // Descend calls fn for the items whose key begins with prefix and, unless before
 // is empty, is smaller than before, greatest key first, until fn returns false.
-func (t *Thread) Descend(prefix, before string, fn func(*Item) bool) {
+func (t *Partition) Descend(prefix, before string, fn func(*Item) bool) {
 	recent := t.newest(prefix, before)
 	stop := false
 	emit := func(it *Item) bool {
@@ -329,7 +329,7 @@ func (t *Thread) Descend(prefix, before string, fn func(*Item) bool) {
 
 // Ascend calls fn for the items whose key begins with prefix, smallest key
 // first, until fn returns false.
-func (t *Thread) Ascend(prefix string, fn func(*Item) bool) {
+func (t *Partition) Ascend(prefix string, fn func(*Item) bool) {
 	recent := t.newest(prefix, "")
 	slices.Reverse(recent)
 	stop := false
@@ -366,7 +366,7 @@ func (t *Thread) Ascend(prefix string, fn func(*Item) bool) {
 
 // newest is the part of recent within prefix and before, one item a key, greatest
 // key first.
-func (t *Thread) newest(prefix, before string) []*Item {
+func (t *Partition) newest(prefix, before string) []*Item {
 	var out []*Item
 	for _, it := range t.recent {
 		if strings.HasPrefix(it.Key, prefix) && (before == "" || it.Key < before) {
@@ -405,7 +405,7 @@ func upperBound(prefix, before string) string {
 	return ""
 }
 
-func (t *Thread) greatestHead() string {
+func (t *Partition) greatestHead() string {
 	head := ""
 	t.Descend("", "", func(it *Item) bool {
 		if it.Flags&FlagHead != 0 {
@@ -417,9 +417,9 @@ func (t *Thread) greatestHead() string {
 	return head
 }
 
-// Items calls fn for every item the thread has, deletions included, in no
+// Items calls fn for every item the partition has, deletions included, in no
 // particular order.
-func (t *Thread) Items(fn func(*Item)) {
+func (t *Partition) Items(fn func(*Item)) {
 	hidden := map[string]*Item{}
 	for _, it := range t.recent {
 		hidden[it.Key] = it
