@@ -148,7 +148,7 @@ func (s *superstep) failsOnItsOwn(err error) bool {
 // abandoned reports whether tasks are cancelled because the caller of the run went away.
 // Nobody decided then that they failed: nothing is stored of them, as after a crash.
 func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.ways().plain
+	return s.caller.Err() != nil && s.failure == nil && !s.l.ways.plain
 }
 
 // retry says whether to try again after n failures, and how long to wait. The

@@ -125,7 +125,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		t.done.resolve(nil, context.Cause(s.ctx))
 		return t
 	}
-	if !l.replaying {
+	if !l.reruns() {
 		l.reapply(t)
 	}
 	if err := l.matchCache(s.ctx, t); err != nil {

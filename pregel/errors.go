@@ -273,9 +273,6 @@ type UnfinishedError struct {
 	// Err is what the earlier run failed with, or why it could not be gone on with;
 	// nil if it was not, or stopped.
 	Err error
-
-	runID string // of the run that left it
-	first bool   // to be finished before the input is taken
 }
 
 // Error says what is left, and what came of finishing it.

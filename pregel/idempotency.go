@@ -128,7 +128,7 @@ func (l *loop) storeNow(ctx context.Context) error {
 	if err := l.storeCheckpoint(ctx, countersOf(l.md), true); err != nil {
 		return err
 	}
-	l.savedID, l.hadParent, l.loadedLatest = l.cp.id, true, true
+	l.savedID, l.from = l.cp.id, originNewest
 	d := &l.delta
 	d.initial, d.exit, d.commandExit, d.firstStep = l.place, nil, nil, nil
 	clear(d.storedWrites)

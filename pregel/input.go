@@ -19,7 +19,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 		return err
 	}
 	if len(writes) == 0 {
-		if l.resuming != nil {
+		if l.nested() && l.entry.tell != toldNothing {
 			return nil
 		}
 		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
@@ -133,7 +133,7 @@ func (l *loop) keepDeltaInput(writes []write) error {
 		}
 		return nil
 	}
-	if l.hadParent && l.loadedLatest {
+	if l.from == originNewest {
 		id, err := uuid5(l.cp.id, Input)
 		if err != nil {
 			return err

@@ -47,8 +47,9 @@ type loop struct {
 	parent    *taskRun // the task that runs this graph; nil at the root
 	ns        string
 	cpMap     map[string]string // checkpoints of the graphs around
-	resuming  *bool             // told by the graph around; nil if not
+	told      told
 	replay    *replayState
+	ways      ways
 	resumeMap map[string]any
 
 	cp      *liveCheckpoint
@@ -92,22 +93,14 @@ type loop struct {
 	succeeding, last bool
 	owned            ownership
 
-	// What the run before and this one tell of their ends; see mark.
-	stoppedBefore, voided, refused bool
-
-	// admit is asked before anything of a loaded thread is run; nil: it may.
-	admit func(context.Context, *loop) error
-
-	addressed    bool // the run was pointed at a checkpoint
-	superseded   bool // and the thread has moved past it
-	forked       bool // it began with a fork, whose tasks have ids of their own
-	replaying    bool // finished tasks of the first superstep run again
-	hadParent    bool // the saver had a checkpoint to begin with
-	loadedLatest bool
-	resumeGiven  bool
-	answered     bool // what the graph around waited for here was answered: it has no answer for this run
-	entered      bool // the input was taken; before that nothing is stored
-	ranTasks     bool
+	from    origin
+	entry   entry
+	stepped bool // the first superstep has ended
+	// recovery is what Recover, or new input that finishes a run first, runs; nil else.
+	recovery *recovery
+	// stopped: the run before marked that it stopped; mark is what this one has to tell.
+	stopped bool
+	mark    mark
 
 	delta    deltaState
 	messages *messageLog // nil if nobody streams messages
@@ -170,6 +163,9 @@ func (r *replayState) firstVisit(ns string) bool {
 
 func (l *loop) nested() bool { return l.parent != nil }
 
+// entered reports whether the run has begun; before that nothing is stored.
+func (l *loop) entered() bool { return l.status != "" }
+
 func (l *loop) env() *Environment { return &l.g.env }
 
 func (l *loop) info() RunInfo {
@@ -190,7 +186,6 @@ func (l *loop) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.hadParent = saved != nil
 	base := l.place
 	if saved == nil {
 		l.cp, l.md, l.place.CheckpointID = emptyCheckpoint(l.env()), saver.Metadata{"step": -2}, ""
@@ -199,7 +194,7 @@ func (l *loop) enter(ctx context.Context) error {
 			return err
 		}
 		l.cp, l.md, l.place, l.prev, l.noted = liveOf(&saved.Checkpoint), saved.Metadata, saved.Config, saved.Parent, saved.Note
-		_, l.stoppedBefore = withoutStops(saved.PendingWrites)
+		_, l.stopped = withoutStops(saved.PendingWrites)
 		if l.pending, err = loadPending(saved.PendingWrites); err != nil {
 			return err
 		}
@@ -210,7 +205,7 @@ func (l *loop) enter(ctx context.Context) error {
 	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
 	l.delta.initial = l.place
 	l.savedID = l.cp.id
-	if err := l.ownHead(saved); err != nil {
+	if err := l.ownHead(); err != nil {
 		return err
 	}
 	l.env().IDs.Observe(l.cp.id)
@@ -246,7 +241,7 @@ func (l *loop) enter(ctx context.Context) error {
 	if len(l.cp.updated) > 0 {
 		l.updated = union(l.cp.updated, nil)
 	}
-	return l.first(ctx)
+	return l.begin(ctx)
 }
 
 // storedAround waits for the save of the checkpoint that the graph around is at,
@@ -266,42 +261,53 @@ func (l *loop) observeSave(op string, took time.Duration, err error) {
 	})
 }
 
+// addressed reports whether the run was pointed at a checkpoint.
+func (l *loop) addressed() bool { return l.place.CheckpointID != "" || l.replay != nil }
+
 // load finds the checkpoint to begin with; nil if there is none. A failed load
 // is an error, never a new thread.
-func (l *loop) load(ctx context.Context) (*saver.Tuple, error) {
+func (l *loop) load(ctx context.Context) (saved *saver.Tuple, err error) {
+	if l.from = originNone; l.addressed() {
+		l.from = originMissing
+	}
 	if l.saver == nil {
 		return nil, nil
 	}
 	at := saver.Config{ThreadID: l.place.ThreadID, Namespace: l.ns, CheckpointID: l.place.CheckpointID}
 	switch {
 	case at.CheckpointID != "":
-		saved, err := getTuple(ctx, l.saver, at)
-		if err == nil && saved == nil && !l.nested() && !l.ways().anyCheckpoint {
+		saved, err = getTuple(ctx, l.saver, at)
+		if err == nil && saved == nil && !l.nested() && !l.ways.anyCheckpoint {
 			err = noCheckpoint(at)
 		}
 		if err != nil || saved == nil {
 			return nil, err
 		}
-		l.superseded, err = supersededBy(ctx, l.saver, at, saved)
-		return saved, err
-	case l.replay != nil:
-		// The graph around replays: this one begins from where it stood then,
-		// and takes its input anew.
-		l.resuming = nil
-		if !l.replay.firstVisit(l.ns) {
-			return getTuple(ctx, l.saver, at)
+		l.from = originNamed
+		old, err := supersededBy(ctx, l.saver, at, saved)
+		if old {
+			l.from = originOld
 		}
+		return saved, err
+	case l.replay != nil && l.replay.firstVisit(l.ns):
+		// The graph around replays: this one begins from where it stood then.
 		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.ns), Before: l.replay.before, Limit: 1}
-		for saved, err := range l.saver.List(ctx, q) {
+		for saved, err = range l.saver.List(ctx, q) {
 			if err != nil {
 				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
 			}
-			return saved, nil
+			break
 		}
-		return nil, nil
+	default:
+		saved, err = getTuple(ctx, l.saver, at)
 	}
-	l.loadedLatest = true
-	return getTuple(ctx, l.saver, at)
+	if saved != nil {
+		l.from = originNewest
+		if l.replay != nil {
+			l.from = originNamed
+		}
+	}
+	return saved, err
 }
 
 // getTuple is GetTuple with nil for a checkpoint that does not exist.
@@ -383,11 +389,11 @@ func (l *loop) preparer() *preparer {
 		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
 	}
 	p := l.prep
-	if p.parentPad = nil; l.parent != nil && !l.answered {
+	if p.parentPad = nil; l.parent != nil && !l.entry.deaf {
 		p.parentPad = l.parent.task.pad
 	}
 	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap
-	p.anyAnswer, p.passing = l.ways().anyAnswer, l.nested() && (l.saver == nil || l.forked)
+	p.anyAnswer, p.passing = l.ways.anyAnswer, l.nested() && (l.saver == nil || l.entry.kind == entryFork)
 	return p
 }
 

@@ -61,19 +61,19 @@ func (l *loop) putMark(m mark, text string) error {
 
 // markEnd stores what the end of the run, with err, leaves to be told.
 func (l *loop) markEnd(ctx context.Context, err error) error {
-	if l.pipe == nil || !l.entered || l.ways().plain || errors.Is(err, ErrPersist) {
+	if l.pipe == nil || !l.entered() || l.ways.plain || errors.Is(err, ErrPersist) {
 		return nil
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
-	stopped = stopped && ctx.Err() == nil && (l.voided || l.status == statusPending && len(in.Interrupts) == 0)
+	stopped = stopped && ctx.Err() == nil && (l.mark == markStopped || l.status == statusPending && len(in.Interrupts) == 0)
 	var refused *channel.UpdateError
 	switch {
-	case l.refused && errors.As(err, &refused):
+	case l.mark == markRefused && errors.As(err, &refused):
 		return l.putMark(markRefused, errorText(refused))
 	case l.nested():
 	case stopped:
 		return l.putMark(markStopped, "")
-	case l.exits() && l.stoppedBefore && l.cp.id == l.savedID:
+	case l.exits() && l.stopped && l.cp.id == l.savedID:
 		return l.putMark(markWentOn, "")
 	}
 	return nil
@@ -83,7 +83,7 @@ func (l *loop) markEnd(ctx context.Context, err error) error {
 // has stored something the snapshot still shows it at its breakpoint: whoever lists
 // threads sees that the run was begun, and Recover leaves it alone.
 func (l *loop) goOnFromStop() error {
-	if !l.stoppedBefore || l.nested() || l.forked || l.exits() || l.saver == nil {
+	if !l.stopped || l.nested() || l.entry.kind == entryFork || l.exits() || l.saver == nil {
 		return nil
 	}
 	return l.putMark(markWentOn, "")

@@ -32,7 +32,7 @@ type ownership struct {
 // be a fork, which only its load tells: whether the thread is taken is judged
 // after that, by ownHead.
 func (l *loop) own(ctx context.Context) (err error) {
-	if l.nested() || l.saver == nil || l.ways().shared {
+	if l.nested() || l.saver == nil || l.ways.shared {
 		return nil
 	}
 	o := &l.owned
@@ -49,7 +49,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 	switch {
 	case errors.Is(err, ErrConflict):
 		o.taken = err
-		if l.addressed {
+		if l.addressed() {
 			return nil
 		}
 		return err
@@ -63,11 +63,10 @@ func (l *loop) own(ctx context.Context) (err error) {
 // the thread, or it is a fork. A fork leaves a checkpoint that is not the newest,
 // on purpose; it goes on beside others, and they learn of it when they store
 // theirs.
-func (l *loop) ownHead(saved *saver.Tuple) error {
+func (l *loop) ownHead() error {
 	o := &l.owned
 	o.head = l.place.CheckpointID
-	fork := l.superseded || l.addressed && saved == nil
-	if fork {
+	if l.from == originOld || l.from == originMissing {
 		o.checked = false
 		return nil
 	}

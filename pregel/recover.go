@@ -201,7 +201,7 @@ var errSettled = errors.New("the thread is not unfinished")
 // to recover.
 func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config, r *Recovery) (settled bool) {
 	l, found, err := g.recoverOne(ctx, cfg, false, o.Attempts)
-	if found.seen {
+	if found.status == saver.StatusUnfinished {
 		r.Next, r.Attempt = found.next, found.attempt
 	}
 	switch {
@@ -221,55 +221,51 @@ func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config,
 	return false
 }
 
-// recovery is what was found on a thread that is to be recovered.
+// recovery is a run of what is left on a thread, and what it found.
 type recovery struct {
-	seen    bool     // it was loaded, and is unfinished
-	next    []string // the nodes that are left
-	attempt int      // that was begun; 0: none
+	attempts int // how many may be begun from one checkpoint
+	progress
+	attempt int // that was begun; 0: none
+	at      saver.Config
 }
 
 // recoverOne runs what is left on a thread, as Invoke with nil does, and shows nobody
 // its events, if fewer than attempts recoveries were begun from its checkpoint. again
 // says that the run lost the thread before, and waits for it now.
 func (g *Graph) recoverOne(ctx context.Context, cfg Config, again bool, attempts int) (*loop, recovery, error) {
-	var found recovery
+	found := recovery{attempts: attempts}
 	l, err := g.newLoop(ctx, nil, cfg)
 	if err != nil {
 		return nil, found, err
 	}
-	var at saver.Config
-	l.owned.again = again
-	l.admit = func(ctx context.Context, l *loop) error {
-		how, err := l.standing().progress(ctx)
-		if err != nil {
-			return err
-		}
-		if how.status != saver.StatusUnfinished {
-			return errSettled
-		}
-		found.seen, found.next, at = true, how.next, l.place
-		if err := l.checkNodes(); err != nil {
-			return err
-		}
-		n, err := g.countAttempt(ctx, at)
-		if err != nil {
-			return err
-		}
-		if n > attempts {
-			return fmt.Errorf("thread %q: %w: %d", at.ThreadID, ErrGivenUp, attempts)
-		}
-		found.attempt = n
-		return nil
-	}
+	l.owned.again, l.recovery = again, &found
 	l.setStream(&stream{put: func(Event) {}}, nil)
 	err = l.runAll(ctx)
 	switch {
 	case err == nil:
-		g.attempts.forget(at.ThreadID)
+		g.attempts.forget(found.at.ThreadID)
 	case ctx.Err() != nil && found.attempt > 0:
-		g.attempts.add(at, -1)
+		g.attempts.add(found.at, -1)
 	}
 	return l, found, err
+}
+
+// countRecovery counts a recovery that is about to begin, if the run is one.
+func (l *loop) countRecovery(ctx context.Context) error {
+	r := l.recovery
+	if r == nil || !l.entry.kind.resumes() {
+		return nil
+	}
+	r.at = l.place
+	n, err := l.g.countAttempt(ctx, r.at)
+	if err != nil {
+		return err
+	}
+	if n > r.attempts {
+		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
+	}
+	r.attempt = n
+	return nil
 }
 
 // countAttempt counts a recovery that is about to begin at a checkpoint. It is counted

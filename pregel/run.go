@@ -48,10 +48,10 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 			res.Value = e.Data
 		}
 	}
-	err := g.retryConflicts(ctx, cfg, new(atomic.Bool), func(cfg Config, again bool) error {
+	err := g.retryConflicts(ctx, cfg, new(atomic.Bool), func(cfg Config, again bool) (*loop, error) {
 		l, err := g.newLoop(ctx, input, cfg)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		l.owned.again = again
 		*res = Result{}
@@ -66,7 +66,7 @@ func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, err
 		slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int {
 			return cmp.Compare(indexOfInterrupt(l.waiting, a), indexOfInterrupt(l.waiting, b))
 		})
-		return err
+		return l, err
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func indexOfInterrupt(list []Interrupt, in Interrupt) int {
 // retryConflicts starts a run over that lost against another before its first
 // superstep, as often as its Config allows, unless somebody was shown a part of
 // it. run is told whether it is run again.
-func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bool, run func(cfg Config, again bool) error) error {
+func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bool, run func(cfg Config, again bool) (*loop, error)) error {
 	for n := 0; ; n++ {
 		err := g.finishFirst(ctx, cfg, n > 0, run)
 		if n >= cfg.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || shown.Load() || ctx.Err() != nil {
@@ -116,17 +116,17 @@ func (g *Graph) Stream(ctx context.Context, input any, cfg Config, modes ...Mode
 		go func() {
 			defer q.end()
 			shown := atomic.Bool{}
-			done <- g.retryConflicts(ctx, cfg, &shown, func(cfg Config, again bool) error {
+			done <- g.retryConflicts(ctx, cfg, &shown, func(cfg Config, again bool) (*loop, error) {
 				l, err := g.newLoop(ctx, input, cfg)
 				if err != nil {
-					return err
+					return nil, err
 				}
 				l.owned.again = again
 				l.setStream(&stream{modes: modes, put: func(e Event) {
 					shown.Store(true)
 					q.push(e)
 				}}, q)
-				return l.runAll(ctx)
+				return l, l.runAll(ctx)
 			})
 		}()
 		// Also when the consumer panics: the run must be over when Stream is.
@@ -211,11 +211,13 @@ func (g *Graph) newLoop(ctx context.Context, input any, cfg Config) (*loop, erro
 	if id, ok := l.cpMap[l.ns]; ok {
 		l.place.CheckpointID = id
 	}
-	l.addressed = l.place.CheckpointID != "" || l.replay != nil
 	if err := g.fillConfig(&cfg, l.saver != nil); err != nil {
 		return nil, err
 	}
 	l.cfg = cfg
+	if l.ways = g.ways(cfg); l.parent != nil {
+		l.ways = l.parent.step.l.ways
+	}
 	l.output = *cfg.OutputKeys
 	l.place.ThreadID, l.place.Namespace = cfg.ThreadID, l.ns
 	l.place.Configurable = cfg.Configurable
@@ -305,10 +307,9 @@ func (l *loop) inherit(cfg Config, r *taskRun) Config {
 	}
 	l.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
 	l.cpMap = r.task.around.get()
-	l.resuming, l.replay, l.resumeMap = outer.resuming, outer.replay, outer.resumeMap
+	l.told, l.replay, l.resumeMap = outer.tells(), outer.replay, outer.resumeMap
 	if r.attempt > 1 {
-		again := true
-		l.resuming = &again
+		l.told = toldResume
 	}
 	if l.g.opts.Checkpointing != Off {
 		l.saver = outer.saver
@@ -354,7 +355,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	switch {
 	case errors.As(err, &in) && !l.nested():
 		return nil
-	case errors.Is(err, ErrConflict) && l.ranTasks:
+	case errors.Is(err, ErrConflict) && l.workers != nil: // tasks were run
 		return fmt.Errorf("%w %w", err, errRanTasks)
 	case err != nil:
 		return err

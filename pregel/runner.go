@@ -79,7 +79,6 @@ type message struct {
 // runTasks runs the tasks that have not ended yet and returns what the
 // superstep failed with, or an InterruptError if tasks wait.
 func (l *loop) runTasks(ctx, inside context.Context) error {
-	l.ranTasks = true
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
@@ -432,7 +431,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	if !lacks && (!cancelled || !s.abandoned()) {
 		stored := slices.Clone(record)
 		stored[cause].value = errorText(err)
-		if t.call != nil && !l.ways().plain {
+		if t.call != nil && !l.ways.plain {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}
@@ -459,7 +458,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 		t.writes = []write{{chError, err}}
 		h := s.prep.handling(t, err)
 		l.tasks.add(h)
-		if !l.replaying {
+		if !l.reruns() {
 			l.reapply(h)
 		}
 		if len(h.writes) == 0 {

@@ -22,7 +22,7 @@ func (l *loop) tick() (more bool, err error) {
 		l.status = statusDone
 		return false, nil
 	}
-	if !l.replaying && len(l.pending) > 0 {
+	if !l.reruns() && len(l.pending) > 0 {
 		l.reapply(l.tasks.order...)
 		l.resumeHandlers()
 	}
@@ -139,7 +139,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	l.forceAfterStep()
 	updated, err := l.applier().apply(l.tasks.asWrites())
 	if err != nil {
-		l.refused = true
+		l.mark = markRefused
 		return err
 	}
 	l.updated = updated
@@ -156,7 +156,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	clear(l.has)
 	clear(l.delta.written) // they are about the superstep's tasks, and would grow
 	clear(l.delta.reapplied)
-	l.replaying = false
+	l.stepped = true
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
 	}
@@ -175,7 +175,6 @@ func (l *loop) afterTick(ctx context.Context) error {
 		}
 		return &InterruptError{}
 	}
-	l.resuming = nil
 	return nil
 }
 
@@ -237,10 +236,10 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.cp == nil || l.set == nil {
 		return l.closePipe(err)
 	}
-	if _, waits := err.(*InterruptError); waits && l.entered && ctx.Err() == nil { //nolint:errorlint // the loop's own
+	if _, waits := err.(*InterruptError); waits && l.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
 	}
-	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
+	if l.exits() && l.pipe != nil && l.entered() && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
 	err = alsoFailed(err, l.markEnd(ctx, err))
@@ -369,7 +368,7 @@ func (l *loop) storeExitDeltas() error {
 	if len(l.delta.exit) == 0 {
 		return nil
 	}
-	if l.hadParent && !l.loadedLatest {
+	if l.from.found() && l.from != originNewest {
 		for _, w := range l.delta.exit {
 			l.delta.forced[w.channel] = true
 		}
@@ -399,7 +398,7 @@ func (l *loop) storeExitDeltas() error {
 		return nil
 	}
 	anchor := l.delta.initial
-	if !l.hadParent {
+	if !l.from.found() {
 		anchor = l.storeStub()
 	}
 	for _, k := range order {

@@ -226,7 +226,7 @@ func (l *loop) gatherItems() {
 	}
 	var puts []pendingWrite
 	for _, w := range l.pending {
-		if w.channel == chItems && (!l.replaying || l.delta.written[w.taskID]) {
+		if w.channel == chItems && (!l.reruns() || l.delta.written[w.taskID]) {
 			puts = append(puts, w)
 		}
 	}

@@ -3,268 +3,65 @@ package pregel
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-
-	"github.com/stele-go/stele/saver"
 )
 
-// standing is the newest checkpoint of a namespace and what was written against it:
-// all that tells how far a thread has come.
-type standing struct {
-	g    *Graph
-	s    saver.Saver
-	at   saver.Config
-	md   saver.Metadata
-	note *saver.Note // nil if it has none
-	cp   *liveCheckpoint
-	// set are the channels as the checkpoint has them, without what was written since.
-	set     *channelSet
-	pending []pendingWrite
-	// Breakpoints, for a checkpoint without a note.
-	before, after []string
+// Unfinished says what new input does on a thread whose last run did not come
+// to its end because the process died: its snapshot has the Status
+// saver.StatusUnfinished. On a thread that is done, waits or failed, new input
+// does what it does in LangGraph, whatever this says.
+type Unfinished string
+
+const (
+	// FinishFirst first goes on with the run that is there, as Invoke with nil
+	// input does, and takes the new input after it. It is the default. It counts as
+	// an attempt at recovery: after three from one checkpoint the input fails with
+	// ErrGivenUp, so that not every message runs a node that kills its process. What
+	// a graph of another name left is not run, and the input refused.
+	FinishFirst Unfinished = "finish"
+	// RefuseUnfinished fails with ErrUnfinished. Nothing is run or stored.
+	RefuseUnfinished Unfinished = "refuse"
+	// DiscardUnfinished is LangGraph's way: the tasks that did not end are given
+	// up, what the others wrote is dropped, and the input is taken.
+	DiscardUnfinished Unfinished = "discard"
+)
+
+// ways are the places where a run may be safer than LangGraph, or the same. They are
+// those of the outermost graph: graphs inside follow it.
+type ways struct {
+	unfinished                       Unfinished
+	shared, anyAnswer, anyCheckpoint bool
+	// plain: what is stored about the end of a run is what LangGraph stores, and no more.
+	plain bool
 }
 
-// progress is how far a thread has come.
-type progress struct {
-	status saver.Status
-	// next are the nodes that are left to run if it is unfinished, each once; none if
-	// only the checkpoint that ends their superstep is missing. missing are those that
-	// the graph does not have, whether or not they ended.
-	next, missing []string
-}
-
-// progress tells how far the thread has come. It knows more than rules.StatusOf, which
-// knows no graph: it needs no note, and it finds breakpoints at which a graph inside
-// stopped.
-func (x *standing) progress(ctx context.Context) (progress, error) {
-	if n := x.note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
-		return progress{status: saver.StatusDone}, nil
-	}
-	prep, err := x.preparer()
-	if err != nil {
-		return progress{}, err
-	}
-	tasks, err := prep.next(nil)
-	if err != nil {
-		return progress{}, err
-	}
-	var missing []string
-	if !x.g.opts.LangGraph {
-		missing = x.g.missing(x.note)
-	}
-	if len(tasks.order) == 0 && len(missing) == 0 {
-		return progress{status: saver.StatusDone}, nil
-	}
-	statuses, _ := readStatuses(x.pending)
-	answered := slices.ContainsFunc(dropSpentAnswer(x.pending), func(w pendingWrite) bool {
-		return w.taskID == nullTaskID && w.channel == chResume && w.value != nil
-	})
-	waits, failed := false, refusedBefore(x.cp.id, x.pending)
-	left := &taskSet{}
-	for _, t := range tasks.order {
-		s := x.outcome(prep, t, statuses)
-		if s != nil && s.finished() {
-			continue
-		}
-		left.order = append(left.order, t)
-		if s == nil {
-			continue
-		}
-		waits = waits || len(s.waiting(t.ns, prep.pending.resume[t.id])) > 0 && !answered
-		failed = failed || s.failed
-	}
-	switch stop := x.stopped(tasks); {
-	case waits:
-		return progress{status: saver.StatusWaiting}, nil
-	case failed:
-		return progress{status: saver.StatusFailed}, nil
-	case stop == saver.StopBreakpoint:
-		return progress{status: saver.StatusWaiting}, nil
-	case stop == saver.StopSteps:
-		return progress{status: saver.StatusFailed}, nil
-	}
-	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
-		return progress{status: saver.StatusWaiting}, err
-	}
-	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing}, nil
-}
-
-// preparer makes the tasks that a run with nil would begin with: a Command that was
-// stored may have steered the thread elsewhere.
-func (x *standing) preparer() (*preparer, error) {
-	step, ok := x.md.Step()
-	if !ok {
-		step = -1
-	}
-	var null []write
-	for _, w := range x.pending {
-		if w.taskID == nullTaskID && w.channel != chResume {
-			null = append(null, write{w.channel, w.value})
+// ways resolves a Config on top of Options.LangGraph. The Config of a run can
+// choose more of LangGraph's ways; only Unfinished can also take one back.
+func (g *Graph) ways(cfg Config) ways {
+	all := g.opts.LangGraph
+	w := ways{unfinished: cfg.Unfinished, shared: all || cfg.Shared, anyAnswer: all || cfg.AnyAnswer, anyCheckpoint: all || cfg.AnyCheckpoint, plain: all}
+	if w.unfinished == "" {
+		w.unfinished = FinishFirst
+		if w.shared { // what is left may be what another run is at
+			w.unfinished = DiscardUnfinished
 		}
 	}
-	cp, set := x.cp, x.set
-	if len(null) > 0 {
-		cp, set = cp.clone(), set.copy()
-		next := func(v saver.Version) (saver.Version, error) { return x.s.NextVersion(v, "") }
-		a := &applier{cp: cp, set: set, triggers: x.g.triggers, next: next}
-		if _, err := a.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
-			return nil, err
-		}
-	}
-	return x.g.snapshotPreparer(cp, set, x.at.Namespace, x.pending, step+1), nil
-}
-
-// outcome is what is recorded of t, or of the error handler that took over from it.
-func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskStatus) *taskStatus {
-	s := statuses[t.id]
-	if s == nil || s.finished() || !s.failed || t.node == nil || t.node.ErrorHandler == "" {
-		return s
-	}
-	if slices.ContainsFunc(x.pending, func(w pendingWrite) bool { return w.taskID == t.id && w.channel == chErrorSource }) {
-		return statuses[prep.handling(t, storedError(s.err)).id]
-	}
-	return s
-}
-
-// stopped is why the run before stopped at the checkpoint, if nothing was written
-// since.
-func (x *standing) stopped(tasks *taskSet) saver.Stop {
-	switch {
-	case len(x.pending) > 0:
-		return saver.StopNone
-	case x.note != nil:
-		return x.note.Stop
-	case x.md.Source() == "update":
-		return saver.StopBreakpoint
-	}
-	at := &loop{cp: x.cp}
-	if at.breaksAt(x.before, tasks) || at.breaksAt(x.after, x.ranLast()) {
-		return saver.StopBreakpoint
-	}
-	return saver.StopNone
-}
-
-// ranLast are tasks of the nodes that ran since the last breakpoint was passed. One
-// of them that is a breakpoint ended last: the run would have stopped there before.
-func (x *standing) ranLast() *taskSet {
-	passed := x.cp.seen[chInterrupt]
-	ran := &taskSet{}
-	for name, seen := range x.cp.seen {
-		for ch, v := range seen {
-			if n := x.g.nodes[name]; n != nil && v.Compare(passed[ch]) > 0 {
-				ran.order = append(ran.order, &task{node: n, name: name})
-				break
-			}
-		}
-	}
-	return ran
-}
-
-// stoppedInside reports whether a graph inside a task that has not ended stopped at a
-// breakpoint. That leaves nothing behind in the graph around.
-func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
-	at := x.at
-	if x.note == nil {
-		for _, t := range tasks.order {
-			sub := x.g.subgraphOf(t.name)
-			if s := statuses[t.id]; sub == nil || s != nil && s.finished() {
-				continue
-			}
-			state, err := sub.stateAt(ctx, x.s, saver.Config{ThreadID: at.ThreadID, Namespace: sub.ownNamespace(t.ns)}, false)
-			if err != nil || state.Status == saver.StatusWaiting {
-				return true, err
-			}
-		}
-		return false, nil
-	}
-	looked := map[string]bool{}
-	for tup, err := range x.s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
-		if err != nil {
-			return false, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
-		}
-		if tup.Checkpoint.ID <= x.cp.id { // what is inside is newer
-			break
-		}
-		parents, _ := tup.Metadata["parents"].(map[string]any)
-		ns := tup.Config.Namespace
-		if parents[at.Namespace] != x.cp.id || looked[ns] {
-			continue
-		}
-		looked[ns] = true
-		if tup.Note != nil && tup.Note.Stop == saver.StopBreakpoint && len(tup.PendingWrites) == 0 {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// missing are the nodes of the next superstep that the graph does not have: it was
-// changed since. Without a node nobody can make its task, nor apply what it stored.
-func (g *Graph) missing(n *saver.Note) []string {
-	if n == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
-}
-
-// checkNodes refuses to go on with a superstep whose nodes are not all there: their
-// work would be gone, and the run would look done.
-func (l *loop) checkNodes() error {
-	if l.ways().plain {
-		return nil
-	}
-	if missing := l.g.missing(l.noted); len(missing) > 0 {
-		return &UnknownNodeError{ThreadID: l.cfg.ThreadID, Nodes: missing}
-	}
-	return nil
-}
-
-// guardUnfinished keeps new input from discarding what an earlier run left. Input
-// that is refused anyway is refused later, and nothing is finished for it.
-func (l *loop) guardUnfinished(ctx context.Context) error {
-	way := l.ways().unfinished
-	if way == DiscardUnfinished || l.nested() || !l.hadParent || !l.loadedLatest {
-		return nil
-	}
-	if writes, err := l.g.inputWrites(l.set, l.input); err != nil || len(writes) == 0 {
-		return nil //nolint:nilerr // takeInput says so
-	}
-	how, err := l.standing().progress(ctx)
-	if err != nil || how.status != saver.StatusUnfinished {
-		return err
-	}
-	e := &UnfinishedError{ThreadID: l.cfg.ThreadID, Next: how.next, runID: l.md.RunID()}
-	if n := l.noted; n != nil && n.Graph != "" && l.g.named && n.Graph != l.g.opts.Name {
-		e.Graph = n.Graph
-		return e
-	}
-	if len(how.missing) > 0 {
-		e.Err = &UnknownNodeError{ThreadID: l.cfg.ThreadID, Nodes: how.missing}
-		return e
-	}
-	e.first = way == FinishFirst
-	return e
-}
-
-// standing is where the loop found the thread; before it takes its input.
-func (l *loop) standing() *standing {
-	return &standing{g: l.g, s: l.saver, at: l.place, md: l.md, note: l.noted, cp: l.cp, set: l.set, pending: l.pending,
-		before: l.interruptBefore(), after: l.interruptAfter()}
+	return w
 }
 
 // finishFirst runs new input with take, and before it what an earlier run left on the
 // thread, if take finds something. What it left is run under the RunID it had, and
 // nobody sees its events: the caller asked for a run of the input.
-func (g *Graph) finishFirst(ctx context.Context, cfg Config, again bool, take func(cfg Config, again bool) error) error {
-	err := take(cfg, again)
-	var left *UnfinishedError
-	if !errors.As(err, &left) || !left.first {
+func (g *Graph) finishFirst(ctx context.Context, cfg Config, again bool, take func(cfg Config, again bool) (*loop, error)) error {
+	l, err := take(cfg, again)
+	if l == nil || l.entry.kind != entryFinish {
 		return err
 	}
-	e := &UnfinishedError{ThreadID: left.ThreadID, Next: left.Next}
+	e := &UnfinishedError{}
+	if !errors.As(err, &e) {
+		return err
+	}
 	earlier := cfg
-	earlier.RunID = left.runID
+	earlier.RunID = l.md.RunID()
 	switch l, _, err := g.recoverOne(ctx, earlier, again, defaultAttempts); {
 	case errors.Is(err, errSettled): // somebody else finished it in the meantime
 	case err != nil:
@@ -275,5 +72,6 @@ func (g *Graph) finishFirst(ctx context.Context, cfg Config, again bool, take fu
 		return e
 	}
 	cfg.Unfinished = RefuseUnfinished // somebody else left something in the meantime
-	return take(cfg, again)
+	_, err = take(cfg, again)
+	return err
 }

@@ -1,6 +1,9 @@
 package pregel
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 func TestWays(t *testing.T) {
 	langGraph := ways{DiscardUnfinished, true, true, true, true}
@@ -21,9 +24,10 @@ func TestWays(t *testing.T) {
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
-	outermost := &loop{g: &Graph{opts: Options{LangGraph: true}}}
-	inside := &loop{g: &Graph{}, parent: &taskRun{step: &superstep{l: outermost}}}
-	if got := inside.ways(); got != langGraph {
-		t.Errorf("inside: %+v, not %+v", got, langGraph)
+	r := &taskRun{step: &superstep{l: &loop{ways: langGraph}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
+	r.ctx.outer, r.ctx.run = context.Background(), r
+	inside, err := (&Graph{}).newLoop(&r.ctx, nil, Config{})
+	if err != nil || inside.ways != langGraph {
+		t.Errorf("inside: %+v, not %+v; %v", inside, langGraph, err)
 	}
 }

@@ -1,0 +1,214 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// standing is the newest checkpoint of a namespace and what was written against it:
+// all that tells how far a thread has come.
+type standing struct {
+	g    *Graph
+	s    saver.Saver
+	at   saver.Config
+	md   saver.Metadata
+	note *saver.Note // nil if it has none
+	cp   *liveCheckpoint
+	// set are the channels as the checkpoint has them, without what was written since.
+	set     *channelSet
+	pending []pendingWrite
+	// Breakpoints, for a checkpoint without a note.
+	before, after []string
+}
+
+// progress is how far a thread has come.
+type progress struct {
+	status saver.Status
+	// next are the nodes that are left to run if it is unfinished, each once; none if
+	// only the checkpoint that ends their superstep is missing. missing are those that
+	// the graph does not have, whether or not they ended.
+	next, missing []string
+}
+
+// progress tells how far the thread has come. It knows more than rules.StatusOf, which
+// knows no graph: it needs no note, and it finds breakpoints at which a graph inside
+// stopped.
+func (x *standing) progress(ctx context.Context) (progress, error) {
+	if n := x.note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
+		return progress{status: saver.StatusDone}, nil
+	}
+	prep, err := x.preparer()
+	if err != nil {
+		return progress{}, err
+	}
+	tasks, err := prep.next(nil)
+	if err != nil {
+		return progress{}, err
+	}
+	var missing []string
+	if !x.g.opts.LangGraph {
+		missing = x.g.missing(x.note)
+	}
+	if len(tasks.order) == 0 && len(missing) == 0 {
+		return progress{status: saver.StatusDone}, nil
+	}
+	statuses, _ := readStatuses(x.pending)
+	answered := slices.ContainsFunc(dropSpentAnswer(x.pending), func(w pendingWrite) bool {
+		return w.taskID == nullTaskID && w.channel == chResume && w.value != nil
+	})
+	waits, failed := false, refusedBefore(x.cp.id, x.pending)
+	left := &taskSet{}
+	for _, t := range tasks.order {
+		s := x.outcome(prep, t, statuses)
+		if s != nil && s.finished() {
+			continue
+		}
+		left.order = append(left.order, t)
+		if s == nil {
+			continue
+		}
+		waits = waits || len(s.waiting(t.ns, prep.pending.resume[t.id])) > 0 && !answered
+		failed = failed || s.failed
+	}
+	switch stop := x.stopped(tasks); {
+	case waits:
+		return progress{status: saver.StatusWaiting}, nil
+	case failed:
+		return progress{status: saver.StatusFailed}, nil
+	case stop == saver.StopBreakpoint:
+		return progress{status: saver.StatusWaiting}, nil
+	case stop == saver.StopSteps:
+		return progress{status: saver.StatusFailed}, nil
+	}
+	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
+		return progress{status: saver.StatusWaiting}, err
+	}
+	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing}, nil
+}
+
+// preparer makes the tasks that a run with nil would begin with: a Command that was
+// stored may have steered the thread elsewhere.
+func (x *standing) preparer() (*preparer, error) {
+	step, ok := x.md.Step()
+	if !ok {
+		step = -1
+	}
+	var null []write
+	for _, w := range x.pending {
+		if w.taskID == nullTaskID && w.channel != chResume {
+			null = append(null, write{w.channel, w.value})
+		}
+	}
+	cp, set := x.cp, x.set
+	if len(null) > 0 {
+		cp, set = cp.clone(), set.copy()
+		next := func(v saver.Version) (saver.Version, error) { return x.s.NextVersion(v, "") }
+		a := &applier{cp: cp, set: set, triggers: x.g.triggers, next: next}
+		if _, err := a.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+			return nil, err
+		}
+	}
+	return x.g.snapshotPreparer(cp, set, x.at.Namespace, x.pending, step+1), nil
+}
+
+// outcome is what is recorded of t, or of the error handler that took over from it.
+func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskStatus) *taskStatus {
+	s := statuses[t.id]
+	if s == nil || s.finished() || !s.failed || t.node == nil || t.node.ErrorHandler == "" {
+		return s
+	}
+	if slices.ContainsFunc(x.pending, func(w pendingWrite) bool { return w.taskID == t.id && w.channel == chErrorSource }) {
+		return statuses[prep.handling(t, storedError(s.err)).id]
+	}
+	return s
+}
+
+// stopped is why the run before stopped at the checkpoint, if nothing was written
+// since.
+func (x *standing) stopped(tasks *taskSet) saver.Stop {
+	switch {
+	case len(x.pending) > 0:
+		return saver.StopNone
+	case x.note != nil:
+		return x.note.Stop
+	case x.md.Source() == "update":
+		return saver.StopBreakpoint
+	}
+	at := &loop{cp: x.cp}
+	if at.breaksAt(x.before, tasks) || at.breaksAt(x.after, x.ranLast()) {
+		return saver.StopBreakpoint
+	}
+	return saver.StopNone
+}
+
+// ranLast are tasks of the nodes that ran since the last breakpoint was passed. One
+// of them that is a breakpoint ended last: the run would have stopped there before.
+func (x *standing) ranLast() *taskSet {
+	passed := x.cp.seen[chInterrupt]
+	ran := &taskSet{}
+	for name, seen := range x.cp.seen {
+		for ch, v := range seen {
+			if n := x.g.nodes[name]; n != nil && v.Compare(passed[ch]) > 0 {
+				ran.order = append(ran.order, &task{node: n, name: name})
+				break
+			}
+		}
+	}
+	return ran
+}
+
+// stoppedInside reports whether a graph inside a task that has not ended stopped at a
+// breakpoint. That leaves nothing behind in the graph around.
+func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
+	at := x.at
+	if x.note == nil {
+		for _, t := range tasks.order {
+			sub := x.g.subgraphOf(t.name)
+			if s := statuses[t.id]; sub == nil || s != nil && s.finished() {
+				continue
+			}
+			state, err := sub.stateAt(ctx, x.s, saver.Config{ThreadID: at.ThreadID, Namespace: sub.ownNamespace(t.ns)}, false)
+			if err != nil || state.Status == saver.StatusWaiting {
+				return true, err
+			}
+		}
+		return false, nil
+	}
+	looked := map[string]bool{}
+	for tup, err := range x.s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+		if err != nil {
+			return false, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+		}
+		if tup.Checkpoint.ID <= x.cp.id { // what is inside is newer
+			break
+		}
+		parents, _ := tup.Metadata["parents"].(map[string]any)
+		ns := tup.Config.Namespace
+		if parents[at.Namespace] != x.cp.id || looked[ns] {
+			continue
+		}
+		looked[ns] = true
+		if tup.Note != nil && tup.Note.Stop == saver.StopBreakpoint && len(tup.PendingWrites) == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// missing are the nodes of the next superstep that the graph does not have: it was
+// changed since. Without a node nobody can make its task, nor apply what it stored.
+func (g *Graph) missing(n *saver.Note) []string {
+	if n == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
+}
+
+// standing is where the loop found the thread; before it takes its input.
+func (l *loop) standing() *standing {
+	return &standing{g: l.g, s: l.saver, at: l.place, md: l.md, note: l.noted, cp: l.cp, set: l.set, pending: l.pending,
+		before: l.interruptBefore(), after: l.interruptAfter()}
+}
