@@ -10,17 +10,17 @@ import (
 
 // copy makes a sibling of the loaded checkpoint with the same state, and applies
 // further updates to it.
-func (u *updater) copy(ctx context.Context, values any) (Config, error) {
+func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 	if u.saved == nil {
-		return Config{}, &InvalidUpdateError{Node: Copy, Reason: "Cannot copy a non-existent checkpoint"}
+		return Address{}, &InvalidUpdateError{Node: Copy, Reason: "Cannot copy a non-existent checkpoint"}
 	}
 	further, err := copyUpdates(values)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	cp, _, err := u.g.create(u.cp, nil, func() string { return u.g.env.IDs.Next(u.step) }, nil, nil, nil, nil)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	own := cp.clone()
 	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
@@ -34,16 +34,16 @@ func (u *updater) copy(ctx context.Context, values any) (Config, error) {
 		at.CheckpointID = u.saved.Parent.CheckpointID
 	}
 	out, err := u.putCopy(ctx, at, stored, md, u.note(cp, u.step+1))
-	cfg, err := u.answer(out, err)
+	made, err := u.answer(out, err)
 	if err != nil || len(further) == 0 {
-		return cfg, err
+		return made, err
 	}
 	tasks, err := u.g.snapshotPreparer(cp, u.set, u.at.Namespace, u.pending, u.step+2).next(nil)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	nextAt := u.at
-	nextAt.CheckpointID = cfg.CheckpointID
+	nextAt.CheckpointID = made.CheckpointID
 	again := &updater{g: u.g, s: u.s, codec: u.codec, at: nextAt, forced: map[string]bool{}}
 	return again.superstep(ctx, assignTasks(further, tasks))
 }

@@ -13,7 +13,7 @@
 //		Node("double", double).
 //		Edge(graph.Start, "double").
 //		Compile(graph.Options{Saver: s})
-//	res, err := g.Invoke(ctx, map[string]any{"n": 21}, pregel.Config{ThreadID: "t"})
+//	res, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 21})
 //
 // # Asking and resuming
 //
@@ -36,12 +36,12 @@
 // loads it, and gives it back when its saves have ended, however it ends. A task that
 // is left behind after a timeout holds nothing. A run that comes meanwhile fails with
 // ErrConflict before anything of it is run or stored, in every durability mode; with
-// Config.ConflictRetries it waits instead. A node that runs a graph on the thread of
+// RunOptions.ConflictRetries it waits instead. A node that runs a graph on the thread of
 // its own run is refused too. Graphs inside belong to the run around them.
 //
 // Every checkpoint is put on the condition that the newest one is that which the run
 // knows. Three things may move the head under a run, and are never refused: UpdateState,
-// a run from a checkpoint that is not the newest (a fork), and a run with Config.Shared.
+// a run from a checkpoint that is not the newest (a fork), and a run with RunOptions.Shared.
 // The run under way then fails with ErrConflict at its next checkpoint. The nodes before
 // that checkpoint have run.
 //
@@ -75,7 +75,7 @@
 // If that fails or stops the input is not taken, and the error matches ErrUnfinished.
 // So it does if what was left cannot be gone on with: another graph left it, the graph
 // does not have its nodes (ErrUnknownNode), or it was tried too often (ErrGivenUp).
-// Config.Unfinished says otherwise: refuse the input, or discard what was left.
+// RunOptions.Unfinished says otherwise: refuse the input, or discard what was left.
 //
 // This is about new input alone. A run with nil goes on with what was left. So does a
 // run with a Command, also one that only updates or steers. Input with a CheckpointID is
@@ -125,18 +125,18 @@
 //
 //   - Unfinished work comes first: new input finishes what a crash left and is taken
 //     after that, see After a crash. LangGraph drops it, with what its tasks had
-//     stored. Config.Unfinished.
+//     stored. RunOptions.Unfinished.
 //   - Nodes that are left to run and that the graph does not have are ErrUnknownNode.
 //     LangGraph passes over them.
-//   - One run at a time has a thread; the others are ErrConflict. Config.Shared: all
+//   - One run at a time has a thread; the others are ErrConflict. RunOptions.Shared: all
 //     go on, and the last checkpoint counts.
 //   - An answer where nothing waits is ErrNoInterrupt, ids that nothing asked are
 //     ErrUnknownInterrupt, and an answer reaches the question that waited and no
 //     other; a breakpoint is passed by one, which nobody gets. An answer that nobody
-//     took when all tasks wait again is taken back. Config.AnyAnswer: an answer is
+//     took when all tasks wait again is taken back. RunOptions.AnyAnswer: an answer is
 //     refused only where nothing is left to run, and whoever asks first gets it.
 //   - A CheckpointID that does not exist is an error of runs and of UpdateState.
-//     Config.AnyCheckpoint: the thread counts as empty. GetState returns an empty
+//     RunOptions.AnyCheckpoint: the thread counts as empty. GetState returns an empty
 //     snapshot and nil either way, as LangGraph does.
 //   - GetState of a thread whose last writes do not go together shows the state before
 //     them; LangGraph raises.

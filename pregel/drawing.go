@@ -23,8 +23,10 @@ func (g *Graph) DrawInside(levels int) Drawing {
 	if levels == 0 {
 		return d
 	}
-	for _, s := range g.GetSubgraphs(false) {
-		d.replace(s.Namespace, s.Graph.DrawInside(levels-1))
+	for _, name := range g.order {
+		if sub := g.subgraphOf(name); sub != nil {
+			d.replace(name, sub.DrawInside(levels-1))
+		}
 	}
 	return d
 }

@@ -244,9 +244,9 @@ func (l *loop) decide(ctx context.Context) error {
 func (l *loop) facts() facts {
 	cmd, isCommand := commandOf(l.input)
 	source := l.md.Source()
-	f := facts{thread: l.cfg.ThreadID, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), told: l.told,
+	f := facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), told: l.told,
 		noSaver: l.saver == nil, empty: len(l.cp.versions) == 0, branch: source == "update" || source == "fork",
-		sameRun: !l.nested() && l.cfg.RunID != "" && l.cfg.RunID == l.md.RunID(), replays: l.replay != nil && l.saver != nil}
+		sameRun: !l.nested() && l.opts.RunID != "" && l.opts.RunID == l.md.RunID(), replays: l.replay != nil && l.saver != nil}
 	switch {
 	case l.recovery != nil:
 		f.given = givenRecovery

@@ -14,8 +14,8 @@ import (
 var (
 	// ErrInvalidGraph matches every GraphError.
 	ErrInvalidGraph = errors.New("invalid graph")
-	// ErrInvalidConfig matches every ConfigError.
-	ErrInvalidConfig = errors.New("invalid config")
+	// ErrInvalidArgument matches every ArgumentError.
+	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrInvalidUpdate matches every InvalidUpdateError and channel.UpdateError.
 	ErrInvalidUpdate = channel.ErrInvalidUpdate
 	// ErrNoSaver: the call needs a saver and the graph has none.
@@ -84,15 +84,15 @@ func (e *GraphError) Error() string {
 // Is makes every GraphError match ErrInvalidGraph.
 func (e *GraphError) Is(target error) bool { return target == ErrInvalidGraph }
 
-// ConfigError says which field of a Config is wrong. It matches
-// ErrInvalidConfig. Nothing was run or stored.
-type ConfigError struct{ Field, Reason string }
+// ArgumentError says which field of an Address or of options is wrong. It matches
+// ErrInvalidArgument. Nothing was run or stored.
+type ArgumentError struct{ Field, Reason string }
 
 // Error names the field.
-func (e *ConfigError) Error() string { return "invalid config: " + e.Field + ": " + e.Reason }
+func (e *ArgumentError) Error() string { return "invalid argument: " + e.Field + ": " + e.Reason }
 
-// Is makes every ConfigError match ErrInvalidConfig.
-func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig }
+// Is makes every ArgumentError match ErrInvalidArgument.
+func (e *ArgumentError) Is(target error) bool { return target == ErrInvalidArgument }
 
 // InvalidUpdateError: an output, input or state update does not fit the graph.
 // It matches ErrInvalidUpdate.
@@ -210,7 +210,7 @@ type RecursionError struct{ Limit int }
 
 // Error names the limit.
 func (e *RecursionError) Error() string {
-	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting Config.RecursionLimit (GRAPH_RECURSION_LIMIT)", e.Limit)
+	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting RunOptions.RecursionLimit (GRAPH_RECURSION_LIMIT)", e.Limit)
 }
 
 // Is makes every RecursionError match ErrRecursionLimit.
@@ -243,7 +243,7 @@ func (e *PersistError) Unwrap() error { return e.Err }
 func (e *PersistError) Is(target error) bool { return target == ErrPersist }
 
 // UnfinishedError: new input was not taken, because of what an earlier run left on
-// the thread; see Config.Unfinished. It matches ErrUnfinished. Nothing of the input
+// the thread; see RunOptions.Unfinished. It matches ErrUnfinished. Nothing of the input
 // is stored.
 //
 // Under RefuseUnfinished the thread is as it was. Under FinishFirst the engine went

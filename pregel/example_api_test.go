@@ -23,7 +23,7 @@ func adder(by int, o pregel.Options) *pregel.Graph {
 
 func ExampleNew() {
 	g := adder(5, pregel.Options{})
-	res := must(g.Invoke(context.Background(), map[string]any{"start": 0, "n": 1}, pregel.Config{}))
+	res := must(g.Invoke(context.Background(), pregel.Address{}, map[string]any{"start": 0, "n": 1}))
 	fmt.Println(res.Value)
 	// Output: 6
 }
@@ -46,25 +46,25 @@ func ExampleNodeBuilder() {
 		Retry(pregel.RetryPolicy{MaxAttempts: 2}).
 		Timeout(pregel.Timeout(time.Minute, 0)).
 		Meta(map[string]any{"team": "post"}))
-	res := must(g.Invoke(context.Background(), map[string]any{"text": "hello", "sign": "Ada"}, pregel.Config{}))
+	res := must(g.Invoke(context.Background(), pregel.Address{}, map[string]any{"text": "hello", "sign": "Ada"}))
 	fmt.Println(res.Value)
 	// Output: map[done:true length:10 letter:hello, Ada]
 }
 
 // The state of a thread is changed from outside as if a node had written.
 func ExampleGraph_UpdateState() {
-	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
+	ctx, thread := context.Background(), pregel.Thread("t")
 	g := adder(5, pregel.Options{Saver: memory.New(memory.Options{})})
-	must(g.Invoke(ctx, map[string]any{"start": 0}, thread))
+	must(g.Invoke(ctx, thread, map[string]any{"start": 0}))
 	at := must(g.UpdateState(ctx, thread, pregel.StateUpdate{Values: 100, AsNode: "add"}))
-	s := must(g.GetState(ctx, at, false))
+	s := must(g.GetState(ctx, at))
 	fmt.Println(s.Map()["n"], s.Metadata["source"])
 	// Output: 105 update
 }
 
 // Several supersteps of updates, each a checkpoint.
 func ExampleGraph_BulkUpdateState() {
-	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
+	ctx, thread := context.Background(), pregel.Thread("t")
 	g := adder(0, pregel.Options{Saver: memory.New(memory.Options{})})
 	must(g.BulkUpdateState(ctx, thread, [][]pregel.StateUpdate{
 		{{Values: 1, AsNode: "add"}, {Values: 2, AsNode: "add"}},
@@ -83,7 +83,7 @@ func ExampleGraph_BulkUpdateState() {
 
 // A call that needs a saver says so if there is none.
 func ExampleGraph_GetState() {
-	_, err := adder(1, pregel.Options{}).GetState(context.Background(), pregel.Config{ThreadID: "t"}, false)
+	_, err := adder(1, pregel.Options{}).GetState(context.Background(), pregel.Thread("t"))
 	fmt.Println(errors.Is(err, pregel.ErrNoSaver))
 	// Output: true
 }
@@ -97,13 +97,13 @@ func ExampleGraph_ClearCache() {
 	}, pregel.NewNode("square").SubscribeOnly("in").Cache(pregel.CachePolicy{TTL: time.Hour}).
 		Do(func(_ context.Context, n any) (any, error) { runs++; return n.(int) * n.(int), nil }).WriteTo("out"))
 	for range 2 {
-		must(g.Invoke(ctx, 7, pregel.Config{}))
+		must(g.Invoke(ctx, pregel.Address{}, 7))
 	}
 	fmt.Println("runs:", runs)
 	if err := g.ClearCache(ctx, "square"); err != nil {
 		panic(err)
 	}
-	fmt.Println(must(g.Invoke(ctx, 7, pregel.Config{})).Value, "runs:", runs)
+	fmt.Println(must(g.Invoke(ctx, pregel.Address{}, 7)).Value, "runs:", runs)
 	// Output:
 	// runs: 1
 	// 49 runs: 2
@@ -123,9 +123,9 @@ func ExampleControl() {
 			return next(ctx, n)
 		}).WriteTo("b"),
 		pregel.NewNode("second").SubscribeOnly("b").Do(next).WriteTo("c"))
-	_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Control: &control})
+	_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Control: &control})
 	fmt.Println(errors.Is(err, pregel.ErrDrained))
-	fmt.Println(must(g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"})).Value)
+	fmt.Println(must(g.Invoke(ctx, pregel.Thread("t"), nil)).Value)
 	// Output:
 	// true
 	// 3
@@ -141,7 +141,7 @@ func ExampleGetAll() {
 		}
 		return pregel.GetAll(ctx, futures...)
 	}, pregel.EntrypointOptions{}))
-	fmt.Println(must(flow.Invoke(context.Background(), []string{"a", "b"}, pregel.Config{})).Value)
+	fmt.Println(must(flow.Invoke(context.Background(), pregel.Address{}, []string{"a", "b"})).Value)
 	// Output: [A B]
 }
 
@@ -152,9 +152,9 @@ func ExamplePrevious() {
 		before, _, err := pregel.Previous[int](ctx)
 		return pregel.Final[string, int]{Value: fmt.Sprintf("%d upon %d", n, before), Save: before + n}, err
 	}, pregel.EntrypointOptions{Saver: memory.New(memory.Options{})}))
-	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
+	ctx, thread := context.Background(), pregel.Thread("t")
 	for _, n := range []int{1, 2, 3} {
-		fmt.Println(must(flow.Invoke(ctx, n, thread)).Value)
+		fmt.Println(must(flow.Invoke(ctx, thread, n)).Value)
 	}
 	// Output:
 	// 1 upon 0
@@ -181,7 +181,7 @@ func ExampleTimeout() {
 			}
 			return task.Attempt > 1, nil
 		}).WriteTo("out"))
-	fmt.Println("tried again:", must(g.Invoke(context.Background(), 1, pregel.Config{})).Value)
+	fmt.Println("tried again:", must(g.Invoke(context.Background(), pregel.Address{}, 1)).Value)
 	// Output: tried again: true
 }
 
@@ -198,7 +198,7 @@ func ExampleEmitMessage() {
 		}
 		return channel.Message{ID: "m1", Role: "ai", Content: "hello"}, nil
 	}).WriteTo("chat"))
-	for e, err := range g.Stream(context.Background(), "hi", pregel.Config{}, pregel.ModeMessages) {
+	for e, err := range g.Stream(context.Background(), pregel.Address{}, "hi", pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
 		if err != nil {
 			panic(err)
 		}
@@ -219,7 +219,7 @@ func ExampleHooks() {
 		},
 		RunEnd: func(i pregel.RunInfo, err error) { fmt.Println("run", i.Status, err) },
 	}})
-	must(g.Invoke(context.Background(), map[string]any{"start": 0}, pregel.Config{ThreadID: "t", Durability: pregel.Sync}))
+	must(g.Invoke(context.Background(), pregel.Thread("t"), map[string]any{"start": 0}, pregel.RunOptions{Durability: pregel.Sync}))
 	// Output:
 	// stored checkpoint <nil>
 	// step 0 [add]

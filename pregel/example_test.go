@@ -49,10 +49,10 @@ func Example_pendingWrites() {
 		}).WriteTo("nodes"),
 		pregel.NewNode("bar2").SubscribeTo("bar").Do(says([]string{"bar2"})).WriteTo("nodes"))
 
-	res := must(app.Invoke(context.Background(), map[string]any{"foo": "triggered by user"}, pregel.Config{ThreadID: "123"}))
+	res := must(app.Invoke(context.Background(), pregel.Thread("123"), map[string]any{"foo": "triggered by user"}))
 	fmt.Println(res.Map()["nodes"])
-	state := must(app.GetState(context.Background(), pregel.Config{ThreadID: "123"}, false))
-	fmt.Println(state.Config.CheckpointID, state.Metadata["source"], state.Metadata["step"])
+	state := must(app.GetState(context.Background(), pregel.Thread("123")))
+	fmt.Println(state.Address.CheckpointID, state.Metadata["source"], state.Metadata["step"])
 	for _, t := range state.Tasks {
 		fmt.Println(t.ID, t.Name, t.Finished, t.Result, len(t.Interrupts))
 	}
@@ -76,10 +76,10 @@ func Example_stateHistory() {
 		pregel.NewNode("bar2").TriggerOn("bar").Do(func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "interrupted at bar2") }),
 		pregel.NewNode("bar3").TriggerOn("bar").Do(func(context.Context, any) (any, error) { return nil, errors.New("raised at bar3") }))
 
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "123", MaxConcurrency: 1}
-	_, err := app.Invoke(ctx, map[string]any{"foo": "begin"}, cfg)
+	ctx, at, cfg := context.Background(), pregel.Thread("123"), pregel.RunOptions{MaxConcurrency: 1}
+	_, err := app.Invoke(ctx, at, map[string]any{"foo": "begin"}, cfg)
 	fmt.Println("failed:", err != nil)
-	for s, err := range app.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+	for s, err := range app.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 		if err != nil {
 			panic(err)
 		}
@@ -112,9 +112,9 @@ func Example_packets() {
 		}),
 		pregel.NewNode("bar1").Do(pass), pregel.NewNode("bar2").Do(pass), pregel.NewNode("bar3").Do(pass))
 
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "123"}
-	must(app.Invoke(ctx, map[string]any{"foo": ""}, cfg))
-	for _, t := range must(app.GetState(ctx, cfg, false)).Tasks {
+	ctx, at := context.Background(), pregel.Thread("123")
+	must(app.Invoke(ctx, at, map[string]any{"foo": ""}))
+	for _, t := range must(app.GetState(ctx, at)).Tasks {
 		fmt.Println(t.Name, t.Path)
 	}
 	// Output:
@@ -131,18 +131,18 @@ func Example_nestedState() {
 		pregel.NewNode("sub_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "manual interrupt") }))
 	app := build(pregel.Options{Channels: in, Input: pregel.Many("start"), Saver: memory.New(memory.Options{})},
 		pregel.NewNode("main_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) {
-			if _, err := sub.Invoke(ctx, map[string]any{"start": "begin"}, pregel.Config{}); err != nil {
+			if _, err := sub.Invoke(ctx, pregel.Inside(), map[string]any{"start": "begin"}); err != nil {
 				return nil, err
 			}
 			return pregel.Ask(ctx, "main graph interrupt")
 		}).Subgraphs(sub))
 
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "123"}
-	must(app.Invoke(ctx, map[string]any{"start": "begin"}, cfg))
-	outer := must(app.GetState(ctx, cfg, true))
+	ctx, at := context.Background(), pregel.Thread("123")
+	must(app.Invoke(ctx, at, map[string]any{"start": "begin"}))
+	outer := must(app.GetState(ctx, at, pregel.StateOptions{Subgraphs: true}))
 	task := outer.Tasks[0]
 	fmt.Println(task.Name, "->", task.State.Tasks[0].Name, task.State.Interrupts[0].Value)
-	fmt.Println("namespace:", task.State.Config.Namespace == "main_node:"+task.ID)
+	fmt.Println("namespace:", task.State.Address.Namespace == "main_node:"+task.ID)
 	// Output:
 	// main_node -> sub_node manual interrupt
 	// namespace: true
@@ -189,7 +189,7 @@ func Example_durability() {
 			pregel.NewNode("bar1").TriggerOn("bar1").Do(says("bar1")).WriteTo("output"),
 			pregel.NewNode("bar2").TriggerOn("bar2").Do(says("bar2")).WriteTo("output"))
 		fmt.Println(d)
-		res := must(app.Invoke(context.Background(), map[string]any{"foo": "start"}, pregel.Config{ThreadID: "123", Durability: d, MaxConcurrency: 1}))
+		res := must(app.Invoke(context.Background(), pregel.Thread("123"), map[string]any{"foo": "start"}, pregel.RunOptions{Durability: d, MaxConcurrency: 1}))
 		fmt.Println(res.Map()["output"])
 	}
 	run(pregel.Sync)

@@ -59,3 +59,9 @@ func wantOut(t *testing.T, res *pregel.Result, err error, want ...any) {
 		t.Errorf("out = %v, want %v", res.Value, want)
 	}
 }
+
+// withModes is o with the modes of a stream.
+func withModes(o pregel.RunOptions, modes ...pregel.Mode) pregel.RunOptions {
+	o.Modes = modes
+	return o
+}

@@ -62,7 +62,7 @@ type Options struct {
 	// discards what a crash left unfinished, nodes that are left to run and that the
 	// graph does not have are passed over, several runs may work on a thread at a
 	// time, an answer is taken although nothing waits, and a CheckpointID that does
-	// not exist stands for an empty thread. Config has most of them for one run; the
+	// not exist stands for an empty thread. RunOptions have most of them for one run; the
 	// package documentation lists all. The option of the outermost graph counts; graphs inside follow it.
 	LangGraph bool
 

@@ -47,7 +47,7 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	if err := r.settle(ctx); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	parts := append([]string{r.step.l.cfg.ThreadID}, append(place, name)...)
+	parts := append([]string{r.step.l.thread}, append(place, name)...)
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}

@@ -31,7 +31,8 @@ const (
 // that runs it alone; tasks reach it through messages.
 type loop struct {
 	g      *Graph
-	cfg    Config // of the run, with what it inherits filled in
+	thread string
+	opts   RunOptions // with what it inherits filled in
 	input  any
 	saver  saver.Saver // nil: nothing is stored
 	codec  serde.Serializer
@@ -169,7 +170,7 @@ func (l *loop) entered() bool { return l.status != "" }
 func (l *loop) env() *Environment { return &l.g.env }
 
 func (l *loop) info() RunInfo {
-	i := RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID, Step: l.step, Status: string(l.status)}
+	i := RunInfo{Graph: l.g.opts.Name, ThreadID: l.thread, Namespace: l.ns, RunID: l.opts.RunID, Step: l.step, Status: string(l.status)}
 	if l.cp != nil {
 		i.CheckpointID = l.cp.id
 	}
@@ -236,7 +237,7 @@ func (l *loop) enter(ctx context.Context) error {
 		step = -1
 	}
 	l.step = step + 1
-	l.stop = l.step + l.cfg.RecursionLimit + 1
+	l.stop = l.step + l.opts.RecursionLimit + 1
 	l.stored = maps.Clone(l.cp.versions)
 	if len(l.cp.updated) > 0 {
 		l.updated = union(l.cp.updated, nil)
@@ -257,7 +258,7 @@ func (l *loop) storedAround() func() error {
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {
 	l.g.guardHook("Save", func() {
-		l.g.opts.Hooks.Save(RunInfo{Graph: l.g.opts.Name, ThreadID: l.cfg.ThreadID, Namespace: l.ns, RunID: l.cfg.RunID}, op, took, err)
+		l.g.opts.Hooks.Save(RunInfo{Graph: l.g.opts.Name, ThreadID: l.thread, Namespace: l.ns, RunID: l.opts.RunID}, op, took, err)
 	})
 }
 
@@ -322,9 +323,9 @@ func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple
 	return saved, nil
 }
 
-// noCheckpoint says that a Config names a checkpoint that does not exist.
+// noCheckpoint says that an Address names a checkpoint that does not exist.
 func noCheckpoint(at saver.Config) error {
-	return fmt.Errorf("the Config names checkpoint %q of thread %q, which is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
+	return fmt.Errorf("checkpoint %q of thread %q is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
 }
 
 // supersededBy reports whether the thread has moved past saved, so that it may
@@ -386,7 +387,7 @@ func (l *loop) applier() *applier {
 // all supersteps: those before are over.
 func (l *loop) preparer() *preparer {
 	if l.prep == nil {
-		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.cfg.Metadata, warn: l.env().Logger.Warn}
+		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.opts.Metadata, warn: l.env().Logger.Warn}
 	}
 	p := l.prep
 	if p.parentPad = nil; l.parent != nil && !l.entry.deaf {

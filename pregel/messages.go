@@ -89,13 +89,13 @@ func graphNS(t *task) []string {
 // it comes from: the task's own while it runs, the graph's for its output.
 func (l *loop) messageMetadata(t *task, step int, within string) map[string]any {
 	md := map[string]any{}
-	if l.cfg.ThreadID != "" {
-		md["thread_id"] = l.cfg.ThreadID
+	if l.thread != "" {
+		md["thread_id"] = l.thread
 	}
 	if within != "" {
 		md["checkpoint_ns"] = within
 	}
-	maps.Copy(md, l.cfg.Metadata)
+	maps.Copy(md, l.opts.Metadata)
 	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
 	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
 	if t.node != nil {

@@ -42,9 +42,9 @@ func (l *loop) own(ctx context.Context) (err error) {
 	wait := o.again && outside != nil
 	s, ok := l.saver.(saver.Coordinator)
 	if ok {
-		o.release, err = s.Own(ctx, l.cfg.ThreadID, wait)
+		o.release, err = s.Own(ctx, l.thread, wait)
 	} else {
-		o.release, err = tables.own(ctx, l.g, l.saver, l.cfg.ThreadID, wait)
+		o.release, err = tables.own(ctx, l.g, l.saver, l.thread, wait)
 	}
 	switch {
 	case errors.Is(err, ErrConflict):
@@ -54,7 +54,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 		}
 		return err
 	case err != nil && ctx.Err() == nil:
-		return &PersistError{Op: "own thread " + l.cfg.ThreadID, Err: err}
+		return &PersistError{Op: "own thread " + l.thread, Err: err}
 	}
 	return err
 }

@@ -24,11 +24,11 @@ type RecoverOptions struct {
 	// FinishFirst. A recovery that its caller cancels is not counted, unless its
 	// process ends before the next one: a shutdown uses up an attempt.
 	Attempts int
-	// Config makes the Config a thread is run with from its state: the values that
-	// its nodes expect of a caller, such as Context and Configurable. Recover fills in
-	// the ThreadID, and the RunID of the run that did not end if there is none. nil
-	// gives the zero Config. It is called from one goroutine.
-	Config func(state *StateSnapshot) (Config, error)
+	// Run makes the options a thread is run with from its state: the values that its
+	// nodes expect of a caller, such as Context and Configurable. Recover fills in the
+	// RunID of the run that did not end if there is none. nil gives the zero RunOptions.
+	// It is called from one goroutine.
+	Run func(state *StateSnapshot) (RunOptions, error)
 }
 
 // Outcome is what became of a thread that Recover found.
@@ -114,7 +114,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			continue
 		case slots <- struct{}{}:
 		}
-		cfg, err := g.recoveryConfig(ctx, o, r.ThreadID)
+		run, err := g.recoveryOptions(ctx, o, r.ThreadID)
 		if err != nil {
 			r.Outcome, r.Err = RecoveryFailed, err
 			<-slots
@@ -122,7 +122,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
-			left[i] = g.recoverThread(ctx, o, cfg, r)
+			left[i] = g.recoverThread(ctx, run, o.Attempts, r)
 		})
 	}
 	running.Wait()
@@ -146,9 +146,9 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	case !lists:
 		return &GraphError{Reason: fmt.Sprintf("Recover needs a saver that is a saver.ThreadManager; Saver is a %T", g.opts.Saver)}
 	case o.AtOnce < 0:
-		return &ConfigError{Field: "AtOnce", Reason: "is negative; 0 is 4"}
+		return &ArgumentError{Field: "AtOnce", Reason: "is negative; 0 is 4"}
 	case o.Attempts < 0:
-		return &ConfigError{Field: "Attempts", Reason: "is negative; 0 is 3"}
+		return &ArgumentError{Field: "Attempts", Reason: "is negative; 0 is 3"}
 	}
 	o.AtOnce, o.Attempts = cmp.Or(o.AtOnce, 4), cmp.Or(o.Attempts, defaultAttempts)
 	return nil
@@ -173,24 +173,16 @@ func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (m
 	return mine, nil
 }
 
-// recoveryConfig is what a thread is run with.
-func (g *Graph) recoveryConfig(ctx context.Context, o RecoverOptions, threadID string) (Config, error) {
-	state, err := g.GetState(ctx, Config{ThreadID: threadID}, false)
-	if err != nil {
-		return Config{}, err
+// recoveryOptions are what a thread is run with.
+func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, err error) {
+	state, err := g.GetState(ctx, Thread(threadID))
+	if err == nil && o.Run != nil {
+		run, err = o.Run(state)
 	}
-	var cfg Config
-	if o.Config != nil {
-		if cfg, err = o.Config(state); err != nil {
-			return Config{}, err
-		}
+	if err == nil {
+		run.RunID = cmp.Or(run.RunID, state.Metadata.RunID())
 	}
-	if cfg.Namespace != "" || cfg.CheckpointID != "" || len(cfg.CheckpointMap) > 0 || cfg.ThreadID != "" && cfg.ThreadID != threadID {
-		return Config{}, &ConfigError{Field: "ThreadID", Reason: "Recover goes on with the newest state of a thread: a Config for it must not name another place"}
-	}
-	cfg.ThreadID = threadID
-	cfg.RunID = cmp.Or(cfg.RunID, state.Metadata.RunID())
-	return cfg, nil
+	return run, err
 }
 
 // errSettled: the thread is not unfinished any more, or never was: a graph inside
@@ -199,8 +191,8 @@ var errSettled = errors.New("the thread is not unfinished")
 
 // recoverThread runs what is left on a thread. settled reports that there was nothing
 // to recover.
-func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config, r *Recovery) (settled bool) {
-	l, found, err := g.recoverOne(ctx, cfg, false, o.Attempts)
+func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r *Recovery) (settled bool) {
+	l, found, err := g.recoverOne(ctx, Thread(r.ThreadID), o, false, attempts)
 	if found.status == saver.StatusUnfinished {
 		r.Next, r.Attempt = found.next, found.attempt
 	}
@@ -232,9 +224,9 @@ type recovery struct {
 // recoverOne runs what is left on a thread, as Invoke with nil does, and shows nobody
 // its events, if fewer than attempts recoveries were begun from its checkpoint. again
 // says that the run lost the thread before, and waits for it now.
-func (g *Graph) recoverOne(ctx context.Context, cfg Config, again bool, attempts int) (*loop, recovery, error) {
+func (g *Graph) recoverOne(ctx context.Context, at Address, o RunOptions, again bool, attempts int) (*loop, recovery, error) {
 	found := recovery{attempts: attempts}
-	l, err := g.newLoop(ctx, nil, cfg)
+	l, err := g.newLoop(ctx, at, nil, o)
 	if err != nil {
 		return nil, found, err
 	}

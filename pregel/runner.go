@@ -83,7 +83,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 		return err
 	}
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
-		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
+		slots: l.opts.MaxConcurrency, limited: l.opts.MaxConcurrency > 0, prep: l.prep}
 	s.caller, s.ctx, s.cancel = ctx, inside, l.cancel
 	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)

@@ -114,8 +114,8 @@ type TaskInfo struct {
 	Previous any
 	// Failure is set in an error handler: what it handles.
 	Failure *NodeError
-	// Configurable is that of the run's Config; it must not be changed. Context is
-	// Config.Context. Store is that of the graph, or of the nearest graph around
+	// Configurable is that of the RunOptions; it must not be changed. Context is
+	// RunOptions.Context. Store is that of the graph, or of the nearest graph around
 	// it that has one; nil if none has.
 	Configurable map[string]any
 	Context      any
@@ -125,9 +125,9 @@ type TaskInfo struct {
 
 func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: s.cpID,
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.thread, RunID: l.opts.RunID, CheckpointID: s.cpID,
 		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: l.cfg.Configurable, Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
+		Configurable: l.opts.Configurable, Context: l.opts.Context, Store: l.store(), Control: l.opts.Control}
 }
 
 func (l *loop) store() store.Store {

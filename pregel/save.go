@@ -12,7 +12,7 @@ import (
 )
 
 // exits reports whether the run stores everything at its end.
-func (l *loop) exits() bool { return l.cfg.Durability == Exit && l.saver != nil }
+func (l *loop) exits() bool { return l.opts.Durability == Exit && l.saver != nil }
 
 // encode serializes a value now, if the saver says how; the reducers of the next
 // superstep may append to it.
@@ -194,7 +194,7 @@ func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, 
 	// nothing to do beside the writes of a superstep's last task: its checkpoint
 	// waits for them.
 	switch {
-	case l.codec == nil || l.last && l.cfg.Durability == Sync:
+	case l.codec == nil || l.last && l.opts.Durability == Sync:
 		_ = l.pipe.store(op) // the pipeline keeps the error
 	case l.last:
 		l.pipe.hold(op) // the checkpoint comes as soon as the writes are applied
@@ -363,7 +363,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep; so does a run on a saver whose values
 	// cannot be serialized ahead.
-	if l.cfg.Durability == Sync || l.codec == nil {
+	if l.opts.Durability == Sync || l.codec == nil {
 		return l.pipe.store(op)
 	}
 	l.pipe.submit(op)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -25,18 +24,18 @@ type StateSnapshot struct {
 	// the checkpoint that ends their superstep, are still to be made, because the
 	// process died or the run was cancelled or drained; or a run is under way. A run
 	// with nil goes on with it, and so does Recover; for new input see
-	// Config.Unfinished. A thread that UpdateState gave tasks to waits for somebody to
+	// RunOptions.Unfinished. A thread that UpdateState gave tasks to waits for somebody to
 	// run them. It is told of the newest state only, and is "" in history, of a thread
 	// without a checkpoint, and of a state that was asked for by its CheckpointID.
 	Status saver.Status
-	// Config addresses this checkpoint; give it to Invoke to go back there.
-	Config   Config
+	// Address is that of this checkpoint; give it to Invoke to go back there.
+	Address  Address
 	Metadata saver.Metadata
 	// CreatedAt is when the checkpoint was made, in ISO 8601; "" if there is
 	// none.
 	CreatedAt string
-	// Parent addresses the checkpoint before; nil if there is none.
-	Parent *Config
+	// Parent is the address of the checkpoint before; nil if there is none.
+	Parent *Address
 	Tasks  []TaskState
 	// Interrupts are those of all tasks. Of the newest state they are the ones
 	// that wait.
@@ -60,10 +59,10 @@ type TaskState struct {
 	// channels shown.
 	Finished bool
 	Result   any
-	// StateConfig addresses the state of the graph inside, if the node names
+	// StateAddress is where the state of the graph inside is, if the node names
 	// one; State is that state if it was asked for.
-	StateConfig *Config
-	State       *StateSnapshot
+	StateAddress *Address
+	State        *StateSnapshot
 }
 
 // Subgraph is a graph inside another and the path of node names that leads
@@ -73,18 +72,14 @@ type Subgraph struct {
 	Graph     *Graph
 }
 
-// GetSubgraphs lists the graphs that nodes name, and with recurse those inside
-// them.
-func (g *Graph) GetSubgraphs(recurse bool) []Subgraph {
+// GetSubgraphs lists the graphs that nodes name, each with those inside it behind it:
+// their namespaces have a '|'.
+func (g *Graph) GetSubgraphs() []Subgraph {
 	var out []Subgraph
 	for _, name := range g.order {
-		sub := g.subgraphOf(name)
-		if sub == nil {
-			continue
-		}
-		out = append(out, Subgraph{name, sub})
-		if recurse {
-			for _, s := range sub.GetSubgraphs(true) {
+		if sub := g.subgraphOf(name); sub != nil {
+			out = append(out, Subgraph{name, sub})
+			for _, s := range sub.GetSubgraphs() {
 				out = append(out, Subgraph{name + nsSep + s.Namespace, s.Graph})
 			}
 		}
@@ -113,20 +108,19 @@ func (g *Graph) inside(ns string) (*Graph, error) {
 }
 
 // stateTarget finds out which graph and which place a state call is about.
-func (g *Graph) stateTarget(cfg Config) (*Graph, saver.Saver, saver.Config, error) {
+func (g *Graph) stateTarget(a Address) (*Graph, saver.Saver, saver.Config, error) {
 	s := g.opts.Saver
-	at := cfg.place()
+	at := a.place()
 	if s == nil {
 		return nil, nil, at, fmt.Errorf("state of graph %q: %w", g.opts.Name, ErrNoSaver)
 	}
-	if cfg.ThreadID == "" {
-		return nil, nil, at, &ConfigError{Field: "ThreadID", Reason: "is missing"}
+	if a.ThreadID == "" {
+		return nil, nil, at, &ArgumentError{Field: "ThreadID", Reason: "is missing"}
 	}
-	at.Metadata, at.Configurable = cfg.Metadata, cfg.Configurable
 	target := g
-	if cfg.Namespace != "" {
+	if a.Namespace != "" {
 		var err error
-		if target, err = g.inside(cfg.Namespace); err != nil {
+		if target, err = g.inside(a.Namespace); err != nil {
 			return nil, nil, at, err
 		}
 	}
@@ -142,17 +136,22 @@ func (g *Graph) ownNamespace(ns string) string {
 	return ns
 }
 
-// GetState is the state of a thread: the newest, with what finished tasks of the
-// unfinished superstep wrote, unless that does not go together, or that of
-// Config.CheckpointID as it was. A thread without a checkpoint has an empty one, and so
-// has a CheckpointID that does not exist: the error is nil, and Config is what was asked.
-// subgraphs asks for the states of graphs inside.
-func (g *Graph) GetState(ctx context.Context, cfg Config, subgraphs bool) (*StateSnapshot, error) {
-	target, s, at, err := g.stateTarget(cfg)
+// StateOptions are options of GetState.
+type StateOptions struct {
+	// Subgraphs asks for the states of graphs inside; see TaskState.State.
+	Subgraphs bool
+}
+
+// GetState is the state at an address: the newest of a thread, with what finished tasks of
+// the unfinished superstep wrote, unless that does not go together, or that of a
+// checkpoint as it was. A thread without a checkpoint has an empty one, and so has a
+// checkpoint that does not exist: the error is nil, and Address is what was asked.
+func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) (*StateSnapshot, error) {
+	target, s, place, err := g.stateTarget(at)
 	if err != nil {
 		return nil, err
 	}
-	return target.stateAt(ctx, s, at, subgraphs)
+	return target.stateAt(ctx, s, place, lastOf(opts).Subgraphs)
 }
 
 func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, subgraphs bool) (*StateSnapshot, error) {
@@ -161,7 +160,7 @@ func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, sub
 		return nil, err
 	}
 	if saved == nil {
-		return &StateSnapshot{Values: map[string]any{}, Config: placeConfig(at)}, nil
+		return &StateSnapshot{Values: map[string]any{}, Address: addressOf(at, nil)}, nil
 	}
 	return g.snapshot(ctx, s, saved, subgraphs, at.CheckpointID == "")
 }
@@ -175,9 +174,9 @@ type HistoryQuery struct {
 
 // GetStateHistory yields the states of a thread, newest first, each as it was
 // when its superstep began. The listing is that of one moment.
-func (g *Graph) GetStateHistory(ctx context.Context, cfg Config, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
+func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
 	return func(yield func(*StateSnapshot, error) bool) {
-		target, s, at, err := g.stateTarget(cfg)
+		target, s, at, err := g.stateTarget(a)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -239,7 +238,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
+	snap := &StateSnapshot{Status: how.status, Values: set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
 	for _, t := range tasks.order {
 		if len(t.writes) == 0 {
@@ -251,7 +250,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 		snap.Interrupts = append(snap.Interrupts, t.Interrupts...)
 	}
 	if saved.Parent != nil {
-		p := withMap(placeConfig(*saved.Parent), saved.Metadata)
+		p := addressOf(*saved.Parent, saved.Metadata)
 		snap.Parent = &p
 	}
 	return snap, nil
@@ -295,8 +294,8 @@ func (g *Graph) showPending(cp *liveCheckpoint, set *channelSet, tasks *taskSet,
 
 // insideState is what a snapshot shows of a graph inside.
 type insideState struct {
-	config Config
-	state  *StateSnapshot
+	at    Address
+	state *StateSnapshot
 }
 
 func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config, tasks *taskSet, recurse bool) (map[string]insideState, error) {
@@ -306,9 +305,9 @@ func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config
 		if sub == nil {
 			continue
 		}
-		in := insideState{config: Config{ThreadID: at.ThreadID, Namespace: t.ns}}
+		in := insideState{at: Address{ThreadID: at.ThreadID, Namespace: t.ns}}
 		if recurse {
-			place := in.config.place()
+			place := in.at.place()
 			place.Namespace = sub.ownNamespace(place.Namespace)
 			var err error
 			if in.state, err = sub.stateAt(ctx, s, place, true); err != nil {
@@ -336,7 +335,7 @@ func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[st
 			}
 		}
 		if in, ok := states[t.id]; ok {
-			ts.StateConfig, ts.State = &in.config, in.state
+			ts.StateAddress, ts.State = &in.at, in.state
 		}
 		out[i] = ts
 	}
@@ -358,23 +357,6 @@ func (g *Graph) resultOf(output []write) any {
 		return m[g.stream.Names[0]]
 	}
 	return m
-}
-
-// withMap adds to a Config the checkpoints of the graphs around, so that going
-// back there finds them as they were.
-func withMap(cfg Config, md saver.Metadata) Config {
-	parents, _ := md["parents"].(map[string]any)
-	if len(parents) == 0 {
-		return cfg
-	}
-	cfg.CheckpointMap = make(map[string]string, len(parents)+1)
-	for _, ns := range slices.Sorted(maps.Keys(parents)) {
-		if id, ok := parents[ns].(string); ok {
-			cfg.CheckpointMap[ns] = id
-		}
-	}
-	cfg.CheckpointMap[cfg.Namespace] = cfg.CheckpointID
-	return cfg
 }
 
 // migrate brings an older checkpoint to the graph's layout.

@@ -30,7 +30,7 @@ func (l *loop) tick() (more bool, err error) {
 		l.status = statusBefore
 		return false, &InterruptError{}
 	}
-	if _, drain := l.cfg.Control.DrainRequested(); drain {
+	if _, drain := l.opts.Control.DrainRequested(); drain {
 		l.status = statusDraining
 		return false, nil
 	}
@@ -63,15 +63,15 @@ func (l *loop) prepare() error {
 }
 
 func (l *loop) interruptBefore() []string {
-	if len(l.cfg.InterruptBefore) > 0 {
-		return l.cfg.InterruptBefore
+	if len(l.opts.InterruptBefore) > 0 {
+		return l.opts.InterruptBefore
 	}
 	return l.g.opts.InterruptBefore
 }
 
 func (l *loop) interruptAfter() []string {
-	if len(l.cfg.InterruptAfter) > 0 {
-		return l.cfg.InterruptAfter
+	if len(l.opts.InterruptAfter) > 0 {
+		return l.opts.InterruptAfter
 	}
 	return l.g.opts.InterruptAfter
 }

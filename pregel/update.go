@@ -25,39 +25,50 @@ type StateUpdate struct {
 	TaskID string
 }
 
+// UpdateOptions are options of UpdateState and BulkUpdateState.
+type UpdateOptions struct {
+	// Metadata and Configurable are stored with the checkpoints, as those of RunOptions.
+	Metadata     map[string]any
+	Configurable map[string]any
+	// AnyCheckpoint is that of RunOptions.
+	AnyCheckpoint bool
+}
+
 // UpdateState changes the state of a thread and returns the address of the new
 // checkpoint. Pending work is replaced by what the node's edges trigger.
-func (g *Graph) UpdateState(ctx context.Context, cfg Config, u StateUpdate) (Config, error) {
-	return g.BulkUpdateState(ctx, cfg, [][]StateUpdate{{u}})
+func (g *Graph) UpdateState(ctx context.Context, at Address, u StateUpdate, opts ...UpdateOptions) (Address, error) {
+	return g.BulkUpdateState(ctx, at, [][]StateUpdate{{u}}, opts...)
 }
 
 // BulkUpdateState applies supersteps of updates one after another, each upon the
 // checkpoint that the one before made. One that is refused stores nothing; those before
 // it stay.
-func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]StateUpdate) (Config, error) {
-	target, s, at, err := g.stateTarget(cfg)
+func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]StateUpdate, opts ...UpdateOptions) (Address, error) {
+	target, s, at, err := g.stateTarget(a)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
+	o := lastOf(opts)
+	at.Metadata, at.Configurable = o.Metadata, o.Configurable
 	if err := checkMetadata(at, s); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if len(supersteps) == 0 {
-		return Config{}, &InvalidUpdateError{Reason: "No supersteps provided"}
+		return Address{}, &InvalidUpdateError{Reason: "No supersteps provided"}
 	}
 	for _, updates := range supersteps {
 		if len(updates) == 0 {
-			return Config{}, &InvalidUpdateError{Reason: "No updates provided"}
+			return Address{}, &InvalidUpdateError{Reason: "No updates provided"}
 		}
 	}
-	var out Config
+	var out Address
 	for i, updates := range supersteps {
-		u := &updater{g: target, s: s, at: at, first: i == 0, anyCheckpoint: g.ways(cfg).anyCheckpoint, forced: map[string]bool{}}
+		u := &updater{g: target, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph || o.AnyCheckpoint, forced: map[string]bool{}}
 		if c, ok := s.(saver.Coordinator); ok {
 			u.codec = c.Serializer()
 		}
 		if out, err = u.superstep(ctx, updates); err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		at.CheckpointID = out.CheckpointID
 	}
@@ -125,14 +136,14 @@ func (u *updater) load(ctx context.Context) error {
 	return err
 }
 
-func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Config, error) {
+func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Address, error) {
 	if err := u.load(ctx); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	one := updates[0]
 	special := one.AsNode == End && one.Values == nil || one.AsNode == Input || one.AsNode == Copy
 	if special && len(updates) > 1 {
-		return Config{}, &InvalidUpdateError{Node: one.AsNode, Reason: "Cannot apply multiple updates together with it"}
+		return Address{}, &InvalidUpdateError{Node: one.AsNode, Reason: "Cannot apply multiple updates together with it"}
 	}
 	switch {
 	case one.AsNode == End && one.Values == nil:
@@ -151,12 +162,12 @@ func (u *updater) tasks() (*taskSet, error) {
 }
 
 // clear drops all pending tasks; what finished ones wrote is kept.
-func (u *updater) clear(ctx context.Context) (Config, error) {
+func (u *updater) clear(ctx context.Context) (Address, error) {
 	var updated []string
 	if u.saved != nil {
 		tasks, err := u.tasks()
 		if err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		var null []write
 		for _, w := range u.pending {
@@ -166,7 +177,7 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 		}
 		if len(null) > 0 {
 			if updated, err = u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
-				return Config{}, err
+				return Address{}, err
 			}
 		}
 		statuses, _ := readStatuses(u.pending)
@@ -177,7 +188,7 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 		}
 		more, err := u.applier().apply(tasks.asWrites())
 		if err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		updated = union(updated, more)
 	}
@@ -185,25 +196,25 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 }
 
 // input stores values as an input, without running anything.
-func (u *updater) input(ctx context.Context, values any) (Config, error) {
+func (u *updater) input(ctx context.Context, values any) (Address, error) {
 	writes, err := u.g.inputWrites(u.set, values)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if len(writes) == 0 {
-		return Config{}, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("Received no input writes for %v", u.g.input)}
+		return Address{}, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("Received no input writes for %v", u.g.input)}
 	}
 	u.g.nameWrites(writes)
 	id, err := uuid5(u.cp.id, Input)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if err := u.keepWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	updated, err := u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	u.forceOverwritten(writes)
 	step := -1
@@ -232,16 +243,16 @@ type updateTask struct {
 }
 
 // nodes runs the writers of nodes on the values.
-func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, error) {
+func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, error) {
 	ids, err := u.taskIDs()
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	tasks := make([]updateTask, len(updates))
 	for i, up := range updates {
 		node, err := u.nodeOf(up, len(updates) == 1)
 		if err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		t := updateTask{id: up.TaskID, node: node, path: updatePath(i).String()}
 		if prepared := ids[node]; t.id == "" && len(prepared) > 0 {
@@ -253,11 +264,11 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 				name = fmt.Sprintf("%s:%d", chInterrupt, i)
 			}
 			if t.id, err = uuid5(u.cp.id, name); err != nil {
-				return Config{}, err
+				return Address{}, err
 			}
 		}
 		if t.writes, err = u.runWriters(ctx, node, up.Values); err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		tasks[i] = t
 	}
@@ -271,10 +282,10 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
 	}
 	if err := u.keepWrites(ctx, tasks); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if _, err := u.applier().apply(applied); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	return u.put(ctx, "update", u.step+1, u.step+1, updated)
 }
@@ -414,7 +425,7 @@ func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 // put makes and stores the new checkpoint, in one call with the updates: alone they
 // would make a thread that waits at a breakpoint look as if somebody had gone on
 // with it. idStep is the superstep its id shows.
-func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Config, error) {
+func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Address, error) {
 	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
 	snapshots := map[string]bool{}
 	if u.saved == nil {
@@ -432,12 +443,12 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 	}
 	cp, captured, err := u.g.create(u.cp, u.set, func() string { return u.g.env.IDs.Next(idStep) }, nil, snapshots, u.stored, u.next)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	changed := newVersions(u.stored, cp.versions)
 	stored, err := u.encoder().encodeCheckpoint(cp, captured, changed)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	at := u.at
 	at.CheckpointID = ""
@@ -455,12 +466,12 @@ func (u *updater) parents() any {
 	return map[string]any{}
 }
 
-func (u *updater) answer(out saver.Config, err error) (Config, error) {
+func (u *updater) answer(out saver.Config, err error) (Address, error) {
 	if err != nil {
-		return Config{}, &PersistError{Op: "store state update", Err: err}
+		return Address{}, &PersistError{Op: "store state update", Err: err}
 	}
 	if u.saved == nil {
-		return placeConfig(out), nil
+		return addressOf(out, nil), nil
 	}
-	return withMap(placeConfig(out), u.saved.Metadata), nil
+	return addressOf(out, u.saved.Metadata), nil
 }

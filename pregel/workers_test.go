@@ -48,7 +48,7 @@ func TestWorkersOfAWideStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	res, err := g.Invoke(ctx, pregel.Address{}, 1)
 	if err != nil || len(res.Value.([]int)) != wide {
 		t.Fatalf("%v, %v", res, err)
 	}

@@ -126,8 +126,8 @@ func run(out io.Writer, d pregel.Durability, asks bool) error {
 		return err
 	}
 	fmt.Fprintf(out, "-- %s, asks: %v\n", d, asks)
-	cfg := pregel.Config{ThreadID: "123", Durability: d, MaxConcurrency: 1}
-	res, err := app.Invoke(context.Background(), map[string]any{"foo": "start"}, cfg)
+	at, cfg := pregel.Thread("123"), pregel.RunOptions{Durability: d, MaxConcurrency: 1}
+	res, err := app.Invoke(context.Background(), at, map[string]any{"foo": "start"}, cfg)
 	if err != nil {
 		return err
 	}

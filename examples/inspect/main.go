@@ -25,7 +25,10 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-var thread = pregel.Config{ThreadID: "123", MaxConcurrency: 1}
+var (
+	thread = pregel.Thread("123")
+	inTurn = pregel.RunOptions{MaxConcurrency: 1} // so that the order of tasks is always the same
+)
 
 func main() {
 	for _, part := range []func(context.Context, io.Writer) error{tuple, history, paths, nested} {
@@ -71,7 +74,7 @@ func tuple(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	res, err := app.Invoke(ctx, map[string]any{"foo": "triggered by user"}, thread)
+	res, err := app.Invoke(ctx, thread, map[string]any{"foo": "triggered by user"}, inTurn)
 	if err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func history(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := app.Invoke(ctx, map[string]any{"foo": "begin"}, thread); err != nil {
+	if _, err := app.Invoke(ctx, thread, map[string]any{"foo": "begin"}, inTurn); err != nil {
 		fmt.Fprintln(out, "failed:", err)
 	}
 	for s, err := range app.GetStateHistory(ctx, thread, pregel.HistoryQuery{}) {
@@ -159,12 +162,11 @@ func paths(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	before := thread
-	before.InterruptBefore = []string{"bar2"}
-	if _, err := app.Invoke(ctx, map[string]any{"foo": nil}, before); err != nil {
+	before := pregel.RunOptions{MaxConcurrency: 1, InterruptBefore: []string{"bar2"}}
+	if _, err := app.Invoke(ctx, thread, map[string]any{"foo": nil}, before); err != nil {
 		return err
 	}
-	s, err := app.GetState(ctx, thread, false)
+	s, err := app.GetState(ctx, thread)
 	if err != nil {
 		return err
 	}
@@ -188,7 +190,7 @@ func nested(ctx context.Context, out io.Writer) error {
 	}
 	app, err := graph(pregel.Options{Channels: start, Input: pregel.Many("start"), Saver: memory.New(memory.Options{})}, at,
 		pregel.NewNode("main_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) {
-			if _, err := sub.Invoke(ctx, map[string]any{"start": "begin"}, pregel.Config{}); err != nil {
+			if _, err := sub.Invoke(ctx, pregel.Inside(), map[string]any{"start": "begin"}); err != nil {
 				return nil, err
 			}
 			return pregel.Ask(ctx, "main graph interrupt")
@@ -196,10 +198,10 @@ func nested(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := app.Invoke(ctx, map[string]any{"start": "begin"}, thread); err != nil {
+	if _, err := app.Invoke(ctx, thread, map[string]any{"start": "begin"}, inTurn); err != nil {
 		return err
 	}
-	s, err := app.GetState(ctx, thread, true)
+	s, err := app.GetState(ctx, thread, pregel.StateOptions{Subgraphs: true})
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func nested(ctx context.Context, out io.Writer) error {
 }
 
 func show(out io.Writer, s *pregel.StateSnapshot, indent string) {
-	fmt.Fprintf(out, "%scheckpoint_ns: %q\n", indent, s.Config.Namespace)
+	fmt.Fprintf(out, "%scheckpoint_ns: %q\n", indent, s.Address.Namespace)
 	for _, t := range s.Tasks {
 		fmt.Fprintf(out, "%stask: %s:%s\n", indent, t.Name, t.ID)
 		if t.State != nil {

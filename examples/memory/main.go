@@ -63,8 +63,8 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 		return err
 	}
 	return talk(func(thread, user, text string) error {
-		cfg := pregel.Config{ThreadID: thread, Configurable: map[string]any{"user": user}}
-		res, err := g.Invoke(context.Background(), map[string]any{"text": text}, cfg)
+		at, cfg := pregel.Thread(thread), pregel.RunOptions{Configurable: map[string]any{"user": user}}
+		res, err := g.Invoke(context.Background(), at, map[string]any{"text": text}, cfg)
 		if err != nil {
 			return err
 		}

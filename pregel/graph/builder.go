@@ -182,7 +182,7 @@ func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *B
 	}
 	o.Subgraphs = append([]*pregel.Graph{g}, o.Subgraphs...)
 	return b.Node(name, func(ctx context.Context, input any) (any, error) {
-		res, err := g.Invoke(ctx, input, pregel.Config{})
+		res, err := g.Invoke(ctx, pregel.Inside(), input)
 		if err != nil {
 			return nil, err
 		}

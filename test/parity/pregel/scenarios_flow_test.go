@@ -104,7 +104,7 @@ func rootState(tr *trace) {
 	tr.state(g, false)
 	h := tr.history(g)
 	for _, s := range h[:min(3, len(h))] {
-		tr.run(g, nil, s.Config)
+		tr.run(g, nil, on(s.Address))
 	}
 }
 
@@ -238,7 +238,7 @@ func calledStateless(tr *trace) {
 	b := builder()
 	b.Node("call", func(ctx context.Context, s any) (any, error) {
 		steps := stepsOf(s)
-		res, err := sub.Invoke(ctx, in(steps[len(steps)-1]), pregel.Config{})
+		res, err := sub.Invoke(ctx, pregel.Inside(), in(steps[len(steps)-1]))
 		if err != nil {
 			return nil, err
 		}

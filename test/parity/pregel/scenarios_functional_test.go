@@ -124,7 +124,7 @@ func functionalWithGraph(tr *trace) {
 		if err != nil {
 			return nil, err
 		}
-		res, err := sub.Invoke(ctx, in(words...), pregel.Config{})
+		res, err := sub.Invoke(ctx, pregel.Inside(), in(words...))
 		if err != nil {
 			return nil, err
 		}

@@ -230,7 +230,7 @@ func rawBreakpointHistory(tr *trace) {
 	tr.run(g, 3)
 	tr.run(g, nil)
 	for _, s := range tr.history(g)[:3] {
-		tr.run(g, nil, s.Config)
+		tr.run(g, nil, on(s.Address))
 	}
 	second := tr.config("2")
 	tr.run(g, 20, second)

@@ -377,7 +377,7 @@ func handlerAfterSibling(tr *trace) {
 		cfg := tr.config()
 		cfg.Durability = tr.durability
 		c.input, c.cfg = in(), cfg
-		if _, err := g.Invoke(ctx, in(), cfg); err != nil {
+		if _, err := g.Invoke(ctx, cfg.Address, in(), cfg.RunOptions); err != nil {
 			tr.error(err)
 		}
 		return nil

@@ -251,7 +251,7 @@ func failureAndResume(tr *trace) {
 	g := tr.saved(b)
 	tr.run(g, in("in"))
 	s := tr.state(g, false)
-	tr.state(g, false, s.Config)
+	tr.state(g, false, on(s.Address))
 	tr.run(g, nil)
 	tr.state(g, false)
 	tr.history(g)

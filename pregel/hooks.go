@@ -1,6 +1,53 @@
 package pregel
 
-import "context"
+import (
+	"context"
+	"time"
+)
+
+// Hooks are called as a run goes on, from the run's own goroutines; they must
+// not block. Nil functions are not called. Tracing can be built on them. A hook
+// that panics is logged and does not harm the run.
+type Hooks struct {
+	RunStart  func(RunInfo)
+	RunEnd    func(RunInfo, error)
+	Resume    func(RunInfo)
+	Interrupt func(RunInfo, []Interrupt)
+	StepStart func(info RunInfo, tasks []string)
+	StepEnd   func(RunInfo)
+	TaskStart func(TaskInfo)
+	TaskEnd   func(TaskInfo, time.Duration, error)
+	Save      func(info RunInfo, op string, took time.Duration, err error)
+	// Span is called when something begins. It returns the context that is used for
+	// everything inside, which must be derived from the one it is given, and what to
+	// call when it ends, once, with its error: nil also for a run that was
+	// interrupted, an error that matches ErrInterrupted for a task. Either may be nil.
+	Span func(ctx context.Context, s Span) (context.Context, func(err error))
+}
+
+// guardHook calls a hook.
+func (g *Graph) guardHook(name string, call func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.env.Logger.Error("a hook panicked", "graph", g.opts.Name, "hook", name, "err", panicError(p))
+		}
+	}()
+	call()
+}
+
+// RunInfo says which run a hook is about.
+type RunInfo struct {
+	Graph        string
+	ThreadID     string
+	Namespace    string
+	CheckpointID string
+	RunID        string
+	Step         int
+	// Status is why the run stands where it does: "pending", "done", "draining",
+	// "out_of_steps", or at a breakpoint "interrupt_before" or
+	// "interrupt_after"; "" before it took its input.
+	Status string
+}
 
 // SpanKind says what a Span is about.
 type SpanKind string
