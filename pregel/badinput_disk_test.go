@@ -135,15 +135,16 @@ func (row badRow) wantTyped(t *testing.T, err error, d pregel.Durability) {
 
 // ordered is pair with left before right.
 func ordered(s saver.Saver, out channel.Channel, left, right pregel.Func) (*pregel.Graph, error) {
-	o := pregel.Options{Saver: s, Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")}
+	spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")},
+		pregel.Options{Saver: s}
 	for i, f := range []pregel.Func{left, right} {
 		n, err := node([]string{"left", "right"}[i], f).SubscribeOnly("in").WriteFunc("out", func(v any) (any, error) { return v, nil }).Build()
 		if err != nil {
 			return nil, err
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	return pregel.New(o)
+	return pregel.New(spec, o)
 }
 
 // A graph that names what is not there, or what it may not, is refused before

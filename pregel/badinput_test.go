@@ -30,15 +30,16 @@ func wantNamed(t *testing.T, err, is error, names ...string) {
 // kind in the first superstep.
 func pair(t *testing.T, s saver.Saver, out channel.Channel, left, right pregel.Func) (*pregel.Graph, error) {
 	t.Helper()
-	o := pregel.Options{Saver: s, Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")}
+	spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")},
+		pregel.Options{Saver: s}
 	for name, f := range map[string]pregel.Func{"left": left, "right": right} {
 		n, err := node(name, f).SubscribeOnly("in").WriteFunc("out", func(v any) (any, error) { return v, nil }).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	return pregel.New(o)
+	return pregel.New(spec, o)
 }
 
 // Bad input is an error that names node and channel, and what is stored can be

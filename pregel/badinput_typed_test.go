@@ -69,8 +69,8 @@ func typedGraphs(t *testing.T, s saver.Saver, body pregel.Func) map[string]typed
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := pregel.Options{Name: "g", Saver: s, Nodes: []*pregel.Node{n}, Input: pregel.One("n"), Output: pregel.One("out"),
-		Channels: map[string]channel.Channel{"n": channel.LastValue[int](), "out": channel.LastValue[any]()}}
+	spec, plain := pregel.Spec{Nodes: []*pregel.Node{n}, Input: pregel.One("n"), Output: pregel.One("out"), Channels: map[string]channel.Channel{"n": channel.LastValue[int](), "out": channel.LastValue[any]()}},
+		pregel.Options{Name: "g", Saver: s}
 	in := func(k string, v any) map[string]any { return map[string]any{k: v} }
 	return map[string]typedGraph{
 		"keys": {state(graph.New(graph.Key("n", channel.LastValue[int]()), graph.Key("tags", channel.Reduce(channel.Append[string])),
@@ -79,9 +79,9 @@ func typedGraphs(t *testing.T, s saver.Saver, body pregel.Func) map[string]typed
 		"messages": {state(graph.New(graph.Key("messages", channel.Messages(nil)))), in("messages", "hello"), []any{in("messages", 42)}},
 		"delta":    {state(graph.New(graph.Key("messages", channel.DeltaMessages(0, nil)))), in("messages", "hello"), []any{in("messages", 42)}},
 		"struct":   {state(graph.Of[form]()), form{N: 1}, []any{in("N", "text"), in("Tags", 3)}},
-		"channels": {made(pregel.New(plain)), 1, []any{"text", in("n", 1)}},
+		"channels": {made(pregel.New(spec, plain)), 1, []any{"text", in("n", 1)}},
 		"function": {made(pregel.Entrypoint("f", func(ctx context.Context, n int) (any, error) { return body(ctx, n) },
-			pregel.EntrypointOptions{Saver: s})), 1, []any{"text", in("n", 1)}},
+			pregel.EntrypointOptions{Options: pregel.Options{Saver: s}})), 1, []any{"text", in("n", 1)}},
 	}
 }
 

@@ -62,7 +62,7 @@ func (l *loop) setCacheKey(t *task) error {
 	if l.cache() == nil {
 		return nil
 	}
-	policy, group := l.g.opts.CachePolicy, l.g.opts.Name
+	policy, group := l.g.spec.CachePolicy, l.g.opts.Name
 	switch {
 	case t.call != nil:
 		policy, group = t.call.cache, callGroup

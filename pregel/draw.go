@@ -79,13 +79,13 @@ func (g *Graph) drawnStart() (nodes []string) {
 // drawnEdges are all edges, by the node they lead from.
 func (g *Graph) drawnEdges() map[string][]Edge {
 	edges := map[string][]Edge{}
-	for _, e := range g.opts.Edges {
+	for _, e := range g.spec.Edges {
 		edges[e.From] = append(edges[e.From], e)
 	}
-	if len(g.opts.Edges) > 0 {
+	if len(g.spec.Edges) > 0 {
 		return edges
 	}
-	for _, n := range g.opts.Nodes {
+	for _, n := range g.spec.Nodes {
 		for _, ch := range n.writes {
 			for _, to := range g.triggers[ch] {
 				edges[n.Name] = append(edges[n.Name], Edge{From: n.Name, To: to})

@@ -21,11 +21,10 @@ import (
 // appends its name to "out". Channel "go0" starts it.
 func line(t testing.TB, o pregel.Options, f func(ctx context.Context, name string) error, names ...string) *pregel.Graph {
 	t.Helper()
-	o.Channels = map[string]channel.Channel{"out": channel.Reduce(channel.Append[string])}
-	o.Input, o.Output = pregel.One("go0"), pregel.One("out")
+	spec := pregel.Spec{Input: pregel.One("go0"), Output: pregel.One("out"), Channels: map[string]channel.Channel{"out": channel.Reduce(channel.Append[string])}}
 	for i, name := range names {
 		in, next := fmt.Sprintf("go%d", i), fmt.Sprintf("go%d", i+1)
-		o.Channels[in] = channel.Ephemeral[any](channel.Guarded)
+		spec.Channels[in] = channel.Ephemeral[any](channel.Guarded)
 		b := pregel.NewNode(name).SubscribeOnly(in).Do(func(ctx context.Context, _ any) (any, error) { return name, f(ctx, name) })
 		b.WriteFunc("out", func(any) (any, error) { return []string{name}, nil })
 		if i+1 < len(names) {
@@ -35,9 +34,9 @@ func line(t testing.TB, o pregel.Options, f func(ctx context.Context, name strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	g, err := pregel.New(o)
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +248,9 @@ func loopGraph(t testing.TB, o pregel.Options, n int, each func()) *pregel.Graph
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Nodes = []*pregel.Node{count}
-	o.Channels = map[string]channel.Channel{"n": channel.Ephemeral[int](channel.Guarded), "out": channel.LastValue[int]()}
-	o.Input, o.Output = pregel.One("n"), pregel.One("out")
-	g, err := pregel.New(o)
+	spec := pregel.Spec{Nodes: []*pregel.Node{count}, Input: pregel.One("n"), Output: pregel.One("out"),
+		Channels: map[string]channel.Channel{"n": channel.Ephemeral[int](channel.Guarded), "out": channel.LastValue[int]()}}
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}

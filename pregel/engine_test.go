@@ -315,36 +315,38 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestInvalidGraphs(t *testing.T) {
-	build := func(change func(*pregel.Options)) error {
-		o := pregel.Options{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.LastValue[any]()},
-			Nodes: []*pregel.Node{{Name: "n", Triggers: []string{"in"}, Reads: pregel.One("in")}}, Input: pregel.One("in"), Output: pregel.One("out")}
-		change(&o)
-		_, err := pregel.New(o)
+	build := func(change func(*pregel.Spec, *pregel.Options)) error {
+		spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.LastValue[any]()}, Nodes: []*pregel.Node{{Name: "n", Triggers: []string{"in"}, Reads: pregel.One("in")}}, Input: pregel.One("in"), Output: pregel.One("out")},
+			pregel.Options{}
+		change(&spec, &o)
+		_, err := pregel.New(spec, o)
 		return err
 	}
-	if err := build(func(*pregel.Options) {}); err != nil {
+	if err := build(func(*pregel.Spec, *pregel.Options) {}); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*pregel.Options){
-		"reserved channel": func(o *pregel.Options) { o.Channels["__interrupt__"] = channel.LastValue[any]() },
-		"packet channel":   func(o *pregel.Options) { o.Channels["__pregel_tasks"] = channel.LastValue[any]() },
-		"reserved node":    func(o *pregel.Options) { o.Nodes[0].Name = "__error__" },
-		"twin nodes":       func(o *pregel.Options) { o.Nodes = append(o.Nodes, o.Nodes[0]) },
-		"unknown read":     func(o *pregel.Options) { o.Nodes[0].Reads = pregel.Many("x") },
-		"unknown trigger":  func(o *pregel.Options) { o.Nodes[0].Triggers = []string{"x"} },
-		"unknown input":    func(o *pregel.Options) { o.Input = pregel.One("x") },
-		"unread input":     func(o *pregel.Options) { o.Input = pregel.One("out") },
-		"unknown output":   func(o *pregel.Options) { o.Output = pregel.One("x") },
-		"breakpoint":       func(o *pregel.Options) { o.InterruptAfter = []string{"x"} },
-		"handler":          func(o *pregel.Options) { o.Nodes[0].ErrorHandler = "x" },
-		"no channel":       func(o *pregel.Options) { o.Channels["out"] = nil },
-		"no node":          func(o *pregel.Options) { o.Nodes = append(o.Nodes, nil) },
-		"no writer":        func(o *pregel.Options) { o.Nodes[0].Writers = []pregel.Writer{nil} },
-		"no graph inside":  func(o *pregel.Options) { o.Nodes[0].Subgraphs = []*pregel.Graph{nil} },
-		"nothing managed":  func(o *pregel.Options) { o.Managed = map[string]channel.Managed{"x": nil} },
-		"managed channel":  func(o *pregel.Options) { o.Managed = map[string]channel.Managed{"out": channel.IsLastStep} },
-		"ordered twice":    func(o *pregel.Options) { o.ChannelOrder = []string{"in", "in"} },
-		"ordered unknown":  func(o *pregel.Options) { o.ChannelOrder = []string{"x"} },
+	for name, change := range map[string]func(*pregel.Spec, *pregel.Options){
+		"reserved channel": func(spec *pregel.Spec, _ *pregel.Options) { spec.Channels["__interrupt__"] = channel.LastValue[any]() },
+		"packet channel":   func(spec *pregel.Spec, _ *pregel.Options) { spec.Channels["__pregel_tasks"] = channel.LastValue[any]() },
+		"reserved node":    func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Name = "__error__" },
+		"twin nodes":       func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes = append(spec.Nodes, spec.Nodes[0]) },
+		"unknown read":     func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Reads = pregel.Many("x") },
+		"unknown trigger":  func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Triggers = []string{"x"} },
+		"unknown input":    func(spec *pregel.Spec, _ *pregel.Options) { spec.Input = pregel.One("x") },
+		"unread input":     func(spec *pregel.Spec, _ *pregel.Options) { spec.Input = pregel.One("out") },
+		"unknown output":   func(spec *pregel.Spec, _ *pregel.Options) { spec.Output = pregel.One("x") },
+		"breakpoint":       func(_ *pregel.Spec, o *pregel.Options) { o.InterruptAfter = []string{"x"} },
+		"handler":          func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].ErrorHandler = "x" },
+		"no channel":       func(spec *pregel.Spec, _ *pregel.Options) { spec.Channels["out"] = nil },
+		"no node":          func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes = append(spec.Nodes, nil) },
+		"no writer":        func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Writers = []pregel.Writer{nil} },
+		"no graph inside":  func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Subgraphs = []*pregel.Graph{nil} },
+		"nothing managed":  func(spec *pregel.Spec, _ *pregel.Options) { spec.Managed = map[string]channel.Managed{"x": nil} },
+		"managed channel": func(spec *pregel.Spec, _ *pregel.Options) {
+			spec.Managed = map[string]channel.Managed{"out": channel.IsLastStep}
+		},
+		"ordered twice":   func(spec *pregel.Spec, _ *pregel.Options) { spec.ChannelOrder = []string{"in", "in"} },
+		"ordered unknown": func(spec *pregel.Spec, _ *pregel.Options) { spec.ChannelOrder = []string{"x"} },
 	} {
 		if err := build(change); !errors.Is(err, pregel.ErrInvalidGraph) {
 			t.Errorf("%s: %v", name, err)

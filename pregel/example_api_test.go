@@ -15,9 +15,9 @@ import (
 
 // adder adds by to n whenever it is started.
 func adder(by int, o pregel.Options) *pregel.Graph {
-	o.Channels = map[string]channel.Channel{"start": channel.Ephemeral[int](channel.Guarded), "n": channel.Reduce(channel.Add[int])}
-	o.Input, o.Output = pregel.Many("start", "n"), pregel.One("n")
-	return build(o, pregel.NewNode("add").TriggerOn("start").
+	spec := pregel.Spec{Input: pregel.Many("start", "n"), Output: pregel.One("n"),
+		Channels: map[string]channel.Channel{"start": channel.Ephemeral[int](channel.Guarded), "n": channel.Reduce(channel.Add[int])}}
+	return build(spec, o, pregel.NewNode("add").TriggerOn("start").
 		Do(func(context.Context, any) (any, error) { return by, nil }).WriteTo("n"))
 }
 
@@ -31,11 +31,8 @@ func ExampleNew() {
 // A node gets the channels it subscribes to and those it reads besides, and
 // writes its output, functions of it, and constants.
 func ExampleNodeBuilder() {
-	g := build(pregel.Options{
-		Channels: map[string]channel.Channel{"text": channel.LastValue[string](), "sign": channel.LastValue[string](),
-			"letter": channel.LastValue[string](), "length": channel.LastValue[int](), "done": channel.LastValue[bool]()},
-		Input: pregel.Many("text", "sign"), Output: pregel.Many("letter", "length", "done"),
-	}, pregel.NewNode("write").SubscribeTo("text").ReadFrom("sign").
+	g := build(pregel.Spec{Channels: map[string]channel.Channel{"text": channel.LastValue[string](), "sign": channel.LastValue[string](),
+		"letter": channel.LastValue[string](), "length": channel.LastValue[int](), "done": channel.LastValue[bool]()}, Input: pregel.Many("text", "sign"), Output: pregel.Many("letter", "length", "done")}, pregel.Options{}, pregel.NewNode("write").SubscribeTo("text").ReadFrom("sign").
 		Do(func(_ context.Context, in any) (any, error) {
 			m := in.(map[string]any)
 			return fmt.Sprintf("%v, %v", m["text"], m["sign"]), nil
@@ -91,11 +88,9 @@ func ExampleGraph_GetState() {
 func ExampleGraph_ClearCache() {
 	runs := 0
 	ctx := context.Background()
-	g := build(pregel.Options{
-		Channels: map[string]channel.Channel{"in": channel.LastValue[int](), "out": channel.LastValue[int]()},
-		Input:    pregel.One("in"), Output: pregel.One("out"), Cache: must(cache.NewMemory(cache.Options{})),
-	}, pregel.NewNode("square").SubscribeOnly("in").Cache(pregel.CachePolicy{TTL: time.Hour}).
-		Do(func(_ context.Context, n any) (any, error) { runs++; return n.(int) * n.(int), nil }).WriteTo("out"))
+	g := build(pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[int](), "out": channel.LastValue[int]()}, Input: pregel.One("in"), Output: pregel.One("out")},
+		pregel.Options{Cache: must(cache.NewMemory(cache.Options{}))}, pregel.NewNode("square").SubscribeOnly("in").Cache(pregel.CachePolicy{TTL: time.Hour}).
+			Do(func(_ context.Context, n any) (any, error) { runs++; return n.(int) * n.(int), nil }).WriteTo("out"))
 	for range 2 {
 		must(g.Invoke(ctx, pregel.Address{}, 7))
 	}
@@ -114,10 +109,8 @@ func ExampleControl() {
 	var control pregel.Control
 	ctx := context.Background()
 	next := func(_ context.Context, n any) (any, error) { return n.(int) + 1, nil }
-	g := build(pregel.Options{
-		Channels: map[string]channel.Channel{"a": channel.LastValue[int](), "b": channel.LastValue[int](), "c": channel.LastValue[int]()},
-		Input:    pregel.One("a"), Output: pregel.One("c"), Saver: memory.New(memory.Options{}),
-	},
+	g := build(pregel.Spec{Channels: map[string]channel.Channel{"a": channel.LastValue[int](), "b": channel.LastValue[int](), "c": channel.LastValue[int]()}, Input: pregel.One("a"), Output: pregel.One("c")},
+		pregel.Options{Saver: memory.New(memory.Options{})},
 		pregel.NewNode("first").SubscribeOnly("a").Do(func(ctx context.Context, n any) (any, error) {
 			control.RequestDrain("deploy")
 			return next(ctx, n)
@@ -151,7 +144,7 @@ func ExamplePrevious() {
 	flow := must(pregel.Entrypoint("total", func(ctx context.Context, n int) (pregel.Final[string, int], error) {
 		before, _, err := pregel.Previous[int](ctx)
 		return pregel.Final[string, int]{Value: fmt.Sprintf("%d upon %d", n, before), Save: before + n}, err
-	}, pregel.EntrypointOptions{Saver: memory.New(memory.Options{})}))
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}}))
 	ctx, thread := context.Background(), pregel.Thread("t")
 	for _, n := range []int{1, 2, 3} {
 		fmt.Println(must(flow.Invoke(ctx, thread, n)).Value)
@@ -164,40 +157,36 @@ func ExamplePrevious() {
 
 // An attempt that makes no progress for too long is given up and tried again.
 func ExampleTimeout() {
-	g := build(pregel.Options{
-		Channels: map[string]channel.Channel{"in": channel.LastValue[int](), "out": channel.LastValue[bool]()},
-		Input:    pregel.One("in"), Output: pregel.One("out"),
-	}, pregel.NewNode("slow").SubscribeOnly("in").
-		Timeout(pregel.Timeout(0, 50*time.Millisecond)).
-		Retry(pregel.RetryPolicy{InitialInterval: time.Millisecond, NoJitter: true, MaxAttempts: 100}).
-		Do(func(ctx context.Context, n any) (any, error) {
-			if err := pregel.Heartbeat(ctx); err != nil {
-				return nil, err
-			}
-			task, _ := pregel.Task(ctx)
-			if task.Attempt == 1 {
-				<-ctx.Done() // hangs
-				return nil, ctx.Err()
-			}
-			return task.Attempt > 1, nil
-		}).WriteTo("out"))
+	g := build(pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[int](), "out": channel.LastValue[bool]()}, Input: pregel.One("in"), Output: pregel.One("out")},
+		pregel.Options{}, pregel.NewNode("slow").SubscribeOnly("in").
+			Timeout(pregel.Timeout(0, 50*time.Millisecond)).
+			Retry(pregel.RetryPolicy{InitialInterval: time.Millisecond, NoJitter: true, MaxAttempts: 100}).
+			Do(func(ctx context.Context, n any) (any, error) {
+				if err := pregel.Heartbeat(ctx); err != nil {
+					return nil, err
+				}
+				task, _ := pregel.Task(ctx)
+				if task.Attempt == 1 {
+					<-ctx.Done() // hangs
+					return nil, ctx.Err()
+				}
+				return task.Attempt > 1, nil
+			}).WriteTo("out"))
 	fmt.Println("tried again:", must(g.Invoke(context.Background(), pregel.Address{}, 1)).Value)
 	// Output: tried again: true
 }
 
 // Messages can be shown in parts, while a model still writes.
 func ExampleEmitMessage() {
-	g := build(pregel.Options{
-		Channels: map[string]channel.Channel{"in": channel.LastValue[string](), "chat": channel.Messages(nil)},
-		Input:    pregel.One("in"), Output: pregel.One("chat"),
-	}, pregel.NewNode("model").SubscribeOnly("in").Do(func(ctx context.Context, _ any) (any, error) {
-		for _, part := range []string{"he", "llo"} {
-			if err := pregel.EmitMessage(ctx, channel.Message{ID: "m1", Role: "ai", Content: part}); err != nil {
-				return nil, err
+	g := build(pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[string](), "chat": channel.Messages(nil)}, Input: pregel.One("in"), Output: pregel.One("chat")},
+		pregel.Options{}, pregel.NewNode("model").SubscribeOnly("in").Do(func(ctx context.Context, _ any) (any, error) {
+			for _, part := range []string{"he", "llo"} {
+				if err := pregel.EmitMessage(ctx, channel.Message{ID: "m1", Role: "ai", Content: part}); err != nil {
+					return nil, err
+				}
 			}
-		}
-		return channel.Message{ID: "m1", Role: "ai", Content: "hello"}, nil
-	}).WriteTo("chat"))
+			return channel.Message{ID: "m1", Role: "ai", Content: "hello"}, nil
+		}).WriteTo("chat"))
 	for e, err := range g.Stream(context.Background(), pregel.Address{}, "hi", pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
 		if err != nil {
 			panic(err)
@@ -231,7 +220,8 @@ func ExampleHooks() {
 
 func ExampleGraph_Mermaid() {
 	n := func(context.Context, any) (any, error) { return 1, nil }
-	g := build(pregel.Options{Channels: map[string]channel.Channel{"a": channel.LastValue[int](), "b": channel.LastValue[int]()}, Input: pregel.One("a")},
+	g := build(pregel.Spec{Channels: map[string]channel.Channel{"a": channel.LastValue[int](), "b": channel.LastValue[int]()}, Input: pregel.One("a")},
+		pregel.Options{},
 		pregel.NewNode("first").SubscribeOnly("a").Do(n).WriteTo("b"), pregel.NewNode("second").SubscribeOnly("b").Do(n))
 	for _, line := range strings.Split(g.Mermaid(), "\n") {
 		if strings.Contains(line, "-->") {

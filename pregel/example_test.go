@@ -25,11 +25,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func build(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
+func build(spec pregel.Spec, o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
 	for _, b := range nodes {
-		o.Nodes = append(o.Nodes, must(b.Build()))
+		spec.Nodes = append(spec.Nodes, must(b.Build()))
 	}
-	return must(pregel.New(o))
+	return must(pregel.New(spec, o))
 }
 
 // Of a superstep in which one node was interrupted, the checkpoint holds the
@@ -37,12 +37,8 @@ func build(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
 // are those LangGraph derives from the same checkpoint id.
 func Example_pendingWrites() {
 	says := func(v any) pregel.Func { return func(context.Context, any) (any, error) { return v, nil } }
-	app := build(pregel.Options{
-		Channels: map[string]channel.Channel{"foo": channel.LastValue[string](), "bar": channel.LastValue[string](),
-			"nodes": channel.Reduce(channel.Append[string])},
-		Input: pregel.Many("foo"), Output: pregel.Many("nodes"),
-		Saver: memory.New(memory.Options{}), Env: idsFrom(time.Date(2026, 1, 19, 10, 17, 7, 498073600, time.UTC), 0xbde4e02ab92b),
-	},
+	app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[string](), "bar": channel.LastValue[string](),
+		"nodes": channel.Reduce(channel.Append[string])}, Input: pregel.Many("foo"), Output: pregel.Many("nodes")}, pregel.Options{Saver: memory.New(memory.Options{}), Env: idsFrom(time.Date(2026, 1, 19, 10, 17, 7, 498073600, time.UTC), 0xbde4e02ab92b)},
 		pregel.NewNode("foo").SubscribeTo("foo").Do(says([]string{"foo"})).WriteTo("nodes").WriteConst("bar", "triggered by foo"),
 		pregel.NewNode("bar1").SubscribeTo("bar").Do(func(context.Context, any) (any, error) {
 			return nil, &pregel.InterruptError{Interrupts: []pregel.Interrupt{{Value: "manual interrupt"}}}
@@ -67,10 +63,8 @@ func Example_pendingWrites() {
 // how they ended.
 func Example_stateHistory() {
 	nothing := func(context.Context, any) (any, error) { return nil, nil }
-	app := build(pregel.Options{
-		Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar": channel.LastValue[any]()}, ChannelOrder: []string{"foo", "bar"},
-		Input: pregel.Many("foo"), Saver: memory.New(memory.Options{}),
-	},
+	app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar": channel.LastValue[any]()}, ChannelOrder: []string{"foo", "bar"}, Input: pregel.Many("foo")},
+		pregel.Options{Saver: memory.New(memory.Options{})},
 		pregel.NewNode("foo").TriggerOn("foo").Do(nothing).WriteConst("bar", nil),
 		pregel.NewNode("bar1").TriggerOn("bar").Do(nothing),
 		pregel.NewNode("bar2").TriggerOn("bar").Do(func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "interrupted at bar2") }),
@@ -102,8 +96,8 @@ func Example_stateHistory() {
 // packets' places.
 func Example_packets() {
 	pass := func(_ context.Context, v any) (any, error) { return v, nil }
-	app := build(pregel.Options{Channels: map[string]channel.Channel{"foo": channel.LastValue[any]()}, Input: pregel.Many("foo"),
-		Saver: memory.New(memory.Options{}), InterruptBefore: []string{"bar2"}},
+	app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any]()}, Input: pregel.Many("foo")},
+		pregel.Options{Saver: memory.New(memory.Options{}), InterruptBefore: []string{"bar2"}},
 		pregel.NewNode("foo").SubscribeTo("foo").Write(func(w *pregel.Writing, _ any) error {
 			for _, n := range []string{"bar1", "bar2", "bar3"} {
 				w.Send(pregel.Send{Node: n, Arg: "foo"})
@@ -127,9 +121,9 @@ func Example_packets() {
 // task.
 func Example_nestedState() {
 	in := map[string]channel.Channel{"start": channel.LastValue[string]()}
-	sub := build(pregel.Options{Name: "sub", Channels: in, Input: pregel.Many("start")},
+	sub := build(pregel.Spec{Channels: in, Input: pregel.Many("start")}, pregel.Options{Name: "sub"},
 		pregel.NewNode("sub_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "manual interrupt") }))
-	app := build(pregel.Options{Channels: in, Input: pregel.Many("start"), Saver: memory.New(memory.Options{})},
+	app := build(pregel.Spec{Channels: in, Input: pregel.Many("start")}, pregel.Options{Saver: memory.New(memory.Options{})},
 		pregel.NewNode("main_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) {
 			if _, err := sub.Invoke(ctx, pregel.Inside(), map[string]any{"start": "begin"}); err != nil {
 				return nil, err
@@ -179,11 +173,8 @@ func Example_durability() {
 				return []string{name}, nil
 			}
 		}
-		app := build(pregel.Options{
-			Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar1": channel.LastValue[any](), "bar2": channel.LastValue[any](),
-				"output": channel.Reduce(channel.Append[string])},
-			Input: pregel.Many("foo"), Output: pregel.Many("output"), Saver: s,
-		},
+		app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar1": channel.LastValue[any](), "bar2": channel.LastValue[any](),
+			"output": channel.Reduce(channel.Append[string])}, Input: pregel.Many("foo"), Output: pregel.Many("output")}, pregel.Options{Saver: s},
 			pregel.NewNode("foo1").TriggerOn("foo").Do(says("foo1")).WriteTo("bar1"),
 			pregel.NewNode("foo2").TriggerOn("foo").Do(says("foo2")).WriteTo("bar2"),
 			pregel.NewNode("bar1").TriggerOn("bar1").Do(says("bar1")).WriteTo("output"),

@@ -89,7 +89,7 @@ func TestFinishFirstOfAnEntrypoint(t *testing.T) {
 					}
 					four, err := double.Call(c, twice)
 					return before + four, err
-				}, pregel.EntrypointOptions{Saver: m})
+				}, pregel.EntrypointOptions{Options: pregel.Options{Saver: m}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,23 +11,10 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// Options makes a Graph. Package graph and Entrypoint fill them in.
+// Options are what any graph can be given, however it is made. The zero value keeps
+// nothing.
 type Options struct {
-	Name  string // "" is "LangGraph"
-	Nodes []*Node
-	// Channels by name, in any order; ChannelOrder is the order in which state
-	// is shown where it matters, and may be nil.
-	Channels     map[string]channel.Channel
-	ChannelOrder []string
-	Managed      map[string]channel.Managed
-	// Input takes a run's input, Output makes its result (zero: an empty map),
-	// Stream is what snapshots and streams show (zero: all channels).
-	Input, Output, Stream Keys
-	// CheckInput is for a graph whose first node only passes a single Input on: it says what
-	// that node will write to channels, or why it will refuse the input. Input that does
-	// not fit is refused before anything is stored or run. nil: Input alone says what is
-	// written.
-	CheckInput func(input any) (Pairs, error)
+	Name string // "" is "LangGraph"
 
 	Saver         saver.Saver
 	Checkpointing Checkpointing
@@ -67,12 +54,34 @@ type Options struct {
 	LangGraph bool
 
 	StepTimeout time.Duration
-	Retry       []RetryPolicy
-	CachePolicy *CachePolicy
-	// Modes are what Stream shows if it is not told; nil is ModeValues.
+	// Modes are what Stream shows if it is not told. Nil is ModeUpdates for a graph made by
+	// package graph or by Entrypoint, and else ModeValues.
 	Modes []Mode
 	Hooks Hooks
 	Env   Environment
+}
+
+// Spec is what a graph is made of. Package graph and Entrypoint make it themselves.
+type Spec struct {
+	Nodes []*Node
+	// Channels by name, in any order; ChannelOrder is the order in which state
+	// is shown where it matters, and may be nil.
+	Channels     map[string]channel.Channel
+	ChannelOrder []string
+	Managed      map[string]channel.Managed
+	// Input takes a run's input, Output makes its result (zero: an empty map),
+	// Stream is what snapshots and streams show (zero: all channels).
+	Input, Output, Stream Keys
+	// CheckInput is for a graph whose first node only passes a single Input on: it says what
+	// that node will write to channels, or why it will refuse the input. Input that does
+	// not fit is refused before anything is stored or run. nil: Input alone says what is
+	// written.
+	CheckInput func(input any) (Pairs, error)
+
+	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
+	// functions that they call.
+	Retry       []RetryPolicy
+	CachePolicy *CachePolicy
 	// Migrate brings checkpoints of older layouts to the graph's channels; may
 	// be nil.
 	Migrate func(cp *saver.Checkpoint) error
@@ -90,6 +99,7 @@ type Edge struct {
 // Graph is a graph that can run. Nothing of it changes that a run can see; all methods are safe for
 // concurrent use.
 type Graph struct {
+	spec      Spec
 	opts      Options
 	env       Environment
 	nodes     map[string]*Node
@@ -108,9 +118,9 @@ type Graph struct {
 }
 
 // New makes a Graph, or says with a GraphError why it cannot be.
-func New(opts Options) (*Graph, error) {
-	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
-		input: opts.Input, output: opts.Output, stream: opts.Stream}
+func New(spec Spec, opts Options) (*Graph, error) {
+	g := &Graph{spec: spec, opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
+		input: spec.Input, output: spec.Output, stream: spec.Stream}
 	if g.named = g.opts.Name != ""; !g.named {
 		g.opts.Name = "LangGraph"
 	}
@@ -140,21 +150,21 @@ func New(opts Options) (*Graph, error) {
 }
 
 func (g *Graph) addChannels() error {
-	names := slices.Clone(g.opts.ChannelOrder)
+	names := slices.Clone(g.spec.ChannelOrder)
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder twice"}
 		}
 	}
 	var rest []string
-	for name := range g.opts.Channels {
+	for name := range g.spec.Channels {
 		if !slices.Contains(names, name) {
 			rest = append(rest, name)
 		}
 	}
 	slices.Sort(rest)
 	for _, name := range append(names, rest...) {
-		spec, ok := g.opts.Channels[name]
+		spec, ok := g.spec.Channels[name]
 		if !ok {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder, but there is no such channel"}
 		}
@@ -170,7 +180,7 @@ func (g *Graph) addChannels() error {
 		g.install(name, spec)
 	}
 	g.install(chTasks, channel.Topic[any](channel.PerStep))
-	for name, managed := range g.opts.Managed {
+	for name, managed := range g.spec.Managed {
 		if g.specs.has(name) || reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name of a managed value is reserved or is a channel"}
 		}
@@ -194,7 +204,7 @@ func (g *Graph) install(name string, spec channel.Channel) {
 }
 
 func (g *Graph) addNodes() error {
-	for i, n := range g.opts.Nodes {
+	for i, n := range g.spec.Nodes {
 		switch {
 		case n == nil:
 			return &GraphError{Reason: fmt.Sprintf("node %d is nil", i)}
@@ -210,7 +220,7 @@ func (g *Graph) addNodes() error {
 			return &GraphError{Node: n.Name, Reason: "there is another node of this name"}
 		}
 		for _, ch := range n.Reads.Names {
-			if _, isManaged := g.opts.Managed[ch]; !g.specs.has(ch) && !isManaged {
+			if _, isManaged := g.spec.Managed[ch]; !g.specs.has(ch) && !isManaged {
 				return &GraphError{Node: n.Name, Channel: ch, Reason: "is read, but there is no such channel"}
 			}
 		}
@@ -224,7 +234,7 @@ func (g *Graph) addNodes() error {
 		g.plans[n.Name] = planOf(n)
 		g.order = append(g.order, n.Name)
 	}
-	for _, n := range g.opts.Nodes {
+	for _, n := range g.spec.Nodes {
 		if h := n.ErrorHandler; h != "" && (g.nodes[h] == nil || !g.nodes[h].Handler) {
 			return &GraphError{Node: n.Name, Reason: fmt.Sprintf("its error handler %q is no handler node", h)}
 		}

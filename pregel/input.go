@@ -58,8 +58,8 @@ func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
 	for _, w := range writes {
 		values[w.channel] = append(values[w.channel], w.value)
 	}
-	if g.opts.CheckInput != nil {
-		pairs, err := g.opts.CheckInput(writes[0].value)
+	if g.spec.CheckInput != nil {
+		pairs, err := g.spec.CheckInput(writes[0].value)
 		if err != nil {
 			return nil, err
 		}

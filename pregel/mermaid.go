@@ -151,7 +151,7 @@ func (g *Graph) nodeNotes(name string) (notes []string) {
 			notes = append(notes, escapeLabel(k+" = "+map[bool]string{true: "True", false: "False"}[v]))
 		}
 	}
-	if slices.ContainsFunc(n.Triggers, func(ch string) bool { return waitsForFinish(g.opts.Channels[ch]) }) {
+	if slices.ContainsFunc(n.Triggers, func(ch string) bool { return waitsForFinish(g.spec.Channels[ch]) }) {
 		notes = append(notes, "defer = True")
 	}
 	var stops []string

@@ -232,8 +232,8 @@ func TestNoteOfTasksThatCannotBeMade(t *testing.T) {
 			return nil, errors.New("no")
 		}
 		any1 := channel.LastValue[any]
-		g, err := pregel.New(pregel.Options{Name: "g", Saver: s, Channels: map[string]channel.Channel{"in": any1(), "mid": any1(), "out": any1()},
-			Input: pregel.One("in"), Output: pregel.One("out"), Nodes: []*pregel.Node{first, second}})
+		g, err := pregel.New(pregel.Spec{Channels: map[string]channel.Channel{"in": any1(), "mid": any1(), "out": any1()}, Input: pregel.One("in"), Output: pregel.One("out"), Nodes: []*pregel.Node{first, second}},
+			pregel.Options{Name: "g", Saver: s})
 		if err != nil {
 			t.Fatal(err)
 		}

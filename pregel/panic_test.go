@@ -80,8 +80,8 @@ func TestPanicsAreNamed(t *testing.T) {
 
 // A reducer that panics refuses the superstep; error and state say so.
 func TestReducerThatPanics(t *testing.T) {
-	o := pregel.Options{Saver: memory.New(memory.Options{}), Input: pregel.One("in"), Output: pregel.One("sum")}
-	o.Channels = map[string]channel.Channel{"in": channel.LastValue[int](), "sum": channel.Reduce(func(a, b int) int {
+	spec, o := pregel.Spec{Input: pregel.One("in"), Output: pregel.One("sum")}, pregel.Options{Saver: memory.New(memory.Options{})}
+	spec.Channels = map[string]channel.Channel{"in": channel.LastValue[int](), "sum": channel.Reduce(func(a, b int) int {
 		if b == 13 {
 			panic("ouch")
 		}
@@ -91,8 +91,8 @@ func TestReducerThatPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Nodes = []*pregel.Node{n}
-	g, err := pregel.New(o)
+	spec.Nodes = []*pregel.Node{n}
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}

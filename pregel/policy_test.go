@@ -333,8 +333,8 @@ func TestSupersteps(t *testing.T) {
 	})
 	t.Run("STEP-17", func(t *testing.T) {
 		var seen []string
-		o := pregel.Options{Channels: map[string]channel.Channel{"in": channel.Ephemeral[any](channel.Guarded), "out": channel.LastValue[any]()},
-			Managed: map[string]channel.Managed{"last": channel.IsLastStep, "left": channel.RemainingSteps}, Input: pregel.One("in"), Output: pregel.One("out")}
+		spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.Ephemeral[any](channel.Guarded), "out": channel.LastValue[any]()}, Managed: map[string]channel.Managed{"last": channel.IsLastStep, "left": channel.RemainingSteps}, Input: pregel.One("in"), Output: pregel.One("out")},
+			pregel.Options{}
 		n, err := node("n", func(_ context.Context, v any) (any, error) {
 			in := v.(map[string]any)
 			seen = append(seen, fmt.Sprint(in["last"], in["left"]))
@@ -346,8 +346,8 @@ func TestSupersteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = []*pregel.Node{n}
-		g, err := pregel.New(o)
+		spec.Nodes = []*pregel.Node{n}
+		g, err := pregel.New(spec, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -268,7 +268,7 @@ func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 				if x, set := ch.Get(); set {
 					m[name] = x
 				}
-			} else if managed, isManaged := p.g.opts.Managed[name]; isManaged {
+			} else if managed, isManaged := p.g.spec.Managed[name]; isManaged {
 				m[name] = managed(pad.step, pad.stop)
 			}
 		}
@@ -334,7 +334,7 @@ func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	t.pad.parent = caller.pad
 	t.input, t.call, t.timeout, t.retry = c.input, c, c.timeout, c.retry
 	if len(t.retry) == 0 {
-		t.retry = p.g.opts.Retry
+		t.retry = p.g.spec.Retry
 	}
 	return t
 }
@@ -361,7 +361,7 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	if n != nil {
 		t.timeout, t.retry = n.Timeout, n.Retry
 		if len(t.retry) == 0 {
-			t.retry = p.g.opts.Retry
+			t.retry = p.g.spec.Retry
 		}
 		t.previous = p.previous
 	}
@@ -421,7 +421,7 @@ func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write
 	v := local.read(sel)
 	if m, ok := v.(map[string]any); ok && !sel.Single {
 		for _, name := range sel.Names {
-			if managed, isManaged := g.opts.Managed[name]; isManaged {
+			if managed, isManaged := g.spec.Managed[name]; isManaged {
 				m[name] = managed(pad.step, pad.stop)
 			}
 		}

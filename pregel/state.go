@@ -364,7 +364,7 @@ func (g *Graph) migrate(cp *saver.Checkpoint, _ saver.Saver) error {
 	if cp.Values == nil {
 		cp.Values = map[string]saver.Value{}
 	}
-	if g.opts.Migrate == nil {
+	if g.spec.Migrate == nil {
 		return nil
 	}
 	own := *cp // the saver's maps are not changed
@@ -373,7 +373,7 @@ func (g *Graph) migrate(cp *saver.Checkpoint, _ saver.Saver) error {
 	for n, s := range cp.Seen {
 		own.Seen[n] = maps.Clone(s)
 	}
-	if err := g.opts.Migrate(&own); err != nil {
+	if err := g.spec.Migrate(&own); err != nil {
 		return fmt.Errorf("migrate checkpoint %s: %w", cp.ID, err)
 	}
 	*cp = own

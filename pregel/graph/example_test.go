@@ -110,7 +110,7 @@ func Example_functional() {
 		}
 		to, err := pregel.AskFor[string](ctx, "send to whom?")
 		return to + ": " + report, err
-	}, pregel.EntrypointOptions{Saver: memory.New(memory.Options{})}))
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}}))
 	ctx, thread := context.Background(), pregel.Thread("t")
 	fmt.Println(must(flow.Invoke(ctx, thread, "Oslo")).Interrupts[0].Value)
 	fmt.Println(must(flow.Invoke(ctx, thread, pregel.Command{Resume: "Ada"})).Value)

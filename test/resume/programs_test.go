@@ -186,7 +186,7 @@ func buildFunctional(r *ran, s saver.Saver) (*pregel.Graph, error) {
 		}
 		last, err := double.Call(c, 50)
 		return fmt.Sprint(all, ok, last), err
-	}, pregel.EntrypointOptions{Saver: s})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: s}})
 }
 
 var errAlways = errors.New("always")

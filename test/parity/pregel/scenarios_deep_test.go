@@ -210,7 +210,7 @@ func functionalUpdate(tr *trace) {
 	flow, err := pregel.Entrypoint("flow", func(ctx context.Context, n int) (int, error) {
 		previous, _, err := pregel.Previous[int](ctx)
 		return previous + n, err
-	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

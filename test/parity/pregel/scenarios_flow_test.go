@@ -159,11 +159,12 @@ func rawTwoOutputs(tr *trace) {
 		}
 		return out
 	}
-	g := tr.raw(pregel.Options{Channels: ints("input", "between", "output"), Input: pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("output", "between")},
+	g := tr.raw(pregel.Spec{Channels: ints("input", "between", "output"), Input: pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("output", "between")},
+		pregel.Options{},
 		pregel.NewNode("one").SubscribeOnly("input").Do(inc).WriteTo("output", "between"),
 		pregel.NewNode("two").SubscribeOnly("between").Do(inc).WriteTo("output"))
 	tr.run(g, 2)
-	quiet := tr.raw(pregel.Options{Channels: ints("input", "output"), Input: pregel.One("input"), Output: pregel.One("output")},
+	quiet := tr.raw(pregel.Spec{Channels: ints("input", "output"), Input: pregel.One("input"), Output: pregel.One("output")}, pregel.Options{},
 		pregel.NewNode("one").SubscribeOnly("input").Do(inc))
 	tr.run(quiet, 2, tr.config("quiet"))
 }

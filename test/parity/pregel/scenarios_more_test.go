@@ -255,7 +255,7 @@ func functionalNested(tr *trace) {
 		}
 		_, err = bad.Call(ctx, 1)
 		return []any{one, two, err.Error()}, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func functionalCache(tr *trace) {
 			values = append(values, n, answer)
 		}
 		return values, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, LangGraph: true, Cache: kept})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Env: tr.env, LangGraph: true, Cache: kept}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func functionalKeptCalls(tr *trace) {
 		}
 		b, err := ask.Call(ctx, "?")
 		return []any{a, b}, err
-	}, pregel.EntrypointOptions{Saver: counting{tr.saver, &puts}, Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: counting{tr.saver, &puts}, Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

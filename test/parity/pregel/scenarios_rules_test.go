@@ -231,7 +231,7 @@ func functionalDrain(tr *trace) {
 			return 0, err
 		}
 		return double.Call(ctx, n)
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
