@@ -59,14 +59,13 @@ func addressOf(p saver.Config, md saver.Metadata) Address {
 	return a
 }
 
-func merged(under, over map[string]any) map[string]any {
+// merged is under with what over has, in a map of its own unless over is empty.
+func merged[V any](under, over map[string]V) map[string]V {
 	if len(over) == 0 {
 		return under
 	}
-	out := maps.Clone(under)
-	if out == nil {
-		out = map[string]any{}
-	}
+	out := make(map[string]V, len(under)+len(over))
+	maps.Copy(out, under)
 	maps.Copy(out, over)
 	return out
 }

@@ -161,23 +161,13 @@ func UpdatePairs(update any) Pairs {
 
 // applyNull applies the writes that belong to no task.
 func (l *loop) applyNull(carried []pendingWrite) error {
-	var writes []write
-	for _, list := range [][]pendingWrite{l.pending, carried} {
-		for _, w := range list {
-			if w.taskID == nullTaskID {
-				writes = append(writes, write{w.channel, w.value})
-			}
-		}
-	}
-	if len(writes) == 0 {
+	null := nullTask(slices.Concat(l.pending, carried))
+	if null == nil {
 		return nil
 	}
-	updated, err := l.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
-	if err != nil {
-		return err
-	}
-	if l.updated != nil {
+	updated, err := l.applier().apply(null)
+	if err == nil && l.updated != nil {
 		l.updated = union(l.updated, updated)
 	}
-	return nil
+	return err
 }

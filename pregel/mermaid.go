@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -50,7 +51,7 @@ func (d Drawing) Mermaid() string {
 // compareRanks orders what has a rank before what has none (−1).
 func compareRanks(a, b int) int {
 	if (a < 0) != (b < 0) {
-		return compareBools(a < 0, b < 0)
+		return cmp.Compare(b2i(a < 0), b2i(b < 0))
 	}
 	return a - b
 }

@@ -89,6 +89,13 @@ func (l *loop) emitValues(tasks *taskSet) {
 	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})
 }
 
+// emitUpdated shows the state if one of the channels that were updated is shown.
+func (l *loop) emitUpdated(updated []string) {
+	if slices.ContainsFunc(updated, l.output.has) {
+		l.emitValues(l.tasks)
+	}
+}
+
 func (l *loop) emitTasks(tasks ...*task) {
 	for _, t := range tasks {
 		if t.hidden() {

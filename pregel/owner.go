@@ -63,9 +63,11 @@ func (l *loop) own(ctx context.Context) (err error) {
 // the thread, or it is a fork. A fork leaves a checkpoint that is not the newest,
 // on purpose; it goes on beside others, and they learn of it when they store
 // theirs.
-func (l *loop) ownHead() error {
+func (l *loop) ownHead(saved *saver.Tuple) error {
 	o := &l.owned
-	o.head = l.place.CheckpointID
+	if saved != nil {
+		o.head = saved.Config.CheckpointID
+	}
 	if l.from == originOld || l.from == originMissing {
 		o.checked = false
 		return nil

@@ -3,7 +3,6 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -60,7 +59,7 @@ type checkpointsAround struct {
 }
 
 func (c *checkpointsAround) get() map[string]string {
-	c.once.Do(func() { c.all = withCheckpoint(c.outer, c.ns, c.id) })
+	c.once.Do(func() { c.all = merged(c.outer, map[string]string{c.ns: c.id}) })
 	return c.all
 }
 
@@ -166,15 +165,6 @@ func (p *preparer) init() (err error) {
 		p.previous, _ = ch.Get()
 	}
 	return err
-}
-
-func withCheckpoint(m map[string]string, ns, id string) map[string]string {
-	out := maps.Clone(m)
-	if out == nil {
-		out = make(map[string]string, 1)
-	}
-	out[ns] = id
-	return out
 }
 
 // next makes the tasks: first one for each packet, then one for each node that
@@ -366,12 +356,8 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 		t.previous = p.previous
 	}
 	t.metadata = p.metadata
-	if n != nil && len(n.Metadata) > 0 {
-		t.metadata = maps.Clone(p.metadata)
-		if t.metadata == nil {
-			t.metadata = map[string]any{}
-		}
-		maps.Copy(t.metadata, n.Metadata)
+	if n != nil {
+		t.metadata = merged(p.metadata, n.Metadata)
 	}
 	return t
 }

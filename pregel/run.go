@@ -11,7 +11,6 @@ import (
 
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
 )
 
 // Result is what a run ends with.
@@ -188,7 +187,7 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions) (*loop, error) {
-	l := &loop{g: g, input: input, thread: at.ThreadID, cpMap: at.CheckpointMap}
+	l := &loop{encoder: encoder{g: g}, input: input, thread: at.ThreadID, tree: tree{cpMap: at.CheckpointMap}}
 	l.place.CheckpointID = at.CheckpointID
 	if at.inside {
 		r, err := runFrom(ctx)
@@ -235,11 +234,7 @@ func checkMetadata(at saver.Config, s saver.Saver) error {
 	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
 		return nil
 	}
-	var codec serde.Serializer
-	if c, ok := s.(saver.Coordinator); ok {
-		codec = c.Serializer()
-	}
-	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codec); err != nil {
+	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codecOf(s)); err != nil {
 		return fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
 	}
 	return nil

@@ -331,11 +331,14 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !output {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	s.l.succeeding, s.l.last = true, s.live == 0 && len(s.queue) == 0
-	err := s.l.putWrites(t, t.id, writes)
-	s.l.succeeding, s.l.last = false, false
+	encoded, err := s.l.recordWrites(t, t.id, writes)
 	if err != nil {
 		return err
+	}
+	if len(encoded) > 0 {
+		op := s.l.writesOp(t.name, s.l.place.At(s.l.cp.id), encoded, t.id, t.pathStr)
+		op.deferred = s.l.pipe.sync != nil
+		s.l.submit(op, s.live == 0 && len(s.queue) == 0)
 	}
 	t.writes = writes
 	s.l.emitMessages(t)

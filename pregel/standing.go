@@ -11,15 +11,9 @@ import (
 // standing is the newest checkpoint of a namespace and what was written against it:
 // all that tells how far a thread has come.
 type standing struct {
-	g    *Graph
-	s    saver.Saver
-	at   saver.Config
-	md   saver.Metadata
-	note *saver.Note // nil if it has none
-	cp   *liveCheckpoint
-	// set are the channels as the checkpoint has them, without what was written since.
-	set     *channelSet
-	pending []pendingWrite
+	threadState // channels are as the checkpoint has them
+	g           *Graph
+	s           saver.Saver
 	// Breakpoints, for a checkpoint without a note.
 	before, after []string
 }
@@ -37,7 +31,7 @@ type progress struct {
 // knows no graph: it needs no note, and it finds breakpoints at which a graph inside
 // stopped.
 func (x *standing) progress(ctx context.Context) (progress, error) {
-	if n := x.note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
+	if n := x.noted; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
 		return progress{status: saver.StatusDone}, nil
 	}
 	prep, err := x.preparer()
@@ -50,7 +44,7 @@ func (x *standing) progress(ctx context.Context) (progress, error) {
 	}
 	var missing []string
 	if !x.g.opts.LangGraph {
-		missing = x.g.missing(x.note)
+		missing = x.g.missing(x.noted)
 	}
 	if len(tasks.order) == 0 && len(missing) == 0 {
 		return progress{status: saver.StatusDone}, nil
@@ -92,26 +86,16 @@ func (x *standing) progress(ctx context.Context) (progress, error) {
 // preparer makes the tasks that a run with nil would begin with: a Command that was
 // stored may have steered the thread elsewhere.
 func (x *standing) preparer() (*preparer, error) {
-	step, ok := x.md.Step()
-	if !ok {
-		step = -1
-	}
-	var null []write
-	for _, w := range x.pending {
-		if w.taskID == nullTaskID && w.channel != chResume {
-			null = append(null, write{w.channel, w.value})
-		}
-	}
 	cp, set := x.cp, x.set
-	if len(null) > 0 {
+	if null := nullTask(slices.DeleteFunc(slices.Clone(x.pending), func(w pendingWrite) bool { return w.channel == chResume })); null != nil {
 		cp, set = cp.clone(), set.copy()
 		next := func(v saver.Version) (saver.Version, error) { return x.s.NextVersion(v, "") }
 		a := &applier{cp: cp, set: set, triggers: x.g.triggers, next: next}
-		if _, err := a.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+		if _, err := a.apply(null); err != nil {
 			return nil, err
 		}
 	}
-	return x.g.snapshotPreparer(cp, set, x.at.Namespace, x.pending, step+1), nil
+	return x.g.snapshotPreparer(cp, set, x.place.Namespace, x.pending, stepOf(x.md)+1), nil
 }
 
 // outcome is what is recorded of t, or of the error handler that took over from it.
@@ -132,13 +116,12 @@ func (x *standing) stopped(tasks *taskSet) saver.Stop {
 	switch {
 	case len(x.pending) > 0:
 		return saver.StopNone
-	case x.note != nil:
-		return x.note.Stop
+	case x.noted != nil:
+		return x.noted.Stop
 	case x.md.Source() == "update":
 		return saver.StopBreakpoint
 	}
-	at := &loop{cp: x.cp}
-	if at.breaksAt(x.before, tasks) || at.breaksAt(x.after, x.ranLast()) {
+	if x.cp.breaksAt(x.before, tasks) || x.cp.breaksAt(x.after, x.ranLast()) {
 		return saver.StopBreakpoint
 	}
 	return saver.StopNone
@@ -163,8 +146,8 @@ func (x *standing) ranLast() *taskSet {
 // stoppedInside reports whether a graph inside a task that has not ended stopped at a
 // breakpoint. That leaves nothing behind in the graph around.
 func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
-	at := x.at
-	if x.note == nil {
+	at := x.place
+	if x.noted == nil {
 		for _, t := range tasks.order {
 			sub := x.g.subgraphOf(t.name)
 			if s := statuses[t.id]; sub == nil || s != nil && s.finished() {
@@ -209,6 +192,5 @@ func (g *Graph) missing(n *saver.Note) []string {
 
 // standing is where the loop found the thread; before it takes its input.
 func (l *loop) standing() *standing {
-	return &standing{g: l.g, s: l.saver, at: l.place, md: l.md, note: l.noted, cp: l.cp, set: l.set, pending: l.pending,
-		before: l.interruptBefore(), after: l.interruptAfter()}
+	return &standing{threadState: l.threadState, g: l.g, s: l.saver, before: l.interruptBefore(), after: l.interruptAfter()}
 }

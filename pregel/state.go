@@ -204,29 +204,17 @@ func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string,
 // snapshot builds the state from a checkpoint. live shows the present: values
 // with what finished tasks wrote, and only what still waits.
 func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple, recurse, live bool) (*StateSnapshot, error) {
-	if err := g.migrate(&saved.Checkpoint, s); err != nil {
-		return nil, err
-	}
-	pending, err := loadPending(saved.PendingWrites)
+	t, err := g.load(ctx, s, saved)
 	if err != nil {
 		return nil, err
 	}
-	set, err := g.hydrate(ctx, s, saved.Config, &saved.Checkpoint)
-	if err != nil {
-		return nil, err
-	}
-	step, ok := saved.Metadata.Step()
-	if !ok {
-		step = -1
-	}
-	cp := liveOf(&saved.Checkpoint)
-	tasks, err := g.snapshotPreparer(cp, set, saved.Config.Namespace, pending, step+1).next(nil)
+	tasks, err := g.snapshotPreparer(t.cp, t.set, t.place.Namespace, t.pending, stepOf(t.md)+1).next(nil)
 	if err != nil {
 		return nil, err
 	}
 	var how progress
 	if live {
-		at := &standing{g: g, s: s, at: saved.Config, md: saved.Metadata, note: saved.Note, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
+		at := &standing{threadState: t, g: g, s: s, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
 		if how, err = at.progress(ctx); err != nil {
 			return nil, err
 		}
@@ -235,14 +223,14 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err != nil {
 		return nil, err
 	}
-	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
+	if err := g.showPending(&t, tasks, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Values: set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
-		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
-	for _, t := range tasks.order {
-		if len(t.writes) == 0 {
-			snap.Next = append(snap.Next, t.name)
+	snap := &StateSnapshot{Status: how.status, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
+		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, live)}
+	for _, x := range tasks.order {
+		if len(x.writes) == 0 {
+			snap.Next = append(snap.Next, x.name)
 		}
 	}
 	snap.Next = append(snap.Next, how.missing...)
@@ -257,27 +245,21 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 }
 
 // showPending applies pending writes to channels that are only looked at.
-func (g *Graph) showPending(cp *liveCheckpoint, set *channelSet, tasks *taskSet, pending []pendingWrite, live bool) error {
-	look := &applier{cp: cp, set: set, triggers: g.triggers}
-	var null []write
-	for _, w := range pending {
-		if w.taskID == nullTaskID {
-			null = append(null, write{w.channel, w.value})
-		}
-	}
-	if len(null) > 0 {
-		if _, err := look.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+func (g *Graph) showPending(s *threadState, tasks *taskSet, live bool) error {
+	look := &applier{cp: s.cp, set: s.set, triggers: g.triggers}
+	if null := nullTask(s.pending); null != nil {
+		if _, err := look.apply(null); err != nil {
 			return err
 		}
 	}
 	if !live {
 		return nil
 	}
-	statuses, _ := readStatuses(pending)
+	statuses, _ := readStatuses(s.pending)
 	var ended []taskWrites
 	for _, t := range tasks.order {
-		if s := statuses[t.id]; s != nil && s.finished() {
-			t.writes = s.output
+		if status := statuses[t.id]; status != nil && status.finished() {
+			t.writes = status.output
 			ended = append(ended, t.asWrites())
 		}
 	}
@@ -360,7 +342,7 @@ func (g *Graph) resultOf(output []write) any {
 }
 
 // migrate brings an older checkpoint to the graph's layout.
-func (g *Graph) migrate(cp *saver.Checkpoint, _ saver.Saver) error {
+func (g *Graph) migrate(cp *saver.Checkpoint) error {
 	if cp.Values == nil {
 		cp.Values = map[string]saver.Value{}
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/stele-go/stele/saver"
 )
 
 // tick gets the next superstep ready. more is false if there is nothing to run.
@@ -26,7 +24,7 @@ func (l *loop) tick() (more bool, err error) {
 		l.reapply(l.tasks.order...)
 		l.resumeHandlers()
 	}
-	if l.breaksAt(l.interruptBefore(), l.tasks) {
+	if l.cp.breaksAt(l.interruptBefore(), l.tasks) {
 		l.status = statusBefore
 		return false, &InterruptError{}
 	}
@@ -78,13 +76,13 @@ func (l *loop) interruptAfter() []string {
 
 // breaksAt reports whether one of tasks is at a breakpoint, and a channel moved since
 // the last breakpoint was passed.
-func (l *loop) breaksAt(names []string, tasks *taskSet) bool {
+func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
 	if len(names) == 0 {
 		return false
 	}
-	passed := l.cp.seen[chInterrupt]
+	passed := cp.seen[chInterrupt]
 	moved := false
-	for ch, v := range l.cp.versions {
+	for ch, v := range cp.versions {
 		moved = moved || v.Compare(passed[ch]) > 0
 	}
 	if !moved {
@@ -143,12 +141,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		return err
 	}
 	l.updated = updated
-	for _, name := range updated {
-		if l.output.has(name) {
-			l.emitValues(l.tasks)
-			break
-		}
-	}
+	l.emitUpdated(updated)
 	l.keepExitWrites()
 	l.gatherItems()
 	clear(l.pending) // nobody keeps the list
@@ -168,7 +161,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
 		l.g.guardHook("StepEnd", func() { h(l.info()) })
 	}
-	if l.breaksAt(l.interruptAfter(), l.tasks) {
+	if l.cp.breaksAt(l.interruptAfter(), l.tasks) {
 		l.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
 			return err
@@ -176,57 +169,6 @@ func (l *loop) afterTick(ctx context.Context) error {
 		return &InterruptError{}
 	}
 	return nil
-}
-
-// forceAfterStep finds delta channels whose stored writes would not rebuild
-// them: they are stored whole.
-func (l *loop) forceAfterStep() {
-	loaded := l.delta.loaded
-	l.delta.loaded = nil
-	if len(l.g.deltas) == 0 {
-		return
-	}
-	for _, t := range l.tasks.order {
-		for _, w := range t.writes {
-			if isOverwrite(w.value) {
-				l.g.deltasAmong(l.delta.forced, w.channel)
-			}
-		}
-	}
-	for _, w := range loaded {
-		if !l.delta.reapplied[w.taskID] {
-			l.g.deltasAmong(l.delta.forced, w.channel)
-		}
-	}
-}
-
-// keepExitWrites remembers the superstep's writes to delta channels until the
-// end of an Exit run.
-func (l *loop) keepExitWrites() {
-	if !l.exits() || len(l.g.deltas) == 0 {
-		return
-	}
-	first := l.delta.firstStep == nil
-	if first {
-		step := l.step
-		l.delta.firstStep = &step
-		for _, w := range l.delta.commandExit {
-			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
-		}
-	}
-	for _, w := range l.pending {
-		if !slices.Contains(l.g.deltas, w.channel) {
-			continue
-		}
-		if first && (w.taskID == nullTaskID || l.delta.storedWrites[[2]string{w.taskID, w.channel}]) {
-			continue
-		}
-		path := ""
-		if t := l.tasks.get(w.taskID); t != nil {
-			path = t.pathStr
-		}
-		l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: w.taskID, path: path, channel: w.channel, value: w.value})
-	}
 }
 
 // finish ends the loop: under Exit everything is stored now, interrupts are
@@ -311,12 +253,7 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range updated {
-			if l.output.has(name) {
-				l.emitValues(l.tasks)
-				break
-			}
-		}
+		l.emitUpdated(updated)
 	}
 	if len(in.Interrupts) == 0 {
 		l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
@@ -360,73 +297,4 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// storeExitDeltas stores the run's writes to delta channels on the checkpoint it
-// began with, unless the channel is stored whole at the end.
-func (l *loop) storeExitDeltas() error {
-	if len(l.delta.exit) == 0 {
-		return nil
-	}
-	if l.from.found() && l.from != originNewest {
-		for _, w := range l.delta.exit {
-			l.delta.forced[w.channel] = true
-		}
-	}
-	whole := l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions)
-	type key struct{ id, path string }
-	groups := map[key][]write{}
-	var order []key
-	for _, w := range l.delta.exit {
-		if whole[w.channel] || l.delta.forced[w.channel] {
-			continue
-		}
-		k := key{exitDeltaTaskID(w.step, w.taskID), ""}
-		switch {
-		case w.taskID == nullTaskID:
-		case l.delta.firstStep != nil && w.step == *l.delta.firstStep:
-			k.path = w.path
-		default:
-			k = key{exitDeltaLateTaskID(w.step, w.taskID), fmt.Sprintf("~~%010d%s", w.step, w.path)}
-		}
-		if _, ok := groups[k]; !ok {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], write{w.channel, w.value})
-	}
-	if len(order) == 0 {
-		return nil
-	}
-	anchor := l.delta.initial
-	if !l.from.found() {
-		anchor = l.storeStub()
-	}
-	for _, k := range order {
-		encoded, err := l.encodeWrites("", groups[k])
-		if err != nil {
-			return err
-		}
-		l.submitWrites("", anchor.At(anchor.CheckpointID), encoded, k.id, k.path)
-	}
-	return nil
-}
-
-// storeStub stores an empty checkpoint that the writes of a first run can hang
-// on.
-func (l *loop) storeStub() saver.Config {
-	at := l.delta.initial
-	at.Namespace = l.ns
-	anchor := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
-		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
-	put := at
-	put.CheckpointID, put.ExpectHead = "", l.expected()
-	s, note := l.saver, &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(nil)}
-	l.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := putNoted(ctx, s, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
-		return err
-	})})
-	l.owned.head = anchor.ID
-	l.place.CheckpointID, l.place.Namespace = anchor.ID, l.ns
-	at.CheckpointID = anchor.ID
-	return at
 }

@@ -24,7 +24,7 @@ func TestWays(t *testing.T) {
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
-	r := &taskRun{step: &superstep{l: &loop{ways: langGraph}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
+	r := &taskRun{step: &superstep{l: &loop{tree: tree{ways: langGraph}}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
 	r.ctx.outer, r.ctx.run = context.Background(), r
 	inside, err := (&Graph{}).newLoop(&r.ctx, Inside(), nil, RunOptions{})
 	if err != nil || inside.ways != langGraph {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
 )
 
 // StateUpdate is one change of UpdateState.
@@ -63,10 +62,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 	}
 	var out Address
 	for i, updates := range supersteps {
-		u := &updater{g: target, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph || o.AnyCheckpoint, forced: map[string]bool{}}
-		if c, ok := s.(saver.Coordinator); ok {
-			u.codec = c.Serializer()
-		}
+		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph || o.AnyCheckpoint, forced: map[string]bool{}}
 		if out, err = u.superstep(ctx, updates); err != nil {
 			return Address{}, err
 		}
@@ -77,22 +73,18 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 
 // updater applies one superstep of updates.
 type updater struct {
-	g     *Graph
+	encoder
+	threadState
 	s     saver.Saver
-	codec serde.Serializer
 	at    saver.Config
 	first bool
 	// anyCheckpoint takes a checkpoint that does not exist for an empty thread.
 	anyCheckpoint bool
 
-	saved   *saver.Tuple // nil on a fresh thread
-	pending []pendingWrite
-	cp      *liveCheckpoint
-	stored  map[string]saver.Version
-	step    int
-	set     *channelSet
-	forced  map[string]bool // delta channels to store whole
-	writes  []saver.TaskWrites
+	saved  *saver.Tuple // nil on a fresh thread
+	stored map[string]saver.Version
+	forced map[string]bool // delta channels to store whole
+	writes []saver.TaskWrites
 }
 
 func (u *updater) next(v saver.Version) (saver.Version, error) { return u.s.NextVersion(v, "") }
@@ -109,31 +101,17 @@ func (u *updater) load(ctx context.Context) error {
 	if u.saved == nil && u.at.CheckpointID != "" && !u.anyCheckpoint {
 		return noCheckpoint(u.at)
 	}
-	u.step = -1
-	if u.saved == nil {
-		u.cp = emptyCheckpoint(&u.g.env)
-		u.set, err = u.g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
+	if u.threadState, err = u.g.load(ctx, u.s, u.saved); err != nil || u.saved == nil {
 		return err
 	}
-	if err := u.g.migrate(&u.saved.Checkpoint, u.s); err != nil {
-		return err
-	}
-	u.g.env.IDs.Observe(u.saved.Checkpoint.ID)
-	u.cp = liveOf(&u.saved.Checkpoint)
+	u.g.env.IDs.Observe(u.cp.id)
 	u.stored = maps.Clone(u.cp.versions)
-	if step, ok := u.saved.Metadata.Step(); ok {
-		u.step = step
-	}
-	if u.pending, err = loadPending(u.saved.PendingWrites); err != nil {
-		return err
-	}
 	if u.first {
 		for _, w := range u.pending {
 			u.g.deltasAmong(u.forced, w.channel)
 		}
 	}
-	u.set, err = u.g.hydrate(ctx, u.s, u.saved.Config, &u.saved.Checkpoint)
-	return err
+	return nil
 }
 
 func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Address, error) {
@@ -158,7 +136,7 @@ func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Address
 
 // tasks are the tasks pending on the loaded checkpoint.
 func (u *updater) tasks() (*taskSet, error) {
-	return u.g.snapshotPreparer(u.cp, u.set, u.at.Namespace, u.pending, u.step+1).next(nil)
+	return u.g.snapshotPreparer(u.cp, u.set, u.at.Namespace, u.pending, stepOf(u.md)+1).next(nil)
 }
 
 // clear drops all pending tasks; what finished ones wrote is kept.
@@ -169,14 +147,8 @@ func (u *updater) clear(ctx context.Context) (Address, error) {
 		if err != nil {
 			return Address{}, err
 		}
-		var null []write
-		for _, w := range u.pending {
-			if w.taskID == nullTaskID {
-				null = append(null, write{w.channel, w.value})
-			}
-		}
-		if len(null) > 0 {
-			if updated, err = u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+		if null := nullTask(u.pending); null != nil {
+			if updated, err = u.applier().apply(null); err != nil {
 				return Address{}, err
 			}
 		}
@@ -192,7 +164,7 @@ func (u *updater) clear(ctx context.Context) (Address, error) {
 		}
 		updated = union(updated, more)
 	}
-	return u.put(ctx, "update", u.step+1, u.step, updated)
+	return u.put(ctx, "update", stepOf(u.md)+1, stepOf(u.md), updated)
 }
 
 // input stores values as an input, without running anything.
@@ -212,15 +184,15 @@ func (u *updater) input(ctx context.Context, values any) (Address, error) {
 	if err := u.keepWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
 		return Address{}, err
 	}
-	updated, err := u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
+	updated, err := u.applier().apply([]taskWrites{inputTask(writes)})
 	if err != nil {
 		return Address{}, err
 	}
 	u.forceOverwritten(writes)
 	step := -1
 	if u.saved != nil {
-		if _, ok := u.saved.Metadata.Step(); ok {
-			step = u.step + 1
+		if _, ok := u.md.Step(); ok {
+			step = stepOf(u.md) + 1
 		}
 	}
 	return u.put(ctx, "input", step, step, updated)
@@ -287,7 +259,7 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, er
 	if _, err := u.applier().apply(applied); err != nil {
 		return Address{}, err
 	}
-	return u.put(ctx, "update", u.step+1, u.step+1, updated)
+	return u.put(ctx, "update", stepOf(u.md)+1, stepOf(u.md)+1, updated)
 }
 
 // taskIDs are the ids of pending tasks by node, so that history shows the
@@ -360,7 +332,7 @@ func (u *updater) infer() string {
 }
 
 func (u *updater) runWriters(ctx context.Context, node string, values any) ([]write, error) {
-	own := &updateWrites{u: u, pad: &scratchpad{step: u.step, stop: u.step + 2}}
+	own := &updateWrites{u: u, pad: &scratchpad{step: stepOf(u.md), stop: stepOf(u.md) + 2}}
 	w := &Writing{ctx: ctx, node: node, to: own}
 	for _, f := range u.g.nodes[node].Writers {
 		if err := f(w, values); err != nil {
@@ -383,9 +355,6 @@ func (o *updateWrites) writeTo(ch string, v any) { o.writes = append(o.writes, w
 func (o *updateWrites) readOwn(sel Keys) (any, error) {
 	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
 }
-
-// encoder serializes with the rules of a run.
-func (u *updater) encoder() *loop { return &loop{g: u.g, saver: u.s, codec: u.codec} }
 
 // keepWrites makes the updates ready to be stored on the checkpoint they build on,
 // where history and delta channels find them. If the thread moved past that
@@ -410,7 +379,7 @@ func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 		}
 	}
 	for _, t := range tasks {
-		encoded, err := u.encoder().encodeWrites(t.node, t.writes)
+		encoded, err := u.encodeWrites(t.node, t.writes)
 		if err != nil {
 			return err
 		}
@@ -446,7 +415,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 		return Address{}, err
 	}
 	changed := newVersions(u.stored, cp.versions)
-	stored, err := u.encoder().encodeCheckpoint(cp, captured, changed)
+	stored, err := u.encodeCheckpoint(cp, captured, changed)
 	if err != nil {
 		return Address{}, err
 	}
@@ -474,4 +443,90 @@ func (u *updater) answer(out saver.Config, err error) (Address, error) {
 		return addressOf(out, nil), nil
 	}
 	return addressOf(out, u.saved.Metadata), nil
+}
+
+// copy makes a sibling of the loaded checkpoint with the same state, and applies
+// further updates to it.
+func (u *updater) copy(ctx context.Context, values any) (Address, error) {
+	if u.saved == nil {
+		return Address{}, &InvalidUpdateError{Node: Copy, Reason: "Cannot copy a non-existent checkpoint"}
+	}
+	further, err := copyUpdates(values)
+	if err != nil {
+		return Address{}, err
+	}
+	cp, _, err := u.g.create(u.cp, nil, func() string { return u.g.env.IDs.Next(stepOf(u.md)) }, nil, nil, nil, nil)
+	if err != nil {
+		return Address{}, err
+	}
+	own := cp.clone()
+	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
+	md := saver.Metadata{"source": "fork", "step": stepOf(u.md) + 1, "parents": u.parents()}
+	if c, ok := u.saved.Metadata["counters_since_delta_snapshot"]; ok {
+		md["counters_since_delta_snapshot"] = c
+	}
+	at := u.at
+	at.CheckpointID = ""
+	if u.saved.Parent != nil {
+		at.CheckpointID = u.saved.Parent.CheckpointID
+	}
+	out, err := u.putCopy(ctx, at, stored, md, u.note(cp, stepOf(u.md)+1))
+	made, err := u.answer(out, err)
+	if err != nil || len(further) == 0 {
+		return made, err
+	}
+	tasks, err := u.g.snapshotPreparer(cp, u.set, u.at.Namespace, u.pending, stepOf(u.md)+2).next(nil)
+	if err != nil {
+		return Address{}, err
+	}
+	nextAt := u.at
+	nextAt.CheckpointID = made.CheckpointID
+	again := &updater{encoder: encoder{g: u.g, codec: u.codec}, s: u.s, at: nextAt, forced: map[string]bool{}}
+	return again.superstep(ctx, assignTasks(further, tasks))
+}
+
+// putCopy stores a copy that shares the values of the original.
+func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata, note *saver.Note) (saver.Config, error) {
+	if p, ok := u.s.(saver.Coordinator); ok {
+		from := u.saved.Config
+		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from, Note: note})
+	}
+	// A saver that cannot share gets the values again.
+	cp.Values = u.saved.Checkpoint.Values
+	return u.s.Put(ctx, at, cp, md, cp.Versions)
+}
+
+func copyUpdates(values any) ([]StateUpdate, error) {
+	switch x := values.(type) {
+	case nil:
+		return nil, nil
+	case []StateUpdate:
+		return x, nil
+	}
+	return nil, &InvalidUpdateError{Node: Copy, Reason: fmt.Sprintf("the values of a copy are []StateUpdate, not %T", values)}
+}
+
+// assignTasks groups updates by node in the order of first mention, and gives
+// the i-th update of a node the id of its i-th task.
+func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
+	ids := map[string][]string{}
+	for _, t := range tasks.order {
+		ids[t.name] = append(ids[t.name], t.id)
+	}
+	var order []string
+	groups := map[string][]StateUpdate{}
+	for _, up := range updates {
+		if !slices.Contains(order, up.AsNode) {
+			order = append(order, up.AsNode)
+		}
+		if i := len(groups[up.AsNode]); i < len(ids[up.AsNode]) {
+			up.TaskID = ids[up.AsNode][i]
+		}
+		groups[up.AsNode] = append(groups[up.AsNode], up)
+	}
+	var out []StateUpdate
+	for _, n := range order {
+		out = append(out, groups[n]...)
+	}
+	return out
 }

@@ -1,8 +1,11 @@
 package pregel
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -22,6 +25,27 @@ type pendingWrite struct {
 	// token is set on an answer that belongs to no task: the right to use it
 	// once.
 	token *resumeToken
+}
+
+func loadPending(stored []saver.PendingWrite) ([]pendingWrite, error) {
+	stored, _ = withoutStops(stored)
+	out := make([]pendingWrite, 0, len(stored))
+	for _, w := range stored {
+		v, err := w.Value.Any()
+		if err != nil {
+			return nil, fmt.Errorf("read a pending write of task %s to channel %q: %w", w.TaskID, w.Channel, err)
+		}
+		out = append(out, newPending(w.TaskID, w.TaskPath, w.Channel, v))
+	}
+	return out, nil
+}
+
+func newPending(taskID, path, channel string, v any) pendingWrite {
+	w := pendingWrite{taskID: taskID, path: path, channel: channel, value: v}
+	if taskID == nullTaskID && channel == chResume {
+		w.token = &resumeToken{value: v}
+	}
+	return w
 }
 
 // taskStatus is what the writes recorded for a task say about it. A task is
@@ -113,4 +137,91 @@ func storedInterrupts(list []Interrupt) []any {
 		out[i] = in
 	}
 	return out
+}
+
+// pendingIndex answers what a scratchpad needs to know of the pending writes.
+type pendingIndex struct {
+	any    bool
+	token  *resumeToken
+	resume map[string][]any    // by task
+	shown  map[string][]string // interrupt ids by task
+	failed map[string]bool     // tasks that stored an error
+}
+
+func indexPending(pending []pendingWrite) pendingIndex {
+	ix := pendingIndex{any: len(pending) > 0}
+	for _, w := range pending {
+		if w.channel == chInterrupt {
+			if ix.shown == nil {
+				ix.shown = map[string][]string{}
+			}
+			for _, in := range interruptsOf(w.value) {
+				ix.shown[w.taskID] = append(ix.shown[w.taskID], in.ID)
+			}
+		}
+		if w.channel == chError {
+			if ix.failed == nil {
+				ix.failed = map[string]bool{}
+			}
+			ix.failed[w.taskID] = true
+		}
+		if w.channel != chResume {
+			continue
+		}
+		if w.taskID == nullTaskID {
+			if ix.token == nil && w.token != nil && !w.token.spent() {
+				ix.token = w.token
+			}
+			continue
+		}
+		if ix.resume == nil {
+			ix.resume = map[string][]any{}
+		}
+		if _, first := ix.resume[w.taskID]; !first {
+			ix.resume[w.taskID] = resumeList(w.value)
+		}
+	}
+	return ix
+}
+
+// resumeList is the stored answers of a task; a lone value is a list of one.
+func resumeList(v any) []any {
+	if list, ok := v.([]any); ok {
+		return append([]any(nil), list...)
+	}
+	return []any{v}
+}
+
+// dropSpentAnswer removes the answer without a task from what was loaded if some
+// task has taken it already. The saver keeps such answers, and a run that brings
+// none of its own must not give an old answer to the next question. If the same
+// answer was given twice and the second never reached its task, the task asks
+// again: the safe side.
+func dropSpentAnswer(pending []pendingWrite) []pendingWrite {
+	var given []any
+	for _, w := range pending {
+		if w.channel == chResume && w.taskID != nullTaskID {
+			given = append(given, resumeList(w.value)...)
+		}
+	}
+	if len(given) == 0 {
+		return pending
+	}
+	kept := pending[:0:0]
+	for _, w := range pending {
+		if w.taskID == nullTaskID && w.channel == chResume && containsDeep(given, w.value) {
+			continue
+		}
+		kept = append(kept, w)
+	}
+	return kept
+}
+
+func containsDeep(list []any, v any) bool {
+	for _, x := range list {
+		if reflect.DeepEqual(x, v) {
+			return true
+		}
+	}
+	return false
 }
