@@ -39,7 +39,7 @@ func TestFinishFirstTogether(t *testing.T) {
 					return nil, info.Store.Put(c, facts, steps[len(steps)-1], map[string]any{"steps": len(steps)})
 				}
 				g := compiled(t, graph.New(steps()).Node("learn", learn).Sequence(graph.Start, "learn"),
-					graph.Options{Saver: s, Store: items, Together: true})
+					graph.Options{Saver: s, Store: items, AtomicStore: true})
 				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: pregel.Sync}
 				in := func(word string) map[string]any { return map[string]any{"steps": []string{word}} }
 				if _, err := g.Invoke(ctx, at, in("first"), cfg); !errors.Is(err, errDead) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
 )
 
 // stuck is a thread whose node ends its process in every run; runs counts them. It is
@@ -76,5 +77,32 @@ func TestCancelledAttemptsDoNotCount(t *testing.T) {
 	p.sending = nil
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); err != nil {
 		t.Error(err)
+	}
+}
+
+// plainDying is a dying saver that is no Coordinator.
+type plainDying struct{ saver.Saver }
+
+func (plainDying) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {
+	return errDead
+}
+
+// On a saver that counts no attempts the graph counts those of its process.
+func TestAttemptsWithoutACoordinator(t *testing.T) {
+	p, runs := &post{opts: graph.Options{Name: "post"}}, 0
+	s := p.dies(t, "put 1")
+	p.sending = func(context.Context) error { runs++; return nil }
+	g := p.graph(t, plainDying{s})
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, errDead) { // to the checkpoint before send
+		t.Fatal(err)
+	}
+	runs = 0
+	for i := range 5 {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); !errors.Is(err, pregel.ErrUnfinished) || errors.Is(err, pregel.ErrGivenUp) != (i >= 3) {
+			t.Errorf("input %d: %v", i+1, err)
+		}
+	}
+	if runs != 3 {
+		t.Errorf("the node ran %d times", runs)
 	}
 }

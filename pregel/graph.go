@@ -22,17 +22,19 @@ type Options struct {
 	// memory that nodes reach through Task. Graphs inside inherit both.
 	Cache cache.Cache
 	Store store.Store
-	// Together stores what tasks put into Store, and delete from it, in one commit
-	// with the checkpoint that ends their superstep: an agent's step and what it
-	// learned, both or neither. It becomes visible then, to the tasks of the
-	// superstep too. What an attempt put that fails is dropped; what a task put that
-	// ended well waits, with its other writes, until the superstep ends, also in
-	// another process. A graph inside that stores no checkpoints gives its puts to
-	// the one around; a graph without any stores them when a superstep ends, in one
-	// Batch. Put checks everything but the embedder, whose error fails the save.
-	// Store must be a *store.Local, and Saver the one it is on (or one that passes
-	// PutRequest on to it); for a store in memory, a saver in memory.
-	Together bool
+	// AtomicStore commits what the tasks of a superstep put into Store, and delete from
+	// it, in one transaction with the checkpoint that ends the superstep. Until then
+	// nobody sees it, not even the tasks themselves. What a failed attempt put is
+	// dropped. What a finished task put is kept with its other writes, so a process that
+	// resumes the run commits it.
+	//
+	// A graph inside that stores no checkpoints hands its puts to the graph around. A
+	// graph without any checkpoints commits them in one Batch when a superstep ends. Put
+	// checks everything except the embedder; if that fails, so does the save.
+	//
+	// Store must be a *store.Local on Saver, or on a saver that Saver passes PutRequest
+	// on to. For a store in memory Saver must be in memory.
+	AtomicStore bool
 
 	// RoundTrip is for tests: every value that crosses a superstep (channels, what tasks
 	// write and return, the arguments of Sends, questions and answers) is encoded and
@@ -127,7 +129,7 @@ func New(spec Spec, opts Options) (*Graph, error) {
 	if opts.Checkpointing == Off {
 		g.opts.Saver = nil
 	}
-	if err := g.checkTogether(); err != nil {
+	if err := g.checkAtomicStore(); err != nil {
 		return nil, err
 	}
 	if err := g.addChannels(); err != nil {

@@ -113,7 +113,7 @@ func TestItemsGoWithTheStep(t *testing.T) {
 					return map[string]any{"steps": []string{"second"}}, info.Store.Delete(c, facts, "none")
 				}
 				g := compiled(t, graph.New(steps()).Node("first", learns(nil, "one", "two")).Node("second", second).Sequence(graph.Start, "first", "second"),
-					graph.Options{Saver: h.saver, Store: h.items, Together: true})
+					graph.Options{Saver: h.saver, Store: h.items, AtomicStore: true})
 				if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{}, pregel.RunOptions{Durability: durability}); err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +147,7 @@ func TestItemsOfFailures(t *testing.T) {
 					}, graph.NodeOptions{Retry: []pregel.RetryPolicy{{MaxAttempts: 2, NoJitter: true, InitialInterval: 1, RetryOn: func(err error) bool { return errors.Is(err, errBoom) }}}})
 					b.Node("end", learns(nil, "end"))
 					b.Edge(graph.Start, "good").Edge(graph.Start, "bad").Edge("good", "end").Edge("bad", "end")
-					return compiled(t, b, graph.Options{Saver: h.saver, Store: h.items, Together: true})
+					return compiled(t, b, graph.Options{Saver: h.saver, Store: h.items, AtomicStore: true})
 				}
 				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: durability, MaxConcurrency: 1}
 				if _, err := build().Invoke(ctx, at, map[string]any{}, cfg); !errors.Is(err, errBoom) {
@@ -191,7 +191,7 @@ func TestItemsOfGraphsInside(t *testing.T) {
 				}
 				b := graph.New(steps()).Subgraph("sub", inner)
 				b.Node("call", call)
-				g := compiled(t, b.Node("out", learns(nil, "out")).Sequence(graph.Start, "sub", "out", "call"), graph.Options{Saver: s, Store: h.items, Together: true})
+				g := compiled(t, b.Node("out", learns(nil, "out")).Sequence(graph.Start, "sub", "out", "call"), graph.Options{Saver: s, Store: h.items, AtomicStore: true})
 				at := pregel.Thread(fmt.Sprint(o.Checkpointing, s == nil))
 				if _, err := g.Invoke(ctx, at, map[string]any{}); err == nil {
 					t.Fatal("no error")
@@ -239,7 +239,7 @@ func TestItemsRefused(t *testing.T) {
 			}
 			return 1, info.Store.Put(c, facts, "k", map[string]any{"text": "x"})
 		})
-		g := fan(t, pregel.Options{Saver: h.saver, Store: h.items, Together: true}, n)
+		g := fan(t, pregel.Options{Saver: h.saver, Store: h.items, AtomicStore: true}, n)
 		down = true
 		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); !errors.Is(err, pregel.ErrPersist) {
 			t.Fatalf("items that cannot be embedded: %v", err)
@@ -260,7 +260,7 @@ func TestItemsRefused(t *testing.T) {
 	}
 	b := graph.New(steps()).Node("n", learns(nil)).Edge(graph.Start, "n")
 	var graphError *pregel.GraphError
-	for _, o := range []graph.Options{{Together: true}, {Together: true, Store: mem, Saver: plain{memory.New(memory.Options{})}}, {Together: true, Store: struct{ store.Store }{mem}}} {
+	for _, o := range []graph.Options{{AtomicStore: true}, {AtomicStore: true, Store: mem, Saver: plain{memory.New(memory.Options{})}}, {AtomicStore: true, Store: struct{ store.Store }{mem}}} {
 		if _, err := b.Compile(o); !errors.As(err, &graphError) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -270,7 +270,7 @@ func TestItemsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	g := fan(t, pregel.Options{Saver: d, Store: mem, Together: true}, node("n", learns(nil, "k")))
+	g := fan(t, pregel.Options{Saver: d, Store: mem, AtomicStore: true}, node("n", learns(nil, "k")))
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); !errors.Is(err, saver.ErrInvalid) {
 		t.Errorf("a store of another saver: %v", err)
 	}

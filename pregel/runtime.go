@@ -145,7 +145,7 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 		return TaskInfo{}, false
 	}
 	info = r.step.taskInfo(r.task, r.attempt, r.begin)
-	if s := r.step.l.gatherer(); s != nil {
+	if s := r.step.l.itemStore(); s != nil {
 		info.Store = &taskStore{s, r}
 	}
 	return info, true

@@ -143,7 +143,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	l.updated = updated
 	l.emitUpdated(updated)
 	l.keepExitWrites()
-	l.gatherItems()
+	l.collectItems()
 	clear(l.pending) // nobody keeps the list
 	l.pending = l.pending[:0]
 	clear(l.has)

@@ -58,7 +58,7 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 	defer memories.Close()
 	g, err := graph.New(graph.Key("text", channel.LastValue[string]()), graph.Key("reply", channel.LastValue[string]())).
 		Node("answer", answer).Sequence(graph.Start, "answer", graph.End).
-		Compile(graph.Options{Saver: sv, Store: memories, Together: true})
+		Compile(graph.Options{Saver: sv, Store: memories, AtomicStore: true})
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func learner(a *acks) (*pregel.Graph, *store.Local, error) {
 	b := graph.New(graph.Key("done", channel.Reduce(channel.Append[string]))).Node("a", learn).Node("b", learn)
 	b.Node("next", func(context.Context, any) (any, error) { return nil, nil })
 	g, err := b.Edge(graph.Start, "a").Edge(graph.Start, "b").Join([]string{"a", "b"}, "next").Conditional("next", "again", again, "a", "b", graph.End).
-		Compile(graph.Options{Saver: a, Store: items, Together: true})
+		Compile(graph.Options{Saver: a, Store: items, AtomicStore: true})
 	return g, items, err
 }
 
@@ -93,7 +93,7 @@ func TestStepsAndItemsTogether(t *testing.T) {
 					if n++; n > statesPerCut() {
 						break
 					}
-					lengths[together(t, s, at, cfg)] = true
+					lengths[itemsOf(t, s, at, cfg)] = true
 				}
 			}
 			if d == pregel.Sync && len(lengths) < learnSteps {
@@ -103,7 +103,7 @@ func TestStepsAndItemsTogether(t *testing.T) {
 	}
 }
 
-func together(t *testing.T, s crashfs.State, at pregel.Address, cfg pregel.RunOptions) int {
+func itemsOf(t *testing.T, s crashfs.State, at pregel.Address, cfg pregel.RunOptions) int {
 	t.Helper()
 	a := openOn(t, s.FS())
 	defer a.Close()
