@@ -247,20 +247,21 @@ func (c counters) metadata(snapshotted map[string]bool) map[string]any {
 	return out
 }
 
-// dueSnapshots are the delta channels whose turn it is to be stored whole. A
-// channel without a version was never written and has nothing to store.
-func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version) map[string]bool {
+// dueSnapshots are the delta channels to store whole: those that must be, and those
+// whose turn it is. A channel without a version was never written and has nothing to
+// store.
+func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version, forced map[string]bool) map[string]bool {
 	var due map[string]bool
+	if len(forced) > 0 {
+		due = maps.Clone(forced)
+	}
 	for _, name := range g.deltas {
 		ch := set.at(name).(channel.DeltaChannel)
 		if _, written := versions[name]; !written || !ch.Available() {
 			continue
 		}
 		if n := c[name]; n[0] >= ch.SnapshotFrequency() || n[1] >= deltaSuperstepBound {
-			if due == nil {
-				due = map[string]bool{}
-			}
-			due[name] = true
+			due = merged(due, map[string]bool{name: true})
 		}
 	}
 	return due

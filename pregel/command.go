@@ -111,13 +111,9 @@ func gotoList(v any) ([]any, error) {
 	case []any:
 		list = x
 	case []string:
-		for _, s := range x {
-			list = append(list, s)
-		}
+		list = anys(x)
 	case []Send:
-		for _, s := range x {
-			list = append(list, s)
-		}
+		list = anys(x)
 	default:
 		list = []any{v}
 	}
@@ -141,22 +137,19 @@ func UpdatePairs(update any) Pairs {
 	if pairs, ok := PairsOf(update); ok {
 		return pairs
 	}
-	if list, ok := update.([]any); ok && len(list) > 0 {
-		pairs := make(Pairs, 0, len(list))
-		for _, e := range list {
-			pair, ok := e.([]any)
-			if !ok || len(pair) != 2 {
-				return Pairs{{RootKey, update}}
+	list, _ := update.([]any)
+	pairs := make(Pairs, 0, len(list))
+	for _, e := range list {
+		if pair, _ := e.([]any); len(pair) == 2 {
+			if key, ok := pair[0].(string); ok {
+				pairs = append(pairs, Pair{key, pair[1]})
 			}
-			key, ok := pair[0].(string)
-			if !ok {
-				return Pairs{{RootKey, update}}
-			}
-			pairs = append(pairs, Pair{key, pair[1]})
 		}
-		return pairs
 	}
-	return Pairs{{RootKey, update}}
+	if len(list) == 0 || len(pairs) < len(list) {
+		return Pairs{{RootKey, update}}
+	}
+	return pairs
 }
 
 // applyNull applies the writes that belong to no task.

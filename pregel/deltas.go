@@ -149,12 +149,12 @@ func (l *loop) storeExitDeltas() error {
 			l.delta.forced[w.channel] = true
 		}
 	}
-	whole := l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions)
+	whole := l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions, l.delta.forced)
 	type key struct{ id, path string }
 	groups := map[key][]write{}
 	var order []key
 	for _, w := range l.delta.exit {
-		if whole[w.channel] || l.delta.forced[w.channel] {
+		if whole[w.channel] {
 			continue
 		}
 		k := key{exitDeltaTaskID(w.step, w.taskID), ""}
@@ -205,18 +205,6 @@ func (l *loop) storeStub() saver.Config {
 	l.place.CheckpointID, l.place.Namespace = anchor.ID, l.ns
 	at.CheckpointID = anchor.ID
 	return at
-}
-
-// withForced adds the channels that must be stored whole to those that are due.
-func withForced(due, forced map[string]bool) map[string]bool {
-	if len(forced) == 0 {
-		return due
-	}
-	if due == nil {
-		return maps.Clone(forced)
-	}
-	maps.Copy(due, forced)
-	return due
 }
 
 // countInMetadata puts the counters of delta channels into the metadata, which

@@ -163,12 +163,12 @@ func (g *Graph) DrawInside(levels int) Drawing {
 // replace puts what is inside of a node in its place, without the ends that lead to
 // one node and from one.
 func (d *Drawing) replace(node string, inside Drawing) {
-	first, last := inside.outermost()
+	first, last := inside.first(), inside.last()
 	if len(inside.Nodes) < 2 || first == "" || last == "" || !slices.Contains(d.Nodes, node) {
 		return
 	}
 	inside.trim()
-	first, last = inside.outermost()
+	first, last = inside.first(), inside.last()
 	prefixed := func(name string) string { return node + nsEnd + name }
 	d.Nodes = slices.DeleteFunc(d.Nodes, func(n string) bool { return n == node })
 	for _, n := range inside.Nodes {
@@ -192,16 +192,11 @@ func (d *Drawing) replace(node string, inside Drawing) {
 // trim takes away the first node and the last where only one edge leads from it, or
 // to it, and what remains begins, or ends, in one node as well.
 func (d *Drawing) trim() {
-	if first, _ := d.outermost(); first != "" {
-		edges, rest := d.without(first)
-		if next, _ := rest.outermost(); edges == 1 && next != "" {
-			*d = rest
-		}
-	}
-	if _, last := d.outermost(); last != "" {
-		edges, rest := d.without(last)
-		if _, next := rest.outermost(); edges == 1 && next != "" {
-			*d = rest
+	for _, end := range []func(*Drawing) string{(*Drawing).first, (*Drawing).last} {
+		if node := end(d); node != "" {
+			if edges, rest := d.without(node); edges == 1 && end(&rest) != "" {
+				*d = rest
+			}
 		}
 	}
 }
@@ -222,25 +217,27 @@ func (d *Drawing) without(node string) (edges int, rest Drawing) {
 	return len(d.Edges) - len(rest.Edges), rest
 }
 
-// outermost are the only node that no edge leads to, and the only one that none
-// leads from; "" if there are several.
-func (d *Drawing) outermost() (first, last string) {
-	var firsts, lasts []string
-	for _, n := range d.Nodes {
-		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.To == n }) {
-			firsts = append(firsts, n)
+// first is the only node that no edge leads to; "" if there are several.
+func (d *Drawing) first() string {
+	return d.only(func(e Edge) string { return e.To })
+}
+
+// last is the only node that no edge leads from; "" if there are several.
+func (d *Drawing) last() string {
+	return d.only(func(e Edge) string { return e.From })
+}
+
+func (d *Drawing) only(end func(Edge) string) (found string) {
+	n := 0
+	for _, node := range d.Nodes {
+		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return end(e) == node }) {
+			found, n = node, n+1
 		}
-		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.From == n }) {
-			lasts = append(lasts, n)
-		}
 	}
-	if len(firsts) == 1 {
-		first = firsts[0]
+	if n > 1 {
+		return ""
 	}
-	if len(lasts) == 1 {
-		last = lasts[0]
-	}
-	return first, last
+	return found
 }
 
 // around is the graph a name is in: the nodes that run it; "" is the outermost.

@@ -153,7 +153,7 @@ func (e *encoder) encodeWrites(node string, writes []write) ([]saver.Write, erro
 			v = e.g.sanitize(v)
 		}
 		if list, ok := v.([]Interrupt); ok {
-			v = storedInterrupts(list)
+			v = anys(list)
 		}
 		value, err := e.encode(node, w.channel, v)
 		if err != nil {

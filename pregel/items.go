@@ -131,7 +131,7 @@ func (a *attempt) buffer(records []any) error {
 
 // recordOf is op as plain data.
 func recordOf(op store.PutOp) map[string]any {
-	r := map[string]any{"ns": labels(op.Namespace), "key": op.Key}
+	r := map[string]any{"ns": anys(op.Namespace), "key": op.Key}
 	if op.Value != nil {
 		r["value"] = op.Value
 	}
@@ -142,17 +142,9 @@ func recordOf(op store.PutOp) map[string]any {
 		r["no_index"] = true
 	}
 	if op.IndexFields != nil {
-		r["fields"] = labels(op.IndexFields)
+		r["fields"] = anys(op.IndexFields)
 	}
 	return r
-}
-
-func labels(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 // opsOf is the inverse of recordOf, for a list. What was stored may be anything.

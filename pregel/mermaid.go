@@ -24,7 +24,7 @@ func (g *Graph) Mermaid() string { return g.Draw().Mermaid() }
 // Mermaid is the drawing in Mermaid's language: a flowchart, graphs inside in frames.
 func (d Drawing) Mermaid() string {
 	m := &mermaid{d: d, inside: map[string][]string{}, edges: map[string][]Edge{}, framed: map[string]bool{}}
-	m.first, m.last = d.outermost()
+	m.first, m.last = d.first(), d.last()
 	m.text.WriteString("---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n")
 	for _, n := range d.Nodes {
 		m.group(around(n))

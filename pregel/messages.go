@@ -32,13 +32,17 @@ func (m *messageLog) mark(id string) bool {
 // their elements.
 func (m *messageLog) know(input any) {
 	if isState(input) {
-		mapMessages(input, func(x channel.Message) channel.Message {
-			if x.ID != "" {
-				m.mark(x.ID)
-			}
-			return x
-		})
+		m.markAll(input)
 	}
+}
+
+func (m *messageLog) markAll(v any) {
+	mapMessages(v, func(x channel.Message) channel.Message {
+		if x.ID != "" {
+			m.mark(x.ID)
+		}
+		return x
+	})
 }
 
 // EmitMessage sends a message, or a part of one, to whoever streams in mode
@@ -51,12 +55,7 @@ func EmitMessage(ctx context.Context, m any) error {
 	}
 	l := r.step.l
 	if l.messages != nil {
-		mapMessages(m, func(x channel.Message) channel.Message {
-			if x.ID != "" {
-				l.messages.mark(x.ID)
-			}
-			return x
-		})
+		l.messages.markAll(m)
 		r.att.touch()
 		within := l.ns
 		if within == "" {

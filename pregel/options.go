@@ -129,13 +129,15 @@ type ways struct {
 	shared, anyAnswer, anyCheckpoint bool
 	// plain: what is stored about the end of a run is what LangGraph stores, and no more.
 	plain bool
+	// roundTrip: values are encoded and decoded between supersteps.
+	roundTrip bool
 }
 
 // ways resolves RunOptions on top of Options.LangGraph. They can
 // choose more of LangGraph's ways; only Unfinished can also take one back.
 func (g *Graph) ways(o RunOptions) ways {
 	all := g.opts.LangGraph
-	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all}
+	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
 		if w.shared { // what is left may be what another run is at

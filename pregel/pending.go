@@ -130,11 +130,11 @@ func interruptsOf(v any) []Interrupt {
 	return []Interrupt{{Value: v, ID: "placeholder-id"}}
 }
 
-// storedInterrupts is interrupts as they are stored.
-func storedInterrupts(list []Interrupt) []any {
+// anys is a list as it is stored.
+func anys[T any](list []T) []any {
 	out := make([]any, len(list))
-	for i, in := range list {
-		out[i] = in
+	for i, x := range list {
+		out[i] = x
 	}
 	return out
 }

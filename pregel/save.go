@@ -176,7 +176,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	var next func(saver.Version) (saver.Version, error)
 	if stores {
 		set, next = l.set, l.next
-		snapshots = withForced(l.g.dueSnapshots(l.set, counts, l.cp.versions), l.delta.forced)
+		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions, l.delta.forced)
 	}
 	cp, captured, err := l.g.create(l.cp, set, mint, l.updated, snapshots, l.stored, next)
 	if err != nil {

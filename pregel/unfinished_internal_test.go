@@ -6,7 +6,7 @@ import (
 )
 
 func TestWays(t *testing.T) {
-	langGraph := ways{DiscardUnfinished, true, true, true, true}
+	langGraph := ways{DiscardUnfinished, true, true, true, true, false}
 	for _, c := range []struct {
 		langGraph bool
 		opts      RunOptions
@@ -14,8 +14,8 @@ func TestWays(t *testing.T) {
 	}{
 		{false, RunOptions{}, ways{unfinished: FinishFirst}},
 		{true, RunOptions{}, langGraph},
-		{true, RunOptions{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, true, true, true}},
-		{false, RunOptions{Unfinished: DiscardUnfinished, Shared: true, AnyAnswer: true, AnyCheckpoint: true}, ways{DiscardUnfinished, true, true, true, false}},
+		{true, RunOptions{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, true, true, true, false}},
+		{false, RunOptions{Unfinished: DiscardUnfinished, Shared: true, AnyAnswer: true, AnyCheckpoint: true}, ways{DiscardUnfinished, true, true, true, false, false}},
 		{false, RunOptions{AnyAnswer: true}, ways{unfinished: FinishFirst, anyAnswer: true}},
 	} {
 		g := &Graph{opts: Options{LangGraph: c.langGraph}}

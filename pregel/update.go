@@ -119,19 +119,17 @@ func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Address
 		return Address{}, err
 	}
 	one := updates[0]
-	special := one.AsNode == End && one.Values == nil || one.AsNode == Input || one.AsNode == Copy
-	if special && len(updates) > 1 {
+	switch clears := one.AsNode == End && one.Values == nil; {
+	case !clears && one.AsNode != Input && one.AsNode != Copy:
+		return u.nodes(ctx, updates)
+	case len(updates) > 1:
 		return Address{}, &InvalidUpdateError{Node: one.AsNode, Reason: "Cannot apply multiple updates together with it"}
-	}
-	switch {
-	case one.AsNode == End && one.Values == nil:
+	case clears:
 		return u.clear(ctx)
 	case one.AsNode == Input:
 		return u.input(ctx, one.Values)
-	case one.AsNode == Copy:
-		return u.copy(ctx, one.Values)
 	}
-	return u.nodes(ctx, updates)
+	return u.copy(ctx, one.Values)
 }
 
 // tasks are the tasks pending on the loaded checkpoint.
@@ -405,7 +403,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 		}
 	} else {
 		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return slices.Contains(updated, ch) })
-		snapshots = withForced(u.g.dueSnapshots(u.set, counts, u.cp.versions), u.forced)
+		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions, u.forced)
 		if c := counts.metadata(snapshots); c != nil {
 			md["counters_since_delta_snapshot"] = c
 		}
