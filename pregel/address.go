@@ -6,10 +6,9 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Address says where a call works: on which thread, in the namespace of which graph
-// inside, at which checkpoint. Thread gives the address of a thread; snapshots have
-// those of their checkpoints. The zero Address is no thread, for a graph without a
-// saver.
+// Address says where a call works: on which thread, in which graph inside, and at which
+// checkpoint. Thread makes the address of a thread; snapshots have those of their
+// checkpoints. The zero Address names no thread. Only a graph without a saver runs there.
 type Address struct {
 	// ThreadID names the thread.
 	ThreadID string

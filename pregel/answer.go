@@ -37,11 +37,11 @@ type answerFacts struct {
 	left, given, atBreakpoint bool
 }
 
-// judge says what becomes of a Command's answer, by what is stored: an answer is
-// for a question that waits there. Any other is refused before anything is stored,
-// but for two that do no harm and are given to nobody: one to a breakpoint, and one
-// that the tasks of this superstep were given before, which is what a caller sends
-// who was not told that it arrived.
+// judge decides what becomes of a Command's answer. An answer is for a question that waits
+// in what is stored. Any other answer is refused before anything is stored, with two
+// exceptions that do no harm and are given to nobody: an answer at a breakpoint, and one
+// that the tasks of this superstep already have. The second is what callers send who were
+// not told that their answer arrived.
 func (f facts) judge(resumes bool) (answerUse, error) {
 	a := &f.answer
 	use := answerOne
@@ -185,9 +185,9 @@ func sameBytes(a, b saver.Value) bool {
 	return errA == nil && errB == nil && x.Kind == y.Kind && bytes.Equal(x.Data, y.Data)
 }
 
-// atBreakpoint reports whether the thread waits though nobody asks: at a breakpoint, of
-// this graph or of one inside. A checkpoint that another program made does not say: it
-// may be one if something is left to run and no task failed.
+// atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of
+// this graph or of one inside. A checkpoint of another program does not say. It counts as
+// one if something is left to run and no task failed.
 func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 	if l.noted == nil && !slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
 		left, err := l.hasWork()
@@ -197,9 +197,9 @@ func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 	return how.status == saver.StatusWaiting, err
 }
 
-// voidAnswer takes an answer back that nobody took, when all tasks wait: the
-// question it was meant for was not asked again, and what is asked instead waits
-// for an answer of its own.
+// voidAnswer takes back an answer that nobody took, once all tasks wait. The question it
+// was meant for was not asked again, and what is asked instead waits for an answer of its
+// own.
 func (l *loop) voidAnswer() error {
 	if l.nested() || l.saver == nil || l.ways.anyAnswer {
 		return nil
@@ -216,20 +216,19 @@ func (l *loop) voidAnswer() error {
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }
 
-// answeredSince reports whether none of the interrupts that the graph around was
-// stored to wait for, in the task that runs this graph, waits here any more: a
-// crash came after they were answered and before the graph around could store
-// what its task came to. An answer without an id is meant for them, and must not
-// be given to what is asked next. LangGraph gives it.
+// answeredSince reports whether the questions that the graph around is stored to wait for,
+// in the task that runs this graph, were all answered here. Then a crash came before the
+// graph around could store the outcome of that task. An answer without an id is meant for
+// those questions and must not go to the next one. LangGraph gives it to the next one.
 func (l *loop) answeredSince() bool {
 	shown := l.parent.task.pad.shown
 	return len(shown) > 0 && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
 }
 
-// guardAnswers keeps the answers that an earlier run stored from being given
-// twice. A graph inside stores that its task took one in its own namespace, where
-// dropSpentAnswer does not see it. LangGraph gives such an answer again, to
-// whatever the graph inside asks next.
+// guardAnswers keeps the answers that an earlier run stored from being given twice. A graph
+// inside records an answer that its task took in its own namespace, where dropSpentAnswer
+// does not see it. LangGraph gives such an answer again, to whatever the graph inside asks
+// next.
 func (l *loop) guardAnswers(ctx context.Context) {
 	for _, w := range l.pending {
 		if w.token == nil || l.saver == nil {
@@ -239,9 +238,8 @@ func (l *loop) guardAnswers(ctx context.Context) {
 	}
 }
 
-// answeredBelow reports whether a task of a graph inside this superstep took
-// value as an answer. If that cannot be read the answer is not given: the task
-// asks again.
+// answeredBelow reports whether a task of a graph inside this superstep took value as an
+// answer. If that cannot be read the answer is not given, and the task asks again.
 func (l *loop) answeredBelow(ctx context.Context, value any) bool {
 	at := l.place
 	for tup, err := range l.saver.List(ctx, saver.Query{ThreadID: at.ThreadID}) {

@@ -134,11 +134,11 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 	}
 }
 
-// failsOnItsOwn reports whether a task that ends after another one has failed does so
-// because of itself: its error says nothing of the end of its context. LangGraph, whose
-// threads nobody cancels, stores such a failure as any other, so that a resume calls the
-// handler of the task and not the task again. Where the caller of the run cancelled it,
-// whatever a task returns is taken for the consequence.
+// failsOnItsOwn reports whether a task that ends after a sibling failed does so for a
+// reason of its own: its error does not mention the end of its context. Such a failure is
+// stored like any other, as in LangGraph, so that a resumed run calls the task's error
+// handler and not the task. If the caller cancelled the run, whatever a task returns counts
+// as a consequence of that.
 func (s *superstep) failsOnItsOwn(err error) bool {
 	var sibling *TaskError
 	return s.ctx.Err() != nil && errors.As(context.Cause(s.ctx), &sibling) &&
@@ -146,7 +146,7 @@ func (s *superstep) failsOnItsOwn(err error) bool {
 }
 
 // abandoned reports whether tasks are cancelled because the caller of the run went away.
-// Nobody decided then that they failed: nothing is stored of them, as after a crash.
+// Then nobody decided that they failed, and nothing is stored of them, as after a crash.
 func (s *superstep) abandoned() bool {
 	return s.caller.Err() != nil && s.failure == nil && !s.l.ways.plain
 }

@@ -285,12 +285,11 @@ type captured struct {
 	value   any
 }
 
-// create makes the next checkpoint from the current one and the channels. With a
-// nil set only the id and time are new, and nothing is captured. Snapshotted
-// channels whose version did not move since stored get a new version, because a
-// saver stores values for new versions only; whoever had seen the old version is
-// marked as having seen the new one, since nothing was written. mint gives the
-// new id.
+// create makes the next checkpoint from the current one and the channels, with an id from
+// mint. With a nil set only id and time are new, and nothing is captured. A channel that is
+// stored whole though its version did not move gets a new version, because savers store
+// values for new versions only. Nothing was written to it, so whoever had seen the old
+// version is marked as having seen the new one.
 func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, updated []string, snapshots map[string]bool,
 	stored map[string]saver.Version, next func(saver.Version) (saver.Version, error)) (*liveCheckpoint, capture, error) {
 	out := &liveCheckpoint{v: formatVersion, ts: timestamp(g.env.Now()), versions: cp.versions, seen: cp.seen, updated: updated}

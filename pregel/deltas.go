@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// deltaState is the bookkeeping for delta channels, which are rebuilt from
-// stored writes: where no write can be relied on, the channel is stored whole.
+// deltaState is the bookkeeping for delta channels, which are rebuilt from stored writes.
+// Where those cannot be relied on, the channel is stored whole.
 type deltaState struct {
 	forced       map[string]bool // stored whole in the next checkpoint
 	loaded       []pendingWrite  // writes a resume found; nil once checked
@@ -51,11 +51,11 @@ func (l *loop) forceDeltas(writes []pendingWrite) {
 	}
 }
 
-// keepDeltaInput makes sure that the input of a delta channel can be read back:
-// as writes of the checkpoint the run starts from, if that is stored and nobody
-// else builds on it, or else by storing the channel whole. The writes are stored
-// in one call with the input checkpoint: alone they would make a thread that waits
-// at a breakpoint look as if somebody had gone on with it.
+// keepDeltaInput makes sure that the input of a delta channel can be read back. If the run
+// starts from the newest stored checkpoint, the input is stored as writes of that;
+// otherwise the channel is stored whole. The writes go into one call with the input
+// checkpoint, because on their own they would make a thread that waits at a breakpoint look
+// as if it had been resumed.
 func (l *loop) keepDeltaInput(writes []write) error {
 	var mine []write
 	for _, w := range writes {

@@ -20,13 +20,12 @@ type Drawing struct {
 // drawnSteps bounds how far a graph is followed to find its edges.
 const drawnSteps = 251
 
-// Draw lists nodes and edges as LangGraph draws them: edges in the order of their
-// names, at most one from a node to another, only those that can be reached from
-// Start, and one to End from every node that leads nowhere else. Conditional edges
-// that do not say where they may lead are left out. Of a graph that was not built
-// by package graph, edges lead from who is known to write a channel (WriteTo,
-// WriteConst, WriteFunc) to whom it triggers. Graphs inside are nodes; see
-// DrawInside.
+// Draw lists nodes and edges as LangGraph draws them. Edges are in the order of their
+// names. There is at most one from a node to another, only edges that can be reached from
+// Start are listed, and a node that leads nowhere else has an edge to End. Conditional
+// edges that do not say where they may lead are left out. If package graph did not build
+// the graph, edges lead from nodes that are known to write a channel (WriteTo, WriteConst,
+// WriteFunc) to the nodes it triggers. Graphs inside are drawn as nodes; see DrawInside.
 func (g *Graph) Draw() Drawing {
 	d := Drawing{Nodes: g.Nodes(), name: g.opts.Name, notes: map[string][]string{}}
 	for _, n := range d.Nodes {
@@ -108,10 +107,10 @@ func (g *Graph) drawnEdges() map[string][]Edge {
 	return edges
 }
 
-// followEdges runs the graph in thought: an edge is taken whenever its node runs, a
-// conditional one only the first time. Between two nodes a conditional edge comes
-// first, and is the one that is drawn. It returns the edges taken, in their order,
-// and the nodes of the last superstep.
+// followEdges walks the graph without running it. An edge is taken whenever its node runs,
+// a conditional one only the first time. Where two nodes have both kinds of edges, the
+// conditional one is drawn. It returns the edges taken, in their order, and the nodes of
+// the last superstep.
 func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []string) {
 	seen, ran := map[Edge]bool{}, map[string]bool{}
 	for range drawnSteps {
@@ -144,9 +143,9 @@ func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []str
 	return taken, last
 }
 
-// DrawInside is Draw with the graphs inside in place of the nodes that run them,
-// so many levels deep; negative is all the way. It is LangGraph's xray. A graph
-// inside that does not begin, or does not end, in one node stays a node.
+// DrawInside is Draw with graphs inside drawn in place of the nodes that run them, to a
+// depth of levels; negative is all the way. It is LangGraph's xray. A graph inside that
+// does not begin in one node, or does not end in one, stays a node.
 func (g *Graph) DrawInside(levels int) Drawing {
 	d := g.Draw()
 	if levels == 0 {

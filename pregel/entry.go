@@ -7,16 +7,16 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// entry is how a run begins. It is decided once, by facts.entry, after the checkpoint is
-// loaded and before anything is run or stored; it does not change after that.
+// entry is how a run begins. facts.entry decides it once, after the checkpoint is loaded
+// and before anything is run or stored. It does not change after that.
 //
-//	run is given          at the newest       at a named checkpoint
+//	the run is given      at the newest       at a named checkpoint
 //	values                entryInput          entryBranch
 //	values, crash before  entryFinish         entryBranch
 //	nil, update or goto   entryResume         entryFork, or entryTravel
 //	an answer             entryResume         entryResume, or entryRerun if it is old
 //
-// A graph inside another does what the one around tells it, and else as above.
+// A graph inside first follows what the graph around tells it.
 type entry struct {
 	kind entryKind
 	// answer is what becomes of a Command's Resume.
@@ -64,7 +64,7 @@ func (k entryKind) travels() bool { return k == entryBranch || k == entryFork ||
 // reruns reports whether tasks of the first superstep run although they ended before.
 func (k entryKind) reruns() bool { return k.travels() || k == entryRerun }
 
-// given is what a run is given.
+// given is what a run was given.
 type given int
 
 const (
@@ -134,7 +134,7 @@ type facts struct {
 	answer answerFacts // looked up if there is an answer
 }
 
-// hears is what the graph around says, as far as it counts.
+// hears is what the graph around says, if that counts.
 func (f facts) hears() told {
 	if f.replays && !f.mapped || f.spent {
 		return toldNothing
@@ -162,8 +162,8 @@ func (f facts) kind() entryKind {
 	return entryResume
 }
 
-// looksBack reports whether it matters what an earlier run left. Input that is refused
-// anyway does not make anybody finish it.
+// looksBack reports whether it matters what an earlier run left. For input that will be
+// refused it does not, so that nobody finishes a run for it.
 func (f facts) looksBack() bool {
 	switch f.kind() {
 	case entryInput:
@@ -175,8 +175,8 @@ func (f facts) looksBack() bool {
 	return false
 }
 
-// entry decides. LangGraph finishes nothing first, refuses an answer only where nothing is
-// left to run, and passes over nodes that are missing.
+// entry decides. LangGraph never finishes an earlier run first, refuses an answer only if
+// nothing is left to run, and skips missing nodes.
 func (f facts) entry() entry {
 	e := entry{kind: f.kind(), branch: f.branch, tell: f.hears()}
 	resumes := e.kind.resumes()
@@ -276,11 +276,10 @@ func (l *loop) facts() facts {
 	return f
 }
 
-// spentState reports whether the state that a graph inside found is that of an
-// earlier call, which came to its end: the graph around is resumed, but had not
-// called this one yet, so it takes its input. Only a Stable graph finds such a
-// state. LangGraph goes on from it: it runs nothing, and gives the earlier result
-// for the new input.
+// spentState reports whether a graph inside found the final state of an earlier call. That
+// happens when the graph around is resumed but had not called this one yet. The graph then
+// takes its input. Only a Stable graph finds such a state. LangGraph goes on from it: it
+// runs nothing, and returns the earlier result for the new input.
 func (l *loop) spentState() bool {
 	if l.from != originNewest || !l.stableNamespace() || l.begunHere() {
 		return false

@@ -27,10 +27,11 @@ type Final[V, S any] struct {
 
 func (f Final[V, S]) final() (value, save any) { return f.Value, f.Save }
 
-// Entrypoint makes a graph of one function, of this name: LangGraph's functional API. What it
-// calls through TaskFuncs is stored, so a run that goes on after an interrupt or
-// a crash repeats the function but not the calls that ended. What it returns is
-// the result, and what Previous gives the next run on the thread.
+// Entrypoint makes a graph of one function: LangGraph's functional API. name is the
+// graph's. The results of TaskFuncs that the function calls are stored. So a run that
+// resumes after an interrupt or a crash repeats the function, but not the calls that ended.
+// The function's result is that of the run, and what Previous returns in the next run on
+// the thread.
 func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts EntrypointOptions) (*Graph, error) {
 	node := &Node{Name: name, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
 		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}, Subgraphs: opts.Subgraphs}

@@ -36,23 +36,22 @@ type Options struct {
 	// on to. For a store in memory Saver must be in memory.
 	AtomicStore bool
 
-	// RoundTrip is for tests: every value that crosses a superstep (channels, what tasks
-	// write and return, the arguments of Sends, questions and answers) is encoded and
-	// decoded again, by the saver's serializer or the default one, with a saver or
-	// without. Nodes then get what they would get after a crash, so that a type that
-	// does not survive one fails in the first test: in an any, or in a map of them, a
-	// struct comes back as a map, an int as an int64, a []Call as a []any. The outermost
-	// graph says it for the graphs inside. It costs time and memory for each superstep.
+	// RoundTrip is for tests. Every value that crosses a superstep is encoded and decoded
+	// again, with a saver or without: channels, what tasks write and return, the arguments
+	// of Sends, questions and answers. Nodes then get what they would get after a crash, so
+	// a type that does not survive one fails in the first test. In an any, or in a map of
+	// them, a struct comes back as a map, an int as an int64, and a []Call as a []any. The
+	// outermost graph decides for all graphs inside. It costs time and memory in each
+	// superstep.
 	RoundTrip bool
 
 	InterruptBefore, InterruptAfter []string
 
-	// LangGraph gives up the safeguards that LangGraph does not have: new input
-	// discards what a crash left unfinished, nodes that are left to run and that the
-	// graph does not have are passed over, several runs may work on a thread at a
-	// time, an answer is taken although nothing waits, and a CheckpointID that does
-	// not exist stands for an empty thread. RunOptions have most of them for one run; the
-	// package documentation lists all. The option of the outermost graph counts; graphs inside follow it.
+	// LangGraph gives up the safeguards that LangGraph does not have: new input discards
+	// what a crash left, missing nodes are skipped, several runs may go on with one thread,
+	// an answer is accepted although nothing waits, and a checkpoint that does not exist
+	// stands for an empty thread. The package documentation lists them all. RunOptions can
+	// give up most of them for one run. The outermost graph decides for all graphs inside.
 	LangGraph bool
 
 	StepTimeout time.Duration
@@ -74,10 +73,10 @@ type Spec struct {
 	// Input takes a run's input, Output makes its result (zero: an empty map),
 	// Stream is what snapshots and streams show (zero: all channels).
 	Input, Output, Stream Keys
-	// CheckInput is for a graph whose first node only passes a single Input on: it says what
-	// that node will write to channels, or why it will refuse the input. Input that does
-	// not fit is refused before anything is stored or run. nil: Input alone says what is
-	// written.
+	// CheckInput is for a graph whose first node only passes a single Input on. It says
+	// what that node will write to channels, or why it will refuse the input, so that input
+	// that does not fit is refused before anything is stored or run. If it is nil, Input
+	// alone says what is written.
 	CheckInput func(input any) (Pairs, error)
 
 	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
@@ -98,8 +97,8 @@ type Edge struct {
 	Label       string
 }
 
-// Graph is a graph that can run. Nothing of it changes that a run can see; all methods are safe for
-// concurrent use.
+// Graph is a graph that can run. It does not change after New, and all its methods are safe
+// for concurrent use.
 type Graph struct {
 	spec      Spec
 	opts      Options
@@ -119,7 +118,7 @@ type Graph struct {
 	stream    Keys
 }
 
-// New makes a Graph, or says with a GraphError why it cannot be.
+// New makes a Graph, or returns a GraphError that says what is wrong.
 func New(spec Spec, opts Options) (*Graph, error) {
 	g := &Graph{spec: spec, opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
 		input: spec.Input, output: spec.Output, stream: spec.Stream}

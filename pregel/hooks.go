@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Hooks are called as a run goes on, from the run's own goroutines; they must
-// not block. Nil functions are not called. Tracing can be built on them. A hook
-// that panics is logged and does not harm the run.
+// Hooks are called while a run goes on, from the run's own goroutines, and must not block.
+// Any of them may be nil. Tracing can be built on them. A panic in a hook is logged and
+// does not harm the run.
 type Hooks struct {
 	RunStart  func(RunInfo)
 	RunEnd    func(RunInfo, error)
@@ -18,10 +18,10 @@ type Hooks struct {
 	TaskStart func(TaskInfo)
 	TaskEnd   func(TaskInfo, time.Duration, error)
 	Save      func(info RunInfo, op string, took time.Duration, err error)
-	// Span is called when something begins. It returns the context that is used for
-	// everything inside, which must be derived from the one it is given, and what to
-	// call when it ends, once, with its error: nil also for a run that was
-	// interrupted, an error that matches ErrInterrupted for a task. Either may be nil.
+	// Span is called when something begins. It returns a context derived from the one it
+	// was given, which is used for everything inside, and a function to call once at the
+	// end with the outcome. Either may be nil. The outcome of an interrupted run is nil;
+	// that of an interrupted task is an error that matches ErrInterrupted.
 	Span func(ctx context.Context, s Span) (context.Context, func(err error))
 }
 
@@ -43,9 +43,9 @@ type RunInfo struct {
 	CheckpointID string
 	RunID        string
 	Step         int
-	// Status is why the run stands where it does: "pending", "done", "draining",
-	// "out_of_steps", or at a breakpoint "interrupt_before" or
-	// "interrupt_after"; "" before it took its input.
+	// Status says why the run is where it is: "pending", "done", "draining",
+	// "out_of_steps", or "interrupt_before" or "interrupt_after" at a breakpoint. It is ""
+	// before the run has taken its input.
 	Status string
 }
 

@@ -34,8 +34,8 @@ type Node struct {
 	ErrorHandler string
 	// Handler marks a node that is such a handler.
 	Handler bool
-	// Subgraphs are the graphs the body runs. Naming them is only needed to
-	// look into their state.
+	// Subgraphs are the graphs that the body runs. They need naming only so that their
+	// state can be looked at.
 	Subgraphs []*Graph
 	// Targets are the nodes that Run may name in a Command, for drawing.
 	Targets []string

@@ -38,9 +38,9 @@ func (l *loop) takeNext() (*taskSet, error) {
 	return l.nextTasks(l.step)
 }
 
-// note is what is told of the current checkpoint. A graph that cannot make its tasks,
-// because what a node reads its input with fails, stores the checkpoint all the same
-// and fails then: its note names the nodes that were to run.
+// note is what the saver is told of the current checkpoint. If the tasks cannot be made,
+// because a node's input cannot be read, the checkpoint is stored all the same and the run
+// fails after that. The note then names the nodes that were to run.
 func (l *loop) note(exiting bool) *saver.Note {
 	n := &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(l.replayed)}
 	step := l.step + 1
@@ -149,9 +149,9 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	return n
 }
 
-// putNoted stores a checkpoint with its note and writes; without the note, and the
-// writes on their own before it, if the saver takes no more: then a crash in between
-// leaves the writes, and the thread as if somebody had gone on with it.
+// putNoted stores a checkpoint with its note and writes. A saver that is no Coordinator
+// gets no note, and the writes before the checkpoint. A crash in between leaves the writes,
+// and the thread looks as if it had been resumed.
 func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
 	if p, ok := s.(saver.Coordinator); ok {
 		return p.PutRequest(ctx, req)
@@ -164,12 +164,10 @@ func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.C
 	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
 }
 
-// Marks are what is stored of how a run ended where nothing else that is stored tells a
-// saver, which knows no graph and no reducer. They hang on the newest checkpoint as
-// writes of tasks that do not exist, so that nobody takes them for a task's, LangGraph
-// included.
-
-// mark is what the run has to tell of its end.
+// mark is what the run has to tell of its end. Marks tell savers, which know neither graphs
+// nor reducers, how a run ended where nothing else that is stored does. They are writes of
+// tasks that do not exist, on the newest checkpoint, so nobody mistakes them for the writes
+// of a task. LangGraph does not either.
 type mark int
 
 const (
@@ -231,9 +229,9 @@ func (l *loop) markEnd(ctx context.Context, err error) error {
 	return nil
 }
 
-// goOnFromStop takes back what an earlier run said of its end. Until the graph inside
-// has stored something the snapshot still shows it at its breakpoint: whoever lists
-// threads sees that the run was begun, and Recover leaves it alone.
+// goOnFromStop takes back what an earlier run said of its end. Until the graph inside has
+// stored something, the snapshot still shows it at its breakpoint. A list of threads shows
+// that the run has begun, and Recover leaves it alone.
 func (l *loop) goOnFromStop() error {
 	if !l.stopped || l.nested() || l.entry.kind == entryFork || l.exits() || l.saver == nil {
 		return nil

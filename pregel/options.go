@@ -10,61 +10,60 @@ import (
 // RunOptions say otherwise: LangGraph's default.
 const DefaultRecursionLimit = 10007
 
-// RunOptions say how a run is run. The zero value is a good default. Where a function
-// takes several the last counts.
+// RunOptions say how a run is run. The zero value is a good default. Of several that a
+// function is given, the last counts.
 type RunOptions struct {
 	// RunID is stored with every checkpoint of the run, as metadata run_id.
 	RunID string
-	// Metadata and Configurable are stored with every checkpoint of the run, as
-	// far as they are scalars.
+	// Metadata and Configurable are stored with every checkpoint of the run. Only scalars
+	// are stored.
 	Metadata     map[string]any
 	Configurable map[string]any
 	// Tags are shown with tasks.
 	Tags []string
 
-	// RecursionLimit is the number of supersteps; 0 is DefaultRecursionLimit.
+	// RecursionLimit bounds the number of supersteps; 0 is DefaultRecursionLimit.
 	RecursionLimit int
-	// MaxConcurrency is the number of tasks of one graph that run at a time; 0
-	// is no limit. A task that waits for a call does not count.
+	// MaxConcurrency bounds how many tasks of one graph run at a time; 0 is no bound. A
+	// task that waits for a call does not count.
 	MaxConcurrency int
-	// Durability is when progress is stored; "" is that of the graph around, or
-	// Async.
+	// Durability says when progress is stored. Empty means Async, or what the graph around
+	// uses.
 	Durability Durability
-	// InterruptBefore and InterruptAfter stop the run before or after nodes;
-	// nil takes the graph's own. AllNodes stands for all.
+	// InterruptBefore and InterruptAfter stop the run before or after these nodes, in place
+	// of those that the graph was made with. AllNodes stands for all.
 	InterruptBefore, InterruptAfter []string
 	// OutputKeys are the channels to show; nil is the graph's own.
 	OutputKeys *Keys
 	// Modes are what Stream shows; nil is the graph's own.
 	Modes []Mode
-	// Subgraphs shows the events of graphs inside this one as well.
+	// Subgraphs also shows the events of graphs inside.
 	Subgraphs bool
-	// ConflictRetries is how many times Invoke and Stream start over from the new
-	// head when another run has the thread, or was quicker, unless a node of the run
-	// was started or an event shown. They wait for the run that is under way to end,
-	// or for their context; but not inside of a node, where that might be the node's
-	// own run. 0: the run that loses fails with ErrConflict.
+	// ConflictRetries is how often Invoke and Stream start over at the new head if another
+	// run owns the thread or was quicker. They do so only while no node of the run was
+	// started and no event shown. Each retry waits until the other run ends, except inside
+	// a node, where that could be the node's own run. With 0 the run fails with ErrConflict
+	// at once.
 	ConflictRetries int
-	// Unfinished says what new input does on a thread that a crash left
-	// unfinished; "" is FinishFirst, or DiscardUnfinished if Options.LangGraph or
-	// Shared is set: where several runs may be under way, what is left may be what
-	// another one is at. Input at a named checkpoint is a fork: it leaves what is
-	// unfinished at that checkpoint where it is.
+	// Unfinished says what new input does on a thread that a crash left unfinished. Empty
+	// means FinishFirst; with Shared or Options.LangGraph it means DiscardUnfinished,
+	// because what is left may be the work of a run that is still going on. Input at a
+	// named checkpoint is a fork, and leaves unfinished work there alone.
 	Unfinished Unfinished
-	// Shared is LangGraph's way with several runs on one thread: all of them go on,
-	// and the one that stores the last checkpoint has the thread. Without it one run
-	// at a time has the thread, the others fail with ErrConflict; see the package.
+	// Shared lets several runs go on with one thread, as in LangGraph: the one that stores
+	// the last checkpoint wins. Without it one run at a time owns the thread, and others
+	// fail with ErrConflict; see the package.
 	Shared bool
-	// AnyAnswer is LangGraph's way with a Command that has Resume: it is taken although
-	// nothing waits, and whoever asks next gets it.
+	// AnyAnswer accepts a Command with Resume although no question waits, as in LangGraph.
+	// The next to ask gets the answer.
 	AnyAnswer bool
-	// AnyCheckpoint is LangGraph's way with a CheckpointID that does not exist: the
-	// thread counts as empty. Without it the error matches saver.ErrNotFound, and
-	// nothing is run or stored.
+	// AnyCheckpoint takes the thread for empty if CheckpointID does not exist, as in
+	// LangGraph. Without it the error matches saver.ErrNotFound, and nothing is run or
+	// stored.
 	AnyCheckpoint bool
-	// Control asks the run to stop between supersteps.
+	// Control can ask the run to stop between supersteps.
 	Control *Control
-	// Context is given to nodes as it is; see Task.
+	// Context is handed to nodes unchanged; see Task.
 	Context any
 }
 
@@ -102,28 +101,27 @@ func lastOf[T any](opts []T) (last T) {
 	return last
 }
 
-// Unfinished says what new input does on a thread whose last run did not come
-// to its end because the process died: its snapshot has the Status
-// saver.StatusUnfinished. On a thread that is done, waits or failed, new input
-// does what it does in LangGraph, whatever this says.
+// Unfinished says what new input does on a thread whose last run died before its end, so
+// that its Status is saver.StatusUnfinished. On any other thread new input does what it
+// does in LangGraph.
 type Unfinished string
 
 const (
-	// FinishFirst first goes on with the run that is there, as Invoke with nil
-	// input does, and takes the new input after it. It is the default. It counts as
-	// an attempt at recovery: after three from one checkpoint the input fails with
-	// ErrGivenUp, so that not every message runs a node that kills its process. What
-	// a graph of another name left is not run, and the input refused.
+	// FinishFirst resumes the earlier run, as Invoke with nil does, and takes the new input
+	// after it. It is the default. Each time counts as an attempt at recovery. After three
+	// attempts from one checkpoint the input fails with ErrGivenUp, so that a node that
+	// kills its process is not run for every message. What a graph of another name left is
+	// not run, and the input is refused.
 	FinishFirst Unfinished = "finish"
 	// RefuseUnfinished fails with ErrUnfinished. Nothing is run or stored.
 	RefuseUnfinished Unfinished = "refuse"
-	// DiscardUnfinished is LangGraph's way: the tasks that did not end are given
-	// up, what the others wrote is dropped, and the input is taken.
+	// DiscardUnfinished gives up the tasks that did not end, drops what the others wrote,
+	// and takes the input, as LangGraph does.
 	DiscardUnfinished Unfinished = "discard"
 )
 
-// ways are the places where a run may be safer than LangGraph, or the same. They are
-// those of the outermost graph: graphs inside follow it.
+// ways are the safeguards that a run gives up, and the test aid that it asks for. The
+// outermost graph decides for all graphs inside.
 type ways struct {
 	unfinished                       Unfinished
 	shared, anyAnswer, anyCheckpoint bool
@@ -133,8 +131,8 @@ type ways struct {
 	roundTrip bool
 }
 
-// ways resolves RunOptions on top of Options.LangGraph. They can
-// choose more of LangGraph's ways; only Unfinished can also take one back.
+// ways combines RunOptions with Options.LangGraph. RunOptions can give up more; only
+// Unfinished can also restore a safeguard.
 func (g *Graph) ways(o RunOptions) ways {
 	all := g.opts.LangGraph
 	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all, roundTrip: g.opts.RoundTrip}
@@ -147,16 +145,15 @@ func (g *Graph) ways(o RunOptions) ways {
 	return w
 }
 
-// Control lets somebody outside ask running graphs to stop between supersteps.
-// The zero Control is ready; it is safe for concurrent use, and shared with
-// graphs inside.
+// Control asks running graphs to stop between supersteps. The zero Control is ready to use.
+// It is safe for concurrent use, and graphs inside share it.
 type Control struct {
 	mu     sync.Mutex
 	drain  bool
 	reason string
 }
 
-// RequestDrain asks for a stop. An empty reason is "shutdown". The first request
+// RequestDrain asks for a stop. An empty reason means "shutdown". Only the first request
 // counts.
 func (c *Control) RequestDrain(reason string) {
 	if reason == "" {
@@ -169,9 +166,9 @@ func (c *Control) RequestDrain(reason string) {
 	}
 }
 
-// DrainRequested reports whether a stop was asked for, and why. A node that works for
-// long can look at it, by TaskInfo.Control, and return what it has. A nil Control was
-// never asked.
+// DrainRequested reports whether a stop was requested, and why. A node that works for long
+// can check it through TaskInfo.Control and return what it has. On a nil Control nothing is
+// ever requested.
 func (c *Control) DrainRequested() (reason string, requested bool) {
 	if c == nil {
 		return "", false

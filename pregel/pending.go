@@ -48,10 +48,10 @@ func newPending(taskID, path, channel string, v any) pendingWrite {
 	return w
 }
 
-// taskStatus is what the writes recorded for a task say about it. A task is
-// finished if and only if it recorded an output: the engine records one for
-// every task that succeeds, and none for one that waits or fails. An error
-// beside an output is of an attempt before the one that succeeded.
+// taskStatus is what the recorded writes of a task say about it. A task is finished if and
+// only if it recorded an output. The engine records one for every task that succeeds, and
+// none for a task that waits or fails. An error beside an output is that of an earlier
+// attempt.
 type taskStatus struct {
 	output     []write
 	interrupts []Interrupt
@@ -68,9 +68,9 @@ func (s taskStatus) pending() []Interrupt {
 	return s.interrupts
 }
 
-// waiting are the interrupts of a task in namespace ns that wait, given the answers it
-// recorded. If it failed after it was answered it does not wait: its interrupt is still
-// stored, but it will ask another question, if any.
+// waiting are the interrupts that wait, of a task in namespace ns with these recorded
+// answers. A task that failed after it was answered does not wait: its interrupt is still
+// stored, but next time it asks another question, if any.
 func (s taskStatus) waiting(ns string, answers []any) []Interrupt {
 	if !s.failed {
 		return s.pending()
@@ -192,11 +192,10 @@ func resumeList(v any) []any {
 	return []any{v}
 }
 
-// dropSpentAnswer removes the answer without a task from what was loaded if some
-// task has taken it already. The saver keeps such answers, and a run that brings
-// none of its own must not give an old answer to the next question. If the same
-// answer was given twice and the second never reached its task, the task asks
-// again: the safe side.
+// dropSpentAnswer removes an answer without a task from what was loaded if some task has
+// taken it. Savers keep such answers, and a run that brings none of its own must not give
+// an old answer to the next question. If the same answer was given twice and the second one
+// never reached its task, the task asks again, which is safe.
 func dropSpentAnswer(pending []pendingWrite) []pendingWrite {
 	var given []any
 	for _, w := range pending {

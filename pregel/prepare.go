@@ -63,9 +63,9 @@ func (c *checkpointsAround) get() map[string]string {
 	return c.all
 }
 
-// NodeError is what an error handler node is told: which node failed, and how. A
-// failure in a graph inside the node is given as the inner node returned it.
-// After a restart Err is a plain error with the stored text.
+// NodeError tells an error handler which node failed, and how. The failure of a node in a
+// graph inside is given as that node returned it. After a restart Err is a plain error with
+// the stored text.
 type NodeError struct {
 	Node string
 	Err  error

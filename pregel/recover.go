@@ -13,21 +13,21 @@ import (
 // defaultAttempts is how many recoveries are begun from one checkpoint.
 const defaultAttempts = 3
 
-// RecoverOptions are options of Recover. The zero value recovers four threads at a
-// time and begins at most three recoveries of each.
+// RecoverOptions are options of Recover. The zero value recovers four threads at a time,
+// and begins at most three recoveries of each.
 type RecoverOptions struct {
-	// AtOnce is how many threads are run at a time; 0 is 4.
+	// AtOnce is how many threads run at a time; 0 is 4.
 	AtOnce int
-	// Attempts is how many recoveries of a thread are begun from one checkpoint; 0 is
-	// 3. A node that kills its process would be run for ever without a bound. New
-	// input that first finishes a thread counts too, and 3 is its bound; see
-	// FinishFirst. A recovery that its caller cancels is not counted, unless its
-	// process ends before the next one: a shutdown uses up an attempt.
+	// Attempts bounds the recoveries of a thread that are begun from one checkpoint; 0 is
+	// 3. Without a bound a node that kills its process would run for ever. New input that
+	// first finishes a thread counts too, with a bound of 3; see FinishFirst. A recovery
+	// that its caller cancels does not count, unless the process ends before the next one.
+	// So a shutdown uses up an attempt.
 	Attempts int
-	// Run makes the options a thread is run with from its state: the values that its
-	// nodes expect of a caller, such as Context and Configurable. Recover fills in the
-	// RunID of the run that did not end if there is none. nil gives the zero RunOptions.
-	// It is called from one goroutine.
+	// Run makes the options of a thread's run from the thread's state: the values that
+	// nodes expect from a caller, such as Context and Configurable. If it sets no RunID,
+	// Recover fills in that of the run that did not end. Nil stands for the zero
+	// RunOptions. It is called from one goroutine.
 	Run func(state *StateSnapshot) (RunOptions, error)
 }
 
@@ -40,17 +40,17 @@ const (
 	Recovered Outcome = "recovered"
 	// RecoveredToStop: the run went on and stopped at a question or a breakpoint.
 	RecoveredToStop Outcome = "waiting"
-	// RecoveryFailed: the run failed, or could not be begun; see Recovery.Err. It
-	// matches ErrUnknownNode if the graph does not have a node that is left.
+	// RecoveryFailed: the run failed or could not begin; see Recovery.Err. It matches
+	// ErrUnknownNode if the graph lacks a node that is left.
 	RecoveryFailed Outcome = "failed"
-	// GivenUp: the thread was not run, as all its attempts are used up. Invoke with nil
-	// runs it all the same; DiscardUnfinished gives up what is left of it. Other new
-	// input is refused with ErrGivenUp.
+	// GivenUp: the thread was not run, because all its attempts are used up. Invoke with
+	// nil still runs it, and DiscardUnfinished drops what is left. Other new input is
+	// refused with ErrGivenUp.
 	GivenUp Outcome = "given up"
-	// Busy: the thread was not run, as another run has it.
+	// Busy: the thread was not run, because another run owns it.
 	Busy Outcome = "busy"
-	// OtherGraph: the thread was not run, as a graph of another name, or of none, made
-	// its newest checkpoint.
+	// OtherGraph: the thread was not run, because its newest checkpoint is of a graph with
+	// another name, or with none.
 	OtherGraph Outcome = "other graph"
 )
 
@@ -58,12 +58,12 @@ const (
 type Recovery struct {
 	ThreadID string
 	Graph    string // the graph that left it; "" if it has no name
-	// Next are the nodes that were left to run, each once, as far as Recover looked
-	// at the thread: else all nodes of its superstep.
+	// Next are the nodes that were left to run, each once. If Recover did not load the
+	// thread they are all nodes of its superstep.
 	Next    []string
 	Outcome Outcome
-	// Attempt counts the recoveries begun from the checkpoint the thread was at, this
-	// one included; 0 if none was begun now.
+	// Attempt counts the recoveries that were begun from the thread's checkpoint, including
+	// this one. It is 0 if none was begun now.
 	Attempt int
 	// Interrupts are the questions that wait now.
 	Interrupts []Interrupt
@@ -74,26 +74,25 @@ type Recovery struct {
 type RecoverReport struct {
 	// Threads are the unfinished threads, in the order of their ids.
 	Threads []Recovery
-	// Unknown are the ids of threads that do not say how far they came, as their
-	// newest checkpoint was made by another program or through a saver that takes no
-	// notes. GetState tells for each; Recover leaves them alone.
+	// Unknown are the ids of threads whose status the saver does not know, because another
+	// program made their newest checkpoint, or a saver that takes no notes. Recover leaves
+	// them alone; GetState tells their status.
 	Unknown []string
 }
 
-// Recover goes on with the threads that runs of this graph left unfinished: what a
-// program calls at its start, before it takes new work. It runs each as Invoke with
-// nil does, and returns when all have ended. A thread that fails or stops is in the
-// report and no error of Recover; the error is about the list of threads, the options
-// or ctx, and the report has what was done until then.
+// Recover resumes the threads that runs of this graph left unfinished. A program calls it
+// when it starts, before it takes new work. Each thread is run as by Invoke with nil.
+// Recover returns when all runs have ended. A thread that fails or stops is in the report
+// and is no error. An error concerns the list of threads, the options or ctx; the report
+// then has what was done so far.
 //
-// The graph needs a name, Options.Name: it is stored with its checkpoints, and threads
-// that other graphs left are reported and not run. The saver must be a
-// saver.ThreadManager. Attempts are counted by a saver.Coordinator, durably and
-// before anything is run; without one the Graph counts them in memory, which a crash
-// forgets.
+// The graph needs a name, Options.Name. The name is stored with its checkpoints, and
+// threads that other graphs left are reported and not run. The saver must be a
+// saver.ThreadManager. A saver.Coordinator counts attempts durably before anything runs.
+// Without one the Graph counts them in memory, and a crash forgets the count.
 //
-// Recover may be called at any time and by several processes: a thread that another
-// run has is left to it.
+// Recover may be called at any time and by several processes. It leaves a thread alone that
+// another run owns.
 func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, error) {
 	var report RecoverReport
 	if err := g.checkRecover(&o); err != nil {
@@ -221,9 +220,9 @@ type recovery struct {
 	at      saver.Config
 }
 
-// recoverOne runs what is left on a thread, as Invoke with nil does, and shows nobody
-// its events, if fewer than attempts recoveries were begun from its checkpoint. again
-// says that the run lost the thread before, and waits for it now.
+// recoverOne resumes what is left on a thread, as Invoke with nil does, unless attempts
+// recoveries were begun from its checkpoint before. Nobody sees its events. again says that
+// the run lost the thread before, so that it waits for it now.
 func (g *Graph) recoverOne(ctx context.Context, at Address, o RunOptions, again bool, attempts int) (*loop, recovery, error) {
 	found := recovery{attempts: attempts}
 	l, err := g.newLoop(ctx, at, nil, o)
@@ -260,9 +259,9 @@ func (l *loop) countRecovery(ctx context.Context) error {
 	return nil
 }
 
-// finishEarlier goes on with the run that left the thread as l found it, under the RunID
-// that it had. Nobody sees its events: the caller asked for a run of the input. What it
-// returns is instead of refused, why the input is not taken.
+// finishEarlier resumes the run that left the thread as l found it, under that run's RunID.
+// Nobody sees its events, because the caller asked for a run of the input. It returns why
+// the input is not taken: refused, with what came of the earlier run.
 func (l *loop) finishEarlier(ctx context.Context, at Address, o RunOptions, refused error) error {
 	var e *UnfinishedError
 	if !errors.As(refused, &e) {
@@ -281,8 +280,8 @@ func (l *loop) finishEarlier(ctx context.Context, at Address, o RunOptions, refu
 	return nil
 }
 
-// countAttempt counts a recovery that is about to begin at a checkpoint. It is counted
-// before anything is run: who is killed by what runs cannot count any more.
+// countAttempt counts a recovery that is about to begin at a checkpoint. It does so before
+// anything runs, because a process that is killed can no longer count.
 func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) {
 	c, ok := g.opts.Saver.(saver.Coordinator)
 	if !ok {
@@ -295,9 +294,9 @@ func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) 
 	return n + g.attempts.add(at, 0), nil
 }
 
-// attempts are recoveries that the saver does not count, at the newest checkpoint that
-// each thread was recovered from: all of them if it counts none, and less one for each
-// that its caller cancelled, which is nobody's fault.
+// attempts are recoveries that the saver did not count, at the newest checkpoint that each
+// thread was recovered from. If the saver counts none, they are all. A recovery that its
+// caller cancelled takes one away.
 type attempts struct {
 	mu sync.Mutex
 	by map[string]attemptsAt // by thread

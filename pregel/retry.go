@@ -49,14 +49,13 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// RetryTransient is the default of RetryPolicy.RetryOn, LangGraph's default in
-// Go's terms. Tried again are lost and refused connections, timeouts of a node
-// and of a request, answers with an HTTP status of the server's fault (an error
-// that has StatusCode or HTTPStatusCode: 500 to 599, or 0 for no answer), and
-// whatever is not known to be beyond mending. Not tried again are other HTTP
-// statuses, bad input (values of the wrong type, numbers and JSON that cannot be
-// read), errors of the operating system, panics, the end of a context, and what
-// says of itself that it is not Temporary.
+// RetryTransient is the default of RetryPolicy.RetryOn: LangGraph's default in Go's terms.
+// It retries lost and refused connections, timeouts of a node or a request, HTTP statuses
+// that blame the server (an error with StatusCode or HTTPStatusCode of 500 to 599, or of 0
+// for no response), and any error that it does not know to be permanent. It does not retry
+// other HTTP statuses, bad input (values of the wrong type, numbers and JSON that cannot be
+// parsed), errors of the operating system, panics, the end of a context, and errors that
+// say they are not Temporary.
 func RetryTransient(err error) bool {
 	var timeout *NodeTimeoutError
 	var temporary interface{ Temporary() bool }

@@ -13,13 +13,13 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Result is what a run ends with.
+// Result is the outcome of a run.
 type Result struct {
-	// Value is the state the graph's output keys show: a map[string]any of
-	// several, or the value of a single one; nil if nothing was shown.
+	// Value is the state in the graph's output keys: a map[string]any of several keys, the
+	// value of a single one, or nil if nothing was written.
 	Value any
-	// Interrupts are what the run waits for, in the order of the tasks; empty if
-	// it came to an end, or stopped at a breakpoint. They are stored.
+	// Interrupts are the questions the run waits for, in the order of the tasks. They are
+	// stored. There are none if the run came to its end or stopped at a breakpoint.
 	Interrupts []Interrupt
 }
 
@@ -29,10 +29,9 @@ func (r *Result) Map() map[string]any {
 	return m
 }
 
-// Invoke runs the graph to its end, to an interrupt or to a breakpoint. A nil
-// input goes on from where the thread stands; a Command resumes, updates and
-// steers; anything else is new input. What ended is stored before Invoke
-// returns, also if ctx was cancelled.
+// Invoke runs the graph until it ends, asks a question or stops at a breakpoint. A nil
+// input resumes the thread; a Command answers, updates and steers; anything else is new
+// input. Everything that ended is stored when Invoke returns, even if ctx was cancelled.
 func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOptions) (*Result, error) {
 	o := lastOf(opts)
 	if o.OutputKeys == nil {
@@ -62,9 +61,10 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 	return res, nil
 }
 
-// run runs the graph, after what an earlier run left if that comes first. A run that lost
-// the thread before its first superstep starts over as often as o says, unless somebody
-// was shown a part of it. watch is given the loop of each attempt before it runs.
+// run runs the graph. If an earlier run has to be finished first, it does that before. A
+// run that lost the thread before its first superstep starts over as often as o says,
+// unless somebody was shown a part of it. watch gets the loop of each attempt before it
+// runs.
 func (g *Graph) run(ctx context.Context, at Address, input any, o RunOptions, shown *atomic.Bool, watch func(*loop)) (*loop, error) {
 	for n := 0; ; n++ {
 		once := func(o RunOptions) (*loop, error) {
@@ -94,10 +94,10 @@ func (g *Graph) run(ctx context.Context, at Address, input any, o RunOptions, sh
 // would run them twice.
 var errRanTasks = errors.New("after tasks had run")
 
-// Stream runs the graph and yields its events as they come; an error is yielded
-// last. Stopping early cancels the run; what ended is stored before Stream
-// returns. Without modes it shows the graph's own. Events of graphs inside are
-// shown if RunOptions.Subgraphs asks for them.
+// Stream runs the graph and yields its events as they come. An error is yielded last. To
+// stop early cancels the run; everything that ended is stored when Stream returns.
+// RunOptions.Modes choose what is shown, and RunOptions.Subgraphs shows graphs inside as
+// well.
 func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		o := lastOf(opts)
@@ -272,8 +272,8 @@ func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	return o
 }
 
-// runAll runs the loop from entry to exit and returns what the run ends with;
-// nil also for an interrupt of the outermost graph, which its events report.
+// runAll runs the loop and returns what the run ends with. An interrupt of the outermost
+// graph is no error, because its events report it.
 func (l *loop) runAll(ctx context.Context) (err error) {
 	defer l.disown()
 	ctx, end := l.spanRun(ctx)

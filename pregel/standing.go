@@ -8,8 +8,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// standing is the newest checkpoint of a namespace and what was written against it:
-// all that tells how far a thread has come.
+// standing is the newest checkpoint of a namespace and what was written against it.
+// Together they tell how far the thread has come.
 type standing struct {
 	threadState // channels are as the checkpoint has them
 	g           *Graph
@@ -21,15 +21,14 @@ type standing struct {
 // progress is how far a thread has come.
 type progress struct {
 	status saver.Status
-	// next are the nodes that are left to run if it is unfinished, each once; none if
-	// only the checkpoint that ends their superstep is missing. missing are those that
-	// the graph does not have, whether or not they ended.
+	// next are the nodes that an unfinished thread has left to run, each once; none if only
+	// the checkpoint that ends their superstep is missing. missing are those that the graph
+	// does not have, whether or not they ended.
 	next, missing []string
 }
 
 // progress tells how far the thread has come. It knows more than rules.StatusOf, which
-// knows no graph: it needs no note, and it finds breakpoints at which a graph inside
-// stopped.
+// knows no graph: it needs no note, and finds breakpoints at which a graph inside stopped.
 func (x *standing) progress(ctx context.Context) (progress, error) {
 	if n := x.noted; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
 		return progress{status: saver.StatusDone}, nil

@@ -16,17 +16,18 @@ import (
 type StateSnapshot struct {
 	// Values are the channels shown: a map[string]any of several.
 	Values any
-	// Next are the nodes of the tasks that have not ended. Of the newest state they
-	// include nodes that are to run and that the graph does not have any more.
+	// Next are the nodes whose tasks have not ended. In the newest state they include nodes
+	// that the graph no longer has.
 	Next []string
-	// Status says how far the thread has come: it is done, waits for an answer or at
-	// a breakpoint, failed, or is unfinished. On an unfinished thread tasks, or only
-	// the checkpoint that ends their superstep, are still to be made, because the
-	// process died or the run was cancelled or drained; or a run is under way. A run
-	// with nil goes on with it, and so does Recover; for new input see
-	// RunOptions.Unfinished. A thread that UpdateState gave tasks to waits for somebody to
-	// run them. It is told of the newest state only, and is "" in history, of a thread
-	// without a checkpoint, and of a state that was asked for by its CheckpointID.
+	// Status says how far the thread has come: it is done, waits for an answer or at a
+	// breakpoint, failed, or is unfinished. An unfinished thread still has tasks to run, or
+	// lacks only the checkpoint that ends their superstep, because the process died or the
+	// run was cancelled or drained, or because a run is under way. Recover resumes it, and
+	// so does a run with nil; RunOptions.Unfinished says what new input does. A thread that
+	// UpdateState gave tasks to waits for somebody to run them.
+	//
+	// Only the newest state has a Status. It is "" in history, for a named checkpoint, and
+	// for a thread without a checkpoint.
 	Status saver.Status
 	// Address is that of this checkpoint; give it to Invoke to go back there.
 	Address  Address
@@ -72,8 +73,8 @@ type Subgraph struct {
 	Graph     *Graph
 }
 
-// GetSubgraphs lists the graphs that nodes name, each with those inside it behind it:
-// their namespaces have a '|'.
+// GetSubgraphs lists the graphs that nodes name. Each is followed by the graphs inside it,
+// whose namespaces contain a '|'.
 func (g *Graph) GetSubgraphs() []Subgraph {
 	var out []Subgraph
 	for _, name := range g.order {
@@ -142,10 +143,10 @@ type StateOptions struct {
 	Subgraphs bool
 }
 
-// GetState is the state at an address: the newest of a thread, with what finished tasks of
-// the unfinished superstep wrote, unless that does not go together, or that of a
-// checkpoint as it was. A thread without a checkpoint has an empty one, and so has a
-// checkpoint that does not exist: the error is nil, and Address is what was asked.
+// GetState returns the state at an address. The newest state of a thread includes what
+// finished tasks of an unfinished superstep wrote, unless those writes conflict. A named
+// checkpoint is shown as it was. If the thread has no checkpoint, or the one that is named
+// does not exist, the state is empty, the error nil, and Address what was asked for.
 func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) (*StateSnapshot, error) {
 	target, s, place, err := g.stateTarget(at)
 	if err != nil {
@@ -172,8 +173,8 @@ type HistoryQuery struct {
 	Limit  int            // 0: no limit
 }
 
-// GetStateHistory yields the states of a thread, newest first, each as it was
-// when its superstep began. The listing is that of one moment.
+// GetStateHistory yields the states of a thread, newest first, each as it was when its
+// superstep began. The listing reads the store at one moment.
 func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
 	return func(yield func(*StateSnapshot, error) bool) {
 		target, s, at, err := g.stateTarget(a)
@@ -201,8 +202,8 @@ func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string,
 	return &preparer{g: g, cp: cp, set: set, ns: ns, step: step, stop: step + 2, pending: indexPending(pending)}
 }
 
-// snapshot builds the state from a checkpoint. live shows the present: values
-// with what finished tasks wrote, and only what still waits.
+// snapshot builds the state at a checkpoint. live shows the present: values include what
+// finished tasks wrote, and only interrupts that still wait are listed.
 func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple, recurse, live bool) (*StateSnapshot, error) {
 	t, err := g.load(ctx, s, saved)
 	if err != nil {

@@ -26,15 +26,14 @@ type (
 	TimeoutPolicy = serde.TimeoutPolicy
 )
 
-// Timeout is a TimeoutPolicy of durations: run bounds an attempt, idle the time
-// without progress (a write, a stream event, a call, a heartbeat). Zero is no
-// bound.
+// Timeout makes a TimeoutPolicy. run bounds an attempt. idle bounds the time without
+// progress: a write, a stream event, a call or a heartbeat. Zero is no bound.
 func Timeout(run, idle time.Duration) *TimeoutPolicy {
 	return &TimeoutPolicy{RunTimeout: run.Seconds(), IdleTimeout: idle.Seconds(), RefreshOn: "auto"}
 }
 
-// Func is the body of a node. Its context carries the task: see Ask, Emit and
-// Task. It is run again from the start after an interrupt and for a retry.
+// Func is the body of a node. Its context carries the task; see Ask, Emit and Task. It runs
+// again from the start after an interrupt and for a retry.
 type Func func(ctx context.Context, input any) (any, error)
 
 // NodeOf is a Func of a function with types. An input of another type is
@@ -55,9 +54,9 @@ type Pair struct {
 	Value any
 }
 
-// Pairs are updates in an order, as the output of a node or as Command.Update. A
-// map does the same where the order of writes does not matter; it is written in
-// the order of its keys. As the input of a run Pairs are a map.
+// Pairs are updates in a given order, as the output of a node or as Command.Update. Where
+// the order does not matter a map does the same; it is written in the order of its keys. As
+// the input of a run, Pairs are a map.
 type Pairs []Pair
 
 // PairsOf reads v as updates: Pairs, or a map with string keys in the order of
@@ -80,8 +79,7 @@ func PairsOf(v any) (pairs Pairs, ok bool) {
 	return nil, false
 }
 
-// CachePolicy lets the writes of a finished task stand in for running its node
-// again on equal input.
+// CachePolicy reuses the writes of a finished task for later tasks with equal input.
 type CachePolicy struct {
 	// Key is what identifies an input; nil hashes its serialized form.
 	Key func(input any) (string, error)
@@ -110,13 +108,13 @@ type Checkpointing int
 
 // The three ways. The zero value is Inherit.
 const (
-	// Inherit uses the saver of the graph around it, in a namespace of the
-	// calling task: it can be resumed, and starts afresh at the next call.
+	// Inherit uses the saver of the graph around, in a namespace of the calling task. The
+	// graph can be resumed, and starts afresh at the next call.
 	Inherit Checkpointing = iota
-	// Stable uses the saver of the graph around it, in one namespace for all
-	// calls: its state accumulates. It cannot be the outermost graph.
+	// Stable uses the saver of the graph around, in one namespace for all calls, so its
+	// state accumulates. Such a graph cannot be outermost.
 	Stable
-	// Off stores nothing; such a graph cannot wait for an answer.
+	// Off stores nothing. Such a graph cannot wait for an answer.
 	Off
 )
 

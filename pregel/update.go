@@ -14,10 +14,9 @@ type StateUpdate struct {
 	// Values are written as if they were the output of AsNode. Nil fires its
 	// edges only.
 	Values any
-	// AsNode is the node; "" is the last one that ran, if that is clear. Input
-	// makes Values an input. End, with nil Values, clears all pending tasks.
-	// Copy copies the checkpoint; its Values may be []StateUpdate to apply to
-	// the copy.
+	// AsNode is the node; "" is the one that ran last, if that is clear. With Input the
+	// values are an input. With End and nil Values all pending tasks are cleared. With Copy
+	// the checkpoint is copied, and Values may be []StateUpdate to apply to the copy.
 	AsNode string
 	// TaskID is stored with the writes; "" takes the id of the node's pending
 	// task, or makes one.
@@ -354,10 +353,9 @@ func (o *updateWrites) readOwn(sel Keys) (any, error) {
 	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
 }
 
-// keepWrites makes the updates ready to be stored on the checkpoint they build on,
-// where history and delta channels find them. If the thread moved past that
-// checkpoint its other children would find them too, so delta channels are stored
-// whole instead.
+// keepWrites prepares the updates for being stored on the checkpoint they build on, where
+// history and delta channels find them. If the thread has moved past that checkpoint, its
+// other children would find them too; delta channels are then stored whole instead.
 func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 	if u.saved == nil {
 		return nil
@@ -389,9 +387,9 @@ func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 	return nil
 }
 
-// put makes and stores the new checkpoint, in one call with the updates: alone they
-// would make a thread that waits at a breakpoint look as if somebody had gone on
-// with it. idStep is the superstep its id shows.
+// put makes and stores the new checkpoint, in one call with the updates. On their own these
+// would make a thread that waits at a breakpoint look as if it had been resumed. The id of
+// the checkpoint shows the superstep idStep.
 func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Address, error) {
 	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
 	snapshots := map[string]bool{}
