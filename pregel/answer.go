@@ -212,7 +212,7 @@ func (l *loop) voidAnswer() error {
 		l.pending = slices.Delete(l.pending, i, i+1)
 		return nil
 	}
-	l.mark = markStopped
+	l.ending = endStopped
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }
 

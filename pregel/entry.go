@@ -114,13 +114,11 @@ type facts struct {
 	// missing are the nodes to run next that the graph does not have.
 	missing []string
 
-	// nested: another graph runs this one. told is what that says; mapped, that it names
-	// this graph's checkpoint; replays, that it travels, and the checkpoint is what the
-	// graph had then.
-	nested, mapped, replays bool
-	told                    told
-	// spent: what the graph found is of an earlier call, which came to its end; see spentState.
-	spent bool
+	// nested: another graph runs this one, and says told. mapped: it names the checkpoint
+	// to begin with. replays: it went back in time, and that checkpoint is what this graph
+	// had then. spent: an earlier call, which ended, left the checkpoint.
+	nested, mapped, replays, spent bool
+	told                           told
 	// answered: see entry.deaf.
 	answered bool
 

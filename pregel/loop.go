@@ -83,7 +83,7 @@ type position struct {
 	step    int
 	stop    int
 	status  loopStatus
-	mark    mark // what the run has to tell of its end
+	ending  ending // what the run has to tell of its end
 }
 
 // work are the tasks of the current superstep, and what one leaves to the next.

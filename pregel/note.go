@@ -164,34 +164,34 @@ func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.C
 	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
 }
 
-// mark is what the run has to tell of its end. Marks tell savers, which know neither graphs
+// ending is what the run has to tell of its end. Endings tell savers, which know neither graphs
 // nor reducers, how a run ended where nothing else that is stored does. They are writes of
 // tasks that do not exist, on the newest checkpoint, so nobody mistakes them for the writes
 // of a task. LangGraph does not either.
-type mark int
+type ending int
 
 const (
-	noMark mark = iota
-	// markStopped: it waits at a breakpoint inside another graph, or for an answer to a
+	endPlain ending = iota
+	// endStopped: it waits at a breakpoint inside another graph, or for an answer to a
 	// question that the one it got was not for.
-	markStopped
-	// markRefused: the writes of its tasks, which all ended, do not go together.
-	markRefused
-	// markWentOn: what markStopped said is over.
-	markWentOn
+	endStopped
+	// endRefused: the writes of its tasks, which all ended, conflict.
+	endRefused
+	// endWentOn: what endStopped said is over.
+	endWentOn
 )
 
-// putMark stores a mark. It is a barrier: what was written last counts.
-func (l *loop) putMark(m mark, text string) error {
+// putEnding stores an ending. It is a barrier: what was written last counts.
+func (l *loop) putEnding(e ending, text string) error {
 	task, w := chStopped, write{chStopped, nil}
-	switch m {
-	case noMark:
+	switch e {
+	case endPlain:
 		return nil
-	case markRefused:
+	case endRefused:
 		task, w = chError, write{chError, text}
-	case markWentOn:
+	case endWentOn:
 		w.channel = chNoWrites
-	case markStopped:
+	case endStopped:
 	}
 	id, err := uuid5(l.cp.id, task)
 	if err != nil {
@@ -209,22 +209,22 @@ func (l *loop) putMark(m mark, text string) error {
 	return nil
 }
 
-// markEnd stores what the end of the run, with err, leaves to be told.
-func (l *loop) markEnd(ctx context.Context, err error) error {
+// storeEnding stores what the end of the run, with err, leaves to be told.
+func (l *loop) storeEnding(ctx context.Context, err error) error {
 	if l.pipe == nil || !l.entered() || l.ways.plain || errors.Is(err, ErrPersist) {
 		return nil
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
-	stopped = stopped && ctx.Err() == nil && (l.mark == markStopped || l.status == statusPending && len(in.Interrupts) == 0)
+	stopped = stopped && ctx.Err() == nil && (l.ending == endStopped || l.status == statusPending && len(in.Interrupts) == 0)
 	var refused *channel.UpdateError
 	switch {
-	case l.mark == markRefused && errors.As(err, &refused):
-		return l.putMark(markRefused, errorText(refused))
+	case l.ending == endRefused && errors.As(err, &refused):
+		return l.putEnding(endRefused, errorText(refused))
 	case l.nested():
 	case stopped:
-		return l.putMark(markStopped, "")
+		return l.putEnding(endStopped, "")
 	case l.exits() && l.stopped && l.cp.id == l.savedID:
-		return l.putMark(markWentOn, "")
+		return l.putEnding(endWentOn, "")
 	}
 	return nil
 }
@@ -236,10 +236,10 @@ func (l *loop) goOnFromStop() error {
 	if !l.stopped || l.nested() || l.entry.kind == entryFork || l.exits() || l.saver == nil {
 		return nil
 	}
-	return l.putMark(markWentOn, "")
+	return l.putEnding(endWentOn, "")
 }
 
-// withoutStops are writes without those of markStopped, which are for savers: whether
+// withoutStops are writes without those of endStopped, which are for savers: whether
 // the thread still stands there is told by the graphs inside.
 func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopped bool) {
 	isStop := func(w saver.PendingWrite) bool { return w.Channel == chStopped }
@@ -249,7 +249,7 @@ func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopp
 	return slices.DeleteFunc(slices.Clone(stored), isStop), true
 }
 
-// refusedBefore reports whether pending has markRefused for a checkpoint.
+// refusedBefore reports whether pending has endRefused for a checkpoint.
 func refusedBefore(cpID string, pending []pendingWrite) bool {
 	id, err := uuid5(cpID, chError)
 	return err == nil && slices.ContainsFunc(pending, func(w pendingWrite) bool { return w.taskID == id && w.channel == chError })

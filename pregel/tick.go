@@ -137,7 +137,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	l.forceAfterStep()
 	updated, err := l.applier().apply(l.tasks.asWrites())
 	if err != nil {
-		l.mark = markRefused
+		l.ending = endRefused
 		return err
 	}
 	l.updated = updated
@@ -184,7 +184,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.exits() && l.pipe != nil && l.entered() && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
-	err = alsoFailed(err, l.markEnd(ctx, err))
+	err = alsoFailed(err, l.storeEnding(ctx, err))
 	if err == nil && l.parent != nil {
 		err = l.passItems(ctx)
 	}

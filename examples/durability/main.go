@@ -123,8 +123,8 @@ func run(out io.Writer, d pregel.Durability, asks bool) error {
 		return err
 	}
 	fmt.Fprintf(out, "-- %s, asks: %v\n", d, asks)
-	at, cfg := pregel.Thread("123"), pregel.RunOptions{Durability: d, MaxConcurrency: 1}
-	res, err := app.Invoke(context.Background(), at, map[string]any{"foo": "start"}, cfg)
+	at, opts := pregel.Thread("123"), pregel.RunOptions{Durability: d, MaxConcurrency: 1}
+	res, err := app.Invoke(context.Background(), at, map[string]any{"foo": "start"}, opts)
 	if err != nil {
 		return err
 	}

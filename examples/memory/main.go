@@ -63,8 +63,8 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 		return err
 	}
 	return talk(func(thread, user, text string) error {
-		at, cfg := pregel.Thread(thread), pregel.RunOptions{Configurable: map[string]any{"user": user}}
-		res, err := g.Invoke(context.Background(), at, map[string]any{"text": text}, cfg)
+		at, opts := pregel.Thread(thread), pregel.RunOptions{Configurable: map[string]any{"user": user}}
+		res, err := g.Invoke(context.Background(), at, map[string]any{"text": text}, opts)
 		if err != nil {
 			return err
 		}
