@@ -200,7 +200,7 @@ func NewTask[I, O any](name string, f func(ctx context.Context, input I) (O, err
 	return t
 }
 
-// ClearCache forgets what cache keeps of calls of functions with this name.
+// ClearCache deletes what the cache keeps of calls of functions with this name.
 func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, kept cache.Cache) error {
 	return kept.Clear(ctx, cacheGroup(callGroup, t.name))
 }

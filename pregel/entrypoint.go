@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// EntrypointOptions are options of an Entrypoint. The name of its graph is an argument.
+// EntrypointOptions are options of an Entrypoint, which is named by an argument.
 type EntrypointOptions struct {
 	Options
 	Retry       []RetryPolicy
@@ -18,8 +18,8 @@ type EntrypointOptions struct {
 	Subgraphs []*Graph
 }
 
-// Final is what an entrypoint returns to give its caller Value and keep Save for
-// the next run on the thread.
+// Final is returned by an entrypoint that gives its caller Value but saves Save for the
+// next run on the thread.
 type Final[V, S any] struct {
 	Value V
 	Save  S
@@ -68,7 +68,7 @@ func writeFinal(w *Writing, output any) error {
 	return w.Write(chPrevious, save)
 }
 
-// Previous is what the entrypoint kept on this thread last time. ok is false on
+// Previous returns what the entrypoint saved in the last run on this thread. ok is false in
 // the first run, and without a saver.
 func Previous[S any](ctx context.Context) (value S, ok bool, err error) {
 	info, inside := Task(ctx)

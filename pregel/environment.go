@@ -7,14 +7,14 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// Environment is what runs take from outside. The zero value is the system's.
+// Environment is what runs take from the outside world. The zero value is the system's.
 type Environment struct {
 	Now    func() time.Time                            // the clock of checkpoints
 	IDs    *IDSource                                   // nil: one per process
 	Jitter func() float64                              // in [0,1), for retries
 	Sleep  func(d time.Duration, done <-chan struct{}) // waits between retries
 	Logger *slog.Logger                                // nil: silent
-	// MessageID names messages that nodes return without an id; nil: random
+	// MessageID makes ids for messages that nodes return without one; nil makes random
 	// UUIDs.
 	MessageID func() string
 	// DrainTimeout bounds how long a cancelled run waits for its saves; 0 is 30

@@ -22,8 +22,8 @@ var (
 	ErrNoSaver = errors.New("no saver set")
 	// ErrNoCache: the call needs a cache and the graph has none.
 	ErrNoCache = errors.New("no cache is set for this graph")
-	// ErrEmptyInput: there is nothing to do: no input for the graph's channels,
-	// a Command without effect, or nil on a thread without a checkpoint.
+	// ErrEmptyInput: there is nothing to do. There is no input for the graph's channels,
+	// the Command has no effect, or the input is nil and the thread has no checkpoint.
 	ErrEmptyInput = errors.New("received no input")
 	// ErrNoInterrupt: a Command has an answer, but no stored question waits. Resume a run
 	// that failed or died with nil input; it asks again if it needs to. Nothing was run or
@@ -263,8 +263,8 @@ type UnfinishedError struct {
 	// breakpoint.
 	Stopped    bool
 	Interrupts []Interrupt
-	// Err is what the earlier run failed with, or why it could not be gone on with;
-	// nil if it was not, or stopped.
+	// Err is what the earlier run failed with, or why it could not be resumed. It is nil
+	// if the run was not resumed, or stopped.
 	Err error
 }
 

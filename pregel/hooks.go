@@ -55,10 +55,10 @@ type SpanKind string
 // The kinds of spans. Tasks are inside of supersteps, supersteps inside of runs, and
 // the run of a graph that a node calls inside of that node's task.
 const (
-	// SpanRun is a run from loading its checkpoint to its last save, once for each
-	// attempt after a conflict.
+	// SpanRun is a run, from loading its checkpoint to its last save. After a conflict each
+	// attempt has its own.
 	SpanRun SpanKind = "run"
-	// SpanSuperstep is the tasks of a superstep, and applying what they wrote.
+	// SpanSuperstep covers the tasks of a superstep and the applying of their writes.
 	SpanSuperstep SpanKind = "superstep"
 	// SpanTask is a task with all its attempts.
 	SpanTask SpanKind = "task"
@@ -67,11 +67,11 @@ const (
 // Span is what Hooks.Span is told of something that begins.
 type Span struct {
 	Kind SpanKind
-	// Run is the run it belongs to, as it stands.
+	// Run is the run that the span belongs to, as it stands.
 	Run RunInfo
 	// Tasks are the names of a superstep's tasks.
 	Tasks []string
-	// Task is the task of SpanTask, and nil else.
+	// Task is set for SpanTask only.
 	Task *TaskInfo
 }
 

@@ -45,9 +45,9 @@ func (m *messageLog) markAll(v any) {
 	})
 }
 
-// EmitMessage sends a message, or a part of one, to whoever streams in mode
-// messages. Parts of one message share its id; the whole message among the
-// node's output is then not shown again.
+// EmitMessage sends a message, or a part of one, to whoever streams in mode messages. The
+// parts of a message share its id. If the whole message is in the node's output, it is not
+// shown again.
 func EmitMessage(ctx context.Context, m any) error {
 	r, err := runFrom(ctx)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// RetryPolicy says which errors of a node are tried again, and when. The zero
-// value of a field is LangGraph's default.
+// RetryPolicy says which errors of a node are retried, and when. A zero field has
+// LangGraph's default.
 type RetryPolicy struct {
 	InitialInterval time.Duration // 0: 500 ms
 	BackoffFactor   float64       // 0: 2
 	MaxInterval     time.Duration // 0: 128 s
 	MaxAttempts     int           // 0: 3, the first one counted
 	NoJitter        bool          // jitter adds up to one second to each wait
-	// RetryOn decides about an error; nil is RetryTransient. Interrupts and
-	// commands to a parent are never asked about.
+	// RetryOn decides about an error; nil is RetryTransient. It is not asked about
+	// interrupts and commands to a parent.
 	RetryOn func(error) bool
 }
 
@@ -123,8 +123,8 @@ func isLasting(err error) bool {
 		errors.As(err, &path) || errors.As(err, &link) || errors.As(err, &call) || errors.As(err, &errno)
 }
 
-// RetryOnErrors is a predicate for RetryPolicy.RetryOn: errors that match one of
-// targets. Without targets it is never.
+// RetryOnErrors makes a predicate for RetryPolicy.RetryOn that accepts errors matching one
+// of targets; none if there are no targets.
 func RetryOnErrors(targets ...error) func(error) bool {
 	return func(err error) bool {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })

@@ -14,7 +14,7 @@ import (
 
 // StateSnapshot is the state of a thread at one checkpoint.
 type StateSnapshot struct {
-	// Values are the channels shown: a map[string]any of several.
+	// Values are the channels shown: the value of a single one, or a map[string]any.
 	Values any
 	// Next are the nodes whose tasks have not ended. In the newest state they include nodes
 	// that the graph no longer has.
@@ -56,12 +56,12 @@ type TaskState struct {
 	Path       Path
 	Err        any // nil, or the error of its last failure: an error or a text
 	Interrupts []Interrupt
-	// Finished reports whether it has ended; Result is what it wrote to the
-	// channels shown.
+	// Finished reports whether the task has ended. Result is what it wrote to the channels
+	// shown.
 	Finished bool
 	Result   any
-	// StateAddress is where the state of the graph inside is, if the node names
-	// one; State is that state if it was asked for.
+	// StateAddress is where the state of the graph inside is, if the node names one. State
+	// is that state, if it was asked for.
 	StateAddress *Address
 	State        *StateSnapshot
 }

@@ -36,8 +36,8 @@ func Timeout(run, idle time.Duration) *TimeoutPolicy {
 // again from the start after an interrupt and for a retry.
 type Func func(ctx context.Context, input any) (any, error)
 
-// NodeOf is a Func of a function with types. An input of another type is
-// converted as a write to a channel is.
+// NodeOf makes a Func of a typed function. Input of another type is converted like a write
+// to a channel.
 func NodeOf[I, O any](f func(ctx context.Context, input I) (O, error)) Func {
 	return func(ctx context.Context, input any) (any, error) {
 		in, err := channel.Convert[I](input)
@@ -59,8 +59,8 @@ type Pair struct {
 // the input of a run, Pairs are a map.
 type Pairs []Pair
 
-// PairsOf reads v as updates: Pairs, or a map with string keys in the order of
-// its keys. ok is false for anything else.
+// PairsOf reads v as updates: Pairs, or a map with string keys in the order of those keys.
+// ok is false for anything else.
 func PairsOf(v any) (pairs Pairs, ok bool) {
 	switch x := v.(type) {
 	case Pairs:
@@ -81,7 +81,7 @@ func PairsOf(v any) (pairs Pairs, ok bool) {
 
 // CachePolicy reuses the writes of a finished task for later tasks with equal input.
 type CachePolicy struct {
-	// Key is what identifies an input; nil hashes its serialized form.
+	// Key identifies an input; nil hashes its serialized form.
 	Key func(input any) (string, error)
 	// TTL is how long an entry is valid; 0 is for ever.
 	TTL time.Duration
@@ -92,14 +92,14 @@ type Durability string
 
 // The durability modes. Async is the default.
 const (
-	// Sync: the checkpoint of a superstep, and the writes that made it, are
-	// stored before the next superstep begins; the input before the first.
+	// Sync stores the checkpoint of a superstep, and the writes that made it, before the
+	// next superstep begins, and the input before the first.
 	Sync Durability = "sync"
-	// Async: they are stored in order while the next superstep runs, and all
-	// of them before the run returns.
+	// Async stores them in order while the next superstep runs, and all of them before the
+	// run returns.
 	Async Durability = "async"
-	// Exit: only the last checkpoint is stored, when the run ends, with what
-	// the tasks of an unfinished superstep wrote.
+	// Exit stores only the last checkpoint, when the run ends, and what the tasks of an
+	// unfinished superstep wrote.
 	Exit Durability = "exit"
 )
 

@@ -11,15 +11,14 @@ import (
 
 // StateUpdate is one change of UpdateState.
 type StateUpdate struct {
-	// Values are written as if they were the output of AsNode. Nil fires its
-	// edges only.
+	// Values are written as if AsNode had returned them. Nil only follows its edges.
 	Values any
 	// AsNode is the node; "" is the one that ran last, if that is clear. With Input the
 	// values are an input. With End and nil Values all pending tasks are cleared. With Copy
 	// the checkpoint is copied, and Values may be []StateUpdate to apply to the copy.
 	AsNode string
-	// TaskID is stored with the writes; "" takes the id of the node's pending
-	// task, or makes one.
+	// TaskID is stored with the writes. If it is "", the id of the node's pending task is
+	// used, or a new one.
 	TaskID string
 }
 
@@ -32,15 +31,15 @@ type UpdateOptions struct {
 	AnyCheckpoint bool
 }
 
-// UpdateState changes the state of a thread and returns the address of the new
-// checkpoint. Pending work is replaced by what the node's edges trigger.
+// UpdateState changes the state of a thread and returns the address of the new checkpoint.
+// The tasks that the node's edges trigger replace those that were pending.
 func (g *Graph) UpdateState(ctx context.Context, at Address, u StateUpdate, opts ...UpdateOptions) (Address, error) {
 	return g.BulkUpdateState(ctx, at, [][]StateUpdate{{u}}, opts...)
 }
 
-// BulkUpdateState applies supersteps of updates one after another, each upon the
-// checkpoint that the one before made. One that is refused stores nothing; those before
-// it stay.
+// BulkUpdateState applies supersteps of updates one after another, each to the checkpoint
+// that the one before made. A superstep that is refused stores nothing; those before it
+// remain.
 func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]StateUpdate, opts ...UpdateOptions) (Address, error) {
 	target, s, at, err := g.stateTarget(a)
 	if err != nil {
