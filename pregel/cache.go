@@ -146,27 +146,27 @@ func (l *loop) keepInCache(ctx context.Context, t *task) {
 	}
 }
 
-// cacheCodec serializes what is kept: as the saver does, if there is one.
-func (l *loop) cacheCodec() serde.Serializer {
-	if l.codec != nil {
-		return l.codec
+// plainCodec serializes what does not go to the saver, as the saver does if there is one.
+func (e *encoder) plainCodec() serde.Serializer {
+	if e.codec != nil {
+		return e.codec
 	}
 	return serde.Default()
 }
 
 // encodeKept serializes writes as a list of pairs of channel and value.
-func (l *loop) encodeKept(writes []write) (serde.Typed, error) {
+func (e *encoder) encodeKept(writes []write) (serde.Typed, error) {
 	pairs := make([]any, len(writes))
 	for i, w := range writes {
 		pairs[i] = []any{w.channel, w.value}
 	}
-	return l.cacheCodec().Encode(pairs)
+	return e.plainCodec().Encode(pairs)
 }
 
 // decodeKept is the inverse of encodeKept. What comes from a cache may be
 // anything.
-func (l *loop) decodeKept(typed serde.Typed) ([]write, error) {
-	v, err := l.cacheCodec().Decode(typed)
+func (e *encoder) decodeKept(typed serde.Typed) ([]write, error) {
+	v, err := e.plainCodec().Decode(typed)
 	if err != nil {
 		return nil, err
 	}

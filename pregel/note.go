@@ -76,10 +76,10 @@ func (l *loop) stopsAt(tasks *taskSet, exiting bool) bool {
 	switch {
 	case exiting:
 		return l.status == statusBefore || l.status == statusAfter
-	case l.tasks != nil && l.cp.breaksAt(l.interruptAfter(), l.tasks):
+	case l.tasks != nil && l.cp.breaksAt(l.opts.InterruptAfter, l.tasks):
 		return true
 	}
-	return l.step < l.stop && l.cp.breaksAt(l.interruptBefore(), tasks)
+	return l.step < l.stop && l.cp.breaksAt(l.opts.InterruptBefore, tasks)
 }
 
 // noted is the graph's name in notes: none if nobody gave it one, as such graphs are

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -69,11 +70,13 @@ type RunOptions struct {
 
 // fill sets the defaults of o and checks it.
 func (o *RunOptions) fill(g *Graph) error {
-	if o.RecursionLimit == 0 {
-		o.RecursionLimit = DefaultRecursionLimit
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, DefaultRecursionLimit)
+	o.Durability = cmp.Or(o.Durability, Async)
+	if len(o.InterruptBefore) == 0 {
+		o.InterruptBefore = g.opts.InterruptBefore
 	}
-	if o.Durability == "" {
-		o.Durability = Async
+	if len(o.InterruptAfter) == 0 {
+		o.InterruptAfter = g.opts.InterruptAfter
 	}
 	if o.OutputKeys == nil {
 		o.OutputKeys = &g.stream

@@ -9,8 +9,8 @@ import (
 )
 
 // again is v as a run gets it that resumes from storage.
-func (l *loop) again(node, ch string, v any) (any, error) {
-	stored, err := l.stow(node, ch, v)
+func (e *encoder) again(node, ch string, v any) (any, error) {
+	stored, err := e.stow(node, ch, v)
 	if err != nil {
 		return nil, err
 	}
@@ -22,8 +22,8 @@ func (l *loop) again(node, ch string, v any) (any, error) {
 }
 
 // stow is v as it would lie in a store, with a saver or without.
-func (l *loop) stow(node, ch string, v any) (saver.Value, error) {
-	codec := l.cacheCodec()
+func (e *encoder) stow(node, ch string, v any) (saver.Value, error) {
+	codec := e.plainCodec()
 	typed, err := codec.Encode(v)
 	if err != nil {
 		return saver.Value{}, &EncodeError{Node: node, Channel: ch, Err: err}

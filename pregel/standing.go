@@ -191,5 +191,5 @@ func (g *Graph) missing(n *saver.Note) []string {
 
 // standing is where the loop found the thread; before it takes its input.
 func (l *loop) standing() *standing {
-	return &standing{threadState: l.threadState, g: l.g, s: l.saver, before: l.interruptBefore(), after: l.interruptAfter()}
+	return &standing{threadState: l.threadState, g: l.g, s: l.saver, before: l.opts.InterruptBefore, after: l.opts.InterruptAfter}
 }

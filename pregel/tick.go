@@ -24,7 +24,7 @@ func (l *loop) tick() (more bool, err error) {
 		l.reapply(l.tasks.order...)
 		l.resumeHandlers()
 	}
-	if l.cp.breaksAt(l.interruptBefore(), l.tasks) {
+	if l.cp.breaksAt(l.opts.InterruptBefore, l.tasks) {
 		l.status = statusBefore
 		return false, &InterruptError{}
 	}
@@ -58,20 +58,6 @@ func (l *loop) prepare() error {
 	l.tasks = tasks
 	l.emitCheckpoint()
 	return nil
-}
-
-func (l *loop) interruptBefore() []string {
-	if len(l.opts.InterruptBefore) > 0 {
-		return l.opts.InterruptBefore
-	}
-	return l.g.opts.InterruptBefore
-}
-
-func (l *loop) interruptAfter() []string {
-	if len(l.opts.InterruptAfter) > 0 {
-		return l.opts.InterruptAfter
-	}
-	return l.g.opts.InterruptAfter
 }
 
 // breaksAt reports whether one of tasks is at a breakpoint, and a channel moved since
@@ -161,7 +147,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
 		l.g.guardHook("StepEnd", func() { h(l.info()) })
 	}
-	if l.cp.breaksAt(l.interruptAfter(), l.tasks) {
+	if l.cp.breaksAt(l.opts.InterruptAfter, l.tasks) {
 		l.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
 			return err
