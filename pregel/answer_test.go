@@ -271,7 +271,7 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 	}
 }
 
-// A Config that names a checkpoint that is not there is an error, before anything
+// An Address that names a checkpoint that is not there is an error, before anything
 // is stored or run, for every kind of input and for state updates.
 func TestUnknownCheckpoint(t *testing.T) {
 	for _, lax := range []bool{false, true} {

@@ -17,8 +17,8 @@ var errCancelled = errors.New("cancelled")
 
 func randomFloat() float64 { return rand.Float64() }
 
-// attempt is one run of a node's body. After it ended, writes of goroutines it
-// left behind are ignored.
+// attempt is one run of a node's body. Once it has ended, writes of goroutines it left
+// behind are ignored.
 type attempt struct {
 	progress chan struct{} // of one place; nil if nobody watches
 	auto     bool          // writes, events and calls count as progress
@@ -41,9 +41,8 @@ func (a *attempt) write(channel string, value any) {
 	a.touch()
 }
 
-// whileOpen calls f with what was written so far. The attempt does not end
-// meanwhile, so the channels f reads stay as they are; an attempt that was left
-// behind reads nothing.
+// whileOpen calls f with what was written so far. The attempt does not end meanwhile, so
+// the channels that f reads stay as they are. An attempt that has ended reads nothing.
 func (a *attempt) whileOpen(f func(writes []write) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,8 +170,8 @@ func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// parentCommand handles a Command that a graph inside sent outwards: here if it
-// is meant for this graph, else it goes on.
+// parentCommand handles a Command that a graph inside sent outwards. It is carried out if
+// it is for this graph, and otherwise passed on.
 func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCommandError, err error) ([]write, error) {
 	switch pc.Command.Graph {
 	case t.ns, recastNS(t.ns), t.name:

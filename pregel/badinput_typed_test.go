@@ -182,7 +182,7 @@ func TestUpdateOfAWrongType(t *testing.T) {
 
 // A Namespace that names no graph inside is refused by every call, and so is metadata
 // that cannot be stored, before anything is run or stored.
-func TestConfigThatCannotBe(t *testing.T) {
+func TestArgumentsThatCannotBe(t *testing.T) {
 	s := watch(nil)
 	ran := false
 	g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {

@@ -19,9 +19,9 @@ func commandOf(v any) (Command, bool) {
 	return Command{}, false
 }
 
-// takeCommand makes a Command's writes ready: as carried if a fork is about to carry
-// them, else as what to store on the checkpoint the run starts from, once the channels
-// took them.
+// takeCommand prepares a Command's writes. A fork carries them over to its checkpoint;
+// otherwise they are given to the checkpoint that the run starts from, and stored once the
+// channels have taken them.
 func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err error) {
 	cmd, ok := commandOf(l.input)
 	if !ok {
@@ -128,8 +128,8 @@ func gotoList(v any) ([]any, error) {
 	return list, nil
 }
 
-// UpdatePairs reads Command.Update as writes to state keys: pairs, a map, or a
-// value for the whole of a state without keys.
+// UpdatePairs reads Command.Update as writes to keys of the state: pairs, a map, or one
+// value for a state without keys.
 func UpdatePairs(update any) Pairs {
 	if update == nil {
 		return nil

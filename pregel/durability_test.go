@@ -387,7 +387,7 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
-// SAV-05: what the Config says of the run is stored with every checkpoint.
+// SAV-05: what RunOptions say of the run is stored with every checkpoint.
 func TestRunMetadataIsStored(t *testing.T) {
 	for _, d := range allDurabilities {
 		s := memory.New(memory.Options{})

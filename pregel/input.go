@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// takeInput begins with new input: what was pending is dropped, and the input
-// is stored as a checkpoint of its own.
+// takeInput begins with new input. It drops what was pending, and stores the input as a
+// checkpoint of its own.
 func (l *loop) takeInput(ctx context.Context) error {
 	writes, err := l.g.inputWrites(l.set, l.input)
 	if err != nil {

@@ -48,8 +48,8 @@ func (t *task) where() Path {
 	return t.path
 }
 
-// checkpointsAround are the checkpoints of the graphs around a task's own, and
-// of that. Only graphs inside need the map, so it is made when one asks.
+// checkpointsAround are the checkpoints of a task's graph and of those around it. Only
+// graphs inside need the map, so it is made on demand.
 type checkpointsAround struct {
 	outer  map[string]string
 	ns, id string
@@ -147,8 +147,8 @@ type preparer struct {
 	metadata  map[string]any // of the run
 	ids       taskIDs
 	previous  any // what the entrypoint saved last
-	// anyAnswer: whoever asks gets the answer that waits. passing: the ids of the
-	// tasks are those of this run alone, as are those of their questions.
+	// anyAnswer: whoever asks gets the answer that waits. passing: the ids of tasks, and so
+	// those of their questions, are valid in this run only.
 	anyAnswer, passing bool
 	// warn is told about packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
@@ -167,9 +167,8 @@ func (p *preparer) init() (err error) {
 	return err
 }
 
-// next makes the tasks: first one for each packet, then one for each node that
-// was triggered. updated, if not empty, narrows the search to nodes they
-// trigger.
+// next makes the tasks: one for each packet, then one for each node that was triggered. If
+// updated is not empty, only nodes that those channels trigger are looked at.
 func (p *preparer) next(updated []string) (*taskSet, error) {
 	if err := p.init(); err != nil {
 		return nil, err

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// superstep runs the tasks of one superstep. Its loop is the only goroutine
-// that touches the run's state; each task has a goroutine of its own and talks
-// to it through box.
+// superstep runs the tasks of one superstep. Only the goroutine of its loop touches the
+// state of the run. Each task has a goroutine of its own and talks to the loop through box.
 type superstep struct {
 	l *loop
 	// last is the save of the checkpoint it starts from, nil if an earlier run
@@ -182,8 +181,8 @@ func (s *superstep) refuse(m message) {
 
 var errLoopPanicked = errors.New("the superstep ended with a panic")
 
-// outcome is what the superstep ends with: a failure before a command for
-// another graph before a timeout before interrupts.
+// outcome is what the superstep ends with. A failure comes before a command for another
+// graph, that before a timeout, and that before interrupts.
 func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
@@ -216,8 +215,8 @@ func (s *superstep) fail(err error) {
 	s.stop(err)
 }
 
-// stop starts nothing more and cancels what runs. What ends well in spite of
-// that is kept.
+// stop starts nothing more and cancels what is running. What ends well in spite of that is
+// kept.
 func (s *superstep) stop(cause error) {
 	if s.stopped {
 		return
@@ -365,8 +364,8 @@ func returned(writes []write) (any, error) {
 	return nil, nil
 }
 
-// storedError is an error of what a failed task left: the error itself, or the
-// text that was stored.
+// storedError is the error that a failed task left: the error itself, or one with the
+// stored text.
 func storedError(v any) error {
 	if err, ok := v.(error); ok {
 		return err
@@ -416,9 +415,9 @@ func answersOf(writes []write) (answers []write) {
 	return answers
 }
 
-// failed records the failure of t. What it wrote before is dropped: it must not
-// look finished to the next run. The answers it was given are kept, so that it
-// need not ask again.
+// failed records the failure of t. What t wrote before is dropped, so that the next run
+// does not take it for finished. The answers it was given are kept, so that it need not ask
+// again.
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
@@ -479,8 +478,8 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	}
 }
 
-// ownError is what a node returned, without the names of the graphs inside that
-// it came through: as LangGraph shows and stores it.
+// ownError is what a node returned, without the wrappers of the graphs inside that it came
+// through. LangGraph shows and stores it like this.
 func ownError(err error) error {
 	for {
 		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays

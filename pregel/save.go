@@ -12,8 +12,8 @@ import (
 // exits reports whether the run stores everything at its end.
 func (l *loop) exits() bool { return l.opts.Durability == Exit && l.saver != nil }
 
-// putWrites records what a task wrote, or what belongs to no task, and stores
-// it at once unless durability is Exit. t is nil for what is no task.
+// putWrites records what a task wrote, and stores it at once unless durability is Exit. t
+// is nil for writes of no task.
 func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 	encoded, err := l.recordWrites(t, taskID, writes)
 	if err != nil || len(encoded) == 0 {
@@ -82,7 +82,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// lastSpecials keeps the last write of each channel if all are special; else it
+// lastSpecials keeps the last write of each channel if all are special. Otherwise it
 // returns writes itself.
 func lastSpecials(writes []write) []write {
 	if slices.ContainsFunc(writes, func(w write) bool { return !isSpecial(w.channel) }) {
@@ -162,8 +162,8 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 	return nil
 }
 
-// storeCheckpoint makes the next checkpoint; exiting keeps the id of the
-// current one. Without a saver, or before the end under Exit, nothing is stored.
+// storeCheckpoint makes the next checkpoint. At the end of an Exit run, exiting, it keeps
+// the id of the current one. Without a saver, or earlier under Exit, it stores nothing.
 func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
 	stores := l.saver != nil && (exiting || !l.exits())
 	mint := func() string { return l.env().IDs.Next(l.step) }

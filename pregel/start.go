@@ -62,7 +62,8 @@ func (l *loop) enter(ctx context.Context) error {
 	return l.begin(ctx)
 }
 
-// load is the state that a stored checkpoint holds; that of an empty thread if saved is nil.
+// load is the state that a stored checkpoint holds, or that of an empty thread if saved is
+// nil.
 func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t threadState, err error) {
 	if saved == nil {
 		t.cp = emptyCheckpoint(&g.env)
@@ -88,8 +89,8 @@ func stepOf(md saver.Metadata) int {
 	return -1
 }
 
-// storedAround waits for the save of the checkpoint that the graph around is at,
-// or the nearest around it that made one in this run; nil if there is none.
+// storedAround returns a function that waits until the checkpoint of the graph around is
+// stored: that of the nearest graph that made one in this run. It is nil if there is none.
 func (l *loop) storedAround() func() error {
 	for x := l; x.parent != nil; x = x.parent.step.l {
 		if step := x.parent.step; step.last != nil {
@@ -108,8 +109,8 @@ func (l *loop) observeSave(op string, took time.Duration, err error) {
 // addressed reports whether the run was pointed at a checkpoint.
 func (l *loop) addressed() bool { return l.place.CheckpointID != "" || l.replay != nil }
 
-// find finds the checkpoint to begin with; nil if there is none. A failed load
-// is an error, never a new thread.
+// find loads the checkpoint to begin with; nil if there is none. A failed load is an error
+// and never means a new thread.
 func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
 	if l.from = originNone; l.addressed() {
 		l.from = originMissing
@@ -279,8 +280,8 @@ func (l *loop) replayFrom(bound *saver.Config) *replayState {
 	return &replayState{before: before, visited: map[string]bool{}}
 }
 
-// replayState bounds what graphs inside load while the outermost one replays:
-// each at its first call the newest checkpoint before the bound, later its
+// replayState bounds what graphs inside load while the outermost one goes back in time. At
+// its first call each loads its newest checkpoint before the bound, and after that its
 // newest.
 type replayState struct {
 	before string

@@ -60,7 +60,7 @@ func (l *loop) prepare() error {
 	return nil
 }
 
-// breaksAt reports whether one of tasks is at a breakpoint, and a channel moved since
+// breaksAt reports whether one of tasks is at a breakpoint and a channel has moved since
 // the last breakpoint was passed.
 func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
 	if len(names) == 0 {
@@ -98,8 +98,7 @@ func (l *loop) reapply(tasks ...*task) {
 	}
 }
 
-// resumeHandlers puts the error handlers of tasks that failed in an earlier run
-// in their place.
+// resumeHandlers replaces tasks that failed in an earlier run by their error handlers.
 func (l *loop) resumeHandlers() {
 	statuses, _ := readStatuses(l.pending)
 	for _, w := range slices.Clone(l.pending) {
@@ -117,8 +116,8 @@ func (l *loop) resumeHandlers() {
 	}
 }
 
-// afterTick ends a superstep: the writes of all its tasks are applied, and the
-// new checkpoint is made.
+// afterTick ends a superstep. It applies the writes of all tasks and makes the new
+// checkpoint.
 func (l *loop) afterTick(ctx context.Context) error {
 	l.forceAfterStep()
 	updated, err := l.applier().apply(l.tasks.asWrites())
@@ -157,9 +156,8 @@ func (l *loop) afterTick(ctx context.Context) error {
 	return nil
 }
 
-// finish ends the loop: under Exit everything is stored now, interrupts are
-// reported once they are, and the pipeline is emptied. It returns what the run
-// ends with.
+// finish ends the loop and returns what the run ends with. Under Exit everything is stored
+// now. Interrupts are reported once they are stored, and the pipeline is emptied.
 func (l *loop) finish(ctx context.Context, err error) error {
 	if l.cp == nil || l.set == nil {
 		return l.closePipe(err)
@@ -207,8 +205,8 @@ func (l *loop) closePipe(err error) error {
 	return alsoFailed(err, pipe.close())
 }
 
-// alsoFailed is what a run ends with that ends with err and could not be stored
-// because of saveErr. An interrupt that is not stored did not happen.
+// alsoFailed is the outcome of a run that ends with err, when storing failed with saveErr.
+// An interrupt that is not stored did not happen.
 func alsoFailed(err, saveErr error) error {
 	switch {
 	case saveErr == nil || errors.Is(err, saveErr):
@@ -225,9 +223,9 @@ func (l *loop) stableNamespace() bool {
 	return !slices.ContainsFunc(splitNS(l.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
 }
 
-// reportInterrupt shows the state with what finished siblings wrote, and the
-// breakpoint if no task raised the interrupt. If what they wrote does not go
-// together the run ends with that error; the interrupt is stored all the same.
+// reportInterrupt shows the state with what finished siblings wrote, and the breakpoint if
+// no task raised the interrupt. If their writes conflict the run ends with that error, but
+// the interrupt is stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.waiting = in.Interrupts
 	if h := l.g.opts.Hooks.Interrupt; h != nil {
