@@ -139,7 +139,7 @@ func TestSpansAreNested(t *testing.T) {
 			return one(ctx, in)
 		}).
 		Node("calls", func(ctx context.Context, _ any) (any, error) {
-			res, err := inner.Invoke(ctx, map[string]any{"n": 1}, pregel.Config{})
+			res, err := inner.Invoke(ctx, pregel.Inside(), map[string]any{"n": 1})
 			if err != nil {
 				return nil, err
 			}
@@ -147,7 +147,7 @@ func TestSpansAreNested(t *testing.T) {
 		}).Sequence(graph.Start, "first", "calls", graph.End),
 		graph.Options{Name: "outer", Saver: r.Saver(openDisk(t)), Hooks: r.Hooks(pregel.Hooks{})})
 	root, span := r.provider.Tracer("user").Start(ctx, "request")
-	if _, err := outer.Invoke(root, map[string]any{"n": 0}, pregel.Config{ThreadID: "thread-1", RunID: "run-1", Durability: pregel.Sync}); err != nil {
+	if _, err := outer.Invoke(root, pregel.Thread("thread-1"), map[string]any{"n": 0}, pregel.RunOptions{RunID: "run-1", Durability: pregel.Sync}); err != nil {
 		t.Fatal(err)
 	}
 	span.End()
@@ -192,7 +192,7 @@ func TestErrorsAreRecorded(t *testing.T) {
 	bad := errors.New("no such city")
 	g := compile(t, state().Node("fails", func(context.Context, any) (any, error) { return nil, bad }).Sequence(graph.Start, "fails", graph.End),
 		graph.Options{Name: "g", Saver: r.Saver(memory.New(memory.Options{})), Hooks: r.Hooks(pregel.Hooks{})})
-	if _, err := g.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{ThreadID: "t"}); !errors.Is(err, bad) {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 0}); !errors.Is(err, bad) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"task fails", "superstep g", "run g"} {
@@ -207,7 +207,7 @@ func TestPanicsAreRecorded(t *testing.T) {
 	r := record(t)
 	g := compile(t, state().Node("panics", func(context.Context, any) (any, error) { panic("oh") }).Sequence(graph.Start, "panics", graph.End),
 		graph.Options{Name: "g", Hooks: r.Hooks(pregel.Hooks{})})
-	if _, err := g.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{}); err == nil {
+	if _, err := g.Invoke(ctx, pregel.Address{}, map[string]any{"n": 0}); err == nil {
 		t.Fatal("a panic went unnoticed")
 	}
 	for _, name := range []string{"task panics", "superstep g", "run g"} {
@@ -227,7 +227,7 @@ func TestInterruptsAreNoErrors(t *testing.T) {
 		return map[string]any{"n": 1}, nil
 	}).Sequence(graph.Start, "asks", graph.End),
 		graph.Options{Name: "g", Saver: r.Saver(memory.New(memory.Options{})), Hooks: r.Hooks(pregel.Hooks{})})
-	if _, err := g.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 0}); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.find(t, "task asks"); s.Status.Code == codes.Error || attr(s, "stele.outcome") != "interrupted" {
@@ -237,7 +237,7 @@ func TestInterruptsAreNoErrors(t *testing.T) {
 		t.Errorf("%+v", s.Status)
 	}
 	r.exp.Reset()
-	if _, err := g.Invoke(ctx, pregel.Command{Resume: "yes"}, pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), pregel.Command{Resume: "yes"}); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.find(t, "task asks"); attr(s, "stele.outcome") != "" {

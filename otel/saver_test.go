@@ -92,7 +92,7 @@ func TestOtherHooksAreKept(t *testing.T) {
 		seen = ctx.Value(key{}) == true
 		return one(ctx, in)
 	}).Sequence(graph.Start, "a", graph.End), graph.Options{Name: "g", Hooks: r.Hooks(h)})
-	if _, err := g.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Address{}, map[string]any{"n": 0}); err != nil {
 		t.Fatal(err)
 	}
 	// The input is a superstep of its own.
@@ -109,7 +109,7 @@ func TestDefaultProvider(t *testing.T) {
 	tr := otel.New(otel.Options{})
 	g := compile(t, state().Node("a", one).Sequence(graph.Start, "a", graph.End),
 		graph.Options{Saver: tr.Saver(memory.New(memory.Options{})), Hooks: tr.Hooks(pregel.Hooks{})})
-	if _, err := g.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 0}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -60,8 +60,8 @@ func TestCallerGoesAway(t *testing.T) {
 				if c.inside {
 					g = compiled(t, graph.New(out).Subgraph("sub", b(graph.Options{})).Edge(graph.Start, "sub"), graph.Options{Name: "g", Saver: s})
 				}
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
-				_, err := g.Invoke(life, map[string]any{"out": []string{}}, cfg)
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+				_, err := g.Invoke(life, at, map[string]any{"out": []string{}}, cfg)
 				if c.timeout == nil != errors.Is(err, context.Canceled) || err == nil {
 					t.Fatal(err)
 				}
@@ -72,7 +72,7 @@ func TestCallerGoesAway(t *testing.T) {
 				if err := s.CopyThread(ctx, "t", "u"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := g.Invoke(ctx, map[string]any{"out": []string{}}, cfg); err != nil {
+				if _, err := g.Invoke(ctx, at, map[string]any{"out": []string{}}, cfg); err != nil {
 					t.Fatal(err)
 				}
 				if got := newest(t, g).Map()["out"]; !c.inside && fmt.Sprint(got) != fmt.Sprint(ended) {
@@ -107,19 +107,19 @@ func TestCrashBetweenTurns(t *testing.T) {
 	g := compiled(t, graph.New(log).Node("a", returns(said("a"))).Node("b", returns(said("b"))).Sequence(graph.Start, "a", "b"),
 		graph.Options{Saver: s, InterruptBefore: []string{"b"}})
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		if _, err := g.Invoke(ctx, said("in"), cfg); err != nil {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		if _, err := g.Invoke(ctx, at, said("in"), cfg); err != nil {
 			t.Fatal(err)
 		}
 		before := threadDump(t, s)
 		for name, turn := range map[string]func() error{
-			"input": func() error { _, err := g.Invoke(ctx, said("next"), cfg); return err },
+			"input": func() error { _, err := g.Invoke(ctx, at, said("next"), cfg); return err },
 			"update": func() error {
-				_, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: "a", Values: said("u")})
+				_, err := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: "a", Values: said("u")})
 				return err
 			},
 			"update as input": func() error {
-				_, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: pregel.Input, Values: said("u")})
+				_, err := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: pregel.Input, Values: said("u")})
 				return err
 			},
 		} {

@@ -20,91 +20,90 @@ const (
 	answerSpent                  // nobody gets it: it passes a breakpoint, or was given before
 )
 
-// judge says what becomes of a Command's answer, by what is stored: an answer is
-// for a question that waits there. Any other is refused before anything is stored,
-// but for two that do no harm and are given to nobody: one to a breakpoint, and one
-// that the tasks of this superstep were given before, which is what a caller sends
-// who was not told that it arrived.
-func (l *loop) judge(ctx context.Context, cmd Command, resumes bool) (answerUse, error) {
+// answerFacts are what decides about an answer, beside how the run begins.
+type answerFacts struct {
+	// byID: it is a map by the ids of questions. empty: a map without any.
+	byID, empty bool
+	// steers: the Command has an Update or a Goto as well.
+	steers bool
+	// old: it is to questions of a checkpoint that the thread has moved past. It is taken
+	// as in LangGraph, because those were answered before.
+	old bool
+	// waiting are the ids of the questions that wait, sorted. unknown are the ids of the
+	// answer that nobody asked.
+	waiting, unknown []string
+	// left: there is something left to run. given: the tasks were given this answer before.
+	// atBreakpoint: the thread waits though nobody asks. They are looked up if nothing waits.
+	left, given, atBreakpoint bool
+}
+
+// judge decides what becomes of a Command's answer. An answer is for a question that waits
+// in what is stored. Any other answer is refused before anything is stored, with two
+// exceptions that do no harm and are given to nobody: an answer at a breakpoint, and one
+// that the tasks of this superstep already have. The second is what callers send who were
+// not told that their answer arrived.
+func (f facts) judge(resumes bool) (answerUse, error) {
+	a := &f.answer
+	use := answerOne
+	if a.byID {
+		use = answerByID
+	}
+	loose := f.ways.anyAnswer || a.old
 	switch {
-	case cmd.Resume == nil:
+	case f.given != givenAnswer:
 		return answerNone, nil
-	case l.saver == nil:
+	case f.noSaver:
 		return answerNone, fmt.Errorf("resume: %w", ErrNoSaver)
-	case !resumes:
-		return answerNone, fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
-	}
-	answers, isMap := answersByID(cmd.Resume)
-	if l.ways().anyAnswer {
-		return l.judgeAny(cmd, isMap)
-	}
-	waiting, asked, err := l.questions()
-	switch {
-	case err != nil:
-		return answerNone, err
-	case l.superseded && len(asked) > 0:
-		return l.judgeAny(cmd, isMap)
-	case isMap && len(waiting) > 0:
-		unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(answers)), func(id string) bool { return asked[id] })
-		if len(unknown) > 0 || len(answers) == 0 {
-			return answerNone, &UnknownInterruptError{Unknown: unknown, Pending: waiting}
-		}
-		return answerByID, nil
-	case len(waiting) > 1:
-		return answerNone, &AmbiguousResumeError{Pending: waiting}
-	case len(waiting) == 1:
-		return answerOne, nil
-	case isMap && len(answers) > 0:
-		for id := range answers {
-			if !asked[id] {
-				return answerNone, l.noInterrupt()
-			}
-		}
-		return answerSpent, nil
-	case !isMap && l.gaveBefore(cmd.Resume):
+	case !resumes, loose && len(a.waiting) == 0 && !a.steers && !a.left:
+		return answerNone, fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)
+	case loose && a.byID:
+		return use, nil
+	case !loose && a.byID && len(a.waiting) > 0 && (a.empty || len(a.unknown) > 0):
+		return answerNone, &UnknownInterruptError{Unknown: a.unknown, Pending: a.waiting}
+	case len(a.waiting) > 1 && !a.byID:
+		return answerNone, &AmbiguousResumeError{Pending: a.waiting}
+	case loose || len(a.waiting) > 0:
+		return use, nil
+	case a.byID && !a.empty && len(a.unknown) == 0, a.given, a.atBreakpoint:
 		return answerSpent, nil
 	}
-	stands, err := l.atBreakpoint(ctx)
-	if err == nil && !stands {
-		err = l.noInterrupt()
-	}
-	return answerSpent, err
+	return answerNone, fmt.Errorf("thread %q: %w; nil input goes on with what is left to run", f.thread, ErrNoInterrupt)
 }
 
-// judgeAny is LangGraph's way, and that of an answer to an older checkpoint: an answer is refused only if several questions
-// wait, or if nothing is left to run.
-func (l *loop) judgeAny(cmd Command, isMap bool) (answerUse, error) {
-	waiting := l.pendingInterrupts()
-	if len(waiting) == 0 && cmd.Goto == nil && cmd.Update == nil {
-		if err := l.checkUnfinished(); err != nil {
-			return answerNone, err
+// answerFacts looks up what decides about the answer the run was given.
+func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err error) {
+	cmd, _ := commandOf(l.input)
+	ids, byID := answersByID(cmd.Resume)
+	a = answerFacts{byID: byID, empty: len(ids) == 0, steers: cmd.Goto != nil || cmd.Update != nil}
+	if !l.ways.anyAnswer {
+		var asked map[string]bool
+		if a.waiting, asked, err = l.questions(); err != nil {
+			return a, err
+		}
+		a.old = from == originOld && len(asked) > 0
+		a.unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
+	}
+	if l.ways.anyAnswer || a.old {
+		if a.waiting = l.pendingInterrupts(); len(a.waiting) == 0 && !a.steers {
+			a.left, err = l.hasWork()
+		}
+		return a, err
+	}
+	if len(a.waiting) == 0 && (!byID || a.empty) {
+		if a.given = !byID && l.gaveBefore(cmd.Resume); !a.given {
+			a.atBreakpoint, err = l.atBreakpoint(ctx)
 		}
 	}
-	switch {
-	case isMap:
-		return answerByID, nil
-	case len(waiting) > 1:
-		return answerNone, &AmbiguousResumeError{Pending: waiting}
-	}
-	return answerOne, nil
+	return a, err
 }
 
-func (l *loop) noInterrupt() error {
-	return fmt.Errorf("thread %q: %w; nil input goes on with what is left to run", l.cfg.ThreadID, ErrNoInterrupt)
-}
-
-// checkUnfinished refuses an answer to a thread that has nothing left to run.
-func (l *loop) checkUnfinished() error {
-	for _, w := range l.pending {
-		if w.taskID == nullTaskID { // an earlier Command may start something
-			return nil
-		}
+// hasWork reports whether there is something left to run.
+func (l *loop) hasWork() (bool, error) {
+	if slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
+		return true, nil // an earlier Command may start something
 	}
 	tasks, err := l.preparer().next(l.updated)
-	if err == nil && len(tasks.order) == 0 {
-		err = fmt.Errorf("thread %q: %w", l.cfg.ThreadID, ErrNoInterrupt)
-	}
-	return err
+	return err == nil && len(tasks.order) > 0, err
 }
 
 // answersByID reads an answer as a map by interrupt id, if it is one.
@@ -186,22 +185,23 @@ func sameBytes(a, b saver.Value) bool {
 	return errA == nil && errB == nil && x.Kind == y.Kind && bytes.Equal(x.Data, y.Data)
 }
 
-// atBreakpoint reports whether the thread waits though nobody asks: at a breakpoint, of
-// this graph or of one inside. A checkpoint that another program made does not say: it
-// may be one if something is left to run and no task failed.
+// atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of
+// this graph or of one inside. A checkpoint of another program does not say. It counts as
+// one if something is left to run and no task failed.
 func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 	if l.noted == nil && !slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
-		return l.checkUnfinished() == nil, nil
+		left, err := l.hasWork()
+		return left && err == nil, nil
 	}
 	how, err := l.standing().progress(ctx)
 	return how.status == saver.StatusWaiting, err
 }
 
-// voidAnswer takes an answer back that nobody took, when all tasks wait: the
-// question it was meant for was not asked again, and what is asked instead waits
-// for an answer of its own.
+// voidAnswer takes back an answer that nobody took, once all tasks wait. The question it
+// was meant for was not asked again, and what is asked instead waits for an answer of its
+// own.
 func (l *loop) voidAnswer() error {
-	if l.nested() || l.saver == nil || l.ways().anyAnswer {
+	if l.nested() || l.saver == nil || l.ways.anyAnswer {
 		return nil
 	}
 	i := slices.IndexFunc(l.pending, func(w pendingWrite) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })
@@ -212,6 +212,53 @@ func (l *loop) voidAnswer() error {
 		l.pending = slices.Delete(l.pending, i, i+1)
 		return nil
 	}
-	l.voided = true
+	l.ending = endStopped
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
+}
+
+// answeredSince reports whether the questions that the graph around is stored to wait for,
+// in the task that runs this graph, were all answered here. Then a crash came before the
+// graph around could store the outcome of that task. An answer without an id is meant for
+// those questions and must not go to the next one. LangGraph gives it to the next one.
+func (l *loop) answeredSince() bool {
+	shown := l.parent.task.pad.shown
+	return len(shown) > 0 && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+}
+
+// guardAnswers keeps the answers that an earlier run stored from being given twice. A graph
+// inside records an answer that its task took in its own namespace, where dropSpentAnswer
+// does not see it. LangGraph gives such an answer again, to whatever the graph inside asks
+// next.
+func (l *loop) guardAnswers(ctx context.Context) {
+	for _, w := range l.pending {
+		if w.token == nil || l.saver == nil {
+			continue
+		}
+		w.token.takenBelow = func(value any) bool { return l.answeredBelow(ctx, value) }
+	}
+}
+
+// answeredBelow reports whether a task of a graph inside this superstep took value as an
+// answer. If that cannot be read the answer is not given, and the task asks again.
+func (l *loop) answeredBelow(ctx context.Context, value any) bool {
+	at := l.place
+	for tup, err := range l.saver.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+		if err != nil {
+			return true
+		}
+		parents, _ := tup.Metadata["parents"].(map[string]any)
+		if tup.Config.Namespace == l.ns || parents[l.ns] != at.CheckpointID {
+			continue
+		}
+		for _, w := range tup.PendingWrites {
+			if w.Channel != chResume || w.TaskID == nullTaskID {
+				continue
+			}
+			taken, err := w.Value.Any()
+			if err != nil || containsDeep(resumeList(taken), value) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -41,26 +41,26 @@ func TestAnswerNobodyAskedFor(t *testing.T) {
 					}
 					return pregel.Ask(ctx, "send it?")
 				}))
-				cfg := pregel.Config{ThreadID: "t", Durability: d, AnyAnswer: way == "AnyAnswer"}
-				if _, err := g.Invoke(ctx, 1, cfg); !errors.Is(err, errBoom) {
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d, AnyAnswer: way == "AnyAnswer"}
+				if _, err := g.Invoke(ctx, at, 1, cfg); !errors.Is(err, errBoom) {
 					t.Fatal(err)
 				}
 				failing = false
 				before := len(s.acked(""))
-				res, err := g.Invoke(ctx, pregel.Command{Resume: true}, cfg)
+				res, err := g.Invoke(ctx, at, pregel.Command{Resume: true}, cfg)
 				if way != "" {
 					wantOut(t, res, err, true)
 					return
 				}
 				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
-				_, err = g.Invoke(ctx, pregel.Command{Resume: true, Update: map[string]any{"in": 2}, Goto: "send"}, cfg)
+				_, err = g.Invoke(ctx, at, pregel.Command{Resume: true, Update: map[string]any{"in": 2}, Goto: "send"}, cfg)
 				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
 				if after := len(s.acked("")); after != before {
 					t.Errorf("refused answers made %d saves", after-before)
 				}
-				res, err = g.Invoke(ctx, nil, cfg)
+				res, err = g.Invoke(ctx, at, nil, cfg)
 				wantAsked(t, res, err, "send it?")
-				res, err = g.Invoke(ctx, pregel.Command{Resume: true}, cfg)
+				res, err = g.Invoke(ctx, at, pregel.Command{Resume: true}, cfg)
 				wantOut(t, res, err, true)
 			})
 		}
@@ -73,15 +73,15 @@ func TestAnswerToABreakpoint(t *testing.T) {
 	for _, d := range allDurabilities {
 		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), InterruptBefore: []string{"send"}},
 			node("send", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "send it?") }))
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Interrupts) != 0 {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		if res, err := g.Invoke(ctx, at, 1, cfg); err != nil || len(res.Interrupts) != 0 {
 			t.Fatalf("%+v, %v", res, err)
 		}
-		res, err := g.Invoke(ctx, pregel.Command{Resume: true}, cfg)
+		res, err := g.Invoke(ctx, at, pregel.Command{Resume: true}, cfg)
 		wantAsked(t, res, err, "send it?")
-		res, err = g.Invoke(ctx, nil, cfg)
+		res, err = g.Invoke(ctx, at, nil, cfg)
 		wantAsked(t, res, err, "send it?")
-		res, err = g.Invoke(ctx, pregel.Command{Resume: "yes"}, cfg)
+		res, err = g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, cfg)
 		wantOut(t, res, err, "yes")
 	}
 }
@@ -108,11 +108,11 @@ func TestAnswerReachesItsQuestion(t *testing.T) {
 				first()
 				return v, err
 			}))
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		if _, err := g.Invoke(ctx, 1, cfg); !errors.Is(err, errBoom) {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		if _, err := g.Invoke(ctx, at, 1, cfg); !errors.Is(err, errBoom) {
 			t.Fatal(err)
 		}
-		state, err := g.GetState(ctx, cfg, false)
+		state, err := g.GetState(ctx, at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,9 +120,9 @@ func TestAnswerReachesItsQuestion(t *testing.T) {
 			t.Fatalf("left does not wait: %+v", state.Tasks)
 		}
 		round = 1
-		res, err := g.Invoke(ctx, pregel.Command{Resume: "L"}, cfg)
+		res, err := g.Invoke(ctx, at, pregel.Command{Resume: "L"}, cfg)
 		wantAsked(t, res, err, "right?")
-		res, err = g.Invoke(ctx, pregel.Command{Resume: "R"}, cfg)
+		res, err = g.Invoke(ctx, at, pregel.Command{Resume: "R"}, cfg)
 		wantOut(t, res, err, "L", "R")
 	}
 }
@@ -152,32 +152,32 @@ func TestAnswerGivenAgain(t *testing.T) {
 				var broken atomic.Bool
 				broken.Store(true)
 				g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("ask", interview(&broken)))
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
-				res, err := g.Invoke(ctx, 1, cfg)
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+				res, err := g.Invoke(ctx, at, 1, cfg)
 				first := wantAsked(t, res, err, "first?")
 				answer := pregel.Command{Resume: "A"}
 				if byID {
 					answer.Resume = map[string]any{first: "A"}
 				}
-				if _, err := g.Invoke(ctx, answer, cfg); !errors.Is(err, errBoom) {
+				if _, err := g.Invoke(ctx, at, answer, cfg); !errors.Is(err, errBoom) {
 					t.Fatal(err)
 				}
 				broken.Store(false)
-				_, err = g.Invoke(ctx, pregel.Command{Resume: "B"}, cfg)
+				_, err = g.Invoke(ctx, at, pregel.Command{Resume: "B"}, cfg)
 				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
-				_, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{strings.Repeat("0", 32): "B"}}, cfg)
+				_, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{strings.Repeat("0", 32): "B"}}, cfg)
 				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
 				if d != pregel.Exit || byID { // Exit does not store an answer that was taken
-					res, err = g.Invoke(ctx, answer, cfg)
+					res, err = g.Invoke(ctx, at, answer, cfg)
 				} else {
-					res, err = g.Invoke(ctx, nil, cfg)
+					res, err = g.Invoke(ctx, at, nil, cfg)
 				}
 				second := wantAsked(t, res, err, "second?")
 				if byID { // the answer to the first is none to the second
-					res, err = g.Invoke(ctx, answer, cfg)
+					res, err = g.Invoke(ctx, at, answer, cfg)
 					wantAsked(t, res, err, "second?")
 				}
-				res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{second: "B"}}, cfg)
+				res, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{second: "B"}}, cfg)
 				wantOut(t, res, err, "AB")
 			})
 		}
@@ -193,29 +193,29 @@ func TestAnswerAcrossDeath(t *testing.T) {
 			m := &mortal{Saver: memory.New(memory.Options{}), left: -1, stored: map[string]bool{}}
 			var whole atomic.Bool
 			g := fan(t, pregel.Options{Saver: m}, node("ask", interview(&whole)))
-			cfg := pregel.Config{ThreadID: "t", Durability: d}
-			res, err := g.Invoke(ctx, 1, cfg)
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+			res, err := g.Invoke(ctx, at, 1, cfg)
 			first := wantAsked(t, res, err, "first?")
 			m.left = death
-			res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{first: "A"}}, cfg)
+			res, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{first: "A"}}, cfg)
 			died := err != nil
 			if m.left = -1; died {
 				if !errors.Is(err, errDead) {
 					t.Fatal(err)
 				}
-				res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{first: "A"}}, cfg)
+				res, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{first: "A"}}, cfg)
 			}
 			second := wantAsked(t, res, err, "second?")
 			m.left = death
 			again := pregel.Command{Resume: map[string]any{second: "B"}}
-			res, err = g.Invoke(ctx, again, cfg)
+			res, err = g.Invoke(ctx, at, again, cfg)
 			if m.left = -1; err != nil {
 				if !errors.Is(err, errDead) {
 					t.Fatal(err)
 				}
 				died = true
-				if res, err = g.Invoke(ctx, again, cfg); errors.Is(err, pregel.ErrNoInterrupt) {
-					res, err = g.Invoke(ctx, nil, cfg)
+				if res, err = g.Invoke(ctx, at, again, cfg); errors.Is(err, pregel.ErrNoInterrupt) {
+					res, err = g.Invoke(ctx, at, nil, cfg)
 				}
 			}
 			wantOut(t, res, err, "AB")
@@ -246,23 +246,23 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
-				res, err := outer.Invoke(ctx, map[string]any{"steps": []any{}}, cfg)
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+				res, err := outer.Invoke(ctx, at, map[string]any{"steps": []any{}}, cfg)
 				wantAsked(t, res, err, "first?")
-				if _, err := outer.Invoke(ctx, pregel.Command{Resume: "A"}, cfg); !errors.Is(err, errBoom) {
+				if _, err := outer.Invoke(ctx, at, pregel.Command{Resume: "A"}, cfg); !errors.Is(err, errBoom) {
 					t.Fatal(err)
 				}
 				broken.Store(false)
 				// What is stored outside does not tell that the question inside was answered.
-				res, err = outer.Invoke(ctx, pregel.Command{Resume: "B"}, cfg)
+				res, err = outer.Invoke(ctx, at, pregel.Command{Resume: "B"}, cfg)
 				if keeps == pregel.Off { // nothing is stored inside: it begins anew
 					wantAsked(t, res, err, "second?")
 					return
 				}
 				wantAsked(t, res, err, "second?")
-				res, err = outer.Invoke(ctx, nil, cfg) // "B" is not kept for it
+				res, err = outer.Invoke(ctx, at, nil, cfg) // "B" is not kept for it
 				wantAsked(t, res, err, "second?")
-				res, err = outer.Invoke(ctx, pregel.Command{Resume: "C"}, cfg)
+				res, err = outer.Invoke(ctx, at, pregel.Command{Resume: "C"}, cfg)
 				if err != nil || fmt.Sprint(res.Map()["steps"]) != "[AC]" {
 					t.Errorf("%v, %v", res, err)
 				}
@@ -271,7 +271,7 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 	}
 }
 
-// A Config that names a checkpoint that is not there is an error, before anything
+// An Address that names a checkpoint that is not there is an error, before anything
 // is stored or run, for every kind of input and for state updates.
 func TestUnknownCheckpoint(t *testing.T) {
 	for _, lax := range []bool{false, true} {
@@ -281,13 +281,13 @@ func TestUnknownCheckpoint(t *testing.T) {
 			ran = true
 			return v, nil
 		}))
-		if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); err != nil {
 			t.Fatal(err)
 		}
 		before, id := len(s.acked("")), "1f0f5200-24f1-6382-8000-bde4e02ab92b"
-		cfg := pregel.Config{ThreadID: "t", CheckpointID: id, AnyCheckpoint: lax}
+		at, cfg := pregel.Thread("t").At(id), pregel.RunOptions{AnyCheckpoint: lax}
 		if lax {
-			if _, err := g.Invoke(ctx, 2, cfg); err != nil {
+			if _, err := g.Invoke(ctx, at, 2, cfg); err != nil {
 				t.Error(err)
 			}
 			continue
@@ -296,11 +296,11 @@ func TestUnknownCheckpoint(t *testing.T) {
 		for _, d := range allDurabilities {
 			cfg.Durability = d
 			for _, input := range []any{2, nil, pregel.Command{Resume: 3}} {
-				_, err := g.Invoke(ctx, input, cfg)
+				_, err := g.Invoke(ctx, at, input, cfg)
 				wantNamed(t, err, saver.ErrNotFound, `"t"`, id)
 			}
 		}
-		_, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{Values: 4, AsNode: "a"})
+		_, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: 4, AsNode: "a"})
 		wantNamed(t, err, saver.ErrNotFound, `"t"`, id)
 		if after := len(s.acked("")); after != before || ran {
 			t.Errorf("%d saves, a node ran: %v", after-before, ran)

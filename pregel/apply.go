@@ -19,6 +19,26 @@ type taskWrites struct {
 	writes   []write
 }
 
+// inputTask stands for the task that writes the input, or what belongs to no task.
+func inputTask(writes []write) taskWrites {
+	return taskWrites{path: Path{}.String(), node: Input, writes: writes}
+}
+
+// nullTask is what belongs to no task among pending writes, to be applied; nil if nothing
+// does.
+func nullTask(pending []pendingWrite) []taskWrites {
+	var writes []write
+	for _, w := range pending {
+		if w.taskID == nullTaskID {
+			writes = append(writes, write{w.channel, w.value})
+		}
+	}
+	if writes == nil {
+		return nil
+	}
+	return []taskWrites{inputTask(writes)}
+}
+
 // applier applies the writes of a superstep to a checkpoint and its channels. It
 // may be used for one superstep after another.
 type applier struct {

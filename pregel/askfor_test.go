@@ -25,8 +25,8 @@ func TestAskForAnswersAgain(t *testing.T) {
 						second, err := pregel.AskFor[string](ctx, "second?")
 						return first + second, err
 					}))
-					cfg := pregel.Config{ThreadID: "t", Durability: d}
-					res, err := g.Invoke(ctx, "in", cfg)
+					at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+					res, err := g.Invoke(ctx, at, "in", cfg)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -41,11 +41,11 @@ func TestAskForAnswersAgain(t *testing.T) {
 							return pregel.Command{Resume: v}
 						}
 						for _, wrong := range []any{5, []any{"x"}} {
-							if _, err := g.Invoke(ctx, answer(wrong), cfg); err == nil {
+							if _, err := g.Invoke(ctx, at, answer(wrong), cfg); err == nil {
 								t.Fatalf("%v was taken for %q", wrong, good)
 							}
 						}
-						if res, err = g.Invoke(ctx, answer(good), cfg); err != nil {
+						if res, err = g.Invoke(ctx, at, answer(good), cfg); err != nil {
 							t.Fatalf("%q after wrong ones: %v", good, err)
 						}
 					}

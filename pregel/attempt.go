@@ -17,8 +17,8 @@ var errCancelled = errors.New("cancelled")
 
 func randomFloat() float64 { return rand.Float64() }
 
-// attempt is one run of a node's body. After it ended, writes of goroutines it
-// left behind are ignored.
+// attempt is one run of a node's body. Once it has ended, writes of goroutines it left
+// behind are ignored.
 type attempt struct {
 	progress chan struct{} // of one place; nil if nobody watches
 	auto     bool          // writes, events and calls count as progress
@@ -41,9 +41,8 @@ func (a *attempt) write(channel string, value any) {
 	a.touch()
 }
 
-// whileOpen calls f with what was written so far. The attempt does not end
-// meanwhile, so the channels f reads stay as they are; an attempt that was left
-// behind reads nothing.
+// whileOpen calls f with what was written so far. The attempt does not end meanwhile, so
+// the channels that f reads stay as they are. An attempt that has ended reads nothing.
 func (a *attempt) whileOpen(f func(writes []write) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,11 +133,11 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 	}
 }
 
-// failsOnItsOwn reports whether a task that ends after another one has failed does so
-// because of itself: its error says nothing of the end of its context. LangGraph, whose
-// threads nobody cancels, stores such a failure as any other, so that a resume calls the
-// handler of the task and not the task again. Where the caller of the run cancelled it,
-// whatever a task returns is taken for the consequence.
+// failsOnItsOwn reports whether a task that ends after a sibling failed does so for a
+// reason of its own: its error does not mention the end of its context. Such a failure is
+// stored like any other, as in LangGraph, so that a resumed run calls the task's error
+// handler and not the task. If the caller cancelled the run, whatever a task returns counts
+// as a consequence of that.
 func (s *superstep) failsOnItsOwn(err error) bool {
 	var sibling *TaskError
 	return s.ctx.Err() != nil && errors.As(context.Cause(s.ctx), &sibling) &&
@@ -146,9 +145,9 @@ func (s *superstep) failsOnItsOwn(err error) bool {
 }
 
 // abandoned reports whether tasks are cancelled because the caller of the run went away.
-// Nobody decided then that they failed: nothing is stored of them, as after a crash.
+// Then nobody decided that they failed, and nothing is stored of them, as after a crash.
 func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.ways().plain
+	return s.caller.Err() != nil && s.failure == nil && !s.l.ways.plain
 }
 
 // retry says whether to try again after n failures, and how long to wait. The
@@ -171,8 +170,8 @@ func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// parentCommand handles a Command that a graph inside sent outwards: here if it
-// is meant for this graph, else it goes on.
+// parentCommand handles a Command that a graph inside sent outwards. It is carried out if
+// it is for this graph, and otherwise passed on.
 func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCommandError, err error) ([]write, error) {
 	switch pc.Command.Graph {
 	case t.ns, recastNS(t.ns), t.name:

@@ -65,7 +65,7 @@ func TestBadRunsLeaveTheStoreResumable(t *testing.T) {
 }
 
 func (row badRow) test(t *testing.T, d pregel.Durability) {
-	dir, cfg, ranLeft := t.TempDir(), pregel.Config{ThreadID: "t", Durability: d, MaxConcurrency: 1}, 0
+	dir, at, cfg, ranLeft := t.TempDir(), pregel.Thread("t"), pregel.RunOptions{Durability: d, MaxConcurrency: 1}, 0
 	onDisk(t, dir, func(s saver.Saver) {
 		c, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -78,7 +78,7 @@ func (row badRow) test(t *testing.T, d pregel.Durability) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = g.Invoke(c, 1, cfg)
+		_, err = g.Invoke(c, at, 1, cfg)
 		row.wantTyped(t, err, d)
 	})
 	onDisk(t, dir, func(s saver.Saver) {
@@ -101,7 +101,7 @@ func (row badRow) test(t *testing.T, d pregel.Durability) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := g.Invoke(ctx, again, cfg)
+		res, err := g.Invoke(ctx, at, again, cfg)
 		if err != nil || fmt.Sprint(res.Value) != want {
 			t.Errorf("going on: %+v, %v; want %s", res, err, want)
 		}
@@ -135,38 +135,37 @@ func (row badRow) wantTyped(t *testing.T, err error, d pregel.Durability) {
 
 // ordered is pair with left before right.
 func ordered(s saver.Saver, out channel.Channel, left, right pregel.Func) (*pregel.Graph, error) {
-	o := pregel.Options{Saver: s, Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")}
+	spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")},
+		pregel.Options{Saver: s}
 	for i, f := range []pregel.Func{left, right} {
 		n, err := node([]string{"left", "right"}[i], f).SubscribeOnly("in").WriteFunc("out", func(v any) (any, error) { return v, nil }).Build()
 		if err != nil {
 			return nil, err
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	return pregel.New(o)
+	return pregel.New(spec, o)
 }
 
 // A graph that names what is not there, or what it may not, is refused before
 // anything is stored, and answers that fit nothing leave a store as it was.
 func TestRefusedCallsLeaveTheStoreAlone(t *testing.T) {
-	dir, cfg := t.TempDir(), pregel.Config{ThreadID: "t"}
+	dir, at := t.TempDir(), pregel.Thread("t")
 	ask := func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "?") }
 	var before string
 	onDisk(t, dir, func(s saver.Saver) {
-		if _, err := fan(t, pregel.Options{Saver: s}, node("left", ask), node("right", ask)).Invoke(ctx, 1, cfg); err != nil {
+		if _, err := fan(t, pregel.Options{Saver: s}, node("left", ask), node("right", ask)).Invoke(ctx, at, 1); err != nil {
 			t.Fatal(err)
 		}
 		before = contents(t, s)
 	})
 	onDisk(t, dir, func(s saver.Saver) {
 		g := fan(t, pregel.Options{Saver: s}, node("left", ask), node("right", ask))
-		limited := cfg
-		limited.OutputKeys = &pregel.Keys{Names: []string{"nowhere"}}
-		_, err := g.Invoke(ctx, 2, limited)
+		_, err := g.Invoke(ctx, at, 2, pregel.RunOptions{OutputKeys: &pregel.Keys{Names: []string{"nowhere"}}})
 		wantNamed(t, err, pregel.ErrInvalidGraph, "nowhere")
-		_, err = g.Invoke(ctx, pregel.Command{Resume: "both?"}, cfg)
+		_, err = g.Invoke(ctx, at, pregel.Command{Resume: "both?"})
 		wantNamed(t, err, pregel.ErrAmbiguousResume)
-		_, err = g.Invoke(ctx, pregel.Command{Resume: "nobody"}, pregel.Config{ThreadID: "other"})
+		_, err = g.Invoke(ctx, pregel.Thread("other"), pregel.Command{Resume: "nobody"})
 		wantNamed(t, err, pregel.ErrNoInterrupt, "other")
 		if after := contents(t, s); after != before {
 			t.Errorf("the store changed from\n%s\nto\n%s", before, after)

@@ -30,15 +30,16 @@ func wantNamed(t *testing.T, err, is error, names ...string) {
 // kind in the first superstep.
 func pair(t *testing.T, s saver.Saver, out channel.Channel, left, right pregel.Func) (*pregel.Graph, error) {
 	t.Helper()
-	o := pregel.Options{Saver: s, Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")}
+	spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": out}, Input: pregel.One("in"), Output: pregel.One("out")},
+		pregel.Options{Saver: s}
 	for name, f := range map[string]pregel.Func{"left": left, "right": right} {
 		n, err := node(name, f).SubscribeOnly("in").WriteFunc("out", func(v any) (any, error) { return v, nil }).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	return pregel.New(o)
+	return pregel.New(spec, o)
 }
 
 // Bad input is an error that names node and channel, and what is stored can be
@@ -64,12 +65,12 @@ func TestBadWritesAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg := pregel.Config{ThreadID: "t"}
-			_, err = g.Invoke(ctx, 1, cfg)
+			at := pregel.Thread("t")
+			_, err = g.Invoke(ctx, at, 1)
 			wantNamed(t, err, c.is, c.names...)
 			// The writes are stored, so going on fails in the same way; the
 			// checkpoint before them is as it was, and new input drops them.
-			_, err = g.Invoke(ctx, nil, cfg)
+			_, err = g.Invoke(ctx, at, nil)
 			wantNamed(t, err, c.is, c.names...)
 			tup, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
 			if err != nil || tup.Metadata.Source() != "input" {
@@ -79,10 +80,10 @@ func TestBadWritesAreNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := better.Invoke(ctx, 2, cfg); err != nil {
+			if _, err := better.Invoke(ctx, at, 2); err != nil {
 				t.Errorf("new input: %v", err)
 			}
-			if state, err := better.GetState(ctx, cfg, false); err != nil || len(state.Next) > 0 {
+			if state, err := better.GetState(ctx, at); err != nil || len(state.Next) > 0 {
 				t.Errorf("%+v, %v", state, err)
 			}
 		})
@@ -96,8 +97,8 @@ func TestBadWritesAreNamed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
-				_, err = g.Invoke(ctx, 1, cfg)
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+				_, err = g.Invoke(ctx, at, 1, cfg)
 				var ee *pregel.EncodeError
 				if !errors.As(err, &ee) || ee.Channel != "out" || ee.Node != "left" && d != pregel.Exit || !strings.Contains(err.Error(), "deep") {
 					t.Errorf("%s: error %v", d, err)
@@ -107,7 +108,7 @@ func TestBadWritesAreNamed(t *testing.T) {
 				if d == pregel.Exit { // nothing could be stored
 					input = 1
 				}
-				res, err := g.Invoke(ctx, input, cfg)
+				res, err := g.Invoke(ctx, at, input, cfg)
 				if err != nil || res.Value != "good" {
 					t.Errorf("%s: resumed: %v, %v", d, res, err)
 				}
@@ -120,13 +121,13 @@ func TestBadWritesAreNamed(t *testing.T) {
 // fit; one that lost or gained channels goes on.
 func TestChangedChannels(t *testing.T) {
 	s := memory.New(memory.Options{})
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	run := func(out channel.Channel, input any) (*pregel.Result, error) {
 		g, err := pair(t, s, out, returns("text"), returns(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return g.Invoke(ctx, input, cfg)
+		return g.Invoke(ctx, at, input)
 	}
 	if _, err := run(channel.LastValue[string](), 1); err != nil {
 		t.Fatal(err)
@@ -141,27 +142,27 @@ func TestChangedChannels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.GetState(ctx, cfg, false); err == nil || !strings.Contains(err.Error(), `"out"`) {
+		if _, err := g.GetState(ctx, at); err == nil || !strings.Contains(err.Error(), `"out"`) {
 			t.Errorf("%s: state: %v", name, err)
 		}
 	}
 	other := fan(t, pregel.Options{Saver: s}, node("n", returns("n"))) // it has "out" as a list of anything
-	if _, err := other.Invoke(ctx, 3, cfg); err == nil || !strings.Contains(err.Error(), `"out"`) {
+	if _, err := other.Invoke(ctx, at, 3); err == nil || !strings.Contains(err.Error(), `"out"`) {
 		t.Errorf("error %v", err)
 	}
 	if res, err := run(channel.LastValue[string](), 4); err != nil || res.Value != "text" {
 		t.Errorf("after all that: %v, %v", res, err)
 	}
 	o := memory.New(memory.Options{})
-	if _, err := line(t, pregel.Options{Saver: o}, nothing, "a", "b").Invoke(ctx, 1, cfg); err != nil {
+	if _, err := line(t, pregel.Options{Saver: o}, nothing, "a", "b").Invoke(ctx, at, 1); err != nil {
 		t.Fatal(err)
 	}
 	g := line(t, pregel.Options{Saver: o}, nothing, "a") // "go1" is gone, and node "b"
-	if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Value.([]string)) != 3 {
+	if res, err := g.Invoke(ctx, at, 1); err != nil || len(res.Value.([]string)) != 3 {
 		t.Errorf("a channel less: %v, %v", res, err)
 	}
 	g = line(t, pregel.Options{Saver: o}, nothing, "a", "b", "c")
-	if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Value.([]string)) != 6 {
+	if res, err := g.Invoke(ctx, at, 1); err != nil || len(res.Value.([]string)) != 6 {
 		t.Errorf("channels more: %v, %v", res, err)
 	}
 }
@@ -171,29 +172,29 @@ func TestBadAnswers(t *testing.T) {
 	ask := func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "?") }
 	s := watch(nil)
 	g := fan(t, pregel.Options{Saver: s}, node("left", ask), node("right", ask))
-	cfg := pregel.Config{ThreadID: "t"}
-	res, err := g.Invoke(ctx, 1, cfg)
+	at := pregel.Thread("t")
+	res, err := g.Invoke(ctx, at, 1)
 	if err != nil || len(res.Interrupts) != 2 {
 		t.Fatalf("%v, %v", res, err)
 	}
 	a, b := res.Interrupts[0].ID, res.Interrupts[1].ID
 	before := len(s.acked(""))
-	_, err = g.Invoke(ctx, pregel.Command{Resume: "x"}, cfg)
+	_, err = g.Invoke(ctx, at, pregel.Command{Resume: "x"})
 	wantNamed(t, err, pregel.ErrAmbiguousResume, a, b)
 	stranger := strings.Repeat("0", 32)
-	_, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{stranger: "x"}}, cfg)
+	_, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{stranger: "x"}})
 	wantNamed(t, err, pregel.ErrUnknownInterrupt, stranger, a, b)
-	_, err = g.Invoke(ctx, pregel.Command{Goto: 3}, cfg)
+	_, err = g.Invoke(ctx, at, pregel.Command{Goto: 3})
 	wantNamed(t, err, pregel.ErrInvalidUpdate, "int")
-	_, err = g.Invoke(ctx, pregel.Command{Graph: pregel.Parent, Resume: map[string]any{a: "x"}}, cfg)
+	_, err = g.Invoke(ctx, at, pregel.Command{Graph: pregel.Parent, Resume: map[string]any{a: "x"}})
 	wantNamed(t, err, pregel.ErrInvalidUpdate, "no parent")
 	if after := len(s.acked("")); after != before {
 		t.Errorf("%d things were stored by calls that were refused", after-before)
 	}
-	res, err = g.Invoke(ctx, pregel.Command{Resume: map[string]any{a: "A", b: "B"}}, cfg)
+	res, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{a: "A", b: "B"}})
 	wantOut(t, res, err, "A", "B")
 	before = len(s.acked(""))
-	_, err = g.Invoke(ctx, pregel.Command{Resume: "late"}, cfg)
+	_, err = g.Invoke(ctx, at, pregel.Command{Resume: "late"})
 	wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
 	if after := len(s.acked("")); after != before {
 		t.Errorf("an answer to nothing was stored")

@@ -69,8 +69,8 @@ func typedGraphs(t *testing.T, s saver.Saver, body pregel.Func) map[string]typed
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := pregel.Options{Name: "g", Saver: s, Nodes: []*pregel.Node{n}, Input: pregel.One("n"), Output: pregel.One("out"),
-		Channels: map[string]channel.Channel{"n": channel.LastValue[int](), "out": channel.LastValue[any]()}}
+	spec, plain := pregel.Spec{Nodes: []*pregel.Node{n}, Input: pregel.One("n"), Output: pregel.One("out"), Channels: map[string]channel.Channel{"n": channel.LastValue[int](), "out": channel.LastValue[any]()}},
+		pregel.Options{Name: "g", Saver: s}
 	in := func(k string, v any) map[string]any { return map[string]any{k: v} }
 	return map[string]typedGraph{
 		"keys": {state(graph.New(graph.Key("n", channel.LastValue[int]()), graph.Key("tags", channel.Reduce(channel.Append[string])),
@@ -79,9 +79,9 @@ func typedGraphs(t *testing.T, s saver.Saver, body pregel.Func) map[string]typed
 		"messages": {state(graph.New(graph.Key("messages", channel.Messages(nil)))), in("messages", "hello"), []any{in("messages", 42)}},
 		"delta":    {state(graph.New(graph.Key("messages", channel.DeltaMessages(0, nil)))), in("messages", "hello"), []any{in("messages", 42)}},
 		"struct":   {state(graph.Of[form]()), form{N: 1}, []any{in("N", "text"), in("Tags", 3)}},
-		"channels": {made(pregel.New(plain)), 1, []any{"text", in("n", 1)}},
+		"channels": {made(pregel.New(spec, plain)), 1, []any{"text", in("n", 1)}},
 		"function": {made(pregel.Entrypoint("f", func(ctx context.Context, n int) (any, error) { return body(ctx, n) },
-			pregel.EntrypointOptions{Saver: s})), 1, []any{"text", in("n", 1)}},
+			pregel.EntrypointOptions{Options: pregel.Options{Saver: s}})), 1, []any{"text", in("n", 1)}},
 	}
 }
 
@@ -106,18 +106,18 @@ func TestInputOfAWrongType(t *testing.T) {
 					}
 					return nil, c.Err()
 				})[name]
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 				check := func(when string) {
 					t.Helper()
 					before := threadDump(t, s)
 					ran = 0
 					for _, bad := range c.bad {
-						_, err := c.g.Invoke(ctx, bad, cfg)
+						_, err := c.g.Invoke(ctx, at, bad, cfg)
 						var encode *pregel.EncodeError
 						if !errors.Is(err, pregel.ErrInvalidUpdate) && !errors.As(err, &encode) {
 							t.Errorf("%s: input %v: %v", when, bad, err)
 						}
-						if _, err := c.g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: pregel.Input, Values: bad}); err == nil {
+						if _, err := c.g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: pregel.Input, Values: bad}); err == nil {
 							t.Errorf("%s: UpdateState with input %v: no error", when, bad)
 						}
 					}
@@ -126,13 +126,13 @@ func TestInputOfAWrongType(t *testing.T) {
 					}
 				}
 				check("new")
-				if _, err := c.g.Invoke(ctx, c.good, cfg); err != nil {
+				if _, err := c.g.Invoke(ctx, at, c.good, cfg); err != nil {
 					t.Fatal(err)
 				}
 				check("done")
 				var life context.Context
 				life, leave = context.WithCancel(ctx)
-				if _, err := c.g.Invoke(life, c.good, cfg); !errors.Is(err, context.Canceled) {
+				if _, err := c.g.Invoke(life, at, c.good, cfg); !errors.Is(err, context.Canceled) {
 					t.Fatal(err)
 				}
 				leave = nil
@@ -158,19 +158,19 @@ func TestUpdateOfAWrongType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := pregel.Config{ThreadID: "t"}
-		if _, err := g.Invoke(ctx, map[string]any{"N": 1}, cfg); err != nil {
+		at := pregel.Thread("t")
+		if _, err := g.Invoke(ctx, at, map[string]any{"N": 1}); err != nil {
 			t.Fatal(err)
 		}
 		before := threadDump(t, s)
 		for _, bad := range []map[string]any{{"N": "text"}, {"Tags": 3}, {"Tags": []string{"fine"}, "N": "text"}, {"log": []string{"fine"}, "N": "text"}} {
-			if _, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: "a", Values: bad}); !errors.Is(err, pregel.ErrInvalidUpdate) {
+			if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: "a", Values: bad}); !errors.Is(err, pregel.ErrInvalidUpdate) {
 				t.Errorf("%s: UpdateState %v: %v", name, bad, err)
 			}
-			if _, err := g.Invoke(ctx, pregel.Command{Update: bad}, cfg); !errors.Is(err, pregel.ErrInvalidUpdate) {
+			if _, err := g.Invoke(ctx, at, pregel.Command{Update: bad}); !errors.Is(err, pregel.ErrInvalidUpdate) {
 				t.Errorf("%s: Command.Update %v: %v", name, bad, err)
 			}
-			if _, err := g.Invoke(ctx, pregel.Command{Update: bad, Resume: "yes"}, cfg); !errors.Is(err, pregel.ErrInvalidUpdate) {
+			if _, err := g.Invoke(ctx, at, pregel.Command{Update: bad, Resume: "yes"}); !errors.Is(err, pregel.ErrInvalidUpdate) {
 				t.Errorf("%s: Command.Update %v with an answer: %v", name, bad, err)
 			}
 		}
@@ -182,23 +182,27 @@ func TestUpdateOfAWrongType(t *testing.T) {
 
 // A Namespace that names no graph inside is refused by every call, and so is metadata
 // that cannot be stored, before anything is run or stored.
-func TestConfigThatCannotBe(t *testing.T) {
+func TestArgumentsThatCannotBe(t *testing.T) {
 	s := watch(nil)
 	ran := false
 	g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
 		ran = true
 		return v, nil
 	}))
-	nowhere := pregel.Config{ThreadID: "t", Namespace: "nowhere"}
-	big := pregel.Config{ThreadID: "t", Metadata: map[string]any{"note": strings.Repeat("x", 65<<20)}}
-	for name, cfg := range map[string]pregel.Config{"nowhere": nowhere, "big": big} {
-		_, updated := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: "a", Values: 1})
+	nowhere := pregel.Address{ThreadID: "t", Namespace: "nowhere"}
+	big := map[string]any{"note": strings.Repeat("x", 65<<20)}
+	for name, at := range map[string]pregel.Address{"nowhere": nowhere, "big": pregel.Thread("t")} {
+		var cfg pregel.RunOptions
+		if name == "big" {
+			cfg.Metadata = big
+		}
+		_, updated := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: "a", Values: 1}, pregel.UpdateOptions{Metadata: cfg.Metadata})
 		errs := []error{updated}
 		for _, d := range allDurabilities {
 			cfg.Durability = d
-			_, err := g.Invoke(ctx, 1, cfg)
+			_, err := g.Invoke(ctx, at, 1, cfg)
 			errs = append(errs, err)
-			for _, err := range g.Stream(ctx, 1, cfg) {
+			for _, err := range g.Stream(ctx, at, 1, cfg) {
 				errs = append(errs, err)
 			}
 		}
@@ -207,7 +211,7 @@ func TestConfigThatCannotBe(t *testing.T) {
 			switch {
 			case name == "nowhere" && (!errors.As(err, &sub) || sub.Namespace != "nowhere"):
 				t.Errorf("%s: %v", name, err)
-			case name == "big" && (!errors.Is(err, pregel.ErrInvalidConfig) || !errors.Is(err, saver.ErrTooLarge)):
+			case name == "big" && (!errors.Is(err, pregel.ErrInvalidArgument) || !errors.Is(err, saver.ErrTooLarge)):
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -24,7 +24,7 @@ func benchmark(b *testing.B, tasks int, build func(s saver.Saver) (*pregel.Graph
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := g.Invoke(context.Background(), input, pregel.Config{ThreadID: "t", Durability: d}); err != nil {
+				if _, err := g.Invoke(context.Background(), pregel.Thread("t"), input, pregel.RunOptions{Durability: d}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -41,8 +41,8 @@ const callGroup = "call"
 
 func cacheGroup(graph, node string) string { return cacheNS + "," + graph + "," + node }
 
-// ClearCache forgets what was kept for nodes, or for all of them if none are
-// named. Without a cache it is ErrNoCache.
+// ClearCache deletes what the cache keeps for these nodes, or for all nodes if none are
+// named. Without a cache the error is ErrNoCache.
 func (g *Graph) ClearCache(ctx context.Context, nodes ...string) error {
 	if g.opts.Cache == nil {
 		return fmt.Errorf("clear cache of %q: %w", g.opts.Name, ErrNoCache)
@@ -62,7 +62,7 @@ func (l *loop) setCacheKey(t *task) error {
 	if l.cache() == nil {
 		return nil
 	}
-	policy, group := l.g.opts.CachePolicy, l.g.opts.Name
+	policy, group := l.g.spec.CachePolicy, l.g.opts.Name
 	switch {
 	case t.call != nil:
 		policy, group = t.call.cache, callGroup
@@ -146,27 +146,27 @@ func (l *loop) keepInCache(ctx context.Context, t *task) {
 	}
 }
 
-// cacheCodec serializes what is kept: as the saver does, if there is one.
-func (l *loop) cacheCodec() serde.Serializer {
-	if l.codec != nil {
-		return l.codec
+// plainCodec serializes what does not go to the saver, as the saver does if there is one.
+func (e *encoder) plainCodec() serde.Serializer {
+	if e.codec != nil {
+		return e.codec
 	}
 	return serde.Default()
 }
 
 // encodeKept serializes writes as a list of pairs of channel and value.
-func (l *loop) encodeKept(writes []write) (serde.Typed, error) {
+func (e *encoder) encodeKept(writes []write) (serde.Typed, error) {
 	pairs := make([]any, len(writes))
 	for i, w := range writes {
 		pairs[i] = []any{w.channel, w.value}
 	}
-	return l.cacheCodec().Encode(pairs)
+	return e.plainCodec().Encode(pairs)
 }
 
 // decodeKept is the inverse of encodeKept. What comes from a cache may be
 // anything.
-func (l *loop) decodeKept(typed serde.Typed) ([]write, error) {
-	v, err := l.cacheCodec().Decode(typed)
+func (e *encoder) decodeKept(typed serde.Typed) ([]write, error) {
+	v, err := e.plainCodec().Decode(typed)
 	if err != nil {
 		return nil, err
 	}

@@ -98,9 +98,8 @@ func (s *superstep) tell(m message) bool {
 	}
 }
 
-// accept makes the task of a call, or finds the one that an earlier attempt of
-// the caller made. A panic, which is one of a cache or its policy, is the
-// caller's error.
+// accept makes the task of a call, or finds the one that an earlier attempt of the caller
+// made. A panic of a cache or of its policy is the caller's error.
 func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 	l := s.l
 	t = s.prep.called(caller, n, c)
@@ -125,7 +124,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		t.done.resolve(nil, context.Cause(s.ctx))
 		return t
 	}
-	if !l.replaying {
+	if !l.reruns() {
 		l.reapply(t)
 	}
 	if err := l.matchCache(s.ctx, t); err != nil {
@@ -147,9 +146,8 @@ type Future[O any] struct {
 	err  error
 }
 
-// Get waits for the result. An error is that of the called function, or an
-// *InterruptError if it waits for an answer; a node that does not handle it
-// must return it.
+// Get waits for the result. An error is that of the called function, or an *InterruptError
+// if it waits for an answer. A node that does not handle the error must return it.
 func (f Future[O]) Get(ctx context.Context) (O, error) {
 	var zero O
 	if f.err != nil {
@@ -162,8 +160,8 @@ func (f Future[O]) Get(ctx context.Context) (O, error) {
 	return channel.Convert[O](v)
 }
 
-// GetAll waits for several results, in their order. The first error is returned
-// once all have ended, so that several interrupts are seen together.
+// GetAll waits for several results and returns them in their order. It returns the first
+// error only when all calls have ended, so that all their questions are asked at once.
 func GetAll[O any](ctx context.Context, futures ...Future[O]) ([]O, error) {
 	out := make([]O, len(futures))
 	var first error
@@ -184,9 +182,9 @@ type TaskOptions struct {
 	Timeout *TimeoutPolicy
 }
 
-// TaskFunc is a function whose result is stored: when the node that calls it is
-// run again, a call that ended is not. Calls are known by their order, so it
-// must be the same in every run.
+// TaskFunc is a function whose result is stored. When the node that calls it runs again, a
+// call that ended does not. Calls are told apart by their order, so it must be the same in
+// every run.
 type TaskFunc[I, O any] struct {
 	name string
 	f    func(ctx context.Context, input I) (O, error)
@@ -202,7 +200,7 @@ func NewTask[I, O any](name string, f func(ctx context.Context, input I) (O, err
 	return t
 }
 
-// ClearCache forgets what cache keeps of calls of functions with this name.
+// ClearCache deletes what the cache keeps of calls of functions with this name.
 func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, kept cache.Cache) error {
 	return kept.Clear(ctx, cacheGroup(callGroup, t.name))
 }

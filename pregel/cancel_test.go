@@ -49,15 +49,15 @@ func TestCancelledTaskIsNeverTakenForFinished(t *testing.T) {
 				<-tc.Done()
 				return nil, tc.Err()
 			}))
-		cfg := pregel.Config{ThreadID: "t", Durability: allDurabilities[i%3]}
-		if _, err := g.Invoke(c, 1, cfg); !errors.Is(err, context.Canceled) {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: allDurabilities[i%3]}
+		if _, err := g.Invoke(c, at, 1, cfg); !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v", err)
 		}
-		state, err := g.GetState(ctx, cfg, false)
+		state, err := g.GetState(ctx, at)
 		if err != nil || !slices.Contains(state.Next, "b") {
 			t.Fatalf("%s: next %v, %v; b has not run", cfg.Durability, state.Next, err)
 		}
-		res, err := g.Invoke(ctx, nil, cfg)
+		res, err := g.Invoke(ctx, at, nil, cfg)
 		wantOut(t, res, err, "a", "b")
 	}
 }

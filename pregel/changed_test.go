@@ -44,7 +44,7 @@ func cutIn(t *testing.T, name string, withC bool) *memory.Saver {
 		does["c"] = step("c")
 	}
 	g := fork(t, graph.Options{Name: name, Saver: &told{Saver: s, after: func() { close(cStored) }}}, does)
-	if _, err := g.Invoke(run, map[string]any{"steps": []string{"in"}}, pregel.Config{ThreadID: "t", Durability: pregel.Sync}); err == nil {
+	if _, err := g.Invoke(run, pregel.Thread("t"), map[string]any{"steps": []string{"in"}}, pregel.RunOptions{Durability: pregel.Sync}); err == nil {
 		t.Fatal("the run did not die")
 	}
 	return s
@@ -112,10 +112,10 @@ func TestNodesThatAreGone(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			check("Recover", report.Threads[0].Err)
-			_, err = g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"})
+			_, err = g.Invoke(ctx, pregel.Thread("t"), nil)
 			check("nil", err)
 			for _, way := range []pregel.Unfinished{pregel.FinishFirst, pregel.RefuseUnfinished} {
-				_, err = g.Invoke(ctx, more, pregel.Config{ThreadID: "t", Unfinished: way})
+				_, err = g.Invoke(ctx, pregel.Thread("t"), more, pregel.RunOptions{Unfinished: way})
 				check("input, "+string(way), err)
 				if u := (*pregel.UnfinishedError)(nil); !errors.As(err, &u) || fmt.Sprint(u.Next) != c.next {
 					t.Errorf("input, %s: %v", way, err)
@@ -130,16 +130,16 @@ func TestNodesThatAreGone(t *testing.T) {
 				}
 			}
 			was := fork(t, graph.Options{Name: "one", Saver: s}, map[string]pregel.Func{"b": step("b"), "c": step("c")})
-			if res, err := was.Invoke(ctx, nil, pregel.Config{ThreadID: "as it was"}); err != nil || !slices.Contains(res.Map()["steps"].([]string), "b") {
+			if res, err := was.Invoke(ctx, pregel.Thread("as it was"), nil); err != nil || !slices.Contains(res.Map()["steps"].([]string), "b") {
 				t.Errorf("the graph as it was: %+v, %v", res, err)
 			}
-			if _, err := g.UpdateState(ctx, pregel.Config{ThreadID: "updated"}, pregel.StateUpdate{Values: more, AsNode: "a"}); err != nil {
+			if _, err := g.UpdateState(ctx, pregel.Thread("updated"), pregel.StateUpdate{Values: more, AsNode: "a"}); err != nil {
 				t.Error(err)
 			}
-			if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "updated"}); err != nil {
+			if _, err := g.Invoke(ctx, pregel.Thread("updated"), nil); err != nil {
 				t.Errorf("after an update: %v", err)
 			}
-			if _, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t", Unfinished: pregel.DiscardUnfinished}); err != nil {
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), more, pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}); err != nil {
 				t.Errorf("discarded: %v", err)
 			}
 			if state := newest(t, g); state.Status != saver.StatusDone {
@@ -156,7 +156,7 @@ func TestNodesThatAreGoneInLangGraph(t *testing.T) {
 	if state := newest(t, g); state.Status != saver.StatusDone || len(state.Next) > 0 {
 		t.Errorf("%+v", state)
 	}
-	if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -172,19 +172,19 @@ func TestNodesThatAreGoneInside(t *testing.T) {
 	run, die := context.WithCancel(ctx)
 	defer die()
 	g := build("b", func(context.Context, any) (any, error) { die(); return nil, errDead })
-	if _, err := g.Invoke(run, more, pregel.Config{ThreadID: "t", Durability: pregel.Sync}); err == nil {
+	if _, err := g.Invoke(run, pregel.Thread("t"), more, pregel.RunOptions{Durability: pregel.Sync}); err == nil {
 		t.Fatal("the run did not die")
 	}
 	g = build("renamed", step("renamed"))
 	for range 2 {
-		_, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t"})
+		_, err := g.Invoke(ctx, pregel.Thread("t"), more)
 		if !errors.Is(err, pregel.ErrUnknownNode) || !errors.Is(err, pregel.ErrUnfinished) {
 			t.Errorf("%v", err)
 		}
 		sameStatus(t, "refused", g, s, saver.StatusUnfinished)
 	}
 	g = build("b", step("b"))
-	if res, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); err != nil || !slices.Contains(res.Map()["steps"].([]string), "b") {
+	if res, err := g.Invoke(ctx, pregel.Thread("t"), nil); err != nil || !slices.Contains(res.Map()["steps"].([]string), "b") {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -200,32 +200,31 @@ func TestNewInputOnAThreadOfAnotherGraph(t *testing.T) {
 		}
 		g := build(graph.Options{Name: "two"})
 		for _, way := range []pregel.Unfinished{"", pregel.RefuseUnfinished} {
-			_, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t", Unfinished: way})
+			_, err := g.Invoke(ctx, pregel.Thread("t"), more, pregel.RunOptions{Unfinished: way})
 			var u *pregel.UnfinishedError
 			if !errors.As(err, &u) || u.Graph != "one" || fmt.Sprint(u.Next) != "[b]" && node == "b" || ran > 0 {
 				t.Errorf("%s, %q: %v; it ran %d times", node, way, err, ran)
 			}
 		}
 		for id, c := range map[string]struct {
-			o   graph.Options
-			cfg pregel.Config
+			o    graph.Options
+			opts pregel.RunOptions
 		}{
-			"discarded": {graph.Options{Name: "two"}, pregel.Config{Unfinished: pregel.DiscardUnfinished}},
-			"shared":    {graph.Options{Name: "two"}, pregel.Config{Shared: true}},
-			"LangGraph": {graph.Options{Name: "two", LangGraph: true}, pregel.Config{}},
+			"discarded": {graph.Options{Name: "two"}, pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}},
+			"shared":    {graph.Options{Name: "two"}, pregel.RunOptions{Shared: true}},
+			"LangGraph": {graph.Options{Name: "two", LangGraph: true}, pregel.RunOptions{}},
 		} {
 			if err := s.CopyThread(ctx, "t", id); err != nil {
 				t.Fatal(err)
 			}
-			c.cfg.ThreadID = id
-			if _, err := build(c.o).Invoke(ctx, more, c.cfg); err != nil {
+			if _, err := build(c.o).Invoke(ctx, pregel.Thread(id), more, c.opts); err != nil {
 				t.Errorf("%s, %s: %v", node, id, err)
 			}
 		}
 	}
 	s := cutIn(t, "one", false)
 	g := fork(t, graph.Options{Saver: s}, map[string]pregel.Func{"b": step("b")})
-	if _, err := g.Invoke(ctx, more, pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), more); err != nil {
 		t.Errorf("a graph without a name: %v", err)
 	}
 }

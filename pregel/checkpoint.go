@@ -247,20 +247,21 @@ func (c counters) metadata(snapshotted map[string]bool) map[string]any {
 	return out
 }
 
-// dueSnapshots are the delta channels whose turn it is to be stored whole. A
-// channel without a version was never written and has nothing to store.
-func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version) map[string]bool {
+// dueSnapshots are the delta channels to store whole: those that must be, and those
+// whose turn it is. A channel without a version was never written and has nothing to
+// store.
+func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]saver.Version, forced map[string]bool) map[string]bool {
 	var due map[string]bool
+	if len(forced) > 0 {
+		due = maps.Clone(forced)
+	}
 	for _, name := range g.deltas {
 		ch := set.at(name).(channel.DeltaChannel)
 		if _, written := versions[name]; !written || !ch.Available() {
 			continue
 		}
 		if n := c[name]; n[0] >= ch.SnapshotFrequency() || n[1] >= deltaSuperstepBound {
-			if due == nil {
-				due = map[string]bool{}
-			}
-			due[name] = true
+			due = merged(due, map[string]bool{name: true})
 		}
 	}
 	return due
@@ -284,12 +285,11 @@ type captured struct {
 	value   any
 }
 
-// create makes the next checkpoint from the current one and the channels. With a
-// nil set only the id and time are new, and nothing is captured. Snapshotted
-// channels whose version did not move since stored get a new version, because a
-// saver stores values for new versions only; whoever had seen the old version is
-// marked as having seen the new one, since nothing was written. mint gives the
-// new id.
+// create makes the next checkpoint from the current one and the channels, with an id from
+// mint. With a nil set only id and time are new, and nothing is captured. A channel that is
+// stored whole though its version did not move gets a new version, because savers store
+// values for new versions only. Nothing was written to it, so whoever had seen the old
+// version is marked as having seen the new one.
 func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, updated []string, snapshots map[string]bool,
 	stored map[string]saver.Version, next func(saver.Version) (saver.Version, error)) (*liveCheckpoint, capture, error) {
 	out := &liveCheckpoint{v: formatVersion, ts: timestamp(g.env.Now()), versions: cp.versions, seen: cp.seen, updated: updated}

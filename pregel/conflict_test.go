@@ -43,7 +43,7 @@ func processes(n int) []*remote {
 // runTogether starts n runs on thread t at once, one on each graph in turn. A node
 // that runs waits at the gate that the graphs were built with until all others
 // have lost. It returns what the runs ended with.
-func runTogether(graphs []*pregel.Graph, input any, cfg pregel.Config, n int, gate chan struct{}) []error {
+func runTogether(graphs []*pregel.Graph, input any, at pregel.Address, cfg pregel.RunOptions, n int, gate chan struct{}) []error {
 	errs := make([]error, n)
 	var left atomic.Int32
 	left.Store(int32(n))
@@ -57,7 +57,7 @@ func runTogether(graphs []*pregel.Graph, input any, cfg pregel.Config, n int, ga
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			_, errs[i] = graphs[i%len(graphs)].Invoke(ctx, input, cfg)
+			_, errs[i] = graphs[i%len(graphs)].Invoke(ctx, at, input, cfg)
 			if left.Add(-1) == 1 {
 				open()
 			}
@@ -109,21 +109,21 @@ func TestOneRunOnAThread(t *testing.T) {
 				for i := range graphs { // each with another saver over one store
 					graphs[i] = fan(t, pregel.Options{Saver: &watched{Saver: s}}, node("ask", ask))
 				}
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 				if name != "input" {
-					if _, err := graphs[0].Invoke(ctx, "before", cfg); err != nil {
+					if _, err := graphs[0].Invoke(ctx, at, "before", cfg); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if name == "explicit" {
-					state, err := graphs[0].GetState(ctx, cfg, false)
+					state, err := graphs[0].GetState(ctx, at)
 					if err != nil {
 						t.Fatal(err)
 					}
-					cfg.CheckpointID = state.Config.CheckpointID
+					at.CheckpointID = state.Address.CheckpointID
 				}
 				gate = make(chan struct{})
-				wantOneWinner(t, runTogether(graphs, input, cfg, 5, gate))
+				wantOneWinner(t, runTogether(graphs, input, at, cfg, 5, gate))
 				if n := ran.Load(); n != 1 {
 					t.Errorf("%d nodes ran, want 1", n)
 				}
@@ -151,8 +151,8 @@ func TestOneRunAmongProcesses(t *testing.T) {
 						return v, nil
 					})))
 				}
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
-				if _, err := graphs[0].Invoke(ctx, "before", cfg); err != nil {
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+				if _, err := graphs[0].Invoke(ctx, at, "before", cfg); err != nil {
 					t.Fatal(err)
 				}
 				ran.Store(0)
@@ -164,11 +164,11 @@ func TestOneRunAmongProcesses(t *testing.T) {
 						loading.Wait()
 					})
 				}
-				wantOneWinner(t, runTogether(graphs, input, cfg, 5, nil))
+				wantOneWinner(t, runTogether(graphs, input, at, cfg, 5, nil))
 				if n := ran.Load(); name == "input" && d != pregel.Exit && n != 1 {
 					t.Errorf("%d nodes ran, want 1", n)
 				}
-				state, err := graphs[0].GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+				state, err := graphs[0].GetState(ctx, pregel.Thread("t"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -183,13 +183,13 @@ func TestOneRunAmongProcesses(t *testing.T) {
 // A run that loses before its first superstep starts over from the new head,
 // however it is run, and nobody is shown the attempt that lost.
 func TestConflictStartsOver(t *testing.T) {
-	for name, run := range map[string]func(g *pregel.Graph, cfg pregel.Config) (events int, err error){
-		"invoke": func(g *pregel.Graph, cfg pregel.Config) (int, error) {
-			_, err := g.Invoke(ctx, "outer", cfg)
+	for name, run := range map[string]func(g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) (events int, err error){
+		"invoke": func(g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) (int, error) {
+			_, err := g.Invoke(ctx, at, "outer", cfg)
 			return 0, err
 		},
-		"stream": func(g *pregel.Graph, cfg pregel.Config) (events int, err error) {
-			for _, err = range g.Stream(ctx, "outer", cfg, pregel.ModeUpdates, pregel.ModeCheckpoints) {
+		"stream": func(g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) (events int, err error) {
+			for _, err = range g.Stream(ctx, at, "outer", withModes(cfg, pregel.ModeUpdates, pregel.ModeCheckpoints)) {
 				if err == nil {
 					events++
 				}
@@ -206,13 +206,13 @@ func TestConflictStartsOver(t *testing.T) {
 						return nil
 					}
 					raced = true // another process gets in between load and store
-					_, err := other.Invoke(context.Background(), "inner", pregel.Config{ThreadID: "t"})
+					_, err := other.Invoke(context.Background(), pregel.Thread("t"), "inner")
 					return err
 				})
 				echo := func(_ context.Context, v any) (any, error) { return v, nil }
 				g = fan(t, pregel.Options{Saver: &remote{Saver: s}}, node("a", echo))
 				other = fan(t, pregel.Options{Saver: &remote{Saver: s}}, node("a", echo))
-				events, err := run(g, pregel.Config{ThreadID: "t", ConflictRetries: retries})
+				events, err := run(g, pregel.Thread("t"), pregel.RunOptions{ConflictRetries: retries})
 				if retries == 0 {
 					if !errors.Is(err, pregel.ErrConflict) || events > 0 {
 						t.Errorf("%d events, %v", events, err)
@@ -222,7 +222,7 @@ func TestConflictStartsOver(t *testing.T) {
 				if err != nil || name == "stream" && events != 3 { // two checkpoints and an update
 					t.Fatalf("%d events, %v", events, err)
 				}
-				state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+				state, err := g.GetState(ctx, pregel.Thread("t"))
 				if err != nil || fmt.Sprint(state.Map()["out"]) != "[inner outer]" {
 					t.Errorf("state %v, %v", state, err)
 				}
@@ -237,12 +237,12 @@ func TestRetriesWaitForTheThread(t *testing.T) {
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 		for name, s := range map[string]saver.Saver{"owner": memory.New(memory.Options{}), "table": processes(1)[0]} {
 			g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
-			for i, err := range runTogether([]*pregel.Graph{g}, 1, pregel.Config{ThreadID: "t", ConflictRetries: 1, Durability: d}, 6, nil) {
+			for i, err := range runTogether([]*pregel.Graph{g}, 1, pregel.Thread("t"), pregel.RunOptions{ConflictRetries: 1, Durability: d}, 6, nil) {
 				if err != nil {
 					t.Errorf("%s %s: run %d: %v", name, d, i, err)
 				}
 			}
-			state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+			state, err := g.GetState(ctx, pregel.Thread("t"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -262,12 +262,12 @@ func TestRunInsideOwnThread(t *testing.T) {
 		if v == "outer" {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // it must not wait at all
 			defer cancel()
-			_, own = g.Invoke(ctx, "inner", pregel.Config{ThreadID: "t", ConflictRetries: 3})
-			_, other = g.Invoke(ctx, "inner", pregel.Config{ThreadID: "u"})
+			_, own = g.Invoke(ctx, pregel.Thread("t"), "inner", pregel.RunOptions{ConflictRetries: 3})
+			_, other = g.Invoke(ctx, pregel.Thread("u"), "inner")
 		}
 		return v, nil
 	}))
-	if _, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), "outer"); err != nil {
 		t.Error(err)
 	}
 	if !errors.Is(own, pregel.ErrConflict) || other != nil {
@@ -278,24 +278,24 @@ func TestRunInsideOwnThread(t *testing.T) {
 // Whoever moves the head on purpose is not refused: a state update, a fork, a
 // Shared run. The run under way learns of it with its next checkpoint.
 func TestHeadMovedOnPurpose(t *testing.T) {
-	for name, move := range map[string]func(g *pregel.Graph, old pregel.Config) error{
-		"update": func(g *pregel.Graph, _ pregel.Config) error {
-			_, err := g.UpdateState(ctx, pregel.Config{ThreadID: "t"}, pregel.StateUpdate{Values: "updated", AsNode: "a"})
+	for name, move := range map[string]func(g *pregel.Graph, old pregel.Address) error{
+		"update": func(g *pregel.Graph, _ pregel.Address) error {
+			_, err := g.UpdateState(ctx, pregel.Thread("t"), pregel.StateUpdate{Values: "updated", AsNode: "a"})
 			return err
 		},
-		"fork": func(g *pregel.Graph, old pregel.Config) error {
-			_, err := g.Invoke(ctx, "inner", pregel.Config{ThreadID: "t", CheckpointID: old.CheckpointID})
+		"fork": func(g *pregel.Graph, old pregel.Address) error {
+			_, err := g.Invoke(ctx, old, "inner")
 			return err
 		},
-		"shared": func(g *pregel.Graph, _ pregel.Config) error {
-			_, err := g.Invoke(ctx, "inner", pregel.Config{ThreadID: "t", Shared: true})
+		"shared": func(g *pregel.Graph, _ pregel.Address) error {
+			_, err := g.Invoke(ctx, pregel.Thread("t"), "inner", pregel.RunOptions{Shared: true})
 			return err
 		},
 	} {
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 			t.Run(fmt.Sprint(name, "/", d), func(t *testing.T) {
 				var g *pregel.Graph
-				var old pregel.Config
+				var old pregel.Address
 				var moved error
 				g = fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(_ context.Context, v any) (any, error) {
 					if v == "outer" {
@@ -304,18 +304,18 @@ func TestHeadMovedOnPurpose(t *testing.T) {
 					return v, nil
 				}))
 				for i := range 2 {
-					if _, err := g.Invoke(ctx, i, pregel.Config{ThreadID: "t"}); err != nil {
+					if _, err := g.Invoke(ctx, pregel.Thread("t"), i); err != nil {
 						t.Fatal(err)
 					}
 					if i == 0 {
-						state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+						state, err := g.GetState(ctx, pregel.Thread("t"))
 						if err != nil {
 							t.Fatal(err)
 						}
-						old = state.Config
+						old = state.Address
 					}
 				}
-				_, err := g.Invoke(ctx, "outer", pregel.Config{ThreadID: "t", Durability: d, ConflictRetries: 5})
+				_, err := g.Invoke(ctx, pregel.Thread("t"), "outer", pregel.RunOptions{Durability: d, ConflictRetries: 5})
 				var ce *saver.ConflictError
 				if moved != nil || !errors.As(err, &ce) || ce.Head == "" {
 					t.Errorf("who moved the head: %v; the run: %v", moved, err)
@@ -336,24 +336,24 @@ func TestForksSideBySide(t *testing.T) {
 		if v == "fork" {
 			inside.Done()
 			inside.Wait() // both are here
-			once.Do(func() { _, refused = g.Invoke(context.Background(), "ordinary", pregel.Config{ThreadID: "t"}) })
+			once.Do(func() { _, refused = g.Invoke(context.Background(), pregel.Thread("t"), "ordinary") })
 		}
 		return v, nil
 	}))
-	cfg := pregel.Config{ThreadID: "t"}
-	if _, run = g.Invoke(ctx, 1, cfg); run != nil {
+	at := pregel.Thread("t")
+	if _, run = g.Invoke(ctx, at, 1); run != nil {
 		t.Fatal(run)
 	}
-	state, err := g.GetState(ctx, cfg, false)
+	state, err := g.GetState(ctx, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, run = g.Invoke(ctx, 2, cfg); run != nil {
+	if _, run = g.Invoke(ctx, at, 2); run != nil {
 		t.Fatal(run)
 	}
 	inside.Add(2)
-	cfg.CheckpointID = state.Config.CheckpointID
-	for i, err := range runTogether([]*pregel.Graph{g}, "fork", cfg, 2, nil) {
+	at.CheckpointID = state.Address.CheckpointID
+	for i, err := range runTogether([]*pregel.Graph{g}, "fork", at, pregel.RunOptions{}, 2, nil) {
 		if err != nil {
 			t.Errorf("fork %d: %v", i, err)
 		}
@@ -385,24 +385,23 @@ func TestThreadIsFreeAfterRun(t *testing.T) {
 			}
 			return v, nil
 		}).Timeout(pregel.Timeout(50*time.Millisecond, 0)))
-		cfg := pregel.Config{ThreadID: "t"}
+		at := pregel.Thread("t")
 		for _, how := range []string{"fail", "panic", "ask", "left behind", "cancel", "stream", "done"} {
 			c, cancel := context.WithCancel(ctx)
 			switch how {
 			case "cancel":
 				cancel()
-				_, _ = g.Invoke(c, "wait", cfg)
+				_, _ = g.Invoke(c, at, "wait")
 			case "stream":
-				for range g.Stream(c, "wait", cfg, pregel.ModeCheckpoints) {
+				for range g.Stream(c, at, "wait", pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeCheckpoints}}) {
 					break
 				}
 			default:
-				_, _ = g.Invoke(c, how, cfg)
+				_, _ = g.Invoke(c, at, how)
 			}
 			cancel()
-			next := cfg
-			next.Unfinished = pregel.DiscardUnfinished // a run that was cancelled left "wait"
-			if _, err := g.Invoke(ctx, "next", next); err != nil {
+			next := pregel.RunOptions{Unfinished: pregel.DiscardUnfinished} // a run that was cancelled left "wait"
+			if _, err := g.Invoke(ctx, at, "next", next); err != nil {
 				t.Errorf("%T: after %s: %v", s, how, err)
 			}
 		}
@@ -426,12 +425,12 @@ func TestThreadOfPlainSaver(t *testing.T) {
 			return pregel.Ask(ctx, "?")
 		}))
 	}
-	cfg := pregel.Config{ThreadID: "t"}
-	if _, err := graphs[0].Invoke(ctx, 1, cfg); err != nil {
+	at := pregel.Thread("t")
+	if _, err := graphs[0].Invoke(ctx, at, 1); err != nil {
 		t.Fatal(err)
 	}
 	asked = true
-	wantOneWinner(t, runTogether(graphs, pregel.Command{Resume: "yes"}, cfg, 2, gate))
+	wantOneWinner(t, runTogether(graphs, pregel.Command{Resume: "yes"}, at, pregel.RunOptions{}, 2, gate))
 	if n := ran.Load(); n != 1 {
 		t.Errorf("%d nodes ran, want 1", n)
 	}

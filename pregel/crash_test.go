@@ -107,17 +107,17 @@ func TestDeathAtEverySave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 		input := map[string]any{"steps": []string{"in"}}
-		res, err := g.Invoke(ctx, input, cfg)
+		res, err := g.Invoke(ctx, at, input, cfg)
 		if deathAt >= 0 {
 			if !errors.Is(err, errDead) || !errors.Is(err, pregel.ErrPersist) {
 				t.Fatalf("%s, death at save %d: error %v", d, deathAt, err)
 			}
 			dead, m.left = true, -1
-			res, err = g.Invoke(ctx, nil, cfg)
+			res, err = g.Invoke(ctx, at, nil, cfg)
 			if errors.Is(err, pregel.ErrEmptyInput) { // nothing had been stored
-				res, err = g.Invoke(ctx, input, cfg)
+				res, err = g.Invoke(ctx, at, input, cfg)
 			}
 		}
 		if err != nil {

@@ -1,184 +1,190 @@
-// Package pregel runs graphs in supersteps and stores what they do: LangGraph's
-// engine in Go. Nodes read channels, run in parallel, and write to channels; the
-// writes of a superstep are applied together, and what changed says which nodes
-// run next. After every superstep there is a checkpoint, and every task's
-// writes are stored the moment it ends, so a run that dies goes on where it was,
-// without repeating what ended.
+// Package pregel runs graphs in supersteps and stores their progress. It is
+// LangGraph's engine in Go. Nodes read channels, run in parallel and write to
+// channels. At the end of a superstep all writes are applied at once, and the
+// channels that changed decide which nodes run next. A checkpoint is stored after
+// every superstep, and a task's writes are stored as soon as it ends. So a run that
+// dies resumes where it was, and no finished task runs again.
 //
-// Graphs over a shared state are built with package graph; functions that call
-// durable tasks with Entrypoint and NewTask; anything else with NodeBuilder and
-// New.
+// There are three ways to build a graph. Package graph builds graphs over a shared
+// state. Entrypoint and NewTask turn functions into durable ones. NodeBuilder and New
+// build anything else.
 //
 //	g, err := graph.New(graph.Key("n", channel.LastValue[int]())).
 //		Node("double", double).
 //		Edge(graph.Start, "double").
 //		Compile(graph.Options{Saver: s})
-//	res, err := g.Invoke(ctx, map[string]any{"n": 21}, pregel.Config{ThreadID: "t"})
+//	res, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 21})
+//
+// An Address says where a call works: on which thread, and at which checkpoint if not
+// the newest. RunOptions say how a run is run.
 //
 // # Asking and resuming
 //
-// A node asks with Ask and returns the error it gets. The run ends, Result has
-// the question, and Invoke with a Command that has Resume goes on: the node runs
-// again from its start, and Ask returns the answer. Everything a node does before
-// it asks is done again; what must not be goes into a TaskFunc.
+// A node asks a question with Ask and returns the error that it gets. The run ends,
+// and Result holds the question. To resume, call Invoke with a Command that has
+// Resume: the node runs again from its start, and Ask returns the answer. Everything
+// the node does before it asks is done again. Put what must not be repeated into a
+// TaskFunc.
 //
-// An answer is for a question that waits in what is stored, and no other question
-// gets it. Where none waits it is ErrNoInterrupt: a run that failed or died goes on
-// with nil, and asks if it has to. A caller who was not told whether an answer
-// arrived gives it again, best by the id of the question: if the tasks of the
-// superstep have it already it is given to nobody, and the run goes on; if the thread
-// has moved past them it is ErrNoInterrupt. An answer without an id cannot be told
-// from one to the next question of the same node.
+// An answer goes to a question that is stored as waiting, and to no other. If none
+// waits, the answer is refused with ErrNoInterrupt. A run that failed or died is
+// resumed with nil input, and asks again if it needs to.
+//
+// A caller who does not know whether an answer arrived may give it again, preferably
+// by the id of the question. If the tasks of the superstep already have it, nobody
+// gets it and the run goes on. If the thread has moved past those tasks, the error is
+// ErrNoInterrupt. An answer without an id cannot be told from an answer to the next
+// question of the same node.
 //
 // # One run on a thread
 //
-// A run has its thread for itself: it asks the saver for it (saver.Coordinator) before it
-// loads it, and gives it back when its saves have ended, however it ends. A task that
-// is left behind after a timeout holds nothing. A run that comes meanwhile fails with
-// ErrConflict before anything of it is run or stored, in every durability mode; with
-// Config.ConflictRetries it waits instead. A node that runs a graph on the thread of
-// its own run is refused too. Graphs inside belong to the run around them.
+// A run owns its thread. It acquires the thread from the saver (saver.Coordinator)
+// before it loads it, and releases it when its saves have ended, however the run ends.
+// A task that was left behind after a timeout owns nothing. Another run that arrives
+// meanwhile fails with ErrConflict before it runs or stores anything, in every
+// durability mode; with RunOptions.ConflictRetries it waits instead. A node that
+// starts a separate run on the thread of its own run is refused as well. Graphs that a
+// node runs Inside belong to the run around them.
 //
-// Every checkpoint is put on the condition that the newest one is that which the run
-// knows. Three things may move the head under a run, and are never refused: UpdateState,
-// a run from a checkpoint that is not the newest (a fork), and a run with Config.Shared.
-// The run under way then fails with ErrConflict at its next checkpoint. The nodes before
-// that checkpoint have run.
+// Every checkpoint is stored on condition that the newest checkpoint is the one the
+// run knows. Three things may move the head of a thread under a run, and are never
+// refused: UpdateState, a fork (a run from a checkpoint that is not the newest), and a
+// run with RunOptions.Shared. The run under way then fails with ErrConflict when it
+// stores its next checkpoint. The nodes before that checkpoint have run.
 //
-// Where several processes write to one store, which the disk saver does not allow,
-// the saver should be a saver.Coordinator among them. If it is none the condition alone
-// judges between processes: of runs with input that begin from one head all but one
-// fail before their nodes run, because every save on such a saver is waited for, and so
-// does a run whose head another one took over, with its next
-// checkpoint. A run that resumes, and one under Exit, learns of it with the first
-// checkpoint it stores: its first tasks have run.
+// If several processes write to one store, which the disk saver does not allow, the
+// saver should coordinate them. If it is no saver.Coordinator, only the condition on
+// each checkpoint guards against other processes, and every save is waited for. Of
+// several runs that take input at the same head, all but one fail before their nodes
+// run, and a run whose head another one moved fails at its next checkpoint. A run that
+// resumes, and a run under Exit, finds out when it stores its first checkpoint. Its
+// first tasks have run by then.
 //
 // # After a crash
 //
 // A process that dies leaves threads in the middle of a run. Nothing that was stored
-// of them is lost; somebody has to go on with them. A program does that at its start,
-// with one call for each of its graphs, which has a name in Options.Name for it:
+// is lost, but something has to resume those threads. A program does that when it
+// starts, with one call for each of its graphs. The graph needs a name, Options.Name:
 //
 //	report, err := g.Recover(ctx, pregel.RecoverOptions{})
 //
-// Tasks that ended are not run again. A thread is run as often as
-// RecoverOptions.Attempts says, counted before it runs, so that a node that kills its
-// process does not do so for ever. Threads that other graphs left are reported, and
-// not run. A thread whose next nodes the graph does not have any more is reported as
-// failed, with ErrUnknownNode, and stays as it is.
+// Tasks that ended do not run again. Attempts are counted before they begin, and
+// RecoverOptions.Attempts bounds them, so that a node that kills its process does not
+// do so for ever. Threads that other graphs left are reported and not run. A thread
+// whose next nodes the graph no longer has is reported as failed, with ErrUnknownNode,
+// and is left as it is.
 //
-// StateSnapshot.Status says of one thread whether it is done, waits, failed or is
-// unfinished; saver.ThreadManager finds threads by it. A run that was cancelled by its
-// caller or drained leaves its thread unfinished like a crash, whatever its nodes made of
-// the end of their context. New input on such a thread first goes on with what was left,
-// unseen and under its own RunID, and is taken after that.
-// If that fails or stops the input is not taken, and the error matches ErrUnfinished.
-// So it does if what was left cannot be gone on with: another graph left it, the graph
-// does not have its nodes (ErrUnknownNode), or it was tried too often (ErrGivenUp).
-// Config.Unfinished says otherwise: refuse the input, or discard what was left.
+// StateSnapshot.Status says whether a thread is done, waits, failed or is unfinished;
+// saver.ThreadManager finds threads by status. A run that its caller cancelled or
+// drained leaves its thread unfinished, like a crash, whatever its nodes returned.
 //
-// This is about new input alone. A run with nil goes on with what was left. So does a
-// run with a Command, also one that only updates or steers. Input with a CheckpointID is
-// a fork, and leaves that checkpoint as it is. New input discards what a run left that
-// failed or waits, as in LangGraph. docs/guide/crash.md tells it step by step.
+// New input on an unfinished thread first finishes what was left, unseen and under the
+// RunID of the earlier run. Then it is taken. If the earlier run fails or stops, the
+// input is not taken, and the error matches ErrUnfinished. The same happens if the
+// earlier run cannot be resumed: another graph left it, the graph lacks one of its
+// nodes (ErrUnknownNode), or it was tried too often (ErrGivenUp).
+// RunOptions.Unfinished can refuse the input at once, or discard what was left.
+//
+// All this concerns new input only. A run with nil resumes what was left, and so does
+// any Command, also one that only updates or steers. Input at a named checkpoint forks
+// the thread and leaves that checkpoint alone. As in LangGraph, new input discards what
+// a run left that failed or waits. docs/guide/crash.md explains it step by step.
 //
 // # Side effects
 //
-// A task may run again after a failure, an interrupt or a crash. IdempotencyKey is
-// what to give to a service that is asked to do something once: the same key in every
-// run of the task, in every durability mode. The id of a task is no such key.
+// A task may run again after a failure, an interrupt or a crash. IdempotencyKey
+// returns a key to pass to a service that must act only once. It is the same in every
+// run of the task, in every durability mode. The id of a task is not such a key.
 //
 // # Concurrency
 //
-// Each task has a goroutine. Results do not depend on how they are scheduled:
-// writes are applied in the order of the tasks' paths. A node's context ends when
-// a sibling fails, the caller cancels or a timeout passes; the run waits for
-// nodes to return, except after a timeout. Values in channels are shared between
-// tasks and must not be changed in place.
+// Each task has its own goroutine. Results do not depend on scheduling, because writes
+// are applied in the order of the tasks' paths. A node's context ends when a sibling
+// fails, the caller cancels or a timeout passes. The run waits for its nodes to return,
+// except after a timeout. Tasks share the values in channels and must not change them
+// in place.
 //
 // # Types of values
 //
-// What a channel declares as its type it has after a restart too. What is in an any, in
-// a map[string]any or in a message's Extra comes back as plain data: a struct as a
-// map[string]any, an int as an int64, a []Call as a []any, unless its type is
-// registered with the serializer (serde.Registry). A type assertion that passes within
-// one process fails then. Options.RoundTrip shows it in the first test: with it every
-// value that crosses a superstep is encoded and decoded again, as if the process had
-// died there.
+// A value keeps the type that its channel declares, also after a restart. Anything in
+// an any, in a map[string]any or in a message's Extra comes back as plain data, unless
+// its type is registered with the serializer (serde.Registry): a struct becomes a
+// map[string]any, an int an int64, a []Call a []any. A type assertion that worked in
+// one process then fails in the next. Options.RoundTrip exposes this in the first test:
+// it encodes and decodes every value between supersteps, as if the process had died.
 //
 // # What is stored when
 //
-// One pipeline carries a run's saves in order, and holds the run back when it is
-// full. A checkpoint is never stored before the writes that made it. Values are
-// serialized when their superstep ends, so a reducer may append in place. If a
-// save fails, nothing more is stored and the run fails with ErrPersist. An
-// interrupt is reported once it is stored. A run that is cancelled still stores
-// what ended, for at most Environment.DrainTimeout.
+// One pipeline carries a run's saves in order, and holds the run back when it is full.
+// A checkpoint is never stored before the writes that made it. Values are serialized
+// when their superstep ends, so reducers may append in place. After a save fails
+// nothing more is stored, and the run fails with ErrPersist. An interrupt is reported
+// once it is stored. A run that is cancelled still stores what ended, for at most
+// Environment.DrainTimeout.
 //
 // # Where stele differs from LangGraph
 //
-// Ids of checkpoints, tasks and interrupts, stored checkpoints, writes and
-// stream events are those of LangGraph 1.2; test/parity/pregel compares them line
-// by line, with Options.LangGraph set. The differences are deliberate.
+// Ids of checkpoints, tasks and interrupts, stored checkpoints and writes, and stream
+// events are those of LangGraph 1.2. test/parity/pregel compares them line by line,
+// with Options.LangGraph set. The differences are deliberate.
 //
-// Options.LangGraph takes these back; what is named with one takes it back alone:
+// Options.LangGraph turns these off. Where an option of a run is named, it turns off
+// that one alone:
 //
-//   - Unfinished work comes first: new input finishes what a crash left and is taken
-//     after that, see After a crash. LangGraph drops it, with what its tasks had
-//     stored. Config.Unfinished.
-//   - Nodes that are left to run and that the graph does not have are ErrUnknownNode.
-//     LangGraph passes over them.
-//   - One run at a time has a thread; the others are ErrConflict. Config.Shared: all
-//     go on, and the last checkpoint counts.
-//   - An answer where nothing waits is ErrNoInterrupt, ids that nothing asked are
-//     ErrUnknownInterrupt, and an answer reaches the question that waited and no
-//     other; a breakpoint is passed by one, which nobody gets. An answer that nobody
-//     took when all tasks wait again is taken back. Config.AnyAnswer: an answer is
-//     refused only where nothing is left to run, and whoever asks first gets it.
-//   - A CheckpointID that does not exist is an error of runs and of UpdateState.
-//     Config.AnyCheckpoint: the thread counts as empty. GetState returns an empty
-//     snapshot and nil either way, as LangGraph does.
-//   - GetState of a thread whose last writes do not go together shows the state before
-//     them; LangGraph raises.
-//   - A node that ends because the caller cancelled the run stores no error: the thread is
-//     unfinished. The error of a called function is no failure of the thread by itself.
-//   - What tells a list of threads how a run ended is stored beside the writes of tasks,
-//     where LangGraph does not look.
+//   - New input first finishes what a crash left; see After a crash. LangGraph discards
+//     it, with what its tasks had stored. RunOptions.Unfinished.
+//   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.
+//     LangGraph skips the node.
+//   - One run at a time owns a thread; others get ErrConflict. In LangGraph all go on,
+//     and the last checkpoint counts. RunOptions.Shared.
+//   - An answer reaches the question that waits and no other. It is refused with
+//     ErrNoInterrupt if nothing waits, and with ErrUnknownInterrupt if nobody asked
+//     the ids it names. At a breakpoint it only resumes the run. An answer that nobody
+//     took is void once all tasks wait again. LangGraph refuses an answer only if
+//     nothing is left to run, and gives it to whoever asks first. RunOptions.AnyAnswer.
+//   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
+//     the thread for empty. RunOptions.AnyCheckpoint. GetState returns an empty
+//     snapshot and no error in both.
+//   - If the last writes of a thread conflict, GetState shows the state before them.
+//     LangGraph raises.
+//   - A node that ends because the caller cancelled the run stores no error, so the
+//     thread is unfinished. The error of a called function alone is no failure of the
+//     thread.
+//   - How a run ended is stored beside the writes of tasks, where LangGraph does not
+//     look, so that a list of threads can show it.
 //
-// These stay:
+// These always apply:
 //
-//   - Sync also waits for the input checkpoint, and for the writes of tasks.
+//   - Sync also waits for the input checkpoint and for the writes of tasks.
 //   - Exit reports interrupts after they are stored.
-//   - Input and updates of a type that the channels cannot take are refused before they
-//     are stored; LangGraph stores such input, and raises.
-//   - A Namespace that names no graph inside is a SubgraphError for runs, too.
+//   - Input and updates of a type that the channels cannot take are refused before
+//     anything is stored. LangGraph stores such input, and raises.
+//   - A Namespace that names no graph inside is a SubgraphError, for runs and for reads.
+//     LangGraph finds state in any namespace.
 //   - After the first failed save nothing more is stored.
-//   - What a task wrote before it failed is dropped, so that it does not look
-//     finished to the next run.
+//   - What a task wrote before it failed is dropped, so that the next run does not take
+//     the task for finished.
 //   - A superstep whose writes are refused changes nothing, also under Exit.
-//   - An answer that was taken, also by a graph inside, is not given again to a
-//     later question when a run goes on without a new one.
-//   - An answer without an id that is given again after a crash is not taken by
-//     what a graph inside asks next.
-//   - A Stable graph inside that was not called yet is called when the graph
-//     around it is resumed, whatever an earlier call left.
-//   - A question that a called function asks in a graph inside is told once to the
+//   - An answer that was taken, also by a graph inside, is not given to a later question
+//     when a run resumes without a new answer.
+//   - An answer without an id that is given again after a crash does not go to the next
+//     question of a graph inside.
+//   - A Stable graph inside that was not called yet takes its input when the graph
+//     around it resumes, whatever an earlier call left.
+//   - A question that a called function asks in a graph inside is reported once to the
 //     graphs around it, not again for each of its callers.
 //   - Exit does not store an answer that was taken.
-//   - What a graph inside stores comes after the checkpoint around it, also under
-//     Async.
-//   - An answer by interrupt id reaches a nested task that stored nothing yet.
-//   - A retry counts calls and nested graphs from the first again, and finds
-//     the calls that ended.
+//   - What a graph inside stores follows the checkpoint around it, also under Async.
+//   - An answer by interrupt id reaches a nested task that has stored nothing yet.
+//   - A retry counts calls and nested graphs from the first again, and finds the calls
+//     that ended.
 //   - An empty Command is ErrEmptyInput.
-//   - Two nodes that read one channel, one of them alone and one in a map, get
-//     what they ask for.
-//   - Only the state of a graph that a node names is found by namespace; any
-//     other namespace is a SubgraphError also for reads.
-//   - A failed cache is a miss, and only successes are cached. What is cached is
-//     serialized: a hit gives what a resumed run would read.
-//   - A map that a node returns is written in the order of its keys; Pairs have
-//     an order of their own.
+//   - Of two nodes that read one channel, one alone and one in a map, each gets what it
+//     asked for.
+//   - A failed cache is a miss, and only successes are cached. Cached values are
+//     serialized: a hit returns what a resumed run would read.
+//   - A map that a node returns is written in the order of its keys. Pairs keep their
+//     own order.
 //   - Results carry interrupts beside the values, not among them.
-//   - IdempotencyKey stores a checkpoint of an Exit run before its end.
+//   - IdempotencyKey stores a checkpoint of an Exit run before the run ends.
 package pregel

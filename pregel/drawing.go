@@ -1,6 +1,8 @@
 package pregel
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -15,16 +17,144 @@ type Drawing struct {
 	notes map[string][]string // what is known of a node, ready to be shown
 }
 
-// DrawInside is Draw with the graphs inside in place of the nodes that run them,
-// so many levels deep; negative is all the way. It is LangGraph's xray. A graph
-// inside that does not begin, or does not end, in one node stays a node.
+// drawnSteps bounds how far a graph is followed to find its edges.
+const drawnSteps = 251
+
+// Draw lists nodes and edges as LangGraph draws them. Edges are in the order of their
+// names. There is at most one from a node to another, only edges that can be reached from
+// Start are listed, and a node that leads nowhere else has an edge to End. Conditional
+// edges that do not say where they may lead are left out. If package graph did not build
+// the graph, edges lead from nodes that are known to write a channel (WriteTo, WriteConst,
+// WriteFunc) to the nodes it triggers. Graphs inside are drawn as nodes; see DrawInside.
+func (g *Graph) Draw() Drawing {
+	d := Drawing{Nodes: g.Nodes(), name: g.opts.Name, notes: map[string][]string{}}
+	for _, n := range d.Nodes {
+		d.notes[n] = g.nodeNotes(n)
+	}
+	var first []string
+	if slices.Contains(d.Nodes, Start) {
+		first = []string{Start}
+	} else {
+		d.Nodes = append(d.Nodes, Start)
+		first = g.drawnStart()
+		for _, n := range first {
+			d.add(Edge{From: Start, To: n})
+		}
+	}
+	edges, last := followEdges(g.drawnEdges(), first)
+	from, ends := map[string]bool{}, false
+	for _, e := range edges {
+		from[e.From], ends = true, ends || e.To == End
+		d.add(e)
+	}
+	termini := map[string]bool{}
+	for _, e := range edges {
+		if e.To != End && !from[e.To] {
+			termini[e.To] = true
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(termini)) {
+		d.add(Edge{From: n, To: End})
+	}
+	if len(termini) == 0 && len(last) == 1 && !ends {
+		d.add(Edge{From: last[0], To: End, Conditional: true})
+	}
+	return d
+}
+
+// add adds an edge between two nodes that have none.
+func (d *Drawing) add(e Edge) {
+	if slices.ContainsFunc(d.Edges, func(x Edge) bool { return x.From == e.From && x.To == e.To }) {
+		return
+	}
+	if e.To == End && !slices.Contains(d.Nodes, End) {
+		d.Nodes = append(d.Nodes, End)
+	}
+	d.Edges = append(d.Edges, e)
+}
+
+// drawnStart are the nodes that the input triggers.
+func (g *Graph) drawnStart() (nodes []string) {
+	for _, in := range g.input.Names {
+		for _, n := range g.triggers[in] {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// drawnEdges are all edges, by the node they lead from.
+func (g *Graph) drawnEdges() map[string][]Edge {
+	edges := map[string][]Edge{}
+	for _, e := range g.spec.Edges {
+		edges[e.From] = append(edges[e.From], e)
+	}
+	if len(g.spec.Edges) > 0 {
+		return edges
+	}
+	for _, n := range g.spec.Nodes {
+		for _, ch := range n.writes {
+			for _, to := range g.triggers[ch] {
+				edges[n.Name] = append(edges[n.Name], Edge{From: n.Name, To: to})
+			}
+		}
+		for _, to := range n.Targets {
+			edges[n.Name] = append(edges[n.Name], Edge{From: n.Name, To: to, Conditional: true})
+		}
+	}
+	return edges
+}
+
+// followEdges walks the graph without running it. An edge is taken whenever its node runs,
+// a conditional one only the first time. Where two nodes have both kinds of edges, the
+// conditional one is drawn. It returns the edges taken, in their order, and the nodes of
+// the last superstep.
+func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []string) {
+	seen, ran := map[Edge]bool{}, map[string]bool{}
+	for range drawnSteps {
+		if len(nodes) == 0 {
+			break
+		}
+		next := map[string]bool{}
+		for _, n := range nodes {
+			for _, e := range of[n] {
+				seen[e] = true
+				if e.To != End && !(e.Conditional && ran[n]) {
+					next[e.To] = true
+				}
+			}
+		}
+		for _, n := range nodes {
+			ran[n] = true
+		}
+		last, nodes = nodes, slices.Sorted(maps.Keys(next))
+	}
+	for e := range seen {
+		if !e.Conditional && e.To == End {
+			continue // it leads nowhere: End is drawn from whoever has no other edge
+		}
+		taken = append(taken, e)
+	}
+	slices.SortFunc(taken, func(a, b Edge) int {
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), cmp.Compare(b2i(b.Conditional), b2i(a.Conditional)), strings.Compare(a.Label, b.Label))
+	})
+	return taken, last
+}
+
+// DrawInside is Draw with graphs inside drawn in place of the nodes that run them, to a
+// depth of levels; negative is all the way. It is LangGraph's xray. A graph inside that
+// does not begin in one node, or does not end in one, stays a node.
 func (g *Graph) DrawInside(levels int) Drawing {
 	d := g.Draw()
 	if levels == 0 {
 		return d
 	}
-	for _, s := range g.GetSubgraphs(false) {
-		d.replace(s.Namespace, s.Graph.DrawInside(levels-1))
+	for _, name := range g.order {
+		if sub := g.subgraphOf(name); sub != nil {
+			d.replace(name, sub.DrawInside(levels-1))
+		}
 	}
 	return d
 }
@@ -32,12 +162,12 @@ func (g *Graph) DrawInside(levels int) Drawing {
 // replace puts what is inside of a node in its place, without the ends that lead to
 // one node and from one.
 func (d *Drawing) replace(node string, inside Drawing) {
-	first, last := inside.outermost()
+	first, last := inside.first(), inside.last()
 	if len(inside.Nodes) < 2 || first == "" || last == "" || !slices.Contains(d.Nodes, node) {
 		return
 	}
 	inside.trim()
-	first, last = inside.outermost()
+	first, last = inside.first(), inside.last()
 	prefixed := func(name string) string { return node + nsEnd + name }
 	d.Nodes = slices.DeleteFunc(d.Nodes, func(n string) bool { return n == node })
 	for _, n := range inside.Nodes {
@@ -61,16 +191,11 @@ func (d *Drawing) replace(node string, inside Drawing) {
 // trim takes away the first node and the last where only one edge leads from it, or
 // to it, and what remains begins, or ends, in one node as well.
 func (d *Drawing) trim() {
-	if first, _ := d.outermost(); first != "" {
-		edges, rest := d.without(first)
-		if next, _ := rest.outermost(); edges == 1 && next != "" {
-			*d = rest
-		}
-	}
-	if _, last := d.outermost(); last != "" {
-		edges, rest := d.without(last)
-		if _, next := rest.outermost(); edges == 1 && next != "" {
-			*d = rest
+	for _, end := range []func(*Drawing) string{(*Drawing).first, (*Drawing).last} {
+		if node := end(d); node != "" {
+			if edges, rest := d.without(node); edges == 1 && end(&rest) != "" {
+				*d = rest
+			}
 		}
 	}
 }
@@ -91,25 +216,27 @@ func (d *Drawing) without(node string) (edges int, rest Drawing) {
 	return len(d.Edges) - len(rest.Edges), rest
 }
 
-// outermost are the only node that no edge leads to, and the only one that none
-// leads from; "" if there are several.
-func (d *Drawing) outermost() (first, last string) {
-	var firsts, lasts []string
-	for _, n := range d.Nodes {
-		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.To == n }) {
-			firsts = append(firsts, n)
+// first is the only node that no edge leads to; "" if there are several.
+func (d *Drawing) first() string {
+	return d.only(func(e Edge) string { return e.To })
+}
+
+// last is the only node that no edge leads from; "" if there are several.
+func (d *Drawing) last() string {
+	return d.only(func(e Edge) string { return e.From })
+}
+
+func (d *Drawing) only(end func(Edge) string) (found string) {
+	n := 0
+	for _, node := range d.Nodes {
+		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return end(e) == node }) {
+			found, n = node, n+1
 		}
-		if !slices.ContainsFunc(d.Edges, func(e Edge) bool { return e.From == n }) {
-			lasts = append(lasts, n)
-		}
 	}
-	if len(firsts) == 1 {
-		first = firsts[0]
+	if n > 1 {
+		return ""
 	}
-	if len(lasts) == 1 {
-		last = lasts[0]
-	}
-	return first, last
+	return found
 }
 
 // around is the graph a name is in: the nodes that run it; "" is the outermost.

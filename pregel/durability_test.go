@@ -21,11 +21,10 @@ import (
 // appends its name to "out". Channel "go0" starts it.
 func line(t testing.TB, o pregel.Options, f func(ctx context.Context, name string) error, names ...string) *pregel.Graph {
 	t.Helper()
-	o.Channels = map[string]channel.Channel{"out": channel.Reduce(channel.Append[string])}
-	o.Input, o.Output = pregel.One("go0"), pregel.One("out")
+	spec := pregel.Spec{Input: pregel.One("go0"), Output: pregel.One("out"), Channels: map[string]channel.Channel{"out": channel.Reduce(channel.Append[string])}}
 	for i, name := range names {
 		in, next := fmt.Sprintf("go%d", i), fmt.Sprintf("go%d", i+1)
-		o.Channels[in] = channel.Ephemeral[any](channel.Guarded)
+		spec.Channels[in] = channel.Ephemeral[any](channel.Guarded)
 		b := pregel.NewNode(name).SubscribeOnly(in).Do(func(ctx context.Context, _ any) (any, error) { return name, f(ctx, name) })
 		b.WriteFunc("out", func(any) (any, error) { return []string{name}, nil })
 		if i+1 < len(names) {
@@ -35,9 +34,9 @@ func line(t testing.TB, o pregel.Options, f func(ctx context.Context, name strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	g, err := pregel.New(o)
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func TestFaultySaver(t *testing.T) {
 			t.Run(fmt.Sprintf("SAV-06/%s/%s%d", d, c.op, c.n), func(t *testing.T) {
 				s := watch(failing(c.op, c.n))
 				g := line(t, pregel.Options{Saver: s}, nothing, "a", "b", "c")
-				_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+				_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 				var pe *pregel.PersistError
 				if !errors.As(err, &pe) || !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
 					t.Fatalf("error %v", err)
@@ -71,9 +70,9 @@ func TestFaultySaver(t *testing.T) {
 				puts := s.acked("put")
 				var res *pregel.Result
 				if len(puts) == 0 {
-					res, err = g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+					res, err = g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 				} else {
-					res, err = g.Invoke(ctx, nil, pregel.Config{ThreadID: "t", Durability: d})
+					res, err = g.Invoke(ctx, pregel.Thread("t"), nil, pregel.RunOptions{Durability: d})
 				}
 				if err != nil || fmt.Sprint(res.Value) != "[a b c]" {
 					t.Errorf("after the failure: %v, %v", res, err)
@@ -87,24 +86,24 @@ func TestFaultySaver(t *testing.T) {
 func TestFailedLoadIsNoNewThread(t *testing.T) {
 	s := watch(nil)
 	g := line(t, pregel.Options{Saver: s}, nothing, "a")
-	cfg := pregel.Config{ThreadID: "t"}
-	if _, err := g.Invoke(ctx, 1, cfg); err != nil {
+	at := pregel.Thread("t")
+	if _, err := g.Invoke(ctx, at, 1); err != nil {
 		t.Fatal(err)
 	}
 	before := len(s.acked(""))
 	s.before = failing("get", 1)
-	if _, err := g.Invoke(ctx, 1, cfg); !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
+	if _, err := g.Invoke(ctx, at, 1); !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
 		t.Errorf("error %v", err)
 	}
 	if after := len(s.acked("")); after != before {
 		t.Errorf("stored %d things on a thread that could not be read", after-before)
 	}
 	s.before = failing("get", 1)
-	if _, err := g.GetState(ctx, cfg, false); !errors.Is(err, errDisk) {
+	if _, err := g.GetState(ctx, at); !errors.Is(err, errDisk) {
 		t.Errorf("state: %v", err)
 	}
 	s.before = failing("get", 1)
-	if _, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{Values: 1, AsNode: "a"}); !errors.Is(err, errDisk) {
+	if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: 1, AsNode: "a"}); !errors.Is(err, errDisk) {
 		t.Errorf("update: %v", err)
 	}
 }
@@ -118,7 +117,7 @@ func TestSyncStoresBeforeGoingOn(t *testing.T) {
 		at = append(at, fmt.Sprint(name, " ", s.acked("put")))
 		return nil
 	}, "a", "b", "c")
-	if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: pregel.Sync}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: pregel.Sync}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"a [put -1]", "b [put -1 put 0]", "c [put -1 put 0 put 1]"}
@@ -143,7 +142,7 @@ func TestCheckpointsAfterTheirWrites(t *testing.T) {
 				return nil
 			})
 			g := line(t, pregel.Options{Saver: s}, nothing, "a", "b", "c", "d", "e")
-			if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d}); err != nil {
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"put -1"}
@@ -193,7 +192,7 @@ func TestWritesOfAStepShare(t *testing.T) {
 		g := fan(t, pregel.Options{Saver: s}, nodes...)
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
 			most = 0
-			if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: string(d), Durability: d}); err != nil {
+			if _, err := g.Invoke(ctx, pregel.Thread(string(d)), 1, pregel.RunOptions{Durability: d}); err != nil {
 				t.Fatal(err)
 			}
 			if most < 2 {
@@ -218,7 +217,7 @@ func TestAsyncBackPressure(t *testing.T) {
 		g := loopGraph(t, pregel.Options{Saver: s}, steps, func() { ran++ })
 		done := make(chan error, 1)
 		go func() {
-			_, err := g.Invoke(ctx, 0, pregel.Config{ThreadID: "t"})
+			_, err := g.Invoke(ctx, pregel.Thread("t"), 0)
 			done <- err
 		}()
 		synctest.Wait() // everything that can go on without the saver has
@@ -249,10 +248,9 @@ func loopGraph(t testing.TB, o pregel.Options, n int, each func()) *pregel.Graph
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Nodes = []*pregel.Node{count}
-	o.Channels = map[string]channel.Channel{"n": channel.Ephemeral[int](channel.Guarded), "out": channel.LastValue[int]()}
-	o.Input, o.Output = pregel.One("n"), pregel.One("out")
-	g, err := pregel.New(o)
+	spec := pregel.Spec{Nodes: []*pregel.Node{count}, Input: pregel.One("n"), Output: pregel.One("out"),
+		Channels: map[string]channel.Channel{"n": channel.Ephemeral[int](channel.Guarded), "out": channel.LastValue[int]()}}
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +267,7 @@ func TestInterruptIsStoredBeforeItIsReported(t *testing.T) {
 			}
 		}}}, node("a", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }))
 		reported := 0
-		for e, err := range g.Stream(ctx, 1, pregel.Config{ThreadID: "t", Durability: d}, pregel.ModeUpdates, pregel.ModeTasks) {
+		for e, err := range g.Stream(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d, Modes: []pregel.Mode{pregel.ModeUpdates, pregel.ModeTasks}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -287,7 +285,7 @@ func TestInterruptIsStoredBeforeItIsReported(t *testing.T) {
 		// An interrupt that cannot be stored did not happen.
 		s = watch(failing("writes", 1))
 		g = fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }))
-		res, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+		res, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 		if !errors.Is(err, pregel.ErrPersist) || res != nil {
 			t.Errorf("%s: %v, %v; the interrupt was not stored", d, res, err)
 		}
@@ -316,7 +314,7 @@ func TestCancelLetsSavesEnd(t *testing.T) {
 				}
 				return c.Err()
 			}, "a", "b")
-			_, err := g.Invoke(c, 1, pregel.Config{ThreadID: "t", Durability: d})
+			_, err := g.Invoke(c, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, pregel.ErrPersist) {
 				t.Errorf("%s: error %v", d, err)
 			}
@@ -347,7 +345,7 @@ func TestCancelledRunLeavesAStuckSaver(t *testing.T) {
 				defer cancel()
 				g := fan(t, pregel.Options{Saver: s, Env: pregel.Environment{DrainTimeout: 5 * time.Second}}, node("a", returns("a")))
 				begin := time.Now()
-				_, err := g.Invoke(c, 1, pregel.Config{ThreadID: "t", Durability: d})
+				_, err := g.Invoke(c, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 				if !errors.Is(err, pregel.ErrPersist) || time.Since(begin) != 6*time.Second {
 					t.Errorf("%s, stuck at %s: after %v: %v", d, stuck, time.Since(begin), err)
 				}
@@ -361,7 +359,7 @@ func TestFailureAndFailedSave(t *testing.T) {
 	for _, d := range allDurabilities {
 		s := watch(failing("writes", 1))
 		g := fan(t, pregel.Options{Saver: s}, node("a", fails(errBoom)))
-		_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+		_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 		if !errors.Is(err, errBoom) || !errors.Is(err, pregel.ErrPersist) {
 			t.Errorf("%s: error %v", d, err)
 		}
@@ -377,7 +375,7 @@ func TestWhatIsStored(t *testing.T) {
 	} {
 		s := watch(nil)
 		g := line(t, pregel.Options{Saver: s}, nothing, "a", "b")
-		if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(s.acked("put")); got != want {
@@ -389,13 +387,13 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
-// SAV-05: what the Config says of the run is stored with every checkpoint.
+// SAV-05: what RunOptions say of the run is stored with every checkpoint.
 func TestRunMetadataIsStored(t *testing.T) {
 	for _, d := range allDurabilities {
 		s := memory.New(memory.Options{})
 		g := line(t, pregel.Options{Saver: s}, nothing, "a", "b")
-		cfg := pregel.Config{ThreadID: "t", RunID: "r", Durability: d, Metadata: map[string]any{"who": "me"}, Configurable: map[string]any{"test_config_1": "foo"}}
-		if _, err := g.Invoke(ctx, 1, cfg); err != nil {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{RunID: "r", Durability: d, Metadata: map[string]any{"who": "me"}, Configurable: map[string]any{"test_config_1": "foo"}}
+		if _, err := g.Invoke(ctx, at, 1, cfg); err != nil {
 			t.Fatal(err)
 		}
 		n := 0

@@ -26,19 +26,19 @@ func TestPanicKeepsSiblings(t *testing.T) {
 			}
 			return "b", nil
 		}))
-	cfg := pregel.Config{ThreadID: "t", MaxConcurrency: 1}
-	_, err := g.Invoke(ctx, 1, cfg)
+	at, cfg := pregel.Thread("t"), pregel.RunOptions{MaxConcurrency: 1}
+	_, err := g.Invoke(ctx, at, 1, cfg)
 	var task *pregel.TaskError
 	var p *pregel.PanicError
 	if !errors.As(err, &task) || task.Node != "b" || !errors.As(err, &p) || p.Value != "ouch" || !strings.Contains(string(p.Stack), "engine_test") {
 		t.Fatalf("error %v", err)
 	}
-	state, err := g.GetState(ctx, cfg, false)
+	state, err := g.GetState(ctx, at)
 	if err != nil || !slices.Equal(state.Next, []string{"b"}) {
 		t.Fatalf("next %v, %v", state, err)
 	}
 	fixed = true
-	res, err := g.Invoke(ctx, nil, cfg)
+	res, err := g.Invoke(ctx, at, nil, cfg)
 	wantOut(t, res, err, "a", "b")
 	if ran.Load() != 1 {
 		t.Errorf("the finished sibling ran %d times", ran.Load())
@@ -52,7 +52,7 @@ func TestGoexitIsAnError(t *testing.T) {
 		testing.TB.FailNow(quitter{})
 		return nil, nil
 	}))
-	if _, err := g.Invoke(ctx, 1, pregel.Config{}); err == nil || !strings.Contains(err.Error(), "Goexit") {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 1); err == nil || !strings.Contains(err.Error(), "Goexit") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -64,13 +64,13 @@ func (quitter) FailNow() { goexit() }
 
 func TestFailureCancelsSiblings(t *testing.T) {
 	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("slow", waits), node("bad", fails(errBoom)))
-	cfg := pregel.Config{ThreadID: "t"}
-	_, err := g.Invoke(ctx, 1, cfg)
+	at := pregel.Thread("t")
+	_, err := g.Invoke(ctx, at, 1)
 	var task *pregel.TaskError
 	if !errors.Is(err, errBoom) || !errors.As(err, &task) || task.Node != "bad" {
 		t.Fatalf("error %v", err)
 	}
-	state, err := g.GetState(ctx, cfg, false)
+	state, err := g.GetState(ctx, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +100,11 @@ func TestCancelKeepsWhatEnded(t *testing.T) {
 				return waits(ctx, nil)
 			}))
 		go func() { <-ended; cancel() }()
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		if _, err := g.Invoke(c, 1, cfg); !errors.Is(err, context.Canceled) {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		if _, err := g.Invoke(c, at, 1, cfg); !errors.Is(err, context.Canceled) {
 			t.Fatalf("%s: error %v", d, err)
 		}
-		res, err := g.Invoke(ctx, nil, cfg)
+		res, err := g.Invoke(ctx, at, nil, cfg)
 		wantOut(t, res, err, "quick", "slow")
 		if runs.Load() != 1 {
 			t.Errorf("%s: the finished task ran %d times", d, runs.Load())
@@ -115,7 +115,7 @@ func TestCancelKeepsWhatEnded(t *testing.T) {
 func TestSelfCancelIsAFailure(t *testing.T) {
 	g := fan(t, pregel.Options{}, node("n", fails(context.Canceled)))
 	var nc *pregel.NodeCancelledError
-	if _, err := g.Invoke(ctx, 1, pregel.Config{}); !errors.As(err, &nc) || nc.Node != "n" {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nc) || nc.Node != "n" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestRetry(t *testing.T) { // RTY-03..06
 		return "ok", nil
 	}
 	policy := pregel.RetryPolicy{InitialInterval: 10 * time.Millisecond, NoJitter: true}
-	res, err := fan(t, pregel.Options{Env: env}, node("n", flaky).Retry(policy)).Invoke(ctx, 1, pregel.Config{})
+	res, err := fan(t, pregel.Options{Env: env}, node("n", flaky).Retry(policy)).Invoke(ctx, pregel.Address{}, 1)
 	wantOut(t, res, err, "ok")
 	if !slices.Equal(attempts, []int{1, 2, 3}) || !slices.Equal(slept, []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}) {
 		t.Errorf("attempts %v, slept %v", attempts, slept)
@@ -142,7 +142,7 @@ func TestRetry(t *testing.T) { // RTY-03..06
 	never := pregel.RetryPolicy{RetryOn: pregel.RetryOnErrors()}
 	other := errors.New("other")
 	some := pregel.RetryPolicy{InitialInterval: 10 * time.Millisecond, MaxAttempts: 2, RetryOn: pregel.RetryOnErrors(other, errBoom)}
-	if _, err := fan(t, pregel.Options{Env: env}, node("n", fails(errBoom)).Retry(never, some)).Invoke(ctx, 1, pregel.Config{}); !errors.Is(err, errBoom) {
+	if _, err := fan(t, pregel.Options{Env: env}, node("n", fails(errBoom)).Retry(never, some)).Invoke(ctx, pregel.Address{}, 1); !errors.Is(err, errBoom) {
 		t.Errorf("error %v", err)
 	}
 	if !slices.Equal(slept, []time.Duration{260 * time.Millisecond}) {
@@ -162,7 +162,7 @@ func TestRetryFindsItsCalls(t *testing.T) {
 		}
 		return v, err
 	}).Retry(pregel.RetryPolicy{}))
-	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	res, err := g.Invoke(ctx, pregel.Address{}, 1)
 	wantOut(t, res, err, int32(1))
 	if calls.Load() != 1 {
 		t.Errorf("the call ran %d times", calls.Load())
@@ -172,11 +172,11 @@ func TestRetryFindsItsCalls(t *testing.T) {
 func TestNodeTimeouts(t *testing.T) { // RTY-08..10
 	g := fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(5*time.Millisecond, time.Hour)))
 	var nt *pregel.NodeTimeoutError
-	if _, err := g.Invoke(ctx, 1, pregel.Config{}); !errors.As(err, &nt) || nt.Kind != "run" || nt.IdleTimeout != time.Hour || !errors.Is(err, pregel.ErrNodeTimeout) {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nt) || nt.Kind != "run" || nt.IdleTimeout != time.Hour || !errors.Is(err, pregel.ErrNodeTimeout) {
 		t.Errorf("error %v", err)
 	}
 	g = fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(0, 5*time.Millisecond)))
-	if _, err := g.Invoke(ctx, 1, pregel.Config{}); !errors.As(err, &nt) || nt.Kind != "idle" {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nt) || nt.Kind != "idle" {
 		t.Errorf("error %v", err)
 	}
 	// What a timed-out attempt writes afterwards is ignored.
@@ -190,7 +190,7 @@ func TestNodeTimeouts(t *testing.T) { // RTY-08..10
 		wrote <- pregel.Emit(ctx, "late")
 		return "first", nil
 	}).Timeout(pregel.Timeout(5*time.Millisecond, 0)).Retry(pregel.RetryPolicy{}))
-	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	res, err := g.Invoke(ctx, pregel.Address{}, 1)
 	wantOut(t, res, err, "second")
 	close(release)
 	if err := <-wrote; !errors.Is(err, pregel.ErrOutsideTask) {
@@ -200,10 +200,10 @@ func TestNodeTimeouts(t *testing.T) { // RTY-08..10
 
 func TestStepTimeout(t *testing.T) { // ERR-13
 	g := fan(t, pregel.Options{StepTimeout: 20 * time.Millisecond, Saver: memory.New(memory.Options{})}, node("fast", returns("fast")), node("slow", waits))
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	var nodes []string
 	var last error
-	for e, err := range g.Stream(ctx, 1, cfg, pregel.ModeUpdates) {
+	for e, err := range g.Stream(ctx, at, 1, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeUpdates}}) {
 		if last = err; err == nil {
 			nodes = append(nodes, e.Data.(pregel.Update).Node)
 		}
@@ -211,7 +211,7 @@ func TestStepTimeout(t *testing.T) { // ERR-13
 	if !errors.Is(last, pregel.ErrStepTimeout) || !slices.Equal(nodes, []string{"fast"}) {
 		t.Errorf("nodes %v, error %v", nodes, last)
 	}
-	state, err := g.GetState(ctx, cfg, false)
+	state, err := g.GetState(ctx, at)
 	if err != nil || !slices.Equal(state.Next, []string{"slow"}) {
 		t.Errorf("next %v, %v", state.Next, err)
 	}
@@ -233,7 +233,7 @@ func TestMaxConcurrency(t *testing.T) { // STEP-18
 			return name, nil
 		}))
 	}
-	res, err := fan(t, pregel.Options{}, nodes...).Invoke(ctx, 1, pregel.Config{MaxConcurrency: 4})
+	res, err := fan(t, pregel.Options{}, nodes...).Invoke(ctx, pregel.Address{}, 1, pregel.RunOptions{MaxConcurrency: 4})
 	wantOut(t, res, err, want...)
 	if most.Load() > 4 {
 		t.Errorf("%d tasks ran at once", most.Load())
@@ -255,7 +255,7 @@ func TestCallsUnderConcurrencyLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := flow.Invoke(ctx, 3, pregel.Config{MaxConcurrency: 1})
+	res, err := flow.Invoke(ctx, pregel.Address{}, 3, pregel.RunOptions{MaxConcurrency: 1})
 	if err != nil || fmt.Sprint(res.Value) != "[2 4 6]" {
 		t.Errorf("%v, %v", res, err)
 	}
@@ -264,13 +264,13 @@ func TestCallsUnderConcurrencyLimit(t *testing.T) {
 func TestStopEarly(t *testing.T) {
 	s := memory.New(memory.Options{})
 	g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")), node("b", waits))
-	for e, err := range g.Stream(ctx, 1, pregel.Config{ThreadID: "t"}, pregel.ModeUpdates) {
+	for e, err := range g.Stream(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeUpdates}}) {
 		if err != nil || e.Data.(pregel.Update).Node != "a" {
 			t.Fatalf("%v %v", e, err)
 		}
 		break
 	}
-	state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+	state, err := g.GetState(ctx, pregel.Thread("t"))
 	if err != nil || !slices.Equal(state.Next, []string{"b"}) {
 		t.Errorf("next %v, %v", state.Next, err)
 	}
@@ -279,22 +279,25 @@ func TestStopEarly(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	plain := fan(t, pregel.Options{}, node("a", returns("a")))
 	saved := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", returns("a")))
-	invoke := func(g *pregel.Graph, in any, c pregel.Config) error { _, err := g.Invoke(ctx, in, c); return err }
-	_, noSaver := plain.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
-	_, noUpdate := plain.UpdateState(ctx, pregel.Config{ThreadID: "t"}, pregel.StateUpdate{})
-	_, noSub := saved.GetState(ctx, pregel.Config{ThreadID: "t", Namespace: "x:1"}, false)
+	invoke := func(g *pregel.Graph, in any, at pregel.Address, c pregel.RunOptions) error {
+		_, err := g.Invoke(ctx, at, in, c)
+		return err
+	}
+	_, noSaver := plain.GetState(ctx, pregel.Thread("t"))
+	_, noUpdate := plain.UpdateState(ctx, pregel.Thread("t"), pregel.StateUpdate{})
+	_, noSub := saved.GetState(ctx, pregel.Address{ThreadID: "t", Namespace: "x:1"})
 	_, ask := pregel.Ask(ctx, "?")
-	_, mixed := saved.BulkUpdateState(ctx, pregel.Config{ThreadID: "t"}, [][]pregel.StateUpdate{{{AsNode: pregel.End}, {AsNode: pregel.Copy}}})
+	_, mixed := saved.BulkUpdateState(ctx, pregel.Thread("t"), [][]pregel.StateUpdate{{{AsNode: pregel.End}, {AsNode: pregel.Copy}}})
 	for name, c := range map[string]struct{ err, want error }{
-		"limit":      {invoke(plain, 1, pregel.Config{RecursionLimit: -1}), pregel.ErrInvalidConfig},
-		"thread":     {invoke(saved, 1, pregel.Config{}), pregel.ErrInvalidConfig},
-		"durability": {invoke(plain, 1, pregel.Config{Durability: "maybe"}), pregel.ErrInvalidConfig},
-		"empty":      {invoke(saved, nil, pregel.Config{ThreadID: "t"}), pregel.ErrEmptyInput},
-		"command":    {invoke(saved, pregel.Command{}, pregel.Config{ThreadID: "t"}), pregel.ErrEmptyInput},
-		"resume":     {invoke(plain, pregel.Command{Resume: 1}, pregel.Config{}), pregel.ErrNoSaver},
-		"nothing":    {invoke(saved, pregel.Command{Resume: 1}, pregel.Config{ThreadID: "t"}), pregel.ErrNoInterrupt},
-		"parent":     {invoke(saved, pregel.Command{Graph: pregel.Parent}, pregel.Config{ThreadID: "t"}), pregel.ErrInvalidUpdate},
-		"output":     {invoke(plain, 1, pregel.Config{OutputKeys: &pregel.Keys{Names: []string{"nope"}}}), pregel.ErrInvalidGraph},
+		"limit":      {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{RecursionLimit: -1}), pregel.ErrInvalidArgument},
+		"thread":     {invoke(saved, 1, pregel.Address{}, pregel.RunOptions{}), pregel.ErrInvalidArgument},
+		"durability": {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{Durability: "maybe"}), pregel.ErrInvalidArgument},
+		"empty":      {invoke(saved, nil, pregel.Thread("t"), pregel.RunOptions{}), pregel.ErrEmptyInput},
+		"command":    {invoke(saved, pregel.Command{}, pregel.Thread("t"), pregel.RunOptions{}), pregel.ErrEmptyInput},
+		"resume":     {invoke(plain, pregel.Command{Resume: 1}, pregel.Address{}, pregel.RunOptions{}), pregel.ErrNoSaver},
+		"nothing":    {invoke(saved, pregel.Command{Resume: 1}, pregel.Thread("t"), pregel.RunOptions{}), pregel.ErrNoInterrupt},
+		"parent":     {invoke(saved, pregel.Command{Graph: pregel.Parent}, pregel.Thread("t"), pregel.RunOptions{}), pregel.ErrInvalidUpdate},
+		"output":     {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{OutputKeys: &pregel.Keys{Names: []string{"nope"}}}), pregel.ErrInvalidGraph},
 		"state":      {noSaver, pregel.ErrNoSaver},
 		"update":     {noUpdate, pregel.ErrNoSaver},
 		"cache":      {plain.ClearCache(ctx), pregel.ErrNoCache},
@@ -312,36 +315,38 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestInvalidGraphs(t *testing.T) {
-	build := func(change func(*pregel.Options)) error {
-		o := pregel.Options{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.LastValue[any]()},
-			Nodes: []*pregel.Node{{Name: "n", Triggers: []string{"in"}, Reads: pregel.One("in")}}, Input: pregel.One("in"), Output: pregel.One("out")}
-		change(&o)
-		_, err := pregel.New(o)
+	build := func(change func(*pregel.Spec, *pregel.Options)) error {
+		spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.LastValue[any]()}, Nodes: []*pregel.Node{{Name: "n", Triggers: []string{"in"}, Reads: pregel.One("in")}}, Input: pregel.One("in"), Output: pregel.One("out")},
+			pregel.Options{}
+		change(&spec, &o)
+		_, err := pregel.New(spec, o)
 		return err
 	}
-	if err := build(func(*pregel.Options) {}); err != nil {
+	if err := build(func(*pregel.Spec, *pregel.Options) {}); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*pregel.Options){
-		"reserved channel": func(o *pregel.Options) { o.Channels["__interrupt__"] = channel.LastValue[any]() },
-		"packet channel":   func(o *pregel.Options) { o.Channels["__pregel_tasks"] = channel.LastValue[any]() },
-		"reserved node":    func(o *pregel.Options) { o.Nodes[0].Name = "__error__" },
-		"twin nodes":       func(o *pregel.Options) { o.Nodes = append(o.Nodes, o.Nodes[0]) },
-		"unknown read":     func(o *pregel.Options) { o.Nodes[0].Reads = pregel.Many("x") },
-		"unknown trigger":  func(o *pregel.Options) { o.Nodes[0].Triggers = []string{"x"} },
-		"unknown input":    func(o *pregel.Options) { o.Input = pregel.One("x") },
-		"unread input":     func(o *pregel.Options) { o.Input = pregel.One("out") },
-		"unknown output":   func(o *pregel.Options) { o.Output = pregel.One("x") },
-		"breakpoint":       func(o *pregel.Options) { o.InterruptAfter = []string{"x"} },
-		"handler":          func(o *pregel.Options) { o.Nodes[0].ErrorHandler = "x" },
-		"no channel":       func(o *pregel.Options) { o.Channels["out"] = nil },
-		"no node":          func(o *pregel.Options) { o.Nodes = append(o.Nodes, nil) },
-		"no writer":        func(o *pregel.Options) { o.Nodes[0].Writers = []pregel.Writer{nil} },
-		"no graph inside":  func(o *pregel.Options) { o.Nodes[0].Subgraphs = []*pregel.Graph{nil} },
-		"nothing managed":  func(o *pregel.Options) { o.Managed = map[string]channel.Managed{"x": nil} },
-		"managed channel":  func(o *pregel.Options) { o.Managed = map[string]channel.Managed{"out": channel.IsLastStep} },
-		"ordered twice":    func(o *pregel.Options) { o.ChannelOrder = []string{"in", "in"} },
-		"ordered unknown":  func(o *pregel.Options) { o.ChannelOrder = []string{"x"} },
+	for name, change := range map[string]func(*pregel.Spec, *pregel.Options){
+		"reserved channel": func(spec *pregel.Spec, _ *pregel.Options) { spec.Channels["__interrupt__"] = channel.LastValue[any]() },
+		"packet channel":   func(spec *pregel.Spec, _ *pregel.Options) { spec.Channels["__pregel_tasks"] = channel.LastValue[any]() },
+		"reserved node":    func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Name = "__error__" },
+		"twin nodes":       func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes = append(spec.Nodes, spec.Nodes[0]) },
+		"unknown read":     func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Reads = pregel.Many("x") },
+		"unknown trigger":  func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Triggers = []string{"x"} },
+		"unknown input":    func(spec *pregel.Spec, _ *pregel.Options) { spec.Input = pregel.One("x") },
+		"unread input":     func(spec *pregel.Spec, _ *pregel.Options) { spec.Input = pregel.One("out") },
+		"unknown output":   func(spec *pregel.Spec, _ *pregel.Options) { spec.Output = pregel.One("x") },
+		"breakpoint":       func(_ *pregel.Spec, o *pregel.Options) { o.InterruptAfter = []string{"x"} },
+		"handler":          func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].ErrorHandler = "x" },
+		"no channel":       func(spec *pregel.Spec, _ *pregel.Options) { spec.Channels["out"] = nil },
+		"no node":          func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes = append(spec.Nodes, nil) },
+		"no writer":        func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Writers = []pregel.Writer{nil} },
+		"no graph inside":  func(spec *pregel.Spec, _ *pregel.Options) { spec.Nodes[0].Subgraphs = []*pregel.Graph{nil} },
+		"nothing managed":  func(spec *pregel.Spec, _ *pregel.Options) { spec.Managed = map[string]channel.Managed{"x": nil} },
+		"managed channel": func(spec *pregel.Spec, _ *pregel.Options) {
+			spec.Managed = map[string]channel.Managed{"out": channel.IsLastStep}
+		},
+		"ordered twice":   func(spec *pregel.Spec, _ *pregel.Options) { spec.ChannelOrder = []string{"in", "in"} },
+		"ordered unknown": func(spec *pregel.Spec, _ *pregel.Options) { spec.ChannelOrder = []string{"x"} },
 	} {
 		if err := build(change); !errors.Is(err, pregel.ErrInvalidGraph) {
 			t.Errorf("%s: %v", name, err)

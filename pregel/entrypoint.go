@@ -3,34 +3,23 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/store"
 )
 
-// EntrypointOptions are options of an Entrypoint.
+// EntrypointOptions are options of an Entrypoint, which is named by an argument.
 type EntrypointOptions struct {
-	Saver       saver.Saver
-	Cache       cache.Cache
-	Store       store.Store
+	Options
 	Retry       []RetryPolicy
 	Timeout     *TimeoutPolicy
 	CachePolicy *CachePolicy
-	LangGraph   bool // see Options
-	StepTimeout time.Duration
-	Hooks       Hooks
-	Env         Environment
-	RoundTrip   bool // for tests; see Options
 	// Subgraphs are the graphs the function runs, so that their state can be
 	// looked at.
 	Subgraphs []*Graph
 }
 
-// Final is what an entrypoint returns to give its caller Value and keep Save for
-// the next run on the thread.
+// Final is returned by an entrypoint that gives its caller Value but saves Save for the
+// next run on the thread.
 type Final[V, S any] struct {
 	Value V
 	Save  S
@@ -38,19 +27,23 @@ type Final[V, S any] struct {
 
 func (f Final[V, S]) final() (value, save any) { return f.Value, f.Save }
 
-// Entrypoint makes a graph of one function: LangGraph's functional API. What it
-// calls through TaskFuncs is stored, so a run that goes on after an interrupt or
-// a crash repeats the function but not the calls that ended. What it returns is
-// the result, and what Previous gives the next run on the thread.
+// Entrypoint makes a graph of one function: LangGraph's functional API. name is the
+// graph's. The results of TaskFuncs that the function calls are stored. So a run that
+// resumes after an interrupt or a crash repeats the function, but not the calls that ended.
+// The function's result is that of the run, and what Previous returns in the next run on
+// the thread.
 func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts EntrypointOptions) (*Graph, error) {
 	node := &Node{Name: name, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
 		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}, Subgraphs: opts.Subgraphs}
-	return New(Options{Name: name, Nodes: []*Node{node},
+	o := opts.Options
+	o.Name = name
+	if len(o.Modes) == 0 {
+		o.Modes = []Mode{ModeUpdates}
+	}
+	return New(Spec{Nodes: []*Node{node}, Input: One(Start), CheckInput: takes[I](name), Output: One(End), Stream: One(End),
 		Channels: map[string]channel.Channel{Start: channel.Ephemeral[any](channel.Guarded),
 			End: channel.LastValue[any](), chPrevious: channel.LastValue[any]()},
-		ChannelOrder: []string{Start, End, chPrevious},
-		Input:        One(Start), CheckInput: takes[I](name), Output: One(End), Stream: One(End), Modes: []Mode{ModeUpdates},
-		Saver: opts.Saver, RoundTrip: opts.RoundTrip, Cache: opts.Cache, Store: opts.Store, LangGraph: opts.LangGraph, StepTimeout: opts.StepTimeout, Hooks: opts.Hooks, Env: opts.Env})
+		ChannelOrder: []string{Start, End, chPrevious}}, o)
 }
 
 // takes refuses what is no I.
@@ -75,7 +68,7 @@ func writeFinal(w *Writing, output any) error {
 	return w.Write(chPrevious, save)
 }
 
-// Previous is what the entrypoint kept on this thread last time. ok is false on
+// Previous returns what the entrypoint saved in the last run on this thread. ok is false in
 // the first run, and without a saver.
 func Previous[S any](ctx context.Context) (value S, ok bool, err error) {
 	info, inside := Task(ctx)

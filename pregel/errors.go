@@ -14,20 +14,20 @@ import (
 var (
 	// ErrInvalidGraph matches every GraphError.
 	ErrInvalidGraph = errors.New("invalid graph")
-	// ErrInvalidConfig matches every ConfigError.
-	ErrInvalidConfig = errors.New("invalid config")
+	// ErrInvalidArgument matches every ArgumentError.
+	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrInvalidUpdate matches every InvalidUpdateError and channel.UpdateError.
 	ErrInvalidUpdate = channel.ErrInvalidUpdate
 	// ErrNoSaver: the call needs a saver and the graph has none.
 	ErrNoSaver = errors.New("no saver set")
 	// ErrNoCache: the call needs a cache and the graph has none.
 	ErrNoCache = errors.New("no cache is set for this graph")
-	// ErrEmptyInput: there is nothing to do: no input for the graph's channels,
-	// a Command without effect, or nil on a thread without a checkpoint.
+	// ErrEmptyInput: there is nothing to do. There is no input for the graph's channels,
+	// the Command has no effect, or the input is nil and the thread has no checkpoint.
 	ErrEmptyInput = errors.New("received no input")
-	// ErrNoInterrupt: a Command answers, and no question waits in what is stored. A
-	// run that failed or died goes on with nil input, and asks if it has to.
-	// Nothing was run or stored.
+	// ErrNoInterrupt: a Command has an answer, but no stored question waits. Resume a run
+	// that failed or died with nil input; it asks again if it needs to. Nothing was run or
+	// stored.
 	ErrNoInterrupt = errors.New("nothing is waiting to be resumed")
 	// ErrAmbiguousResume matches every AmbiguousResumeError.
 	ErrAmbiguousResume = errors.New("several interrupts are pending")
@@ -41,21 +41,20 @@ var (
 	ErrDrained = errors.New("drained")
 	// ErrPersist matches every PersistError.
 	ErrPersist = errors.New("the saver failed")
-	// ErrConflict: another run has the thread, as a *saver.OwnedError, or moved its
-	// head meanwhile, as a *saver.ConflictError.
+	// ErrConflict: another run owns the thread (a *saver.OwnedError), or moved its head
+	// meanwhile (a *saver.ConflictError).
 	ErrConflict = saver.ErrConflict
 	// ErrUnfinished matches every UnfinishedError.
 	ErrUnfinished = errors.New("the thread is unfinished")
-	// ErrGivenUp: as many recoveries of a thread were begun from one checkpoint as may
-	// be, and none got further. Invoke with nil runs what is left all the same;
-	// DiscardUnfinished gives it up.
+	// ErrGivenUp: all attempts at recovering a thread from one checkpoint are used up.
+	// Invoke with nil still runs what is left, and DiscardUnfinished drops it.
 	ErrGivenUp = errors.New("all attempts at recovery are used up")
 	// ErrUnknownNode matches every UnknownNodeError.
 	ErrUnknownNode = errors.New("the graph does not have a node that is left to run")
 	// ErrNodeTimeout matches every NodeTimeoutError.
 	ErrNodeTimeout = errors.New("node timed out")
-	// ErrStepTimeout: a superstep took longer than the graph allows. What its
-	// finished tasks wrote is kept.
+	// ErrStepTimeout: a superstep took longer than Options.StepTimeout. What its finished
+	// tasks wrote is kept.
 	ErrStepTimeout = errors.New("superstep timed out")
 	// ErrOutsideTask: the function needs the context of a running task.
 	ErrOutsideTask = errors.New("called outside of a running task")
@@ -84,15 +83,15 @@ func (e *GraphError) Error() string {
 // Is makes every GraphError match ErrInvalidGraph.
 func (e *GraphError) Is(target error) bool { return target == ErrInvalidGraph }
 
-// ConfigError says which field of a Config is wrong. It matches
-// ErrInvalidConfig. Nothing was run or stored.
-type ConfigError struct{ Field, Reason string }
+// ArgumentError says which field of an Address or of options is wrong. It matches
+// ErrInvalidArgument. Nothing was run or stored.
+type ArgumentError struct{ Field, Reason string }
 
 // Error names the field.
-func (e *ConfigError) Error() string { return "invalid config: " + e.Field + ": " + e.Reason }
+func (e *ArgumentError) Error() string { return "invalid argument: " + e.Field + ": " + e.Reason }
 
-// Is makes every ConfigError match ErrInvalidConfig.
-func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig }
+// Is makes every ArgumentError match ErrInvalidArgument.
+func (e *ArgumentError) Is(target error) bool { return target == ErrInvalidArgument }
 
 // InvalidUpdateError: an output, input or state update does not fit the graph.
 // It matches ErrInvalidUpdate.
@@ -140,8 +139,8 @@ func (e *TaskError) Error() string {
 // Unwrap returns what the node returned.
 func (e *TaskError) Unwrap() error { return e.Err }
 
-// PanicError is a panic of a node, caught so that its siblings keep their
-// writes.
+// PanicError is a panic of a node. It is caught so that the writes of the node's siblings
+// are kept.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -156,9 +155,9 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// InterruptError is what Ask returns when there is no answer yet, and what a
-// graph inside a node returns when one of its tasks waits. The node must return
-// it, wrapped or not. It matches ErrInterrupted.
+// InterruptError is returned by Ask when there is no answer yet, and by a graph inside when
+// one of its tasks waits. The node must return it, wrapped or not. It matches
+// ErrInterrupted.
 type InterruptError struct{ Interrupts []Interrupt }
 
 // Error says how many interrupts wait.
@@ -169,8 +168,8 @@ func (e *InterruptError) Error() string {
 // Is makes every InterruptError match ErrInterrupted.
 func (e *InterruptError) Is(target error) bool { return target == ErrInterrupted }
 
-// ParentCommandError carries a Command for a graph further out. A node that gets
-// one from a graph it runs must return it.
+// ParentCommandError carries a Command to a graph further out. A node that gets one from a
+// graph inside must return it.
 type ParentCommandError struct{ Command Command }
 
 // Error names the graph the command is for.
@@ -190,9 +189,8 @@ func (e *AmbiguousResumeError) Error() string {
 // Is makes every AmbiguousResumeError match ErrAmbiguousResume.
 func (e *AmbiguousResumeError) Is(target error) bool { return target == ErrAmbiguousResume }
 
-// UnknownInterruptError: answers were given to interrupts that nothing of this
-// superstep asked, while others wait. It matches ErrUnknownInterrupt. Nothing was
-// run or stored.
+// UnknownInterruptError: an answer names questions that nobody asked in this superstep,
+// while others wait. It matches ErrUnknownInterrupt. Nothing was run or stored.
 type UnknownInterruptError struct{ Unknown, Pending []string }
 
 // Error lists both.
@@ -203,21 +201,20 @@ func (e *UnknownInterruptError) Error() string {
 // Is makes every UnknownInterruptError match ErrUnknownInterrupt.
 func (e *UnknownInterruptError) Is(target error) bool { return target == ErrUnknownInterrupt }
 
-// RecursionError: the graph did not come to an end within the limit of
-// supersteps. The last checkpoint is stored; a run with nil goes on from it. It
-// matches ErrRecursionLimit.
+// RecursionError: the graph did not end within the limit of supersteps. The last checkpoint
+// is stored, and a run with nil goes on from there. It matches ErrRecursionLimit.
 type RecursionError struct{ Limit int }
 
 // Error names the limit.
 func (e *RecursionError) Error() string {
-	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting Config.RecursionLimit (GRAPH_RECURSION_LIMIT)", e.Limit)
+	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting RunOptions.RecursionLimit (GRAPH_RECURSION_LIMIT)", e.Limit)
 }
 
 // Is makes every RecursionError match ErrRecursionLimit.
 func (e *RecursionError) Is(target error) bool { return target == ErrRecursionLimit }
 
-// DrainedError: the run stopped between supersteps because Control asked for
-// it. It is stored, and a run with nil goes on. It matches ErrDrained.
+// DrainedError: the run stopped between supersteps because Control asked it to. Its
+// progress is stored, and a run with nil goes on. It matches ErrDrained.
 type DrainedError struct{ Reason string }
 
 // Error gives the reason.
@@ -226,8 +223,8 @@ func (e *DrainedError) Error() string { return "drained: " + e.Reason }
 // Is makes every DrainedError match ErrDrained.
 func (e *DrainedError) Is(target error) bool { return target == ErrDrained }
 
-// PersistError: a call to the saver failed, and so did the run. What was stored
-// before is intact. It matches ErrPersist; Unwrap gives the saver's error.
+// PersistError: a call to the saver failed, and the run with it. What was stored before is
+// intact. It matches ErrPersist; Unwrap returns the saver's error.
 type PersistError struct {
 	Op  string // what was asked: "store checkpoint …", "store writes of node …", "load checkpoint …", "mint a version"
 	Err error
@@ -242,40 +239,33 @@ func (e *PersistError) Unwrap() error { return e.Err }
 // Is makes every PersistError match ErrPersist.
 func (e *PersistError) Is(target error) bool { return target == ErrPersist }
 
-// UnfinishedError: new input was not taken, because of what an earlier run left on
-// the thread; see Config.Unfinished. It matches ErrUnfinished. Nothing of the input
-// is stored.
+// UnfinishedError: new input was not taken because an earlier run left the thread
+// unfinished. It matches ErrUnfinished. Nothing of the input is stored.
 //
-// Under RefuseUnfinished the thread is as it was. Under FinishFirst the engine went
-// on with the earlier run, and that did not come to its end: it failed with Err, or
-// it stopped, and now waits for Interrupts, or at a breakpoint if there are none.
-// Then new input is taken next time, as on any thread that failed or waits. Not
-// every failure is stored: after a timeout of a superstep the thread is unfinished
-// still.
+// Under RefuseUnfinished the thread is unchanged. Under FinishFirst the earlier run was
+// resumed and did not reach its end. Either it failed with Err, or it stopped and waits for
+// Interrupts, or at a breakpoint if there are none. The next input is then taken, as on any
+// thread that failed or waits. Some failures are not stored, such as the timeout of a
+// superstep; after those the thread is still unfinished.
 //
-// What cannot be finished was not begun: Graph names another graph that left it, or
-// Err matches ErrUnknownNode, as the graph was changed, or ErrGivenUp, as it was tried
-// too often. Then every new input is refused until somebody goes on with the thread
-// (Invoke with nil input, by a graph that can) or gives up what is left of it
-// (DiscardUnfinished).
+// An earlier run that cannot be resumed was not started. Then Graph names the graph that
+// left it, or Err matches ErrUnknownNode because the graph was changed, or ErrGivenUp
+// because it was tried too often. All new input is refused until a graph that can resumes
+// the thread (Invoke with nil), or until what is left is given up (DiscardUnfinished).
 type UnfinishedError struct {
 	ThreadID string
-	// Next are the nodes that are left to run, each once; empty if all ended and only
+	// Next are the nodes that are left to run, each once. It is empty if all ended and only
 	// the checkpoint of their superstep is missing.
 	Next []string
-	// Graph is the graph that left them, if it is not the one that was asked and both
-	// have names.
+	// Graph is the graph that left them, if that is not this one and both have names.
 	Graph string
-	// Stopped: the earlier run was gone on with, and waits for Interrupts or at a
+	// Stopped: the earlier run was resumed, and now waits for Interrupts or at a
 	// breakpoint.
 	Stopped    bool
 	Interrupts []Interrupt
-	// Err is what the earlier run failed with, or why it could not be gone on with;
-	// nil if it was not, or stopped.
+	// Err is what the earlier run failed with, or why it could not be resumed. It is nil
+	// if the run was not resumed, or stopped.
 	Err error
-
-	runID string // of the run that left it
-	first bool   // to be finished before the input is taken
 }
 
 // Error says what is left, and what came of finishing it.
@@ -306,11 +296,11 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // Is makes every UnfinishedError match ErrUnfinished.
 func (e *UnfinishedError) Is(target error) bool { return target == ErrUnfinished }
 
-// UnknownNodeError: an earlier run left nodes that the graph does not have any more, so
-// it cannot go on with it. It matches ErrUnknownNode. Nothing was run or stored: a graph
-// that has the nodes can go on. Where their work is not wanted, new input under
-// DiscardUnfinished drops it, and so does UpdateState, which can also name the node to
-// go on after. Under Options.LangGraph such nodes are passed over.
+// UnknownNodeError: an earlier run left nodes that the graph no longer has. It matches
+// ErrUnknownNode. Nothing was run or stored, and a graph that has the nodes can resume the
+// thread. To drop their work, give new input with DiscardUnfinished, or use UpdateState,
+// which can also name the node to go on after. With Options.LangGraph missing nodes are
+// skipped.
 type UnknownNodeError struct {
 	ThreadID string
 	Nodes    []string // each once
@@ -324,8 +314,8 @@ func (e *UnknownNodeError) Error() string {
 // Is makes every UnknownNodeError match ErrUnknownNode.
 func (e *UnknownNodeError) Is(target error) bool { return target == ErrUnknownNode }
 
-// NodeTimeoutError: an attempt of a node took too long. Its writes are
-// discarded. It matches ErrNodeTimeout, and is tried again by default policies.
+// NodeTimeoutError: an attempt of a node took too long, and its writes were discarded. It
+// matches ErrNodeTimeout. Default retry policies try again.
 type NodeTimeoutError struct {
 	Node        string
 	Kind        string        // "run" or "idle"
@@ -343,8 +333,7 @@ func (e *NodeTimeoutError) Error() string {
 // Is makes every NodeTimeoutError match ErrNodeTimeout.
 func (e *NodeTimeoutError) Is(target error) bool { return target == ErrNodeTimeout }
 
-// NodeCancelledError: a node gave up with context.Canceled although nobody
-// cancelled it.
+// NodeCancelledError: a node returned context.Canceled although nobody cancelled it.
 type NodeCancelledError struct {
 	Node string
 	Err  error

@@ -15,7 +15,7 @@ import (
 // A run is cut off in the middle. The next life of the program recovers at its start:
 // the tasks that ended do not run again.
 func Example_crash() {
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "order 7", Durability: pregel.Sync}
+	ctx, at, cfg := context.Background(), pregel.Thread("order 7"), pregel.RunOptions{Durability: pregel.Sync}
 	build := func(s saver.Saver, shipped func()) *pregel.Graph {
 		g, err := graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
 			Node("pay", func(context.Context, any) (any, error) {
@@ -38,11 +38,11 @@ func Example_crash() {
 
 	life, end := context.WithCancel(ctx)
 	first := build(s, end) // the run is cut off before its last checkpoint
-	_, err := first.Invoke(life, map[string]any{"log": []string{"ordered"}}, cfg)
+	_, err := first.Invoke(life, at, map[string]any{"log": []string{"ordered"}}, cfg)
 	fmt.Println("first life:", err)
 
 	second := build(s, func() {})
-	state, err := second.GetState(ctx, cfg, false)
+	state, err := second.GetState(ctx, at)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func Example_crash() {
 	for _, r := range report.Threads {
 		fmt.Println(r.ThreadID, r.Outcome, r.Err)
 	}
-	if state, err = second.GetState(ctx, cfg, false); err != nil {
+	if state, err = second.GetState(ctx, at); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(state.Status, state.Map()["log"])

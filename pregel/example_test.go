@@ -25,11 +25,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func build(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
+func build(spec pregel.Spec, o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
 	for _, b := range nodes {
-		o.Nodes = append(o.Nodes, must(b.Build()))
+		spec.Nodes = append(spec.Nodes, must(b.Build()))
 	}
-	return must(pregel.New(o))
+	return must(pregel.New(spec, o))
 }
 
 // Of a superstep in which one node was interrupted, the checkpoint holds the
@@ -37,22 +37,18 @@ func build(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
 // are those LangGraph derives from the same checkpoint id.
 func Example_pendingWrites() {
 	says := func(v any) pregel.Func { return func(context.Context, any) (any, error) { return v, nil } }
-	app := build(pregel.Options{
-		Channels: map[string]channel.Channel{"foo": channel.LastValue[string](), "bar": channel.LastValue[string](),
-			"nodes": channel.Reduce(channel.Append[string])},
-		Input: pregel.Many("foo"), Output: pregel.Many("nodes"),
-		Saver: memory.New(memory.Options{}), Env: idsFrom(time.Date(2026, 1, 19, 10, 17, 7, 498073600, time.UTC), 0xbde4e02ab92b),
-	},
+	app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[string](), "bar": channel.LastValue[string](),
+		"nodes": channel.Reduce(channel.Append[string])}, Input: pregel.Many("foo"), Output: pregel.Many("nodes")}, pregel.Options{Saver: memory.New(memory.Options{}), Env: idsFrom(time.Date(2026, 1, 19, 10, 17, 7, 498073600, time.UTC), 0xbde4e02ab92b)},
 		pregel.NewNode("foo").SubscribeTo("foo").Do(says([]string{"foo"})).WriteTo("nodes").WriteConst("bar", "triggered by foo"),
 		pregel.NewNode("bar1").SubscribeTo("bar").Do(func(context.Context, any) (any, error) {
 			return nil, &pregel.InterruptError{Interrupts: []pregel.Interrupt{{Value: "manual interrupt"}}}
 		}).WriteTo("nodes"),
 		pregel.NewNode("bar2").SubscribeTo("bar").Do(says([]string{"bar2"})).WriteTo("nodes"))
 
-	res := must(app.Invoke(context.Background(), map[string]any{"foo": "triggered by user"}, pregel.Config{ThreadID: "123"}))
+	res := must(app.Invoke(context.Background(), pregel.Thread("123"), map[string]any{"foo": "triggered by user"}))
 	fmt.Println(res.Map()["nodes"])
-	state := must(app.GetState(context.Background(), pregel.Config{ThreadID: "123"}, false))
-	fmt.Println(state.Config.CheckpointID, state.Metadata["source"], state.Metadata["step"])
+	state := must(app.GetState(context.Background(), pregel.Thread("123")))
+	fmt.Println(state.Address.CheckpointID, state.Metadata["source"], state.Metadata["step"])
 	for _, t := range state.Tasks {
 		fmt.Println(t.ID, t.Name, t.Finished, t.Result, len(t.Interrupts))
 	}
@@ -67,19 +63,17 @@ func Example_pendingWrites() {
 // how they ended.
 func Example_stateHistory() {
 	nothing := func(context.Context, any) (any, error) { return nil, nil }
-	app := build(pregel.Options{
-		Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar": channel.LastValue[any]()}, ChannelOrder: []string{"foo", "bar"},
-		Input: pregel.Many("foo"), Saver: memory.New(memory.Options{}),
-	},
+	app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar": channel.LastValue[any]()}, ChannelOrder: []string{"foo", "bar"}, Input: pregel.Many("foo")},
+		pregel.Options{Saver: memory.New(memory.Options{})},
 		pregel.NewNode("foo").TriggerOn("foo").Do(nothing).WriteConst("bar", nil),
 		pregel.NewNode("bar1").TriggerOn("bar").Do(nothing),
 		pregel.NewNode("bar2").TriggerOn("bar").Do(func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "interrupted at bar2") }),
 		pregel.NewNode("bar3").TriggerOn("bar").Do(func(context.Context, any) (any, error) { return nil, errors.New("raised at bar3") }))
 
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "123", MaxConcurrency: 1}
-	_, err := app.Invoke(ctx, map[string]any{"foo": "begin"}, cfg)
+	ctx, at, cfg := context.Background(), pregel.Thread("123"), pregel.RunOptions{MaxConcurrency: 1}
+	_, err := app.Invoke(ctx, at, map[string]any{"foo": "begin"}, cfg)
 	fmt.Println("failed:", err != nil)
-	for s, err := range app.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+	for s, err := range app.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 		if err != nil {
 			panic(err)
 		}
@@ -102,8 +96,8 @@ func Example_stateHistory() {
 // packets' places.
 func Example_packets() {
 	pass := func(_ context.Context, v any) (any, error) { return v, nil }
-	app := build(pregel.Options{Channels: map[string]channel.Channel{"foo": channel.LastValue[any]()}, Input: pregel.Many("foo"),
-		Saver: memory.New(memory.Options{}), InterruptBefore: []string{"bar2"}},
+	app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any]()}, Input: pregel.Many("foo")},
+		pregel.Options{Saver: memory.New(memory.Options{}), InterruptBefore: []string{"bar2"}},
 		pregel.NewNode("foo").SubscribeTo("foo").Write(func(w *pregel.Writing, _ any) error {
 			for _, n := range []string{"bar1", "bar2", "bar3"} {
 				w.Send(pregel.Send{Node: n, Arg: "foo"})
@@ -112,9 +106,9 @@ func Example_packets() {
 		}),
 		pregel.NewNode("bar1").Do(pass), pregel.NewNode("bar2").Do(pass), pregel.NewNode("bar3").Do(pass))
 
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "123"}
-	must(app.Invoke(ctx, map[string]any{"foo": ""}, cfg))
-	for _, t := range must(app.GetState(ctx, cfg, false)).Tasks {
+	ctx, at := context.Background(), pregel.Thread("123")
+	must(app.Invoke(ctx, at, map[string]any{"foo": ""}))
+	for _, t := range must(app.GetState(ctx, at)).Tasks {
 		fmt.Println(t.Name, t.Path)
 	}
 	// Output:
@@ -127,22 +121,22 @@ func Example_packets() {
 // task.
 func Example_nestedState() {
 	in := map[string]channel.Channel{"start": channel.LastValue[string]()}
-	sub := build(pregel.Options{Name: "sub", Channels: in, Input: pregel.Many("start")},
+	sub := build(pregel.Spec{Channels: in, Input: pregel.Many("start")}, pregel.Options{Name: "sub"},
 		pregel.NewNode("sub_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "manual interrupt") }))
-	app := build(pregel.Options{Channels: in, Input: pregel.Many("start"), Saver: memory.New(memory.Options{})},
+	app := build(pregel.Spec{Channels: in, Input: pregel.Many("start")}, pregel.Options{Saver: memory.New(memory.Options{})},
 		pregel.NewNode("main_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) {
-			if _, err := sub.Invoke(ctx, map[string]any{"start": "begin"}, pregel.Config{}); err != nil {
+			if _, err := sub.Invoke(ctx, pregel.Inside(), map[string]any{"start": "begin"}); err != nil {
 				return nil, err
 			}
 			return pregel.Ask(ctx, "main graph interrupt")
 		}).Subgraphs(sub))
 
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "123"}
-	must(app.Invoke(ctx, map[string]any{"start": "begin"}, cfg))
-	outer := must(app.GetState(ctx, cfg, true))
+	ctx, at := context.Background(), pregel.Thread("123")
+	must(app.Invoke(ctx, at, map[string]any{"start": "begin"}))
+	outer := must(app.GetState(ctx, at, pregel.StateOptions{Subgraphs: true}))
 	task := outer.Tasks[0]
 	fmt.Println(task.Name, "->", task.State.Tasks[0].Name, task.State.Interrupts[0].Value)
-	fmt.Println("namespace:", task.State.Config.Namespace == "main_node:"+task.ID)
+	fmt.Println("namespace:", task.State.Address.Namespace == "main_node:"+task.ID)
 	// Output:
 	// main_node -> sub_node manual interrupt
 	// namespace: true
@@ -179,17 +173,14 @@ func Example_durability() {
 				return []string{name}, nil
 			}
 		}
-		app := build(pregel.Options{
-			Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar1": channel.LastValue[any](), "bar2": channel.LastValue[any](),
-				"output": channel.Reduce(channel.Append[string])},
-			Input: pregel.Many("foo"), Output: pregel.Many("output"), Saver: s,
-		},
+		app := build(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar1": channel.LastValue[any](), "bar2": channel.LastValue[any](),
+			"output": channel.Reduce(channel.Append[string])}, Input: pregel.Many("foo"), Output: pregel.Many("output")}, pregel.Options{Saver: s},
 			pregel.NewNode("foo1").TriggerOn("foo").Do(says("foo1")).WriteTo("bar1"),
 			pregel.NewNode("foo2").TriggerOn("foo").Do(says("foo2")).WriteTo("bar2"),
 			pregel.NewNode("bar1").TriggerOn("bar1").Do(says("bar1")).WriteTo("output"),
 			pregel.NewNode("bar2").TriggerOn("bar2").Do(says("bar2")).WriteTo("output"))
 		fmt.Println(d)
-		res := must(app.Invoke(context.Background(), map[string]any{"foo": "start"}, pregel.Config{ThreadID: "123", Durability: d, MaxConcurrency: 1}))
+		res := must(app.Invoke(context.Background(), pregel.Thread("123"), map[string]any{"foo": "start"}, pregel.RunOptions{Durability: d, MaxConcurrency: 1}))
 		fmt.Println(res.Map()["output"])
 	}
 	run(pregel.Sync)

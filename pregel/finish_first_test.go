@@ -39,17 +39,17 @@ func TestFinishFirstTogether(t *testing.T) {
 					return nil, info.Store.Put(c, facts, steps[len(steps)-1], map[string]any{"steps": len(steps)})
 				}
 				g := compiled(t, graph.New(steps()).Node("learn", learn).Sequence(graph.Start, "learn"),
-					graph.Options{Saver: s, Store: items, Together: true})
-				cfg := pregel.Config{ThreadID: "t", Durability: pregel.Sync}
+					graph.Options{Saver: s, Store: items, AtomicStore: true})
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: pregel.Sync}
 				in := func(word string) map[string]any { return map[string]any{"steps": []string{word}} }
-				if _, err := g.Invoke(ctx, in("first"), cfg); !errors.Is(err, errDead) {
+				if _, err := g.Invoke(ctx, at, in("first"), cfg); !errors.Is(err, errDead) {
 					t.Fatal(err)
 				}
 				dies = false
 				h := home{s, items}
 				h.knows(t)
 				cfg.Durability, cfg.Unfinished = d, way
-				if _, err := g.Invoke(ctx, in("second"), cfg); err != nil {
+				if _, err := g.Invoke(ctx, at, in("second"), cfg); err != nil {
 					t.Fatal(err)
 				}
 				if way == pregel.DiscardUnfinished {
@@ -89,18 +89,18 @@ func TestFinishFirstOfAnEntrypoint(t *testing.T) {
 					}
 					four, err := double.Call(c, twice)
 					return before + four, err
-				}, pregel.EntrypointOptions{Saver: m})
+				}, pregel.EntrypointOptions{Options: pregel.Options{Saver: m}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: pregel.Sync})
+				_, err = g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: pregel.Sync})
 				died := err != nil
 				m.left = -1
 				if death == 0 { // nothing is stored: nothing is left
 					return
 				}
 				ended := len(m.stored) // calls, and the function itself
-				res, err := g.Invoke(ctx, 10, pregel.Config{ThreadID: "t", Durability: d})
+				res, err := g.Invoke(ctx, pregel.Thread("t"), 10, pregel.RunOptions{Durability: d})
 				if err != nil || fmt.Sprint(res.Value) != "44" {
 					t.Fatalf("%+v, %v; died: %v", res, err, died)
 				}
@@ -137,7 +137,7 @@ func TestFinishFirstInside(t *testing.T) {
 					graph.Options{Checkpointing: keeps})
 				// What a graph inside returns is its whole state: the outer one keeps what is new.
 				g := compiled(t, graph.New(steps()).Node("sub", func(c context.Context, in any) (any, error) {
-					res, err := inner.Invoke(c, in, pregel.Config{})
+					res, err := inner.Invoke(c, pregel.Inside(), in)
 					if err != nil {
 						return nil, err
 					}
@@ -146,10 +146,10 @@ func TestFinishFirstInside(t *testing.T) {
 				}, graph.NodeOptions{Subgraphs: []*pregel.Graph{inner}}).Node("after", does("after")).Sequence(graph.Start, "sub", "after"),
 					graph.Options{Name: "g", Saver: m})
 				in := func(word string) map[string]any { return map[string]any{"steps": []string{word}} }
-				_, err := g.Invoke(ctx, in("first"), pregel.Config{ThreadID: "t", Durability: pregel.Sync})
+				_, err := g.Invoke(ctx, pregel.Thread("t"), in("first"), pregel.RunOptions{Durability: pregel.Sync})
 				died := err != nil
 				m.left = -1
-				if _, err := g.Invoke(ctx, in("second"), pregel.Config{ThreadID: "t", Durability: d}); err != nil {
+				if _, err := g.Invoke(ctx, pregel.Thread("t"), in("second"), pregel.RunOptions{Durability: d}); err != nil {
 					t.Fatalf("%v/%s, death at save %d: %v", keeps, d, death, err)
 				}
 				want := "[first one two after second one two after]"

@@ -22,16 +22,16 @@ var errBoom = errors.New("boom")
 // append what they return to "out".
 func fan(t *testing.T, o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
 	t.Helper()
-	o.Channels = map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.Reduce(channel.Append[any])}
-	o.Input, o.Output = pregel.One("in"), pregel.One("out")
+	spec := pregel.Spec{Input: pregel.One("in"), Output: pregel.One("out"),
+		Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.Reduce(channel.Append[any])}}
 	for _, b := range nodes {
 		n, err := b.SubscribeOnly("in").WriteFunc("out", func(v any) (any, error) { return []any{v}, nil }).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	g, err := pregel.New(o)
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,4 +58,10 @@ func wantOut(t *testing.T, res *pregel.Result, err error, want ...any) {
 	if got, _ := res.Value.([]any); !slices.Equal(got, want) {
 		t.Errorf("out = %v, want %v", res.Value, want)
 	}
+}
+
+// withModes is o with the modes of a stream.
+func withModes(o pregel.RunOptions, modes ...pregel.Mode) pregel.RunOptions {
+	o.Modes = modes
+	return o
 }

@@ -32,7 +32,7 @@ func TestWritesShareTheFlushOfTheirCheckpoint(t *testing.T) {
 	const steps = 20
 	g := loopGraph(t, pregel.Options{Saver: s}, steps, func() {})
 	before := s.Metrics().Log.Syncs
-	if _, err := g.Invoke(ctx, 0, pregel.Config{ThreadID: "t", Durability: pregel.Sync}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), 0, pregel.RunOptions{Durability: pregel.Sync}); err != nil {
 		t.Fatal(err)
 	}
 	// An idle moment of the log may add one now and then.
@@ -64,7 +64,7 @@ func TestWritesAreDurableWithoutACheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = g.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{ThreadID: "t", Durability: d})
+			_, err = g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 0}, pregel.RunOptions{Durability: d})
 			if err != nil && !errors.Is(err, errFails) {
 				t.Fatalf("%s, %s: %v", d, name, err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
 )
 
 // stuck is a thread whose node ends its process in every run; runs counts them. It is
@@ -14,10 +15,10 @@ import (
 func stuck(t *testing.T) (g *pregel.Graph, runs *int) {
 	t.Helper()
 	p, n := &post{opts: graph.Options{Name: "post"}}, 0
-	s := p.dies(t, "put 1", pregel.Config{})
+	s := p.dies(t, "put 1")
 	p.sending = func(context.Context) error { n++; return nil }
 	g = p.graph(t, &dying{s, s, s})
-	if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); !errors.Is(err, errDead) {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	n = 0
@@ -32,7 +33,7 @@ func TestFinishFirstGivesUp(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	for i := range 5 {
-		_, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t"})
+		_, err := g.Invoke(ctx, pregel.Thread("t"), letter("second"))
 		if !errors.Is(err, pregel.ErrUnfinished) || errors.Is(err, pregel.ErrGivenUp) != (i >= 2) {
 			t.Errorf("input %d: %v", i+1, err)
 		}
@@ -43,7 +44,7 @@ func TestFinishFirstGivesUp(t *testing.T) {
 	if report, err := g.Recover(ctx, pregel.RecoverOptions{}); err != nil || report.Threads[0].Outcome != pregel.GivenUp {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); !errors.Is(err, errDead) || *runs != 4 {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, errDead) || *runs != 4 {
 		t.Errorf("nil: %v; the node ran %d times", err, *runs)
 	}
 }
@@ -51,19 +52,19 @@ func TestFinishFirstGivesUp(t *testing.T) {
 // A caller who goes away while a thread is finished uses up no attempt.
 func TestCancelledAttemptsDoNotCount(t *testing.T) {
 	p := &post{opts: graph.Options{Name: "post"}}
-	s := p.dies(t, "put 1", pregel.Config{})
+	s := p.dies(t, "put 1")
 	g := p.graph(t, s)
 	for i := range 6 {
 		gone, leave := context.WithCancel(ctx)
 		p.sending = func(context.Context) error { leave(); return gone.Err() }
 		if i == 0 { // to the checkpoint before send
-			if _, err := g.Invoke(gone, nil, pregel.Config{ThreadID: "t"}); !errors.Is(err, context.Canceled) {
+			if _, err := g.Invoke(gone, pregel.Thread("t"), nil); !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
 			continue
 		}
 		if i%2 == 0 {
-			if _, err := g.Invoke(gone, letter("second"), pregel.Config{ThreadID: "t"}); errors.Is(err, pregel.ErrGivenUp) || err == nil {
+			if _, err := g.Invoke(gone, pregel.Thread("t"), letter("second")); errors.Is(err, pregel.ErrGivenUp) || err == nil {
 				t.Errorf("input %d: %v", i, err)
 			}
 			continue
@@ -74,7 +75,34 @@ func TestCancelledAttemptsDoNotCount(t *testing.T) {
 		}
 	}
 	p.sending = nil
-	if _, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t"}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); err != nil {
 		t.Error(err)
+	}
+}
+
+// plainDying is a dying saver that is no Coordinator.
+type plainDying struct{ saver.Saver }
+
+func (plainDying) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {
+	return errDead
+}
+
+// On a saver that counts no attempts the graph counts those of its process.
+func TestAttemptsWithoutACoordinator(t *testing.T) {
+	p, runs := &post{opts: graph.Options{Name: "post"}}, 0
+	s := p.dies(t, "put 1")
+	p.sending = func(context.Context) error { runs++; return nil }
+	g := p.graph(t, plainDying{s})
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, errDead) { // to the checkpoint before send
+		t.Fatal(err)
+	}
+	runs = 0
+	for i := range 5 {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); !errors.Is(err, pregel.ErrUnfinished) || errors.Is(err, pregel.ErrGivenUp) != (i >= 3) {
+			t.Errorf("input %d: %v", i+1, err)
+		}
+	}
+	if runs != 3 {
+		t.Errorf("the node ran %d times", runs)
 	}
 }

@@ -11,9 +11,59 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// Options makes a Graph. Package graph and Entrypoint fill them in.
+// Options are what any graph can be given, however it is made. The zero value keeps
+// nothing.
 type Options struct {
-	Name  string // "" is "LangGraph"
+	Name string // "" is "LangGraph"
+
+	Saver         saver.Saver
+	Checkpointing Checkpointing
+	// Cache keeps what nodes with a cache policy wrote. Store is the long-term
+	// memory that nodes reach through Task. Graphs inside inherit both.
+	Cache cache.Cache
+	Store store.Store
+	// AtomicStore commits what the tasks of a superstep put into Store, and delete from
+	// it, in one transaction with the checkpoint that ends the superstep. Until then
+	// nobody sees it, not even the tasks themselves. What a failed attempt put is
+	// dropped. What a finished task put is kept with its other writes, so a process that
+	// resumes the run commits it.
+	//
+	// A graph inside that stores no checkpoints hands its puts to the graph around. A
+	// graph without any checkpoints commits them in one Batch when a superstep ends. Put
+	// checks everything except the embedder; if that fails, so does the save.
+	//
+	// Store must be a *store.Local on Saver, or on a saver that Saver passes PutRequest
+	// on to. For a store in memory Saver must be in memory.
+	AtomicStore bool
+
+	// RoundTrip is for tests. Every value that crosses a superstep is encoded and decoded
+	// again, with a saver or without: channels, what tasks write and return, the arguments
+	// of Sends, questions and answers. Nodes then get what they would get after a crash, so
+	// a type that does not survive one fails in the first test. In an any, or in a map of
+	// them, a struct comes back as a map, an int as an int64, and a []Call as a []any. The
+	// outermost graph decides for all graphs inside. It costs time and memory in each
+	// superstep.
+	RoundTrip bool
+
+	InterruptBefore, InterruptAfter []string
+
+	// LangGraph gives up the safeguards that LangGraph does not have: new input discards
+	// what a crash left, missing nodes are skipped, several runs may go on with one thread,
+	// an answer is accepted although nothing waits, and a checkpoint that does not exist
+	// stands for an empty thread. The package documentation lists them all. RunOptions can
+	// give up most of them for one run. The outermost graph decides for all graphs inside.
+	LangGraph bool
+
+	StepTimeout time.Duration
+	// Modes are what Stream shows if it is not told. Nil is ModeUpdates for a graph made by
+	// package graph or by Entrypoint, and else ModeValues.
+	Modes []Mode
+	Hooks Hooks
+	Env   Environment
+}
+
+// Spec is what a graph is made of. Package graph and Entrypoint make it themselves.
+type Spec struct {
 	Nodes []*Node
 	// Channels by name, in any order; ChannelOrder is the order in which state
 	// is shown where it matters, and may be nil.
@@ -23,56 +73,16 @@ type Options struct {
 	// Input takes a run's input, Output makes its result (zero: an empty map),
 	// Stream is what snapshots and streams show (zero: all channels).
 	Input, Output, Stream Keys
-	// CheckInput is for a graph whose first node only passes a single Input on: it says what
-	// that node will write to channels, or why it will refuse the input. Input that does
-	// not fit is refused before anything is stored or run. nil: Input alone says what is
-	// written.
+	// CheckInput is for a graph whose first node only passes a single Input on. It says
+	// what that node will write to channels, or why it will refuse the input, so that input
+	// that does not fit is refused before anything is stored or run. If it is nil, Input
+	// alone says what is written.
 	CheckInput func(input any) (Pairs, error)
 
-	Saver         saver.Saver
-	Checkpointing Checkpointing
-	// Cache keeps what nodes with a cache policy wrote. Store is the long-term
-	// memory that nodes reach through Task. Graphs inside inherit both.
-	Cache cache.Cache
-	Store store.Store
-	// Together stores what tasks put into Store, and delete from it, in one commit
-	// with the checkpoint that ends their superstep: an agent's step and what it
-	// learned, both or neither. It becomes visible then, to the tasks of the
-	// superstep too. What an attempt put that fails is dropped; what a task put that
-	// ended well waits, with its other writes, until the superstep ends, also in
-	// another process. A graph inside that stores no checkpoints gives its puts to
-	// the one around; a graph without any stores them when a superstep ends, in one
-	// Batch. Put checks everything but the embedder, whose error fails the save.
-	// Store must be a *store.Local, and Saver the one it is on (or one that passes
-	// PutRequest on to it); for a store in memory, a saver in memory.
-	Together bool
-
-	// RoundTrip is for tests: every value that crosses a superstep (channels, what tasks
-	// write and return, the arguments of Sends, questions and answers) is encoded and
-	// decoded again, by the saver's serializer or the default one, with a saver or
-	// without. Nodes then get what they would get after a crash, so that a type that
-	// does not survive one fails in the first test: in an any, or in a map of them, a
-	// struct comes back as a map, an int as an int64, a []Call as a []any. The outermost
-	// graph says it for the graphs inside. It costs time and memory for each superstep.
-	RoundTrip bool
-
-	InterruptBefore, InterruptAfter []string
-
-	// LangGraph gives up the safeguards that LangGraph does not have: new input
-	// discards what a crash left unfinished, nodes that are left to run and that the
-	// graph does not have are passed over, several runs may work on a thread at a
-	// time, an answer is taken although nothing waits, and a CheckpointID that does
-	// not exist stands for an empty thread. Config has most of them for one run; the
-	// package documentation lists all. The option of the outermost graph counts; graphs inside follow it.
-	LangGraph bool
-
-	StepTimeout time.Duration
+	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
+	// functions that they call.
 	Retry       []RetryPolicy
 	CachePolicy *CachePolicy
-	// Modes are what Stream shows if it is not told; nil is ModeValues.
-	Modes []Mode
-	Hooks Hooks
-	Env   Environment
 	// Migrate brings checkpoints of older layouts to the graph's channels; may
 	// be nil.
 	Migrate func(cp *saver.Checkpoint) error
@@ -87,9 +97,10 @@ type Edge struct {
 	Label       string
 }
 
-// Graph is a graph that can run. Nothing of it changes that a run can see; all methods are safe for
-// concurrent use.
+// Graph is a graph that can run. It does not change after New, and all its methods are safe
+// for concurrent use.
 type Graph struct {
+	spec      Spec
 	opts      Options
 	env       Environment
 	nodes     map[string]*Node
@@ -107,17 +118,17 @@ type Graph struct {
 	stream    Keys
 }
 
-// New makes a Graph, or says with a GraphError why it cannot be.
-func New(opts Options) (*Graph, error) {
-	g := &Graph{opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
-		input: opts.Input, output: opts.Output, stream: opts.Stream}
+// New makes a Graph, or returns a GraphError that says what is wrong.
+func New(spec Spec, opts Options) (*Graph, error) {
+	g := &Graph{spec: spec, opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
+		input: spec.Input, output: spec.Output, stream: spec.Stream}
 	if g.named = g.opts.Name != ""; !g.named {
 		g.opts.Name = "LangGraph"
 	}
 	if opts.Checkpointing == Off {
 		g.opts.Saver = nil
 	}
-	if err := g.checkTogether(); err != nil {
+	if err := g.checkAtomicStore(); err != nil {
 		return nil, err
 	}
 	if err := g.addChannels(); err != nil {
@@ -140,21 +151,21 @@ func New(opts Options) (*Graph, error) {
 }
 
 func (g *Graph) addChannels() error {
-	names := slices.Clone(g.opts.ChannelOrder)
+	names := slices.Clone(g.spec.ChannelOrder)
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder twice"}
 		}
 	}
 	var rest []string
-	for name := range g.opts.Channels {
+	for name := range g.spec.Channels {
 		if !slices.Contains(names, name) {
 			rest = append(rest, name)
 		}
 	}
 	slices.Sort(rest)
 	for _, name := range append(names, rest...) {
-		spec, ok := g.opts.Channels[name]
+		spec, ok := g.spec.Channels[name]
 		if !ok {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder, but there is no such channel"}
 		}
@@ -170,7 +181,7 @@ func (g *Graph) addChannels() error {
 		g.install(name, spec)
 	}
 	g.install(chTasks, channel.Topic[any](channel.PerStep))
-	for name, managed := range g.opts.Managed {
+	for name, managed := range g.spec.Managed {
 		if g.specs.has(name) || reserved[name] {
 			return &GraphError{Channel: name, Reason: "the name of a managed value is reserved or is a channel"}
 		}
@@ -194,7 +205,7 @@ func (g *Graph) install(name string, spec channel.Channel) {
 }
 
 func (g *Graph) addNodes() error {
-	for i, n := range g.opts.Nodes {
+	for i, n := range g.spec.Nodes {
 		switch {
 		case n == nil:
 			return &GraphError{Reason: fmt.Sprintf("node %d is nil", i)}
@@ -210,7 +221,7 @@ func (g *Graph) addNodes() error {
 			return &GraphError{Node: n.Name, Reason: "there is another node of this name"}
 		}
 		for _, ch := range n.Reads.Names {
-			if _, isManaged := g.opts.Managed[ch]; !g.specs.has(ch) && !isManaged {
+			if _, isManaged := g.spec.Managed[ch]; !g.specs.has(ch) && !isManaged {
 				return &GraphError{Node: n.Name, Channel: ch, Reason: "is read, but there is no such channel"}
 			}
 		}
@@ -224,7 +235,7 @@ func (g *Graph) addNodes() error {
 		g.plans[n.Name] = planOf(n)
 		g.order = append(g.order, n.Name)
 	}
-	for _, n := range g.opts.Nodes {
+	for _, n := range g.spec.Nodes {
 		if h := n.ErrorHandler; h != "" && (g.nodes[h] == nil || !g.nodes[h].Handler) {
 			return &GraphError{Node: n.Name, Reason: fmt.Sprintf("its error handler %q is no handler node", h)}
 		}

@@ -49,11 +49,10 @@ func TestLongRunDoesNotGrow(t *testing.T) {
 		steps = n
 	}
 	const bound = 512 << 10 // bytes; less than what 70 bytes a superstep come to
-	for name, cfg := range map[string]pregel.Config{
-		"no thread": {}, "async": {ThreadID: "t"}, "sync": {ThreadID: "t", Durability: pregel.Sync}, "exit": {ThreadID: "t", Durability: pregel.Exit},
-	} {
-		o := pregel.Options{}
-		if cfg.ThreadID != "" {
+	for name, d := range map[string]pregel.Durability{"no thread": "", "async": pregel.Async, "sync": pregel.Sync, "exit": pregel.Exit} {
+		o, at := pregel.Options{}, pregel.Address{}
+		if d != "" {
+			at = pregel.Thread("t")
 			o.Saver = forgets{memory.New(memory.Options{})}
 		}
 		type size struct {
@@ -76,8 +75,7 @@ func TestLongRunDoesNotGrow(t *testing.T) {
 				measure(&late)
 			}
 		})
-		cfg.RecursionLimit = steps + 1
-		if _, err := g.Invoke(ctx, 0, cfg); err != nil || n != steps {
+		if _, err := g.Invoke(ctx, at, 0, pregel.RunOptions{Durability: d, RecursionLimit: steps + 1}); err != nil || n != steps {
 			t.Fatalf("%s: %d supersteps, %v", name, n, err)
 		}
 		t.Logf("%s: after %d and %d supersteps: heap %d and %d KB, resident %d and %d KB, goroutines %d and %d", name, steps/4, steps,

@@ -10,30 +10,28 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// IdempotencyKey is a key for a side effect of the running task, in the shape of a
-// UUID: whoever is asked to do something, such as a payment service, is given the key
-// and does it once, however often the task runs. A retry gets the same key, and so
-// does the task when it runs again after an interrupt, a failure, a crash of the
-// process, or a power cut: in every durability mode, because IdempotencyKey returns
-// only when everything that the key rests on is durable. For that it waits for the
-// saves under way, asks a saver that is a Coordinator to sync, and stores the checkpoint
-// of an Exit run at once, which its history shows.
+// IdempotencyKey returns a key for a side effect of the running task, in the shape of a
+// UUID. Pass it to a service that must act only once, such as a payment service. The task
+// gets the same key in a retry, and when it runs again after an interrupt, a failure, a
+// crash or a power cut, in every durability mode. This holds because IdempotencyKey returns
+// only when everything the key derives from is durable. It waits for the saves under way,
+// syncs a saver that is a Coordinator, and stores the checkpoint of an Exit run at once,
+// which the history shows.
 //
-// name tells the effects of one task apart: the same name gives the same key, another
-// name another one, wherever in the node and how often they are asked for. So two
-// mails that one task sends need two names, such as "mail/" and the recipient.
+// name tells the side effects of one task apart. The same name gives the same key, wherever
+// in the node and however often it is used. So a task that sends two mails needs two names,
+// such as "mail/" and the recipient.
 //
-// The key belongs to the task: to its thread, the checkpoint that its superstep starts
-// from, and its place in it. It is another one for the next superstep, for each Send,
-// for each call of a TaskFunc, for each call of a graph inside, on a copy of the
-// thread, and for a run that begins with a checkpoint of its own, as a fork of an
-// older one does. A run that answers a question at an older checkpoint again runs the
-// old tasks, and gets the old keys. A graph inside that stores no checkpoints begins
-// anew with the task around it: there the key is for the node's place in that graph,
-// and the graph must take the same way again.
+// A key belongs to one task: to its thread, the checkpoint its superstep starts from, and
+// its place in the superstep. Another superstep, another Send, another call of a TaskFunc
+// or of a graph inside, a copy of the thread, and a run that begins with a checkpoint of
+// its own, such as a fork, all have other keys. A run that again answers a question at an
+// old checkpoint runs the old tasks and gets the old keys. A graph inside that stores no
+// checkpoints starts over with the task around it. There the key is for the node's place in
+// that graph, and the graph must take the same path again.
 //
-// Errors: ErrOutsideTask, ErrNoSaver for a graph that stores nothing, or what storing
-// failed with; then there is no key, and nothing should be done.
+// Errors are ErrOutsideTask, ErrNoSaver if the graph stores nothing, or the failure of a
+// save. Then there is no key, and nothing should be done.
 func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	r, err := runFrom(ctx)
 	if err != nil {
@@ -47,15 +45,15 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	if err := r.settle(ctx); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	parts := append([]string{r.step.l.cfg.ThreadID}, append(place, name)...)
+	parts := append([]string{r.step.l.thread}, append(place, name)...)
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}
 	return uuid5(task.id, strings.Join(parts, ","))
 }
 
-// anchor is the nearest task around, or r's own, whose id is the same in every run:
-// its graph stores checkpoints. place is where in the graphs inside of it r stands.
+// anchor is the nearest task, from r's own outwards, whose id is the same in every run
+// because its graph stores checkpoints. place is where r stands in the graphs inside of it.
 // It is nil if there is none.
 func (r *taskRun) anchor() (t *task, place []string) {
 	for {
@@ -72,9 +70,9 @@ func (r *taskRun) anchor() (t *task, place []string) {
 	}
 }
 
-// settle returns when everything that r's task was made from is durable: the
-// checkpoints of its graph and of those around, the outermost first, and the writes
-// of a Command that steered the run.
+// settle returns when everything that r's task derives from is durable: the checkpoints of
+// its graph and of those around, outermost first, and the writes of a Command that steered
+// the run.
 func (r *taskRun) settle(ctx context.Context) error {
 	var runs []*taskRun
 	for x := r; x != nil; x = x.step.l.parent {
@@ -115,9 +113,9 @@ func (s *superstep) storeFirst() error {
 	return <-m.stored
 }
 
-// storeNow stores the checkpoint of an Exit run that the superstep starts from, as at
-// the run's end; the run goes on as if it had begun with it. Delta channels are
-// stored whole, so that nothing that was kept back is needed to read them.
+// storeNow stores the checkpoint of an Exit run that the superstep starts from, as at the
+// end of the run. The run goes on as if it had begun with it. Delta channels are stored
+// whole, so that they can be read without the writes that were kept back.
 func (l *loop) storeNow(ctx context.Context) error {
 	if l.cp.id == l.savedID {
 		return nil
@@ -128,7 +126,7 @@ func (l *loop) storeNow(ctx context.Context) error {
 	if err := l.storeCheckpoint(ctx, countersOf(l.md), true); err != nil {
 		return err
 	}
-	l.savedID, l.hadParent, l.loadedLatest = l.cp.id, true, true
+	l.savedID, l.from = l.cp.id, originNewest
 	d := &l.delta
 	d.initial, d.exit, d.commandExit, d.firstStep = l.place, nil, nil, nil
 	clear(d.storedWrites)

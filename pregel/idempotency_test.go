@@ -129,17 +129,17 @@ func TestIdempotencyKeyAcrossDeath(t *testing.T) {
 			m := &mortal{Saver: memory.New(memory.Options{}), left: deathAt, stored: map[string]bool{}}
 			w := newWorld()
 			g := effects(t, slow{m}, w)
-			cfg := pregel.Config{ThreadID: "t", Durability: d}
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 			input := map[string]any{"mails": []string{}}
-			res, err := g.Invoke(ctx, input, cfg)
+			res, err := g.Invoke(ctx, at, input, cfg)
 			if deathAt >= 0 {
 				if !errors.Is(err, errDead) {
 					t.Fatalf("%s, death at save %d: %v", d, deathAt, err)
 				}
 				m.left = -1
-				res, err = g.Invoke(ctx, nil, cfg)
+				res, err = g.Invoke(ctx, at, nil, cfg)
 				if errors.Is(err, pregel.ErrEmptyInput) { // nothing had been stored
-					res, err = g.Invoke(ctx, input, cfg)
+					res, err = g.Invoke(ctx, at, input, cfg)
 				}
 			}
 			if err != nil {
@@ -204,15 +204,15 @@ func TestIdempotencyKeyIsDurable(t *testing.T) {
 			return key, err
 		}
 		g := fan(t, pregel.Options{Saver: s}, node("a", ask))
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		if _, err := g.Invoke(ctx, 1, cfg); err != nil {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		if _, err := g.Invoke(ctx, at, 1, cfg); err != nil {
 			t.Fatal(err)
 		}
 		s.err = errDisk
-		if _, err := g.Invoke(ctx, 2, cfg); !errors.Is(err, errDisk) || !errors.Is(err, pregel.ErrPersist) {
+		if _, err := g.Invoke(ctx, at, 2, cfg); !errors.Is(err, errDisk) || !errors.Is(err, pregel.ErrPersist) {
 			t.Errorf("%s: %v", d, err)
 		}
-		if _, err := fan(t, pregel.Options{}, node("a", ask)).Invoke(ctx, 1, pregel.Config{Durability: d}); !errors.Is(err, pregel.ErrNoSaver) {
+		if _, err := fan(t, pregel.Options{}, node("a", ask)).Invoke(ctx, pregel.Address{}, 1, pregel.RunOptions{Durability: d}); !errors.Is(err, pregel.ErrNoSaver) {
 			t.Errorf("%s: without a saver: %v", d, err)
 		}
 	}
@@ -238,28 +238,27 @@ func TestIdempotencyKeyIdentity(t *testing.T) {
 			}
 			return pregel.Ask(ctx, "?")
 		}).Retry(pregel.RetryPolicy{MaxAttempts: 2, InitialInterval: time.Nanosecond, NoJitter: true, RetryOn: func(error) bool { return true }}))
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		var address pregel.Config
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		var address pregel.Address
 		for i, call := range []func() error{
-			func() error { _, err := g.Invoke(ctx, 1, cfg); return err },                               // two attempts
-			func() error { failing = false; _, err := g.Invoke(ctx, nil, cfg); return err },            // asks
-			func() error { return s.CopyThread(ctx, "t", "copy") },                                     //
-			func() error { _, err := g.Invoke(ctx, pregel.Command{Resume: "yes"}, cfg); return err },   // ends
-			func() error { _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "copy"}); return err }, // asks
+			func() error { _, err := g.Invoke(ctx, at, 1, cfg); return err },                             // two attempts
+			func() error { failing = false; _, err := g.Invoke(ctx, at, nil, cfg); return err },          // asks
+			func() error { return s.CopyThread(ctx, "t", "copy") },                                       //
+			func() error { _, err := g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, cfg); return err }, // ends
+			func() error { _, err := g.Invoke(ctx, pregel.Thread("copy"), nil); return err },             // asks
 			func() error {
-				for old, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+				for old, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 					if err != nil {
 						return err
 					}
 					if len(old.Next) > 0 {
-						address = old.Config
+						address = old.Address
 					}
 				}
-				address.Durability = d
-				_, err := g.Invoke(ctx, nil, address) // a fork
+				_, err := g.Invoke(ctx, address, nil, cfg) // a fork
 				return err
 			},
-			func() error { _, err := g.Invoke(ctx, 2, cfg); return err },
+			func() error { _, err := g.Invoke(ctx, at, 2, cfg); return err },
 		} {
 			if err := call(); err != nil && !(i == 0 && errors.Is(err, errBoom)) {
 				t.Fatalf("%s: call %d: %v", d, i, err)

@@ -189,3 +189,11 @@ func exitDeltaLateTaskID(step int, taskID string) string {
 	parts := strings.SplitN(taskID, "-", 4)
 	return fmt.Sprintf("ffffffff-%04x-%04x-%s", step>>16, step&0xFFFF, parts[len(parts)-1])
 }
+
+// numbered is the namespace of the n-th graph a task runs, counted from zero.
+func numbered(ns string, n int64) string {
+	if n == 0 {
+		return ns
+	}
+	return ns + nsSep + strconv.FormatInt(n, 10)
+}

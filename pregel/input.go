@@ -8,18 +8,17 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/saver"
 )
 
-// takeInput begins with new input: what was pending is dropped, and the input
-// is stored as a checkpoint of its own.
+// takeInput begins with new input. It drops what was pending, and stores the input as a
+// checkpoint of its own.
 func (l *loop) takeInput(ctx context.Context) error {
 	writes, err := l.g.inputWrites(l.set, l.input)
 	if err != nil {
 		return err
 	}
 	if len(writes) == 0 {
-		if l.resuming != nil {
+		if l.nested() && l.entry.tell != toldNothing {
 			return nil
 		}
 		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
@@ -34,7 +33,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 			l.g.deltasAmong(l.delta.forced, w.channel)
 		}
 	}
-	tasks := append(discarded.asWrites(), taskWrites{path: Path{}.String(), node: Input, writes: writes})
+	tasks := append(discarded.asWrites(), inputTask(writes))
 	updated, err := l.applier().apply(tasks)
 	if err != nil {
 		return err
@@ -58,8 +57,8 @@ func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
 	for _, w := range writes {
 		values[w.channel] = append(values[w.channel], w.value)
 	}
-	if g.opts.CheckInput != nil {
-		pairs, err := g.opts.CheckInput(writes[0].value)
+	if g.spec.CheckInput != nil {
+		pairs, err := g.spec.CheckInput(writes[0].value)
 		if err != nil {
 			return nil, err
 		}
@@ -110,42 +109,6 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 		}
 	}
 	return out, nil
-}
-
-// keepDeltaInput makes sure that the input of a delta channel can be read back:
-// as writes of the checkpoint the run starts from, if that is stored and nobody
-// else builds on it, or else by storing the channel whole. The writes are stored
-// in one call with the input checkpoint: alone they would make a thread that waits
-// at a breakpoint look as if somebody had gone on with it.
-func (l *loop) keepDeltaInput(writes []write) error {
-	var mine []write
-	for _, w := range writes {
-		if slices.Contains(l.g.deltas, w.channel) {
-			mine = append(mine, w)
-		}
-	}
-	if len(mine) == 0 {
-		return nil
-	}
-	if l.exits() {
-		for _, w := range mine {
-			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
-		}
-		return nil
-	}
-	if l.hadParent && l.loadedLatest {
-		id, err := uuid5(l.cp.id, Input)
-		if err != nil {
-			return err
-		}
-		encoded, err := l.recordWrites(nil, id, mine)
-		l.withNext = append(l.withNext, saver.TaskWrites{CheckpointID: l.cp.id, TaskID: id, Writes: encoded})
-		return err
-	}
-	for _, w := range mine {
-		l.delta.forced[w.channel] = true
-	}
-	return nil
 }
 
 // isOverwrite reports whether a write replaces a reducing channel's value.

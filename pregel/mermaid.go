@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -23,7 +24,7 @@ func (g *Graph) Mermaid() string { return g.Draw().Mermaid() }
 // Mermaid is the drawing in Mermaid's language: a flowchart, graphs inside in frames.
 func (d Drawing) Mermaid() string {
 	m := &mermaid{d: d, inside: map[string][]string{}, edges: map[string][]Edge{}, framed: map[string]bool{}}
-	m.first, m.last = d.outermost()
+	m.first, m.last = d.first(), d.last()
 	m.text.WriteString("---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n")
 	for _, n := range d.Nodes {
 		m.group(around(n))
@@ -50,7 +51,7 @@ func (d Drawing) Mermaid() string {
 // compareRanks orders what has a rank before what has none (−1).
 func compareRanks(a, b int) int {
 	if (a < 0) != (b < 0) {
-		return compareBools(a < 0, b < 0)
+		return cmp.Compare(b2i(a < 0), b2i(b < 0))
 	}
 	return a - b
 }
@@ -151,7 +152,7 @@ func (g *Graph) nodeNotes(name string) (notes []string) {
 			notes = append(notes, escapeLabel(k+" = "+map[bool]string{true: "True", false: "False"}[v]))
 		}
 	}
-	if slices.ContainsFunc(n.Triggers, func(ch string) bool { return waitsForFinish(g.opts.Channels[ch]) }) {
+	if slices.ContainsFunc(n.Triggers, func(ch string) bool { return waitsForFinish(g.spec.Channels[ch]) }) {
 		notes = append(notes, "defer = True")
 	}
 	var stops []string

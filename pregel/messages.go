@@ -32,18 +32,22 @@ func (m *messageLog) mark(id string) bool {
 // their elements.
 func (m *messageLog) know(input any) {
 	if isState(input) {
-		mapMessages(input, func(x channel.Message) channel.Message {
-			if x.ID != "" {
-				m.mark(x.ID)
-			}
-			return x
-		})
+		m.markAll(input)
 	}
 }
 
-// EmitMessage sends a message, or a part of one, to whoever streams in mode
-// messages. Parts of one message share its id; the whole message among the
-// node's output is then not shown again.
+func (m *messageLog) markAll(v any) {
+	mapMessages(v, func(x channel.Message) channel.Message {
+		if x.ID != "" {
+			m.mark(x.ID)
+		}
+		return x
+	})
+}
+
+// EmitMessage sends a message, or a part of one, to whoever streams in mode messages. The
+// parts of a message share its id. If the whole message is in the node's output, it is not
+// shown again.
 func EmitMessage(ctx context.Context, m any) error {
 	r, err := runFrom(ctx)
 	if err != nil {
@@ -51,12 +55,7 @@ func EmitMessage(ctx context.Context, m any) error {
 	}
 	l := r.step.l
 	if l.messages != nil {
-		mapMessages(m, func(x channel.Message) channel.Message {
-			if x.ID != "" {
-				l.messages.mark(x.ID)
-			}
-			return x
-		})
+		l.messages.markAll(m)
 		r.att.touch()
 		within := l.ns
 		if within == "" {
@@ -89,13 +88,13 @@ func graphNS(t *task) []string {
 // it comes from: the task's own while it runs, the graph's for its output.
 func (l *loop) messageMetadata(t *task, step int, within string) map[string]any {
 	md := map[string]any{}
-	if l.cfg.ThreadID != "" {
-		md["thread_id"] = l.cfg.ThreadID
+	if l.thread != "" {
+		md["thread_id"] = l.thread
 	}
 	if within != "" {
 		md["checkpoint_ns"] = within
 	}
-	maps.Copy(md, l.cfg.Metadata)
+	maps.Copy(md, l.opts.Metadata)
 	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
 	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
 	if t.node != nil {

@@ -7,17 +7,16 @@ import (
 	"slices"
 )
 
-// Node is one node of a graph in the engine's terms. NodeBuilder and package
-// graph make them; a Node must not change once it is part of a Graph.
+// Node is one node of a graph in the engine's terms. NodeBuilder and package graph make
+// them. A Node must not change once it is part of a Graph.
 type Node struct {
 	Name string
 	// Triggers are the channels whose update makes the node run.
 	Triggers []string
-	// Reads are the channels and managed values that make its input: of a
-	// single one the value itself, of several a map[string]any of those that
-	// have a value.
+	// Reads are the channels and managed values that make the node's input. A single one
+	// gives its value; several give a map[string]any of those that have a value.
 	Reads Keys
-	// Mapper turns that into what Run gets; nil leaves it.
+	// Mapper turns that into what Run gets; nil passes it on.
 	Mapper func(input any) (any, error)
 	// Run is the body; nil passes the input on to the writers.
 	Run Func
@@ -34,8 +33,8 @@ type Node struct {
 	ErrorHandler string
 	// Handler marks a node that is such a handler.
 	Handler bool
-	// Subgraphs are the graphs the body runs. Naming them is only needed to
-	// look into their state.
+	// Subgraphs are the graphs that the body runs. They need naming only so that their
+	// state can be looked at.
 	Subgraphs []*Graph
 	// Targets are the nodes that Run may name in a Command, for drawing.
 	Targets []string
@@ -99,12 +98,12 @@ func WriteTo(channels ...string) Writer {
 // errSkipWrite is what a mapper returns for no write.
 var errSkipWrite = errors.New("skip this write")
 
-// SkipWrite, returned by a function given to NodeBuilder.WriteFunc, writes
+// SkipWrite returns the error with which a function given to NodeBuilder.WriteFunc writes
 // nothing.
 func SkipWrite() error { return errSkipWrite }
 
-// NodeBuilder makes a Node step by step, in LangGraph's words. An error is kept
-// and returned by Build.
+// NodeBuilder makes a Node step by step, in LangGraph's words. The first error is kept and
+// returned by Build.
 type NodeBuilder struct {
 	node Node
 	body []Func

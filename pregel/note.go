@@ -2,8 +2,10 @@ package pregel
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -36,9 +38,9 @@ func (l *loop) takeNext() (*taskSet, error) {
 	return l.nextTasks(l.step)
 }
 
-// note is what is told of the current checkpoint. A graph that cannot make its tasks,
-// because what a node reads its input with fails, stores the checkpoint all the same
-// and fails then: its note names the nodes that were to run.
+// note is what the saver is told of the current checkpoint. If the tasks cannot be made,
+// because a node's input cannot be read, the checkpoint is stored all the same and the run
+// fails after that. The note then names the nodes that were to run.
 func (l *loop) note(exiting bool) *saver.Note {
 	n := &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(l.replayed)}
 	step := l.step + 1
@@ -74,10 +76,10 @@ func (l *loop) stopsAt(tasks *taskSet, exiting bool) bool {
 	switch {
 	case exiting:
 		return l.status == statusBefore || l.status == statusAfter
-	case l.tasks != nil && l.breaksAt(l.interruptAfter(), l.tasks):
+	case l.tasks != nil && l.cp.breaksAt(l.opts.InterruptAfter, l.tasks):
 		return true
 	}
-	return l.step < l.stop && l.breaksAt(l.interruptBefore(), tasks)
+	return l.step < l.stop && l.cp.breaksAt(l.opts.InterruptBefore, tasks)
 }
 
 // noted is the graph's name in notes: none if nobody gave it one, as such graphs are
@@ -147,9 +149,9 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	return n
 }
 
-// putNoted stores a checkpoint with its note and writes; without the note, and the
-// writes on their own before it, if the saver takes no more: then a crash in between
-// leaves the writes, and the thread as if somebody had gone on with it.
+// putNoted stores a checkpoint with its note and writes. A saver that is no Coordinator
+// gets no note, and the writes before the checkpoint. A crash in between leaves the writes,
+// and the thread looks as if it had been resumed.
 func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
 	if p, ok := s.(saver.Coordinator); ok {
 		return p.PutRequest(ctx, req)
@@ -160,4 +162,95 @@ func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.C
 		}
 	}
 	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+}
+
+// ending is what the run has to tell of its end. Endings tell savers, which know neither graphs
+// nor reducers, how a run ended where nothing else that is stored does. They are writes of
+// tasks that do not exist, on the newest checkpoint, so nobody mistakes them for the writes
+// of a task. LangGraph does not either.
+type ending int
+
+const (
+	endPlain ending = iota
+	// endStopped: it waits at a breakpoint inside another graph, or for an answer to a
+	// question that the one it got was not for.
+	endStopped
+	// endRefused: the writes of its tasks, which all ended, conflict.
+	endRefused
+	// endWentOn: what endStopped said is over.
+	endWentOn
+)
+
+// putEnding stores an ending. It is a barrier: what was written last counts.
+func (l *loop) putEnding(e ending, text string) error {
+	task, w := chStopped, write{chStopped, nil}
+	switch e {
+	case endPlain:
+		return nil
+	case endRefused:
+		task, w = chError, write{chError, text}
+	case endWentOn:
+		w.channel = chNoWrites
+	case endStopped:
+	}
+	id, err := uuid5(l.cp.id, task)
+	if err != nil {
+		return err
+	}
+	encoded, err := l.encodeWrites("", []write{w})
+	if err != nil {
+		return err
+	}
+	op := l.writesOp("", l.place.At(l.cp.id), encoded, id, "")
+	op.barrier = true
+	// Graphs inside store nothing before it.
+	l.lastPut = op
+	l.pipe.submit(op)
+	return nil
+}
+
+// storeEnding stores what the end of the run, with err, leaves to be told.
+func (l *loop) storeEnding(ctx context.Context, err error) error {
+	if l.pipe == nil || !l.entered() || l.ways.plain || errors.Is(err, ErrPersist) {
+		return nil
+	}
+	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
+	stopped = stopped && ctx.Err() == nil && (l.ending == endStopped || l.status == statusPending && len(in.Interrupts) == 0)
+	var refused *channel.UpdateError
+	switch {
+	case l.ending == endRefused && errors.As(err, &refused):
+		return l.putEnding(endRefused, errorText(refused))
+	case l.nested():
+	case stopped:
+		return l.putEnding(endStopped, "")
+	case l.exits() && l.stopped && l.cp.id == l.savedID:
+		return l.putEnding(endWentOn, "")
+	}
+	return nil
+}
+
+// goOnFromStop takes back what an earlier run said of its end. Until the graph inside has
+// stored something, the snapshot still shows it at its breakpoint. A list of threads shows
+// that the run has begun, and Recover leaves it alone.
+func (l *loop) goOnFromStop() error {
+	if !l.stopped || l.nested() || l.entry.kind == entryFork || l.exits() || l.saver == nil {
+		return nil
+	}
+	return l.putEnding(endWentOn, "")
+}
+
+// withoutStops are writes without those of endStopped, which are for savers: whether
+// the thread still stands there is told by the graphs inside.
+func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopped bool) {
+	isStop := func(w saver.PendingWrite) bool { return w.Channel == chStopped }
+	if !slices.ContainsFunc(stored, isStop) {
+		return stored, false
+	}
+	return slices.DeleteFunc(slices.Clone(stored), isStop), true
+}
+
+// refusedBefore reports whether pending has endRefused for a checkpoint.
+func refusedBefore(cpID string, pending []pendingWrite) bool {
+	id, err := uuid5(cpID, chError)
+	return err == nil && slices.ContainsFunc(pending, func(w pendingWrite) bool { return w.taskID == id && w.channel == chError })
 }

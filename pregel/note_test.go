@@ -51,11 +51,11 @@ func aThenB(t *testing.T, s saver.Saver, b pregel.Func, o graph.Options) *pregel
 func TestStatusOfRuns(t *testing.T) {
 	input := map[string]any{"said": []string{"in"}}
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		run := func(name string, b pregel.Func, o graph.Options, cfg pregel.Config, want saver.Status, graph string, next ...string) {
+		cfg := pregel.RunOptions{Durability: d}
+		run := func(name string, b pregel.Func, o graph.Options, cfg pregel.RunOptions, want saver.Status, graph string, next ...string) {
 			t.Run(string(d)+"/"+name, func(t *testing.T) {
 				s := memory.New(memory.Options{})
-				_, _ = aThenB(t, s, b, o).Invoke(ctx, input, cfg)
+				_, _ = aThenB(t, s, b, o).Invoke(ctx, pregel.Thread("t"), input, cfg)
 				wantStatus(t, s, want, graph, next...)
 			})
 		}
@@ -94,27 +94,27 @@ func TestStatusPastBreakpoint(t *testing.T) {
 		}
 		return nil, nil
 	}, graph.Options{InterruptBefore: []string{"b"}})
-	cfg := pregel.Config{ThreadID: "t"}
-	if _, err := g.Invoke(ctx, map[string]any{"said": []string{"in"}}, cfg); err != nil {
+	at := pregel.Thread("t")
+	if _, err := g.Invoke(ctx, at, map[string]any{"said": []string{"in"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Invoke(ctx, nil, cfg); err == nil || within != saver.StatusWaiting {
+	if _, err := g.Invoke(ctx, at, nil); err == nil || within != saver.StatusWaiting {
 		t.Fatalf("error %v, status %q while b ran", err, within)
 	}
 	wantStatus(t, s, saver.StatusFailed, "steps", "b")
-	if _, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{Values: map[string]any{"said": []string{"mended"}}, AsNode: "a"}); err != nil {
+	if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: map[string]any{"said": []string{"mended"}}, AsNode: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	wantStatus(t, s, saver.StatusWaiting, "steps", "b")
-	if _, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: pregel.Copy}); err != nil {
+	if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: pregel.Copy}); err != nil {
 		t.Fatal(err)
 	}
 	wantStatus(t, s, saver.StatusWaiting, "steps", "b")
 	fail = false
-	if _, err := g.Invoke(ctx, nil, cfg); err != nil {
+	if _, err := g.Invoke(ctx, at, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.UpdateState(ctx, cfg, pregel.StateUpdate{AsNode: pregel.End}); err != nil {
+	if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: pregel.End}); err != nil {
 		t.Fatal(err)
 	}
 	wantStatus(t, s, saver.StatusDone, "")
@@ -129,8 +129,8 @@ func TestNotesAtEverySave(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg := pregel.Config{ThreadID: "t", Durability: d}
-			_, err = g.Invoke(ctx, map[string]any{"steps": []string{"in"}}, cfg)
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+			_, err = g.Invoke(ctx, at, map[string]any{"steps": []string{"in"}}, cfg)
 			died := err != nil
 			m.left = -1
 			for info, err := range m.Threads(ctx, saver.ThreadQuery{}) {
@@ -143,11 +143,11 @@ func TestNotesAtEverySave(t *testing.T) {
 					t.Fatalf("%s, death at save %d: %+v, %v", d, left, tup, err)
 				}
 			}
-			for state, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+			for state, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				tup, err := m.GetTuple(ctx, saver.Config{ThreadID: "t", CheckpointID: state.Config.CheckpointID})
+				tup, err := m.GetTuple(ctx, saver.Config{ThreadID: "t", CheckpointID: state.Address.CheckpointID})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -184,12 +184,12 @@ func TestNoteTellsDeltas(t *testing.T) {
 		}
 		return tup.Note.Deltas
 	}
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	was := compile(channel.Delta(100, func(v []string, writes [][]string) ([]string, error) {
 		return append(v, slices.Concat(writes...)...), nil
 	}))
 	for range 2 {
-		if _, err := was.Invoke(ctx, map[string]any{"log": []string{"one"}, "n": 0}, cfg); err != nil {
+		if _, err := was.Invoke(ctx, at, map[string]any{"log": []string{"one"}, "n": 0}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,14 +197,14 @@ func TestNoteTellsDeltas(t *testing.T) {
 		t.Errorf("delta channels %q", got)
 	}
 	is := compile(channel.Reduce(channel.Append[string]))
-	if _, err := is.Invoke(ctx, map[string]any{"n": 2}, cfg); err != nil {
+	if _, err := is.Invoke(ctx, at, map[string]any{"n": 2}); err != nil {
 		t.Fatal(err)
 	}
 	if got := deltas(); !slices.Equal(got, []string{"log"}) {
 		t.Errorf("delta channels after the change %q", got)
 	}
 	for range 2 {
-		if _, err := is.Invoke(ctx, map[string]any{"log": []string{"three"}}, cfg); err != nil {
+		if _, err := is.Invoke(ctx, at, map[string]any{"log": []string{"three"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,12 +232,12 @@ func TestNoteOfTasksThatCannotBeMade(t *testing.T) {
 			return nil, errors.New("no")
 		}
 		any1 := channel.LastValue[any]
-		g, err := pregel.New(pregel.Options{Name: "g", Saver: s, Channels: map[string]channel.Channel{"in": any1(), "mid": any1(), "out": any1()},
-			Input: pregel.One("in"), Output: pregel.One("out"), Nodes: []*pregel.Node{first, second}})
+		g, err := pregel.New(pregel.Spec{Channels: map[string]channel.Channel{"in": any1(), "mid": any1(), "out": any1()}, Input: pregel.One("in"), Output: pregel.One("out"), Nodes: []*pregel.Node{first, second}},
+			pregel.Options{Name: "g", Saver: s})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Invoke(ctx, "in", pregel.Config{ThreadID: "t"}); err == nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), "in"); err == nil {
 			t.Fatal("no error")
 		}
 		wantStatus(t, s, saver.StatusUnfinished, "g", "b")

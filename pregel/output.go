@@ -30,8 +30,8 @@ type TaskResult struct {
 // CheckpointEvent is the checkpoint a superstep starts from, in mode
 // checkpoints. It is shown when the superstep begins.
 type CheckpointEvent struct {
-	Config   Config
-	Parent   *Config
+	Address  Address
+	Parent   *Address
 	Values   any
 	Metadata saver.Metadata
 	Next     []string
@@ -89,6 +89,13 @@ func (l *loop) emitValues(tasks *taskSet) {
 	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})
 }
 
+// emitUpdated shows the state if one of the channels that were updated is shown.
+func (l *loop) emitUpdated(updated []string) {
+	if slices.ContainsFunc(updated, l.output.has) {
+		l.emitValues(l.tasks)
+	}
+}
+
 func (l *loop) emitTasks(tasks ...*task) {
 	for _, t := range tasks {
 		if t.hidden() {
@@ -127,7 +134,7 @@ func (l *loop) userMetadata(t *task) map[string]any {
 // tagsOf are the tags shown with a task: those of the run and of its node, but
 // for the bookkeeping of LangGraph's sequences.
 func (l *loop) tagsOf(t *task) []string {
-	tags := slices.Clone(l.cfg.Tags)
+	tags := slices.Clone(l.opts.Tags)
 	if t.node != nil {
 		tags = append(tags, t.node.Tags...)
 	}
@@ -247,13 +254,13 @@ func (l *loop) emitCheckpoint() {
 	l.emitDebuggable(ModeCheckpoints, "checkpoint", func() any {
 		at := l.place.At(l.cp.id)
 		at.Namespace = l.ns
-		e := CheckpointEvent{Config: withMap(placeConfig(at), l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
+		e := CheckpointEvent{Address: addressOf(at, l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
 			Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
-		if l.cp.id == l.savedID && !l.nested() && e.Config.CheckpointMap == nil {
-			e.Config.CheckpointMap = maps.Clone(l.cpMap) // the run was pointed into a graph inside
+		if l.cp.id == l.savedID && !l.nested() && e.Address.CheckpointMap == nil {
+			e.Address.CheckpointMap = maps.Clone(l.cpMap) // the run was pointed into a graph inside
 		}
 		if l.prev != nil {
-			p := withMap(placeConfig(l.prev.At(l.prev.CheckpointID)), l.md)
+			p := addressOf(*l.prev, l.md)
 			e.Parent = &p
 		}
 		for _, t := range l.tasks.order {

@@ -10,12 +10,11 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// ownership is what a run knows of its right to be the only one on its thread.
-// Two things guard it. The saver's Own, or a table of this process if it has
-// none, decides before the thread is loaded: the loser has done nothing yet. And
-// every checkpoint is put on the condition that the head is the one this run
-// knows: that finds those who did not ask, which are UpdateState, forks, Shared
-// runs and other processes.
+// ownership is a run's claim to be the only one on its thread. Two things guard it. First,
+// the saver's Own, or a table in this process if the saver has none, decides before the
+// thread is loaded, so the loser has done nothing yet. Second, every checkpoint is stored
+// on condition that the head is the one this run knows. That catches those who did not ask:
+// UpdateState, forks, Shared runs and other processes.
 type ownership struct {
 	// again: the run lost, and starts over. It waits for the thread.
 	again   bool
@@ -28,11 +27,10 @@ type ownership struct {
 	checked bool
 }
 
-// own takes the thread for this run. A run that was pointed at a checkpoint may
-// be a fork, which only its load tells: whether the thread is taken is judged
-// after that, by ownHead.
+// own acquires the thread for this run. A run at a named checkpoint may be a fork, which
+// only loading it can tell. Then ownHead decides whether a thread that is taken matters.
 func (l *loop) own(ctx context.Context) (err error) {
-	if l.nested() || l.saver == nil || l.ways().shared {
+	if l.nested() || l.saver == nil || l.ways.shared {
 		return nil
 	}
 	o := &l.owned
@@ -42,32 +40,33 @@ func (l *loop) own(ctx context.Context) (err error) {
 	wait := o.again && outside != nil
 	s, ok := l.saver.(saver.Coordinator)
 	if ok {
-		o.release, err = s.Own(ctx, l.cfg.ThreadID, wait)
+		o.release, err = s.Own(ctx, l.thread, wait)
 	} else {
-		o.release, err = tables.own(ctx, l.g, l.saver, l.cfg.ThreadID, wait)
+		o.release, err = tables.own(ctx, l.g, l.saver, l.thread, wait)
 	}
 	switch {
 	case errors.Is(err, ErrConflict):
 		o.taken = err
-		if l.addressed {
+		if l.addressed() {
 			return nil
 		}
 		return err
 	case err != nil && ctx.Err() == nil:
-		return &PersistError{Op: "own thread " + l.cfg.ThreadID, Err: err}
+		return &PersistError{Op: "own thread " + l.thread, Err: err}
 	}
 	return err
 }
 
-// ownHead judges, once the thread is loaded, whether the run may go on: it has
-// the thread, or it is a fork. A fork leaves a checkpoint that is not the newest,
-// on purpose; it goes on beside others, and they learn of it when they store
-// theirs.
+// ownHead decides, once the thread is loaded, whether the run may go on: because it owns
+// the thread, or because it is a fork. A fork deliberately leaves a checkpoint that is not
+// the newest. It goes on beside other runs, which notice when they store their next
+// checkpoint.
 func (l *loop) ownHead(saved *saver.Tuple) error {
 	o := &l.owned
-	o.head = l.place.CheckpointID
-	fork := l.superseded || l.addressed && saved == nil
-	if fork {
+	if saved != nil {
+		o.head = saved.Config.CheckpointID
+	}
+	if l.from == originOld || l.from == originMissing {
 		o.checked = false
 		return nil
 	}
@@ -89,8 +88,8 @@ func (l *loop) disown() {
 	}
 }
 
-// ownerTables are the owners of threads of savers that are no saver.Coordinator, within
-// this process. A table is there while somebody uses it.
+// ownerTables hold, within this process, who owns the threads of savers that are no
+// saver.Coordinator. A table exists while somebody uses it.
 type ownerTables struct {
 	mu sync.Mutex
 	by map[any]*ownerTable

@@ -26,11 +26,11 @@ func TestHooksThatPanic(t *testing.T) {
 		TaskEnd: func(pregel.TaskInfo, time.Duration, error) { ouch() }, Save: func(pregel.RunInfo, string, time.Duration, error) { ouch() },
 	}
 	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Hooks: hooks}, node("a", func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "?") }))
-	cfg := pregel.Config{ThreadID: "t", Durability: pregel.Sync}
-	if res, err := g.Invoke(ctx, 1, cfg); err != nil || len(res.Interrupts) != 1 {
+	at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: pregel.Sync}
+	if res, err := g.Invoke(ctx, at, 1, cfg); err != nil || len(res.Interrupts) != 1 {
 		t.Fatalf("%v, %v", res, err)
 	}
-	res, err := g.Invoke(ctx, pregel.Command{Resume: "yes"}, cfg)
+	res, err := g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, cfg)
 	wantOut(t, res, err, "yes")
 	if calls.Load() < 12 {
 		t.Errorf("the hooks were called %d times", calls.Load())
@@ -58,8 +58,8 @@ func TestPanicsAreNamed(t *testing.T) {
 		}
 		c.policy(broken)
 		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Cache: newCache(t, cache.Options{})}, node("a", returns("a")), broken)
-		cfg := pregel.Config{ThreadID: "t"}
-		_, err := g.Invoke(ctx, 1, cfg)
+		at := pregel.Thread("t")
+		_, err := g.Invoke(ctx, at, 1)
 		var p *pregel.PanicError
 		var te *pregel.TaskError
 		if !errors.As(err, &p) || p.Value != "ouch" || !strings.Contains(string(p.Stack), "panic_test") {
@@ -69,10 +69,10 @@ func TestPanicsAreNamed(t *testing.T) {
 			t.Errorf("%s: the error does not name the node: %v", name, err)
 		}
 		fixed := fan(t, pregel.Options{Saver: nil}, node("a", returns("a")), node("b", returns("b")))
-		if _, err := fixed.Invoke(ctx, 1, pregel.Config{}); err != nil {
+		if _, err := fixed.Invoke(ctx, pregel.Address{}, 1); err != nil {
 			t.Error(err)
 		}
-		if state, err := g.GetState(ctx, cfg, false); err != nil || len(state.Next) == 0 {
+		if state, err := g.GetState(ctx, at); err != nil || len(state.Next) == 0 {
 			t.Errorf("%s: %v, %v; cannot be resumed", name, state, err)
 		}
 	}
@@ -80,8 +80,8 @@ func TestPanicsAreNamed(t *testing.T) {
 
 // A reducer that panics refuses the superstep; error and state say so.
 func TestReducerThatPanics(t *testing.T) {
-	o := pregel.Options{Saver: memory.New(memory.Options{}), Input: pregel.One("in"), Output: pregel.One("sum")}
-	o.Channels = map[string]channel.Channel{"in": channel.LastValue[int](), "sum": channel.Reduce(func(a, b int) int {
+	spec, o := pregel.Spec{Input: pregel.One("in"), Output: pregel.One("sum")}, pregel.Options{Saver: memory.New(memory.Options{})}
+	spec.Channels = map[string]channel.Channel{"in": channel.LastValue[int](), "sum": channel.Reduce(func(a, b int) int {
 		if b == 13 {
 			panic("ouch")
 		}
@@ -91,14 +91,14 @@ func TestReducerThatPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Nodes = []*pregel.Node{n}
-	g, err := pregel.New(o)
+	spec.Nodes = []*pregel.Node{n}
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	for i, want := range []string{"7", "", "12"} {
-		res, err := g.Invoke(ctx, []int{7, 13, 5}[i], cfg)
+		res, err := g.Invoke(ctx, at, []int{7, 13, 5}[i])
 		if want != "" {
 			if err != nil || fmt.Sprint(res.Value) != want {
 				t.Errorf("input %d: %v, %v", i, res, err)
@@ -124,7 +124,7 @@ func TestSaverThatPanics(t *testing.T) {
 			return nil
 		})
 		g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")))
-		_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"})
+		_, err := g.Invoke(ctx, pregel.Thread("t"), 1)
 		var p *pregel.PanicError
 		if !errors.Is(err, pregel.ErrPersist) || !errors.As(err, &p) {
 			t.Errorf("%s: error %v", op, err)
@@ -146,7 +146,7 @@ func TestCallPolicyThatPanics(t *testing.T) {
 		defer running.Add(-1)
 		return waits(c, nil)
 	}))
-	_, err := g.Invoke(ctx, 1, pregel.Config{})
+	_, err := g.Invoke(ctx, pregel.Address{}, 1)
 	var p *pregel.PanicError
 	var te *pregel.TaskError
 	if !errors.As(err, &p) || p.Value != "ouch" || !errors.As(err, &te) || te.Node != "caller" {
@@ -182,7 +182,7 @@ func TestLoopThatPanicsLeavesNobodyBehind(t *testing.T) {
 			return nil, errors.Join(err, again)
 		}))
 	for _, limit := range []int{0, 3} {
-		_, err := g.Invoke(ctx, 1, pregel.Config{MaxConcurrency: limit})
+		_, err := g.Invoke(ctx, pregel.Address{}, 1, pregel.RunOptions{MaxConcurrency: limit})
 		var p *pregel.PanicError
 		if !errors.As(err, &p) || p.Value != "ouch" {
 			t.Errorf("error %v", err)

@@ -61,11 +61,10 @@ func (o *saveOp) name() string {
 	return o.what + " " + o.of
 }
 
-// pipeline carries a run's saves to the saver in order. After the first failure
-// nothing more is stored, so that no checkpoint stands beyond a gap. Saves run in
-// goroutines of the pipeline's, none of which outlives close by more than its
-// last instructions; a save that is waited for anyway runs in the goroutine that
-// waits.
+// pipeline carries a run's saves to the saver in order. After the first failure nothing
+// more is stored, so no checkpoint stands beyond a gap. Saves run in goroutines of the
+// pipeline, which end with close. A save that somebody waits for anyway runs in the
+// goroutine that waits.
 type pipeline struct {
 	ctx     context.Context // outlives the run's by a bound, so that saves under way end
 	later   context.Context // ctx, of saves that are deferred

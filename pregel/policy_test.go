@@ -79,7 +79,7 @@ func TestRetryWaits(t *testing.T) {
 				env := pregel.Environment{Jitter: func() float64 { return c.jitter }}
 				g := fan(t, pregel.Options{Env: env}, node("n", func(context.Context, any) (any, error) { tries.Add(1); return nil, errBoom }).Retry(c.policy))
 				begin := time.Now()
-				_, err := g.Invoke(ctx, 1, pregel.Config{})
+				_, err := g.Invoke(ctx, pregel.Address{}, 1)
 				if took := time.Since(begin); !errors.Is(err, errBoom) || took != c.want || tries.Load() != c.tries {
 					t.Errorf("%d attempts in %v, %v; want %d in %v", tries.Load(), took, err, c.tries, c.want)
 				}
@@ -93,7 +93,7 @@ func TestRetryWaits(t *testing.T) {
 			env := pregel.Environment{Sleep: func(time.Duration, <-chan struct{}) {}}
 			g := fan(t, pregel.Options{Env: env}, node("n", func(context.Context, any) (any, error) { tries.Add(1); return nil, err }).
 				Retry(pregel.RetryPolicy{MaxAttempts: 2, RetryOn: pregel.RetryOnErrors(errBoom)}, pregel.RetryPolicy{MaxAttempts: 3}))
-			if _, got := g.Invoke(ctx, 1, pregel.Config{}); !errors.Is(got, err) || tries.Load() != want {
+			if _, got := g.Invoke(ctx, pregel.Address{}, 1); !errors.Is(got, err) || tries.Load() != want {
 				t.Errorf("%v: %d attempts, %v; want %d", err, tries.Load(), got, want)
 			}
 		}
@@ -104,7 +104,7 @@ func TestRetryWaits(t *testing.T) {
 			defer cancel()
 			g := fan(t, pregel.Options{}, node("n", fails(errBoom)).Retry(pregel.RetryPolicy{InitialInterval: time.Hour, MaxInterval: time.Hour}))
 			begin := time.Now()
-			if _, err := g.Invoke(c, 1, pregel.Config{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
+			if _, err := g.Invoke(c, pregel.Address{}, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
 				t.Errorf("after %v: %v", time.Since(begin), err)
 			}
 		})
@@ -143,7 +143,7 @@ func TestTimeoutProgress(t *testing.T) {
 		"RTY-08/heartbeat refreshes":          {beat, pregel.Timeout(0, 50*time.Millisecond), "", 400 * time.Millisecond},
 		"RTY-08/events refresh":               {emit, pregel.Timeout(0, 50*time.Millisecond), "", 400 * time.Millisecond},
 		"RTY-08/calls refresh":                {func(c context.Context) { _, _ = call.Call(c, 1) }, pregel.Timeout(0, 50*time.Millisecond), "", 400 * time.Millisecond},
-		"RTY-08/graphs inside refresh":        {func(c context.Context) { _, _ = inner.Invoke(c, 1, pregel.Config{}) }, pregel.Timeout(0, 50*time.Millisecond), "", 400 * time.Millisecond},
+		"RTY-08/graphs inside refresh":        {func(c context.Context) { _, _ = inner.Invoke(c, pregel.Inside(), 1) }, pregel.Timeout(0, 50*time.Millisecond), "", 400 * time.Millisecond},
 		"RTY-08/silence":                      {func(context.Context) {}, pregel.Timeout(0, 50*time.Millisecond), "idle", 50 * time.Millisecond},
 		"RTY-08/events are no heartbeat":      {emit, &explicit, "idle", 50 * time.Millisecond},
 		"RTY-08/explicit heartbeat":           {beat, &explicit, "", 400 * time.Millisecond},
@@ -153,7 +153,7 @@ func TestTimeoutProgress(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := fan(t, pregel.Options{}, node("n", busy(c.progress)).Timeout(c.policy))
 				begin := time.Now()
-				_, err := g.Invoke(ctx, 1, pregel.Config{})
+				_, err := g.Invoke(ctx, pregel.Address{}, 1)
 				took := time.Since(begin)
 				var nt *pregel.NodeTimeoutError
 				if errors.As(err, &nt) != (c.kind != "") || took != c.after {
@@ -178,7 +178,7 @@ func TestTimeoutsCompose(t *testing.T) {
 				return "third", nil
 			}).Timeout(pregel.Timeout(time.Second, 0)).Retry(pregel.RetryPolicy{NoJitter: true}))
 			begin := time.Now()
-			res, err := g.Invoke(ctx, 1, pregel.Config{})
+			res, err := g.Invoke(ctx, pregel.Address{}, 1)
 			wantOut(t, res, err, "third")
 			if took := time.Since(begin); took != 3500*time.Millisecond {
 				t.Errorf("took %v; want two attempts of 1 s, waits of 0.5 s and 1 s", took)
@@ -196,7 +196,7 @@ func TestTimeoutsCompose(t *testing.T) {
 				}
 				return waits(c, v)
 			}).Timeout(pregel.Timeout(time.Hour, 0)))
-			_, err := g.Invoke(ctx, 1, pregel.Config{})
+			_, err := g.Invoke(ctx, pregel.Address{}, 1)
 			var nt *pregel.NodeTimeoutError
 			if !errors.As(err, &nt) || nt.Node != "later" || nt.Timeout != time.Minute {
 				t.Errorf("error %v", err)
@@ -210,12 +210,12 @@ func TestTimeoutsCompose(t *testing.T) {
 				node("fast", func(context.Context, any) (any, error) { time.Sleep(600 * time.Millisecond); return "fast", nil }),
 				node("slow", func(context.Context, any) (any, error) { <-deaf; return "slow", nil }))
 			begin := time.Now()
-			_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"})
+			_, err := g.Invoke(ctx, pregel.Thread("t"), 1)
 			if took := time.Since(begin); !errors.Is(err, pregel.ErrStepTimeout) || took != time.Second {
 				t.Errorf("after %v: %v", took, err)
 			}
 			close(deaf)
-			state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+			state, err := g.GetState(ctx, pregel.Thread("t"))
 			if err != nil || !slices.Equal(state.Next, []string{"slow"}) {
 				t.Errorf("next %v, %v", state, err)
 			}
@@ -223,7 +223,7 @@ func TestTimeoutsCompose(t *testing.T) {
 	})
 	t.Run("ERR-10", func(t *testing.T) { // what a task ended with in time is not masked by the timeout
 		g := fan(t, pregel.Options{StepTimeout: time.Hour}, node("n", fails(&pregel.ParentCommandError{Command: pregel.Command{Graph: "other", Goto: "test_cmd"}})))
-		_, err := g.Invoke(ctx, 1, pregel.Config{})
+		_, err := g.Invoke(ctx, pregel.Address{}, 1)
 		var pc *pregel.ParentCommandError
 		if !errors.As(err, &pc) || pc.Command.Goto != "test_cmd" {
 			t.Errorf("error %v", err)
@@ -250,7 +250,7 @@ func TestLateWriterIsIgnored(t *testing.T) { // RTY-10
 		}
 		return nil
 	}).Timeout(pregel.Timeout(5*time.Millisecond, 0)).Retry(pregel.RetryPolicy{})
-	res, err := fan(t, pregel.Options{Env: env}, slow).Invoke(ctx, 1, pregel.Config{})
+	res, err := fan(t, pregel.Options{Env: env}, slow).Invoke(ctx, pregel.Address{}, 1)
 	wantOut(t, res, err, "second")
 	close(release)
 	if err := <-late; !errors.Is(err, pregel.ErrOutsideTask) {
@@ -270,14 +270,14 @@ func TestDrain(t *testing.T) {
 				}
 				return nil
 			}, "a", "b")
-			cfg := pregel.Config{ThreadID: "t", Durability: d, Control: control}
-			_, err := g.Invoke(ctx, 1, cfg)
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d, Control: control}
+			_, err := g.Invoke(ctx, at, 1, cfg)
 			var de *pregel.DrainedError
 			if !errors.As(err, &de) || !errors.Is(err, pregel.ErrDrained) || de.Reason != "sigterm" {
 				t.Fatalf("error %v", err)
 			}
 			cfg.Control = nil
-			res, err := g.Invoke(ctx, nil, cfg)
+			res, err := g.Invoke(ctx, at, nil, cfg)
 			if err != nil || fmt.Sprint(res.Value, ran) != "[a b] [a b]" {
 				t.Errorf("%v, %v, ran %v", res, err, ran)
 			}
@@ -286,7 +286,7 @@ func TestDrain(t *testing.T) {
 	t.Run("RUN-02", func(t *testing.T) {
 		control := &pregel.Control{}
 		g := fan(t, pregel.Options{}, node("a", func(context.Context, any) (any, error) { control.RequestDrain(""); return "a", nil }))
-		res, err := g.Invoke(ctx, 1, pregel.Config{Control: control})
+		res, err := g.Invoke(ctx, pregel.Address{}, 1, pregel.RunOptions{Control: control})
 		wantOut(t, res, err, "a")
 	})
 }
@@ -294,7 +294,7 @@ func TestDrain(t *testing.T) {
 func TestSupersteps(t *testing.T) {
 	t.Run("STEP-01", func(t *testing.T) {
 		g := line(t, pregel.Options{}, nothing, "a", "b")
-		if _, err := g.Invoke(ctx, 2, pregel.Config{RecursionLimit: 1}); !errors.Is(err, pregel.ErrRecursionLimit) {
+		if _, err := g.Invoke(ctx, pregel.Address{}, 2, pregel.RunOptions{RecursionLimit: 1}); !errors.Is(err, pregel.ErrRecursionLimit) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -304,11 +304,11 @@ func TestSupersteps(t *testing.T) {
 			names = append(names, fmt.Sprintf("n%03d", i))
 		}
 		g := line(t, pregel.Options{}, nothing, names...)
-		if _, err := g.Invoke(ctx, 2, pregel.Config{RecursionLimit: 100}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Address{}, 2, pregel.RunOptions{RecursionLimit: 100}); err != nil {
 			t.Errorf("error %v", err)
 		}
 		var re *pregel.RecursionError
-		if _, err := g.Invoke(ctx, 2, pregel.Config{RecursionLimit: 99}); !errors.As(err, &re) || re.Limit != 99 {
+		if _, err := g.Invoke(ctx, pregel.Address{}, 2, pregel.RunOptions{RecursionLimit: 99}); !errors.As(err, &re) || re.Limit != 99 {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -322,19 +322,19 @@ func TestSupersteps(t *testing.T) {
 			if n == 0 {
 				input = 0
 			}
-			if _, err := g.Invoke(ctx, input, pregel.Config{ThreadID: "t", RecursionLimit: 10}); !errors.As(err, &re) || re.Limit != 10 {
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), input, pregel.RunOptions{RecursionLimit: 10}); !errors.As(err, &re) || re.Limit != 10 {
 				t.Fatalf("error %v", err)
 			}
 		}
-		state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+		state, err := g.GetState(ctx, pregel.Thread("t"))
 		if err != nil || state.Map()["n"] != n || n < 20 {
 			t.Errorf("%d supersteps, %v, %v", n, state, err)
 		}
 	})
 	t.Run("STEP-17", func(t *testing.T) {
 		var seen []string
-		o := pregel.Options{Channels: map[string]channel.Channel{"in": channel.Ephemeral[any](channel.Guarded), "out": channel.LastValue[any]()},
-			Managed: map[string]channel.Managed{"last": channel.IsLastStep, "left": channel.RemainingSteps}, Input: pregel.One("in"), Output: pregel.One("out")}
+		spec, o := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.Ephemeral[any](channel.Guarded), "out": channel.LastValue[any]()}, Managed: map[string]channel.Managed{"last": channel.IsLastStep, "left": channel.RemainingSteps}, Input: pregel.One("in"), Output: pregel.One("out")},
+			pregel.Options{}
 		n, err := node("n", func(_ context.Context, v any) (any, error) {
 			in := v.(map[string]any)
 			seen = append(seen, fmt.Sprint(in["last"], in["left"]))
@@ -346,12 +346,12 @@ func TestSupersteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = []*pregel.Node{n}
-		g, err := pregel.New(o)
+		spec.Nodes = []*pregel.Node{n}
+		g, err := pregel.New(spec, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Invoke(ctx, 1, pregel.Config{RecursionLimit: 3}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Address{}, 1, pregel.RunOptions{RecursionLimit: 3}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join(seen, ", "); got != "false 3, false 2, true 1" {
@@ -401,7 +401,7 @@ func TestNodeCache(t *testing.T) {
 			s.do()
 			before := runs
 			cached := false
-			for e, err := range g.Stream(ctx, s.input, pregel.Config{}, pregel.ModeUpdates) {
+			for e, err := range g.Stream(ctx, pregel.Address{}, s.input, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeUpdates}}) {
 				if err != nil && s.input != "bad" {
 					t.Fatal(err)
 				}
@@ -436,16 +436,16 @@ func TestPendingWrites(t *testing.T) {
 					}
 					return 3, nil
 				}).Retry(pregel.RetryPolicy{MaxAttempts: 2}))
-			cfg := pregel.Config{ThreadID: "t", Durability: d}
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 			for run := int32(1); run <= 2; run++ {
 				var input any
 				if run == 1 {
 					input = 1
 				}
-				if _, err := g.Invoke(ctx, input, cfg); !errors.Is(err, errBoom) {
+				if _, err := g.Invoke(ctx, at, input, cfg); !errors.Is(err, errBoom) {
 					t.Fatal(err)
 				}
-				state, err := g.GetState(ctx, cfg, false)
+				state, err := g.GetState(ctx, at)
 				if err != nil || !slices.Equal(state.Next, []string{"two"}) || len(state.Tasks) != 2 || state.Tasks[1].Err != "boom" || !state.Tasks[0].Finished {
 					t.Fatalf("state %+v, %v", state, err)
 				}
@@ -454,7 +454,7 @@ func TestPendingWrites(t *testing.T) {
 				}
 			}
 			broken = false
-			res, err := g.Invoke(ctx, nil, cfg)
+			res, err := g.Invoke(ctx, at, nil, cfg)
 			if err != nil || fmt.Sprint(res.Value) != "[2 3]" {
 				t.Errorf("%v, %v", res, err)
 			}
@@ -469,19 +469,19 @@ func TestPendingWrites(t *testing.T) {
 			}
 		}}}, node("ask", func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "?") }),
 			node("work", func(context.Context, any) (any, error) { <-asked; okay.Add(1); return "world", nil }))
-		cfg := pregel.Config{ThreadID: "t"}
+		at := pregel.Thread("t")
 		for range 2 {
 			var input any
 			if okay.Load() == 0 {
 				input = 1
 			}
-			res, err := g.Invoke(ctx, input, cfg)
+			res, err := g.Invoke(ctx, at, input)
 			wantOut(t, res, err, "world")
 			if len(res.Interrupts) != 1 {
 				t.Errorf("interrupts %v", res.Interrupts)
 			}
 		}
-		res, err := g.Invoke(ctx, pregel.Command{Resume: "okay"}, cfg)
+		res, err := g.Invoke(ctx, at, pregel.Command{Resume: "okay"})
 		wantOut(t, res, err, "okay", "world")
 		if okay.Load() != 1 {
 			t.Errorf("the finished task ran %d times", okay.Load())

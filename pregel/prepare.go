@@ -3,7 +3,6 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -49,8 +48,8 @@ func (t *task) where() Path {
 	return t.path
 }
 
-// checkpointsAround are the checkpoints of the graphs around a task's own, and
-// of that. Only graphs inside need the map, so it is made when one asks.
+// checkpointsAround are the checkpoints of a task's graph and of those around it. Only
+// graphs inside need the map, so it is made on demand.
 type checkpointsAround struct {
 	outer  map[string]string
 	ns, id string
@@ -60,13 +59,13 @@ type checkpointsAround struct {
 }
 
 func (c *checkpointsAround) get() map[string]string {
-	c.once.Do(func() { c.all = withCheckpoint(c.outer, c.ns, c.id) })
+	c.once.Do(func() { c.all = merged(c.outer, map[string]string{c.ns: c.id}) })
 	return c.all
 }
 
-// NodeError is what an error handler node is told: which node failed, and how. A
-// failure in a graph inside the node is given as the inner node returned it.
-// After a restart Err is a plain error with the stored text.
+// NodeError tells an error handler which node failed, and how. The failure of a node in a
+// graph inside is given as that node returned it. After a restart Err is a plain error with
+// the stored text.
 type NodeError struct {
 	Node string
 	Err  error
@@ -148,8 +147,8 @@ type preparer struct {
 	metadata  map[string]any // of the run
 	ids       taskIDs
 	previous  any // what the entrypoint saved last
-	// anyAnswer: whoever asks gets the answer that waits. passing: the ids of the
-	// tasks are those of this run alone, as are those of their questions.
+	// anyAnswer: whoever asks gets the answer that waits. passing: the ids of tasks, and so
+	// those of their questions, are valid in this run only.
 	anyAnswer, passing bool
 	// warn is told about packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
@@ -168,18 +167,8 @@ func (p *preparer) init() (err error) {
 	return err
 }
 
-func withCheckpoint(m map[string]string, ns, id string) map[string]string {
-	out := maps.Clone(m)
-	if out == nil {
-		out = make(map[string]string, 1)
-	}
-	out[ns] = id
-	return out
-}
-
-// next makes the tasks: first one for each packet, then one for each node that
-// was triggered. updated, if not empty, narrows the search to nodes they
-// trigger.
+// next makes the tasks: one for each packet, then one for each node that was triggered. If
+// updated is not empty, only nodes that those channels trigger are looked at.
 func (p *preparer) next(updated []string) (*taskSet, error) {
 	if err := p.init(); err != nil {
 		return nil, err
@@ -268,7 +257,7 @@ func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 				if x, set := ch.Get(); set {
 					m[name] = x
 				}
-			} else if managed, isManaged := p.g.opts.Managed[name]; isManaged {
+			} else if managed, isManaged := p.g.spec.Managed[name]; isManaged {
 				m[name] = managed(pad.step, pad.stop)
 			}
 		}
@@ -334,7 +323,7 @@ func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	t.pad.parent = caller.pad
 	t.input, t.call, t.timeout, t.retry = c.input, c, c.timeout, c.retry
 	if len(t.retry) == 0 {
-		t.retry = p.g.opts.Retry
+		t.retry = p.g.spec.Retry
 	}
 	return t
 }
@@ -361,17 +350,13 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	if n != nil {
 		t.timeout, t.retry = n.Timeout, n.Retry
 		if len(t.retry) == 0 {
-			t.retry = p.g.opts.Retry
+			t.retry = p.g.spec.Retry
 		}
 		t.previous = p.previous
 	}
 	t.metadata = p.metadata
-	if n != nil && len(n.Metadata) > 0 {
-		t.metadata = maps.Clone(p.metadata)
-		if t.metadata == nil {
-			t.metadata = map[string]any{}
-		}
-		maps.Copy(t.metadata, n.Metadata)
+	if n != nil {
+		t.metadata = merged(p.metadata, n.Metadata)
 	}
 	return t
 }
@@ -421,7 +406,7 @@ func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write
 	v := local.read(sel)
 	if m, ok := v.(map[string]any); ok && !sel.Single {
 		for _, name := range sel.Names {
-			if managed, isManaged := g.opts.Managed[name]; isManaged {
+			if managed, isManaged := g.spec.Managed[name]; isManaged {
 				m[name] = managed(pad.step, pad.stop)
 			}
 		}

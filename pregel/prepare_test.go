@@ -11,8 +11,7 @@ import (
 // that subscribes to nothing that moved neither.
 func TestNothingToPrepare(t *testing.T) { // ALG-02
 	none := &Graph{nodes: map[string]*Node{}, triggers: map[string][]string{}}
-	one, err := New(Options{Channels: map[string]channel.Channel{"in": channel.LastValue[int]()}, Input: One("in"),
-		Nodes: []*Node{{Name: "n", Triggers: []string{"in"}, Reads: One("in"), Writers: []Writer{WriteTo("in")}}}})
+	one, err := New(Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[int]()}, Input: One("in"), Nodes: []*Node{{Name: "n", Triggers: []string{"in"}, Reads: One("in"), Writers: []Writer{WriteTo("in")}}}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,22 +13,22 @@ import (
 // defaultAttempts is how many recoveries are begun from one checkpoint.
 const defaultAttempts = 3
 
-// RecoverOptions are options of Recover. The zero value recovers four threads at a
-// time and begins at most three recoveries of each.
+// RecoverOptions are options of Recover. The zero value recovers four threads at a time,
+// and begins at most three recoveries of each.
 type RecoverOptions struct {
-	// AtOnce is how many threads are run at a time; 0 is 4.
+	// AtOnce is how many threads run at a time; 0 is 4.
 	AtOnce int
-	// Attempts is how many recoveries of a thread are begun from one checkpoint; 0 is
-	// 3. A node that kills its process would be run for ever without a bound. New
-	// input that first finishes a thread counts too, and 3 is its bound; see
-	// FinishFirst. A recovery that its caller cancels is not counted, unless its
-	// process ends before the next one: a shutdown uses up an attempt.
+	// Attempts bounds the recoveries of a thread that are begun from one checkpoint; 0 is
+	// 3. Without a bound a node that kills its process would run for ever. New input that
+	// first finishes a thread counts too, with a bound of 3; see FinishFirst. A recovery
+	// that its caller cancels does not count, unless the process ends before the next one.
+	// So a shutdown uses up an attempt.
 	Attempts int
-	// Config makes the Config a thread is run with from its state: the values that
-	// its nodes expect of a caller, such as Context and Configurable. Recover fills in
-	// the ThreadID, and the RunID of the run that did not end if there is none. nil
-	// gives the zero Config. It is called from one goroutine.
-	Config func(state *StateSnapshot) (Config, error)
+	// Run makes the options of a thread's run from the thread's state: the values that
+	// nodes expect from a caller, such as Context and Configurable. If it sets no RunID,
+	// Recover fills in that of the run that did not end. Nil stands for the zero
+	// RunOptions. It is called from one goroutine.
+	Run func(state *StateSnapshot) (RunOptions, error)
 }
 
 // Outcome is what became of a thread that Recover found.
@@ -40,17 +40,17 @@ const (
 	Recovered Outcome = "recovered"
 	// RecoveredToStop: the run went on and stopped at a question or a breakpoint.
 	RecoveredToStop Outcome = "waiting"
-	// RecoveryFailed: the run failed, or could not be begun; see Recovery.Err. It
-	// matches ErrUnknownNode if the graph does not have a node that is left.
+	// RecoveryFailed: the run failed or could not begin; see Recovery.Err. It matches
+	// ErrUnknownNode if the graph lacks a node that is left.
 	RecoveryFailed Outcome = "failed"
-	// GivenUp: the thread was not run, as all its attempts are used up. Invoke with nil
-	// runs it all the same; DiscardUnfinished gives up what is left of it. Other new
-	// input is refused with ErrGivenUp.
+	// GivenUp: the thread was not run, because all its attempts are used up. Invoke with
+	// nil still runs it, and DiscardUnfinished drops what is left. Other new input is
+	// refused with ErrGivenUp.
 	GivenUp Outcome = "given up"
-	// Busy: the thread was not run, as another run has it.
+	// Busy: the thread was not run, because another run owns it.
 	Busy Outcome = "busy"
-	// OtherGraph: the thread was not run, as a graph of another name, or of none, made
-	// its newest checkpoint.
+	// OtherGraph: the thread was not run, because its newest checkpoint is of a graph with
+	// another name, or with none.
 	OtherGraph Outcome = "other graph"
 )
 
@@ -58,12 +58,12 @@ const (
 type Recovery struct {
 	ThreadID string
 	Graph    string // the graph that left it; "" if it has no name
-	// Next are the nodes that were left to run, each once, as far as Recover looked
-	// at the thread: else all nodes of its superstep.
+	// Next are the nodes that were left to run, each once. If Recover did not load the
+	// thread they are all nodes of its superstep.
 	Next    []string
 	Outcome Outcome
-	// Attempt counts the recoveries begun from the checkpoint the thread was at, this
-	// one included; 0 if none was begun now.
+	// Attempt counts the recoveries that were begun from the thread's checkpoint, including
+	// this one. It is 0 if none was begun now.
 	Attempt int
 	// Interrupts are the questions that wait now.
 	Interrupts []Interrupt
@@ -74,26 +74,25 @@ type Recovery struct {
 type RecoverReport struct {
 	// Threads are the unfinished threads, in the order of their ids.
 	Threads []Recovery
-	// Unknown are the ids of threads that do not say how far they came, as their
-	// newest checkpoint was made by another program or through a saver that takes no
-	// notes. GetState tells for each; Recover leaves them alone.
+	// Unknown are the ids of threads whose status the saver does not know, because another
+	// program made their newest checkpoint, or a saver that takes no notes. Recover leaves
+	// them alone; GetState tells their status.
 	Unknown []string
 }
 
-// Recover goes on with the threads that runs of this graph left unfinished: what a
-// program calls at its start, before it takes new work. It runs each as Invoke with
-// nil does, and returns when all have ended. A thread that fails or stops is in the
-// report and no error of Recover; the error is about the list of threads, the options
-// or ctx, and the report has what was done until then.
+// Recover resumes the threads that runs of this graph left unfinished. A program calls it
+// when it starts, before it takes new work. Each thread is run as by Invoke with nil.
+// Recover returns when all runs have ended. A thread that fails or stops is in the report
+// and is no error. An error concerns the list of threads, the options or ctx; the report
+// then has what was done so far.
 //
-// The graph needs a name, Options.Name: it is stored with its checkpoints, and threads
-// that other graphs left are reported and not run. The saver must be a
-// saver.ThreadManager. Attempts are counted by a saver.Coordinator, durably and
-// before anything is run; without one the Graph counts them in memory, which a crash
-// forgets.
+// The graph needs a name, Options.Name. The name is stored with its checkpoints, and
+// threads that other graphs left are reported and not run. The saver must be a
+// saver.ThreadManager. A saver.Coordinator counts attempts durably before anything runs.
+// Without one the Graph counts them in memory, and a crash forgets the count.
 //
-// Recover may be called at any time and by several processes: a thread that another
-// run has is left to it.
+// Recover may be called at any time and by several processes. It leaves a thread alone that
+// another run owns.
 func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, error) {
 	var report RecoverReport
 	if err := g.checkRecover(&o); err != nil {
@@ -114,7 +113,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			continue
 		case slots <- struct{}{}:
 		}
-		cfg, err := g.recoveryConfig(ctx, o, r.ThreadID)
+		run, err := g.recoveryOptions(ctx, o, r.ThreadID)
 		if err != nil {
 			r.Outcome, r.Err = RecoveryFailed, err
 			<-slots
@@ -122,7 +121,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
-			left[i] = g.recoverThread(ctx, o, cfg, r)
+			left[i] = g.recoverThread(ctx, run, o.Attempts, r)
 		})
 	}
 	running.Wait()
@@ -146,9 +145,9 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	case !lists:
 		return &GraphError{Reason: fmt.Sprintf("Recover needs a saver that is a saver.ThreadManager; Saver is a %T", g.opts.Saver)}
 	case o.AtOnce < 0:
-		return &ConfigError{Field: "AtOnce", Reason: "is negative; 0 is 4"}
+		return &ArgumentError{Field: "AtOnce", Reason: "is negative; 0 is 4"}
 	case o.Attempts < 0:
-		return &ConfigError{Field: "Attempts", Reason: "is negative; 0 is 3"}
+		return &ArgumentError{Field: "Attempts", Reason: "is negative; 0 is 3"}
 	}
 	o.AtOnce, o.Attempts = cmp.Or(o.AtOnce, 4), cmp.Or(o.Attempts, defaultAttempts)
 	return nil
@@ -173,24 +172,16 @@ func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (m
 	return mine, nil
 }
 
-// recoveryConfig is what a thread is run with.
-func (g *Graph) recoveryConfig(ctx context.Context, o RecoverOptions, threadID string) (Config, error) {
-	state, err := g.GetState(ctx, Config{ThreadID: threadID}, false)
-	if err != nil {
-		return Config{}, err
+// recoveryOptions are what a thread is run with.
+func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, err error) {
+	state, err := g.GetState(ctx, Thread(threadID))
+	if err == nil && o.Run != nil {
+		run, err = o.Run(state)
 	}
-	var cfg Config
-	if o.Config != nil {
-		if cfg, err = o.Config(state); err != nil {
-			return Config{}, err
-		}
+	if err == nil {
+		run.RunID = cmp.Or(run.RunID, state.Metadata.RunID())
 	}
-	if cfg.Namespace != "" || cfg.CheckpointID != "" || len(cfg.CheckpointMap) > 0 || cfg.ThreadID != "" && cfg.ThreadID != threadID {
-		return Config{}, &ConfigError{Field: "ThreadID", Reason: "Recover goes on with the newest state of a thread: a Config for it must not name another place"}
-	}
-	cfg.ThreadID = threadID
-	cfg.RunID = cmp.Or(cfg.RunID, state.Metadata.RunID())
-	return cfg, nil
+	return run, err
 }
 
 // errSettled: the thread is not unfinished any more, or never was: a graph inside
@@ -199,9 +190,9 @@ var errSettled = errors.New("the thread is not unfinished")
 
 // recoverThread runs what is left on a thread. settled reports that there was nothing
 // to recover.
-func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config, r *Recovery) (settled bool) {
-	l, found, err := g.recoverOne(ctx, cfg, false, o.Attempts)
-	if found.seen {
+func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r *Recovery) (settled bool) {
+	l, found, err := g.recoverOne(ctx, Thread(r.ThreadID), o, false, attempts)
+	if found.status == saver.StatusUnfinished {
 		r.Next, r.Attempt = found.next, found.attempt
 	}
 	switch {
@@ -221,59 +212,76 @@ func (g *Graph) recoverThread(ctx context.Context, o RecoverOptions, cfg Config,
 	return false
 }
 
-// recovery is what was found on a thread that is to be recovered.
+// recovery is a run of what is left on a thread, and what it found.
 type recovery struct {
-	seen    bool     // it was loaded, and is unfinished
-	next    []string // the nodes that are left
-	attempt int      // that was begun; 0: none
+	attempts int // how many may be begun from one checkpoint
+	progress
+	attempt int // that was begun; 0: none
+	at      saver.Config
 }
 
-// recoverOne runs what is left on a thread, as Invoke with nil does, and shows nobody
-// its events, if fewer than attempts recoveries were begun from its checkpoint. again
-// says that the run lost the thread before, and waits for it now.
-func (g *Graph) recoverOne(ctx context.Context, cfg Config, again bool, attempts int) (*loop, recovery, error) {
-	var found recovery
-	l, err := g.newLoop(ctx, nil, cfg)
+// recoverOne resumes what is left on a thread, as Invoke with nil does, unless attempts
+// recoveries were begun from its checkpoint before. Nobody sees its events. again says that
+// the run lost the thread before, so that it waits for it now.
+func (g *Graph) recoverOne(ctx context.Context, at Address, o RunOptions, again bool, attempts int) (*loop, recovery, error) {
+	found := recovery{attempts: attempts}
+	l, err := g.newLoop(ctx, at, nil, o)
 	if err != nil {
 		return nil, found, err
 	}
-	var at saver.Config
-	l.owned.again = again
-	l.admit = func(ctx context.Context, l *loop) error {
-		how, err := l.standing().progress(ctx)
-		if err != nil {
-			return err
-		}
-		if how.status != saver.StatusUnfinished {
-			return errSettled
-		}
-		found.seen, found.next, at = true, how.next, l.place
-		if err := l.checkNodes(); err != nil {
-			return err
-		}
-		n, err := g.countAttempt(ctx, at)
-		if err != nil {
-			return err
-		}
-		if n > attempts {
-			return fmt.Errorf("thread %q: %w: %d", at.ThreadID, ErrGivenUp, attempts)
-		}
-		found.attempt = n
-		return nil
-	}
+	l.owned.again, l.recovery = again, &found
 	l.setStream(&stream{put: func(Event) {}}, nil)
 	err = l.runAll(ctx)
 	switch {
 	case err == nil:
-		g.attempts.forget(at.ThreadID)
+		g.attempts.forget(found.at.ThreadID)
 	case ctx.Err() != nil && found.attempt > 0:
-		g.attempts.add(at, -1)
+		g.attempts.add(found.at, -1)
 	}
 	return l, found, err
 }
 
-// countAttempt counts a recovery that is about to begin at a checkpoint. It is counted
-// before anything is run: who is killed by what runs cannot count any more.
+// countRecovery counts a recovery that is about to begin, if the run is one.
+func (l *loop) countRecovery(ctx context.Context) error {
+	r := l.recovery
+	if r == nil || !l.entry.kind.resumes() {
+		return nil
+	}
+	r.at = l.place
+	n, err := l.g.countAttempt(ctx, r.at)
+	if err != nil {
+		return err
+	}
+	if n > r.attempts {
+		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
+	}
+	r.attempt = n
+	return nil
+}
+
+// finishEarlier resumes the run that left the thread as l found it, under that run's RunID.
+// Nobody sees its events, because the caller asked for a run of the input. It returns why
+// the input is not taken: refused, with what came of the earlier run.
+func (l *loop) finishEarlier(ctx context.Context, at Address, o RunOptions, refused error) error {
+	var e *UnfinishedError
+	if !errors.As(refused, &e) {
+		return refused
+	}
+	o.RunID = l.md.RunID()
+	switch earlier, _, err := l.g.recoverOne(ctx, at, o, l.owned.again, defaultAttempts); {
+	case errors.Is(err, errSettled): // somebody else finished it in the meantime
+	case err != nil:
+		e.Err = err
+		return e
+	case earlier.status != statusDone:
+		e.Stopped, e.Interrupts = true, earlier.waiting
+		return e
+	}
+	return nil
+}
+
+// countAttempt counts a recovery that is about to begin at a checkpoint. It does so before
+// anything runs, because a process that is killed can no longer count.
 func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) {
 	c, ok := g.opts.Saver.(saver.Coordinator)
 	if !ok {
@@ -286,9 +294,9 @@ func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) 
 	return n + g.attempts.add(at, 0), nil
 }
 
-// attempts are recoveries that the saver does not count, at the newest checkpoint that
-// each thread was recovered from: all of them if it counts none, and less one for each
-// that its caller cancelled, which is nobody's fault.
+// attempts are recoveries that the saver did not count, at the newest checkpoint that each
+// thread was recovered from. If the saver counts none, they are all. A recovery that its
+// caller cancelled takes one away.
 type attempts struct {
 	mu sync.Mutex
 	by map[string]attemptsAt // by thread

@@ -16,7 +16,7 @@ import (
 // Recover runs what this graph left, and reports the rest.
 func TestRecover(t *testing.T) {
 	p := &post{opts: graph.Options{Name: "post"}}
-	s := p.dies(t, afterSend, pregel.Config{RunID: "run 1"})
+	s := p.dies(t, afterSend, pregel.RunOptions{RunID: "run 1"})
 	other := &post{opts: graph.Options{Name: "other"}}
 	if err := s.CopyThread(ctx, "t", "u"); err != nil {
 		t.Fatal(err)
@@ -26,17 +26,17 @@ func TestRecover(t *testing.T) {
 		t.Errorf("another graph: %+v, %v, mailed %s", report, err, other.mailed())
 	}
 	plain := &post{}
-	if _, err := plain.graph(t, struct{ saver.Saver }{s}).Invoke(ctx, letter("x"), pregel.Config{ThreadID: "v"}); err != nil {
+	if _, err := plain.graph(t, struct{ saver.Saver }{s}).Invoke(ctx, pregel.Thread("v"), letter("x")); err != nil {
 		t.Fatal(err)
 	}
 	g := p.graph(t, s)
 	asked := 0
-	report, err := g.Recover(ctx, pregel.RecoverOptions{Config: func(state *pregel.StateSnapshot) (pregel.Config, error) {
+	report, err := g.Recover(ctx, pregel.RecoverOptions{Run: func(state *pregel.StateSnapshot) (pregel.RunOptions, error) {
 		asked++
-		if state.Config.ThreadID == "u" {
-			return pregel.Config{}, errDead
+		if state.Address.ThreadID == "u" {
+			return pregel.RunOptions{}, errDead
 		}
-		return pregel.Config{Metadata: map[string]any{"by": "recovery"}}, nil
+		return pregel.RunOptions{Metadata: map[string]any{"by": "recovery"}}, nil
 	}})
 	if err != nil || len(report.Threads) != 2 || fmt.Sprint(report.Unknown) != "[v]" || asked != 2 {
 		t.Fatalf("%+v, %v, asked %d times", report, err, asked)
@@ -86,7 +86,7 @@ func (*dying) PutWrites(context.Context, saver.Config, []saver.Write, string, st
 // A thread that a run has is left to it; so many are run at a time as was asked for.
 func TestRecoverBesideRuns(t *testing.T) {
 	p := &post{opts: graph.Options{Name: "post"}}
-	s := p.dies(t, "put 1", pregel.Config{})
+	s := p.dies(t, "put 1")
 	for i := range 6 {
 		if err := s.CopyThread(ctx, "t", fmt.Sprint("u", i)); err != nil {
 			t.Fatal(err)
@@ -132,8 +132,8 @@ func TestRecoverRefuses(t *testing.T) {
 		"no saver":    {(&post{opts: graph.Options{Name: "post"}}).graph(t, nil), pregel.RecoverOptions{}, pregel.ErrNoSaver},
 		"no name":     {(&post{}).graph(t, s), pregel.RecoverOptions{}, pregel.ErrInvalidGraph},
 		"no list":     {(&post{opts: graph.Options{Name: "post"}}).graph(t, struct{ saver.Saver }{s}), pregel.RecoverOptions{}, pregel.ErrInvalidGraph},
-		"at once":     {(&post{opts: graph.Options{Name: "post"}}).graph(t, s), pregel.RecoverOptions{AtOnce: -1}, pregel.ErrInvalidConfig},
-		"no attempts": {(&post{opts: graph.Options{Name: "post"}}).graph(t, s), pregel.RecoverOptions{Attempts: -1}, pregel.ErrInvalidConfig},
+		"at once":     {(&post{opts: graph.Options{Name: "post"}}).graph(t, s), pregel.RecoverOptions{AtOnce: -1}, pregel.ErrInvalidArgument},
+		"no attempts": {(&post{opts: graph.Options{Name: "post"}}).graph(t, s), pregel.RecoverOptions{Attempts: -1}, pregel.ErrInvalidArgument},
 	} {
 		if _, err := c.g.Recover(ctx, c.o); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)

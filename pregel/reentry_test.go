@@ -30,7 +30,7 @@ func around(t *testing.T, s saver.Saver, inner *graph.Builder, sub graph.Options
 	}
 	b := graph.New(stepsField()).Node("before", func(context.Context, any) (any, error) { return m{"steps": []string{"before"}}, nil })
 	b.Node("sub", func(ctx context.Context, _ any) (any, error) {
-		res, err := in.Invoke(ctx, m{"steps": []string{"x"}}, pregel.Config{})
+		res, err := in.Invoke(ctx, pregel.Inside(), m{"steps": []string{"x"}})
 		if err != nil {
 			return nil, err
 		}
@@ -50,13 +50,13 @@ func around(t *testing.T, s saver.Saver, inner *graph.Builder, sub graph.Options
 func TestResumeCallsStatefulGraph(t *testing.T) {
 	inner := graph.New(stepsField()).Node("i", func(context.Context, any) (any, error) { return m{"steps": []string{"i"}}, nil }).Sequence(graph.Start, "i")
 	g := around(t, memory.New(memory.Options{}), inner, graph.Options{Checkpointing: pregel.Stable}, graph.Options{InterruptBefore: []string{"sub"}})
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	var got any
 	for range 2 {
-		if _, err := g.Invoke(ctx, m{"steps": []string{}}, cfg); err != nil {
+		if _, err := g.Invoke(ctx, at, m{"steps": []string{}}); err != nil {
 			t.Fatal(err)
 		}
-		res, err := g.Invoke(ctx, nil, cfg)
+		res, err := g.Invoke(ctx, at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func asks(q string) pregel.Func {
 func TestAnswerInsideIsGivenOnce(t *testing.T) {
 	inner := graph.New(stepsField()).Node("q1", asks("q1")).Node("q2", asks("q2")).Sequence(graph.Start, "q1", "q2")
 	g := around(t, memory.New(memory.Options{}), inner, graph.Options{}, graph.Options{})
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	for i, input := range []any{m{"steps": []string{}}, pregel.Command{Resume: "x"}, nil, nil} {
-		res, err := g.Invoke(ctx, input, cfg)
+		res, err := g.Invoke(ctx, at, input)
 		if want := []any{"q1", "q2", "q2", "q2"}[i]; err != nil || len(res.Interrupts) != 1 || res.Interrupts[0].Value != want {
 			t.Fatalf("call %d: %+v, %v; want it to ask %v", i, res, err, want)
 		}
 	}
-	res, err := g.Invoke(ctx, pregel.Command{Resume: "x"}, cfg) // the same word may be meant
+	res, err := g.Invoke(ctx, at, pregel.Command{Resume: "x"}) // the same word may be meant
 	if got := fmt.Sprint(res.Map()["steps"]); err != nil || got != "[before sub [x q1=x q2=x]]" {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -103,8 +103,8 @@ func TestAnswerGivenAgainAfterDeath(t *testing.T) {
 				s := &mortal{Saver: memory.New(memory.Options{}), left: -1, stored: map[string]bool{}}
 				inner := graph.New(stepsField()).Node("q1", asks("q1")).Node("q2", asks("q2")).Node("q3", asks("q3")).Sequence(graph.Start, "q1", "q2", "q3")
 				g := around(t, s, inner, graph.Options{}, graph.Options{})
-				cfg := pregel.Config{ThreadID: "t", Durability: d}
-				res, err := g.Invoke(ctx, m{"steps": []string{}}, cfg)
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+				res, err := g.Invoke(ctx, at, m{"steps": []string{}}, cfg)
 				if err != nil || len(res.Interrupts) != 1 {
 					t.Fatal(res, err)
 				}
@@ -113,7 +113,7 @@ func TestAnswerGivenAgainAfterDeath(t *testing.T) {
 					answer.Resume = m{res.Interrupts[0].ID: "one"}
 				}
 				s.left = died
-				_, err = g.Invoke(ctx, answer, cfg)
+				_, err = g.Invoke(ctx, at, answer, cfg)
 				s.left = -1
 				if err == nil {
 					break // it did not die any more
@@ -121,7 +121,7 @@ func TestAnswerGivenAgainAfterDeath(t *testing.T) {
 				if !errors.Is(err, errDead) {
 					t.Fatal(err)
 				}
-				res, err = g.Invoke(ctx, answer, cfg)
+				res, err = g.Invoke(ctx, at, answer, cfg)
 				if err != nil || len(res.Interrupts) != 1 || res.Interrupts[0].Value != "q2" {
 					t.Errorf("%s, by id %v, death after %d saves: %+v, %v; want q2 asked", d, byID, died, res, err)
 				}
@@ -168,7 +168,7 @@ func TestInsideIsStoredAfterAround(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := around(t, p, graph.New(stepsField()).Subgraph("low", sub).Sequence(graph.Start, "low"), graph.Options{}, graph.Options{})
-		if _, err := g.Invoke(ctx, m{"steps": []string{}}, pregel.Config{ThreadID: "t", Durability: d}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), m{"steps": []string{}}, pregel.RunOptions{Durability: d}); err != nil {
 			t.Fatal(err)
 		}
 		if p.orphans > 0 || p.inside == 0 {

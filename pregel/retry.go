@@ -17,16 +17,16 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// RetryPolicy says which errors of a node are tried again, and when. The zero
-// value of a field is LangGraph's default.
+// RetryPolicy says which errors of a node are retried, and when. A zero field has
+// LangGraph's default.
 type RetryPolicy struct {
 	InitialInterval time.Duration // 0: 500 ms
 	BackoffFactor   float64       // 0: 2
 	MaxInterval     time.Duration // 0: 128 s
 	MaxAttempts     int           // 0: 3, the first one counted
 	NoJitter        bool          // jitter adds up to one second to each wait
-	// RetryOn decides about an error; nil is RetryTransient. Interrupts and
-	// commands to a parent are never asked about.
+	// RetryOn decides about an error; nil is RetryTransient. It is not asked about
+	// interrupts and commands to a parent.
 	RetryOn func(error) bool
 }
 
@@ -49,14 +49,13 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// RetryTransient is the default of RetryPolicy.RetryOn, LangGraph's default in
-// Go's terms. Tried again are lost and refused connections, timeouts of a node
-// and of a request, answers with an HTTP status of the server's fault (an error
-// that has StatusCode or HTTPStatusCode: 500 to 599, or 0 for no answer), and
-// whatever is not known to be beyond mending. Not tried again are other HTTP
-// statuses, bad input (values of the wrong type, numbers and JSON that cannot be
-// read), errors of the operating system, panics, the end of a context, and what
-// says of itself that it is not Temporary.
+// RetryTransient is the default of RetryPolicy.RetryOn: LangGraph's default in Go's terms.
+// It retries lost and refused connections, timeouts of a node or a request, HTTP statuses
+// that blame the server (an error with StatusCode or HTTPStatusCode of 500 to 599, or of 0
+// for no response), and any error that it does not know to be permanent. It does not retry
+// other HTTP statuses, bad input (values of the wrong type, numbers and JSON that cannot be
+// parsed), errors of the operating system, panics, the end of a context, and errors that
+// say they are not Temporary.
 func RetryTransient(err error) bool {
 	var timeout *NodeTimeoutError
 	var temporary interface{ Temporary() bool }
@@ -124,8 +123,8 @@ func isLasting(err error) bool {
 		errors.As(err, &path) || errors.As(err, &link) || errors.As(err, &call) || errors.As(err, &errno)
 }
 
-// RetryOnErrors is a predicate for RetryPolicy.RetryOn: errors that match one of
-// targets. Without targets it is never.
+// RetryOnErrors makes a predicate for RetryPolicy.RetryOn that accepts errors matching one
+// of targets; none if there are no targets.
 func RetryOnErrors(targets ...error) func(error) bool {
 	return func(err error) bool {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })

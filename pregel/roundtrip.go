@@ -8,18 +8,9 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// roundTrips reports whether values are encoded and decoded between supersteps; the
-// outermost graph says so for all graphs inside.
-func (l *loop) roundTrips() bool {
-	for l.nested() {
-		l = l.parent.step.l
-	}
-	return l.g.opts.RoundTrip
-}
-
 // again is v as a run gets it that resumes from storage.
-func (l *loop) again(node, ch string, v any) (any, error) {
-	stored, err := l.stow(node, ch, v)
+func (e *encoder) again(node, ch string, v any) (any, error) {
+	stored, err := e.stow(node, ch, v)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +22,8 @@ func (l *loop) again(node, ch string, v any) (any, error) {
 }
 
 // stow is v as it would lie in a store, with a saver or without.
-func (l *loop) stow(node, ch string, v any) (saver.Value, error) {
-	codec := l.cacheCodec()
+func (e *encoder) stow(node, ch string, v any) (saver.Value, error) {
+	codec := e.plainCodec()
 	typed, err := codec.Encode(v)
 	if err != nil {
 		return saver.Value{}, &EncodeError{Node: node, Channel: ch, Err: err}
@@ -43,7 +34,7 @@ func (l *loop) stow(node, ch string, v any) (saver.Value, error) {
 // writesAgain replaces, in place, what a task wrote, or was told, by what would be
 // read back.
 func (l *loop) writesAgain(node string, writes []write) error {
-	if !l.roundTrips() {
+	if !l.ways.roundTrip {
 		return nil
 	}
 	for i := range writes {
@@ -84,7 +75,7 @@ func (l *loop) interruptsAgain(node string, list []Interrupt) error {
 
 // answersAgain replaces the answers by interrupt id.
 func (l *loop) answersAgain() error {
-	if !l.roundTrips() {
+	if !l.ways.roundTrip {
 		return nil
 	}
 	answers := make(map[string]any, len(l.resumeMap))
@@ -101,7 +92,7 @@ func (l *loop) answersAgain() error {
 // channelsAgain restores every channel from what would be stored of it, so that the
 // next superstep reads what a resumed run would.
 func (l *loop) channelsAgain() error {
-	if !l.roundTrips() {
+	if !l.ways.roundTrip {
 		return nil
 	}
 	for i, ch := range l.set.list {

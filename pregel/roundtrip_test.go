@@ -134,7 +134,7 @@ func tripGraph(t *testing.T, l *tripLog, asks bool, o graph.Options) *pregel.Gra
 // what a store holds.
 func tripResumed(t *testing.T, codec serde.Serializer) map[string]string {
 	t.Helper()
-	dir, cfg, l := t.TempDir(), pregel.Config{ThreadID: "t"}, &tripLog{fail: true}
+	dir, at, l := t.TempDir(), pregel.Thread("t"), &tripLog{fail: true}
 	step := func(o graph.Options, input any, then func(*pregel.Graph, *pregel.Result, error)) {
 		s, err := disk.Open(dir, disk.Options{Serializer: codec})
 		if err != nil {
@@ -142,7 +142,7 @@ func tripResumed(t *testing.T, codec serde.Serializer) map[string]string {
 		}
 		o.Saver = s
 		g := tripGraph(t, l, true, o)
-		res, err := g.Invoke(ctx, input, cfg)
+		res, err := g.Invoke(ctx, at, input)
 		then(g, res, err)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func tripResumed(t *testing.T, codec serde.Serializer) map[string]string {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	snap, err := tripGraph(t, l, true, graph.Options{Saver: s}).GetState(ctx, cfg, false)
+	snap, err := tripGraph(t, l, true, graph.Options{Saver: s}).GetState(ctx, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +180,11 @@ func tripOnce(t *testing.T, roundTrip bool, s saver.Saver) map[string]string {
 	t.Helper()
 	l := &tripLog{}
 	g := tripGraph(t, l, s != nil, graph.Options{RoundTrip: roundTrip, Saver: s})
-	cfg := pregel.Config{ThreadID: "t"}
+	at := pregel.Thread("t")
 	if s == nil {
-		cfg = pregel.Config{}
+		at = pregel.Address{}
 	}
-	res, err := g.Invoke(ctx, map[string]any{"list": []any{9}}, cfg)
+	res, err := g.Invoke(ctx, at, map[string]any{"list": []any{9}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func tripOnce(t *testing.T, roundTrip bool, s saver.Saver) map[string]string {
 		for _, in := range res.Interrupts {
 			l.saw("question", in.Value)
 		}
-		if res, err = g.Invoke(ctx, pregel.Command{Resume: tripCall{Name: "answer"}}, cfg); err != nil {
+		if res, err = g.Invoke(ctx, at, pregel.Command{Resume: tripCall{Name: "answer"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestRoundTripInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Invoke(ctx, map[string]any{"v": 1}, pregel.Config{}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Address{}, map[string]any{"v": 1}); err != nil {
 			t.Fatal(err)
 		}
 		want := map[bool]string{true: "map{v: map{Args: map{}, Name: string}}", false: "map{v: pregel_test.tripCall}"}[on]
@@ -265,7 +265,7 @@ func TestRoundTripInside(t *testing.T) {
 // TestRoundTripRefuses: a value that cannot be stored fails the run, without a saver too.
 func TestRoundTripRefuses(t *testing.T) {
 	g := fan(t, pregel.Options{RoundTrip: true}, node("a", returns(func() {})))
-	if _, err := g.Invoke(ctx, 1, pregel.Config{}); err == nil {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 1); err == nil {
 		t.Error("a func went through a round trip")
 	}
 }

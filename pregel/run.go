@@ -6,22 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
 )
 
-// Result is what a run ends with.
+// Result is the outcome of a run.
 type Result struct {
-	// Value is the state the graph's output keys show: a map[string]any of
-	// several, or the value of a single one; nil if nothing was shown.
+	// Value is the state in the graph's output keys: a map[string]any of several keys, the
+	// value of a single one, or nil if nothing was written.
 	Value any
-	// Interrupts are what the run waits for, in the order of the tasks; empty if
-	// it came to an end, or stopped at a breakpoint. They are stored.
+	// Interrupts are the questions the run waits for, in the order of the tasks. They are
+	// stored. There are none if the run came to its end or stopped at a breakpoint.
 	Interrupts []Interrupt
 }
 
@@ -31,61 +29,63 @@ func (r *Result) Map() map[string]any {
 	return m
 }
 
-// Invoke runs the graph to its end, to an interrupt or to a breakpoint. A nil
-// input goes on from where the thread stands; a Command resumes, updates and
-// steers; anything else is new input. What ended is stored before Invoke
-// returns, also if ctx was cancelled.
-func (g *Graph) Invoke(ctx context.Context, input any, cfg Config) (*Result, error) {
-	if cfg.OutputKeys == nil {
-		cfg.OutputKeys = &g.output
+// Invoke runs the graph until it ends, asks a question or stops at a breakpoint. A nil
+// input resumes the thread; a Command answers, updates and steers; anything else is new
+// input. Everything that ended is stored when Invoke returns, even if ctx was cancelled.
+func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOptions) (*Result, error) {
+	o := lastOf(opts)
+	if o.OutputKeys == nil {
+		o.OutputKeys = &g.output
 	}
 	res := &Result{}
-	put := func(e Event) {
-		switch {
-		case e.Mode == ModeUpdates:
-			res.Interrupts = append(res.Interrupts, e.Interrupts...)
-		case len(e.Interrupts) == 0:
-			res.Value = e.Data
-		}
-	}
-	err := g.retryConflicts(ctx, cfg, new(atomic.Bool), func(cfg Config, again bool) error {
-		l, err := g.newLoop(ctx, input, cfg)
-		if err != nil {
-			return err
-		}
-		l.owned.again = again
+	l, err := g.run(ctx, at, input, o, new(atomic.Bool), func(l *loop) {
 		*res = Result{}
-		only := func(e Event) {
-			if len(e.NS) == len(splitNS(l.ns)) {
-				put(e)
+		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, interruptsOnly: true, put: func(e Event) {
+			switch {
+			case len(e.NS) != len(splitNS(l.ns)):
+			case e.Mode == ModeUpdates:
+				res.Interrupts = append(res.Interrupts, e.Interrupts...)
+			case len(e.Interrupts) == 0:
+				res.Value = e.Data
 			}
-		}
-		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, put: only, interruptsOnly: true}, nil)
-		err = l.runAll(ctx)
-		// Events come as tasks end; the result does not depend on that.
-		slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int {
-			return cmp.Compare(indexOfInterrupt(l.waiting, a), indexOfInterrupt(l.waiting, b))
-		})
-		return err
+		}}, nil)
 	})
 	if err != nil {
 		return nil, err
 	}
+	// Events come as tasks end; the result does not depend on that.
+	place := func(in Interrupt) int {
+		return slices.IndexFunc(l.waiting, func(x Interrupt) bool { return x.ID == in.ID })
+	}
+	slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int { return cmp.Compare(place(a), place(b)) })
 	return res, nil
 }
 
-func indexOfInterrupt(list []Interrupt, in Interrupt) int {
-	return slices.IndexFunc(list, func(x Interrupt) bool { return x.ID == in.ID })
-}
-
-// retryConflicts starts a run over that lost against another before its first
-// superstep, as often as its Config allows, unless somebody was shown a part of
-// it. run is told whether it is run again.
-func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bool, run func(cfg Config, again bool) error) error {
+// run runs the graph. If an earlier run has to be finished first, it does that before. A
+// run that lost the thread before its first superstep starts over as often as o says,
+// unless somebody was shown a part of it. watch gets the loop of each attempt before it
+// runs.
+func (g *Graph) run(ctx context.Context, at Address, input any, o RunOptions, shown *atomic.Bool, watch func(*loop)) (*loop, error) {
 	for n := 0; ; n++ {
-		err := g.finishFirst(ctx, cfg, n > 0, run)
-		if n >= cfg.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || shown.Load() || ctx.Err() != nil {
-			return err
+		once := func(o RunOptions) (*loop, error) {
+			l, err := g.newLoop(ctx, at, input, o)
+			if err != nil {
+				return nil, err
+			}
+			l.owned.again = n > 0
+			watch(l)
+			return l, l.runAll(ctx)
+		}
+		l, err := once(o)
+		if l != nil && l.entry.kind == entryFinish {
+			if err = l.finishEarlier(ctx, at, o, err); err == nil {
+				o := o
+				o.Unfinished = RefuseUnfinished // somebody else left something in the meantime
+				l, err = once(o)
+			}
+		}
+		if n >= o.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || shown.Load() || ctx.Err() != nil {
+			return l, err
 		}
 	}
 }
@@ -94,18 +94,20 @@ func (g *Graph) retryConflicts(ctx context.Context, cfg Config, shown *atomic.Bo
 // would run them twice.
 var errRanTasks = errors.New("after tasks had run")
 
-// Stream runs the graph and yields its events as they come; an error is yielded
-// last. Stopping early cancels the run; what ended is stored before Stream
-// returns. Without modes it shows the graph's own. Events of graphs inside are
-// shown if Config.Subgraphs asks for them.
-func (g *Graph) Stream(ctx context.Context, input any, cfg Config, modes ...Mode) iter.Seq2[Event, error] {
+// Stream runs the graph and yields its events as they come. An error is yielded last. To
+// stop early cancels the run; everything that ended is stored when Stream returns.
+// RunOptions.Modes choose what is shown, and RunOptions.Subgraphs shows graphs inside as
+// well.
+func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		o := lastOf(opts)
+		modes := o.Modes
 		if len(modes) == 0 {
 			modes = g.defaultModes(ctx)
 		}
 		for _, m := range modes {
 			if !slices.Contains(allModes, m) {
-				yield(Event{}, &ConfigError{Field: "modes", Reason: fmt.Sprintf("%q is unknown", m)})
+				yield(Event{}, &ArgumentError{Field: "modes", Reason: fmt.Sprintf("%q is unknown", m)})
 				return
 			}
 		}
@@ -116,18 +118,13 @@ func (g *Graph) Stream(ctx context.Context, input any, cfg Config, modes ...Mode
 		go func() {
 			defer q.end()
 			shown := atomic.Bool{}
-			done <- g.retryConflicts(ctx, cfg, &shown, func(cfg Config, again bool) error {
-				l, err := g.newLoop(ctx, input, cfg)
-				if err != nil {
-					return err
-				}
-				l.owned.again = again
+			_, err := g.run(ctx, at, input, o, &shown, func(l *loop) {
 				l.setStream(&stream{modes: modes, put: func(e Event) {
 					shown.Store(true)
 					q.push(e)
 				}}, q)
-				return l.runAll(ctx)
 			})
+			done <- err
 		}()
 		// Also when the consumer panics: the run must be over when Stream is.
 		stopped := true
@@ -175,7 +172,7 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 			l.custom = outer.custom
 		}
 	}
-	if l.cfg.Subgraphs {
+	if l.opts.Subgraphs {
 		l.inner = own
 	}
 	switch {
@@ -187,48 +184,47 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 	}
 }
 
-// newLoop checks the Config and finds out where the run stands: on its own, or
-// inside the task whose context ctx is.
-func (g *Graph) newLoop(ctx context.Context, input any, cfg Config) (*loop, error) {
-	l := &loop{g: g, input: input}
-	if r, err := runFrom(ctx); err == nil && !cfg.addressed() {
-		l.parent = r
-		cfg = l.inherit(cfg, r)
+// newLoop checks where and how a run is to be, and finds out where it stands in the tree
+// of graphs.
+func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions) (*loop, error) {
+	l := &loop{encoder: encoder{g: g}, input: input, thread: at.ThreadID, tree: tree{cpMap: at.CheckpointMap}}
+	l.place.CheckpointID = at.CheckpointID
+	if at.inside {
+		r, err := runFrom(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("run graph %q inside: %w", g.opts.Name, err)
+		}
+		o = l.inherit(o, r)
 	} else {
 		l.saver = g.opts.Saver
-		l.cpMap = cfg.CheckpointMap
-		l.place.CheckpointID = cfg.CheckpointID
-		if cfg.Namespace != "" {
-			if _, err := g.inside(cfg.Namespace); err != nil {
+		l.ways = g.ways(o)
+		if at.Namespace != "" {
+			if _, err := g.inside(at.Namespace); err != nil {
 				return nil, err
 			}
 			l.place.CheckpointID = ""
 		}
 		if g.opts.Checkpointing == Stable {
-			return nil, &ConfigError{Field: "Checkpointing", Reason: "a Stable graph cannot be the outermost one"}
+			return nil, &ArgumentError{Field: "Checkpointing", Reason: "a Stable graph cannot be the outermost one"}
 		}
 	}
 	if id, ok := l.cpMap[l.ns]; ok {
 		l.place.CheckpointID = id
 	}
-	l.addressed = l.place.CheckpointID != "" || l.replay != nil
-	if err := g.fillConfig(&cfg, l.saver != nil); err != nil {
+	if err := o.fill(g); err != nil {
 		return nil, err
 	}
-	l.cfg = cfg
-	l.output = *cfg.OutputKeys
-	l.place.ThreadID, l.place.Namespace = cfg.ThreadID, l.ns
-	l.place.Configurable = cfg.Configurable
-	l.place.Metadata = cfg.Metadata
-	if cfg.RunID != "" {
-		l.place.Metadata = maps.Clone(cfg.Metadata)
-		if l.place.Metadata == nil {
-			l.place.Metadata = map[string]any{}
-		}
-		l.place.Metadata["run_id"] = cfg.RunID
+	l.opts, l.output = o, *o.OutputKeys
+	l.place.ThreadID, l.place.Namespace = l.thread, l.ns
+	l.place.Configurable, l.place.Metadata = o.Configurable, o.Metadata
+	if o.RunID != "" {
+		l.place.Metadata = merged(o.Metadata, map[string]any{"run_id": o.RunID})
 	}
 	if l.saver == nil {
 		return l, nil
+	}
+	if l.thread == "" {
+		return nil, &ArgumentError{Field: "ThreadID", Reason: "is missing: a graph with a saver requires a thread_id"}
 	}
 	return l, checkMetadata(l.place, l.saver)
 }
@@ -238,66 +234,27 @@ func checkMetadata(at saver.Config, s saver.Saver) error {
 	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
 		return nil
 	}
-	var codec serde.Serializer
-	if c, ok := s.(saver.Coordinator); ok {
-		codec = c.Serializer()
-	}
-	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codec); err != nil {
-		return fmt.Errorf("%w: %w", &ConfigError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
+	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codecOf(s)); err != nil {
+		return fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
 	}
 	return nil
 }
 
-// fillConfig sets the defaults of a Config and checks it.
-func (g *Graph) fillConfig(cfg *Config, saves bool) error {
-	if cfg.RecursionLimit == 0 {
-		cfg.RecursionLimit = DefaultRecursionLimit
-	}
-	if cfg.Durability == "" {
-		cfg.Durability = Async
-	}
-	if cfg.OutputKeys == nil {
-		cfg.OutputKeys = &g.stream
-	}
-	switch {
-	case cfg.RecursionLimit < 1:
-		return &ConfigError{Field: "RecursionLimit", Reason: "recursion_limit must be at least 1"}
-	case cfg.MaxConcurrency < 0:
-		return &ConfigError{Field: "MaxConcurrency", Reason: "is negative; 0 is no limit"}
-	case cfg.ConflictRetries < 0:
-		return &ConfigError{Field: "ConflictRetries", Reason: "is negative; 0 does not try again"}
-	case cfg.Durability != Sync && cfg.Durability != Async && cfg.Durability != Exit:
-		return &ConfigError{Field: "Durability", Reason: fmt.Sprintf("%q is unknown", cfg.Durability)}
-	case !slices.Contains([]Unfinished{"", FinishFirst, RefuseUnfinished, DiscardUnfinished}, cfg.Unfinished):
-		return &ConfigError{Field: "Unfinished", Reason: fmt.Sprintf("%q is unknown", cfg.Unfinished)}
-	case saves && cfg.ThreadID == "":
-		return &ConfigError{Field: "ThreadID", Reason: "is missing: a graph with a saver requires a thread_id"}
-	}
-	return g.known(*cfg.OutputKeys)
-}
-
 // inherit makes the graph a part of the one whose task r runs.
-func (l *loop) inherit(cfg Config, r *taskRun) Config {
+func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	outer := r.step.l
-	cfg.ThreadID, cfg.Control = outer.cfg.ThreadID, outer.cfg.Control
-	if cfg.RunID == "" {
-		cfg.RunID = outer.cfg.RunID
+	l.parent, l.thread, l.ways = r, outer.thread, outer.ways
+	o.Control = outer.opts.Control
+	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
+	if o.Context == nil {
+		o.Context = outer.opts.Context
 	}
-	if cfg.Context == nil {
-		cfg.Context = outer.cfg.Context
-	}
-	if cfg.RecursionLimit == 0 {
-		cfg.RecursionLimit = outer.cfg.RecursionLimit
-	}
-	if cfg.MaxConcurrency == 0 {
-		cfg.MaxConcurrency = outer.cfg.MaxConcurrency
-	}
-	if cfg.Durability == "" {
-		cfg.Durability = outer.cfg.Durability
-	}
-	cfg.Metadata = merged(r.task.metadata, cfg.Metadata)
-	cfg.Configurable = merged(outer.cfg.Configurable, cfg.Configurable)
-	cfg.Tags = append(slices.Clone(outer.cfg.Tags), cfg.Tags...)
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
+	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
+	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
+	o.Metadata = merged(r.task.metadata, o.Metadata)
+	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
+	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
 
 	ns := r.task.ns
 	if l.g.opts.Checkpointing == Stable {
@@ -305,31 +262,18 @@ func (l *loop) inherit(cfg Config, r *taskRun) Config {
 	}
 	l.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
 	l.cpMap = r.task.around.get()
-	l.resuming, l.replay, l.resumeMap = outer.resuming, outer.replay, outer.resumeMap
+	l.told, l.replay, l.resumeMap = outer.tells(), outer.replay, outer.resumeMap
 	if r.attempt > 1 {
-		again := true
-		l.resuming = &again
+		l.told = toldResume
 	}
 	if l.g.opts.Checkpointing != Off {
 		l.saver = outer.saver
 	}
-	return cfg
+	return o
 }
 
-func merged(under, over map[string]any) map[string]any {
-	if len(over) == 0 {
-		return under
-	}
-	out := maps.Clone(under)
-	if out == nil {
-		out = map[string]any{}
-	}
-	maps.Copy(out, over)
-	return out
-}
-
-// runAll runs the loop from entry to exit and returns what the run ends with;
-// nil also for an interrupt of the outermost graph, which its events report.
+// runAll runs the loop and returns what the run ends with. An interrupt of the outermost
+// graph is no error, because its events report it.
 func (l *loop) runAll(ctx context.Context) (err error) {
 	defer l.disown()
 	ctx, end := l.spanRun(ctx)
@@ -354,16 +298,16 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	switch {
 	case errors.As(err, &in) && !l.nested():
 		return nil
-	case errors.Is(err, ErrConflict) && l.ranTasks:
+	case errors.Is(err, ErrConflict) && l.workers != nil: // tasks were run
 		return fmt.Errorf("%w %w", err, errRanTasks)
 	case err != nil:
 		return err
 	}
 	switch l.status {
 	case statusOutOf:
-		return &RecursionError{Limit: l.cfg.RecursionLimit}
+		return &RecursionError{Limit: l.opts.RecursionLimit}
 	case statusDraining:
-		reason, _ := l.cfg.Control.DrainRequested()
+		reason, _ := l.opts.Control.DrainRequested()
 		return &DrainedError{Reason: reason}
 	}
 	return nil

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// superstep runs the tasks of one superstep. Its loop is the only goroutine
-// that touches the run's state; each task has a goroutine of its own and talks
-// to it through box.
+// superstep runs the tasks of one superstep. Only the goroutine of its loop touches the
+// state of the run. Each task has a goroutine of its own and talks to the loop through box.
 type superstep struct {
 	l *loop
 	// last is the save of the checkpoint it starts from, nil if an earlier run
@@ -79,12 +78,11 @@ type message struct {
 // runTasks runs the tasks that have not ended yet and returns what the
 // superstep failed with, or an InterruptError if tasks wait.
 func (l *loop) runTasks(ctx, inside context.Context) error {
-	l.ranTasks = true
 	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
 		return err
 	}
 	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
-		slots: l.cfg.MaxConcurrency, limited: l.cfg.MaxConcurrency > 0, prep: l.prep}
+		slots: l.opts.MaxConcurrency, limited: l.opts.MaxConcurrency > 0, prep: l.prep}
 	s.caller, s.ctx, s.cancel = ctx, inside, l.cancel
 	s.last, s.pipe = l.lastPut, l.pipe
 	defer close(s.over)
@@ -183,8 +181,8 @@ func (s *superstep) refuse(m message) {
 
 var errLoopPanicked = errors.New("the superstep ended with a panic")
 
-// outcome is what the superstep ends with: a failure before a command for
-// another graph before a timeout before interrupts.
+// outcome is what the superstep ends with. A failure comes before a command for another
+// graph, that before a timeout, and that before interrupts.
 func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
@@ -217,8 +215,8 @@ func (s *superstep) fail(err error) {
 	s.stop(err)
 }
 
-// stop starts nothing more and cancels what runs. What ends well in spite of
-// that is kept.
+// stop starts nothing more and cancels what is running. What ends well in spite of that is
+// kept.
 func (s *superstep) stop(cause error) {
 	if s.stopped {
 		return
@@ -332,11 +330,14 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !output {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	s.l.succeeding, s.l.last = true, s.live == 0 && len(s.queue) == 0
-	err := s.l.putWrites(t, t.id, writes)
-	s.l.succeeding, s.l.last = false, false
+	encoded, err := s.l.recordWrites(t, t.id, writes)
 	if err != nil {
 		return err
+	}
+	if len(encoded) > 0 {
+		op := s.l.writesOp(t.name, s.l.place.At(s.l.cp.id), encoded, t.id, t.pathStr)
+		op.deferred = s.l.pipe.sync != nil
+		s.l.submit(op, s.live == 0 && len(s.queue) == 0)
 	}
 	t.writes = writes
 	s.l.emitMessages(t)
@@ -363,8 +364,8 @@ func returned(writes []write) (any, error) {
 	return nil, nil
 }
 
-// storedError is an error of what a failed task left: the error itself, or the
-// text that was stored.
+// storedError is the error that a failed task left: the error itself, or one with the
+// stored text.
 func storedError(v any) error {
 	if err, ok := v.(error); ok {
 		return err
@@ -414,9 +415,9 @@ func answersOf(writes []write) (answers []write) {
 	return answers
 }
 
-// failed records the failure of t. What it wrote before is dropped: it must not
-// look finished to the next run. The answers it was given are kept, so that it
-// need not ask again.
+// failed records the failure of t. What t wrote before is dropped, so that the next run
+// does not take it for finished. The answers it was given are kept, so that it need not ask
+// again.
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
@@ -432,7 +433,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	if !lacks && (!cancelled || !s.abandoned()) {
 		stored := slices.Clone(record)
 		stored[cause].value = errorText(err)
-		if t.call != nil && !l.ways().plain {
+		if t.call != nil && !l.ways.plain {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}
@@ -459,7 +460,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 		t.writes = []write{{chError, err}}
 		h := s.prep.handling(t, err)
 		l.tasks.add(h)
-		if !l.replaying {
+		if !l.reruns() {
 			l.reapply(h)
 		}
 		if len(h.writes) == 0 {
@@ -477,8 +478,8 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	}
 }
 
-// ownError is what a node returned, without the names of the graphs inside that
-// it came through: as LangGraph shows and stores it.
+// ownError is what a node returned, without the wrappers of the graphs inside that it came
+// through. LangGraph shows and stores it like this.
 func ownError(err error) error {
 	for {
 		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays

@@ -99,9 +99,9 @@ func (r *taskRun) readOwn(sel Keys) (v any, err error) {
 // TaskInfo is what a running task may know about itself.
 type TaskInfo struct {
 	Node string
-	// TaskID names the task in streams and in the store. It is no key for side
-	// effects: under Async and Exit a task runs before the checkpoint is stored that
-	// its id is made of, and a crash gives it another. See IdempotencyKey.
+	// TaskID names the task in streams and in the store. Do not use it as a key for side
+	// effects: under Async and Exit a task runs before the checkpoint is stored that its id
+	// derives from, and after a crash the id is another. See IdempotencyKey.
 	TaskID       string
 	NS           string // the task's namespace
 	ThreadID     string
@@ -114,9 +114,8 @@ type TaskInfo struct {
 	Previous any
 	// Failure is set in an error handler: what it handles.
 	Failure *NodeError
-	// Configurable is that of the run's Config; it must not be changed. Context is
-	// Config.Context. Store is that of the graph, or of the nearest graph around
-	// it that has one; nil if none has.
+	// Configurable and Context are those of RunOptions. Configurable must not be changed.
+	// Store is the graph's, or that of the nearest graph around it that has one.
 	Configurable map[string]any
 	Context      any
 	Store        store.Store
@@ -125,9 +124,9 @@ type TaskInfo struct {
 
 func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.cfg.ThreadID, RunID: l.cfg.RunID, CheckpointID: s.cpID,
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.thread, RunID: l.opts.RunID, CheckpointID: s.cpID,
 		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: l.cfg.Configurable, Context: l.cfg.Context, Store: l.store(), Control: l.cfg.Control}
+		Configurable: l.opts.Configurable, Context: l.opts.Context, Store: l.store(), Control: l.opts.Control}
 }
 
 func (l *loop) store() store.Store {
@@ -145,7 +144,7 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 		return TaskInfo{}, false
 	}
 	info = r.step.taskInfo(r.task, r.attempt, r.begin)
-	if s := r.step.l.gatherer(); s != nil {
+	if s := r.step.l.itemStore(); s != nil {
 		info.Store = &taskStore{s, r}
 	}
 	return info, true
@@ -154,21 +153,20 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 // AskOptions say more about a question.
 type AskOptions struct {
 	// ResponseSchema is a JSON Schema of the answer. It is stored and shown with the
-	// question (Interrupt.ResponseSchema), so that who answers can be given a form.
-	// Answers are not checked against it: AskFor checks the type of one.
+	// question (Interrupt.ResponseSchema), so that a form can be made for whoever answers.
+	// Answers are not checked against it; AskFor checks the type of an answer.
 	ResponseSchema map[string]any
 }
 
-// Ask interrupts the run to ask whoever runs it: it returns the answer once
-// there is one, and until then an *InterruptError, which the node must return.
-// The node is then run again from its start, and its questions get their
-// answers in the order in which they are asked. Use a value that can be stored.
-// The last of opts counts.
+// Ask interrupts the run with a question for whoever runs it. As long as there is no answer
+// it returns an *InterruptError, which the node must return. When there is one, the node
+// runs again from its start, and its questions get their answers in the order in which they
+// are asked. The question must be a value that can be stored. The last of opts counts.
 func Ask(ctx context.Context, question any, opts ...AskOptions) (answer any, err error) {
 	return ask(ctx, question, func(any) error { return nil }, opts)
 }
 
-// ask is Ask with a word about the answer: one that accept refuses is not recorded as
+// ask is Ask with a check of the answer. An answer that accept refuses is not recorded as
 // given, so that the question waits for another.
 func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (answer any, err error) {
 	r, err := runFrom(ctx)
@@ -202,9 +200,9 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	return nil, &InterruptError{Interrupts: []Interrupt{in}}
 }
 
-// AskFor is Ask for an answer of type T. An answer of another type is an error of the
-// node, which fails the run unless the node goes on; a Command with another answer
-// then answers the question.
+// AskFor is Ask for an answer of type T. For an answer of another type it returns an error.
+// If the node returns that, the run fails, and a Command with another answer answers the
+// question.
 func AskFor[T any](ctx context.Context, question any, opts ...AskOptions) (T, error) {
 	var converted T
 	_, err := ask(ctx, question, func(answer any) (err error) {
@@ -218,8 +216,7 @@ func AskFor[T any](ctx context.Context, question any, opts ...AskOptions) (T, er
 	return converted, nil
 }
 
-// Emit sends v to whoever streams in mode custom. It waits while they are far
-// behind.
+// Emit sends v to whoever streams in mode custom. It waits while they are far behind.
 func Emit(ctx context.Context, v any) error {
 	r, err := runFrom(ctx)
 	if err != nil {
@@ -241,7 +238,7 @@ func (r *taskRun) emit(ctx context.Context, mode Mode, v any) {
 	}
 }
 
-// Heartbeat tells an idle timeout that the task makes progress.
+// Heartbeat tells an idle timeout that the task is making progress.
 func Heartbeat(ctx context.Context) error {
 	r, err := runFrom(ctx)
 	if err != nil {

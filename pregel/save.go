@@ -4,85 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
 // exits reports whether the run stores everything at its end.
-func (l *loop) exits() bool { return l.cfg.Durability == Exit && l.saver != nil }
+func (l *loop) exits() bool { return l.opts.Durability == Exit && l.saver != nil }
 
-// encode serializes a value now, if the saver says how; the reducers of the next
-// superstep may append to it.
-func (l *loop) encode(node, ch string, v any) (saver.Value, error) {
-	if l.codec == nil {
-		return saver.ValueOf(v), nil
-	}
-	typed, err := l.codec.Encode(v)
-	if err != nil {
-		return saver.Value{}, &EncodeError{Node: node, Channel: ch, Err: err}
-	}
-	return saver.ValueTyped(typed), nil
-}
-
-// encodeWrites is writes as they are stored: without untracked values.
-func (l *loop) encodeWrites(node string, writes []write) ([]saver.Write, error) {
-	out := make([]saver.Write, 0, len(writes))
-	for _, w := range writes {
-		if _, untracked := l.g.specs.at(w.channel).(channel.Untracked); untracked {
-			continue
-		}
-		v := w.value
-		if w.channel == chTasks {
-			v = l.g.sanitize(v)
-		}
-		if list, ok := v.([]Interrupt); ok {
-			v = storedInterrupts(list)
-		}
-		value, err := l.encode(node, w.channel, v)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, saver.Write{Channel: w.channel, Value: value})
-	}
-	return out, nil
-}
-
-// nameWrites gives what is written to delta channels its ids, in place.
-func (g *Graph) nameWrites(writes []write) {
-	if len(g.deltas) == 0 {
-		return
-	}
-	for i, w := range writes {
-		if n, ok := g.specs.at(w.channel).(channel.Namer); ok {
-			writes[i].value = n.Name(w.value)
-		}
-	}
-}
-
-// sanitize takes untracked values out of a packet's argument.
-func (g *Graph) sanitize(v any) any {
-	s, ok := sendOf(v)
-	if !ok || !g.untracked {
-		return v
-	}
-	arg, ok := s.Arg.(map[string]any)
-	if !ok {
-		return v
-	}
-	clean := make(map[string]any, len(arg))
-	for k, x := range arg {
-		if _, untracked := g.specs.at(k).(channel.Untracked); !untracked {
-			clean[k] = x
-		}
-	}
-	return Send{Node: s.Node, Arg: clean, Timeout: s.Timeout}
-}
-
-// putWrites records what a task wrote, or what belongs to no task, and stores
-// it at once unless durability is Exit. t is nil for what is no task.
+// putWrites records what a task wrote, and stores it at once unless durability is Exit. t
+// is nil for writes of no task.
 func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 	encoded, err := l.recordWrites(t, taskID, writes)
 	if err != nil || len(encoded) == 0 {
@@ -151,7 +82,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// lastSpecials keeps the last write of each channel if all are special; else it
+// lastSpecials keeps the last write of each channel if all are special. Otherwise it
 // returns writes itself.
 func lastSpecials(writes []write) []write {
 	if slices.ContainsFunc(writes, func(w write) bool { return !isSpecial(w.channel) }) {
@@ -180,24 +111,33 @@ func (o *putWritesOp) save(ctx context.Context) error {
 	return o.s.PutWrites(ctx, o.at, o.writes, o.taskID, o.path)
 }
 
-func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
-	// What a task wrote is stored now, and durable with the checkpoint that
-	// follows, or when the run ends: the writes of a superstep share its flush.
+// writesOp is the save of writes against a checkpoint of this graph.
+func (l *loop) writesOp(node string, at saver.Config, writes []saver.Write, taskID, path string) *saveOp {
 	at.Namespace = l.ns
 	put := &putWritesOp{s: l.saver, at: at, writes: writes, taskID: taskID, path: path}
 	op := &put.saveOp
-	op.run, op.what, op.barrier, op.deferred = put, "writes", taskID == nullTaskID, l.succeeding && l.pipe.sync != nil
+	op.run, op.what, op.barrier = put, "writes", taskID == nullTaskID
 	if node != "" {
 		op.what, op.of = writesOfNode, node
 	}
+	return op
+}
+
+func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
+	l.submit(l.writesOp(node, at, writes, taskID, path), false)
+}
+
+// submit hands over a save of writes. last says that they are of the last task of the
+// superstep, so that its checkpoint comes as soon as they are applied.
+func (l *loop) submit(op *saveOp, last bool) {
 	// Without a codec values must not change meanwhile. And a Sync run has
 	// nothing to do beside the writes of a superstep's last task: its checkpoint
 	// waits for them.
 	switch {
-	case l.codec == nil || l.last && l.cfg.Durability == Sync:
+	case l.codec == nil || last && l.opts.Durability == Sync:
 		_ = l.pipe.store(op) // the pipeline keeps the error
-	case l.last:
-		l.pipe.hold(op) // the checkpoint comes as soon as the writes are applied
+	case last:
+		l.pipe.hold(op)
 	default:
 		l.pipe.submit(op)
 	}
@@ -222,8 +162,8 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 	return nil
 }
 
-// storeCheckpoint makes the next checkpoint; exiting keeps the id of the
-// current one. Without a saver, or before the end under Exit, nothing is stored.
+// storeCheckpoint makes the next checkpoint. At the end of an Exit run, exiting, it keeps
+// the id of the current one. Without a saver, or earlier under Exit, it stores nothing.
 func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
 	stores := l.saver != nil && (exiting || !l.exits())
 	mint := func() string { return l.env().IDs.Next(l.step) }
@@ -236,7 +176,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	var next func(saver.Version) (saver.Version, error)
 	if stores {
 		set, next = l.set, l.next
-		snapshots = withForced(l.g.dueSnapshots(l.set, counts, l.cp.versions), l.delta.forced)
+		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions, l.delta.forced)
 	}
 	cp, captured, err := l.g.create(l.cp, set, mint, l.updated, snapshots, l.stored, next)
 	if err != nil {
@@ -257,66 +197,6 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	}
 	l.stored = put.Versions // a copy that nobody changes
 	return l.submitCheckpoint(ctx, put, l.md, changed, exiting)
-}
-
-// withForced adds the channels that must be stored whole to those that are due.
-func withForced(due, forced map[string]bool) map[string]bool {
-	if len(forced) == 0 {
-		return due
-	}
-	if due == nil {
-		return maps.Clone(forced)
-	}
-	maps.Copy(due, forced)
-	return due
-}
-
-// countInMetadata puts the counters of delta channels into the metadata, which
-// events may hold already.
-func (l *loop) countInMetadata(counts map[string]any) {
-	const key = "counters_since_delta_snapshot"
-	if _, has := l.md[key]; !has && counts == nil {
-		return
-	}
-	l.md = maps.Clone(l.md)
-	if delete(l.md, key); counts != nil {
-		l.md[key] = counts
-	}
-}
-
-// encodeCheckpoint is cp as stored, with the values of the changed channels
-// serialized now.
-func (l *loop) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
-	own := cp.clone()
-	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated, Immutable: true,
-		Values: make(map[string]saver.Value, len(changed))}
-	for _, c := range captured {
-		name, v := c.channel, c.value
-		if _, isNew := changed[name]; !isNew {
-			continue
-		}
-		if name == chTasks {
-			v = l.g.sanitizeAll(v)
-		}
-		value, err := l.encodeChannel(name, v)
-		if err != nil {
-			return out, err
-		}
-		out.Values[name] = value
-	}
-	return out, nil
-}
-
-func (g *Graph) sanitizeAll(v any) any {
-	list, ok := v.([]any)
-	if !ok || !g.untracked {
-		return v
-	}
-	out := make([]any, len(list))
-	for i, p := range list {
-		out[i] = g.sanitize(p)
-	}
-	return out
 }
 
 // putOp stores a checkpoint, and items with it.
@@ -363,7 +243,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep; so does a run on a saver whose values
 	// cannot be serialized ahead.
-	if l.cfg.Durability == Sync || l.codec == nil {
+	if l.opts.Durability == Sync || l.codec == nil {
 		return l.pipe.store(op)
 	}
 	l.pipe.submit(op)

@@ -55,7 +55,7 @@ func TestSaveErrorFailsTheRun(t *testing.T) { // SAV-06
 			}
 			s.Saver = memory.New(memory.Options{})
 			g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")))
-			_, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t", Durability: d})
+			_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
 			var pe *pregel.PersistError
 			if !errors.As(err, &pe) || !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
 				t.Errorf("%s %+v: error %v", d, s, err)
@@ -76,13 +76,13 @@ func TestSaveErrorFailsTheRun(t *testing.T) { // SAV-06
 
 func TestUnserializableIsNamed(t *testing.T) {
 	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("bad", returns(map[string]any{"f": func() {}})))
-	cfg := pregel.Config{ThreadID: "t"}
-	_, err := g.Invoke(ctx, 1, cfg)
+	at := pregel.Thread("t")
+	_, err := g.Invoke(ctx, at, 1)
 	var ee *pregel.EncodeError
 	if !errors.As(err, &ee) || ee.Node != "bad" || ee.Channel != "out" || !strings.Contains(err.Error(), "f") {
 		t.Errorf("error %v", err)
 	}
-	if state, err := g.GetState(ctx, cfg, false); err != nil || !slices.Equal(state.Next, []string{"bad"}) {
+	if state, err := g.GetState(ctx, at); err != nil || !slices.Equal(state.Next, []string{"bad"}) {
 		t.Errorf("the thread cannot be resumed: %v, %v", state, err)
 	}
 }

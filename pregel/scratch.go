@@ -1,7 +1,6 @@
 package pregel
 
 import (
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -94,91 +93,4 @@ func (s *scratchpad) reset() {
 	s.calls.Store(0)
 	s.subgraphs.Store(0)
 	s.asked.Store(0)
-}
-
-// pendingIndex answers what a scratchpad needs to know of the pending writes.
-type pendingIndex struct {
-	any    bool
-	token  *resumeToken
-	resume map[string][]any    // by task
-	shown  map[string][]string // interrupt ids by task
-	failed map[string]bool     // tasks that stored an error
-}
-
-func indexPending(pending []pendingWrite) pendingIndex {
-	ix := pendingIndex{any: len(pending) > 0}
-	for _, w := range pending {
-		if w.channel == chInterrupt {
-			if ix.shown == nil {
-				ix.shown = map[string][]string{}
-			}
-			for _, in := range interruptsOf(w.value) {
-				ix.shown[w.taskID] = append(ix.shown[w.taskID], in.ID)
-			}
-		}
-		if w.channel == chError {
-			if ix.failed == nil {
-				ix.failed = map[string]bool{}
-			}
-			ix.failed[w.taskID] = true
-		}
-		if w.channel != chResume {
-			continue
-		}
-		if w.taskID == nullTaskID {
-			if ix.token == nil && w.token != nil && !w.token.spent() {
-				ix.token = w.token
-			}
-			continue
-		}
-		if ix.resume == nil {
-			ix.resume = map[string][]any{}
-		}
-		if _, first := ix.resume[w.taskID]; !first {
-			ix.resume[w.taskID] = resumeList(w.value)
-		}
-	}
-	return ix
-}
-
-// resumeList is the stored answers of a task; a lone value is a list of one.
-func resumeList(v any) []any {
-	if list, ok := v.([]any); ok {
-		return append([]any(nil), list...)
-	}
-	return []any{v}
-}
-
-// dropSpentAnswer removes the answer without a task from what was loaded if some
-// task has taken it already. The saver keeps such answers, and a run that brings
-// none of its own must not give an old answer to the next question. If the same
-// answer was given twice and the second never reached its task, the task asks
-// again: the safe side.
-func dropSpentAnswer(pending []pendingWrite) []pendingWrite {
-	var given []any
-	for _, w := range pending {
-		if w.channel == chResume && w.taskID != nullTaskID {
-			given = append(given, resumeList(w.value)...)
-		}
-	}
-	if len(given) == 0 {
-		return pending
-	}
-	kept := pending[:0:0]
-	for _, w := range pending {
-		if w.taskID == nullTaskID && w.channel == chResume && containsDeep(given, w.value) {
-			continue
-		}
-		kept = append(kept, w)
-	}
-	return kept
-}
-
-func containsDeep(list []any, v any) bool {
-	for _, x := range list {
-		if reflect.DeepEqual(x, v) {
-			return true
-		}
-	}
-	return false
 }

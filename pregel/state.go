@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -15,28 +14,29 @@ import (
 
 // StateSnapshot is the state of a thread at one checkpoint.
 type StateSnapshot struct {
-	// Values are the channels shown: a map[string]any of several.
+	// Values are the channels shown: the value of a single one, or a map[string]any.
 	Values any
-	// Next are the nodes of the tasks that have not ended. Of the newest state they
-	// include nodes that are to run and that the graph does not have any more.
+	// Next are the nodes whose tasks have not ended. In the newest state they include nodes
+	// that the graph no longer has.
 	Next []string
-	// Status says how far the thread has come: it is done, waits for an answer or at
-	// a breakpoint, failed, or is unfinished. On an unfinished thread tasks, or only
-	// the checkpoint that ends their superstep, are still to be made, because the
-	// process died or the run was cancelled or drained; or a run is under way. A run
-	// with nil goes on with it, and so does Recover; for new input see
-	// Config.Unfinished. A thread that UpdateState gave tasks to waits for somebody to
-	// run them. It is told of the newest state only, and is "" in history, of a thread
-	// without a checkpoint, and of a state that was asked for by its CheckpointID.
+	// Status says how far the thread has come: it is done, waits for an answer or at a
+	// breakpoint, failed, or is unfinished. An unfinished thread still has tasks to run, or
+	// lacks only the checkpoint that ends their superstep, because the process died or the
+	// run was cancelled or drained, or because a run is under way. Recover resumes it, and
+	// so does a run with nil; RunOptions.Unfinished says what new input does. A thread that
+	// UpdateState gave tasks to waits for somebody to run them.
+	//
+	// Only the newest state has a Status. It is "" in history, for a named checkpoint, and
+	// for a thread without a checkpoint.
 	Status saver.Status
-	// Config addresses this checkpoint; give it to Invoke to go back there.
-	Config   Config
+	// Address is that of this checkpoint; give it to Invoke to go back there.
+	Address  Address
 	Metadata saver.Metadata
 	// CreatedAt is when the checkpoint was made, in ISO 8601; "" if there is
 	// none.
 	CreatedAt string
-	// Parent addresses the checkpoint before; nil if there is none.
-	Parent *Config
+	// Parent is the address of the checkpoint before; nil if there is none.
+	Parent *Address
 	Tasks  []TaskState
 	// Interrupts are those of all tasks. Of the newest state they are the ones
 	// that wait.
@@ -56,14 +56,14 @@ type TaskState struct {
 	Path       Path
 	Err        any // nil, or the error of its last failure: an error or a text
 	Interrupts []Interrupt
-	// Finished reports whether it has ended; Result is what it wrote to the
-	// channels shown.
+	// Finished reports whether the task has ended. Result is what it wrote to the channels
+	// shown.
 	Finished bool
 	Result   any
-	// StateConfig addresses the state of the graph inside, if the node names
-	// one; State is that state if it was asked for.
-	StateConfig *Config
-	State       *StateSnapshot
+	// StateAddress is where the state of the graph inside is, if the node names one. State
+	// is that state, if it was asked for.
+	StateAddress *Address
+	State        *StateSnapshot
 }
 
 // Subgraph is a graph inside another and the path of node names that leads
@@ -73,18 +73,14 @@ type Subgraph struct {
 	Graph     *Graph
 }
 
-// GetSubgraphs lists the graphs that nodes name, and with recurse those inside
-// them.
-func (g *Graph) GetSubgraphs(recurse bool) []Subgraph {
+// GetSubgraphs lists the graphs that nodes name. Each is followed by the graphs inside it,
+// whose namespaces contain a '|'.
+func (g *Graph) GetSubgraphs() []Subgraph {
 	var out []Subgraph
 	for _, name := range g.order {
-		sub := g.subgraphOf(name)
-		if sub == nil {
-			continue
-		}
-		out = append(out, Subgraph{name, sub})
-		if recurse {
-			for _, s := range sub.GetSubgraphs(true) {
+		if sub := g.subgraphOf(name); sub != nil {
+			out = append(out, Subgraph{name, sub})
+			for _, s := range sub.GetSubgraphs() {
 				out = append(out, Subgraph{name + nsSep + s.Namespace, s.Graph})
 			}
 		}
@@ -113,20 +109,19 @@ func (g *Graph) inside(ns string) (*Graph, error) {
 }
 
 // stateTarget finds out which graph and which place a state call is about.
-func (g *Graph) stateTarget(cfg Config) (*Graph, saver.Saver, saver.Config, error) {
+func (g *Graph) stateTarget(a Address) (*Graph, saver.Saver, saver.Config, error) {
 	s := g.opts.Saver
-	at := cfg.place()
+	at := a.place()
 	if s == nil {
 		return nil, nil, at, fmt.Errorf("state of graph %q: %w", g.opts.Name, ErrNoSaver)
 	}
-	if cfg.ThreadID == "" {
-		return nil, nil, at, &ConfigError{Field: "ThreadID", Reason: "is missing"}
+	if a.ThreadID == "" {
+		return nil, nil, at, &ArgumentError{Field: "ThreadID", Reason: "is missing"}
 	}
-	at.Metadata, at.Configurable = cfg.Metadata, cfg.Configurable
 	target := g
-	if cfg.Namespace != "" {
+	if a.Namespace != "" {
 		var err error
-		if target, err = g.inside(cfg.Namespace); err != nil {
+		if target, err = g.inside(a.Namespace); err != nil {
 			return nil, nil, at, err
 		}
 	}
@@ -142,17 +137,22 @@ func (g *Graph) ownNamespace(ns string) string {
 	return ns
 }
 
-// GetState is the state of a thread: the newest, with what finished tasks of the
-// unfinished superstep wrote, unless that does not go together, or that of
-// Config.CheckpointID as it was. A thread without a checkpoint has an empty one, and so
-// has a CheckpointID that does not exist: the error is nil, and Config is what was asked.
-// subgraphs asks for the states of graphs inside.
-func (g *Graph) GetState(ctx context.Context, cfg Config, subgraphs bool) (*StateSnapshot, error) {
-	target, s, at, err := g.stateTarget(cfg)
+// StateOptions are options of GetState.
+type StateOptions struct {
+	// Subgraphs asks for the states of graphs inside; see TaskState.State.
+	Subgraphs bool
+}
+
+// GetState returns the state at an address. The newest state of a thread includes what
+// finished tasks of an unfinished superstep wrote, unless those writes conflict. A named
+// checkpoint is shown as it was. If the thread has no checkpoint, or the one that is named
+// does not exist, the state is empty, the error nil, and Address what was asked for.
+func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) (*StateSnapshot, error) {
+	target, s, place, err := g.stateTarget(at)
 	if err != nil {
 		return nil, err
 	}
-	return target.stateAt(ctx, s, at, subgraphs)
+	return target.stateAt(ctx, s, place, lastOf(opts).Subgraphs)
 }
 
 func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, subgraphs bool) (*StateSnapshot, error) {
@@ -161,7 +161,7 @@ func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, sub
 		return nil, err
 	}
 	if saved == nil {
-		return &StateSnapshot{Values: map[string]any{}, Config: placeConfig(at)}, nil
+		return &StateSnapshot{Values: map[string]any{}, Address: addressOf(at, nil)}, nil
 	}
 	return g.snapshot(ctx, s, saved, subgraphs, at.CheckpointID == "")
 }
@@ -173,11 +173,11 @@ type HistoryQuery struct {
 	Limit  int            // 0: no limit
 }
 
-// GetStateHistory yields the states of a thread, newest first, each as it was
-// when its superstep began. The listing is that of one moment.
-func (g *Graph) GetStateHistory(ctx context.Context, cfg Config, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
+// GetStateHistory yields the states of a thread, newest first, each as it was when its
+// superstep began. The listing reads the store at one moment.
+func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
 	return func(yield func(*StateSnapshot, error) bool) {
-		target, s, at, err := g.stateTarget(cfg)
+		target, s, at, err := g.stateTarget(a)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -202,32 +202,20 @@ func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string,
 	return &preparer{g: g, cp: cp, set: set, ns: ns, step: step, stop: step + 2, pending: indexPending(pending)}
 }
 
-// snapshot builds the state from a checkpoint. live shows the present: values
-// with what finished tasks wrote, and only what still waits.
+// snapshot builds the state at a checkpoint. live shows the present: values include what
+// finished tasks wrote, and only interrupts that still wait are listed.
 func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple, recurse, live bool) (*StateSnapshot, error) {
-	if err := g.migrate(&saved.Checkpoint, s); err != nil {
-		return nil, err
-	}
-	pending, err := loadPending(saved.PendingWrites)
+	t, err := g.load(ctx, s, saved)
 	if err != nil {
 		return nil, err
 	}
-	set, err := g.hydrate(ctx, s, saved.Config, &saved.Checkpoint)
-	if err != nil {
-		return nil, err
-	}
-	step, ok := saved.Metadata.Step()
-	if !ok {
-		step = -1
-	}
-	cp := liveOf(&saved.Checkpoint)
-	tasks, err := g.snapshotPreparer(cp, set, saved.Config.Namespace, pending, step+1).next(nil)
+	tasks, err := g.snapshotPreparer(t.cp, t.set, t.place.Namespace, t.pending, stepOf(t.md)+1).next(nil)
 	if err != nil {
 		return nil, err
 	}
 	var how progress
 	if live {
-		at := &standing{g: g, s: s, at: saved.Config, md: saved.Metadata, note: saved.Note, cp: cp, set: set, pending: pending, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
+		at := &standing{threadState: t, g: g, s: s, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
 		if how, err = at.progress(ctx); err != nil {
 			return nil, err
 		}
@@ -236,14 +224,14 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err != nil {
 		return nil, err
 	}
-	if err := g.showPending(cp, set, tasks, pending, live); err != nil {
+	if err := g.showPending(&t, tasks, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Values: set.read(g.stream), Config: withMap(placeConfig(saved.Config), saved.Metadata),
-		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, pending, states, live)}
-	for _, t := range tasks.order {
-		if len(t.writes) == 0 {
-			snap.Next = append(snap.Next, t.name)
+	snap := &StateSnapshot{Status: how.status, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
+		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, live)}
+	for _, x := range tasks.order {
+		if len(x.writes) == 0 {
+			snap.Next = append(snap.Next, x.name)
 		}
 	}
 	snap.Next = append(snap.Next, how.missing...)
@@ -251,34 +239,28 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 		snap.Interrupts = append(snap.Interrupts, t.Interrupts...)
 	}
 	if saved.Parent != nil {
-		p := withMap(placeConfig(*saved.Parent), saved.Metadata)
+		p := addressOf(*saved.Parent, saved.Metadata)
 		snap.Parent = &p
 	}
 	return snap, nil
 }
 
 // showPending applies pending writes to channels that are only looked at.
-func (g *Graph) showPending(cp *liveCheckpoint, set *channelSet, tasks *taskSet, pending []pendingWrite, live bool) error {
-	look := &applier{cp: cp, set: set, triggers: g.triggers}
-	var null []write
-	for _, w := range pending {
-		if w.taskID == nullTaskID {
-			null = append(null, write{w.channel, w.value})
-		}
-	}
-	if len(null) > 0 {
-		if _, err := look.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+func (g *Graph) showPending(s *threadState, tasks *taskSet, live bool) error {
+	look := &applier{cp: s.cp, set: s.set, triggers: g.triggers}
+	if null := nullTask(s.pending); null != nil {
+		if _, err := look.apply(null); err != nil {
 			return err
 		}
 	}
 	if !live {
 		return nil
 	}
-	statuses, _ := readStatuses(pending)
+	statuses, _ := readStatuses(s.pending)
 	var ended []taskWrites
 	for _, t := range tasks.order {
-		if s := statuses[t.id]; s != nil && s.finished() {
-			t.writes = s.output
+		if status := statuses[t.id]; status != nil && status.finished() {
+			t.writes = status.output
 			ended = append(ended, t.asWrites())
 		}
 	}
@@ -295,8 +277,8 @@ func (g *Graph) showPending(cp *liveCheckpoint, set *channelSet, tasks *taskSet,
 
 // insideState is what a snapshot shows of a graph inside.
 type insideState struct {
-	config Config
-	state  *StateSnapshot
+	at    Address
+	state *StateSnapshot
 }
 
 func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config, tasks *taskSet, recurse bool) (map[string]insideState, error) {
@@ -306,9 +288,9 @@ func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config
 		if sub == nil {
 			continue
 		}
-		in := insideState{config: Config{ThreadID: at.ThreadID, Namespace: t.ns}}
+		in := insideState{at: Address{ThreadID: at.ThreadID, Namespace: t.ns}}
 		if recurse {
-			place := in.config.place()
+			place := in.at.place()
 			place.Namespace = sub.ownNamespace(place.Namespace)
 			var err error
 			if in.state, err = sub.stateAt(ctx, s, place, true); err != nil {
@@ -336,7 +318,7 @@ func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[st
 			}
 		}
 		if in, ok := states[t.id]; ok {
-			ts.StateConfig, ts.State = &in.config, in.state
+			ts.StateAddress, ts.State = &in.at, in.state
 		}
 		out[i] = ts
 	}
@@ -360,29 +342,12 @@ func (g *Graph) resultOf(output []write) any {
 	return m
 }
 
-// withMap adds to a Config the checkpoints of the graphs around, so that going
-// back there finds them as they were.
-func withMap(cfg Config, md saver.Metadata) Config {
-	parents, _ := md["parents"].(map[string]any)
-	if len(parents) == 0 {
-		return cfg
-	}
-	cfg.CheckpointMap = make(map[string]string, len(parents)+1)
-	for _, ns := range slices.Sorted(maps.Keys(parents)) {
-		if id, ok := parents[ns].(string); ok {
-			cfg.CheckpointMap[ns] = id
-		}
-	}
-	cfg.CheckpointMap[cfg.Namespace] = cfg.CheckpointID
-	return cfg
-}
-
 // migrate brings an older checkpoint to the graph's layout.
-func (g *Graph) migrate(cp *saver.Checkpoint, _ saver.Saver) error {
+func (g *Graph) migrate(cp *saver.Checkpoint) error {
 	if cp.Values == nil {
 		cp.Values = map[string]saver.Value{}
 	}
-	if g.opts.Migrate == nil {
+	if g.spec.Migrate == nil {
 		return nil
 	}
 	own := *cp // the saver's maps are not changed
@@ -391,7 +356,7 @@ func (g *Graph) migrate(cp *saver.Checkpoint, _ saver.Saver) error {
 	for n, s := range cp.Seen {
 		own.Seen[n] = maps.Clone(s)
 	}
-	if err := g.opts.Migrate(&own); err != nil {
+	if err := g.spec.Migrate(&own); err != nil {
 		return fmt.Errorf("migrate checkpoint %s: %w", cp.ID, err)
 	}
 	*cp = own

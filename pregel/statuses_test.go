@@ -15,7 +15,7 @@ import (
 // sameStatus checks that the snapshot and the list of threads tell want of a thread.
 func sameStatus(t *testing.T, when string, g *pregel.Graph, s saver.Saver, want saver.Status) {
 	t.Helper()
-	state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+	state, err := g.GetState(ctx, pregel.Thread("t"))
 	if err != nil || state.Status != want {
 		t.Errorf("%s: the snapshot says %+v, %v; want %q", when, state, err, want)
 	}
@@ -39,7 +39,7 @@ func askAll(c context.Context, questions ...string) (any, error) {
 // ending is one way in which a thread comes to stand where it does.
 type ending struct {
 	graph func(t *testing.T, s saver.Saver) *pregel.Graph
-	run   func(t *testing.T, g *pregel.Graph, cfg pregel.Config)
+	run   func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions)
 	want  saver.Status
 	// The status after another run with nil; "" makes none.
 	then saver.Status
@@ -78,17 +78,17 @@ func endings() map[string]ending {
 			return g
 		}
 	}
-	invoke := func(t *testing.T, g *pregel.Graph, cfg pregel.Config, input any) {
+	invoke := func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions, input any) {
 		t.Helper()
-		_, err := g.Invoke(ctx, input, cfg)
+		_, err := g.Invoke(ctx, at, input, cfg)
 		var update *channel.UpdateError
 		if err != nil && !errors.Is(err, errBoom) && !errors.As(err, &update) {
 			t.Error(err)
 		}
 	}
-	once := func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
+	once := func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
 		t.Helper()
-		invoke(t, g, cfg, map[string]any{"out": []string{"in"}})
+		invoke(t, g, at, cfg, map[string]any{"out": []string{"in"}})
 	}
 	fine := func(context.Context, any) (any, error) { return map[string]any{"out": []string{"fine"}}, nil }
 	broken := pregel.NewTask("broken", func(context.Context, int) (int, error) { return 0, errBoom })
@@ -110,18 +110,18 @@ func endings() map[string]ending {
 		"failure inside":         {graph: around(state("a", graph.Options{}, fails(errBoom))), run: once, want: saver.StatusFailed, then: saver.StatusFailed},
 		"refused writes":         {graph: state("a", graph.Options{}, returns(map[string]any{"out": []string{"refused"}})), run: once, want: saver.StatusFailed, then: saver.StatusFailed},
 		"refused writes inside":  {graph: around(state("a", graph.Options{}, returns(map[string]any{"out": []string{"refused"}}))), run: once, want: saver.StatusFailed, then: saver.StatusFailed},
-		"refused input": {graph: state("a", graph.Options{}, fine), want: saver.StatusFailed, then: saver.StatusFailed, run: func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
-			invoke(t, g, cfg, map[string]any{"out": []string{"refused"}})
+		"refused input": {graph: state("a", graph.Options{}, fine), want: saver.StatusFailed, then: saver.StatusFailed, run: func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
+			invoke(t, g, at, cfg, map[string]any{"out": []string{"refused"}})
 		}},
 		"a call failed":           {graph: state("a", graph.Options{}, calls(false, nil)), run: once, want: saver.StatusFailed, then: saver.StatusFailed},
 		"a call failed, handled":  {graph: state("a", graph.Options{}, calls(true, func(context.Context) error { return nil })), run: once, want: saver.StatusDone},
 		"a call failed, it asked": {graph: state("a", graph.Options{}, calls(true, func(c context.Context) error { _, err := pregel.Ask(c, "?"); return err })), run: once, want: saver.StatusWaiting, then: saver.StatusWaiting},
 		"a call failed, then the caller went away": {graph: state("a", graph.Options{}, calls(true, func(c context.Context) error { <-c.Done(); return c.Err() })), want: saver.StatusUnfinished,
-			run: func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
+			run: func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
 				t.Helper()
 				life, end := context.WithCancel(ctx)
 				defer end()
-				for e, err := range g.Stream(life, map[string]any{"out": []string{"in"}}, cfg, pregel.ModeTasks) {
+				for e, err := range g.Stream(life, at, map[string]any{"out": []string{"in"}}, withModes(cfg, pregel.ModeTasks)) {
 					if end(); err != nil && !errors.Is(err, context.Canceled) {
 						t.Error(e, err)
 					}
@@ -134,12 +134,12 @@ func endings() map[string]ending {
 					Node("last", func(c context.Context, _ any) (any, error) { leave(); return nil, context.Cause(c) }).
 					Sequence(graph.Start, "a", "last"), graph.Options{InterruptBefore: []string{"a"}})
 			}),
-			run: func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
+			run: func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
 				t.Helper()
 				var life context.Context
 				life, leave = context.WithCancel(ctx)
-				once(t, g, cfg)
-				if _, err := g.Invoke(life, nil, cfg); !errors.Is(err, context.Canceled) {
+				once(t, g, at, cfg)
+				if _, err := g.Invoke(life, at, nil, cfg); !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
 			}, want: saver.StatusUnfinished, then: saver.StatusDone,
@@ -156,12 +156,12 @@ func endings() map[string]ending {
 				_, _ = pregel.Ask(c, "first?")
 				return askAll(c, "second?")
 			}),
-			run: func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
+			run: func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
 				t.Helper()
 				twice = 0
-				once(t, g, cfg)
-				invoke(t, g, cfg, pregel.Command{Resume: "A"})
-				invoke(t, g, cfg, nil)
+				once(t, g, at, cfg)
+				invoke(t, g, at, cfg, pregel.Command{Resume: "A"})
+				invoke(t, g, at, cfg, nil)
 			}, want: saver.StatusWaiting, then: saver.StatusWaiting,
 		},
 		"failed after the answer": {
@@ -171,10 +171,10 @@ func endings() map[string]ending {
 				}
 				return nil, errBoom
 			}),
-			run: func(t *testing.T, g *pregel.Graph, cfg pregel.Config) {
+			run: func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
 				t.Helper()
-				once(t, g, cfg)
-				invoke(t, g, cfg, pregel.Command{Resume: "A"})
+				once(t, g, at, cfg)
+				invoke(t, g, at, cfg, pregel.Command{Resume: "A"})
 			}, want: saver.StatusFailed, then: saver.StatusFailed,
 		},
 	}
@@ -186,10 +186,10 @@ func TestListAndSnapshotAgree(t *testing.T) {
 	for _, d := range allDurabilities {
 		for name, e := range endings() {
 			t.Run(fmt.Sprint(d, "/", name), func(t *testing.T) {
-				dir, cfg := t.TempDir(), pregel.Config{ThreadID: "t", Durability: d}
+				dir, at, cfg := t.TempDir(), pregel.Thread("t"), pregel.RunOptions{Durability: d}
 				onDisk(t, dir, func(s saver.Saver) {
 					g := e.graph(t, s)
-					e.run(t, g, cfg)
+					e.run(t, g, at, cfg)
 					sameStatus(t, "after the run", g, s, e.want)
 				})
 				onDisk(t, dir, func(s saver.Saver) {
@@ -198,7 +198,7 @@ func TestListAndSnapshotAgree(t *testing.T) {
 					if e.then == "" {
 						return
 					}
-					_, _ = g.Invoke(ctx, nil, cfg)
+					_, _ = g.Invoke(ctx, at, nil, cfg)
 					sameStatus(t, "after a run with nil", g, s, e.then)
 				})
 			})

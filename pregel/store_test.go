@@ -62,15 +62,15 @@ func TestStoreIsInjected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inner := fan(t, pregel.Options{}, node("deep", remembers))
 			g := fan(t, pregel.Options{Saver: c.cp, Store: c.s}, node("flat", remembers), node("nested", func(c context.Context, v any) (any, error) {
-				res, err := inner.Invoke(c, v, pregel.Config{})
+				res, err := inner.Invoke(c, pregel.Inside(), v)
 				if err != nil {
 					return nil, err
 				}
 				return res.Value, nil
 			}))
 			for _, run := range []struct{ thread, user string }{{"t1", "ann"}, {"t2", "ann"}, {"t1", "bob"}} {
-				cfg := pregel.Config{ThreadID: run.thread, Configurable: map[string]any{"user": run.user}, MaxConcurrency: 1}
-				if _, err := g.Invoke(ctx, 1, cfg); err != nil {
+				at, cfg := pregel.Thread(run.thread), pregel.RunOptions{Configurable: map[string]any{"user": run.user}, MaxConcurrency: 1}
+				if _, err := g.Invoke(ctx, at, 1, cfg); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -89,7 +89,7 @@ func TestWithoutAStore(t *testing.T) {
 		info, _ := pregel.Task(c)
 		return info.Store == nil, nil
 	}))
-	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	res, err := g.Invoke(ctx, pregel.Address{}, 1)
 	wantOut(t, res, err, true)
 }
 
@@ -127,7 +127,7 @@ func TestCacheFailuresAreMisses(t *testing.T) {
 		runs := 0
 		g := fan(t, pregel.Options{Cache: c}, node("n", func(context.Context, any) (any, error) { runs++; return "v", nil }).Cache(pregel.CachePolicy{}))
 		for range 2 {
-			res, err := g.Invoke(ctx, 1, pregel.Config{})
+			res, err := g.Invoke(ctx, pregel.Address{}, 1)
 			wantOut(t, res, err, "v")
 		}
 		if runs != 2 {
@@ -150,7 +150,7 @@ func TestCacheOnDisk(t *testing.T) {
 		}
 		g := fan(t, pregel.Options{Saver: d, Cache: kept}, node("n", func(_ context.Context, v any) (any, error) { runs++; return v, nil }).Cache(pregel.CachePolicy{}))
 		for i := range 3 {
-			res, err := g.Invoke(ctx, int64(7), pregel.Config{ThreadID: fmt.Sprint(life, i)})
+			res, err := g.Invoke(ctx, pregel.Thread(fmt.Sprint(life, i)), int64(7))
 			wantOut(t, res, err, int64(7))
 		}
 		if err := d.Close(); err != nil {

@@ -24,7 +24,7 @@ var allModes = []Mode{ModeValues, ModeUpdates, ModeCustom, ModeMessages, ModeChe
 
 // Event is one event of a stream.
 type Event struct {
-	// NS is the namespace of the graph it is about, part by part; empty at the
+	// NS is the namespace of the graph that the event is about, in parts; empty at the
 	// root.
 	NS   []string
 	Mode Mode

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/stele-go/stele/saver"
 )
 
 // tick gets the next superstep ready. more is false if there is nothing to run.
@@ -22,15 +20,15 @@ func (l *loop) tick() (more bool, err error) {
 		l.status = statusDone
 		return false, nil
 	}
-	if !l.replaying && len(l.pending) > 0 {
+	if !l.reruns() && len(l.pending) > 0 {
 		l.reapply(l.tasks.order...)
 		l.resumeHandlers()
 	}
-	if l.breaksAt(l.interruptBefore(), l.tasks) {
+	if l.cp.breaksAt(l.opts.InterruptBefore, l.tasks) {
 		l.status = statusBefore
 		return false, &InterruptError{}
 	}
-	if _, drain := l.cfg.Control.DrainRequested(); drain {
+	if _, drain := l.opts.Control.DrainRequested(); drain {
 		l.status = statusDraining
 		return false, nil
 	}
@@ -62,29 +60,15 @@ func (l *loop) prepare() error {
 	return nil
 }
 
-func (l *loop) interruptBefore() []string {
-	if len(l.cfg.InterruptBefore) > 0 {
-		return l.cfg.InterruptBefore
-	}
-	return l.g.opts.InterruptBefore
-}
-
-func (l *loop) interruptAfter() []string {
-	if len(l.cfg.InterruptAfter) > 0 {
-		return l.cfg.InterruptAfter
-	}
-	return l.g.opts.InterruptAfter
-}
-
-// breaksAt reports whether one of tasks is at a breakpoint, and a channel moved since
+// breaksAt reports whether one of tasks is at a breakpoint and a channel has moved since
 // the last breakpoint was passed.
-func (l *loop) breaksAt(names []string, tasks *taskSet) bool {
+func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
 	if len(names) == 0 {
 		return false
 	}
-	passed := l.cp.seen[chInterrupt]
+	passed := cp.seen[chInterrupt]
 	moved := false
-	for ch, v := range l.cp.versions {
+	for ch, v := range cp.versions {
 		moved = moved || v.Compare(passed[ch]) > 0
 	}
 	if !moved {
@@ -114,8 +98,7 @@ func (l *loop) reapply(tasks ...*task) {
 	}
 }
 
-// resumeHandlers puts the error handlers of tasks that failed in an earlier run
-// in their place.
+// resumeHandlers replaces tasks that failed in an earlier run by their error handlers.
 func (l *loop) resumeHandlers() {
 	statuses, _ := readStatuses(l.pending)
 	for _, w := range slices.Clone(l.pending) {
@@ -133,30 +116,25 @@ func (l *loop) resumeHandlers() {
 	}
 }
 
-// afterTick ends a superstep: the writes of all its tasks are applied, and the
-// new checkpoint is made.
+// afterTick ends a superstep. It applies the writes of all tasks and makes the new
+// checkpoint.
 func (l *loop) afterTick(ctx context.Context) error {
 	l.forceAfterStep()
 	updated, err := l.applier().apply(l.tasks.asWrites())
 	if err != nil {
-		l.refused = true
+		l.ending = endRefused
 		return err
 	}
 	l.updated = updated
-	for _, name := range updated {
-		if l.output.has(name) {
-			l.emitValues(l.tasks)
-			break
-		}
-	}
+	l.emitUpdated(updated)
 	l.keepExitWrites()
-	l.gatherItems()
+	l.collectItems()
 	clear(l.pending) // nobody keeps the list
 	l.pending = l.pending[:0]
 	clear(l.has)
 	clear(l.delta.written) // they are about the superstep's tasks, and would grow
 	clear(l.delta.reapplied)
-	l.replaying = false
+	l.stepped = true
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
 	}
@@ -168,82 +146,29 @@ func (l *loop) afterTick(ctx context.Context) error {
 	if h := l.g.opts.Hooks.StepEnd; h != nil {
 		l.g.guardHook("StepEnd", func() { h(l.info()) })
 	}
-	if l.breaksAt(l.interruptAfter(), l.tasks) {
+	if l.cp.breaksAt(l.opts.InterruptAfter, l.tasks) {
 		l.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
 			return err
 		}
 		return &InterruptError{}
 	}
-	l.resuming = nil
 	return nil
 }
 
-// forceAfterStep finds delta channels whose stored writes would not rebuild
-// them: they are stored whole.
-func (l *loop) forceAfterStep() {
-	loaded := l.delta.loaded
-	l.delta.loaded = nil
-	if len(l.g.deltas) == 0 {
-		return
-	}
-	for _, t := range l.tasks.order {
-		for _, w := range t.writes {
-			if isOverwrite(w.value) {
-				l.g.deltasAmong(l.delta.forced, w.channel)
-			}
-		}
-	}
-	for _, w := range loaded {
-		if !l.delta.reapplied[w.taskID] {
-			l.g.deltasAmong(l.delta.forced, w.channel)
-		}
-	}
-}
-
-// keepExitWrites remembers the superstep's writes to delta channels until the
-// end of an Exit run.
-func (l *loop) keepExitWrites() {
-	if !l.exits() || len(l.g.deltas) == 0 {
-		return
-	}
-	first := l.delta.firstStep == nil
-	if first {
-		step := l.step
-		l.delta.firstStep = &step
-		for _, w := range l.delta.commandExit {
-			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
-		}
-	}
-	for _, w := range l.pending {
-		if !slices.Contains(l.g.deltas, w.channel) {
-			continue
-		}
-		if first && (w.taskID == nullTaskID || l.delta.storedWrites[[2]string{w.taskID, w.channel}]) {
-			continue
-		}
-		path := ""
-		if t := l.tasks.get(w.taskID); t != nil {
-			path = t.pathStr
-		}
-		l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: w.taskID, path: path, channel: w.channel, value: w.value})
-	}
-}
-
-// finish ends the loop: under Exit everything is stored now, interrupts are
-// reported once they are, and the pipeline is emptied. It returns what the run
-// ends with.
+// finish ends the loop and returns what the run ends with. Under Exit everything is stored
+// now. Interrupts are reported once they are stored, and the pipeline is emptied.
 func (l *loop) finish(ctx context.Context, err error) error {
 	if l.cp == nil || l.set == nil {
 		return l.closePipe(err)
 	}
-	if _, waits := err.(*InterruptError); waits && l.entered && ctx.Err() == nil { //nolint:errorlint // the loop's own
+	if _, waits := err.(*InterruptError); waits && l.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
 	}
-	if l.exits() && l.pipe != nil && l.entered && (!l.nested() || err != nil || l.stableNamespace()) {
+	if l.exits() && l.pipe != nil && l.entered() && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
-	err = alsoFailed(err, l.markEnd(ctx, err))
+	err = alsoFailed(err, l.storeEnding(ctx, err))
 	if err == nil && l.parent != nil {
 		err = l.passItems(ctx)
 	}
@@ -280,8 +205,8 @@ func (l *loop) closePipe(err error) error {
 	return alsoFailed(err, pipe.close())
 }
 
-// alsoFailed is what a run ends with that ends with err and could not be stored
-// because of saveErr. An interrupt that is not stored did not happen.
+// alsoFailed is the outcome of a run that ends with err, when storing failed with saveErr.
+// An interrupt that is not stored did not happen.
 func alsoFailed(err, saveErr error) error {
 	switch {
 	case saveErr == nil || errors.Is(err, saveErr):
@@ -298,9 +223,9 @@ func (l *loop) stableNamespace() bool {
 	return !slices.ContainsFunc(splitNS(l.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
 }
 
-// reportInterrupt shows the state with what finished siblings wrote, and the
-// breakpoint if no task raised the interrupt. If what they wrote does not go
-// together the run ends with that error; the interrupt is stored all the same.
+// reportInterrupt shows the state with what finished siblings wrote, and the breakpoint if
+// no task raised the interrupt. If their writes conflict the run ends with that error, but
+// the interrupt is stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.waiting = in.Interrupts
 	if h := l.g.opts.Hooks.Interrupt; h != nil {
@@ -312,12 +237,7 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range updated {
-			if l.output.has(name) {
-				l.emitValues(l.tasks)
-				break
-			}
-		}
+		l.emitUpdated(updated)
 	}
 	if len(in.Interrupts) == 0 {
 		l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
@@ -361,73 +281,4 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// storeExitDeltas stores the run's writes to delta channels on the checkpoint it
-// began with, unless the channel is stored whole at the end.
-func (l *loop) storeExitDeltas() error {
-	if len(l.delta.exit) == 0 {
-		return nil
-	}
-	if l.hadParent && !l.loadedLatest {
-		for _, w := range l.delta.exit {
-			l.delta.forced[w.channel] = true
-		}
-	}
-	whole := l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions)
-	type key struct{ id, path string }
-	groups := map[key][]write{}
-	var order []key
-	for _, w := range l.delta.exit {
-		if whole[w.channel] || l.delta.forced[w.channel] {
-			continue
-		}
-		k := key{exitDeltaTaskID(w.step, w.taskID), ""}
-		switch {
-		case w.taskID == nullTaskID:
-		case l.delta.firstStep != nil && w.step == *l.delta.firstStep:
-			k.path = w.path
-		default:
-			k = key{exitDeltaLateTaskID(w.step, w.taskID), fmt.Sprintf("~~%010d%s", w.step, w.path)}
-		}
-		if _, ok := groups[k]; !ok {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], write{w.channel, w.value})
-	}
-	if len(order) == 0 {
-		return nil
-	}
-	anchor := l.delta.initial
-	if !l.hadParent {
-		anchor = l.storeStub()
-	}
-	for _, k := range order {
-		encoded, err := l.encodeWrites("", groups[k])
-		if err != nil {
-			return err
-		}
-		l.submitWrites("", anchor.At(anchor.CheckpointID), encoded, k.id, k.path)
-	}
-	return nil
-}
-
-// storeStub stores an empty checkpoint that the writes of a first run can hang
-// on.
-func (l *loop) storeStub() saver.Config {
-	at := l.delta.initial
-	at.Namespace = l.ns
-	anchor := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
-		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
-	put := at
-	put.CheckpointID, put.ExpectHead = "", l.expected()
-	s, note := l.saver, &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(nil)}
-	l.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := putNoted(ctx, s, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
-		return err
-	})})
-	l.owned.head = anchor.ID
-	l.place.CheckpointID, l.place.Namespace = anchor.ID, l.ns
-	at.CheckpointID = anchor.ID
-	return at
 }

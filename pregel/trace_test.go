@@ -39,7 +39,7 @@ func TestSpans(t *testing.T) {
 	fail := errors.New("fails")
 	steps := 0
 	g := loopGraph(t, pregel.Options{Hooks: h}, 2, func() { steps++ })
-	if _, err := g.Invoke(ctx, 0, pregel.Config{}); err != nil {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	step := []string{"begin /run/superstep", "begin /run/superstep/task", "end /run/superstep/task", "end /run/superstep"}
@@ -52,7 +52,7 @@ func TestSpans(t *testing.T) {
 	}
 	log = nil
 	g = loopGraph(t, pregel.Options{Hooks: h}, 2, func() { panic(fail) })
-	if _, err := g.Invoke(ctx, 0, pregel.Config{}); !errors.Is(err, fail) {
+	if _, err := g.Invoke(ctx, pregel.Address{}, 0); !errors.Is(err, fail) {
 		t.Fatal(err)
 	}
 	want = []string{"begin /run", "begin /run/superstep", "begin /run/superstep/task",

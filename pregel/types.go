@@ -26,19 +26,18 @@ type (
 	TimeoutPolicy = serde.TimeoutPolicy
 )
 
-// Timeout is a TimeoutPolicy of durations: run bounds an attempt, idle the time
-// without progress (a write, a stream event, a call, a heartbeat). Zero is no
-// bound.
+// Timeout makes a TimeoutPolicy. run bounds an attempt. idle bounds the time without
+// progress: a write, a stream event, a call or a heartbeat. Zero is no bound.
 func Timeout(run, idle time.Duration) *TimeoutPolicy {
 	return &TimeoutPolicy{RunTimeout: run.Seconds(), IdleTimeout: idle.Seconds(), RefreshOn: "auto"}
 }
 
-// Func is the body of a node. Its context carries the task: see Ask, Emit and
-// Task. It is run again from the start after an interrupt and for a retry.
+// Func is the body of a node. Its context carries the task; see Ask, Emit and Task. It runs
+// again from the start after an interrupt and for a retry.
 type Func func(ctx context.Context, input any) (any, error)
 
-// NodeOf is a Func of a function with types. An input of another type is
-// converted as a write to a channel is.
+// NodeOf makes a Func of a typed function. Input of another type is converted like a write
+// to a channel.
 func NodeOf[I, O any](f func(ctx context.Context, input I) (O, error)) Func {
 	return func(ctx context.Context, input any) (any, error) {
 		in, err := channel.Convert[I](input)
@@ -55,13 +54,13 @@ type Pair struct {
 	Value any
 }
 
-// Pairs are updates in an order, as the output of a node or as Command.Update. A
-// map does the same where the order of writes does not matter; it is written in
-// the order of its keys. As the input of a run Pairs are a map.
+// Pairs are updates in a given order, as the output of a node or as Command.Update. Where
+// the order does not matter a map does the same; it is written in the order of its keys. As
+// the input of a run, Pairs are a map.
 type Pairs []Pair
 
-// PairsOf reads v as updates: Pairs, or a map with string keys in the order of
-// its keys. ok is false for anything else.
+// PairsOf reads v as updates: Pairs, or a map with string keys in the order of those keys.
+// ok is false for anything else.
 func PairsOf(v any) (pairs Pairs, ok bool) {
 	switch x := v.(type) {
 	case Pairs:
@@ -80,10 +79,9 @@ func PairsOf(v any) (pairs Pairs, ok bool) {
 	return nil, false
 }
 
-// CachePolicy lets the writes of a finished task stand in for running its node
-// again on equal input.
+// CachePolicy reuses the writes of a finished task for later tasks with equal input.
 type CachePolicy struct {
-	// Key is what identifies an input; nil hashes its serialized form.
+	// Key identifies an input; nil hashes its serialized form.
 	Key func(input any) (string, error)
 	// TTL is how long an entry is valid; 0 is for ever.
 	TTL time.Duration
@@ -94,14 +92,14 @@ type Durability string
 
 // The durability modes. Async is the default.
 const (
-	// Sync: the checkpoint of a superstep, and the writes that made it, are
-	// stored before the next superstep begins; the input before the first.
+	// Sync stores the checkpoint of a superstep, and the writes that made it, before the
+	// next superstep begins, and the input before the first.
 	Sync Durability = "sync"
-	// Async: they are stored in order while the next superstep runs, and all
-	// of them before the run returns.
+	// Async stores them in order while the next superstep runs, and all of them before the
+	// run returns.
 	Async Durability = "async"
-	// Exit: only the last checkpoint is stored, when the run ends, with what
-	// the tasks of an unfinished superstep wrote.
+	// Exit stores only the last checkpoint, when the run ends, and what the tasks of an
+	// unfinished superstep wrote.
 	Exit Durability = "exit"
 )
 
@@ -110,13 +108,13 @@ type Checkpointing int
 
 // The three ways. The zero value is Inherit.
 const (
-	// Inherit uses the saver of the graph around it, in a namespace of the
-	// calling task: it can be resumed, and starts afresh at the next call.
+	// Inherit uses the saver of the graph around, in a namespace of the calling task. The
+	// graph can be resumed, and starts afresh at the next call.
 	Inherit Checkpointing = iota
-	// Stable uses the saver of the graph around it, in one namespace for all
-	// calls: its state accumulates. It cannot be the outermost graph.
+	// Stable uses the saver of the graph around, in one namespace for all calls, so its
+	// state accumulates. Such a graph cannot be outermost.
 	Stable
-	// Off stores nothing; such a graph cannot wait for an answer.
+	// Off stores nothing. Such a graph cannot wait for an answer.
 	Off
 )
 

@@ -69,7 +69,7 @@ func letter(text string) map[string]any { return map[string]any{"letters": []str
 
 // dies runs the first letter on a saver that fails at one put, as if the process had
 // died there, and returns what is stored.
-func (p *post) dies(t *testing.T, at string, cfg pregel.Config) *memory.Saver {
+func (p *post) dies(t *testing.T, at string, opts ...pregel.RunOptions) *memory.Saver {
 	t.Helper()
 	s := memory.New(memory.Options{})
 	w := &watched{Saver: s, before: func(_ context.Context, op string) error {
@@ -78,8 +78,12 @@ func (p *post) dies(t *testing.T, at string, cfg pregel.Config) *memory.Saver {
 		}
 		return nil
 	}}
-	cfg.ThreadID, cfg.Durability = "t", pregel.Sync
-	if _, err := p.graph(t, w).Invoke(ctx, letter("first"), cfg); !errors.Is(err, errDead) {
+	cfg := pregel.RunOptions{}
+	if len(opts) > 0 {
+		cfg = opts[0]
+	}
+	cfg.Durability = pregel.Sync
+	if _, err := p.graph(t, w).Invoke(ctx, pregel.Thread("t"), letter("first"), cfg); !errors.Is(err, errDead) {
 		t.Fatalf("the run did not die: %v", err)
 	}
 	return s
@@ -91,7 +95,7 @@ const afterSend = "put 2"
 
 func newest(t *testing.T, g *pregel.Graph) *pregel.StateSnapshot {
 	t.Helper()
-	state, err := g.GetState(ctx, pregel.Config{ThreadID: "t"}, false)
+	state, err := g.GetState(ctx, pregel.Thread("t"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,14 +105,14 @@ func newest(t *testing.T, g *pregel.Graph) *pregel.StateSnapshot {
 // New input on an unfinished thread loses nothing that ended: each letter is mailed
 // once. In LangGraph's way what was stored is dropped, and the first is mailed twice.
 func TestNewInputFinishesFirst(t *testing.T) {
-	run := map[string]func(g *pregel.Graph, cfg pregel.Config) error{
-		"invoke": func(g *pregel.Graph, cfg pregel.Config) error {
-			_, err := g.Invoke(ctx, letter("second"), cfg)
+	run := map[string]func(g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) error{
+		"invoke": func(g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) error {
+			_, err := g.Invoke(ctx, at, letter("second"), cfg)
 			return err
 		},
-		"stream": func(g *pregel.Graph, cfg pregel.Config) error {
+		"stream": func(g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) error {
 			var shown []string
-			for e, err := range g.Stream(ctx, letter("second"), cfg, pregel.ModeUpdates) {
+			for e, err := range g.Stream(ctx, at, letter("second"), withModes(cfg, pregel.ModeUpdates)) {
 				if err != nil {
 					return err
 				}
@@ -125,12 +129,12 @@ func TestNewInputFinishesFirst(t *testing.T) {
 			for _, langGraph := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/LangGraph %v", d, how, langGraph), func(t *testing.T) {
 					p := &post{opts: graph.Options{LangGraph: langGraph}}
-					s := p.dies(t, afterSend, pregel.Config{RunID: "run 1"})
+					s := p.dies(t, afterSend, pregel.RunOptions{RunID: "run 1"})
 					g := p.graph(t, s)
 					if state := newest(t, g); state.Status != saver.StatusUnfinished {
 						t.Fatalf("status %q", state.Status)
 					}
-					if err := run(g, pregel.Config{ThreadID: "t", Durability: d, RunID: "run 2"}); err != nil {
+					if err := run(g, pregel.Thread("t"), pregel.RunOptions{Durability: d, RunID: "run 2"}); err != nil {
 						t.Fatal(err)
 					}
 					want, log := "[first second]", "[wrote mailed first wrote mailed second]"
@@ -151,12 +155,12 @@ func TestNewInputFinishesFirst(t *testing.T) {
 // run itself resumes, as ever.
 func TestFinishingKeepsRunID(t *testing.T) {
 	p := &post{}
-	g := p.graph(t, p.dies(t, afterSend, pregel.Config{RunID: "run 1"}))
-	if _, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t", RunID: "run 2"}); err != nil {
+	g := p.graph(t, p.dies(t, afterSend, pregel.RunOptions{RunID: "run 1"}))
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second"), pregel.RunOptions{RunID: "run 2"}); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
-	for state, err := range g.GetStateHistory(ctx, pregel.Config{ThreadID: "t"}, pregel.HistoryQuery{}) {
+	for state, err := range g.GetStateHistory(ctx, pregel.Thread("t"), pregel.HistoryQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,28 +173,28 @@ func TestFinishingKeepsRunID(t *testing.T) {
 		t.Errorf("run ids %s", got)
 	}
 	again := &post{}
-	g = again.graph(t, again.dies(t, afterSend, pregel.Config{RunID: "run 1"}))
-	if _, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t", RunID: "run 1"}); err != nil || again.mailed() != "[first]" {
+	g = again.graph(t, again.dies(t, afterSend, pregel.RunOptions{RunID: "run 1"}))
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second"), pregel.RunOptions{RunID: "run 1"}); err != nil || again.mailed() != "[first]" {
 		t.Errorf("a retry of the run: mailed %s, %v", again.mailed(), err)
 	}
 }
 
 func TestRefuseAndDiscardUnfinished(t *testing.T) {
 	p := &post{}
-	g := p.graph(t, p.dies(t, afterSend, pregel.Config{}))
+	g := p.graph(t, p.dies(t, afterSend))
 	before := newest(t, g)
-	_, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t", Unfinished: pregel.RefuseUnfinished})
+	_, err := g.Invoke(ctx, pregel.Thread("t"), letter("second"), pregel.RunOptions{Unfinished: pregel.RefuseUnfinished})
 	var u *pregel.UnfinishedError
 	if !errors.Is(err, pregel.ErrUnfinished) || !errors.As(err, &u) || len(u.Next) > 0 || u.Stopped || u.Err != nil {
 		t.Fatalf("%+v, %v", u, err)
 	}
-	if after := newest(t, g); after.Config.CheckpointID != before.Config.CheckpointID || p.mailed() != "[first]" {
+	if after := newest(t, g); after.Address.CheckpointID != before.Address.CheckpointID || p.mailed() != "[first]" {
 		t.Errorf("the refused run did something: %+v, mailed %s", after, p.mailed())
 	}
-	if _, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t", Unfinished: pregel.DiscardUnfinished}); err != nil || p.mailed() != "[first first second]" {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second"), pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}); err != nil || p.mailed() != "[first first second]" {
 		t.Errorf("discarded: mailed %s, %v", p.mailed(), err)
 	}
-	if _, err := g.Invoke(ctx, letter("x"), pregel.Config{ThreadID: "t", Unfinished: "maybe"}); !errors.Is(err, pregel.ErrInvalidConfig) {
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("x"), pregel.RunOptions{Unfinished: "maybe"}); !errors.Is(err, pregel.ErrInvalidArgument) {
 		t.Errorf("an unknown way: %v", err)
 	}
 }
@@ -216,10 +220,10 @@ func TestFinishingThatDoesNotEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &post{}
-			s := p.dies(t, "put 1", pregel.Config{}) // send has not run
+			s := p.dies(t, "put 1") // send has not run
 			p.sending = c.sending
 			g := p.graph(t, s)
-			_, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t"})
+			_, err := g.Invoke(ctx, pregel.Thread("t"), letter("second"))
 			var u *pregel.UnfinishedError
 			if !errors.As(err, &u) || !c.check(u) {
 				t.Fatalf("%+v, %v", u, err)
@@ -229,7 +233,7 @@ func TestFinishingThatDoesNotEnd(t *testing.T) {
 				t.Errorf("status %q, letters %v", state.Status, state.Map()["letters"])
 			}
 			p.sending = nil
-			if _, err := g.Invoke(ctx, letter("second"), pregel.Config{ThreadID: "t"}); err != nil {
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); err != nil {
 				t.Errorf("the next input: %v", err)
 			}
 		})
@@ -242,19 +246,17 @@ func TestStatusOfSnapshots(t *testing.T) {
 	for _, notes := range []bool{true, false} {
 		for name, c := range map[string]struct {
 			want  saver.Status
-			begin func(p *post) pregel.Config
+			begin func(p *post)
 		}{
-			"done": {saver.StatusDone, func(*post) pregel.Config { return pregel.Config{} }},
-			"failed": {saver.StatusFailed, func(p *post) pregel.Config {
+			"done": {saver.StatusDone, func(*post) {}},
+			"failed": {saver.StatusFailed, func(p *post) {
 				p.sending = func(context.Context) error { return errNode }
-				return pregel.Config{}
 			}},
-			"asks": {saver.StatusWaiting, func(p *post) pregel.Config {
+			"asks": {saver.StatusWaiting, func(p *post) {
 				p.sending = func(c context.Context) error { _, err := pregel.Ask(c, "?"); return err }
-				return pregel.Config{}
 			}},
-			"before breakpoint": {saver.StatusWaiting, func(p *post) pregel.Config { p.opts.InterruptBefore = []string{"send"}; return pregel.Config{} }},
-			"after breakpoint":  {saver.StatusWaiting, func(p *post) pregel.Config { p.opts.InterruptAfter = []string{"write"}; return pregel.Config{} }},
+			"before breakpoint": {saver.StatusWaiting, func(p *post) { p.opts.InterruptBefore = []string{"send"} }},
+			"after breakpoint":  {saver.StatusWaiting, func(p *post) { p.opts.InterruptAfter = []string{"write"} }},
 		} {
 			t.Run(fmt.Sprintf("%s/notes %v", name, notes), func(t *testing.T) {
 				var s saver.Saver = memory.New(memory.Options{})
@@ -262,13 +264,12 @@ func TestStatusOfSnapshots(t *testing.T) {
 					s = struct{ saver.Saver }{s}
 				}
 				p := &post{}
-				cfg := c.begin(p)
-				cfg.ThreadID = "t"
+				c.begin(p)
 				g := p.graph(t, s)
 				if state := newest(t, g); state.Status != "" {
 					t.Errorf("a new thread has status %q", state.Status)
 				}
-				_, err := g.Invoke(ctx, letter("first"), cfg)
+				_, err := g.Invoke(ctx, pregel.Thread("t"), letter("first"))
 				if err != nil && !errors.Is(err, errNode) {
 					t.Fatal(err)
 				}
@@ -294,7 +295,7 @@ func TestBreakpointInsideIsNotUnfinished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Invoke(ctx, letter("first"), pregel.Config{ThreadID: "t"}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("first")); err != nil {
 			t.Fatal(err)
 		}
 		if state := newest(t, g); state.Status != saver.StatusWaiting {

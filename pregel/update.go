@@ -7,57 +7,62 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
 )
 
 // StateUpdate is one change of UpdateState.
 type StateUpdate struct {
-	// Values are written as if they were the output of AsNode. Nil fires its
-	// edges only.
+	// Values are written as if AsNode had returned them. Nil only follows its edges.
 	Values any
-	// AsNode is the node; "" is the last one that ran, if that is clear. Input
-	// makes Values an input. End, with nil Values, clears all pending tasks.
-	// Copy copies the checkpoint; its Values may be []StateUpdate to apply to
-	// the copy.
+	// AsNode is the node; "" is the one that ran last, if that is clear. With Input the
+	// values are an input. With End and nil Values all pending tasks are cleared. With Copy
+	// the checkpoint is copied, and Values may be []StateUpdate to apply to the copy.
 	AsNode string
-	// TaskID is stored with the writes; "" takes the id of the node's pending
-	// task, or makes one.
+	// TaskID is stored with the writes. If it is "", the id of the node's pending task is
+	// used, or a new one.
 	TaskID string
 }
 
-// UpdateState changes the state of a thread and returns the address of the new
-// checkpoint. Pending work is replaced by what the node's edges trigger.
-func (g *Graph) UpdateState(ctx context.Context, cfg Config, u StateUpdate) (Config, error) {
-	return g.BulkUpdateState(ctx, cfg, [][]StateUpdate{{u}})
+// UpdateOptions are options of UpdateState and BulkUpdateState.
+type UpdateOptions struct {
+	// Metadata and Configurable are stored with the checkpoints, as those of RunOptions.
+	Metadata     map[string]any
+	Configurable map[string]any
+	// AnyCheckpoint is that of RunOptions.
+	AnyCheckpoint bool
 }
 
-// BulkUpdateState applies supersteps of updates one after another, each upon the
-// checkpoint that the one before made. One that is refused stores nothing; those before
-// it stay.
-func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]StateUpdate) (Config, error) {
-	target, s, at, err := g.stateTarget(cfg)
+// UpdateState changes the state of a thread and returns the address of the new checkpoint.
+// The tasks that the node's edges trigger replace those that were pending.
+func (g *Graph) UpdateState(ctx context.Context, at Address, u StateUpdate, opts ...UpdateOptions) (Address, error) {
+	return g.BulkUpdateState(ctx, at, [][]StateUpdate{{u}}, opts...)
+}
+
+// BulkUpdateState applies supersteps of updates one after another, each to the checkpoint
+// that the one before made. A superstep that is refused stores nothing; those before it
+// remain.
+func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]StateUpdate, opts ...UpdateOptions) (Address, error) {
+	target, s, at, err := g.stateTarget(a)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
+	o := lastOf(opts)
+	at.Metadata, at.Configurable = o.Metadata, o.Configurable
 	if err := checkMetadata(at, s); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if len(supersteps) == 0 {
-		return Config{}, &InvalidUpdateError{Reason: "No supersteps provided"}
+		return Address{}, &InvalidUpdateError{Reason: "No supersteps provided"}
 	}
 	for _, updates := range supersteps {
 		if len(updates) == 0 {
-			return Config{}, &InvalidUpdateError{Reason: "No updates provided"}
+			return Address{}, &InvalidUpdateError{Reason: "No updates provided"}
 		}
 	}
-	var out Config
+	var out Address
 	for i, updates := range supersteps {
-		u := &updater{g: target, s: s, at: at, first: i == 0, anyCheckpoint: g.ways(cfg).anyCheckpoint, forced: map[string]bool{}}
-		if c, ok := s.(saver.Coordinator); ok {
-			u.codec = c.Serializer()
-		}
+		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph || o.AnyCheckpoint, forced: map[string]bool{}}
 		if out, err = u.superstep(ctx, updates); err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		at.CheckpointID = out.CheckpointID
 	}
@@ -66,22 +71,18 @@ func (g *Graph) BulkUpdateState(ctx context.Context, cfg Config, supersteps [][]
 
 // updater applies one superstep of updates.
 type updater struct {
-	g     *Graph
+	encoder
+	threadState
 	s     saver.Saver
-	codec serde.Serializer
 	at    saver.Config
 	first bool
 	// anyCheckpoint takes a checkpoint that does not exist for an empty thread.
 	anyCheckpoint bool
 
-	saved   *saver.Tuple // nil on a fresh thread
-	pending []pendingWrite
-	cp      *liveCheckpoint
-	stored  map[string]saver.Version
-	step    int
-	set     *channelSet
-	forced  map[string]bool // delta channels to store whole
-	writes  []saver.TaskWrites
+	saved  *saver.Tuple // nil on a fresh thread
+	stored map[string]saver.Version
+	forced map[string]bool // delta channels to store whole
+	writes []saver.TaskWrites
 }
 
 func (u *updater) next(v saver.Version) (saver.Version, error) { return u.s.NextVersion(v, "") }
@@ -98,75 +99,53 @@ func (u *updater) load(ctx context.Context) error {
 	if u.saved == nil && u.at.CheckpointID != "" && !u.anyCheckpoint {
 		return noCheckpoint(u.at)
 	}
-	u.step = -1
-	if u.saved == nil {
-		u.cp = emptyCheckpoint(&u.g.env)
-		u.set, err = u.g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
+	if u.threadState, err = u.g.load(ctx, u.s, u.saved); err != nil || u.saved == nil {
 		return err
 	}
-	if err := u.g.migrate(&u.saved.Checkpoint, u.s); err != nil {
-		return err
-	}
-	u.g.env.IDs.Observe(u.saved.Checkpoint.ID)
-	u.cp = liveOf(&u.saved.Checkpoint)
+	u.g.env.IDs.Observe(u.cp.id)
 	u.stored = maps.Clone(u.cp.versions)
-	if step, ok := u.saved.Metadata.Step(); ok {
-		u.step = step
-	}
-	if u.pending, err = loadPending(u.saved.PendingWrites); err != nil {
-		return err
-	}
 	if u.first {
 		for _, w := range u.pending {
 			u.g.deltasAmong(u.forced, w.channel)
 		}
 	}
-	u.set, err = u.g.hydrate(ctx, u.s, u.saved.Config, &u.saved.Checkpoint)
-	return err
+	return nil
 }
 
-func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Config, error) {
+func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Address, error) {
 	if err := u.load(ctx); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	one := updates[0]
-	special := one.AsNode == End && one.Values == nil || one.AsNode == Input || one.AsNode == Copy
-	if special && len(updates) > 1 {
-		return Config{}, &InvalidUpdateError{Node: one.AsNode, Reason: "Cannot apply multiple updates together with it"}
-	}
-	switch {
-	case one.AsNode == End && one.Values == nil:
+	switch clears := one.AsNode == End && one.Values == nil; {
+	case !clears && one.AsNode != Input && one.AsNode != Copy:
+		return u.nodes(ctx, updates)
+	case len(updates) > 1:
+		return Address{}, &InvalidUpdateError{Node: one.AsNode, Reason: "Cannot apply multiple updates together with it"}
+	case clears:
 		return u.clear(ctx)
 	case one.AsNode == Input:
 		return u.input(ctx, one.Values)
-	case one.AsNode == Copy:
-		return u.copy(ctx, one.Values)
 	}
-	return u.nodes(ctx, updates)
+	return u.copy(ctx, one.Values)
 }
 
 // tasks are the tasks pending on the loaded checkpoint.
 func (u *updater) tasks() (*taskSet, error) {
-	return u.g.snapshotPreparer(u.cp, u.set, u.at.Namespace, u.pending, u.step+1).next(nil)
+	return u.g.snapshotPreparer(u.cp, u.set, u.at.Namespace, u.pending, stepOf(u.md)+1).next(nil)
 }
 
 // clear drops all pending tasks; what finished ones wrote is kept.
-func (u *updater) clear(ctx context.Context) (Config, error) {
+func (u *updater) clear(ctx context.Context) (Address, error) {
 	var updated []string
 	if u.saved != nil {
 		tasks, err := u.tasks()
 		if err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
-		var null []write
-		for _, w := range u.pending {
-			if w.taskID == nullTaskID {
-				null = append(null, write{w.channel, w.value})
-			}
-		}
-		if len(null) > 0 {
-			if updated, err = u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
-				return Config{}, err
+		if null := nullTask(u.pending); null != nil {
+			if updated, err = u.applier().apply(null); err != nil {
+				return Address{}, err
 			}
 		}
 		statuses, _ := readStatuses(u.pending)
@@ -177,39 +156,39 @@ func (u *updater) clear(ctx context.Context) (Config, error) {
 		}
 		more, err := u.applier().apply(tasks.asWrites())
 		if err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		updated = union(updated, more)
 	}
-	return u.put(ctx, "update", u.step+1, u.step, updated)
+	return u.put(ctx, "update", stepOf(u.md)+1, stepOf(u.md), updated)
 }
 
 // input stores values as an input, without running anything.
-func (u *updater) input(ctx context.Context, values any) (Config, error) {
+func (u *updater) input(ctx context.Context, values any) (Address, error) {
 	writes, err := u.g.inputWrites(u.set, values)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if len(writes) == 0 {
-		return Config{}, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("Received no input writes for %v", u.g.input)}
+		return Address{}, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("Received no input writes for %v", u.g.input)}
 	}
 	u.g.nameWrites(writes)
 	id, err := uuid5(u.cp.id, Input)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if err := u.keepWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
-	updated, err := u.applier().apply([]taskWrites{{path: Path{}.String(), node: Input, writes: writes}})
+	updated, err := u.applier().apply([]taskWrites{inputTask(writes)})
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	u.forceOverwritten(writes)
 	step := -1
 	if u.saved != nil {
-		if _, ok := u.saved.Metadata.Step(); ok {
-			step = u.step + 1
+		if _, ok := u.md.Step(); ok {
+			step = stepOf(u.md) + 1
 		}
 	}
 	return u.put(ctx, "input", step, step, updated)
@@ -232,16 +211,16 @@ type updateTask struct {
 }
 
 // nodes runs the writers of nodes on the values.
-func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, error) {
+func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, error) {
 	ids, err := u.taskIDs()
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	tasks := make([]updateTask, len(updates))
 	for i, up := range updates {
 		node, err := u.nodeOf(up, len(updates) == 1)
 		if err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		t := updateTask{id: up.TaskID, node: node, path: updatePath(i).String()}
 		if prepared := ids[node]; t.id == "" && len(prepared) > 0 {
@@ -253,11 +232,11 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 				name = fmt.Sprintf("%s:%d", chInterrupt, i)
 			}
 			if t.id, err = uuid5(u.cp.id, name); err != nil {
-				return Config{}, err
+				return Address{}, err
 			}
 		}
 		if t.writes, err = u.runWriters(ctx, node, up.Values); err != nil {
-			return Config{}, err
+			return Address{}, err
 		}
 		tasks[i] = t
 	}
@@ -271,12 +250,12 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Config, err
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
 	}
 	if err := u.keepWrites(ctx, tasks); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	if _, err := u.applier().apply(applied); err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
-	return u.put(ctx, "update", u.step+1, u.step+1, updated)
+	return u.put(ctx, "update", stepOf(u.md)+1, stepOf(u.md)+1, updated)
 }
 
 // taskIDs are the ids of pending tasks by node, so that history shows the
@@ -349,7 +328,7 @@ func (u *updater) infer() string {
 }
 
 func (u *updater) runWriters(ctx context.Context, node string, values any) ([]write, error) {
-	own := &updateWrites{u: u, pad: &scratchpad{step: u.step, stop: u.step + 2}}
+	own := &updateWrites{u: u, pad: &scratchpad{step: stepOf(u.md), stop: stepOf(u.md) + 2}}
 	w := &Writing{ctx: ctx, node: node, to: own}
 	for _, f := range u.g.nodes[node].Writers {
 		if err := f(w, values); err != nil {
@@ -373,13 +352,9 @@ func (o *updateWrites) readOwn(sel Keys) (any, error) {
 	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
 }
 
-// encoder serializes with the rules of a run.
-func (u *updater) encoder() *loop { return &loop{g: u.g, saver: u.s, codec: u.codec} }
-
-// keepWrites makes the updates ready to be stored on the checkpoint they build on,
-// where history and delta channels find them. If the thread moved past that
-// checkpoint its other children would find them too, so delta channels are stored
-// whole instead.
+// keepWrites prepares the updates for being stored on the checkpoint they build on, where
+// history and delta channels find them. If the thread has moved past that checkpoint, its
+// other children would find them too; delta channels are then stored whole instead.
 func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 	if u.saved == nil {
 		return nil
@@ -399,7 +374,7 @@ func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 		}
 	}
 	for _, t := range tasks {
-		encoded, err := u.encoder().encodeWrites(t.node, t.writes)
+		encoded, err := u.encodeWrites(t.node, t.writes)
 		if err != nil {
 			return err
 		}
@@ -411,10 +386,10 @@ func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 	return nil
 }
 
-// put makes and stores the new checkpoint, in one call with the updates: alone they
-// would make a thread that waits at a breakpoint look as if somebody had gone on
-// with it. idStep is the superstep its id shows.
-func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Config, error) {
+// put makes and stores the new checkpoint, in one call with the updates. On their own these
+// would make a thread that waits at a breakpoint look as if it had been resumed. The id of
+// the checkpoint shows the superstep idStep.
+func (u *updater) put(ctx context.Context, source string, step, idStep int, updated []string) (Address, error) {
 	md := saver.Metadata{"source": source, "step": step, "parents": u.parents()}
 	snapshots := map[string]bool{}
 	if u.saved == nil {
@@ -425,19 +400,19 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 		}
 	} else {
 		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return slices.Contains(updated, ch) })
-		snapshots = withForced(u.g.dueSnapshots(u.set, counts, u.cp.versions), u.forced)
+		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions, u.forced)
 		if c := counts.metadata(snapshots); c != nil {
 			md["counters_since_delta_snapshot"] = c
 		}
 	}
 	cp, captured, err := u.g.create(u.cp, u.set, func() string { return u.g.env.IDs.Next(idStep) }, nil, snapshots, u.stored, u.next)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	changed := newVersions(u.stored, cp.versions)
-	stored, err := u.encoder().encodeCheckpoint(cp, captured, changed)
+	stored, err := u.encodeCheckpoint(cp, captured, changed)
 	if err != nil {
-		return Config{}, err
+		return Address{}, err
 	}
 	at := u.at
 	at.CheckpointID = ""
@@ -455,12 +430,98 @@ func (u *updater) parents() any {
 	return map[string]any{}
 }
 
-func (u *updater) answer(out saver.Config, err error) (Config, error) {
+func (u *updater) answer(out saver.Config, err error) (Address, error) {
 	if err != nil {
-		return Config{}, &PersistError{Op: "store state update", Err: err}
+		return Address{}, &PersistError{Op: "store state update", Err: err}
 	}
 	if u.saved == nil {
-		return placeConfig(out), nil
+		return addressOf(out, nil), nil
 	}
-	return withMap(placeConfig(out), u.saved.Metadata), nil
+	return addressOf(out, u.saved.Metadata), nil
+}
+
+// copy makes a sibling of the loaded checkpoint with the same state, and applies
+// further updates to it.
+func (u *updater) copy(ctx context.Context, values any) (Address, error) {
+	if u.saved == nil {
+		return Address{}, &InvalidUpdateError{Node: Copy, Reason: "Cannot copy a non-existent checkpoint"}
+	}
+	further, err := copyUpdates(values)
+	if err != nil {
+		return Address{}, err
+	}
+	cp, _, err := u.g.create(u.cp, nil, func() string { return u.g.env.IDs.Next(stepOf(u.md)) }, nil, nil, nil, nil)
+	if err != nil {
+		return Address{}, err
+	}
+	own := cp.clone()
+	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
+	md := saver.Metadata{"source": "fork", "step": stepOf(u.md) + 1, "parents": u.parents()}
+	if c, ok := u.saved.Metadata["counters_since_delta_snapshot"]; ok {
+		md["counters_since_delta_snapshot"] = c
+	}
+	at := u.at
+	at.CheckpointID = ""
+	if u.saved.Parent != nil {
+		at.CheckpointID = u.saved.Parent.CheckpointID
+	}
+	out, err := u.putCopy(ctx, at, stored, md, u.note(cp, stepOf(u.md)+1))
+	made, err := u.answer(out, err)
+	if err != nil || len(further) == 0 {
+		return made, err
+	}
+	tasks, err := u.g.snapshotPreparer(cp, u.set, u.at.Namespace, u.pending, stepOf(u.md)+2).next(nil)
+	if err != nil {
+		return Address{}, err
+	}
+	nextAt := u.at
+	nextAt.CheckpointID = made.CheckpointID
+	again := &updater{encoder: encoder{g: u.g, codec: u.codec}, s: u.s, at: nextAt, forced: map[string]bool{}}
+	return again.superstep(ctx, assignTasks(further, tasks))
+}
+
+// putCopy stores a copy that shares the values of the original.
+func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata, note *saver.Note) (saver.Config, error) {
+	if p, ok := u.s.(saver.Coordinator); ok {
+		from := u.saved.Config
+		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from, Note: note})
+	}
+	// A saver that cannot share gets the values again.
+	cp.Values = u.saved.Checkpoint.Values
+	return u.s.Put(ctx, at, cp, md, cp.Versions)
+}
+
+func copyUpdates(values any) ([]StateUpdate, error) {
+	switch x := values.(type) {
+	case nil:
+		return nil, nil
+	case []StateUpdate:
+		return x, nil
+	}
+	return nil, &InvalidUpdateError{Node: Copy, Reason: fmt.Sprintf("the values of a copy are []StateUpdate, not %T", values)}
+}
+
+// assignTasks groups updates by node in the order of first mention, and gives
+// the i-th update of a node the id of its i-th task.
+func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
+	ids := map[string][]string{}
+	for _, t := range tasks.order {
+		ids[t.name] = append(ids[t.name], t.id)
+	}
+	var order []string
+	groups := map[string][]StateUpdate{}
+	for _, up := range updates {
+		if !slices.Contains(order, up.AsNode) {
+			order = append(order, up.AsNode)
+		}
+		if i := len(groups[up.AsNode]); i < len(ids[up.AsNode]) {
+			up.TaskID = ids[up.AsNode][i]
+		}
+		groups[up.AsNode] = append(groups[up.AsNode], up)
+	}
+	var out []StateUpdate
+	for _, n := range order {
+		out = append(out, groups[n]...)
+	}
+	return out
 }

@@ -14,10 +14,9 @@ import (
 // (1582-10-15) and Unix time.
 const uuidEpoch = 0x01B21DD213814000
 
-// IDSource mints checkpoint ids: UUIDv6, whose string order is the order of
-// their making, with the superstep as clock sequence. One source never mints an
-// id that is not above all it minted or observed before. Safe for concurrent
-// use.
+// IDSource makes checkpoint ids: UUIDv6 with the superstep as clock sequence, which sort in
+// the order in which they were made. Every id is above all that the source made or observed
+// before. It is safe for concurrent use.
 type IDSource struct {
 	now  func() time.Time
 	node func() uint64
@@ -57,9 +56,8 @@ func (s *IDSource) Next(step int) string {
 	return formatUUID6(tick, uint16(step)&0x3FFF, s.node())
 }
 
-// Observe raises the source above id, so that a checkpoint put upon one that
-// another machine stored with a faster clock still sorts after it. Ids that are
-// no UUIDv6 are ignored.
+// Observe raises the source above id, so that a checkpoint made upon one from a machine
+// with a faster clock still sorts after it. Ids that are no UUIDv6 are ignored.
 func (s *IDSource) Observe(id string) {
 	tick, ok := uuid6Tick(id)
 	if !ok {

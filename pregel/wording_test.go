@@ -14,7 +14,7 @@ func TestUnserializableNamesTheNodeOnce(t *testing.T) {
 	for _, roundTrip := range []bool{true, false} {
 		g := compiled(t, graph.New(graph.Key("x", nil)).Node("talker", returns(map[string]any{"x": make(chan int)})).Edge(graph.Start, "talker"),
 			graph.Options{RoundTrip: roundTrip, Saver: memory.New(memory.Options{})})
-		_, err := g.Invoke(ctx, map[string]any{"x": 1}, pregel.Config{ThreadID: "t"})
+		_, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"x": 1})
 		if err == nil || strings.Count(err.Error(), "talker") != 1 || !strings.Contains(err.Error(), `channel "x"`) {
 			t.Errorf("round trip %v: %v", roundTrip, err)
 		}
@@ -24,7 +24,7 @@ func TestUnserializableNamesTheNodeOnce(t *testing.T) {
 // Input that is no state is not told of as if a node had returned it.
 func TestInputThatIsNoState(t *testing.T) {
 	g := compiled(t, graph.New(steps()).Node("a", step("a")).Edge(graph.Start, "a"), graph.Options{})
-	_, err := g.Invoke(ctx, "text", pregel.Config{})
+	_, err := g.Invoke(ctx, pregel.Address{}, "text")
 	if err == nil || !strings.Contains(err.Error(), "the input is of type string") || strings.Contains(err.Error(), "node") || strings.Contains(err.Error(), "RETURN_VALUE") {
 		t.Error(err)
 	}

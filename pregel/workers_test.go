@@ -18,14 +18,14 @@ func TestWorkersOfAWideStep(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var gate sync.WaitGroup // all tasks of the first superstep run at once
 	gate.Add(wide)
-	o := pregel.Options{Input: pregel.One("in"), Output: pregel.One("out"),
-		Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.Reduce(channel.Append[int])}}
+	spec, o := pregel.Spec{Input: pregel.One("in"), Output: pregel.One("out"), Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.Reduce(channel.Append[int])}},
+		pregel.Options{}
 	add := func(b *pregel.NodeBuilder) {
 		n, err := b.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
 	for i := range wide {
 		add(node(fmt.Sprintf("n%02d", i), func(context.Context, any) (any, error) {
@@ -44,11 +44,11 @@ func TestWorkersOfAWideStep(t *testing.T) {
 		}
 		return nil, nil
 	}).SubscribeOnly("out"))
-	g, err := pregel.New(o)
+	g, err := pregel.New(spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Invoke(ctx, 1, pregel.Config{})
+	res, err := g.Invoke(ctx, pregel.Address{}, 1)
 	if err != nil || len(res.Value.([]int)) != wide {
 		t.Fatalf("%v, %v", res, err)
 	}

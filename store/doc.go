@@ -10,7 +10,7 @@
 //
 // On puts items into the directory and the log of a durable saver: one store to
 // open, sync, back up. What the saver promises of checkpoints holds for items,
-// and one commit can hold both; see Local.Prepare, and Options.Together of package
+// and one commit can hold both; see Local.Prepare, and Options.AtomicStore of package
 // pregel, which does it for the nodes of a graph. NewMemory keeps them in memory.
 //
 // Deleted items leave bytes in files until compaction comes by. To forget a user so that

@@ -56,11 +56,11 @@ func Find(name string) (Workload, bool) {
 
 // Run does the workload once on a thread of its own and returns the last state.
 func (w Workload) Run(ctx context.Context, g *pregel.Graph, thread string, d pregel.Durability) (State, error) {
-	cfg := pregel.Config{ThreadID: thread, Durability: d, RecursionLimit: w.Steps + 10}
+	at, opts := pregel.Thread(thread), pregel.RunOptions{Durability: d, RecursionLimit: w.Steps + 10}
 	var last *pregel.Result
 	for range w.Turns {
 		var err error
-		if last, err = g.Invoke(ctx, w.Input, cfg); err != nil {
+		if last, err = g.Invoke(ctx, at, w.Input, opts); err != nil {
 			return nil, fmt.Errorf("graph %s: %w", w.Name, err)
 		}
 	}

@@ -79,8 +79,8 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 		return err
 	}
 	for thread, answer := range []bool{true, false} {
-		cfg := pregel.Config{ThreadID: fmt.Sprint("payment-", thread)}
-		res, err := g.Invoke(ctx, map[string]any{"to": "Ada", "amount": 500}, cfg)
+		at := pregel.Thread(fmt.Sprint("payment-", thread))
+		res, err := g.Invoke(ctx, at, map[string]any{"to": "Ada", "amount": 500})
 		if err != nil {
 			return err
 		}
@@ -89,12 +89,12 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(out, "waiting: %s %d\n", q.Text, q.Amount)
-		state, err := g.GetState(ctx, cfg, false)
+		state, err := g.GetState(ctx, at)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "stored, next:", state.Next)
-		if res, err = g.Invoke(ctx, pregel.Command{Resume: answer}, cfg); err != nil {
+		if res, err = g.Invoke(ctx, at, pregel.Command{Resume: answer}); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "answered %v: %v\n", answer, res.Map()["status"])

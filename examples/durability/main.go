@@ -107,27 +107,24 @@ func run(out io.Writer, d pregel.Durability, asks bool) error {
 			return []string{name}, nil
 		}
 	}
-	o := pregel.Options{
-		Channels: map[string]channel.Channel{
-			"foo": channel.LastValue[string](), "bar1": channel.LastValue[[]string](), "bar2": channel.LastValue[[]string](),
-			"output": channel.Reduce(channel.Append[string]),
-		},
-		Input: pregel.Many("foo"), Output: pregel.Many("output"), Saver: s,
-	}
+	spec := pregel.Spec{Input: pregel.Many("foo"), Output: pregel.Many("output"), Channels: map[string]channel.Channel{
+		"foo": channel.LastValue[string](), "bar1": channel.LastValue[[]string](), "bar2": channel.LastValue[[]string](),
+		"output": channel.Reduce(channel.Append[string]),
+	}}
 	for _, n := range [][3]string{{"foo1", "foo", "bar1"}, {"foo2", "foo", "bar2"}, {"bar1", "bar1", "output"}, {"bar2", "bar2", "output"}} {
 		node, err := pregel.NewNode(n[0]).TriggerOn(n[1]).Do(says(n[0])).WriteTo(n[2]).Build()
 		if err != nil {
 			return err
 		}
-		o.Nodes = append(o.Nodes, node)
+		spec.Nodes = append(spec.Nodes, node)
 	}
-	app, err := pregel.New(o)
+	app, err := pregel.New(spec, pregel.Options{Saver: s})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "-- %s, asks: %v\n", d, asks)
-	cfg := pregel.Config{ThreadID: "123", Durability: d, MaxConcurrency: 1}
-	res, err := app.Invoke(context.Background(), map[string]any{"foo": "start"}, cfg)
+	at, opts := pregel.Thread("123"), pregel.RunOptions{Durability: d, MaxConcurrency: 1}
+	res, err := app.Invoke(context.Background(), at, map[string]any{"foo": "start"}, opts)
 	if err != nil {
 		return err
 	}

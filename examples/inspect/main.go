@@ -25,7 +25,10 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-var thread = pregel.Config{ThreadID: "123", MaxConcurrency: 1}
+var (
+	thread = pregel.Thread("123")
+	inTurn = pregel.RunOptions{MaxConcurrency: 1} // so that the order of tasks is always the same
+)
 
 func main() {
 	for _, part := range []func(context.Context, io.Writer) error{tuple, history, paths, nested} {
@@ -36,7 +39,7 @@ func main() {
 }
 
 // graph makes a graph of nodes. The first checkpoint of a run would be made at.
-func graph(o pregel.Options, at time.Time, nodes ...*pregel.NodeBuilder) (*pregel.Graph, error) {
+func graph(spec pregel.Spec, o pregel.Options, at time.Time, nodes ...*pregel.NodeBuilder) (*pregel.Graph, error) {
 	o.Env.Now = func() time.Time { return at }
 	o.Env.IDs = pregel.NewIDSource(o.Env.Now, func() uint64 { return 0xbde4e02ab92b })
 	for _, b := range nodes {
@@ -44,9 +47,9 @@ func graph(o pregel.Options, at time.Time, nodes ...*pregel.NodeBuilder) (*prege
 		if err != nil {
 			return nil, err
 		}
-		o.Nodes = append(o.Nodes, n)
+		spec.Nodes = append(spec.Nodes, n)
 	}
-	return pregel.New(o)
+	return pregel.New(spec, o)
 }
 
 // tuple stops a superstep in the middle, and shows what is stored: the state it
@@ -57,12 +60,9 @@ func tuple(ctx context.Context, out io.Writer) error {
 	}
 	random, calls := []float64{0.06769883673554666, 0.3174924500871408}, 0
 	kept := memory.New(memory.Options{Random: func() float64 { calls++; return random[min(calls, 2)-1] }})
-	app, err := graph(pregel.Options{
-		Channels: map[string]channel.Channel{
-			"foo": channel.LastValue[string](), "bar": channel.LastValue[string](), "nodes": channel.Reduce(channel.Append[string]),
-		},
-		Input: pregel.Many("foo"), Output: pregel.Many("nodes"), Saver: kept,
-	}, time.Date(2026, 1, 19, 10, 17, 7, 498_073_600, time.UTC),
+	app, err := graph(pregel.Spec{Input: pregel.Many("foo"), Output: pregel.Many("nodes"), Channels: map[string]channel.Channel{
+		"foo": channel.LastValue[string](), "bar": channel.LastValue[string](), "nodes": channel.Reduce(channel.Append[string]),
+	}}, pregel.Options{Saver: kept}, time.Date(2026, 1, 19, 10, 17, 7, 498_073_600, time.UTC),
 		pregel.NewNode("foo").SubscribeTo("foo").Do(says("foo")).WriteTo("nodes").WriteConst("bar", "triggered by foo"),
 		pregel.NewNode("bar1").SubscribeTo("bar").Do(func(context.Context, any) (any, error) {
 			return nil, &pregel.InterruptError{Interrupts: []pregel.Interrupt{{Value: "manual interrupt"}}}
@@ -71,7 +71,7 @@ func tuple(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	res, err := app.Invoke(ctx, map[string]any{"foo": "triggered by user"}, thread)
+	res, err := app.Invoke(ctx, thread, map[string]any{"foo": "triggered by user"}, inTurn)
 	if err != nil {
 		return err
 	}
@@ -108,10 +108,9 @@ func tuple(ctx context.Context, out io.Writer) error {
 // ended, one that asks, one that failed.
 func history(ctx context.Context, out io.Writer) error {
 	nothing := func(context.Context, any) (any, error) { return nil, nil }
-	app, err := graph(pregel.Options{
-		Channels:     map[string]channel.Channel{"foo": channel.LastValue[any](), "bar": channel.LastValue[any]()},
-		ChannelOrder: []string{"foo", "bar"}, Input: pregel.Many("foo"), Saver: memory.New(memory.Options{}),
-	}, time.Date(2026, 2, 20, 0, 55, 58, 0, time.UTC),
+	app, err := graph(pregel.Spec{Input: pregel.Many("foo"), ChannelOrder: []string{"foo", "bar"},
+		Channels: map[string]channel.Channel{"foo": channel.LastValue[any](), "bar": channel.LastValue[any]()}},
+		pregel.Options{Saver: memory.New(memory.Options{})}, time.Date(2026, 2, 20, 0, 55, 58, 0, time.UTC),
 		pregel.NewNode("foo").TriggerOn("foo").Do(nothing).WriteConst("bar", nil),
 		pregel.NewNode("bar1").TriggerOn("bar").Do(nothing),
 		pregel.NewNode("bar2").TriggerOn("bar").Do(func(ctx context.Context, _ any) (any, error) {
@@ -123,7 +122,7 @@ func history(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := app.Invoke(ctx, map[string]any{"foo": "begin"}, thread); err != nil {
+	if _, err := app.Invoke(ctx, thread, map[string]any{"foo": "begin"}, inTurn); err != nil {
 		fmt.Fprintln(out, "failed:", err)
 	}
 	for s, err := range app.GetStateHistory(ctx, thread, pregel.HistoryQuery{}) {
@@ -153,18 +152,16 @@ func paths(ctx context.Context, out io.Writer) error {
 	for _, n := range bars {
 		nodes = append(nodes, pregel.NewNode(n).Do(func(_ context.Context, v any) (any, error) { return v, nil }))
 	}
-	app, err := graph(pregel.Options{
-		Channels: map[string]channel.Channel{"foo": channel.LastValue[any]()}, Input: pregel.Many("foo"), Saver: memory.New(memory.Options{}),
-	}, time.Date(2026, 2, 20, 0, 55, 58, 0, time.UTC), nodes...)
+	app, err := graph(pregel.Spec{Channels: map[string]channel.Channel{"foo": channel.LastValue[any]()}, Input: pregel.Many("foo")},
+		pregel.Options{Saver: memory.New(memory.Options{})}, time.Date(2026, 2, 20, 0, 55, 58, 0, time.UTC), nodes...)
 	if err != nil {
 		return err
 	}
-	before := thread
-	before.InterruptBefore = []string{"bar2"}
-	if _, err := app.Invoke(ctx, map[string]any{"foo": nil}, before); err != nil {
+	before := pregel.RunOptions{MaxConcurrency: 1, InterruptBefore: []string{"bar2"}}
+	if _, err := app.Invoke(ctx, thread, map[string]any{"foo": nil}, before); err != nil {
 		return err
 	}
-	s, err := app.GetState(ctx, thread, false)
+	s, err := app.GetState(ctx, thread)
 	if err != nil {
 		return err
 	}
@@ -179,16 +176,16 @@ func paths(ctx context.Context, out io.Writer) error {
 func nested(ctx context.Context, out io.Writer) error {
 	at := time.Date(2026, 2, 20, 0, 55, 58, 0, time.UTC)
 	start := map[string]channel.Channel{"start": channel.LastValue[string]()}
-	sub, err := graph(pregel.Options{Name: "sub_graph", Channels: start, Input: pregel.Many("start")}, at,
+	sub, err := graph(pregel.Spec{Channels: start, Input: pregel.Many("start")}, pregel.Options{Name: "sub_graph"}, at,
 		pregel.NewNode("sub_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) {
 			return pregel.Ask(ctx, "manual interrupt")
 		}))
 	if err != nil {
 		return err
 	}
-	app, err := graph(pregel.Options{Channels: start, Input: pregel.Many("start"), Saver: memory.New(memory.Options{})}, at,
+	app, err := graph(pregel.Spec{Channels: start, Input: pregel.Many("start")}, pregel.Options{Saver: memory.New(memory.Options{})}, at,
 		pregel.NewNode("main_node").SubscribeTo("start").Do(func(ctx context.Context, _ any) (any, error) {
-			if _, err := sub.Invoke(ctx, map[string]any{"start": "begin"}, pregel.Config{}); err != nil {
+			if _, err := sub.Invoke(ctx, pregel.Inside(), map[string]any{"start": "begin"}); err != nil {
 				return nil, err
 			}
 			return pregel.Ask(ctx, "main graph interrupt")
@@ -196,10 +193,10 @@ func nested(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := app.Invoke(ctx, map[string]any{"start": "begin"}, thread); err != nil {
+	if _, err := app.Invoke(ctx, thread, map[string]any{"start": "begin"}, inTurn); err != nil {
 		return err
 	}
-	s, err := app.GetState(ctx, thread, true)
+	s, err := app.GetState(ctx, thread, pregel.StateOptions{Subgraphs: true})
 	if err != nil {
 		return err
 	}
@@ -208,7 +205,7 @@ func nested(ctx context.Context, out io.Writer) error {
 }
 
 func show(out io.Writer, s *pregel.StateSnapshot, indent string) {
-	fmt.Fprintf(out, "%scheckpoint_ns: %q\n", indent, s.Config.Namespace)
+	fmt.Fprintf(out, "%scheckpoint_ns: %q\n", indent, s.Address.Namespace)
 	for _, t := range s.Tasks {
 		fmt.Fprintf(out, "%stask: %s:%s\n", indent, t.Name, t.ID)
 		if t.State != nil {

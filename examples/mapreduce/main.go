@@ -51,7 +51,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	res, err := g.Invoke(ctx, state{"text": "to be\nor not to be\nthat is"}, pregel.Config{ThreadID: "hamlet", MaxConcurrency: 2})
+	res, err := g.Invoke(ctx, pregel.Thread("hamlet"), state{"text": "to be\nor not to be\nthat is"}, pregel.RunOptions{MaxConcurrency: 2})
 	if err != nil {
 		return err
 	}

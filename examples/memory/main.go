@@ -58,13 +58,13 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 	defer memories.Close()
 	g, err := graph.New(graph.Key("text", channel.LastValue[string]()), graph.Key("reply", channel.LastValue[string]())).
 		Node("answer", answer).Sequence(graph.Start, "answer", graph.End).
-		Compile(graph.Options{Saver: sv, Store: memories, Together: true})
+		Compile(graph.Options{Saver: sv, Store: memories, AtomicStore: true})
 	if err != nil {
 		return err
 	}
 	return talk(func(thread, user, text string) error {
-		cfg := pregel.Config{ThreadID: thread, Configurable: map[string]any{"user": user}}
-		res, err := g.Invoke(context.Background(), map[string]any{"text": text}, cfg)
+		at, opts := pregel.Thread(thread), pregel.RunOptions{Configurable: map[string]any{"user": user}}
+		res, err := g.Invoke(context.Background(), at, map[string]any{"text": text}, opts)
 		if err != nil {
 			return err
 		}

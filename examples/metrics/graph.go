@@ -35,7 +35,7 @@ func work(ctx context.Context, d *disk.Saver, every time.Duration) error {
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		in := map[string]any{"messages": []string{fmt.Sprintf("question %d", n)}}
-		_, err := g.Invoke(ctx, in, pregel.Config{ThreadID: fmt.Sprintf("conversation-%d", n%threads)})
+		_, err := g.Invoke(ctx, pregel.Thread(fmt.Sprintf("conversation-%d", n%threads)), in)
 		if ctx.Err() != nil {
 			return nil
 		}

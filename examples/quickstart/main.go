@@ -32,13 +32,13 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, thread := context.Background(), pregel.Config{ThreadID: "letter-1"}
-	res, err := g.Invoke(ctx, map[string]any{"to": "Ada"}, thread)
+	ctx, thread := context.Background(), pregel.Thread("letter-1")
+	res, err := g.Invoke(ctx, thread, map[string]any{"to": "Ada"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("waiting for:", res.Interrupts[0].Value)
-	if res, err = g.Invoke(ctx, pregel.Command{Resume: "yes"}, thread); err != nil {
+	if res, err = g.Invoke(ctx, thread, pregel.Command{Resume: "yes"}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("done:", res.Map()["text"])

@@ -77,7 +77,7 @@ func firstLife(dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = g.Invoke(context.Background(), map[string]any{"done": []string{}}, pregel.Config{ThreadID: "job", Durability: pregel.Sync})
+	_, err = g.Invoke(context.Background(), pregel.Thread("job"), map[string]any{"done": []string{}}, pregel.RunOptions{Durability: pregel.Sync})
 	return err
 }
 
@@ -209,7 +209,7 @@ func secondLife(dir string, noReplay bool) (done any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	res, err := g.Invoke(context.Background(), nil, pregel.Config{ThreadID: "job"})
+	res, err := g.Invoke(context.Background(), pregel.Thread("job"), nil)
 	if err != nil {
 		return nil, err
 	}

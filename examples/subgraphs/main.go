@@ -57,19 +57,19 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg := pregel.Config{ThreadID: "t"}
-	res, err := g.Invoke(ctx, state{"text": ""}, cfg)
+	at := pregel.Thread("t")
+	res, err := g.Invoke(ctx, at, state{"text": ""})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "asked:", res.Interrupts[0].Value)
-	outer, err := g.GetState(ctx, cfg, true)
+	outer, err := g.GetState(ctx, at, pregel.StateOptions{Subgraphs: true})
 	if err != nil {
 		return err
 	}
 	inner := outer.Tasks[0].State
 	fmt.Fprintf(out, "outside next %v, inside next %v with %v\n", outer.Next, inner.Next, inner.Map()["draft"])
-	if res, err = g.Invoke(ctx, pregel.Command{Resume: "a better text"}, cfg); err != nil {
+	if res, err = g.Invoke(ctx, at, pregel.Command{Resume: "a better text"}); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%v: %v\n", res.Map()["done"], res.Map()["text"])

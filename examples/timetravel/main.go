@@ -42,12 +42,12 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg := pregel.Config{ThreadID: "t"}
-	if _, err := g.Invoke(ctx, state{"topic": ""}, cfg); err != nil {
+	at := pregel.Thread("t")
+	if _, err := g.Invoke(ctx, at, state{"topic": ""}); err != nil {
 		return err
 	}
 	var before *pregel.StateSnapshot // the moment before "write" ran
-	for s, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+	for s, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 		if err != nil {
 			return err
 		}
@@ -58,11 +58,11 @@ func run(ctx context.Context, out io.Writer) error {
 		}
 	}
 
-	fork, err := g.UpdateState(ctx, before.Config, pregel.StateUpdate{Values: state{"topic": "dogs"}})
+	fork, err := g.UpdateState(ctx, before.Address, pregel.StateUpdate{Values: state{"topic": "dogs"}})
 	if err != nil {
 		return err
 	}
-	res, err := g.Invoke(ctx, nil, fork)
+	res, err := g.Invoke(ctx, fork, nil)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func run(ctx context.Context, out io.Writer) error {
 
 	// The old branch is still there: replaying from its checkpoint runs "write"
 	// again with the old topic.
-	if res, err = g.Invoke(ctx, nil, before.Config); err != nil {
+	if res, err = g.Invoke(ctx, before.Address, nil); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "replayed:", res.Map()["joke"])

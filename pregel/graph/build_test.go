@@ -56,13 +56,13 @@ func TestValidation(t *testing.T) { // STEP-15
 	}
 	// A plain declaration of a key that exists changes nothing.
 	g := compile(t, graph.New(steps(), graph.Key("steps", nil)).Node("a", nop).Edge(graph.Start, "a"), graph.Options{})
-	wantSteps(t, invoke(t, g, map[string]any{"steps": []string{"in"}}, pregel.Config{}), "in", "x")
+	wantSteps(t, invoke(t, g, map[string]any{"steps": []string{"in"}}, pregel.Address{}), "in", "x")
 }
 
 func TestBadOutputs(t *testing.T) {
 	for name, out := range map[string]any{"number": 7, "text": "x", "goto": pregel.Command{Goto: 7}} {
 		b := graph.New(steps()).Node("a", func(context.Context, any) (any, error) { return out, nil }).Edge(graph.Start, "a")
-		_, err := compile(t, b, graph.Options{}).Invoke(ctx, map[string]any{"steps": []string{}}, pregel.Config{})
+		_, err := compile(t, b, graph.Options{}).Invoke(ctx, pregel.Address{}, map[string]any{"steps": []string{}})
 		var te *pregel.TaskError
 		if !errors.Is(err, pregel.ErrInvalidUpdate) || !errors.As(err, &te) || te.Node != "a" {
 			t.Errorf("%s: %v", name, err)
@@ -71,13 +71,13 @@ func TestBadOutputs(t *testing.T) {
 	for name, to := range map[string]any{"nil": nil, "start": graph.Start, "send to end": pregel.Send{Node: graph.End}} {
 		b := graph.New(steps()).Node("a", appends("a")).Edge(graph.Start, "a")
 		b.Conditional("a", "", func(context.Context, any) (any, error) { return to, nil })
-		if _, err := compile(t, b, graph.Options{}).Invoke(ctx, map[string]any{"steps": []string{}}, pregel.Config{}); !errors.Is(err, pregel.ErrInvalidUpdate) {
+		if _, err := compile(t, b, graph.Options{}).Invoke(ctx, pregel.Address{}, map[string]any{"steps": []string{}}); !errors.Is(err, pregel.ErrInvalidUpdate) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	b := graph.New(graph.Key("x", nil)).Node("a", func(context.Context, any) (any, error) { return map[string]any{"x": 1}, nil })
 	b.Node("b", func(context.Context, any) (any, error) { return map[string]any{"x": 2}, nil }).Edge(graph.Start, "a").Edge(graph.Start, "b")
-	_, err := compile(t, b, graph.Options{}).Invoke(ctx, map[string]any{"x": 0}, pregel.Config{})
+	_, err := compile(t, b, graph.Options{}).Invoke(ctx, pregel.Address{}, map[string]any{"x": 0})
 	var ue *channel.UpdateError // CHN-12
 	if !errors.As(err, &ue) || ue.Channel != "x" || !slices.Equal(ue.Nodes, []string{"a", "b"}) {
 		t.Errorf("two writers: %v", err)
@@ -105,10 +105,10 @@ func TestStructState(t *testing.T) {
 		}))
 		b.Sequence(graph.Start, "add", "ask", graph.End)
 		g := compile(t, b, graph.Options{Saver: s})
-		cfg := pregel.Config{ThreadID: "t"}
-		res := invoke(t, g, order{Items: []string{"milk"}, Total: 1}, cfg)
+		at := pregel.Thread("t")
+		res := invoke(t, g, order{Items: []string{"milk"}, Total: 1}, at)
 		if s != nil { // the struct is read back from the store
-			res = invoke(t, g, pregel.Command{Resume: "thanks"}, cfg)
+			res = invoke(t, g, pregel.Command{Resume: "thanks"}, at)
 			if note, ok := res.Map()["note"].(*string); !ok || *note != "thanks" {
 				t.Errorf("note %v", res.Map()["note"])
 			}
@@ -126,7 +126,7 @@ func TestRootState(t *testing.T) { // ALG-10
 	})
 	b.Node("b", func(_ context.Context, s any) (any, error) { return "b", nil })
 	b.Sequence(graph.Start, "a", "b")
-	if res := invoke(t, compile(t, b, graph.Options{}), "", pregel.Config{}); res.Value != "a1a2b" {
+	if res := invoke(t, compile(t, b, graph.Options{}), "", pregel.Address{}); res.Value != "a1a2b" {
 		t.Errorf("value %v", res.Value)
 	}
 }
@@ -145,7 +145,7 @@ func TestDefaults(t *testing.T) { // RTY-17
 	b.Edge(graph.Start, "a").Edge(graph.Start, "b")
 	for range 2 { // compiling twice is allowed
 		g := compile(t, b, graph.Options{})
-		wantSteps(t, invoke(t, g, map[string]any{"steps": []string{}}, pregel.Config{}), "default a", "own b")
+		wantSteps(t, invoke(t, g, map[string]any{"steps": []string{}}, pregel.Address{}), "default a", "own b")
 	}
 }
 
@@ -204,8 +204,8 @@ func TestMigration(t *testing.T) { // MIG-02
 	if _, err := s.Put(ctx, saver.Config{ThreadID: "t"}, cp, saver.Metadata{"source": "loop", "step": 1, "parents": map[string]any{}}, cp.Versions); err != nil {
 		t.Fatal(err)
 	}
-	cfg := pregel.Config{ThreadID: "t"}
-	state, err := g.GetState(ctx, cfg, false)
+	at := pregel.Thread("t")
+	state, err := g.GetState(ctx, at)
 	if err != nil || !slices.Equal(state.Next, []string{"b"}) {
 		t.Fatalf("next %+v, %v", state, err)
 	}
@@ -219,13 +219,13 @@ func TestOneGraphManyThreads(t *testing.T) {
 	errs := make(chan error, 16)
 	for i := range 16 {
 		go func() {
-			cfg := pregel.Config{ThreadID: string(rune('a' + i))}
-			res, err := g.Invoke(ctx, map[string]any{"steps": []string{}}, cfg)
+			at := pregel.Thread(string(rune('a' + i)))
+			res, err := g.Invoke(ctx, at, map[string]any{"steps": []string{}})
 			if err == nil && !slices.Equal(res.Map()["steps"].([]string), []string{"a", "b", "c"}) {
 				err = errors.New("wrong order")
 			}
 			if err == nil {
-				_, err = g.GetState(ctx, cfg, false)
+				_, err = g.GetState(ctx, at)
 			}
 			errs <- err
 		}()

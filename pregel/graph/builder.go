@@ -86,14 +86,13 @@ func New(fields ...Field) *Builder {
 	return &Builder{schema: s, err: err}
 }
 
-// Of begins a graph whose state is the struct T: its exported fields are the
-// keys, each a LastValue unless a Field of the same name says otherwise. Nodes
-// get a T; they return a T, of which fields that are not zero are written, or
-// any other update.
+// Of begins a graph whose state is the struct T. Its exported fields are the keys, each a
+// LastValue unless a Field of that name says otherwise. Nodes get a T. They return a T,
+// whose fields are written unless they are zero, or any other update.
 //
-// A field has its type after a restart too. What lies in a field of type any, or in
-// a map of them, does not: see the types of values in package pregel, and
-// Options.RoundTrip, with which a test sees it at once.
+// A field keeps its type after a restart. What is in a field of type any, or in a map of
+// any, does not; see Types of values in package pregel. Options.RoundTrip exposes that in a
+// test.
 func Of[T any](fields ...Field) *Builder {
 	s, err := structSchema(reflect.TypeFor[T]())
 	for _, f := range fields {
@@ -182,7 +181,7 @@ func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *B
 	}
 	o.Subgraphs = append([]*pregel.Graph{g}, o.Subgraphs...)
 	return b.Node(name, func(ctx context.Context, input any) (any, error) {
-		res, err := g.Invoke(ctx, input, pregel.Config{})
+		res, err := g.Invoke(ctx, pregel.Inside(), input)
 		if err != nil {
 			return nil, err
 		}

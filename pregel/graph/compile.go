@@ -4,13 +4,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/store"
 )
 
 const (
@@ -19,21 +15,7 @@ const (
 )
 
 // Options are options of a compiled graph. The zero value keeps nothing.
-type Options struct {
-	Name                            string
-	Saver                           saver.Saver
-	Checkpointing                   pregel.Checkpointing
-	Cache                           cache.Cache
-	Store                           store.Store
-	Together                        bool // see pregel.Options
-	RoundTrip                       bool // for tests; see pregel.Options
-	InterruptBefore, InterruptAfter []string
-	LangGraph                       bool // LangGraph's ways where stele's are safer; see pregel.Options
-	StepTimeout                     time.Duration
-	Modes                           []pregel.Mode // nil: updates
-	Hooks                           pregel.Hooks
-	Env                             pregel.Environment
-}
+type Options = pregel.Options
 
 // Compile makes the graph, or says with a pregel.GraphError why it cannot be.
 func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
@@ -60,18 +42,15 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 		return nil, err
 	}
 	c.attachEdges()
-	po := pregel.Options{Name: o.Name, Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed,
-		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored()),
-		Saver: o.Saver, Checkpointing: o.Checkpointing, Cache: o.Cache, Store: o.Store, Together: o.Together, RoundTrip: o.RoundTrip,
-		InterruptBefore: o.InterruptBefore, InterruptAfter: o.InterruptAfter, LangGraph: o.LangGraph, StepTimeout: o.StepTimeout,
-		Modes: o.Modes, Hooks: o.Hooks, Env: o.Env, Migrate: c.migrate, Edges: c.drawn}
-	if len(po.Modes) == 0 {
-		po.Modes = []pregel.Mode{pregel.ModeUpdates}
-	}
+	spec := pregel.Spec{Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed, Migrate: c.migrate, Edges: c.drawn,
+		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored())}
 	for _, n := range c.names {
-		po.Nodes = append(po.Nodes, c.nodes[n])
+		spec.Nodes = append(spec.Nodes, c.nodes[n])
 	}
-	return pregel.New(po)
+	if len(o.Modes) == 0 {
+		o.Modes = []pregel.Mode{pregel.ModeUpdates}
+	}
+	return pregel.New(spec, o)
 }
 
 func (b *Builder) inputKeys() []string {

@@ -1,5 +1,5 @@
-// Package graph builds graphs over a shared state, as LangGraph's StateGraph
-// does: nodes read the state and return updates, edges say who runs next.
+// Package graph builds graphs over a shared state, like LangGraph's StateGraph.
+// Nodes read the state and return updates; edges say which node runs next.
 //
 //	b := graph.New(
 //		graph.Key("steps", channel.Reduce(channel.Append[string])),
@@ -13,9 +13,9 @@
 //
 // # What a node returns
 //
-// Nil is no update. A map[string]any, pregel.Pairs or a struct with the state's
-// keys is an update of those keys; unknown keys are ignored, and fields of a
-// struct that are zero are not written. A pregel.Command updates and says where
-// to go. A pregel.Send runs a node with an input of its own. A list that
-// contains a Command is all of its elements together.
+// Nil updates nothing. A map[string]any, pregel.Pairs or a struct with keys of the
+// state updates those keys. Unknown keys are ignored, and zero fields of a struct are
+// not written. A pregel.Command updates the state and says where to go. A pregel.Send
+// runs a node with an input of its own. A list that contains a Command stands for all
+// of its elements.
 package graph

@@ -34,7 +34,7 @@ func ExampleBuilder_Conditional() {
 		Node("count", count).
 		Conditional(graph.Start, "split", split, "count").
 		Compile(graph.Options{}))
-	res := must(g.Invoke(context.Background(), map[string]any{"words": []string{"one", "three", "eleven"}}, pregel.Config{}))
+	res := must(g.Invoke(context.Background(), pregel.Address{}, map[string]any{"words": []string{"one", "three", "eleven"}}))
 	fmt.Println(res.Map()["lengths"])
 	// Output: [3 5 6]
 }
@@ -47,7 +47,7 @@ func ExampleOf() {
 	}
 	price := graph.Typed(func(_ context.Context, o order) (any, error) { return order{Total: 3 * len(o.Items)}, nil })
 	g := must(graph.Of[order]().Node("price", price).Edge(graph.Start, "price").Compile(graph.Options{}))
-	res := must(g.Invoke(context.Background(), order{Items: []string{"tea", "milk"}}, pregel.Config{}))
+	res := must(g.Invoke(context.Background(), pregel.Address{}, order{Items: []string{"tea", "milk"}}))
 	fmt.Println(res.Map()["total"])
 	// Output: 6
 }
@@ -62,15 +62,15 @@ func Example_timeTravel() {
 		Node("draft", says("draft")).Node("send", says("send")).
 		Sequence(graph.Start, "draft", "send", graph.End).
 		Compile(graph.Options{Saver: memory.New(memory.Options{})}))
-	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
-	must(g.Invoke(ctx, map[string]any{"steps": []string{}}, thread))
+	ctx, thread := context.Background(), pregel.Thread("t")
+	must(g.Invoke(ctx, thread, map[string]any{"steps": []string{}}))
 	for s, err := range g.GetStateHistory(ctx, thread, pregel.HistoryQuery{}) {
 		if err != nil {
 			panic(err)
 		}
 		if len(s.Next) == 1 && s.Next[0] == "send" {
-			fork := must(g.UpdateState(ctx, s.Config, pregel.StateUpdate{Values: map[string]any{"steps": []string{"edited"}}, AsNode: "draft"}))
-			fmt.Println(must(g.Invoke(ctx, nil, fork)).Map()["steps"])
+			fork := must(g.UpdateState(ctx, s.Address, pregel.StateUpdate{Values: map[string]any{"steps": []string{"edited"}}, AsNode: "draft"}))
+			fmt.Println(must(g.Invoke(ctx, fork, nil)).Map()["steps"])
 			break
 		}
 	}
@@ -85,7 +85,7 @@ func Example_stream() {
 			return map[string]any{"n": n * 2}, pregel.Emit(ctx, fmt.Sprintf("doubling %d", n))
 		}).
 		Edge(graph.Start, "double").Compile(graph.Options{}))
-	for e, err := range g.Stream(context.Background(), map[string]any{"n": 21}, pregel.Config{}, pregel.ModeCustom, pregel.ModeUpdates) {
+	for e, err := range g.Stream(context.Background(), pregel.Address{}, map[string]any{"n": 21}, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeCustom, pregel.ModeUpdates}}) {
 		if err != nil {
 			panic(err)
 		}
@@ -110,10 +110,10 @@ func Example_functional() {
 		}
 		to, err := pregel.AskFor[string](ctx, "send to whom?")
 		return to + ": " + report, err
-	}, pregel.EntrypointOptions{Saver: memory.New(memory.Options{})}))
-	ctx, thread := context.Background(), pregel.Config{ThreadID: "t"}
-	fmt.Println(must(flow.Invoke(ctx, "Oslo", thread)).Interrupts[0].Value)
-	fmt.Println(must(flow.Invoke(ctx, pregel.Command{Resume: "Ada"}, thread)).Value)
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}}))
+	ctx, thread := context.Background(), pregel.Thread("t")
+	fmt.Println(must(flow.Invoke(ctx, thread, "Oslo")).Interrupts[0].Value)
+	fmt.Println(must(flow.Invoke(ctx, thread, pregel.Command{Resume: "Ada"})).Value)
 	// Output:
 	// fetching Oslo
 	// send to whom?
@@ -126,10 +126,10 @@ func ExampleBuilder_Subgraph() {
 	n := graph.Key("n", channel.Reduce(channel.Add[int]))
 	inner := must(graph.New(n).Node("one", step).Node("two", step).Sequence(graph.Start, "one", "two").Compile(graph.Options{Name: "inner"}))
 	g := must(graph.New(n).Subgraph("twice", inner).Node("once", step).Sequence(graph.Start, "twice", "once").Compile(graph.Options{}))
-	for _, s := range g.GetSubgraphs(true) {
+	for _, s := range g.GetSubgraphs() {
 		fmt.Println(s.Namespace, s.Graph.Name(), s.Graph.Nodes())
 	}
-	fmt.Println(must(g.Invoke(context.Background(), map[string]any{"n": 0}, pregel.Config{})).Map()["n"])
+	fmt.Println(must(g.Invoke(context.Background(), pregel.Address{}, map[string]any{"n": 0})).Map()["n"])
 	// Output:
 	// twice inner [__start__ one two]
 	// 3
@@ -147,7 +147,7 @@ func ExampleBuilder_Join() {
 		Edge(graph.Start, "left").Edge(graph.Start, "middle").Edge("middle", "right").Edge(graph.Start, "last").
 		Join([]string{"left", "right"}, "both").
 		Compile(graph.Options{}))
-	fmt.Println(must(g.Invoke(context.Background(), map[string]any{"said": []string{}}, pregel.Config{})).Map()["said"])
+	fmt.Println(must(g.Invoke(context.Background(), pregel.Address{}, map[string]any{"said": []string{}})).Map()["said"])
 	// Output: [left middle right both last]
 }
 
@@ -162,6 +162,6 @@ func ExampleNodeOptions() {
 					return state{"log": task.Failure.Node + ": " + task.Failure.Err.Error()}, nil
 				}}).
 		Edge(graph.Start, "risky").Compile(graph.Options{}))
-	fmt.Println(must(g.Invoke(context.Background(), state{"log": ""}, pregel.Config{})).Map()["log"])
+	fmt.Println(must(g.Invoke(context.Background(), pregel.Address{}, state{"log": ""})).Map()["log"])
 	// Output: risky: no route to host
 }

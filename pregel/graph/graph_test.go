@@ -35,9 +35,9 @@ func compile(t *testing.T, b *graph.Builder, o graph.Options) *pregel.Graph {
 	return g
 }
 
-func invoke(t *testing.T, g *pregel.Graph, input any, cfg pregel.Config) *pregel.Result {
+func invoke(t *testing.T, g *pregel.Graph, input any, at pregel.Address, opts ...pregel.RunOptions) *pregel.Result {
 	t.Helper()
-	res, err := g.Invoke(ctx, input, cfg)
+	res, err := g.Invoke(ctx, at, input, opts...)
 	if err != nil {
 		t.Fatalf("invoke: %v", err)
 	}
@@ -52,10 +52,10 @@ func wantSteps(t *testing.T, res *pregel.Result, want ...string) {
 	}
 }
 
-func history(t *testing.T, g *pregel.Graph, cfg pregel.Config) []*pregel.StateSnapshot {
+func history(t *testing.T, g *pregel.Graph, at pregel.Address) []*pregel.StateSnapshot {
 	t.Helper()
 	var out []*pregel.StateSnapshot
-	for s, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+	for s, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,14 +71,14 @@ func TestLine(t *testing.T) {
 		b := graph.New(steps()).Node("a", appends("a")).Node("b", appends("b"))
 		b.Sequence(graph.Start, "a", "b", graph.End)
 		g := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})})
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		wantSteps(t, invoke(t, g, map[string]any{"steps": []string{"in"}}, cfg), "in", "a", "b")
-		wantSteps(t, invoke(t, g, map[string]any{"steps": []string{"again"}}, cfg), "in", "a", "b", "again", "a", "b")
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		wantSteps(t, invoke(t, g, map[string]any{"steps": []string{"in"}}, at, cfg), "in", "a", "b")
+		wantSteps(t, invoke(t, g, map[string]any{"steps": []string{"again"}}, at, cfg), "in", "a", "b", "again", "a", "b")
 		want := 8
 		if d == pregel.Exit {
 			want = 2
 		}
-		if n := len(history(t, g, cfg)); n != want {
+		if n := len(history(t, g, at)); n != want {
 			t.Errorf("%s: %d checkpoints, want %d", d, n, want)
 		}
 	}
@@ -102,29 +102,29 @@ func TestAskAndResume(t *testing.T) {
 		b := graph.New(steps()).Node("ask", ask)
 		b.Sequence(graph.Start, "ask", graph.End)
 		g := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})})
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		res := invoke(t, g, map[string]any{"steps": []string{"in"}}, cfg)
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		res := invoke(t, g, map[string]any{"steps": []string{"in"}}, at, cfg)
 		if len(res.Interrupts) != 1 || res.Interrupts[0].Value != "first?" {
 			t.Fatalf("%s: interrupts %v", d, res.Interrupts)
 		}
-		state, err := g.GetState(ctx, cfg, false)
+		state, err := g.GetState(ctx, at)
 		if err != nil || len(state.Interrupts) != 1 || !slices.Equal(state.Next, []string{"ask"}) {
 			t.Fatalf("%s: state %+v, %v", d, state, err)
 		}
-		res = invoke(t, g, pregel.Command{Resume: "A"}, cfg)
+		res = invoke(t, g, pregel.Command{Resume: "A"}, at, cfg)
 		if len(res.Interrupts) != 1 || res.Interrupts[0].Value != "second?" {
 			t.Fatalf("%s: interrupts %v", d, res.Interrupts)
 		}
 		// The first answer must not leak into the second question.
-		if res = invoke(t, g, nil, cfg); len(res.Interrupts) != 1 {
+		if res = invoke(t, g, nil, at, cfg); len(res.Interrupts) != 1 {
 			t.Fatalf("%s: an old answer was used again: %v", d, res)
 		}
-		res = invoke(t, g, pregel.Command{Resume: map[string]any{res.Interrupts[0].ID: "B"}}, cfg)
+		res = invoke(t, g, pregel.Command{Resume: map[string]any{res.Interrupts[0].ID: "B"}}, at, cfg)
 		wantSteps(t, res, "in", "AB")
 		if runs != 4 {
 			t.Errorf("%s: the node ran %d times, want 4", d, runs)
 		}
-		if _, err := g.Invoke(ctx, pregel.Command{Resume: "C"}, cfg); !errors.Is(err, pregel.ErrNoInterrupt) {
+		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: "C"}, cfg); !errors.Is(err, pregel.ErrNoInterrupt) {
 			t.Errorf("%s: resuming a finished thread: %v", d, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestSendOrder(t *testing.T) {
 		want = append(want, fmt.Sprint("w", i))
 	}
 	for _, limit := range []int{0, 3} {
-		res := invoke(t, g, map[string]any{"steps": []string{}}, pregel.Config{MaxConcurrency: limit})
+		res := invoke(t, g, map[string]any{"steps": []string{}}, pregel.Address{}, pregel.RunOptions{MaxConcurrency: limit})
 		wantSteps(t, res, append(slices.Clone(want), "end")...)
 	}
 }
@@ -168,16 +168,16 @@ func TestSubgraphInterrupt(t *testing.T) {
 		outer := graph.New(steps()).Node("before", appends("before")).Subgraph("sub", sub)
 		outer.Sequence(graph.Start, "before", "sub", graph.End)
 		g := compile(t, outer, graph.Options{Saver: memory.New(memory.Options{})})
-		cfg := pregel.Config{ThreadID: "t", Durability: d}
-		res := invoke(t, g, map[string]any{"steps": []string{}}, cfg)
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		res := invoke(t, g, map[string]any{"steps": []string{}}, at, cfg)
 		if len(res.Interrupts) != 1 {
 			t.Fatalf("%s: %+v", d, res)
 		}
-		st, err := g.GetState(ctx, cfg, true)
+		st, err := g.GetState(ctx, at, pregel.StateOptions{Subgraphs: true})
 		if err != nil || len(st.Tasks) != 1 || st.Tasks[0].State == nil || !slices.Equal(st.Tasks[0].State.Next, []string{"ask"}) {
 			t.Fatalf("%s: nested state %+v %v", d, st, err)
 		}
-		res = invoke(t, g, pregel.Command{Resume: "yes"}, cfg)
+		res = invoke(t, g, pregel.Command{Resume: "yes"}, at, cfg)
 		wantSteps(t, res, "before", "before", "first", "yes")
 	}
 }

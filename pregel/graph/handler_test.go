@@ -36,7 +36,7 @@ func TestErrorHandlers(t *testing.T) {
 			update, err := handled(c, v)
 			return pregel.Command{Update: update, Goto: "after"}, err
 		}}).Node("after", appends("after")).Edge(graph.Start, "bad")
-		wantSteps(t, invoke(t, compile(t, b, graph.Options{Env: noWaiting}), in, pregel.Config{}), "handled bad: boom", "after")
+		wantSteps(t, invoke(t, compile(t, b, graph.Options{Env: noWaiting}), in, pregel.Address{}), "handled bad: boom", "after")
 		if runs.Load() != 2 {
 			t.Errorf("%d attempts", runs.Load())
 		}
@@ -44,7 +44,7 @@ func TestErrorHandlers(t *testing.T) {
 	t.Run("RTY-13", func(t *testing.T) { // a handler that fails fails the run with its own error
 		worse := errors.New("worse")
 		b := graph.New(steps()).Node("bad", failing(new(atomic.Int32)), graph.NodeOptions{OnError: func(context.Context, any) (any, error) { return nil, worse }}).Edge(graph.Start, "bad")
-		_, err := compile(t, b, graph.Options{}).Invoke(ctx, in, pregel.Config{})
+		_, err := compile(t, b, graph.Options{}).Invoke(ctx, pregel.Address{}, in)
 		var te *pregel.TaskError
 		if !errors.Is(err, worse) || !errors.As(err, &te) || !strings.Contains(te.Node, "bad") {
 			t.Errorf("error %v", err)
@@ -59,7 +59,7 @@ func TestErrorHandlers(t *testing.T) {
 			}
 			return map[string]any{"steps": []string{"handled " + info.Failure.Node}}, nil
 		}}).Edge(graph.Start, "outer")
-		wantSteps(t, invoke(t, compile(t, b, graph.Options{}), in, pregel.Config{}), "handled outer")
+		wantSteps(t, invoke(t, compile(t, b, graph.Options{}), in, pregel.Address{}), "handled outer")
 	})
 	t.Run("RTY-15,RTY-16", func(t *testing.T) { // handlers that fail run again; the nodes they handle do not
 		for _, d := range durabilities {
@@ -76,13 +76,13 @@ func TestErrorHandlers(t *testing.T) {
 			}}
 			b := graph.New(steps()).Node("a", failing(&runs), opts).Node("b", failing(&runs), opts).Edge(graph.Start, "a").Edge(graph.Start, "b")
 			g := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})})
-			cfg := pregel.Config{ThreadID: "t", Durability: d}
-			if _, err := g.Invoke(ctx, in, cfg); err == nil || !strings.Contains(err.Error(), "crashed") {
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+			if _, err := g.Invoke(ctx, at, in, cfg); err == nil || !strings.Contains(err.Error(), "crashed") {
 				t.Fatalf("%s: error %v", d, err)
 			}
 			broken = false
 			handlers.Store(0)
-			wantSteps(t, invoke(t, g, nil, cfg), "handled a: boom", "handled b: boom")
+			wantSteps(t, invoke(t, g, nil, at, cfg), "handled a: boom", "handled b: boom")
 			// b runs once more if the failure of the handler of a came before its own.
 			if runs.Load() > 3 || handlers.Load() != 2 {
 				t.Errorf("%s: nodes ran %d times, handlers %d", d, runs.Load(), handlers.Load())
@@ -93,7 +93,7 @@ func TestErrorHandlers(t *testing.T) {
 		b := graph.New(steps()).Defaults(graph.NodeOptions{OnError: func(context.Context, any) (any, error) { return map[string]any{"steps": []string{"default"}}, nil }})
 		b.Node("a", failing(new(atomic.Int32)), graph.NodeOptions{OnError: handled}).Node("b", failing(new(atomic.Int32)))
 		b.Edge(graph.Start, "a").Edge(graph.Start, "b")
-		wantSteps(t, invoke(t, compile(t, b, graph.Options{}), in, pregel.Config{}), "handled a: boom", "default")
+		wantSteps(t, invoke(t, compile(t, b, graph.Options{}), in, pregel.Address{}), "handled a: boom", "default")
 		clash := graph.New(steps()).Defaults(graph.NodeOptions{OnError: handled}).Node("__default_error_handler__", appends("x")).Edge(graph.Start, "__default_error_handler__")
 		if _, err := clash.Compile(graph.Options{}); !errors.Is(err, pregel.ErrInvalidGraph) {
 			t.Errorf("error %v", err)
@@ -103,7 +103,7 @@ func TestErrorHandlers(t *testing.T) {
 		var one, two atomic.Int32
 		b := graph.New(steps()).Defaults(graph.NodeOptions{OnError: handled, Retry: []pregel.RetryPolicy{{MaxAttempts: 4}}})
 		b.Node("a", failing(&one), graph.NodeOptions{Retry: []pregel.RetryPolicy{{MaxAttempts: 2}}}).Node("b", failing(&two)).Edge(graph.Start, "a").Edge(graph.Start, "b")
-		invoke(t, compile(t, b, graph.Options{Env: noWaiting}), in, pregel.Config{})
+		invoke(t, compile(t, b, graph.Options{Env: noWaiting}), in, pregel.Address{})
 		if one.Load() != 2 || two.Load() != 4 {
 			t.Errorf("%d and %d attempts", one.Load(), two.Load())
 		}
@@ -116,11 +116,11 @@ func TestErrorHandlers(t *testing.T) {
 		b := graph.New(steps()).Node("ask", ask, graph.NodeOptions{OnError: handled}).Node("bad", failing(new(atomic.Int32)), graph.NodeOptions{OnError: handled})
 		b.Edge(graph.Start, "ask").Edge(graph.Start, "bad")
 		g := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})})
-		cfg := pregel.Config{ThreadID: "t"}
-		if res := invoke(t, g, in, cfg); len(res.Interrupts) != 1 {
+		at := pregel.Thread("t")
+		if res := invoke(t, g, in, at); len(res.Interrupts) != 1 {
 			t.Fatalf("%+v", res)
 		}
-		res := invoke(t, g, pregel.Command{Resume: "answer"}, cfg)
+		res := invoke(t, g, pregel.Command{Resume: "answer"}, at)
 		wantSteps(t, res, "answer", "handled bad: boom")
 	})
 }
@@ -135,19 +135,19 @@ func TestDrainInside(t *testing.T) {
 		}).Node("second", appends("child second")).Sequence(graph.Start, "first", "second")
 		child := compile(t, inner, graph.Options{})
 		b := graph.New(steps()).Node("child", func(c context.Context, _ any) (any, error) {
-			res, err := child.Invoke(c, map[string]any{"steps": []string{}}, pregel.Config{})
+			res, err := child.Invoke(c, pregel.Inside(), map[string]any{"steps": []string{}})
 			if err != nil {
 				return nil, err
 			}
 			return res.Value, nil
 		}).Node("end", appends("parent second")).Sequence(graph.Start, "child", "end")
 		g := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})})
-		cfg := pregel.Config{ThreadID: "t", Durability: d, Control: control}
-		if _, err := g.Invoke(ctx, map[string]any{"steps": []string{}}, cfg); !errors.Is(err, pregel.ErrDrained) {
+		at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d, Control: control}
+		if _, err := g.Invoke(ctx, at, map[string]any{"steps": []string{}}, cfg); !errors.Is(err, pregel.ErrDrained) {
 			t.Fatalf("%s: error %v", d, err)
 		}
 		cfg.Control = nil
-		wantSteps(t, invoke(t, g, nil, cfg), "child first", "child second", "parent second")
+		wantSteps(t, invoke(t, g, nil, at, cfg), "child first", "child second", "parent second")
 	}
 }
 
@@ -191,13 +191,13 @@ func TestHandlerAfterSibling(t *testing.T) {
 			handler := func(c context.Context, v any) (any, error) { handlers.Add(1); return handled(c, v) }
 			b := graph.New(steps()).Node("sibling", sibling).Node("late", late, graph.NodeOptions{OnError: handler}).
 				Edge(graph.Start, "sibling").Edge(graph.Start, "late")
-			g, thread := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})}), pregel.Config{ThreadID: "t"}
+			g, thread := compile(t, b, graph.Options{Saver: memory.New(memory.Options{})}), pregel.Thread("t")
 			run, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if tc.caller {
 				go func() { <-begun; cancel() }()
 			}
-			if _, err := g.Invoke(run, map[string]any{"steps": []string{}}, thread); err == nil {
+			if _, err := g.Invoke(run, thread, map[string]any{"steps": []string{}}); err == nil {
 				t.Fatal("the run did not fail")
 			}
 			broken = false

@@ -20,7 +20,7 @@ func seen(t *testing.T, g *pregel.Graph, modes ...pregel.Mode) []string {
 	t.Helper()
 	var out []string
 	begin := time.Now()
-	for e, err := range g.Stream(ctx, map[string]any{"steps": []string{}}, pregel.Config{ThreadID: "t", Subgraphs: true}, modes...) {
+	for e, err := range g.Stream(ctx, pregel.Thread("t"), map[string]any{"steps": []string{}}, pregel.RunOptions{Subgraphs: true, Modes: modes}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func TestMessageStream(t *testing.T) { // STR-08
 	g := compile(t, b, graph.Options{})
 	var got []string
 	input := map[string]any{"messages": channel.Message{ID: "m0", Role: "human", Content: "hi"}}
-	for e, err := range g.Stream(ctx, input, pregel.Config{}, pregel.ModeMessages) {
+	for e, err := range g.Stream(ctx, pregel.Address{}, input, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

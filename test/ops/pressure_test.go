@@ -104,7 +104,7 @@ func TestRunsWaitForTheDevice(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := app.Invoke(ctx, map[string]any{"n": 0}, pregel.Config{ThreadID: "t", Durability: pregel.Async, RecursionLimit: 2 * steps})
+			_, err := app.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 0}, pregel.RunOptions{Durability: pregel.Async, RecursionLimit: 2 * steps})
 			done <- err
 		}()
 		synctest.Wait()

@@ -66,7 +66,7 @@ func inputAfter(t *testing.T, p program, d pregel.Durability, s crashfs.State, s
 	}
 	counts := newRan()
 	g := mustBuild(t, p, counts, a)
-	state, err := g.GetState(context.Background(), pregel.Config{ThreadID: "t"}, false)
+	state, err := g.GetState(context.Background(), pregel.Thread("t"))
 	if err != nil {
 		t.Fatalf("%v: %v", s, err)
 	}

@@ -50,12 +50,12 @@ func letters(t *testing.T, fs *crashfs.FS, mode disk.SyncMode, d pregel.Durabili
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cfg := context.Background(), pregel.Config{ThreadID: "t", Durability: d}
+	ctx, at, cfg := context.Background(), pregel.Thread("t"), pregel.RunOptions{Durability: d}
 	var input any
 	if _, err := sv.GetTuple(ctx, saver.Config{ThreadID: "t"}); errors.Is(err, saver.ErrNotFound) {
 		input = map[string]any{"sent": []string{}}
 	}
-	if _, err := g.Invoke(ctx, input, cfg); err != nil {
+	if _, err := g.Invoke(ctx, at, input, cfg); err != nil {
 		t.Fatal(err)
 	}
 	return out

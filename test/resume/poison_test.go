@@ -84,6 +84,6 @@ func poisoned(t *testing.T, dir string) {
 		}
 		return
 	}
-	_, err = g.Invoke(context.Background(), m{"steps": []string{"in"}}, pregel.Config{ThreadID: "t", Durability: pregel.Sync})
+	_, err = g.Invoke(context.Background(), pregel.Thread("t"), m{"steps": []string{"in"}}, pregel.RunOptions{Durability: pregel.Sync})
 	t.Fatal("the process was not killed: ", err)
 }

@@ -142,7 +142,7 @@ func buildSubgraph(r *ran, s saver.Saver) (*pregel.Graph, error) {
 	}
 	b := graph.New(steps()).Node("a", r.task(says("a")))
 	b.Node("sub", func(c context.Context, _ any) (any, error) { // its own steps only
-		res, err := sub.Invoke(c, m{"steps": []string{}}, pregel.Config{})
+		res, err := sub.Invoke(c, pregel.Inside(), m{"steps": []string{}})
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +186,7 @@ func buildFunctional(r *ran, s saver.Saver) (*pregel.Graph, error) {
 		}
 		last, err := double.Call(c, 50)
 		return fmt.Sprint(all, ok, last), err
-	}, pregel.EntrypointOptions{Saver: s})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: s}})
 }
 
 var errAlways = errors.New("always")
@@ -202,13 +202,13 @@ func buildHandler(r *ran, s saver.Saver) (*pregel.Graph, error) {
 
 // drive runs the program to its end from wherever its thread stands.
 func (p program) drive(ctx context.Context, g *pregel.Graph, d pregel.Durability, fresh bool) (string, error) {
-	cfg := pregel.Config{ThreadID: "t", Durability: d}
+	at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 	var input any
 	if fresh {
 		input = p.input
 	}
 	for range 20 {
-		res, err := g.Invoke(ctx, input, cfg)
+		res, err := g.Invoke(ctx, at, input, cfg)
 		if err != nil {
 			return "", err
 		}

@@ -31,8 +31,8 @@ func snapshot(s *pregel.StateSnapshot) map[string]any {
 		switch {
 		case t.State != nil:
 			state = snapshot(t.State)
-		case t.StateConfig != nil:
-			state = place(t.StateConfig)
+		case t.StateAddress != nil:
+			state = place(t.StateAddress)
 		}
 		ints := []any{}
 		for _, in := range t.Interrupts {
@@ -41,7 +41,7 @@ func snapshot(s *pregel.StateSnapshot) map[string]any {
 		tasks = append(tasks, map[string]any{"id": t.ID, "name": t.Name, "path": canon(t.Path), "error": errText(t.Err),
 			"interrupts": ints, "result": canon(t.Result), "state": state})
 	}
-	return map[string]any{"values": canon(s.Values), "next": append([]string{}, s.Next...), "config": place(&s.Config), "parent": place(s.Parent),
+	return map[string]any{"values": canon(s.Values), "next": append([]string{}, s.Next...), "config": place(&s.Address), "parent": place(s.Parent),
 		"metadata": canon(map[string]any(s.Metadata)), "interrupts": ids, "tasks": tasks}
 }
 
@@ -49,10 +49,10 @@ func placeOf(c *saver.Config) any {
 	if c == nil {
 		return nil
 	}
-	return place(&pregel.Config{ThreadID: c.ThreadID, Namespace: c.Namespace, CheckpointID: c.CheckpointID})
+	return place(&pregel.Address{ThreadID: c.ThreadID, Namespace: c.Namespace, CheckpointID: c.CheckpointID})
 }
 
-func place(c *pregel.Config) any {
+func place(c *pregel.Address) any {
 	if c == nil {
 		return nil
 	}

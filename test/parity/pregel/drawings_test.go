@@ -110,8 +110,8 @@ func plainDrawings(t *testing.T) map[string]*pregel.Graph {
 		"commands": compiled(builder().Node("a", f, graph.NodeOptions{Targets: []string{"b", graph.End}}).Node("b", f).Edge(graph.Start, "a"), graph.Options{}),
 		"inside":   compiled(builder().Subgraph("a", plain("z", "^z")).Node("b", f).Sequence(graph.Start, "a", "b"), graph.Options{}),
 		"raw": newTrace(t, "drawing", pregel.Sync, 0, inMemory).raw(
-			pregel.Options{Channels: map[string]channel.Channel{"x": channel.LastValue[int](), "y": channel.LastValue[int](), "z": channel.LastValue[int]()},
-				Input: pregel.One("x"), Output: pregel.One("z")},
+			pregel.Spec{Channels: map[string]channel.Channel{"x": channel.LastValue[int](), "y": channel.LastValue[int](), "z": channel.LastValue[int]()}, Input: pregel.One("x"), Output: pregel.One("z")},
+			pregel.Options{},
 			pregel.NewNode("one").SubscribeOnly("x").Do(f).WriteTo("y"), pregel.NewNode("two").SubscribeOnly("y").Do(f).WriteTo("z")),
 		"function": flow,
 	}

@@ -117,8 +117,8 @@ func (tr *trace) put(line map[string]any) {
 	tr.lines = append(tr.lines, strings.TrimSpace(b.String()))
 }
 
-func (tr *trace) config(thread ...string) pregel.Config {
-	c := pregel.Config{ThreadID: "t"}
+func (tr *trace) config(thread ...string) config {
+	c := on(pregel.Thread("t"))
 	if len(thread) > 0 {
 		c.ThreadID = thread[0]
 	}
@@ -127,7 +127,7 @@ func (tr *trace) config(thread ...string) pregel.Config {
 
 var modes = []pregel.Mode{pregel.ModeValues, pregel.ModeUpdates, pregel.ModeCustom, pregel.ModeCheckpoints, pregel.ModeTasks}
 
-func (tr *trace) run(g *pregel.Graph, input any, cfgs ...pregel.Config) {
+func (tr *trace) run(g *pregel.Graph, input any, cfgs ...config) {
 	cfg := tr.config()
 	if len(cfgs) > 0 {
 		cfg = cfgs[0]
@@ -135,7 +135,7 @@ func (tr *trace) run(g *pregel.Graph, input any, cfgs ...pregel.Config) {
 	tr.runModes(g, input, cfg, modes...)
 }
 
-func (tr *trace) runModes(g *pregel.Graph, input any, cfg pregel.Config, modes ...pregel.Mode) {
+func (tr *trace) runModes(g *pregel.Graph, input any, cfg config, modes ...pregel.Mode) {
 	cfg.Durability, cfg.MaxConcurrency, cfg.Subgraphs = tr.durability, 1, !tr.flat
 	if tr.wide {
 		cfg.MaxConcurrency = 0
@@ -147,7 +147,8 @@ func (tr *trace) runModes(g *pregel.Graph, input any, cfg pregel.Config, modes .
 			input, cfg = tr.life.past.goOn(input, cfg)
 		}
 		tr.put(map[string]any{"call": "run"})
-		for e, err := range g.Stream(ctx, input, cfg, modes...) {
+		cfg.Modes = modes
+		for e, err := range g.Stream(ctx, cfg.Address, input, cfg.RunOptions) {
 			if err != nil {
 				tr.error(err)
 				break
@@ -205,7 +206,7 @@ func (tr *trace) event(e pregel.Event) {
 			}
 			tasks = append(tasks, map[string]any{"id": t.ID, "name": t.Name, "error": errText(t.Err), "interrupts": ids})
 		}
-		line["checkpoint"] = map[string]any{"config": place(&d.Config), "parent": place(d.Parent), "values": canon(d.Values),
+		line["checkpoint"] = map[string]any{"config": place(&d.Address), "parent": place(d.Parent), "values": canon(d.Values),
 			"metadata": canon(map[string]any(d.Metadata)), "next": append([]string{}, d.Next...), "tasks": tasks}
 	default:
 		line["data"] = canon(e.Data)
@@ -253,13 +254,13 @@ func (tr *trace) error(err error) {
 	tr.put(line)
 }
 
-func (tr *trace) state(g *pregel.Graph, subgraphs bool, cfgs ...pregel.Config) *pregel.StateSnapshot {
+func (tr *trace) state(g *pregel.Graph, subgraphs bool, cfgs ...config) *pregel.StateSnapshot {
 	cfg := tr.config()
 	if len(cfgs) > 0 {
 		cfg = cfgs[0]
 	}
 	return call(tr, "state", func(bool) *pregel.StateSnapshot {
-		s, err := g.GetState(ctx, cfg, subgraphs)
+		s, err := g.GetState(ctx, cfg.Address, pregel.StateOptions{Subgraphs: subgraphs})
 		if err != nil {
 			tr.t.Fatal(err)
 		}
@@ -272,9 +273,9 @@ func (tr *trace) history(g *pregel.Graph) []*pregel.StateSnapshot {
 	return tr.historyOf(g, tr.config())
 }
 
-func (tr *trace) historyOf(g *pregel.Graph, cfg pregel.Config) []*pregel.StateSnapshot {
+func (tr *trace) historyOf(g *pregel.Graph, cfg config) []*pregel.StateSnapshot {
 	return call(tr, "history", func(bool) (out []*pregel.StateSnapshot) {
-		for s, err := range g.GetStateHistory(ctx, cfg, pregel.HistoryQuery{}) {
+		for s, err := range g.GetStateHistory(ctx, cfg.Address, pregel.HistoryQuery{}) {
 			if err != nil {
 				tr.t.Fatal(err)
 			}
@@ -285,15 +286,15 @@ func (tr *trace) historyOf(g *pregel.Graph, cfg pregel.Config) []*pregel.StateSn
 	})
 }
 
-func (tr *trace) update(g *pregel.Graph, cfg pregel.Config, u pregel.StateUpdate) pregel.Config {
-	return call(tr, "update", func(bool) pregel.Config {
-		out, err := g.UpdateState(ctx, cfg, u)
+func (tr *trace) update(g *pregel.Graph, cfg config, u pregel.StateUpdate) config {
+	return call(tr, "update", func(bool) config {
+		out, err := g.UpdateState(ctx, cfg.Address, u)
 		if err != nil {
 			tr.error(err)
 			return cfg
 		}
 		tr.put(map[string]any{"updated": place(&out)})
-		return out
+		return on(out)
 	})
 }
 
@@ -349,3 +350,11 @@ func (tr *trace) decode(v saver.Value) any {
 	}
 	return canon(x)
 }
+
+// config is where a call works and how it is run: LangGraph's config is both.
+type config struct {
+	pregel.Address
+	pregel.RunOptions
+}
+
+func on(a pregel.Address) config { return config{Address: a} }

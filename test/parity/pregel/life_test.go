@@ -33,7 +33,7 @@ type callRecord struct {
 	result any
 	minted int // before it
 	input  any // of a run
-	cfg    pregel.Config
+	cfg    config
 	saves  [2]int // its part of the ledger
 }
 
@@ -143,7 +143,7 @@ func (p *past) ended(d deed) bool {
 // goOn is how a program goes on with a run that a crash cut: as before if
 // nothing of it was stored, and else from where the thread stands. Answers by
 // interrupt id are not stored before a task takes them, so they are given again.
-func (p *past) goOn(input any, cfg pregel.Config) (any, pregel.Config) {
+func (p *past) goOn(input any, cfg config) (any, config) {
 	var head *ack
 	taken := false
 	for i, a := range p.saved {
@@ -181,7 +181,7 @@ func (p *past) goOn(input any, cfg pregel.Config) (any, pregel.Config) {
 
 // behind reports whether the call names a checkpoint that the thread has moved
 // past.
-func (p *past) behind(cfg pregel.Config) bool {
+func (p *past) behind(cfg config) bool {
 	return cfg.CheckpointID != "" && slices.ContainsFunc(p.life.ledger.acks, func(a ack) bool {
 		return a.put && a.thread == cfg.ThreadID && a.ns == "" && a.checkpoint > cfg.CheckpointID && p.keys[a.key]
 	})

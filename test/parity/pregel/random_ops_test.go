@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 )
 
-func (r *random) runAt(input any, cfg pregel.Config) {
+func (r *random) runAt(input any, cfg config) {
 	cfg.RecursionLimit, cfg.InterruptBefore, cfg.InterruptAfter = 9, r.op.Before, r.op.After
 	if of := r.durability; of != pregel.Exit && r.op.Durability != "" {
 		if r.op.Durability == pregel.Exit {
@@ -19,8 +19,8 @@ func (r *random) runAt(input any, cfg pregel.Config) {
 }
 
 // shown is the newest state; a state that cannot be shown ends the operation.
-func (r *random) shown(cfg pregel.Config, subgraphs, trace bool) *pregel.StateSnapshot {
-	s, err := r.graph.GetState(ctx, cfg, subgraphs)
+func (r *random) shown(cfg config, subgraphs, trace bool) *pregel.StateSnapshot {
+	s, err := r.graph.GetState(ctx, cfg.Address, pregel.StateOptions{Subgraphs: subgraphs})
 	if err != nil {
 		r.refused(err)
 		return nil
@@ -40,7 +40,7 @@ func (r *random) refused(err error) {
 
 // showHistory shows the history, and returns the addresses in it.
 func (r *random) showHistory() {
-	for s, err := range r.graph.GetStateHistory(ctx, r.config(), pregel.HistoryQuery{}) {
+	for s, err := range r.graph.GetStateHistory(ctx, r.config().Address, pregel.HistoryQuery{}) {
 		if err != nil {
 			r.refused(err)
 			return
@@ -50,14 +50,14 @@ func (r *random) showHistory() {
 }
 
 // picked is the address of some checkpoint of the thread.
-func (r *random) picked(op opSpec) (pregel.Config, bool) {
-	var all []pregel.Config
-	for s, err := range r.graph.GetStateHistory(ctx, r.config(), pregel.HistoryQuery{}) {
+func (r *random) picked(op opSpec) (config, bool) {
+	var all []config
+	for s, err := range r.graph.GetStateHistory(ctx, r.config().Address, pregel.HistoryQuery{}) {
 		if err != nil {
 			r.refused(err)
-			return pregel.Config{}, false
+			return config{}, false
 		}
-		all = append(all, s.Config)
+		all = append(all, on(s.Address))
 	}
 	return all[op.Pick%len(all)], true
 }
@@ -128,7 +128,7 @@ func going(list []dest) any {
 
 func (r *random) bulk(op opSpec) {
 	values, more := op.Values.plain(), op.More.plain()
-	out, err := r.graph.BulkUpdateState(ctx, r.config(), [][]pregel.StateUpdate{
+	out, err := r.graph.BulkUpdateState(ctx, r.config().Address, [][]pregel.StateUpdate{
 		{{Values: values, AsNode: op.As}, {Values: more, AsNode: op.As2}}, {{Values: more, AsNode: op.As}}})
 	if err != nil {
 		r.error(err)
@@ -186,10 +186,10 @@ func (r *random) inside(op opSpec) {
 	if s == nil {
 		return
 	}
-	var places []pregel.Config
+	var places []config
 	for _, t := range s.Tasks {
-		if t.State != nil && t.State.Config.CheckpointID != "" {
-			places = append(places, t.State.Config)
+		if t.State != nil && on(t.State.Address).CheckpointID != "" {
+			places = append(places, on(t.State.Address))
 		}
 	}
 	if len(places) > 0 {

@@ -284,7 +284,7 @@ func (r *random) node(b *graph.Builder, n nodeSpec, path string, opts graph.Node
 	b.Node(n.Name, func(ctx context.Context, v any) (any, error) {
 		var out []string
 		for i := range n.Calls {
-			res, err := sub.Invoke(ctx, pregel.Pairs{{Key: "n", Value: i}, {Key: "steps", Value: []string{told(v)}}}, pregel.Config{})
+			res, err := sub.Invoke(ctx, pregel.Inside(), pregel.Pairs{{Key: "n", Value: i}, {Key: "steps", Value: []string{told(v)}}})
 			if err != nil {
 				return nil, err
 			}

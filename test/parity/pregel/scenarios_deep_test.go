@@ -55,9 +55,9 @@ func replayStatefulLoop(tr *trace) {
 			subs = append(subs, s)
 		}
 	}
-	tr.run(g, nil, subs[len(subs)-1].Config)
-	tr.run(g, nil, subs[1].Config)
-	fork := tr.update(g, subs[0].Config, pregel.StateUpdate{Values: in("f"), AsNode: "next"})
+	tr.run(g, nil, on(subs[len(subs)-1].Address))
+	tr.run(g, nil, on(subs[1].Address))
+	fork := tr.update(g, on(subs[0].Address), pregel.StateUpdate{Values: in("f"), AsNode: "next"})
 	tr.run(g, nil, fork)
 }
 
@@ -70,7 +70,7 @@ func replayParallelStateful(tr *trace) {
 	tr.run(g, in("y"))
 	for _, s := range tr.history(g) {
 		if len(s.Next) == 2 {
-			tr.run(g, nil, s.Config)
+			tr.run(g, nil, on(s.Address))
 			break
 		}
 	}
@@ -89,9 +89,9 @@ func threeLevelStateful(tr *trace) {
 	tr.run(g, in("1"))
 	s := tr.state(g, true)
 	tr.run(g, pregel.Command{Resume: "one"})
-	tr.run(g, nil, s.Tasks[0].State.Tasks[0].State.Config)
+	tr.run(g, nil, on(s.Tasks[0].State.Tasks[0].State.Address))
 	tr.run(g, pregel.Command{Resume: "low again"})
-	tr.run(g, nil, s.Tasks[0].State.Config)
+	tr.run(g, nil, on(s.Tasks[0].State.Address))
 	tr.run(g, pregel.Command{Resume: "mid again"})
 	tr.run(g, in("2"))
 	tr.run(g, pregel.Command{Resume: "two"})
@@ -99,9 +99,9 @@ func threeLevelStateful(tr *trace) {
 }
 
 // calls is a node that runs a graph on words and returns how many steps it has.
-func calls(sub *pregel.Graph, cfg pregel.Config, words ...string) pregel.Func {
+func calls(sub *pregel.Graph, cfg config, words ...string) pregel.Func {
 	return func(ctx context.Context, _ any) (any, error) {
-		res, err := sub.Invoke(ctx, in(words...), cfg)
+		res, err := sub.Invoke(ctx, cfg.Address, in(words...), cfg.RunOptions)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func calls(sub *pregel.Graph, cfg pregel.Config, words ...string) pregel.Func {
 func statefulReentered(tr *trace) {
 	sub := tr.inner(stable)
 	b := builder()
-	b.Node("call", calls(sub, pregel.Config{}, "go"), graph.NodeOptions{Subgraphs: []*pregel.Graph{sub}})
+	b.Node("call", calls(sub, on(pregel.Inside()), "go"), graph.NodeOptions{Subgraphs: []*pregel.Graph{sub}})
 	b.Edge(graph.Start, "call").Conditional("call", "", whileShorter(3, "call"), "call", graph.End)
 	g := tr.saved(b)
 	tr.run(g, in("in"))
@@ -128,10 +128,10 @@ func parentCommandFromFunction(tr *trace) {
 	sub, plain := tr.compile(inner, graph.Options{}), tr.counter(graph.Options{})
 	b := builder()
 	b.Node("call", func(ctx context.Context, _ any) (any, error) {
-		if _, err := plain.Invoke(ctx, in(), pregel.Config{}); err != nil {
+		if _, err := plain.Invoke(ctx, pregel.Inside(), in()); err != nil {
 			return nil, err
 		}
-		if _, err := sub.Invoke(ctx, in(), pregel.Config{}); err != nil {
+		if _, err := sub.Invoke(ctx, pregel.Inside(), in()); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("unreachable")
@@ -144,7 +144,7 @@ func parentCommandFromFunction(tr *trace) {
 func childWithOwnThread(tr *trace) {
 	sub := tr.counter(graph.Options{Saver: tr.saver})
 	b := builder()
-	own := pregel.Config{ThreadID: "child"}
+	own := on(pregel.Thread("child"))
 	b.Node("call", func(ctx context.Context, s any) (any, error) {
 		c := own
 		c.Durability = tr.durability
@@ -179,7 +179,7 @@ func twoQuestionsInSubgraph(tr *trace) {
 	sub := tr.compile(inner, graph.Options{})
 	b := builder()
 	b.Node("call", func(ctx context.Context, _ any) (any, error) {
-		res, err := sub.Invoke(ctx, in(), pregel.Config{})
+		res, err := sub.Invoke(ctx, pregel.Inside(), in())
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +210,7 @@ func functionalUpdate(tr *trace) {
 	flow, err := pregel.Entrypoint("flow", func(ctx context.Context, n int) (int, error) {
 		previous, _, err := pregel.Previous[int](ctx)
 		return previous + n, err
-	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

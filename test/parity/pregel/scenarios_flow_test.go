@@ -104,7 +104,7 @@ func rootState(tr *trace) {
 	tr.state(g, false)
 	h := tr.history(g)
 	for _, s := range h[:min(3, len(h))] {
-		tr.run(g, nil, s.Config)
+		tr.run(g, nil, on(s.Address))
 	}
 }
 
@@ -159,11 +159,12 @@ func rawTwoOutputs(tr *trace) {
 		}
 		return out
 	}
-	g := tr.raw(pregel.Options{Channels: ints("input", "between", "output"), Input: pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("output", "between")},
+	g := tr.raw(pregel.Spec{Channels: ints("input", "between", "output"), Input: pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("output", "between")},
+		pregel.Options{},
 		pregel.NewNode("one").SubscribeOnly("input").Do(inc).WriteTo("output", "between"),
 		pregel.NewNode("two").SubscribeOnly("between").Do(inc).WriteTo("output"))
 	tr.run(g, 2)
-	quiet := tr.raw(pregel.Options{Channels: ints("input", "output"), Input: pregel.One("input"), Output: pregel.One("output")},
+	quiet := tr.raw(pregel.Spec{Channels: ints("input", "output"), Input: pregel.One("input"), Output: pregel.One("output")}, pregel.Options{},
 		pregel.NewNode("one").SubscribeOnly("input").Do(inc))
 	tr.run(quiet, 2, tr.config("quiet"))
 }
@@ -238,7 +239,7 @@ func calledStateless(tr *trace) {
 	b := builder()
 	b.Node("call", func(ctx context.Context, s any) (any, error) {
 		steps := stepsOf(s)
-		res, err := sub.Invoke(ctx, in(steps[len(steps)-1]), pregel.Config{})
+		res, err := sub.Invoke(ctx, pregel.Inside(), in(steps[len(steps)-1]))
 		if err != nil {
 			return nil, err
 		}

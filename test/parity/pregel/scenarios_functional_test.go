@@ -20,7 +20,7 @@ func init() {
 
 // entry is a functional graph with the trace's saver.
 func entry[I, O any](tr *trace, f func(context.Context, I) (O, error), runs ...*pregel.Graph) *pregel.Graph {
-	g, err := pregel.Entrypoint("flow", f, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true, Subgraphs: runs})
+	g, err := pregel.Entrypoint("flow", f, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true}, Subgraphs: runs})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func functionalWithGraph(tr *trace) {
 		if err != nil {
 			return nil, err
 		}
-		res, err := sub.Invoke(ctx, in(words...), pregel.Config{})
+		res, err := sub.Invoke(ctx, pregel.Inside(), in(words...))
 		if err != nil {
 			return nil, err
 		}

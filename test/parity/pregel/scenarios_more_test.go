@@ -74,9 +74,9 @@ func deltaUpdates(tr *trace) {
 	tr.update(g, tr.config(), pregel.StateUpdate{Values: m{"items": []string{"v"}}, AsNode: "c"})
 	tr.run(g, m{"items": []string{"in"}, "n": 0})
 	h := tr.history(g)
-	fork := tr.update(g, h[2].Config, pregel.StateUpdate{Values: m{"items": []string{"f"}}, AsNode: "a"})
+	fork := tr.update(g, on(h[2].Address), pregel.StateUpdate{Values: m{"items": []string{"f"}}, AsNode: "a"})
 	tr.run(g, nil, fork)
-	tr.run(g, nil, h[1].Config)
+	tr.run(g, nil, on(h[1].Address))
 	tr.update(g, tr.config(), pregel.StateUpdate{Values: m{"items": pregel.Overwrite{Value: []string{"reset"}}}, AsNode: "c"})
 	tr.history(g)
 }
@@ -255,7 +255,7 @@ func functionalNested(tr *trace) {
 		}
 		_, err = bad.Call(ctx, 1)
 		return []any{one, two, err.Error()}, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func threeLevels(tr *trace) {
 	g := tr.saved(top)
 	tr.run(g, in())
 	s := tr.state(g, true)
-	tr.update(g, s.Tasks[0].State.Config, pregel.StateUpdate{Values: in("patched"), AsNode: "mid1"})
+	tr.update(g, on(s.Tasks[0].State.Address), pregel.StateUpdate{Values: in("patched"), AsNode: "mid1"})
 	tr.state(g, true)
 	tr.run(g, nil)
 	tr.run(g, pregel.Command{Resume: "yes"})
@@ -311,7 +311,7 @@ func threeLevels(tr *trace) {
 func bulkUpdates(tr *trace) {
 	g := tr.line([]string{"a", "b"}, graph.Options{})
 	call(tr, "update", func(bool) any {
-		out, err := g.BulkUpdateState(ctx, tr.config(), [][]pregel.StateUpdate{
+		out, err := g.BulkUpdateState(ctx, tr.config().Address, [][]pregel.StateUpdate{
 			{{Values: in("in"), AsNode: pregel.Input}},
 			{{Values: in("in"), AsNode: pregel.Start}},
 			{{Values: in("x"), AsNode: "a"}, {Values: in("y"), AsNode: "a"}},
@@ -325,7 +325,7 @@ func bulkUpdates(tr *trace) {
 	tr.state(g, false)
 	tr.run(g, nil)
 	h := tr.history(g)
-	tr.update(g, h[1].Config, pregel.StateUpdate{AsNode: pregel.Copy, Values: []pregel.StateUpdate{{Values: in("copied"), AsNode: "b"}}})
+	tr.update(g, on(h[1].Address), pregel.StateUpdate{AsNode: pregel.Copy, Values: []pregel.StateUpdate{{Values: in("copied"), AsNode: "b"}}})
 	tr.history(g)
 }
 
@@ -360,8 +360,8 @@ func resumeAtCheckpoint(tr *trace) {
 	g := tr.saved(b)
 	tr.run(g, in())
 	s := tr.state(g, false)
-	tr.run(g, pregel.Command{Resume: "at head"}, s.Config)
-	tr.run(g, pregel.Command{Resume: "late"}, s.Config)
+	tr.run(g, pregel.Command{Resume: "at head"}, on(s.Address))
+	tr.run(g, pregel.Command{Resume: "late"}, on(s.Address))
 	tr.run(g, in("more"))
 	tr.history(g)
 }

@@ -65,7 +65,7 @@ func longer(n int, node string) graph.Path {
 func childWithSaver(tr *trace) {
 	child := tr.saved(builder().Node("i1", adds("i1")).Node("i2", adds("i2")).Sequence(graph.Start, "i1", "i2"))
 	b := builder().Node("sub", func(ctx context.Context, s any) (any, error) {
-		res, err := child.Invoke(ctx, in(fmt.Sprint(len(s.(m)["steps"].([]string)))), pregel.Config{})
+		res, err := child.Invoke(ctx, pregel.Inside(), in(fmt.Sprint(len(s.(m)["steps"].([]string)))))
 		if err != nil {
 			return nil, err
 		}
@@ -83,12 +83,12 @@ func travelAfterTheEnd(tr *trace) {
 	mid := tr.state(g, true)
 	tr.run(g, pregel.Command{Resume: "yes"})
 	before := nextIs(tr.history(g), "sub")
-	child := tr.state(g, false, pregel.Config{ThreadID: "t", Namespace: "sub"})
-	tr.run(g, nil, child.Config)
+	child := tr.state(g, false, on(pregel.Address{ThreadID: "t", Namespace: "sub"}))
+	tr.run(g, nil, on(child.Address))
 	tr.state(g, false)
-	last := tr.state(g, true, before.Config)
-	tr.run(g, nil, last.Tasks[0].State.Config)
-	tr.run(g, nil, mid.Tasks[0].State.Config)
+	last := tr.state(g, true, on(before.Address))
+	tr.run(g, nil, on(last.Tasks[0].State.Address))
+	tr.run(g, nil, on(mid.Tasks[0].State.Address))
 	tr.run(g, pregel.Command{Resume: "again"})
 	tr.history(g)
 }
@@ -101,10 +101,10 @@ func threeLevelsReplayed(tr *trace) {
 	for _, w := range []string{"1", "2"} {
 		tr.run(g, in(w))
 	}
-	var befores []pregel.Config
+	var befores []config
 	for _, s := range tr.history(g) {
 		if slices.Equal(s.Next, []string{"mid"}) {
-			befores = append(befores, s.Config)
+			befores = append(befores, on(s.Address))
 		}
 	}
 	tr.run(g, nil, befores[0])
@@ -124,9 +124,9 @@ func forkDropsWrites(tr *trace) {
 	tr.run(g, m{"n": 1})
 	s := tr.state(g, false)
 	for _, node := range []string{graph.Start, "b", "a"} {
-		tr.run(g, nil, tr.update(g, s.Config, pregel.StateUpdate{Values: m{"n": 20}, AsNode: node}))
+		tr.run(g, nil, tr.update(g, on(s.Address), pregel.StateUpdate{Values: m{"n": 20}, AsNode: node}))
 	}
-	tr.run(g, nil, tr.update(g, s.Config, pregel.StateUpdate{AsNode: "a"}))
+	tr.run(g, nil, tr.update(g, on(s.Address), pregel.StateUpdate{AsNode: "a"}))
 	tr.history(g)
 }
 
@@ -151,7 +151,7 @@ func functionalCache(tr *trace) {
 			values = append(values, n, answer)
 		}
 		return values, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, LangGraph: true, Cache: kept})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Env: tr.env, LangGraph: true, Cache: kept}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func functionalKeptCalls(tr *trace) {
 		}
 		b, err := ask.Call(ctx, "?")
 		return []any{a, b}, err
-	}, pregel.EntrypointOptions{Saver: counting{tr.saver, &puts}, Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: counting{tr.saver, &puts}, Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

@@ -220,17 +220,15 @@ func breakpointBelow(tr *trace) {
 
 func rawBreakpointHistory(tr *trace) {
 	inc := mapInt(func(n int) int { return n + 1 })
-	g := tr.raw(pregel.Options{
-		Channels: map[string]channel.Channel{"inbox": channel.LastValue[int](), "output": channel.LastValue[int](), "input": channel.LastValue[int]()},
-		Input:    pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("inbox", "output"), InterruptAfter: []string{"one"},
-	}, pregel.NewNode("one").SubscribeOnly("input").Do(inc).WriteTo("inbox"),
+	g := tr.raw(pregel.Spec{Channels: map[string]channel.Channel{"inbox": channel.LastValue[int](), "output": channel.LastValue[int](), "input": channel.LastValue[int]()}, Input: pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("inbox", "output")},
+		pregel.Options{InterruptAfter: []string{"one"}}, pregel.NewNode("one").SubscribeOnly("input").Do(inc).WriteTo("inbox"),
 		pregel.NewNode("two").SubscribeOnly("inbox").Do(inc).WriteTo("output"))
 	tr.run(g, 2)
 	tr.run(g, 20)
 	tr.run(g, 3)
 	tr.run(g, nil)
 	for _, s := range tr.history(g)[:3] {
-		tr.run(g, nil, s.Config)
+		tr.run(g, nil, on(s.Address))
 	}
 	second := tr.config("2")
 	tr.run(g, 20, second)
@@ -239,19 +237,17 @@ func rawBreakpointHistory(tr *trace) {
 }
 
 func totals(tr *trace) {
-	g := tr.raw(pregel.Options{
-		Channels: map[string]channel.Channel{"total": channel.Reduce(channel.Add[int]), "input": channel.LastValue[int](), "output": channel.LastValue[int]()},
-		Input:    pregel.One("input"), Output: pregel.One("output"),
-	}, pregel.NewNode("one").SubscribeTo("input").ReadFrom("total").Do(func(_ context.Context, d any) (any, error) {
-		n, total := d.(m)["input"].(int), 0
-		if n > 10 {
-			return nil, boom{"Input is too large"}
-		}
-		if v, ok := d.(m)["total"].(int); ok {
-			total = v
-		}
-		return n + total, nil
-	}).WriteTo("output", "total"))
+	g := tr.raw(pregel.Spec{Channels: map[string]channel.Channel{"total": channel.Reduce(channel.Add[int]), "input": channel.LastValue[int](), "output": channel.LastValue[int]()}, Input: pregel.One("input"), Output: pregel.One("output")},
+		pregel.Options{}, pregel.NewNode("one").SubscribeTo("input").ReadFrom("total").Do(func(_ context.Context, d any) (any, error) {
+			n, total := d.(m)["input"].(int), 0
+			if n > 10 {
+				return nil, boom{"Input is too large"}
+			}
+			if v, ok := d.(m)["total"].(int); ok {
+				total = v
+			}
+			return n + total, nil
+		}).WriteTo("output", "total"))
 	for _, n := range []int{2, 3, 40, 4} {
 		tr.run(g, n)
 		tr.state(g, false)

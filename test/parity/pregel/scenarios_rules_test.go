@@ -231,7 +231,7 @@ func functionalDrain(tr *trace) {
 			return 0, err
 		}
 		return double.Call(ctx, n)
-	}, pregel.EntrypointOptions{Saver: tr.saver, Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func handlerAfterSibling(tr *trace) {
 		cfg := tr.config()
 		cfg.Durability = tr.durability
 		c.input, c.cfg = in(), cfg
-		if _, err := g.Invoke(ctx, in(), cfg); err != nil {
+		if _, err := g.Invoke(ctx, cfg.Address, in(), cfg.RunOptions); err != nil {
 			tr.error(err)
 		}
 		return nil

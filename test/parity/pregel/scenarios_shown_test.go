@@ -86,7 +86,7 @@ func historyQueries(tr *trace) {
 	list := func(q pregel.HistoryQuery) {
 		call(tr, "history", func(bool) any {
 			tr.put(map[string]any{"call": "history"})
-			for s, err := range g.GetStateHistory(ctx, tr.config(), q) {
+			for s, err := range g.GetStateHistory(ctx, tr.config().Address, q) {
 				if err != nil {
 					tr.t.Fatal(err)
 				}
@@ -97,12 +97,12 @@ func historyQueries(tr *trace) {
 	}
 	third, n := "", 0
 	if tr.durability != pregel.Exit {
-		for s, err := range g.GetStateHistory(ctx, tr.config(), pregel.HistoryQuery{Limit: 3}) {
+		for s, err := range g.GetStateHistory(ctx, tr.config().Address, pregel.HistoryQuery{Limit: 3}) {
 			if err != nil {
 				tr.t.Fatal(err)
 			}
 			if n++; n == 3 {
-				third = s.Config.CheckpointID
+				third = on(s.Address).CheckpointID
 			}
 		}
 	}

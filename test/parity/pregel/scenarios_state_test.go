@@ -40,7 +40,7 @@ func (tr *trace) resume(g *pregel.Graph, answers ...string) {
 
 func (tr *trace) bulk(g *pregel.Graph, steps ...[]pregel.StateUpdate) {
 	call(tr, "update", func(bool) any {
-		if _, err := g.BulkUpdateState(ctx, tr.config(), steps); err != nil {
+		if _, err := g.BulkUpdateState(ctx, tr.config().Address, steps); err != nil {
 			tr.error(err)
 		}
 		return nil
@@ -52,13 +52,13 @@ func replayMiddle(tr *trace) {
 	tr.run(g, in())
 	h := tr.history(g)
 	before := nexts(h, "b")[0]
-	tr.run(g, nil, before.Config)
-	tr.run(g, nil, h[0].Config)
+	tr.run(g, nil, on(before.Address))
+	tr.run(g, nil, on(h[0].Address))
 	for _, w := range []string{"x", "y"} {
-		tr.run(g, nil, tr.update(g, before.Config, pregel.StateUpdate{Values: in(w)}))
+		tr.run(g, nil, tr.update(g, on(before.Address), pregel.StateUpdate{Values: in(w)}))
 	}
 	for _, s := range h[1:4] {
-		tr.run(g, nil, s.Config)
+		tr.run(g, nil, on(s.Address))
 	}
 	tr.history(g)
 }
@@ -72,11 +72,11 @@ func replayBetweenQuestions(tr *trace) {
 	tr.resume(g, "1", "2", "3")
 	h := tr.history(g)
 	first, second := nexts(h, "ask1")[0], nexts(h, "ask2")[0]
-	tr.run(g, nil, tr.update(g, second.Config, pregel.StateUpdate{Values: in("forked"), AsNode: "ask1"}))
+	tr.run(g, nil, tr.update(g, on(second.Address), pregel.StateUpdate{Values: in("forked"), AsNode: "ask1"}))
 	tr.resume(g, "B")
-	tr.run(g, nil, first.Config)
-	tr.run(g, nil, first.Config)
-	tr.run(g, nil, second.Config)
+	tr.run(g, nil, on(first.Address))
+	tr.run(g, nil, on(first.Address))
+	tr.run(g, nil, on(second.Address))
 	tr.resume(g, "again")
 	tr.history(g)
 }
@@ -90,11 +90,11 @@ func copiesAskAgain(tr *trace) {
 	tr.run(g, in())
 	tr.resume(g, "one")
 	before := nexts(tr.history(g), "ask")[0]
-	tr.run(g, nil, tr.update(g, before.Config, pregel.StateUpdate{AsNode: pregel.Copy}))
+	tr.run(g, nil, tr.update(g, on(before.Address), pregel.StateUpdate{AsNode: pregel.Copy}))
 	tr.resume(g, "two")
-	tr.run(g, nil, tr.update(g, before.Config, pregel.StateUpdate{}))
+	tr.run(g, nil, tr.update(g, on(before.Address), pregel.StateUpdate{}))
 	tr.resume(g, "three")
-	tr.update(g, before.Config, pregel.StateUpdate{AsNode: pregel.End})
+	tr.update(g, on(before.Address), pregel.StateUpdate{AsNode: pregel.End})
 	tr.history(g)
 }
 
@@ -108,9 +108,9 @@ func (tr *trace) questions(o graph.Options) *pregel.Graph {
 // travels answers two questions of the graph inside, and goes back to each.
 func (tr *trace) travels(g *pregel.Graph) []*pregel.StateSnapshot {
 	tr.run(g, in())
-	one := tr.state(g, true).Tasks[0].State.Config
+	one := on(tr.state(g, true).Tasks[0].State.Address)
 	tr.resume(g, "1")
-	two := tr.state(g, true).Tasks[0].State.Config
+	two := on(tr.state(g, true).Tasks[0].State.Address)
 	tr.resume(g, "2")
 	tr.run(g, nil, two)
 	tr.resume(g, "new 2")
@@ -124,7 +124,7 @@ func travelIntoQuestions(tr *trace) { tr.travels(tr.outer(tr.questions(stable)))
 func travelIntoPlainQuestions(tr *trace) {
 	g := tr.outer(tr.questions(graph.Options{}))
 	before := nexts(tr.travels(g), "sub")[0]
-	tr.run(g, nil, before.Config)
+	tr.run(g, nil, on(before.Address))
 	tr.resume(g, "replayed")
 }
 
@@ -132,7 +132,7 @@ func resumeStatefulAtHead(tr *trace) {
 	g := tr.outer(tr.inner(stable))
 	tr.run(g, in())
 	s := tr.state(g, false)
-	tr.run(g, pregel.Command{Resume: "answer"}, s.Config)
+	tr.run(g, pregel.Command{Resume: "answer"}, on(s.Address))
 	tr.history(g)
 }
 
@@ -146,9 +146,9 @@ func replayVisits(tr *trace) {
 		tr.run(g, in("1"), c)
 		tr.run(g, in("2"), c)
 		subs := nexts(tr.historyOf(g, c), "sub")
-		tr.run(g, nil, subs[0].Config)
-		tr.run(g, nil, subs[len(subs)-1].Config)
-		tr.run(g, nil, tr.update(g, subs[0].Config, pregel.StateUpdate{Values: in("forked"), AsNode: "before"}))
+		tr.run(g, nil, on(subs[0].Address))
+		tr.run(g, nil, on(subs[len(subs)-1].Address))
+		tr.run(g, nil, tr.update(g, on(subs[0].Address), pregel.StateUpdate{Values: in("forked"), AsNode: "before"}))
 		tr.run(g, in("3"), c)
 	}
 }
@@ -181,10 +181,10 @@ func updatesWithSends(tr *trace) {
 	tr.bulk(g, []pregel.StateUpdate{{Values: in(), AsNode: pregel.Input}}, []pregel.StateUpdate{{Values: in(), AsNode: pregel.Start}},
 		[]pregel.StateUpdate{{Values: pregel.Command{Goto: packets}, AsNode: "plan"}}, tasks)
 	h := tr.history(g)
-	tr.update(g, h[1].Config, pregel.StateUpdate{AsNode: pregel.Copy})
+	tr.update(g, on(h[1].Address), pregel.StateUpdate{AsNode: pregel.Copy})
 	tr.run(g, nil)
 	only := pregel.Command{Goto: pregel.Send{Node: "task", Arg: "only"}}
-	tr.update(g, h[2].Config, pregel.StateUpdate{AsNode: pregel.Copy, Values: []pregel.StateUpdate{{Values: only, AsNode: "plan"}}})
+	tr.update(g, on(h[2].Address), pregel.StateUpdate{AsNode: pregel.Copy, Values: []pregel.StateUpdate{{Values: only, AsNode: "plan"}}})
 	tr.run(g, nil)
 	tr.history(g)
 }
@@ -205,7 +205,7 @@ func updateOfFirst(tr *trace) {
 	g := tr.line([]string{"a", "b"}, graph.Options{})
 	tr.run(g, in("in"))
 	first := nexts(tr.history(g), "a")[0]
-	tr.run(g, nil, tr.update(g, first.Config, pregel.StateUpdate{}))
+	tr.run(g, nil, tr.update(g, on(first.Address), pregel.StateUpdate{}))
 	tr.update(g, tr.config("new"), pregel.StateUpdate{Values: in("u")})
 	tr.run(g, nil, tr.config("new"))
 	tr.history(g)
@@ -215,7 +215,7 @@ func updateBelow(tr *trace) {
 	g := tr.outer(tr.inner(graph.Options{}))
 	tr.run(g, in())
 	s := tr.state(g, true)
-	tr.update(g, s.Tasks[0].State.Config, pregel.StateUpdate{Values: in("answered"), AsNode: "ask"})
+	tr.update(g, on(s.Tasks[0].State.Address), pregel.StateUpdate{Values: in("answered"), AsNode: "ask"})
 	tr.state(g, true)
 	tr.run(g, nil)
 	tr.history(g)

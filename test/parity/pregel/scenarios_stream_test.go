@@ -148,9 +148,9 @@ func debugOfUpdates(tr *trace) {
 	g := tr.line([]string{"one", "two", "three"}, graph.Options{})
 	tr.runModes(g, in("in"), tr.config(), pregel.ModeDebug)
 	h := tr.history(g)
-	tr.runModes(g, nil, tr.update(g, h[2].Config, pregel.StateUpdate{}), pregel.ModeDebug)
+	tr.runModes(g, nil, tr.update(g, on(h[2].Address), pregel.StateUpdate{}), pregel.ModeDebug)
 	tr.history(g)
-	tr.runModes(g, nil, tr.update(g, h[3].Config, pregel.StateUpdate{Values: in("patched"), AsNode: graph.Start}), pregel.ModeDebug)
+	tr.runModes(g, nil, tr.update(g, on(h[3].Address), pregel.StateUpdate{Values: in("patched"), AsNode: graph.Start}), pregel.ModeDebug)
 	tr.history(g)
 }
 

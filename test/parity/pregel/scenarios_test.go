@@ -251,7 +251,7 @@ func failureAndResume(tr *trace) {
 	g := tr.saved(b)
 	tr.run(g, in("in"))
 	s := tr.state(g, false)
-	tr.state(g, false, s.Config)
+	tr.state(g, false, on(s.Address))
 	tr.run(g, nil)
 	tr.state(g, false)
 	tr.history(g)
@@ -276,16 +276,16 @@ func overwrite(tr *trace) {
 	tr.run(tr.saved(b), in("in"))
 }
 
-func (tr *trace) raw(o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
+func (tr *trace) raw(s pregel.Spec, o pregel.Options, nodes ...*pregel.NodeBuilder) *pregel.Graph {
 	for _, b := range nodes {
 		n, err := b.Build()
 		if err != nil {
 			tr.t.Fatal(err)
 		}
-		o.Nodes = append(o.Nodes, n)
+		s.Nodes = append(s.Nodes, n)
 	}
 	o.Saver, o.Env, o.Hooks, o.LangGraph = tr.saver, tr.env, tr.hooks(), true
-	g, err := pregel.New(o)
+	g, err := pregel.New(s, o)
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -298,10 +298,8 @@ func mapInt(f func(int) int) pregel.Func {
 
 func rawBreakpoint(tr *trace) {
 	inc := mapInt(func(n int) int { return n + 1 })
-	g := tr.raw(pregel.Options{
-		Channels: map[string]channel.Channel{"inbox": channel.LastValue[int](), "output": channel.LastValue[int](), "input": channel.LastValue[int]()},
-		Input:    pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("inbox", "output"), InterruptAfter: []string{"one"},
-	}, pregel.NewNode("one").SubscribeOnly("input").Do(inc).WriteTo("inbox"),
+	g := tr.raw(pregel.Spec{Channels: map[string]channel.Channel{"inbox": channel.LastValue[int](), "output": channel.LastValue[int](), "input": channel.LastValue[int]()}, Input: pregel.One("input"), Output: pregel.One("output"), Stream: pregel.Many("inbox", "output")},
+		pregel.Options{InterruptAfter: []string{"one"}}, pregel.NewNode("one").SubscribeOnly("input").Do(inc).WriteTo("inbox"),
 		pregel.NewNode("two").SubscribeOnly("inbox").Do(inc).WriteTo("output"))
 	tr.run(g, 2)
 	tr.state(g, false)
@@ -313,11 +311,8 @@ func rawBreakpoint(tr *trace) {
 }
 
 func rawTopic(tr *trace) {
-	g := tr.raw(pregel.Options{
-		Channels: map[string]channel.Channel{"box": channel.Topic[int](channel.PerStep), "out1": channel.LastValue[int](),
-			"output": channel.LastValue[int](), "input": channel.Ephemeral[int](channel.Guarded)},
-		Input: pregel.One("input"), Output: pregel.One("output"),
-	}, pregel.NewNode("one").SubscribeTo("input").Do(func(_ context.Context, d any) (any, error) { return d.(m)["input"].(int) + 1, nil }).WriteTo("box", "out1"),
+	g := tr.raw(pregel.Spec{Channels: map[string]channel.Channel{"box": channel.Topic[int](channel.PerStep), "out1": channel.LastValue[int](),
+		"output": channel.LastValue[int](), "input": channel.Ephemeral[int](channel.Guarded)}, Input: pregel.One("input"), Output: pregel.One("output")}, pregel.Options{}, pregel.NewNode("one").SubscribeTo("input").Do(func(_ context.Context, d any) (any, error) { return d.(m)["input"].(int) + 1, nil }).WriteTo("box", "out1"),
 		pregel.NewNode("two").SubscribeTo("input").Do(func(_ context.Context, d any) (any, error) { return d.(m)["input"].(int) * 10, nil }).WriteTo("box"),
 		pregel.NewNode("three").SubscribeTo("box").ReadFrom("out1").Do(func(_ context.Context, d any) (any, error) {
 			sum := d.(m)["out1"].(int)
@@ -355,7 +350,7 @@ func functional(tr *trace) {
 			return out, err
 		}
 		return pregel.Final[string, int]{Value: fmt.Sprint(b, answer), Save: previous + b}, nil
-	}, pregel.EntrypointOptions{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: tr.saver, Hooks: tr.hooks(), Env: tr.env, LangGraph: true}})
 	if err != nil {
 		tr.t.Fatal(err)
 	}

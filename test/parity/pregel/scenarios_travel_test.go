@@ -62,7 +62,7 @@ func subgraphCalledTwice(tr *trace) {
 	o.Node("call", func(ctx context.Context, _ any) (any, error) {
 		var out []string
 		for _, w := range []string{"x", "y"} {
-			res, err := sub.Invoke(ctx, in(w), pregel.Config{})
+			res, err := sub.Invoke(ctx, pregel.Inside(), in(w))
 			if err != nil {
 				return nil, err
 			}
@@ -109,13 +109,13 @@ func timeTravel(tr *trace) {
 	tr.run(g, pregel.Command{Resume: "one"})
 	h := tr.history(g)
 	before := nextIs(h, "ask")
-	tr.run(g, nil, before.Config)
+	tr.run(g, nil, on(before.Address))
 	tr.run(g, pregel.Command{Resume: "two"})
-	forked := tr.update(g, before.Config, pregel.StateUpdate{Values: in("forked"), AsNode: "a"})
+	forked := tr.update(g, on(before.Address), pregel.StateUpdate{Values: in("forked"), AsNode: "a"})
 	tr.run(g, nil, forked)
 	tr.run(g, pregel.Command{Resume: "three"})
-	tr.run(g, nil, h[0].Config)
-	tr.run(g, in("new"), before.Config)
+	tr.run(g, nil, on(h[0].Address))
+	tr.run(g, in("new"), on(before.Address))
 	tr.history(g)
 }
 
@@ -127,9 +127,9 @@ func timeTravelSubgraph(tr *trace) {
 	mid := tr.state(g, true)
 	tr.run(g, pregel.Command{Resume: "again"})
 	before := nextIs(tr.history(g), "sub")
-	tr.run(g, nil, before.Config)
+	tr.run(g, nil, on(before.Address))
 	tr.run(g, pregel.Command{Resume: "replayed"})
-	tr.run(g, nil, mid.Tasks[0].State.Config)
+	tr.run(g, nil, on(mid.Tasks[0].State.Address))
 	tr.run(g, pregel.Command{Resume: "inner"})
 }
 
@@ -146,7 +146,7 @@ func updates(tr *trace) {
 	tr.state(g, false)
 	tr.run(g, nil)
 	h := tr.history(g)
-	tr.update(g, h[2].Config, pregel.StateUpdate{AsNode: pregel.Copy})
+	tr.update(g, on(h[2].Address), pregel.StateUpdate{AsNode: pregel.Copy})
 	tr.update(g, tr.config(), pregel.StateUpdate{Values: in("x"), AsNode: "nobody"})
 	tr.history(g)
 }

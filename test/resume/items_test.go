@@ -40,7 +40,7 @@ func learner(a *acks) (*pregel.Graph, *store.Local, error) {
 	b := graph.New(graph.Key("done", channel.Reduce(channel.Append[string]))).Node("a", learn).Node("b", learn)
 	b.Node("next", func(context.Context, any) (any, error) { return nil, nil })
 	g, err := b.Edge(graph.Start, "a").Edge(graph.Start, "b").Join([]string{"a", "b"}, "next").Conditional("next", "again", again, "a", "b", graph.End).
-		Compile(graph.Options{Saver: a, Store: items, Together: true})
+		Compile(graph.Options{Saver: a, Store: items, AtomicStore: true})
 	return g, items, err
 }
 
@@ -74,13 +74,13 @@ func TestStepsAndItemsTogether(t *testing.T) {
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			ctx, cfg := context.Background(), pregel.Config{ThreadID: "t", Durability: d, RecursionLimit: 100}
+			ctx, at, cfg := context.Background(), pregel.Thread("t"), pregel.RunOptions{Durability: d, RecursionLimit: 100}
 			whole := openOn(t, crashfs.New())
 			g, _, err := learner(whole)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := g.Invoke(ctx, map[string]any{"done": []string{}}, cfg); err != nil {
+			if _, err := g.Invoke(ctx, at, map[string]any{"done": []string{}}, cfg); err != nil {
 				t.Fatal(err)
 			}
 			if err := whole.Close(); err != nil {
@@ -93,7 +93,7 @@ func TestStepsAndItemsTogether(t *testing.T) {
 					if n++; n > statesPerCut() {
 						break
 					}
-					lengths[together(t, s, cfg)] = true
+					lengths[itemsOf(t, s, at, cfg)] = true
 				}
 			}
 			if d == pregel.Sync && len(lengths) < learnSteps {
@@ -103,7 +103,7 @@ func TestStepsAndItemsTogether(t *testing.T) {
 	}
 }
 
-func together(t *testing.T, s crashfs.State, cfg pregel.Config) int {
+func itemsOf(t *testing.T, s crashfs.State, at pregel.Address, cfg pregel.RunOptions) int {
 	t.Helper()
 	a := openOn(t, s.FS())
 	defer a.Close()
@@ -122,7 +122,7 @@ func together(t *testing.T, s crashfs.State, cfg pregel.Config) int {
 	if _, err := a.GetTuple(context.Background(), saver.Config{ThreadID: "t"}); err != nil {
 		in = map[string]any{"done": []string{}}
 	}
-	if _, err := g.Invoke(context.Background(), in, cfg); err != nil {
+	if _, err := g.Invoke(context.Background(), at, in, cfg); err != nil {
 		t.Fatalf("%v: %v", s, err)
 	}
 	if known, done, err := learned(a, items); err != nil || len(known) != 2*learnSteps || fmt.Sprint(known) != fmt.Sprint(done) {

@@ -1,6 +1,53 @@
 package pregel
 
-import "context"
+import (
+	"context"
+	"time"
+)
+
+// Hooks are called while a run goes on, from the run's own goroutines, and must not block.
+// Any of them may be nil. Tracing can be built on them. A panic in a hook is logged and
+// does not harm the run.
+type Hooks struct {
+	RunStart  func(RunInfo)
+	RunEnd    func(RunInfo, error)
+	Resume    func(RunInfo)
+	Interrupt func(RunInfo, []Interrupt)
+	StepStart func(info RunInfo, tasks []string)
+	StepEnd   func(RunInfo)
+	TaskStart func(TaskInfo)
+	TaskEnd   func(TaskInfo, time.Duration, error)
+	Save      func(info RunInfo, op string, took time.Duration, err error)
+	// Span is called when something begins. It returns a context derived from the one it
+	// was given, which is used for everything inside, and a function to call once at the
+	// end with the outcome. Either may be nil. The outcome of an interrupted run is nil;
+	// that of an interrupted task is an error that matches ErrInterrupted.
+	Span func(ctx context.Context, s Span) (context.Context, func(err error))
+}
+
+// guardHook calls a hook.
+func (g *Graph) guardHook(name string, call func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.env.Logger.Error("a hook panicked", "graph", g.opts.Name, "hook", name, "err", panicError(p))
+		}
+	}()
+	call()
+}
+
+// RunInfo says which run a hook is about.
+type RunInfo struct {
+	Graph        string
+	ThreadID     string
+	Namespace    string
+	CheckpointID string
+	RunID        string
+	Step         int
+	// Status says why the run is where it is: "pending", "done", "draining",
+	// "out_of_steps", or "interrupt_before" or "interrupt_after" at a breakpoint. It is ""
+	// before the run has taken its input.
+	Status string
+}
 
 // SpanKind says what a Span is about.
 type SpanKind string
@@ -8,10 +55,10 @@ type SpanKind string
 // The kinds of spans. Tasks are inside of supersteps, supersteps inside of runs, and
 // the run of a graph that a node calls inside of that node's task.
 const (
-	// SpanRun is a run from loading its checkpoint to its last save, once for each
-	// attempt after a conflict.
+	// SpanRun is a run, from loading its checkpoint to its last save. After a conflict each
+	// attempt has its own.
 	SpanRun SpanKind = "run"
-	// SpanSuperstep is the tasks of a superstep, and applying what they wrote.
+	// SpanSuperstep covers the tasks of a superstep and the applying of their writes.
 	SpanSuperstep SpanKind = "superstep"
 	// SpanTask is a task with all its attempts.
 	SpanTask SpanKind = "task"
@@ -20,11 +67,11 @@ const (
 // Span is what Hooks.Span is told of something that begins.
 type Span struct {
 	Kind SpanKind
-	// Run is the run it belongs to, as it stands.
+	// Run is the run that the span belongs to, as it stands.
 	Run RunInfo
 	// Tasks are the names of a superstep's tasks.
 	Tasks []string
-	// Task is the task of SpanTask, and nil else.
+	// Task is set for SpanTask only.
 	Task *TaskInfo
 }
 

@@ -41,7 +41,7 @@ func TestListsAreStoredWhole(t *testing.T) {
 	grown := 0
 	rapid.Check(t, func(t *rapid.T) {
 		codec := &growCodec{Codec: serde.Default()}
-		l := &loop{codec: codec}
+		l := &encoder{codec: codec}
 		n := 0
 		fresh := func() note {
 			n++
@@ -99,7 +99,7 @@ func TestListsAreStoredWhole(t *testing.T) {
 
 // A channel that holds no list, and a list that is short, keep nothing.
 func TestShortListsAreNotKept(t *testing.T) {
-	l := &loop{codec: serde.Default()}
+	l := &encoder{codec: serde.Default()}
 	for _, v := range []any{[]string{strings.Repeat("x", minGrown)}, []string{"x"}, "text", nil} {
 		if _, err := l.encodeChannel("c", v); err != nil {
 			t.Fatal(err)

@@ -11,56 +11,50 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// What tasks put into a store of a graph with Options.Together is a write like
-// those to channels: it belongs to the attempt, is dropped if that fails, and is
-// stored among the pending writes of the task, so that it is there when another
-// process goes on. When the superstep ends, the puts of all its tasks go along with
-// its checkpoint.
+// With Options.AtomicStore what a task puts into the store is a write like those to
+// channels. It belongs to an attempt and is dropped if that fails. It is stored among the
+// pending writes of the task, so another process that goes on has it. When the superstep
+// ends, the puts of all tasks are committed with its checkpoint.
 
 // chItems is the pseudo channel of puts.
 const chItems = "__stele_items__"
 
-// gatherer is what a store must be for Options.Together; *store.Local is one.
-type gatherer interface {
+// atomicStore is what Options.AtomicStore needs of a store; *store.Local has it.
+type atomicStore interface {
 	store.Store
 	Check(ops ...store.PutOp) ([]store.PutOp, error)
 	Prepare(ctx context.Context, ops ...store.PutOp) (saver.Change, error)
 }
 
-// checkTogether refuses what cannot store items with checkpoints.
-func (g *Graph) checkTogether() error {
-	if !g.opts.Together {
+// checkAtomicStore refuses what cannot store items with checkpoints.
+func (g *Graph) checkAtomicStore() error {
+	if !g.opts.AtomicStore {
 		return nil
 	}
-	if _, ok := g.opts.Store.(gatherer); !ok {
-		return &GraphError{Reason: fmt.Sprintf("Together needs a store that prepares puts, as *store.Local does; Store is a %T", g.opts.Store)}
+	if _, ok := g.opts.Store.(atomicStore); !ok {
+		return &GraphError{Reason: fmt.Sprintf("AtomicStore needs a store that prepares puts, as *store.Local does; Store is a %T", g.opts.Store)}
 	}
 	if _, ok := g.opts.Saver.(saver.Coordinator); g.opts.Saver != nil && !ok {
-		return &GraphError{Reason: fmt.Sprintf("Together needs a saver.Coordinator; Saver is a %T", g.opts.Saver)}
+		return &GraphError{Reason: fmt.Sprintf("AtomicStore needs a saver.Coordinator; Saver is a %T", g.opts.Saver)}
 	}
 	return nil
 }
 
-// gatherer is the store whose puts go with checkpoints; nil if none do.
-func (l *loop) gatherer() gatherer {
-	for x := l; x != nil; x = x.parent.step.l {
-		if x.g.opts.Store != nil {
-			s, _ := x.g.opts.Store.(gatherer)
-			if !x.g.opts.Together {
-				return nil
-			}
-			return s
+// itemStore is the store whose puts are committed with checkpoints; nil if there is none.
+func (l *loop) itemStore() atomicStore {
+	for x := l; ; x = x.parent.step.l {
+		if x.g.opts.Store != nil && x.g.opts.AtomicStore {
+			return x.g.opts.Store.(atomicStore)
 		}
-		if x.parent == nil {
+		if x.g.opts.Store != nil || x.parent == nil {
 			return nil
 		}
 	}
-	return nil
 }
 
-// taskStore is the store as a task sees it whose puts are gathered.
+// taskStore is the store as a task sees it: its puts are buffered.
 type taskStore struct {
-	gatherer
+	atomicStore
 	run *taskRun
 }
 
@@ -76,12 +70,12 @@ func (s *taskStore) Put(_ context.Context, ns store.Namespace, key string, value
 	for _, o := range opts {
 		o(&op)
 	}
-	return s.gather(op)
+	return s.buffer(op)
 }
 
 // Delete implements store.Store.
 func (s *taskStore) Delete(_ context.Context, ns store.Namespace, key string) error {
-	return s.gather(store.PutOp{Namespace: ns, Key: key})
+	return s.buffer(store.PutOp{Namespace: ns, Key: key})
 }
 
 // Batch implements store.Store.
@@ -97,17 +91,17 @@ func (s *taskStore) Batch(ctx context.Context, ops ...store.Op) ([]store.Result,
 		reads, at = append(reads, op), append(at, i)
 	}
 	results := make([]store.Result, len(ops))
-	found, err := s.gatherer.Batch(ctx, reads...)
+	found, err := s.atomicStore.Batch(ctx, reads...)
 	if err != nil {
 		return nil, err
 	}
 	for k, i := range at {
 		results[i] = found[k]
 	}
-	return results, s.gather(puts...)
+	return results, s.buffer(puts...)
 }
 
-func (s *taskStore) gather(ops ...store.PutOp) error {
+func (s *taskStore) buffer(ops ...store.PutOp) error {
 	if len(ops) == 0 {
 		return nil
 	}
@@ -119,12 +113,12 @@ func (s *taskStore) gather(ops ...store.PutOp) error {
 	for i, op := range ops {
 		records[i] = recordOf(op)
 	}
-	return s.run.att.gather(records)
+	return s.run.att.buffer(records)
 }
 
-// gather adds a write of puts, unless the attempt has ended: then nobody would
+// buffer adds a write of puts, unless the attempt has ended: then nobody would
 // store them.
-func (a *attempt) gather(records []any) error {
+func (a *attempt) buffer(records []any) error {
 	a.touch()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,7 +131,7 @@ func (a *attempt) gather(records []any) error {
 
 // recordOf is op as plain data.
 func recordOf(op store.PutOp) map[string]any {
-	r := map[string]any{"ns": labels(op.Namespace), "key": op.Key}
+	r := map[string]any{"ns": anys(op.Namespace), "key": op.Key}
 	if op.Value != nil {
 		r["value"] = op.Value
 	}
@@ -148,17 +142,9 @@ func recordOf(op store.PutOp) map[string]any {
 		r["no_index"] = true
 	}
 	if op.IndexFields != nil {
-		r["fields"] = labels(op.IndexFields)
+		r["fields"] = anys(op.IndexFields)
 	}
 	return r
-}
-
-func labels(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
 }
 
 // opsOf is the inverse of recordOf, for a list. What was stored may be anything.
@@ -219,14 +205,14 @@ func stringsOf(v any) ([]string, error) {
 	return out, nil
 }
 
-// gatherItems takes the puts of the superstep that ends, in the order of its tasks.
-func (l *loop) gatherItems() {
-	if l.gatherer() == nil {
+// collectItems takes the puts of the superstep that ends, in the order of its tasks.
+func (l *loop) collectItems() {
+	if l.itemStore() == nil {
 		return
 	}
 	var puts []pendingWrite
 	for _, w := range l.pending {
-		if w.channel == chItems && (!l.replaying || l.delta.written[w.taskID]) {
+		if w.channel == chItems && (!l.reruns() || l.delta.written[w.taskID]) {
 			puts = append(puts, w)
 		}
 	}
@@ -236,13 +222,13 @@ func (l *loop) gatherItems() {
 	}
 }
 
-// takeItems makes what was gathered ready to go along with a checkpoint.
+// takeItems makes the puts that were collected ready to be committed with a checkpoint.
 func (l *loop) takeItems(ctx context.Context) ([]saver.Change, error) {
 	ops, err := l.itemOps()
 	if err != nil || len(ops) == 0 {
 		return nil, err
 	}
-	change, err := l.gatherer().Prepare(ctx, ops...)
+	change, err := l.itemStore().Prepare(ctx, ops...)
 	if err != nil {
 		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
 	}
@@ -284,7 +270,7 @@ func (l *loop) passItems(ctx context.Context) error {
 		batch[i] = op
 	}
 	l.items = nil
-	if _, err := l.gatherer().Batch(ctx, batch...); err != nil {
+	if _, err := l.itemStore().Batch(ctx, batch...); err != nil {
 		return &PersistError{Op: "store the items of a superstep", Err: err}
 	}
 	return nil

@@ -113,8 +113,8 @@ func TestItemsGoWithTheStep(t *testing.T) {
 					return map[string]any{"steps": []string{"second"}}, info.Store.Delete(c, facts, "none")
 				}
 				g := compiled(t, graph.New(steps()).Node("first", learns(nil, "one", "two")).Node("second", second).Sequence(graph.Start, "first", "second"),
-					graph.Options{Saver: h.saver, Store: h.items, Together: true})
-				if _, err := g.Invoke(ctx, map[string]any{}, pregel.Config{ThreadID: "t", Durability: durability}); err != nil {
+					graph.Options{Saver: h.saver, Store: h.items, AtomicStore: true})
+				if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{}, pregel.RunOptions{Durability: durability}); err != nil {
 					t.Fatal(err)
 				}
 				h.knows(t, "three", "two")
@@ -147,20 +147,20 @@ func TestItemsOfFailures(t *testing.T) {
 					}, graph.NodeOptions{Retry: []pregel.RetryPolicy{{MaxAttempts: 2, NoJitter: true, InitialInterval: 1, RetryOn: func(err error) bool { return errors.Is(err, errBoom) }}}})
 					b.Node("end", learns(nil, "end"))
 					b.Edge(graph.Start, "good").Edge(graph.Start, "bad").Edge("good", "end").Edge("bad", "end")
-					return compiled(t, b, graph.Options{Saver: h.saver, Store: h.items, Together: true})
+					return compiled(t, b, graph.Options{Saver: h.saver, Store: h.items, AtomicStore: true})
 				}
-				cfg := pregel.Config{ThreadID: "t", Durability: durability, MaxConcurrency: 1}
-				if _, err := build().Invoke(ctx, map[string]any{}, cfg); !errors.Is(err, errBoom) {
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: durability, MaxConcurrency: 1}
+				if _, err := build().Invoke(ctx, at, map[string]any{}, cfg); !errors.Is(err, errBoom) {
 					t.Fatal(err)
 				}
 				h.knows(t)
 				broken = false
-				res, err := build().Invoke(ctx, nil, cfg)
+				res, err := build().Invoke(ctx, at, nil, cfg)
 				if err != nil || len(res.Interrupts) != 1 {
 					t.Fatalf("%+v, %v", res, err)
 				}
 				h.knows(t)
-				if _, err := build().Invoke(ctx, pregel.Command{Resume: "yes"}, cfg); err != nil {
+				if _, err := build().Invoke(ctx, at, pregel.Command{Resume: "yes"}, cfg); err != nil {
 					t.Fatal(err)
 				}
 				h.knows(t, "answered", "end", "good")
@@ -183,7 +183,7 @@ func TestItemsOfGraphsInside(t *testing.T) {
 				inner := compiled(t, graph.New(steps()).Node("i1", learns(nil, "i1")).Node("i2", learns(nil, "i2")).Sequence(graph.Start, "i1", "i2"), o)
 				fail := true
 				call := func(c context.Context, v any) (any, error) {
-					res, err := inner.Invoke(c, v, pregel.Config{})
+					res, err := inner.Invoke(c, pregel.Inside(), v)
 					if err == nil && fail {
 						fail, err = false, errBoom
 					}
@@ -191,9 +191,9 @@ func TestItemsOfGraphsInside(t *testing.T) {
 				}
 				b := graph.New(steps()).Subgraph("sub", inner)
 				b.Node("call", call)
-				g := compiled(t, b.Node("out", learns(nil, "out")).Sequence(graph.Start, "sub", "out", "call"), graph.Options{Saver: s, Store: h.items, Together: true})
-				cfg := pregel.Config{ThreadID: fmt.Sprint(o.Checkpointing, s == nil)}
-				if _, err := g.Invoke(ctx, map[string]any{}, cfg); err == nil {
+				g := compiled(t, b.Node("out", learns(nil, "out")).Sequence(graph.Start, "sub", "out", "call"), graph.Options{Saver: s, Store: h.items, AtomicStore: true})
+				at := pregel.Thread(fmt.Sprint(o.Checkpointing, s == nil))
+				if _, err := g.Invoke(ctx, at, map[string]any{}); err == nil {
 					t.Fatal("no error")
 				}
 				h.knows(t, "i1", "i2", "out")
@@ -239,14 +239,14 @@ func TestItemsRefused(t *testing.T) {
 			}
 			return 1, info.Store.Put(c, facts, "k", map[string]any{"text": "x"})
 		})
-		g := fan(t, pregel.Options{Saver: h.saver, Store: h.items, Together: true}, n)
+		g := fan(t, pregel.Options{Saver: h.saver, Store: h.items, AtomicStore: true}, n)
 		down = true
-		if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"}); !errors.Is(err, pregel.ErrPersist) {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); !errors.Is(err, pregel.ErrPersist) {
 			t.Fatalf("items that cannot be embedded: %v", err)
 		}
 		h.knows(t)
 		down = false
-		if _, err := g.Invoke(ctx, nil, pregel.Config{ThreadID: "t"}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); err != nil {
 			t.Fatal(err)
 		}
 		h.knows(t, "k")
@@ -260,7 +260,7 @@ func TestItemsRefused(t *testing.T) {
 	}
 	b := graph.New(steps()).Node("n", learns(nil)).Edge(graph.Start, "n")
 	var graphError *pregel.GraphError
-	for _, o := range []graph.Options{{Together: true}, {Together: true, Store: mem, Saver: plain{memory.New(memory.Options{})}}, {Together: true, Store: struct{ store.Store }{mem}}} {
+	for _, o := range []graph.Options{{AtomicStore: true}, {AtomicStore: true, Store: mem, Saver: plain{memory.New(memory.Options{})}}, {AtomicStore: true, Store: struct{ store.Store }{mem}}} {
 		if _, err := b.Compile(o); !errors.As(err, &graphError) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -270,8 +270,8 @@ func TestItemsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	g := fan(t, pregel.Options{Saver: d, Store: mem, Together: true}, node("n", learns(nil, "k")))
-	if _, err := g.Invoke(ctx, 1, pregel.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrInvalid) {
+	g := fan(t, pregel.Options{Saver: d, Store: mem, AtomicStore: true}, node("n", learns(nil, "k")))
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); !errors.Is(err, saver.ErrInvalid) {
 		t.Errorf("a store of another saver: %v", err)
 	}
 }

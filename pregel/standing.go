@@ -2,25 +2,18 @@ package pregel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/stele-go/stele/saver"
 )
 
-// standing is the newest checkpoint of a namespace and what was written against it:
-// all that tells how far a thread has come.
+// standing is the newest checkpoint of a namespace and what was written against it.
+// Together they tell how far the thread has come.
 type standing struct {
-	g    *Graph
-	s    saver.Saver
-	at   saver.Config
-	md   saver.Metadata
-	note *saver.Note // nil if it has none
-	cp   *liveCheckpoint
-	// set are the channels as the checkpoint has them, without what was written since.
-	set     *channelSet
-	pending []pendingWrite
+	threadState // channels are as the checkpoint has them
+	g           *Graph
+	s           saver.Saver
 	// Breakpoints, for a checkpoint without a note.
 	before, after []string
 }
@@ -28,17 +21,16 @@ type standing struct {
 // progress is how far a thread has come.
 type progress struct {
 	status saver.Status
-	// next are the nodes that are left to run if it is unfinished, each once; none if
-	// only the checkpoint that ends their superstep is missing. missing are those that
-	// the graph does not have, whether or not they ended.
+	// next are the nodes that an unfinished thread has left to run, each once; none if only
+	// the checkpoint that ends their superstep is missing. missing are those that the graph
+	// does not have, whether or not they ended.
 	next, missing []string
 }
 
 // progress tells how far the thread has come. It knows more than rules.StatusOf, which
-// knows no graph: it needs no note, and it finds breakpoints at which a graph inside
-// stopped.
+// knows no graph: it needs no note, and finds breakpoints at which a graph inside stopped.
 func (x *standing) progress(ctx context.Context) (progress, error) {
-	if n := x.note; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
+	if n := x.noted; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
 		return progress{status: saver.StatusDone}, nil
 	}
 	prep, err := x.preparer()
@@ -51,7 +43,7 @@ func (x *standing) progress(ctx context.Context) (progress, error) {
 	}
 	var missing []string
 	if !x.g.opts.LangGraph {
-		missing = x.g.missing(x.note)
+		missing = x.g.missing(x.noted)
 	}
 	if len(tasks.order) == 0 && len(missing) == 0 {
 		return progress{status: saver.StatusDone}, nil
@@ -93,26 +85,16 @@ func (x *standing) progress(ctx context.Context) (progress, error) {
 // preparer makes the tasks that a run with nil would begin with: a Command that was
 // stored may have steered the thread elsewhere.
 func (x *standing) preparer() (*preparer, error) {
-	step, ok := x.md.Step()
-	if !ok {
-		step = -1
-	}
-	var null []write
-	for _, w := range x.pending {
-		if w.taskID == nullTaskID && w.channel != chResume {
-			null = append(null, write{w.channel, w.value})
-		}
-	}
 	cp, set := x.cp, x.set
-	if len(null) > 0 {
+	if null := nullTask(slices.DeleteFunc(slices.Clone(x.pending), func(w pendingWrite) bool { return w.channel == chResume })); null != nil {
 		cp, set = cp.clone(), set.copy()
 		next := func(v saver.Version) (saver.Version, error) { return x.s.NextVersion(v, "") }
 		a := &applier{cp: cp, set: set, triggers: x.g.triggers, next: next}
-		if _, err := a.apply([]taskWrites{{path: Path{}.String(), node: Input, writes: null}}); err != nil {
+		if _, err := a.apply(null); err != nil {
 			return nil, err
 		}
 	}
-	return x.g.snapshotPreparer(cp, set, x.at.Namespace, x.pending, step+1), nil
+	return x.g.snapshotPreparer(cp, set, x.place.Namespace, x.pending, stepOf(x.md)+1), nil
 }
 
 // outcome is what is recorded of t, or of the error handler that took over from it.
@@ -133,13 +115,12 @@ func (x *standing) stopped(tasks *taskSet) saver.Stop {
 	switch {
 	case len(x.pending) > 0:
 		return saver.StopNone
-	case x.note != nil:
-		return x.note.Stop
+	case x.noted != nil:
+		return x.noted.Stop
 	case x.md.Source() == "update":
 		return saver.StopBreakpoint
 	}
-	at := &loop{cp: x.cp}
-	if at.breaksAt(x.before, tasks) || at.breaksAt(x.after, x.ranLast()) {
+	if x.cp.breaksAt(x.before, tasks) || x.cp.breaksAt(x.after, x.ranLast()) {
 		return saver.StopBreakpoint
 	}
 	return saver.StopNone
@@ -164,8 +145,8 @@ func (x *standing) ranLast() *taskSet {
 // stoppedInside reports whether a graph inside a task that has not ended stopped at a
 // breakpoint. That leaves nothing behind in the graph around.
 func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
-	at := x.at
-	if x.note == nil {
+	at := x.place
+	if x.noted == nil {
 		for _, t := range tasks.order {
 			sub := x.g.subgraphOf(t.name)
 			if s := statuses[t.id]; sub == nil || s != nil && s.finished() {
@@ -208,72 +189,7 @@ func (g *Graph) missing(n *saver.Note) []string {
 	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
 }
 
-// checkNodes refuses to go on with a superstep whose nodes are not all there: their
-// work would be gone, and the run would look done.
-func (l *loop) checkNodes() error {
-	if l.ways().plain {
-		return nil
-	}
-	if missing := l.g.missing(l.noted); len(missing) > 0 {
-		return &UnknownNodeError{ThreadID: l.cfg.ThreadID, Nodes: missing}
-	}
-	return nil
-}
-
-// guardUnfinished keeps new input from discarding what an earlier run left. Input
-// that is refused anyway is refused later, and nothing is finished for it.
-func (l *loop) guardUnfinished(ctx context.Context) error {
-	way := l.ways().unfinished
-	if way == DiscardUnfinished || l.nested() || !l.hadParent || !l.loadedLatest {
-		return nil
-	}
-	if writes, err := l.g.inputWrites(l.set, l.input); err != nil || len(writes) == 0 {
-		return nil //nolint:nilerr // takeInput says so
-	}
-	how, err := l.standing().progress(ctx)
-	if err != nil || how.status != saver.StatusUnfinished {
-		return err
-	}
-	e := &UnfinishedError{ThreadID: l.cfg.ThreadID, Next: how.next, runID: l.md.RunID()}
-	if n := l.noted; n != nil && n.Graph != "" && l.g.named && n.Graph != l.g.opts.Name {
-		e.Graph = n.Graph
-		return e
-	}
-	if len(how.missing) > 0 {
-		e.Err = &UnknownNodeError{ThreadID: l.cfg.ThreadID, Nodes: how.missing}
-		return e
-	}
-	e.first = way == FinishFirst
-	return e
-}
-
 // standing is where the loop found the thread; before it takes its input.
 func (l *loop) standing() *standing {
-	return &standing{g: l.g, s: l.saver, at: l.place, md: l.md, note: l.noted, cp: l.cp, set: l.set, pending: l.pending,
-		before: l.interruptBefore(), after: l.interruptAfter()}
-}
-
-// finishFirst runs new input with take, and before it what an earlier run left on the
-// thread, if take finds something. What it left is run under the RunID it had, and
-// nobody sees its events: the caller asked for a run of the input.
-func (g *Graph) finishFirst(ctx context.Context, cfg Config, again bool, take func(cfg Config, again bool) error) error {
-	err := take(cfg, again)
-	var left *UnfinishedError
-	if !errors.As(err, &left) || !left.first {
-		return err
-	}
-	e := &UnfinishedError{ThreadID: left.ThreadID, Next: left.Next}
-	earlier := cfg
-	earlier.RunID = left.runID
-	switch l, _, err := g.recoverOne(ctx, earlier, again, defaultAttempts); {
-	case errors.Is(err, errSettled): // somebody else finished it in the meantime
-	case err != nil:
-		e.Err = err
-		return e
-	case l.status != statusDone:
-		e.Stopped, e.Interrupts = true, l.waiting
-		return e
-	}
-	cfg.Unfinished = RefuseUnfinished // somebody else left something in the meantime
-	return take(cfg, again)
+	return &standing{threadState: l.threadState, g: l.g, s: l.saver, before: l.opts.InterruptBefore, after: l.opts.InterruptAfter}
 }

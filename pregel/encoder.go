@@ -1,0 +1,231 @@
+package pregel
+
+import (
+	"math"
+	"reflect"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// encoder serializes what is stored, when its superstep ends. A list that a superstep
+// appended to is serialized from where it grew: a chat that has got long costs what was
+// said last.
+type encoder struct {
+	g     *Graph
+	codec serde.Serializer       // nil: the saver serializes
+	lists map[string]encodedList // of channels, as last stored
+}
+
+// codecOf is what a saver serializes with; nil if it does not say.
+func codecOf(s saver.Saver) serde.Serializer {
+	if c, ok := s.(saver.Coordinator); ok {
+		return c.Serializer()
+	}
+	return nil
+}
+
+const (
+	// minGrown is the size below which serializing a list again costs little, and
+	// maxGrown that above which its bytes are not kept for the next superstep.
+	minGrown = 1 << 10
+	maxGrown = 8 << 20
+)
+
+// encodedList is the list a channel had when it was last stored, and its bytes,
+// which the saver has as well: neither is changed.
+type encodedList struct {
+	value reflect.Value
+	typed serde.Typed
+}
+
+// encodeChannel is encode for a channel of a checkpoint.
+func (e *encoder) encodeChannel(ch string, v any) (saver.Value, error) {
+	list := reflect.ValueOf(v)
+	codec, ok := serde.GrowerOf(e.codec)
+	if !ok || list.Kind() != reflect.Slice {
+		delete(e.lists, ch)
+		return e.encode("", ch, v)
+	}
+	was, known := e.lists[ch]
+	delete(e.lists, ch)
+	var typed serde.Typed
+	if n := appended(was.value, list); known && n > 0 {
+		if g, ok := codec.EncodeGrown(was.typed, v, n); ok {
+			b := append(make([]byte, 0, g.Len(len(was.typed.Data))), g.Head...)
+			typed = serde.Typed{Kind: was.typed.Kind, Data: append(append(b, was.typed.Data[g.From:]...), g.Tail...)}
+		}
+	}
+	if typed.Kind == "" {
+		whole, err := e.encode("", ch, v)
+		if err != nil {
+			return saver.Value{}, err
+		}
+		if typed, err = whole.Typed(); err != nil {
+			return saver.Value{}, err
+		}
+	}
+	if n := len(typed.Data); n >= minGrown && n <= maxGrown {
+		if e.lists == nil {
+			e.lists = map[string]encodedList{}
+		}
+		e.lists[ch] = encodedList{list, typed}
+	}
+	return saver.ValueTyped(typed), nil
+}
+
+// appended is how many elements were appended to was to make list; 0 if that is not
+// what happened to it. What elements refer to is not looked into: nobody changes it.
+func appended(was, list reflect.Value) int {
+	if !was.IsValid() || was.Type() != list.Type() || list.Len() <= was.Len() {
+		return 0
+	}
+	for i := range was.Len() {
+		if !same(was.Index(i), list.Index(i)) {
+			return 0
+		}
+	}
+	return list.Len() - was.Len()
+}
+
+// same reports whether a and b, of one type, are one value: equal, and where they
+// refer to something, to the same. It may say no of equal values.
+func same(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.String:
+		return a.String() == b.String()
+	case reflect.Map, reflect.Pointer:
+		return a.UnsafePointer() == b.UnsafePointer()
+	case reflect.Slice:
+		return a.UnsafePointer() == b.UnsafePointer() && a.Len() == b.Len()
+	case reflect.Float32, reflect.Float64:
+		return math.Float64bits(a.Float()) == math.Float64bits(b.Float()) // zeros have signs
+	case reflect.Interface:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() && b.IsNil()
+		}
+		a, b = a.Elem(), b.Elem()
+		return a.Type() == b.Type() && same(a, b)
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !same(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Array:
+		for i := range a.Len() {
+			if !same(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return a.Equal(b)
+	}
+	return false
+}
+
+// encode serializes a value now, if the saver says how; the reducers of the next
+// superstep may append to it.
+func (e *encoder) encode(node, ch string, v any) (saver.Value, error) {
+	if e.codec == nil {
+		return saver.ValueOf(v), nil
+	}
+	typed, err := e.codec.Encode(v)
+	if err != nil {
+		return saver.Value{}, &EncodeError{Node: node, Channel: ch, Err: err}
+	}
+	return saver.ValueTyped(typed), nil
+}
+
+// encodeWrites is writes as they are stored: without untracked values.
+func (e *encoder) encodeWrites(node string, writes []write) ([]saver.Write, error) {
+	out := make([]saver.Write, 0, len(writes))
+	for _, w := range writes {
+		if _, untracked := e.g.specs.at(w.channel).(channel.Untracked); untracked {
+			continue
+		}
+		v := w.value
+		if w.channel == chTasks {
+			v = e.g.sanitize(v)
+		}
+		if list, ok := v.([]Interrupt); ok {
+			v = anys(list)
+		}
+		value, err := e.encode(node, w.channel, v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, saver.Write{Channel: w.channel, Value: value})
+	}
+	return out, nil
+}
+
+// nameWrites gives what is written to delta channels its ids, in place.
+func (g *Graph) nameWrites(writes []write) {
+	if len(g.deltas) == 0 {
+		return
+	}
+	for i, w := range writes {
+		if n, ok := g.specs.at(w.channel).(channel.Namer); ok {
+			writes[i].value = n.Name(w.value)
+		}
+	}
+}
+
+// sanitize takes untracked values out of a packet's argument.
+func (g *Graph) sanitize(v any) any {
+	s, ok := sendOf(v)
+	if !ok || !g.untracked {
+		return v
+	}
+	arg, ok := s.Arg.(map[string]any)
+	if !ok {
+		return v
+	}
+	clean := make(map[string]any, len(arg))
+	for k, x := range arg {
+		if _, untracked := g.specs.at(k).(channel.Untracked); !untracked {
+			clean[k] = x
+		}
+	}
+	return Send{Node: s.Node, Arg: clean, Timeout: s.Timeout}
+}
+
+// encodeCheckpoint is cp as stored, with the values of the changed channels
+// serialized now.
+func (e *encoder) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
+	own := cp.clone()
+	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated, Immutable: true,
+		Values: make(map[string]saver.Value, len(changed))}
+	for _, c := range captured {
+		name, v := c.channel, c.value
+		if _, isNew := changed[name]; !isNew {
+			continue
+		}
+		if name == chTasks {
+			v = e.g.sanitizeAll(v)
+		}
+		value, err := e.encodeChannel(name, v)
+		if err != nil {
+			return out, err
+		}
+		out.Values[name] = value
+	}
+	return out, nil
+}
+
+func (g *Graph) sanitizeAll(v any) any {
+	list, ok := v.([]any)
+	if !ok || !g.untracked {
+		return v
+	}
+	out := make([]any, len(list))
+	for i, p := range list {
+		out[i] = g.sanitize(p)
+	}
+	return out
+}

@@ -1,0 +1,311 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// entry is how a run begins. facts.entry decides it once, after the checkpoint is loaded
+// and before anything is run or stored. It does not change after that.
+//
+//	the run is given      at the newest       at a named checkpoint
+//	values                entryInput          entryBranch
+//	values, crash before  entryFinish         entryBranch
+//	nil, update or goto   entryResume         entryFork, or entryTravel
+//	an answer             entryResume         entryResume, or entryRerun if it is old
+//
+// A graph inside first follows what the graph around tells it.
+type entry struct {
+	kind entryKind
+	// answer is what becomes of a Command's Resume.
+	answer answerUse
+	// branch: an update or a fork made the checkpoint.
+	branch bool
+	// tell is what graphs inside are told during the first superstep.
+	tell told
+	// deaf: the questions for which the graph around has an answer were answered here
+	// before a crash, so that the answer is not for what is asked next.
+	deaf bool
+	// err is why the run does not begin: what its caller gets if it is entryRefused, or if
+	// it is entryFinish and the earlier run does not come to its end.
+	err error
+}
+
+type entryKind int
+
+const (
+	entryRefused entryKind = iota
+	// entryFinish: an earlier run is finished first. Then this one begins once more.
+	entryFinish
+	// entryInput takes input upon the newest checkpoint, if there is one.
+	entryInput
+	// entryBranch takes input upon a checkpoint that was named.
+	entryBranch
+	// entryResume goes on where the thread stands. Tasks that ended do not run again.
+	entryResume
+	// entryRerun goes on from an old checkpoint, without leaving it: all its tasks run
+	// again, under the ids they had.
+	entryRerun
+	// entryFork goes back to a checkpoint and stores a copy of it first, so that its tasks
+	// run again under ids of their own.
+	entryFork
+	// entryTravel goes back to a checkpoint that is such a copy, or an update.
+	entryTravel
+)
+
+// resumes reports whether the run goes on from a checkpoint, instead of taking input.
+func (k entryKind) resumes() bool { return k >= entryResume }
+
+// travels reports whether the run goes back in time: questions are asked again.
+func (k entryKind) travels() bool { return k == entryBranch || k == entryFork || k == entryTravel }
+
+// reruns reports whether tasks of the first superstep run although they ended before.
+func (k entryKind) reruns() bool { return k.travels() || k == entryRerun }
+
+// given is what a run was given.
+type given int
+
+const (
+	givenNil      given = iota
+	givenRecovery       // nil, to go on with a thread only if it is unfinished
+	givenInput          // values
+	givenCommand        // a Command that updates or steers
+	givenAnswer         // a Command that resumes
+)
+
+// origin is the checkpoint that a run begins with.
+type origin int
+
+const (
+	originNone    origin = iota // the thread has none
+	originNewest                // the newest
+	originNamed                 // the one that was named, or that a replay bounds
+	originOld                   // the one that was named, when the thread has moved past it
+	originMissing               // one that was named and does not exist; the thread counts as empty
+)
+
+func (o origin) found() bool { return o != originNone && o != originMissing }
+
+func (o origin) named() bool { return o >= originNamed }
+
+// told is what a graph inside hears from the one around.
+type told int
+
+const (
+	toldNothing told = iota
+	toldInput        // to take its input
+	toldResume       // to go on where it stands
+)
+
+// facts are all that decides how a run begins.
+type facts struct {
+	thread string // for errors
+	ways   ways
+	given  given
+	from   origin
+	// noSaver: nothing is stored.
+	noSaver bool
+	// empty: the checkpoint holds no state. branch: an update or a fork made it.
+	empty, branch bool
+	// sameRun: the checkpoint is of a run with the RunID that this one was given.
+	sameRun bool
+	// missing are the nodes to run next that the graph does not have.
+	missing []string
+
+	// nested: another graph runs this one, and says told. mapped: it names the checkpoint
+	// to begin with. replays: it went back in time, and that checkpoint is what this graph
+	// had then. spent: an earlier call, which ended, left the checkpoint.
+	nested, mapped, replays, spent bool
+	told                           told
+	// answered: see entry.deaf.
+	answered bool
+
+	// fits: the channels can take the input.
+	fits bool
+	// left is what an earlier run left; looked up for looksBack alone. leftBy is the
+	// graph that left it, if that is another one.
+	left   progress
+	leftBy string
+
+	answer answerFacts // looked up if there is an answer
+}
+
+// hears is what the graph around says, if that counts.
+func (f facts) hears() told {
+	if f.replays && !f.mapped || f.spent {
+		return toldNothing
+	}
+	return f.told
+}
+
+// kind is how the run begins, if nothing is in its way.
+func (f facts) kind() entryKind {
+	hears := f.hears()
+	resumes := !f.empty && (hears == toldResume || hears == toldNothing && (f.given != givenInput || f.sameRun))
+	travels := f.from.named() && (f.mapped || f.given != givenAnswer && hears != toldResume)
+	switch {
+	case !resumes && travels:
+		return entryBranch
+	case !resumes:
+		return entryInput
+	case travels && f.branch && f.from != originOld:
+		return entryTravel
+	case travels:
+		return entryFork
+	case f.from == originOld:
+		return entryRerun
+	}
+	return entryResume
+}
+
+// looksBack reports whether it matters what an earlier run left. For input that will be
+// refused it does not, so that nobody finishes a run for it.
+func (f facts) looksBack() bool {
+	switch f.kind() {
+	case entryInput:
+		return f.from == originNewest && !f.nested && f.fits && f.ways.unfinished != DiscardUnfinished
+	case entryResume, entryRerun, entryFork, entryTravel:
+		return f.given == givenRecovery
+	case entryRefused, entryFinish, entryBranch:
+	}
+	return false
+}
+
+// entry decides. LangGraph never finishes an earlier run first, refuses an answer only if
+// nothing is left to run, and skips missing nodes.
+func (f facts) entry() entry {
+	e := entry{kind: f.kind(), branch: f.branch, tell: f.hears()}
+	resumes := e.kind.resumes()
+	switch {
+	case f.nested:
+	case resumes:
+		e.tell = toldResume
+	default:
+		e.tell = toldInput
+	}
+	e.deaf = resumes && f.answered
+	unknown := error(nil)
+	if len(f.missing) > 0 {
+		unknown = &UnknownNodeError{ThreadID: f.thread, Nodes: f.missing}
+	}
+	unfinished := f.left.status == saver.StatusUnfinished
+	switch {
+	case f.looksBack() && !resumes && unfinished:
+		err := &UnfinishedError{ThreadID: f.thread, Next: f.left.next, Graph: f.leftBy}
+		if e.err = err; f.leftBy == "" {
+			err.Err = unknown
+		}
+		if f.leftBy == "" && unknown == nil && f.ways.unfinished == FinishFirst {
+			e.kind = entryFinish
+			return e
+		}
+	case f.looksBack() && resumes && !unfinished:
+		e.err = errSettled
+	case resumes && unknown != nil:
+		e.err = unknown
+	default:
+		e.answer, e.err = f.judge(resumes)
+	}
+	if e.err != nil {
+		e.kind = entryRefused
+	}
+	return e
+}
+
+// decide finds out how the run begins.
+func (l *loop) decide(ctx context.Context) error {
+	f := l.facts()
+	if f.kind().travels() {
+		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chResume })
+	}
+	var err error
+	if f.looksBack() {
+		if f.left, err = l.standing().progress(ctx); err != nil {
+			return err
+		}
+	}
+	if f.given == givenAnswer && f.kind().resumes() && l.saver != nil {
+		if f.answer, err = l.answerFacts(ctx, f.from); err != nil {
+			return err
+		}
+	}
+	if l.entry = f.entry(); l.recovery != nil {
+		l.recovery.progress = f.left
+	}
+	return l.entry.err
+}
+
+// facts are those that cost nothing, or little, to find out.
+func (l *loop) facts() facts {
+	cmd, isCommand := commandOf(l.input)
+	source := l.md.Source()
+	f := facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), told: l.told,
+		noSaver: l.saver == nil, empty: len(l.cp.versions) == 0, branch: source == "update" || source == "fork",
+		sameRun: !l.nested() && l.opts.RunID != "" && l.opts.RunID == l.md.RunID(), replays: l.replay != nil && l.saver != nil}
+	switch {
+	case l.recovery != nil:
+		f.given = givenRecovery
+	case l.input == nil:
+		f.given = givenNil
+	case isCommand && cmd.Resume != nil:
+		f.given = givenAnswer
+	case isCommand:
+		f.given = givenCommand
+	}
+	if !l.ways.plain {
+		f.missing = l.g.missing(l.noted)
+	}
+	if n := l.noted; n != nil && n.Graph != "" && l.g.named && n.Graph != l.g.opts.Name {
+		f.leftBy = n.Graph
+	}
+	if _, f.mapped = l.cpMap[l.ns]; !f.nested {
+		f.mapped = false
+	}
+	if f.nested && f.from.found() && !f.empty {
+		f.spent = f.told == toldResume && l.input != nil && l.spentState()
+		f.answered = l.answeredSince()
+	}
+	if f.fits = true; f.looksBack() && f.given != givenRecovery {
+		writes, err := l.g.inputWrites(l.set, l.input)
+		f.fits = err == nil && len(writes) > 0
+	}
+	return f
+}
+
+// spentState reports whether a graph inside found the final state of an earlier call. That
+// happens when the graph around is resumed but had not called this one yet. The graph then
+// takes its input. Only a Stable graph finds such a state. LangGraph goes on from it: it
+// runs nothing, and returns the earlier result for the new input.
+func (l *loop) spentState() bool {
+	if l.from != originNewest || !l.stableNamespace() || l.begunHere() {
+		return false
+	}
+	// Writes of tasks stored on the head are of work that did not end.
+	if slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
+		return false
+	}
+	tasks, err := l.preparer().next(l.updated)
+	return err == nil && len(tasks.order) == 0
+}
+
+// begunHere reports whether the graph's checkpoint was made inside the superstep
+// that the graph around is in: it names the checkpoint that superstep starts from.
+func (l *loop) begunHere() bool {
+	outer := l.parent.step.l.ns
+	parents, _ := l.md["parents"].(map[string]any)
+	id, known := l.cpMap[outer]
+	return known && parents[outer] == id
+}
+
+// tells is what graphs inside hear from this one. It is about the first superstep alone.
+func (l *loop) tells() told {
+	if l.stepped {
+		return toldNothing
+	}
+	return l.entry.tell
+}
+
+// reruns reports whether tasks of the current superstep run although they ended before.
+func (l *loop) reruns() bool { return !l.stepped && l.entry.kind.reruns() }

@@ -1,0 +1,245 @@
+package pregel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// Every way a run begins, and what LangGraph does there.
+func TestEntry(t *testing.T) {
+	unfinished := progress{status: saver.StatusUnfinished, next: []string{"a"}}
+	waiting := progress{status: saver.StatusWaiting}
+	finish := ways{unfinished: FinishFirst}
+	langGraph := ways{unfinished: DiscardUnfinished, shared: true, anyAnswer: true, anyCheckpoint: true, plain: true}
+	asks := answerFacts{waiting: []string{"q"}}
+	for _, c := range []struct {
+		name      string
+		facts     facts
+		want      entryKind
+		err       error
+		langGraph string
+	}{
+		// The outermost graph.
+		{"input, no thread", facts{given: givenInput, from: originNone, empty: true, fits: true, ways: finish}, entryInput, nil, "same"},
+		{"input, thread is done", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: progress{status: saver.StatusDone}}, entryInput, nil, "same"},
+		{"input, thread waits", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: waiting}, entryInput, nil, "same: drops what waits"},
+		{"input, crash before", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished}, entryFinish, ErrUnfinished, "takes the input, and drops what is left"},
+		{"input, crash before, refused", facts{given: givenInput, from: originNewest, fits: true, ways: ways{unfinished: RefuseUnfinished}, left: unfinished}, entryRefused, ErrUnfinished, "as before"},
+		{"input, crash before, discarded", facts{given: givenInput, from: originNewest, fits: true, ways: langGraph, left: unfinished}, entryInput, nil, "same"},
+		{"input that does not fit, crash before", facts{given: givenInput, from: originNewest, ways: finish, left: unfinished}, entryInput, nil, "same: raises when it takes the input"},
+		{"input, crash of another graph", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished, leftBy: "other"}, entryRefused, ErrUnfinished, "takes the input"},
+		{"input, crash before a node that is gone", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "takes the input"},
+		{"input with the RunID of the thread", facts{given: givenInput, from: originNewest, sameRun: true}, entryResume, nil, "same"},
+		{"input, named", facts{given: givenInput, from: originNamed, fits: true, ways: finish, left: unfinished}, entryBranch, nil, "same"},
+		{"input, old", facts{given: givenInput, from: originOld}, entryBranch, nil, "same"},
+		{"input, named and missing", facts{given: givenInput, from: originMissing, empty: true}, entryBranch, nil, "same; stele comes here with AnyCheckpoint alone"},
+		{"nil, no thread", facts{given: givenNil, from: originNone, empty: true}, entryInput, nil, "same: raises for want of input"},
+		{"nil", facts{given: givenNil, from: originNewest}, entryResume, nil, "same"},
+		{"nil, a node is gone", facts{given: givenNil, from: originNewest, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "passes over the node"},
+		{"nil, named", facts{given: givenNil, from: originNamed}, entryFork, nil, "same"},
+		{"nil, old", facts{given: givenNil, from: originOld}, entryFork, nil, "same"},
+		{"nil, named, an update", facts{given: givenNil, from: originNamed, branch: true}, entryTravel, nil, "same"},
+		{"nil, old, an update", facts{given: givenNil, from: originOld, branch: true}, entryFork, nil, "goes on without a fork; other runs may have children there"},
+		{"update", facts{given: givenCommand, from: originNewest}, entryResume, nil, "same"},
+		{"update, old", facts{given: givenCommand, from: originOld}, entryFork, nil, "same"},
+		{"answer", facts{given: givenAnswer, from: originNewest, answer: asks}, entryResume, nil, "same"},
+		{"answer, named", facts{given: givenAnswer, from: originNamed, answer: asks}, entryResume, nil, "runs all tasks again, as for an old one"},
+		{"answer, old", facts{given: givenAnswer, from: originOld, answer: answerFacts{old: true, left: true}}, entryRerun, nil, "same"},
+		{"answer, no thread", facts{given: givenAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "raises"},
+		{"answer, no saver", facts{given: givenAnswer, noSaver: true, empty: true}, entryRefused, ErrNoSaver, "raises"},
+		{"recovery", facts{given: givenRecovery, from: originNewest, left: unfinished}, entryResume, nil, "has none"},
+		{"recovery, thread is done", facts{given: givenRecovery, from: originNewest, left: progress{status: saver.StatusDone}}, entryRefused, errSettled, "has none"},
+		{"recovery, a node is gone", facts{given: givenRecovery, from: originNewest, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "has none"},
+		// A graph inside.
+		{"inside, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, told: toldInput}, entryInput, nil, "same"},
+		{"inside, around takes input", facts{nested: true, given: givenInput, from: originNewest, told: toldInput}, entryInput, nil, "same"},
+		{"inside, around resumes", facts{nested: true, given: givenInput, from: originNewest, told: toldResume}, entryResume, nil, "same"},
+		{"inside, around resumes, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, told: toldResume}, entryInput, nil, "same"},
+		{"inside, around resumes, Stable, not called yet", facts{nested: true, given: givenInput, from: originNewest, told: toldResume, spent: true}, entryInput, nil, "goes on from the earlier call: runs nothing"},
+		{"inside, later superstep", facts{nested: true, given: givenInput, from: originNewest}, entryInput, nil, "same"},
+		{"inside, nil in a later superstep", facts{nested: true, given: givenNil, from: originNewest}, entryResume, nil, "same"},
+		{"inside, around travels", facts{nested: true, given: givenInput, from: originNamed, told: toldResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, around travels, nothing before", facts{nested: true, given: givenInput, from: originMissing, empty: true, told: toldResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, its checkpoint is named", facts{nested: true, given: givenInput, from: originOld, told: toldResume, replays: true, mapped: true}, entryFork, nil, "same"},
+		{"inside, crash before", facts{nested: true, given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished}, entryInput, nil, "same"},
+	} {
+		e := c.facts.entry()
+		if e.kind != c.want || !errors.Is(e.err, c.err) || (e.err == nil) != (c.err == nil) {
+			t.Errorf("%s: entry %d, %v, not %d, %v", c.name, e.kind, e.err, c.want, c.err)
+		}
+	}
+}
+
+// allFacts yields every combination of what decides about the kind of an entry, but for
+// what cannot be.
+func allFacts(yield func(facts)) {
+	bools := []bool{false, true}
+	for _, given := range []given{givenNil, givenRecovery, givenInput, givenCommand, givenAnswer} {
+		for from := originNone; from <= originMissing; from++ {
+			for bits := range 1 << 7 {
+				bit := func(n int) bool { return bools[bits>>n&1] }
+				for told := toldNothing; told <= toldResume; told++ {
+					f := facts{given: given, from: from, told: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6)}
+					switch {
+					case !f.nested && (f.mapped || f.replays || f.spent || told != toldNothing),
+						f.nested && (f.sameRun || given == givenRecovery),
+						f.empty && (f.branch || f.sameRun || f.spent),
+						!from.found() && !f.empty,
+						from == originOld && f.nested && !f.mapped,
+						f.spent && (from != originNewest || told != toldResume || given == givenNil),
+						(f.mapped || f.replays) && !from.named(),
+						given == givenRecovery && from.named():
+						continue
+					}
+					yield(f)
+				}
+			}
+		}
+	}
+}
+
+// The kind follows from LangGraph's rules, as its source has them: is_resuming,
+// is_time_traveling, and a fork for a checkpoint that is none. The differences are named.
+func TestEntryKindsOfAllFacts(t *testing.T) {
+	n := 0
+	seen := map[entryKind]bool{}
+	allFacts(func(f facts) {
+		n++
+		input := f.given == givenInput
+		hasResuming, resuming := f.told != toldNothing, f.told == toldResume
+		if f.replays && !f.mapped { // the flag is removed where a replay loads a checkpoint
+			hasResuming, resuming = false, false
+		}
+		if f.spent { // ours: an earlier call is not gone on with
+			hasResuming, resuming = false, false
+		}
+		isResuming := !f.empty && (hasResuming && resuming || !hasResuming && (!input || !f.nested && f.sameRun))
+		isReplaying := f.from.named()
+		travelling := isReplaying && (f.nested && f.mapped || !(f.given == givenAnswer || resuming))
+		old := f.from == originOld
+		forks := isResuming && travelling && (!f.branch || old) // ours: an old branch is left as well
+		want := entryInput
+		switch {
+		case forks:
+			want = entryFork
+		case isResuming && travelling:
+			want = entryTravel
+		case isResuming && old: // ours: at the newest nothing is run again
+			want = entryRerun
+		case isResuming:
+			want = entryResume
+		case travelling:
+			want = entryBranch
+		}
+		got := f.kind()
+		seen[got] = true
+		if got != want {
+			t.Errorf("%+v: %d, not %d", f, got, want)
+		}
+		if got.resumes() != isResuming || got.travels() != travelling || isResuming && got.reruns() != (travelling || old) {
+			t.Errorf("%+v: %d resumes %v, travels %v, reruns %v", f, got, got.resumes(), got.travels(), got.reruns())
+		}
+		e := f.entry()
+		if tell := e.tell; !f.nested && (tell == toldResume) != isResuming || f.nested && tell != f.hears() {
+			t.Errorf("%+v tells %d", f, tell)
+		}
+	})
+	if n < 300 || len(seen) != int(entryTravel-entryInput)+1 {
+		t.Errorf("%d combinations, kinds %v: the test tests too little", n, seen)
+	}
+}
+
+// Only new input upon the newest checkpoint of an outermost graph, and a recovery, ask what
+// an earlier run left.
+func TestEntryLooksBack(t *testing.T) {
+	allFacts(func(f facts) {
+		for _, way := range []Unfinished{FinishFirst, RefuseUnfinished, DiscardUnfinished} {
+			for _, fits := range []bool{false, true} {
+				f.ways.unfinished, f.fits = way, fits
+				input := f.kind() == entryInput && f.from == originNewest && !f.nested && fits && way != DiscardUnfinished
+				recovery := f.given == givenRecovery && !f.empty
+				if f.looksBack() != (input || recovery) {
+					t.Errorf("%+v: %v", f, f.looksBack())
+				}
+				f.left = progress{status: saver.StatusUnfinished}
+				if e := f.entry(); f.given != givenAnswer && (e.err != nil) != input || (e.kind == entryFinish) != (input && way == FinishFirst) {
+					t.Errorf("%+v: %+v", f, e)
+				}
+				f.left = progress{}
+			}
+		}
+	})
+}
+
+// What becomes of an answer. LangGraph, and stele with AnyAnswer, refuse one that several
+// questions wait for, and one where nothing is left to run.
+func TestEntryAnswer(t *testing.T) {
+	ids := []string{"p", "q"}
+	for _, c := range []struct {
+		name      string
+		answer    answerFacts
+		want      answerUse
+		err       error
+		langGraph answerUse
+		anyErr    error
+	}{
+		{"one waits", answerFacts{waiting: ids[:1]}, answerOne, nil, answerOne, nil},
+		{"several wait", answerFacts{waiting: ids}, answerNone, ErrAmbiguousResume, answerNone, ErrAmbiguousResume},
+		{"none waits", answerFacts{left: true}, answerNone, ErrNoInterrupt, answerOne, nil},
+		{"none waits, nothing is left", answerFacts{}, answerNone, ErrNoInterrupt, answerNone, ErrNoInterrupt},
+		{"none waits, nothing is left, with an update", answerFacts{steers: true}, answerNone, ErrNoInterrupt, answerOne, nil},
+		{"given before", answerFacts{given: true, left: true}, answerSpent, nil, answerOne, nil},
+		{"breakpoint", answerFacts{atBreakpoint: true, left: true}, answerSpent, nil, answerOne, nil},
+		{"by id", answerFacts{byID: true, waiting: ids}, answerByID, nil, answerByID, nil},
+		{"by id, unknown", answerFacts{byID: true, waiting: ids, unknown: ids[:1]}, answerNone, ErrUnknownInterrupt, answerByID, nil},
+		{"by id, empty", answerFacts{byID: true, empty: true, waiting: ids}, answerNone, ErrUnknownInterrupt, answerByID, nil},
+		{"by id, none waits, asked before", answerFacts{byID: true, left: true}, answerSpent, nil, answerByID, nil},
+		{"by id, none waits, unknown", answerFacts{byID: true, unknown: ids, left: true}, answerNone, ErrNoInterrupt, answerByID, nil},
+		{"by id, none waits, empty", answerFacts{byID: true, empty: true, left: true}, answerNone, ErrNoInterrupt, answerByID, nil},
+		{"by id, empty, breakpoint", answerFacts{byID: true, empty: true, atBreakpoint: true, left: true}, answerSpent, nil, answerByID, nil},
+	} {
+		for _, loose := range []string{"", "any answer", "old"} {
+			f := facts{given: givenAnswer, from: originNewest, answer: c.answer, ways: ways{anyAnswer: loose == "any answer"}}
+			want, err, kind := c.want, c.err, entryResume
+			if loose != "" {
+				want, err = c.langGraph, c.anyErr
+			}
+			if f.answer.old = loose == "old"; f.answer.old {
+				f.from, kind = originOld, entryRerun
+			}
+			if err != nil {
+				kind = entryRefused
+			}
+			if e := f.entry(); e.answer != want || e.kind != kind || !errors.Is(e.err, err) {
+				t.Errorf("%s (%s): %+v, not %d, %v", c.name, loose, e, want, err)
+			}
+		}
+	}
+	e := facts{given: givenAnswer, answer: answerFacts{byID: true, waiting: ids, unknown: []string{"x"}}}.entry()
+	var unknown *UnknownInterruptError
+	if !errors.As(e.err, &unknown) || !slices.Equal(unknown.Unknown, []string{"x"}) || !slices.Equal(unknown.Pending, ids) {
+		t.Errorf("%v", e.err)
+	}
+}
+
+// An entry that does not begin says of which thread, and what to do.
+func TestEntryErrors(t *testing.T) {
+	left := progress{status: saver.StatusUnfinished, next: []string{"a"}}
+	f := facts{thread: "t7", given: givenInput, from: originNewest, fits: true, ways: ways{unfinished: RefuseUnfinished}, left: left, leftBy: "post"}
+	for want, got := range map[string]entry{
+		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
+		`thread "t7": an earlier run left nodes ["gone"]`:                                    facts{thread: "t7", missing: []string{"gone"}}.entry(),
+		`thread "t7": nothing is waiting to be resumed; nil input goes on`:                   facts{thread: "t7", given: givenAnswer}.entry(),
+		`thread "t7": nothing is waiting to be resumed`:                                      facts{thread: "t7", given: givenAnswer, empty: true}.entry(),
+		`When there are multiple pending interrupts, you must specify the interrupt id when`: facts{given: givenAnswer, answer: answerFacts{waiting: []string{"p", "q"}}}.entry(),
+	} {
+		if !strings.HasPrefix(fmt.Sprint(got.err), want) {
+			t.Errorf("%v, not %s", got.err, want)
+		}
+	}
+}

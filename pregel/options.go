@@ -1,0 +1,182 @@
+package pregel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// DefaultRecursionLimit is the number of supersteps a run may take unless its
+// RunOptions say otherwise: LangGraph's default.
+const DefaultRecursionLimit = 10007
+
+// RunOptions say how a run is run. The zero value is a good default. Of several that a
+// function is given, the last counts.
+type RunOptions struct {
+	// RunID is stored with every checkpoint of the run, as metadata run_id.
+	RunID string
+	// Metadata and Configurable are stored with every checkpoint of the run. Only scalars
+	// are stored.
+	Metadata     map[string]any
+	Configurable map[string]any
+	// Tags are shown with tasks.
+	Tags []string
+
+	// RecursionLimit bounds the number of supersteps; 0 is DefaultRecursionLimit.
+	RecursionLimit int
+	// MaxConcurrency bounds how many tasks of one graph run at a time; 0 is no bound. A
+	// task that waits for a call does not count.
+	MaxConcurrency int
+	// Durability says when progress is stored. Empty means Async, or what the graph around
+	// uses.
+	Durability Durability
+	// InterruptBefore and InterruptAfter stop the run before or after these nodes, in place
+	// of those that the graph was made with. AllNodes stands for all.
+	InterruptBefore, InterruptAfter []string
+	// OutputKeys are the channels to show; nil is the graph's own.
+	OutputKeys *Keys
+	// Modes are what Stream shows; nil is the graph's own.
+	Modes []Mode
+	// Subgraphs also shows the events of graphs inside.
+	Subgraphs bool
+	// ConflictRetries is how often Invoke and Stream start over at the new head if another
+	// run owns the thread or was quicker. They do so only while no node of the run was
+	// started and no event shown. Each retry waits until the other run ends, except inside
+	// a node, where that could be the node's own run. With 0 the run fails with ErrConflict
+	// at once.
+	ConflictRetries int
+	// Unfinished says what new input does on a thread that a crash left unfinished. Empty
+	// means FinishFirst; with Shared or Options.LangGraph it means DiscardUnfinished,
+	// because what is left may be the work of a run that is still going on. Input at a
+	// named checkpoint is a fork, and leaves unfinished work there alone.
+	Unfinished Unfinished
+	// Shared lets several runs go on with one thread, as in LangGraph: the one that stores
+	// the last checkpoint wins. Without it one run at a time owns the thread, and others
+	// fail with ErrConflict; see the package.
+	Shared bool
+	// AnyAnswer accepts a Command with Resume although no question waits, as in LangGraph.
+	// The next to ask gets the answer.
+	AnyAnswer bool
+	// AnyCheckpoint takes the thread for empty if CheckpointID does not exist, as in
+	// LangGraph. Without it the error matches saver.ErrNotFound, and nothing is run or
+	// stored.
+	AnyCheckpoint bool
+	// Control can ask the run to stop between supersteps.
+	Control *Control
+	// Context is handed to nodes unchanged; see Task.
+	Context any
+}
+
+// fill sets the defaults of o and checks it.
+func (o *RunOptions) fill(g *Graph) error {
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, DefaultRecursionLimit)
+	o.Durability = cmp.Or(o.Durability, Async)
+	if len(o.InterruptBefore) == 0 {
+		o.InterruptBefore = g.opts.InterruptBefore
+	}
+	if len(o.InterruptAfter) == 0 {
+		o.InterruptAfter = g.opts.InterruptAfter
+	}
+	if o.OutputKeys == nil {
+		o.OutputKeys = &g.stream
+	}
+	switch {
+	case o.RecursionLimit < 1:
+		return &ArgumentError{Field: "RecursionLimit", Reason: "recursion_limit must be at least 1"}
+	case o.MaxConcurrency < 0:
+		return &ArgumentError{Field: "MaxConcurrency", Reason: "is negative; 0 is no limit"}
+	case o.ConflictRetries < 0:
+		return &ArgumentError{Field: "ConflictRetries", Reason: "is negative; 0 does not try again"}
+	case o.Durability != Sync && o.Durability != Async && o.Durability != Exit:
+		return &ArgumentError{Field: "Durability", Reason: fmt.Sprintf("%q is unknown", o.Durability)}
+	case !slices.Contains([]Unfinished{"", FinishFirst, RefuseUnfinished, DiscardUnfinished}, o.Unfinished):
+		return &ArgumentError{Field: "Unfinished", Reason: fmt.Sprintf("%q is unknown", o.Unfinished)}
+	}
+	return g.known(*o.OutputKeys)
+}
+
+// lastOf is the options a call was given, if any.
+func lastOf[T any](opts []T) (last T) {
+	if n := len(opts); n > 0 {
+		last = opts[n-1]
+	}
+	return last
+}
+
+// Unfinished says what new input does on a thread whose last run died before its end, so
+// that its Status is saver.StatusUnfinished. On any other thread new input does what it
+// does in LangGraph.
+type Unfinished string
+
+const (
+	// FinishFirst resumes the earlier run, as Invoke with nil does, and takes the new input
+	// after it. It is the default. Each time counts as an attempt at recovery. After three
+	// attempts from one checkpoint the input fails with ErrGivenUp, so that a node that
+	// kills its process is not run for every message. What a graph of another name left is
+	// not run, and the input is refused.
+	FinishFirst Unfinished = "finish"
+	// RefuseUnfinished fails with ErrUnfinished. Nothing is run or stored.
+	RefuseUnfinished Unfinished = "refuse"
+	// DiscardUnfinished gives up the tasks that did not end, drops what the others wrote,
+	// and takes the input, as LangGraph does.
+	DiscardUnfinished Unfinished = "discard"
+)
+
+// ways are the safeguards that a run gives up, and the test aid that it asks for. The
+// outermost graph decides for all graphs inside.
+type ways struct {
+	unfinished                       Unfinished
+	shared, anyAnswer, anyCheckpoint bool
+	// plain: what is stored about the end of a run is what LangGraph stores, and no more.
+	plain bool
+	// roundTrip: values are encoded and decoded between supersteps.
+	roundTrip bool
+}
+
+// ways combines RunOptions with Options.LangGraph. RunOptions can give up more; only
+// Unfinished can also restore a safeguard.
+func (g *Graph) ways(o RunOptions) ways {
+	all := g.opts.LangGraph
+	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all, roundTrip: g.opts.RoundTrip}
+	if w.unfinished == "" {
+		w.unfinished = FinishFirst
+		if w.shared { // what is left may be what another run is at
+			w.unfinished = DiscardUnfinished
+		}
+	}
+	return w
+}
+
+// Control asks running graphs to stop between supersteps. The zero Control is ready to use.
+// It is safe for concurrent use, and graphs inside share it.
+type Control struct {
+	mu     sync.Mutex
+	drain  bool
+	reason string
+}
+
+// RequestDrain asks for a stop. An empty reason means "shutdown". Only the first request
+// counts.
+func (c *Control) RequestDrain(reason string) {
+	if reason == "" {
+		reason = "shutdown"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.drain {
+		c.drain, c.reason = true, reason
+	}
+}
+
+// DrainRequested reports whether a stop was requested, and why. A node that works for long
+// can check it through TaskInfo.Control and return what it has. On a nil Control nothing is
+// ever requested.
+func (c *Control) DrainRequested() (reason string, requested bool) {
+	if c == nil {
+		return "", false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reason, c.drain
+}

@@ -1,0 +1,305 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// enter loads the checkpoint and gets everything ready for the first superstep.
+func (l *loop) enter(ctx context.Context) error {
+	l.has = map[string]bool{}
+	if err := l.own(ctx); err != nil {
+		return err
+	}
+	saved, err := l.find(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.ownHead(saved); err != nil {
+		return err
+	}
+	base := l.place
+	if l.threadState, err = l.g.load(ctx, l.saver, saved); err != nil {
+		return err
+	}
+	if saved == nil {
+		l.md, l.place.ThreadID, l.place.Namespace = saver.Metadata{"step": -2}, base.ThreadID, base.Namespace
+	} else {
+		_, l.stopped = withoutStops(saved.PendingWrites)
+		l.replayed = l.g.replayed(&saved.Checkpoint)
+	}
+	for _, w := range l.pending {
+		l.has[w.taskID] = true
+	}
+	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
+	l.delta.initial = l.place
+	l.savedID = l.cp.id
+	l.env().IDs.Observe(l.cp.id)
+	if l.saver != nil {
+		var observe func(string, time.Duration, error)
+		if l.g.opts.Hooks.Save != nil {
+			observe = l.observeSave
+		}
+		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
+		if s, ok := l.saver.(saver.Coordinator); ok {
+			l.pipe.sync, l.codec = s.Sync, s.Serializer()
+		}
+	}
+	l.step = stepOf(l.md) + 1
+	l.stop = l.step + l.opts.RecursionLimit + 1
+	l.stored = maps.Clone(l.cp.versions)
+	if len(l.cp.updated) > 0 {
+		l.updated = union(l.cp.updated, nil)
+	}
+	return l.begin(ctx)
+}
+
+// load is the state that a stored checkpoint holds, or that of an empty thread if saved is
+// nil.
+func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t threadState, err error) {
+	if saved == nil {
+		t.cp = emptyCheckpoint(&g.env)
+		t.set, err = g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
+		return t, err
+	}
+	if err := g.migrate(&saved.Checkpoint); err != nil {
+		return t, err
+	}
+	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&saved.Checkpoint)}
+	if t.pending, err = loadPending(saved.PendingWrites); err != nil {
+		return t, err
+	}
+	t.set, err = g.hydrate(ctx, s, saved.Config, &saved.Checkpoint)
+	return t, err
+}
+
+// stepOf is the step that metadata names.
+func stepOf(md saver.Metadata) int {
+	if step, ok := md.Step(); ok {
+		return step
+	}
+	return -1
+}
+
+// storedAround returns a function that waits until the checkpoint of the graph around is
+// stored: that of the nearest graph that made one in this run. It is nil if there is none.
+func (l *loop) storedAround() func() error {
+	for x := l; x.parent != nil; x = x.parent.step.l {
+		if step := x.parent.step; step.last != nil {
+			return func() error { return step.pipe.await(step.last) }
+		}
+	}
+	return nil
+}
+
+func (l *loop) observeSave(op string, took time.Duration, err error) {
+	l.g.guardHook("Save", func() {
+		l.g.opts.Hooks.Save(RunInfo{Graph: l.g.opts.Name, ThreadID: l.thread, Namespace: l.ns, RunID: l.opts.RunID}, op, took, err)
+	})
+}
+
+// addressed reports whether the run was pointed at a checkpoint.
+func (l *loop) addressed() bool { return l.place.CheckpointID != "" || l.replay != nil }
+
+// find loads the checkpoint to begin with; nil if there is none. A failed load is an error
+// and never means a new thread.
+func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
+	if l.from = originNone; l.addressed() {
+		l.from = originMissing
+	}
+	if l.saver == nil {
+		return nil, nil
+	}
+	at := saver.Config{ThreadID: l.place.ThreadID, Namespace: l.ns, CheckpointID: l.place.CheckpointID}
+	switch {
+	case at.CheckpointID != "":
+		saved, err = getTuple(ctx, l.saver, at)
+		if err == nil && saved == nil && !l.nested() && !l.ways.anyCheckpoint {
+			err = noCheckpoint(at)
+		}
+		if err != nil || saved == nil {
+			return nil, err
+		}
+		l.from = originNamed
+		old, err := supersededBy(ctx, l.saver, at, saved)
+		if old {
+			l.from = originOld
+		}
+		return saved, err
+	case l.replay != nil && l.replay.firstVisit(l.ns):
+		// The graph around replays: this one begins from where it stood then.
+		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.ns), Before: l.replay.before, Limit: 1}
+		for saved, err = range l.saver.List(ctx, q) {
+			if err != nil {
+				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+			}
+			break
+		}
+	default:
+		saved, err = getTuple(ctx, l.saver, at)
+	}
+	if saved != nil {
+		l.from = originNewest
+		if l.replay != nil {
+			l.from = originNamed
+		}
+	}
+	return saved, err
+}
+
+// getTuple is GetTuple with nil for a checkpoint that does not exist.
+func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
+	saved, err := s.GetTuple(ctx, at)
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &PersistError{Op: fmt.Sprintf("load checkpoint %q of thread %q", at.CheckpointID, at.ThreadID), Err: err}
+	}
+	return saved, nil
+}
+
+// noCheckpoint says that an Address names a checkpoint that does not exist.
+func noCheckpoint(at saver.Config) error {
+	return fmt.Errorf("checkpoint %q of thread %q is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
+}
+
+// supersededBy reports whether the thread has moved past saved, so that it may
+// have children.
+func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *saver.Tuple) (bool, error) {
+	if at.CheckpointID == "" {
+		return false, nil
+	}
+	latest, err := getTuple(ctx, s, at.At(""))
+	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
+}
+
+// begin does what was decided: it makes the state that the first superstep starts from.
+func (l *loop) begin(ctx context.Context) error {
+	l.beginDeltas()
+	if err := l.decide(ctx); err != nil {
+		return err
+	}
+	if err := l.countRecovery(ctx); err != nil {
+		return err
+	}
+	e := l.entry
+	if e.answer == answerNone || e.answer == answerSpent {
+		l.pending = dropSpentAnswer(l.pending)
+		l.guardAnswers(ctx)
+	}
+	if e.kind == entryResume {
+		for _, w := range l.pending {
+			if w.taskID != nullTaskID {
+				l.delta.loaded = append(l.delta.loaded, w)
+			}
+		}
+	} else {
+		l.forceDeltas(l.pending)
+	}
+	carried, given, err := l.takeCommand()
+	if err != nil {
+		return err
+	}
+	if err := l.applyNull(carried); err != nil {
+		return err
+	}
+	if len(given) > 0 {
+		l.submitWrites("", l.place.At(l.cp.id), given, nullTaskID, "")
+	}
+	var bound *saver.Config
+	if e.kind == entryFork && e.branch {
+		bound = l.prev
+	}
+	if e.kind.resumes() {
+		err = l.resume(ctx)
+	} else {
+		err = l.takeInput(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if !l.nested() && e.kind.travels() {
+		l.replay = l.replayFrom(bound)
+	}
+	l.status = statusPending
+	if h := l.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
+		l.g.guardHook("Resume", func() { h(l.info()) })
+	}
+	return nil
+}
+
+// resume goes on from where the thread stands.
+func (l *loop) resume(ctx context.Context) error {
+	passed := map[string]saver.Version{}
+	maps.Copy(passed, l.cp.seen[chInterrupt])
+	for _, name := range l.set.names {
+		if v, ok := l.cp.versions[name]; ok {
+			passed[name] = v
+		}
+	}
+	l.cp.seen[chInterrupt] = passed
+	if l.entry.kind == entryFork {
+		// The fork gives all tasks new ids, so what the old ones asked is not
+		// pending here.
+		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
+		// A fork is no superstep: it says of no channel that it was updated.
+		updated := l.updated
+		l.updated = nil
+		if err := l.putCheckpoint(ctx, "fork"); err != nil {
+			return err
+		}
+		l.updated = updated
+		l.coming = coming{} // made without knowing what was updated
+	}
+	if err := l.goOnFromStop(); err != nil {
+		return err
+	}
+	l.emitValues(nil)
+	return nil
+}
+
+// replayFrom is the bound for graphs inside.
+func (l *loop) replayFrom(bound *saver.Config) *replayState {
+	before := l.cp.id
+	source := l.md.Source()
+	switch {
+	case bound != nil:
+		before = bound.CheckpointID
+	case (source == "update" || source == "fork") && l.prev != nil:
+		before = l.prev.CheckpointID
+	}
+	return &replayState{before: before, visited: map[string]bool{}}
+}
+
+// replayState bounds what graphs inside load while the outermost one goes back in time. At
+// its first call each loads its newest checkpoint before the bound, and after that its
+// newest.
+type replayState struct {
+	before string
+
+	// mu guards visited, the namespaces loaded so far, without task ids.
+	mu      sync.Mutex
+	visited map[string]bool
+}
+
+func (r *replayState) firstVisit(ns string) bool {
+	if i := strings.LastIndex(ns, nsEnd); i >= 0 {
+		ns = ns[:i]
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.visited[ns] {
+		return false
+	}
+	r.visited[ns] = true
+	return true
+}

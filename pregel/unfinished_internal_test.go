@@ -1,0 +1,33 @@
+package pregel
+
+import (
+	"context"
+	"testing"
+)
+
+func TestWays(t *testing.T) {
+	langGraph := ways{DiscardUnfinished, true, true, true, true, false}
+	for _, c := range []struct {
+		langGraph bool
+		opts      RunOptions
+		want      ways
+	}{
+		{false, RunOptions{}, ways{unfinished: FinishFirst}},
+		{true, RunOptions{}, langGraph},
+		{true, RunOptions{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, true, true, true, false}},
+		{false, RunOptions{Unfinished: DiscardUnfinished, Shared: true, AnyAnswer: true, AnyCheckpoint: true}, ways{DiscardUnfinished, true, true, true, false, false}},
+		{false, RunOptions{AnyAnswer: true}, ways{unfinished: FinishFirst, anyAnswer: true}},
+	} {
+		g := &Graph{opts: Options{LangGraph: c.langGraph}}
+		if got := g.ways(c.opts); got != c.want {
+			t.Errorf("LangGraph %v, %+v: %+v, not %+v", c.langGraph, c.opts, got, c.want)
+		}
+	}
+	// A graph inside follows the outermost one, whatever its own options say.
+	r := &taskRun{step: &superstep{l: &loop{tree: tree{ways: langGraph}}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
+	r.ctx.outer, r.ctx.run = context.Background(), r
+	inside, err := (&Graph{}).newLoop(&r.ctx, Inside(), nil, RunOptions{})
+	if err != nil || inside.ways != langGraph {
+		t.Errorf("inside: %+v, not %+v; %v", inside, langGraph, err)
+	}
+}
