@@ -44,7 +44,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	if strings.Contains(text, "stale") || strings.Count(text, "W1: a chat") != 1 || !strings.HasPrefix(text, "# A\n") || !strings.HasSuffix(text, "after\n") || strings.Contains(text, "\n### ") {
+	if strings.Contains(text, "stale") || strings.Count(text, "| stele | 1234 | 1.5 |") != 1 || !strings.Contains(text, "1 met, 0 missed.") || !strings.HasPrefix(text, "# A\n") || !strings.HasSuffix(text, "after\n") {
 		t.Errorf("the document is now\n%s", text)
 	}
 	if err := back.into(file); err == nil {
