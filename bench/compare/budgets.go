@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/bench/compare/peer"
 )
@@ -184,37 +185,61 @@ func quartiles(values []float64) (q1, median, q3 float64) {
 	return at(0.25), at(0.5), at(0.75)
 }
 
+// count judges all budgets, and tells of each with its line of a table. Those of the
+// design posts are not counted.
+func (r *run) count(tell func(line string, v verdict)) (met, missed, unknown int) {
+	for _, b := range budgets() {
+		v := r.judge(b)
+		switch {
+		case !v.measured:
+			unknown++
+		case v.met:
+			met++
+		default:
+			missed++
+		}
+		tell(b.line(v), v)
+	}
+	return met, missed, unknown
+}
+
+// line is a budget in a table.
+func (b budget) line(v verdict) string {
+	sign := "≥"
+	if b.atMost {
+		sign = "≤"
+	}
+	if !v.measured {
+		return fmt.Sprintf("| %s | %s %s | |\n", b.name, sign, number(b.target))
+	}
+	return fmt.Sprintf("| %s | %s %s | %s (%s-%s) |\n", b.name, sign, number(b.target), number(v.median), number(v.q1), number(v.q3))
+}
+
+// word is what became of a budget.
+func (v verdict) word() string {
+	switch {
+	case !v.measured:
+		return "not measured"
+	case v.met:
+		return "met"
+	default:
+		return "missed"
+	}
+}
+
 // printBudgets prints one line for each budget, the last line being the count.
 func (r *run) printBudgets(w io.Writer) {
-	met, missed, unknown := 0, 0, 0
-	for _, list := range []struct {
-		title string
-		of    []budget
-		count bool
-	}{{"Absolute floors", absolute(), false}, {"Budgets", budgets(), true}} {
-		fmt.Fprintf(w, "\n### %s\n\n| | target | median (quartiles) | verdict |\n|---|---:|---:|---|\n", list.title)
-		for _, b := range list.of {
-			v, sign := r.judge(b), "≥"
-			if b.atMost {
-				sign = "≤"
-			}
-			word := "missed"
-			switch {
-			case !v.measured:
-				fmt.Fprintf(w, "| %s | %s %s | | not measured |\n", b.name, sign, number(b.target))
-				unknown++
-				continue
-			case v.met:
-				word = "met"
-			}
-			if list.count && v.met {
-				met++
-			} else if list.count {
-				missed++
-			}
-			fmt.Fprintf(w, "| %s | %s %s | %s (%s-%s) | %s |\n", b.name, sign, number(b.target), number(v.median), number(v.q1), number(v.q3), word)
-		}
+	const head = "\n### %s\n\n| | target | median (quartiles) | verdict |\n|---|---:|---:|---|\n"
+	tell := func(line string, v verdict) {
+		fmt.Fprintf(w, "%s %s |\n", strings.TrimSuffix(line, "\n"), v.word())
 	}
+	fmt.Fprintf(w, head, "Absolute floors")
+	for _, b := range absolute() {
+		v := r.judge(b)
+		tell(b.line(v), v)
+	}
+	fmt.Fprintf(w, head, "Budgets")
+	met, missed, unknown := r.count(tell)
 	if r.rounds < 5 {
 		fmt.Fprintf(w, "\n%d rounds are too few for a verdict; the budgets ask for 5.\n", r.rounds)
 	}

@@ -57,7 +57,7 @@ func command() error {
 	flag.DurationVar(&o.limit, "limit", 0, "begin no further round after so long, such as 10m; 0 is no limit")
 	flag.StringVar(&o.dir, "dir", "", "where to make the stores; a temporary directory by default")
 	flag.StringVar(&o.save, "save", "", "also keep what was measured in this `file`")
-	flag.StringVar(&o.into, "into", "", "also put the tables into this `document`, in the place of the last ones")
+	flag.StringVar(&o.into, "into", "", "also put the medians into this `document`, in the place of the last ones")
 	editing := flag.Bool("edits", false, "edit logs instead, and see who notices")
 	saved := flag.String("markdown", "", "measure nothing, and print what -save kept in this `file`")
 	chartsTo := flag.String("charts", "", "draw charts into this `directory` instead")

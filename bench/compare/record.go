@@ -59,7 +59,7 @@ const (
 	tablesEnd   = "<!-- tables of bench/compare: end -->\n"
 )
 
-// into replaces the tables of a document. Its text around them stays.
+// into replaces the tables of a document by the summary. Its text around them stays.
 func (r *run) into(document string) error {
 	b, err := os.ReadFile(document)
 	if err != nil {
@@ -71,7 +71,6 @@ func (r *run) into(document string) error {
 		return fmt.Errorf("%s has no place for the tables: %q and %q", document, tablesBegin, tablesEnd)
 	}
 	var out bytes.Buffer
-	r.print(&out)
-	tables := strings.ReplaceAll(out.String(), "\n### ", "\n#### ")
-	return os.WriteFile(document, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o666)
+	r.printSummary(&out)
+	return os.WriteFile(document, []byte(before+tablesBegin+"\n"+out.String()+"\n"+tablesEnd+after), 0o666)
 }

@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/xml"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/bench/compare/peer"
-	"gonum.org/v1/plot/plotter"
 )
 
 // TestRecord: what was measured survives a file, and its tables replace the old ones in
@@ -43,7 +44,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	if strings.Contains(text, "stale") || strings.Count(text, "W1: a chat") != 1 || !strings.HasPrefix(text, "# A\n") || !strings.HasSuffix(text, "after\n") || strings.Contains(text, "\n### ") {
+	if strings.Contains(text, "stale") || strings.Count(text, "| stele | 1234 | 1.5 |") != 1 || !strings.Contains(text, "1 met, 0 missed.") || !strings.HasPrefix(text, "# A\n") || !strings.HasSuffix(text, "after\n") {
 		t.Errorf("the document is now\n%s", text)
 	}
 	if err := back.into(file); err == nil {
@@ -51,22 +52,125 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestChart draws lines, and looks for them.
+// TestChart: the picture is XML; its texts lie within it and on none of the others, the
+// figures are told in words as well.
 func TestChart(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "chart.svg")
-	c := charts[0]
-	lines := map[string]plotter.XYs{"stele": {{X: 25, Y: 10}, {X: 400, Y: 200}}, "other": {{X: 25, Y: 100}, {X: 400, Y: 9000}}}
-	if err := c.draw(lines, []peer.Engine{{Name: "stele"}, {Name: "other"}}, file); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"<svg", "stele", "other", c.title} {
-		if !bytes.Contains(b, []byte(want)) {
-			t.Errorf("no %q in the chart", want)
+	for _, c := range charts {
+		var lines []series
+		for i, name := range []string{"stele", "sqlite-mattn", "bbolt", "pebble", "badger", "sqlite-langgraph"} {
+			l := series{name: name}
+			for j, n := range c.sizes {
+				l.points = append(l.points, point{float64(n), 12345 * float64(1+j*i*i)}) // all begin in one place
+			}
+			lines = append(lines, l)
 		}
+		dec := xml.NewDecoder(strings.NewReader(c.svg(lines)))
+		var boxes []box
+		var desc, last string
+		for {
+			tok, err := dec.Token()
+			if err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			switch e := tok.(type) {
+			case xml.StartElement:
+				if last = e.Name.Local; last == "text" {
+					boxes = append(boxes, newBox(t, e))
+				}
+			case xml.CharData:
+				if last == "text" {
+					boxes[len(boxes)-1].fill(string(e))
+				} else if last == "desc" {
+					desc += string(e)
+				}
+			case xml.EndElement:
+				last = ""
+			}
+		}
+		for i, b := range boxes {
+			if b.x0 < 0 || b.x1 > width || b.y0 < 0 || b.y1 > height {
+				t.Errorf("%s: %q is cut off: %+v", c.file, b.text, b)
+			}
+			for _, o := range boxes[:i] {
+				if b.x0 < o.x1 && o.x0 < b.x1 && b.y0 < o.y1 && o.y0 < b.y1 {
+					t.Errorf("%s: %q lies on %q", c.file, b.text, o.text)
+				}
+			}
+			if strings.Contains(b.text, "e+") {
+				t.Errorf("%s: nobody reads %q", c.file, b.text)
+			}
+		}
+		if want := "stele " + c.unit(12345); !strings.Contains(desc, want) || len(boxes) < 4+len(lines)+len(c.sizes) {
+			t.Errorf("%s: %d texts, and no %q in %q", c.file, len(boxes), want, desc)
+		}
+	}
+}
+
+// box is where a text lies, about: letters are six tenths of their height wide.
+type box struct {
+	x0, y0, x1, y1, size float64
+	anchor, text         string
+}
+
+func newBox(t *testing.T, e xml.StartElement) box {
+	b := box{size: 14}
+	for _, a := range e.Attr {
+		to := map[string]*float64{"x": &b.x0, "y": &b.y1, "font-size": &b.size}[a.Name.Local]
+		if a.Name.Local == "text-anchor" {
+			b.anchor = a.Value
+		}
+		if to == nil {
+			continue
+		}
+		v, err := strconv.ParseFloat(a.Value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = v
+	}
+	return b
+}
+
+func (b *box) fill(text string) {
+	w := float64(len([]rune(text))) * 0.6 * b.size
+	b.text, b.y0 = text, b.y1-b.size
+	switch b.anchor {
+	case "end":
+		b.x0 -= w
+	case "middle":
+		b.x0 -= w / 2
+	}
+	b.x1 = b.x0 + w
+}
+
+// TestTicks: round numbers around what is shown.
+func TestTicks(t *testing.T) {
+	for _, tc := range []struct {
+		low, high float64
+		want      string
+	}{
+		{44_000, 118_000_000, "10 KB, 100 KB, 1 MB, 10 MB, 100 MB, 1 GB"},
+		{2_240, 57_100, "2 KB, 5 KB, 10 KB, 20 KB, 50 KB, 100 KB"},
+		{1_000, 10_000, "1 KB, 2 KB, 5 KB, 10 KB"},
+		{700, 700, "500 B, 1 KB"},
+	} {
+		var got []string
+		for _, v := range logTicks(tc.low, tc.high) {
+			got = append(got, inBytes(v))
+		}
+		if s := strings.Join(got, ", "); s != tc.want {
+			t.Errorf("%v to %v: got %s, want %s", tc.low, tc.high, s, tc.want)
+		}
+	}
+	for v, want := range map[float64]string{0.23: "230 µs", 411.6: "412 ms", 1000: "1 s"} {
+		if got := inTime(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+	if got := thousands(1_234_567); got != "1,230,000" {
+		t.Error(got)
 	}
 }
 
