@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,7 +13,8 @@ import (
 // dotted is a function, a method or a type in a text: pkg.Name, Type.method, pkg.Type.Method.
 var dotted = regexp.MustCompile("`([A-Za-z]\\w*(?:\\.\\w+)+)`")
 
-// declarations are the functions, methods and types of the module, as texts name them.
+// declarations are the functions, methods, types, fields, constants and variables of the
+// module, as texts name them.
 func declarations(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -36,14 +38,63 @@ func declarations(t *testing.T) map[string]bool {
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
-					if s, ok := spec.(*ast.TypeSpec); ok {
+					switch s := spec.(type) {
+					case *ast.ValueSpec:
+						for _, id := range s.Names {
+							add(id.Name)
+						}
+					case *ast.TypeSpec:
 						add(s.Name.Name)
+						for _, member := range members(s.Type) {
+							add(s.Name.Name + "." + member)
+						}
 					}
 				}
 			}
 		}
 	})
 	return names
+}
+
+// members are the fields of a struct, or the methods of an interface.
+func members(expr ast.Expr) (names []string) {
+	var list *ast.FieldList
+	switch e := expr.(type) {
+	case *ast.StructType:
+		list = e.Fields
+	case *ast.InterfaceType:
+		list = e.Methods
+	default:
+		return nil
+	}
+	for _, field := range list.List {
+		for _, id := range field.Names {
+			names = append(names, id.Name)
+		}
+	}
+	return names
+}
+
+// TestPagesNameWhatIsDeclared: a function, method, type, field or constant that a page for
+// users names is there. The changelog and decisions also name what was.
+func TestPagesNameWhatIsDeclared(t *testing.T) {
+	names, found := declarations(t), 0
+	sources(t, func(name string, text []byte) {
+		if filepath.Ext(name) != ".md" || !strings.HasPrefix(name, "docs/") && name != "README.md" || strings.HasPrefix(name, "docs/adr/") {
+			return
+		}
+		for _, m := range dotted.FindAllStringSubmatch(string(text), -1) {
+			if last := m[1][strings.LastIndexByte(m[1], '.')+1:]; !ast.IsExported(last) {
+				continue // the name of a file
+			}
+			if found++; !names[m[1]] {
+				t.Errorf("%s names %s, which is not declared", name, m[1])
+			}
+		}
+	})
+	if found < 50 {
+		t.Errorf("found %d names", found)
+	}
 }
 
 // TestArchitectureIsTrue: what docs/architecture.md names is there. What one Put passes is

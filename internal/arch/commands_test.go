@@ -238,7 +238,7 @@ func TestCommandsNotice(t *testing.T) {
 
 var (
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	notWord = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	notWord = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // anchors are those that a page's headings make.
