@@ -24,7 +24,7 @@ type BuilderOptions struct {
 	// must differ between the files of a store.
 	Salt uint64
 	// Keys are those of the store; nil for a segment without encryption.
-	Keys *seal.Store
+	Keys *seal.Keyring
 	// BlockSize is the decoded size up to which history values share a block.
 	// Default 1 MiB, at most MaxBlockSize.
 	BlockSize int

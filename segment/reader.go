@@ -23,7 +23,7 @@ type Reader struct {
 	props Props
 	start int64 // frames begin here
 	end   int64 // frames lie before it: the footer's offset, if there is one
-	keys  *seal.Store
+	keys  *seal.Keyring
 	key   atomic.Pointer[key] // nil until known
 	// salvaged: made by Salvage, so the families may not be all there were.
 	salvaged bool

@@ -80,7 +80,7 @@ func encodeSeal(ft *footer, file *seal.File, ext []byte, off int64) []byte {
 // unlock makes the key of the file from footer and seal, and authenticates the
 // footer with it. For a file without encryption, where that is allowed, it
 // returns nil.
-func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Store) (*seal.File, error) {
+func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Keyring) (*seal.File, error) {
 	if !ft.sealed() {
 		return keys.Open(name, ft.FileNum, false, nil, nil)
 	}
@@ -111,7 +111,7 @@ func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Store) (*seal.Fi
 }
 
 // unlockHead makes the key of a file without a footer from its headers.
-func unlockHead(f io.ReaderAt, name string, h fileHeader, keys *seal.Store) (*seal.File, error) {
+func unlockHead(f io.ReaderAt, name string, h fileHeader, keys *seal.Keyring) (*seal.File, error) {
 	sealed := h.flags&fileSealed != 0
 	ext := make([]byte, seal.HeaderSize)
 	if sealed {
@@ -128,7 +128,7 @@ type OpenOption func(*Reader)
 // WithKeys gives the keys of the store; without it, or with nil, only a segment
 // without encryption can be opened. A segment that needs another key, or should
 // need one and does not, is a *fault.KeyError.
-func WithKeys(keys *seal.Store) OpenOption { return func(r *Reader) { r.keys = keys } }
+func WithKeys(keys *seal.Keyring) OpenOption { return func(r *Reader) { r.keys = keys } }
 
 // KeyID is the id of the key that the segment is encrypted with; "" if it is not.
 // It is "" for a lazily opened Reader that has read nothing.

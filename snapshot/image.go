@@ -32,7 +32,7 @@ type Image struct {
 
 // OpenImage reads header and footer of an image, and nothing else. size is what
 // the manifest says; another size is damage. Errors: *fault.CorruptionError,
-// *fault.VersionError, *fault.KeyError (see WithStore), or that of the file. But for a KeyError, whatever the error, the image is
+// *fault.VersionError, *fault.KeyError (see WithKeyring), or that of the file. But for a KeyError, whatever the error, the image is
 // derived data, and the engine rebuilds it.
 func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image, error) {
 	have, err := f.Size()
@@ -58,7 +58,7 @@ func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image,
 		return nil, &fault.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
 	}
 	im := &Image{f: f, name: name, version: fh.version, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
-	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).store); err != nil {
+	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).ring); err != nil {
 		return nil, err
 	}
 	if err := im.readFooter(size); err != nil {

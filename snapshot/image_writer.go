@@ -81,7 +81,7 @@ type tableRef struct {
 
 // NewImageWriter begins an image in f, which must be new and empty. It fails
 // with ErrInvalid if h has no number or no store id, or if it is not either full
-// or a delta against an earlier image, and with a *fault.KeyError if WithStore is
+// or a delta against an earlier image, and with a *fault.KeyError if WithKeyring is
 // given and its current key is not to be had. Nothing is written yet.
 func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter, error) {
 	if h.Num == 0 || h.StoreID == 0 || h.Full != (h.PrevNum == 0) || h.PrevNum >= h.Num {
@@ -96,7 +96,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 		fh.flags = imageFullFlag
 	}
 	var err error
-	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), ImageName(h.Num), imageMagic, fh, optionsOf(opts).store)
+	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), ImageName(h.Num), imageMagic, fh, optionsOf(opts).ring)
 	if err != nil {
 		return nil, err
 	}

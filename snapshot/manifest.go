@@ -425,7 +425,7 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 	}
 	mf := &manifestFile{num: num, framer: framer{salt: o.Rand()}, size: int64(size), seq: 1}
 	h := fileHeader{version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size)}
-	b, file, err := sealedHead(make([]byte, 0, size), ManifestName(num), manifestMagic, h, o.Keys.Store(st.StoreID, 0))
+	b, file, err := sealedHead(make([]byte, 0, size), ManifestName(num), manifestMagic, h, o.Keys.Keyring(st.StoreID, 0))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -44,7 +44,7 @@ func (s *State) setPlainBelow() {
 // readOptions say how files are read.
 type readOptions struct {
 	keys  *seal.Keys
-	store *seal.Store
+	ring  *seal.Keyring
 	adopt bool
 }
 
@@ -56,9 +56,9 @@ type ReadOption func(*readOptions)
 // should need one and does not, is a *fault.KeyError.
 func WithKeys(keys *seal.Keys) ReadOption { return func(o *readOptions) { o.keys = keys } }
 
-// WithStore gives the keys of the store, for images, as WithKeys does for
+// WithKeyring gives the keys of the store, for images, as WithKeys does for
 // manifests.
-func WithStore(keys *seal.Store) ReadOption { return func(o *readOptions) { o.store = keys } }
+func WithKeyring(keys *seal.Keyring) ReadOption { return func(o *readOptions) { o.ring = keys } }
 
 // AllowPlain lets a manifest without encryption be read although there are keys:
 // for a store that is to be encrypted.
@@ -72,12 +72,12 @@ func optionsOf(opts []ReadOption) readOptions {
 	return o
 }
 
-// manifestKeys are the keys for the manifest of store id.
-func (o readOptions) manifestKeys(id uint64) *seal.Store {
+// manifestKeys is the keyring for the manifest of store id.
+func (o readOptions) manifestKeys(id uint64) *seal.Keyring {
 	if o.adopt {
-		return o.keys.Store(id, ^base.FileNum(0))
+		return o.keys.Keyring(id, ^base.FileNum(0))
 	}
-	return o.keys.Store(id, 0)
+	return o.keys.Keyring(id, 0)
 }
 
 // framer builds and opens the frames of one file, sealed if the file is.
@@ -137,7 +137,7 @@ func imageAAD(off int64, h []byte) []byte {
 }
 
 // sealedHead makes the key of a new file, and appends both headers to dst.
-func sealedHead(dst []byte, name string, magic [8]byte, h fileHeader, keys *seal.Store) ([]byte, *seal.File, error) {
+func sealedHead(dst []byte, name string, magic [8]byte, h fileHeader, keys *seal.Keyring) ([]byte, *seal.File, error) {
 	if keys != nil {
 		h.flags |= sealedFlag
 	}
@@ -156,6 +156,6 @@ func (h *fileHeader) frameStart() int {
 }
 
 // openSeal makes the key of a file from both headers at the beginning of b.
-func (h *fileHeader) openSeal(name string, b []byte, num base.FileNum, keys *seal.Store) (*seal.File, error) {
+func (h *fileHeader) openSeal(name string, b []byte, num base.FileNum, keys *seal.Keyring) (*seal.File, error) {
 	return keys.Open(name, num, h.flags&sealedFlag != 0, b[:headerSize], b[headerSize:min(len(b), sealedStart)])
 }

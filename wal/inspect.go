@@ -48,7 +48,7 @@ type InspectOption func(*access)
 // WithKeys opens the payloads of an encrypted file. Without it they are shown
 // closed, and only checksums are verified. With keys that do not fit Inspect
 // fails with a *fault.KeyError.
-func WithKeys(keys *seal.Store) InspectOption {
+func WithKeys(keys *seal.Keyring) InspectOption {
 	return func(a *access) { a.keys, a.blind = keys, keys == nil }
 }
 

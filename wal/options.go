@@ -173,7 +173,7 @@ type Options struct {
 	// Keys are those of the store; nil for a log without encryption. If the key for
 	// a new file is not to be had, no file is made and the batch is refused with
 	// the *fault.KeyError.
-	Keys *seal.Store
+	Keys *seal.Keyring
 
 	// OnCreate is told of each new file when the file, its header and its name
 	// are durable and before its first frame is written: a file the manifest

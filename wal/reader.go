@@ -42,7 +42,7 @@ type frameReader struct {
 
 // access says how payloads are read.
 type access struct {
-	keys *seal.Store
+	keys *seal.Keyring
 	// blind leaves the payloads of an encrypted file closed: to look at frames no
 	// key is needed.
 	blind bool

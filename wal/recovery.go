@@ -52,7 +52,7 @@ type RecoverOptions struct {
 	AllowDamage bool
 	// Keys are those of the store; nil for a store without encryption. A file that
 	// needs another key, or should need one and does not, is a *fault.KeyError.
-	Keys *seal.Store
+	Keys *seal.Keyring
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64
 

@@ -21,7 +21,7 @@ type RewriteOptions struct {
 	// A file that has that name is replaced.
 	TempNum base.FileNum
 	Rand    func() uint64 // salt; nil means math/rand/v2
-	Keys    *seal.Store   // of the store; nil without encryption. The copy has the current key
+	Keys    *seal.Keyring // of the store; nil without encryption. The copy has the current key
 	// Moved is told of each record that has a new place, in order, and the offset its
 	// payload had in the file it is copied from. Payload is valid during the call.
 	// May be nil.
@@ -170,7 +170,7 @@ type rewriter struct {
 }
 
 // copy writes the records of old up to LSN last, the close mark, and syncs.
-func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Store) (Start, error) {
+func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Start, error) {
 	head, chain, sf, err := createSeal(keys, &w.hdr)
 	if err != nil {
 		return Start{}, err

@@ -98,7 +98,7 @@ type PayloadReader struct {
 //
 // Errors: *fault.CorruptionError, *fault.VersionError, *fault.KeyError, and those
 // of the device.
-func NewPayloadReader(f vfs.File, name string, keys *seal.Store) (*PayloadReader, error) {
+func NewPayloadReader(f vfs.File, name string, keys *seal.Keyring) (*PayloadReader, error) {
 	r, err := readHead(f, name, access{keys: keys})
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (r *PayloadReader) read(b []byte, off int64) error {
 // createSeal makes the key of a new file whose header is hdr, and returns header
 // and encryption header as they go to the file, with the chain value the file
 // starts with.
-func createSeal(keys *seal.Store, hdr *fileHeader) (head []byte, chain uint64, f *seal.File, err error) {
+func createSeal(keys *seal.Keyring, hdr *fileHeader) (head []byte, chain uint64, f *seal.File, err error) {
 	if keys != nil {
 		hdr.flags |= fileSealed
 	}
