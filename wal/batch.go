@@ -19,7 +19,7 @@ type batch struct {
 
 	// Set when the batch is written.
 	file *logFile
-	end  Start // behind its last record
+	end  Position // behind its last record
 }
 
 // refusal is a request that Prepare refused, perhaps for what a record before it

@@ -12,7 +12,7 @@ import (
 // committer is the state of the commit path. It belongs to the committer that has
 // the turn, see run, but while that waits for a caller who leads; see lead.
 type committer struct {
-	start Start    // where the next file continues while there is no current one
+	start Position // where the next file continues while there is no current one
 	lsn   base.LSN // of the next record to be written
 	next  *logFile // header durable, OnCreate refused: to be tried again
 
@@ -35,7 +35,7 @@ type committer struct {
 	sinceAsked int64 // bytes committed since then
 }
 
-func (c *committer) init(start Start) {
+func (c *committer) init(start Position) {
 	c.start, c.lsn = start, start.NextLSN
 	c.batch, c.fate = &batch{}, make(chan error, 1)
 	c.idle = time.NewTimer(time.Hour)

@@ -106,7 +106,7 @@ func (l *Log) noteDurable(f *logFile, upTo int64, lsn base.LSN) {
 // hold returns the current file for use outside the committer, with the place
 // behind the last committed record. The caller calls f.busy.Done. It returns
 // nil if there is none.
-func (l *Log) hold() (*logFile, Start) {
+func (l *Log) hold() (*logFile, Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.cur != nil {
@@ -187,7 +187,7 @@ func (l *Log) createError(num base.FileNum, err error) error {
 
 // writeHeader turns a blank file into the successor of prev. When it returns
 // nil, the header is durable.
-func (l *Log) writeHeader(f *logFile, prev Start) error {
+func (l *Log) writeHeader(f *logFile, prev Position) error {
 	f.info.BaseLSN = prev.NextLSN
 	f.info.Prev = prev
 	hdr := fileHeader{num: f.info.Num, baseLSN: prev.NextLSN, salt: f.salt, prev: prev}

@@ -43,7 +43,7 @@ type fileHeader struct {
 	num     base.FileNum
 	baseLSN base.LSN // LSN of the first record of this file
 	salt    uint64   // random; seeds the checksums of the frames
-	prev    Start    // where the file before ended; its NextLSN is baseLSN
+	prev    Position // where the file before ended; its NextLSN is baseLSN
 	flags   uint16
 }
 
@@ -113,7 +113,7 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 	h.num = base.FileNum(binary.LittleEndian.Uint64(b[8:]))
 	h.baseLSN = base.LSN(binary.LittleEndian.Uint64(b[16:]))
 	h.salt = binary.LittleEndian.Uint64(b[24:])
-	h.prev = Start{
+	h.prev = Position{
 		NextLSN: h.baseLSN,
 		File:    base.FileNum(binary.LittleEndian.Uint64(b[32:])),
 		Offset:  int64(binary.LittleEndian.Uint64(b[40:])),

@@ -12,8 +12,8 @@ type HeaderInfo struct {
 	FormatVersion uint16
 	BaseLSN       base.LSN // of the first record of the file
 	Salt          uint64
-	Prev          Start // where the file before ends
-	Copy          bool  // Rewrite made it
+	Prev          Position // where the file before ends
+	Copy          bool     // Rewrite made it
 	Encrypted     bool
 }
 

@@ -44,8 +44,8 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		cur     *logFile // nil before the first commit and after Rotate
-		pos     Start    // behind the last committed record, sync marks excluded
-		applied Start    // pos as of the last Apply that returned
+		pos     Position // behind the last committed record, sync marks excluded
+		applied Position // pos as of the last Apply that returned
 		poison  error    // set once
 		lag     lag
 	}
@@ -227,7 +227,7 @@ func (l *Log) LastLSN() base.LSN { return base.LSN(l.last.Load()) }
 // Position is the place behind the last record that was applied; records that
 // Apply has not been told of lie behind it. It may be handed to Recover as the place to
 // read from once DurableLSN has reached NextLSN-1.
-func (l *Log) Position() Start {
+func (l *Log) Position() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.applied

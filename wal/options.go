@@ -57,9 +57,9 @@ const (
 	maxBatchRecords = 1024
 )
 
-// Start is a place between two records of a log, from which it can be written
-// on or read on. The zero Start is the beginning of a new log.
-type Start struct {
+// Position is a place between two records of a log, from which it can be written
+// on or read on. The zero Position is the beginning of a new log.
+type Position struct {
 	// NextLSN is the LSN of the first record after this place; 0 means 1.
 	NextLSN base.LSN
 	// File and Offset are the place: the end of the last frame before it. File
@@ -75,7 +75,7 @@ type FileInfo struct {
 	Num     base.FileNum
 	BaseLSN base.LSN // LSN of its first record
 	Salt    uint64   // of its frames; random
-	Prev    Start    // where the file before it ends
+	Prev    Position // where the file before it ends
 	KeyID   string   // of the key it is encrypted with; "" if it is not
 }
 
@@ -204,7 +204,7 @@ type Options struct {
 	Inline bool
 
 	// Start is where the log goes on, as Rewrite returned it.
-	Start Start
+	Start Position
 	// Origin is the id of the store, noted in the durable mark; 0 if there is none.
 	Origin uint64
 }

@@ -85,7 +85,7 @@ func (rv *recoverer) run() error {
 	if len(rv.files) == 0 {
 		rv.last = max(rv.o.From.NextLSN, rv.o.FromLSN, 1) - 1
 		rv.res.Clean = true
-		rv.res.End = Start{NextLSN: rv.last + 1}
+		rv.res.End = Position{NextLSN: rv.last + 1}
 		rv.res.cut = rv.res.End
 	}
 	rv.res.LastLSN = rv.last
@@ -376,9 +376,9 @@ func (rv *recoverer) newest(r *frameReader) error {
 		}
 		res.Clean = fr.typ == frameClose
 	}
-	res.End = Start{NextLSN: rv.last + 1, File: r.hdr.num, Offset: r.off, Chain: r.chain}
+	res.End = Position{NextLSN: rv.last + 1, File: r.hdr.num, Offset: r.off, Chain: r.chain}
 	c := rv.marks.cut()
-	res.cut = Start{NextLSN: c.nextLSN, File: r.hdr.num, Offset: c.off, Chain: c.chain}
+	res.cut = Position{NextLSN: c.nextLSN, File: r.hdr.num, Offset: c.off, Chain: c.chain}
 	if n := int64(rv.last+1) - int64(c.nextLSN); n > 0 {
 		res.Unpromised = Unpromised{Records: n, FirstLSN: c.nextLSN, Bytes: rv.payload - c.payload}
 	}

@@ -24,8 +24,8 @@ type RecoverOptions struct {
 	FromLSN base.LSN
 	// From is a place recorded earlier (Log.Position, once durable) from which
 	// reading can start, so that not even the file that holds FromLSN is read
-	// from its beginning. The zero Start means none.
-	From Start
+	// from its beginning. The zero Position means none.
+	From Position
 	// Origin is the chain value that Options.Start had when the log began, if it
 	// was given one: it tells the first file of this log from that of another.
 	// 0 means nothing is known.
@@ -87,7 +87,7 @@ type Recovery struct {
 
 	// End is the place behind the last accepted frame. It is where a reader may
 	// go on later, not where a writer may: for that see Rewrite.
-	End Start
+	End Position
 	// Clean reports that the newest file ends with a close mark, or that there
 	// is no file: nothing was cut, and nothing can have been lost unnoticed.
 	Clean bool
@@ -107,7 +107,7 @@ type Recovery struct {
 	Damage  []*fault.CorruptionError
 	Damages int
 
-	cut Start // the place at the highest promise, where the log continues
+	cut Position // the place at the highest promise, where the log continues
 }
 
 // Torn is the torn tail of a log: bytes of writes that were under way when the

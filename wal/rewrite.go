@@ -42,10 +42,10 @@ type RewriteOptions struct {
 // The old file is never written to. A crash at any point leaves the log as it
 // was (the new file has a temporary name, or the manifest does not name it: a
 // stray) or finished. Both hold the same records.
-func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
+func Rewrite(o RewriteOptions, r Recovery) (Position, *FileInfo, error) {
 	c, err := CopyEnd(o, r)
 	if err != nil {
-		return Start{}, nil, err
+		return Position{}, nil, err
 	}
 	return c.Publish()
 }
@@ -56,7 +56,7 @@ type EndCopy struct {
 	fs   vfs.FS
 	dir  string
 	temp string // its name; "" if there was nothing to copy, or it is published or gone
-	end  Start
+	end  Position
 	info FileInfo
 }
 
@@ -121,12 +121,12 @@ func (c *EndCopy) TempName() string { return c.temp }
 
 // Publish is the second half of Rewrite: it gives the copy its name. It can be called
 // once. After an error the copy is removed, or a leftover that nothing refers to.
-func (c *EndCopy) Publish() (Start, *FileInfo, error) {
+func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	switch {
 	case c.info.Num == 0:
 		return c.end, nil, nil // nothing was copied
 	case c.temp == "":
-		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, errPublished)
+		return Position{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, errPublished)
 	}
 	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, FileName(c.info.Num)))
 	if err == nil {
@@ -134,7 +134,7 @@ func (c *EndCopy) Publish() (Start, *FileInfo, error) {
 	}
 	if err != nil {
 		c.Discard()
-		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, err)
+		return Position{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, err)
 	}
 	c.temp = ""
 	return c.end, &c.info, nil
@@ -170,41 +170,41 @@ type rewriter struct {
 }
 
 // copy writes the records of old up to LSN last, the close mark, and syncs.
-func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Start, error) {
+func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Position, error) {
 	head, chain, sf, err := createSeal(keys, &w.hdr)
 	if err != nil {
-		return Start{}, err
+		return Position{}, err
 	}
 	w.buf, w.off, w.chain, w.fr = append(w.buf, head...), w.hdr.size(), chain, framer{salt: w.hdr.salt, seal: sf}
 	for next := w.hdr.baseLSN; next <= last; {
 		fr, ok, err := old.next()
 		if err != nil {
-			return Start{}, err
+			return Position{}, err
 		}
 		if !ok {
 			// Recover accepted it a moment ago.
-			return Start{}, &fault.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
+			return Position{}, &fault.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
 		}
 		if fr.err != nil {
-			return Start{}, fr.err
+			return Position{}, fr.err
 		}
 		if fr.typ != frameRecord {
 			continue
 		}
 		if err := w.record(fr); err != nil {
-			return Start{}, err
+			return Position{}, err
 		}
 		next = fr.lsn + 1
 	}
-	end := Start{NextLSN: last + 1, File: w.hdr.num, Offset: w.off, Chain: w.chain}
+	end := Position{NextLSN: last + 1, File: w.hdr.num, Offset: w.off, Chain: w.chain}
 	w.frame(frameHeader{typ: frameClose, lsn: last, syncedTo: w.off})
 	if err := w.flush(); err != nil {
-		return Start{}, err
+		return Position{}, err
 	}
 	// The mark promises what this sync makes true. Nobody reads it before: the
 	// file still has its temporary name.
 	if err := w.f.Sync(); err != nil {
-		return Start{}, err
+		return Position{}, err
 	}
 	return end, nil
 }

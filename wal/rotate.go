@@ -42,7 +42,7 @@ func (l *Log) openNext() (*logFile, error) {
 					return nil, err
 				}
 			}
-			prev = Start{File: old.info.Num, Offset: old.end, Chain: old.chain}
+			prev = Position{File: old.info.Num, Offset: old.end, Chain: old.chain}
 		}
 		prev.NextLSN = c.lsn
 		f, err := l.makeFile(prev)
@@ -68,7 +68,7 @@ func (l *Log) openNext() (*logFile, error) {
 
 // makeFile returns a file with a durable header that follows prev: the spare if
 // one is ready, else a new one.
-func (l *Log) makeFile(prev Start) (*logFile, error) {
+func (l *Log) makeFile(prev Position) (*logFile, error) {
 	f := l.prep.takeSpare()
 	if f == nil {
 		var err error
@@ -104,7 +104,7 @@ func (l *Log) seal() error {
 	}
 	// The next file continues before the mark: should a crash take the mark
 	// away, the chain still holds.
-	place := Start{NextLSN: l.w.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
+	place := Position{NextLSN: l.w.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
 	if err := l.writeMark(f, frameClose); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type frames struct {
 // frame builds the frames that b has not yet, as they shall stand at from in f if
 // the bytes below promise are durable then. What is built for another place, or
 // another promise, is built anew.
-func (c *committer) frame(b *batch, f *logFile, from Start, promise int64) {
+func (c *committer) frame(b *batch, f *logFile, from Position, promise int64) {
 	m := &b.made
 	if m.file != f || m.from != from.Offset || m.before != from.Chain || m.promise != promise {
 		c.buf = c.buf[:0]
@@ -80,7 +80,7 @@ func (c *committer) frameBeside() {
 func (l *Log) writeBatch(f *logFile, b *batch) error {
 	c := &l.w
 	promise := f.synced.Load()
-	c.frame(b, f, Start{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, promise)
+	c.frame(b, f, Position{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, promise)
 	err := l.writePieces(f, b.made.to)
 	clear(c.pieces) // they may be bytes of callers
 	c.pieces = c.pieces[:0]
@@ -94,7 +94,7 @@ func (l *Log) writeBatch(f *logFile, b *batch) error {
 	c.lsn += base.LSN(len(b.reqs))
 	c.full = false
 	c.sinceAsked += b.bytes
-	b.file, b.end = f, Start{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
+	b.file, b.end = f, Position{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
 	return nil
 }
 
