@@ -17,31 +17,29 @@ type RewriteOptions struct {
 	FS         vfs.FS
 	Dir        string
 	NewFileNum func() (base.FileNum, error)
-	// TempNum is the number in the name of the file until it is published; 0 means its own.
-	// A file that has that name is replaced.
+	// TempNum is the number in the temporary name of the file; 0 means its own number. A
+	// file that has that name is replaced.
 	TempNum base.FileNum
 	Rand    func() uint64 // salt; nil means math/rand/v2
 	Keys    *seal.Keyring // of the store; nil without encryption. The copy has the current key
-	// Moved is told of each record that has a new place, in order, and the offset its
-	// payload had in the file it is copied from. Payload is valid during the call.
-	// May be nil.
+	// Moved is called for each record that is copied, in order, with the offset that its
+	// payload had before. Payload is valid during the call. May be nil.
 	Moved func(from int64, to Entry) error
 }
 
-// Rewrite makes a recovered log fit to be written on, and returns the place
-// where New continues it. It is CopyEnd and Publish in one.
+// Rewrite readies a recovered log for writing, and returns the place where New continues
+// it. It is CopyEnd and Publish in one.
 //
-// If there are records above the highest promise, they are copied into a new
-// file, re-encoded for their new place, synced and closed with a mark; the new
-// file's header says that the old one ends where the copy begins (the cut), so
-// whatever lies behind that in the old file no longer counts. The caller then
-// enters the returned file into the manifest, before any commit. If there are
-// none, nothing is written and the FileInfo is nil: the header of the next file
-// will make the cut.
+// Records above the highest promise may exist in the page cache alone. If there are any,
+// they are copied into a new file, encoded anew for their new place, synced, and closed
+// with a mark. The header of the new file says that the old one ends where the copy
+// begins (the cut), so that whatever the old file has behind that no longer counts. The
+// caller enters the returned file into the manifest before any commit. If there are no
+// such records, nothing is written and the FileInfo is nil: the header of the next file
+// makes the cut.
 //
-// The old file is never written to. A crash at any point leaves the log as it
-// was (the new file has a temporary name, or the manifest does not name it: a
-// stray) or finished. Both hold the same records.
+// The old file is never written to. A crash at any point leaves the log as it was, with a
+// stray beside it, or rewritten. Both hold the same records.
 func Rewrite(o RewriteOptions, r Recovery) (Position, *FileInfo, error) {
 	c, err := CopyEnd(o, r)
 	if err != nil {
@@ -50,8 +48,8 @@ func Rewrite(o RewriteOptions, r Recovery) (Position, *FileInfo, error) {
 	return c.Publish()
 }
 
-// EndCopy is the end of a recovered log, copied to a file of its own that is not
-// yet part of the log.
+// EndCopy is a copy of the end of a recovered log, in a file that is not part of the log
+// yet.
 type EndCopy struct {
 	fs   vfs.FS
 	dir  string
@@ -60,7 +58,8 @@ type EndCopy struct {
 	info FileInfo
 }
 
-// CopyEnd is the first half of Rewrite: the copy is durable, under a temporary name.
+// CopyEnd is the first half of Rewrite. It makes the copy, durable, under a temporary
+// name.
 func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
 	c := &EndCopy{fs: o.FS, dir: o.Dir, end: r.cut}
 	if r.Unpromised.Records == 0 {
@@ -119,8 +118,8 @@ func createOver(fsys vfs.FS, name string) (vfs.File, error) {
 // TempName is the name the copy has until Publish; "" if there is none.
 func (c *EndCopy) TempName() string { return c.temp }
 
-// Publish is the second half of Rewrite: it gives the copy its name. It can be called
-// once. After an error the copy is removed, or a leftover that nothing refers to.
+// Publish is the second half of Rewrite. It gives the copy its name, and can be called
+// once. After an error the copy is gone, or nothing refers to it.
 func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	switch {
 	case c.info.Num == 0:
@@ -143,8 +142,8 @@ func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 // errPublished is for an EndCopy whose file has its name, or is gone.
 var errPublished = errors.New("the copy is published or discarded")
 
-// Discard removes a copy that is not published. Nothing refers to the file; if it
-// cannot be removed it is swept at the next open.
+// Discard removes a copy that is not published. If it cannot be removed, the next open
+// sweeps it.
 func (c *EndCopy) Discard() {
 	if c.temp != "" {
 		_ = c.fs.Remove(filepath.Join(c.dir, c.temp))
@@ -152,8 +151,8 @@ func (c *EndCopy) Discard() {
 	}
 }
 
-// rewriteBuffer is how much a rewriter writes at once: fresh memory costs more than
-// the calls.
+// rewriteBuffer is how much a rewriter writes at once. A larger buffer would cost more
+// than it saves in calls.
 const rewriteBuffer = 64 << 10
 
 // rewriter writes one file from its header to its close mark.
@@ -201,8 +200,8 @@ func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Po
 	if err := w.flush(); err != nil {
 		return Position{}, err
 	}
-	// The mark promises what this sync makes true. Nobody reads it before: the
-	// file still has its temporary name.
+	// The close mark promises what only this sync makes true. Nobody reads it before:
+	// the file still has its temporary name.
 	if err := w.f.Sync(); err != nil {
 		return Position{}, err
 	}
