@@ -6,8 +6,8 @@
 //	header | family 1: blocks…, directory | family 2: … | tombstones | meta | family index | footer
 //
 // It stands at the top level of the module because it is a part of the design that is
-// worth reading by itself. Its importers are internal/engine, and the tools and tests of
-// this module; other modules cannot use it, as its functions take internal types.
+// worth reading by itself. Only this module can use it, since its functions take internal
+// types; internal/engine writes segments, and internal/backup and saver/admin read them.
 //
 // Between header and footer a segment is a sequence of frames. Each frame begins with a
 // checksum (XXH64) of all that follows in it, padding included, whose seed is made of the

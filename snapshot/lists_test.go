@@ -153,7 +153,7 @@ func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Keyring, r *ra
 		return err
 	}
 	want := c.Partitions[r.IntN(n)]
-	if th, err := ix.Partition(want.ID); err != nil || th == nil || threadOf(index.RowOf(th)) != want || f.reads != 1+l.levels(n) {
+	if th, err := ix.Partition(want.ID); err != nil || th == nil || partitionOf(index.RowOf(th)) != want || f.reads != 1+l.levels(n) {
 		return fmt.Errorf("thread %q is %+v, %w, after %d reads", want.ID, th, err, f.reads)
 	}
 	if th, err := ix.Partition(want.ID + "x"); err != nil || th != nil || f.reads != 1+l.levels(n) {
@@ -255,7 +255,7 @@ func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Keyring) (dam
 	ix := index.New(0)
 	typed(ix.Restore([]*index.Table{later}, len(c.Partitions), nil, 9))
 	for _, want := range c.Partitions {
-		if th, err := ix.Partition(want.ID); typed(err) && (th == nil || threadOf(index.RowOf(th)) != want) {
+		if th, err := ix.Partition(want.ID); typed(err) && (th == nil || partitionOf(index.RowOf(th)) != want) {
 			t.Fatalf("thread %q is %+v", want.ID, th)
 		}
 		if th, err := ix.Partition(want.ID + "x"); typed(err) && th != nil {

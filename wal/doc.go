@@ -2,8 +2,9 @@
 // frames, one record to a frame, committed in groups and replayed on open.
 //
 // It stands at the top level of the module because it is a part of the design that is
-// worth reading by itself. Its importers are internal/engine, and the tools and tests
-// of this module; other modules cannot use it, as its options take internal types.
+// worth reading by itself. Only this module can use it, since its options take internal
+// types; internal/engine writes logs, and internal/backup, saver/disk and saver/admin
+// read them.
 //
 // # Committing
 //

@@ -26,9 +26,9 @@ type Keys struct {
 	cache map[string][]byte // master keys by id
 }
 
-// New returns the keys of a provider; nil if the provider is nil. entropy fills
-// a slice with random bytes for salts and nonces: nil means crypto/rand, and
-// nothing else is safe outside of tests.
+// New returns the keys of a provider; nil if the provider is nil. entropy fills a slice with
+// random bytes for salts and nonces. nil means crypto/rand; nothing else is safe outside of
+// tests.
 func New(p KeyProvider, entropy func([]byte)) *Keys {
 	if p == nil {
 		return nil
@@ -80,8 +80,8 @@ type Keyring struct {
 	plainBelow base.FileNum
 }
 
-// Keyring returns the keyring of the store id. Files with numbers
-// below plainBelow may be without encryption, as they are older than it.
+// Keyring returns the keyring of the store id. Files with numbers below plainBelow may be
+// without encryption, because they are older.
 func (k *Keys) Keyring(id uint64, plainBelow base.FileNum) *Keyring {
 	if k == nil {
 		return nil
@@ -97,10 +97,9 @@ func (r *Keyring) Keys() *Keys {
 	return r.keys
 }
 
-// Create makes the key of a new file, from the current master key and the
-// file's header head, and the encryption header that goes behind head. Without
-// encryption both are nil. name is for the error, a *fault.KeyError; then nothing
-// may be written.
+// Create makes the key of a new file, from the current master key and the file's header head,
+// and the encryption header that goes behind head. Both are nil without encryption. The only
+// error is a *fault.KeyError, in which name is the file.
 func (r *Keyring) Create(name string, head []byte) (*File, []byte, error) {
 	if r == nil {
 		return nil, nil, nil
@@ -125,15 +124,13 @@ func (r *Keyring) Create(name string, head []byte) (*File, []byte, error) {
 	return f, ext, nil
 }
 
-// Open returns the key of the file called name with the number num, from its
-// intact header head and, if head says that it is encrypted, the encryption
-// header behind it. For a file without encryption, where that is allowed, it
-// returns nil.
+// Open returns the key of the file called name with the number num, from its intact header head
+// and, if the file is sealed, the encryption header ext. It returns nil for a file without
+// encryption, where that is allowed.
 //
-// Errors: *fault.KeyError if the key is not to be had or wrong, if there are no
-// keys for an encrypted file, or if a file that must be encrypted is not;
-// *fault.CorruptionError, also for a file of another store;
-// *fault.VersionError.
+// Errors are *fault.KeyError if the key is missing or wrong, if there are no keys for an
+// encrypted file, or if a file that must be encrypted is not; *fault.CorruptionError, also
+// for a file of another store; and *fault.VersionError.
 func (r *Keyring) Open(name string, num base.FileNum, sealed bool, head, ext []byte) (*File, error) {
 	if !sealed {
 		if r != nil && num >= r.plainBelow {
@@ -167,8 +164,8 @@ func (r *Keyring) Open(name string, num base.FileNum, sealed bool, head, ext []b
 	return f, nil
 }
 
-// derive makes the file key and the check value. Every byte of both headers
-// goes in, so that a changed header gives another key.
+// derive makes the file key and the check value from every byte of both headers, so that a
+// header that was changed gives another key.
 func derive(master []byte, h *header, head, ext []byte) (*File, [checkSize]byte, error) {
 	var check [checkSize]byte
 	info := string(head) + string(ext[:atCheck])
