@@ -12,19 +12,19 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// ErrUsage is returned for calls of a Builder that are out of order or whose
-// arguments cannot be stored. Nothing was written and the builder goes on.
+// ErrUsage is returned for calls of a Builder that are out of order or whose arguments
+// cannot be stored. Nothing was written, and the builder can still be used.
 var ErrUsage = errors.New("segment builder: call out of order or bad argument")
 
-// BuilderOptions configures a Builder. The zero value of each field but FileNum
-// and Salt is a documented default.
+// BuilderOptions configure a Builder. FileNum and Salt are required; the zero value of any
+// other field is its default.
 type BuilderOptions struct {
 	FileNum base.FileNum
 	// Salt is mixed into every checksum of the file. It should be random, and
 	// must differ between the files of a store.
 	Salt uint64
-	// Keys are those of the store; nil for a segment without encryption.
-	Keys *seal.Store
+	// Keys is the keyring of the store; nil for a segment without encryption.
+	Keys *seal.Keyring
 	// BlockSize is the decoded size up to which history values share a block.
 	// Default 1 MiB, at most MaxBlockSize.
 	BlockSize int
@@ -33,19 +33,19 @@ type BuilderOptions struct {
 	HeadBlockSize int
 	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
 	Level int
-	// SyncEvery is the number of bytes after which the file is synced while it
-	// is being written. Default 64 KiB: a commit beside it that is synced in
-	// between waits for no more. See Syncs.
+	// SyncEvery is the number of bytes after which the file is synced while it is being
+	// written. It is as much as a commit may have to wait for whose sync comes in
+	// between. Default 64 KiB. See Syncs.
 	SyncEvery int64
-	// Syncs, if set, counts the syncs of other files on the device. While it grows,
-	// the builder only hands its bytes to the device, if the file is a
-	// vfs.WriteBacker: those syncs flush them along, none waits for more of
-	// them than SyncEvery, and none for the journal on their behalf. What makes
-	// the file durable is Finish, as ever.
+	// Syncs, if set, returns a count of the syncs of other files on the device. While
+	// it grows, and if the file is a vfs.WriteBacker, the builder does not sync but
+	// only writes back: the other syncs flush the device's cache anyway, they wait for
+	// no more than SyncEvery bytes of this file, and not for the journal because of
+	// it. Finish makes the file durable as ever.
 	Syncs func() int64
-	// Limiter, if set, is called before each write with its size, at most
-	// SyncEvery bytes, and blocks as long as the rate limit demands. It is also called
-	// with 0, between two pieces of a frame that is compressed, and after it.
+	// Limiter, if set, is called before each write with its size, at most SyncEvery
+	// bytes, and blocks as long as the rate limit demands. It is called with 0 between
+	// the pieces in which a frame is compressed, and after the last one.
 	Limiter func(n int)
 }
 
@@ -92,9 +92,9 @@ type family struct {
 	values []ValueLoc
 }
 
-// Builder writes one segment: families in ascending id, and in each of them
-// values and then the directory. It is for one goroutine. After an error other
-// than ErrUsage and fault.ErrTooLarge it returns that error from every call.
+// Builder writes one segment: families by ascending id, and for each of them values, then
+// the directory. It is for one goroutine. After an error other than ErrUsage and
+// fault.ErrTooLarge all calls return that error.
 type Builder struct {
 	out      output
 	comp     *compressor
@@ -117,9 +117,8 @@ type Builder struct {
 
 var zeroPad [frameAlign]byte
 
-// NewBuilder starts a segment in f, which must be new and empty. The builder
-// uses f until Finish or Abort; closing it, and removing it if it was not
-// finished, stay with the caller.
+// NewBuilder begins a segment in f, which must be new and empty. The builder uses f until
+// Finish or Abort. The caller closes it, and removes it if it was not finished.
 func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -174,25 +173,25 @@ func (b *Builder) BeginFamily(id uint64) error {
 	return nil
 }
 
-// AddHead adds a value that must be quick to read, given in parts. Head values
-// are packed in the order they come into blocks of at most HeadBlockSize; one
-// that is as large is alone in its block. The last head block of a family stands
-// directly before its directory, so that one read can take both.
+// AddHead adds a value that must be quick to read, given in parts. Head values are packed
+// in the order in which they come, into blocks of at most HeadBlockSize. A value that is
+// as large as that has a block of its own. The last head block of a family lies directly
+// before its directory, so that one read can get both.
 //
-// Ids are unique within a family. The parts may be reused after the return.
+// Ids must be unique within a family. The parts may be reused after the call.
 func (b *Builder) AddHead(id ValueID, parts ...[]byte) error {
 	return b.add(&b.head, ValueLoc{ValueID: id}, parts)
 }
 
-// AddHistory adds an older value, given in parts. The caller orders them so that
-// alike values are neighbours (channel by channel, newest first): they are
-// packed in that order into blocks of at most BlockSize.
+// AddHistory adds an older value, given in parts. Older values are packed in the order in
+// which they come, into blocks of at most BlockSize. They compress best if similar ones
+// are neighbours: channel by channel, newest first.
 func (b *Builder) AddHistory(id ValueID, parts ...[]byte) error {
 	return b.add(&b.history, ValueLoc{ValueID: id}, parts)
 }
 
-// CutHistory ends the block of older values: those added next are not read with
-// those added before.
+// CutHistory ends the current block of older values. Values that are added next go into
+// another one, and so are not read along with those before.
 func (b *Builder) CutHistory() error {
 	if b.err != nil {
 		return b.err
@@ -203,8 +202,8 @@ func (b *Builder) CutHistory() error {
 	return b.flushPending(&b.history)
 }
 
-// AddHistoryPatch is AddHistory for a value that is stored as a reverse patch
-// against the value baseID. The parts are the patch.
+// AddHistoryPatch is AddHistory for a value that is stored as a reverse patch against the
+// value baseID. The parts are those of the patch.
 func (b *Builder) AddHistoryPatch(id, baseID ValueID, parts ...[]byte) error {
 	if baseID.LSN == 0 || baseID == id {
 		return fmt.Errorf("%w: value %v as a patch against %v", ErrUsage, id, baseID)
@@ -302,8 +301,8 @@ func (b *Builder) writeFrame(k kind, fam uint64, parts [][]byte, limit int) (ext
 	return extent{uint64(off), uint32(size)}, nil
 }
 
-// sealParts returns the payload of the frame h at off, sealed, and completes h. It
-// is valid until the next call.
+// sealParts returns the encrypted payload of the frame h at off, and completes h. It is
+// valid until the next call.
 func (b *Builder) sealParts(h *frameHeader, off int64, parts [][]byte) [][]byte {
 	h.stored, h.flags = uint32(seal.SealedLen(int64(h.stored))), flagSealed
 	enc := h.encode()
@@ -315,10 +314,10 @@ func (b *Builder) sealParts(h *frameHeader, off int64, parts [][]byte) [][]byte 
 	return [][]byte{out}
 }
 
-// EndFamily writes what is pending and then the directory: dir, opaque to the
-// segment, and the table of all values of the family. dir may be reused after
-// the return. An id that was added twice is ErrUsage, and here final: the
-// blocks are written.
+// EndFamily writes the values that are pending and then the directory frame: dir, which is
+// opaque to the segment, and the table of all values of the family. dir may be reused
+// after the call. If an id was added twice, the error is ErrUsage, and final, because the
+// blocks are written by then.
 func (b *Builder) EndFamily(dir []byte) error {
 	if b.err != nil {
 		return b.err
@@ -369,9 +368,9 @@ func (p *Props) addFamily(f FamilyInfo) {
 	}
 }
 
-// Family returns the family that EndFamily ended last, and its value table,
-// sorted by id: where the values are now. The slice is valid until the next
-// BeginFamily. The locations may be used once Finish has returned nil.
+// Family returns the family that EndFamily ended last, and the places of its values, sorted
+// by id. The slice is valid until the next BeginFamily. The places may be used once Finish
+// has returned nil.
 func (b *Builder) Family() (FamilyInfo, []ValueLoc) {
 	if b.open || len(b.families) == 0 {
 		return FamilyInfo{}, nil
@@ -379,20 +378,20 @@ func (b *Builder) Family() (FamilyInfo, []ValueLoc) {
 	return b.families[len(b.families)-1], b.fam.values
 }
 
-// Size is the number of bytes written so far, pending blocks not included. A
-// compaction uses it to decide when to begin another segment.
+// Size is the number of bytes written so far, without blocks that are pending. A compaction
+// decides by it when to begin another segment.
 func (b *Builder) Size() int64 { return b.out.off() }
 
-// SetTombstones sets the tombstones, bytes opaque to the segment. Finish writes
-// a copy taken now; the last call wins, and an empty one means none.
+// SetTombstones sets the tombstones, which are opaque to the segment. It copies them. The
+// last call counts; empty data means none.
 func (b *Builder) SetTombstones(data []byte) { b.tombs = slices.Clone(data) }
 
-// SetMeta sets the meta section, as SetTombstones does the tombstones.
+// SetMeta sets the meta section, as SetTombstones sets the tombstones.
 func (b *Builder) SetMeta(data []byte) { b.meta = slices.Clone(data) }
 
-// Finish writes the rest of the file and syncs it: after a nil error the bytes
-// are durable, though the file's name is so only after the caller's SyncDir.
-// The builder is over whatever the outcome, unless a family is still open.
+// Finish writes the rest of the file and syncs it. After a nil error the bytes are durable;
+// the name is so only after the caller's SyncDir. Unless the error is that a family is
+// still open, the builder cannot be used any more.
 func (b *Builder) Finish() (Props, error) {
 	if b.err != nil {
 		return Props{}, b.err
@@ -438,8 +437,8 @@ func (b *Builder) Finish() (Props, error) {
 	return ft.Props, nil
 }
 
-// Abort ends the builder and frees what it holds. The file is left as it is,
-// for the caller to close and remove. After Finish it does nothing.
+// Abort ends the builder and frees its memory. The caller closes and removes the file.
+// After Finish it does nothing.
 func (b *Builder) Abort() {
 	if b.comp != nil {
 		b.end("the segment was aborted")

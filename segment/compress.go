@@ -14,23 +14,23 @@ import (
 const (
 	// minCompress: below it the frame of zstd eats what could be saved.
 	minCompress = 64
-	// pieceSize is how much is compressed until others may have the processor, 0.15 ms
-	// or so. Each piece ends a block of zstd, which costs 0.3 % of the bytes of text, and
-	// 2.5 % where nearly all of it repeats.
+	// pieceSize is how much is compressed before the processor is yielded; it takes
+	// 0.15 ms or so. Each piece ends a block of zstd, which costs 0.3 % more bytes for
+	// text, and 2.5 % where nearly all of it repeats.
 	pieceSize = 16 << 10
 	// sampleFrom: payloads from here on that are larger than a block are sampled first.
 	sampleFrom = 1 << 20
-	// sampleSize bytes from the front and from the middle of a large payload
-	// decide whether compressing it is tried at all.
+	// sampleSize is how many bytes from the beginning and from the middle of a large
+	// payload are compressed to see whether the whole is worth it.
 	sampleSize = 64 << 10
 	chunkSize  = 1 << 20
-	// quickDirectory is the size of a directory up to which it is read quickly: those
-	// of threads without much of a history.
+	// quickDirectory is the size up to which directories are stored for quick reading:
+	// those of partitions without much history.
 	quickDirectory = 4 << 10
 )
 
-// quick reports whether a frame of n bytes is one that the first read of a thread
-// waits for: the newest values of a family, unless they are large, and its directory.
+// quick reports whether the first read of a partition waits for a frame of n bytes: for
+// the newest values of a family and for its directory, unless they are large.
 func (k kind) quick(n int) bool {
 	return k == kindHead && n <= maxQuickRaw || k == kindDirectory && n <= quickDirectory
 }
@@ -40,8 +40,8 @@ var errNoGain = errors.New("compressing saves too little")
 // worthwhile is the rule for codec 1: it must save at least 5 %.
 func worthwhile(raw, stored int) bool { return stored <= raw-raw/20 }
 
-// compressor turns payloads into what a frame stores. It belongs to one
-// builder and keeps its buffers between frames.
+// compressor compresses payloads. It belongs to one builder and keeps its buffers from
+// frame to frame.
 type compressor struct {
 	enc  *zstd.Encoder
 	home *sync.Pool // where enc goes back to
@@ -79,8 +79,8 @@ func newCompressor(level, blockSize int) (*compressor, error) {
 // encoderKind is what tells encoders apart.
 type encoderKind struct{ level, window int }
 
-// idleEncoders are the encoders that no builder has, by kind: their tables are
-// large, and a flush of a few records would do little but clear new ones.
+// idleEncoders are the encoders that no builder is using, by kind. They are kept because
+// their tables are large: a flush of a few records would do little but clear new ones.
 var idleEncoders sync.Map // of encoderKind to *sync.Pool
 
 func encoders(level, window int) *sync.Pool {
@@ -92,8 +92,8 @@ func encoders(level, window int) *sync.Pool {
 	return p.(*sync.Pool)
 }
 
-// pack returns the bytes to store for the payload of a frame, in parts, n bytes in
-// all. The result is valid until the next call; with codecRaw it is parts itself.
+// pack returns the bytes to store for the payload of a frame, which is given in parts and
+// has n bytes. The result is valid until the next call; with codecRaw it is parts itself.
 func (c *compressor) pack(k kind, parts [][]byte, n int) (codec, [][]byte, error) {
 	if n < minCompress {
 		return codecRaw, parts, nil
@@ -123,8 +123,8 @@ func (c *compressor) joined(parts [][]byte) []byte {
 	return c.join
 }
 
-// samplesShrink reports whether one of two samples compresses. It spares 64 MiB
-// of encrypted or already compressed bytes a futile pass.
+// samplesShrink reports whether one of two samples of a large payload compresses. It saves
+// a pass over many bytes that are encrypted or compressed already.
 func (c *compressor) samplesShrink(parts [][]byte, n int) bool {
 	for _, at := range []int{0, n / 2} {
 		for _, p := range parts {
@@ -143,9 +143,9 @@ func (c *compressor) samplesShrink(parts [][]byte, n int) bool {
 	return false
 }
 
-// stream compresses piece by piece, without joining the parts. Its output is held in
-// chunks, so that growing it never copies: at the peak the process holds the caller's
-// bytes, at most 95 % of them again, and the encoder's window.
+// stream compresses piece by piece, without joining the parts. The output is a list of
+// chunks, so that it never has to be copied to grow: the memory needed is that of the
+// caller's bytes, at most 95 % of that again, and the encoder's window.
 func (c *compressor) stream(parts [][]byte, n int) (codec, [][]byte, error) {
 	c.dst = slices.Grow(c.dst[:0], min(n, chunkSize))
 	c.sink = chunkSink{chunks: append(c.sink.chunks[:0], c.dst), left: n - n/20}
@@ -224,8 +224,8 @@ func (s *chunkSink) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// decoder is shared by all readers of the process: it is stateless between
-// calls, bounds its parallelism by GOMAXPROCS and runs no goroutine.
+// decoder is shared by all readers of the process. It has no state between calls, bounds
+// its parallelism by GOMAXPROCS, and runs no goroutine.
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(0),
@@ -237,8 +237,8 @@ var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		zstd.WithDecodeAllCapLimit(true))
 })
 
-// unpack decodes a verified frame's payload, into room if that is large enough. The
-// result is payload itself if the codec is raw.
+// unpack decodes the payload of a frame that was verified, into room if that is large
+// enough. If the codec is raw, the result is payload itself.
 func unpack(p place, h frameHeader, payload, room []byte) ([]byte, error) {
 	if h.codec == codecRaw {
 		return payload, nil

@@ -7,9 +7,8 @@ import (
 
 var errShort = errors.New("ends too early, or a number is out of range")
 
-// cursor reads numbers off a decoded payload. After the first misread it stays
-// failed and returns zeros, so callers check once per entry, before they act on
-// what they read.
+// cursor reads numbers from a decoded payload. After the first failure it returns zeros, so
+// that callers need to check only once per entry, before they use what they read.
 type cursor struct {
 	b      []byte
 	failed bool
@@ -55,8 +54,8 @@ func (c *cursor) bytes(n uint64) []byte {
 	return v
 }
 
-// count reads a number of entries, each of which takes at least size bytes of
-// what is left: an allocation made for them is bounded by bytes that exist.
+// count reads a number of entries, and fails if there are not size bytes left for each of
+// them. So what is allocated for them is bounded by bytes that exist.
 func (c *cursor) count(size int) int {
 	return int(c.uvarint(uint64(len(c.b) / size)))
 }

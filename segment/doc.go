@@ -1,35 +1,36 @@
-// Package segment reads and writes segments: immutable, compressed files that a
-// flush or a compaction produces. A segment holds the values of whole families
-// (a thread and its copies), one opaque directory per family, tombstones and
-// properties. Nothing in it points outside, so the index and the manifest can be
-// rebuilt from segments.
+// Package segment reads and writes segments, the immutable compressed files that flushes
+// and compactions make. A segment holds the values of whole families (a partition and
+// its copies), one opaque directory per family, tombstones and properties. Nothing in it
+// refers to another file, so index and manifest can be rebuilt from segments.
 //
 //	header | family 1: blocks…, directory | family 2: … | tombstones | meta | family index | footer
 //
-// Everything between header and footer is a sequence of frames. A frame carries
-// an XXH64 seeded with the file's salt and the frame's offset over everything
-// that follows the checksum, padding included: a frame copied to another place or
-// file does not validate there. The byte tables are in docs/format/segment.md.
+// It stands at the top level of the module because it is a part of the design that is
+// worth reading by itself. Only this module can use it, since its functions take internal
+// types; internal/engine writes segments, and internal/backup and saver/admin read them.
+//
+// Between header and footer a segment is a sequence of frames. Each frame begins with a
+// checksum (XXH64) of all that follows in it, padding included, whose seed is made of the
+// file's salt and the frame's offset. So a frame that was copied to another place or file
+// is not valid there. The byte layout is in docs/format/segment.md.
 //
 // # Writing
 //
-// A [Builder] writes one file front to back and is used by one goroutine. It
-// syncs as it goes (BuilderOptions.SyncEvery) and once more in Finish, so that
-// no single sync holds up the commits of the log for long. A crash before Finish
-// has returned leaves a file of which any part may be missing; whoever owns the
-// directory publishes the file only after Finish, and removes it otherwise. The
-// builder neither closes the file nor syncs the directory.
+// A [Builder] writes one file from front to back, for one goroutine. It syncs as it goes
+// (BuilderOptions.SyncEvery) and again in Finish, so that no single sync delays the
+// commits of the log for long. After a crash before the end of Finish any part of the
+// file may be missing. So its owner publishes a file only after Finish, and else removes
+// it. The builder neither closes the file nor syncs the directory.
 //
 // # Reading
 //
-// A [Reader] is safe for concurrent use and holds no cache. Every byte it hands
-// out has been checked: the footer, the family index, the directory, the block,
-// and the value against the sum that its referrer keeps. Damage in a block
-// costs the values of that block and nothing else; [Salvage] opens a file whose
-// footer or family index is damaged.
+// A [Reader] may be used concurrently and has no cache. It checks every byte that it
+// returns: footer, family index, directory and block by their checksums, and each value
+// by the sum that is kept with the reference to it. Damage in a block affects the values
+// of that block alone. [Salvage] opens a file whose footer or family index is damaged.
 //
-// Damage is a *fault.CorruptionError with file, kind and offset. Bytes that are
-// intact but use a format version, frame kind, codec, flag or value encoding
-// unknown to this build are a *fault.VersionError and never called damage. An
-// error of the device is passed on as it is, wrapped.
+// Damage is a *fault.CorruptionError with file, kind and offset. Bytes that are intact
+// but use a format version, frame kind, codec, flag or value encoding that this build
+// does not know are a *fault.VersionError. Errors of the device are returned as they are,
+// wrapped.
 package segment

@@ -11,8 +11,8 @@ import (
 
 const minFamilyBytes = 7 // seven numbers of at least a byte
 
-// appendFamilyIndex appends the payload of the family index. The ids ascend
-// strictly, and so do the directories: families lie in the file in id order.
+// appendFamilyIndex appends the payload of the family index. Families lie in the file in
+// the order of their ids, so both ids and places ascend.
 func appendFamilyIndex(dst []byte, fams []FamilyInfo) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(fams)))
 	var prev FamilyInfo
@@ -30,8 +30,8 @@ func appendFamilyIndex(dst []byte, fams []FamilyInfo) []byte {
 	return dst
 }
 
-// decodeFamilyIndex is the inverse of appendFamilyIndex. Families stand without
-// gaps from start, behind the headers of the file, on; none may reach past end.
+// decodeFamilyIndex is the inverse of appendFamilyIndex. It checks that families lie
+// without gaps between start, the end of the file's headers, and end.
 func decodeFamilyIndex(p place, b []byte, start, end uint64) ([]FamilyInfo, error) {
 	c := &cursor{b: b}
 	n := c.count(minFamilyBytes)

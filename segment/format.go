@@ -12,12 +12,12 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 )
 
-// FormatVersion is the newest format version of segments this build reads, and
-// the one it writes.
+// FormatVersion is the format version of segments that this build writes, and the newest
+// that it reads.
 const FormatVersion = 2
 
-// Limits of the format. Writers refuse to exceed them, readers refuse to
-// allocate past them.
+// Limits of the format. Writers refuse what exceeds them, and readers refuse to allocate
+// more.
 const (
 	// MaxBlockRaw bounds the decoded bytes of a block: one value of base.MaxStored.
 	MaxBlockRaw = base.MaxStored
@@ -38,9 +38,9 @@ const (
 	frameHeaderSize = 32
 	frameAlign      = 8
 	frameMagic      = 0x6b6c4273 // "sBlk" in the file
-	// A zstd block decodes to at most 128 KiB and takes at least 4 bytes. A
-	// frame that claims more is not believed, so memory stays in proportion to
-	// bytes that exist.
+	// zstdMaxRatio: a zstd block takes at least 4 bytes and decodes to at most 128 KiB.
+	// A frame that claims more is damaged, so the memory for it is bounded by bytes that
+	// exist.
 	zstdMaxRatio = 128 << 10 / 4
 	fileMagic    = "steleSEG"
 	fileSuffix   = ".seg"
@@ -54,8 +54,7 @@ var (
 	ErrChecksum = errors.New("checksum does not match")
 )
 
-// kind says what a frame holds. Zero is invalid, so that zeroed sectors never
-// look like a frame.
+// kind says what a frame holds. Zero is invalid, so that zeros never look like a frame.
 type kind uint8
 
 const (
@@ -96,10 +95,10 @@ func (k kind) maxRaw() uint32 {
 	return MaxSectionRaw
 }
 
-// codec says how a payload is stored. codecPatch is reserved: blocks whose
-// payload is patched against another block. A reader without it must say
-// "newer version", not "damaged". codecS2 takes a third more room than codecZstd and
-// a fifth of the time to decode: it is for small frames that a first read waits for.
+// codec says how a payload is stored. codecS2 takes a third more space than codecZstd and a
+// fifth of the time to decode; it is for small frames that a first read waits for.
+// codecPatch is reserved for blocks that are stored as patches against other blocks, so
+// that a build that does not know them says "newer version" and not "damaged".
 type codec uint8
 
 const (
@@ -110,8 +109,8 @@ const (
 )
 
 const (
-	// flagSealed marks a frame whose payload is sealed, after compression. All
-	// frames of an encrypted file have it, those of another file have not.
+	// flagSealed marks a frame whose payload is encrypted, after compression. All frames
+	// of an encrypted file have it, and no others.
 	flagSealed uint16 = 1 << 0
 	// fileSealed marks an encrypted file, in header and footer.
 	fileSealed uint32 = 1 << 0
@@ -132,8 +131,8 @@ func (p place) corrupt(cause error, format string, args ...any) error {
 	}
 }
 
-// newer reports an intact feature that this build does not know. It must come
-// from a format version after ours, whichever that was.
+// newer is the error for intact bytes that this build does not know. They must be of a later
+// format version, whichever that is.
 func (p place) newer(format string, args ...any) error {
 	return fmt.Errorf("%s at offset %d: %s: %w", p.kind, p.off, fmt.Sprintf(format, args...),
 		&fault.VersionError{File: p.file, Have: FormatVersion + 1, Supported: FormatVersion})
@@ -149,9 +148,9 @@ func alignFrame(n int64) int64 {
 	return (frameHeaderSize + n + frameAlign - 1) &^ (frameAlign - 1)
 }
 
-// fileHeader is the first 64 bytes. The reader works from the footer; the
-// header tells a segment cut short from a file that never was one, and gives
-// Salvage the salt when the footer is gone.
+// fileHeader is the first 64 bytes. A reader only needs the footer. The header tells a
+// segment that was cut short from a file that never was a segment, and gives Salvage the
+// salt if the footer is lost.
 type fileHeader struct {
 	version uint32
 	flags   uint32
@@ -171,9 +170,9 @@ func (h fileHeader) encode() []byte {
 	return b
 }
 
-// decodeFileHeader checks magic, then checksum, then version: a flipped bit in
-// the version field is damage, not an upgrade. That order works for future
-// format versions too, because the 64 bytes keep their layout for ever.
+// decodeFileHeader checks magic, then checksum, then version, so that a flipped bit in the
+// version is damage and not a newer format. This works for all format versions to come,
+// because the layout of the 64 bytes never changes.
 func decodeFileHeader(file string, b []byte) (fileHeader, error) {
 	p := place{file, "segment header", 0, fileHeaderSize}
 	if len(b) != fileHeaderSize {
@@ -205,8 +204,8 @@ func checkVersion(p place, version, flags uint32) error {
 	return nil
 }
 
-// extent is a frame's place: offset and whole length, header and padding
-// included. The zero extent means that the section is absent.
+// extent is the place of a frame: its offset, and its length with header and padding. The
+// zero extent stands for a section that is not there.
 type extent struct {
 	off uint64
 	n   uint32
@@ -243,9 +242,8 @@ func (ft footer) encode() []byte {
 	return b
 }
 
-// decodeFooter checks the last 128 bytes of a file of the given size. As with
-// the header: magic, checksum, version, in that order and at places that no
-// format version may move.
+// decodeFooter checks the last 128 bytes of a file of the given size. Like those of the
+// header, magic, checksum and version are checked in this order and never move.
 func decodeFooter(file string, size int64, b []byte) (footer, error) {
 	p := place{file, "segment footer", size - footerSize, footerSize}
 	if len(b) != footerSize {
@@ -309,8 +307,8 @@ func (h frameHeader) encode() [frameHeaderSize]byte {
 	return b
 }
 
-// peekFrameHeader reads the fields of a header whose frame is not verified
-// yet. They may be used to find the frame's end and for nothing else.
+// peekFrameHeader decodes the header of a frame that is not verified yet. The fields may
+// only be used to find the end of the frame.
 func peekFrameHeader(b []byte) (h frameHeader, magic uint32) {
 	le := binary.LittleEndian
 	return frameHeader{
@@ -319,10 +317,9 @@ func peekFrameHeader(b []byte) (h frameHeader, magic uint32) {
 	}, le.Uint32(b[28:])
 }
 
-// decodeFrame verifies b, exactly one whole frame, and returns its header and
-// its stored payload (a slice of b), opened if the file is encrypted: file is
-// its key, or nil. After a nil error the payload may be decoded: header.raw is
-// within the limits of its kind.
+// decodeFrame verifies b, which is one whole frame, and returns its header and its stored
+// payload, a slice of b. If the file is encrypted, file is its key and the payload is
+// decrypted. After a nil error header.raw is within the limits of the kind.
 func decodeFrame(p place, salt uint64, file *seal.File, b []byte) (frameHeader, []byte, error) {
 	h, payload, err := verifyFrame(p, salt, file != nil, b)
 	if err != nil || file == nil {
@@ -332,7 +329,7 @@ func decodeFrame(p place, salt uint64, file *seal.File, b []byte) (frameHeader, 
 	return h, plain, err
 }
 
-// verifyFrame is decodeFrame without opening the payload.
+// verifyFrame is decodeFrame without decrypting the payload.
 func verifyFrame(p place, salt uint64, sealed bool, b []byte) (frameHeader, []byte, error) {
 	if len(b) < frameHeaderSize || len(b)%frameAlign != 0 {
 		return frameHeader{}, nil, p.corrupt(nil, "%d bytes are no frame", len(b))
@@ -375,7 +372,7 @@ func verifyFrame(p place, salt uint64, sealed bool, b []byte) (frameHeader, []by
 	return h, b[frameHeaderSize : frameHeaderSize+int(h.stored)], nil
 }
 
-// checkStored holds the stored length against the decoded one.
+// checkStored compares the stored length with the decoded one.
 func (h *frameHeader) checkStored(p place) error {
 	stored := int64(h.stored)
 	if h.flags&flagSealed != 0 && h.kind != kindSeal {
@@ -398,9 +395,8 @@ func (h *frameHeader) checkStored(p place) error {
 // FileName is the name of segment n within its store, such as "000012.seg".
 func FileName(n base.FileNum) string { return n.String() + fileSuffix }
 
-// ParseFileName is the inverse of FileName. It reports false for every name
-// that FileName does not produce, so that a store never takes a stranger's
-// file for its own.
+// ParseFileName is the inverse of FileName. It reports false for any name that FileName does
+// not produce, so that a store never takes another program's file for its own.
 func ParseFileName(name string) (base.FileNum, bool) {
 	digits, ok := strings.CutSuffix(name, fileSuffix)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// FrameInfo is one frame of a segment, or a run of bytes that are none.
+// FrameInfo is one frame of a segment, or the damaged bytes between two.
 type FrameInfo struct {
 	Offset int64
 	Size   int64  // header and padding included
@@ -46,11 +46,10 @@ func (c codec) codecName() string {
 	return fmt.Sprintf("codec %d", c)
 }
 
-// Inspect walks the frames of a segment in the order of the file and calls visit
-// for each, and for each run of damaged bytes. It needs header or footer, for the
-// salt, and nothing else: it does not use the family index. damage is what was wrong
-// with header or footer. An error of visit ends it and is returned as
-// it is; other errors are those of Salvage. f stays the caller's.
+// Inspect calls visit for each frame of a segment, and for each run of damaged bytes, in the
+// order of the file. For the salt it needs header or footer to be intact; it does not use
+// the family index. damage is what is wrong with header or footer. An error of visit ends
+// Inspect and is returned as it is; other errors are those of Salvage. It does not close f.
 func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit func(FrameInfo) error, opts ...OpenOption) (props Props, damage []error, err error) {
 	r := &Reader{f: f, name: name, salvaged: true}
 	for _, o := range opts {
@@ -92,9 +91,8 @@ func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit fun
 	return r.props, damage, gap(r.end)
 }
 
-// Identify reads header and footer of a segment and says which segment it is: file
-// number, salt and size, from whichever of the two is intact. damage is what is wrong
-// with the other.
+// Identify returns file number, salt and size of a segment from its header or its footer,
+// whichever is intact. damage is what is wrong with the other.
 func Identify(f vfs.File, name string, size int64, opts ...OpenOption) (props Props, damage []error, err error) {
 	r := &Reader{f: f, name: name, salvaged: true}
 	for _, o := range opts {

@@ -9,10 +9,9 @@ import (
 
 const outputBuffer = 64 << 10
 
-// output writes a file front to back: small pieces gathered, large ones straight
-// from the caller's memory, a slice of syncEvery bytes at a time; see slice. After the
-// first error the state of the file is unknown and every further call returns that
-// error; nothing is retried.
+// output writes a file from front to back, syncEvery bytes at a time; see slice. It gathers
+// small pieces in a buffer and writes large ones from the caller's memory. After the first
+// error the state of the file is unknown, and all further calls return that error.
 type output struct {
 	f         vfs.File
 	name      string
@@ -82,11 +81,13 @@ func (o *output) device(p []byte) {
 	}
 }
 
-// slice sees to it that whoever syncs another file finds no more of this one in his way
-// than syncEvery bytes. A sync of its own allocates blocks, and so waits for the
-// journal and flushes twice, and a commit that is synced meanwhile waits for all of it.
-// So it is left to the commits to flush what the device has, as long as there are
-// any; the device has at most the slices since the last.
+// slice keeps the unsynced bytes of this file below syncEvery, so that a commit whose sync
+// comes in between waits for no more than these.
+//
+// Syncing this file allocates blocks, so it waits for the journal and flushes the device
+// twice, and a commit that is synced meanwhile waits for all that. So while there are
+// commits, slice only writes back and leaves it to their syncs to flush the device's
+// cache.
 func (o *output) slice() error {
 	w, ok := o.f.(vfs.WriteBacker)
 	if !ok || o.syncs == nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// Reader reads one segment. All methods may be called concurrently, Close
-// excepted: whoever shares a Reader counts its users and closes last.
+// Reader reads one segment. All methods but Close may be called concurrently. If a Reader
+// is shared, its users have to be counted, and the last one closes it.
 type Reader struct {
 	f     vfs.File
 	name  string
 	props Props
 	start int64 // frames begin here
 	end   int64 // frames lie before it: the footer's offset, if there is one
-	keys  *seal.Store
+	keys  *seal.Keyring
 	key   atomic.Pointer[key] // nil until known
 	// salvaged: made by Salvage, so the families may not be all there were.
 	salvaged bool
@@ -33,20 +33,19 @@ type Reader struct {
 	toc atomic.Pointer[contents]
 }
 
-// contents is what footer and family index say.
+// contents is what is in footer and family index.
 type contents struct {
 	footer
 	families []FamilyInfo // ascending ids
 }
 
-// Open reads the footer and the family index of a segment and checks them. name
-// is used in errors; if it has the form of FileName, the file must carry that
-// number. size is the file's.
+// Open opens a segment of the given size. It reads and checks the footer and the family
+// index. name is for errors; if it is one that FileName makes, the file must have that
+// number.
 //
-// Damage there is a *fault.CorruptionError, and Salvage may still read the rest.
-// A file of a newer format version is a *fault.VersionError; for the
-// *fault.KeyError of an encrypted one see WithKeys. The reader owns f
-// and closes it in Close; if Open fails, f stays with the caller.
+// Damage is a *fault.CorruptionError, and Salvage may still read the rest. A newer format
+// version is a *fault.VersionError. For the *fault.KeyError of an encrypted segment see
+// WithKeys. Close closes f; if Open fails, the caller does.
 func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
 	r, ft, err := openFooter(f, name, size, opts)
 	if err != nil {
@@ -58,9 +57,9 @@ func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, err
 	return r, nil
 }
 
-// OpenFooter is Open, but reads and checks the footer alone. The first call that
-// needs the family index reads it: it takes memory for each family, and who knows
-// the places of blocks and directories does without.
+// OpenFooter is Open, but only reads and checks the footer. The family index, which takes
+// memory for each family, is read by the first call that needs it. None does if the caller
+// knows the places of blocks and directories.
 func OpenFooter(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
 	r, _, err := openFooter(f, name, size, opts)
 	return r, err
@@ -81,10 +80,9 @@ func openFooter(f vfs.File, name string, size int64, opts []OpenOption) (*Reader
 	return r, ft, nil
 }
 
-// OpenLazy is Open for an owner who has the properties from its manifest. It
-// reads nothing: blocks and directories whose places are known can be read at
-// once, and the first call that needs footer or family index reads and checks
-// them, comparing them with props.
+// OpenLazy is Open for a caller that has the properties, from a manifest, and reads nothing.
+// Blocks and directories whose places are known can be read at once. The first call that
+// needs footer or family index reads and checks them, and compares them with props.
 func OpenLazy(f vfs.File, name string, props Props, opts ...OpenOption) (*Reader, error) {
 	p := place{name, "segment properties", -1, 0}
 	switch {
@@ -115,8 +113,8 @@ func checkName(p place, have base.FileNum) error {
 	return nil
 }
 
-// readFooter reads the last 128 bytes. If they are no footer, the header says
-// whether the file is a segment at all, and of which format version.
+// readFooter reads the last 128 bytes. If they are no footer, it looks at the header, to see
+// whether the file is a segment, and of which format version.
 func readFooter(f io.ReaderAt, name string, size int64) (footer, error) {
 	p := place{name, "segment footer", 0, size}
 	if size < fileHeaderSize+footerSize {
@@ -143,8 +141,8 @@ func readFooter(f io.ReaderAt, name string, size int64) (footer, error) {
 	return ft, err
 }
 
-// readFull reads len(b) bytes at p.off. A file that ends before is damage; an
-// error of the device is not.
+// readFull reads len(b) bytes at p.off. If the file ends before that, it is damaged; errors
+// of the device are no damage.
 func readFull(f io.ReaderAt, p place, b []byte) error {
 	n, err := f.ReadAt(b, p.off)
 	switch {
@@ -189,8 +187,8 @@ func (r *Reader) loadContents(ft footer) error {
 	return nil
 }
 
-// contents returns footer and family index, reading them on first use. A failed
-// read is not remembered: the next call tries again.
+// contents returns footer and family index, and reads them on first use. After a failure the
+// next call tries again.
 func (r *Reader) contents() (*contents, error) {
 	if t := r.toc.Load(); t != nil {
 		return t, nil
@@ -223,8 +221,8 @@ func (r *Reader) Props() Props { return r.props }
 // Name is the name given to Open.
 func (r *Reader) Name() string { return r.name }
 
-// Families lists the families, ascending by id. The slice is shared and must not
-// be changed. It fails only in a lazily opened Reader.
+// Families returns the families by ascending id. The slice is shared and must not be
+// changed. It fails only for a Reader of OpenLazy or OpenFooter.
 func (r *Reader) Families() ([]FamilyInfo, error) {
 	t, err := r.contents()
 	if err != nil {
@@ -233,8 +231,7 @@ func (r *Reader) Families() ([]FamilyInfo, error) {
 	return t.families, nil
 }
 
-// Find returns the entry of family id, and false if the segment does not hold
-// it.
+// Find returns the entry of family id, and false if the segment does not have it.
 func (r *Reader) Find(id uint64) (FamilyInfo, bool, error) {
 	t, err := r.contents()
 	if err != nil {
@@ -244,12 +241,11 @@ func (r *Reader) Find(id uint64) (FamilyInfo, bool, error) {
 	return f, ok, nil
 }
 
-// ErrNoFamily is returned by Directory for a family that the segment does not
-// hold.
+// ErrNoFamily is returned by Directory for a family that the segment does not have.
 var ErrNoFamily = errors.New("the segment does not hold the family")
 
-// Directory returns the directory bytes of family id and its value table,
-// ascending by ValueID. Both are the caller's.
+// Directory returns the directory of family id and its value table, by ascending ValueID.
+// The caller may keep and change both.
 func (r *Reader) Directory(id uint64) (dir []byte, values []ValueLoc, err error) {
 	f, ok, err := r.Find(id)
 	if err != nil {
@@ -261,8 +257,8 @@ func (r *Reader) Directory(id uint64) (dir []byte, values []ValueLoc, err error)
 	return r.DirectoryAt(id, f.DirOff, f.DirStored)
 }
 
-// DirectoryAt is Directory for an owner who remembers where the directory of
-// family id is (FamilyInfo.DirOff and DirStored). It reads exactly that.
+// DirectoryAt is Directory for a caller that knows where the directory of family id lies
+// (FamilyInfo.DirOff and DirStored). It reads nothing else.
 func (r *Reader) DirectoryAt(id, off uint64, stored uint32) (dir []byte, values []ValueLoc, err error) {
 	dir, _, values, err = r.directory(id, off, stored)
 	return dir, values, err
@@ -280,22 +276,23 @@ func (r *Reader) directory(id, off uint64, stored uint32) ([]byte, []extent, []V
 	return decodeDirectory(p, raw)
 }
 
-// at is the place of a frame that somebody refers to. An offset no file can have
-// becomes one that is refused.
+// at is the place of a frame that the caller refers to. An offset that no file can have is
+// replaced by one that is refused.
 func (r *Reader) at(what string, off uint64, stored uint32) place {
 	return place{r.name, what, int64(min(off, math.MaxInt64)), int64(stored)}
 }
 
-// ReadBlock reads, checks and decodes the block that loc lies in. The bytes are
-// fresh, the caller's to keep or cache, and hold every value whose Loc has the
-// same Off. One read of exactly loc.Stored bytes.
+// ReadBlock reads, checks and decodes the block that loc lies in, with one read of exactly
+// loc.Stored bytes. The block has all values whose Loc has the same Off. The caller may
+// keep it.
 func (r *Reader) ReadBlock(loc Loc) (raw []byte, err error) {
 	_, raw, err = r.frame(r.at(kindHead.String(), loc.Off, loc.Stored), kindHead, kindHistory)
 	return raw, err
 }
 
-// LookIntoBlock is ReadBlock for who keeps nothing of the block: its bytes are valid,
-// and unchanged, until look returns. It is not called if there is an error.
+// LookIntoBlock is ReadBlock for a caller that does not keep the block, which saves
+// allocating it. It calls look with the block, which is valid until look returns. After an
+// error look is not called.
 func (r *Reader) LookIntoBlock(loc Loc, look func(block []byte)) error {
 	stored, room := scratch.Get().(*[]byte), scratch.Get().(*[]byte)
 	defer scratch.Put(stored)
@@ -315,8 +312,8 @@ func (r *Reader) LookIntoBlock(loc Loc, look func(block []byte)) error {
 	return err
 }
 
-// Value cuts the value at loc out of block, the result of ReadBlock(loc), and
-// checks it against loc.Sum. The value is a slice of block. It does no I/O.
+// Value returns the value at loc, a slice of block, which is the result of ReadBlock(loc).
+// It checks the value against loc.Sum, and does no I/O.
 func (r *Reader) Value(loc Loc, block []byte) ([]byte, error) {
 	p := r.at("segment value", loc.Off, loc.Stored)
 	end := uint64(loc.Inner) + uint64(loc.Len)
@@ -330,7 +327,7 @@ func (r *Reader) Value(loc Loc, block []byte) ([]byte, error) {
 	return v, nil
 }
 
-// Tombstones returns the bytes given to SetTombstones, nil if none were.
+// Tombstones returns the bytes that Builder.SetTombstones was given; nil if there are none.
 func (r *Reader) Tombstones() ([]byte, error) {
 	t, err := r.contents()
 	if err != nil {
@@ -339,7 +336,7 @@ func (r *Reader) Tombstones() ([]byte, error) {
 	return r.section(t.tombs, kindTombstones)
 }
 
-// Meta returns the bytes given to SetMeta, nil if none were.
+// Meta returns the bytes that Builder.SetMeta was given; nil if there are none.
 func (r *Reader) Meta() ([]byte, error) {
 	t, err := r.contents()
 	if err != nil {
@@ -356,7 +353,7 @@ func (r *Reader) section(e extent, k kind) ([]byte, error) {
 	return raw, err
 }
 
-// Close closes the file. No other method may be running or be called after it.
+// Close closes the file. No other method may be running, or be called later.
 func (r *Reader) Close() error {
 	if err := r.f.Close(); err != nil {
 		return fmt.Errorf("close segment %s: %w", r.name, err)
@@ -370,8 +367,8 @@ const keepScratch = 1<<20 + 4<<10
 // scratch holds buffers for frames that are decompressed out of them.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// frame reads the frame at p, verifies it, checks that it is of one of the wanted
-// kinds, and decodes its payload into fresh memory.
+// frame reads the frame at p, checks it and that it is of one of the wanted kinds, and
+// decodes its payload into new memory.
 func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
 	s := scratch.Get().(*[]byte)
 	defer scratch.Put(s)
@@ -386,14 +383,14 @@ func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
 	return h, raw, err
 }
 
-// payload reads and verifies the frame at p, and returns what it holds as it is stored.
-// That lies in s, unless it was sealed or is too large to be kept there.
+// payload reads and verifies the frame at p, and returns its payload as it is stored. It
+// lies in s, unless it was encrypted or is too large to be kept there.
 func (r *Reader) payload(p place, s *[]byte, want []kind) (h frameHeader, b []byte, sealed bool, err error) {
 	file, err := r.unlocked()
 	if err != nil {
 		return h, nil, false, err
 	}
-	// The file's size bounds the buffer, whatever a referrer claims.
+	// The size of the file bounds the buffer, whatever the reference says.
 	if p.off < fileHeaderSize || p.n < frameHeaderSize || p.off > r.end-p.n {
 		return h, nil, false, p.corrupt(nil, "reference to outside of the file's frames")
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// scanner walks frames without an index. Where no frame validates it steps on by
-// eight bytes until one does; a frame's checksum holds only at its own offset in
-// its own file, so nothing inside a value is taken for a frame.
+// scanner walks frames without an index. From bytes that are no valid frame it steps on by
+// eight until there is one. The checksum of a frame is right only at its own offset in its
+// own file, so nothing inside a value is taken for a frame.
 type scanner struct {
 	r        *Reader
 	pos, end int64
@@ -83,9 +83,9 @@ func (s *scanner) try() (size int64, err error) {
 	return size, err
 }
 
-// resync moves pos behind the bytes at pos, to the next place that looks like a
-// frame, and reads in pieces to get there. Holes are passed over: a file may have been
-// extended far beyond its bytes. Whether it is a frame, try decides.
+// resync moves pos to the next place that looks like a frame; try says whether it is one. It
+// reads in pieces and skips holes, since a file may have been extended far beyond its
+// bytes.
 func (s *scanner) resync(ctx context.Context) bool {
 	const piece = 64 << 10
 	buf := make([]byte, piece+frameHeaderSize)
@@ -115,8 +115,8 @@ func (s *scanner) resync(ctx context.Context) bool {
 	return false
 }
 
-// passHole moves pos over a hole, but for as much of its end as the header of a frame may
-// begin in.
+// passHole moves pos over a hole, but not over as much of its end as can be the beginning of
+// a frame header.
 func (s *scanner) passHole() error {
 	data, err := vfs.NextData(s.r.f, s.pos, s.end)
 	if err != nil {
@@ -126,16 +126,16 @@ func (s *scanner) passHole() error {
 	return nil
 }
 
-// Salvage opens a segment by walking its frames, without footer and family
-// index, which may be damaged or missing. It finds every family whose directory
-// is intact, and the tombstones and the meta section if they are; damage lists
-// what did not validate, one error per damaged run, up to 64. A run may have held a
-// directory or the tombstones: what is deleted may come back from a salvaged
-// segment whose tombstones are lost, and the caller has to say so.
+// Salvage opens a segment by walking its frames. Footer and family index may be damaged or
+// missing. It finds all families whose directories are intact, and tombstones and meta
+// section if these are. damage has one error for each run of damaged bytes, up to 64.
 //
-// At least one of header and footer must be intact, for the salt. err is set
-// only if nothing could be read at all. Salvage writes nothing. The Reader owns
-// f as one from Open does; its Props hold what was found.
+// Damaged bytes may have been a directory, or the tombstones. Without these, what was
+// deleted may come back, and the caller has to say so.
+//
+// For the salt, header or footer must be intact. err is set only if nothing could be read
+// at all. Salvage writes nothing. As with Open, the Reader closes f. Its Props say what was
+// found.
 func Salvage(ctx context.Context, f vfs.File, name string, size int64, opts ...OpenOption) (r *Reader, damage []error, err error) {
 	r = &Reader{f: f, name: name, salvaged: true}
 	for _, o := range opts {
@@ -178,8 +178,8 @@ func Salvage(ctx context.Context, f vfs.File, name string, size int64, opts ...O
 	return r, append(damage, s.damage...), nil
 }
 
-// identify sets file number, salt and size from whichever of header and footer
-// is intact, and where the frames end.
+// identify sets file number, salt and size from header or footer, whichever is intact, and
+// where the frames end.
 func (r *Reader) identify(size int64) (damage []error, err error) {
 	r.props = Props{FormatVersion: FormatVersion, Size: size}
 	b := make([]byte, fileHeaderSize)

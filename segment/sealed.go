@@ -8,10 +8,10 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 )
 
-// An encrypted segment has an encryption header behind its own, and directly
-// before the footer a frame of kind kindSeal. That holds a copy of the
-// encryption header, so that reading works from the end of the file and damage
-// to its beginning costs nothing, and a tag that authenticates the footer.
+// An encrypted segment has an encryption header behind its own header, and directly before
+// the footer a frame of kind kindSeal. That frame has a copy of the encryption header, so
+// that reading can begin at the end of the file and damage to the beginning does no harm,
+// and a tag that authenticates the footer.
 
 const (
 	// sealPayload is the payload of the seal: the copy, and nothing sealed.
@@ -40,8 +40,8 @@ func frameEnd(size int64, sealed bool) int64 {
 	return size - footerSize
 }
 
-// frameAAD is what is authenticated with a payload: the place of the frame in
-// its file, and its header but for the checksum. The file's own header went into
+// frameAAD is the additional data that is authenticated with a payload: the place of the
+// frame in its file, and its header without the checksum. The file's own header is part of
 // its key.
 func frameAAD(off int64, header []byte) []byte {
 	b := make([]byte, 8, 8+frameHeaderSize+footerSize)
@@ -77,10 +77,9 @@ func encodeSeal(ft *footer, file *seal.File, ext []byte, off int64) []byte {
 	return b
 }
 
-// unlock makes the key of the file from footer and seal, and authenticates the
-// footer with it. For a file without encryption, where that is allowed, it
-// returns nil.
-func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Store) (*seal.File, error) {
+// unlock makes the key of the file from the footer and the kindSeal frame, and authenticates
+// the footer with it. It returns nil for a file without encryption, where that is allowed.
+func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Keyring) (*seal.File, error) {
 	if !ft.sealed() {
 		return keys.Open(name, ft.FileNum, false, nil, nil)
 	}
@@ -111,7 +110,7 @@ func (ft *footer) unlock(f io.ReaderAt, name string, keys *seal.Store) (*seal.Fi
 }
 
 // unlockHead makes the key of a file without a footer from its headers.
-func unlockHead(f io.ReaderAt, name string, h fileHeader, keys *seal.Store) (*seal.File, error) {
+func unlockHead(f io.ReaderAt, name string, h fileHeader, keys *seal.Keyring) (*seal.File, error) {
 	sealed := h.flags&fileSealed != 0
 	ext := make([]byte, seal.HeaderSize)
 	if sealed {
@@ -122,16 +121,16 @@ func unlockHead(f io.ReaderAt, name string, h fileHeader, keys *seal.Store) (*se
 	return keys.Open(name, h.num, sealed, h.encode(), ext)
 }
 
-// OpenOption changes what opening a segment does.
+// OpenOption changes how a segment is opened.
 type OpenOption func(*Reader)
 
-// WithKeys gives the keys of the store; without it, or with nil, only a segment
-// without encryption can be opened. A segment that needs another key, or should
-// need one and does not, is a *fault.KeyError.
-func WithKeys(keys *seal.Store) OpenOption { return func(r *Reader) { r.keys = keys } }
+// WithKeys sets the keyring of the store. Without it, or with nil, only a segment without
+// encryption can be opened. A segment that needs another key, or that should be encrypted
+// and is not, is a *fault.KeyError.
+func WithKeys(keys *seal.Keyring) OpenOption { return func(r *Reader) { r.keys = keys } }
 
-// KeyID is the id of the key that the segment is encrypted with; "" if it is not.
-// It is "" for a lazily opened Reader that has read nothing.
+// KeyID is the id of the key that the segment is encrypted with; "" if it is not, or if the
+// Reader was opened lazily and has read nothing yet.
 func (r *Reader) KeyID() string {
 	if k := r.key.Load(); k != nil {
 		return k.file.KeyID()
@@ -144,8 +143,8 @@ type key struct {
 	file *seal.File // nil: not encrypted
 }
 
-// unlocked returns the key of the file: of a lazily opened one it reads footer and
-// seal on first use.
+// unlocked returns the key of the file. If the file was opened lazily, it reads footer and
+// kindSeal frame on first use.
 func (r *Reader) unlocked() (*seal.File, error) {
 	if k := r.key.Load(); k != nil {
 		return k.file, nil

@@ -15,11 +15,11 @@ import (
 	"github.com/stele-go/stele/internal/seal"
 )
 
-func testKeys(t testing.TB, store uint64, fill byte) *seal.Store {
+func testKeys(t testing.TB, store uint64, fill byte) *seal.Keyring {
 	t.Helper()
 	p, err := seal.StaticKeys("k", map[string][]byte{"k": bytes.Repeat([]byte{fill}, seal.KeySize)})
 	must(t, err)
-	return seal.New(p, nil).Store(store, 0)
+	return seal.New(p, nil).Keyring(store, 0)
 }
 
 // sealedValue is a value that compresses, and is large enough to.
@@ -28,7 +28,7 @@ func sealedValue(fam uint64, i int) []byte {
 }
 
 // buildSealed builds a segment of two families; without keys it is not encrypted.
-func buildSealed(t testing.TB, keys *seal.Store) *memFile {
+func buildSealed(t testing.TB, keys *seal.Keyring) *memFile {
 	t.Helper()
 	f := &memFile{}
 	b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 99, BlockSize: 400, HeadBlockSize: 300, Keys: keys})
@@ -134,7 +134,7 @@ func TestSealedSegmentKeys(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		f    *memFile
-		keys *seal.Store
+		keys *seal.Keyring
 		want fault.KeyProblem
 	}{
 		{"no keys", f, nil, fault.KeyRequired},
@@ -266,7 +266,7 @@ func TestSealedSegmentRot(t *testing.T) {
 	t.Logf("%d flips, 0 undetected; %d opened", flips, opened)
 }
 
-func salvageSealed(t *testing.T, f *memFile, keys *seal.Store) error {
+func salvageSealed(t *testing.T, f *memFile, keys *seal.Keyring) error {
 	r, damage, err := Salvage(t.Context(), f, "000012.seg", int64(len(f.b)), WithKeys(keys))
 	if err != nil {
 		return err

@@ -9,23 +9,22 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// The value table of a family stands behind its directory bytes, in the same
-// frame. Blocks are listed once; values name them by position. The sums come
-// last, in a column of their own: nothing compresses them, and apart from the
-// numbers they do not spoil those.
+// The value table of a family comes behind its directory bytes, in the same frame. Blocks
+// are listed once, and values refer to them by position. The sums come last, in a column of
+// their own: they do not compress, and among the other numbers they would keep those from
+// compressing.
 const (
 	minBlockBytes = 2  // delta, length
 	minValueBytes = 14 // six numbers of at least a byte, and the sum
 	sumSize       = 8
 )
 
-// errDuplicate is the one thing wrong with a family that the builder only finds
-// when it has all of its values.
+// errDuplicate is the one error that the builder finds only when it has all values of a
+// family.
 var errDuplicate = errors.New("a value id occurs twice in one family")
 
-// appendDirectory appends the payload of a directory frame: dir, then the table
-// of blocks (ascending offsets) and values (strictly ascending ids). Every
-// value lies in one of the blocks.
+// appendDirectory appends the payload of a directory frame: dir, the blocks by ascending
+// offset, and the values by strictly ascending id. Each value lies in one of the blocks.
 func appendDirectory(dst, dir []byte, blocks []extent, values []ValueLoc) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(dir)))
 	dst = append(dst, dir...)
@@ -62,9 +61,8 @@ func appendDirectory(dst, dir []byte, blocks []extent, values []ValueLoc) []byte
 	return dst
 }
 
-// decodeDirectory is the inverse of appendDirectory. The frame it came from
-// stands at p.off, and every block must lie between the header of the file and
-// there. The directory bytes are a slice of b.
+// decodeDirectory is the inverse of appendDirectory. The frame lies at p.off, and all blocks
+// must lie between the header of the file and that. dir is a slice of b.
 func decodeDirectory(p place, b []byte) (dir []byte, blocks []extent, values []ValueLoc, err error) {
 	c := &cursor{b: b}
 	dir = c.bytes(c.uvarint(MaxSectionRaw))
@@ -101,8 +99,8 @@ func decodeBlocks(p place, c *cursor) ([]extent, error) {
 	return blocks, nil
 }
 
-// decodeValues reads the rows up to the column of sums, which it leaves in c,
-// complete: the caller may take one sum per row.
+// decodeValues reads the rows up to the column of sums. It checks that c has a sum for each
+// row.
 func decodeValues(p place, c *cursor, blocks []extent) ([]ValueLoc, error) {
 	n := c.count(minValueBytes)
 	if c.failed {

@@ -7,9 +7,8 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// ValueID is the logical identity of a value: the record that stored it and the
-// value's ordinal in that record. It stays the same when compaction moves the
-// bytes.
+// ValueID identifies a value by the record that stored it and the value's number in that
+// record. It stays the same when a compaction moves the bytes.
 type ValueID struct {
 	LSN base.LSN
 	Ord uint16
@@ -23,15 +22,15 @@ func (id ValueID) Compare(o ValueID) int {
 	return cmp.Compare(id.Ord, o.Ord)
 }
 
-// Loc is where a value's bytes are in a segment. It is what an index keeps.
+// Loc is the place of a value's bytes in a segment, as an index keeps it.
 type Loc struct {
 	Off    uint64 // the frame's offset in the file
 	Stored uint32 // the frame's length in the file, header and padding included
 	Inner  uint32 // the value's offset in the decoded block
 	Len    uint32 // the value's length in bytes
-	// Sum is the XXH64 (seed 0) of the value's bytes as the block holds them:
-	// of the patch, for a patched value. It lives with the referrer, so a block
-	// that is intact but not the one meant is caught.
+	// Sum is the XXH64 (seed 0) of the value's bytes in the block, which are a patch if
+	// the value is stored as one. Because it is kept with the reference, a block that is
+	// intact but not the one meant is noticed.
 	Sum uint64
 }
 
@@ -41,9 +40,8 @@ type Encoding uint8
 const (
 	// Whole: the bytes are the value.
 	Whole Encoding = 0
-	// ReversePatch: the bytes are a patch that makes the value out of another,
-	// newer one, ValueLoc.Base. The segment stores and returns the patch; it
-	// neither makes nor applies one.
+	// ReversePatch: the bytes are a patch that makes the value from a newer one,
+	// ValueLoc.Base. This package neither makes nor applies patches.
 	ReversePatch Encoding = 1
 )
 
@@ -55,8 +53,7 @@ type ValueLoc struct {
 	Base     ValueID // of a ReversePatch; zero otherwise
 }
 
-// FindValue returns the row of id in values, which must be sorted by id, as
-// tables are.
+// FindValue returns the row of id in values, which must be sorted by id.
 func FindValue(values []ValueLoc, id ValueID) (ValueLoc, bool) {
 	i, ok := slices.BinarySearchFunc(values, id, func(v ValueLoc, id ValueID) int {
 		return v.ValueID.Compare(id)
@@ -79,8 +76,8 @@ type FamilyInfo struct {
 	MaxLSN    base.LSN
 }
 
-// Props describes a whole segment. The footer holds them; a manifest may keep a
-// copy, which OpenLazy takes.
+// Props describes a whole segment. The footer has them; a manifest may keep a copy for
+// OpenLazy.
 type Props struct {
 	FormatVersion uint32
 	FileNum       base.FileNum
@@ -89,8 +86,8 @@ type Props struct {
 	RawBytes      int64 // sum of the lengths of all values
 	Families      int
 	Values        int64
-	// MinLSN and MaxLSN span the LSNs of the values, not those that directories
-	// or tombstones may name; both are 0 in a segment without values.
+	// MinLSN and MaxLSN are the bounds of the LSNs of the values, without those that
+	// directories or tombstones name. Both are 0 in a segment without values.
 	MinLSN base.LSN
 	MaxLSN base.LSN
 }

@@ -14,14 +14,14 @@ import (
 // maxFindings bounds what Verify remembers of a file that is damaged all over.
 const maxFindings = 64
 
-// Verify reads and checks every byte of the segment: header, footer, every frame
-// and every value against its sum, the totals, and that frames fill the file
-// without gap or overlap. progress, if not nil, is called after each family and
-// at the end with the number of bytes checked so far and the size of the file.
+// Verify reads and checks every byte of the segment: header and footer, all frames, each
+// value against its sum, the totals, and that the frames fill the file without gap or
+// overlap. progress, if not nil, is called after each family and at the end, with the
+// number of bytes checked so far and the size of the file.
 //
-// It goes on past damage and returns all findings, joined, up to 64. An error
-// that is neither damage nor a version ends it at once, as does ctx. In a Reader
-// from Salvage only what it found is checked, not what it missed.
+// It continues behind damage and returns up to 64 findings, joined. Any error that is
+// neither damage nor a format version ends it at once, and so does ctx. For a Reader of
+// Salvage it checks only what that found.
 func (r *Reader) Verify(ctx context.Context, progress func(done, total int64)) error {
 	t, err := r.contents()
 	if err != nil {
@@ -103,8 +103,8 @@ func (v *verifier) ends(t *contents) error {
 	return v.note(v.sealedHead(t))
 }
 
-// sealedHead holds both headers at the beginning of an encrypted file against
-// those at its end.
+// sealedHead compares both headers at the beginning of an encrypted file with those at its
+// end.
 func (v *verifier) sealedHead(t *contents) error {
 	b, p := make([]byte, sealedStart), place{v.r.name, "segment header", 0, sealedStart}
 	if err := readFull(v.r.f, p, b); err != nil {
@@ -212,8 +212,8 @@ func describe(id uint64, dir extent, blocks []extent, values []ValueLoc) FamilyI
 	return f
 }
 
-// block checks one block and the values that lie in it. A damaged block is one
-// finding, however many values it costs.
+// block checks one block and the values in it. A damaged block is one finding, no matter how
+// many values it has.
 func (v *verifier) block(family uint64, at extent, values []ValueLoc) error {
 	p := v.r.at(kindHead.String(), at.off, at.n)
 	h, raw, err := v.r.frame(p, kindHead, kindHistory)
@@ -231,9 +231,9 @@ func (v *verifier) block(family uint64, at extent, values []ValueLoc) error {
 	return nil
 }
 
-// gaps looks at what no table refers to. In an undamaged segment there is
-// nothing; behind a damaged directory there are its blocks, which are checked
-// as far as they can be found.
+// gaps checks the bytes that no table refers to. An undamaged segment has none. Otherwise
+// they are the blocks of a damaged directory, which are checked as far as they can be
+// found.
 func (v *verifier) gaps(ctx context.Context) error {
 	slices.SortFunc(v.seen, byOffset)
 	v.seen = append(v.seen, extent{uint64(v.r.end), 0}) // the end of the last gap

@@ -1,18 +1,21 @@
-// Package snapshot keeps what a store must know before it can read anything
-// else: the manifest and the image.
+// Package snapshot has the two files that a store needs before it can read any other: the
+// manifest and the image.
 //
-// The manifest says which files make up a store. It is an edit log: a complete
-// state followed by edits, each of them synced before it is acknowledged. It is
-// the one file whose loss cannot be repaired by reading another file's frames,
-// so its rules are strict: damage to an acknowledged edit is a
-// *fault.CorruptionError, never an older state. See docs/format/manifest.md.
+// The manifest says which files make up a store. It is a log of edits: a complete state,
+// followed by changes that are each synced before they are acknowledged. No other file
+// has what it says, so its rules are strict. Damage to an acknowledged edit is a
+// *fault.CorruptionError, and never an older state. See docs/format/manifest.md.
 //
-// The image is the index on disk: a table of partitions and families, and the
-// pages of their directories. It is written in one go, never changed, and it is
-// derived data: a store that finds its image damaged rebuilds it from segments
-// and log. See docs/format/image.md.
+// The image is the index on disk: tables of partitions and families, and the pages of
+// their directories. It is written in one go and never changed. All of it can be derived
+// from segments and log, and a store that finds its image damaged does that. See
+// docs/format/image.md.
 //
-// Both formats share the file header (header.go). Codecs are pure functions
-// over bytes (frame.go, state_codec.go, table_codec.go); files that do I/O are
-// kept apart from them (manifest.go, load.go, image_writer.go, image.go).
+// The package stands at the top level of the module because it is a part of the design
+// that is worth reading by itself. Only this module can use it, since its functions take
+// internal types; internal/engine and internal/backup do, and saver/admin for its tools.
+//
+// Both formats have the same file header (header.go). The codecs (frame.go,
+// state_codec.go, table_codec.go) are functions of bytes and do no I/O, which is in
+// manifest.go, load.go, image_writer.go and image.go.
 package snapshot

@@ -6,12 +6,12 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// frameHeaderSize is 8-aligned, as every frame is, so that the forward scan
+// frameHeaderSize is a multiple of 8, as is the length of every frame, so that the search
 // that tells a torn tail from damage can step by 8 bytes.
 const frameHeaderSize = 32
 
-// frameType says what a manifest frame holds. Zero is not a type: zeroed bytes
-// never validate.
+// frameType says what a manifest frame holds. Zero is not a type, so zeros are never a valid
+// frame.
 type frameType uint8
 
 const (
@@ -32,8 +32,7 @@ type frame struct {
 	size     int // of the whole frame, once it was read
 }
 
-// frameSize is the room a frame with a payload of n bytes takes, padding
-// included.
+// frameSize is the length of a frame with a payload of n bytes, with padding.
 func frameSize(n int) int { return (frameHeaderSize + n + 7) &^ 7 }
 
 // appendFrame appends the encoded frame; off is its place in the file.
@@ -54,9 +53,9 @@ func appendFrame(dst []byte, salt uint64, off int64, f frame) []byte {
 	return dst
 }
 
-// parseFrame reads the frame at the beginning of b, which lies at off of its
-// file. The checksum covers everything after itself, padding included; ok is
-// false unless it fits. Nothing is allocated.
+// parseFrame decodes the frame at the beginning of b, which lies at off of its file. ok is
+// false unless the checksum, which covers everything after itself, is right. It allocates
+// nothing.
 func parseFrame(b []byte, salt uint64, off int64) (f frame, ok bool) {
 	if len(b) < frameHeaderSize || b[12] == 0 {
 		return frame{}, false
@@ -82,11 +81,10 @@ func parseFrame(b []byte, salt uint64, off int64) (f frame, ok bool) {
 	}, true
 }
 
-// findPromise scans b[from:to] on the 8-byte grid for an intact frame whose
-// promise reaches beyond from. Such a frame could only be written after the
-// bytes at from had been synced, so if they do not validate now, they are
-// damaged. Cheap field checks come first: in zeros or noise hardly any offset
-// gets as far as the checksum.
+// findPromise looks in b[from:to] for an intact frame that promises bytes beyond from. Such a
+// frame was written after the bytes at from were synced, so if these are not valid now,
+// they are damaged. It checks the fields before the checksum, which few offsets in zeros or
+// noise get to.
 func findPromise(b []byte, from, to int, salt, lastSeq uint64) (at int, found bool) {
 	for at := from; at+frameHeaderSize <= to; at += 8 {
 		h := b[at:to]

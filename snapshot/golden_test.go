@@ -321,7 +321,7 @@ func with(im *Image) func(func(*Image) error) error {
 // addRows adds the rows of a table to what was read.
 func addRows(c *content, table *index.Table) error {
 	return errors.Join(
-		table.Partitions(func(r index.Row) bool { c.Partitions = append(c.Partitions, threadOf(r)); return true }),
+		table.Partitions(func(r index.Row) bool { c.Partitions = append(c.Partitions, partitionOf(r)); return true }),
 		table.Families(func(id uint64, parts []index.Part) bool {
 			c.Families = append(c.Families, ImageFamily{ID: id, Parts: parts})
 			return true

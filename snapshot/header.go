@@ -8,13 +8,13 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// FormatVersion is the format version of manifests and stores that this build
-// writes, and the highest it reads.
+// FormatVersion is the format version of manifests and stores that this build writes, and
+// the newest that it reads.
 const FormatVersion uint32 = 1
 
-// imageVersion is the same of images. Format 1 had other tables of partitions and
-// families; format 2 did not say where a key is without reading all of them; the footer
-// of format 3 had an entry for each of their frames.
+// imageVersion is the same for images. Format 1 had other tables of partitions and families.
+// In format 2 all of them had to be read to find a key. In format 3 the footer had an entry
+// for each of their frames.
 const imageVersion uint32 = 4
 
 // supported is the highest format version this build reads of a file with magic.
@@ -25,10 +25,9 @@ func supported(magic [8]byte) uint32 {
 	return FormatVersion
 }
 
-// headerSize is the length of the file header. Its shape (magic, format
-// version, flags, …, checksum over the first 56 bytes) is frozen for every
-// format version to come: a build can therefore tell a newer file, whose
-// checksum fits, from one whose version field was damaged.
+// headerSize is the length of the file header. Its layout (magic, format version, flags, …,
+// checksum of the first 56 bytes) is the same in all format versions to come. So any build
+// can tell a newer file, whose checksum is right, from one whose version was damaged.
 const headerSize = 64
 
 // headerSummed is how much of the header its checksum covers.
@@ -63,10 +62,9 @@ func appendHeader(dst []byte, magic [8]byte, h fileHeader) []byte {
 	return binary.LittleEndian.AppendUint64(dst, base.Checksum(0, dst[start:]))
 }
 
-// decodeHeader reads a header from the beginning of b. Length, magic, checksum
-// and version are tested one by one so that the error names what is wrong. A
-// newer format version, or a flag outside knownFlags, is a *fault.VersionError
-// and never called damage.
+// decodeHeader decodes the header at the beginning of b. It checks length, magic, checksum
+// and version one by one, so that the error says what is wrong. A newer format version, or
+// a flag outside knownFlags, is a *fault.VersionError.
 func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte) (fileHeader, error) {
 	bad := func(detail string) error {
 		return &fault.CorruptionError{File: name, Kind: kind, Offset: 0, Len: headerSize, Detail: detail}
@@ -101,15 +99,15 @@ func decodeHeader(name, kind string, magic [8]byte, knownFlags uint32, b []byte)
 	return h, nil
 }
 
-// newerError says that intact bytes use something this build does not know,
-// which only a newer build can have written.
+// newerError is the error for intact bytes that this build does not know, which only a newer
+// build can have written.
 func newerError(name, what string) error {
 	return fmt.Errorf("%s: unknown %s: %w", name, what,
 		&fault.VersionError{File: name, Have: FormatVersion + 1, Supported: FormatVersion})
 }
 
-// seedAt binds a checksum to a file and a place in it, so that a frame copied
-// to another place, or from another file, does not validate.
+// seedAt makes a checksum depend on the file and the place in it, so that a frame that was
+// copied from elsewhere is not valid.
 func seedAt(salt uint64, off int64) uint64 {
 	return salt + uint64(off)*0x9E3779B97F4A7C15
 }

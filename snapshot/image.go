@@ -15,8 +15,8 @@ import (
 // maxFooter bounds the footer of an image: about eleven million table frames.
 const maxFooter = 256 << 20
 
-// Image is an open image. It is immutable and may be used concurrently; the
-// file belongs to the caller, who closes it after the last use.
+// Image is an open image. It is immutable and may be used concurrently. The caller closes the
+// file after the last use.
 type Image struct {
 	f       vfs.File
 	name    string
@@ -30,10 +30,10 @@ type Image struct {
 	rows    [2][]index.Stored // partitions and families: what the footer says of them
 }
 
-// OpenImage reads header and footer of an image, and nothing else. size is what
-// the manifest says; another size is damage. Errors: *fault.CorruptionError,
-// *fault.VersionError, *fault.KeyError (see WithStore), or that of the file. But for a KeyError, whatever the error, the image is
-// derived data, and the engine rebuilds it.
+// OpenImage reads header and footer of an image, and nothing else. size is that of the
+// manifest; another size is damage. Errors are *fault.CorruptionError, *fault.VersionError,
+// *fault.KeyError (see WithKeyring), and those of the file. After any of them but a
+// KeyError the image can be rebuilt.
 func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image, error) {
 	have, err := f.Size()
 	if err != nil {
@@ -58,7 +58,7 @@ func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image,
 		return nil, &fault.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
 	}
 	im := &Image{f: f, name: name, version: fh.version, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
-	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).store); err != nil {
+	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).ring); err != nil {
 		return nil, err
 	}
 	if err := im.readFooter(size); err != nil {
@@ -102,9 +102,9 @@ func (im *Image) Header() ImageHeader { return im.h }
 // Counts returns how much the image holds.
 func (im *Image) Counts() ImageCounts { return im.counts }
 
-// Check holds the image against the manifest: the entry that names it, the
-// store, and the image before it in the chain (0 for the first). A mismatch, as
-// left by swapped or restored files, is a *fault.CorruptionError.
+// Check compares the image with the manifest: with the entry that names it, the store, and
+// the image before it in the chain (0 for the first). A difference, such as files that were
+// swapped or restored leave, is a *fault.CorruptionError.
 func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error {
 	want := ImageHeader{Num: info.Num, StoreID: storeID, LSN: info.LSN, PrevNum: prev, Full: info.Full, Salt: im.h.Salt}
 	if im.h != want {
@@ -113,10 +113,9 @@ func (im *Image) Check(info ImageInfo, storeID uint64, prev base.FileNum) error 
 	return nil
 }
 
-// ReadPage reads, verifies and decompresses the page at (off, n) of this image
-// with a single read: off and n are those of the Part. The result is the
-// caller's. Damage is a *fault.CorruptionError; at most MaxPage bytes are
-// allocated for the page, whatever the file says.
+// ReadPage reads, verifies and decompresses the page at off, of length n, with a single read.
+// off and n are those of the Part. The caller may keep the result. Damage is a
+// *fault.CorruptionError. At most MaxPage bytes are allocated, whatever the file says.
 func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
 	if n < imageFrameHeader || int64(n) > int64(im.fr.stored(MaxPage))+imageFrameHeader || off < im.start {
 		return nil, &fault.CorruptionError{File: im.name, Kind: "image frame", Offset: int64(off), Len: int64(n), Detail: "no page can lie there"}
@@ -129,9 +128,8 @@ func (im *Image) ReadPage(off uint64, n uint32) ([]byte, error) {
 	return raw, err
 }
 
-// Visitor receives the tables of an image. A table whose function is nil is not
-// read. Each comes in strictly ascending order of its ids. An error stops the
-// visit and is returned as it is.
+// Visitor receives the tables of an image, each in strictly ascending order of its ids. A
+// table whose function is nil is not read. An error ends the visit and is returned as it is.
 type Visitor struct {
 	Partition        func(ImagePartition) error
 	Family           func(ImageFamily) error
@@ -140,9 +138,9 @@ type Visitor struct {
 	RemovedTombstone func(id string) error
 }
 
-// Table streams the tables to v and touches no page. Strings, parts and data
-// handed out are the visitor's to keep. Those of one frame share memory, so
-// keeping one keeps its frame's: about as much as the frame's strings together.
+// Table reads the tables, and no pages, and passes them to v, which may keep strings, parts
+// and data. Those of one frame share memory, so that whoever keeps one keeps about as much
+// as all strings of the frame.
 func (im *Image) Table(v Visitor) error {
 	s := &tableScan{im: im, v: v}
 	for _, typ := range visited {
@@ -305,8 +303,8 @@ func visitAll[T any](s *tableScan, r tableRef, items []T, err error, follows fun
 var (
 	// errOrder is the cause for ids that do not ascend.
 	errOrder = fmt.Errorf("%w: ids do not ascend", errTable)
-	// errFirst is the cause for a frame that has another first key than the footer, or
-	// the list that leads to it, says.
+	// errFirst: the frame has another first key than the footer, or the list that refers
+	// to the frame, says.
 	errFirst = fmt.Errorf("%w: the frame does not begin as announced", errTable)
 )
 
@@ -318,8 +316,8 @@ func (s *tableScan) damaged(r tableRef, err error) error {
 	return &fault.CorruptionError{File: s.im.name, Kind: "image table", Offset: int64(r.off), Len: int64(r.len), Err: err}
 }
 
-// appendTail appends the last bytes of the file, which lie at at: the place of
-// the footer frame, bound to the file by the salt.
+// appendTail appends the last bytes of the file, which lie at at. They have the place of the
+// footer frame, and a checksum with the salt of the file.
 func appendTail(b []byte, salt uint64, at int64, off uint64, n uint32) []byte {
 	start := len(b)
 	b = appendU64(b, off)

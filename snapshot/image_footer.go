@@ -25,9 +25,9 @@ func appendFooter(b []byte, c ImageCounts, dir []tableRef) []byte {
 	return b
 }
 
-// decodeFooter decodes what appendFooter wrote, and returns what follows it. Table
-// frames lie behind one another between from and to, and their entries add up to the
-// counts.
+// decodeFooter is the inverse of appendFooter, and also returns what follows. It checks that
+// the frames of tables lie between from and to, one behind the other, and that their
+// entries add up to the counts.
 func decodeFooter(name string, version uint32, b []byte, from, to uint64) (c ImageCounts, dir []tableRef, rest []byte, err error) {
 	if len(b) < footerFixed {
 		return c, nil, nil, errFooter
@@ -66,9 +66,9 @@ func decodeFooter(name string, version uint32, b []byte, from, to uint64) (c Ima
 	return c, dir, rest, nil
 }
 
-// appendFirsts encodes, in the order of the file, the first key of each frame of rows
-// or parts, and of each list of such frames, behind how much the frames have that the
-// list leads to: where a key is can then be told without reading a frame.
+// appendFirsts appends, in the order of the file, the first key of each frame of rows or
+// parts, and of each list of such frames. Before the key of a list comes how many bytes the
+// frames have that it leads to. So the place of a key is known without reading a frame.
 func appendFirsts(b []byte, dir []tableRef) []byte {
 	for i := range dir {
 		if r := &dir[i]; r.typ.isRows() {
@@ -78,8 +78,8 @@ func appendFirsts(b []byte, dir []tableRef) []byte {
 	return b
 }
 
-// decodeFirsts is the inverse of appendFirsts, for all that b is. Keys ascend strictly
-// over the frames and lists of a type.
+// decodeFirsts is the inverse of appendFirsts; b must have nothing else. It checks that keys
+// ascend strictly over the frames and lists of a type.
 func decodeFirsts(b []byte, dir []tableRef) error {
 	text := string(b) // which all keys share
 	last := map[imageFrameType]int{}
@@ -131,8 +131,7 @@ func (im *Image) decodeFooter(b []byte, off uint64) error {
 	return nil
 }
 
-// split keeps what the footer says of frames: of rows and parts in the form the index
-// wants it in.
+// split keeps what the footer says of frames, with rows and parts in the form of the index.
 func (im *Image) split(dir []tableRef) {
 	for _, r := range dir {
 		if r.typ.isRows() {

@@ -16,8 +16,8 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// MaxPage is the largest page, and the largest single entry of a table, of an
-// image: 16 MiB. A reader allocates no more than that for one frame.
+// MaxPage is the largest page of an image, and the largest entry of a table: 16 MiB. A reader
+// allocates no more for one frame.
 const MaxPage = 16 << 20
 
 const (
@@ -44,15 +44,14 @@ const (
 	imagePartLists         imageFrameType = 11 // where frames of families are, from format 4 on
 )
 
-// tableTypes is the number of the types of tables whose entries lean on each other,
-// which are dense from imageThreads on.
+// tableTypes is the number of types of tables whose entries are encoded relative to the entry
+// before.
 const tableTypes = 5
 
 // visited are the types of all tables, in the order they are visited in.
 var visited = [...]imageFrameType{imagePartitions, imageRows, imageFamilies, imageParts, imageRemovedFamilies, imageTombstones, imageRemovedTombstones}
 
-// isTable reports whether frames of the type are those of a table, in an image of a
-// format version.
+// isTable reports whether frames of the type are those of a table, in this format version.
 func (t imageFrameType) isTable(version uint32) bool {
 	return t >= imagePartitions && t <= imageRemovedTombstones || t == imageRows || t == imageParts || t.isList() && version >= listsVersion
 }
@@ -95,9 +94,8 @@ func (fr framer) appendImage(dst []byte, off int64, typ imageFrameType, count ui
 	return dst
 }
 
-// decodeImageFrame verifies the frame that b is, from first to last byte, and
-// appends its uncompressed content to dst[:0]. maxRaw is checked before anything
-// is allocated. The result may alias b.
+// decodeImage verifies b, which is one whole frame, and appends its decompressed content to
+// dst[:0]. It checks maxRaw before it allocates. The result may alias b.
 func (fr framer) decodeImage(dst, b []byte, name string, off int64, typ imageFrameType, maxRaw int) (raw []byte, count uint32, err error) {
 	bad := func(detail string, cause error) error {
 		return &fault.CorruptionError{File: name, Kind: "image frame", Offset: off, Len: int64(len(b)), Detail: detail, Err: cause}
@@ -143,8 +141,8 @@ func (fr framer) decodeImage(dst, b []byte, name string, off int64, typ imageFra
 	return out, binary.LittleEndian.Uint32(b[20:]), nil
 }
 
-// zstdDecoder is shared: it holds no state between calls of DecodeAll and may be
-// used concurrently. The capacity of the destination limits what it produces.
+// zstdDecoder is shared. It has no state between calls of DecodeAll and may be used
+// concurrently. Its output is limited to the capacity of the destination.
 var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxPage), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
@@ -153,8 +151,8 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// zstdEncoders are the encoders that no image writer has: their tables are large,
-// and a small image would do little but clear new ones.
+// zstdEncoders are the encoders that no image writer is using. They are kept because their
+// tables are large: a small image would do little but clear new ones.
 var zstdEncoders = sync.Pool{New: func() any {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -163,8 +161,8 @@ var zstdEncoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// readRange reads len(b) bytes at off. Bytes that are not there are damage: an
-// image never grows or shrinks.
+// readRange reads len(b) bytes at off. An image never changes its size, so bytes that are
+// missing are damage.
 func readRange(f vfs.File, name string, b []byte, off uint64) error {
 	if off > math.MaxInt64-uint64(len(b)) {
 		return &fault.CorruptionError{File: name, Kind: "image frame", Offset: -1, Len: int64(len(b)), Detail: "offset out of range"}

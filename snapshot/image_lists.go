@@ -11,9 +11,10 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// A table of partitions or families that has many frames is found through lists: frames
-// that say of other frames what a footer says. So what an open image takes does not grow
-// with its tables. A list is read, like the frames it leads to, when somebody looks.
+// A list is a frame that says of other frames what a footer says. A table of partitions or
+// families with many frames is found through lists, so that the memory of an open image
+// does not grow with its tables. Lists, like the frames they lead to, are read when they are
+// needed.
 
 // listLimits bound how many entries there are in one place.
 type listLimits struct {
@@ -67,9 +68,9 @@ func (r *tableRef) appendFirst(b []byte) []byte {
 	return append(b, r.first...)
 }
 
-// decodeFirst is the inverse of appendFirst: it returns how many bytes of b that was, and
-// 0 if b does not begin with such. text is b; the key is a part of it. What a list leads
-// to lies before it, so that it is not larger than that.
+// decodeFirst is the inverse of appendFirst. It returns how many bytes of b it decoded; 0 if
+// they are not valid. text is b as a string, of which the key becomes a part. What a list
+// leads to lies before it in the file, and cannot be larger.
 func (r *tableRef) decodeFirst(b []byte, text string) int {
 	at := 0
 	if r.typ.isList() {
@@ -101,8 +102,8 @@ func appendFrames(b []byte, typ imageFrameType, list []index.Stored) []byte {
 	return b
 }
 
-// decodeFrames is the inverse of appendFrames, of a list of frames of typ, or of lists of
-// such. The frames lie behind one another between from and to.
+// decodeFrames is the inverse of appendFrames, for a list of frames of typ, or of lists of
+// those. It checks that the frames lie between from and to, one behind the other.
 func decodeFrames(b []byte, typ imageFrameType, from, to uint64) ([]index.Stored, error) {
 	text := string(b) // which all keys share
 	var list []index.Stored
@@ -135,8 +136,8 @@ func decodeFrames(b []byte, typ imageFrameType, from, to uint64) ([]index.Stored
 	return slices.Clip(list), nil
 }
 
-// listAt decodes and tests the list that at announces; b is its frame, from first to
-// last byte. Its keys are below end, unless that is "".
+// listAt decodes b, the whole frame of a list, and checks that it is as at announces it. Its
+// keys must be below end, unless that is "".
 func (im *Image) listAt(typ imageFrameType, at *index.Stored, end string, b []byte) ([]index.Stored, error) {
 	raw, count, err := im.fr.decodeImage(nil, b, im.name, int64(at.Off), typ.list(), MaxPage)
 	if err != nil {
@@ -178,8 +179,8 @@ func (im *Image) frames(typ imageFrameType) ([]index.Stored, error) {
 // errLevels is the cause for lists that lead to no frame in index.MaxDepth steps.
 var errLevels = errors.New("lists lead to lists without end")
 
-// below replaces lists by what they lead to. Those that follow each other in the file are
-// read with one read.
+// below replaces lists by what they lead to. Lists that follow each other in the file are read
+// at once.
 func (im *Image) below(typ imageFrameType, all []index.Stored) ([]index.Stored, error) {
 	var out []index.Stored
 	for len(all) > 0 {
@@ -218,8 +219,8 @@ func (im *Image) below(typ imageFrameType, all []index.Stored) ([]index.Stored, 
 	return out, nil
 }
 
-// runOf is how many frames lie behind one another, from the first on, all of them lists
-// or none.
+// runOf is how many frames from the first on follow each other in the file and are all lists,
+// or all none.
 func runOf(all []index.Stored) int {
 	n := 1
 	for n < len(all) && all[n].List == all[0].List && all[n-1].Off+uint64(all[n-1].Len) == all[n].Off {
@@ -240,8 +241,8 @@ func frameOf(b []byte, run []index.Stored, i int) []byte {
 	return b[run[i].Off-run[0].Off:][:run[i].Len:run[i].Len]
 }
 
-// writeLists writes lists while there are too many frames of a table for the footer, and
-// returns what the footer is to say.
+// writeLists writes lists, and lists of lists, until few enough frames of a table are left for
+// the footer. It returns these.
 func (w *ImageWriter) writeLists(typ imageFrameType, all []index.Stored) ([]index.Stored, error) {
 	for len(all) > w.lists.footer {
 		var above []index.Stored

@@ -8,11 +8,11 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// Rows are the partitions and families of an image in the form the index keeps them
-// in, so that opening a store does not decode them: image format 2. From format 3 on it
-// need not read them either, and from format 4 on not where each frame of them is.
+// Rows are the partitions and families of an image in the form in which the index keeps them.
+// Since image format 2 opening a store need not decode them, since format 3 it need not read
+// them, and since format 4 it need not read where each of their frames is.
 
-// unknownThreads stands for a number of partitions that nobody counted.
+// unknownPartitions stands for a number of partitions that nobody counted.
 const unknownPartitions = ^uint64(0)
 
 // rowOf is a partition as the index has it.
@@ -21,16 +21,16 @@ func rowOf(t *ImagePartition) index.Row {
 }
 
 // partitionOf is the inverse of rowOf.
-func threadOf(r index.Row) ImagePartition {
+func partitionOf(r index.Row) ImagePartition {
 	return ImagePartition{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN, Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted}
 }
 
 // table is what the footer says of the table that frames of a type belong to.
 func (im *Image) table(typ imageFrameType) *[]index.Stored { return &im.rows[typ.listed()-imageRows] }
 
-// Rows returns the partitions and families of the image as a table. It reads them at
-// once and tests the frames, not each row in them: Table does. The partitions of format
-// 1 are decoded one by one. Errors are those of Table.
+// Rows returns the partitions and families of the image as a table. It reads all of them, and
+// checks the frames but not each row in them, as Table does. Those of format 1 are decoded
+// one by one. Errors are those of Table.
 func (im *Image) Rows() (*index.Table, error) {
 	if im.version == 1 {
 		return im.decodedRows()
@@ -71,11 +71,11 @@ func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
 	return t, nil
 }
 
-// RowsAt is Rows, but reads a frame, and the lists that lead to it, when somebody first
-// looks into it: with the image, or another of the same file, that open gives. Damage of
-// a frame is then a *fault.CorruptionError for who looks into it, as is a frame that is
-// not the one announced; errors of open are passed on. Of images of formats 1 and 2
-// everything is read at once.
+// RowsAt is Rows, but a frame and the lists that lead to it are read when the frame is first
+// needed, through open, which gives this image or another one of the same file. If the frame
+// is damaged then, or is not the one announced, that look-up fails with a
+// *fault.CorruptionError; errors of open are passed on. Images of formats 1 and 2 are read
+// at once.
 func (im *Image) RowsAt(open func(read func(*Image) error) error) (*index.Table, error) {
 	if im.version < firstsVersion {
 		return im.Rows()
@@ -145,8 +145,8 @@ func (im *Image) chunkAt(typ imageFrameType, at *index.Stored, b []byte) (index.
 	return c, nil
 }
 
-// decodeChunk decodes the frame of rows that at announces, and tests it but for what an
-// index.Table tests.
+// decodeChunk decodes the frame of rows that at announces. It checks all that an index.Table
+// does not check itself.
 func (im *Image) decodeChunk(typ imageFrameType, at *index.Stored, b []byte) (index.Chunk, error) {
 	raw, count, err := im.fr.decodeImage(nil, b, im.name, int64(at.Off), typ, MaxPage)
 	if err != nil {
@@ -158,8 +158,8 @@ func (im *Image) decodeChunk(typ imageFrameType, at *index.Stored, b []byte) (in
 	return index.Chunk{Data: raw, N: int(count)}, nil
 }
 
-// Partitions is the number of partitions of the store as of this image, and false if the
-// image does not say.
+// Partitions is the number of partitions that the store had when the image was made, and
+// false if the image does not say.
 func (im *Image) Partitions() (int, bool) {
 	return int(im.threads), im.threads != unknownPartitions
 }
@@ -173,9 +173,9 @@ func (im *Image) decodedRows() (*index.Table, error) {
 	return b.Done(), err
 }
 
-// chunks reads all frames of one type; those that follow each other in the file with
-// one read. They share memory, which is no more than the file has. It also returns what
-// announced them.
+// chunks reads all frames of one type, and also returns what announced them. Frames that
+// follow each other in the file are read at once. They share memory, which is no more than
+// the file's size.
 func (im *Image) chunks(typ imageFrameType) ([]index.Chunk, []index.Stored, error) {
 	all, err := im.frames(typ)
 	if err != nil {
@@ -206,7 +206,7 @@ func decodeRows(raw []byte, count uint32) ([]ImagePartition, error) {
 		return nil, err
 	}
 	var out []ImagePartition
-	return out, t.Partitions(func(r index.Row) bool { out = append(out, threadOf(r)); return true })
+	return out, t.Partitions(func(r index.Row) bool { out = append(out, partitionOf(r)); return true })
 }
 
 // decodeParts decodes one frame of families in the form of the index.
@@ -264,9 +264,9 @@ func (w *ImageWriter) writeChunks(typ imageFrameType, chunks []index.Chunk) erro
 	return err
 }
 
-// Table is what the image says of partitions and families, once it is finished.
+// Table returns the partitions and families of the image, once it is finished.
 func (w *ImageWriter) Table() *index.Table { return w.table }
 
-// SetThreads says how many partitions the store has as of this image, those that only
-// earlier images tell of included.
+// SetPartitions sets how many partitions the store has, with those that are only in earlier
+// images.
 func (w *ImageWriter) SetPartitions(n int) { w.threads = uint64(n) }

@@ -355,7 +355,7 @@ func TestImageWriterReportsIO(t *testing.T) {
 		t.Fatalf("Finish: %v, want the error of the file", err)
 	}
 	if err := w.AddPartition(ImagePartition{ID: "a"}); !errors.Is(err, boom) {
-		t.Fatalf("AddThread after a failed write: %v, want the first cause", err)
+		t.Fatalf("AddPartition after a failed write: %v, want the first cause", err)
 	}
 }
 

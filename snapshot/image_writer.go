@@ -17,11 +17,11 @@ type ImageHeader struct {
 	Num     base.FileNum
 	StoreID uint64
 	LSN     base.LSN // every record up to and including it is in the image
-	// PrevNum is the image that this one is a delta against; 0 for a full one.
+	// PrevNum is the image that this one is a delta to; 0 for a full image.
 	PrevNum base.FileNum
 	Full    bool
-	// Salt binds the checksums to this file. NewImageWriter draws it if it is
-	// 0; ReadPage needs it.
+	// Salt makes the checksums depend on this file. If it is 0, NewImageWriter chooses
+	// one.
 	Salt uint64
 }
 
@@ -39,15 +39,14 @@ type ImageCounts struct {
 // imageChunk is how much an ImageWriter collects before it writes.
 const imageChunk = 256 << 10
 
-// ImageWriter writes one image from first to last byte. Pages and table entries
-// may come in any mixture, but the entries of each kind come in strictly
-// ascending order of their ids (byte order for strings): a table then has one
-// spelling, names nothing twice, and loads without sorting.
+// ImageWriter writes one image from front to back. Pages and entries of tables may come in any
+// mixture. The entries of each table must come in strictly ascending order of their ids
+// (byte order for strings), so that it has one encoding, names nothing twice, and loads
+// without sorting.
 //
-// After an error every later call returns that error; the file is then worth
-// nothing and the caller removes it. A crash before Finish returns leaves a file
-// that no manifest names. An ImageWriter has one user at a time and does not
-// own the file.
+// After an error all later calls return it, and the caller removes the file. A crash before
+// the end of Finish leaves a file that no manifest names. An ImageWriter is for one
+// goroutine, and does not close the file.
 type ImageWriter struct {
 	f       vfs.File
 	h       ImageHeader
@@ -79,10 +78,10 @@ type tableRef struct {
 	size  uint64 // of a list: bytes of the frames it leads to, without their headers
 }
 
-// NewImageWriter begins an image in f, which must be new and empty. It fails
-// with ErrInvalid if h has no number or no store id, or if it is not either full
-// or a delta against an earlier image, and with a *fault.KeyError if WithStore is
-// given and its current key is not to be had. Nothing is written yet.
+// NewImageWriter begins an image in f, which must be new and empty. It fails with ErrInvalid
+// if h has no number or no store id, or is neither full nor a delta to an earlier image, and
+// with a *fault.KeyError if WithKeyring is given and there is no current key. It writes
+// nothing yet.
 func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter, error) {
 	if h.Num == 0 || h.StoreID == 0 || h.Full != (h.PrevNum == 0) || h.PrevNum >= h.Num {
 		return nil, fmt.Errorf("write image %s: %w: header %+v", h.Num, ErrInvalid, h)
@@ -96,7 +95,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 		fh.flags = imageFullFlag
 	}
 	var err error
-	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), ImageName(h.Num), imageMagic, fh, optionsOf(opts).store)
+	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), ImageName(h.Num), imageMagic, fh, optionsOf(opts).ring)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +109,8 @@ func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 // Header returns the header, with the salt that was drawn.
 func (w *ImageWriter) Header() ImageHeader { return w.h }
 
-// AddPage stores one page of a directory and returns where it lies, as it goes
-// into a Part. A page over MaxPage is refused with fault.ErrTooLarge.
+// AddPage stores one page of a directory and returns its place, for a Part. A page larger than
+// MaxPage is refused with fault.ErrTooLarge.
 func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
 	if w.err != nil {
 		return 0, 0, w.err
@@ -125,7 +124,7 @@ func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
 	return off, n, err
 }
 
-// AddThread adds a partition to the table.
+// AddPartition adds a partition to the table.
 func (w *ImageWriter) AddPartition(t ImagePartition) error {
 	if err := w.orderNames(imagePartitions, t.ID, len(t.Head)); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (w *ImageWriter) AddFamily(f ImageFamily) error {
 	return nil
 }
 
-// AddMemo adds the memory of a deleted partition to the table.
+// AddTombstone adds the tombstone of a deleted partition to the table.
 func (w *ImageWriter) AddTombstone(m Tombstone) error {
 	if err := w.orderNames(imageTombstones, m.ID, 0); err != nil {
 		return err
@@ -152,8 +151,8 @@ func (w *ImageWriter) AddTombstone(m Tombstone) error {
 	return w.add(imageTombstones, len(m.ID), func(b *table) { b.tomb(&m) })
 }
 
-// RemoveFamily says that a family of an earlier image of the chain is gone. A
-// full image has nothing to remove: ErrInvalid.
+// RemoveFamily removes a family that is in an earlier image of the chain. In a full image it
+// fails with ErrInvalid.
 func (w *ImageWriter) RemoveFamily(id uint64) error {
 	if err := w.orderIDs(imageRemovedFamilies, id); err != nil {
 		return err
@@ -161,8 +160,8 @@ func (w *ImageWriter) RemoveFamily(id uint64) error {
 	return w.add(imageRemovedFamilies, 0, func(b *table) { b.removedFamily(id) })
 }
 
-// RemoveMemo says that a tombstone of an earlier image of the chain is forgotten. A
-// full image has nothing to remove: ErrInvalid.
+// RemoveTombstone removes a tombstone that is in an earlier image of the chain. In a full
+// image it fails with ErrInvalid.
 func (w *ImageWriter) RemoveTombstone(id string) error {
 	if err := w.orderNames(imageRemovedTombstones, id, 0); err != nil {
 		return err
@@ -170,9 +169,8 @@ func (w *ImageWriter) RemoveTombstone(id string) error {
 	return w.add(imageRemovedTombstones, len(id), func(b *table) { b.removedTombstone(id) })
 }
 
-// Finish writes the rest of the tables and the footer, syncs the file, and
-// returns its size for ImageInfo. The directory is the caller's to sync, before
-// a manifest edit names the image.
+// Finish writes the rest of the tables and the footer, syncs the file, and returns its size for
+// ImageInfo. The caller syncs the directory before a manifest edit names the image.
 func (w *ImageWriter) Finish() (size int64, err error) {
 	if w.err != nil {
 		return 0, w.err
@@ -234,8 +232,8 @@ func (w *ImageWriter) orderIDs(typ imageFrameType, id uint64) error {
 	return nil
 }
 
-// add encodes one entry into its table. An entry that does not fit the frame
-// begun is taken back and begins the next, where it leans on nothing.
+// add encodes one entry into its table. If it does not fit into the current frame, it is taken
+// back and begins the next, where it is not encoded relative to another.
 func (w *ImageWriter) add(typ imageFrameType, stringBytes int, encode func(*table)) error {
 	if w.h.Full && (typ == imageRemovedFamilies || typ == imageRemovedTombstones) {
 		return w.fail(fmt.Errorf("%w: a full image removes nothing", ErrInvalid))

@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// LoadRaw is Load that also returns the bytes of the manifest file the state was
-// read from, of damaged ones too, for tools that show or check them.
+// LoadRaw is Load that also returns the bytes of the manifest file, even if it is damaged, for
+// tools that show or check them.
 func LoadRaw(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, []byte, error) {
 	var lastErr error
 	for range loadRetries {
@@ -22,8 +22,8 @@ func LoadRaw(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, []
 			return State{}, LoadReport{}, nil, err
 		}
 		if len(l.nums) == 0 {
-			// A listing taken while a writer replaces the one file by the next
-			// may show neither.
+			// A listing that is made while a writer replaces one file by the next may
+			// have neither.
 			lastErr = ErrNoManifest
 			continue
 		}
@@ -42,7 +42,7 @@ func LoadRaw(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, []
 	return State{}, LoadReport{}, nil, lastErr
 }
 
-// ManifestFrame is one frame of a manifest, or bytes that are none.
+// ManifestFrame is one frame of a manifest, or the bytes between two.
 type ManifestFrame struct {
 	Offset  int64
 	Size    int64  // padding included
@@ -58,7 +58,7 @@ type ManifestFrame struct {
 	Used      int64 // of bytes that are no frame: how many up to the last that is not zero
 }
 
-// ManifestHeader is what a manifest file says about itself.
+// ManifestHeader is the header of a manifest file.
 type ManifestHeader struct {
 	Num     base.FileNum
 	StoreID uint64
@@ -68,9 +68,9 @@ type ManifestHeader struct {
 	KeyID   string       // of the key it is encrypted with; "" if it is not
 }
 
-// InspectManifest walks the frames of a manifest and calls visit for each, in the
-// order of the file, the two slots last. An error of visit ends it and is returned
-// as it is; a damaged header is a *fault.CorruptionError.
+// InspectManifest calls visit for each frame of a manifest in the order of the file, with the
+// two slots last. An error of visit ends it and is returned as it is. A damaged header is a
+// *fault.CorruptionError.
 func InspectManifest(name string, b []byte, visit func(ManifestFrame) error, opts ...ReadOption) (ManifestHeader, error) {
 	h, err := decodeManifestHeader(name, b)
 	if err != nil {
@@ -178,9 +178,9 @@ func (w *manifestWalk) frame(b []byte, off int) ManifestFrame {
 	return fr
 }
 
-// CheckManifest looks at every byte of a manifest. damage is what Load would
-// refuse it for, and what it need not notice but a clean close rules out. notes
-// are what a crash may leave: an edit that was being written, a torn slot.
+// CheckManifest checks every byte of a manifest. damage is all that Load fails with, and all
+// that cannot be after a clean close, even if Load has no need to notice. notes are what a
+// crash may leave: an edit that was being written, a torn slot.
 func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []error) {
 	st, rep, err := decodeManifest(name, b, optionsOf(opts))
 	if err != nil {
@@ -228,9 +228,8 @@ func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []e
 	return damage, notes
 }
 
-// EncodeManifest returns the bytes of a manifest file with st as its complete
-// state and no edits, as Create writes it: for a store that is checked before it
-// is published.
+// EncodeManifest returns the bytes of a manifest file with st as its complete state and no
+// edits, as Create writes it. It is for a store that is checked before it is published.
 func EncodeManifest(st State, o Options) ([]byte, error) {
 	o = o.withDefaults()
 	if err := st.check(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// ImageFrame is one frame of an image, or a stretch of bytes that is none.
+// ImageFrame is one frame of an image, or the bytes between two.
 type ImageFrame struct {
 	Offset int64
 	Size   int64
@@ -36,11 +36,10 @@ func (t imageFrameType) name() string {
 	return fmt.Sprintf("type %d", t)
 }
 
-// Inspect reads every frame of the image, pages included, in the order of the
-// file, and calls visit for each; with the header and the tail, which OpenImage
-// checked, that is every byte. Frames follow each other without a gap, so behind a
-// damaged one the walk goes on with the next that the footer or a list names. An error
-// of visit ends it and is returned as it is; damage is told to visit.
+// Inspect reads every frame of the image, pages included, in the order of the file, and calls
+// visit for each. With header and tail, which OpenImage checked, that is every byte. Behind a
+// damaged frame it continues with the next one that the footer or a list names. Damage is
+// passed to visit. An error of visit ends Inspect and is returned as it is.
 func (im *Image) Inspect(visit func(ImageFrame) error) error {
 	size, err := im.f.Size()
 	if err != nil {
@@ -109,8 +108,8 @@ func (im *Image) frameAt(off, end uint64) ImageFrame {
 	return fr
 }
 
-// tables are where frames of tables are known to begin, in ascending order: those that the
-// footer names, and that the lists lead to which can be read.
+// tables are the offsets, in ascending order, at which frames of tables are known to begin,
+// from the footer and from the lists that can be read.
 func (im *Image) tables() []uint64 {
 	var out []uint64
 	for _, r := range im.dir {

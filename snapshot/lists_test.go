@@ -22,10 +22,10 @@ func buildListed(t testing.TB, h ImageHeader, c content, each int, limits listLi
 }
 
 // buildListedFor is buildListed, encrypted if there are keys.
-func buildListedFor(t testing.TB, h ImageHeader, c content, each int, limits listLimits, keys *seal.Store, pages ...[]byte) (*bytesFile, []Part) {
+func buildListedFor(t testing.TB, h ImageHeader, c content, each int, limits listLimits, keys *seal.Keyring, pages ...[]byte) (*bytesFile, []Part) {
 	t.Helper()
 	f := &bytesFile{}
-	w, err := NewImageWriter(f, h, WithStore(keys))
+	w, err := NewImageWriter(f, h, WithKeyring(keys))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +103,13 @@ func (l listLimits) levels(n int) int {
 // whatever the number of its frames. Opening reads no list, and a look one for each level
 // and one frame. In memory is what the footer says, which does not grow.
 func TestLists(t *testing.T) {
-	keys := testKeys(t, 1).Store(77, 0)
+	keys := testKeys(t, 1).Keyring(77, 0)
 	all := typicalContent(1100, 5)
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, n := range []int{1, 2, 7, 8, 9, 10, 63, 64, 65, 128, 129, 8 * 64, 8*64 + 1, 1000 + r.IntN(100)} {
 		c := content{Partitions: all.Partitions[:n], Families: all.Families[:n], Tombstones: smallContent().Tombstones}
 		for _, l := range []listLimits{imageLists, {1, 2}, {1 + r.IntN(9), 2 + r.IntN(9)}} {
-			for _, keys := range []*seal.Store{nil, keys} {
+			for _, keys := range []*seal.Keyring{nil, keys} {
 				f, _ := buildListedFor(t, deltaHeader(9), c, 1, l, keys)
 				if err := checkLists(f, c, l, keys, r); err != nil {
 					t.Fatalf("%d frames, %+v, encrypted %t: %v", n, l, keys != nil, err)
@@ -119,8 +119,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Store, r *rand.Rand) error {
-	im, err := OpenImage(f, ImageName(9), int64(len(f.b)), WithStore(keys))
+func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Keyring, r *rand.Rand) error {
+	im, err := OpenImage(f, ImageName(9), int64(len(f.b)), WithKeyring(keys))
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Store, r *rand
 		return err
 	}
 	want := c.Partitions[r.IntN(n)]
-	if th, err := ix.Partition(want.ID); err != nil || th == nil || threadOf(index.RowOf(th)) != want || f.reads != 1+l.levels(n) {
+	if th, err := ix.Partition(want.ID); err != nil || th == nil || partitionOf(index.RowOf(th)) != want || f.reads != 1+l.levels(n) {
 		return fmt.Errorf("thread %q is %+v, %w, after %d reads", want.ID, th, err, f.reads)
 	}
 	if th, err := ix.Partition(want.ID + "x"); err != nil || th != nil || f.reads != 1+l.levels(n) {
@@ -188,7 +188,7 @@ func inspectAll(im *Image, size int) error {
 }
 
 // listedImage is a small image with two levels of lists of partitions, and one of families.
-func listedImage(t testing.TB, keys *seal.Store) (*bytesFile, content) {
+func listedImage(t testing.TB, keys *seal.Keyring) (*bytesFile, content) {
 	c := typicalContent(7, 2)
 	c.Families = c.Families[:3]
 	f, _ := buildListedFor(t, deltaHeader(9), c, 1, listLimits{footer: 2, list: 3}, keys)
@@ -198,8 +198,8 @@ func listedImage(t testing.TB, keys *seal.Store) (*bytesFile, content) {
 // TestListedRot: every byte of an image with lists, and every cut. Whatever the damage,
 // each look and each scan answers right or with a typed error, and so does Open.
 func TestListedRot(t *testing.T) {
-	keys := testKeys(t, 1).Store(77, 0)
-	for name, keys := range map[string]*seal.Store{"plain": nil, "encrypted": keys} {
+	keys := testKeys(t, 1).Keyring(77, 0)
+	for name, keys := range map[string]*seal.Keyring{"plain": nil, "encrypted": keys} {
 		t.Run(name, func(t *testing.T) {
 			f, c := listedImage(t, keys)
 			good := bytes.Clone(f.b)
@@ -232,7 +232,7 @@ func TestListedRot(t *testing.T) {
 
 // judgeListed looks at all of an image, in each way there is, and reports whether anything
 // was damaged. A wrong answer fails the test.
-func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Store) (damaged bool) {
+func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Keyring) (damaged bool) {
 	t.Helper()
 	typed := func(err error) bool {
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) && !errors.Is(err, fault.ErrKey) {
@@ -241,7 +241,7 @@ func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Store) (damag
 		damaged = damaged || err != nil
 		return err == nil
 	}
-	im, err := OpenImage(f, ImageName(9), int64(len(f.b)), WithStore(keys))
+	im, err := OpenImage(f, ImageName(9), int64(len(f.b)), WithKeyring(keys))
 	if !typed(err) {
 		return damaged
 	}
@@ -255,7 +255,7 @@ func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Store) (damag
 	ix := index.New(0)
 	typed(ix.Restore([]*index.Table{later}, len(c.Partitions), nil, 9))
 	for _, want := range c.Partitions {
-		if th, err := ix.Partition(want.ID); typed(err) && (th == nil || threadOf(index.RowOf(th)) != want) {
+		if th, err := ix.Partition(want.ID); typed(err) && (th == nil || partitionOf(index.RowOf(th)) != want) {
 			t.Fatalf("thread %q is %+v", want.ID, th)
 		}
 		if th, err := ix.Partition(want.ID + "x"); typed(err) && th != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// ErrNoManifest is returned for a directory without a manifest, or for a
-// directory that does not exist. It matches fs.ErrNotExist.
+// ErrNoManifest is returned for a directory that has no manifest or does not exist. It matches
+// fs.ErrNotExist.
 var ErrNoManifest = fmt.Errorf("no manifest: %w", fs.ErrNotExist)
 
 const (
-	// slotSize is the room of each of the two slots at the end of a manifest
-	// file. A slot says how far the frames reach. It has a sector of its own, so
-	// that one damaged sector cannot take both an edit and the word for it.
+	// slotSize is the size of each of the two slots at the end of a manifest file. A slot
+	// says where the frames end. It has a sector of its own, so that one damaged sector
+	// cannot destroy both an edit and the proof that there was one.
 	slotSize  = 512
 	slotsSize = 2 * slotSize // the mark slot, then the close slot
 	// maxManifest bounds a manifest file, and with it what Load allocates.
 	maxManifest = 16 << 20
-	// loadRetries bounds how often a reader looks again while a writer in
-	// another process changes the files under it.
+	// loadRetries is how often a reader tries again while a writer in another process
+	// changes the files.
 	loadRetries = 16
 )
 
@@ -34,43 +34,40 @@ const (
 type LoadReport struct {
 	File  string // name of the manifest file the state was read from
 	Edits int    // edits in it after the complete state
-	// Closed: the writer of the file closed it. Its end is then known and
-	// nothing can be missing.
+	// Closed: the writer of the file closed it, so its end is known and nothing can be
+	// missing.
 	Closed bool
-	// Dropped is the number of bytes after the last edit that are not zero and
-	// not valid: an edit that was being written, and never acknowledged, when
-	// its process died. DroppedAt is where they begin.
+	// Dropped is the length of what lies after the last edit and is not zero: an edit
+	// that was being written, and was not acknowledged, when its process died.
+	// DroppedAt is where it begins.
 	Dropped   int64
 	DroppedAt int64
-	// Leftover names manifest files that are superseded or were never
-	// finished. Open removes them; what it could not remove stays listed.
+	// Leftover names manifest files that are superseded or were never finished. Open
+	// removes them, and lists those that it could not remove.
 	Leftover []string
-	// Damage is set by LoadDamaged alone: what Load would have failed with.
+	// Damage is what Load would have failed with. Only LoadDamaged sets it.
 	Damage []error
 	// KeyID is the id of the key that the file is encrypted with; "" if it is not.
 	KeyID string
 }
 
-// Load reads the state of the store in dir. It writes nothing and takes no
-// lock, and may run while another process writes the manifest: the state is
-// then one that was acknowledged during the call, or just before.
+// Load reads the state of the store in dir. It writes nothing and takes no lock. If another
+// process writes the manifest meanwhile, the state is one that was acknowledged during the
+// call or just before it.
 //
-// It returns ErrNoManifest if there is no manifest, a *fault.CorruptionError if
-// acknowledged content is damaged, and a *fault.VersionError if a newer build
-// wrote it.
-//
-// In an encrypted store it needs the keys; see WithKeys.
+// It fails with ErrNoManifest if there is no manifest, with a *fault.CorruptionError if
+// acknowledged content is damaged, and with a *fault.VersionError if a newer build wrote it.
+// For an encrypted store it needs WithKeys.
 func Load(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, error) {
 	st, rep, _, err := LoadRaw(fsys, dir, opts...)
 	return st, rep, err
 }
 
-// LoadDamaged is Load for salvage. It goes on past damage: it takes the newest
-// manifest whose complete state is intact, applies the edits before the first
-// damaged one, and lists in LoadReport.Damage what Load would have failed with.
-// The state may be older than what was acknowledged: files it does not name may
-// hold live data, and files it names may be gone. Nothing may be written on the
-// strength of it.
+// LoadDamaged is Load for salvage. It takes the newest manifest whose complete state is intact,
+// applies the edits up to the first damaged one, and lists in LoadReport.Damage what Load
+// would have failed with. The state may be older than what was acknowledged: files that it
+// does not name may have live data, and files that it names may be gone. A store must not
+// be written to on this basis.
 func LoadDamaged(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport, error) {
 	l, err := listManifests(fsys, dir)
 	if err != nil {
@@ -121,8 +118,7 @@ func listManifests(fsys vfs.FS, dir string) (listing, error) {
 	return l, nil
 }
 
-// insertNum keeps nums ascending by number, which a listing sorted by name is
-// not beyond six digits.
+// insertNum keeps nums sorted by number. Names with more than six digits do not sort so.
 func insertNum(nums []base.FileNum, n base.FileNum) []base.FileNum {
 	i := len(nums)
 	nums = append(nums, n)
@@ -157,10 +153,9 @@ func (l listing) next() base.FileNum {
 	return n + 1
 }
 
-// loadFile reads and decodes one manifest file. A read that runs beside a
-// writer may catch an older half of an edit and a newer mark behind it, which
-// looks like damage. So damage is believed only of bytes that hold still: the
-// file is read again until two readings agree.
+// loadFile reads and decodes one manifest file. A read while an edit is written may get an
+// older half of the edit and a newer mark behind it, which looks like damage. So a file that
+// looks damaged is read again, until two reads give the same bytes.
 func loadFile(fsys vfs.FS, dir, name string, o readOptions) (State, LoadReport, []byte, error) {
 	f, err := fsys.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -198,9 +193,8 @@ func readAll(f vfs.File, name string) ([]byte, error) {
 	return b, nil
 }
 
-// decodeManifest decodes the bytes of a manifest file. On damage after an
-// intact complete state it returns, beside the error, the state up to there
-// (LoadDamaged uses it); otherwise the state is zero.
+// decodeManifest decodes the bytes of a manifest file. If there is damage behind the complete
+// state, it returns the state up to there with the error, for LoadDamaged.
 func decodeManifest(name string, b []byte, o readOptions) (State, LoadReport, error) {
 	rep := LoadReport{File: name}
 	h, err := decodeManifestHeader(name, b)
@@ -228,9 +222,8 @@ func decodeManifest(name string, b []byte, o readOptions) (State, LoadReport, er
 	return r.st, rep, err
 }
 
-// decodeManifestHeader reads the header and holds it against name and length.
-// The length of a manifest never changes, so a file that was cut or extended is
-// told from one that was not written to the end.
+// decodeManifestHeader decodes the header and compares it with name and length. The length of
+// a manifest never changes, so that a file that was cut or extended is known to be damaged.
 func decodeManifestHeader(name string, b []byte) (fileHeader, error) {
 	h, err := decodeHeader(name, "manifest header", manifestMagic, sealedFlag, b)
 	if err != nil {
@@ -264,9 +257,8 @@ type reader struct {
 	rep     *LoadReport
 }
 
-// first reads the complete state. A manifest gets its name only after this
-// frame is durable, so here there is no torn tail: what does not validate is
-// damage.
+// first reads the complete state. A manifest gets its name only when this frame is durable,
+// so if it is not valid it is damaged, and not torn.
 func (r *reader) first(h fileHeader) error {
 	f, ok := parseFrame(r.b[r.off:r.limit], r.salt, int64(r.off))
 	if !ok {
@@ -290,8 +282,7 @@ func (r *reader) first(h fileHeader) error {
 	return nil
 }
 
-// edits reads the frames after the complete state up to the first that does
-// not validate.
+// edits reads the frames after the complete state up to the first that is not valid.
 func (r *reader) edits() error {
 	for {
 		f, ok := parseFrame(r.b[r.off:r.limit], r.salt, int64(r.off))
@@ -325,9 +316,8 @@ func (r *reader) edit(f frame) error {
 	return r.st.apply(&e)
 }
 
-// admit holds the fields of an intact frame against its neighbours. They cannot
-// differ by an interrupted write.
-// The payload of f is opened.
+// admit decrypts the payload of an intact frame and checks its fields against the frames
+// before. No interrupted write makes these differ.
 func (r *reader) admit(f *frame) error {
 	f.size = frameSize(len(f.payload))
 	if !r.open(int64(r.off), f) {
@@ -350,9 +340,8 @@ func (r *reader) next(f frame) {
 	r.off += f.size
 }
 
-// end decides what the first invalid frame means: damage if a slot or a later
-// frame says that these bytes were durable, else the end of the file as it was
-// written.
+// end judges the first invalid frame. It is damage if a slot or a later frame says that its
+// bytes were durable, and else the end of what was written.
 func (r *reader) end() error {
 	mark, marked, err := r.slot(r.limit, frameMark)
 	if err != nil {
@@ -378,9 +367,8 @@ func (r *reader) end() error {
 	return nil
 }
 
-// slot reads the slot at off. A slot that does not validate says nothing: it is
-// still zero, or a crash tore it, or it is damaged, and none of these harms what
-// it speaks of.
+// slot reads the slot at off. A slot that is not valid says nothing: it is still zero, torn by
+// a crash, or damaged, and the frames may be intact all the same.
 func (r *reader) slot(off int, typ frameType) (f frame, ok bool, err error) {
 	f, ok = parseFrame(r.b[off:off+slotSize], r.salt, int64(off))
 	if ok && !r.open(int64(off), &f) {
@@ -397,8 +385,8 @@ func (r *reader) damaged(off, n int, detail string) error {
 	return &fault.CorruptionError{File: r.name, Kind: "manifest frame", Offset: int64(off), Len: int64(n), Detail: detail}
 }
 
-// undecodable turns the error of a payload decoder into damage at this frame,
-// unless it says that a newer build wrote it.
+// undecodable makes damage of this frame of the error of a payload decoder, unless that says
+// that a newer build wrote it.
 func (r *reader) undecodable(f frame, err error) error {
 	if errors.Is(err, fault.ErrVersion) {
 		return err

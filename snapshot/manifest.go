@@ -16,23 +16,22 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// Options are the settings of a manifest writer. The zero value is good.
+// Options are the settings of a manifest writer. The zero value is ready to use.
 type Options struct {
-	// Rand draws salts and store ids; nil means a generator seeded by the
-	// system.
+	// Rand returns salts and store ids; nil means a generator that the system seeds.
 	Rand func() uint64
-	// EditRoom is the least number of bytes that a new manifest file keeps for
-	// edits; it keeps more if its complete state is larger. 0 means 4 KiB.
+	// EditRoom is how many bytes a new manifest file has for edits at least; it has more
+	// if its complete state is larger. 0 means 4 KiB.
 	EditRoom int
 	// Keys encrypt the manifest; nil means no encryption. Open then refuses a
 	// manifest that is not encrypted, with a *fault.KeyError, unless Adopt is set.
 	Keys *seal.Keys
-	// NextFileNum raises State.NextFileNum in the file that Open begins: who knows that
-	// it needs numbers saves an edit. It counts for nothing where Open writes none.
+	// NextFileNum raises State.NextFileNum in the file that Open begins, which saves an
+	// edit to a caller that is going to need numbers. It has no effect if Open writes
+	// nothing.
 	NextFileNum base.FileNum
-	// Adopt lets Open continue a manifest without encryption in an encrypted one,
-	// which remembers that the files there are now are not encrypted; see
-	// State.PlainBelow.
+	// Adopt lets Open continue a manifest without encryption in an encrypted one. That
+	// one notes that the files there are now are not encrypted; see State.PlainBelow.
 	Adopt bool
 }
 
@@ -58,9 +57,8 @@ func (o Options) withDefaults() Options {
 // manifestUnit is what the size of a manifest is rounded up to.
 const manifestUnit = 4 << 10
 
-// Manifest is the open manifest of a store. It has one owner, who holds the
-// lock of the store. All methods may be called concurrently; State never waits
-// for the disk.
+// Manifest is the manifest of a store that is open for writing. Its owner holds the lock of the
+// store. All methods may be called concurrently. State never waits for the disk.
 type Manifest struct {
 	fs   vfs.FS
 	dir  string
@@ -69,8 +67,8 @@ type Manifest struct {
 	// cur is the last acknowledged state. The State behind it is never changed.
 	cur atomic.Pointer[State]
 
-	// mu guards what follows and puts edits in order. It is held across writes
-	// and syncs: edits are rare, and the order of their frames is their meaning.
+	// mu guards what follows and orders the edits. It is held during writes and syncs:
+	// edits are rare, and their frames must be in their order.
 	mu     sync.Mutex
 	file   *manifestFile // nil until the first edit, if the file found was closed
 	found  listing       // what Open found, where file is nil
@@ -78,8 +76,8 @@ type Manifest struct {
 	closed bool
 }
 
-// manifestFile is the file being appended to. Its size is fixed when it is
-// made: size-slotsSize bytes for header and frames, then the slots.
+// manifestFile is the file that edits are appended to. Its size never changes: size-slotsSize
+// bytes for header and frames, then the slots.
 type manifestFile struct {
 	f   vfs.File
 	num base.FileNum
@@ -91,13 +89,12 @@ type manifestFile struct {
 	seq    uint64 // of the last frame
 }
 
-// Create makes the first manifest of a store, MANIFEST-000001, from st. Missing
-// parts of st are filled in: FormatVersion, a random StoreID, and a NextFileNum
-// above the numbers in it. When Create returns, the file and its name are
-// durable; dir itself is the caller's to sync.
+// Create makes the first manifest of a store, MANIFEST-000001, from st. If they are zero, it
+// sets FormatVersion, a random StoreID, and a NextFileNum above all numbers in st. When
+// Create returns, the file and its name are durable. The caller makes dir itself durable.
 //
-// It fails with an error matching fs.ErrExist if dir has a manifest already,
-// and with ErrInvalid if st breaks a rule; then nothing was written.
+// It fails with an error that matches fs.ErrExist if dir has a manifest already, and with
+// ErrInvalid if st breaks a rule. Nothing was written then.
 func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
 	l, err := listManifests(fsys, dir)
 	if err != nil {
@@ -131,18 +128,17 @@ func Create(fsys vfs.FS, dir string, st State, o Options) (*Manifest, error) {
 	return m, nil
 }
 
-// Open loads the state of the store in dir and continues it in a new manifest
-// file, whose first record is that state. It never appends to the file it
-// found: after a crash, what was read may have come from a page cache that never
-// reached the disk. When Open returns, the new file and its name are durable and
-// older manifests are removed; those that could not be removed are listed in
-// LoadReport.Leftover, and harm nothing.
+// Open loads the state of the store in dir and continues it in a new manifest file, which
+// begins with that state. It never appends to the file it found: after a crash, what was
+// read may be in the page cache and not on the disk. When Open returns, the new file and its
+// name are durable, and older manifests are removed. Those that could not be removed are in
+// LoadReport.Leftover, and do no harm.
 //
-// A file that its writer closed is durable to its end. If it is the only one, and
-// without Options.Keys, the first edit begins the new file, and Open writes nothing.
+// A file that its writer closed is durable to its end. If it is the only one, and there are
+// no Options.Keys, Open writes nothing, and the first edit begins the new file.
 //
-// Errors are those of Load; fault.ErrDiskFull if there is no room for the new
-// file. After an error the store is as it was.
+// Errors are those of Load, and fault.ErrDiskFull if there is no space for the new file.
+// After an error the store is as it was.
 func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 	st, rep, err := Load(fsys, dir, o.reading()...)
 	if err != nil {
@@ -170,23 +166,22 @@ func Open(fsys vfs.FS, dir string, o Options) (*Manifest, LoadReport, error) {
 	return m, rep, nil
 }
 
-// State returns a copy of the last acknowledged state. It works on a poisoned
-// and on a closed manifest.
+// State returns a copy of the last acknowledged state. It also works on a poisoned or a closed
+// manifest.
 func (m *Manifest) State() State { return m.cur.Load().Clone() }
 
-// FloorLSN is that of State, without a copy of it.
+// FloorLSN is State().FloorLSN without the copy.
 func (m *Manifest) FloorLSN() base.LSN { return m.cur.Load().FloorLSN }
 
 // Apply makes one edit durable and returns the state after it. When it returns
 // nil, the edit survives power loss. Edits are applied one at a time, in the
 // order of the calls.
 //
-// Errors: ErrInvalid if the edit breaks a rule, fault.ErrTooLarge if the state
-// would not fit a manifest, fault.ErrDiskFull if a new manifest file was due and
-// there is no room for it, fault.ErrClosed; in all of these nothing was written
-// and the manifest goes on. After a failed write or sync the edit may or may not
-// have survived: the error matches fault.ErrPoisoned, and so does every later one,
-// with the first cause.
+// It fails with ErrInvalid if the edit breaks a rule, with fault.ErrTooLarge if the state
+// would be too large for a manifest, with fault.ErrDiskFull if a new manifest file was due
+// and there is no space for it, and with fault.ErrClosed. In all these cases nothing was
+// written, and the manifest can still be used. After a failed write or sync the edit may or
+// may not survive: the error, and that of all later calls, matches fault.ErrPoisoned.
 func (m *Manifest) Apply(e Edit) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,8 +212,8 @@ func (m *Manifest) usableLocked() error {
 	return nil
 }
 
-// logLocked makes e durable and publishes next. An edit that finds no room goes
-// into a new file as part of its complete state: either file alone is right.
+// logLocked makes e durable and publishes next. If there is no room for the edit, it becomes
+// part of the complete state of a new file. Either of the two files is a valid manifest.
 func (m *Manifest) logLocked(e *Edit, next *State) error {
 	if m.file == nil {
 		return m.rotateLocked(next)
@@ -240,9 +235,9 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	}
 	mf.synced = mf.tail
 	m.cur.Store(next)
-	// The mark tells a reader that the edit was durable, so that damage to it
-	// is not taken for a torn tail. It is not synced itself: the edit is
-	// acknowledged whatever becomes of the mark.
+	// The mark says that the edit was durable, so that damage to it is not taken for a
+	// torn tail. It is not synced, since the edit is acknowledged whether the mark
+	// survives or not.
 	if err := mf.setSlot(frameMark); err != nil {
 		m.cause = err
 	}
@@ -268,8 +263,7 @@ func (m *Manifest) rotateLocked(next *State) error {
 	return nil
 }
 
-// KeyID is the id of the key that the present manifest file is encrypted with; ""
-// if it is not.
+// KeyID is the id of the key that the current manifest file is encrypted with; "" if it is not.
 func (m *Manifest) KeyID() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,16 +273,16 @@ func (m *Manifest) KeyID() string {
 	return m.file.seal.KeyID()
 }
 
-// Untouched reports whether the file that Open found is still the one in force: no
-// edit was made.
+// Untouched reports whether the manifest is still the file that Open found, because no edit
+// was made.
 func (m *Manifest) Untouched() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.file == nil
 }
 
-// Renew goes on in a new manifest file, under the current key. Errors are those
-// of Apply, and *fault.KeyError if the key is not to be had: then nothing changed.
+// Renew continues in a new manifest file, with the current key. Errors are those of Apply, and
+// *fault.KeyError if there is no key, in which case nothing changed.
 func (m *Manifest) Renew() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -298,8 +292,7 @@ func (m *Manifest) Renew() error {
 	return m.settleLocked(m.rotateLocked(m.cur.Load()))
 }
 
-// settleLocked passes an error on that is a clean refusal, and remembers any other
-// for ever.
+// settleLocked returns err. Unless err says that nothing was written, it poisons the manifest.
 func (m *Manifest) settleLocked(err error) error {
 	switch {
 	case err == nil:
@@ -322,8 +315,8 @@ func (mf *manifestFile) append(payload []byte) error {
 	return nil
 }
 
-// setSlot writes the slot for typ. Slots are the only bytes of a manifest that
-// are ever overwritten; a slot torn by a crash does not validate and is ignored.
+// setSlot writes the slot for typ. No other bytes of a manifest are ever overwritten. A slot
+// that a crash tears is not valid, and is ignored.
 func (mf *manifestFile) setSlot(typ frameType) error {
 	at := mf.size - slotsSize
 	if typ == frameClose {
@@ -336,10 +329,9 @@ func (mf *manifestFile) setSlot(typ frameType) error {
 	return nil
 }
 
-// Close marks the file as complete, which makes every later damage to it
-// detectable, and releases it. State goes on working; a second Close does
-// nothing. On a poisoned manifest it releases the file unmarked and returns the
-// error that matches fault.ErrPoisoned.
+// Close marks the file as complete, so that any later damage to it is noticed, and closes it.
+// State still works. A second Close does nothing. Close of a poisoned manifest closes the
+// file without marking it, and returns an error that matches fault.ErrPoisoned.
 func (m *Manifest) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -367,8 +359,8 @@ func (m *Manifest) Close() error {
 	return nil
 }
 
-// finish sets the close slot, which says exactly where the frames end. Its sync
-// covers the last mark as well.
+// finish writes the close slot, which says where the frames end, and syncs it together with
+// the last mark.
 func (mf *manifestFile) finish() error {
 	if err := mf.setSlot(frameClose); err != nil {
 		return err
@@ -376,9 +368,9 @@ func (mf *manifestFile) finish() error {
 	return mf.f.SyncData()
 }
 
-// replace makes manifest file num with st as its complete state, durable under
-// its name, and goes on in it. prev is the manifest it continues. Until the rename nothing refers to the new file,
-// so an error before it leaves the present file in force.
+// replace makes manifest file num with st as its complete state, durable under its name, and
+// continues there. prev is the manifest that it follows. Until the rename nothing refers to
+// the new file, so after an error before that the old one is still the manifest.
 func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
 	mf, b, err := newManifestFile(num, prev, st, m.opts)
 	if err != nil {
@@ -407,10 +399,10 @@ func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
 	return nil
 }
 
-// newManifestFile lays out the bytes of a fresh manifest: header, complete
-// state, zeros for the edits to come, and zero slots. The zeros are written
-// now, so that an edit neither extends the file nor allocates: its sync is
-// cheap, and a file of another size is known to be damaged.
+// newManifestFile makes the bytes of a new manifest: header, complete state, and zeros for the
+// edits to come and for the slots. Because the zeros are written now, an edit neither
+// extends the file nor allocates blocks. So its sync is cheap, and a file of another size is
+// known to be damaged.
 func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFile, []byte, error) {
 	payload := appendState(nil, st)
 	stored, start := len(payload), headerSize
@@ -425,7 +417,7 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 	}
 	mf := &manifestFile{num: num, framer: framer{salt: o.Rand()}, size: int64(size), seq: 1}
 	h := fileHeader{version: FormatVersion, num: num, storeID: st.StoreID, salt: mf.salt, a: uint64(prev), b: uint64(size)}
-	b, file, err := sealedHead(make([]byte, 0, size), ManifestName(num), manifestMagic, h, o.Keys.Store(st.StoreID, 0))
+	b, file, err := sealedHead(make([]byte, 0, size), ManifestName(num), manifestMagic, h, o.Keys.Keyring(st.StoreID, 0))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -436,10 +428,9 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 	return mf, b[:size], nil
 }
 
-// writeTemp writes a file that nobody refers to yet, and syncs it. The error
-// matches fault.ErrDiskFull if there was no room to create or write it. A failed
-// sync or close is never called that: it is no clean refusal, whatever its
-// cause.
+// writeTemp writes a file that nothing refers to yet, and syncs it. The error matches
+// fault.ErrDiskFull if there was no space to create or write it, but not if the sync or the
+// close failed: then nobody knows what is on the disk, whatever the cause.
 func writeTemp(fsys vfs.FS, name string, b []byte) error {
 	f, err := fsys.Create(name)
 	if errors.Is(err, fs.ErrExist) {
@@ -462,8 +453,7 @@ func writeTemp(fsys vfs.FS, name string, b []byte) error {
 	return err
 }
 
-// markDiskFull makes an error of the system about space match
-// fault.ErrDiskFull.
+// markDiskFull makes system errors about space match fault.ErrDiskFull.
 func markDiskFull(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w: %w", fault.ErrDiskFull, err)
@@ -480,8 +470,8 @@ func writeAt(f vfs.File, b []byte, off int64) error {
 	return err
 }
 
-// sweep removes the manifests of l, which the present file supersedes, and
-// names those it could not remove.
+// sweep removes the manifests of l, which the current file supersedes, and returns the names of
+// those that it could not remove.
 func (m *Manifest) sweep(l listing) (left []string) {
 	remove := func(name string) {
 		if err := m.fs.Remove(filepath.Join(m.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,20 +13,18 @@ const (
 	imageSuffix    = ".img"
 )
 
-// ManifestName is the name of manifest file num: "MANIFEST-000001".
-// Manifest files are numbered on their own, apart from the numbers that
-// State.NextFileNum hands out.
+// ManifestName is the name of manifest file num, such as "MANIFEST-000001". Manifest files have
+// numbers of their own, which are not those of State.NextFileNum.
 func ManifestName(num base.FileNum) string { return manifestPrefix + num.String() }
 
-// IsManifestName reports whether name is the name of a manifest file, or of one
-// that was being written when its process died ("MANIFEST-000002.tmp").
+// IsManifestName reports whether name is that of a manifest file, or of one that was being
+// written when its process died ("MANIFEST-000002.tmp").
 func IsManifestName(name string) bool {
 	_, ok := ParseManifestName(strings.TrimSuffix(name, tempSuffix))
 	return ok
 }
 
-// ParseManifestName is the inverse of ManifestName. Only the exact spelling
-// that ManifestName produces is accepted.
+// ParseManifestName is the inverse of ManifestName. It accepts only what ManifestName produces.
 func ParseManifestName(name string) (base.FileNum, bool) {
 	digits, ok := strings.CutPrefix(name, manifestPrefix)
 	if !ok {
@@ -38,8 +36,7 @@ func ParseManifestName(name string) (base.FileNum, bool) {
 // ImageName is the name of image file num: "000009.img".
 func ImageName(num base.FileNum) string { return num.String() + imageSuffix }
 
-// ParseImageName is the inverse of ImageName. Only the exact spelling that
-// ImageName produces is accepted.
+// ParseImageName is the inverse of ImageName. It accepts only what ImageName produces.
 func ParseImageName(name string) (base.FileNum, bool) {
 	digits, ok := strings.CutSuffix(name, imageSuffix)
 	if !ok {
@@ -48,8 +45,8 @@ func ParseImageName(name string) (base.FileNum, bool) {
 	return parseNum(digits)
 }
 
-// parseNum reads a file number in its one canonical spelling, so that two names
-// never mean the same file.
+// parseNum parses a file number. It accepts one spelling of each number, so that two names
+// never stand for the same file.
 func parseNum(digits string) (base.FileNum, bool) {
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || n == 0 || base.FileNum(n).String() != digits {

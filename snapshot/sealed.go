@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// sealedFlag in a file header marks an encrypted file: an encryption header
-	// follows, and every frame is sealed.
+	// sealedFlag in a file header marks an encrypted file: an encryption header follows,
+	// and the payloads of all frames are encrypted.
 	sealedFlag = 1 << 1
 	// frameSealed is the flag of a sealed frame.
 	frameSealed = 1 << 0
@@ -18,13 +18,13 @@ const (
 	sealedStart = headerSize + seal.HeaderSize
 )
 
-// plainBelowOption is the option of a store that was encrypted after it was made:
-// files with lower numbers may be without encryption. Manifests are none of them.
+// plainBelowOption is the key of State.Options under which a store that was encrypted after it
+// was made has the number for PlainBelow.
 const plainBelowOption = "plain-below"
 
-// PlainBelow is the number below which files of the store may be without
-// encryption, because they are older than it; 0 in a store that was encrypted from
-// its first file on, or is not. The manifest that says so is encrypted itself.
+// PlainBelow is the number below which files of the store, other than manifests, may be
+// without encryption because they are older. It is 0 in a store that was always encrypted,
+// or never. Since the manifest that says so is encrypted, nobody can forge it.
 func (s *State) PlainBelow() base.FileNum {
 	n, err := strconv.ParseUint(s.Options[plainBelowOption], 10, 64)
 	if err != nil {
@@ -44,24 +44,23 @@ func (s *State) setPlainBelow() {
 // readOptions say how files are read.
 type readOptions struct {
 	keys  *seal.Keys
-	store *seal.Store
+	ring  *seal.Keyring
 	adopt bool
 }
 
 // ReadOption changes how a manifest or an image is read.
 type ReadOption func(*readOptions)
 
-// WithKeys gives the keys of the store, for manifests; without it, or with nil,
-// only files without encryption can be read. A file that needs another key, or
-// should need one and does not, is a *fault.KeyError.
+// WithKeys sets the keys for manifests. Without it, or with nil, only manifests without
+// encryption can be read. A file that needs another key, or that should be encrypted and is
+// not, is a *fault.KeyError.
 func WithKeys(keys *seal.Keys) ReadOption { return func(o *readOptions) { o.keys = keys } }
 
-// WithStore gives the keys of the store, for images, as WithKeys does for
-// manifests.
-func WithStore(keys *seal.Store) ReadOption { return func(o *readOptions) { o.store = keys } }
+// WithKeyring sets the keys for images, as WithKeys does for manifests.
+func WithKeyring(keys *seal.Keyring) ReadOption { return func(o *readOptions) { o.ring = keys } }
 
-// AllowPlain lets a manifest without encryption be read although there are keys:
-// for a store that is to be encrypted.
+// AllowPlain lets a manifest without encryption be read although there are keys, for a store
+// that is about to be encrypted.
 func AllowPlain() ReadOption { return func(o *readOptions) { o.adopt = true } }
 
 func optionsOf(opts []ReadOption) readOptions {
@@ -72,12 +71,12 @@ func optionsOf(opts []ReadOption) readOptions {
 	return o
 }
 
-// manifestKeys are the keys for the manifest of store id.
-func (o readOptions) manifestKeys(id uint64) *seal.Store {
+// manifestKeys is the keyring for the manifest of store id.
+func (o readOptions) manifestKeys(id uint64) *seal.Keyring {
 	if o.adopt {
-		return o.keys.Store(id, ^base.FileNum(0))
+		return o.keys.Keyring(id, ^base.FileNum(0))
 	}
-	return o.keys.Store(id, 0)
+	return o.keys.Keyring(id, 0)
 }
 
 // framer builds and opens the frames of one file, sealed if the file is.
@@ -104,9 +103,8 @@ func (fr framer) append(dst []byte, off int64, f frame) []byte {
 	return appendFrame(dst, fr.salt, off, f)
 }
 
-// open replaces the payload of a valid frame at off by what is sealed in it. It
-// reports false for a frame that should be sealed and is not, or does not
-// authenticate: no crash leaves one.
+// open decrypts the payload of a valid frame at off. It reports false for a frame that should
+// be encrypted and is not, or that does not authenticate. No crash leaves such a frame.
 func (fr framer) open(off int64, f *frame) bool {
 	if fr.seal == nil {
 		return true
@@ -119,8 +117,8 @@ func (fr framer) open(off int64, f *frame) bool {
 	return err == nil
 }
 
-// manifestAAD is what is authenticated with a payload of n stored bytes: the
-// place of the frame and its header but for the checksum.
+// manifestAAD is the additional data that is authenticated with a payload of n stored bytes:
+// the place of the frame, and its header without the checksum.
 func manifestAAD(off int64, n int, f frame) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(off))
 	b = binary.LittleEndian.AppendUint32(b, uint32(n))
@@ -137,7 +135,7 @@ func imageAAD(off int64, h []byte) []byte {
 }
 
 // sealedHead makes the key of a new file, and appends both headers to dst.
-func sealedHead(dst []byte, name string, magic [8]byte, h fileHeader, keys *seal.Store) ([]byte, *seal.File, error) {
+func sealedHead(dst []byte, name string, magic [8]byte, h fileHeader, keys *seal.Keyring) ([]byte, *seal.File, error) {
 	if keys != nil {
 		h.flags |= sealedFlag
 	}
@@ -156,6 +154,6 @@ func (h *fileHeader) frameStart() int {
 }
 
 // openSeal makes the key of a file from both headers at the beginning of b.
-func (h *fileHeader) openSeal(name string, b []byte, num base.FileNum, keys *seal.Store) (*seal.File, error) {
+func (h *fileHeader) openSeal(name string, b []byte, num base.FileNum, keys *seal.Keyring) (*seal.File, error) {
 	return keys.Open(name, num, h.flags&sealedFlag != 0, b[:headerSize], b[headerSize:min(len(b), sealedStart)])
 }

@@ -211,10 +211,10 @@ func TestSealedManifestRot(t *testing.T) {
 }
 
 // sealedImage is an encrypted image with a page and tables.
-func sealedImage(t testing.TB, keys *seal.Store) (*bytesFile, Part) {
+func sealedImage(t testing.TB, keys *seal.Keyring) (*bytesFile, Part) {
 	t.Helper()
 	f := &bytesFile{}
-	w, err := NewImageWriter(f, ImageHeader{Num: 9, StoreID: 5, LSN: 40, Full: true, Salt: 7}, WithStore(keys))
+	w, err := NewImageWriter(f, ImageHeader{Num: 9, StoreID: 5, LSN: 40, Full: true, Salt: 7}, WithKeyring(keys))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,9 +232,9 @@ func sealedImage(t testing.TB, keys *seal.Store) (*bytesFile, Part) {
 }
 
 // readImage reads everything of an image, and what is right about it.
-func readImage(t testing.TB, b []byte, p Part, keys *seal.Store) error {
+func readImage(t testing.TB, b []byte, p Part, keys *seal.Keyring) error {
 	t.Helper()
-	im, err := OpenImage(&bytesFile{b: b}, "000009.img", int64(len(b)), WithStore(keys))
+	im, err := OpenImage(&bytesFile{b: b}, "000009.img", int64(len(b)), WithKeyring(keys))
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func readImage(t testing.TB, b []byte, p Part, keys *seal.Store) error {
 }
 
 func TestSealedImage(t *testing.T) {
-	keys := testKeys(t, 1).Store(5, 0)
+	keys := testKeys(t, 1).Keyring(5, 0)
 	f, p := sealedImage(t, keys)
 	plain, pp := sealedImage(t, nil)
 	if bytes.Contains(f.b, []byte("MARKER")) || !bytes.Contains(plain.b, []byte("MARKER")) {
@@ -270,18 +270,18 @@ func TestSealedImage(t *testing.T) {
 	if err := readImage(t, f.b, p, keys); err != nil {
 		t.Fatal(err)
 	}
-	if err := readImage(t, plain.b, pp, testKeys(t, 1).Store(5, 10)); err != nil {
+	if err := readImage(t, plain.b, pp, testKeys(t, 1).Keyring(5, 10)); err != nil {
 		t.Errorf("a plain image older than the encryption: %v", err)
 	}
 	for what, c := range map[string]struct {
 		b    []byte
-		keys *seal.Store
+		keys *seal.Keyring
 		want error
 	}{
 		"no keys":       {f.b, nil, fault.ErrKey},
-		"another key":   {f.b, testKeys(t, 2).Store(5, 0), fault.ErrKey},
+		"another key":   {f.b, testKeys(t, 2).Keyring(5, 0), fault.ErrKey},
 		"plain":         {plain.b, keys, fault.ErrKey},
-		"another store": {f.b, testKeys(t, 1).Store(6, 0), fault.ErrCorrupt},
+		"another store": {f.b, testKeys(t, 1).Keyring(6, 0), fault.ErrCorrupt},
 	} {
 		if err := readImage(t, c.b, p, c.keys); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)
@@ -298,10 +298,10 @@ func TestSealedImage(t *testing.T) {
 
 // TestSealedImageForgery: frames of a twin or called plain, with checksums that fit.
 func TestSealedImageForgery(t *testing.T) {
-	keys := testKeys(t, 1).Store(5, 0)
+	keys := testKeys(t, 1).Keyring(5, 0)
 	f, p := sealedImage(t, keys)
 	twin, _ := sealedImage(t, keys)
-	im, err := OpenImage(f, "000009.img", int64(len(f.b)), WithStore(keys))
+	im, err := OpenImage(f, "000009.img", int64(len(f.b)), WithKeyring(keys))
 	if err != nil {
 		t.Fatal(err)
 	}

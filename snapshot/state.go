@@ -9,13 +9,12 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// ErrInvalid matches the error for a state or an edit that breaks a rule of the
-// manifest, such as a file number used twice. Nothing was written.
+// ErrInvalid is the error for a state or an edit that breaks a rule of the manifest, such as a
+// file number that is used twice. Nothing was written.
 var ErrInvalid = errors.New("invalid manifest content")
 
-// LogInfo names a log file. Salt is that of its frames, 0 if it is not known: a
-// file of another salt is another file. BaseLSN is the LSN its first record has or would
-// have had.
+// LogInfo names a log file. Salt is that of its frames, or 0 if it is not known; a file with
+// another salt is another file. BaseLSN is the LSN of its first record, if there is one.
 type LogInfo struct {
 	Num     base.FileNum
 	BaseLSN base.LSN
@@ -31,26 +30,26 @@ type SegmentInfo struct {
 	MaxLSN   base.LSN
 	Families uint64 // partition families with data in it
 	Values   uint64 // values in it
-	// Dropped is how many bytes of Raw are of families without partitions, and Unused how
-	// many of the others nothing refers to, about, as of the last flush.
+	// Dropped is how many bytes of Raw belong to families without partitions, and Unused
+	// about how many of the others nothing refers to, both as of the last flush.
 	Dropped, Unused int64
 }
 
-// SegmentDead says what is new of the bytes of a segment that nothing needs.
+// SegmentDead has new values of Dropped and Unused for a segment.
 type SegmentDead struct {
 	Num             base.FileNum
 	Dropped, Unused int64 // as SegmentInfo has them
 }
 
-// ImageInfo names an image. The images of a state form a chain: one full image,
-// then deltas against what precedes them.
+// ImageInfo names an image. The images of a state are a chain: a full image, then deltas, each
+// to those before it.
 type ImageInfo struct {
 	Num  base.FileNum
 	LSN  base.LSN // every record up to and including it is in the image
 	Full bool
 	Size int64 // bytes of the file
-	// Log is a place in the log, not behind record LSN, from which replay can
-	// start; the zero place means the beginning of the log.
+	// Log is a place in the log, at or before the end of record LSN, from which replay can
+	// start. The zero place means the beginning of the log.
 	Log LogPlace
 }
 
@@ -62,23 +61,22 @@ type LogPlace struct {
 	NextLSN base.LSN // of the first record behind it
 }
 
-// CleanClose says that the store was closed, and where its log ended then. It
-// holds until the next edit.
+// CleanClose says that the store was closed, and where its log ended. The next edit clears it.
 type CleanClose struct {
 	LogNum base.FileNum // newest log file; 0 if there was none
 	LogEnd int64        // offset in it after the last frame
 	LSN    base.LSN     // last LSN of the store
 }
 
-// State is what a manifest says: the files that make up a store. A State is a
-// value; Clone it before changing a slice or map of a shared one.
+// State is the content of a manifest: the files that make up a store. Clone a State that is
+// shared before you change a slice or map in it.
 type State struct {
 	FormatVersion uint32       // of the store
 	StoreID       uint64       // random, never changes, never 0
 	NextFileNum   base.FileNum // above every number below
 	Created       int64        // unix microseconds
-	// FloorLSN: records below it live in segments. A log file wholly below the
-	// floor is obsolete. Never lowered.
+	// FloorLSN is the LSN below which all records are in segments. A log file that has
+	// only such records is not needed. It never becomes lower.
 	FloorLSN base.LSN
 	Logs     []LogInfo     // oldest first
 	Segments []SegmentInfo // in the order they were added
@@ -101,8 +99,8 @@ func (s State) Clone() State {
 	return s
 }
 
-// Edit is one atomic change of the state: all of it survives a crash, or none.
-// Removals are carried out before additions.
+// Edit is one change of the state, of which a crash leaves all or nothing. Removals come before
+// additions.
 type Edit struct {
 	AddLogs        []LogInfo
 	RemoveLogs     []base.FileNum
@@ -111,23 +109,22 @@ type Edit struct {
 	SetDead        []SegmentDead // of segments that are there, or added
 	SetFloor       *base.LSN     // nil: unchanged
 	SetImages      *[]ImageInfo  // nil: unchanged; replaces the whole chain
-	// NextFileNum raises State.NextFileNum; 0 or a lower number leaves it. A
-	// file added with a higher number raises it as well.
+	// NextFileNum raises State.NextFileNum, unless it is lower. Adding a file with a
+	// higher number raises it too.
 	NextFileNum base.FileNum
 	// Clean sets State.Clean; an edit without it clears State.Clean.
 	Clean *CleanClose
 }
 
-// Limits of a manifest. They bound what a decoder accepts and what a writer
-// writes.
+// Limits of a manifest, for what is written and what is accepted.
 const (
 	maxFileNum     = base.FileNum(1) << 56
 	maxOptions     = 1 << 10
 	maxOptionBytes = 4 << 10 // of a key, and of a value
 )
 
-// apply carries out e on s, checking only what it touches: replaying n edits
-// must not cost n passes over a large state. check tests the whole.
+// apply changes s by e. It checks only what e changes, so that replaying n edits does not take
+// n passes over a large state. check checks the whole state.
 func (s *State) apply(e *Edit) error {
 	for _, n := range e.RemoveLogs {
 		i := slices.IndexFunc(s.Logs, func(l LogInfo) bool { return l.Num == n })
@@ -275,8 +272,8 @@ func (s *State) checkNumbers() error {
 	return nil
 }
 
-// checkLogs: the log files stand in LSN order and leave no hole above the
-// floor, where nothing but the log holds the records.
+// checkLogs checks that the log files are in LSN order, and leave no gap above the floor, where
+// records are in the log alone.
 func (s *State) checkLogs() error {
 	for i, l := range s.Logs {
 		if l.BaseLSN == 0 {

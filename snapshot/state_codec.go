@@ -11,9 +11,9 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// The payload of a state frame and of an edit frame is a list of fields in
-// ascending order of their tags, each at most once. A field that would change
-// nothing is left out, so equal content has equal bytes.
+// The payload of a state frame or an edit frame is a list of fields, in ascending order of
+// their tags, each at most once. A field that would change nothing is left out, so that
+// equal content has equal bytes.
 const (
 	tagIdentity       = 1  // state only, always present
 	tagOptions        = 2  // state only
@@ -170,13 +170,12 @@ func decodeState(name string, b []byte) (State, error) {
 	if s.FormatVersion > FormatVersion {
 		return State{}, &fault.VersionError{File: name, Have: s.FormatVersion, Supported: FormatVersion}
 	}
-	// A written state names its next file number. Without this, apply would
-	// quietly make one up.
+	// Every state that is written has a next file number. If there is none, apply must not
+	// make one up.
 	if e.NextFileNum == 0 {
 		return State{}, fmt.Errorf("%w: no next file number", errField)
 	}
-	// What a state does not have is left out; written as nothing it would be a
-	// second spelling of the same state.
+	// Empty fields are left out. Otherwise the same state would have two encodings.
 	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 {
 		return State{}, fmt.Errorf("%w: a floor of 0 or a chain of no image", errField)
 	}
@@ -235,8 +234,8 @@ func eachField(b []byte, visit func(tag uint8, v []byte) error) error {
 	return nil
 }
 
-// decodeEditField decodes one field that states and edits share. A tag this
-// build does not know, in bytes whose checksum fits, comes from a newer build.
+// decodeEditField decodes one field that states and edits share. The checksum was right, so a
+// tag that this build does not know is from a newer build.
 func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 	switch tag {
 	case tagNextFileNum:
@@ -328,8 +327,7 @@ func decodeImages(name string, v []byte) ([]ImageInfo, error) {
 	return images, nil
 }
 
-// decodeList decodes a field of items of equal size. What it allocates is
-// bounded by the length of v.
+// decodeList decodes a field of items of equal size. It allocates no more than v has items for.
 func decodeList[T any](tag uint8, v []byte, size int, one func([]byte) T) ([]T, error) {
 	if len(v) == 0 || len(v)%size != 0 {
 		return nil, fmt.Errorf("%w: tag %d: %d bytes are no list of items of %d", errField, tag, len(v), size)

@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// ImageThread is one partition in the table of an image.
+// ImagePartition is one partition in the table of an image.
 type ImagePartition struct {
 	ID      string
 	Family  uint64   // partition family its data lie in
@@ -22,8 +22,7 @@ type ImagePartition struct {
 	Deleted bool     // in a delta: the partition is gone
 }
 
-// Part says where one page of the directory of a family lies: in a segment or
-// in an image.
+// Part is the place of one page of a family's directory, in a segment or an image.
 type Part = index.Part
 
 // ImageFamily lists the pages of the directory of one family.
@@ -32,7 +31,7 @@ type ImageFamily struct {
 	Parts []Part
 }
 
-// Tombstone is the memory of a deleted partition.
+// Tombstone is what is kept of a deleted partition, so that it does not come back.
 type Tombstone struct {
 	ID   string
 	LSN  base.LSN // of the deletion
@@ -43,8 +42,8 @@ type Tombstone struct {
 const (
 	// tableTarget is where a table frame is cut.
 	tableTarget = 64 << 10
-	// tableStrings bounds the strings of a table frame with their shared
-	// prefixes written out, and with it what a reader allocates for them.
+	// tableStrings bounds the strings of a table frame, with their shared prefixes, and so
+	// what a reader allocates for them.
 	tableStrings = 256 << 10
 
 	deletedFlag = 1
@@ -59,8 +58,8 @@ const (
 // errTable matches the error for a table frame that does not decode.
 var errTable = errors.New("malformed table")
 
-// table is the encoder of one table frame: entries lean on the entry before
-// them. The zero table is the start of a frame.
+// table encodes one frame of a table. Entries are encoded relative to the entry before. The zero
+// table is the beginning of a frame.
 type table struct {
 	buf     []byte
 	count   uint32
@@ -96,8 +95,7 @@ func (t *table) removedTombstone(id string) {
 	t.count++
 }
 
-// appendShared writes s as the length of the prefix it shares with prev, and
-// the rest.
+// appendShared appends s as the length of the prefix that it shares with prev, and the rest.
 func appendShared(b []byte, prev, s string) []byte {
 	n := 0
 	for n < len(prev) && n < len(s) && prev[n] == s[n] {
@@ -108,8 +106,8 @@ func appendShared(b []byte, prev, s string) []byte {
 	return append(b, s[n:]...)
 }
 
-// cursor reads the fields of a table frame. After the first field that does not
-// fit it is bad for good and yields zeros, so callers test once per entry.
+// cursor reads the fields of a table frame. After the first failure it returns zeros, so that
+// callers need to check only once per entry.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -157,8 +155,7 @@ func (c *cursor) byte() byte {
 
 func (c *cursor) fail() { c.bad, c.b = true, nil }
 
-// strs collects the strings of a frame in one buffer, so that all of them cost
-// one allocation.
+// strs collects the strings of a frame in one buffer, to allocate them all at once.
 type strs struct {
 	arena []byte
 	ends  []int
@@ -166,8 +163,7 @@ type strs struct {
 
 func (s *strs) reset() { s.arena, s.ends = s.arena[:0], s.ends[:0] }
 
-// shared reads a string that shares a prefix with arena[from:to], and returns
-// where it begins and ends.
+// shared reads a string that shares a prefix with arena[from:to], and returns its begin and end.
 func (s *strs) shared(c *cursor, from, to int) (int, int) {
 	n := c.uvarint()
 	rest := c.bytes(c.uvarint())
@@ -182,8 +178,8 @@ func (s *strs) shared(c *cursor, from, to int) (int, int) {
 	return start, len(s.arena)
 }
 
-// tableDecoder decodes table frames. What it returns is valid until its next
-// call, except for strings, parts and tombstone data, which belong to the caller.
+// tableDecoder decodes table frames. What it returns is valid until the next call, but for
+// strings, parts and data of tombstones, which the caller may keep.
 type tableDecoder struct {
 	strs
 	threads  []ImagePartition
@@ -213,8 +209,8 @@ func tooMany(count uint32, b []byte, least int) error {
 	return nil
 }
 
-// presize is the room to make at once for count entries: all of them in a frame
-// of the usual size, and little on the word of a frame that may lie.
+// presize is how many of count entries to allocate at once: all of them in a frame of usual
+// size, but not many more, since the count of a damaged frame may be anything.
 func presize(count uint32) int { return int(min(count, 8<<10)) }
 
 // decodeThreads decodes a frame of count partitions.
@@ -259,8 +255,7 @@ func (d *tableDecoder) decodePartitions(name string, b []byte, count uint32) ([]
 	return out, nil
 }
 
-// decodeFamilies decodes a frame of count families. Their parts share one fresh
-// slice.
+// decodeFamilies decodes a frame of count families. Their parts share one new slice.
 func (d *tableDecoder) decodeFamilies(b []byte, count uint32) ([]ImageFamily, error) {
 	if err := tooMany(count, b, minFamily); err != nil {
 		return nil, err

@@ -123,13 +123,13 @@ func BenchmarkBareSync(b *testing.B) {
 
 // BenchmarkMark is what the durable mark adds to each sync.
 func BenchmarkMark(b *testing.B) {
-	m := &marker{fs: vfs.OS{}, dir: b.TempDir()}
+	m := &markWriter{fs: vfs.OS{}, dir: b.TempDir()}
 	f := &logFile{info: FileInfo{Num: 1}, framer: framer{salt: 7}}
 	b.ReportAllocs()
 	lsn := base.LSN(0)
 	for b.Loop() {
 		lsn++
-		if err := m.mark(f, fileHeaderSize, lsn); err != nil {
+		if err := m.write(f, fileHeaderSize, lsn); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -176,7 +176,7 @@ func TestNoSpaceBehindABatchInTheAir(t *testing.T) {
 	})
 }
 
-// A rotation that was asked for while a batch was in the air comes behind what was
+// A rotation that was asked for while a batch was being synced comes behind what was
 // queued before it.
 func TestRotationBehindABatchInTheAir(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -340,7 +340,7 @@ var scenarios = []struct {
 		return nil
 	}},
 	{"background", SyncAlways, 10, func(lsn base.LSN) int { return 1500 }, func(v *life) error {
-		// Four writers, with the preparer on its own goroutine.
+		// Four writers, with the preallocator on its own goroutine.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for g := range errs {

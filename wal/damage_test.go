@@ -395,7 +395,7 @@ func TestAllowDamage(t *testing.T) {
 }
 
 func TestHeaderErrors(t *testing.T) {
-	h := fileHeader{num: 7, baseLSN: 3, salt: 99, prev: Start{File: 6, Offset: 640, Chain: 5}}
+	h := fileHeader{num: 7, baseLSN: 3, salt: 99, prev: Position{File: 6, Offset: 640, Chain: 5}}
 	good, _ := h.encode()
 	reseal := func(b []byte) {
 		binary.LittleEndian.PutUint64(b[56:], base.Checksum(0, b[:56]))

@@ -86,7 +86,7 @@ func TestRefusalFailsWithItsBatch(t *testing.T) {
 func TestPositionIsNeverAheadOfApply(t *testing.T) {
 	w, _ := hooked(t)
 	var l *Log
-	var ahead []Start
+	var ahead []Position
 	l = w.open(t, func(o *Options) {
 		o.Apply = func(b []*Record) {
 			if at := l.Position(); at.NextLSN > b[0].LSN {

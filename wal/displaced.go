@@ -10,27 +10,25 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// A frame that is valid as of another place than the one it lies at proves that
-// bytes before it were taken out or put in: its checksum covers its place, and no
-// crash moves bytes. So it tells such an edit from a torn tail where no promise
-// and no mark does.
-
 const (
 	// displacedSteps bounds one search, in places tried; about 0.1 s.
 	displacedSteps = 8 << 20
-	// displacedFar is how far behind its own promise a frame is looked for, in
-	// places tried: 1 MiB, which is a batch. In SyncAlways a frame lies not further,
-	// if none was deferred.
+	// displacedFar is how far behind its own promise the place of a frame is looked
+	// for, in places tried: 1 MiB, the size of a batch. In SyncAlways no frame lies
+	// further away unless records were deferred.
 	displacedFar = maxBatchBytes / frameAlign
 )
 
-// displaced looks behind at for a frame of this file that belongs to another
-// place, and whose record comes after last. A record is not in the log before
-// what lies in front of it, so a payload that holds a copy of frames of its own
-// log holds only older ones.
+// displaced looks behind at for a frame of this file that belongs to another place, and
+// returns where it lies and where it belongs. The checksum of a frame covers its place,
+// and no crash moves bytes. So such a frame proves that bytes before it were taken out
+// or put in, even where neither a promise nor the mark can tell that from a torn tail.
 //
-// It returns where the frame lies and where it belongs. Time is linear in the size
-// of the file, whatever it holds, and memory is that of a window.
+// Only frames of records after last count. A payload may hold a copy of frames of its
+// own log, but only of older ones.
+//
+// Time is linear in the size of the file, whatever it holds, and memory is that of a
+// window.
 func (r *frameReader) displaced(at int64, last base.LSN) (lies, belongs int64, found bool, err error) {
 	steps := int64(displacedSteps)
 	for off := at; off < r.limit && steps > 0; {
@@ -61,8 +59,8 @@ func (r *frameReader) displaced(at int64, last base.LSN) (lies, belongs int64, f
 	return 0, 0, false, nil
 }
 
-// elsewhere reports whether the bytes at off could be the header of a frame after
-// record last that belongs to another place.
+// elsewhere reports whether the bytes at off can be the header of a frame that belongs to
+// another place and comes after record last.
 func (r *frameReader) elsewhere(b []byte, off int64, last base.LSN) (frameHeader, bool) {
 	lsn := base.LSN(binary.LittleEndian.Uint64(b[16:]))
 	if b[12] == 0 || lsn <= last || uint64(lsn-last) > uint64(r.limit)/frameHeaderSize+maxBatchRecords {

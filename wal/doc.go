@@ -1,46 +1,48 @@
-// Package wal is the log of a store: files of checksummed frames, one record
-// per frame, committed in groups and replayed on open.
+// Package wal is the write-ahead log of a store: a chain of files of checksummed
+// frames, one record to a frame, committed in groups and replayed on open.
 //
-// # What a caller gets
+// It stands at the top level of the module because it is a part of the design that is
+// worth reading by itself. Only this module can use it, since its options take internal
+// types; internal/engine writes logs, and internal/backup, saver/disk and saver/admin
+// read them.
 //
-// [Log.Commit] hands one record to the log and returns when it is committed.
-// Records receive dense log sequence numbers (LSN) in commit order. A
-// committer drains the queue: it asks each record for its bytes
-// ([Record.Prepare]), writes the batch with one write, makes it durable with
-// one sync if the mode asks for it, hands the batch to Options.Apply and wakes
-// the callers. Two goroutines take turns at it: while one syncs a batch, the
-// other prepares and frames the next, which is written when the sync has ended.
-// So group commit needs no timer. Where callers come back within half a sync,
-// the next batch waits for them instead.
+// # Committing
+//
+// [Log.Commit] hands over one record and returns when it is committed. Records receive
+// dense log sequence numbers (LSN) in commit order. Records that are queued together
+// share one write and one sync. How, and what each stage is for, is described at the
+// type committer.
 //
 // # What survives
 //
-// In SyncAlways, a nil from Commit means the record survives power loss. In
-// SyncInterval and SyncNever it survives the death of the process, and power
-// loss up to the last sync ([Log.Sync], rotation, Close, or the interval). What
-// survives is always a prefix of commit order, and each record is there whole
-// or not at all.
+// In SyncAlways, a nil from Commit means that the record survives power loss. In
+// SyncInterval and SyncNever it survives the death of the process, and power loss only
+// up to the last sync: that of [Log.Sync], of a rotation, of Close, or of the interval.
+// What survives is always a prefix of commit order, and each record survives whole or
+// not at all.
 //
 // # Torn tail or damage
 //
-// Each frame says up to which offset its file was durable when the frame was
-// built: the promise. [Recover] therefore knows which bytes a crash may have
-// torn (those above the highest promise) and which it may not. An invalid frame
-// below a promise is a [fault.CorruptionError]; only above it may the tail be
-// cut, and [Recovery] says how much was. The last batch before a crash has no
-// promise behind it, and a tail that is cut off takes its promises with it: for
-// both the log writes, after each sync, a [Mark] into a file beside it. The mark
-// is exact when a process was killed. When power was lost it may be older, which
-// is the blind spot that is left; a sync mark in the log about 10 ms after the
-// last sync narrows it.
+// Each frame says up to which offset its file was durable when the frame was built.
+// That is its promise. From the promises [Recover] knows which bytes a crash may have
+// torn, those above the highest promise, and which it may not. An invalid frame below a
+// promise is a [fault.CorruptionError]. Above it, the tail is cut off, and [Recovery]
+// says how much.
+//
+// Promises leave two gaps: no frame promises the last batch before a crash, and a tail
+// that somebody cuts off takes its promises along. So after each sync the log writes a
+// [Mark] into a file beside it, which says the same of the whole log. The mark is exact
+// when a process was killed. When power was lost it may be older; this is the blind spot
+// that is left. A frame that the log writes about 10 ms after the last sync, the sync
+// mark, narrows it.
 //
 // # A failed sync
 //
-// After a failed sync the page cache proves nothing, so the log never retries:
-// it is poisoned, every waiting and later call gets [fault.ErrPoisoned] with the
-// first cause, and the durable LSN stays where it was. After any unclean end,
-// [Rewrite] re-encodes the frames above the highest promise into a new file
-// rather than trust what the page cache shows.
+// After a failed sync the page cache proves nothing, so the log never tries again. It is
+// poisoned: all waiting and later calls get [fault.ErrPoisoned] with the first cause,
+// and the durable LSN stays where it was. Nor does the next open trust the page cache:
+// after any unclean end, [Rewrite] copies the frames above the highest promise to a new
+// file.
 //
-// The byte layout is docs/format/log.md; testdata holds it as annotated dumps.
+// The byte layout is in docs/format/log.md, and testdata has annotated dumps of it.
 package wal

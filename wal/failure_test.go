@@ -127,7 +127,7 @@ func TestPreallocationCollectsTheError(t *testing.T) {
 		}
 		return nil
 	})
-	mustCommit(t, l, 2, 12<<10) // wakes the preparer
+	mustCommit(t, l, 2, 12<<10) // wakes the preallocator
 	<-inSync
 	third := make(chan error)
 	go func() { third <- commit(l, payload(3, 100)) }()

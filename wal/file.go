@@ -13,59 +13,78 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// logFile is a log file open for writing.
+// logFile is a log file that is open for writing.
+//
+// A file goes through these states:
+//
+//   - blank: zeros under a temporary name, then, once the zeros are durable, under its
+//     own name. So a crash never leaves a log file with garbage where its header
+//     belongs. The preallocator keeps a blank file as a spare;
+//   - begun: it has a durable header, which links it to the file before;
+//   - named: the manifest lists it. Only now may it get a frame: a file that the
+//     manifest does not list holds no record and can be removed;
+//   - current: commits append to it;
+//   - retired: synced, and no longer written to. The preallocator cuts off the zeros
+//     behind its end and closes it.
+//
+// openNext has the order in which one file takes over from another.
 type logFile struct {
 	f    vfs.File
 	info FileInfo
 	framer
 	start int64 // where the first frame lies
 
-	// wmu serialises the writing calls of committer and preparer, as vfs.File
-	// asks. It guards zeroed, and end against the preparer: only the committer
-	// changes end, so the committer reads it without.
+	// wmu serializes the writes of committer and preallocator, as vfs.File asks. It
+	// guards zeroed, and end. Only the committer changes end, so the committer reads
+	// it without the lock.
 	wmu    sync.Mutex
 	end    int64 // behind the last frame
-	zeroed int64 // bytes in [end, zeroed) are written zeros; < end if there are none
+	zeroed int64 // [end, zeroed) was filled with zeros; < end if nothing was
 
-	// smu serialises syncs. The kernel reports a failed write-back once per
-	// open file: were two syncs to run side by side, the wrong one could
-	// collect the error and the other acknowledge lost bytes. Poison is set
-	// before smu is released, and looked at after it is taken.
+	// smu serializes syncs. The kernel reports a failed write-back once per open
+	// file. If two syncs ran at once, one could collect the error of the other, which
+	// would then acknowledge bytes that are lost. For the same reason the poison is
+	// set before smu is released, and looked at after it is taken.
 	smu    sync.Mutex
 	synced atomic.Int64 // bytes below are durable: the promise of the next frame
 
 	chain    uint64 // committer: chain value at end
 	lastMark bool   // committer: the last frame is a sync mark
 
-	// busy counts the preparer and the syncer while they use the file. Add is
-	// called under Log.mu and only while the file is current.
+	// busy counts the uses of the file outside the committer, by preallocator and
+	// syncer. Add is called under Log.mu and only while the file is current.
 	busy sync.WaitGroup
 }
 
-// syncFile makes the first upTo bytes of f durable, and with them all records
-// up to lsn. A failure poisons the log.
+// syncFile makes the first upTo bytes of f durable, and with them all records up to
+// lsn. A failure poisons the log.
 func (l *Log) syncFile(f *logFile, upTo int64, lsn base.LSN) error {
 	start := time.Now()
 	err := l.syncWith(f, f.f.SyncData, upTo, lsn)
-	l.observeSync(time.Since(start))
+	took := time.Since(start)
+	l.count.sync(took)
+	if took >= l.opts.SlowSync && l.opts.Events.SlowSync != nil {
+		l.opts.Events.SlowSync(took)
+	}
 	return err
 }
 
-// syncWith is syncFile by the given call. With upTo and lsn 0 it promises
-// nothing: what others wrote meanwhile is theirs to promise.
+// syncWith is syncFile with another system call. With upTo and lsn 0 it makes no records
+// durable, as far as the log knows: what the committer wrote meanwhile is for the
+// committer to sync.
 func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) error {
 	f.smu.Lock()
 	err := l.poisoned()
 	first := false
-	began, owed := time.Now(), l.owed()
+	began, unsynced := time.Now(), l.unsynced()
 	if err == nil {
 		if serr := call(); serr != nil {
 			err, first = l.setPoison("sync log "+f.info.Num.String(), serr)
-		} else if verr := l.vouch(f, upTo); verr != nil {
-			err, first = l.setPoison("after the sync of log "+f.info.Num.String(), verr)
+		} else if rerr := l.checkReachable(f, upTo); rerr != nil {
+			err, first = l.setPoison("after the sync of log "+f.info.Num.String(), rerr)
 		} else {
 			f.synced.Store(max(upTo, f.synced.Load()))
-			l.advanceDurable(lsn, began, owed)
+			l.advanceDurable(lsn, began, unsynced)
 		}
 	}
 	f.smu.Unlock()
@@ -76,37 +95,36 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 	return err
 }
 
-// vouch returns nil if what was written to f up to upTo can be found again by whoever
-// opens the store next: the guard agrees, and the file still has its name. It comes
-// after the write, so that what is acknowledged was written while this held; what
-// happens between it and the acknowledgement is not seen.
-func (l *Log) vouch(f *logFile, upTo int64) error {
+// checkReachable checks that whoever opens the store next will find the first upTo bytes
+// of f: the guard agrees, and the file still has its name. It comes after the write, so
+// that what is acknowledged was written while this was so. What happens between the
+// check and the acknowledgement goes unseen.
+func (l *Log) checkReachable(f *logFile, upTo int64) error {
 	if upTo == 0 { // no records
 		return nil
 	}
 	if err := l.opts.Guard(); err != nil {
 		return err
 	}
-	// Another sync may have come first and had the file vouched for. Once it is
-	// durable its owner may flush what is in it and remove it.
+	// Another sync may have come first, and checked. Once the file is durable, its
+	// owner may flush what is in it and remove it.
 	if upTo <= f.synced.Load() {
 		return nil
 	}
 	return f.f.Attached()
 }
 
-// noteDurable writes the durable mark, after the sync and before anybody is told
-// of it: what a killed process has acknowledged, its mark covers.
+// noteDurable writes the durable mark. It comes after the sync and before anybody is
+// told, so that the mark of a process that is killed covers all it acknowledged.
 func (l *Log) noteDurable(f *logFile, upTo int64, lsn base.LSN) {
-	if err := l.marks.mark(f, upTo, lsn); err != nil && l.opts.Events.MarkFailed != nil {
+	if err := l.marks.write(f, upTo, lsn); err != nil && l.opts.Events.MarkFailed != nil {
 		l.opts.Events.MarkFailed(err)
 	}
 }
 
-// hold returns the current file for use outside the committer, with the place
-// behind the last committed record. The caller calls f.busy.Done. It returns
-// nil if there is none.
-func (l *Log) hold() (*logFile, Start) {
+// hold returns the current file, nil if there is none, for use outside the committer,
+// and the place behind the last committed record. The caller calls f.busy.Done.
+func (l *Log) hold() (*logFile, Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.cur != nil {
@@ -115,11 +133,127 @@ func (l *Log) hold() (*logFile, Start) {
 	return l.mu.cur, l.mu.pos
 }
 
-// blankFile makes a file of zeros with a durable name; its header is still to
-// be written. The file gets its name only when its zeros are durable, so that a
-// crash cannot leave a log file with garbage where a header belongs. No space
-// for zeros is no error: the file is then just shorter. The caller holds no
-// lock.
+// fileFor returns the file for a batch of need bytes: the current one if the batch
+// fits, else a new one. No batch is split over two files.
+func (l *Log) fileFor(need int64) (*logFile, error) {
+	if l.fits(need) {
+		return l.mu.cur, nil
+	}
+	return l.openNext()
+}
+
+// fits reports whether a batch of need bytes fits into the current file with a mark
+// behind it. An empty file takes any batch.
+func (l *Log) fits(need int64) bool {
+	f := l.mu.cur
+	return f != nil && l.c.next == nil && (f.end == f.start || f.end+need+frameSize(f.stored(0)) <= l.opts.FileSize)
+}
+
+// openNext makes the next file current. Its steps are in an order that is safe
+// wherever a crash cuts it short:
+//
+//  1. The old file is synced, in every mode. So a frame in the new file proves that
+//     the old one was complete, and damage there is no torn tail.
+//  2. The header of the new file, which says where the old one ends, becomes durable.
+//     From now on nothing may be appended to the old file, not even a mark. After a
+//     crash the new file is a stray, or, without a manifest, the empty end of the log.
+//  3. The manifest learns of the new file (Options.OnCreate).
+//  4. Only then does the new file get a frame.
+//
+// If the third step finds no space, the new file is kept, in committer.next, and the
+// next commit goes on there.
+func (l *Log) openNext() (*logFile, error) {
+	c := &l.c
+	old := l.mu.cur
+	if c.next == nil {
+		prev := c.start
+		if old != nil {
+			if old.synced.Load() < old.end {
+				if err := l.syncFile(old, old.end, c.lsn-1); err != nil {
+					return nil, err
+				}
+			}
+			prev = Position{File: old.info.Num, Offset: old.end, Chain: old.chain}
+		}
+		prev.NextLSN = c.lsn
+		f, err := l.makeFile(prev)
+		if err != nil {
+			return nil, err
+		}
+		c.next = f
+	}
+	f := c.next
+	if err := l.opts.OnCreate(f.info); err != nil {
+		if isNoSpace(err) {
+			return nil, fmt.Errorf("record log %s in the manifest: %w: %w", f.info.Num, fault.ErrDiskFull, err)
+		}
+		return nil, l.fail("record log "+f.info.Num.String()+" in the manifest", err)
+	}
+	c.next = nil
+	l.setCurrent(f)
+	if old != nil {
+		l.prealloc.retire(old)
+	}
+	return f, nil
+}
+
+// makeFile returns a file with a durable header that follows prev, made of the spare
+// file if there is one.
+func (l *Log) makeFile(prev Position) (*logFile, error) {
+	f := l.prealloc.takeSpare()
+	if f == nil {
+		var err error
+		if f, err = l.blankFile(minAhead); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.writeHeader(f, prev); err != nil {
+		l.discard(f)
+		return nil, err
+	}
+	return f, nil
+}
+
+func (l *Log) setCurrent(f *logFile) {
+	l.mu.Lock()
+	l.mu.cur = f
+	l.mu.Unlock()
+}
+
+// seal ends the current file: it is synced, marked as complete, and the mark is synced
+// too, so that any byte that is missing from now on is damage. If there is no space
+// for the mark, the file ends without it.
+func (l *Log) seal() error {
+	f := l.mu.cur
+	if f == nil || l.c.next != nil || f.end == f.start {
+		return nil
+	}
+	if f.synced.Load() < f.end {
+		if err := l.syncFile(f, f.end, l.c.lsn-1); err != nil {
+			return err
+		}
+	}
+	// The next file continues before the mark: should a crash take the mark
+	// away, the chain still holds.
+	place := Position{NextLSN: l.c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
+	if err := l.writeMark(f, frameClose); err != nil {
+		return err
+	}
+	if f.synced.Load() < f.end {
+		if err := l.syncFile(f, f.end, l.c.lsn-1); err != nil {
+			return err
+		}
+	}
+	l.c.start = place
+	l.mu.Lock()
+	l.mu.cur, l.mu.pos, l.mu.applied = nil, place, place
+	l.mu.Unlock()
+	l.prealloc.retire(f)
+	return nil
+}
+
+// blankFile makes a blank file, with a durable name. It is no error if there is no
+// space for all of the zeros. The caller holds no lock.
 func (l *Log) blankFile(zeros int64) (*logFile, error) {
 	num, err := l.opts.NewFileNum()
 	if err != nil {
@@ -164,8 +298,8 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 	return f, nil
 }
 
-// numberError classes a file number that was not to be had: nothing was written,
-// so the log is not poisoned, though its owner may be.
+// numberError is the error of Options.NewFileNum. Nothing was written, so it does not
+// poison the log.
 func numberError(err error) error {
 	if isNoSpace(err) {
 		return fmt.Errorf("number a log file: %w: %w", fault.ErrDiskFull, err)
@@ -173,8 +307,9 @@ func numberError(err error) error {
 	return fmt.Errorf("number a log file: %w", err)
 }
 
-// createError classes a failed creation: nothing was written, so the log is not
-// poisoned and the next commit tries again.
+// createError is the error of a file that could not be created. No frame was written, so
+// it does not poison the log, and the next commit tries again. The exception is a lost
+// lock: the directory belongs to somebody else.
 func (l *Log) createError(num base.FileNum, err error) error {
 	if errors.Is(err, fault.ErrLockLost) {
 		return l.fail("create log "+num.String(), err)
@@ -185,9 +320,8 @@ func (l *Log) createError(num base.FileNum, err error) error {
 	return fmt.Errorf("create log %s: %w", num, err)
 }
 
-// writeHeader turns a blank file into the successor of prev. When it returns
-// nil, the header is durable.
-func (l *Log) writeHeader(f *logFile, prev Start) error {
+// writeHeader gives a blank file a durable header, by which it follows prev.
+func (l *Log) writeHeader(f *logFile, prev Position) error {
 	f.info.BaseLSN = prev.NextLSN
 	f.info.Prev = prev
 	hdr := fileHeader{num: f.info.Num, baseLSN: prev.NextLSN, salt: f.salt, prev: prev}
@@ -206,8 +340,8 @@ func (l *Log) writeHeader(f *logFile, prev Start) error {
 	return l.syncFile(f, f.start, prev.NextLSN-1)
 }
 
-// discard closes and removes a file that never became part of the log. What it
-// leaves behind if that fails is swept at the next open.
+// discard closes and removes a file that never became part of the log. If it cannot be
+// removed, the next open sweeps it.
 func (l *Log) discard(f *logFile) {
 	_ = f.f.Close()
 	_ = l.opts.FS.Remove(filepath.Join(l.opts.Dir, FileName(f.info.Num)))

@@ -13,8 +13,8 @@ import (
 // frameHeaderSize is the length of the header before each payload.
 const frameHeaderSize = 32
 
-// frameAlign is the grid on which frames lie. Eight bytes let a search for the
-// next valid frame step by eight; see docs/format/log.md, "Finding a frame".
+// frameAlign is the alignment of frames. It lets a search for the next valid frame
+// step by eight bytes; see docs/format/log.md, "Finding a frame".
 const frameAlign = 8
 
 // frameType says what a frame carries. Zero is not a type, so zero-filled
@@ -24,8 +24,8 @@ type frameType uint8
 const (
 	// frameRecord carries one record.
 	frameRecord frameType = 1
-	// frameClose ends a file whose owner closed or rotated it: everything
-	// before it was synced, and nothing follows in this file.
+	// frameClose ends a file that was closed or rotated: everything before it was
+	// synced, and nothing follows in this file.
 	frameClose frameType = 2
 	// frameSync carries no record; it repeats the promise while the log is
 	// idle, so that damage to the last batch is told from a torn tail.
@@ -45,9 +45,9 @@ func (t frameType) String() string {
 	return "invalid"
 }
 
-// frameSealed is the one flag bit of frames: the payload is sealed. All frames
-// of an encrypted file have it, those of another file have not. An unknown bit
-// in a valid frame is a newer format, not damage.
+// frameSealed is the one flag of frames: the payload is encrypted. All frames of an
+// encrypted file have it, and no others. An unknown flag in a valid frame means a
+// newer format, not damage.
 const frameSealed uint8 = 1 << 0
 
 // frameHeader is the decoded header of a frame.
@@ -91,16 +91,16 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// nextChain folds the checksum of one more frame into the chain value of a
-// file. The chain starts from the checksum of the file header, which itself
-// covers the chain value of the file before.
+// nextChain folds the checksum of one more frame into the chain value of a file. The
+// value starts as the checksum of the file header, which covers the chain value of the
+// file before.
 func nextChain(chain, sum uint64) uint64 {
 	return mix64(bits.RotateLeft64(chain, 23) ^ sum)
 }
 
-// headerCheck is a keyed check of the header fields alone. It lets a reader
-// refuse a damaged length before it reads (or allocates) that much, and keeps
-// the search for the next frame linear on hostile payloads.
+// headerCheck is a keyed checksum of the header fields alone. It lets a reader refuse a
+// damaged length before it reads or allocates that much, and keeps the search for the
+// next frame linear in payloads that are full of fake headers.
 func headerCheck(seed uint64, b []byte) uint16 {
 	var h [frameHeaderSize - 8]byte
 	copy(h[:], b[8:frameHeaderSize])
@@ -124,10 +124,7 @@ func putFrameHeader(b []byte, seed uint64, h frameHeader) {
 // is set from the parts. off is the frame's place in the file.
 func appendFrame(dst []byte, salt uint64, off int64, h frameHeader, parts ...[]byte) ([]byte, uint64) {
 	start := len(dst)
-	var n int64
-	for _, p := range parts {
-		n += int64(len(p))
-	}
+	n := partsLen(parts)
 	h.length = uint32(n)
 	seed := frameSeed(salt, off)
 	var hdr [frameHeaderSize]byte
@@ -142,13 +139,10 @@ func appendFrame(dst []byte, salt uint64, off int64, h frameHeader, parts ...[]b
 	return dst, sum
 }
 
-// splitFrameHeader encodes the header of a frame whose payload stays in the
+// splitFrameHeader encodes the header of a frame whose payload is written from the
 // caller's slices.
 func splitFrameHeader(salt uint64, off int64, h frameHeader, parts [][]byte) (hdr [frameHeaderSize]byte, sum uint64) {
-	var n int64
-	for _, p := range parts {
-		n += int64(len(p))
-	}
+	n := partsLen(parts)
 	h.length = uint32(n)
 	seed := frameSeed(salt, off)
 	putFrameHeader(hdr[:], seed, h)
@@ -172,9 +166,9 @@ func markLength(flags uint8) uint32 {
 	return 0
 }
 
-// decodeFrameHeader decodes the header at off. It reports false unless the
-// header can stand there: a known type, a header check that fits, a promise
-// that lies behind the frame. b holds at least frameHeaderSize bytes.
+// decodeFrameHeader decodes the header at off. It reports false unless a header can be
+// valid there: its type is known, its check value is right, and it promises only bytes
+// before itself. b holds at least frameHeaderSize bytes.
 func decodeFrameHeader(b []byte, salt uint64, off int64) (frameHeader, bool) {
 	h, ok := frameFields(b)
 	if !ok || h.syncedTo > off {
@@ -183,8 +177,8 @@ func decodeFrameHeader(b []byte, salt uint64, off int64) (frameHeader, bool) {
 	return h, headerCheck(frameSeed(salt, off), b) == h.check
 }
 
-// frameFields decodes a header wherever it belongs. It reports false for what is
-// no header at any place.
+// frameFields decodes a header without regard to its place. It reports false for bytes
+// that are not a header at any place.
 func frameFields(b []byte) (frameHeader, bool) {
 	h := frameHeader{typ: frameType(b[12])}
 	if h.typ < frameRecord || h.typ > frameSync {
@@ -202,8 +196,56 @@ func frameFields(b []byte) (frameHeader, bool) {
 	return h, h.typ == frameRecord || h.length == markLength(h.flags)
 }
 
-// frameValid reports whether the checksum of the whole frame in b (header,
-// payload, padding) fits its place.
+// frameValid reports whether b, which is a whole frame with its padding, has the right
+// checksum for its place.
 func frameValid(b []byte, h *frameHeader, salt uint64, off int64) bool {
 	return base.Checksum(frameSeed(salt, off), b[8:h.size()]) == h.sum
+}
+
+// framer builds the frames of one file, encrypted if the file is.
+type framer struct {
+	salt uint64
+	seal *seal.File // nil: the file is not encrypted
+}
+
+// stored is the length of a payload of n bytes in the file.
+func (f *framer) stored(n int64) int64 {
+	if f.seal == nil {
+		return n
+	}
+	return seal.SealedLen(n)
+}
+
+// append is appendFrame for this file.
+func (f *framer) append(dst []byte, off int64, h frameHeader, parts ...[]byte) ([]byte, uint64) {
+	if f.seal == nil {
+		return appendFrame(dst, f.salt, off, h, parts...)
+	}
+	start := len(dst)
+	h.length, h.flags = uint32(f.stored(partsLen(parts))), h.flags|frameSealed
+	seed := frameSeed(f.salt, off)
+	var hdr [frameHeaderSize]byte
+	putFrameHeader(hdr[:], seed, h)
+	dst = append(dst, hdr[:]...)
+	dst = f.seal.Seal(dst, frameAAD(off, hdr[:]), parts...)
+	dst = append(dst, padding(int64(h.length))...)
+	sum := base.Checksum(seed, dst[start+8:])
+	binary.LittleEndian.PutUint64(dst[start:], sum)
+	return dst, sum
+}
+
+func partsLen(parts [][]byte) (n int64) {
+	for _, p := range parts {
+		n += int64(len(p))
+	}
+	return n
+}
+
+// frameAAD is the additional data that is authenticated with a payload: the place of
+// the frame in its file, and its header without the checksum. The file's own header is
+// part of its key.
+func frameAAD(off int64, hdr []byte) []byte {
+	b := make([]byte, 8, 8+frameHeaderSize)
+	binary.LittleEndian.PutUint64(b, uint64(off))
+	return append(b, hdr[8:frameHeaderSize]...)
 }

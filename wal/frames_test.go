@@ -29,7 +29,7 @@ func TestFramesBesideASync(t *testing.T) {
 					behind = append(behind, record(want[i][:n/2], want[i][n/2:]))
 				}
 				a := inTheAir(t, behind...)
-				if n := a.l.w.batch.made.n; n != tc.ahead {
+				if n := a.l.c.batch.framed.n; n != tc.ahead {
 					t.Errorf("%d records have their frames during the sync, want %d", n, tc.ahead)
 				}
 				if w := a.writes(); w != 1 {
@@ -71,7 +71,7 @@ func TestFramesBesideASync(t *testing.T) {
 func TestFramesBesideAFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := inTheAir(t, record(payload(2, 10)))
-		if n := a.l.w.batch.made.n; n != 1 {
+		if n := a.l.c.batch.framed.n; n != 1 {
 			t.Fatalf("%d records have frames", n)
 		}
 		a.gate <- syscall.EIO
@@ -80,8 +80,8 @@ func TestFramesBesideAFailedSync(t *testing.T) {
 		}
 		<-a.answers[1]
 		synctest.Wait()
-		if b := a.l.w.batch; b.made != (frames{}) || len(a.l.w.pieces) != 0 {
-			t.Errorf("left are %+v and %d pieces", b.made, len(a.l.w.pieces))
+		if b := a.l.c.batch; b.framed != (frames{}) || len(a.l.c.pieces) != 0 {
+			t.Errorf("left are %+v and %d pieces", b.framed, len(a.l.c.pieces))
 		}
 		if n := a.writes(); n != 1 {
 			t.Errorf("%d batches were written", n)

@@ -3,11 +3,47 @@ package wal
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/seal"
 )
+
+const (
+	fileSuffix = ".log"
+	// tempSuffix marks a file that is being made: a copy of the end of the log, or a
+	// spare file. It is never part of a log, and the next open removes it.
+	tempSuffix = ".log.tmp"
+)
+
+// FileName is the name of log file num within the store: "000007.log".
+func FileName(num base.FileNum) string { return num.String() + fileSuffix }
+
+// ParseFileName is the inverse of FileName. It reports false for any name that FileName
+// does not produce, so that a store never takes another program's file for its own.
+func ParseFileName(name string) (base.FileNum, bool) {
+	return parseName(name, fileSuffix)
+}
+
+func parseName(name, suffix string) (base.FileNum, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || base.FileNum(n).String() != digits {
+		return 0, false
+	}
+	return base.FileNum(n), true
+}
+
+// ParseTempName returns the number in the name of a file that was still being made when
+// its process died: that of the file it was to become, or RewriteOptions.TempNum.
+func ParseTempName(name string) (base.FileNum, bool) {
+	return parseName(name, tempSuffix)
+}
 
 // fileHeaderSize is the length of the header of a log file. The first frame
 // starts there, or behind the encryption header in an encrypted file.
@@ -29,21 +65,21 @@ const (
 	// frame is sealed.
 	fileSealed uint16 = 1 << 0
 
-	// fileCopy marks a file that Rewrite made: until the manifest names it, its
-	// records stand elsewhere, or nobody was promised them.
+	// fileCopy marks a file that Rewrite made. Until the manifest names it, it can be
+	// removed: its records are in another file too, or nobody was told of them.
 	fileCopy uint16 = 1 << 1
 
 	// fileFlagsKnown are the bits this build understands.
 	fileFlagsKnown = fileSealed | fileCopy
 )
 
-// fileHeader is the decoded header of a log file. It chains the file to the one
-// before: number, end and chain value must all agree when the log is read.
+// fileHeader is the decoded header of a log file. It links the file to the one before
+// by number, end and chain value, all of which must agree when the log is read.
 type fileHeader struct {
 	num     base.FileNum
 	baseLSN base.LSN // LSN of the first record of this file
 	salt    uint64   // random; seeds the checksums of the frames
-	prev    Start    // where the file before ended; its NextLSN is baseLSN
+	prev    Position // where the file before ended; its NextLSN is baseLSN
 	flags   uint16
 }
 
@@ -74,10 +110,21 @@ func (h *fileHeader) encode() (b [fileHeaderSize]byte, chain uint64) {
 	return b, chain
 }
 
-// decodeFileHeader decodes the first bytes of the file called name. Magic,
-// format version and checksum are tested one after the other, because they mean
-// different things: not a log file, a newer stele, damage. It also returns the
-// chain value the file starts with.
+// createSeal makes the key of a new file whose header is hdr. It returns the header, with
+// the encryption header if there is one, and the chain value that the file starts with.
+func createSeal(keys *seal.Keyring, hdr *fileHeader) (head []byte, chain uint64, f *seal.File, err error) {
+	if keys != nil {
+		hdr.flags |= fileSealed
+	}
+	b, chain := hdr.encode()
+	f, ext, err := keys.Create(FileName(hdr.num), b[:])
+	return append(b[:], ext...), chain, f, err
+}
+
+// decodeFileHeader decodes the first bytes of the file called name, and returns the
+// chain value that the file starts with as well. Magic, format version and checksum are
+// tested one after the other because they mean different things: not a log file, a
+// newer stele, damage.
 func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint64, error) {
 	var h fileHeader
 	bad := func(detail string) error {
@@ -93,8 +140,8 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 	sum := binary.LittleEndian.Uint64(b[56:])
 	version := binary.LittleEndian.Uint16(b[4:])
 	if version != FormatVersion {
-		// A damaged version number is told from a newer one: with the right
-		// number put back, the checksum of a damaged header fits again.
+		// Tell a damaged version number from a newer one: with the right number put
+		// back, the checksum of a damaged header is right again.
 		var own [56]byte
 		copy(own[:], b)
 		binary.LittleEndian.PutUint16(own[4:], FormatVersion)
@@ -113,7 +160,7 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 	h.num = base.FileNum(binary.LittleEndian.Uint64(b[8:]))
 	h.baseLSN = base.LSN(binary.LittleEndian.Uint64(b[16:]))
 	h.salt = binary.LittleEndian.Uint64(b[24:])
-	h.prev = Start{
+	h.prev = Position{
 		NextLSN: h.baseLSN,
 		File:    base.FileNum(binary.LittleEndian.Uint64(b[32:])),
 		Offset:  int64(binary.LittleEndian.Uint64(b[40:])),

@@ -6,18 +6,18 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// HeaderInfo is what a log file says about itself.
+// HeaderInfo is what the header of a log file says.
 type HeaderInfo struct {
 	File          base.FileNum
 	FormatVersion uint16
 	BaseLSN       base.LSN // of the first record of the file
 	Salt          uint64
-	Prev          Start // where the file before ends
-	Copy          bool  // Rewrite made it
+	Prev          Position // where the file before ends
+	Copy          bool     // Rewrite made it
 	Encrypted     bool
 }
 
-// Piece is a stretch of a log file: a valid frame, or bytes that are none.
+// Piece is a part of a log file: a valid frame, or the bytes between two.
 type Piece struct {
 	Offset int64
 	Size   int64 // padding included
@@ -27,15 +27,14 @@ type Piece struct {
 	LSN      base.LSN
 	SyncedTo int64 // the promise: bytes of the file below it were durable
 	Payload  []byte
-	// Sealed: Payload is as it is in the file, encrypted, because Inspect was given
-	// no keys.
+	// Sealed: Payload is encrypted, because Inspect was given no keys.
 	Sealed bool
 	// Err says that the payload of a valid frame does not authenticate.
 	Err error
 	// PayloadAt is where the payload begins in the file.
 	PayloadAt int64
-	// Used is, for bytes that are no frame, how many there are up to the last
-	// that is not zero; 0 is room written ahead.
+	// Used is the length of bytes that are no frame without their trailing zeros; 0 is
+	// space written ahead.
 	Used int64
 }
 
@@ -45,21 +44,20 @@ func (p *Piece) Valid() bool { return p.Type != "" }
 // InspectOption changes what Inspect does.
 type InspectOption func(*access)
 
-// WithKeys opens the payloads of an encrypted file. Without it they are shown
-// closed, and only checksums are verified. With keys that do not fit Inspect
-// fails with a *fault.KeyError.
-func WithKeys(keys *seal.Store) InspectOption {
+// WithKeys decrypts the payloads of an encrypted file. Without it only checksums are
+// verified. If the keys are wrong, Inspect fails with a *fault.KeyError.
+func WithKeys(keys *seal.Keyring) InspectOption {
 	return func(a *access) { a.keys, a.blind = keys, keys == nil }
 }
 
-// Inspect reads a log file on its own, from header to end, whatever it is called,
-// and calls visit for every piece in order. What the pieces mean for the log, torn
-// tail or damage, takes the other files and the manifest: that is Recover's to say.
-// The payload of a piece is valid during the call.
+// Inspect reads one log file from header to end, whatever it is called, and calls visit
+// for every piece in order. It does not say whether an invalid piece is a torn tail or
+// damage: that takes the other files and the manifest, and is for Recover to say. The
+// payload of a piece is valid during the call.
 //
-// A header that is damaged is a *fault.CorruptionError, one of a newer format a
-// *fault.VersionError; then no piece was visited. An error of visit ends Inspect
-// and is returned as it is. Memory is that of one frame.
+// A damaged header is a *fault.CorruptionError, a header of a newer format a
+// *fault.VersionError, and no piece is visited then. An error of visit ends Inspect and
+// is returned as it is. Memory is that of one frame.
 func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOption) (HeaderInfo, error) {
 	a := access{blind: true}
 	for _, o := range opts {
@@ -106,7 +104,7 @@ func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOp
 	return info, nil
 }
 
-// used is the length of the bytes from off to end without their trailing zeros.
+// used is the length of the bytes from off to end without trailing zeros.
 func (r *frameReader) used(off, end int64) (int64, error) {
 	var n int64
 	for at := off; at < end; {

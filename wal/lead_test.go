@@ -259,8 +259,8 @@ func TestLeadersAndQueue(t *testing.T) {
 	}
 }
 
-func (q *queue) state() (free, leads bool) {
+func (q *queue) state() (offered, taken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.mu.free, q.mu.leads
+	return q.mu.turn == turnOffered, q.mu.turn == turnTaken
 }

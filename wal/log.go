@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -12,26 +13,25 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/monitor"
 )
 
-// Log is an open log. All methods may be called concurrently.
+// Log is a log that is open for writing. All methods may be called concurrently.
 //
-// Four goroutines work for it, and Close joins them: two committers, of which the
-// one that has the turn owns the write position (it is "the committer" elsewhere; where
-// nothing else is under way a caller stands in for it, see lead);
-// the preparer writes zeros ahead and makes the next file; the
-// syncer (not in SyncAlways) syncs in the background. Lock order, outermost
-// first: logFile.smu, logFile.wmu, Log.mu; queue.mu, preparer.mu and marker.mu are
-// leaves.
-// No callback runs under any of them.
+// Up to four goroutines work for it, and Close waits for them: two committers, which
+// share the pipeline described at committer; a preallocator, which readies disk space
+// ahead of them; and, except in SyncAlways, a syncer, which syncs in the background.
+//
+// Lock order, outermost first: logFile.smu, logFile.wmu, Log.mu. The locks of queue,
+// preallocator and markWriter are leaves. No callback runs under any of them.
 type Log struct {
-	opts  Options
-	q     *queue
-	reqs  requests
-	prep  *preparer
-	syn   *syncer // nil in SyncAlways and with Options.Inline
-	marks marker
-	count counters
+	opts     Options
+	q        *queue
+	reqs     requests
+	prealloc *preallocator
+	syn      *syncer // nil in SyncAlways and with Options.Inline
+	marks    markWriter
+	count    counters
 
 	durable atomic.Uint64 // written under mu, so that poison freezes it
 	last    atomic.Uint64
@@ -44,18 +44,15 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		cur     *logFile // nil before the first commit and after Rotate
-		pos     Start    // behind the last committed record, sync marks excluded
-		applied Start    // pos as of the last Apply that returned
+		pos     Position // behind the last committed record, sync marks excluded
+		applied Position // pos as of the last Apply that returned
 		poison  error    // set once
 		lag     lag
 	}
 
-	// Owned by the committer that has the turn, or the caller who stands in for it
-	// (by Close once both have ended).
-	w committer
-
-	turn      chan struct{}  // capacity 1: a token; closed when the queue is drained
-	workers   sync.WaitGroup // the committers
+	c         committer
+	turn      chan struct{}  // capacity 1: the token of committer; closed when the queue is drained
+	workers   sync.WaitGroup // the two committer goroutines
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -77,8 +74,8 @@ func New(opts Options) (*Log, error) {
 	l.mu.pos, l.mu.applied = opts.Start, opts.Start
 	l.durable.Store(uint64(opts.Start.NextLSN - 1))
 	l.last.Store(uint64(opts.Start.NextLSN - 1))
-	l.w.init(opts.Start)
-	l.prep = newPreparer(l)
+	l.c.init(opts.Start)
+	l.prealloc = newPreallocator(l)
 	if opts.Mode != SyncAlways && !opts.Inline {
 		l.syn = newSyncer(l)
 	}
@@ -90,21 +87,19 @@ func New(opts Options) (*Log, error) {
 
 func randomSalt() uint64 { return rand.Uint64() }
 
-// Commit appends r and returns when it is committed: applied, and durable if
-// the mode says so.
+// Commit appends r and returns when it is committed: applied, and durable if the mode
+// says so.
 //
-// If ctx cannot be cancelled and nothing else is under way, all this is done on the
-// caller's goroutine, the log's callbacks included.
+// Cancelling ctx ends the wait, not the write. If r was still queued it is withdrawn,
+// nothing is written, and the error is that of ctx alone. If the committer had taken
+// it, the error also matches fault.ErrOutcomeUnknown, and the log may go on using r.
 //
-// ctx cancels the wait, not the write. If r was still queued it is withdrawn,
-// nothing is written and the error is ctx's alone; if the committer had taken
-// it, the error also matches fault.ErrOutcomeUnknown, and the log may go on
-// using r.
+// Other errors are those of Prepare; fault.ErrTooLarge; fault.ErrDiskFull (nothing
+// was written, and the next call may succeed); fault.ErrPoisoned (after a failed sync
+// the record may yet be found at the next open); fault.ErrClosed.
 //
-// Other errors: what Prepare returned; fault.ErrTooLarge; fault.ErrDiskFull
-// (nothing was acknowledged, the next call may succeed); fault.ErrPoisoned (after
-// a failed sync the record may yet be found at the next open);
-// fault.ErrClosed.
+// If ctx cannot be cancelled and the log is idle, all this happens on the caller's
+// goroutine, the log's callbacks included.
 func (l *Log) Commit(ctx context.Context, r *Record) error {
 	if r == nil || r.Prepare == nil {
 		return errors.New("commit: a record needs Prepare")
@@ -112,16 +107,17 @@ func (l *Log) Commit(ctx context.Context, r *Record) error {
 	return l.submit(ctx, l.reqs.get(r, controlNone))
 }
 
-// Rotate seals the current file: synced, marked as complete and closed. The
-// next commit opens a new file. A log without records since the last rotation
-// is left as it is.
+// Rotate seals the current file: it is synced, marked as complete and closed. The next
+// commit begins a new file. A log without records since the last rotation is left as
+// it is.
 func (l *Log) Rotate(ctx context.Context) error {
 	return l.submit(ctx, l.reqs.get(nil, controlRotate))
 }
 
-// Sync returns nil when every call that returned before it is settled. What such a
-// call committed is applied and durable. What else it asked for never will be, also
-// if its outcome was unknown when it returned.
+// Sync makes durable what was committed before. When it returns nil, every call that
+// returned before Sync was called has had its final effect: what it committed is
+// applied and durable, and what else it asked for will never appear, even if its
+// outcome was unknown when it returned.
 func (l *Log) Sync(ctx context.Context) error {
 	if left := l.left.Load(); left > l.settled.Load() {
 		// The committer has the requests of these calls. It answers them before it
@@ -145,12 +141,12 @@ func (l *Log) Sync(ctx context.Context) error {
 		return l.submit(ctx, l.reqs.get(nil, controlSync))
 	}
 	// Each applied batch was synced before it was applied.
-	return l.stillThere()
+	return l.checkGuard()
 }
 
-// stillThere answers who asks for a sync when there is nothing to sync: what was made
-// durable before must still be where the next Open finds it.
-func (l *Log) stillThere() error {
+// checkGuard is what is left of a sync when there is nothing to sync: to check that
+// what was made durable before is still where the next Open will look for it.
+func (l *Log) checkGuard() error {
 	if err := l.poisoned(); err != nil {
 		return err
 	}
@@ -160,7 +156,7 @@ func (l *Log) stillThere() error {
 	return nil
 }
 
-// noteSettled records that the first n calls that gave up have been answered.
+// noteSettled records that the first n calls that gave up have been answered since.
 func (l *Log) noteSettled(n uint64) {
 	for {
 		was := l.settled.Load()
@@ -170,14 +166,14 @@ func (l *Log) noteSettled(n uint64) {
 	}
 }
 
-// submit queues r and waits for the committer's answer.
+// submit hands r to the committer and waits for the answer, or becomes the committer.
 func (l *Log) submit(ctx context.Context, r *request) error {
 	err := ctx.Err()
 	if err == nil {
 		err = l.poisoned()
 	}
-	// Who can be cancelled must not be held by a device that hangs.
-	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.lead(r) {
+	// A caller that can be cancelled must not be held up by a device that hangs.
+	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.takeTurn(r) {
 		l.lead(r)
 		err = <-r.done
 		l.reqs.put(r)
@@ -217,26 +213,25 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 }
 
 // DurableLSN is the LSN up to which records are known to survive power loss.
-// It can be ahead of Apply by the batch being applied. A poisoned log never
-// advances it.
+// It may include a batch that Apply has not been told of yet. It never advances once
+// the log is poisoned.
 func (l *Log) DurableLSN() base.LSN { return base.LSN(l.durable.Load()) }
 
 // LastLSN is the LSN of the last committed record; 0 in an empty log.
 func (l *Log) LastLSN() base.LSN { return base.LSN(l.last.Load()) }
 
-// Position is the place behind the last record that was applied; records that
-// Apply has not been told of lie behind it. It may be handed to Recover as the place to
-// read from once DurableLSN has reached NextLSN-1.
-func (l *Log) Position() Start {
+// Position is the place behind the last record that Apply was told of. Once DurableLSN
+// has reached its NextLSN-1, Recover can start reading there.
+func (l *Log) Position() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.applied
 }
 
-// Close commits what is queued, syncs, writes the close mark, cuts off unused
-// preallocation and closes the file. Later calls return ErrClosed; a second
-// Close returns what the first did. A poisoned log returns its poison: the file
-// then has no close mark, and the next open treats it as after a crash.
+// Close commits what is queued, syncs, writes the close mark, cuts off the zeros
+// written ahead and closes the file. Later calls return fault.ErrClosed; a second
+// Close returns what the first did. A poisoned log returns its poison: its file gets
+// no close mark, and the next open treats it as one that crashed.
 func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.q.close()
@@ -244,7 +239,7 @@ func (l *Log) Close() error {
 		if l.syn != nil {
 			l.syn.close()
 		}
-		l.prep.close()
+		l.prealloc.close()
 		l.closeErr = l.finish()
 	})
 	return l.closeErr
@@ -256,10 +251,10 @@ func (l *Log) finish() error {
 	if err == nil {
 		err = l.seal()
 	}
-	l.prep.discardSpare()
-	if n := l.w.next; n != nil && err == nil {
-		// Its header is durable but it holds no record and the manifest does
-		// not name it. If the removal is lost, the next open sweeps it.
+	l.prealloc.discardSpare()
+	if n := l.c.next; n != nil && err == nil {
+		// It holds no record, and the manifest does not name it. If the removal is
+		// lost, the next open sweeps it.
 		l.discard(n)
 	} else if n != nil {
 		// OnCreate failed, and the manifest may name it after all.
@@ -270,12 +265,15 @@ func (l *Log) finish() error {
 	l.mu.cur = nil
 	l.mu.Unlock()
 	if cur != nil {
-		l.prep.retire(cur)
+		l.prealloc.retire(cur)
 	}
-	l.prep.flushRetired()
+	l.prealloc.flushRetired()
 	l.marks.close()
 	return err
 }
+
+// Poison is the reason why the log refuses all writes; nil if it does not.
+func (l *Log) Poison() error { return l.poisoned() }
 
 // poisoned returns the poison, or nil.
 func (l *Log) poisoned() error {
@@ -284,9 +282,9 @@ func (l *Log) poisoned() error {
 	return l.mu.poison
 }
 
-// setPoison records the first cause after which the state on disk is unknown.
-// It returns the poison, and whether this call set it; the caller then reports
-// it by announcePoison, without locks.
+// setPoison poisons the log, unless it is poisoned already. It returns the poison and
+// whether this call set it. If so, the caller passes both to announcePoison when it
+// holds no lock.
 func (l *Log) setPoison(op string, cause error) (error, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,28 +308,15 @@ func (l *Log) announcePoison(err error, first bool) {
 	}
 }
 
-// advanceDurable records that everything up to lsn is durable, unless the log
-// is poisoned. The sync began at a moment when before bytes were owed.
-func (l *Log) advanceDurable(lsn base.LSN, began time.Time, before int64) {
+// advanceDurable records that everything up to lsn is durable, unless the log is
+// poisoned. The sync that made it so began at began, when unsynced bytes were not
+// durable.
+func (l *Log) advanceDurable(lsn base.LSN, began time.Time, unsynced int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.poison == nil && lsn > base.LSN(l.durable.Load()) {
 		l.durable.Store(uint64(lsn))
-		l.mu.lag.synced(uint64(lsn) >= l.last.Load(), began, before)
-	}
-}
-
-// owed is how many bytes are not durable.
-func (l *Log) owed() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.lag.bytes
-}
-
-func (l *Log) observeSync(took time.Duration) {
-	l.count.sync(took)
-	if took >= l.opts.SlowSync && l.opts.Events.SlowSync != nil {
-		l.opts.Events.SlowSync(took)
+		l.mu.lag.synced(uint64(lsn) >= l.last.Load(), began, unsynced)
 	}
 }
 
@@ -342,4 +327,98 @@ func isNoSpace(err error) bool {
 		return false
 	}
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, fault.ErrDiskFull)
+}
+
+// lag is how far durability is behind commits. Log.mu guards it.
+type lag struct {
+	bytes int64
+	since time.Time // when the oldest record that is not durable was written; zero if all are
+}
+
+// wrote counts a batch that ends with record last.
+func (g *lag) wrote(last, durable uint64, bytes int64) {
+	if last <= durable {
+		return
+	}
+	g.bytes += bytes
+	if g.since.IsZero() {
+		g.since = time.Now()
+	}
+}
+
+// synced takes out what a sync made durable: all, or the unsynced bytes there were
+// when it began. What is left was written since.
+func (g *lag) synced(all bool, began time.Time, unsynced int64) {
+	if all {
+		*g = lag{}
+		return
+	}
+	g.bytes, g.since = max(0, g.bytes-unsynced), began
+}
+
+// Lag says how far durability is behind commits now. It never waits for I/O.
+func (l *Log) Lag() monitor.Lag {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, durable := l.last.Load(), l.durable.Load()
+	if last <= durable {
+		return monitor.Lag{}
+	}
+	g := monitor.Lag{Records: last - durable, Bytes: l.mu.lag.bytes}
+	if !l.mu.lag.since.IsZero() {
+		g.Age = time.Since(l.mu.lag.since)
+	}
+	return g
+}
+
+// unsynced is how many committed bytes are not durable.
+func (l *Log) unsynced() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.lag.bytes
+}
+
+// counters are what Metrics reads.
+type counters struct {
+	records, batches, bytes, refused atomic.Int64
+	syncs, syncNanos                 atomic.Int64
+	batchSize                        [monitor.BatchBuckets]atomic.Int64
+	syncTime                         [monitor.SyncBuckets]atomic.Int64
+	marks, rotations, preallocated   atomic.Int64
+}
+
+func (c *counters) batch(records int) {
+	c.batches.Add(1)
+	c.batchSize[min(bits.Len(uint(records-1)), monitor.BatchBuckets-1)].Add(1)
+}
+
+func (c *counters) sync(took time.Duration) {
+	c.syncs.Add(1)
+	c.syncNanos.Add(int64(took))
+	b := bits.Len64(uint64(took.Microseconds()))
+	c.syncTime[min(b, monitor.SyncBuckets-1)].Add(1)
+}
+
+// Metrics returns the counters of the log. It never waits for I/O.
+func (l *Log) Metrics() monitor.LogMetrics {
+	c := &l.count
+	m := monitor.LogMetrics{
+		Records:      c.records.Load(),
+		Batches:      c.batches.Load(),
+		Bytes:        c.bytes.Load(),
+		Refused:      c.refused.Load(),
+		Syncs:        c.syncs.Load(),
+		SyncTotal:    time.Duration(c.syncNanos.Load()),
+		Marks:        c.marks.Load(),
+		Rotations:    c.rotations.Load(),
+		Preallocated: c.preallocated.Load(),
+	}
+	m.QueueDepth, m.QueueBytes = l.q.load()
+	for i := range c.batchSize {
+		m.BatchSize[i] = c.batchSize[i].Load()
+	}
+	for i := range c.syncTime {
+		m.SyncTime[i] = c.syncTime[i].Load()
+	}
+	return m
 }

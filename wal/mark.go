@@ -17,9 +17,9 @@ import (
 // MarkName is the name of the durable mark within the store.
 const MarkName = "DURABLE"
 
-// MarkSlotSize is the size of a slot of the file of the mark, in bytes. It has two,
-// each in a sector of its own, and they are written in turn, so that a torn write
-// leaves the older one.
+// MarkSlotSize is the size of a slot in the file of the mark, in bytes. The file has two
+// slots, each in a sector of its own. They are written in turn, so that a torn write
+// leaves the older mark.
 const MarkSlotSize = 512
 
 const (
@@ -29,10 +29,10 @@ const (
 	markFileSize = 2 * MarkSlotSize
 )
 
-// Mark says how far a log was durable. It is written, and not synced, after each
-// sync of the log that made records durable and before their callers hear of it.
-// So it is a lower bound after a loss of power, and exact after the death of the
-// process. The zero Mark says nothing.
+// Mark says how far a log was durable. The log writes it after each sync that made
+// records durable, before their callers are told, and does not sync it. So it is exact
+// after the death of the process, and a lower bound after a power loss. The zero Mark
+// says nothing.
 type Mark struct {
 	Origin uint64       // Options.Origin of the log
 	File   base.FileNum // the file that was synced
@@ -47,14 +47,14 @@ type MarkSlot struct {
 	Offset int64  // of the slot in the file
 	Seq    uint64 // the slot with the higher one counts
 	Valid  bool
-	// Used: there is something in it. A slot that is used and not valid was torn
-	// by a loss of power, or damaged; it says nothing, and nothing is lost with it.
+	// Used reports whether the slot holds anything. One that is used and not valid was
+	// torn by a power loss, or damaged. It says nothing, and nothing is lost with it.
 	Used bool
 }
 
-// DecodeMark decodes the bytes of the file of the mark. It takes any bytes: what
-// is no valid slot says nothing. The only error is a *fault.VersionError, for a slot
-// of a newer format.
+// DecodeMark decodes the bytes of the file of the mark. They may be any bytes: a slot
+// that is not valid says nothing. The only error is a *fault.VersionError, for a slot of
+// a newer format.
 func DecodeMark(b []byte) ([2]MarkSlot, error) {
 	var slots [2]MarkSlot
 	for i := range slots {
@@ -115,9 +115,9 @@ func (s *MarkSlot) encode() (b [markSize]byte) {
 	return b
 }
 
-// InspectMark reads the file of the mark for people: its slots, and whatever is not as
-// a life without a loss of power leaves it. None of that costs a record: a mark that
-// is missing or old is a lower bound all the same. Errors are those of ReadMark.
+// InspectMark reads the file of the mark to be shown to people: its slots, and notes on
+// whatever no log leaves that never lost power. None of that loses a record, since a
+// mark that is missing or old is still a lower bound. Errors are those of ReadMark.
 func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []fault.CorruptionError, err error) {
 	size, err := f.Size()
 	if err != nil {
@@ -144,7 +144,7 @@ func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []fault.CorruptionError, 
 	return slots, notes, nil
 }
 
-// newestSlot is the slot that counts; -1 if there is none.
+// newestSlot is the index of the slot that counts; -1 if there is none.
 func newestSlot(slots [2]MarkSlot) int {
 	newest := -1
 	for i, s := range slots {
@@ -155,12 +155,12 @@ func newestSlot(slots [2]MarkSlot) int {
 	return newest
 }
 
-// ReadMark reads the mark of the log in dir; the zero Mark if there is none. A
-// reader beside a writer calls it before it lists or reads anything else of the
-// store, or what it finds there may be older than the mark.
+// ReadMark reads the mark of the log in dir, and returns the zero Mark if there is none.
+// Where another process may be writing, call it before anything else of the store is
+// listed or read; what is read first may be older than the mark.
 //
 // Errors are a *fault.VersionError for a mark of a newer format, and those of the
-// device. A mark that is damaged is no error: it says nothing.
+// device. A damaged mark is no error: it says nothing.
 func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	f, err := fsys.Open(filepath.Join(dir, MarkName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,9 +189,9 @@ func readSlots(f vfs.File) ([2]MarkSlot, error) {
 	return DecodeMark(b[:n])
 }
 
-// marker writes the mark of a log. A failure ends it and nothing else: the mark
-// that is left is an older lower bound.
-type marker struct {
+// markWriter writes the mark of a log. After a failure it writes no more, and nothing
+// else happens: the mark that is left is an older lower bound.
+type markWriter struct {
 	fs     vfs.FS
 	dir    string
 	origin uint64
@@ -207,9 +207,9 @@ type marker struct {
 	}
 }
 
-// mark notes that f is durable up to end, and the records up to lsn. It returns
-// the error that ends the marks, once.
-func (m *marker) mark(f *logFile, end int64, lsn base.LSN) error {
+// write writes that f is durable up to end, and records up to lsn. It returns the error
+// that ends the marks, once.
+func (m *markWriter) write(f *logFile, end int64, lsn base.LSN) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.over || lsn <= m.mu.lsn {
@@ -231,10 +231,10 @@ func (m *marker) mark(f *logFile, end int64, lsn base.LSN) error {
 	return nil
 }
 
-// openLocked opens the file, or makes it: whole, so that writing a slot needs no
-// room. Neither it nor its name is synced; a mark that a crash takes away is not
-// missed.
-func (m *marker) openLocked() error {
+// openLocked opens the file, or makes it in its full size, so that writing a slot never
+// needs space. Neither the file nor its name is synced: a mark that a crash takes away
+// is not missed.
+func (m *markWriter) openLocked() error {
 	name := filepath.Join(m.dir, MarkName)
 	f, err := m.fs.OpenReadWrite(name)
 	made := errors.Is(err, fs.ErrNotExist)
@@ -261,7 +261,7 @@ func (m *marker) openLocked() error {
 	return f.Truncate(markFileSize)
 }
 
-func (m *marker) endLocked() {
+func (m *markWriter) endLocked() {
 	m.mu.over = true
 	if m.mu.f != nil {
 		_ = m.mu.f.Close() // what is in it is a lower bound, whatever it is
@@ -269,8 +269,8 @@ func (m *marker) endLocked() {
 	}
 }
 
-// close ends the marks. The caller has joined whoever syncs.
-func (m *marker) close() {
+// close ends the marks. Nobody may be syncing any more.
+func (m *markWriter) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endLocked()

@@ -10,9 +10,8 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// Mode says when a committed record is durable against power loss. In every
-// mode it is with the kernel when Commit returns, so the death of the process
-// alone loses nothing.
+// Mode says when a committed record survives power loss. In every mode the kernel has it
+// when Commit returns, so the death of the process alone loses nothing.
 type Mode int
 
 const (
@@ -25,7 +24,7 @@ const (
 	SyncNever
 )
 
-// String is the name of the mode as it stands in reports.
+// String returns the name of the mode in reports.
 func (m Mode) String() string {
 	switch m {
 	case SyncAlways:
@@ -57,13 +56,13 @@ const (
 	maxBatchRecords = 1024
 )
 
-// Start is a place between two records of a log, from which it can be written
-// on or read on. The zero Start is the beginning of a new log.
-type Start struct {
+// Position is a place between two records of a log, from which a log can be continued
+// or read. The zero Position is the beginning of a new log.
+type Position struct {
 	// NextLSN is the LSN of the first record after this place; 0 means 1.
 	NextLSN base.LSN
-	// File and Offset are the place: the end of the last frame before it. File
-	// is 0 if no file precedes it.
+	// File and Offset are the end of the last frame before this place. File is 0 if
+	// there is none.
 	File   base.FileNum
 	Offset int64
 	// Chain is the chain value of File at Offset.
@@ -75,36 +74,35 @@ type FileInfo struct {
 	Num     base.FileNum
 	BaseLSN base.LSN // LSN of its first record
 	Salt    uint64   // of its frames; random
-	Prev    Start    // where the file before it ends
+	Prev    Position // where the file before it ends
 	KeyID   string   // of the key it is encrypted with; "" if it is not
 }
 
 // Record is one record to commit. The caller owns it until Commit is called and
 // again after Commit returns, unless the error is ErrOutcomeUnknown.
 type Record struct {
-	// Prepare returns the bytes of the record, to be concatenated. It is called
-	// once at most, on the committer goroutine, in commit order and just before
-	// the frame is built; lsn is the LSN the record will have. An error refuses
-	// this record alone: Commit returns it, and the LSN goes to the next one.
-	// The log reads the parts until Apply or Abort and does not change them.
+	// Prepare returns the bytes of the record, in parts that are to be joined. It is
+	// called at most once, by the committer, in commit order; lsn is the LSN that the
+	// record will have. An error refuses this record alone: Commit returns it, and the
+	// LSN goes to the next record. The log reads the parts until Apply or Abort, and
+	// does not change them.
 	Prepare func(lsn base.LSN) (parts [][]byte, err error)
-	// Size is about how many bytes Prepare will return. It bounds queue and
-	// batches; 0 if unknown.
+	// Size is about how many bytes Prepare will return, 0 if unknown. The bounds of
+	// queue and batches go by it.
 	Size int64
-	// Urgent records pass where Options.Reserve refuses others: deletions, and
-	// whatever else frees space.
+	// Urgent records are accepted where Options.Reserve refuses others. It is for
+	// deletions, and whatever else frees space.
 	Urgent bool
-	// Deferred records do not wait for a sync of their own in SyncAlways: Commit
-	// returns when they are written. They are durable with the next sync: that of
-	// a later record, of Log.Sync, or of the log when it has been idle for
-	// Options.IdleMark.
+	// Deferred records do not wait for a sync in SyncAlways: Commit returns when they
+	// are written. The next sync makes them durable: that of a later record, of
+	// Log.Sync, or of the log itself after it was idle for Options.IdleMark.
 	Deferred bool
 	// User belongs to the caller.
 	User any
 
-	// LSN, File, Offset, Len and Sealed are set by the log before Apply: the place
-	// of the payload, and its length, in bytes. Where Sealed is set, the file is
-	// encrypted, and parts of the payload are read with a PayloadReader.
+	// The log sets these before Apply: the LSN, the place of the payload, and its
+	// length in bytes. Sealed says that the file is encrypted, so that the payload
+	// has to be read with a PayloadReader.
 	LSN    base.LSN
 	File   base.FileNum
 	Offset int64
@@ -122,12 +120,12 @@ type Events struct {
 	// DiskFull: a batch was refused for want of space. Called on the first
 	// refusal after a successful write.
 	DiskFull func(err error)
-	// MarkFailed: the durable mark could not be written, and is not written any
-	// more until the log is opened anew. Nothing is lost with it. Called once.
+	// MarkFailed: the durable mark could not be written, and will not be until the log
+	// is opened again. Nothing is lost by that. Called once.
 	MarkFailed func(err error)
-	// LowSpace: the device had less than Options.LowSpace bytes left when the log
-	// last asked, which it does every 256 KiB or so. Called on the first such answer
-	// after a better one.
+	// LowSpace: the device had less than Options.LowSpace bytes left when the log last
+	// asked, which it does every 256 KiB or so. Called once, and again only after
+	// there was more.
 	LowSpace func(free int64)
 }
 
@@ -137,14 +135,14 @@ type Options struct {
 	Dir string
 
 	Mode     Mode
-	Interval time.Duration // SyncInterval: a write is synced at most this long after it
+	Interval time.Duration // SyncInterval: how long after a write it is synced at the latest
 
-	// FileSize is the size beyond which a file is rotated, in bytes: at least
-	// MinFileSize, 0 means DefaultFileSize. A single larger record makes a
-	// larger file.
+	// FileSize is the size in bytes beyond which a file is rotated, at least
+	// MinFileSize; 0 means DefaultFileSize. Only a record that is larger by itself
+	// makes a larger file.
 	FileSize int64
-	// MaxQueueBytes (of Record.Size) and MaxQueueRecords bound the queue; where
-	// it is full, Commit waits for room. 0 means 64 MiB and 4,096.
+	// MaxQueueBytes (counted by Record.Size) and MaxQueueRecords bound the queue.
+	// Commit waits for room when it is full. 0 means 64 MiB and 4,096.
 	MaxQueueBytes   int64
 	MaxQueueRecords int
 	// Reserve: while the device has fewer free bytes than this, records that
@@ -155,56 +153,55 @@ type Options struct {
 	// 0 means never.
 	LowSpace int64
 
-	// NewFileNum returns a number never returned before, larger than all
-	// before. It is called from more than one goroutine. With an error no file is
-	// made and the batch is refused: with ErrDiskFull if it matches that or
-	// ENOSPC, else with the error.
+	// NewFileNum returns a number larger than all it returned before. It is called
+	// from more than one goroutine. If it fails, no file is made and the batch is
+	// refused with that error, which also matches ErrDiskFull if it is ENOSPC.
 	NewFileNum func() (base.FileNum, error)
 	// Rand returns salts; nil means math/rand/v2. It is called from more than
 	// one goroutine.
 	Rand func() uint64
 
-	// Guard is asked after each write and each sync of records, and before anybody is
-	// told that they are written or durable: an error of it poisons the log, and they
-	// are not acknowledged. The owner of a lock says there that it still has it. It is
-	// called from more than one goroutine and must not call the log. nil is no guard.
+	// Guard is called after each write and each sync of records, before anybody is told
+	// that they are written or durable. If it fails, the log is poisoned and they are
+	// not acknowledged. It is for the owner of a lock to check that it still has it.
+	// It is called from more than one goroutine and must not call the log. May be nil.
 	Guard func() error
 
-	// Keys are those of the store; nil for a log without encryption. If the key for
-	// a new file is not to be had, no file is made and the batch is refused with
-	// the *fault.KeyError.
-	Keys *seal.Store
+	// Keys is the keyring of the store; nil for a log without encryption. If there is
+	// no key for a new file, the batch is refused with a *fault.KeyError.
+	Keys *seal.Keyring
 
-	// OnCreate is told of each new file when the file, its header and its name
-	// are durable and before its first frame is written: a file the manifest
-	// does not name holds no record. Called on the committer goroutine. An
-	// error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate
-	// is called again for the same file at the next commit; any other error
-	// poisons the log, which then leaves the file alone: the manifest may name it.
+	// OnCreate is called by the committer for each new file, when the file, its header
+	// and its name are durable, and before its first frame is written. So a file that
+	// the manifest does not name holds no record. An error that matches ErrDiskFull or
+	// ENOSPC refuses the batch, and OnCreate is called again for the same file at the
+	// next commit. Any other error poisons the log, which then leaves the file alone:
+	// the manifest may name it.
 	OnCreate func(FileInfo) error
-	// Apply is told of each batch, on the committer goroutine, in LSN order:
-	// after it is durable (SyncAlways, but for a batch of Deferred records alone)
-	// or written (other modes), and before any of its callers wakes. The slice is valid during the call.
+	// Apply is called by the committer for each batch, in LSN order, before any of its
+	// callers wakes. In SyncAlways the batch is durable by then, unless all of its
+	// records are Deferred; in the other modes it is written. The slice is valid
+	// during the call.
 	Apply func(batch []*Record)
-	// Abort is told of records that were prepared and then refused, in the
-	// order of their preparation and before any later record is prepared. After
-	// a failed sync they may yet survive a reopen. Same goroutine and slice
-	// rules as Apply.
+	// Abort is called by the committer for records that were prepared and then refused,
+	// in the order of their preparation and before any later record is prepared. After
+	// a failed sync they may yet be found at the next open. The slice is valid during
+	// the call.
 	Abort func(batch []*Record)
 
 	Events   Events
 	SlowSync time.Duration // threshold of Events.SlowSync; 0 means 1 s
 
-	// IdleMark is how long after the last sync an idle log writes a sync mark;
-	// 0 means 10 ms, negative means never. Not used in SyncNever.
+	// IdleMark is how long an idle log waits after the last sync until it writes a sync
+	// mark; 0 means 10 ms, negative means never. Not used in SyncNever.
 	IdleMark time.Duration
-	// Inline runs preallocation and Sync on the committer goroutine, and
-	// neither interval syncs nor idle marks at all, so that the order of file
-	// operations depends on the calls alone. For simulations.
+	// Inline is for simulations. The committer does preallocation and Sync itself, and
+	// there are no interval syncs and no idle marks, so that the order of file
+	// operations depends on the calls alone.
 	Inline bool
 
-	// Start is where the log goes on, as Rewrite returned it.
-	Start Start
+	// Start is where the log continues, as Rewrite returned it.
+	Start Position
 	// Origin is the id of the store, noted in the durable mark; 0 if there is none.
 	Origin uint64
 }

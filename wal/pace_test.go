@@ -28,14 +28,14 @@ func TestPace(t *testing.T) {
 				w, _ := hooked(t)
 				l := w.open(t, func(o *Options) { o.Inline = false })
 				synctest.Wait()
-				l.w.began = time.Now()
-				l.w.batch.reqs = make([]*request, tc.prepared)
+				l.c.syncBegan = time.Now()
+				l.c.batch.reqs = make([]*request, tc.prepared)
 				time.Sleep(sync)
-				l.pace(tc.landed, l.w.began.Add(tc.last))
-				if l.w.gather != tc.want {
-					t.Errorf("gather is %v", l.w.gather)
+				l.pace(tc.landed, l.c.syncBegan.Add(tc.last))
+				if l.c.gather != tc.want {
+					t.Errorf("gather is %v", l.c.gather)
 				}
-				l.w.batch.reqs = nil
+				l.c.batch.reqs = nil
 				mustClose(t, l)
 			})
 		})

@@ -5,10 +5,6 @@ import (
 	"sync/atomic"
 )
 
-// Preallocation writes zeros ahead of the frames, because a commit that
-// overwrites allocated blocks needs no metadata in its sync and takes half the
-// time. It goes in small steps, each synced at once: one large sync beside
-// commits would cost one of them many milliseconds.
 const (
 	// minAhead is how many zeros a new file starts with.
 	minAhead = 16 << 10
@@ -16,23 +12,28 @@ const (
 	maxAhead = 4 << 20
 	// stepSize bounds one write of zeros.
 	stepSize = 256 << 10
-	// largeBatch is the size of batches, on average, from which no zeros are written
-	// ahead: a sync of so much takes little longer for the metadata, and zeros as
-	// many as the frames would take as long again to write.
+	// largeBatch is the average size of batches from which on no zeros are written
+	// ahead. A sync of so many bytes takes little longer for the metadata, and writing
+	// as many zeros would take as long again.
 	largeBatch = 32 << 10
-	// pageSize is the grid on which steps end.
+	// pageSize is the alignment of the ends of steps.
 	pageSize = 4 << 10
-	// pauseBatches is for how many batches the preparer rests after it found
-	// no space.
+	// pauseBatches is how many batches the preallocator waits for after it found no
+	// space.
 	pauseBatches = 256
 )
 
 var zeroes [stepSize]byte
 
-// preparer works ahead of the committer, on a goroutine of its own (with
-// Options.Inline on the committer's): it writes zeros, keeps a spare file ready
-// and closes sealed ones.
-type preparer struct {
+// preallocator works ahead of the committer, on a goroutine of its own (with
+// Options.Inline on the committer's). It writes zeros behind the last frame, keeps a
+// blank file ready for the next rotation, and closes retired files.
+//
+// A commit that overwrites blocks which are allocated already needs no change of the
+// file system's metadata, and its sync takes half the time. The zeros are written in
+// small steps, and each step is synced at once: commits share the device, and one
+// large sync would delay one of them by many milliseconds.
+type preallocator struct {
 	l    *Log
 	kick chan struct{} // capacity 1
 	stop chan struct{}
@@ -44,11 +45,11 @@ type preparer struct {
 		retired []*logFile // sealed, to be cut and closed
 		pause   int        // batches to rest
 	}
-	average atomic.Int64 // bytes of a batch, the last ones counting most
+	average atomic.Int64 // moving average of the bytes of a batch
 }
 
-func newPreparer(l *Log) *preparer {
-	p := &preparer{l: l, kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+func newPreallocator(l *Log) *preallocator {
+	p := &preallocator{l: l, kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	if l.opts.Inline {
 		close(p.done)
 		return p
@@ -57,7 +58,7 @@ func newPreparer(l *Log) *preparer {
 	return p
 }
 
-func (p *preparer) run() {
+func (p *preallocator) run() {
 	defer close(p.done)
 	for {
 		select {
@@ -69,15 +70,15 @@ func (p *preparer) run() {
 	}
 }
 
-// close ends the goroutine. The caller then flushes what is retired.
-func (p *preparer) close() {
+// close ends the goroutine. The caller then calls flushRetired.
+func (p *preallocator) close() {
 	close(p.stop)
 	<-p.done
 }
 
-// target is how many zeros shall lie ahead of end: as much as the file holds,
-// so that a small log stays small, within the bounds above.
-func (p *preparer) target(end int64) int64 {
+// target is how many zeros there should be behind end: as many as there are bytes
+// before it, so that a small log stays small, within the bounds above.
+func (p *preallocator) target(end int64) int64 {
 	if p.average.Load() >= largeBatch {
 		return 0
 	}
@@ -86,16 +87,16 @@ func (p *preparer) target(end int64) int64 {
 }
 
 // spareSize is how many zeros a spare file starts with.
-func (p *preparer) spareSize() int64 {
+func (p *preallocator) spareSize() int64 {
 	return min(stepSize, max(minAhead, p.l.opts.FileSize/4)) &^ (pageSize - 1)
 }
 
-// wantsSpare reports whether the file is far enough to make the next one.
-func (p *preparer) wantsSpare(end int64) bool { return end > p.l.opts.FileSize/2 }
+// wantsSpare reports whether a file with this end is full enough to make the next one.
+func (p *preallocator) wantsSpare(end int64) bool { return end > p.l.opts.FileSize/2 }
 
-// afterBatch is called by the committer, which wrote bytes to f: it wakes the
-// preparer if there is something to do.
-func (p *preparer) afterBatch(f *logFile, bytes int64) {
+// afterBatch is called by the committer when it has written a batch of that many bytes
+// to f. It wakes the preallocator if there is something to do.
+func (p *preallocator) afterBatch(f *logFile, bytes int64) {
 	average := p.average.Load()
 	p.average.Store(average + (bytes-average)/4)
 	f.wmu.Lock()
@@ -123,8 +124,8 @@ func (p *preparer) afterBatch(f *logFile, bytes int64) {
 	}
 }
 
-// work does all there is to do.
-func (p *preparer) work() {
+// work does all that is to be done.
+func (p *preallocator) work() {
 	p.flushRetired()
 	if p.paused() || p.l.poisoned() != nil {
 		return
@@ -144,9 +145,8 @@ func (p *preparer) work() {
 	p.makeSpare(f)
 }
 
-// step writes and syncs one run of zeros ahead of f's end. It reports whether
-// to go on.
-func (p *preparer) step(f *logFile) bool {
+// step writes some zeros and syncs them. It reports whether to go on.
+func (p *preallocator) step(f *logFile) bool {
 	f.wmu.Lock()
 	from := max(f.end, f.zeroed)
 	want := f.end + p.target(f.end) - from
@@ -162,9 +162,8 @@ func (p *preparer) step(f *logFile) bool {
 	}
 	f.wmu.Unlock()
 	if err != nil {
-		// Zeros that did not fit are missed by nobody: the frames will say
-		// themselves that the disk is full.
-		p.rest()
+		// A full disk is for the committer to report, when a frame does not fit.
+		p.backOff()
 		if !isNoSpace(err) {
 			_ = p.l.fail("write zeros to log "+f.info.Num.String(), err)
 		}
@@ -174,9 +173,9 @@ func (p *preparer) step(f *logFile) bool {
 	return p.l.syncWith(f, f.f.SyncData, 0, 0) == nil
 }
 
-// makeSpare makes the next file while f still has room, so that rotation only
-// writes a header.
-func (p *preparer) makeSpare(f *logFile) {
+// makeSpare makes the next file while f still has room, so that a rotation has only the
+// header to write.
+func (p *preallocator) makeSpare(f *logFile) {
 	f.wmu.Lock()
 	want := p.wantsSpare(f.end)
 	f.wmu.Unlock()
@@ -188,9 +187,9 @@ func (p *preparer) makeSpare(f *logFile) {
 	}
 	s, err := p.l.blankFile(p.spareSize())
 	if err != nil {
-		// Not this goroutine's to report: a commit that needs a file will meet
+		// Nor is this for this goroutine to report: a commit that needs a file meets
 		// the same error.
-		p.rest()
+		p.backOff()
 		return
 	}
 	p.mu.Lock()
@@ -198,10 +197,10 @@ func (p *preparer) makeSpare(f *logFile) {
 	p.mu.Unlock()
 }
 
-// takeSpare returns the spare file, or nil. A spare older than the current file
-// (the committer did not wait for it) is of no use: file numbers grow along the
-// chain.
-func (p *preparer) takeSpare() *logFile {
+// takeSpare returns the spare file, or nil. File numbers grow along the log, so a spare
+// that is older than the current file, because the committer did not wait for it, is of
+// no use.
+func (p *preallocator) takeSpare() *logFile {
 	p.mu.Lock()
 	s := p.mu.spare
 	p.mu.spare = nil
@@ -217,7 +216,7 @@ func (p *preparer) takeSpare() *logFile {
 }
 
 // discardSpare removes the spare of a log that is being closed.
-func (p *preparer) discardSpare() {
+func (p *preallocator) discardSpare() {
 	p.mu.Lock()
 	s := p.mu.spare
 	p.mu.spare = nil
@@ -228,7 +227,7 @@ func (p *preparer) discardSpare() {
 }
 
 // retire hands over a file that is no longer current.
-func (p *preparer) retire(f *logFile) {
+func (p *preallocator) retire(f *logFile) {
 	p.l.count.rotations.Add(1)
 	p.mu.Lock()
 	p.mu.retired = append(p.mu.retired, f)
@@ -243,10 +242,10 @@ func (p *preparer) retire(f *logFile) {
 	}
 }
 
-// flushRetired cuts unused zeros off the retired files and closes them. Neither
-// can lose anything: all frames are synced, and readers take the end from the
-// next header or the close mark, never from the size.
-func (p *preparer) flushRetired() {
+// flushRetired cuts the zeros off the retired files and closes them. Nothing can be lost
+// by that: all frames are synced, and a reader takes the end of the file from the next
+// header or the close mark, never from the size.
+func (p *preallocator) flushRetired() {
 	p.mu.Lock()
 	files := p.mu.retired
 	p.mu.retired = nil
@@ -260,13 +259,13 @@ func (p *preparer) flushRetired() {
 	}
 }
 
-func (p *preparer) paused() bool {
+func (p *preallocator) paused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.pause > 0
 }
 
-func (p *preparer) rest() {
+func (p *preallocator) backOff() {
 	p.mu.Lock()
 	p.mu.pause = pauseBatches
 	p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stele-go/stele/fault"
 )
 
-// requestState says who may end a request: while it is queued its caller may
-// withdraw it, once taken only the committer answers.
+// requestState says who may end a request. While it is queued, its caller may
+// withdraw it; once it is taken, only the committer answers it.
 type requestState uint8
 
 const (
@@ -27,19 +27,20 @@ const (
 	controlSync
 )
 
-// request is one caller waiting in the queue.
+// request is what a caller of the log waits for.
 type request struct {
 	rec     *Record
 	control controlKind
 	state   requestState // guarded by queue.mu
 	parts   [][]byte     // committer: what Prepare returned
 	size    int64        // committer: payload bytes
-	done    chan error   // capacity 1: the committer never waits for a caller
+	done    chan error   // the answer; capacity 1, so that the committer never waits for a caller
 }
 
-// requests saves the channel of each Commit. A request goes back only when its
-// answer was received, so a pooled channel is always empty. The pool is the
-// log's own: a channel made inside a testing/synctest bubble must not leave it.
+// requests is a pool of requests, which saves making a channel for each Commit. A
+// request goes back only when its answer was received, so a pooled channel is empty.
+// Each log has a pool of its own, because a channel made inside a testing/synctest
+// bubble must not leave it.
 type requests struct{ pool sync.Pool }
 
 func (p *requests) get(rec *Record, control controlKind) *request {
@@ -58,16 +59,25 @@ func (p *requests) put(r *request) {
 
 func (r *request) finish(err error) { r.done <- err }
 
-// hint is the size a request counts with while queued.
-func (r *request) hint() int64 {
+// queuedSize is the size a request counts with while it is in the queue.
+func (r *request) queuedSize() int64 {
 	if r.rec == nil || r.rec.Size < 0 {
 		return 0
 	}
 	return r.rec.Size
 }
 
-// queue holds the requests in commit order. Withdrawn ones stay in place until
-// the committer skips them.
+// turn says who may use the committer's state; see committer.
+type turn uint8
+
+const (
+	turnHeld    turn = iota // a committer goroutine
+	turnOffered             // a committer goroutine that waits, until a caller takes it
+	turnTaken               // a caller
+)
+
+// queue holds requests in commit order, and the committer's offer to callers who find
+// it empty. Requests that were withdrawn stay in place until the committer skips them.
 type queue struct {
 	maxBytes   int64
 	maxRecords int
@@ -79,8 +89,7 @@ type queue struct {
 		bytes  int64 // of waiting, not withdrawn requests
 		depth  int
 		closed bool
-		free   bool          // nobody is the committer; see lead.go
-		leads  bool          // a caller is
+		turn   turn
 		room   chan struct{} // closed and replaced when room appears; nil if nobody waits
 	}
 	// wake has capacity 1: a token means "look again".
@@ -94,7 +103,7 @@ func newQueue(maxBytes int64, maxRecords int) *queue {
 // push appends r, waiting for room if the queue is full. An error means that r
 // was not queued.
 func (q *queue) push(ctx context.Context, r *request) error {
-	hint := r.hint()
+	size := r.queuedSize()
 	for {
 		q.mu.Lock()
 		if q.mu.closed {
@@ -102,10 +111,10 @@ func (q *queue) push(ctx context.Context, r *request) error {
 			return fault.ErrClosed
 		}
 		// A request larger than the whole bound enters an empty queue.
-		if q.mu.depth == 0 || q.mu.depth < q.maxRecords && q.mu.bytes+hint <= q.maxBytes {
+		if q.mu.depth == 0 || q.mu.depth < q.maxRecords && q.mu.bytes+size <= q.maxBytes {
 			q.mu.ring = append(q.mu.ring, r)
 			q.mu.depth++
-			q.mu.bytes += hint
+			q.mu.bytes += size
 			q.mu.Unlock()
 			q.signal()
 			return nil
@@ -130,8 +139,8 @@ func (q *queue) signal() {
 	}
 }
 
-// pop takes the next request if it fits into budget bytes, or whatever comes
-// next if first is set. Control requests are taken only as first, so that a
+// pop takes the next request if it fits into budget bytes, or whatever comes next if
+// first is set. Requests for a rotation or a sync are taken only as first, so that a
 // batch ends before them. It returns nil when there is nothing to take.
 func (q *queue) pop(budget int64, first bool) *request {
 	q.mu.Lock()
@@ -139,7 +148,7 @@ func (q *queue) pop(budget int64, first bool) *request {
 	for q.mu.head < len(q.mu.ring) {
 		r := q.mu.ring[q.mu.head]
 		if r.state != stateWithdrawn {
-			if !first && (r.control != controlNone || r.hint() > budget) {
+			if !first && (r.control != controlNone || r.queuedSize() > budget) {
 				return nil
 			}
 			r.state = stateTaken
@@ -161,10 +170,10 @@ func (q *queue) pop(budget int64, first bool) *request {
 	return nil
 }
 
-// leaveLocked takes r out of the account and lets waiting callers look again.
+// leaveLocked stops counting r and lets callers who wait for room look again.
 func (q *queue) leaveLocked(r *request) {
 	q.mu.depth--
-	q.mu.bytes -= r.hint()
+	q.mu.bytes -= r.queuedSize()
 	if q.mu.room != nil {
 		close(q.mu.room)
 		q.mu.room = nil
@@ -190,7 +199,10 @@ func (q *queue) withdraw(r *request) bool {
 func (q *queue) close() bool {
 	q.mu.Lock()
 	was := q.mu.closed
-	q.mu.closed, q.mu.free = true, false
+	q.mu.closed = true
+	if q.mu.turn == turnOffered {
+		q.mu.turn = turnHeld
+	}
 	if q.mu.room != nil {
 		close(q.mu.room)
 		q.mu.room = nil
@@ -220,9 +232,57 @@ func (q *queue) waiting() bool {
 	return q.mu.depth > 0
 }
 
-// load is what waits now: requests, and their bytes.
+// load is how many requests wait, and their bytes.
 func (q *queue) load() (int, int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.mu.depth, q.mu.bytes
+}
+
+// offerTurn says that the committer waits. If may is set, a caller may take its turn.
+func (q *queue) offerTurn(may bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.turn = turnHeld
+	if may && q.mu.depth == 0 && !q.mu.closed {
+		q.mu.turn = turnOffered
+	}
+}
+
+// reclaimTurn ends the offer. It reports false if a caller has the turn.
+func (q *queue) reclaimTurn() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.turn == turnTaken {
+		return false
+	}
+	q.mu.turn = turnHeld
+	return true
+}
+
+// takeTurn gives the turn to the caller of r, if it is offered and nothing is queued.
+func (q *queue) takeTurn(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.turn != turnOffered || q.mu.depth > 0 {
+		return false
+	}
+	q.mu.turn = turnTaken
+	r.state = stateTaken
+	return true
+}
+
+// returnTurn gives the turn back. The offer stands again, unless the committer has
+// something to do.
+func (q *queue) returnTurn() {
+	q.mu.Lock()
+	q.mu.turn = turnHeld
+	if q.mu.depth == 0 && !q.mu.closed {
+		q.mu.turn = turnOffered
+	}
+	offered := q.mu.turn == turnOffered
+	q.mu.Unlock()
+	if !offered {
+		q.signal()
+	}
 }

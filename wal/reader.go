@@ -16,8 +16,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// windowSize is how much of a file is read at once. A frame that is larger is
-// read whole, into a buffer of its size.
+// windowSize is how much of a file is read at once. A larger frame is read whole.
 const windowSize = 256 << 10
 
 // frameReader reads the frames of one file in order. It reads in windows and
@@ -27,7 +26,7 @@ type frameReader struct {
 	name  string
 	hdr   fileHeader
 	seal  *seal.File // nil: not encrypted, or blind
-	blind bool       // payloads stay as they are in the file
+	blind bool       // payloads stay encrypted
 	limit int64      // bytes from here on are not part of the file
 	max   int64      // largest payload
 
@@ -42,9 +41,8 @@ type frameReader struct {
 
 // access says how payloads are read.
 type access struct {
-	keys *seal.Store
-	// blind leaves the payloads of an encrypted file closed: to look at frames no
-	// key is needed.
+	keys *seal.Keyring
+	// blind leaves the payloads of an encrypted file as they are. No key is needed then.
 	blind bool
 }
 
@@ -75,8 +73,8 @@ func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64, a ac
 	return r, nil
 }
 
-// readHead makes a reader of the log file called name from its headers. If name
-// is none that FileName makes, the file may have any number.
+// readHead reads the headers of the log file called name and returns a reader for its
+// frames. If name is not one that FileName makes, the file may have any number.
 func readHead(f vfs.File, name string, a access) (*frameReader, error) {
 	size, err := f.Size()
 	if err != nil {
@@ -107,9 +105,8 @@ func readHead(f vfs.File, name string, a access) (*frameReader, error) {
 
 func (r *frameReader) close() { _ = r.f.Close() } // only read from
 
-// bytes returns n bytes at off, which the caller has checked against the limit
-// and against what a frame may be. It returns fewer if the file has become
-// shorter since.
+// bytes returns n bytes at off, or fewer if the file has become shorter. The caller has
+// checked n against the limit, and against the size that a frame can have.
 func (r *frameReader) bytes(off, n int64) ([]byte, error) {
 	if off >= r.bufAt && off+n <= r.bufAt+int64(len(r.buf)) {
 		return r.buf[off-r.bufAt:][:n], nil
@@ -131,8 +128,7 @@ func (r *frameReader) bytes(off, n int64) ([]byte, error) {
 // forget drops the window, so that the next read sees the file as it is now.
 func (r *frameReader) forget() { r.buf = r.buf[:0] }
 
-// header decodes the frame header at off. It reports false if none can stand
-// there.
+// header decodes the frame header at off. It reports false if there is none.
 func (r *frameReader) header(off int64) (frameHeader, bool, error) {
 	if r.limit-off < frameHeaderSize {
 		return frameHeader{}, false, nil
@@ -145,8 +141,8 @@ func (r *frameReader) header(off int64) (frameHeader, bool, error) {
 	return h, ok && r.fits(&h, off), nil
 }
 
-// fits reports whether a frame with this header can end within the file. It
-// comes before any read or allocation of the frame's length.
+// fits reports whether a frame with this header ends within the file. It is called
+// before anything of that length is read or allocated.
 func (r *frameReader) fits(h *frameHeader, off int64) bool {
 	return int64(h.length) <= r.max && h.size() <= r.limit-off
 }
@@ -173,9 +169,32 @@ func (r *frameReader) next() (frame, bool, error) {
 	return fr, true, nil
 }
 
-// find looks for a valid frame at or after from, on the 8-byte grid, that
-// accept wants. It does not move the reader. It also returns the offset behind
-// the last byte that is not zero, as far as it looked.
+// open returns the payload of the valid frame b at off, decrypted if the file is
+// encrypted; then it is valid until the next call. An error is damage: no crash leaves
+// a frame whose checksum is right and whose payload does not authenticate.
+func (r *frameReader) open(b []byte, h *frameHeader, off int64) ([]byte, error) {
+	payload := b[frameHeaderSize:][:h.length]
+	if !r.hdr.sealed() || r.blind {
+		return payload, nil
+	}
+	bad := &fault.CorruptionError{File: r.name, Kind: "log frame", Offset: off, Len: h.size()}
+	if h.flags&frameSealed == 0 {
+		bad.Detail = "not encrypted, in a file that is"
+		return nil, bad
+	}
+	plain, err := r.seal.Open(r.plain[:0], frameAAD(off, b), payload)
+	if err != nil {
+		bad.Err = err
+		return nil, bad
+	}
+	if r.plain = plain; cap(plain) > 2*windowSize {
+		r.plain = nil // too large to keep
+	}
+	return plain, nil
+}
+
+// find looks for a valid frame at or behind from that accept wants. It does not move the
+// reader. used is the end of the last byte that is not zero, as far as it looked.
 func (r *frameReader) find(from int64, accept func(h *frameHeader, off int64) bool) (at, used int64, found bool, err error) {
 	used = from
 	for off := from; off < r.limit; {
@@ -203,7 +222,7 @@ func (r *frameReader) find(from int64, accept func(h *frameHeader, off int64) bo
 		if len(b) < frameHeaderSize || off+int64(len(b)) >= r.limit {
 			break
 		}
-		// Go on with the first place whose header did not end in this window.
+		// Continue with the first place whose header did not fit into this window.
 		off += int64(len(b)-frameHeaderSize)&^(frameAlign-1) + frameAlign
 		if n == 0 {
 			if off, err = r.pastHole(off); err != nil {
@@ -214,10 +233,10 @@ func (r *frameReader) find(from int64, accept func(h *frameHeader, off int64) bo
 	return 0, used, false, nil
 }
 
-// pastHole is where a search goes on that has come to off over nothing but zeros: the
-// holes of a file are zeros too, and are not read. A file may be made as long as
-// anybody likes at no cost, and then costs its reader as little. A frame may begin with
-// zeros, so what lies before the data by less than a header is looked at.
+// pastHole returns where a search continues that found only zeros before off. It skips
+// the holes of the file, which are zeros too: anybody can make a file as long as they
+// like at no cost, and it must cost its reader as little. A frame can begin with zeros,
+// so the search begins a header's length before the next data.
 func (r *frameReader) pastHole(off int64) (int64, error) {
 	at, err := vfs.NextData(r.f, off, r.limit)
 	if err != nil {
@@ -229,8 +248,8 @@ func (r *frameReader) pastHole(off int64) (int64, error) {
 	return max(off, at&^(frameAlign-1)), nil
 }
 
-// verify checks the frame at off, of which b holds a part, without holding all
-// of it in memory.
+// verify checks the frame at off, which begins with b, without holding all of it in
+// memory.
 func (r *frameReader) verify(b []byte, h *frameHeader, off int64) (bool, error) {
 	if h.size() <= int64(len(b)) {
 		return frameValid(b, h, r.hdr.salt, off), nil
@@ -256,7 +275,7 @@ func lastUsed(b []byte) int {
 	return n
 }
 
-// peek is next without moving.
+// peek is next, but does not move the reader.
 func (r *frameReader) peek() (frame, bool, error) {
 	off, chain := r.off, r.chain
 	fr, ok, err := r.next()

@@ -9,26 +9,27 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Recover reads the log and calls visit for each record from FromLSN on, in LSN
-// order. It never writes, and holds one record in memory at a time.
+// Recover reads the log and calls visit for each record from FromLSN on, in LSN order.
+// It never writes, and holds one record in memory at a time.
 //
-// The rules for an invalid frame at offset X of a file:
+// An invalid frame at offset X of a file is judged by these rules:
 //
-//   - not the newest file: damage, because a file is synced to its end before
-//     the next one gets its first frame;
-//   - the newest, and a valid frame behind X promises bytes above X (a close
-//     mark does), or the durable mark does: damage, those bytes were durable;
-//   - the newest, and a frame behind X is valid, but as of another place: damage,
-//     no crash moves bytes;
-//   - else a torn tail: the log ends at X.
+//   - In any file but the newest it is damage, because a file is synced to its end
+//     before the next one gets its first frame.
+//   - In the newest file it is damage if a valid frame behind X, or the durable mark,
+//     promises bytes above X: those bytes were durable.
+//   - In the newest file it is also damage if a frame behind X is valid for another
+//     place: no crash moves bytes.
+//   - Otherwise it is a torn tail, and the log ends at X.
 //
-// A log that ends before the last record of the mark is damaged, however it ends.
+// A log that ends before the last record of the durable mark is damaged, however it
+// ends.
 //
-// Damage is a *fault.CorruptionError that names file and offset; records before
-// it have been visited by then. A file of a newer format is a
-// *fault.VersionError. An error of visit ends Recover and is returned as it is.
+// Damage is a *fault.CorruptionError that names file and offset. Records before it have
+// been visited by then. A file of a newer format is a *fault.VersionError. An error of
+// visit ends Recover and is returned as it is.
 //
-// To write on, pass the result to Rewrite.
+// To continue the log, pass the result to Rewrite.
 func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {
 	if o.AllowDamage && !o.ReadOnly {
 		return Recovery{}, errors.New("recover log: AllowDamage needs ReadOnly")
@@ -39,7 +40,7 @@ func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {
 	if o.Origin == 0 || o.Mark.Origin == o.Origin {
 		rv.mark = o.Mark
 	}
-	if err := rv.resolve(); err != nil {
+	if err := rv.findFiles(); err != nil {
 		return rv.res, err
 	}
 	err := rv.run()
@@ -63,7 +64,7 @@ type recoverer struct {
 	marks   boundaries
 }
 
-// logHeader is a file of the log with its header, or the reason it has none.
+// logHeader is a file of the log with its header, or the reason why it has none.
 type logHeader struct {
 	num   base.FileNum
 	hdr   fileHeader
@@ -73,7 +74,7 @@ type logHeader struct {
 
 // run reads the files in order.
 func (rv *recoverer) run() error {
-	first, err := rv.entry()
+	first, err := rv.firstFile()
 	if err != nil {
 		return err
 	}
@@ -85,16 +86,15 @@ func (rv *recoverer) run() error {
 	if len(rv.files) == 0 {
 		rv.last = max(rv.o.From.NextLSN, rv.o.FromLSN, 1) - 1
 		rv.res.Clean = true
-		rv.res.End = Start{NextLSN: rv.last + 1}
+		rv.res.End = Position{NextLSN: rv.last + 1}
 		rv.res.cut = rv.res.End
 	}
 	rv.res.LastLSN = rv.last
-	return rv.reaches()
+	return rv.checkDurable()
 }
 
-// reaches checks that the log holds every record that is known to have been
-// durable.
-func (rv *recoverer) reaches() error {
+// checkDurable checks that the log has all records that are known to have been durable.
+func (rv *recoverer) checkDurable() error {
 	durable, says := rv.o.DurableLSN, ""
 	if rv.mark.LSN > durable {
 		durable, says = rv.mark.LSN, ", says "+MarkName
@@ -124,9 +124,8 @@ func (rv *recoverer) damage(c *fault.CorruptionError) error {
 	return nil
 }
 
-// entry chooses the file to start with, and checks that the log reaches back
-// far enough.
-func (rv *recoverer) entry() (int, error) {
+// firstFile chooses the file to start with, and checks that the log goes back far enough.
+func (rv *recoverer) firstFile() (int, error) {
 	if len(rv.files) == 0 {
 		return 0, nil
 	}
@@ -154,7 +153,7 @@ func (rv *recoverer) entry() (int, error) {
 			Detail: fmt.Sprintf("the log begins with record %d of %s, records from %d on are missing", f.hdr.baseLSN, FileName(f.num), from),
 		})
 	}
-	// A damaged file behind the first good one is reached in its turn.
+	// Damaged files behind the first good one are met as they are read.
 	return first, nil
 }
 
@@ -182,8 +181,8 @@ func (rv *recoverer) file(i int) error {
 	return rv.newest(r)
 }
 
-// openError turns a missing or unreadable file of the log into damage. An I/O
-// error is not damage: it says nothing about the bytes.
+// openError makes damage of the error for a file that is missing, or that is no log file.
+// An I/O error is not damage: it says nothing about the bytes.
 func (rv *recoverer) openError(num base.FileNum, err error) error {
 	var c *fault.CorruptionError
 	switch {
@@ -197,8 +196,8 @@ func (rv *recoverer) openError(num base.FileNum, err error) error {
 	return err
 }
 
-// enter prepares to read a file: it checks that the file follows the one before
-// and goes to the place to start from.
+// enter begins to read a file. It checks that the file follows the one before, and goes
+// to the place to start from.
 func (rv *recoverer) enter(r *frameReader) error {
 	if rv.known && r.hdr.baseLSN != rv.last+1 {
 		err := rv.damage(&fault.CorruptionError{
@@ -223,7 +222,7 @@ func (rv *recoverer) enter(r *frameReader) error {
 	return nil
 }
 
-// accept checks the order of a valid frame and hands its record on.
+// accept checks the order of a valid frame and passes its record to visit.
 func (rv *recoverer) accept(r *frameReader, fr frame) error {
 	want := rv.last
 	if fr.typ == frameRecord {
@@ -239,7 +238,7 @@ func (rv *recoverer) accept(r *frameReader, fr frame) error {
 		}
 	}
 	if fr.err != nil {
-		// Its checksum fits, so no crash made it: the bytes were put there.
+		// Its checksum is right, so no crash made it: somebody put the bytes there.
 		if err := rv.refuse(fr); err != nil || fr.typ != frameRecord {
 			return err
 		}
@@ -271,9 +270,8 @@ func (rv *recoverer) refuse(fr frame) error {
 	return fr.err
 }
 
-// sealed reads a file that another follows. Its end and chain value stand in
-// the next header; every byte before the end was synced, every byte behind it
-// does not count.
+// sealed reads a file that another one follows. The header of that one has the end and
+// the chain value. All bytes before the end were synced, and none behind it count.
 func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
 	short := func(detail string) error {
 		return rv.damage(&fault.CorruptionError{File: r.name, Kind: "log", Offset: r.limit, Detail: detail})
@@ -316,8 +314,8 @@ func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
 	return nil
 }
 
-// resync reports damage at r.off and, where damage is allowed, moves r to the
-// next valid frame. It reports false if there is none.
+// resync reports damage at r.off. Where damage is allowed, it moves r to the next valid
+// frame, and reports false if there is none.
 func (rv *recoverer) resync(r *frameReader, detail string) (bool, error) {
 	at, _, found, err := r.find(r.off+frameAlign, func(h *frameHeader, off int64) bool {
 		return plausibleLSN(h, r.last, off-r.off)
@@ -335,8 +333,8 @@ func (rv *recoverer) resync(r *frameReader, detail string) (bool, error) {
 	return found && err == nil, err
 }
 
-// plausibleLSN reports whether a frame can stand gap bytes behind the end of
-// record last: not older, and no more records on than fit in between.
+// plausibleLSN reports whether a frame can lie gap bytes behind the end of record last.
+// It must not be older, nor more records later than fit into the gap.
 func plausibleLSN(h *frameHeader, last base.LSN, gap int64) bool {
 	if h.typ == frameRecord && h.lsn <= last || h.lsn < last {
 		return false
@@ -376,17 +374,17 @@ func (rv *recoverer) newest(r *frameReader) error {
 		}
 		res.Clean = fr.typ == frameClose
 	}
-	res.End = Start{NextLSN: rv.last + 1, File: r.hdr.num, Offset: r.off, Chain: r.chain}
+	res.End = Position{NextLSN: rv.last + 1, File: r.hdr.num, Offset: r.off, Chain: r.chain}
 	c := rv.marks.cut()
-	res.cut = Start{NextLSN: c.nextLSN, File: r.hdr.num, Offset: c.off, Chain: c.chain}
+	res.cut = Position{NextLSN: c.nextLSN, File: r.hdr.num, Offset: c.off, Chain: c.chain}
 	if n := int64(rv.last+1) - int64(c.nextLSN); n > 0 {
 		res.Unpromised = Unpromised{Records: n, FirstLSN: c.nextLSN, Bytes: rv.payload - c.payload}
 	}
 	return nil
 }
 
-// tail decides what an invalid frame at r.off of the newest file means. It
-// reports true if reading goes on.
+// tail judges an invalid frame at r.off of the newest file, by the rules of Recover. It
+// reports whether reading goes on.
 func (rv *recoverer) tail(r *frameReader) (bool, error) {
 	at := r.off
 	witness := func(h *frameHeader, off int64) bool {
@@ -408,8 +406,8 @@ func (rv *recoverer) tail(r *frameReader) (bool, error) {
 		}
 		return false, nil
 	}
-	// A writer in another process may have completed the frame between the two
-	// looks; the evidence was written after it, so a fresh look settles it.
+	// A writer in another process may have completed the frame since it was read. It
+	// did so before it wrote the evidence, so reading again settles it.
 	r.forget()
 	if _, ok, err := r.peek(); err != nil || ok {
 		return ok, err
@@ -417,10 +415,9 @@ func (rv *recoverer) tail(r *frameReader) (bool, error) {
 	return rv.resync(r, detail)
 }
 
-// otherEvidence looks for evidence, besides promises, that the bytes at r.off are
-// not a torn tail: the durable mark, and frames that lie where they do not
-// belong. used is where the last byte lies that is not zero. It returns the
-// evidence, "" if there is none.
+// otherEvidence looks for signs besides promises that the bytes at r.off are no torn
+// tail: the durable mark, and frames that are valid for another place. used is the end
+// of the last byte that is not zero. It returns what it found, "" if nothing.
 func (rv *recoverer) otherEvidence(r *frameReader, used int64) (string, error) {
 	if m := rv.mark; m.File == r.hdr.num && r.off < m.End && rv.last < m.LSN {
 		return fmt.Sprintf("not a valid frame, but %s says that the file was durable up to %d", MarkName, m.End), nil

@@ -145,7 +145,7 @@ func TestFromLSN(t *testing.T) {
 func TestFromPlace(t *testing.T) {
 	w := newWorld(vfs.NewMem(vfs.MemOptions{}))
 	l := w.open(t)
-	places := []Start{l.Position()}
+	places := []Position{l.Position()}
 	for i := 1; i <= 12; i++ {
 		mustCommit(t, l, i, 20*i)
 		if i%4 == 0 {

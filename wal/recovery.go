@@ -12,52 +12,50 @@ type RecoverOptions struct {
 	FS  vfs.FS
 	Dir string
 
-	// Files are the files of the log, oldest first, as the manifest names them.
-	// A missing one is a CorruptionError; others in the directory are reported
-	// as strays. nil means: find them in the directory. A file that lost its
-	// name, if it was the newest, is then not missed.
+	// Files are the files of the log, oldest first, as the manifest names them. A
+	// missing one is a CorruptionError; other log files in the directory are reported
+	// as strays. nil means to find them in the directory, where nothing tells if the
+	// newest is missing.
 	Files []base.FileNum
 
-	// FromLSN is the first record wanted: records before it are not visited,
-	// and files that hold only such records are not read. 0 means all there
-	// are. It is an error if the log begins after it.
+	// FromLSN is the first record to visit. Files that hold only earlier ones are not
+	// read. 0 means all records. It is an error if the log begins after it.
 	FromLSN base.LSN
-	// From is a place recorded earlier (Log.Position, once durable) from which
-	// reading can start, so that not even the file that holds FromLSN is read
-	// from its beginning. The zero Start means none.
-	From Start
-	// Origin is the chain value that Options.Start had when the log began, if it
-	// was given one: it tells the first file of this log from that of another.
-	// 0 means nothing is known.
+	// From is a place noted earlier (Log.Position, once durable) from which reading can
+	// start, so that the file that holds FromLSN need not be read from its beginning.
+	// The zero Position means none.
+	From Position
+	// Origin is the chain value that Options.Start had when the log began. It tells the
+	// first file of this log from that of another. 0 means that it is not known.
 	Origin uint64
-	// DurableLSN is what the caller knows to be durable from elsewhere, for
-	// instance from a manifest edit after a clean Close. A log that ends before
-	// it is damaged, however it ends. 0 means nothing is known.
+	// DurableLSN is a record that the caller knows to be durable, for instance from a
+	// manifest edit after a clean Close. A log that ends before it is damaged, however
+	// it ends. 0 means that nothing is known.
 	DurableLSN base.LSN
 
-	// Mark is what ReadMark returned before Files was made. A log that ends before
-	// it is damaged as well. One of another Origin is ignored; the zero Mark says
+	// Mark is what ReadMark returned before Files was read. A log that ends before it
+	// is damaged as well. A mark of another Origin is ignored; the zero Mark says
 	// nothing.
 	Mark Mark
-	// Salts are those of Files, as FileInfo told them; a file of another salt is
-	// another file. One that is not there, or 0, is not known.
+	// Salts are those of Files, from FileInfo. A file with another salt is another
+	// file. A salt that is missing, or 0, is not known.
 	Salts map[base.FileNum]uint64
 
-	// ReadOnly is for readers of a log that another process may be writing: an
-	// invalid frame at the live tail means "not yet", and the directory is not
-	// searched for strays.
+	// ReadOnly is for logs that another process may be writing: an invalid frame at the
+	// end means that it is not written yet, and the directory is not searched for
+	// strays.
 	ReadOnly bool
-	// AllowDamage goes on past damage and reports it in Recovery.Damage. What
-	// it skips may have held deletions. Only with ReadOnly.
+	// AllowDamage continues behind damage, and reports it in Recovery.Damage. What it
+	// skips may have been deletions. Only with ReadOnly.
 	AllowDamage bool
-	// Keys are those of the store; nil for a store without encryption. A file that
-	// needs another key, or should need one and does not, is a *fault.KeyError.
-	Keys *seal.Store
+	// Keys is the keyring of the store; nil for a store without encryption. A file that
+	// needs another key, or that should be encrypted and is not, is a *fault.KeyError.
+	Keys *seal.Keyring
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64
 
-	// Ended, if set, is called when the end of the log was found, and no error on the way
-	// there, with what Recover is going to return. Recover returns its error.
+	// Ended, if set, is called with what Recover is about to return, when it has reached
+	// the end of the log without an error. Recover returns its error.
 	Ended func(Recovery) error
 }
 
@@ -66,8 +64,8 @@ type Entry struct {
 	LSN    base.LSN
 	File   base.FileNum
 	Offset int64 // of the payload in the file
-	// Sealed: the file is encrypted, and Payload is not what lies at Offset; see
-	// PayloadReader.
+	// Sealed: the file is encrypted, so that Payload is not what the file has at Offset;
+	// see PayloadReader.
 	Sealed bool
 	// Payload is valid during the call.
 	Payload []byte
@@ -85,11 +83,11 @@ type Recovery struct {
 	Records int64
 	Bytes   int64
 
-	// End is the place behind the last accepted frame. It is where a reader may
-	// go on later, not where a writer may: for that see Rewrite.
-	End Start
-	// Clean reports that the newest file ends with a close mark, or that there
-	// is no file: nothing was cut, and nothing can have been lost unnoticed.
+	// End is the place behind the last accepted frame. A reader may continue there
+	// later. A writer may not; see Rewrite.
+	End Position
+	// Clean: the newest file ends with a close mark, or there is no file. Nothing was
+	// cut off, and nothing can have been lost unnoticed.
 	Clean bool
 	// Promise is the offset up to which the newest file was promised durable.
 	Promise int64
@@ -98,28 +96,28 @@ type Recovery struct {
 	// Unpromised are the accepted records above the highest promise.
 	Unpromised Unpromised
 
-	// Strays are files of the log's naming that are not part of it: spare files
-	// and the like, left by a crash. See RemoveStrays.
+	// Strays are files that have the name of a log file and are not part of the log,
+	// such as spare files that a crash left. See RemoveStrays.
 	Strays []string
 
-	// Damage holds, with AllowDamage, the first 1,000 damages passed over;
-	// Damages counts them all.
+	// Damage is, with AllowDamage, what was skipped, up to 1,000 of it; Damages counts
+	// all.
 	Damage  []*fault.CorruptionError
 	Damages int
 
-	cut Start // the place at the highest promise, where the log continues
+	cut Position // the place at the highest promise, where the log continues
 }
 
-// Torn is the torn tail of a log: bytes of writes that were under way when the
-// writer ended, and that no promise covers.
+// Torn is the torn tail of a log: what is left of writes that a crash interrupted, and
+// that no promise covers.
 type Torn struct {
 	File   base.FileNum // 0 if nothing was torn
 	Offset int64
 	Bytes  int64 // up to the last byte that is not zero
 }
 
-// Unpromised describes records that are valid but that no later frame promises
-// durable. They may exist in the page cache alone, so Rewrite writes them anew.
+// Unpromised describes records that are valid but not covered by a promise. They may
+// exist in the page cache alone, so Rewrite copies them.
 type Unpromised struct {
 	Records  int64
 	Bytes    int64 // of payload
@@ -147,9 +145,9 @@ type boundary struct {
 // maxBoundaries bounds the memory for places above the promise.
 const maxBoundaries = 512
 
-// boundaries remembers places between frames, from the highest promise on. A
-// file without promises has too many to keep, so they are thinned out: cutting
-// at a place below the promise is safe too, it only rewrites more.
+// boundaries remembers places between frames, from the highest promise on. Where a file
+// has too many to keep, it forgets some of them: it is safe to cut the log at a place
+// below the promise, and only means that more is copied.
 type boundaries struct {
 	list  []boundary
 	every int // keep one in so many
@@ -191,5 +189,5 @@ func (b *boundaries) promise(off int64) {
 	}
 }
 
-// cut is the highest remembered place not above the promise.
+// cut is the highest remembered place that is not above the promise.
 func (b *boundaries) cut() boundary { return b.list[0] }

@@ -17,50 +17,49 @@ type RewriteOptions struct {
 	FS         vfs.FS
 	Dir        string
 	NewFileNum func() (base.FileNum, error)
-	// TempNum is the number in the name of the file until it is published; 0 means its own.
-	// A file that has that name is replaced.
+	// TempNum is the number in the temporary name of the file; 0 means its own number. A
+	// file that has that name is replaced.
 	TempNum base.FileNum
 	Rand    func() uint64 // salt; nil means math/rand/v2
-	Keys    *seal.Store   // of the store; nil without encryption. The copy has the current key
-	// Moved is told of each record that has a new place, in order, and the offset its
-	// payload had in the file it is copied from. Payload is valid during the call.
-	// May be nil.
+	Keys    *seal.Keyring // of the store; nil without encryption. The copy has the current key
+	// Moved is called for each record that is copied, in order, with the offset that its
+	// payload had before. Payload is valid during the call. May be nil.
 	Moved func(from int64, to Entry) error
 }
 
-// Rewrite makes a recovered log fit to be written on, and returns the place
-// where New continues it. It is CopyEnd and Publish in one.
+// Rewrite readies a recovered log for writing, and returns the place where New continues
+// it. It is CopyEnd and Publish in one.
 //
-// If there are records above the highest promise, they are copied into a new
-// file, re-encoded for their new place, synced and closed with a mark; the new
-// file's header says that the old one ends where the copy begins (the cut), so
-// whatever lies behind that in the old file no longer counts. The caller then
-// enters the returned file into the manifest, before any commit. If there are
-// none, nothing is written and the FileInfo is nil: the header of the next file
-// will make the cut.
+// Records above the highest promise may exist in the page cache alone. If there are any,
+// they are copied into a new file, encoded anew for their new place, synced, and closed
+// with a mark. The header of the new file says that the old one ends where the copy
+// begins (the cut), so that whatever the old file has behind that no longer counts. The
+// caller enters the returned file into the manifest before any commit. If there are no
+// such records, nothing is written and the FileInfo is nil: the header of the next file
+// makes the cut.
 //
-// The old file is never written to. A crash at any point leaves the log as it
-// was (the new file has a temporary name, or the manifest does not name it: a
-// stray) or finished. Both hold the same records.
-func Rewrite(o RewriteOptions, r Recovery) (Start, *FileInfo, error) {
+// The old file is never written to. A crash at any point leaves the log as it was, with a
+// stray beside it, or rewritten. Both hold the same records.
+func Rewrite(o RewriteOptions, r Recovery) (Position, *FileInfo, error) {
 	c, err := CopyEnd(o, r)
 	if err != nil {
-		return Start{}, nil, err
+		return Position{}, nil, err
 	}
 	return c.Publish()
 }
 
-// EndCopy is the end of a recovered log, copied to a file of its own that is not
-// yet part of the log.
+// EndCopy is a copy of the end of a recovered log, in a file that is not part of the log
+// yet.
 type EndCopy struct {
 	fs   vfs.FS
 	dir  string
 	temp string // its name; "" if there was nothing to copy, or it is published or gone
-	end  Start
+	end  Position
 	info FileInfo
 }
 
-// CopyEnd is the first half of Rewrite: the copy is durable, under a temporary name.
+// CopyEnd is the first half of Rewrite. It makes the copy, durable, under a temporary
+// name.
 func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
 	c := &EndCopy{fs: o.FS, dir: o.Dir, end: r.cut}
 	if r.Unpromised.Records == 0 {
@@ -119,14 +118,14 @@ func createOver(fsys vfs.FS, name string) (vfs.File, error) {
 // TempName is the name the copy has until Publish; "" if there is none.
 func (c *EndCopy) TempName() string { return c.temp }
 
-// Publish is the second half of Rewrite: it gives the copy its name. It can be called
-// once. After an error the copy is removed, or a leftover that nothing refers to.
-func (c *EndCopy) Publish() (Start, *FileInfo, error) {
+// Publish is the second half of Rewrite. It gives the copy its name, and can be called
+// once. After an error the copy is gone, or nothing refers to it.
+func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	switch {
 	case c.info.Num == 0:
 		return c.end, nil, nil // nothing was copied
 	case c.temp == "":
-		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, errPublished)
+		return Position{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, errPublished)
 	}
 	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, FileName(c.info.Num)))
 	if err == nil {
@@ -134,7 +133,7 @@ func (c *EndCopy) Publish() (Start, *FileInfo, error) {
 	}
 	if err != nil {
 		c.Discard()
-		return Start{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, err)
+		return Position{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, err)
 	}
 	c.temp = ""
 	return c.end, &c.info, nil
@@ -143,8 +142,8 @@ func (c *EndCopy) Publish() (Start, *FileInfo, error) {
 // errPublished is for an EndCopy whose file has its name, or is gone.
 var errPublished = errors.New("the copy is published or discarded")
 
-// Discard removes a copy that is not published. Nothing refers to the file; if it
-// cannot be removed it is swept at the next open.
+// Discard removes a copy that is not published. If it cannot be removed, the next open
+// sweeps it.
 func (c *EndCopy) Discard() {
 	if c.temp != "" {
 		_ = c.fs.Remove(filepath.Join(c.dir, c.temp))
@@ -152,8 +151,8 @@ func (c *EndCopy) Discard() {
 	}
 }
 
-// rewriteBuffer is how much a rewriter writes at once: fresh memory costs more than
-// the calls.
+// rewriteBuffer is how much a rewriter writes at once. A larger buffer would cost more
+// than it saves in calls.
 const rewriteBuffer = 64 << 10
 
 // rewriter writes one file from its header to its close mark.
@@ -170,41 +169,41 @@ type rewriter struct {
 }
 
 // copy writes the records of old up to LSN last, the close mark, and syncs.
-func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Store) (Start, error) {
+func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Position, error) {
 	head, chain, sf, err := createSeal(keys, &w.hdr)
 	if err != nil {
-		return Start{}, err
+		return Position{}, err
 	}
 	w.buf, w.off, w.chain, w.fr = append(w.buf, head...), w.hdr.size(), chain, framer{salt: w.hdr.salt, seal: sf}
 	for next := w.hdr.baseLSN; next <= last; {
 		fr, ok, err := old.next()
 		if err != nil {
-			return Start{}, err
+			return Position{}, err
 		}
 		if !ok {
 			// Recover accepted it a moment ago.
-			return Start{}, &fault.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
+			return Position{}, &fault.CorruptionError{File: old.name, Kind: "log frame", Offset: old.off, Detail: "it changed since it was read"}
 		}
 		if fr.err != nil {
-			return Start{}, fr.err
+			return Position{}, fr.err
 		}
 		if fr.typ != frameRecord {
 			continue
 		}
 		if err := w.record(fr); err != nil {
-			return Start{}, err
+			return Position{}, err
 		}
 		next = fr.lsn + 1
 	}
-	end := Start{NextLSN: last + 1, File: w.hdr.num, Offset: w.off, Chain: w.chain}
+	end := Position{NextLSN: last + 1, File: w.hdr.num, Offset: w.off, Chain: w.chain}
 	w.frame(frameHeader{typ: frameClose, lsn: last, syncedTo: w.off})
 	if err := w.flush(); err != nil {
-		return Start{}, err
+		return Position{}, err
 	}
-	// The mark promises what this sync makes true. Nobody reads it before: the
-	// file still has its temporary name.
+	// The close mark promises what only this sync makes true. Nobody reads it before:
+	// the file still has its temporary name.
 	if err := w.f.Sync(); err != nil {
-		return Start{}, err
+		return Position{}, err
 	}
 	return end, nil
 }

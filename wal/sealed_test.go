@@ -16,18 +16,18 @@ import (
 )
 
 // testKeys are the keys of store 5.
-func testKeys(t testing.TB, store uint64) *seal.Store {
+func testKeys(t testing.TB, store uint64) *seal.Keyring {
 	t.Helper()
 	p, err := seal.StaticKeys("k", map[string][]byte{"k": bytes.Repeat([]byte{7}, seal.KeySize)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seal.New(p, nil).Store(store, 0)
+	return seal.New(p, nil).Keyring(store, 0)
 }
 
 // sealedWorld is a closed, encrypted log of two files: n records of size bytes in
 // the second, one in the first.
-func sealedWorld(t testing.TB, n, size int) (*world, *seal.Store) {
+func sealedWorld(t testing.TB, n, size int) (*world, *seal.Keyring) {
 	t.Helper()
 	w, keys := newWorld(vfs.NewMem(vfs.MemOptions{})), testKeys(t, 5)
 	l := w.open(t, func(o *Options) { o.Keys = keys })
@@ -43,7 +43,7 @@ func sealedWorld(t testing.TB, n, size int) (*world, *seal.Store) {
 }
 
 // sealedOptions are those of recovering an encrypted log that was closed.
-func (w *world) sealedOptions(keys *seal.Store, last base.LSN) RecoverOptions {
+func (w *world) sealedOptions(keys *seal.Keyring, last base.LSN) RecoverOptions {
 	o := w.recoverOptions()
 	o.Keys, o.DurableLSN = keys, last
 	return o
@@ -158,7 +158,7 @@ func TestSealedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problem := func(what string, k *seal.Store, want fault.KeyProblem) {
+	problem := func(what string, k *seal.Keyring, want fault.KeyProblem) {
 		t.Helper()
 		got, _, err := readLog(w.sealedOptions(k, 3))
 		var ke *fault.KeyError
@@ -167,7 +167,7 @@ func TestSealedKeys(t *testing.T) {
 		}
 	}
 	problem("no keys", nil, fault.KeyRequired)
-	problem("another key", seal.New(other, nil).Store(5, 0), fault.KeyWrong)
+	problem("another key", seal.New(other, nil).Keyring(5, 0), fault.KeyWrong)
 	if _, _, err := readLog(w.sealedOptions(testKeys(t, 6), 3)); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("another store: %v", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/fault"
 )
 
-// syncer syncs in the background for the modes whose commits do not: after the
-// interval, and when Log.Sync asks.
+// syncer syncs in the background, in the modes in which commits do not: when the
+// interval is over, and when Log.Sync asks for it.
 type syncer struct {
 	l     *Log
 	dirty chan struct{} // capacity 1: something was written (SyncInterval)
@@ -46,8 +46,8 @@ func (s *syncer) run() {
 	for {
 		select {
 		case <-s.dirty:
-			// The interval counts from the first write after a sync, so that a
-			// steady writer is synced too.
+			// The interval begins with the first write after a sync. If each write began
+			// it anew, a steady writer would never be synced.
 			if !armed {
 				timer.Reset(s.l.opts.Interval)
 				armed = true
@@ -64,7 +64,7 @@ func (s *syncer) run() {
 	}
 }
 
-// wrote tells the syncer of a committed batch.
+// wrote tells the syncer that a batch was committed.
 func (s *syncer) wrote() {
 	if s.l.opts.Mode != SyncInterval {
 		return
@@ -100,9 +100,9 @@ func (s *syncer) barrier(ctx context.Context) error {
 	}
 }
 
-// answer syncs and wakes those who asked before. The waiters are taken before
-// the position is: one that comes in between is served by the next round, never
-// by a sync that does not cover it.
+// answer syncs and wakes those who asked. It takes the waiters before it looks how far to
+// sync. So a waiter that comes later is left to the next round, and none is answered by
+// a sync that does not cover what it waits for.
 func (s *syncer) answer() {
 	s.mu.Lock()
 	waiters := s.mu.waiters
@@ -118,13 +118,13 @@ func (s *syncer) sync() error {
 	f, pos := s.l.hold()
 	if f == nil {
 		// Nothing written, or sealed and therefore synced.
-		return s.l.stillThere()
+		return s.l.checkGuard()
 	}
 	defer f.busy.Done()
 	// A batch that is written but not applied yet may lie behind pos; one that
 	// opened f leaves pos in the file before, which rotation has synced.
 	if pos.File != f.info.Num || f.synced.Load() >= pos.Offset {
-		return s.l.stillThere()
+		return s.l.checkGuard()
 	}
 	return s.l.syncFile(f, pos.Offset, pos.NextLSN-1)
 }

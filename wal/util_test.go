@@ -29,7 +29,7 @@ const testDir = "/log"
 type world struct {
 	fs   vfs.FS
 	dir  string
-	keys *seal.Store // nil without encryption
+	keys *seal.Keyring // nil without encryption
 
 	mu      sync.Mutex
 	num     base.FileNum

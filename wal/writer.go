@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	// Records from largeRecord on are written from the caller's slices; of
-	// those, parts below largePart are joined with their neighbours all the
-	// same, because a write costs more than copying them.
+	// Records of largeRecord bytes or more are written from the caller's slices
+	// instead of being copied. Parts of them below largePart are copied all the same,
+	// because another write would cost more.
 	largeRecord = 1 << 20
 	largePart   = 64 << 10
 )
 
-// piece is a run of bytes of a batch: a range of the joint buffer, or a
-// caller's slice.
+// piece is a run of bytes of a batch that is written at once: a range of
+// committer.buf, or a slice of a caller.
 type piece struct {
 	ext    []byte
-	lo, hi int // range of committer.buf if ext is nil
+	lo, hi int // the range, if ext is nil
 }
 
-// frames are those of a batch that are built, as long as they are for the place
-// where the batch is to be written and promise what is durable then.
+// frames are the frames of a batch that were built so far. A frame depends on its place
+// and on the promise in it, so they are good for one place and one promise alone.
 type frames struct {
 	file     *logFile
-	from, to int64  // where the first lies; behind the last
+	from, to int64  // begin of the first; end of the last
 	before   uint64 // chain value at from
-	chain    uint64 // at to
+	chain    uint64 // chain value at to
 	promise  int64
-	n        int // records of the batch that have theirs
+	n        int // how many
 }
 
-// frame builds the frames that b has not yet, as they shall stand at from in f if
-// the bytes below promise are durable then. What is built for another place, or
-// another promise, is built anew.
-func (c *committer) frame(b *batch, f *logFile, from Start, promise int64) {
-	m := &b.made
+// frame builds those frames of b that are not built yet, to be written at from in f when
+// the bytes below promise are durable. Frames that were built for another place or with
+// another promise are built anew.
+func (c *committer) frame(b *batch, f *logFile, from Position, promise int64) {
+	m := &b.framed
 	if m.file != f || m.from != from.Offset || m.before != from.Chain || m.promise != promise {
 		c.buf = c.buf[:0]
 		clear(c.pieces)
@@ -66,23 +66,21 @@ func (c *committer) frame(b *batch, f *logFile, from Start, promise int64) {
 	}
 }
 
-// frameBeside builds the frames of the batch that is prepared while another is in
-// the air, on the promise that this one lands. If it does not, they are never
-// written.
-func (c *committer) frameBeside() {
-	a := c.air
-	c.frame(c.batch, a.file, a.end, a.end.Offset)
+// frameDuringSync builds the frames of the batch that is prepared while the one before
+// is synced. They promise the success of that sync. If it fails they are not written.
+func (c *committer) frameDuringSync() {
+	s := c.syncing
+	c.frame(c.batch, s.file, s.end, s.end.Offset)
 }
 
-// writeBatch writes the frames of b behind the end of f. On success f's end and
-// chain are behind them, and the records know their places; on failure nothing of
-// the batch is left in the log, or the log is poisoned.
+// writeBatch writes the frames of b at the end of f and tells the records their places.
+// On failure nothing of the batch is left in the log, or the log is poisoned.
 func (l *Log) writeBatch(f *logFile, b *batch) error {
-	c := &l.w
+	c := &l.c
 	promise := f.synced.Load()
-	c.frame(b, f, Start{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, promise)
-	err := l.writePieces(f, b.made.to)
-	clear(c.pieces) // they may be bytes of callers
+	c.frame(b, f, Position{NextLSN: c.lsn, Offset: f.end, Chain: f.chain}, promise)
+	err := l.writePieces(f, b.framed.to)
+	clear(c.pieces) // they may be slices of callers
 	c.pieces = c.pieces[:0]
 	if cap(c.buf) > 4*maxBatchBytes {
 		c.buf = nil
@@ -90,16 +88,15 @@ func (l *Log) writeBatch(f *logFile, b *batch) error {
 	if err != nil {
 		return err
 	}
-	f.chain, f.lastMark = b.made.chain, false
+	f.chain, f.lastMark = b.framed.chain, false
 	c.lsn += base.LSN(len(b.reqs))
 	c.full = false
 	c.sinceAsked += b.bytes
-	b.file, b.end = f, Start{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
+	b.file, b.end = f, Position{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
 	return nil
 }
 
-// addRange adds the bytes of buf from lo on, joining them to a range that ends
-// there.
+// addRange adds the bytes of buf from lo on, to the last piece if that ends there.
 func (c *committer) addRange(lo int) {
 	if n := len(c.pieces); n > 0 && c.pieces[n-1].ext == nil && c.pieces[n-1].hi == lo {
 		c.pieces[n-1].hi = len(c.buf)
@@ -110,7 +107,7 @@ func (c *committer) addRange(lo int) {
 	}
 }
 
-// addLarge adds the frame of a large record without joining its large parts.
+// addLarge adds the frame of a large record without copying its large parts.
 func (c *committer) addLarge(salt uint64, off int64, h frameHeader, r *request) uint64 {
 	hdr, sum := splitFrameHeader(salt, off, h, r.parts)
 	lo := len(c.buf)
@@ -131,8 +128,8 @@ func (c *committer) addLarge(salt uint64, off int64, h frameHeader, r *request) 
 	return sum
 }
 
-// addSealed adds the frame of a large record to an encrypted file: sealed into
-// memory of its own, once.
+// addSealed adds the frame of a large record to an encrypted file. It is encrypted into
+// memory of its own, so that buf stays small.
 func (c *committer) addSealed(f *logFile, off int64, h frameHeader, r *request) uint64 {
 	b, sum := f.append(make([]byte, 0, frameSize(f.stored(r.size))), off, h, r.parts...)
 	c.pieces = append(c.pieces, piece{ext: b})
@@ -144,10 +141,10 @@ func (l *Log) writePieces(f *logFile, end int64) error {
 	f.wmu.Lock()
 	off := f.end
 	var err error
-	for _, p := range l.w.pieces {
+	for _, p := range l.c.pieces {
 		b := p.ext
 		if b == nil {
-			b = l.w.buf[p.lo:p.hi]
+			b = l.c.buf[p.lo:p.hi]
 		}
 		var n int
 		n, err = f.f.WriteAt(b, off)
@@ -172,9 +169,9 @@ func (l *Log) writePieces(f *logFile, end int64) error {
 	return l.undo(f, err)
 }
 
-// undo takes back a write that found no space: whatever part of it reached the
-// file is cut off, durably, before the callers hear of it. Else a crash could
-// bring back a record that was refused, under an LSN given to another.
+// undo takes back a write that found no space. What reached the file is cut off, and
+// the cut made durable, before the callers hear of it. Otherwise a crash could bring
+// back a record that was refused, under an LSN that another record has.
 func (l *Log) undo(f *logFile, cause error) error {
 	f.wmu.Lock()
 	err := f.f.Truncate(f.end)
@@ -183,18 +180,18 @@ func (l *Log) undo(f *logFile, cause error) error {
 	if err != nil {
 		return l.fail("cut log "+f.info.Num.String()+" after a full disk", err)
 	}
-	l.prep.rest()
-	// Sync, not SyncData: the smaller size itself must be durable.
-	if err := l.syncWith(f, f.f.Sync, f.end, l.w.lsn-1); err != nil {
+	l.prealloc.backOff()
+	// Sync, not SyncData: the new size must be durable.
+	if err := l.syncWith(f, f.f.Sync, f.end, l.c.lsn-1); err != nil {
 		return err
 	}
 	return fmt.Errorf("write log %s: %w: %w", f.info.Num, fault.ErrDiskFull, cause)
 }
 
-// writeMark appends a frame without payload. No space for it is no error, only
-// no mark: it is not in the way of the next frame, which overwrites its place.
+// writeMark appends a frame without payload. It is no error if there is no space for
+// it: the next frame overwrites what was written of it.
 func (l *Log) writeMark(f *logFile, typ frameType) error {
-	h := frameHeader{typ: typ, lsn: l.w.lsn - 1, syncedTo: f.synced.Load()}
+	h := frameHeader{typ: typ, lsn: l.c.lsn - 1, syncedTo: f.synced.Load()}
 	b, sum := f.append(nil, f.end, h)
 	f.wmu.Lock()
 	_, err := f.f.WriteAt(b, f.end)
@@ -213,8 +210,8 @@ func (l *Log) writeMark(f *logFile, typ frameType) error {
 	return l.fail("write "+typ.String()+" to log "+f.info.Num.String(), err)
 }
 
-// armIdle starts the wait for the sync mark anew after each batch; a busy log
-// therefore never writes one.
+// armIdle starts the wait for the sync mark anew. It is called after each batch, so a
+// busy log never writes one.
 func (l *Log) armIdle() {
 	if l.opts.IdleMark < 0 || l.opts.Inline || l.opts.Mode == SyncNever {
 		return
@@ -223,22 +220,22 @@ func (l *Log) armIdle() {
 	if l.opts.Mode == SyncInterval {
 		wait += l.opts.Interval
 	}
-	l.w.idle.Reset(wait)
+	l.c.idle.Reset(wait)
 }
 
-// idleMark repeats the promise after the last batch, so that damage to it is
-// told from a torn tail. The mark itself is not synced: it costs no flush, and
-// the kernel writes it in its own time.
+// idleMark writes a frame that promises the last batch, which no frame of a later batch
+// does yet, so that damage to it can be told from a torn tail. The mark is not synced:
+// the kernel writes it when it likes.
 func (l *Log) idleMark() {
 	f := l.mu.cur // only the committer changes it
-	if f == nil || l.w.next != nil || f.lastMark || f.end == f.start || l.poisoned() != nil {
+	if f == nil || l.c.next != nil || f.lastMark || f.end == f.start || l.poisoned() != nil {
 		return
 	}
 	if f.synced.Load() < f.end {
 		if l.opts.Mode == SyncAlways { // Deferred records
-			_ = l.syncFile(f, f.end, l.w.lsn-1) // a failure poisons the log
+			_ = l.syncFile(f, f.end, l.c.lsn-1) // a failure poisons the log
 		}
-		l.w.idle.Reset(l.opts.IdleMark) // or the interval's sync is under way
+		l.c.idle.Reset(l.opts.IdleMark) // or the interval's sync is under way
 		return
 	}
 	if l.writeMark(f, frameSync) == nil {

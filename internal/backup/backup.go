@@ -191,7 +191,7 @@ func imageSource(dir string, m *engine.Moment, info snapshot.ImageInfo) (source,
 	if err != nil {
 		return source{}, err
 	}
-	im, err := snapshot.OpenImage(f, name, info.Size, snapshot.WithStore(m.Keys()))
+	im, err := snapshot.OpenImage(f, name, info.Size, snapshot.WithKeyring(m.Keys()))
 	if err != nil {
 		return source{}, err
 	}

@@ -178,7 +178,7 @@ func (e *Engine) outdated(st snapshot.State) error {
 		}
 		if last == 0 {
 			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
-				Keys: e.keys.Store(st.StoreID, st.PlainBelow())}, nil)
+				Keys: e.keys.Keyring(st.StoreID, st.PlainBelow())}, nil)
 			if err != nil {
 				return err
 			}

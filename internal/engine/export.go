@@ -137,7 +137,7 @@ func (x *exporter) run() error {
 	for x.id == 0 {
 		x.id = x.e.opts.Rand()
 	}
-	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.opts.Rand(), Keys: x.e.keys.Store(x.id, 0)})
+	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.opts.Rand(), Keys: x.e.keys.Keyring(x.id, 0)})
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}

@@ -54,9 +54,9 @@ type fileSet struct {
 	// pastDamage, if set, is told of damage in footer or family index of a segment,
 	// which is then read frame by frame.
 	pastDamage func(error)
-	keys       *seal.Store // of the store; nil without encryption
-	lost       bool        // a file that is not there is lost, not moved away by a writer
-	lostImages bool        // the same of images alone
+	keys       *seal.Keyring // of the store; nil without encryption
+	lost       bool          // a file that is not there is lost, not moved away by a writer
+	lostImages bool          // the same of images alone
 
 	mu      sync.Mutex
 	known   map[base.FileNum]fileKind
@@ -196,7 +196,7 @@ func (s *fileSet) openFile(k fileKind, n base.FileNum) (*handle, error) {
 	case k == kindSegment:
 		h.seg, err = s.openSegment(f, k.name(n), size)
 	default:
-		h.img, err = snapshot.OpenImage(f, k.name(n), size, snapshot.WithStore(s.keys))
+		h.img, err = snapshot.OpenImage(f, k.name(n), size, snapshot.WithKeyring(s.keys))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -274,7 +274,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithStore(e.files.keys)); err == nil {
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(e.files.keys)); err == nil {
 		j.w.SetPartitions(j.v.v.Len())
 		err = j.contents()
 	}

@@ -36,7 +36,7 @@ func (e *Engine) useKeys(st snapshot.State, plain bool) {
 	if plain {
 		below = st.NextFileNum
 	}
-	e.files.keys = e.keys.Store(st.StoreID, below)
+	e.files.keys = e.keys.Keyring(st.StoreID, below)
 }
 
 // checkKeys opens every file of the store, to learn under which keys they are.
@@ -191,9 +191,9 @@ func aboutFile(f vfs.File, name string) (seal.Info, error) {
 
 // FileKeys are the keys for looking at one file alone, whatever store it is of: as
 // the file says, and no proof that it belongs anywhere. nil without a provider.
-func FileKeys(f vfs.File, name string, p seal.KeyProvider) *seal.Store {
+func FileKeys(f vfs.File, name string, p seal.KeyProvider) *seal.Keyring {
 	info, _ := aboutFile(f, name) // a file without encryption needs none
-	return seal.New(p, nil).Store(info.StoreID, ^base.FileNum(0))
+	return seal.New(p, nil).Keyring(info.StoreID, ^base.FileNum(0))
 }
 
 // sealedPlace is the place in the log of the bytes at offset at of a payload. In an

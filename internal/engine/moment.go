@@ -46,8 +46,8 @@ func MomentKeys(p seal.KeyProvider) MomentOption {
 }
 
 // Keys are those for the files of the moment; nil without encryption.
-func (m *Moment) Keys() *seal.Store {
-	return m.keys.Store(m.State.StoreID, m.State.PlainBelow())
+func (m *Moment) Keys() *seal.Keyring {
+	return m.keys.Keyring(m.State.StoreID, m.State.PlainBelow())
 }
 
 func newMoment(dir string, opts []MomentOption) *Moment {
@@ -203,6 +203,6 @@ func MomentLog(dir string, m *Moment) wal.RecoverOptions {
 
 // OpenSegment opens a segment as a store with these options does. The caller keeps f.
 // keys are those of the moment the file is of.
-func OpenSegment(f vfs.File, name string, size int64, keys *seal.Store) (*segment.Reader, error) {
+func OpenSegment(f vfs.File, name string, size int64, keys *seal.Keyring) (*segment.Reader, error) {
 	return segment.Open(f, name, size, segment.WithKeys(keys))
 }

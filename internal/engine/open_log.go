@@ -24,7 +24,7 @@ func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.R
 	if n := len(st.Images); n > 0 {
 		at := st.Images[n-1].Log
 		if imaged {
-			o.From = wal.Start{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
+			o.From = wal.Position{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 		}
 		o.DurableLSN = max(o.DurableLSN, st.Images[n-1].LSN) // the log was synced before the image was named
 	}

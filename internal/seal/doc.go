@@ -1,17 +1,16 @@
-// Package seal encrypts what the files of a store carry.
+// Package seal encrypts the payloads in the files of a store.
 //
-// A master key comes from a [KeyProvider] under an id. Each file has a key of
-// its own, derived with HKDF-SHA256 from the master key, a random salt of 32
-// bytes and every byte of the file's header: its kind, number and place in the
-// store, and the id of the store. Frames are sealed with AES-256-GCM after
-// compression, in chunks of 64 KiB, each under a random nonce of 96 bits; what
-// the owner passes as additional data (offset and header of the frame) is
-// authenticated with them. So a frame opens only in its own place of its own
-// file of its own store.
+// A [KeyProvider] has the master keys, by id. Each file has a key of its own, which is
+// derived with HKDF-SHA256 from a master key, a random salt of 32 bytes and every byte of
+// the file's header: its kind, number and place in the store, and the id of the store.
+// Payloads are sealed, which is encrypted and authenticated, with AES-256-GCM after
+// compression, in chunks of 64 KiB with a random nonce of 96 bits each. The additional data
+// are offset and header of the frame. So a frame can be opened only at its own place in its
+// own file of its own store.
 //
-// The encryption header, which follows the header of an encrypted file, names
-// the key and holds a check value by which a wrong key is told from damage.
+// The encryption header, which follows the header of an encrypted file, names the master
+// key and has a check value that tells a wrong key from damage.
 //
-// This package does no I/O but for [LoadKeyFile], and knows nothing of frames.
-// docs/format/encryption.md has the bytes and the argument for the nonces.
+// Only [LoadKeyFile] does I/O. docs/format/encryption.md has the byte layout and the
+// argument for the nonces.
 package seal

@@ -10,18 +10,18 @@ import (
 const (
 	nonceSize = 12
 	tagSize   = 16
-	// chunkSize is how much plaintext a chunk holds; only the last one holds
-	// less. A part of a large payload can be read without opening all of it.
+	// chunkSize is the plaintext of a chunk; only the last one has less. Chunks let a part
+	// of a large payload be read without opening all of it.
 	chunkSize = 64 << 10
 	// sealedChunk is a full chunk: nonce, ciphertext, tag.
 	sealedChunk = chunkSize + Overhead
 )
 
-// Overhead is what sealing adds to a payload for each 64 KiB begun, in bytes;
-// an empty payload has it once.
+// Overhead is how many bytes sealing adds for each 64 KiB of a payload or part of that; to an
+// empty payload it adds them once.
 const Overhead = nonceSize + tagSize
 
-// ErrSeal: the bytes are not the ones that were sealed here, under this key.
+// ErrSeal says that bytes are not those that were sealed at this place with this key.
 var ErrSeal = errors.New("sealed bytes do not authenticate")
 
 // File seals and opens payloads of one file. All methods may be called
@@ -47,8 +47,8 @@ func SealedLen(n int64) int64 {
 	return n + chunks*Overhead
 }
 
-// OpenedLen is the inverse of SealedLen. It reports false for a length that
-// nothing sealed has.
+// OpenedLen is the inverse of SealedLen. It reports false for a length that nothing sealed can
+// have.
 func OpenedLen(m int64) (int64, bool) {
 	full, rest := m/sealedChunk, m%sealedChunk
 	switch {
@@ -60,9 +60,9 @@ func OpenedLen(m int64) (int64, bool) {
 	return full * chunkSize, true
 }
 
-// Seal appends the parts, joined and sealed, to dst. aad is authenticated with
-// them and must be given again to open them; it need not be secret. The parts
-// are not changed and must not overlap dst.
+// Seal joins and seals the parts and appends the result to dst. aad, which need not be secret,
+// is authenticated with them and needed again to open them. The parts are not changed and
+// must not overlap dst.
 func (f *File) Seal(dst, aad []byte, parts ...[]byte) []byte {
 	n := 0
 	for _, p := range parts {
@@ -80,7 +80,7 @@ func (f *File) Seal(dst, aad []byte, parts ...[]byte) []byte {
 		nonce, plain := dst[at:at+nonceSize], dst[at+nonceSize:]
 		f.entropy(nonce)
 		src.take(plain)
-		// In place: there is no second copy of a large payload.
+		// In place, without a second copy of a large payload.
 		dst = dst[:at+nonceSize+len(f.aead.Seal(plain[:0], nonce, plain, data))]
 		if n -= size; n == 0 {
 			return dst
@@ -102,8 +102,8 @@ func (j *joiner) take(b []byte) {
 	}
 }
 
-// Open appends what sealed holds to dst, which must not overlap it. With an
-// error, always ErrSeal, nothing of it may be used, and nothing is returned.
+// Open opens sealed and appends the plaintext to dst, which must not overlap it. The only error
+// is ErrSeal.
 func (f *File) Open(dst, aad, sealed []byte) ([]byte, error) {
 	if _, ok := OpenedLen(int64(len(sealed))); !ok {
 		return nil, ErrSeal
@@ -111,10 +111,9 @@ func (f *File) Open(dst, aad, sealed []byte) ([]byte, error) {
 	return f.OpenSpan(dst, aad, 0, sealed)
 }
 
-// Span returns the range of sealed bytes, whole chunks, that holds n bytes of
-// plaintext at off, and the plaintext offset at which that range begins. It
-// reports false if the payload, sealed bytes long when sealed, does not hold
-// them.
+// Span returns the chunks of a sealed payload that have n bytes of plaintext at off: the range
+// of sealed bytes, and the plaintext offset at which it begins. sealed is the length of the
+// whole sealed payload. Span reports false if that does not have these bytes.
 func Span(sealed, off, n int64) (from, to, begins int64, ok bool) {
 	total, ok := OpenedLen(sealed)
 	if !ok || off < 0 || n < 0 || off > total || n > total-off {
@@ -129,9 +128,8 @@ func Span(sealed, off, n int64) (from, to, begins int64, ok bool) {
 	return from, max(min((last+1)*sealedChunk, sealed), from), first * chunkSize, true
 }
 
-// OpenSpan is Open for the chunks that Span named: b holds the sealed bytes
-// [from, to). Their number and their places are authenticated as far as aad
-// says how long the whole payload is.
+// OpenSpan is Open for the chunks of a Span; b has the sealed bytes [from, to). If aad says how
+// long the whole payload is, the number and the places of the chunks are authenticated too.
 func (f *File) OpenSpan(dst, aad []byte, from int64, b []byte) ([]byte, error) {
 	if from < 0 || from%sealedChunk != 0 {
 		return nil, ErrSeal

@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// HeaderSize is the length of the encryption header in bytes. It stands
-// directly behind the header of an encrypted file.
+// HeaderSize is the length in bytes of the encryption header, which comes directly behind the
+// header of an encrypted file.
 const HeaderSize = 256
 
 const (
@@ -50,16 +50,15 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// finish sets check value and checksum. head is the file's own header; the
-// checksum binds the two, so that mixed headers are damage and need no key to
-// be found.
+// finish sets check value and checksum. The checksum also covers head, the file's own header,
+// so that it takes no key to notice that two headers do not belong together.
 func finish(b, head []byte, check [checkSize]byte) {
 	copy(b[atCheck:], check[:])
 	binary.LittleEndian.PutUint64(b[atSum:], base.ChecksumParts(0, head, b[:atSum]))
 }
 
-// decodeHeader checks and decodes the encryption header of the file called
-// name, whose own header is head, known to be intact.
+// decodeHeader checks and decodes the encryption header of the file called name. head is the
+// file's own header, which must be intact.
 func decodeHeader(name string, head, b []byte) (header, error) {
 	var h header
 	bad := func(format string, args ...any) error {
@@ -97,15 +96,15 @@ func decodeHeader(name string, head, b []byte) (header, error) {
 // FileHeaderSize is the length of the header of every kind of file.
 const FileHeaderSize = 64
 
-// Info is what the encryption header of a file says to anyone.
+// Info is what can be read from an encryption header without a key.
 type Info struct {
 	KeyID   string // of the master key
 	StoreID uint64 // of the store that the file is part of
 }
 
-// Inspect returns what the encryption header ext of the file called name says;
-// head is the file's header before it. It needs no key, and so proves nothing.
-// Errors: CorruptionError, VersionError.
+// Inspect reads ext, the encryption header of the file called name. head is the file's own
+// header. As it needs no key, what it returns may be forged. Errors are
+// *fault.CorruptionError and *fault.VersionError.
 func Inspect(name string, head, ext []byte) (Info, error) {
 	h, err := decodeHeader(name, head, ext)
 	return Info{KeyID: h.id, StoreID: h.store}, err

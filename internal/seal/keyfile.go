@@ -14,21 +14,20 @@ import (
 // maxKeyFile bounds what LoadKeyFile reads.
 const maxKeyFile = 1 << 20
 
-// ErrKeyFileOpen: others than its owner may read or change the key file.
+// ErrKeyFileOpen says that not only its owner may read or change a key file.
 var ErrKeyFileOpen = errors.New("others may access the key file; chmod 600 it")
 
-// LoadKeyFile reads keys from a text file: one key a line, its id and 64
-// hexadecimal digits with spaces between; the last line is the current key.
-// Empty lines and lines that begin with # do not count. On systems with Unix
-// permissions a file that group or others may access is refused with
-// ErrKeyFileOpen. No error shows any part of a key. The file is read once.
+// LoadKeyFile reads keys from a text file. Each line has the id of a key, spaces, and the key as
+// 64 hexadecimal digits; the last one is the current key. Empty lines and lines that begin
+// with # are skipped. On systems with Unix permissions a file that group or others may access
+// is refused with ErrKeyFileOpen. No error shows any part of a key. The file is read once.
 func LoadKeyFile(name string) (KeyProvider, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
 	defer func() { _ = f.Close() }() // only read from
-	// The permissions of the open file: its name may mean another by now.
+	// Of the open file, as the name may lead to another one by now.
 	st, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)

@@ -14,25 +14,24 @@ const KeySize = 32
 // MaxKeyID is the longest id of a key in bytes.
 const MaxKeyID = 128
 
-// ErrNoKey is what a provider returns, wrapped or not, for an id it does not
-// have.
+// ErrNoKey is the error of a KeyProvider, wrapped or not, for an id that it does not have.
 var ErrNoKey = errors.New("no such key")
 
-// KeyProvider gives master keys. Its methods may be called concurrently and
-// may take as long as a key service takes; a key is asked for once in the life
-// of an open store, the current id for each new file.
+// KeyProvider has the master keys. Its methods may be called concurrently, and may take as long
+// as a key service takes. An open store asks once for each key, and for the current id at
+// each new file.
 type KeyProvider interface {
-	// CurrentKeyID names the key for new files: 1 to 128 printable ASCII
-	// characters without spaces. An id stands for the same key for ever.
+	// CurrentKeyID is the id of the key for new files, of 1 to 128 printable ASCII
+	// characters without spaces. An id must always stand for the same key.
 	CurrentKeyID() (string, error)
-	// Key returns the key of an id, 32 bytes, or an error that matches ErrNoKey
-	// if there is none. The caller does not change it.
+	// Key returns the key with this id, of 32 bytes, or an error that matches ErrNoKey. The
+	// caller does not change the key.
 	Key(id string) ([]byte, error)
 }
 
-// StaticKeys is a provider of keys held in memory. keys maps ids to keys of 32
-// random bytes, current names the one for new files. It fails if the current
-// key is missing or if an id or a key is malformed.
+// StaticKeys returns a provider for keys in memory. keys maps ids to keys of 32 random bytes;
+// current is the id of the key for new files. It fails if the current key is missing, or if
+// an id or a key is malformed.
 func StaticKeys(current string, keys map[string][]byte) (KeyProvider, error) {
 	for id, k := range keys {
 		if err := checkKey(id, k); err != nil {
@@ -66,7 +65,7 @@ func (s staticKeys) Key(id string) ([]byte, error) {
 	return k, nil
 }
 
-// checkKey refuses what no file could be sealed with.
+// checkKey refuses a malformed id or key.
 func checkKey(id string, key []byte) error {
 	if err := checkKeyID(id); err != nil {
 		return err

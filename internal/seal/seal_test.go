@@ -18,13 +18,13 @@ import (
 
 func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, KeySize) }
 
-func testStore(t testing.TB, current string) *Store {
+func testStore(t testing.TB, current string) *Keyring {
 	t.Helper()
 	p, err := StaticKeys(current, map[string][]byte{"k1": testKey(1), "k2": testKey(2)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(p, nil).Store(77, 0)
+	return New(p, nil).Keyring(77, 0)
 }
 
 func testHead(b byte) []byte { return bytes.Repeat([]byte{b}, FileHeaderSize) }
@@ -180,10 +180,10 @@ func TestStoreOpens(t *testing.T) {
 	if info, err := Inspect("x", head, ext); err != nil || info != (Info{KeyID: "k2", StoreID: 77}) {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	if f, err := (*Store)(nil).Open("x", 1, false, nil, nil); f != nil || err != nil {
+	if f, err := (*Keyring)(nil).Open("x", 1, false, nil, nil); f != nil || err != nil {
 		t.Errorf("a plain file in a plain store: %v", err)
 	}
-	if f, err := s.keys.Store(77, 6).Open("x", 5, false, nil, nil); f != nil || err != nil {
+	if f, err := s.keys.Keyring(77, 6).Open("x", 5, false, nil, nil); f != nil || err != nil {
 		t.Errorf("a plain file older than the encryption: %v", err)
 	}
 }
@@ -199,16 +199,16 @@ func TestStoreRefuses(t *testing.T) {
 	missing, _ := StaticKeys("k2", map[string][]byte{"k2": testKey(2)})
 	for _, c := range []struct {
 		what   string
-		store  *Store
+		store  *Keyring
 		num    base.FileNum
 		sealed bool
 		want   fault.KeyProblem
 	}{
 		{"no keys", nil, 1, true, fault.KeyRequired},
-		{"another key", New(wrong, nil).Store(77, 0), 1, true, fault.KeyWrong},
-		{"a key that is not there", New(missing, nil).Store(77, 0), 1, true, fault.KeyUnavailable},
+		{"another key", New(wrong, nil).Keyring(77, 0), 1, true, fault.KeyWrong},
+		{"a key that is not there", New(missing, nil).Keyring(77, 0), 1, true, fault.KeyUnavailable},
 		{"a plain file", s, 1, false, fault.NotEncrypted},
-		{"a plain file made since", s.keys.Store(77, 5), 5, false, fault.NotEncrypted},
+		{"a plain file made since", s.keys.Keyring(77, 5), 5, false, fault.NotEncrypted},
 	} {
 		_, err := c.store.Open("x", c.num, c.sealed, head, ext)
 		var k *fault.KeyError
@@ -216,7 +216,7 @@ func TestStoreRefuses(t *testing.T) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}
-	if _, err := s.keys.Store(78, 0).Open("x", 1, true, head, ext); !errors.Is(err, fault.ErrCorrupt) {
+	if _, err := s.keys.Keyring(78, 0).Open("x", 1, true, head, ext); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("another store: %v", err)
 	}
 	// Every bit of both headers: the checksum finds it, and where somebody made
@@ -243,11 +243,11 @@ func (f failing) Key(string) ([]byte, error)    { return testKey(1)[:5], nil }
 
 func TestProviders(t *testing.T) {
 	cause := errors.New("service is down")
-	_, _, err := New(failing{cause}, nil).Store(1, 0).Create("x", testHead(1))
+	_, _, err := New(failing{cause}, nil).Keyring(1, 0).Create("x", testHead(1))
 	if !errors.Is(err, fault.ErrKey) || !errors.Is(err, cause) {
 		t.Errorf("a provider that fails: %v", err)
 	}
-	if _, _, err := New(failing{}, nil).Store(1, 0).Create("x", testHead(1)); !errors.Is(err, fault.ErrKey) {
+	if _, _, err := New(failing{}, nil).Keyring(1, 0).Create("x", testHead(1)); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("a key of five bytes: %v", err)
 	}
 	for what, c := range map[string]struct {
@@ -332,7 +332,7 @@ func FuzzSeal(f *testing.F) {
 			n++
 			b[i] = n
 		}
-	}).Store(77, 0)
+	}).Keyring(77, 0)
 	file, _, err := s.Create("y", testHead(9))
 	if err != nil {
 		f.Fatal(err)

@@ -7,32 +7,31 @@ import (
 	"path/filepath"
 )
 
-// ErrDetached is returned where a name no longer leads to what was opened by it: it
-// was removed, or something else has it now.
+// ErrDetached says that a name no longer leads to what was opened by it: that was removed,
+// or something else has the name now.
 var ErrDetached = errors.New("the name leads to something else")
 
-// errOutside is the error for a path that is not one of a file in the held directory.
+// errOutside is the error for the path of a file that is not in the held directory.
 var errOutside = fmt.Errorf("not a file in the directory that is held: %w", fs.ErrInvalid)
 
-// Dir is one directory that is held open. It is an FS for the files in that
-// directory, under the same paths as before (the path of Hold, joined with a name);
-// any other path is refused with an error that matches fs.ErrInvalid, and nothing
-// is touched.
+// Dir is a directory that is held open. It is an FS for the files in that directory, whose
+// paths are the path given to Hold joined with a name. Any other path is refused with an
+// error that matches fs.ErrInvalid.
 //
-// A Dir is the directory itself, not its path: after a chdir, a rename of the
-// directory or of one above it, and with another directory in the old place, it goes
-// on in the directory that was opened. If that was removed, nothing can be made in
-// it any more (fs.ErrNotExist).
+// A Dir stands for the directory itself, not for its path. It stays with the directory
+// that was opened after a chdir, after a rename of the directory or of one above it, and
+// when another directory is in the old place. If the directory was removed, nothing can
+// be made in it any more (fs.ErrNotExist).
 type Dir interface {
 	FS
 	// Hold holds the same directory once more, by the same path.
 	Hold(dir string) (Dir, error)
-	// InPlace returns nil while the path that the directory was held by still leads
-	// to it, and else an error that matches ErrDetached. A relative path counts from
-	// where the process was at Hold.
+	// InPlace returns nil while the path given to Hold still leads to the directory, and
+	// otherwise an error that matches ErrDetached. A relative path is relative to the
+	// working directory at the time of Hold.
 	InPlace() error
-	// Close lets the directory go. Files and locks opened through it go on; a second
-	// Close returns fs.ErrClosed.
+	// Close closes the directory. Files and locks that were opened through it stay open.
+	// A second Close returns fs.ErrClosed.
 	Close() error
 }
 
@@ -42,9 +41,9 @@ type Holder interface {
 	Hold(dir string) (Dir, error)
 }
 
-// Hold holds a directory of fsys, which must exist. The operating system and Mem
-// hold the directory itself. A file system that is no Holder has no other way than
-// the path: then the Dir follows that, and only refuses paths outside of it.
+// Hold opens a directory of fsys, which must exist. With OS and Mem the Dir is the
+// directory itself. With a file system that is no Holder it can only follow the path, and
+// refuse all others.
 func Hold(fsys FS, dir string) (Dir, error) {
 	if h, ok := fsys.(Holder); ok {
 		return h.Hold(dir)
@@ -64,7 +63,7 @@ func within(dir, op, name string) (string, error) {
 	return "", pathError(op, name, errOutside)
 }
 
-// sameAs refuses a directory other than the one that is held.
+// sameAs refuses any directory but dir.
 func sameAs(dir, op, name string) error {
 	if filepath.Clean(name) != dir {
 		return pathError(op, name, errOutside)
@@ -162,9 +161,9 @@ func (d byPath) InPlace() error { return nil }
 // Close implements Dir.
 func (d byPath) Close() error { return nil }
 
-// Guarded is d with a check before each file is created, renamed or removed: where
-// the check fails, its error is returned and nothing is done. The owner of a lock
-// asks there whether the lock is still the one of the directory.
+// Guarded returns d with a check before each file is created, renamed or removed. If the
+// check fails, nothing is done and its error is returned. It is for the owner of a lock to
+// make sure that the lock is still the one in the directory.
 func Guarded(d Dir, check func() error) Dir { return guarded{d, check} }
 
 type guarded struct {
@@ -194,20 +193,4 @@ func (d guarded) Remove(name string) error {
 		return err
 	}
 	return d.Dir.Remove(name)
-}
-
-// NextData returns where, at off or behind, the first byte of f lies that may not be
-// zero; size, which is that of the file, if there is none. What lies between is a
-// hole: zeros without a block of the device. A file that does not tell its holes has
-// none.
-func NextData(f File, off, size int64) (int64, error) {
-	s, ok := f.(DataSeeker)
-	if !ok || off >= size {
-		return min(off, size), nil
-	}
-	at, err := s.NextData(off)
-	if err != nil {
-		return off, err
-	}
-	return max(off, min(at, size)), nil
 }

@@ -16,19 +16,19 @@ type MemOptions struct {
 	// WindowsRules: a file that is open can be neither removed nor renamed nor
 	// replaced (ErrInUse), and a handle from Open cannot sync.
 	WindowsRules bool
-	// Capacity is the size of the device in bytes; 0 is unlimited. It is
-	// handed out in pages of 4 KiB as they are first written: growing a file by
-	// Truncate takes none, filling the hole later may get ENOSPC.
+	// Capacity is the size of the device in bytes; 0 is unlimited. Space is taken in
+	// pages of 4 KiB when they are first written. Growing a file by Truncate takes
+	// none, so filling the hole later may fail with ENOSPC.
 	Capacity int64
 }
 
-// Mem is a file system in memory. The root directories "/" and "." exist;
-// others are made by MkdirAll, renamed by RenameDir and removed by RemoveAll. Symbolic
-// links and permissions do not exist. SyncDir and the syncs of files have nothing to do: a
-// Mem does not crash (crashfs does).
+// Mem is a file system in memory. The root directories "/" and "." exist; others are made
+// by MkdirAll, renamed by RenameDir and removed by RemoveAll. There are no symbolic links
+// and no permissions. SyncDir and the syncs of files do nothing: a Mem does not crash
+// (crashfs does).
 //
-// It is safe for concurrent use. Large files of zeros cost next to nothing; a
-// file has at most 16 GiB (syscall.EFBIG).
+// All methods may be called concurrently. Holes take no memory. A file can have up to
+// 16 GiB (syscall.EFBIG).
 type Mem struct {
 	windows bool
 
@@ -67,8 +67,8 @@ func NewMem(o MemOptions) *Mem {
 	return m
 }
 
-// SetCapacity changes the size of the device, in bytes; 0 is unlimited. It may
-// be less than what is in use: then nothing can be added until enough is freed.
+// SetCapacity changes the size of the device, in bytes; 0 is unlimited. It may be less
+// than what is in use. Then nothing can be added until enough is freed.
 func (m *Mem) SetCapacity(capacity int64) {
 	m.space.Lock()
 	defer m.space.Unlock()
@@ -78,15 +78,14 @@ func (m *Mem) SetCapacity(capacity int64) {
 	}
 }
 
-// MemImage is the contents of a Mem at one moment. It is immutable and may be
-// shared.
+// MemImage is the contents of a Mem at one moment. It is immutable.
 type MemImage struct {
 	Dirs  []string                // all directories but the roots
 	Files map[string]*sparse.Data // by clean path; never written again
 }
 
-// Image returns the contents at this moment. Files written to meanwhile are
-// each taken at some moment of the call.
+// Image returns the contents of the file system. A file that is being written to is taken
+// at some moment during the call.
 func (m *Mem) Image() MemImage {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -103,8 +102,8 @@ func (m *Mem) Image() MemImage {
 	return img
 }
 
-// NewMemFrom returns a file system with the contents of img, which it shares
-// until it writes. No file is open, no lock held.
+// NewMemFrom returns a file system with the contents of img, which are copied only where
+// they are written to. No file is open, and no lock is held.
 func NewMemFrom(img MemImage, o MemOptions) *Mem {
 	m := NewMem(o)
 	for _, d := range img.Dirs {
@@ -155,17 +154,17 @@ func (m *Mem) MkdirAll(dir string) error {
 	return nil
 }
 
-// SyncDir has nothing to do but to check that dir exists.
+// SyncDir does nothing but check that dir exists.
 func (m *Mem) SyncDir(dir string) error { return m.all().SyncDir(dir) }
 
-// Lock takes the lock; see FS.Lock. It belongs to the handle, since a Mem has
-// no processes.
+// Lock takes the lock; see FS.Lock. It belongs to the handle, since a Mem has no
+// processes.
 func (m *Mem) Lock(name, text string) (Lock, error) { return m.all().Lock(name, text) }
 
 // FreeSpace is what is left of the capacity, math.MaxInt64 without one.
 func (m *Mem) FreeSpace(dir string) (int64, error) { return m.all().FreeSpace(dir) }
 
-// reapLocked gives back the space of a file that nobody can reach any more.
+// reapLocked frees the space of a file that has neither a name nor a handle.
 func (m *Mem) reapLocked(n *memNode) {
 	if n.linked || n.opens > 0 {
 		return

@@ -22,10 +22,10 @@ type memDir struct {
 	holds int    // how many hold it
 }
 
-// memView is a Mem as seen from one directory that is held, or from nowhere.
+// memView is a Mem through a directory that is held open, or as a whole.
 type memView struct {
 	m *Mem
-	// The rest is of a held directory.
+	// The rest is for a directory that is held.
 	d      *memDir
 	dir    string // the path it was held by, clean
 	closed bool   // guarded by Mem.mu
@@ -49,9 +49,9 @@ func (m *Mem) Hold(dir string) (Dir, error) {
 	return &memView{m: m, d: d, dir: path}, nil
 }
 
-// RenameDir moves a directory with everything in it, as another process might; newname
-// must be free. With Windows rules a directory that is held, or has an open file, is
-// refused with ErrInUse.
+// RenameDir moves a directory with all that is in it, as another process might. newname
+// must be free. With Windows rules a directory that is held, or that has an open file in
+// it, is refused with ErrInUse.
 func (m *Mem) RenameDir(oldname, newname string) error {
 	from, to := filepath.Clean(oldname), filepath.Clean(newname)
 	m.mu.Lock()
@@ -78,9 +78,9 @@ func (m *Mem) RenameDir(oldname, newname string) error {
 	return nil
 }
 
-// RemoveAll removes a directory with everything in it, as another process might. Open
-// files go on without a name. With Windows rules a directory that is held, or has an
-// open file, is refused with ErrInUse.
+// RemoveAll removes a directory with all that is in it, as another process might. Open
+// files stay usable. With Windows rules a directory that is held, or that has an open file
+// in it, is refused with ErrInUse.
 func (m *Mem) RemoveAll(dir string) error {
 	at := filepath.Clean(dir)
 	m.mu.Lock()
@@ -104,8 +104,8 @@ func (m *Mem) RemoveAll(dir string) error {
 	return nil
 }
 
-// pinnedLocked refuses to touch a directory that is not there, and one in use where
-// that pins it.
+// pinnedLocked refuses a directory that does not exist and, with Windows rules, one that
+// is in use.
 func (m *Mem) pinnedLocked(op, path string) error {
 	if m.dirs[path] == nil {
 		return pathError(op, path, fs.ErrNotExist)
@@ -132,7 +132,7 @@ func below(dir, path string) bool {
 	return ok && (rest == "" || os.IsPathSeparator(rest[0]))
 }
 
-// dirLocked is a directory that exists. A root is never moved, so that it needs no
+// dirLocked returns a directory that exists. Roots are never moved, so they need no
 // identity.
 func (m *Mem) dirLocked(path string) *memDir {
 	if d := m.dirs[path]; d != nil {
@@ -156,7 +156,7 @@ func (m *Mem) lookupLocked(path string) (*memNode, error) {
 	return nil, fs.ErrNotExist
 }
 
-// usableLocked is the error of a directory that was closed or removed.
+// usableLocked is the error for a directory that was closed or removed.
 func (v *memView) usableLocked() error {
 	switch {
 	case v.d == nil:
@@ -169,7 +169,7 @@ func (v *memView) usableLocked() error {
 	return nil
 }
 
-// fileLocked is where a file is now.
+// fileLocked is the path that a file has now.
 func (v *memView) fileLocked(op, name string) (string, error) {
 	if v.d == nil {
 		return filepath.Clean(name), nil
@@ -186,7 +186,7 @@ func (v *memView) fileLocked(op, name string) (string, error) {
 	return filepath.Join(v.d.path, base), nil
 }
 
-// inLocked is where a directory is now: the one that is held, if one is.
+// inLocked is the path that a directory has now.
 func (v *memView) inLocked(op, dir string) (string, error) {
 	if v.d == nil {
 		return filepath.Clean(dir), nil
@@ -252,7 +252,7 @@ func (v *memView) open(name string, write bool) (File, error) {
 	return m.openLocked(n, path, name, write), nil
 }
 
-// openLocked makes a handle on the file at path, for people called name.
+// openLocked makes a handle on the file at path. name is for its errors.
 func (m *Mem) openLocked(n *memNode, path, name string, write bool) *memFile {
 	n.opens++
 	return &memFile{m: m, n: n, dir: m.dirLocked(filepath.Dir(path)), base: filepath.Base(path), name: name, write: write}
@@ -349,7 +349,7 @@ func (v *memView) List(dir string) ([]string, error) {
 // MkdirAll has nothing to do: the directory is there.
 func (v *memView) MkdirAll(dir string) error { return sameAs(v.dir, "mkdir", dir) }
 
-// SyncDir has nothing to do but to check that dir exists.
+// SyncDir does nothing but check that dir exists.
 func (v *memView) SyncDir(dir string) error {
 	m := v.m
 	m.mu.RLock()

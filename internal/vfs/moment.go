@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// Moment is a read-only view of one directory that holds the files it was given
-// and no others. They stay readable when their names are gone: whoever reads a
-// directory that somebody else changes keeps every file first and reads then. With
-// Windows rules a kept file cannot be removed meanwhile.
+// Moment is a read-only view of some files of one directory. It keeps them open, so that
+// they stay readable after their names are gone. It is for reading a directory that
+// somebody else changes: keep all files first, and read them then. With Windows rules a
+// kept file cannot be removed meanwhile.
 //
-// Files that still grow show what is in them when they are read. All methods may be
-// called concurrently; nothing can be written through a Moment.
+// A file that still grows shows what is in it when it is read. All methods may be called
+// concurrently. All that write fail.
 type Moment struct {
 	dir string
 
@@ -26,7 +26,7 @@ type Moment struct {
 
 var _ FS = (*Moment)(nil)
 
-// errMoment is the answer to every writing call.
+// errMoment is the error of all methods that write.
 var errMoment = fmt.Errorf("a moment of a directory is read-only: %w", fs.ErrPermission)
 
 // NewMoment returns a view of dir without files.
@@ -34,8 +34,8 @@ func NewMoment(dir string) *Moment {
 	return &Moment{dir: filepath.Clean(dir), files: map[string]File{}}
 }
 
-// Keep opens a file of the directory in fsys and makes it part of the view. A file
-// kept already is left alone.
+// Keep opens a file of the directory in fsys and adds it to the view, unless it is there
+// already.
 func (m *Moment) Keep(fsys FS, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,8 +50,7 @@ func (m *Moment) Keep(fsys FS, name string) error {
 	return nil
 }
 
-// KeepBytes makes a file with this content part of the view. The bytes are not
-// copied.
+// KeepBytes adds a file with this content to the view. The bytes are not copied.
 func (m *Moment) KeepBytes(name string, b []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +64,7 @@ func (m *Moment) Has(name string) bool {
 	return m.files[name] != nil
 }
 
-// Release closes every file of the view, which is empty then.
+// Release closes all files of the view and leaves it empty.
 func (m *Moment) Release() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,8 +131,8 @@ func (m *Moment) Lock(name, _ string) (Lock, error) {
 // FreeSpace is none: nothing can be written.
 func (m *Moment) FreeSpace(string) (int64, error) { return 0, nil }
 
-// sharedFile is a kept file in the hands of one reader: closing it leaves the file
-// open for the others.
+// sharedFile is a kept file as one reader has it. Closing it leaves the file open for the
+// others.
 type sharedFile struct{ File }
 
 // Close implements File.
@@ -160,7 +159,7 @@ func (f sharedFile) NextData(off int64) (int64, error) {
 	return NextData(f.File, off, size)
 }
 
-// bytesFile is a file that exists in memory alone.
+// bytesFile is a file that is only in memory.
 type bytesFile struct{ b []byte }
 
 // ReadAt implements File.

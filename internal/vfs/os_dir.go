@@ -10,9 +10,8 @@ import (
 	"syscall"
 )
 
-// osDir is a directory of the operating system that is held open. How files are
-// reached through it is in os_dir_unix.go and os_dir_windows.go. It has no state
-// that changes.
+// osDir is a directory of the operating system that is held open. It never changes. The
+// system calls it is made of are in os_unix.go and os_windows.go.
 type osDir struct {
 	f    *os.File // the directory
 	path string   // by which it was held, clean
@@ -87,7 +86,7 @@ func (d *osDir) open(name string, flag int) (*osFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{f: f, dir: d, base: base, id: id}, nil
+	return &osFile{f: f, osEntry: osEntry{dir: d, base: base, id: id}}, nil
 }
 
 // openFile is open with the result that an interface needs.
@@ -195,16 +194,11 @@ func (d *osDir) space(op, dir string, ask func() (int64, error)) (int64, error) 
 	return n, nil
 }
 
-// attached reports whether a name leads to a file; see File.Attached.
-func (d *osDir) attached(base string, id identity) error {
-	there, err := d.identityAt(base)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return pathError("look for", filepath.Join(d.path, base), fmt.Errorf("%w: it was removed", ErrDetached))
-	case err != nil:
-		return pathError("look for", filepath.Join(d.path, base), err)
-	case !there.same(id):
-		return pathError("look for", filepath.Join(d.path, base), fmt.Errorf("%w: it was replaced", ErrDetached))
+// sameDir refuses a rename across directories: it could be durable in one of
+// them and not in the other.
+func sameDir(oldname, newname string) error {
+	if filepath.Dir(oldname) != filepath.Dir(newname) {
+		return &os.LinkError{Op: "rename", Old: oldname, New: newname, Err: syscall.EXDEV}
 	}
 	return nil
 }

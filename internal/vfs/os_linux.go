@@ -31,7 +31,7 @@ func (d *osDir) totalSpace() (int64, error) {
 	return saturate(st.Blocks-st.Bfree+st.Bavail, unit), err
 }
 
-// statfs also returns what blocks are counted in.
+// statfs also returns the size of the blocks that the result counts.
 func (d *osDir) statfs() (st unix.Statfs_t, unit uint64, err error) {
 	if err := d.call(func(dir int) error { return unix.Fstatfs(dir, &st) }); err != nil {
 		return st, 0, err
@@ -49,6 +49,6 @@ func saturate(blocks, unit uint64) int64 {
 	return int64(blocks * unit)
 }
 
-// yieldOS is sched_yield(2). It is a system call to Go's scheduler too, which may give
-// this thread's place to another goroutine if the kernel takes long to come back.
+// yieldOS is sched_yield(2). Go's scheduler sees a system call, so it may give the processor
+// of this thread to another goroutine if the call takes long.
 func yieldOS() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -22,7 +22,7 @@ func TestFullDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &osFile{f: dev, dir: d, own: d}
+	f := &osFile{f: dev, osEntry: osEntry{dir: d, own: d}}
 	if n, err := f.WriteAt([]byte("x"), 0); n != 0 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("wrote %d bytes to a full device: %v", n, err)
 	}
@@ -134,7 +134,7 @@ func TestRegisterAnswersFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := &osLock{f: f, dir: d, own: d, base: filepath.Base(name), id: id} // in the register, but not locked in the kernel
+	held := &osLock{f: f, osEntry: osEntry{dir: d, own: d, base: filepath.Base(name), id: id}} // in the register, but not locked in the kernel
 	locks.Lock()
 	locks.held = append(locks.held, held)
 	locks.Unlock()

@@ -9,26 +9,22 @@ import (
 	"sync"
 )
 
-// locks is the register of lock files held by this process. The kernel's lock
-// alone is not enough: where flock is emulated by record locks (NFS), a second
-// lock by the same process is granted, and closing any other descriptor of the
-// file drops the first.
+// locks are the locks that this process holds. The kernel's lock alone is not enough:
+// where flock is emulated by record locks (NFS), a process gets a second lock on the same
+// file, and loses the first by closing any other descriptor of it.
 var locks struct {
 	sync.Mutex
 	held []*osLock
 }
 
-// osLock is a held lock. Its file stays open as long as it is held.
+// osLock is a lock that is held. Its file stays open meanwhile.
 type osLock struct {
-	f    *os.File
-	dir  *osDir
-	base string   // the name of the lock file
-	id   identity // which file it is
-	own  *osDir   // closed with the lock; nil if somebody else holds the directory
+	f *os.File
+	osEntry
 }
 
-// Lock takes the lock; see FS.Lock. The text is a courtesy: failing to write it
-// (a full disk) does not fail the lock.
+// Lock takes the lock; see FS.Lock. It succeeds even if the text cannot be written,
+// because the disk is full.
 func (d *osDir) Lock(name, text string) (Lock, error) {
 	l, err := d.lock(name, text)
 	if err != nil {
@@ -44,8 +40,7 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 	}
 	locks.Lock()
 	defer locks.Unlock()
-	// Looked up before opening: opening and closing the file is what would
-	// drop an emulated lock.
+	// Before the file is opened, because closing it again would drop an emulated lock.
 	if id, err := d.identityAt(base); err == nil && heldLocked(id) {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLockHeld}
 	}
@@ -53,10 +48,10 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &osLock{f: f, dir: d, base: base, id: id}
+	l := &osLock{f: f, osEntry: osEntry{dir: d, base: base, id: id}}
 	err = lockFileOS(f)
 	if err == nil {
-		// Whoever took the file away while it was being opened has another lock.
+		// If the file was replaced while it was opened, the lock is on the wrong one.
 		err = l.Attached()
 	}
 	if err != nil {
@@ -68,13 +63,13 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 	return l, nil
 }
 
-// mostSaid is more than the text of any lock file.
+// mostSaid is more than the length of any text in a lock file.
 const mostSaid = 512
 
-// say replaces the text of the lock file, if that is what the file holds: nothing, or a
-// text of the same first word. Whoever may make files in the directory can have a link
-// to a file of somebody else in place of LOCK at the moment it is opened. No such file
-// loses its content.
+// say replaces the text of the lock file, if the file is empty or has a text with the same
+// first word. Anybody who may make files in the directory can put a link to somebody
+// else's file in the place of LOCK just when it is opened. Such a file must not lose its
+// content.
 func (l *osLock) say(text string) {
 	b := make([]byte, mostSaid)
 	n, err := l.f.ReadAt(b, 0)
@@ -98,12 +93,9 @@ func heldLocked(id identity) bool {
 	return false
 }
 
-// Attached implements Lock.
-func (l *osLock) Attached() error { return l.dir.attached(l.base, l.id) }
-
-// Close releases the lock. It would end with the descriptor, but a process that is
-// being started has a copy of that for a moment, until it executes its program. A second
-// Close returns fs.ErrClosed.
+// Close releases the lock. Closing the descriptor would do, but for a process that is
+// being started: until it executes its program, it has a copy. A second Close returns
+// fs.ErrClosed.
 func (l *osLock) Close() error {
 	locks.Lock()
 	defer locks.Unlock()
@@ -113,9 +105,7 @@ func (l *osLock) Close() error {
 			break
 		}
 	}
-	if l.own != nil {
-		_ = l.own.Close() // only looked through
-	}
+	l.release()
 	unlockFileOS(l.f)
 	return l.f.Close()
 }

@@ -2,11 +2,12 @@ package vfs
 
 import "runtime"
 
-// Yield lets others have the processor that wait for one: goroutines, and on Linux
-// threads too. A goroutine that computes for long keeps a thread on its processor, and
-// one that wakes there, because its sync has ended, waits until the kernel's slice is
-// over, which is milliseconds, even where another processor is idle. With nobody
-// waiting it takes less than a microsecond.
+// Yield gives the processor to goroutines that wait for one, and on Linux to threads too.
+//
+// A goroutine that computes for long keeps its processor. A thread that wakes on the same
+// processor, because its sync has ended, then waits for the end of the kernel's time
+// slice, which takes milliseconds, even if another processor is idle. When nobody waits,
+// Yield takes less than a microsecond.
 func Yield() {
 	runtime.Gosched()
 	yieldOS()

@@ -35,7 +35,7 @@ func (d *dumper) head(err error, fields ...Field) (bool, error) {
 }
 
 // keys are those of the options, for this file.
-func (d *dumper) keys() *seal.Store { return engine.FileKeys(d.f, d.name, d.a.Options.Keys) }
+func (d *dumper) keys() *seal.Keyring { return engine.FileKeys(d.f, d.name, d.a.Options.Keys) }
 
 func (d *dumper) log() error {
 	h, err := wal.Inspect(d.f, d.name, nil)
@@ -259,7 +259,7 @@ func (e *DumpEntry) page(p *index.Page) {
 }
 
 func (d *dumper) image() error {
-	im, err := snapshot.OpenImage(d.f, d.name, d.size, snapshot.WithStore(d.keys()))
+	im, err := snapshot.OpenImage(d.f, d.name, d.size, snapshot.WithKeyring(d.keys()))
 	if err != nil {
 		_, err = d.head(err)
 		return err

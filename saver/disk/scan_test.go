@@ -48,7 +48,7 @@ func scanStore(t *testing.T, fsys vfs.FS, dir string, keys disk.KeyProvider) sca
 			t.Fatal(name, err)
 		}
 		out[name] = raw
-		out[name+" decoded"] = decodeFile(t, f, name, raw, ring.Store(st.StoreID, 0))
+		out[name+" decoded"] = decodeFile(t, f, name, raw, ring.Keyring(st.StoreID, 0))
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func scanStore(t *testing.T, fsys vfs.FS, dir string, keys disk.KeyProvider) sca
 	return out
 }
 
-func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.Store) []byte {
+func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.Keyring) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	var err error
@@ -73,7 +73,7 @@ func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.St
 		}, segment.WithKeys(keys))
 	} else if _, ok := snapshot.ParseImageName(name); ok {
 		var im *snapshot.Image
-		if im, err = snapshot.OpenImage(f, name, int64(len(raw)), snapshot.WithStore(keys)); err == nil {
+		if im, err = snapshot.OpenImage(f, name, int64(len(raw)), snapshot.WithKeyring(keys)); err == nil {
 			err = im.Inspect(func(fr snapshot.ImageFrame) error { b.Write(fr.Raw); return fr.Err })
 		}
 	}
@@ -81,7 +81,7 @@ func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.St
 		_, err = snapshot.InspectManifest(name, raw, func(fr snapshot.ManifestFrame) error {
 			fmt.Fprintf(&b, "%+v %+v", fr.State, fr.Edit)
 			return fr.Err
-		}, snapshot.WithStore(keys))
+		}, snapshot.WithKeyring(keys))
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)

@@ -94,7 +94,7 @@ func specimens(sh *shape) ([]*specimen, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := ring.Store(st.StoreID, 0)
+	keys := ring.Keyring(st.StoreID, 0)
 	with := func(name string, data []byte) files {
 		m := make(map[string][]byte, len(all))
 		for n, b := range all {
@@ -134,7 +134,7 @@ func specimens(sh *shape) ([]*specimen, error) {
 }
 
 // readLog replays the whole log as Open does without an image.
-func readLog(fsys vfs.FS, st snapshot.State, keys *seal.Store) (any, error) {
+func readLog(fsys vfs.FS, st snapshot.State, keys *seal.Keyring) (any, error) {
 	o := wal.RecoverOptions{FS: fsys, Dir: dir, Files: []base.FileNum{}, Origin: st.StoreID, ReadOnly: true, Keys: keys}
 	for _, l := range st.Logs {
 		o.Files = append(o.Files, l.Num)
@@ -153,7 +153,7 @@ func readLog(fsys vfs.FS, st snapshot.State, keys *seal.Store) (any, error) {
 // segmentReader reads a segment by the references that the index has into it: the
 // directories, and each value by its place and sum. The places are taken from the
 // first reading.
-func segmentReader(name string, keys *seal.Store) func([]byte) (any, error) {
+func segmentReader(name string, keys *seal.Keyring) func([]byte) (any, error) {
 	type places struct {
 		families []segment.FamilyInfo
 		values   [][]segment.ValueLoc
@@ -200,12 +200,12 @@ func segmentReader(name string, keys *seal.Store) func([]byte) (any, error) {
 
 // imageReader reads the tables of an image, and each page by the reference that
 // its tables had at the first reading.
-func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys *seal.Store) func([]byte) (any, error) {
+func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys *seal.Keyring) func([]byte) (any, error) {
 	name := snapshot.ImageName(info.Num)
 	var pages []snapshot.Part
 	first := true
 	return func(data []byte) (any, error) {
-		im, err := snapshot.OpenImage(&bytesFile{b: data}, name, int64(len(data)), snapshot.WithStore(keys))
+		im, err := snapshot.OpenImage(&bytesFile{b: data}, name, int64(len(data)), snapshot.WithKeyring(keys))
 		if err != nil {
 			return nil, err
 		}

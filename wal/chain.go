@@ -12,9 +12,9 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// resolve finds the files of the log, reads their headers and checks that each
-// follows the one before it.
-func (rv *recoverer) resolve() error {
+// findFiles finds the files of the log, reads their headers and checks that each follows
+// the one before it.
+func (rv *recoverer) findFiles() error {
 	var err error
 	if rv.o.Files == nil {
 		err = rv.discover()
@@ -25,31 +25,31 @@ func (rv *recoverer) resolve() error {
 		return err
 	}
 	for i, f := range rv.files {
-		if err := rv.genuine(f); err != nil {
+		if err := rv.checkSalt(f); err != nil {
 			return err
 		}
 		if f.err == nil {
 			rv.res.Files = append(rv.res.Files, FileInfo{Num: f.num, BaseLSN: f.hdr.baseLSN, Salt: f.hdr.salt, Prev: f.hdr.prev, KeyID: f.keyID})
 		}
 		if i == 0 {
-			if err := rv.first(f); err != nil {
+			if err := rv.checkOrigin(f); err != nil {
 				return err
 			}
 		}
 		if i == 0 || f.err != nil || rv.files[i-1].err != nil {
 			continue
 		}
-		if err := rv.follows(rv.files[i-1], f); err != nil {
+		if err := rv.checkLink(rv.files[i-1], f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// first checks that a log that is whole begins where this one began: no file but
-// the first of another log could stand there unnoticed. Builds that gave a log no
-// origin left zero.
-func (rv *recoverer) first(f logHeader) error {
+// checkOrigin checks that the first file of a whole log is the one this log began with.
+// Without it, the first file of another log could stand in its place. Older builds gave
+// logs no origin and left zero.
+func (rv *recoverer) checkOrigin(f logHeader) error {
 	at := f.hdr.prev
 	if f.err != nil || rv.o.Origin == 0 || at.File != 0 || at.Chain == 0 || at.Chain == rv.o.Origin {
 		return nil
@@ -59,9 +59,9 @@ func (rv *recoverer) first(f logHeader) error {
 	})
 }
 
-// genuine checks that a file is the one that was made under its number: the
-// owner of the log knows its salt, or else the mark does.
-func (rv *recoverer) genuine(f logHeader) error {
+// checkSalt checks that a file is the one that was made under its number, by the salt
+// that the manifest, or else the mark, knows it by.
+func (rv *recoverer) checkSalt(f logHeader) error {
 	if f.err != nil {
 		return nil
 	}
@@ -83,9 +83,9 @@ func (rv *recoverer) genuine(f logHeader) error {
 	})
 }
 
-// follows checks the link from next to the file before it. What the link says
-// about the end of that file is checked when the file is read.
-func (rv *recoverer) follows(prev, next logHeader) error {
+// checkLink checks the link from next to the file before it. What it says of the end of
+// that file is checked when the file is read.
+func (rv *recoverer) checkLink(prev, next logHeader) error {
 	switch {
 	case next.hdr.prev.File != prev.num:
 		return rv.damage(&fault.CorruptionError{
@@ -146,10 +146,10 @@ func (rv *recoverer) readHeader(num base.FileNum) (logHeader, error) {
 
 func (rv *recoverer) access() access { return access{keys: rv.o.Keys} }
 
-// discover finds the files without a manifest: the newest is the one with the
-// highest number that is finished, the others are reached from it by the
-// numbers in the headers. A file off that chain is a stray if it holds no
-// record, else damage.
+// discover finds the files without a manifest. The newest is the one with the highest
+// number that has a header; the others are reached from it by the numbers in the
+// headers. A file that is not reached is a stray if it holds no record, and else a sign
+// that a file is missing.
 func (rv *recoverer) discover() error {
 	names, err := rv.o.FS.List(rv.o.Dir)
 	if err != nil {
@@ -178,7 +178,7 @@ func (rv *recoverer) discover() error {
 	}
 	slices.Sort(nums)
 	if rv.o.AllowDamage {
-		// The chain may be broken; numbers grow along it.
+		// The chain may be broken, but numbers grow along it.
 		for _, num := range nums {
 			rv.files = append(rv.files, byNum[num])
 		}
@@ -226,9 +226,9 @@ func (rv *recoverer) walk(nums []base.FileNum, byNum map[base.FileNum]logHeader)
 	return nil
 }
 
-// candidate reads the header of a file found in the directory. One without a
-// valid header that is zero behind it was never finished: a frame is written
-// only after the header is durable.
+// candidate reads the header of a file found in the directory. A file without a valid
+// header that has only zeros behind it is a stray: frames are written only after the
+// header is durable.
 func (rv *recoverer) candidate(num base.FileNum) (f logHeader, stray bool, err error) {
 	f = logHeader{num: num}
 	r, err := openFrames(rv.o.FS, rv.o.Dir, num, rv.o.MaxRecord, rv.access())
@@ -247,7 +247,7 @@ func (rv *recoverer) candidate(num base.FileNum) (f logHeader, stray bool, err e
 	return f, false, rv.openError(num, err)
 }
 
-// blank reports whether a file holds nothing but zeros behind its header.
+// blank reports whether a file has only zeros behind its header.
 func (rv *recoverer) blank(num base.FileNum) (bool, error) {
 	f, err := rv.o.FS.Open(filepath.Join(rv.o.Dir, FileName(num)))
 	if err != nil {
@@ -278,20 +278,20 @@ func (rv *recoverer) blank(num base.FileNum) (bool, error) {
 	return true, nil
 }
 
-// Unnamed says what a log file holds that the manifest does not name.
+// Unnamed describes a log file that the manifest does not name.
 type Unnamed struct {
 	// LastLSN is the last record in it; 0 if it holds none.
 	LastLSN base.LSN
-	// Copy: Rewrite made it and did not live to see it named.
+	// Copy: Rewrite made it, and crashed before the manifest named it.
 	Copy bool
 }
 
-// Examine looks into a log file that the manifest does not name. A file whose
-// header is not whole holds no record. Errors are those of the device.
+// Examine describes a log file that the manifest does not name. A file whose header is
+// not whole holds no record. Errors are those of the device.
 //
-// A record is written only after the manifest names its file. So, copies aside,
-// one that goes on after the end of the log proves that the manifest is older
-// than the log: such a file must not be removed.
+// A record is written only after the manifest names its file. So a file that is no copy
+// and continues the log proves that the manifest is older than the log. Such a file must
+// not be removed.
 func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
 	r, err := openFrames(fsys, dir, num, base.MaxRecord, access{blind: true})
 	if errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
@@ -313,10 +313,10 @@ func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
 	}
 }
 
-// RemoveStrays removes the files that Recover found not to be part of the log.
-// Call it only while the store is locked for writing and after the manifest
-// names what it should. The removal need not be durable: what comes back is a
-// stray again. It tries all and returns the errors.
+// RemoveStrays removes the files that Recover found not to be part of the log, and
+// returns the errors of all that could not be removed. Call it only while the store is
+// locked for writing and after the manifest names what it should. The removal need not
+// be durable: a file that comes back is a stray again.
 func RemoveStrays(fsys vfs.FS, dir string, r Recovery) error {
 	var errs []error
 	for _, name := range r.Strays {

@@ -17,7 +17,7 @@ type memFile struct {
 	n      *memNode
 	dir    *memDir // it was opened in
 	base   string  // the name it was opened by there
-	name   string  // for people
+	name   string  // for errors
 	write  bool
 	lock   bool // closing releases the lock
 	closed atomic.Bool

@@ -26,9 +26,9 @@ type Keys struct {
 	cache map[string][]byte // master keys by id
 }
 
-// New returns the keys of a provider; nil if the provider is nil. entropy fills
-// a slice with random bytes for salts and nonces: nil means crypto/rand, and
-// nothing else is safe outside of tests.
+// New returns the keys of a provider; nil if the provider is nil. entropy fills a slice with
+// random bytes for salts and nonces. nil means crypto/rand; nothing else is safe outside of
+// tests.
 func New(p KeyProvider, entropy func([]byte)) *Keys {
 	if p == nil {
 		return nil
@@ -72,71 +72,68 @@ func (k *Keys) CurrentID() (string, error) {
 	return id, nil
 }
 
-// Store is the keys for the files of one store. A nil *Store stands for a store
-// without encryption.
-type Store struct {
+// Keyring makes and finds the keys of the files of one store. A nil *Keyring stands
+// for a store without encryption.
+type Keyring struct {
 	keys       *Keys
 	id         uint64
 	plainBelow base.FileNum
 }
 
-// Store returns the keys for the files of the store id. Files with numbers
-// below plainBelow may be without encryption, as they are older than it.
-func (k *Keys) Store(id uint64, plainBelow base.FileNum) *Store {
+// Keyring returns the keyring of the store id. Files with numbers below plainBelow may be
+// without encryption, because they are older.
+func (k *Keys) Keyring(id uint64, plainBelow base.FileNum) *Keyring {
 	if k == nil {
 		return nil
 	}
-	return &Store{keys: k, id: id, plainBelow: plainBelow}
+	return &Keyring{keys: k, id: id, plainBelow: plainBelow}
 }
 
-// Keys returns the keys that s was made of, nil for a nil s.
-func (s *Store) Keys() *Keys {
-	if s == nil {
+// Keys returns the keys that r was made of, nil for a nil r.
+func (r *Keyring) Keys() *Keys {
+	if r == nil {
 		return nil
 	}
-	return s.keys
+	return r.keys
 }
 
-// Create makes the key of a new file, from the current master key and the
-// file's header head, and the encryption header that goes behind head. Without
-// encryption both are nil. name is for the error, a *fault.KeyError; then nothing
-// may be written.
-func (s *Store) Create(name string, head []byte) (*File, []byte, error) {
-	if s == nil {
+// Create makes the key of a new file, from the current master key and the file's header head,
+// and the encryption header that goes behind head. Both are nil without encryption. The only
+// error is a *fault.KeyError, in which name is the file.
+func (r *Keyring) Create(name string, head []byte) (*File, []byte, error) {
+	if r == nil {
 		return nil, nil, nil
 	}
-	id, err := s.keys.CurrentID()
+	id, err := r.keys.CurrentID()
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypt %s: %w", name, err)
 	}
-	master, err := s.keys.master(name, id)
+	master, err := r.keys.master(name, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	h := header{id: id, store: s.id}
-	s.keys.entropy(h.salt[:])
+	h := header{id: id, store: r.id}
+	r.keys.entropy(h.salt[:])
 	ext := h.encode()
 	f, check, err := derive(master, &h, head, ext)
 	if err != nil {
 		return nil, nil, err
 	}
 	finish(ext, head, check)
-	f.entropy = s.keys.entropy
+	f.entropy = r.keys.entropy
 	return f, ext, nil
 }
 
-// Open returns the key of the file called name with the number num, from its
-// intact header head and, if head says that it is encrypted, the encryption
-// header behind it. For a file without encryption, where that is allowed, it
-// returns nil.
+// Open returns the key of the file called name with the number num, from its intact header head
+// and, if the file is sealed, the encryption header ext. It returns nil for a file without
+// encryption, where that is allowed.
 //
-// Errors: *fault.KeyError if the key is not to be had or wrong, if there are no
-// keys for an encrypted file, or if a file that must be encrypted is not;
-// *fault.CorruptionError, also for a file of another store;
-// *fault.VersionError.
-func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byte) (*File, error) {
+// Errors are *fault.KeyError if the key is missing or wrong, if there are no keys for an
+// encrypted file, or if a file that must be encrypted is not; *fault.CorruptionError, also
+// for a file of another store; and *fault.VersionError.
+func (r *Keyring) Open(name string, num base.FileNum, sealed bool, head, ext []byte) (*File, error) {
 	if !sealed {
-		if s != nil && num >= s.plainBelow {
+		if r != nil && num >= r.plainBelow {
 			return nil, &fault.KeyError{File: name, Problem: fault.NotEncrypted}
 		}
 		return nil, nil
@@ -145,14 +142,14 @@ func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byt
 	if err != nil {
 		return nil, err
 	}
-	if s == nil {
+	if r == nil {
 		return nil, &fault.KeyError{File: name, KeyID: h.id, Problem: fault.KeyRequired}
 	}
-	if h.store != s.id {
+	if h.store != r.id {
 		return nil, &fault.CorruptionError{File: name, Kind: "encryption header", Offset: int64(len(head)), Len: HeaderSize,
-			Detail: fmt.Sprintf("the file belongs to store %016x, this one is %016x", h.store, s.id)}
+			Detail: fmt.Sprintf("the file belongs to store %016x, this one is %016x", h.store, r.id)}
 	}
-	master, err := s.keys.master(name, h.id)
+	master, err := r.keys.master(name, h.id)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +160,12 @@ func (s *Store) Open(name string, num base.FileNum, sealed bool, head, ext []byt
 	if subtle.ConstantTimeCompare(check[:], h.check[:]) != 1 {
 		return nil, &fault.KeyError{File: name, KeyID: h.id, Problem: fault.KeyWrong}
 	}
-	f.entropy = s.keys.entropy
+	f.entropy = r.keys.entropy
 	return f, nil
 }
 
-// derive makes the file key and the check value. Every byte of both headers
-// goes in, so that a changed header gives another key.
+// derive makes the file key and the check value from every byte of both headers, so that a
+// header that was changed gives another key.
 func derive(master []byte, h *header, head, ext []byte) (*File, [checkSize]byte, error) {
 	var check [checkSize]byte
 	info := string(head) + string(ext[:atCheck])
