@@ -20,10 +20,6 @@ type meters struct {
 	beside                                 metric.Beside
 }
 
-// Beside counts what is read beside checkpoints. It is for packages store and cache;
-// its type is internal.
-func (s *Saver) Beside() *metric.Beside { return &s.m.beside }
-
 func (m *meters) read(e monitor.StoreMetrics) monitor.Metrics {
 	out := monitor.Metrics{
 		StoreMetrics: e,
