@@ -151,7 +151,7 @@ type Options struct {
 // open for writing.
 type Saver struct {
 	e     *engine.Engine
-	codec serde.Serializer // measured
+	codec *measured
 	opts  Options
 	m     *meters
 	sweep *sweeper // shared by all that WithSerializer made
