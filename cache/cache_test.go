@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -48,7 +49,7 @@ func (w *world) has(ns, key, want string) {
 
 func openDisk(t *testing.T, fs vfs.FS, clock func() time.Time) *disk.Saver {
 	t.Helper()
-	d, err := disk.OpenSimulated("store", disk.Options{Clock: clock, CacheBytes: -1}, disk.Simulation{FS: fs})
+	d, err := disk.Open("store", diskhook.Simulate(disk.Options{Clock: clock, CacheBytes: -1}, diskhook.Simulation{FS: fs}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/metric"
@@ -72,7 +73,7 @@ func On(d *disk.Saver, opts Options) (*Disk, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	return &Disk{e: d.Engine(), m: d.Beside(), opts: opts}, nil
+	return &Disk{e: diskhook.Engine(d), m: diskhook.Counters(d), opts: opts}, nil
 }
 
 func threadOf(group string) string { return layout.SpaceResults + group }

@@ -21,7 +21,8 @@ type Metrics struct {
 	// LoadsFailed is the number of calls of GetTuple whose answer is not known. Invalid
 	// arguments and cancelled contexts are not counted.
 	LoadsFailed uint64
-	// Encodes and Decodes say how long the serializer took for one value each.
+	// Encodes and Decodes say how long the serializer took for one value each. The values
+	// of a save count with their mean.
 	Encodes, Decodes Histogram
 	// EncodesFailed and DecodesFailed are the values it refused.
 	EncodesFailed, DecodesFailed uint64

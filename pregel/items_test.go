@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -34,7 +35,7 @@ func homes(t *testing.T, o store.Options, test func(t *testing.T, h home)) {
 		test(t, home{memory.New(memory.Options{}), m})
 	})
 	t.Run("disk", func(t *testing.T) {
-		d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+		d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +266,7 @@ func TestItemsRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -84,8 +85,8 @@ func On(d *disk.Saver, opts Options) (*Local, error) {
 	if opts.Serializer == nil {
 		opts.Serializer = d.Serializer()
 	}
-	b := newDurable(d.Engine(), &opts)
-	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b, m: d.Beside()}), nil
+	b := newDurable(diskhook.Engine(d), &opts)
+	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b, m: diskhook.Counters(d)}), nil
 }
 
 // NewMemory is an empty store in memory. Errors: InvalidError.

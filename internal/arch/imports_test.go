@@ -53,7 +53,7 @@ var below = []string{"internal/base", "internal/metric", "internal/seal", "inter
 //	base ← {vfs, seal} ← {wal, segment}    base ← index    {base, vfs, seal, index} ← snapshot
 //	all of those ← internal/engine ← internal/backup
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
-//	{saver, internal/engine} ← internal/layout ← saver/disk ← {saver/admin, store, cache} ← pregel
+//	{saver, internal/engine} ← {internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
 //
@@ -77,14 +77,15 @@ var rules = []rule{
 	{"saver", []string{"serde", "internal/base"}, []string{}},
 	{"internal/rules", []string{"saver", "serde", "internal/base"}, []string{}},
 	{"internal/layout", []string{"saver", "serde", "index", "internal/base"}, []string{}},
-	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/engine"}, below...), []string{}},
+	{"internal/diskhook", append([]string{"saver", "internal/engine"}, below...), []string{}},
+	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine"}, below...), []string{}},
 	{"internal/backup", append([]string{"internal/engine"}, below...), []string{"github.com/cespare/xxhash/v2"}},
-	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/engine"}, below...), []string{}},
+	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/diskhook", "internal/engine"}, below...), []string{}},
 	{"saver/memory", []string{"saver", "serde", "internal/rules", "internal/base"}, []string{}},
 	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/rules", "internal/base"}, []string{}},
-	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree"}},
+	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree"}},
 	{"store/storetest", []string{"store", "saver"}, []string{}},
-	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/engine", "internal/metric", "internal/base"}, []string{}},
+	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/metric", "internal/base"}, []string{}},
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
 	{"internal/arch", nil, []string{}},
 	{"internal/golden", nil, []string{}},
@@ -251,7 +252,7 @@ func TestImportsNotices(t *testing.T) {
 		{"wal", in("segment")}, {"segment", in("wal")}, {"segment", in("index")}, {"index", in("internal/vfs")},
 		{"internal/engine", in("serde")}, {"internal/engine", in("saver")}, {"internal/engine", in("pregel")},
 		{"pregel", in("internal/engine")}, {"pregel/channel", in("internal/engine")}, {"serde", in("saver")},
-		{"saver", in("pregel")}, {"saver", in("store")}, {"saver", in("cache")}, {"store", in("cache")}, {"cache", in("store")}, {"store", in("pregel")}, {"internal/engine", in("store")}, {"snapshot", in("wal")}, {"internal/vfs", in("wal")}, {"examples/embed", in("internal/engine")},
+		{"saver", in("pregel")}, {"saver", in("store")}, {"saver", in("cache")}, {"saver", in("internal/diskhook")}, {"pregel", in("internal/diskhook")}, {"internal/diskhook", in("saver/disk")}, {"store", in("cache")}, {"cache", in("store")}, {"store", in("pregel")}, {"internal/engine", in("store")}, {"snapshot", in("wal")}, {"internal/vfs", in("wal")}, {"examples/embed", in("internal/engine")},
 		{"wal", "github.com/google/btree"}, {"serde", "pgregory.net/rapid"}, {"pregel", "golang.org/x/sync/errgroup"},
 		{"unheard/of", "fmt"}, {"wal", "C"}, {"index", "unsafe"},
 	} {

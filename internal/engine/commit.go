@@ -349,9 +349,9 @@ type Hint struct {
 	Urgent bool  // it frees space: pass where others are refused for want of it
 	// Deferred: written is enough; durable with the next sync. See wal.Record.
 	Deferred bool
-	// Began is when the caller's work began that ends with this commit, or nil. It
-	// counts as the commit's time, and is set to when the commit ended.
-	Began *metric.Time
+	// Began is when the caller's work on this commit began; 0 is the call itself. The
+	// commit's time is counted from it.
+	Began metric.Time
 }
 
 // CommitHinted is Commit with a hint.
@@ -359,9 +359,8 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	if e.opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if h.Began == nil {
-		begin := metric.Now()
-		h.Began = &begin
+	if h.Began == 0 {
+		h.Began = metric.Now()
 	}
 	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
 		return err
@@ -390,18 +389,18 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	}
 	e.publishRevisions(tx)
 	e.nudge()
-	*h.Began = e.noteCommit(tx, *h.Began)
+	e.noteCommit(tx, h.Began)
 	return nil
 }
 
-// noteCommit counts a commit that began then, and returns when it ended.
-func (e *Engine) noteCommit(tx *Tx, begin metric.Time) metric.Time {
+// noteCommit counts a commit that began then.
+func (e *Engine) noteCommit(tx *Tx, begin metric.Time) {
 	var n int64
 	for i := range tx.values {
 		n += tx.values[i].val.size
 	}
 	e.valueBytes.Add(n)
-	return e.commits.Lap(begin)
+	e.commits.Since(begin)
 }
 
 // errNothing refuses an empty record.

@@ -100,7 +100,7 @@ func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
 	}
 	e.nudge()
 	sleep(ctx, wait)
-	e.throttle.stalled.Lap(begin)
+	e.throttle.stalled.Since(begin)
 	return ctx.Err()
 }
 

@@ -1,6 +1,5 @@
-// Package metric measures how long calls take, cheaply enough to do it always:
-// one observation is two readings of the monotonic clock and two atomic additions,
-// and where one thing ends as another begins, they share the reading; see Lap.
+// Package metric measures how long calls take, cheaply enough to do it always: one
+// observation is two readings of the monotonic clock and two atomic additions.
 package metric
 
 import (
@@ -36,17 +35,17 @@ func Since(t Time) time.Duration { return time.Duration(Now() - t) }
 // Since counts the time from t to now.
 func (l *Latency) Since(t Time) { l.Observe(Since(t)) }
 
-// Lap counts the time from t to now, and returns now: when what follows began.
-func (l *Latency) Lap(t Time) Time {
-	now := Now()
-	l.Observe(time.Duration(now - t))
-	return now
-}
-
 // Observe counts d. A negative d counts as 0.
 func (l *Latency) Observe(d time.Duration) {
 	d = max(d, 0)
 	l.counts[bucket(d)].Add(1)
+	l.nanos.Add(int64(d))
+}
+
+// ObserveEach counts n things that took d together: each with their mean.
+func (l *Latency) ObserveEach(d time.Duration, n int) {
+	d = max(d, 0)
+	l.counts[bucket(d/time.Duration(n))].Add(uint64(n))
 	l.nanos.Add(int64(d))
 }
 

@@ -56,6 +56,11 @@ func TestLatency(t *testing.T) {
 	if got := h.Quantile(1); got != 10*time.Second {
 		t.Errorf("the slowest is %v", got)
 	}
+	var each Latency
+	each.ObserveEach(45*time.Millisecond, 3)
+	if h := each.Read(); h.Count() != 3 || h.Sum != 45*time.Millisecond || h.Quantile(1) != 20*time.Millisecond {
+		t.Errorf("three of 15 ms each are %+v", h)
+	}
 	start := Now()
 	l.Since(start)
 	if l.Read().Count() != 402 || Since(start) < 0 {

@@ -28,6 +28,9 @@ type PutPlan struct {
 	// it hangs on.
 	Writes []WritesPlan
 
+	// Encoded is how many values the serializer was given, metadata included.
+	Encoded int
+
 	// Roomy are the Values with Encoding.Room bytes in front of their data that are the
 	// saver's; nil where the serializer left no room. Empty without Room.
 	Roomy [][]byte
@@ -45,11 +48,6 @@ type Encoding struct {
 	Borrow bool
 }
 
-// roomEncoder is a serializer that can leave room; *serde.Codec is one.
-type roomEncoder interface {
-	EncodeAfter(room int, v any) (t serde.Typed, whole []byte, err error)
-}
-
 // WritesPlan is a PutWrites that was validated and serialized.
 type WritesPlan struct {
 	CheckpointID string
@@ -57,6 +55,7 @@ type WritesPlan struct {
 	TaskPath     string
 	Channels     []string      // what each write is for, in the order of the task
 	Values       []serde.Typed // one for each channel
+	Encoded      int           // how many of them the serializer was given
 }
 
 // NewPutPlan validates and serializes req. Its errors are those of Put: InvalidError,
@@ -79,7 +78,7 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 	if err != nil {
 		return PutPlan{}, err
 	}
-	plan.Record.Metadata = md
+	plan.Record.Metadata, plan.Encoded = md, 1
 	size := len(md.Data)
 	names := slices.AppendSeq(make([]string, 0, len(req.NewVersions)), maps.Keys(req.NewVersions))
 	slices.Sort(names)
@@ -98,6 +97,9 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 		if err != nil {
 			return PutPlan{}, fmt.Errorf("channel %q: %w", channel, err)
 		}
+		if v.IsNative() {
+			plan.Encoded++
+		}
 		plan.Record.Stored = append(plan.Record.Stored, channel)
 		plan.Values = append(plan.Values, typed)
 		if enc.Room > 0 {
@@ -112,6 +114,7 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 		if err := wp.encode(tw.Writes, codec, &size); err != nil {
 			return PutPlan{}, fmt.Errorf("writes of task %d: %w", i, err)
 		}
+		plan.Encoded += wp.Encoded
 		plan.Writes = append(plan.Writes, wp)
 	}
 	return plan, nil
@@ -124,7 +127,8 @@ func NewWritesPlan(cfg saver.Config, writes []saver.Write, taskID, taskPath stri
 	}
 	plan := WritesPlan{CheckpointID: cfg.CheckpointID, TaskID: taskID, TaskPath: taskPath}
 	size := 0
-	return plan, plan.encode(writes, codec, &size)
+	err := plan.encode(writes, codec, &size)
+	return plan, err
 }
 
 func (p *WritesPlan) encode(writes []saver.Write, codec serde.Serializer, size *int) error {
@@ -134,6 +138,9 @@ func (p *WritesPlan) encode(writes []saver.Write, codec serde.Serializer, size *
 		typed, err := encodeValue(w.Value, codec, size)
 		if err != nil {
 			return fmt.Errorf("write %d on channel %q: %w", i, w.Channel, err)
+		}
+		if w.Value.IsNative() {
+			p.Encoded++
 		}
 		p.Channels[i], p.Values[i] = w.Channel, typed
 	}
@@ -163,7 +170,7 @@ func (e Encoding) strip(cp saver.Checkpoint) saver.Checkpoint {
 
 // value is encodeValue for a channel, with room in front if that is wanted and can be had.
 func (e Encoding) value(v saver.Value, size *int) (serde.Typed, []byte, error) {
-	codec, ok := e.Codec.(roomEncoder)
+	codec, ok := e.Codec.(*serde.Codec)
 	if !ok || e.Room == 0 || !v.IsNative() {
 		typed, err := encodeValue(v, e.Codec, size)
 		return typed, nil, err

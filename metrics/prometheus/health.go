@@ -8,9 +8,9 @@ import (
 
 var (
 	healthDesc = prometheus.NewDesc("stele_health",
-		"The verdict of Disk.Health: 1 for the status the store has, 0 for the others.", []string{"status"}, nil)
+		"The verdict of Saver.Health: 1 for the status the store has, 0 for the others.", []string{"status"}, nil)
 	troubleDesc = prometheus.NewDesc("stele_trouble",
-		"1 for each kind of problem that Disk.Health reports, 0 for those it does not.", []string{"kind"}, nil)
+		"1 for each kind of problem that Saver.Health reports, 0 for those it does not.", []string{"kind"}, nil)
 )
 
 var troubles = []monitor.Trouble{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver/disk"
@@ -15,23 +16,24 @@ import (
 // Access says how stores are read and written. The zero value is the file system, no
 // keys, and the default serializer.
 type Access struct {
-	// Options are those of disk.Open that concern how bytes are read: Serializer,
-	// CacheBytes, Logger, Clock. Modes (ReadOnly, AllowDamage, ManualWork) are chosen
-	// by each function.
+	// Options are those of disk.Open that say how bytes are read: Serializer, Keys,
+	// CacheBytes, Logger, Clock. Each function sets the modes (ReadOnly, AllowDamage,
+	// ManualWork) itself.
 	Options disk.Options
-	// Simulation replaces what is around a store, for this module's own tests.
-	Simulation disk.Simulation
 }
 
 func (a Access) engine() engine.Options {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
-	return disk.EngineOptions(o, a.Simulation)
+	return diskhook.EngineOptions(&o)
 }
 
+// sim is what replaces the world around the store, in tests.
+func (a *Access) sim() *diskhook.Simulation { return diskhook.SimulationOf(&a.Options) }
+
 func (a Access) fs() vfs.FS {
-	if a.Simulation.FS != nil {
-		return a.Simulation.FS
+	if f := a.sim().FS; f != nil {
+		return f
 	}
 	return vfs.OS{}
 }
@@ -47,7 +49,7 @@ func (a Access) in(dir string) (held Access, done func(), err error) {
 	if err != nil {
 		return a, nil, err
 	}
-	a.Simulation.FS = d
+	a.sim().FS = d
 	return a, func() { _ = d.Close() }, nil // only read from
 }
 
@@ -55,7 +57,7 @@ func (a Access) in(dir string) (held Access, done func(), err error) {
 func (a Access) Open(dir string, allowDamage bool) (*disk.Saver, error) {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage = true, allowDamage
-	return disk.OpenSimulated(dir, o, a.Simulation)
+	return disk.Open(dir, o)
 }
 
 // Progress says how far a long piece of work is.

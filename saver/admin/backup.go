@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/internal/backup"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -76,12 +77,12 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 	}
 	// The directory that is open is read, though its path may lead elsewhere by now.
 	opts := o.options("copy")
-	opts.Dest = o.Access.Simulation.FS
+	opts.Dest = o.Access.sim().FS
 	if opts.Dest == nil {
-		opts.Dest = s.Engine().Around()
+		opts.Dest = diskhook.Engine(s).Around()
 	}
-	opts.Engine.FS = s.Engine().Held()
-	return makeBackup(ctx, s.Engine().Dir(), dest, opts)
+	opts.Engine.FS = diskhook.Engine(s).Held()
+	return makeBackup(ctx, diskhook.Engine(s).Dir(), dest, opts)
 }
 
 // Restore makes a store in dir, which must be empty or missing, of the backup in

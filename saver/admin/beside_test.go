@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -165,7 +166,7 @@ func TestIncremental(t *testing.T) {
 	root := t.TempDir()
 	dir, dest := filepath.Join(root, "store"), filepath.Join(root, "backup")
 	// Inline: an idle log would write a sync mark of its own accord.
-	d, err := disk.OpenSimulated(dir, disk.Options{ManualWork: true}, disk.Simulation{Inline: true})
+	d, err := disk.Open(dir, diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{Inline: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

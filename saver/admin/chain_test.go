@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -25,7 +26,7 @@ import (
 func chatStore(t *testing.T, a Access, compacted bool) (want map[string][]byte) {
 	t.Helper()
 	ctx, rng := t.Context(), rand.New(rand.NewPCG(4, 5))
-	d, err := disk.OpenSimulated("store", disk.Options{ManualWork: true, LogFileSize: 64 << 10}, a.Simulation)
+	d, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true, LogFileSize: 64 << 10}, *a.sim()))
 	fatal(t, err)
 	want = map[string][]byte{}
 	text := func(n int) (b []byte) {
@@ -134,7 +135,7 @@ func TestDamageNamesEveryVersion(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(map[bool]string{false: "log", true: "compacted"}[compacted], func(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{})
-			a := Access{Simulation: disk.Simulation{FS: mem, Inline: true, PatchMin: 48, PatchRun: 4}}
+			a := Access{Options: diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: mem, Inline: true, PatchMin: 48, PatchRun: 4})}
 			want := chatStore(t, a, compacted)
 			img, rng := mem.Image(), rand.New(rand.NewPCG(seed, 1))
 			files := dataFiles(t, mem)
@@ -142,8 +143,8 @@ func TestDamageNamesEveryVersion(t *testing.T) {
 			n := uint64(0)
 			for ; n < flips || costly == 0 && n < 20*flips; n++ { // few may all hit what is damaged alone
 				file := files[rng.IntN(len(files))]
-				a.Simulation.FS = vfs.NewMemFrom(img, vfs.MemOptions{})
-				at := flipByte(t, a.Simulation.FS, file, rng)
+				a.sim().FS = vfs.NewMemFrom(img, vfs.MemOptions{})
+				at := flipByte(t, a.sim().FS, file, rng)
 				lost, hid := damaged(t, a, want, fmt.Sprintf("%s:%d", file, at))
 				if lost > 2 {
 					costly++
@@ -175,10 +176,10 @@ func fromEnv(t *testing.T, name string, def uint64) uint64 {
 // TestPatchesAreExplained: dump and log tell of a patch what they tell of any value, and
 // what it is made of.
 func TestPatchesAreExplained(t *testing.T) {
-	a := Access{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 48, PatchRun: 4}}
+	a := Access{Options: diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 48, PatchRun: 4})}
 	chatStore(t, a, false)
 	patches := 0
-	for e, err := range Dump(t.Context(), "store/"+dataFiles(t, a.Simulation.FS)[0], a) {
+	for e, err := range Dump(t.Context(), "store/"+dataFiles(t, a.sim().FS)[0], a) {
 		fatal(t, err)
 		for _, l := range e.Lines {
 			if strings.HasSuffix(l.Text, ": ") {

@@ -31,7 +31,7 @@ const progressEvery = 200 * time.Millisecond
 // bytes written so far and, as their upper bound, those there were; it is called from
 // another goroutine, and not after Compact returned.
 //
-// Errors are those of disk.Open, fault.LockedError among them, and of Disk.Compact. A
+// Errors are those of disk.Open, fault.LockedError among them, and of disk.Saver.Compact. A
 // compaction that was interrupted leaves the store as it was.
 func Compact(ctx context.Context, dir string, a Access, progress func(Progress)) (*CompactReport, error) {
 	start := time.Now()
@@ -40,13 +40,13 @@ func Compact(ctx context.Context, dir string, a Access, progress func(Progress))
 		return nil, err
 	}
 	defer done()
-	a.Simulation.Opening = ctx
+	a.sim().Opening = ctx
 	if _, err := Describe(dir, a); err != nil { // disk.Open would make a store
 		return nil, err
 	}
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork, o.CompactRate = false, false, true, -1
-	d, err := disk.OpenSimulated(dir, o, a.Simulation)
+	d, err := disk.Open(dir, o)
 	if err != nil {
 		return nil, err
 	}

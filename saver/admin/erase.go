@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
@@ -59,7 +60,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	o.Access.Simulation.Opening = ctx
+	o.Access.sim().Opening = ctx
 	if o.DryRun {
 		d, err := o.Access.Open(dir, false)
 		if err != nil {
@@ -73,9 +74,9 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 	}
 	open := o.Access.Options
 	open.ReadOnly, open.AllowDamage, open.ManualWork, open.CompactRate = false, false, true, -1
-	d, err := disk.OpenSimulated(dir, open, o.Access.Simulation)
+	d, err := disk.Open(dir, open)
 	if errors.Is(err, fault.ErrLocked) {
-		return nil, fmt.Errorf("%w. The process that holds it can erase: admin.EraseOpen, or Disk.EraseRequest", err)
+		return nil, fmt.Errorf("%w. The process that holds it can erase: admin.EraseOpen, or disk.Saver.EraseRequest", err)
 	}
 	if err != nil {
 		return nil, err
@@ -91,19 +92,19 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 }
 
 // EraseOpen is Erase in a store that this process has open. It finds the threads that
-// match, as they are when it begins, and calls Disk.EraseRequest for all of them: a thread
+// match, as they are when it begins, and calls disk.Saver.EraseRequest for all of them: a thread
 // or an item that is made meanwhile may stay, so end what a user runs first. The files are
 // rewritten at Options.CompactRate.
 //
 // Errors: saver.InvalidError and saver.ErrTooLarge for what cannot be asked, before
-// anything is deleted, and those of Disk.EraseRequest: with saver.ErrEraseUnfinished the
+// anything is deleted, and those of disk.Saver.EraseRequest: with saver.ErrEraseUnfinished the
 // threads and items are deleted, or some of them, and the same call again goes on.
 func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport, error) {
 	start := time.Now()
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	dir, held := d.Engine().Dir(), d.Engine().Held()
+	dir, held := diskhook.Engine(d).Dir(), diskhook.Engine(d).Held()
 	req, err := o.request(ctx, d)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/saver/disk"
@@ -95,13 +96,13 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if dir == out {
 		return nil, fmt.Errorf("salvage %s: the output must be another directory", dir)
 	}
-	o.Access.Simulation.Opening = ctx
+	o.Access.sim().Opening = ctx
 	d, err := o.Access.Open(dir, true)
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
 	defer func() { _ = d.Close() }() // read-only
-	e := d.Engine()
+	e := diskhook.Engine(d)
 	exp, err := e.Export(ctx, out, engine.ExportOptions{Replace: replacement, Progress: func(done, total int) {
 		if o.Progress != nil {
 			o.Progress(Progress{Step: "families", Done: int64(done), Total: int64(total)})
@@ -168,11 +169,11 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
 func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions, rep *SalvageReport) error {
 	opts := o.Access.Options
 	opts.ReadOnly, opts.AllowDamage, opts.ManualWork = false, false, true
-	d, err := disk.OpenSimulated(out, opts, o.Access.Simulation)
+	d, err := disk.Open(out, opts)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.AdoptErasures(ctx, from), d.Close()); err != nil {
+	if err := errors.Join(diskhook.AdoptErasures(ctx, d, from), d.Close()); err != nil {
 		return err
 	}
 	if rep.Verified, err = Verify(ctx, out, VerifyOptions(o)); err != nil {

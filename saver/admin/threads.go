@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
@@ -54,7 +55,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 			yield(ThreadRow{}, err)
 			return
 		}
-		v, err := d.Engine().View()
+		v, err := diskhook.Engine(d).View()
 		if err != nil {
 			yield(ThreadRow{}, err)
 			return
@@ -64,7 +65,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 		if !q.All {
 			prefix, from = "t"+q.Prefix, "t"+max(q.Prefix, q.After)
 		}
-		matches, end := d.MetadataMatcher(v, q.Metadata)
+		matches, end := diskhook.MetadataMatcher(d, v, q.Metadata)
 		defer end()
 		found := 0
 		var failed error
@@ -90,7 +91,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 			}
 			if describe && row.Kind == "thread" {
 				info := saver.ThreadInfo{Head: row.Head, Status: row.Status}
-				if failed = d.DescribeThread(ctx, v, t, &info); failed != nil {
+				if failed = diskhook.DescribeThread(ctx, d, v, t, &info); failed != nil {
 					return false
 				}
 				row.Graph, row.Next = info.Graph, info.Next

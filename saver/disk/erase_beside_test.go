@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/monitor"
@@ -18,7 +19,7 @@ import (
 // values and all; when Erase returns nothing of it is left.
 func TestEraseBesideAListing(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
 	v := fill(t, s)
 	next, stop := iter.Pull2(s.List(t.Context(), saver.Query{ThreadID: v.id}))
 	defer stop()
@@ -72,7 +73,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 				cancel()
 			}
 		}
-		s := openFor(t, "store", opts, disk.Simulation{FS: mem, Inline: true, SegmentSize: 1})
+		s := openFor(t, "store", opts, diskhook.Simulation{FS: mem, Inline: true, SegmentSize: 1})
 		v := fill(t, s)
 		err := s.Compact(ctx)
 		if err == nil && families < at {
@@ -86,7 +87,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		must(t, s.Close())
 	}
 	fs := crashfs.New()
-	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true, SegmentSize: 1})
+	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true, SegmentSize: 1})
 	v := fill(t, s)
 	from := fs.Len()
 	must(t, s.Compact(t.Context()))
@@ -95,7 +96,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()
-			d, err := disk.OpenSimulated("store", eraseOptions(), disk.Simulation{FS: sv, Inline: true})
+			d, err := disk.Open("store", diskhook.Simulate(eraseOptions(), diskhook.Simulation{FS: sv, Inline: true}))
 			if err != nil {
 				t.Fatalf("cut %d, %s: %v", cut, st, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -15,7 +16,7 @@ import (
 // finished; after Erase has returned, nothing is left in any crash state.
 func TestEraseCrashStates(t *testing.T) {
 	fs := crashfs.New()
-	sim := disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true}
+	sim := diskhook.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true}
 	s := openFor(t, "store", eraseOptions(), sim)
 	v := fill(t, s)
 	from := fs.Len()
@@ -26,7 +27,7 @@ func TestEraseCrashStates(t *testing.T) {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()
-			d, err := disk.OpenSimulated("store", eraseOptions(), disk.Simulation{FS: sv, Inline: true})
+			d, err := disk.Open("store", diskhook.Simulate(eraseOptions(), diskhook.Simulation{FS: sv, Inline: true}))
 			if err != nil {
 				t.Fatalf("cut %d, %s: %v", cut, st, err)
 			}
@@ -61,9 +62,9 @@ func TestEraseCrashStates(t *testing.T) {
 // says that it did not finish.
 func TestEraseWaitsForViews(t *testing.T) {
 	dir := t.TempDir()
-	s := openFor(t, dir, eraseOptions(), disk.Simulation{})
+	s := openFor(t, dir, eraseOptions(), diskhook.Simulation{})
 	v := fill(t, s)
-	view, err := s.Engine().View()
+	view, err := diskhook.Engine(s).View()
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	unfinished := make(chan error)

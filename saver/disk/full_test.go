@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -31,7 +32,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{Capacity: 24 << 20})
 	opts := disk.Options{FlushBytes: 8 << 20, NoPatches: true}
-	s, err := disk.OpenSimulated("store", opts, disk.Simulation{FS: mem})
+	s, err := disk.Open("store", diskhook.Simulate(opts, diskhook.Simulation{FS: mem}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = disk.OpenSimulated("store", opts, disk.Simulation{FS: mem}); err != nil {
+	if s, err = disk.Open("store", diskhook.Simulate(opts, diskhook.Simulation{FS: mem})); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, s); n != 21 {

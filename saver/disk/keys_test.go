@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -30,7 +31,7 @@ func TestKitOnEncryptedDisk(t *testing.T) {
 	savertest.Run(t, func(t *testing.T) saver.Saver {
 		mem := vfs.NewMem(vfs.MemOptions{WindowsRules: true})
 		opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 1, ImageBytes: 1, CompactFanout: 2, Keys: testKeys(t, "2026")}
-		return openFor(t, "store", opts, disk.Simulation{FS: mem})
+		return openFor(t, "store", opts, diskhook.Simulation{FS: mem})
 	})
 }
 
@@ -67,7 +68,7 @@ func TestEncryptedAtRest(t *testing.T) {
 			}
 		}
 		put("MARKERa", "MARKER3", "MARKER2")
-		if err := s.Engine().WriteImage(ctx); err != nil {
+		if err := diskhook.Engine(s).WriteImage(ctx); err != nil {
 			t.Fatal(err)
 		}
 		put("MARKERb", "MARKER1", "")

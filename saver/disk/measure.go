@@ -20,10 +20,6 @@ type meters struct {
 	beside                                 metric.Beside
 }
 
-// Beside counts what is read beside checkpoints. It is for packages store and cache;
-// its type is internal.
-func (s *Saver) Beside() *metric.Beside { return &s.m.beside }
-
 func (m *meters) read(e monitor.StoreMetrics) monitor.Metrics {
 	out := monitor.Metrics{
 		StoreMetrics: e,
@@ -38,11 +34,11 @@ func (m *meters) read(e monitor.StoreMetrics) monitor.Metrics {
 	return out
 }
 
-// saved counts a save that took from begin to end.
-func (m *meters) saved(begin, end metric.Time, err error) {
+// saved counts a save that began then.
+func (m *meters) saved(begin metric.Time, err error) {
 	switch {
 	case err == nil:
-		m.saves.Observe(time.Duration(end - begin))
+		m.saves.Since(begin)
 	case refused(err):
 		m.savesRefused.Add(1)
 	default:
@@ -71,77 +67,30 @@ func refused(err error) bool {
 	return errors.As(err, &encode)
 }
 
-// laps is the serializer of one save, not for concurrent use. Its work is counted
-// from the end of what came before, so that a save of n values reads the clock n+2
-// times: the reading of a system's clock is most of what measuring costs.
-type laps struct {
-	serde.Serializer
-	m     *meters
-	begin metric.Time
-	last  metric.Time
-}
-
-// begin is a save that begins now.
-func (s *Saver) begin() laps {
-	codec, now := s.codec, metric.Now()
-	if was, ok := codec.(*measured); ok {
-		codec = was.Serializer
+// encoded counts the serializing of a save's n values, which began then. It returns when it
+// ended. Reading the clock is most of what measuring costs, so each value counts with the
+// mean of its save.
+func (m *meters) encoded(begin metric.Time, n int, err error) metric.Time {
+	now := metric.Now()
+	var encode *serde.EncodeError
+	switch {
+	case err == nil && n > 0:
+		m.encodes.ObserveEach(time.Duration(now-begin), n)
+	case errors.As(err, &encode):
+		m.encodesFailed.Add(1)
 	}
-	return laps{Serializer: codec, m: s.m, begin: now, last: now}
+	return now
 }
 
-// Encode implements serde.Serializer.
-func (l *laps) Encode(v any) (serde.Typed, error) {
-	t, err := l.Serializer.Encode(v)
-	if err != nil {
-		l.m.encodesFailed.Add(1)
-		return t, err
-	}
-	l.last = l.m.encodes.Lap(l.last)
-	return t, nil
-}
-
-// WithDecodeLimit is l with another limit, if its serializer can be given one; see
-// serde.WithDecodeLimit.
-func (l *laps) WithDecodeLimit(limit int64) serde.Serializer {
-	codec, ok := serde.WithDecodeLimit(l.Serializer, limit)
-	if !ok || codec == l.Serializer {
-		return l
-	}
-	clone := *l
-	clone.Serializer = codec
-	return &clone
-}
-
-// EncodeAfter is Encode that leaves room in front of the data, if the serializer can;
-// see serde.Codec.
-func (l *laps) EncodeAfter(room int, v any) (t serde.Typed, whole []byte, err error) {
-	codec, ok := l.Serializer.(*serde.Codec)
-	if !ok {
-		t, err = l.Encode(v)
-		return t, nil, err
-	}
-	if t, whole, err = codec.EncodeAfter(room, v); err != nil {
-		l.m.encodesFailed.Add(1)
-		return t, nil, err
-	}
-	l.last = l.m.encodes.Lap(l.last)
-	return t, whole, nil
-}
-
-// done counts the save, which returned err. Its commit set when it ended.
-func (l *laps) done(err error) {
-	l.m.saved(l.begin, l.last, err)
-}
-
-// measured is a serializer whose work is counted.
+// measured is a serializer whose work is counted: what values that were read decode with,
+// and what Saver.Serializer hands out. Saves use the serializer inside it.
 type measured struct {
 	serde.Serializer
 	m *meters
 }
 
 // measure wraps codec, once.
-func (m *meters) measure(codec serde.Serializer) serde.Serializer {
+func (m *meters) measure(codec serde.Serializer) *measured {
 	if was, ok := codec.(*measured); ok {
 		codec = was.Serializer
 	}

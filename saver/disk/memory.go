@@ -71,10 +71,9 @@ func (s *Saver) loadOrigins() error {
 	return nil
 }
 
-// AdoptErasures makes a store that was salvaged from another one know the threads
-// erased there; it does nothing if none is remembered. For this module's own packages,
-// before any other call. It is durable when it returns nil.
-func (s *Saver) AdoptErasures(ctx context.Context, from *Saver) error {
+// adoptErasures makes a store that was salvaged from another remember the threads that
+// were erased there. Call it before any other use of s. It is durable when it returns nil.
+func (s *Saver) adoptErasures(ctx context.Context, from *Saver) error {
 	if !from.e.Remembers(layout.SpaceErased) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
@@ -21,7 +22,7 @@ import (
 func TestMemoryOfANewerBuild(t *testing.T) {
 	ctx := context.Background()
 	for first, want := range map[byte]error{memoFormat + 1: fault.ErrVersion, 0: saver.ErrCorrupt} {
-		s, err := OpenSimulated("store", Options{ManualWork: true}, Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+		s, err := Open("store", diskhook.Simulate(Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
 		if err != nil {
 			t.Fatal(err)
 		}

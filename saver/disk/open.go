@@ -10,10 +10,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -142,25 +142,8 @@ type Options struct {
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
-}
 
-// Simulation replaces what is around a store, for this module's own tests: its
-// types are internal.
-type Simulation struct {
-	FS   vfs.FS        // instead of the operating system's
-	Rand func() uint64 // salts and ids
-	// Entropy replaces crypto/rand in encryption. Never but in a simulation.
-	Entropy func([]byte)
-	// Inline keeps background goroutines from touching files, so that the order
-	// of file operations depends on the calls alone.
-	Inline bool
-	// PatchMin and PatchRun make patches of small values and of few versions happen;
-	// 0 for what is usual. See the engine's options of that name.
-	PatchMin, PatchRun int
-	// Opening, unless it is nil, is for how long opening the store is wanted.
-	Opening context.Context
-	// SegmentSize makes compaction write several segments; 0 for what is usual.
-	SegmentSize int64
+	sim diskhook.Simulation
 }
 
 // Saver is the durable saver. It implements saver.Saver and every optional power. All
@@ -168,7 +151,7 @@ type Simulation struct {
 // open for writing.
 type Saver struct {
 	e     *engine.Engine
-	codec serde.Serializer // measured
+	codec *measured
 	opts  Options
 	m     *meters
 	sweep *sweeper // shared by all that WithSerializer made
@@ -195,10 +178,7 @@ var (
 // for a directory with other files; VersionError for a store of a newer format;
 // CorruptionError if anything acknowledged is damaged in log or manifest;
 // KeyError if the keys are missing or wrong, see Options.Keys.
-func Open(dir string, opts Options) (*Saver, error) { return OpenSimulated(dir, opts, Simulation{}) }
-
-// OpenSimulated is Open in a simulated world.
-func OpenSimulated(dir string, opts Options, sim Simulation) (*Saver, error) {
+func Open(dir string, opts Options) (*Saver, error) {
 	if dir == "" {
 		return nil, rules.Invalidf("dir", "empty; name a directory")
 	}
@@ -216,7 +196,7 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Saver, error) {
 	if err := validateSweep(opts); err != nil {
 		return nil, err
 	}
-	eo := EngineOptions(opts, sim)
+	eo := opts.engine()
 	if err := eo.Validate(); err != nil {
 		return nil, rules.Invalidf("options", "%v", err)
 	}
@@ -229,15 +209,15 @@ func OpenSimulated(dir string, opts Options, sim Simulation) (*Saver, error) {
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	if !opts.ManualWork && !opts.ReadOnly && !sim.Inline {
+	if !opts.ManualWork && !opts.ReadOnly && !opts.sim.Inline {
 		s.sweep.start(s)
 	}
 	return s, nil
 }
 
-// EngineOptions are the options of the store beneath, for this module's own
-// packages: its type is internal.
-func EngineOptions(opts Options, sim Simulation) engine.Options {
+// engine are the options of the engine below.
+func (opts *Options) engine() engine.Options {
+	sim := &opts.sim
 	return engine.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, Opening: sim.Opening, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
 		Sync: wal.Mode(opts.Sync), SyncInterval: opts.SyncInterval,
@@ -276,10 +256,6 @@ func (s *Saver) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 // in steps, as segments accumulate or die. All other calls go on meanwhile. When ctx
 // ends, the store stays as it was.
 func (s *Saver) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
-
-// Engine is the store beneath, for this module's own tests: its type is
-// internal.
-func (s *Saver) Engine() *engine.Engine { return s.e }
 
 // OpenReport says what Open found and did.
 func (s *Saver) OpenReport() monitor.OpenReport { return s.e.Report() }

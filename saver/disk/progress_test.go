@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
@@ -25,7 +26,7 @@ func TestCompactTellsHowFarItIs(t *testing.T) {
 			stop()
 		}
 	}}}
-	s := openFor(t, "store", o, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, SegmentSize: 8 << 10})
+	s := openFor(t, "store", o, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, SegmentSize: 8 << 10})
 	v := &victim{markers: map[string][]byte{}, rng: rand.New(rand.NewPCG(8, 9))}
 	for i := range threads {
 		for n := 1; n <= 2; n++ {

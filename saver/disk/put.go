@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -35,15 +36,17 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // PutRequest implements saver.Coordinator: checkpoint and writes are one record of
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	p := &diskPut{s: s, laps: s.begin()}
-	target, err := p.put(ctx, req)
-	p.laps.done(err)
+	begin := metric.Now()
+	p := &diskPut{s: s}
+	target, err := p.put(ctx, req, begin)
+	s.m.saved(begin, err)
 	return target, err
 }
 
-func (p *diskPut) put(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Time) (saver.Config, error) {
 	s := p.s
-	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: &p.laps, Room: layout.KindRoom, Borrow: true})
+	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
+	encoded := s.m.encoded(begin, plan.Encoded, err)
 	if err != nil {
 		return saver.Config{}, err
 	}
@@ -65,7 +68,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest) (saver.Config, 
 	for _, c := range p.changes {
 		ids = append(ids, c.Partitions...)
 	}
-	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: &p.laps.last}, ids, p.commit); err != nil {
+	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: encoded}, ids, p.commit); err != nil {
 		return saver.Config{}, err
 	}
 	return plan.Target, nil
@@ -102,7 +105,6 @@ func shortRun(run string) string {
 // what the plan borrows from the request.
 type diskPut struct {
 	s       *Saver
-	laps    laps
 	plan    *rules.PutPlan
 	id      string // of the thread, for the engine
 	run     string
@@ -390,14 +392,15 @@ func putWrites(tx *engine.Tx, at saver.Config, w *rules.WritesPlan, vals []engin
 
 // PutWrites implements Saver.
 func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	l := s.begin()
-	err := s.putWrites(ctx, &l, cfg, writes, taskID, taskPath)
-	l.done(err)
+	begin := metric.Now()
+	err := s.putWrites(ctx, begin, cfg, writes, taskID, taskPath)
+	s.m.saved(begin, err)
 	return err
 }
 
-func (s *Saver) putWrites(ctx context.Context, l *laps, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, l)
+func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.codec.Serializer)
+	encoded := s.m.encoded(begin, plan.Encoded, err)
 	if err != nil {
 		return err
 	}
@@ -409,7 +412,7 @@ func (s *Saver) putWrites(ctx context.Context, l *laps, cfg saver.Config, writes
 		return err
 	}
 	id := layout.ThreadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: &l.last}, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: encoded}, []string{id}, func(tx *engine.Tx) error {
 		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
 		if err != nil {
 			return err

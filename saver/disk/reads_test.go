@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -106,8 +107,8 @@ func putRandom(t *testing.T, s *disk.Saver, thread string, n, size int) {
 func reopened(t *testing.T, compact bool, threads, n, size int) (*readFS, *disk.Saver) {
 	t.Helper()
 	fsys := &readFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	sim := disk.Simulation{FS: fsys, Inline: true}
-	s, err := disk.OpenSimulated("store", disk.Options{ManualWork: true}, sim)
+	sim := diskhook.Simulation{FS: fsys, Inline: true}
+	s, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, sim))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -97,7 +98,7 @@ func TestSmallMemoryReadsOnce(t *testing.T) {
 	for name, call := range calls {
 		cost := func(opts disk.Options) (bytes int, misses uint64) {
 			fsys := &readFS{FS: vfs.NewMem(vfs.MemOptions{})}
-			sim := disk.Simulation{FS: fsys, Inline: true}
+			sim := diskhook.Simulation{FS: fsys, Inline: true}
 			opts.ManualWork, opts.CompactRate = true, -1
 			s := openFor(t, "store", disk.Options{ManualWork: true}, sim)
 			for i := range threads {

@@ -42,7 +42,7 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 		return err
 	}
 	defer v.Release()
-	matches, end := s.MetadataMatcher(v, q.Metadata)
+	matches, end := s.metadataMatcher(v, q.Metadata)
 	defer end()
 	found := 0
 	aerr := v.Ascend(layout.ThreadKey(q.Prefix), func(t *index.Partition) bool {
@@ -57,7 +57,7 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 		if ok, err = matches(ctx, t); err != nil || !ok {
 			return err == nil
 		}
-		if err = s.DescribeThread(ctx, v, t, &info); err != nil {
+		if err = s.describeThread(ctx, v, t, &info); err != nil {
 			return false
 		}
 		found++
@@ -66,11 +66,10 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 	return cmp.Or(err, aerr)
 }
 
-// MetadataMatcher returns a function that reports whether a checkpoint of a thread of v
-// matches filter; an empty filter matches every thread. It is not safe for concurrent
-// use, and end must be called when it is no longer needed. It is for this module's own
-// packages: its types are internal.
-func (s *Saver) MetadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
+// metadataMatcher returns a function that reports whether any checkpoint of a thread in v
+// matches filter; an empty filter matches every thread. The function is not safe for
+// concurrent use. Call end when done with it.
+func (s *Saver) metadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
 	if len(filter) == 0 {
 		return func(context.Context, *index.Partition) (bool, error) { return true, nil }, func() {}
 	}
@@ -106,9 +105,8 @@ func threadInfo(t *index.Partition) saver.ThreadInfo {
 	return info
 }
 
-// DescribeThread fills in Graph and Next of a thread of v, where they are told. It is
-// for this module's own packages: its types are internal.
-func (s *Saver) DescribeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
+// describeThread fills in Graph and Next of a thread in v, where its record has them.
+func (s *Saver) describeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	if info.Status == saver.StatusDone || info.Status == saver.StatusUnknown || info.Head == "" {
 		return nil
 	}

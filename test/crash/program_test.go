@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
@@ -280,7 +281,7 @@ func flushStep() step {
 }
 
 func imageStep() step {
-	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *disk.Saver) error { return s.Engine().WriteImage(ctx) }}
+	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *disk.Saver) error { return diskhook.Engine(s).WriteImage(ctx) }}
 }
 
 func compactStep() step {
@@ -289,7 +290,7 @@ func compactStep() step {
 
 func partStep() step {
 	return step{what: "compact part", kind: kindCompaction, work: func(ctx context.Context, s *disk.Saver) error {
-		_, err := s.Engine().CompactStep(ctx)
+		_, err := diskhook.Engine(s).CompactStep(ctx)
 		return err
 	}}
 }

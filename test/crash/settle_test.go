@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/cache"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -252,7 +253,7 @@ func (st *storm) look(ds []*deed) error {
 
 // afterPowerCut holds a store that lost what no sync covers to what was settled.
 func (st *storm) afterPowerCut(fsys vfs.FS, opts disk.Options, settled []*deed) {
-	d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: fsys})
+	d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: fsys}))
 	if err != nil {
 		st.t.Error(err)
 		return
@@ -292,7 +293,7 @@ func settleStorm(t *testing.T, mode disk.SyncMode, seed uint64, want int) {
 	opts := disk.Options{Sync: mode, SyncInterval: 5 * time.Millisecond, LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 64 << 10}
 	st := &storm{t: t, latency: latency, tally: map[string]int{}}
 	open := func() *opened {
-		d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: faultfs.New(inner, slow)})
+		d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: faultfs.New(inner, slow)}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/cache"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
@@ -66,7 +67,7 @@ func (c config) open(fsys vfs.FS, clk *clock) (*opened, error) {
 	if c.seed%2 == 1 { // every thread is evicted as soon as it may be
 		opts.MemoryBudget, opts.VersionBytes = -1, 1<<20
 	}
-	d, err := disk.OpenSimulated(dir, opts, disk.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()})
+	d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()}))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
@@ -31,7 +32,7 @@ func TestLockTakenAway(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, _ bool, round int) {
 		wr := open(t, w, true, round)
 		takeAway(t, w, "store/LOCK")
-		second, err := disk.OpenSimulated(w.path("store"), disk.Options{ManualWork: true}, w.sim())
+		second, err := disk.Open(w.path("store"), diskhook.Simulate(disk.Options{ManualWork: true}, w.sim()))
 		fatal(t, err)
 		fatal(t, putOne(second, "other", 1, "value"))
 		had := contents(t, w, "store")
@@ -49,7 +50,7 @@ func TestLockTakenAway(t *testing.T) {
 			}
 		}
 		fatal(t, second.Close())
-		second, err = disk.OpenSimulated(w.path("store"), disk.Options{}, w.sim())
+		second, err = disk.Open(w.path("store"), diskhook.Simulate(disk.Options{}, w.sim()))
 		fatal(t, err)
 		if _, err := second.GetTuple(ctx, saver.Config{ThreadID: "other"}); err != nil {
 			t.Errorf("what the second writer was told is stored: %v", err)
@@ -105,7 +106,7 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, _ bool, round int) {
 		o := options(true, round)
 		o.ManualWork = true
-		d, err := disk.OpenSimulated(w.path("store"), o, w.sim())
+		d, err := disk.Open(w.path("store"), diskhook.Simulate(o, w.sim()))
 		fatal(t, err)
 		wr := &writer{d: d, small: true}
 		for range 2 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -26,7 +27,7 @@ type lives struct {
 
 func (l *lives) open() (saver.Saver, error) {
 	var err error
-	l.s, err = disk.OpenSimulated(l.dir, l.opts, disk.Simulation{FS: l.fs, Rand: l.rng.Uint64, Inline: true})
+	l.s, err = disk.Open(l.dir, diskhook.Simulate(l.opts, diskhook.Simulation{FS: l.fs, Rand: l.rng.Uint64, Inline: true}))
 	return l.s, err
 }
 

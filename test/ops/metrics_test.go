@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -105,7 +106,7 @@ func TestFlushIsMeasured(t *testing.T) {
 		t.Errorf("%d of %d threads are resident", st.Resident, st.Threads)
 	}
 	mustClose(t, d)
-	d, err := disk.OpenSimulated("store", disk.Options{}, disk.Simulation{FS: g})
+	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: g}))
 	if err != nil {
 		t.Fatal(err)
 	}
