@@ -12,15 +12,15 @@ import (
 // the newest that it reads.
 const FormatVersion uint32 = 1
 
-// imageVersion is the same for images. Format 1 had other tables of partitions and families.
+// ImageVersion is the same for images. Format 1 had other tables of partitions and families.
 // In format 2 all of them had to be read to find a key. In format 3 the footer had an entry
 // for each of their frames.
-const imageVersion uint32 = 4
+const ImageVersion uint32 = 4
 
 // supported is the highest format version this build reads of a file with magic.
 func supported(magic [8]byte) uint32 {
 	if magic == imageMagic {
-		return imageVersion
+		return ImageVersion
 	}
 	return FormatVersion
 }

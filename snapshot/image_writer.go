@@ -90,7 +90,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 		h.Salt = rand.Uint64()
 	}
 	w := &ImageWriter{f: f, h: h, fr: framer{salt: h.Salt}, threads: unknownPartitions, lists: imageLists}
-	fh := fileHeader{version: imageVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
+	fh := fileHeader{version: ImageVersion, num: h.Num, storeID: h.StoreID, salt: h.Salt, a: uint64(h.LSN), b: uint64(h.PrevNum)}
 	if h.Full {
 		fh.flags = imageFullFlag
 	}

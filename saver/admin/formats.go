@@ -20,7 +20,7 @@ type Format struct {
 // all files together.
 func Formats() []Format {
 	return []Format{
-		{"store", engine.StoreFormat, 1}, {"manifest", snapshot.FormatVersion, 1}, {"image", snapshot.FormatVersion, 1}, {"log", wal.FormatVersion, 1},
+		{"store", engine.StoreFormat, 1}, {"manifest", snapshot.FormatVersion, 1}, {"image", snapshot.ImageVersion, 1}, {"log", wal.FormatVersion, 1},
 		{"segment", segment.FormatVersion, 1}, {"backup", backup.FormatVersion, 1},
 	}
 }
