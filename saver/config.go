@@ -7,6 +7,31 @@ import (
 	"strconv"
 )
 
+// Config says where a call applies: LangGraph's "configurable". The zero
+// Namespace is the root namespace.
+type Config struct {
+	// ThreadID names the thread. Required.
+	ThreadID string
+	// Namespace is the checkpoint namespace: "" for the root graph,
+	// "node:taskid|…" for subgraphs.
+	Namespace string
+	// CheckpointID names one checkpoint. In Put it is the parent's id, and ""
+	// means that there is no parent.
+	CheckpointID string
+	// ExpectHead, if set, makes Put conditional: it succeeds only if the newest
+	// checkpoint of the thread and namespace has this id ("" for none), and
+	// fails with a ConflictError otherwise. Of two writers from one head exactly
+	// one wins. See Head.
+	ExpectHead *string
+	// Metadata and Configurable are the scalars of the run's config that Put
+	// adds to the checkpoint's metadata; see MergeMetadata.
+	Metadata     map[string]any
+	Configurable map[string]any
+}
+
+// Head is an expectation for Config.ExpectHead; "" expects an empty thread.
+func Head(id string) *string { return &id }
+
 // ConfigFromMap makes a Config of LangGraph's "configurable" map: thread_id (a
 // string, an integer of any size, or anything with a String method, such as a
 // UUID),

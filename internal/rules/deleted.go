@@ -50,3 +50,7 @@ func (d Deleted) CheckWrites(threadID, checkpointID string, threadHasCheckpoints
 	}
 	return fmt.Errorf("thread %q: writes to checkpoint %q: %w", threadID, checkpointID, saver.ErrThreadDeleted)
 }
+
+// ErasedID is greater than the id of any checkpoint: the Deleted.GreatestID of an
+// erased thread, whose own ids are not kept. It is for implementations of Saver.
+const ErasedID = "\xff\xff\xff\xff"

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -176,4 +177,10 @@ func (a number) equal(b number) bool {
 		return a.neg == b.neg && a.mag == b.mag
 	}
 	return a.float == b.float
+}
+
+// CompareListing is the order of a listing: checkpoint id descending; equal ids
+// by thread, then namespace, ascending.
+func CompareListing(a, b saver.Config) int {
+	return cmp.Or(cmp.Compare(b.CheckpointID, a.CheckpointID), cmp.Compare(a.ThreadID, b.ThreadID), cmp.Compare(a.Namespace, b.Namespace))
 }

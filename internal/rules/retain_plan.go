@@ -270,3 +270,12 @@ func (p *RetainPlan) AddTo(r *saver.RetentionReport, threadID string) {
 		r.Over = append(r.Over, threadID)
 	}
 }
+
+// Expired reports whether a thread last written at updated is over its ttl, or, if
+// it has none, over the default.
+func Expired(now, updated time.Time, ttl, byDefault time.Duration) bool {
+	if ttl == 0 {
+		ttl = byDefault
+	}
+	return ttl > 0 && now.Sub(updated) >= ttl
+}

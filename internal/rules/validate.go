@@ -300,3 +300,8 @@ func ValidateErase(threads []string, items [][]string) error {
 	}
 	return nil
 }
+
+// Invalidf is the InvalidError about an argument.
+func Invalidf(field, format string, args ...any) error {
+	return &saver.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}

@@ -21,6 +21,20 @@ const pendingErasures = "e"
 // eraseBatch is how many threads and namespaces one commit of an erasure deletes.
 const eraseBatch = 64
 
+// EraseRequest says what Saver.EraseRequest erases in one rewrite of the store's files.
+type EraseRequest struct {
+	// Threads are the ids of threads to erase.
+	Threads []string
+	// Items are namespace prefixes of the long-term store (package store): the items of
+	// each namespace, and of all below it, are erased. A prefix has at least one label.
+	// An item that is put while the call runs may stay.
+	Items [][]string
+	// Progress, unless it is nil, is told how far the work is: before each part of the
+	// store is rewritten, and when old files are gone. It runs on the goroutine of the
+	// call and must not block.
+	Progress func(monitor.EraseProgress)
+}
+
 // Erase implements Eraser.
 func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	if err := rules.ValidateErase(threadIDs, nil); err != nil || len(threadIDs) == 0 {

@@ -266,6 +266,15 @@ func (s *Saver) Stats() monitor.Stats { return s.e.Stats() }
 // Metrics returns the counters now.
 func (s *Saver) Metrics() monitor.Metrics { return s.m.read(s.e.Metrics()) }
 
+// Health judges the store by what is in memory and the free space of the device. It
+// reads no file, takes microseconds, and may be called from any goroutine. After Close it
+// has monitor.TroubleClosed alone.
+func (s *Saver) Health() monitor.Health { return s.e.Health() }
+
+// Space asks the system for the room on the device. With an error, Free and Total
+// are not known. After Close the error matches saver.ErrClosed.
+func (s *Saver) Space() (monitor.Space, error) { return s.e.Space() }
+
 // NextVersion mints the version that follows current; see the function.
 func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, error) {
 	return saver.NextVersion(current, s.opts.Random)

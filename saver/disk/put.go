@@ -99,10 +99,10 @@ func shortRun(run string) string {
 	return "\x00sha256:" + hex.EncodeToString(sum[:])
 }
 
-// diskPut is one Put on its way into the log. What does not depend on what is
-// stored is made before the committer gets it, of which there is but one. The
-// committer, which may still be at it when the call has given up, does not touch
-// what the plan borrows from the request.
+// diskPut is one Put on its way into the log. The log has a single committer, so everything
+// that does not depend on stored data is prepared before the commit is queued. The committer
+// may outlive the call, whose context can end first; so commit must not touch what the plan
+// borrows from the request.
 type diskPut struct {
 	s       *Saver
 	plan    *rules.PutPlan

@@ -28,6 +28,11 @@ func unpackIndex(s string) (int, error) {
 	return int(n), nil
 }
 
+// ErrLost is returned for a value that damage had destroyed when the store was
+// salvaged. It comes with ErrCorrupt: a checkpoint that lost a channel must not pass
+// for one that never had it.
+var ErrLost = errors.New("the value was lost before the store was salvaged")
+
 // storedRef reads one value when it is asked for.
 type storedRef struct {
 	from *engine.Reader
@@ -56,8 +61,9 @@ func stored(b []byte) (serde.Typed, error) {
 	return t, err
 }
 
-// onceRef is a storedRef whose bytes were read along with others: they are handed out
-// once, and read again after that. They wait in memory that the collector may take.
+// onceRef is a storedRef whose bytes were read together with others. It hands them out once;
+// later loads read the store again. Until then a weak pointer holds them, so that a program
+// that keeps tuples without reading their values does not keep the bytes.
 type onceRef struct {
 	storedRef
 	all   weak.Pointer[readTogether]

@@ -5,6 +5,18 @@ import (
 	"slices"
 )
 
+// PruneStrategy says what Prune keeps.
+type PruneStrategy string
+
+// The strategies of LangGraph's contract.
+const (
+	// KeepLatest keeps the newest checkpoint of each namespace, with its pending
+	// writes, and what its delta channels need to be read.
+	KeepLatest PruneStrategy = "keep_latest"
+	// PruneAll removes everything of the thread.
+	PruneAll PruneStrategy = "delete"
+)
+
 // Kept is a checkpoint that a removal left, although it was asked to remove it:
 // another one, which stays, cannot be read without it. Its values and writes are
 // there as before.

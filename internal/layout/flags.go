@@ -7,13 +7,36 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// What commits need of a note is in the index too, so that they read no record: what
-// a status depends on in the flags of the item, and which channels are delta channels
-// in a slot of its own.
+// statusBits is the part of a thread's flags that is its status. The lowest bit alone
+// is what stores had before there were statuses: the root head waits.
+const statusBits uint8 = 7
 
-// FlagDeltas is the item flag of a checkpoint some of whose channels are delta
-// channels: then slot 1 is no channel, and its tag tells which are, as a set of
-// numbers of the channels in their order, one bit each, lowest first.
+// StatusFlags are the thread flags of each status.
+var StatusFlags = map[saver.Status]uint8{saver.StatusUnknown: 0, saver.StatusWaiting: 1, saver.StatusDone: 2, saver.StatusUnfinished: 4, saver.StatusFailed: 6}
+
+// StatusOfFlags is the status that the flags of a thread of the engine stand for, for
+// tools. Flags of no status, which only a newer build can have written, are unknown.
+func StatusOfFlags(flags uint8) saver.Status {
+	switch flags & statusBits {
+	case StatusFlags[saver.StatusWaiting]:
+		return saver.StatusWaiting
+	case StatusFlags[saver.StatusDone]:
+		return saver.StatusDone
+	case StatusFlags[saver.StatusUnfinished]:
+		return saver.StatusUnfinished
+	case StatusFlags[saver.StatusFailed]:
+		return saver.StatusFailed
+	}
+	return saver.StatusUnknown
+}
+
+// A commit reads no record. What it needs of a note is therefore in the index as well: the
+// flags of the item have what a status depends on, and a slot of its own says which channels
+// are delta channels.
+
+// FlagDeltas is the item flag of a checkpoint that has delta channels. Slot 1 is then no
+// channel: its tag is a bit set, lowest bit first, of which channels, in their order, are
+// delta channels.
 const FlagDeltas = index.FlagUser << 4
 
 // noteShift is where the number of an outline lies in the flags of an item.
@@ -40,8 +63,8 @@ func NoteFlags(n *saver.Note) uint8 {
 	return 2 << noteShift
 }
 
-// OutlineOf is the inverse of noteFlags. Flags of a newer build say nothing, nor does a
-// checkpoint that damage has taken, which is nil.
+// OutlineOf is the inverse of NoteFlags. It returns nil for a nil item, which is a checkpoint
+// lost to damage, and for flags that only a newer build writes.
 func OutlineOf(it *index.Item) *saver.Note {
 	if it == nil {
 		return nil
