@@ -46,11 +46,11 @@ type rule struct {
 
 const anything = "..."
 
-var below = []string{"internal/base", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
+var below = []string{"internal/base", "internal/record", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
 
 // rules are the directions of the imports:
 //
-//	base ← {vfs, seal} ← {wal, segment}    base ← index    {base, vfs, seal, index} ← snapshot
+//	base ← {vfs, seal} ← {wal, segment}    base ← index ← record    {base, vfs, seal, index} ← snapshot
 //	all of those ← internal/engine ← internal/backup
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, internal/engine} ← {internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
@@ -72,6 +72,7 @@ var rules = []rule{
 	{"segment", []string{"internal/base", "internal/seal", "internal/vfs"}, []string{"github.com/klauspost/compress"}},
 	{"index", []string{"internal/base"}, []string{"github.com/google/btree"}},
 	{"snapshot", []string{"internal/base", "internal/seal", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
+	{"internal/record", []string{"index", "internal/base"}, []string{}},
 	{"internal/engine", below, []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
 	{"saver", []string{"serde", "internal/base"}, []string{}},

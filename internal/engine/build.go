@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -96,7 +97,7 @@ func (j *segmentJob) read(ctx context.Context, fam *index.Family, r index.Ref) (
 
 // finish completes the file and makes its name durable.
 func (j *segmentJob) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo, error) {
-	j.b.SetTombstones(encodeTombstones(tombstones))
+	j.b.SetTombstones(record.EncodeTombstones(tombstones))
 	p, err := j.b.Finish()
 	if err == nil {
 		err = j.f.Close()

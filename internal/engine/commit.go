@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -71,7 +72,7 @@ type Tx struct {
 	e    *Engine
 	lsn  base.LSN
 	now  int64
-	rec  record
+	rec  record.Record
 	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
 
@@ -192,7 +193,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		tx.begun++
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
-	o := op{kind: opPut, id: id, key: key, flags: it.Flags, slots: tx.e.scratch.room(len(slots))}
+	o := record.Op{Kind: record.OpPut, ID: id, Key: key, Flags: it.Flags, Slots: tx.e.scratch.room(len(slots))}
 	names := 0
 	tx.expect(slots)
 	for i := range slots {
@@ -201,21 +202,21 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, fault.ErrTooLarge)
 		}
 		it.Slots[i] = index.Slot{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
-		o.slots[i] = slotOp{name: s.Name, tag: s.Tag}
+		o.Slots[i] = record.Slot{Name: s.Name, Tag: s.Tag}
 		switch {
 		case s.Value != nil:
 			if len(tx.values) >= int(index.EmptyOrd) {
 				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, fault.ErrTooLarge)
 			}
-			it.Slots[i].Ref = tx.store(t, key, s.Value, &o.slots[i])
+			it.Slots[i].Ref = tx.store(t, key, s.Value, &o.Slots[i])
 		case s.Empty:
-			o.slots[i].enc = slotEmpty
+			o.Slots[i].Encoding = record.SlotEmpty
 			it.Slots[i].Ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
 		case s.Ref != (index.Ref{}):
-			o.slots[i].enc, o.slots[i].lsn, o.slots[i].ord = slotRef, s.Ref.LSN, s.Ref.Ord
+			o.Slots[i].Encoding, o.Slots[i].LSN, o.Slots[i].Ord = record.SlotRef, s.Ref.LSN, s.Ref.Ord
 		}
 	}
-	tx.rec.ops = append(tx.rec.ops, o)
+	tx.rec.Ops = append(tx.rec.Ops, o)
 	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
 	return nil
 }
@@ -236,20 +237,20 @@ func (tx *Tx) expect(slots []SlotIn) {
 
 // store takes a value into the record: as the patch that was made of it, if its
 // base still may be one, else whole.
-func (tx *Tx) store(t *index.Partition, key string, v *Value, o *slotOp) index.Ref {
+func (tx *Tx) store(t *index.Partition, key string, v *Value, o *record.Slot) index.Ref {
 	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
 	s := txValue{fam: t.Family, ref: ref, key: key, val: *v}
-	o.enc, o.len, o.sum = slotInline, uint32(v.size), v.sum
+	o.Encoding, o.Len, o.Sum = record.SlotInline, uint32(v.size), v.sum
 	parts := v.parts
 	if d := v.candidate; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {
 		var ok bool
 		if s.loc, ok = s.loc.Against(ref, d.base.ref); ok {
-			o.enc, o.len, o.sum, o.base = slotPatch, uint32(len(d.patch)), d.sum, d.base.ref
+			o.Encoding, o.Len, o.Sum, o.Base = record.SlotPatch, uint32(len(d.patch)), d.sum, d.base.ref
 			parts = [][]byte{d.patch}
 			tx.patches++
 		}
 	}
-	s.loc.Len, s.loc.Sum, s.size = o.len, o.sum, int64(o.len)
+	s.loc.Len, s.loc.Sum, s.size = o.Len, o.Sum, int64(o.Len)
 	tx.vals = append(tx.vals, parts...)
 	tx.values = append(tx.values, s)
 	tx.size += s.size
@@ -268,7 +269,7 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 			return err
 		}
 		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
-		tx.rec.ops = append(tx.rec.ops, op{kind: opDelete, id: id, key: key})
+		tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpDelete, ID: id, Key: key})
 	}
 	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.floor))
 	return nil
@@ -279,7 +280,7 @@ func (tx *Tx) Drop(id string, data []byte) error {
 	if tx.Partition(id) == nil {
 		return nil
 	}
-	tx.rec.ops = append(tx.rec.ops, op{kind: opDrop, id: id, tomb: data})
+	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpDrop, ID: id, Tombstone: data})
 	tx.partitions.set(id, nil)
 	tx.tombs.set(id, dropTombstone(tx.anyTombstone, id, tx.lsn, tx.now, data))
 	return nil
@@ -298,7 +299,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	if tx.Partition(dst) != nil {
 		return fmt.Errorf("copy to partition %q: it exists", dst)
 	}
-	tx.rec.ops = append(tx.rec.ops, op{kind: opCopy, id: src, key: dst})
+	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpCopy, ID: src, Key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyTombstone(dst); ok {
 		tx.tombs.set(dst, copyTombstone(dst, tx.lsn, tx.now))
@@ -312,7 +313,7 @@ func (tx *Tx) SetFlags(id string, flags uint8) {
 	if t == nil || t.Flags == flags {
 		return
 	}
-	tx.rec.ops = append(tx.rec.ops, op{kind: opFlags, id: id, flags: flags})
+	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpFlags, ID: id, Flags: flags})
 	n := *t
 	n.Flags = flags
 	tx.set(&n)
@@ -409,10 +410,10 @@ var errNothing = errors.New("commit did nothing")
 // prepare runs on the committer, in commit order.
 func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
-	tx.rec = record{time: tx.now, ops: tx.e.scratch.ops}
+	tx.rec = record.Record{Time: tx.now, Ops: tx.e.scratch.ops}
 	head, err := tx.perform()
-	tx.e.scratch.reset(tx.rec.ops)
-	tx.rec.ops = nil
+	tx.e.scratch.reset(tx.rec.Ops)
+	tx.rec.Ops = nil
 	if err != nil {
 		return nil, err
 	}
@@ -434,10 +435,10 @@ func (tx *Tx) perform() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(tx.rec.ops) == 0 {
+	if len(tx.rec.Ops) == 0 {
 		return nil, errNothing
 	}
-	head := encodeHead(&tx.rec)
+	head := record.EncodeHead(&tx.rec)
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
 	}

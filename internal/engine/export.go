@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -145,7 +146,7 @@ func (x *exporter) run() error {
 		x.b.Abort()
 		return errors.Join(err, f.Close())
 	}
-	x.b.SetTombstones(encodeTombstones(v.v.Tombstones()))
+	x.b.SetTombstones(record.EncodeTombstones(v.v.Tombstones()))
 	p, err := x.b.Finish()
 	if cerr := f.Close(); err == nil {
 		err = cerr

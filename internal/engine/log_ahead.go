@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -28,7 +29,7 @@ type logAhead struct {
 	free chan *recordBatch // replayed, to be filled again
 	made int               // how many batches there are
 	cur  *recordBatch      // being filled; may be nil
-	dec  recordDecoder
+	dec  record.Decoder
 
 	begun   chan struct{} // closed when the replay begins
 	stopped chan struct{} // closed when nothing more is replayed
@@ -152,7 +153,7 @@ type decodedRecord struct {
 
 // decodedOp is an operation whose values are the next of its batch.
 type decodedOp struct {
-	kind    opKind
+	kind    record.OpKind
 	flags   uint8 // of a partition
 	id, key string
 	tomb    []byte
@@ -167,14 +168,14 @@ func (b *recordBatch) reset() *recordBatch {
 }
 
 // add decodes one record. The batch keeps nothing of its payload.
-func (b *recordBatch) add(dec *recordDecoder, en *wal.Entry) {
+func (b *recordBatch) add(dec *record.Decoder, en *wal.Entry) {
 	r := decodedRecord{lsn: en.LSN, file: en.File, offset: en.Offset, len: len(en.Payload)}
 	ops, values := len(b.ops), len(b.values)
-	rec, err := dec.decode(en.Payload)
+	rec, err := dec.Decode(en.Payload)
 	if err == nil {
-		r.time = rec.time
-		for i := range rec.ops {
-			if err = b.addOp(&rec.ops[i], en); err != nil {
+		r.time = rec.Time
+		for i := range rec.Ops {
+			if err = b.addOp(&rec.Ops[i], en); err != nil {
 				break
 			}
 		}
@@ -184,25 +185,24 @@ func (b *recordBatch) add(dec *recordDecoder, en *wal.Entry) {
 	}
 	r.ops = len(b.ops) - ops
 	b.records = append(b.records, r)
-	const record, operation, slot = 64, 176, 128
-	b.size += record + operation*r.ops + slot*len(dec.slots) + len(dec.text)
+	b.size += dec.Size()
 }
 
-func (b *recordBatch) addOp(o *op, en *wal.Entry) error {
-	d := decodedOp{kind: o.kind, flags: o.flags, id: o.id, key: o.key, tomb: o.tomb}
-	if o.kind == opPut {
-		d.item = &index.Item{Key: o.key, LSN: en.LSN, Flags: o.flags, Slots: make([]index.Slot, len(o.slots))}
+func (b *recordBatch) addOp(o *record.Op, en *wal.Entry) error {
+	d := decodedOp{kind: o.Kind, flags: o.Flags, id: o.ID, key: o.Key, tomb: o.Tombstone}
+	if o.Kind == record.OpPut {
+		d.item = &index.Item{Key: o.Key, LSN: en.LSN, Flags: o.Flags, Slots: make([]index.Slot, len(o.Slots))}
 	}
-	for i := range o.slots {
-		s, to := &o.slots[i], &d.item.Slots[i]
-		to.Name, to.Tag = s.name, s.tag
-		switch s.enc {
-		case slotEmpty:
+	for i := range o.Slots {
+		s, to := &o.Slots[i], &d.item.Slots[i]
+		to.Name, to.Tag = s.Name, s.Tag
+		switch s.Encoding {
+		case record.SlotEmpty:
 			to.Ref = index.Ref{LSN: en.LSN, Ord: index.EmptyOrd}
-		case slotRef:
-			to.Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
-		case slotInline, slotPatch:
-			ref, loc, err := s.loc(en)
+		case record.SlotRef:
+			to.Ref = index.Ref{LSN: s.LSN, Ord: s.Ord}
+		case record.SlotInline, record.SlotPatch:
+			ref, loc, err := slotLoc(s, en)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
 )
@@ -21,8 +22,8 @@ func fakeLog(n, key int, err error) func(func(wal.Entry) error, func(wal.Recover
 	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
 		rec := wal.Recovery{LastLSN: base.LSN(n)}
 		for i := range n {
-			head := encodeHead(&record{time: int64(i), ops: []op{{kind: opPut, id: fmt.Sprint("thread ", i), key: strings.Repeat("k", key),
-				slots: []slotOp{{name: "s", enc: slotInline, len: 5, sum: uint64(i)}, {name: "r", enc: slotRef, lsn: 1, ord: 2}}}}})
+			head := record.EncodeHead(&record.Record{Time: int64(i), Ops: []record.Op{{Kind: record.OpPut, ID: fmt.Sprint("thread ", i), Key: strings.Repeat("k", key),
+				Slots: []record.Slot{{Name: "s", Encoding: record.SlotInline, Len: 5, Sum: uint64(i)}, {Name: "r", Encoding: record.SlotRef, LSN: 1, Ord: 2}}}}})
 			payload := append(head, "value"...)
 			if aerr := add(wal.Entry{LSN: base.LSN(i + 1), File: 7, Offset: int64(100 * i), Payload: payload}); aerr != nil {
 				return rec, aerr
@@ -235,4 +236,17 @@ func stays(function string) string {
 		time.Sleep(time.Millisecond)
 	}
 	return string(buf[:runtime.Stack(buf, true)])
+}
+
+// A patch is made of a value before it, and not of one so far back that no place says so.
+func TestPatchesAreMadeOfEarlierValues(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		base index.Ref
+	}{{"itself", index.Ref{LSN: 1 << 33}}, {"a later one", index.Ref{LSN: 1 << 40}}, {"one too far back", index.Ref{LSN: 1}}} {
+		s := record.Slot{Encoding: record.SlotPatch, Base: c.base}
+		if _, _, err := slotLoc(&s, &wal.Entry{LSN: 1 << 33, File: 1}); err == nil {
+			t.Errorf("a patch against %s is accepted", c.name)
+		}
+	}
 }

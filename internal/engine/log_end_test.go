@@ -14,6 +14,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/wal"
@@ -209,7 +210,7 @@ func TestNoCopyOfRefusedLog(t *testing.T) {
 		}
 		// A record of a format to come, as a newer version writes it.
 		mustAll(t, e.log.Commit(t.Context(), &wal.Record{Size: 20, User: &Tx{e: e}, Prepare: func(base.LSN) ([][]byte, error) {
-			return [][]byte{{recordFormat + 1}, make([]byte, 19)}, nil
+			return [][]byte{{record.Format + 1}, make([]byte, 19)}, nil
 		}}))
 		copied := vfs.NewMem(vfs.MemOptions{})
 		mustAll(t, copied.MkdirAll("store"))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -81,7 +82,7 @@ func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Re
 		e.keepFamilies(st)
 		o.Ended = ended
 		var b recordBatch
-		var dec recordDecoder
+		var dec record.Decoder
 		return wal.Recover(o, func(en wal.Entry) error {
 			b.reset().add(&dec, &en)
 			return r.batch(&b)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -143,26 +144,26 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 		return err
 	}
 	lsn, time := r.rec.lsn, r.rec.time
-	if t == nil && o.kind != opPut {
+	if t == nil && o.kind != record.OpPut {
 		err := &fault.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
 			Detail: fmt.Sprintf("changes partition %q, which does not exist", o.id)}
 		return r.e.pastDamage(err) // the record that began the partition was skipped
 	}
 	switch o.kind {
-	case opPut:
+	case record.OpPut:
 		r.put(t, own, o, values)
-	case opDelete:
+	case record.OpDelete:
 		if t, err = r.withHeads(t, o.key); err != nil {
 			return err
 		}
 		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
-	case opDrop:
+	case record.OpDrop:
 		r.e.noteDropped(t)
 		r.set(o.id, nil)
 		r.remember(o.id, dropTombstone(r.tomb, o.id, lsn, time, o.tomb))
-	case opCopy:
+	case record.OpCopy:
 		return r.copy(t, o)
-	case opFlags:
+	case record.OpFlags:
 		n := *t
 		n.Flags = o.flags
 		r.set(o.id, &n)
@@ -216,4 +217,21 @@ func (r *replayer) withHeads(t *index.Partition, key string) (*index.Partition, 
 		return t, nil
 	}
 	return loaded, err
+}
+
+// slotLoc is where the bytes of a slot lie, for a record at offset at of a log file. An error
+// means that no record says so.
+func slotLoc(s *record.Slot, en *wal.Entry) (index.Ref, index.Loc, error) {
+	lsn := en.LSN
+	ref := index.Ref{LSN: lsn, Ord: s.Ord}
+	loc := index.Loc{File: en.File, Len: s.Len, Sum: s.Sum}
+	loc.Off, loc.Inner = sealedPlace(en.Sealed, en.Offset, s.Off)
+	if s.Encoding != record.SlotPatch {
+		return ref, loc, nil
+	}
+	loc, ok := loc.Against(ref, s.Base)
+	if !ok || loc.Back < 0 {
+		return ref, loc, fmt.Errorf("record: value %d.%d is a patch against %d.%d", lsn, s.Ord, s.Base.LSN, s.Base.Ord)
+	}
+	return ref, loc, nil
 }

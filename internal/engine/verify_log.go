@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -25,7 +26,7 @@ func (v *verifier) logs() error {
 		if v.rep.Records%1024 == 0 {
 			v.tell("log", wal.FileName(en.File), before)
 		}
-		if _, err := decodeRecord(en.Payload); err != nil {
+		if _, err := record.Decode(en.Payload); err != nil {
 			c := &fault.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
 			if err := v.note(c, false); err != nil {
 				return err

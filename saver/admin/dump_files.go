@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -99,7 +100,7 @@ func (d *dumper) mark() error {
 }
 
 func (e *DumpEntry) record(p wal.Piece) {
-	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
+	rec, err := record.Describe(p.LSN, p.Payload)
 	if err != nil {
 		e.Error = err.Error()
 		return
@@ -225,7 +226,7 @@ func (e *DumpEntry) frame(fi segment.FrameInfo) {
 			e.line(0, "value %s: %d bytes at %d in the block at %d%s", refText(index.Ref{LSN: v.LSN, Ord: v.Ord}), v.Len, v.Inner, v.Off, how)
 		}
 	case "tombstones":
-		memos, err := engine.DescribeTombstones(fi.Raw)
+		memos, err := record.DecodeTombstones(fi.Raw)
 		if err != nil {
 			e.Error = err.Error()
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -124,7 +125,7 @@ func (q *LogQuery) entry(name string, p wal.Piece) (LogEntry, bool) {
 	case p.Type != "record":
 		return e, q.Marks && q.Thread == ""
 	}
-	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
+	rec, err := record.Describe(p.LSN, p.Payload)
 	if p.Err != nil {
 		err = p.Err
 	}
@@ -142,7 +143,7 @@ func (q *LogQuery) entry(name string, p wal.Piece) (LogEntry, bool) {
 	return e, touches
 }
 
-func logOp(o engine.OpInfo) LogOp {
+func logOp(o record.OpInfo) LogOp {
 	op := LogOp{Op: o.Op, Slots: len(o.Slots)}
 	op.Thread, op.Kind = SplitThread(o.Partition)
 	switch {

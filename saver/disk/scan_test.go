@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/delta"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver/disk"
@@ -95,7 +95,7 @@ func literals(b *bytes.Buffer, p wal.Piece) error {
 	if p.Type != "record" {
 		return nil
 	}
-	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
+	rec, err := record.Describe(p.LSN, p.Payload)
 	if err != nil {
 		return err
 	}

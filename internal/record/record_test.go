@@ -1,4 +1,4 @@
-package engine
+package record
 
 import (
 	"bytes"
@@ -15,27 +15,26 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
 	"github.com/stele-go/stele/internal/golden"
-	"github.com/stele-go/stele/wal"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
 // goldenRecord has every kind of operation and of slot.
-func goldenRecord() (*record, []byte) {
+func goldenRecord() (*Record, []byte) {
 	values := []byte("helloworld!")
-	return &record{time: 1_700_000_000_000_000, ops: []op{
-		{kind: opPut, id: "thread", key: "key", flags: index.FlagHead, slots: []slotOp{
-			{name: "messages", tag: "v2", enc: slotInline, len: 5, sum: base.Checksum(0, values[:5])},
-			{name: "state", tag: "v1", enc: slotRef, lsn: 298, ord: 2},
-			{name: "none", tag: "v1", enc: slotNone},
-			{name: "emptied", tag: "v2", enc: slotEmpty},
-			{name: "more", tag: "v2", enc: slotInline, len: 6, ord: 1, sum: base.Checksum(0, values[5:])},
+	return &Record{Time: 1_700_000_000_000_000, Ops: []Op{
+		{Kind: OpPut, ID: "thread", Key: "key", Flags: index.FlagHead, Slots: []Slot{
+			{Name: "messages", Tag: "v2", Encoding: SlotInline, Len: 5, Sum: base.Checksum(0, values[:5])},
+			{Name: "state", Tag: "v1", Encoding: SlotRef, LSN: 298, Ord: 2},
+			{Name: "none", Tag: "v1", Encoding: SlotNone},
+			{Name: "emptied", Tag: "v2", Encoding: SlotEmpty},
+			{Name: "more", Tag: "v2", Encoding: SlotInline, Len: 6, Ord: 1, Sum: base.Checksum(0, values[5:])},
 		}},
-		{kind: opDelete, id: "thread", key: "old"},
-		{kind: opDrop, id: "gone", tomb: []byte("memo")},
-		{kind: opCopy, id: "thread", key: "copy"},
-		{kind: opFlags, id: "copy", flags: 1},
-		{kind: opFlags, id: "copy", flags: 2}, // written short
+		{Kind: OpDelete, ID: "thread", Key: "old"},
+		{Kind: OpDrop, ID: "gone", Tombstone: []byte("memo")},
+		{Kind: OpCopy, ID: "thread", Key: "copy"},
+		{Kind: OpFlags, ID: "copy", Flags: 1},
+		{Kind: OpFlags, ID: "copy", Flags: 2}, // written short
 	}}, values
 }
 
@@ -47,12 +46,12 @@ func dumpRecord(t *testing.T, b []byte) *golden.Dump {
 	d.Uvarint("time, unix µs")
 	var values []int
 	for range d.Uvarint("operations") {
-		kind := opKind(d.Byte("operation"))
+		kind := OpKind(d.Byte("operation"))
 		if kind != opFlagsToo {
 			d.Str("thread")
 		}
 		switch kind {
-		case opPut:
+		case OpPut:
 			d.Str("key")
 			d.Byte("flags")
 			for range d.Uvarint("slots") {
@@ -60,13 +59,13 @@ func dumpRecord(t *testing.T, b []byte) *golden.Dump {
 					values = append(values, n)
 				}
 			}
-		case opDelete:
+		case OpDelete:
 			d.Str("key")
-		case opCopy:
+		case OpCopy:
 			d.Str("copy")
-		case opDrop:
+		case OpDrop:
 			d.Str("memory")
-		case opFlags, opFlagsToo:
+		case OpFlags, opFlagsToo:
 			d.Byte("flags")
 		}
 	}
@@ -82,14 +81,14 @@ func dumpSlot(d *golden.Dump) int {
 	d.Str("name")
 	d.Str("tag")
 	switch d.Byte("encoding") {
-	case slotRef:
+	case SlotRef:
 		d.Uvarint("stored by record")
 		d.Uvarint("as its value")
-	case slotInline:
+	case SlotInline:
 		n := d.Uvarint("length")
 		d.Field(8, "checksum")
 		return int(n)
-	case slotPatch:
+	case SlotPatch:
 		n := d.Uvarint("length of the patch")
 		d.Field(8, "checksum of the patch")
 		d.Uvarint("against the value of record")
@@ -101,13 +100,13 @@ func dumpSlot(d *golden.Dump) int {
 
 // goldenPatched is a record with a patch, as it is against the value "hello" of
 // record 300, and a whole value after it.
-func goldenPatched() (*record, []byte) {
+func goldenPatched() (*Record, []byte) {
 	whole := []byte("hello, world")
 	patch := delta.MakeRaw([]byte("hello"), whole, base.Checksum(0, whole), 100)
-	return &record{time: 1_700_000_000_000_000, ops: []op{
-		{kind: opPut, id: "thread", key: "key", slots: []slotOp{
-			{name: "messages", tag: "v3", enc: slotPatch, len: uint32(len(patch)), sum: base.Checksum(0, patch), base: index.Ref{LSN: 300, Ord: 1}},
-			{name: "more", tag: "v3", enc: slotInline, len: 3, ord: 1, sum: base.Checksum(0, []byte("end"))},
+	return &Record{Time: 1_700_000_000_000_000, Ops: []Op{
+		{Kind: OpPut, ID: "thread", Key: "key", Slots: []Slot{
+			{Name: "messages", Tag: "v3", Encoding: SlotPatch, Len: uint32(len(patch)), Sum: base.Checksum(0, patch), Base: index.Ref{LSN: 300, Ord: 1}},
+			{Name: "more", Tag: "v3", Encoding: SlotInline, Len: 3, Ord: 1, Sum: base.Checksum(0, []byte("end"))},
 		}},
 	}}, append(patch, "end"...)
 }
@@ -116,13 +115,13 @@ func goldenPatched() (*record, []byte) {
 // docs/format/patch.md say.
 func TestPatchedRecordGolden(t *testing.T) {
 	want, values := goldenPatched()
-	b := dumpRecord(t, append(encodeHead(want), values...)).Check("testdata/patched.golden", *update)
-	got, err := decodeRecord(b)
+	b := dumpRecord(t, append(EncodeHead(want), values...)).Check("testdata/patched.golden", *update)
+	got, err := Decode(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &got.ops[0].slots[0]
-	p, err := delta.Decode(b[s.off : s.off+int64(s.len)])
+	s := &got.Ops[0].Slots[0]
+	p, err := delta.Decode(b[s.Off : s.Off+int64(s.Len)])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,77 +129,68 @@ func TestPatchedRecordGolden(t *testing.T) {
 	if err != nil || string(whole) != "hello, world" || p.Sum != base.Checksum(0, whole) {
 		t.Errorf("the patch makes %q, %v", whole, err)
 	}
-	got.ops[0].slots[0].off, got.ops[0].slots[1].off = 0, 0
+	got.Ops[0].Slots[0].Off, got.Ops[0].Slots[1].Off = 0, 0
 	if diff := cmp.Diff(want, got, exported); diff != "" {
 		t.Errorf("the golden record reads otherwise (-want +got):\n%s", diff)
-	}
-	for _, c := range []struct {
-		name string
-		base index.Ref
-	}{{"itself", index.Ref{LSN: 1 << 33}}, {"a later one", index.Ref{LSN: 1 << 40}}, {"one too far back", index.Ref{LSN: 1}}} {
-		s := slotOp{enc: slotPatch, base: c.base}
-		if _, _, err := s.loc(&wal.Entry{LSN: 1 << 33, File: 1}); err == nil {
-			t.Errorf("a patch against %s is accepted", c.name)
-		}
 	}
 }
 
 // TestRecordGolden: the bytes of format 1 do not change.
 func TestRecordGolden(t *testing.T) {
 	want, values := goldenRecord()
-	b := dumpRecord(t, append(encodeHead(want), values...)).Check("testdata/record.golden", *update)
-	got, err := decodeRecord(b)
+	b := dumpRecord(t, append(EncodeHead(want), values...)).Check("testdata/record.golden", *update)
+	got, err := Decode(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range got.ops[0].slots {
-		if s.enc == slotInline && s.sum != base.Checksum(0, b[s.off:s.off+int64(s.len)]) {
-			t.Errorf("slot %d: the value does not lie at %d", i, s.off)
+	for i, s := range got.Ops[0].Slots {
+		if s.Encoding == SlotInline && s.Sum != base.Checksum(0, b[s.Off:s.Off+int64(s.Len)]) {
+			t.Errorf("slot %d: the value does not lie at %d", i, s.Off)
 		}
 	}
-	got.ops[0].slots[0].off, got.ops[0].slots[4].off = 0, 0
+	got.Ops[0].Slots[0].Off, got.Ops[0].Slots[4].Off = 0, 0
 	if diff := cmp.Diff(want, got, exported); diff != "" {
 		t.Errorf("the golden record reads otherwise (-want +got):\n%s", diff)
 	}
 	for n := range b {
-		if _, err := decodeRecord(b[:n]); err == nil {
+		if _, err := Decode(b[:n]); err == nil {
 			t.Errorf("a record cut to %d of %d bytes is accepted", n, len(b))
 		}
 	}
-	if _, err := decodeRecord(append(b, 0)); err == nil {
+	if _, err := Decode(append(b, 0)); err == nil {
 		t.Error("a record with a byte too many is accepted")
 	}
 }
 
-var exported = cmp.Options{cmp.AllowUnexported(record{}, op{}, slotOp{}), cmpopts.EquateEmpty()}
+var exported = cmp.Options{cmp.AllowUnexported(Record{}, Op{}, Slot{}), cmpopts.EquateEmpty()}
 
 // TestNewerRecords: what a later build writes is not called damage.
 func TestNewerRecords(t *testing.T) {
-	format := encodeHead(&record{})
+	format := EncodeHead(&Record{})
 	format[0]++
 	for name, b := range map[string][]byte{
 		"format":    format,
-		"operation": encodeHead(&record{ops: []op{{kind: opFlagsToo + 1, id: "t"}}}),
-		"encoding":  encodeHead(&record{ops: []op{{kind: opPut, id: "t", slots: []slotOp{{enc: slotPatch + 1}}}}}),
+		"operation": EncodeHead(&Record{Ops: []Op{{Kind: opFlagsToo + 1, ID: "t"}}}),
+		"encoding":  EncodeHead(&Record{Ops: []Op{{Kind: OpPut, ID: "t", Slots: []Slot{{Encoding: SlotPatch + 1}}}}}),
 	} {
 		var version *fault.VersionError
-		if _, err := decodeRecord(b); !errors.As(err, &version) {
+		if _, err := Decode(b); !errors.As(err, &version) {
 			t.Errorf("newer %s: %v", name, err)
 		}
 	}
 }
 
 // weight is the memory a record takes, as a sum over its parts.
-func (r *record) weight() int {
+func (r *Record) weight() int {
 	size := func(v any) int { return int(reflect.TypeOf(v).Size()) }
-	n := size(*r) + len(r.ops)*size(op{})
-	for i, o := range r.ops {
-		if i > 0 && r.ops[i-1].id == o.id {
-			n -= len(o.id) // it may share the memory of the one before
+	n := size(*r) + len(r.Ops)*size(Op{})
+	for i, o := range r.Ops {
+		if i > 0 && r.Ops[i-1].ID == o.ID {
+			n -= len(o.ID) // it may share the memory of the one before
 		}
-		n += len(o.id) + len(o.key) + len(o.tomb) + len(o.slots)*size(slotOp{})
-		for _, s := range o.slots {
-			n += len(s.name) + len(s.tag)
+		n += len(o.ID) + len(o.Key) + len(o.Tombstone) + len(o.Slots)*size(Slot{})
+		for _, s := range o.Slots {
+			n += len(s.Name) + len(s.Tag)
 		}
 	}
 	return n
@@ -211,13 +201,13 @@ const maxGrowth = 64
 
 func FuzzRecord(f *testing.F) {
 	r, values := goldenRecord()
-	f.Add(append(encodeHead(r), values...))
+	f.Add(append(EncodeHead(r), values...))
 	patched, values := goldenPatched()
-	f.Add(append(encodeHead(patched), values...))
-	f.Add(encodeHead(&record{}))
+	f.Add(append(EncodeHead(patched), values...))
+	f.Add(EncodeHead(&Record{}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := decodeRecord(b)
+		r, err := Decode(b)
 		if err != nil {
 			if r != nil {
 				t.Fatal("a record and an error")
@@ -227,20 +217,20 @@ func FuzzRecord(f *testing.F) {
 		if w := r.weight(); w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)
 		}
-		head := encodeHead(r)
+		head := EncodeHead(r)
 		values := b[firstValue(b):]
-		again, err := decodeRecord(append(head, values...))
+		again, err := Decode(append(head, values...))
 		if err != nil {
 			t.Fatalf("what was decoded cannot be read again: %v", err)
 		}
 		shift := int64(len(head) - firstValue(b))
-		for i := range again.ops {
-			for j := range again.ops[i].slots {
-				if s := &again.ops[i].slots[j]; s.here() {
-					if s.off < int64(len(head)) || s.off+int64(s.len) > int64(len(head)+len(values)) {
-						t.Fatalf("value at %d of %d bytes", s.off, s.len)
+		for i := range again.Ops {
+			for j := range again.Ops[i].Slots {
+				if s := &again.Ops[i].Slots[j]; s.here() {
+					if s.Off < int64(len(head)) || s.Off+int64(s.Len) > int64(len(head)+len(values)) {
+						t.Fatalf("value at %d of %d bytes", s.Off, s.Len)
 					}
-					s.off -= shift
+					s.Off -= shift
 				}
 			}
 		}
@@ -252,7 +242,7 @@ func FuzzRecord(f *testing.F) {
 
 // firstValue is where the values of a valid record begin.
 func firstValue(b []byte) int {
-	return recordPrefix + (int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24)
+	return prefix + (int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24)
 }
 
 func goldenTombstones() []index.Tombstone {
@@ -265,7 +255,7 @@ func goldenTombstones() []index.Tombstone {
 // TestTombstonesGolden: the bytes of format 1 do not change.
 func TestTombstonesGolden(t *testing.T) {
 	want := goldenTombstones()
-	d := golden.New(t, encodeTombstones(want))
+	d := golden.New(t, EncodeTombstones(want))
 	d.Byte("format")
 	for range d.Uvarint("tombstones") {
 		d.Str("thread")
@@ -274,7 +264,7 @@ func TestTombstonesGolden(t *testing.T) {
 		d.Str("memory")
 	}
 	b := d.Check("testdata/tombstones.golden", *update)
-	got, err := decodeTombstones(b)
+	got, err := DecodeTombstones(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,25 +273,25 @@ func TestTombstonesGolden(t *testing.T) {
 	}
 	// A section that reads as empty brings deleted partitions back.
 	for n := 1; n < len(b); n++ {
-		if got, err := decodeTombstones(b[:n]); err == nil {
+		if got, err := DecodeTombstones(b[:n]); err == nil {
 			t.Errorf("tombstones cut to %d of %d bytes read as %v", n, len(b), got)
 		}
 	}
-	if _, err := decodeTombstones(append(b, 0)); err == nil {
+	if _, err := DecodeTombstones(append(b, 0)); err == nil {
 		t.Error("tombstones with a byte too many are accepted")
 	}
 	var version *fault.VersionError
-	if _, err := decodeTombstones([]byte{tombstoneFormat + 1}); !errors.As(err, &version) {
+	if _, err := DecodeTombstones([]byte{tombstoneFormat + 1}); !errors.As(err, &version) {
 		t.Errorf("newer tombstones: %v", err)
 	}
 }
 
 func FuzzTombstones(f *testing.F) {
-	f.Add(encodeTombstones(goldenTombstones()))
-	f.Add(encodeTombstones(nil))
+	f.Add(EncodeTombstones(goldenTombstones()))
+	f.Add(EncodeTombstones(nil))
 	f.Add([]byte{tombstoneFormat})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tombs, err := decodeTombstones(b)
+		tombs, err := DecodeTombstones(b)
 		if err != nil {
 			return
 		}
@@ -312,9 +302,9 @@ func FuzzTombstones(f *testing.F) {
 		if w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)
 		}
-		written := encodeTombstones(tombs) // in one order, whatever theirs was
-		again, err := decodeTombstones(written)
-		if err != nil || len(again) != len(tombs) || !bytes.Equal(encodeTombstones(again), written) {
+		written := EncodeTombstones(tombs) // in one order, whatever theirs was
+		again, err := DecodeTombstones(written)
+		if err != nil || len(again) != len(tombs) || !bytes.Equal(EncodeTombstones(again), written) {
 			t.Fatalf("%v come back as %v, %v", tombs, again, err)
 		}
 	})
