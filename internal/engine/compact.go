@@ -322,6 +322,16 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 	}
 }
 
+// noteCompacting tells how far a compaction is.
+func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
+	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
+	for _, tell := range []func(monitor.CompactProgress){e.opts.Events.Compacting, m.tell} {
+		if tell != nil {
+			tell(m.progress)
+		}
+	}
+}
+
 // familiesIn names the families the segments hold.
 func (e *Engine) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
