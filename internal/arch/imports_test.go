@@ -46,11 +46,12 @@ type rule struct {
 
 const anything = "..."
 
-var below = []string{"internal/base", "internal/record", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot"}
+var below = []string{"internal/base", "internal/record", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot", "internal/files"}
 
 // rules are the directions of the imports:
 //
 //	base ← {vfs, seal} ← {wal, segment}    base ← index ← record    {base, vfs, seal, index} ← snapshot
+//	{wal, segment, snapshot} ← internal/files
 //	all of those ← internal/engine ← internal/backup
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, internal/engine} ← {internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
@@ -73,6 +74,7 @@ var rules = []rule{
 	{"index", []string{"internal/base"}, []string{"github.com/google/btree"}},
 	{"snapshot", []string{"internal/base", "internal/seal", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
 	{"internal/record", []string{"index", "internal/base"}, []string{}},
+	{"internal/files", []string{"internal/base", "internal/seal", "internal/vfs", "wal", "segment", "snapshot"}, []string{}},
 	{"internal/engine", below, []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
 	{"saver", []string{"serde", "internal/base"}, []string{}},

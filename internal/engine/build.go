@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
@@ -41,11 +42,11 @@ func (e *Engine) startSegment(from map[base.FileNum]bool, r *Reader, limit func(
 	if err != nil {
 		return nil, err
 	}
-	f, err := e.opts.FS.Create(e.files.path(kindSegment, num))
+	f, err := e.opts.FS.Create(e.files.Path(files.Segment, num))
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Syncs: e.logSyncs, Keys: e.files.keys})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Syncs: e.logSyncs, Keys: e.files.Keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -118,19 +119,19 @@ func (j *segmentJob) abandon() {
 	if err := j.f.Close(); err != nil {
 		j.e.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
 	}
-	j.e.removeQuietly(kindSegment, j.num)
+	j.e.removeQuietly(files.Segment, j.num)
 }
 
 // withdraw removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *segmentJob) withdraw(err error) {
 	if notApplied(err) {
-		j.e.withdraw(kindSegment, j.num)
+		j.e.withdraw(files.Segment, j.num)
 	}
 }
 
 // discard removes the complete segment, which nobody was told of.
-func (j *segmentJob) discard() { j.e.removeQuietly(kindSegment, j.num) }
+func (j *segmentJob) discard() { j.e.removeQuietly(files.Segment, j.num) }
 
 // install tells the families where the values of a published segment lie now. Of a
 // family that nobody holds nothing is in memory, and who asks for it from now on

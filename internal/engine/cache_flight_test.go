@@ -49,9 +49,9 @@ func TestMissesShareARead(t *testing.T) {
 	th, err := e.Partition("t")
 	mustAll(t, err)
 	ref := th.Last("").Slots[0].Ref
-	h, err := e.files.acquire(e.manifest.State().Segments[0].Num) // open it first
+	h, err := e.files.Acquire(e.manifest.State().Segments[0].Num) // open it first
 	mustAll(t, err)
-	e.files.release(h)
+	e.files.Release(h)
 	fsys.armed.Store(true)
 	const readers = 20
 	results := make([][]byte, readers)

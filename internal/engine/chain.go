@@ -54,11 +54,11 @@ func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 			return p, nil
 		}
 	}
-	h, err := e.files.acquire(loc.File)
+	h, err := e.files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.release(h)
+	defer e.files.Release(h)
 	var b []byte
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
@@ -71,9 +71,9 @@ func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	p, err := delta.Decode(b)
 	switch {
 	case errors.Is(err, fault.ErrVersion):
-		return nil, fmt.Errorf("%s at offset %d: %w", h.kind.name(h.num), loc.Off, err)
+		return nil, fmt.Errorf("%s at offset %d: %w", h.Kind.Name(h.Num), loc.Off, err)
 	case err != nil:
-		return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
 	}
 	if loc.InLog() {
 		e.cache.addPatch(keyOf(loc), p)
@@ -91,11 +91,11 @@ func (e *Engine) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 			return b, nil
 		}
 	}
-	h, err := e.files.acquire(loc.File)
+	h, err := e.files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.release(h)
+	defer e.files.Release(h)
 	if loc.InLog() {
 		b, err := readLogValue(h, loc)
 		if err == nil {
@@ -111,7 +111,7 @@ func (e *Engine) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 			return nil, err
 		}
 		if b, ok = (blockPart{bytes: block}).cut(loc); !ok {
-			return h.seg.Value(segmentLoc(loc), block) // which says what is wrong
+			return h.Segment.Value(segmentLoc(loc), block) // which says what is wrong
 		}
 		whole = len(b) == len(block)
 	}
@@ -178,6 +178,6 @@ func (e *Engine) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 }
 
 func (e *Engine) chainDamage(v index.ValueLoc, err error) error {
-	return &fault.CorruptionError{File: e.files.name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
+	return &fault.CorruptionError{File: e.files.Name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
 		Detail: fmt.Sprintf("value %d.%d", v.Ref.LSN, v.Ref.Ord), Err: err}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -208,7 +209,7 @@ func (e *Engine) replaceSegments(edit snapshot.Edit, families map[uint64]bool, o
 	if last {
 		e.garbage.forget(out.from)
 	}
-	e.files.retire(append(edit.RemoveSegments, old...)...)
+	e.files.Retire(append(edit.RemoveSegments, old...)...)
 	return nil
 }
 
@@ -336,12 +337,12 @@ func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
 func (e *Engine) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
 	for num := range from {
-		h, err := e.files.acquire(num)
+		h, err := e.files.Acquire(num)
 		if err != nil {
 			return nil, err
 		}
-		fams, err := h.seg.Families()
-		e.files.release(h)
+		fams, err := h.Segment.Families()
+		e.files.Release(h)
 		if err != nil {
 			return nil, err
 		}
@@ -383,7 +384,7 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 			mf.lo = part.MinLSN
 		}
 		mf.hi = max(mf.hi, part.MaxLSN)
-		w.fam.AddMissing(page.Values, e.files.lasting(latest))
+		w.fam.AddMissing(page.Values, e.files.Lasting(files.Latest))
 		for i := range page.Partitions {
 			addSection(sections, &page.Partitions[i])
 		}
@@ -402,12 +403,12 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 
 // inputPage reads the page a segment has of a family, if it has one.
 func (e *Engine) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
-	h, err := e.files.acquire(num)
+	h, err := e.files.Acquire(num)
 	if err != nil {
 		return index.Part{}, nil, err
 	}
-	defer e.files.release(h)
-	f, ok, err := h.seg.Find(family)
+	defer e.files.Release(h)
+	f, ok, err := h.Segment.Find(family)
 	if err != nil || !ok {
 		return index.Part{}, nil, err
 	}

@@ -88,12 +88,12 @@ func (e *Engine) Skipped() (damage []error, deletions bool) {
 // what the page holds is in the log.
 func (e *Engine) checkImages(st snapshot.State) error {
 	for _, info := range st.Images {
-		h, err := e.files.acquire(info.Num)
+		h, err := e.files.Acquire(info.Num)
 		if err != nil {
 			return err
 		}
-		err = h.img.Inspect(func(fr snapshot.ImageFrame) error { return fr.Err })
-		e.files.release(h)
+		err = h.Image.Inspect(func(fr snapshot.ImageFrame) error { return fr.Err })
+		e.files.Release(h)
 		if err != nil {
 			return err
 		}

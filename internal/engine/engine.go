@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -36,7 +37,7 @@ type Engine struct {
 	keys        *seal.Keys         // nil without encryption
 	manifestKey string             // of a read-only store's manifest
 	durable     wal.Mark           // as Open found it
-	files       *fileSet
+	files       *files.Set
 	cache       *blockCache
 	revisions   *revisionCache
 	ix          *index.Index
@@ -177,7 +178,7 @@ func (e *Engine) close() error {
 	}
 	e.calls.Wait()
 	err := e.closeWriter()
-	e.files.close()
+	e.files.Close()
 	if err = errors.Join(err, e.letGo()); err != nil {
 		return fmt.Errorf("close store %s: %w", e.dir, err)
 	}
@@ -251,7 +252,7 @@ func (e *Engine) reserve(next base.FileNum) error {
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
 	e.sealed.begun(e.ix, e.queue.patches)
-	e.files.addKeyed(kindLog, info.Num, info.KeyID)
+	e.files.AddKeyed(files.Log, info.Num, info.KeyID)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
 }

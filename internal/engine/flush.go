@@ -73,7 +73,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	info.ValueBytes = out.valueBytes()
 	edit.AddSegments, edit.SetDead = out.infos, e.garbage.news(st.Segments)
 	out.enter()
-	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.isImage(p.File) }
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.IsImage(p.File) }
 	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
 	if err != nil {
 		out.withdraw(err)
@@ -83,7 +83,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	e.unflushed.settle(sealed)
 	e.ix.DropTombstones(sealed, e.oldestTombstone())
 	e.logBytes.Add(-logged)
-	e.files.retire(append(logs, old...)...)
+	e.files.Retire(append(logs, old...)...)
 	info.Took = time.Since(start)
 	e.throttle.noteFlushed(logged, info.Took-y.gave) // when commits are slowed down, it does not yield
 	e.noteFlush(info)

@@ -210,16 +210,16 @@ type familyIn struct {
 // inSegment is what a segment says of a family; false if it is gone, or does not hold
 // the family.
 func (e *Engine) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
-	h, err := e.files.acquire(n)
+	h, err := e.files.Acquire(n)
 	if err != nil {
 		return familyIn{}, false
 	}
-	defer e.files.release(h)
-	if h.seg == nil {
+	defer e.files.Release(h)
+	if h.Segment == nil {
 		return familyIn{}, false
 	}
-	f, ok, err := h.seg.Find(family)
-	p := h.seg.Props()
+	f, ok, err := h.Segment.Find(family)
+	p := h.Segment.Props()
 	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -58,7 +59,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	}
 	must(t, e.Close())
 	for _, img := range imageNums(e.state().Images) { // rebuild from segments
-		must(t, mem.Remove(e.files.path(kindImage, img)))
+		must(t, mem.Remove(e.files.Path(files.Image, img)))
 	}
 	e = mustOpen(t, o)
 	check("rebuilt")

@@ -19,7 +19,7 @@ func (e *Engine) holdDir() error {
 	}
 	e.around, e.held = e.opts.FS, d
 	e.opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
-	e.files.fs = e.opts.FS
+	e.files.FS = e.opts.FS
 	return nil
 }
 

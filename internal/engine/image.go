@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -70,7 +71,7 @@ func (e *Engine) writeImage(all bool) error {
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	e.files.retire(old...)
+	e.files.Retire(old...)
 	e.imageBytes.Add(-imaged) // what was committed since is for the next image
 	e.images.Add(1)
 	return nil
@@ -161,7 +162,7 @@ func (j *imageJob) enter(edit snapshot.Edit) error {
 	}
 	j.e.ix.MarkDirty(j.dirty)
 	if notApplied(err) {
-		j.e.withdraw(kindImage, j.num)
+		j.e.withdraw(files.Image, j.num)
 	}
 	return err
 }
@@ -171,8 +172,8 @@ func (j *imageJob) enter(edit snapshot.Edit) error {
 func notApplied(err error) bool { return !errors.Is(err, fault.ErrPoisoned) }
 
 // withdraw removes a complete file that did not become part of the store.
-func (e *Engine) withdraw(k fileKind, n base.FileNum) {
-	e.files.drop(n)
+func (e *Engine) withdraw(k files.Kind, n base.FileNum) {
+	e.files.Drop(n)
 	e.removeQuietly(k, n)
 }
 
@@ -236,7 +237,7 @@ func (e *Engine) usableImages(st snapshot.State) snapshot.State {
 
 // dirtyView is a view with what changed since the last image.
 func (e *Engine) dirtyView() (*View, index.Dirty) {
-	epoch := e.files.pin()
+	epoch := e.files.Pin()
 	iv, dirty := e.ix.ViewDirty()
 	return &View{e: e, v: iv, epoch: epoch}, dirty
 }
@@ -266,7 +267,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 	if j.num, err = e.newFileNum(); err != nil {
 		return info, err
 	}
-	f, err := e.opts.FS.Create(e.files.path(kindImage, j.num))
+	f, err := e.opts.FS.Create(e.files.Path(files.Image, j.num))
 	if err != nil {
 		return info, fmt.Errorf("create %s: %w", snapshot.ImageName(j.num), err)
 	}
@@ -274,7 +275,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(e.files.keys)); err == nil {
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(e.files.Keys)); err == nil {
 		j.w.SetPartitions(j.v.v.Len())
 		err = j.contents()
 	}
@@ -289,10 +290,10 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 		err = e.opts.FS.SyncDir(e.dir)
 	}
 	if err != nil {
-		e.removeQuietly(kindImage, j.num)
+		e.removeQuietly(files.Image, j.num)
 		return info, err
 	}
-	e.files.addKeyed(kindImage, j.num, j.w.KeyID())
+	e.files.AddKeyed(files.Image, j.num, j.w.KeyID())
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
@@ -437,7 +438,7 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 	size := 0
 	for _, p := range parts {
 		switch {
-		case !j.e.files.isImage(p.File):
+		case !j.e.files.IsImage(p.File):
 			out = append(out, p)
 		case p.MaxLSN >= j.floor:
 			moving, size = append(moving, p), size+int(p.Len)
@@ -458,12 +459,12 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 }
 
 func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
-	h, err := j.e.files.acquire(p.File)
+	h, err := j.e.files.Acquire(p.File)
 	if err != nil {
 		return p, err
 	}
-	defer j.e.files.release(h)
-	b, err := h.img.ReadPage(p.Off, p.Len)
+	defer j.e.files.Release(h)
+	b, err := h.Image.ReadPage(p.Off, p.Len)
 	if err != nil {
 		return p, err
 	}
@@ -474,8 +475,8 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 
 // removeQuietly removes a file that no manifest names; if that fails, the next
 // Open does it.
-func (e *Engine) removeQuietly(k fileKind, n base.FileNum) {
-	if err := e.opts.FS.Remove(e.files.path(k, n)); err != nil && !errors.Is(err, errNotExist) {
-		e.opts.Logger.Warn("remove unpublished file", "file", k.name(n), "error", err)
+func (e *Engine) removeQuietly(k files.Kind, n base.FileNum) {
+	if err := e.opts.FS.Remove(e.files.Path(k, n)); err != nil && !errors.Is(err, errNotExist) {
+		e.opts.Logger.Warn("remove unpublished file", "file", k.Name(n), "error", err)
 	}
 }

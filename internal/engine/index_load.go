@@ -81,10 +81,10 @@ func (e *Engine) tablesLater(st snapshot.State) bool {
 // withImage reads something from an image that the index may need at any time. Damage
 // is noted.
 func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) error {
-	h, err := e.files.acquire(num)
+	h, err := e.files.Acquire(num)
 	if err == nil {
-		err = read(h.img)
-		e.files.release(h)
+		err = read(h.Image)
+		e.files.Release(h)
 	}
 	e.noteBadPage(err)
 	e.noteDamage(err)
@@ -95,18 +95,18 @@ func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) e
 // have in the file: what that costs is their bytes, not their number, or what tells
 // where to look for one.
 func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
-	h, err := e.files.acquire(info.Num)
+	h, err := e.files.Acquire(info.Num)
 	if err != nil {
 		return err
 	}
-	defer e.files.release(h)
-	if err := h.img.Check(info, storeID, prev); err != nil {
+	defer e.files.Release(h)
+	if err := h.Image.Check(info, storeID, prev); err != nil {
 		return err
 	}
-	rows := h.img.Rows
+	rows := h.Image.Rows
 	if ld.later {
 		rows = func() (*index.Table, error) {
-			return h.img.RowsAt(func(read func(*snapshot.Image) error) error { return e.withImage(info.Num, read) })
+			return h.Image.RowsAt(func(read func(*snapshot.Image) error) error { return e.withImage(info.Num, read) })
 		}
 	}
 	t, err := rows()
@@ -114,12 +114,12 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 		return err
 	}
 	ld.partitions = -1
-	if n, ok := h.img.Partitions(); ok {
+	if n, ok := h.Image.Partitions(); ok {
 		ld.partitions = n
 	}
 	e.chain.add(t, info.Full)
 	ld.chain = append(ld.chain, t)
-	return h.img.Table(snapshot.Visitor{
+	return h.Image.Table(snapshot.Visitor{
 		Tombstone: func(m snapshot.Tombstone) error {
 			ld.tombs[m.ID] = index.Tombstone{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
 			return nil
@@ -201,12 +201,12 @@ type rebuild struct {
 }
 
 func (r *rebuild) segment(s snapshot.SegmentInfo) error {
-	h, err := r.e.files.acquire(s.Num)
+	h, err := r.e.files.Acquire(s.Num)
 	if err != nil {
 		return err
 	}
-	defer r.e.files.release(h)
-	fams, err := h.seg.Families()
+	defer r.e.files.Release(h)
+	fams, err := h.Segment.Families()
 	if err != nil {
 		return err
 	}

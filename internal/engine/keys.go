@@ -12,7 +12,6 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // readManifest are the options of reading the manifest.
@@ -36,7 +35,7 @@ func (e *Engine) useKeys(st snapshot.State, plain bool) {
 	if plain {
 		below = st.NextFileNum
 	}
-	e.files.keys = e.keys.Keyring(st.StoreID, below)
+	e.files.Keys = e.keys.Keyring(st.StoreID, below)
 }
 
 // checkKeys opens every file of the store, to learn under which keys they are.
@@ -49,13 +48,13 @@ func (e *Engine) checkKeys() error {
 	if _, err := e.keys.CurrentID(); err != nil && !e.opts.ReadOnly {
 		return err
 	}
-	for _, n := range e.files.numbers() {
-		h, err := e.files.acquire(n)
+	for _, n := range e.files.Numbers() {
+		h, err := e.files.Acquire(n)
 		if errors.Is(err, fault.ErrKey) {
 			return err
 		}
 		if err == nil {
-			e.files.release(h)
+			e.files.Release(h)
 		}
 	}
 	return nil
@@ -66,7 +65,7 @@ func (e *Engine) encryption() *monitor.Encryption {
 	if e.keys == nil {
 		return nil
 	}
-	c := e.files.keyIDs()
+	c := e.files.KeyIDs()
 	if e.manifest != nil {
 		c.Files[e.manifest.KeyID()]++
 	} else {
@@ -88,7 +87,7 @@ func (e *Engine) renewKeys() error {
 		return err
 	}
 	for _, im := range e.manifest.State().Images {
-		if e.files.keyID(im.Num) == id {
+		if e.files.KeyID(im.Num) == id {
 			continue
 		}
 		if err := e.writeImage(true); err != nil {
@@ -100,66 +99,6 @@ func (e *Engine) renewKeys() error {
 		return nil
 	}
 	return e.manifest.Renew()
-}
-
-// openLog reads the header of a log file and, in a store with keys, makes what
-// its values are read with.
-func (s *fileSet) openLog(h *handle) error {
-	if s.keys == nil {
-		return nil
-	}
-	var err error
-	h.log, err = wal.NewPayloadReader(h.f, h.kind.name(h.num), s.keys)
-	return err
-}
-
-// keyID is the id of the key of the open file; "" for a file without encryption.
-func (h *handle) keyID() string {
-	switch {
-	case h.log != nil:
-		return h.log.KeyID()
-	case h.seg != nil:
-		return h.seg.KeyID()
-	case h.img != nil:
-		return h.img.KeyID()
-	}
-	return ""
-}
-
-// keyID is the id of the key of a file; "" if it is not encrypted, or unknown.
-func (s *fileSet) keyID(n base.FileNum) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ids[n]
-}
-
-// numbers are the numbers of all files.
-func (s *fileSet) numbers() []base.FileNum {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]base.FileNum, 0, len(s.known))
-	for n := range s.known {
-		out = append(out, n)
-	}
-	return out
-}
-
-// keyIDs counts the files by key.
-func (s *fileSet) keyIDs() *monitor.Encryption {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := &monitor.Encryption{Files: map[string]int{}}
-	for n := range s.known {
-		switch id, ok := s.ids[n]; {
-		case !ok:
-			c.Unknown++
-		case id == "":
-			c.Plain++
-		default:
-			c.Files[id]++
-		}
-	}
-	return c
 }
 
 // findStoreID takes the id of the store from the first file that tells it, for a

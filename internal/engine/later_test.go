@@ -132,16 +132,16 @@ func TestDamagedList(t *testing.T) {
 	mem, o := closedStore(t, n)
 	e := mustOpen(t, o)
 	images := e.state().Images
-	h, err := e.files.acquire(images[len(images)-1].Num)
+	h, err := e.files.Acquire(images[len(images)-1].Num)
 	must(t, err)
-	name, at := h.kind.name(h.num), int64(0)
-	must(t, h.img.Inspect(func(fr snapshot.ImageFrame) error {
+	name, at := h.Kind.Name(h.Num), int64(0)
+	must(t, h.Image.Inspect(func(fr snapshot.ImageFrame) error {
 		if fr.Type == "thread list" {
 			at = fr.Offset + fr.Size/2
 		}
 		return nil
 	}))
-	e.files.release(h)
+	e.files.Release(h)
 	must(t, e.Close())
 	if at == 0 {
 		t.Fatal("the test needs a list")
@@ -198,10 +198,10 @@ func TestDamagedList(t *testing.T) {
 func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.ImageFrame) {
 	t.Helper()
 	images := e.state().Images
-	h, err := e.files.acquire(images[len(images)-1].Num)
+	h, err := e.files.Acquire(images[len(images)-1].Num)
 	must(t, err)
-	defer e.files.release(h)
-	must(t, h.img.Inspect(func(f snapshot.ImageFrame) error {
+	defer e.files.Release(h)
+	must(t, h.Image.Inspect(func(f snapshot.ImageFrame) error {
 		table, err := index.TableOf([]index.Chunk{{Data: f.Raw, N: int(f.Count)}}, nil)
 		if f.Type == "threads" && err == nil {
 			must(t, table.Partitions(func(r index.Row) bool {
@@ -216,7 +216,7 @@ func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.Image
 	if fr.Size == 0 {
 		t.Fatalf("no frame has %q", id)
 	}
-	return h.kind.name(h.num), fr
+	return h.Kind.Name(h.Num), fr
 }
 
 func flip(t *testing.T, mem *vfs.Mem, name string, off int64) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/segment"
 )
 
@@ -31,7 +32,7 @@ func (e *Engine) loadFirst(id string) (t *index.Partition, first bool, err error
 		switch {
 		case err == nil && installed:
 			return loaded, true, nil
-		case err != nil && (!errors.Is(err, errGone) || e.ix.Current(t)):
+		case err != nil && (!errors.Is(err, files.ErrGone) || e.ix.Current(t)):
 			return nil, false, err
 		}
 		// A commit changed the partition, or deleted it and its pages went.
@@ -102,8 +103,8 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 			return nil, err
 		}
 		if v == nil {
-			pages, err := e.readParts(fam, now, latest)
-			if !errors.Is(err, errGone) {
+			pages, err := e.readParts(fam, now, files.Latest)
+			if !errors.Is(err, files.ErrGone) {
 				return pages, err
 			}
 			continue
@@ -117,7 +118,7 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 		// deleted by now, only the pages of views tell the place, and the one told by an
 		// older view may lie in a file that this view does not hold.
 		if !slices.Equal(now, then) {
-			if _, err := e.readParts(fam, now, latest); errors.Is(err, errGone) {
+			if _, err := e.readParts(fam, now, files.Latest); errors.Is(err, files.ErrGone) {
 				continue
 			} else if err != nil {
 				return nil, err
@@ -125,7 +126,7 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 		}
 		return e.readParts(fam, then, v.epoch)
 	}
-	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, errGone)
+	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, files.ErrGone)
 }
 
 // readParts reads pages of segments before pages of images: a value that was
@@ -136,7 +137,7 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part, epoch uint64) 
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {
 		for _, part := range parts {
-			if e.files.isImage(part.File) != images {
+			if e.files.IsImage(part.File) != images {
 				continue
 			}
 			p, err := e.readPart(fam.ID, part)
@@ -147,7 +148,7 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part, epoch uint64) 
 				continue
 			}
 			pages = append(pages, p)
-			fam.AddMissing(p.Values, e.files.lasting(epoch))
+			fam.AddMissing(p.Values, e.files.Lasting(epoch))
 		}
 	}
 	return pages, nil
@@ -155,15 +156,15 @@ func (e *Engine) readParts(fam *index.Family, parts []index.Part, epoch uint64) 
 
 // readPart reads one page.
 func (e *Engine) readPart(fam uint64, part index.Part) (p *index.Page, err error) {
-	h, err := e.files.acquire(part.File)
+	h, err := e.files.Acquire(part.File)
 	if err != nil {
-		if e.files.isImage(part.File) {
+		if e.files.IsImage(part.File) {
 			e.noteBadPage(err)
 		}
 		return nil, err
 	}
-	defer e.files.release(h)
-	if h.kind == kindImage {
+	defer e.files.Release(h)
+	if h.Kind == files.Image {
 		p, err = readImagePage(h, part)
 		e.noteBadPage(err)
 	} else {
@@ -173,19 +174,19 @@ func (e *Engine) readPart(fam uint64, part index.Part) (p *index.Page, err error
 	return p, err
 }
 
-func readImagePage(h *handle, part index.Part) (*index.Page, error) {
-	b, err := h.img.ReadPage(part.Off, part.Len)
+func readImagePage(h *files.Handle, part index.Part) (*index.Page, error) {
+	b, err := h.Image.ReadPage(part.Off, part.Len)
 	if err != nil {
 		return nil, err
 	}
 	return decodePage(h, part, b)
 }
 
-func readSegmentPage(h *handle, fam uint64, part index.Part) (*index.Page, error) {
-	if h.seg == nil {
-		return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
+func readSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page, error) {
+	if h.Segment == nil {
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
 	}
-	dir, values, err := h.seg.DirectoryAt(fam, part.Off, part.Len)
+	dir, values, err := h.Segment.DirectoryAt(fam, part.Off, part.Len)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +197,8 @@ func readSegmentPage(h *handle, fam uint64, part index.Part) (*index.Page, error
 	p.Values = make([]index.ValueLoc, len(values))
 	for i, v := range values {
 		var ok bool
-		if p.Values[i], ok = placeOf(h.num, v); !ok {
-			return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
+		if p.Values[i], ok = placeOf(h.Num, v); !ok {
+			return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
 				Detail: fmt.Sprintf("value %d.%d is a patch against %d.%d", v.LSN, v.Ord, v.Base.LSN, v.Base.Ord)}
 		}
 	}
@@ -219,13 +220,13 @@ func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
 	return vl, ok
 }
 
-func decodePage(h *handle, part index.Part, b []byte) (*index.Page, error) {
+func decodePage(h *files.Handle, part index.Part, b []byte) (*index.Page, error) {
 	p, err := index.DecodePage(b)
 	if err != nil {
 		if errors.Is(err, fault.ErrVersion) {
 			return nil, err
 		}
-		return nil, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "index page", Offset: int64(part.Off), Len: int64(part.Len), Err: err}
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "index page", Offset: int64(part.Off), Len: int64(part.Len), Err: err}
 	}
 	return p, nil
 }

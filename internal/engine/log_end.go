@@ -66,7 +66,7 @@ func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (bas
 	n := rec.Unpromised.Records
 	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
 	var err error
-	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.opts.FS, Dir: l.e.dir, NewFileNum: number, TempNum: temp, Rand: l.e.opts.Rand, Keys: l.e.files.keys, Moved: l.moves.add}, rec)
+	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.opts.FS, Dir: l.e.dir, NewFileNum: number, TempNum: temp, Rand: l.e.opts.Rand, Keys: l.e.files.Keys, Moved: l.moves.add}, rec)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
@@ -40,7 +41,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	e.keys = seal.New(opts.Keys, opts.Entropy)
 	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.revisions = newRevisionCache(e.opts.VersionBytes)
-	e.files = newFileSet(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
+	e.files = files.New(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
 	e.isOpen.Store(err == nil)
 	if err != nil {
@@ -164,7 +165,7 @@ func (e *Engine) undoOpen() {
 	if e.manifest != nil {
 		err = errors.Join(err, e.manifest.Close())
 	}
-	e.files.close()
+	e.files.Close()
 	if err = errors.Join(err, e.letGo()); err != nil {
 		e.opts.Logger.Warn("give up opening", "error", err)
 	}
@@ -289,12 +290,12 @@ const StoreFormat = 1
 
 func (e *Engine) addFiles(st snapshot.State) {
 	for _, l := range st.Logs {
-		e.files.add(kindLog, l.Num)
+		e.files.Add(files.Log, l.Num)
 	}
 	for _, s := range st.Segments {
-		e.files.add(kindSegment, s.Num)
+		e.files.Add(files.Segment, s.Num)
 	}
 	for _, im := range st.Images {
-		e.files.add(kindImage, im.Num)
+		e.files.Add(files.Image, im.Num)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // begins with what the images hold.
 func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.RecoverOptions {
 	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: from,
-		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.keys}
+		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.Keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -152,7 +152,7 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	e.log, err = wal.New(wal.Options{
 		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
 		Guard: e.ownsDir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Keys: e.files.keys, Start: start, Origin: e.fixed.StoreID, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
+		Inline: e.opts.Inline, Keys: e.files.Keys, Start: start, Origin: e.fixed.StoreID, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
 		Events: wal.Events{
 			SlowSync:   e.noteSlowSync,
 			LowSpace:   e.noteLowSpace,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -131,7 +132,7 @@ func (o *outputs) abandon(err error) error {
 // enter makes the files known, so that what is published can be read at once.
 func (o *outputs) enter() {
 	for _, j := range o.jobs {
-		o.e.files.addKeyed(kindSegment, j.num, j.b.KeyID())
+		o.e.files.AddKeyed(files.Segment, j.num, j.b.KeyID())
 	}
 }
 
@@ -154,7 +155,7 @@ func (o *outputs) withdraw(err error) {
 // install is segmentJob.install for all: first every value has its new place, then
 // what is left behind is forgotten.
 func (o *outputs) install() {
-	views := o.e.files.viewCount() > int(o.e.workViews.Load()) // besides the store's own
+	views := o.e.files.ViewCount() > int(o.e.workViews.Load()) // besides the store's own
 	for _, j := range o.jobs {
 		j.install()
 	}

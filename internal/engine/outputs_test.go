@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -52,7 +53,7 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	images := imageNums(e.state().Images)
 	must(t, e.Close())
 	for _, img := range images {
-		must(t, mem.Remove(e.files.path(kindImage, img)))
+		must(t, mem.Remove(e.files.Path(files.Image, img)))
 	}
 	e = open()
 	if !e.Report().IndexRebuilt {

@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/segment"
 )
 
@@ -42,7 +43,7 @@ func (e *Engine) View() (*View, error) {
 func (e *Engine) viewWithin() *View {
 	// Pin before looking: a file that the view's families name must not go
 	// between the two.
-	epoch := e.files.pin()
+	epoch := e.files.Pin()
 	return &View{e: e, v: e.ix.View(), epoch: epoch}
 }
 
@@ -59,14 +60,14 @@ func (e *Engine) workView(make func() *View) *View {
 
 // viewWithMemos is viewWithin that also knows the deleted partitions.
 func (e *Engine) viewWithTombstones() *View {
-	epoch := e.files.pin()
+	epoch := e.files.Pin()
 	return &View{e: e, v: e.ix.ViewTombstones(), epoch: epoch}
 }
 
 // Release lets files go that only this view needs. It may be called twice.
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
-		v.e.files.unpin(v.epoch)
+		v.e.files.Unpin(v.epoch)
 		if v.work {
 			v.e.workViews.Add(-1)
 		}
@@ -156,7 +157,7 @@ func (e *Engine) read(ctx context.Context, r *Reader, fam *index.Family, ref ind
 		default:
 			b, err = e.readChain(r, fam, chain)
 		}
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, files.ErrGone) {
 			e.noteDamage(err)
 			return b, err
 		}
@@ -170,11 +171,11 @@ const moveRetries = 4
 
 // readAt reads the bytes at loc, into a fresh slice if they are to be the caller's own.
 func (e *Engine) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
-	h, err := e.files.acquire(loc.File)
+	h, err := e.files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.release(h)
+	defer e.files.Release(h)
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
@@ -187,7 +188,7 @@ func (e *Engine) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
 
 // readInBlock reads the value at loc of a segment, checked, and says whether others may
 // hold it, or it holds more than itself.
-func (e *Engine) readInBlock(r *Reader, h *handle, loc index.Loc) (v []byte, shared bool, err error) {
+func (e *Engine) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []byte, shared bool, err error) {
 	if v, ok := r.kept(loc); ok && valueSum(v) == loc.Sum {
 		return v, true, nil
 	}
@@ -195,7 +196,7 @@ func (e *Engine) readInBlock(r *Reader, h *handle, loc index.Loc) (v []byte, sha
 	if err != nil {
 		return nil, false, err
 	}
-	if v, err = h.seg.Value(segmentLoc(loc), block); err != nil {
+	if v, err = h.Segment.Value(segmentLoc(loc), block); err != nil {
 		return nil, false, err
 	}
 	alone := len(v) == len(block) && int64(len(v)) > e.cache.largest() // not kept there
@@ -222,16 +223,16 @@ func (e *Engine) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 
 // readBlock returns the block of a segment that loc lies in, and whether others may
 // hold it too. The call keeps it in r, which may be nil.
-func (e *Engine) readBlock(r *Reader, h *handle, loc index.Loc) (block []byte, shared bool, err error) {
-	if h.seg == nil {
-		return nil, false, &fault.CorruptionError{File: h.kind.name(h.num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
+func (e *Engine) readBlock(r *Reader, h *files.Handle, loc index.Loc) (block []byte, shared bool, err error) {
+	if h.Segment == nil {
+		return nil, false, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
 	key := keyOf(loc)
 	if block, shared = e.cache.get(key); shared {
 		return block, true, nil
 	}
 	block, shared, err = e.cache.flights.read(key, func() ([]byte, error) {
-		block, err := h.seg.ReadBlock(segmentLoc(loc))
+		block, err := h.Segment.ReadBlock(segmentLoc(loc))
 		if err == nil {
 			e.cache.add(key, block)
 		}
@@ -247,16 +248,16 @@ func segmentLoc(loc index.Loc) segment.Loc {
 	return segment.Loc{Off: loc.Off, Stored: loc.Stored, Inner: loc.Inner, Len: loc.Len, Sum: loc.Sum}
 }
 
-func readLogValue(h *handle, loc index.Loc) ([]byte, error) {
+func readLogValue(h *files.Handle, loc index.Loc) ([]byte, error) {
 	if loc.Inner != 0 {
 		return readSealedValue(h, loc)
 	}
 	b := make([]byte, loc.Len)
-	if n, err := h.f.ReadAt(b, int64(loc.Off)); err != nil && !(errors.Is(err, io.EOF) && n == len(b)) {
+	if n, err := h.File.ReadAt(b, int64(loc.Off)); err != nil && !(errors.Is(err, io.EOF) && n == len(b)) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, logDamage(h, loc, fmt.Sprintf("file ends after %d bytes of the value", n))
 		}
-		return nil, fmt.Errorf("read %s at %d: %w", h.kind.name(h.num), loc.Off, err)
+		return nil, fmt.Errorf("read %s at %d: %w", h.Kind.Name(h.Num), loc.Off, err)
 	}
 	if got := valueSum(b); got != loc.Sum {
 		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))
@@ -265,11 +266,11 @@ func readLogValue(h *handle, loc index.Loc) ([]byte, error) {
 }
 
 // readSealedValue reads a value of an encrypted log file.
-func readSealedValue(h *handle, loc index.Loc) ([]byte, error) {
-	if h.log == nil || h.log.KeyID() == "" {
+func readSealedValue(h *files.Handle, loc index.Loc) ([]byte, error) {
+	if h.Log == nil || h.Log.KeyID() == "" {
 		return nil, logDamage(h, loc, "the reference is into an encrypted file, and this one is not")
 	}
-	b, err := h.log.ReadAt(int64(loc.Off), int64(loc.Inner), int64(loc.Len))
+	b, err := h.Log.ReadAt(int64(loc.Off), int64(loc.Inner), int64(loc.Len))
 	if err != nil {
 		return nil, err
 	}
@@ -279,6 +280,6 @@ func readSealedValue(h *handle, loc index.Loc) ([]byte, error) {
 	return b, nil
 }
 
-func logDamage(h *handle, loc index.Loc, detail string) error {
-	return &fault.CorruptionError{File: h.kind.name(h.num), Kind: "value", Offset: int64(loc.Off), Len: int64(loc.Len), Detail: detail}
+func logDamage(h *files.Handle, loc index.Loc, detail string) error {
+	return &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value", Offset: int64(loc.Off), Len: int64(loc.Len), Detail: detail}
 }

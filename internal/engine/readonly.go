@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -34,12 +35,12 @@ func (e *Engine) openReadOnly() error {
 			return err
 		}
 		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.fixed)
-		lost, lostImages := e.files.lost, e.files.lostImages
-		e.files.close()
-		e.files = newFileSet(e.opts.FS, e.dir, e.files.onErr)
+		lost, lostImages := e.files.Lost, e.files.LostImages
+		e.files.Close()
+		e.files = files.New(e.opts.FS, e.dir, e.files.OnErr)
 		// Nobody moves on: the file is lost for good.
-		e.files.lost = lost || stuck && e.opts.AllowDamage
-		e.files.lostImages = lostImages || stuck
+		e.files.Lost = lost || stuck && e.opts.AllowDamage
+		e.files.LostImages = lostImages || stuck
 		e.ix = index.New(e.opts.loadedBytes())
 		e.unflushed = newUnflushed()
 		e.report = monitor.OpenReport{}
@@ -52,7 +53,7 @@ func (e *Engine) openReadOnly() error {
 }
 
 func (e *Engine) tryReadOnly() error {
-	e.files.readOnly = true
+	e.files.ReadOnly = true
 	var err error
 	// Before anything else: what is read later cannot be older than the mark.
 	if e.durable, err = wal.ReadMark(e.opts.FS, e.dir); err != nil {
@@ -67,7 +68,7 @@ func (e *Engine) tryReadOnly() error {
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
-	if err := e.files.openAll(); err != nil {
+	if err := e.files.OpenAll(); err != nil {
 		return err
 	}
 	if err := e.checkKeys(); err != nil {
@@ -85,7 +86,7 @@ func (e *Engine) tryReadOnly() error {
 // readState reads the manifest, or does without.
 func (e *Engine) readState() (snapshot.State, error) {
 	if e.opts.AllowDamage {
-		e.files.pastDamage = e.skip
+		e.files.PastDamage = e.skip
 		return e.damagedState()
 	}
 	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -204,7 +205,7 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	mustAll(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
 	mustAll(t, e.Compact(t.Context()), e.Compact(t.Context()), e.Close())
 	for _, im := range e.manifest.State().Images {
-		mustAll(t, mem.Remove("store/"+kindImage.name(im.Num)))
+		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {
@@ -240,7 +241,7 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	e.compactMu.Unlock()
 	mustAll(t, err, e.Close())
 	for _, im := range e.manifest.State().Images {
-		mustAll(t, mem.Remove("store/"+kindImage.name(im.Num)))
+		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {

@@ -29,7 +29,7 @@ func (e *Engine) segmentParts(family uint64) (segmentParts, error) {
 	var out segmentParts
 	parts, err := e.ix.Parts(family)
 	for _, p := range parts {
-		if !e.files.isImage(p.File) {
+		if !e.files.IsImage(p.File) {
 			out = append(out, p.File)
 		}
 	}
@@ -97,7 +97,7 @@ func (e *Engine) settled(ctx context.Context) (map[base.FileNum]bool, error) {
 		key = id
 	}
 	for _, s := range e.manifest.State().Segments {
-		if s.Size < e.opts.SegmentSize || e.files.keyID(s.Num) != key {
+		if s.Size < e.opts.SegmentSize || e.files.KeyID(s.Num) != key {
 			continue
 		}
 		is, err := e.isSettled(ctx, v, s.Num)

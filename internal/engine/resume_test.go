@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 )
@@ -134,7 +135,7 @@ func TestInterruptedCompactionAndLostIndex(t *testing.T) {
 			images := imageNums(e.state().Images)
 			must(t, e.Close())
 			for _, n := range images {
-				must(t, mem.Remove(e.files.path(kindImage, n)))
+				must(t, mem.Remove(e.files.Path(files.Image, n)))
 			}
 			e = mustOpen(t, o)
 			if !e.Report().IndexRebuilt {

@@ -239,7 +239,7 @@ func TestDamagedBase(t *testing.T) {
 			costs = nil
 		}
 		must(t, e.Close())
-		f, err := mem.OpenReadWrite("store/" + e.files.known[loc.File].name(loc.File))
+		f, err := mem.OpenReadWrite("store/" + e.files.Name(loc.File))
 		must(t, err)
 		at := int64(loc.Off) + int64(loc.Len) - 1
 		if inSegment {

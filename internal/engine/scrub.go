@@ -131,7 +131,7 @@ func (e *Engine) rewriteAll(ctx context.Context, s *scrub) (old []string, err er
 	if err := e.writeImage(true); err != nil {
 		return nil, err
 	}
-	return append(old, e.files.retiredNames()...), nil
+	return append(old, e.files.RetiredNames()...), nil
 }
 
 // flushListed is a flush that lists the files there were before.
@@ -143,7 +143,7 @@ func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := e.files.stuck.list()
+	old := e.files.UnremovedNames()
 	for _, n := range names {
 		num, own := ownNumber(n)
 		_, temp := wal.ParseTempName(n)
@@ -167,25 +167,6 @@ func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
 		}
 	}
 	return old, nil
-}
-
-// retiredNames are the files that wait for views to be removed.
-func (s *fileSet) retiredNames() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []string
-	for _, r := range s.retired {
-		out = append(out, s.known[r.num].name(r.num))
-	}
-	return out
-}
-
-// knows reports whether the store has a file, be it only for a view.
-func (s *fileSet) knows(n base.FileNum) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.known[n]
-	return ok
 }
 
 const (
@@ -224,11 +205,11 @@ func (e *Engine) awaitRemoval(ctx context.Context, names []string, s *scrub) err
 func (e *Engine) removeForgotten(names []string) (left []string, failed error) {
 	for _, n := range names {
 		num, _ := ownNumber(n)
-		if e.files.knows(num) {
+		if e.files.Knows(num) {
 			left = append(left, n)
 			continue
 		}
-		if err := e.files.unlink(n); err != nil {
+		if err := e.files.Unlink(n); err != nil {
 			left, failed = append(left, n), err
 		}
 	}

@@ -14,7 +14,7 @@ var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() monitor.Stats {
-	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.logBytes.Load(), OpenViews: e.files.viewCount(), UnremovedFiles: e.files.stuck.count(), VersionBytes: e.revisions.bytes()}
+	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.logBytes.Load(), OpenViews: e.files.ViewCount(), UnremovedFiles: len(e.files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)

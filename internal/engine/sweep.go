@@ -78,7 +78,7 @@ func (e *Engine) sweep(left []string) {
 	for _, n := range left {
 		// A reader may have it open where that forbids removal. Its number is never
 		// used again.
-		if err := e.files.unlink(n); err != nil {
+		if err := e.files.Unlink(n); err != nil {
 			e.report.LeftFiles = append(e.report.LeftFiles, n)
 			continue
 		}

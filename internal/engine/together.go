@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 )
 
 // togetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
@@ -49,12 +50,12 @@ func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []ind
 	if first.InLog() || first.Patched() {
 		return nil // it moved
 	}
-	h, err := e.files.acquire(first.File)
+	h, err := e.files.Acquire(first.File)
 	if err != nil {
 		return nil
 	}
-	defer e.files.release(h)
-	if h.seg == nil {
+	defer e.files.Release(h)
+	if h.Segment == nil {
 		return nil
 	}
 	t := together{h: h, locs: locs, out: make([][]byte, len(refs))}
@@ -70,7 +71,7 @@ func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []ind
 		return t.out
 	}
 	e.cache.misses.Add(1)
-	if h.seg.LookIntoBlock(segmentLoc(first), t.cut) != nil {
+	if h.Segment.LookIntoBlock(segmentLoc(first), t.cut) != nil {
 		return nil
 	}
 	return t.out
@@ -78,7 +79,7 @@ func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []ind
 
 // together copies values out of a block.
 type together struct {
-	h    *handle
+	h    *files.Handle
 	locs []index.Loc // the first says which block
 	out  [][]byte    // as locs; nil for what is not in the block
 	room int         // bytes of the values
@@ -103,7 +104,7 @@ func (t *together) cut(block []byte) {
 		if !t.here(i) {
 			continue
 		}
-		v, err := t.h.seg.Value(segmentLoc(t.locs[i]), block)
+		v, err := t.h.Segment.Value(segmentLoc(t.locs[i]), block)
 		if err != nil {
 			continue
 		}

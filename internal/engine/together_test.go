@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -131,7 +132,7 @@ func TestReadsTogetherDamaged(t *testing.T) {
 	mustAll(t, err)
 	ref := th.Last("").Slots[0].Ref
 	loc, _ := th.Family.Loc(ref)
-	name := e.files.path(kindSegment, loc.File)
+	name := e.files.Path(files.Segment, loc.File)
 	b, err := os.ReadFile(name)
 	mustAll(t, err)
 	b[loc.Off+100] ^= 1

@@ -53,18 +53,18 @@ func lastDrops(tombs []index.Tombstone) map[string]base.LSN {
 }
 
 func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
-	h, err := e.files.acquire(num)
+	h, err := e.files.Acquire(num)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.release(h)
-	b, err := h.seg.Tombstones()
+	defer e.files.Release(h)
+	b, err := h.Segment.Tombstones()
 	if err != nil {
 		return nil, err
 	}
 	tombs, err := record.DecodeTombstones(b)
 	if err != nil {
-		return nil, &fault.CorruptionError{File: h.kind.name(num), Kind: "tombstones", Offset: -1, Err: err}
+		return nil, &fault.CorruptionError{File: h.Kind.Name(num), Kind: "tombstones", Offset: -1, Err: err}
 	}
 	return tombs, nil
 }

@@ -51,9 +51,9 @@ func TestThreadVanishesWhileLoading(t *testing.T) {
 
 	e = mustOpen(t, Options{FS: hooked, ManualWork: true})
 	for _, s := range e.state().Segments { // opening is not loading
-		h, err := e.files.acquire(s.Num)
+		h, err := e.files.Acquire(s.Num)
 		must(t, err)
-		e.files.release(h)
+		e.files.Release(h)
 	}
 	vanished := false
 	hooked.hook = func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/segment"
@@ -303,7 +304,7 @@ func (v *verifier) sizes() error {
 func (v *verifier) images() error {
 	var prev base.FileNum
 	for _, info := range v.st.Images {
-		h, err := v.e.files.acquire(info.Num)
+		h, err := v.e.files.Acquire(info.Num)
 		if err != nil {
 			if err := v.note(err, false); err != nil {
 				return err
@@ -311,7 +312,7 @@ func (v *verifier) images() error {
 			continue
 		}
 		err = v.image(h, info, prev)
-		v.e.files.release(h)
+		v.e.files.Release(h)
 		if err != nil {
 			return err
 		}
@@ -320,13 +321,13 @@ func (v *verifier) images() error {
 	return nil
 }
 
-func (v *verifier) image(h *handle, info snapshot.ImageInfo, prev base.FileNum) error {
-	if err := v.note(h.img.Check(info, v.st.StoreID, prev), false); err != nil {
+func (v *verifier) image(h *files.Handle, info snapshot.ImageInfo, prev base.FileNum) error {
+	if err := v.note(h.Image.Check(info, v.st.StoreID, prev), false); err != nil {
 		return err
 	}
 	base0 := v.rep.Bytes
-	err := h.img.Inspect(func(fr snapshot.ImageFrame) error {
-		v.tell("images", h.kind.name(h.num), base0+fr.Offset)
+	err := h.Image.Inspect(func(fr snapshot.ImageFrame) error {
+		v.tell("images", h.Kind.Name(h.Num), base0+fr.Offset)
 		err := fr.Err
 		if err == nil && fr.Type == "page" {
 			_, err = decodePage(h, index.Part{Off: uint64(fr.Offset), Len: uint32(fr.Size)}, fr.Raw)
@@ -340,7 +341,7 @@ func (v *verifier) image(h *handle, info snapshot.ImageInfo, prev base.FileNum) 
 		return err
 	}
 	v.rep.Bytes += info.Size
-	return v.note(h.img.Table(snapshot.Visitor{
+	return v.note(h.Image.Table(snapshot.Visitor{
 		Partition: func(snapshot.ImagePartition) error { return nil }, Family: func(snapshot.ImageFamily) error { return nil },
 		RemovedFamily: func(uint64) error { return nil }, Tombstone: func(snapshot.Tombstone) error { return nil },
 		RemovedTombstone: func(string) error { return nil },
@@ -351,7 +352,7 @@ func (v *verifier) image(h *handle, info snapshot.ImageInfo, prev base.FileNum) 
 // reads it.
 func (v *verifier) segments() error {
 	for _, s := range v.st.Segments {
-		h, err := v.e.files.acquire(s.Num)
+		h, err := v.e.files.Acquire(s.Num)
 		if err != nil {
 			if err := v.note(err, false); err != nil {
 				return err
@@ -359,7 +360,7 @@ func (v *verifier) segments() error {
 			continue
 		}
 		err = v.segment(h, s)
-		v.e.files.release(h)
+		v.e.files.Release(h)
 		if err != nil {
 			return err
 		}
@@ -367,31 +368,31 @@ func (v *verifier) segments() error {
 	return nil
 }
 
-func (v *verifier) segment(h *handle, s snapshot.SegmentInfo) error {
-	name, before := h.kind.name(h.num), v.rep.Bytes
-	err := h.seg.Verify(v.ctx, func(done, _ int64) { v.tell("segments", name, before+done) })
+func (v *verifier) segment(h *files.Handle, s snapshot.SegmentInfo) error {
+	name, before := h.Kind.Name(h.Num), v.rep.Bytes
+	err := h.Segment.Verify(v.ctx, func(done, _ int64) { v.tell("segments", name, before+done) })
 	if err := v.ctx.Err(); err != nil {
 		return err
 	}
 	if err := v.note(err, false); err != nil {
 		return err
 	}
-	p := h.seg.Props()
+	p := h.Segment.Props()
 	v.rep.Bytes += p.Size
 	if v.m.ManifestErr == nil && !agrees(p, s) && err == nil {
 		v.add(Finding{File: name, Offset: -1, Kind: "segment", Detail: "it is not the segment that the manifest describes"})
 	}
-	if _, err := v.e.segmentTombstones(h.num); err != nil {
+	if _, err := v.e.segmentTombstones(h.Num); err != nil {
 		if err := v.note(err, false); err != nil {
 			return err
 		}
 	}
-	fams, err := h.seg.Families()
+	fams, err := h.Segment.Families()
 	if err != nil {
 		return v.note(err, false)
 	}
 	for _, f := range fams {
-		part := index.Part{File: h.num, Off: f.DirOff, Len: f.DirStored}
+		part := index.Part{File: h.Num, Off: f.DirOff, Len: f.DirStored}
 		if _, err := readSegmentPage(h, f.ID, part); err != nil {
 			if err := v.note(err, false); err != nil {
 				return err

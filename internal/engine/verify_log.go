@@ -19,7 +19,7 @@ import (
 func (v *verifier) logs() error {
 	o := MomentLog(v.dir, v.m)
 	o.AllowDamage = true
-	o.Keys = v.e.files.keys // also where the manifest is lost
+	o.Keys = v.e.files.Keys // also where the manifest is lost
 	before := v.rep.Bytes
 	rec, err := wal.Recover(o, func(en wal.Entry) error {
 		v.rep.Records++

@@ -1,4 +1,4 @@
-package engine
+package files
 
 import (
 	"errors"
@@ -46,48 +46,46 @@ func (u *unremoved) list() []string {
 	return slices.Sorted(maps.Keys(u.names))
 }
 
-func (u *unremoved) count() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.names)
-}
+// UnremovedNames are the names of files that nothing needs and that could not be removed
+// so far, in order.
+func (s *Set) UnremovedNames() []string { return s.stuck.list() }
 
-// unlink removes a file that the manifest has forgotten. A failure is noted, and
+// Unlink removes a file that the manifest has forgotten. A failure is noted, and
 // reported the first time.
-func (s *fileSet) unlink(name string) error {
-	err := s.fs.Remove(filepath.Join(s.dir, name))
+func (s *Set) Unlink(name string) error {
+	err := s.FS.Remove(filepath.Join(s.dir, name))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		s.stuck.drop(name)
 		return nil
 	}
 	err = fmt.Errorf("remove %s: %w", name, err)
-	if s.stuck.put(name) && s.onErr != nil {
-		s.onErr(err)
+	if s.stuck.put(name) && s.OnErr != nil {
+		s.OnErr(err)
 	}
 	return err
 }
 
 // remove unlinks files, and those again that could not be removed before. A failure
 // is no error of the caller's: the manifest has forgotten the file.
-func (s *fileSet) remove(due []dueFile) {
+func (s *Set) remove(due []dueFile) {
 	if len(due) == 0 {
 		return
 	}
 	s.removeAgain()
 	for _, d := range due {
-		_ = s.unlink(d.kind.name(d.num))
+		_ = s.Unlink(d.kind.Name(d.num))
 	}
 }
 
 // removeAgain tries once more to remove what could not be removed.
-func (s *fileSet) removeAgain() {
+func (s *Set) removeAgain() {
 	for _, name := range s.stuck.list() {
-		_ = s.unlink(name)
+		_ = s.Unlink(name)
 	}
 }
 
 // dueFile is a file that nobody can need any more.
 type dueFile struct {
-	kind fileKind
+	kind Kind
 	num  base.FileNum
 }
