@@ -1,6 +1,6 @@
 // Package index is the in-memory index of a store: which items each partition has,
-// which values each item refers to, and where the bytes of each value lie. It is
-// pure memory and does no I/O.
+// which values each item refers to, and where the bytes of each value lie. It
+// opens no file: what a table has on disk it reads through Disk, which its owner gives it.
 //
 // # Two levels
 //

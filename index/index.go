@@ -351,7 +351,7 @@ func (ix *Index) View() View {
 	return ix.viewLocked()
 }
 
-// ViewMemos is View with the memory of deleted partitions.
+// ViewTombstones is View with the memory of deleted partitions.
 func (ix *Index) ViewTombstones() View {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()

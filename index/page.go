@@ -18,7 +18,7 @@ type Page struct {
 	Values     []ValueLoc
 }
 
-// PageThread are items of one partition. Birth tells lives of a partition apart: items
+// PagePartition are items of one partition. Birth tells lives of a partition apart: items
 // of an earlier life do not belong to a later one.
 type PagePartition struct {
 	ID      string

@@ -78,12 +78,12 @@ var freeNodes = btree.NewFreeListG[*Item](btree.DefaultFreeListSize)
 
 func newTree() *btree.BTreeG[*Item] { return btree.NewWithFreeListG(degree, lessItem, freeNodes) }
 
-// NewThread is an empty, resident partition.
+// NewPartition is an empty, resident partition.
 func NewPartition(id string, fam *Family, birth base.LSN) *Partition {
 	return &Partition{ID: id, Family: fam, Birth: birth, tree: newTree(), size: partitionSize, used: new(atomic.Bool)}
 }
 
-// ColdThread is a partition whose items are still on disk.
+// ColdPartition is a partition whose items are still on disk.
 func ColdPartition(id string, fam *Family, birth base.LSN) *Partition {
 	return &Partition{ID: id, Family: fam, Birth: birth, size: partitionSize}
 }

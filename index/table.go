@@ -47,7 +47,7 @@ type TableBuilder struct {
 	buf, key             []byte
 }
 
-// AddThread adds a partition, or that it is gone.
+// AddPartition adds a partition, or that it is gone.
 func (b *TableBuilder) AddPartition(r Row) {
 	b.buf = appendRow(b.buf[:0], &r)
 	b.key = append(b.key[:0], r.ID...)

@@ -12,7 +12,7 @@ func (v View) Parts(family uint64) ([]Part, error) { return v.tables.parts(famil
 // Len is the number of partitions.
 func (v View) Len() int { return v.n }
 
-// Tombstones are the deleted partitions remembered; only of a ViewMemos or ViewDirty.
+// Tombstones are the deleted partitions remembered; only of a ViewTombstones or ViewDirty.
 func (v View) Tombstones() []Tombstone { return v.tombs }
 
 // Ascend calls fn for the partitions from id on, in the order of ids, until fn

@@ -213,7 +213,7 @@ func tooMany(count uint32, b []byte, least int) error {
 // size, but not many more, since the count of a damaged frame may be anything.
 func presize(count uint32) int { return int(min(count, 8<<10)) }
 
-// decodeThreads decodes a frame of count partitions.
+// decodePartitions decodes a frame of count partitions.
 func (d *tableDecoder) decodePartitions(name string, b []byte, count uint32) ([]ImagePartition, error) {
 	if err := tooMany(count, b, minPartition); err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func (d *tableDecoder) decodeFamilies(b []byte, count uint32) ([]ImageFamily, er
 	return out, nil
 }
 
-// decodeMemos decodes a frame of count tombstones. Their data share one fresh slice.
+// decodeTombstones decodes a frame of count tombstones. Their data share one fresh slice.
 func (d *tableDecoder) decodeTombstones(b []byte, count uint32) ([]Tombstone, error) {
 	if err := tooMany(count, b, minTombstone); err != nil {
 		return nil, err
@@ -356,7 +356,7 @@ func (d *tableDecoder) decodeRemovedFamilies(b []byte, count uint32) ([]uint64, 
 	return out, nil
 }
 
-// decodeRemovedMemos decodes a frame of count tombstone ids.
+// decodeRemovedTombstones decodes a frame of count tombstone ids.
 func (d *tableDecoder) decodeRemovedTombstones(b []byte, count uint32) ([]string, error) {
 	if err := tooMany(count, b, 2); err != nil {
 		return nil, err

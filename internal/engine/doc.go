@@ -21,11 +21,12 @@
 // # Locks
 //
 // In this order. Only the first two are held across reads and writes of values and
-// pages; files.mu is held while a file is opened, closed or its footer read:
+// pages. That of files.Set is held while a file is closed, and, where a store is opened to
+// be read only, while its files are opened:
 //
 //	compactMu (one compaction at a time; held across its I/O)
 //	flushMu (one of flush, image, end of a compaction at a time; held across their I/O)
-//	files.mu (open files and pins)
+//	the lock of files.Set (open files and pins)
 //	index.Index.mu, then index.Family.mu
 //	cache shard
 package engine

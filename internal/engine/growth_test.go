@@ -66,7 +66,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	must(t, e.Close())
 }
 
-// viewOfMemos are the deleted partitions in memory.
+// viewOfTombstones are the deleted partitions in memory.
 func (e *Engine) viewOfTombstones(t *testing.T) []index.Tombstone {
 	t.Helper()
 	return e.ix.ViewTombstones().Tombstones()

@@ -12,13 +12,13 @@ import (
 	"github.com/stele-go/stele/segment"
 )
 
-// loadThread returns the newest partition with this id, its items in memory, or nil.
+// loadPartition returns the newest partition with this id, its items in memory, or nil.
 func (e *Engine) loadPartition(id string) (*index.Partition, error) {
 	t, _, err := e.loadFirst(id)
 	return t, err
 }
 
-// loadFirst is loadThread, and reports whether it was this call that loaded the partition.
+// loadFirst is loadPartition, and reports whether it was this call that loaded the partition.
 func (e *Engine) loadFirst(id string) (t *index.Partition, first bool, err error) {
 	for {
 		t, err := e.ix.Partition(id)

@@ -58,7 +58,7 @@ func (e *Engine) workView(make func() *View) *View {
 	return v
 }
 
-// viewWithMemos is viewWithin that also knows the deleted partitions.
+// viewWithTombstones is viewWithin that also knows the deleted partitions.
 func (e *Engine) viewWithTombstones() *View {
 	epoch := e.files.Pin()
 	return &View{e: e, v: e.ix.ViewTombstones(), epoch: epoch}

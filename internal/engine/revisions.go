@@ -87,7 +87,7 @@ func (v *revision) start(level int) *revision {
 	return v
 }
 
-// versionCache keeps the last published value of each series, least recently used
+// revisionCache keeps the last published value of each series, least recently used
 // out, bounded by bytes. What it forgets is logged whole the next time.
 type revisionCache struct {
 	mu     sync.Mutex
@@ -245,7 +245,7 @@ func (d *candidate) published(s *txValue) *revision {
 	return v
 }
 
-// publishVersions makes the values of a commit that is visible the last of their series.
+// publishRevisions makes the values of a commit that is visible the last of their series.
 func (e *Engine) publishRevisions(tx *Tx) {
 	for i := range tx.values {
 		if v := &tx.values[i]; v.val.candidate != nil {

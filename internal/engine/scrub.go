@@ -19,7 +19,7 @@ func (e *Engine) StoreID() uint64 { return e.state().StoreID }
 // Engine is the store that the commit is made in.
 func (tx *Tx) Engine() *Engine { return tx.e }
 
-// ForgetMemo forgets, in this commit, what is remembered of a deleted partition. The
+// ForgetTombstone forgets, in this commit, what is remembered of a deleted partition. The
 // partition from lends its name for it, and must exist; id must not.
 func (tx *Tx) ForgetTombstone(from, id string) error {
 	if m, ok := tx.anyTombstone(id); !ok || len(m.Data) == 0 {

@@ -37,7 +37,7 @@ func (e *Engine) remembered(known []index.Tombstone) []index.Tombstone {
 	return out
 }
 
-// oldestMemo is the time before which deletions need not be remembered, in
+// oldestTombstone is the time before which deletions need not be remembered, in
 // unix µs.
 func (e *Engine) oldestTombstone() int64 {
 	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()

@@ -151,7 +151,7 @@ func (tx *Tx) RemembersAny() bool {
 	return len(tx.tombs.list) > 0 || len(tx.e.queue.tombs) > 0 || tx.e.ix.Remembers()
 }
 
-// anyMemo includes mere tombstones and what is too long ago.
+// anyTombstone includes mere tombstones and what is too long ago.
 func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
 	if m, ok := tx.tombs.get(id); ok {
 		return m, true
@@ -159,7 +159,7 @@ func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
 	return tx.e.queue.tomb(tx.e.ix, id)
 }
 
-// dropMemo is the tombstone of a partition that record lsn drops. A drop without data is
+// dropTombstone is the tombstone of a partition that record lsn drops. A drop without data is
 // a tombstone, and leaves what was remembered before as it was.
 func dropTombstone(tomb func(string) (index.Tombstone, bool), id string, lsn base.LSN, now int64, data []byte) index.Tombstone {
 	m := index.Tombstone{ID: id, LSN: lsn, At: now, Data: data}
@@ -169,7 +169,7 @@ func dropTombstone(tomb func(string) (index.Tombstone, bool), id string, lsn bas
 	return m
 }
 
-// copyMemo is the tombstone of a partition that record lsn makes a copy of another: what
+// copyTombstone is the tombstone of a partition that record lsn makes a copy of another: what
 // was remembered is forgotten, and a tombstone says so, as segments may know of it.
 func copyTombstone(id string, lsn base.LSN, now int64) index.Tombstone {
 	return index.Tombstone{ID: id, LSN: lsn, At: now}

@@ -180,7 +180,7 @@ func (v *verifier) differences(saved, made *View) error {
 
 func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }
 
-// sameThread compares a partition of one index with that of another, item by item.
+// samePartition compares a partition of one index with that of another, item by item.
 func samePartition(saved, made *View, s, m *index.Partition, diff func(string, ...any)) error {
 	s, err := saved.Load(s)
 	if err != nil {
