@@ -175,7 +175,7 @@ func (l *loop) storeExitDeltas() error {
 	}
 	anchor := l.delta.initial
 	if !l.from.found() {
-		anchor = l.storeStub()
+		anchor = l.storeAnchor()
 	}
 	for _, k := range order {
 		encoded, err := l.encodeWrites("", groups[k])
@@ -187,9 +187,9 @@ func (l *loop) storeExitDeltas() error {
 	return nil
 }
 
-// storeStub stores an empty checkpoint that the writes of a first run can hang
+// storeAnchor stores an empty checkpoint that the writes of a first run can hang
 // on.
-func (l *loop) storeStub() saver.Config {
+func (l *loop) storeAnchor() saver.Config {
 	at := l.delta.initial
 	at.Namespace = l.ns
 	anchor := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
