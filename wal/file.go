@@ -200,7 +200,7 @@ func (l *Log) openNext() (*logFile, error) {
 // makeFile returns a file with a durable header that follows prev, made of the spare
 // file if there is one.
 func (l *Log) makeFile(prev Position) (*logFile, error) {
-	f := l.prealloc.takeSpare()
+	f := l.prealloc.takeSpare(prev.File)
 	if f == nil {
 		var err error
 		if f, err = l.blankFile(minAhead); err != nil {

@@ -3,6 +3,8 @@ package wal
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/stele-go/stele/internal/base"
 )
 
 const (
@@ -197,10 +199,10 @@ func (p *preallocator) makeSpare(f *logFile) {
 	p.mu.Unlock()
 }
 
-// takeSpare returns the spare file, or nil. File numbers grow along the log, so a spare
-// that is older than the current file, because the committer did not wait for it, is of
-// no use.
-func (p *preallocator) takeSpare() *logFile {
+// takeSpare returns the spare file, to follow the file prev, or nil. File numbers grow
+// along the log: recovery relies on it. So a spare that is older than prev, because the
+// committer did not wait for it, is of no use.
+func (p *preallocator) takeSpare(prev base.FileNum) *logFile {
 	p.mu.Lock()
 	s := p.mu.spare
 	p.mu.spare = nil
@@ -208,7 +210,7 @@ func (p *preallocator) takeSpare() *logFile {
 	if s == nil {
 		return nil
 	}
-	if cur := p.l.mu.cur; cur != nil && s.info.Num < cur.info.Num {
+	if s.info.Num < prev {
 		p.l.discard(s)
 		return nil
 	}
