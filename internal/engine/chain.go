@@ -15,23 +15,23 @@ import (
 // to the last, which is whole. The result is fresh, and checked as a whole: each
 // step has been checked for itself, so only then is it known that they belong
 // together.
-func (e *Engine) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
+func (s *Storage) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
 	if r == nil {
-		r = &Reader{e: e, held: new(recent)} // the patches may lie in one block
+		r = &Reader{s: s, held: new(recent)} // the patches may lie in one block
 	}
 	patches := make([]*delta.Patch, len(chain)-1)
 	for i := range patches {
 		var err error
-		if patches[i], err = e.readPatch(r, chain[i].Loc); err != nil {
+		if patches[i], err = s.readPatch(r, chain[i].Loc); err != nil {
 			return nil, costing(fam, chain[i].Ref, err)
 		}
 	}
 	last := chain[len(chain)-1]
-	root, err := e.readRoot(r, last.Loc, false)
+	root, err := s.readRoot(r, last.Loc, false)
 	if err != nil {
 		return nil, costing(fam, last.Ref, err)
 	}
-	e.resolved.Add(int64(len(patches)))
+	s.resolved.Add(int64(len(patches)))
 	b, err := delta.Resolve(patches, root)
 	if err == nil {
 		if got := valueSum(b); got != patches[0].Sum {
@@ -41,28 +41,28 @@ func (e *Engine) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc)
 	if err == nil {
 		return b, nil
 	}
-	if _, rerr := e.readAt(r, last.Loc, false); rerr != nil { // which readRoot need not have seen
+	if _, rerr := s.readAt(r, last.Loc, false); rerr != nil { // which readRoot need not have seen
 		return nil, costing(fam, last.Ref, rerr)
 	}
-	return nil, e.chainDamage(chain[0], err)
+	return nil, s.chainDamage(chain[0], err)
 }
 
 // readPatch reads the patch at loc.
-func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
+func (s *Storage) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	if loc.InLog() {
-		if p, ok := e.cache.getPatch(keyOf(loc)); ok {
+		if p, ok := s.cache.getPatch(keyOf(loc)); ok {
 			return p, nil
 		}
 	}
-	h, err := e.files.Acquire(loc.File)
+	h, err := s.files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	var b []byte
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
-	} else if b, _, err = e.readInBlock(r, h, loc); r.revisions {
+	} else if b, _, err = s.readInBlock(r, h, loc); r.revisions {
 		b = slices.Clone(b) // versions that are kept would hold the block
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
 	}
 	if loc.InLog() {
-		e.cache.addPatch(keyOf(loc), p)
+		s.cache.addPatch(keyOf(loc), p)
 	}
 	return p, nil
 }
@@ -85,28 +85,28 @@ func (e *Engine) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 // not change; they hold no block that is larger, if the caller keeps them. In a
 // segment they are part of a block that was checked, but they are not compared with
 // loc's own checksum: what is made of them is checked.
-func (e *Engine) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
+func (s *Storage) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 	if loc.InLog() {
-		if b, ok := e.keptInLog(r, loc); ok {
+		if b, ok := s.keptInLog(r, loc); ok {
 			return b, nil
 		}
 	}
-	h, err := e.files.Acquire(loc.File)
+	h, err := s.files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	if loc.InLog() {
 		b, err := readLogValue(h, loc)
 		if err == nil {
-			e.keepOfLog(r, loc, b)
+			s.keepOfLog(r, loc, b)
 		}
 		return b, err
 	}
 	b, ok := r.kept(loc)
 	whole := false
 	if !ok {
-		block, _, err := e.readBlock(r, h, loc)
+		block, _, err := s.readBlock(r, h, loc)
 		if err != nil {
 			return nil, err
 		}
@@ -169,15 +169,15 @@ func costing(fam *index.Family, r index.Ref, err error) error {
 
 // endlessChain is the error for a chain that does not end with a whole value: a
 // base is missing, or there are more patches than there may be.
-func (e *Engine) endlessChain(chain []index.ValueLoc, end index.Ref) error {
+func (s *Storage) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 	last := chain[len(chain)-1]
 	if len(chain) > index.MaxSteps {
-		return e.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxSteps))
+		return s.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxSteps))
 	}
-	return e.chainDamage(last, fmt.Errorf("it is a patch against %d.%d, which is not there", end.LSN, end.Ord))
+	return s.chainDamage(last, fmt.Errorf("it is a patch against %d.%d, which is not there", end.LSN, end.Ord))
 }
 
-func (e *Engine) chainDamage(v index.ValueLoc, err error) error {
-	return &fault.CorruptionError{File: e.files.Name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
+func (s *Storage) chainDamage(v index.ValueLoc, err error) error {
+	return &fault.CorruptionError{File: s.files.Name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
 		Detail: fmt.Sprintf("value %d.%d", v.Ref.LSN, v.Ref.Ord), Err: err}
 }

@@ -334,15 +334,15 @@ func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
 }
 
 // familiesIn names the families the segments hold.
-func (e *Engine) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
+func (s *Storage) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
 	for num := range from {
-		h, err := e.files.Acquire(num)
+		h, err := s.files.Acquire(num)
 		if err != nil {
 			return nil, err
 		}
 		fams, err := h.Segment.Families()
-		e.files.Release(h)
+		s.files.Release(h)
 		if err != nil {
 			return nil, err
 		}
@@ -402,12 +402,12 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 }
 
 // inputPage reads the page a segment has of a family, if it has one.
-func (e *Engine) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
-	h, err := e.files.Acquire(num)
+func (s *Storage) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
+	h, err := s.files.Acquire(num)
 	if err != nil {
 		return index.Part{}, nil, err
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	f, ok, err := h.Segment.Find(family)
 	if err != nil || !ok {
 		return index.Part{}, nil, err

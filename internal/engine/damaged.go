@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
@@ -28,61 +27,6 @@ import (
 //   - a frame of the log: its records are missing, and what they deleted is not;
 //   - a value: reading it is a CorruptionError, as always.
 
-// skipped is what AllowDamage went past.
-type skipped struct {
-	mu        sync.Mutex
-	damage    []error
-	seen      map[string]bool // by text: a damaged page is met again and again
-	recent    []error         // since the last look, repeated ones too
-	deletions bool            // what was skipped may have held deletions
-}
-
-// maxSkipped bounds the list of what was skipped.
-const maxSkipped = 10000
-
-// skip notes damage that AllowDamage goes past.
-func (e *Engine) skip(err error) {
-	e.skipped.mu.Lock()
-	defer e.skipped.mu.Unlock()
-	if e.skipped.seen == nil {
-		e.skipped.seen = map[string]bool{}
-	}
-	if len(e.skipped.recent) < maxSkipped {
-		e.skipped.recent = append(e.skipped.recent, err)
-	}
-	if text := err.Error(); !e.skipped.seen[text] && len(e.skipped.damage) < maxSkipped {
-		e.skipped.seen[text] = true
-		e.skipped.damage = append(e.skipped.damage, err)
-	}
-}
-
-// pastDamage is nil for damage that may be gone past, which it notes; any other
-// error stays one.
-func (e *Engine) pastDamage(err error) error {
-	if err == nil || !e.opts.AllowDamage || !errors.Is(err, fault.ErrCorrupt) {
-		return err
-	}
-	e.skip(err)
-	return nil
-}
-
-// Skipped returns what was gone past so far, at Open and since, each damage once,
-// and whether it may have held deletions, so that something deleted is back. Both
-// are zero without Options.AllowDamage.
-func (e *Engine) Skipped() (damage []error, deletions bool) {
-	e.skipped.mu.Lock()
-	defer e.skipped.mu.Unlock()
-	deletions = e.skipped.deletions || e.guessed
-	for _, err := range e.skipped.damage {
-		var c *fault.CorruptionError
-		if errors.As(err, &c) {
-			_, inLog := wal.ParseFileName(c.File)
-			deletions = deletions || inLog
-		}
-	}
-	return append([]error(nil), e.skipped.damage...), deletions
-}
-
 // checkImages reads every frame of the images. A store that is written to finds a
 // damaged page when it reads it, and has a new image made; here nothing would be, and
 // what the page holds is in the log.
@@ -99,16 +43,6 @@ func (e *Engine) checkImages(st snapshot.State) error {
 		}
 	}
 	return nil
-}
-
-// recentlySkipped is what was gone past since the last call: one damaged file costs
-// many families something, and each of them has to know.
-func (e *Engine) recentlySkipped() []error {
-	e.skipped.mu.Lock()
-	defer e.skipped.mu.Unlock()
-	r := e.skipped.recent
-	e.skipped.recent = nil
-	return r
 }
 
 // damagedState is the state of a store for AllowDamage: that of the manifest, or
@@ -130,7 +64,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	if len(st.Logs)+len(st.Segments) == 0 {
 		return snapshot.State{}, err
 	}
-	e.guessed, e.report.Guessed = true, true
+	e.guessed, e.report.Guessed, e.skipped.deletions = true, true, true
 	if errors.Is(err, snapshot.ErrNoManifest) {
 		err = &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
 	}

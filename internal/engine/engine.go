@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/metric"
-	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
@@ -22,27 +20,18 @@ import (
 
 // Engine is an open store. All methods are safe for concurrent use.
 type Engine struct {
-	dir  string
-	opts Options
+	*Storage
 
-	around      vfs.FS             // where the directory lies; opts.FS is the directory alone
-	held        vfs.Dir            // the directory
-	lock        vfs.Lock           // nil if read-only
-	lockText    string             // what it says of this writer
-	manifest    *snapshot.Manifest // nil if read-only
-	fixed       snapshot.State     // the state of a read-only store
-	guessed     bool               // fixed was put together without a manifest
-	upTo        base.LSN           // replay no further; 0: to the end of the log
-	log         *wal.Log           // nil if read-only
-	keys        *seal.Keys         // nil without encryption
-	manifestKey string             // of a read-only store's manifest
-	durable     wal.Mark           // as Open found it
-	files       *files.Set
-	cache       *blockCache
+	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
+	lock        vfs.Lock // nil if read-only
+	lockText    string   // what it says of this writer
+	guessed     bool     // the state was put together without a manifest
+	upTo        base.LSN // replay no further; 0: to the end of the log
+	log         *wal.Log // nil if read-only
+	manifestKey string   // of a read-only store's manifest
+	durable     wal.Mark // as Open found it
 	revisions   *revisionCache
-	ix          *index.Index
 	report      monitor.OpenReport
-	skipped     skipped // with Options.AllowDamage
 
 	queue   queue   // committer only
 	scratch scratch // committer only
@@ -60,24 +49,15 @@ type Engine struct {
 	yieldEvery     time.Duration // yieldEvery; nothing in tests
 	giveTurn       func()        // vfs.Yield, but in tests
 
-	compactMu sync.Mutex   // one compaction at a time
-	workViews atomic.Int32 // views of flushes and compactions
+	compactMu sync.Mutex // one compaction at a time
 
 	unfinished atomic.Bool // a compaction may have ended between its first output and its last
 
-	flushMu   sync.Mutex  // one flush, image or end of a compaction at a time; guards the next two
-	badImages bool        // the chain of images could not be read
-	chain     chainSize   // of the images
-	forgotten bool        // the manifest names no image, because of badPages
-	badPages  atomic.Bool // a page of an image is damaged
+	flushMu   sync.Mutex // one flush, image or end of a compaction at a time; guards the next two
+	badImages bool       // the chain of images could not be read
+	chain     chainSize  // of the images
+	forgotten bool       // the manifest names no image, because of badPages
 
-	numMu    sync.Mutex // guards the next two
-	nextNum  base.FileNum
-	reserved base.FileNum
-
-	life      sync.RWMutex // guards closed against new calls
-	closed    bool
-	calls     sync.WaitGroup
 	closeOnce sync.Once
 
 	wake        chan struct{} // the worker: flush or image
@@ -85,11 +65,9 @@ type Engine struct {
 	stopWork    context.CancelFunc
 	workers     sync.WaitGroup
 
-	flushes, images, compactions, loads, corruptions  atomic.Uint64
+	flushes, images, compactions                      atomic.Uint64
 	compactedIn, compactedOut                         atomic.Int64
 	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
-	resolved                                          atomic.Int64           // patches applied by readers
-	lastRecent                                        atomic.Pointer[recent] // of the Reader used last that was ended
 	commits                                           metric.Latency
 	valueBytes, flushedValues, flushedBytes           atomic.Int64
 	poisonNoted                                       atomic.Bool
@@ -98,28 +76,8 @@ type Engine struct {
 	workErr, compactErr                               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
 }
 
-// Dir is the directory of the store.
-func (e *Engine) Dir() string { return e.dir }
-
 // Report says what Open found.
 func (e *Engine) Report() monitor.OpenReport { return e.report }
-
-// state is the manifest's, or what a read-only store found.
-func (e *Engine) state() snapshot.State {
-	if e.manifest == nil {
-		return e.fixed
-	}
-	return e.manifest.State()
-}
-
-// floor is the last record that is in segments for good.
-func (e *Engine) floor() base.LSN {
-	f := e.fixed.FloorLSN
-	if e.manifest != nil {
-		f = e.manifest.FloorLSN()
-	}
-	return f - min(f, 1)
-}
 
 // Sync returns nil when every commit that returned before is settled: visible and on
 // stable storage, or never to be either. See saver.Coordinator.
@@ -242,12 +200,6 @@ func (e *Engine) closeImage() error {
 
 // closeTimeout bounds the flush of a Close.
 const closeTimeout = time.Minute
-
-// reserve makes file numbers below next known to the manifest.
-func (e *Engine) reserve(next base.FileNum) error {
-	_, err := e.manifest.Apply(snapshot.Edit{NextFileNum: next})
-	return err
-}
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {

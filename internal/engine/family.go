@@ -60,7 +60,7 @@ func (n familyNames) open(v *View) (familyWork, error) {
 }
 
 // load makes every partition of the family readable.
-func (w *familyWork) load(v *View) error { return v.e.loadTogether(w.partitions, v) }
+func (w *familyWork) load(v *View) error { return v.s.loadTogether(w.partitions, v) }
 
 // page is the directory page of the family with the items keep selects. A partition
 // without such items is left out, unless it is new: its existence is news too.

@@ -209,12 +209,12 @@ type familyIn struct {
 
 // inSegment is what a segment says of a family; false if it is gone, or does not hold
 // the family.
-func (e *Engine) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
-	h, err := e.files.Acquire(n)
+func (s *Storage) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
+	h, err := s.files.Acquire(n)
 	if err != nil {
 		return familyIn{}, false
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	if h.Segment == nil {
 		return familyIn{}, false
 	}

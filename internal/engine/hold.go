@@ -64,10 +64,6 @@ func (e *Engine) ownsDir() error {
 // Around is the file system that the store's directory lies in.
 func (e *Engine) Around() vfs.FS { return e.around }
 
-// Held is the directory of the store, held open: for tools that read its files, which
-// are found there though the directory was moved. It is closed with the store.
-func (e *Engine) Held() vfs.Dir { return e.held }
-
 // holdStore holds the directory of a store that is only looked at. One that does not
 // exist is no store.
 func holdStore(fsys vfs.FS, dir string) (vfs.Dir, error) {

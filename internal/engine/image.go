@@ -177,19 +177,6 @@ func (e *Engine) withdraw(k files.Kind, n base.FileNum) {
 	e.removeQuietly(k, n)
 }
 
-// noteBadPage remembers that a page of an image is damaged. What the image holds is
-// in segments and log as well, but this process has forgotten where: the next
-// Open, told of no image, finds it.
-func (e *Engine) noteBadPage(err error) {
-	if !errors.Is(err, fault.ErrCorrupt) || e.badPages.Swap(true) || e.opts.ReadOnly || e.opts.ManualWork {
-		return
-	}
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
-
 // checkPages refuses work that needs whole images if one is damaged, and lets the
 // manifest forget them. flushMu is held.
 func (e *Engine) checkPages() error {
@@ -233,13 +220,6 @@ func (e *Engine) usableImages(st snapshot.State) snapshot.State {
 		st.Images = nil
 	}
 	return st
-}
-
-// dirtyView is a view with what changed since the last image.
-func (e *Engine) dirtyView() (*View, index.Dirty) {
-	epoch := e.files.Pin()
-	iv, dirty := e.ix.ViewDirty()
-	return &View{e: e, v: iv, epoch: epoch}, dirty
 }
 
 // imageJob writes one image file.
@@ -471,12 +451,4 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 	p.File = j.num
 	p.Off, p.Len, err = j.w.AddPage(b)
 	return p, err
-}
-
-// removeQuietly removes a file that no manifest names; if that fails, the next
-// Open does it.
-func (e *Engine) removeQuietly(k files.Kind, n base.FileNum) {
-	if err := e.opts.FS.Remove(e.files.Path(k, n)); err != nil && !errors.Is(err, errNotExist) {
-		e.opts.Logger.Warn("remove unpublished file", "file", k.Name(n), "error", err)
-	}
 }

@@ -11,7 +11,7 @@ import (
 func TestLimiterAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slice = 256 << 10
-		e := &Engine{opts: Options{CompactRate: 64 << 20}}
+		e := &Engine{Storage: &Storage{opts: Options{CompactRate: 64 << 20}}}
 		limit := e.limiter(t.Context())
 		moved := func(n int) time.Duration {
 			start := time.Now()

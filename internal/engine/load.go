@@ -13,26 +13,26 @@ import (
 )
 
 // loadPartition returns the newest partition with this id, its items in memory, or nil.
-func (e *Engine) loadPartition(id string) (*index.Partition, error) {
-	t, _, err := e.loadFirst(id)
+func (s *Storage) loadPartition(id string) (*index.Partition, error) {
+	t, _, err := s.loadFirst(id)
 	return t, err
 }
 
 // loadFirst is loadPartition, and reports whether it was this call that loaded the partition.
-func (e *Engine) loadFirst(id string) (t *index.Partition, first bool, err error) {
+func (s *Storage) loadFirst(id string) (t *index.Partition, first bool, err error) {
 	for {
-		t, err := e.ix.Partition(id)
+		t, err := s.ix.Partition(id)
 		if err != nil {
 			return nil, false, fmt.Errorf("look up partition %q: %w", id, err)
 		}
 		if t == nil || !t.Cold() {
 			return t, false, nil
 		}
-		loaded, installed, err := e.load(t, nil)
+		loaded, installed, err := s.load(t, nil)
 		switch {
 		case err == nil && installed:
 			return loaded, true, nil
-		case err != nil && (!errors.Is(err, files.ErrGone) || e.ix.Current(t)):
+		case err != nil && (!errors.Is(err, files.ErrGone) || s.ix.Current(t)):
 			return nil, false, err
 		}
 		// A commit changed the partition, or deleted it and its pages went.
@@ -42,39 +42,39 @@ func (e *Engine) loadFirst(id string) (t *index.Partition, first bool, err error
 // load reads a cold partition's pages as a view, or else the index, sees them, and
 // installs the result in the index if that still holds t: then nothing touched
 // the partition since.
-func (e *Engine) load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
-	floor := e.floor() // before the parts, as in loadTogether
-	pages, err := e.readPages(t.Family, v)
+func (s *Storage) load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
+	floor := s.floor() // before the parts, as in loadTogether
+	pages, err := s.readPages(t.Family, v)
 	if err != nil {
 		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
 	}
-	loaded, installed = e.loadFrom(pages, t, floor)
+	loaded, installed = s.loadFrom(pages, t, floor)
 	return loaded, installed, nil
 }
 
 // loadTogether replaces the cold ones of the partitions of one family by loaded ones,
 // reading the family's pages once.
-func (e *Engine) loadTogether(partitions []*index.Partition, v *View) error {
+func (s *Storage) loadTogether(partitions []*index.Partition, v *View) error {
 	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
 	if first < 0 {
 		return nil
 	}
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
-	floor := e.floor()
-	pages, err := e.readPages(partitions[first].Family, v)
+	floor := s.floor()
+	pages, err := s.readPages(partitions[first].Family, v)
 	if err != nil {
 		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)
 	}
 	for i, t := range partitions {
 		if t.Cold() {
-			partitions[i], _ = e.loadFrom(pages, t, floor)
+			partitions[i], _ = s.loadFrom(pages, t, floor)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
+func (s *Storage) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
 	var items []*index.Item
 	for _, p := range pages {
 		for i := range p.Partitions {
@@ -90,20 +90,20 @@ func (e *Engine) loadFrom(pages []*index.Page, t *index.Partition, floor base.LS
 		}
 	}
 	loaded = t.Loaded(items, floor)
-	e.loads.Add(1)
-	return loaded, e.ix.Swap(t, loaded)
+	s.loads.Add(1)
+	return loaded, s.ix.Swap(t, loaded)
 }
 
 // readPages reads all pages of a family as a view has them, or the index if v is
 // nil, and tells the family where its values lie.
-func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
+func (s *Storage) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
-		now, err := e.ix.Parts(fam.ID)
+		now, err := s.ix.Parts(fam.ID)
 		if err != nil {
 			return nil, err
 		}
 		if v == nil {
-			pages, err := e.readParts(fam, now, files.Latest)
+			pages, err := s.readParts(fam, now, files.Latest)
 			if !errors.Is(err, files.ErrGone) {
 				return pages, err
 			}
@@ -118,13 +118,13 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 		// deleted by now, only the pages of views tell the place, and the one told by an
 		// older view may lie in a file that this view does not hold.
 		if !slices.Equal(now, then) {
-			if _, err := e.readParts(fam, now, files.Latest); errors.Is(err, files.ErrGone) {
+			if _, err := s.readParts(fam, now, files.Latest); errors.Is(err, files.ErrGone) {
 				continue
 			} else if err != nil {
 				return nil, err
 			}
 		}
-		return e.readParts(fam, then, v.epoch)
+		return s.readParts(fam, then, v.epoch)
 	}
 	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, files.ErrGone)
 }
@@ -133,44 +133,44 @@ func (e *Engine) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 // flushed since an image was written lies in the segment, and its place in the
 // log is stale. The first place told counts, if its file lasts for a view of the
 // epoch.
-func (e *Engine) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
+func (s *Storage) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {
 		for _, part := range parts {
-			if e.files.IsImage(part.File) != images {
+			if s.files.IsImage(part.File) != images {
 				continue
 			}
-			p, err := e.readPart(fam.ID, part)
+			p, err := s.readPart(fam.ID, part)
 			if err != nil {
-				if err = e.pastDamage(err); err != nil {
+				if err = s.pastDamage(err); err != nil {
 					return nil, err
 				}
 				continue
 			}
 			pages = append(pages, p)
-			fam.AddMissing(p.Values, e.files.Lasting(epoch))
+			fam.AddMissing(p.Values, s.files.Lasting(epoch))
 		}
 	}
 	return pages, nil
 }
 
 // readPart reads one page.
-func (e *Engine) readPart(fam uint64, part index.Part) (p *index.Page, err error) {
-	h, err := e.files.Acquire(part.File)
+func (s *Storage) readPart(fam uint64, part index.Part) (p *index.Page, err error) {
+	h, err := s.files.Acquire(part.File)
 	if err != nil {
-		if e.files.IsImage(part.File) {
-			e.noteBadPage(err)
+		if s.files.IsImage(part.File) {
+			s.noteBadPage(err)
 		}
 		return nil, err
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	if h.Kind == files.Image {
 		p, err = readImagePage(h, part)
-		e.noteBadPage(err)
+		s.noteBadPage(err)
 	} else {
 		p, err = readSegmentPage(h, fam, part)
 	}
-	e.noteDamage(err)
+	s.noteDamage(err)
 	return p, err
 }
 

@@ -34,8 +34,9 @@ func Open(dir string, opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	start := time.Now()
-	e := &Engine{dir: dir, opts: opts.withDefaults(), queue: newQueue(),
+	e := &Engine{Storage: &Storage{dir: dir, opts: opts.withDefaults()}, queue: newQueue(),
 		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, yieldEvery: yieldEvery, giveTurn: vfs.Yield, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+	e.onBadPage = e.wakeWorker
 	e.ix = index.New(e.opts.loadedBytes())
 	e.unfinished.Store(true) // in an earlier life
 	e.keys = seal.New(opts.Keys, opts.Entropy)

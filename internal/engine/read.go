@@ -21,7 +21,7 @@ var ErrNoValue = errors.New("value is no longer stored")
 // View is the store at one moment: later commits, deletions and compaction do not
 // reach it. It keeps files from being removed; release it.
 type View struct {
-	e        *Engine
+	s        *Storage
 	v        index.View
 	epoch    uint64
 	counted  bool // as a call in progress
@@ -30,49 +30,56 @@ type View struct {
 }
 
 // View returns the store as it is now.
-func (e *Engine) View() (*View, error) {
-	if err := e.enter(); err != nil {
+func (s *Storage) View() (*View, error) {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
-	v := e.viewWithin()
+	v := s.viewWithin()
 	v.counted = true
 	return v, nil
 }
 
 // viewWithin is a view for the store's own work, which is waited for anyway.
-func (e *Engine) viewWithin() *View {
+func (s *Storage) viewWithin() *View {
 	// Pin before looking: a file that the view's families name must not go
 	// between the two.
-	epoch := e.files.Pin()
-	return &View{e: e, v: e.ix.View(), epoch: epoch}
+	epoch := s.files.Pin()
+	return &View{s: s, v: s.ix.View(), epoch: epoch}
 }
 
 // workView is a view for a flush or a compaction. Such a view reads no value that
 // another of them moves: a flush takes what lies in the log, a compaction what lies
 // in segments. So neither keeps in memory, for the sake of the other, where values
 // lay that are gone.
-func (e *Engine) workView(make func() *View) *View {
-	e.workViews.Add(1)
+func (s *Storage) workView(make func() *View) *View {
+	s.workViews.Add(1)
 	v := make()
 	v.work = true
 	return v
 }
 
 // viewWithTombstones is viewWithin that also knows the deleted partitions.
-func (e *Engine) viewWithTombstones() *View {
-	epoch := e.files.Pin()
-	return &View{e: e, v: e.ix.ViewTombstones(), epoch: epoch}
+func (s *Storage) viewWithTombstones() *View {
+	epoch := s.files.Pin()
+	return &View{s: s, v: s.ix.ViewTombstones(), epoch: epoch}
+}
+
+// dirtyView is a view with what changed since the last image.
+func (s *Storage) dirtyView() (*View, index.Dirty) {
+	epoch := s.files.Pin()
+	iv, dirty := s.ix.ViewDirty()
+	return &View{s: s, v: iv, epoch: epoch}, dirty
 }
 
 // Release lets files go that only this view needs. It may be called twice.
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
-		v.e.files.Unpin(v.epoch)
+		v.s.files.Unpin(v.epoch)
 		if v.work {
-			v.e.workViews.Add(-1)
+			v.s.workViews.Add(-1)
 		}
 		if v.counted {
-			v.e.leave()
+			v.s.leave()
 		}
 	}
 }
@@ -102,42 +109,42 @@ func (v *View) Load(t *index.Partition) (*index.Partition, error) {
 	if !t.Cold() {
 		return t, nil
 	}
-	loaded, _, err := v.e.load(t, v)
+	loaded, _, err := v.s.load(t, v)
 	return loaded, err
 }
 
 // Partition returns a partition as it is now, loaded, or nil.
-func (e *Engine) Partition(id string) (*index.Partition, error) {
-	if err := e.enter(); err != nil {
+func (s *Storage) Partition(id string) (*index.Partition, error) {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
-	defer e.leave()
-	return e.loadPartition(id)
+	defer s.leave()
+	return s.loadPartition(id)
 }
 
 // ReadValue returns the bytes of a value, checked, in a fresh slice. ErrNoValue
 // means that it was deleted or pruned; damage is a CorruptionError.
-func (e *Engine) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
-	return e.readFor(ctx, fam, ref, true)
+func (s *Storage) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return s.readFor(ctx, fam, ref, true)
 }
 
 // ReadShared is ReadValue without a copy where the bytes are in memory: others may
 // hold them, so they must not be changed.
-func (e *Engine) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
-	return e.readFor(ctx, fam, ref, false)
+func (s *Storage) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+	return s.readFor(ctx, fam, ref, false)
 }
 
-func (e *Engine) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
-	if err := e.enter(); err != nil {
+func (s *Storage) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
-	defer e.leave()
-	return e.read(ctx, nil, fam, ref, own)
+	defer s.leave()
+	return s.read(ctx, nil, fam, ref, own)
 }
 
 // read does the work of ReadValue, for a call that keeps blocks in r; r may be nil.
 // Unless they are to be the caller's own the bytes may be shared.
-func (e *Engine) read(ctx context.Context, r *Reader, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
+func (s *Storage) read(ctx context.Context, r *Reader, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -151,14 +158,14 @@ func (e *Engine) read(ctx context.Context, r *Reader, fam *index.Family, ref ind
 		var err error
 		switch {
 		case !ok:
-			err = e.endlessChain(chain, missing)
+			err = s.endlessChain(chain, missing)
 		case len(chain) == 1:
-			b, err = e.readAt(r, chain[0].Loc, own)
+			b, err = s.readAt(r, chain[0].Loc, own)
 		default:
-			b, err = e.readChain(r, fam, chain)
+			b, err = s.readChain(r, fam, chain)
 		}
 		if !errors.Is(err, files.ErrGone) {
-			e.noteDamage(err)
+			s.noteDamage(err)
 			return b, err
 		}
 	}
@@ -170,16 +177,16 @@ func (e *Engine) read(ctx context.Context, r *Reader, fam *index.Family, ref ind
 const moveRetries = 4
 
 // readAt reads the bytes at loc, into a fresh slice if they are to be the caller's own.
-func (e *Engine) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
-	h, err := e.files.Acquire(loc.File)
+func (s *Storage) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
+	h, err := s.files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
-	v, shared, err := e.readInBlock(r, h, loc)
+	v, shared, err := s.readInBlock(r, h, loc)
 	if err != nil || !own || !shared {
 		return v, err
 	}
@@ -188,53 +195,53 @@ func (e *Engine) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
 
 // readInBlock reads the value at loc of a segment, checked, and says whether others may
 // hold it, or it holds more than itself.
-func (e *Engine) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []byte, shared bool, err error) {
+func (s *Storage) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []byte, shared bool, err error) {
 	if v, ok := r.kept(loc); ok && valueSum(v) == loc.Sum {
 		return v, true, nil
 	}
-	block, shared, err := e.readBlock(r, h, loc)
+	block, shared, err := s.readBlock(r, h, loc)
 	if err != nil {
 		return nil, false, err
 	}
 	if v, err = h.Segment.Value(segmentLoc(loc), block); err != nil {
 		return nil, false, err
 	}
-	alone := len(v) == len(block) && int64(len(v)) > e.cache.largest() // not kept there
+	alone := len(v) == len(block) && int64(len(v)) > s.cache.largest() // not kept there
 	return v, shared || !alone, nil
 }
 
 // keptInLog is a value of the log that the call or the store keeps. r may be nil.
-func (e *Engine) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
+func (s *Storage) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
 	if b, ok := r.kept(loc); ok {
 		return b, true
 	}
-	return e.cache.get(keyOf(loc))
+	return s.cache.get(keyOf(loc))
 }
 
 // keepOfLog keeps a value of the log for the call, and for later ones. An empty one begins
 // where the next value does, so the two have one key.
-func (e *Engine) keepOfLog(r *Reader, loc index.Loc, b []byte) {
+func (s *Storage) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	e.cache.add(keyOf(loc), b)
+	s.cache.add(keyOf(loc), b)
 	r.keep(loc, b)
 }
 
 // readBlock returns the block of a segment that loc lies in, and whether others may
 // hold it too. The call keeps it in r, which may be nil.
-func (e *Engine) readBlock(r *Reader, h *files.Handle, loc index.Loc) (block []byte, shared bool, err error) {
+func (s *Storage) readBlock(r *Reader, h *files.Handle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.Segment == nil {
 		return nil, false, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
 	key := keyOf(loc)
-	if block, shared = e.cache.get(key); shared {
+	if block, shared = s.cache.get(key); shared {
 		return block, true, nil
 	}
-	block, shared, err = e.cache.flights.read(key, func() ([]byte, error) {
+	block, shared, err = s.cache.flights.read(key, func() ([]byte, error) {
 		block, err := h.Segment.ReadBlock(segmentLoc(loc))
 		if err == nil {
-			e.cache.add(key, block)
+			s.cache.add(key, block)
 		}
 		return block, err
 	})

@@ -21,7 +21,7 @@ import (
 //
 // All methods are safe for concurrent use.
 type Reader struct {
-	e         *Engine
+	s         *Storage
 	revisions bool // it is asked for several versions of a series
 
 	mu    sync.Mutex
@@ -31,11 +31,11 @@ type Reader struct {
 
 // Reader returns one for a call that reads many values, several of the same series. The
 // call ends it.
-func (e *Engine) Reader() *Reader { return &Reader{e: e, revisions: true, held: new(recent)} }
+func (s *Storage) Reader() *Reader { return &Reader{s: s, revisions: true, held: new(recent)} }
 
 // LateReader returns a Reader that is ended already, for single values that callers ask
 // for when they like.
-func (e *Engine) LateReader() *Reader { return &Reader{e: e} }
+func (s *Storage) LateReader() *Reader { return &Reader{s: s} }
 
 // End says that the call is over.
 func (r *Reader) End() {
@@ -43,7 +43,7 @@ func (r *Reader) End() {
 	defer r.mu.Unlock()
 	if s := r.held; s != nil {
 		r.held, r.after = nil, weak.Make(s)
-		r.e.lastRecent.Store(s)
+		r.s.lastRecent.Store(s)
 	}
 }
 
@@ -58,10 +58,10 @@ func (r *Reader) ReadShared(ctx context.Context, fam *index.Family, ref index.Re
 }
 
 func (r *Reader) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
-	if err := r.e.enter(); err != nil {
+	if err := r.s.enter(); err != nil {
 		return nil, err
 	}
-	defer r.e.leave()
+	defer r.s.leave()
 	return r.read(ctx, fam, ref, own)
 }
 
@@ -71,7 +71,7 @@ func (r *Reader) read(ctx context.Context, fam *index.Family, ref index.Ref, own
 		return nil, err
 	}
 	if !r.revisions {
-		return r.e.read(ctx, r, fam, ref, own)
+		return r.s.read(ctx, r, fam, ref, own)
 	}
 	switch loc, ok := fam.Loc(ref); {
 	case !ok:
@@ -92,7 +92,7 @@ func (r *Reader) read(ctx context.Context, fam *index.Family, ref index.Ref, own
 		}
 	}
 	// Whole in itself, moving, or damaged: what that means is said in one place.
-	return r.e.read(ctx, r, fam, ref, own)
+	return r.s.read(ctx, r, fam, ref, own)
 }
 
 // bytesOf is the value, in a fresh slice if it is to be the caller's own.
@@ -109,12 +109,12 @@ const smallLogValue = 1 << 10
 
 // small reads a small value of the log, or has it. Others may hold it.
 func (r *Reader) small(loc index.Loc) ([]byte, error) {
-	if b, ok := r.e.keptInLog(r, loc); ok && valueSum(b) == loc.Sum {
+	if b, ok := r.s.keptInLog(r, loc); ok && valueSum(b) == loc.Sum {
 		return b, nil
 	}
-	b, err := r.e.readAt(r, loc, false)
+	b, err := r.s.readAt(r, loc, false)
 	if err == nil {
-		r.e.keepOfLog(r, loc, b)
+		r.s.keepOfLog(r, loc, b)
 	}
 	return b, err
 }
@@ -133,7 +133,7 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
 	var v *delta.View
 	if at.Empty() {
 		last := chain[len(chain)-1]
-		b, err := r.e.readRoot(r, last.Loc, true)
+		b, err := r.s.readRoot(r, last.Loc, true)
 		if err != nil {
 			return nil
 		}
@@ -143,7 +143,7 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
 		return nil // forgotten between two looks
 	}
 	for i := len(chain) - 1; i >= 0; i-- {
-		p, err := r.e.readPatch(r, chain[i].Loc)
+		p, err := r.s.readPatch(r, chain[i].Loc)
 		if err != nil {
 			return nil
 		}
@@ -151,7 +151,7 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
 			s.forget()
 			return nil
 		}
-		r.e.resolved.Add(1)
+		r.s.resolved.Add(1)
 		s.keepView(chain[i].Ref, v, p.Size())
 	}
 	if _, patched := v.Sum(); !patched {
@@ -169,7 +169,7 @@ func (r *Reader) kept(loc index.Loc) ([]byte, bool) {
 	}
 	b, ok := s.value(loc)
 	if ok {
-		r.e.cache.hits.Add(1)
+		r.s.cache.hits.Add(1)
 	}
 	return b, ok
 }
@@ -209,6 +209,6 @@ func (r *Reader) keeping() *recent {
 		s = new(recent)
 		r.after = weak.Make(s)
 	}
-	r.e.lastRecent.Store(s)
+	r.s.lastRecent.Store(s)
 	return s
 }

@@ -25,11 +25,11 @@ import (
 // none if it knows of none, as with a family without partitions.
 type segmentParts []base.FileNum
 
-func (e *Engine) segmentParts(family uint64) (segmentParts, error) {
+func (s *Storage) segmentParts(family uint64) (segmentParts, error) {
 	var out segmentParts
-	parts, err := e.ix.Parts(family)
+	parts, err := s.ix.Parts(family)
 	for _, p := range parts {
-		if !e.files.IsImage(p.File) {
+		if !s.files.IsImage(p.File) {
 			out = append(out, p.File)
 		}
 	}

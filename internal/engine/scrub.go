@@ -13,9 +13,6 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// StoreID is the store's number: random, and never changed.
-func (e *Engine) StoreID() uint64 { return e.state().StoreID }
-
 // Engine is the store that the commit is made in.
 func (tx *Tx) Engine() *Engine { return tx.e }
 

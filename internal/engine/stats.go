@@ -89,18 +89,6 @@ func (e *Engine) noteCompact(i monitor.CompactInfo) {
 	}
 }
 
-// noteDamage counts and reports damage; other errors, and none, pass.
-func (e *Engine) noteDamage(err error) {
-	if !errors.Is(err, fault.ErrCorrupt) {
-		return
-	}
-	e.corruptions.Add(1)
-	e.opts.Logger.Error("damage found", "error", err)
-	if f := e.opts.Events.CorruptionFound; f != nil {
-		f(err)
-	}
-}
-
 func (e *Engine) noteSlowSync(took time.Duration) {
 	e.opts.Logger.Warn("slow sync", "took", took)
 	if f := e.opts.Events.SlowSync; f != nil {

@@ -17,19 +17,19 @@ const togetherStored = 64 << 10
 
 // PartitionFirst is Partition, and reports whether the partition was cold: nobody had looked at it
 // for as long as it takes to be evicted.
-func (e *Engine) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
-	if err := e.enter(); err != nil {
+func (s *Storage) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
+	if err := s.enter(); err != nil {
 		return nil, false, err
 	}
-	defer e.leave()
-	return e.loadFirst(id)
+	defer s.leave()
+	return s.loadFirst(id)
 }
 
 // Together reports whether ReadTogether is worth a call for values that begin with this
 // one: it lies in a block that is not in memory.
-func (e *Engine) Together(fam *index.Family, first index.Ref) bool {
+func (s *Storage) Together(fam *index.Family, first index.Ref) bool {
 	loc, ok := fam.Loc(first)
-	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !e.cache.has(keyOf(loc))
+	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !s.cache.has(keyOf(loc))
 }
 
 // ReadTogether returns the bytes of values that lie together, in a fresh piece of memory of
@@ -39,22 +39,22 @@ func (e *Engine) Together(fam *index.Family, first index.Ref) bool {
 // used again, and does not enter the cache: for values that nobody is expected to ask for
 // soon after. It returns nil if Together says no, if the values are more than 16 KiB, or if
 // the block cannot be read: ReadValue tells why.
-func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
-	if len(refs) == 0 || ctx.Err() != nil || !e.Together(fam, refs[0]) || e.enter() != nil {
+func (s *Storage) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
+	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.enter() != nil {
 		return nil
 	}
-	defer e.leave()
+	defer s.leave()
 	var buf [16]index.Loc
 	locs := fam.Locs(refs, buf[:0])
 	first := locs[0]
 	if first.InLog() || first.Patched() {
 		return nil // it moved
 	}
-	h, err := e.files.Acquire(first.File)
+	h, err := s.files.Acquire(first.File)
 	if err != nil {
 		return nil
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	if h.Segment == nil {
 		return nil
 	}
@@ -63,14 +63,14 @@ func (e *Engine) ReadTogether(ctx context.Context, fam *index.Family, refs []ind
 		return nil
 	}
 	if keep {
-		block, _, err := e.readBlock(nil, h, first)
+		block, _, err := s.readBlock(nil, h, first)
 		if err != nil {
 			return nil
 		}
 		t.cut(block)
 		return t.out
 	}
-	e.cache.misses.Add(1)
+	s.cache.misses.Add(1)
 	if h.Segment.LookIntoBlock(segmentLoc(first), t.cut) != nil {
 		return nil
 	}

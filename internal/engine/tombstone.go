@@ -11,10 +11,10 @@ import (
 // tombstonesIn are the tombstones of segments. The output of a compaction must
 // carry those of its inputs, unless no segment is left that could hold what they
 // delete.
-func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, error) {
+func (s *Storage) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, error) {
 	var out []index.Tombstone
-	for _, s := range segs {
-		tombs, err := e.segmentTombstones(s.Num)
+	for _, seg := range segs {
+		tombs, err := s.segmentTombstones(seg.Num)
 		if err != nil {
 			return nil, err
 		}
@@ -25,9 +25,9 @@ func (e *Engine) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, e
 
 // remembered are the tombstones that a store without older segments still needs:
 // those with something to remember, until it may be forgotten.
-func (e *Engine) remembered(known []index.Tombstone) []index.Tombstone {
+func (s *Storage) remembered(known []index.Tombstone) []index.Tombstone {
 	last := lastDrops(known)
-	oldest := e.oldestTombstone()
+	oldest := s.oldestTombstone()
 	var out []index.Tombstone
 	for _, m := range known {
 		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
@@ -39,8 +39,8 @@ func (e *Engine) remembered(known []index.Tombstone) []index.Tombstone {
 
 // oldestTombstone is the time before which deletions need not be remembered, in
 // unix µs.
-func (e *Engine) oldestTombstone() int64 {
-	return e.opts.Clock().UnixMicro() - e.opts.DeletedMemory.Microseconds()
+func (s *Storage) oldestTombstone() int64 {
+	return s.opts.Clock().UnixMicro() - s.opts.DeletedMemory.Microseconds()
 }
 
 // lastDrops are the last deletions of partitions.
@@ -52,12 +52,12 @@ func lastDrops(tombs []index.Tombstone) map[string]base.LSN {
 	return out
 }
 
-func (e *Engine) segmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
-	h, err := e.files.Acquire(num)
+func (s *Storage) segmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
+	h, err := s.files.Acquire(num)
 	if err != nil {
 		return nil, err
 	}
-	defer e.files.Release(h)
+	defer s.files.Release(h)
 	b, err := h.Segment.Tombstones()
 	if err != nil {
 		return nil, err

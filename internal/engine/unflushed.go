@@ -67,7 +67,7 @@ func (u *unflushed) gather(v *View) error {
 	inImage := func(p index.Part) bool {
 		is, ok := images[p.File]
 		if !ok {
-			is = v.e.files.IsImage(p.File)
+			is = v.s.files.IsImage(p.File)
 			images[p.File] = is
 		}
 		return is

@@ -129,8 +129,8 @@ func (v *verifier) compare() error {
 	}
 	st := v.st.Clone()
 	st.Images = nil
-	other := &Engine{dir: v.dir, opts: v.e.opts, ix: index.New(0), queue: newQueue(), unflushed: newUnflushed(), garbage: newGarbage(),
-		files: v.e.files, cache: v.e.cache, fixed: st}
+	other := &Engine{Storage: &Storage{dir: v.dir, opts: v.e.opts, ix: index.New(0), files: v.e.files, cache: v.e.cache, fixed: st},
+		queue: newQueue(), unflushed: newUnflushed(), garbage: newGarbage()}
 	other.opts.AllowDamage = false
 	other.upTo = v.e.ix.LSN() // a writer may have gone on since
 	v.e.isOpen.Store(false)   // for the one whose files they are, too, this is opening

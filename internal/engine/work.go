@@ -8,27 +8,18 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
 )
-
-// enter counts a call in, so that Close waits for it; ErrClosed after Close.
-func (e *Engine) enter() error {
-	e.life.RLock()
-	defer e.life.RUnlock()
-	if e.closed {
-		return fault.ErrClosed
-	}
-	e.calls.Add(1)
-	return nil
-}
-
-func (e *Engine) leave() { e.calls.Done() }
 
 // nudge wakes the worker if the log has grown enough to do something about it.
 func (e *Engine) nudge() {
 	if e.opts.ManualWork || e.imageBytes.Load() < e.opts.ImageBytes && e.logBytes.Load() < e.opts.FlushBytes {
 		return
 	}
+	e.wakeWorker()
+}
+
+// wakeWorker gives the worker a turn; where there is none, nothing happens.
+func (e *Engine) wakeWorker() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -137,43 +128,6 @@ func (e *Engine) limiter(ctx context.Context) func(int) {
 // maxCredit bounds what compaction makes up for after it was slower than
 // Options.CompactRate, so that no burst of writes follows a pause.
 const maxCredit = 20 * time.Millisecond
-
-// newFileNum hands out a file number below what the manifest has reserved: a
-// file nobody names is then known to be a leftover, not a stranger.
-func (e *Engine) newFileNum() (base.FileNum, error) {
-	e.numMu.Lock()
-	defer e.numMu.Unlock()
-	if err := e.reserveBelow(e.nextNum + 1); err != nil {
-		return 0, err
-	}
-	n := e.nextNum
-	e.nextNum++
-	return n, nil
-}
-
-// reserveTaken makes sure of the numbers that were handed out before there was a
-// manifest to reserve them: one that was closed is gone on with as it is.
-func (e *Engine) reserveTaken() error {
-	e.numMu.Lock()
-	defer e.numMu.Unlock()
-	return e.reserveBelow(e.nextNum)
-}
-
-// reserveBelow reserves the numbers below next, and some more. The lock is held.
-func (e *Engine) reserveBelow(next base.FileNum) error {
-	if next <= e.reserved {
-		return nil
-	}
-	next += reserveNums - 1
-	if err := e.reserve(next); err != nil {
-		return err
-	}
-	e.reserved = next
-	return nil
-}
-
-// reserveNums is how many file numbers one manifest edit reserves.
-const reserveNums = 64
 
 func sortedKeys(m map[string]bool) []string {
 	keys := make([]string, 0, len(m))
