@@ -75,6 +75,7 @@ var rules = []rule{
 	{"snapshot", []string{"internal/base", "internal/seal", "internal/vfs", "index"}, []string{"github.com/klauspost/compress"}},
 	{"internal/record", []string{"index", "internal/base"}, []string{}},
 	{"internal/files", []string{"internal/base", "internal/seal", "internal/vfs", "wal", "segment", "snapshot"}, []string{}},
+	{"internal/throttle", []string{"internal/metric", "internal/vfs"}, []string{}},
 	{"internal/engine", below, []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
 	{"saver", []string{"serde", "internal/base"}, []string{}},

@@ -143,7 +143,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	e.ix.Apply(c)
 	e.unflushed.add(c.Put, c.LSN)
-	e.logBytes.Add(bytes)
+	e.throttle.Committed(bytes)
 	e.imageBytes.Add(bytes)
 }
 

@@ -41,7 +41,7 @@ func (e *Engine) Compact(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	if err := e.compact(ctx, compaction{inputs: e.segmentsBut(settled), settled: len(settled), limit: e.limiter(ctx)}); err != nil {
+	if err := e.compact(ctx, compaction{inputs: e.segmentsBut(settled), settled: len(settled), limit: e.throttle.Limiter(ctx)}); err != nil {
 		return err
 	}
 	if err := e.renewKeys(); err != nil {

@@ -41,13 +41,9 @@ type Engine struct {
 	sealed     sealView
 	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
 
-	throttle   throttle
-	logBytes   atomic.Int64 // committed since the last flush
 	imageBytes atomic.Int64 // committed since the last image
 
-	directoryLimit int           // maxDirectory; smaller in tests
-	yieldEvery     time.Duration // yieldEvery; nothing in tests
-	giveTurn       func()        // vfs.Yield, but in tests
+	directoryLimit int // maxDirectory; smaller in tests
 
 	compactMu sync.Mutex // one compaction at a time
 

@@ -41,7 +41,7 @@ func (e *Engine) flush(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	start := time.Now()
-	logged := e.logBytes.Load()
+	logged := e.throttle.LogBytes()
 	v, err := e.sealLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
@@ -58,8 +58,8 @@ func (e *Engine) flush(ctx context.Context) error {
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
-	y := yielder{e: e}
-	out := e.newOutputs(files, func(int) { y.yield() })
+	y := e.throttle.Yielder()
+	out := e.newOutputs(files, func(int) { y.Yield() })
 	if err := e.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
@@ -82,10 +82,9 @@ func (e *Engine) flush(ctx context.Context) error {
 	out.install()
 	e.unflushed.settle(sealed)
 	e.ix.DropTombstones(sealed, e.oldestTombstone())
-	e.logBytes.Add(-logged)
 	e.files.Retire(append(logs, old...)...)
 	info.Took = time.Since(start)
-	e.throttle.noteFlushed(logged, info.Took-y.gave) // when commits are slowed down, it does not yield
+	e.throttle.Flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
 	e.noteFlush(info)
 	return nil
 }

@@ -61,7 +61,7 @@ func (e *Engine) Space() (monitor.Space, error) {
 // device, and what the store's path leads to, so that it may be asked every second. After
 // Close it says that, and nothing else.
 func (e *Engine) Health() monitor.Health {
-	h := monitor.Health{Problems: []monitor.Problem{}, LogBytes: e.logBytes.Load()}
+	h := monitor.Health{Problems: []monitor.Problem{}, LogBytes: e.throttle.LogBytes()}
 	var err error
 	if h.Space, err = e.Space(); errors.Is(err, fault.ErrClosed) {
 		addProblem(&h, monitor.TroubleClosed, monitor.StatusFailed, err, "the store is closed")

@@ -295,12 +295,12 @@ func (j *imageJob) contents() error {
 	if err != nil {
 		return err
 	}
-	y := yielder{e: j.e}
+	y := j.e.throttle.Yielder()
 	for _, id := range ids {
 		if err := j.family(id, changed[id]); err != nil {
 			return err
 		}
-		y.yield()
+		y.Yield()
 	}
 	if err := j.partitions(); err != nil {
 		return err

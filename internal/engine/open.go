@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
@@ -34,15 +33,12 @@ func Open(dir string, opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	start := time.Now()
-	e := &Engine{Storage: &Storage{dir: dir, opts: opts.withDefaults()}, queue: newQueue(),
-		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, yieldEvery: yieldEvery, giveTurn: vfs.Yield, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+	e := &Engine{Storage: newStorage(dir, opts.withDefaults()), queue: newQueue(),
+		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.onBadPage = e.wakeWorker
-	e.ix = index.New(e.opts.loadedBytes())
 	e.unfinished.Store(true) // in an earlier life
 	e.keys = seal.New(opts.Keys, opts.Entropy)
-	e.cache = newBlockCache(e.opts.CacheBytes)
 	e.revisions = newRevisionCache(e.opts.VersionBytes)
-	e.files = files.New(e.opts.FS, dir, func(err error) { e.opts.Logger.Warn("files", "error", err) })
 	err := e.open()
 	e.isOpen.Store(err == nil)
 	if err != nil {

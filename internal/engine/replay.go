@@ -77,7 +77,7 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 	}
 	e.ix.Apply(r.c)
 	e.unflushed.add(r.c.Put, rec.lsn)
-	e.logBytes.Add(int64(rec.len))
+	e.throttle.Committed(int64(rec.len))
 	e.imageBytes.Add(int64(rec.len))
 	e.report.Replayed++
 	return nil

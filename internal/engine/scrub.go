@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/throttle"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/wal"
 )
@@ -117,7 +118,7 @@ func (e *Engine) rewriteAll(ctx context.Context, s *scrub) (old []string, err er
 	if old, err = e.flushListed(ctx); err != nil {
 		return nil, err
 	}
-	c := compaction{inputs: e.manifest.State().Segments, limit: e.limiter(ctx), whole: true, tell: s.rewriting}
+	c := compaction{inputs: e.manifest.State().Segments, limit: e.throttle.Limiter(ctx), whole: true, tell: s.rewriting}
 	if err := e.compact(ctx, c); err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func (e *Engine) awaitRemoval(ctx context.Context, names []string, s *scrub) err
 			return fmt.Errorf("file %s is still part of the store", left[0])
 		}
 		names = left
-		sleep(ctx, removalPoll)
+		throttle.Sleep(ctx, removalPoll)
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%d files are still open to readers, %s among them: %w", len(left), left[0], err)
 		}

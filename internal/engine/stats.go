@@ -14,7 +14,7 @@ var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() monitor.Stats {
-	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.logBytes.Load(), OpenViews: e.files.ViewCount(), UnremovedFiles: len(e.files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.throttle.LogBytes(), OpenViews: e.files.ViewCount(), UnremovedFiles: len(e.files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -39,7 +39,7 @@ func (e *Engine) Stats() monitor.Stats {
 func (e *Engine) Metrics() monitor.StoreMetrics {
 	m := monitor.StoreMetrics{
 		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
-		Commits: e.commits.Read(), Stalled: e.throttle.stalled.Read(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
+		Commits: e.commits.Read(), Stalled: e.throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
 		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),

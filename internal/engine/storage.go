@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/throttle"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -29,6 +30,7 @@ type Storage struct {
 	files    *files.Set
 	cache    *blockCache
 	ix       *index.Index
+	throttle *throttle.Throttle
 	skipped  skipped // with Options.AllowDamage
 
 	workViews atomic.Int32 // views of flushes and compactions
@@ -47,6 +49,13 @@ type Storage struct {
 	loads, corruptions atomic.Uint64
 	resolved           atomic.Int64           // patches applied by readers
 	lastRecent         atomic.Pointer[recent] // of the Reader used last that was ended
+}
+
+// newStorage returns one that holds nothing yet; opts have their defaults.
+func newStorage(dir string, opts Options) *Storage {
+	return &Storage{dir: dir, opts: opts, ix: index.New(opts.loadedBytes()), cache: newBlockCache(opts.CacheBytes),
+		files:    files.New(opts.FS, dir, func(err error) { opts.Logger.Warn("files", "error", err) }),
+		throttle: throttle.New(throttle.Options{FlushBytes: opts.FlushBytes, CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate})}
 }
 
 // Dir is the directory of the store.

@@ -129,8 +129,8 @@ func (v *verifier) compare() error {
 	}
 	st := v.st.Clone()
 	st.Images = nil
-	other := &Engine{Storage: &Storage{dir: v.dir, opts: v.e.opts, ix: index.New(0), files: v.e.files, cache: v.e.cache, fixed: st},
-		queue: newQueue(), unflushed: newUnflushed(), garbage: newGarbage()}
+	other := &Engine{Storage: newStorage(v.dir, v.e.opts), queue: newQueue(), unflushed: newUnflushed(), garbage: newGarbage()}
+	other.ix, other.files, other.cache, other.fixed = index.New(0), v.e.files, v.e.cache, st
 	other.opts.AllowDamage = false
 	other.upTo = v.e.ix.LSN() // a writer may have gone on since
 	v.e.isOpen.Store(false)   // for the one whose files they are, too, this is opening

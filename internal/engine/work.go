@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/throttle"
 )
 
 // nudge wakes the worker if the log has grown enough to do something about it.
 func (e *Engine) nudge() {
-	if e.opts.ManualWork || e.imageBytes.Load() < e.opts.ImageBytes && e.logBytes.Load() < e.opts.FlushBytes {
+	if e.opts.ManualWork || e.imageBytes.Load() < e.opts.ImageBytes && e.throttle.LogBytes() < e.opts.FlushBytes {
 		return
 	}
 	e.wakeWorker()
@@ -44,17 +45,8 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 			// than this, so that a full disk is not hammered.
 			e.opts.Logger.Error("background work", "error", err)
 			last.Store(&err)
-			sleep(ctx, time.Second)
+			throttle.Sleep(ctx, time.Second)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
@@ -71,7 +63,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	}
 	var err error
 	switch {
-	case e.logBytes.Load() >= e.opts.FlushBytes:
+	case e.throttle.LogBytes() >= e.opts.FlushBytes:
 		err = e.flush(ctx)
 	case e.imageBytes.Load() >= e.opts.ImageBytes:
 		err = e.writeImage(false)
@@ -93,41 +85,11 @@ func (e *Engine) compactAll(ctx context.Context) error {
 	}
 	defer e.leave()
 	for {
-		if did, err := e.compactStep(ctx, e.limiter(ctx)); err != nil || !did {
+		if did, err := e.compactStep(ctx, e.throttle.Limiter(ctx)); err != nil || !did {
 			return err
 		}
 	}
 }
-
-// limiter slows compaction to Options.CompactRate, unless it is behind, and lets others
-// have the processor.
-func (e *Engine) limiter(ctx context.Context) func(int) {
-	y := yielder{e: e}
-	rate := e.opts.CompactRate
-	if rate < 0 {
-		return func(int) { y.yield() }
-	}
-	due := time.Now() // when what was moved would have been, at that rate
-	return func(n int) {
-		y.yield()
-		now := time.Now()
-		if e.throttle.hurry.Load() {
-			due = now
-			return
-		}
-		if least := now.Add(-maxCredit); due.Before(least) {
-			due = least
-		}
-		due = due.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
-		if ahead := due.Sub(now); ahead > 5*time.Millisecond {
-			sleep(ctx, ahead)
-		}
-	}
-}
-
-// maxCredit bounds what compaction makes up for after it was slower than
-// Options.CompactRate, so that no burst of writes follows a pause.
-const maxCredit = 20 * time.Millisecond
 
 func sortedKeys(m map[string]bool) []string {
 	keys := make([]string, 0, len(m))
@@ -136,4 +98,27 @@ func sortedKeys(m map[string]bool) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// stall holds up a commit of about n bytes where the work is behind. An error is
+// ctx's; nothing was done then.
+func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
+	if urgent || e.opts.ManualWork || e.workErr.Load() != nil {
+		return nil // it frees space, or the work is not there to wait for
+	}
+	return e.throttle.Wait(ctx, n, e.nudge)
+}
+
+// noteSegments counts the segments that are yet to be merged. Where those of one size
+// are twice as many as make a compaction, the one that is under way has taken so long
+// that another waits: it hurries then, since what is dead stays on the disk until it is
+// merged, and reads look into every segment.
+func (e *Engine) noteSegments() {
+	n, segs := int64(0), e.state().Segments
+	for _, s := range segs {
+		if s.Size < e.opts.SegmentSize {
+			n++
+		}
+	}
+	e.throttle.SetSegments(n, pickCompaction(segs, 2*e.opts.CompactFanout, e.opts.SegmentSize) != nil)
 }

@@ -16,7 +16,7 @@ func TestBackgroundYields(t *testing.T) {
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	defer func() { must(t, e.Close()) }()
 	var turns atomic.Int64
-	e.yieldEvery, e.giveTurn = 0, func() { turns.Add(1) }
+	e.throttle.YieldEvery, e.throttle.GiveTurn = 0, func() { turns.Add(1) }
 	put := func(round int) {
 		for i := range partitions {
 			mustPut(t, e, fmt.Sprintf("thread-%d", i), fmt.Sprintf("item-%d", round), fmt.Sprintf("value %d of %d", round, i))
@@ -38,13 +38,13 @@ func TestBackgroundYields(t *testing.T) {
 			t.Errorf("%s of %d threads: others had the processor %d times", w.name, partitions, n)
 		}
 	}
-	e.throttle.segments.Store(1 << 40)
-	y, before := yielder{e: e}, turns.Load()
+	e.throttle.SetSegments(1<<40, false)
+	y, before := e.throttle.Yielder(), turns.Load()
 	for range 100 {
-		y.yield()
+		y.Yield()
 	}
 	if n := turns.Load() - before; n > 0 {
 		t.Errorf("work that is behind gave it away %d times", n)
 	}
-	e.throttle.segments.Store(0)
+	e.throttle.SetSegments(0, false)
 }

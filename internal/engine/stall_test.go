@@ -6,76 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stele-go/stele/internal/vfs"
 )
-
-func TestStallPressure(t *testing.T) {
-	o := Options{FlushBytes: 64 * mib, CompactFanout: 4}
-	for _, c := range []struct {
-		logged, segments int64
-		want             float64
-	}{
-		{0, 0, 0},
-		{128 * mib, 48, 0},
-		{192 * mib, 0, 0.5},
-		{0, 72, 0.5},
-		{192 * mib, 96, 1},
-		{1 << 40, 0, 1},
-		{0, 1 << 40, 1},
-	} {
-		var th throttle
-		th.segments.Store(c.segments)
-		if got := th.pressure(&o, c.logged); got != c.want {
-			t.Errorf("pressure of %d bytes and %d segments is %v, want %v", c.logged, c.segments, got, c.want)
-		}
-	}
-	small := Options{FlushBytes: 1, CompactFanout: 4}
-	if got := new(throttle).pressure(&small, stallFrom*minStall); got != 0 {
-		t.Errorf("a store with small flushes is slowed down at %d bytes: %v", stallFrom*minStall, got)
-	}
-}
-
-// The rate is that of the last flush, and never so low that the store is closed.
-func TestStallRate(t *testing.T) {
-	var th throttle
-	for _, c := range []struct {
-		flushed        int64
-		took           time.Duration
-		pressure, want float64
-	}{
-		{0, 0, 0, firstStallRate},
-		{100 * mib, time.Second, 0, 100 * mib},
-		{100 * mib, 2 * time.Second, 1, 50 * mib * slowest},
-		{1, time.Hour, 1, minStallRate},
-		{160 * mib, time.Second, 0.5, 160 * mib * (1 + slowest) / 2},
-	} {
-		th.noteFlushed(c.flushed, c.took)
-		if got := th.rate(c.pressure); got != c.want {
-			t.Errorf("after a flush of %d bytes in %v the rate at %v is %v, want %v", c.flushed, c.took, c.pressure, got, c.want)
-		}
-	}
-}
-
-// Commits take turns at the rate, and none waits longer than maxStall.
-func TestStallTurns(t *testing.T) {
-	var th throttle
-	now := time.Unix(1, 0)
-	for i, want := range []time.Duration{0, 100, 200, 300} {
-		if got := th.take(now, 100, 1000); got != want*time.Millisecond {
-			t.Errorf("commit %d waits %v, want %v", i, got, want*time.Millisecond)
-		}
-	}
-	for range 100 {
-		if got := th.take(now, 1<<40, 1); got > maxStall {
-			t.Fatalf("a commit waits %v", got)
-		}
-	}
-	if got := th.take(now.Add(time.Minute), 100, 1000); got != 0 {
-		t.Errorf("a commit that comes after all the others waits %v", got)
-	}
-}
 
 // While a flush does not come to its end, commits wait, one that frees space does not,
 // one whose context ends stores nothing, and all is as before once the flush is done.
@@ -105,7 +38,7 @@ func TestCommitsWaitForFlush(t *testing.T) {
 		}
 		return n
 	}
-	for e.logBytes.Load() <= stallFrom*minStall {
+	for e.throttle.LogBytes() <= 8<<20 {
 		put("k")
 	}
 	if n := waited(); n != 0 {
@@ -146,20 +79,20 @@ func TestCompactionHurriesWhenBehind(t *testing.T) {
 	ctx := context.Background()
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CompactFanout: 3})
 	for n := range 6 {
-		if e.throttle.hurry.Load() {
+		if _, hurry := e.throttle.Segments(); hurry {
 			t.Fatalf("compaction hurries with %d segments", n)
 		}
 		mustPut(t, e, "t", "k", strings.Repeat("x", n))
 		must(t, e.Flush(ctx))
 	}
-	if !e.throttle.hurry.Load() || e.throttle.segments.Load() != 6 {
-		t.Errorf("compaction does not hurry with %d segments", e.throttle.segments.Load())
+	if n, hurry := e.throttle.Segments(); !hurry || n != 6 {
+		t.Errorf("compaction does not hurry with %d segments", n)
 	}
 	if did, err := e.CompactStep(ctx); !did || err != nil {
 		t.Fatal(did, err)
 	}
-	if e.throttle.hurry.Load() || e.throttle.segments.Load() != 1 {
-		t.Errorf("compaction hurries with %d segments", e.throttle.segments.Load())
+	if n, hurry := e.throttle.Segments(); hurry || n != 1 {
+		t.Errorf("compaction hurries with %d segments", n)
 	}
 	must(t, e.Close())
 }
@@ -169,13 +102,13 @@ func TestNoStallWhereFlushesFail(t *testing.T) {
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), FlushBytes: 1 << 40})
 	err := errors.New("no flush")
 	e.workErr.Store(&err)
-	e.logBytes.Add(1 << 50)
+	e.throttle.Committed(1 << 50)
 	for range 3 {
 		mustPut(t, e, "t", "k", strings.Repeat("x", 1<<20))
 	}
 	if h := e.Metrics().Stalled; h.Sum != 0 {
 		t.Errorf("commits waited %v for flushes that fail", h.Sum)
 	}
-	e.logBytes.Add(-1 << 50)
+	e.throttle.Committed(-1 << 50)
 	must(t, e.Close())
 }

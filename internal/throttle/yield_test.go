@@ -1,4 +1,4 @@
-package engine
+package throttle
 
 import (
 	"testing"
@@ -11,8 +11,7 @@ import (
 func TestLimiterAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slice = 256 << 10
-		e := &Engine{Storage: &Storage{opts: Options{CompactRate: 64 << 20}}}
-		limit := e.limiter(t.Context())
+		limit := New(Options{FlushBytes: 1, CompactFanout: 1, CompactRate: 64 << 20}).Limiter(t.Context())
 		moved := func(n int) time.Duration {
 			start := time.Now()
 			for range n {
