@@ -23,7 +23,7 @@ type placed struct {
 
 // segmentJob builds one segment.
 type segmentJob struct {
-	e    *Engine
+	*Storage
 	num  base.FileNum
 	f    vfs.File
 	b    *segment.Builder
@@ -37,24 +37,21 @@ type segmentJob struct {
 }
 
 // startSegment creates the file.
-func (e *Engine) startSegment(from map[base.FileNum]bool, r *Reader, limit func(int)) (*segmentJob, error) {
-	num, err := e.newFileNum()
+func (o *outputs) startSegment() (*segmentJob, error) {
+	num, err := o.newFileNum()
 	if err != nil {
 		return nil, err
 	}
-	f, err := e.opts.FS.Create(e.files.Path(files.Segment, num))
+	f, err := o.opts.FS.Create(o.files.Path(files.Segment, num))
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: e.opts.Rand(), Limiter: limit, Syncs: e.logSyncs, Keys: e.files.Keys})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.opts.Rand(), Limiter: o.limit, Syncs: o.logSyncs, Keys: o.files.Keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &segmentJob{e: e, num: num, f: f, b: b, from: from, reader: r, limit: limit}, nil
+	return &segmentJob{Storage: o.Storage, num: num, f: f, b: b, from: o.from, reader: o.reads, limit: o.limit}, nil
 }
-
-// logSyncs counts the syncs of log files.
-func (e *Engine) logSyncs() int64 { return e.log.Metrics().Syncs }
 
 // add writes one family: the values plan names, and the page.
 func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
@@ -106,7 +103,7 @@ func (j *segmentJob) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo,
 	if err != nil {
 		return snapshot.SegmentInfo{}, err
 	}
-	if err := j.e.opts.FS.SyncDir(j.e.dir); err != nil {
+	if err := j.opts.FS.SyncDir(j.dir); err != nil {
 		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
 	}
 	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
@@ -117,21 +114,21 @@ func (j *segmentJob) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo,
 func (j *segmentJob) abandon() {
 	j.b.Abort()
 	if err := j.f.Close(); err != nil {
-		j.e.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
+		j.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
 	}
-	j.e.removeQuietly(files.Segment, j.num)
+	j.removeQuietly(files.Segment, j.num)
 }
 
 // withdraw removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *segmentJob) withdraw(err error) {
 	if notApplied(err) {
-		j.e.withdraw(files.Segment, j.num)
+		j.Storage.withdraw(files.Segment, j.num)
 	}
 }
 
 // discard removes the complete segment, which nobody was told of.
-func (j *segmentJob) discard() { j.e.removeQuietly(files.Segment, j.num) }
+func (j *segmentJob) discard() { j.removeQuietly(files.Segment, j.num) }
 
 // install tells the families where the values of a published segment lie now. Of a
 // family that nobody holds nothing is in memory, and who asks for it from now on
@@ -139,7 +136,7 @@ func (j *segmentJob) discard() { j.e.removeQuietly(files.Segment, j.num) }
 // nobody, except open views.
 func (j *segmentJob) install() {
 	for _, pl := range j.done {
-		if fam := j.e.ix.HeldFamily(pl.fam); fam != nil {
+		if fam := j.ix.HeldFamily(pl.fam); fam != nil {
 			fam.Move(pl.values, j.from)
 		}
 	}

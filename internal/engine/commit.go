@@ -138,13 +138,13 @@ func (e *Engine) applied(batch []*wal.Record) {
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
 		if t, err := e.ix.Partition(id); err == nil { // which the commit has looked for
-			e.noteDropped(t)
+			e.garbage.noteDropped(t)
 		}
 	}
 	e.ix.Apply(c)
-	e.unflushed.add(c.Put, c.LSN)
+	e.flusher.unflushed.add(c.Put, c.LSN)
 	e.throttle.Committed(bytes)
-	e.imageBytes.Add(bytes)
+	e.images.bytes.Add(bytes)
 }
 
 // aborted forgets a batch that was refused. What was prepared upon it is refused

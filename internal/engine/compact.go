@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/fault"
@@ -17,6 +19,24 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
+// compactor merges segments.
+type compactor struct {
+	*Storage
+	flusher *flusher
+	images  *images
+	garbage *garbage
+
+	mu         sync.Mutex  // one compaction at a time; taken before images.mu
+	unfinished atomic.Bool // a compaction may have ended between its first output and its last
+}
+
+// newCompactor returns one that looks first for what an earlier life of the store left.
+func newCompactor(f *flusher) *compactor {
+	c := &compactor{Storage: f.Storage, flusher: f, images: f.images, garbage: f.garbage}
+	c.unfinished.Store(true)
+	return c
+}
+
 // Compact flushes, and merges all segments into one, or a few large ones, that hold
 // only what is live. The space goes back when no view needs the old files any more. Commits,
 // flushes and images go on meanwhile, at Options.CompactRate; another compaction is
@@ -24,27 +44,27 @@ import (
 // when ctx ends, or the process, at most one of them is lost, and the next Compact leaves
 // out those in which nothing has changed since. In an encrypted store every file is under
 // the current key afterwards.
-func (e *Engine) Compact(ctx context.Context) error {
-	if e.opts.ReadOnly {
+func (c *compactor) Compact(ctx context.Context) error {
+	if c.opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if err := e.enter(); err != nil {
+	if err := c.enter(); err != nil {
 		return err
 	}
-	defer e.leave()
-	e.compactMu.Lock()
-	defer e.compactMu.Unlock()
-	if err := e.flushNow(ctx); err != nil {
+	defer c.leave()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.flusher.flushNow(ctx); err != nil {
 		return err
 	}
-	settled, err := e.settled(ctx)
+	settled, err := c.settled(ctx)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	if err := e.compact(ctx, compaction{inputs: e.segmentsBut(settled), settled: len(settled), limit: e.throttle.Limiter(ctx)}); err != nil {
+	if err := c.compact(ctx, compaction{inputs: c.segmentsBut(settled), settled: len(settled), limit: c.throttle.Limiter(ctx)}); err != nil {
 		return err
 	}
-	if err := e.renewKeys(); err != nil {
+	if err := c.images.renewKeys(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	return nil
@@ -54,36 +74,36 @@ func (e *Engine) Compact(ctx context.Context) error {
 // them have gathered, or rewrites a segment that is mostly dead, and reports whether
 // it did. The store does the same by
 // itself until nothing is left to merge.
-func (e *Engine) CompactStep(ctx context.Context) (bool, error) {
-	if e.opts.ReadOnly {
+func (c *compactor) CompactStep(ctx context.Context) (bool, error) {
+	if c.opts.ReadOnly {
 		return false, fault.ErrReadOnly
 	}
-	if err := e.enter(); err != nil {
+	if err := c.enter(); err != nil {
 		return false, err
 	}
-	defer e.leave()
-	return e.compactStep(ctx, nil)
+	defer c.leave()
+	return c.compactStep(ctx, nil)
 }
 
 // compactStep does the work of CompactStep.
-func (e *Engine) compactStep(ctx context.Context, limit func(int)) (bool, error) {
-	e.compactMu.Lock()
-	defer e.compactMu.Unlock()
-	segs := e.manifest.State().Segments
-	inputs, err := e.interrupted(segs)
+func (c *compactor) compactStep(ctx context.Context, limit func(int)) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	segs := c.manifest.State().Segments
+	inputs, err := c.interrupted(segs)
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
 	if inputs == nil {
-		inputs = pickCompaction(segs, e.opts.CompactFanout, e.opts.SegmentSize)
+		inputs = pickCompaction(segs, c.opts.CompactFanout, c.opts.SegmentSize)
 	}
 	if inputs == nil {
-		inputs = mostlyDead(segs, e.garbage.inSegments(segs))
+		inputs = mostlyDead(segs, c.garbage.inSegments(segs))
 	}
 	if inputs == nil {
 		return false, nil
 	}
-	return true, e.compact(ctx, compaction{inputs: inputs, limit: limit})
+	return true, c.compact(ctx, compaction{inputs: inputs, limit: limit})
 }
 
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
@@ -142,11 +162,11 @@ type compaction struct {
 // edits alone: a flush beside the work adds a segment that is newer than all inputs, and
 // moves nothing of theirs. An output that is large enough is published at once; the
 // inputs stay until the edit that adds the last one, see resume.go.
-func (e *Engine) compact(ctx context.Context, c compaction) error {
+func (e *compactor) compact(ctx context.Context, c compaction) error {
 	if len(c.inputs) == 0 {
 		return nil
 	}
-	if err := e.checkPagesNow(); err != nil {
+	if err := e.images.checkPagesNow(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	start := time.Now()
@@ -171,7 +191,7 @@ func (e *Engine) compact(ctx context.Context, c compaction) error {
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	out := e.newOutputs(m.from, c.limit)
+	out := newOutputs(e.Storage, m.from, c.limit)
 	if err := e.buildCompaction(ctx, v, m, out); err != nil {
 		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
@@ -191,40 +211,40 @@ func (e *Engine) compact(ctx context.Context, c compaction) error {
 
 // replaceSegments makes outputs of a compaction part of the store in place of its
 // inputs: for these families, whose pages the inputs hold no longer.
-func (e *Engine) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *outputs) error {
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	if err := e.checkPages(); err != nil {
+func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *outputs) error {
+	c.images.mu.Lock()
+	defer c.images.mu.Unlock()
+	if err := c.images.checkPages(); err != nil {
 		return out.abandon(err)
 	}
 	out.enter()
 	last := len(edit.RemoveSegments) > 0 // then no page of the inputs counts any more
 	drop := func(id uint64, p index.Part) bool { return out.from[p.File] && (last || families[id]) }
-	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: families}, e.manifest.State().FloorLSN)
+	old, err := c.images.publish(edit, replaced{placed: out.placed(), drop: drop, families: families}, c.manifest.State().FloorLSN)
 	if err != nil {
 		out.withdraw(err)
 		return err
 	}
 	out.install()
 	if last {
-		e.garbage.forget(out.from)
+		c.garbage.forget(out.from)
 	}
-	e.files.Retire(append(edit.RemoveSegments, old...)...)
+	c.files.Retire(append(edit.RemoveSegments, old...)...)
 	return nil
 }
 
 // publishDone makes the output so far part of the store if it is large enough, beside
 // the inputs: see resume.go.
-func (e *Engine) publishDone(m *merge, out *outputs) error {
+func (c *compactor) publishDone(m *merge, out *outputs) error {
 	if m.whole || !out.full() {
 		return nil
 	}
 	if err := out.end(nil); err != nil {
 		return err
 	}
-	e.unfinished.Store(true)
+	c.unfinished.Store(true)
 	segs, jobs := out.infos, out.jobs
-	err := e.replaceSegments(snapshot.Edit{AddSegments: segs}, m.done, out)
+	err := c.replaceSegments(snapshot.Edit{AddSegments: segs}, m.done, out)
 	out.jobs, out.infos = nil, nil // of the store now, or seen to
 	if err != nil {
 		return err
@@ -245,8 +265,8 @@ func (e *Engine) publishDone(m *merge, out *outputs) error {
 // Segments hold the store as it was at the floor, whatever the log did since, and
 // so does the output: a partition or an item that only the log deletes stays. What
 // the log stored since may share values of the inputs, so these stay too.
-func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
-	inputs, err := e.familiesIn(m.from)
+func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
+	inputs, err := c.familiesIn(m.from)
 	if err != nil {
 		return err
 	}
@@ -260,11 +280,11 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 		live[names.id] = names
 	}
 	for n, id := range slices.Sorted(maps.Keys(inputs)) {
-		e.noteCompacting(m, out, n, len(inputs)-n)
+		c.noteCompacting(m, out, n, len(inputs)-n)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if parts, err := e.segmentParts(id); err != nil {
+		if parts, err := c.segmentParts(id); err != nil {
 			return err
 		} else if parts.elsewhere(m.from) {
 			continue // moved before the compaction was interrupted
@@ -280,7 +300,7 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 			return err
 		}
 		out.rest()
-		mf, err := e.mergeFamily(w, m)
+		mf, err := c.mergeFamily(w, m)
 		if err != nil {
 			return err
 		}
@@ -291,7 +311,7 @@ func (e *Engine) buildCompaction(ctx context.Context, v *View, m *merge, out *ou
 		if err := out.add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
 			return err
 		}
-		if err := e.publishDone(m, out); err != nil {
+		if err := c.publishDone(m, out); err != nil {
 			return err
 		}
 	}
@@ -324,9 +344,9 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 }
 
 // noteCompacting tells how far a compaction is.
-func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
+func (c *compactor) noteCompacting(m *merge, out *outputs, done, left int) {
 	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
-	for _, tell := range []func(monitor.CompactProgress){e.opts.Events.Compacting, m.tell} {
+	for _, tell := range []func(monitor.CompactProgress){c.opts.Events.Compacting, m.tell} {
 		if tell != nil {
 			tell(m.progress)
 		}
@@ -334,15 +354,15 @@ func (e *Engine) noteCompacting(m *merge, out *outputs, done, left int) {
 }
 
 // familiesIn names the families the segments hold.
-func (s *Storage) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
+func (c *compactor) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
 	for num := range from {
-		h, err := s.files.Acquire(num)
+		h, err := c.files.Acquire(num)
 		if err != nil {
 			return nil, err
 		}
 		fams, err := h.Segment.Families()
-		s.files.Release(h)
+		c.files.Release(h)
 		if err != nil {
 			return nil, err
 		}
@@ -362,10 +382,10 @@ type mergedFamily struct {
 }
 
 // mergeFamily merges the pages the inputs have of a family.
-func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
+func (c *compactor) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 	mf := &mergedFamily{w: w, page: &index.Page{}}
 	sections := map[sectionKey]*section{}
-	parts, err := e.segmentParts(w.fam.ID)
+	parts, err := c.segmentParts(w.fam.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -373,7 +393,7 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 		if parts.stale(num) {
 			continue
 		}
-		part, page, err := e.inputPage(w.fam.ID, num)
+		part, page, err := c.inputPage(w.fam.ID, num)
 		if err != nil {
 			return nil, err
 		}
@@ -384,7 +404,7 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 			mf.lo = part.MinLSN
 		}
 		mf.hi = max(mf.hi, part.MaxLSN)
-		w.fam.AddMissing(page.Values, e.files.Lasting(files.Latest))
+		w.fam.AddMissing(page.Values, c.files.Lasting(files.Latest))
 		for i := range page.Partitions {
 			addSection(sections, &page.Partitions[i])
 		}
@@ -396,18 +416,18 @@ func (e *Engine) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 		pt := sections[key].merged(w.partition(key), m)
 		mf.page.Partitions = append(mf.page.Partitions, pt)
 	}
-	mf.plan = w.plan(&e.opts, m.from)
+	mf.plan = w.plan(&c.opts, m.from)
 	mf.plan.add(w.fam, mf.page, m.from)
 	return mf, nil
 }
 
 // inputPage reads the page a segment has of a family, if it has one.
-func (s *Storage) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
-	h, err := s.files.Acquire(num)
+func (c *compactor) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
+	h, err := c.files.Acquire(num)
 	if err != nil {
 		return index.Part{}, nil, err
 	}
-	defer s.files.Release(h)
+	defer c.files.Release(h)
 	f, ok, err := h.Segment.Find(family)
 	if err != nil || !ok {
 		return index.Part{}, nil, err
@@ -483,4 +503,62 @@ func (w *familyWork) partition(key sectionKey) *index.Partition {
 		}
 	}
 	return nil
+}
+
+func (c *compactor) noteCompact(i monitor.CompactInfo) {
+	c.compactions.Add(1)
+	c.compactedIn.Add(i.BytesIn)
+	c.compactedOut.Add(i.BytesOut)
+	c.opts.Logger.Info("compacted", "inputs", len(i.Inputs), "file_num", i.Output, "bytes_in", i.BytesIn, "bytes_out", i.BytesOut, "took", i.Took)
+	if f := c.opts.Events.Compacted; f != nil {
+		f(i)
+	}
+}
+
+// noteSegments counts the segments that are yet to be merged. Where those of one size
+// are twice as many as make a compaction, the one that is under way has taken so long
+// that another waits: it hurries then, since what is dead stays on the disk until it is
+// merged, and reads look into every segment.
+func (c *compactor) noteSegments() {
+	n, segs := int64(0), c.state().Segments
+	for _, s := range segs {
+		if s.Size < c.opts.SegmentSize {
+			n++
+		}
+	}
+	c.throttle.SetSegments(n, pickCompaction(segs, 2*c.opts.CompactFanout, c.opts.SegmentSize) != nil)
+}
+
+// compactAll is a turn of the compactor.
+func (c *compactor) compactAll(ctx context.Context) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.leave()
+	for {
+		if did, err := c.compactStep(ctx, c.throttle.Limiter(ctx)); err != nil || !did {
+			return err
+		}
+	}
+}
+
+// debt is the size of the segments that CompactStep would take now, and
+// the times after.
+func (c *compactor) debt() int64 {
+	left := c.state().Segments
+	dead := c.garbage.inSegments(left)
+	var debt int64
+	for {
+		next := pickCompaction(left, c.opts.CompactFanout, c.opts.SegmentSize)
+		if next == nil {
+			next = mostlyDead(left, dead)
+		}
+		if next == nil {
+			return debt
+		}
+		for _, s := range next {
+			debt += s.Size
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(s snapshot.SegmentInfo) bool { return slices.Contains(next, s) })
+	}
 }

@@ -91,10 +91,10 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 			must(t, e.Close())
 			// Only one image, so that the one spoilt is the one read.
 			e = mustOpen(t, Options{FS: mem, ManualWork: true})
-			e.flushMu.Lock()
-			e.badImages = true
-			must(t, e.writeImage(false))
-			e.flushMu.Unlock()
+			e.images.mu.Lock()
+			e.images.bad = true
+			must(t, e.images.writeImage(false))
+			e.images.mu.Unlock()
 			must(t, e.Close())
 			spoil(t, mem, suffix)
 

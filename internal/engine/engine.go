@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
@@ -21,13 +20,16 @@ import (
 // Engine is an open store. All methods are safe for concurrent use.
 type Engine struct {
 	*Storage
+	garbage   *garbage
+	images    *images
+	flusher   *flusher
+	compactor *compactor
 
 	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
 	lock        vfs.Lock // nil if read-only
 	lockText    string   // what it says of this writer
 	guessed     bool     // the state was put together without a manifest
 	upTo        base.LSN // replay no further; 0: to the end of the log
-	log         *wal.Log // nil if read-only
 	manifestKey string   // of a read-only store's manifest
 	durable     wal.Mark // as Open found it
 	revisions   *revisionCache
@@ -36,24 +38,6 @@ type Engine struct {
 	queue   queue   // committer only
 	scratch scratch // committer only
 
-	unflushed  *unflushed
-	garbage    *garbage
-	sealed     sealView
-	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
-
-	imageBytes atomic.Int64 // committed since the last image
-
-	directoryLimit int // maxDirectory; smaller in tests
-
-	compactMu sync.Mutex // one compaction at a time
-
-	unfinished atomic.Bool // a compaction may have ended between its first output and its last
-
-	flushMu   sync.Mutex // one flush, image or end of a compaction at a time; guards the next two
-	badImages bool       // the chain of images could not be read
-	chain     chainSize  // of the images
-	forgotten bool       // the manifest names no image, because of badPages
-
 	closeOnce sync.Once
 
 	wake        chan struct{} // the worker: flush or image
@@ -61,15 +45,13 @@ type Engine struct {
 	stopWork    context.CancelFunc
 	workers     sync.WaitGroup
 
-	flushes, images, compactions                      atomic.Uint64
-	compactedIn, compactedOut                         atomic.Int64
-	patches, patchedBytes, patchBytes, segmentPatches atomic.Int64
-	commits                                           metric.Latency
-	valueBytes, flushedValues, flushedBytes           atomic.Int64
-	poisonNoted                                       atomic.Bool
-	lockLost                                          atomic.Pointer[error] // see ownsDir
-	isOpen                                            atomic.Bool           // see stillWanted
-	workErr, compactErr                               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
+	patches, patchedBytes, patchBytes atomic.Int64
+	commits                           metric.Latency
+	valueBytes                        atomic.Int64
+	poisonNoted                       atomic.Bool
+	lockLost                          atomic.Pointer[error] // see ownsDir
+	isOpen                            atomic.Bool           // see stillWanted
+	workErr, compactErr               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
 }
 
 // Report says what Open found.
@@ -95,6 +77,15 @@ func (e *Engine) Sync(ctx context.Context) error {
 	return nil
 }
 
+// Flush is flusher.Flush.
+func (e *Engine) Flush(ctx context.Context) error { return e.flusher.Flush(ctx) }
+
+// Compact is compactor.Compact.
+func (e *Engine) Compact(ctx context.Context) error { return e.compactor.Compact(ctx) }
+
+// CompactStep is compactor.CompactStep.
+func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compactor.CompactStep(ctx) }
+
 // WriteImage writes what changed since the last image, so that the next Open
 // replays less. The worker does it every Options.ImageBytes.
 func (e *Engine) WriteImage(ctx context.Context) error {
@@ -105,12 +96,12 @@ func (e *Engine) WriteImage(ctx context.Context) error {
 		return err
 	}
 	defer e.leave()
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
+	e.images.mu.Lock()
+	defer e.images.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return e.writeImage(false)
+	return e.images.writeImage(false)
 }
 
 // Close waits for calls in progress, makes everything durable, and releases the
@@ -139,10 +130,6 @@ func (e *Engine) close() error {
 	return nil
 }
 
-// maxIdleLogs is how many log files a closed store may leave: each life writes
-// its own, and many short lives should not make Open slow.
-const maxIdleLogs = 8
-
 // closeWriter leaves a store that opens without replay: image, end of log,
 // manifest, in this order, so that each names only what is durable.
 func (e *Engine) closeWriter() error {
@@ -151,7 +138,7 @@ func (e *Engine) closeWriter() error {
 	}
 	var errs []error
 	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.badPages.Load() {
-		errs = append(errs, e.closeImage())
+		errs = append(errs, e.flusher.flushAtClose())
 	}
 	errs = append(errs, e.log.Close())
 	unchanged := e.manifest.Untouched() && e.manifest.State().Clean != nil
@@ -175,31 +162,9 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 	return clean
 }
 
-func (e *Engine) closeImage() error {
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if e.badPages.Load() {
-		return e.forgetImages()
-	}
-	write := func() error { return errors.Join(e.writeImage(false), e.recordDropped()) }
-	if len(e.manifest.State().Logs) > maxIdleLogs {
-		write = func() error { return e.flush(ctx) }
-	}
-	err := write()
-	if e.badPages.Load() { // found just now
-		return e.forgetImages()
-	}
-	return err
-}
-
-// closeTimeout bounds the flush of a Close.
-const closeTimeout = time.Minute
-
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.sealed.begun(e.ix, e.queue.patches)
+	e.flusher.sealed.begun(e.ix, e.queue.patches)
 	e.files.AddKeyed(files.Log, info.Num, info.KeyID)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err

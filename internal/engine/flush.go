@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/fault"
@@ -13,54 +15,64 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
+// flusher moves the log into segments.
+type flusher struct {
+	*Storage
+	images     *images
+	garbage    *garbage
+	unflushed  *unflushed
+	sealed     sealView
+	patchFloor atomic.Uint64 // the oldest record whose values may be bases; see mayBeBase
+}
+
 // Flush moves what is in the log into a segment, so that the log can be removed.
 // It goes beside commits. A failure leaves the store as it was.
-func (e *Engine) Flush(ctx context.Context) error {
-	if e.opts.ReadOnly {
+func (f *flusher) Flush(ctx context.Context) error {
+	if f.opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if err := e.enter(); err != nil {
+	if err := f.enter(); err != nil {
 		return err
 	}
-	defer e.leave()
-	return e.flushNow(ctx)
+	defer f.leave()
+	return f.flushNow(ctx)
 }
 
-func (e *Engine) flushNow(ctx context.Context) error {
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	return e.flush(ctx)
+func (f *flusher) flushNow(ctx context.Context) error {
+	f.images.mu.Lock()
+	defer f.images.mu.Unlock()
+	return f.flush(ctx)
 }
 
-// flush does the work of Flush. flushMu is held.
+// flush does the work of Flush. images.mu is held.
 //
 // A crash before the manifest edit leaves the log in charge and the new files
 // unknown; a crash after it finds segment and image complete and durable.
-func (e *Engine) flush(ctx context.Context) error {
-	if err := e.checkPages(); err != nil {
+func (f *flusher) flush(ctx context.Context) error {
+	if err := f.images.checkPages(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	start := time.Now()
-	logged := e.throttle.LogBytes()
-	v, err := e.sealLog(ctx)
+	logged := f.throttle.LogBytes()
+	v, err := f.sealLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	defer v.Release()
-	st, sealed := e.manifest.State(), v.LSN()
+	st, sealed := f.manifest.State(), v.LSN()
 	if sealed < st.FloorLSN {
 		return nil
 	}
-	if err := e.unflushed.gather(v); err != nil {
+	if err := f.unflushed.gather(v); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
-	y := e.throttle.Yielder()
-	out := e.newOutputs(files, func(int) { y.Yield() })
-	if err := e.buildFlush(ctx, v, st, files, tombs, out); err != nil {
+	y := f.throttle.Yielder()
+	out := newOutputs(f.Storage, files, func(int) { y.Yield() })
+	if err := f.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
 	info := monitor.FlushInfo{Floor: uint64(floor)}
@@ -71,43 +83,43 @@ func (e *Engine) flush(ctx context.Context) error {
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
 	info.ValueBytes = out.valueBytes()
-	edit.AddSegments, edit.SetDead = out.infos, e.garbage.news(st.Segments)
+	edit.AddSegments, edit.SetDead = out.infos, f.garbage.news(st.Segments)
 	out.enter()
-	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && e.files.IsImage(p.File) }
-	old, err := e.publish(edit, replaced{placed: out.placed(), drop: drop, families: e.unflushed.all()}, floor)
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && f.files.IsImage(p.File) }
+	old, err := f.images.publish(edit, replaced{placed: out.placed(), drop: drop, families: f.unflushed.all()}, floor)
 	if err != nil {
 		out.withdraw(err)
 		return fmt.Errorf("flush: %w", err)
 	}
 	out.install()
-	e.unflushed.settle(sealed)
-	e.ix.DropTombstones(sealed, e.oldestTombstone())
-	e.files.Retire(append(logs, old...)...)
+	f.unflushed.settle(sealed)
+	f.ix.DropTombstones(sealed, f.oldestTombstone())
+	f.files.Retire(append(logs, old...)...)
 	info.Took = time.Since(start)
-	e.throttle.Flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
-	e.noteFlush(info)
+	f.throttle.Flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
+	f.noteFlush(info)
 	return nil
 }
 
 // sealLog ends the current log file, and returns a view of the store exactly as
 // its sealed files left it. A segment must not know more than that: should the
 // index ever be rebuilt from segments, the rest of the log is replayed on top.
-func (e *Engine) sealLog(ctx context.Context) (*View, error) {
-	e.sealed.arm()
-	defer e.sealed.disarm()
+func (f *flusher) sealLog(ctx context.Context) (*View, error) {
+	f.sealed.arm()
+	defer f.sealed.disarm()
 	// No patch behind the seal may be against a value before it: see mayBeBase.
 	// Records prepared until the seal is set hold none at all.
-	e.patchFloor.Store(noBase)
-	if err := e.log.Rotate(ctx); err != nil {
-		e.patchFloor.Store(uint64(e.ix.LSN()) + 1)
+	f.patchFloor.Store(noBase)
+	if err := f.log.Rotate(ctx); err != nil {
+		f.patchFloor.Store(uint64(f.ix.LSN()) + 1)
 		return nil, err
 	}
-	v := e.workView(e.viewWithTombstones)
+	v := f.workView(f.viewWithTombstones)
 	// A file begun since has told what was before it, before its first record.
-	if before, ok := e.sealed.take(); ok {
+	if before, ok := f.sealed.take(); ok {
 		v.v = before
 	}
-	e.patchFloor.Store(uint64(v.LSN()) + 1)
+	f.patchFloor.Store(uint64(v.LSN()) + 1)
 	return v, nil
 }
 
@@ -167,18 +179,18 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 
 // buildFlush writes the segments of a flush: none if nothing live is in the sealed
 // logs, as a rule one.
-func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
-	fams := e.unflushed.all()
+func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
+	fams := f.unflushed.all()
 	work, err := familiesOf(v, func(id uint64) bool { return fams[id] })
 	if err != nil {
 		return err
 	}
-	dropped, err := familiesOf(v, e.garbage.isDropped)
+	dropped, err := familiesOf(v, f.garbage.isDropped)
 	if err != nil {
 		return err
 	}
 	first, sealed := st.FloorLSN, v.LSN()
-	e.countDropped(dropped)
+	f.garbage.countDropped(dropped)
 	isNew := func(t *index.Partition) bool { return t.Birth >= first }
 	keep := func(t *index.Partition, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	for _, names := range work {
@@ -190,8 +202,8 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 			return err
 		}
 		out.rest()
-		e.countDead(&w)
-		page, plan := w.page(keep, isNew), w.plan(&e.opts, files)
+		f.garbage.countDead(&w)
+		page, plan := w.page(keep, isNew), w.plan(&f.opts, files)
 		if len(page.Partitions) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}
@@ -202,7 +214,7 @@ func (e *Engine) buildFlush(ctx context.Context, v *View, st snapshot.State, fil
 	if out.empty() && len(st.Segments) == 0 {
 		// Only deletions: they need be known if older segments hold what they
 		// delete, or if they are to be remembered even without an image.
-		if len(e.remembered(tombs)) == 0 {
+		if len(f.remembered(tombs)) == 0 {
 			return nil
 		}
 	}
@@ -219,4 +231,57 @@ func tombstones(v *View, first, last base.LSN) []index.Tombstone {
 		}
 	}
 	return out
+}
+
+// flushIfDue flushes or writes an image if the log has grown enough for it.
+func (f *flusher) flushIfDue(ctx context.Context) error {
+	f.images.mu.Lock()
+	defer f.images.mu.Unlock()
+	if err := f.images.checkPages(); err != nil {
+		return err
+	}
+	switch {
+	case f.throttle.LogBytes() >= f.opts.FlushBytes:
+		return f.flush(ctx)
+	case f.images.bytes.Load() >= f.opts.ImageBytes:
+		return f.images.writeImage(false)
+	}
+	return nil
+}
+
+// maxIdleLogs is how many log files a closed store may leave: each life writes
+// its own, and many short lives should not make Open slow.
+const maxIdleLogs = 8
+
+// closeTimeout bounds the flush of a Close.
+const closeTimeout = time.Minute
+
+// flushAtClose leaves an image, so that the next Open replays nothing.
+func (f *flusher) flushAtClose() error {
+	f.images.mu.Lock()
+	defer f.images.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if f.badPages.Load() {
+		return f.images.forgetImages()
+	}
+	write := func() error { return errors.Join(f.images.writeImage(false), f.garbage.recordDropped()) }
+	if len(f.manifest.State().Logs) > maxIdleLogs {
+		write = func() error { return f.flush(ctx) }
+	}
+	err := write()
+	if f.badPages.Load() { // found just now
+		return f.images.forgetImages()
+	}
+	return err
+}
+
+func (f *flusher) noteFlush(i monitor.FlushInfo) {
+	f.flushes.Add(1)
+	f.flushedValues.Add(i.ValueBytes)
+	f.flushedBytes.Add(i.Bytes)
+	f.opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
+	if tell := f.opts.Events.Flushed; tell != nil {
+		tell(i)
+	}
 }

@@ -15,6 +15,8 @@ import (
 // partitions left behind is added to it, as nobody comes across these again; of what others
 // do not use the larger counts, since they may be counted again.
 type garbage struct {
+	*Storage
+
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
 	dropped map[uint64]bool                       // families of partitions deleted since the last flush
@@ -27,8 +29,8 @@ type deadFamily struct {
 	dropped bool                   // it has no partition left
 }
 
-func newGarbage() *garbage {
-	return &garbage{fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
+func newGarbage(s *Storage) *garbage {
+	return &garbage{Storage: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
 }
 
 // restore takes what the manifest says.
@@ -78,16 +80,16 @@ func (g *garbage) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 }
 
 // noteDropped notes the family of a partition that is being deleted; nil if there is none.
-func (e *Engine) noteDropped(t *index.Partition) {
+func (g *garbage) noteDropped(t *index.Partition) {
 	if t == nil {
 		return
 	}
-	if parts, err := e.ix.Parts(t.Family.ID); err != nil || len(parts) == 0 {
+	if parts, err := g.ix.Parts(t.Family.ID); err != nil || len(parts) == 0 {
 		return // it is an estimate
 	}
-	e.garbage.mu.Lock()
-	defer e.garbage.mu.Unlock()
-	e.garbage.dropped[t.Family.ID] = true
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dropped[t.Family.ID] = true
 }
 
 // isDropped reports whether a partition of the family was deleted since the last
@@ -150,7 +152,7 @@ func (g *garbage) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64
 }
 
 // countDead counts what segments hold of a loaded family for nobody.
-func (e *Engine) countDead(w *familyWork) {
+func (g *garbage) countDead(w *familyWork) {
 	live := map[index.Ref]bool{}
 	for _, t := range w.partitions {
 		t.Ascend("", func(it *index.Item) bool {
@@ -175,10 +177,10 @@ func (e *Engine) countDead(w *familyWork) {
 	dead := map[base.FileNum]int64{}
 	for n, h := range files {
 		if h.dead > 0 {
-			dead[n] = e.deadOf(w.fam.ID, n, h)
+			dead[n] = g.deadOf(w.fam.ID, n, h)
 		}
 	}
-	e.garbage.set(w.fam.ID, deadFamily{bytes: dead})
+	g.set(w.fam.ID, deadFamily{bytes: dead})
 }
 
 // held is what a segment holds of a family, and how much of that is dead.
@@ -191,8 +193,8 @@ type held struct {
 // share of the values' bytes, of its directory that of their number. Of a chat, whose
 // older versions are small patches, the directory is most of it. As with all that is
 // dead, it is given as a share of the segment's raw bytes.
-func (e *Engine) deadOf(family uint64, n base.FileNum, h held) int64 {
-	f, ok := e.inSegment(family, n)
+func (g *garbage) deadOf(family uint64, n base.FileNum, h held) int64 {
+	f, ok := g.inSegment(family, n)
 	if !ok || f.size == 0 {
 		return 0
 	}
@@ -209,12 +211,12 @@ type familyIn struct {
 
 // inSegment is what a segment says of a family; false if it is gone, or does not hold
 // the family.
-func (s *Storage) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
-	h, err := s.files.Acquire(n)
+func (g *garbage) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
+	h, err := g.files.Acquire(n)
 	if err != nil {
 		return familyIn{}, false
 	}
-	defer s.files.Release(h)
+	defer g.files.Release(h)
 	if h.Segment == nil {
 		return familyIn{}, false
 	}
@@ -224,47 +226,47 @@ func (s *Storage) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
 }
 
 // countDropped counts what segments hold of families without partitions.
-func (e *Engine) countDropped(alive []familyNames) {
-	dropped := e.garbage.takeDropped()
+func (g *garbage) countDropped(alive []familyNames) {
+	dropped := g.takeDropped()
 	for i := range alive {
 		delete(dropped, alive[i].id)
 	}
 	for id := range dropped {
 		dead := map[base.FileNum]int64{}
-		parts, err := e.ix.Parts(id)
+		parts, err := g.ix.Parts(id)
 		if err != nil {
 			continue // it is an estimate
 		}
 		for _, p := range parts {
-			if f, ok := e.inSegment(id, p.File); ok {
+			if f, ok := g.inSegment(id, p.File); ok {
 				dead[p.File] += f.RawBytes
 			}
 		}
-		e.garbage.set(id, deadFamily{bytes: dead, dropped: true})
+		g.set(id, deadFamily{bytes: dead, dropped: true})
 	}
 }
 
 // recordDropped counts the families dropped since the last flush, and tells the
 // manifest: the next flush may be another process's, which does not know of them.
 // flushMu is held.
-func (e *Engine) recordDropped() error {
-	e.garbage.mu.Lock()
-	none := len(e.garbage.dropped) == 0
-	e.garbage.mu.Unlock()
+func (g *garbage) recordDropped() error {
+	g.mu.Lock()
+	none := len(g.dropped) == 0
+	g.mu.Unlock()
 	if none {
 		return nil
 	}
-	v := e.workView(e.viewWithin)
+	v := g.workView(g.viewWithin)
 	defer v.Release()
-	alive, err := familiesOf(v, e.garbage.isDropped)
+	alive, err := familiesOf(v, g.isDropped)
 	if err != nil {
 		return err
 	}
-	e.countDropped(alive)
-	dead := e.garbage.news(e.manifest.State().Segments)
+	g.countDropped(alive)
+	dead := g.news(g.manifest.State().Segments)
 	if len(dead) == 0 {
 		return nil
 	}
-	_, err = e.manifest.Apply(snapshot.Edit{SetDead: dead})
+	_, err = g.manifest.Apply(snapshot.Edit{SetDead: dead})
 	return err
 }

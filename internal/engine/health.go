@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
-	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -120,33 +118,12 @@ func (e *Engine) judgeWork(h *monitor.Health) {
 	if most := backlogFlushes * e.opts.FlushBytes; h.LogBytes > most && !e.opts.ManualWork {
 		addProblem(h, monitor.TroubleBacklog, monitor.StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.opts.FlushBytes)
 	}
-	h.CompactionDebt = e.compactionDebt()
+	h.CompactionDebt = e.compactor.debt()
 	rate := e.opts.CompactRate
 	if rate < 0 {
 		rate = defaultCompactRate
 	}
 	if h.CompactionDebt > rate*int64(debtTime/time.Second) && !e.opts.ManualWork {
 		addProblem(h, monitor.TroubleDebt, monitor.StatusDegraded, nil, "%d bytes of segments wait for compaction", h.CompactionDebt)
-	}
-}
-
-// compactionDebt is the size of the segments that CompactStep would take now, and
-// the times after.
-func (e *Engine) compactionDebt() int64 {
-	left := e.state().Segments
-	dead := e.garbage.inSegments(left)
-	var debt int64
-	for {
-		next := pickCompaction(left, e.opts.CompactFanout, e.opts.SegmentSize)
-		if next == nil {
-			next = mostlyDead(left, dead)
-		}
-		if next == nil {
-			return debt
-		}
-		for _, s := range next {
-			debt += s.Size
-		}
-		left = slices.DeleteFunc(slices.Clone(left), func(s snapshot.SegmentInfo) bool { return slices.Contains(next, s) })
 	}
 }

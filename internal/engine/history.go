@@ -96,12 +96,12 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 		}
 		if i == 0 || o.series != h.series {
 			h = historySeries{series: o.series}
-			if head, ok := p.newest[o.series]; ok && o.series != "" && !j.e.opts.NoPatches {
+			if head, ok := p.newest[o.series]; ok && o.series != "" && !j.opts.NoPatches {
 				data, err := j.read(ctx, fam, head)
 				if err != nil {
 					return err
 				}
-				if len(data) >= j.e.opts.PatchMin && len(data) <= maxRevision {
+				if len(data) >= j.opts.PatchMin && len(data) <= maxRevision {
 					h.wrote(stored{head, data}, false, false)
 				}
 			}
@@ -121,7 +121,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 	}
 	j.values += int64(len(data))
 	id := segment.ValueID{LSN: o.ref.LSN, Ord: o.ref.Ord}
-	if o.series == "" || j.e.opts.NoPatches || len(data) < j.e.opts.PatchMin || len(data) > maxRevision {
+	if o.series == "" || j.opts.NoPatches || len(data) < j.opts.PatchMin || len(data) > maxRevision {
 		return j.b.AddHistory(id, data)
 	}
 	v := stored{o.ref, data}
@@ -131,7 +131,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {
 				against := segment.ValueID{LSN: b.ref.LSN, Ord: b.ref.Ord}
 				h.wrote(v, true, true)
-				j.e.segmentPatches.Add(1)
+				j.segmentPatches.Add(1)
 				return j.b.AddHistoryPatch(id, against, patch)
 			}
 		}

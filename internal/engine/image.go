@@ -3,11 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
@@ -36,12 +37,32 @@ func (c *chainSize) add(t *index.Table, full bool) {
 	}
 }
 
+// images writes the images of a store. Each is published with one edit of the manifest, which
+// may change more than that: a flush and a compaction publish their segments so.
+type images struct {
+	*Storage
+	onPublish func()       // called after segments were published
+	bytes     atomic.Int64 // committed since the last image
+
+	// mu lets one flush, image or end of a compaction publish at a time. It guards the rest.
+	mu        sync.Mutex
+	bad       bool // the chain of images could not be read
+	size      chainSize
+	forgotten bool // the manifest names no image, because of badPages
+}
+
+// setBad says that Open could not read the chain of images.
+func (c *images) setBad() { c.bad = true }
+
+// loaded says that Open read an image of the chain.
+func (c *images) loaded(t *index.Table, full bool) { c.size.add(t, full) }
+
 // fullDue reports whether the next image is to be a full one.
-func (e *Engine) fullDue(chain []snapshot.ImageInfo) bool {
-	if len(chain) == 0 || e.badImages || len(chain) >= maxImages {
+func (c *images) fullDue(chain []snapshot.ImageInfo) bool {
+	if len(chain) == 0 || c.bad || len(chain) >= maxImages {
 		return true
 	}
-	return len(chain) >= minImages && e.chain.deltas >= e.chain.full
+	return len(chain) >= minImages && c.size.deltas >= c.size.full
 }
 
 // replaced is what a flush or a compaction changes in where pages lie.
@@ -53,41 +74,41 @@ type replaced struct {
 
 // writeImage writes what changed since the last image, so that the next Open
 // replays less of the log; with all, or where there is nothing it could be a delta
-// to, a full one. flushMu is held. A failure loses nothing: the log
+// to, a full one. mu is held. A failure loses nothing: the log
 // still has it all.
-func (e *Engine) writeImage(all bool) error {
-	if err := e.checkPages(); err != nil {
+func (c *images) writeImage(all bool) error {
+	if err := c.checkPages(); err != nil {
 		return err
 	}
-	st := e.manifest.State()
-	full := all || e.fullDue(st.Images)
-	imaged, place := e.imageBytes.Load(), e.logPlace()
-	v, dirty := e.dirtyView()
+	st := c.manifest.State()
+	full := all || c.fullDue(st.Images)
+	imaged, place := c.bytes.Load(), c.logPlace()
+	v, dirty := c.dirtyView()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
 	}
-	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full})
+	old, err := c.putImage(imageTask{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full})
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	e.files.Retire(old...)
-	e.imageBytes.Add(-imaged) // what was committed since is for the next image
-	e.images.Add(1)
+	c.files.Retire(old...)
+	c.bytes.Add(-imaged) // what was committed since is for the next image
+	c.written.Add(1)
 	return nil
 }
 
 // publish makes segments that are written part of the store, together with an
 // image that knows them, in one manifest edit. It returns the files the edit
-// replaced besides those it names. flushMu is held.
-func (e *Engine) publish(edit snapshot.Edit, r replaced, floor base.LSN) ([]base.FileNum, error) {
-	imaged, place := e.imageBytes.Load(), e.logPlace()
-	v, dirty := e.dirtyView()
+// replaced besides those it names. mu is held.
+func (c *images) publish(edit snapshot.Edit, r replaced, floor base.LSN) ([]base.FileNum, error) {
+	imaged, place := c.bytes.Load(), c.logPlace()
+	v, dirty := c.dirtyView()
 	defer v.Release()
-	old, err := e.putImage(imageTask{v: v, dirty: dirty, floor: floor, place: place, edit: edit, replaced: r})
+	old, err := c.putImage(imageTask{v: v, dirty: dirty, floor: floor, place: place, edit: edit, replaced: r})
 	if err == nil {
-		e.noteSegments()
-		e.imageBytes.Add(-imaged) // what was committed since is for the next image
+		c.onPublish()
+		c.bytes.Add(-imaged) // what was committed since is for the next image
 	}
 	return old, err
 }
@@ -105,21 +126,21 @@ type imageTask struct {
 
 // putImage writes an image and makes it part of the store. It returns the images it
 // replaces.
-func (e *Engine) putImage(t imageTask) (old []base.FileNum, err error) {
-	st := e.manifest.State()
-	t.full = t.full || e.fullDue(st.Images)
-	j := imageJob{e: e, imageTask: t, st: e.usableImages(st), parts: map[uint64][]index.Part{}}
+func (c *images) putImage(t imageTask) (old []base.FileNum, err error) {
+	st := c.manifest.State()
+	t.full = t.full || c.fullDue(st.Images)
+	j := imageJob{images: c, imageTask: t, st: c.usableImages(st), parts: map[uint64][]index.Part{}}
 	for _, pl := range t.placed {
 		j.parts[pl.fam] = append(j.parts[pl.fam], pl.part)
 	}
 	// Everything the image names must survive with it, or an Open after a power
 	// cut would find an index that is ahead of its log.
 	var info snapshot.ImageInfo
-	if err = e.log.Sync(context.Background()); err == nil {
+	if err = c.log.Sync(context.Background()); err == nil {
 		info, err = j.write()
 	}
 	if err != nil {
-		e.ix.MarkDirty(t.dirty)
+		c.ix.MarkDirty(t.dirty)
 		return nil, err
 	}
 	info.Log = t.place
@@ -132,9 +153,9 @@ func (e *Engine) putImage(t imageTask) (old []base.FileNum, err error) {
 		return nil, err
 	}
 	table := j.w.Table()
-	e.chain.add(table, j.full)
-	e.ix.Install(table, j.full, j.v.LSN(), t.dirty)
-	e.badImages = false
+	c.size.add(table, j.full)
+	c.ix.Install(table, j.full, j.v.LSN(), t.dirty)
+	c.bad = false
 	return old, nil
 }
 
@@ -148,52 +169,42 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 
 // logPlace is where replay can start for an image whose view is taken after the
 // call. The caller syncs the log before it tells the manifest.
-func (e *Engine) logPlace() snapshot.LogPlace {
-	at := e.log.Position()
+func (c *images) logPlace() snapshot.LogPlace {
+	at := c.log.Position()
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
 
 // enter makes the image part of the store. If it cannot, what changed since the
 // last image still has to go into the next.
 func (j *imageJob) enter(edit snapshot.Edit) error {
-	_, err := j.e.manifest.Apply(edit)
+	_, err := j.manifest.Apply(edit)
 	if err == nil {
 		return nil
 	}
-	j.e.ix.MarkDirty(j.dirty)
+	j.ix.MarkDirty(j.dirty)
 	if notApplied(err) {
-		j.e.withdraw(files.Image, j.num)
+		j.withdraw(files.Image, j.num)
 	}
 	return err
 }
 
-// notApplied reports whether a manifest edit failed without a trace. After other
-// errors it may survive a crash, and the files it names must stay.
-func notApplied(err error) bool { return !errors.Is(err, fault.ErrPoisoned) }
-
-// withdraw removes a complete file that did not become part of the store.
-func (e *Engine) withdraw(k files.Kind, n base.FileNum) {
-	e.files.Drop(n)
-	e.removeQuietly(k, n)
-}
-
 // checkPages refuses work that needs whole images if one is damaged, and lets the
-// manifest forget them. flushMu is held.
-func (e *Engine) checkPages() error {
-	if !e.badPages.Load() {
+// manifest forget them. mu is held.
+func (c *images) checkPages() error {
+	if !c.badPages.Load() {
 		return nil
 	}
-	if err := e.forgetImages(); err != nil {
+	if err := c.forgetImages(); err != nil {
 		return err
 	}
 	return errBadPages
 }
 
-// checkPagesNow is checkPages for who does not hold flushMu.
-func (e *Engine) checkPagesNow() error {
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	return e.checkPages()
+// checkPagesNow is checkPages for who does not hold mu.
+func (c *images) checkPagesNow() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checkPages()
 }
 
 // errBadPages is the answer of flush, image and compaction when a page of the
@@ -202,21 +213,21 @@ var errBadPages = fmt.Errorf("the saved index is damaged; close the store and op
 
 // forgetImages takes the images out of the manifest. Their files stay until the
 // next Open: partitions whose pages are whole are still read from them.
-func (e *Engine) forgetImages() error {
-	if e.forgotten {
+func (c *images) forgetImages() error {
+	if c.forgotten {
 		return nil
 	}
-	if _, err := e.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
+	if _, err := c.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
 		return fmt.Errorf("forget damaged images: %w", err)
 	}
-	e.forgotten = true
+	c.forgotten = true
 	return nil
 }
 
 // usableImages is st without images that Open could not read: the next image is
 // made from segments and log alone.
-func (e *Engine) usableImages(st snapshot.State) snapshot.State {
-	if e.badImages {
+func (c *images) usableImages(st snapshot.State) snapshot.State {
+	if c.bad {
 		st.Images = nil
 	}
 	return st
@@ -225,7 +236,7 @@ func (e *Engine) usableImages(st snapshot.State) snapshot.State {
 // imageJob writes one image file.
 type imageJob struct {
 	imageTask
-	e     *Engine
+	*images
 	st    snapshot.State
 	parts map[uint64][]index.Part // of families: what placed adds
 	num   base.FileNum
@@ -243,19 +254,18 @@ func (j *imageJob) last() base.LSN {
 
 // write writes the image file.
 func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
-	e := j.e
-	if j.num, err = e.newFileNum(); err != nil {
+	if j.num, err = j.newFileNum(); err != nil {
 		return info, err
 	}
-	f, err := e.opts.FS.Create(e.files.Path(files.Image, j.num))
+	f, err := j.opts.FS.Create(j.files.Path(files.Image, j.num))
 	if err != nil {
 		return info, fmt.Errorf("create %s: %w", snapshot.ImageName(j.num), err)
 	}
-	h := snapshot.ImageHeader{Num: j.num, StoreID: j.st.StoreID, LSN: j.v.LSN(), Full: j.full, Salt: e.opts.Rand()}
+	h := snapshot.ImageHeader{Num: j.num, StoreID: j.st.StoreID, LSN: j.v.LSN(), Full: j.full, Salt: j.opts.Rand()}
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(e.files.Keys)); err == nil {
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(j.files.Keys)); err == nil {
 		j.w.SetPartitions(j.v.v.Len())
 		err = j.contents()
 	}
@@ -267,13 +277,13 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 		err = cerr
 	}
 	if err == nil {
-		err = e.opts.FS.SyncDir(e.dir)
+		err = j.opts.FS.SyncDir(j.dir)
 	}
 	if err != nil {
-		e.removeQuietly(files.Image, j.num)
+		j.removeQuietly(files.Image, j.num)
 		return info, err
 	}
-	e.files.AddKeyed(files.Image, j.num, j.w.KeyID())
+	j.files.AddKeyed(files.Image, j.num, j.w.KeyID())
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
@@ -295,7 +305,7 @@ func (j *imageJob) contents() error {
 	if err != nil {
 		return err
 	}
-	y := j.e.throttle.Yielder()
+	y := j.throttle.Yielder()
 	for _, id := range ids {
 		if err := j.family(id, changed[id]); err != nil {
 			return err
@@ -350,7 +360,7 @@ func (j *imageJob) partitions() error {
 
 func (j *imageJob) tombs(dirty index.Dirty) error {
 	left := map[string]bool{}
-	oldest := j.e.oldestTombstone()
+	oldest := j.oldestTombstone()
 	tombs := j.v.v.Tombstones()
 	slices.SortFunc(tombs, func(a, b index.Tombstone) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range tombs {
@@ -418,7 +428,7 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 	size := 0
 	for _, p := range parts {
 		switch {
-		case !j.e.files.IsImage(p.File):
+		case !j.files.IsImage(p.File):
 			out = append(out, p)
 		case p.MaxLSN >= j.floor:
 			moving, size = append(moving, p), size+int(p.Len)
@@ -439,11 +449,11 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 }
 
 func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
-	h, err := j.e.files.Acquire(p.File)
+	h, err := j.files.Acquire(p.File)
 	if err != nil {
 		return p, err
 	}
-	defer j.e.files.Release(h)
+	defer j.files.Release(h)
 	b, err := h.Image.ReadPage(p.Off, p.Len)
 	if err != nil {
 		return p, err
@@ -451,4 +461,31 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 	p.File = j.num
 	p.Off, p.Len, err = j.w.AddPage(b)
 	return p, err
+}
+
+// renewKeys brings image and manifest under the current key, where they are not.
+// It comes after a compaction, which did so to the others.
+func (c *images) renewKeys() error {
+	if c.keys == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, err := c.keys.CurrentID()
+	if err != nil {
+		return err
+	}
+	for _, im := range c.manifest.State().Images {
+		if c.files.KeyID(im.Num) == id {
+			continue
+		}
+		if err := c.writeImage(true); err != nil {
+			return err
+		}
+		break
+	}
+	if c.manifest.KeyID() == id {
+		return nil
+	}
+	return c.manifest.Renew()
 }

@@ -30,9 +30,9 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 		e.skip(err)
 	}
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
-	e.badImages = true
+	e.images.setBad()
 	e.ix = index.New(e.opts.loadedBytes())
-	e.unflushed = newUnflushed()
+	e.flusher.unflushed = newUnflushed()
 	return e.rebuildIndex(st)
 }
 
@@ -56,7 +56,7 @@ func (e *Engine) loadImages(st snapshot.State) error {
 	if err := e.ix.Restore(ld.chain, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
 		return err
 	}
-	e.unflushed.imaged(lsn)
+	e.flusher.unflushed.imaged(lsn)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 	if n, ok := h.Image.Partitions(); ok {
 		ld.partitions = n
 	}
-	e.chain.add(t, info.Full)
+	e.images.loaded(t, info.Full)
 	ld.chain = append(ld.chain, t)
 	return h.Image.Table(snapshot.Visitor{
 		Tombstone: func(m snapshot.Tombstone) error {
@@ -271,4 +271,26 @@ func newestRecord(pt *index.PagePartition) base.LSN {
 		lsn = max(lsn, it.LSN)
 	}
 	return lsn
+}
+
+// Remade is a view of the index as it is made anew, from segments and log without the
+// images, up to the last record that the store knows of. Any damage is an error.
+func (e *Engine) Remade() (*View, error) {
+	st := e.fixed.Clone()
+	st.Images = nil
+	opts := e.opts
+	opts.AllowDamage = false
+	other := newEngine(e.dir, opts)
+	other.ix, other.files, other.cache, other.fixed = index.New(0), e.files, e.cache, st
+	other.upTo = e.ix.LSN() // a writer may have gone on since
+	e.isOpen.Store(false)   // for the one whose files they are, too, this is opening
+	defer e.isOpen.Store(true)
+	err := other.loadIndex(st)
+	if err == nil {
+		_, err = other.recoverLog(st, nil, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return other.viewWithin(), nil
 }

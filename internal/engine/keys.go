@@ -74,33 +74,6 @@ func (e *Engine) encryption() *monitor.Encryption {
 	return c
 }
 
-// renewKeys brings image and manifest under the current key, where they are not.
-// It comes after a compaction, which did so to the others.
-func (e *Engine) renewKeys() error {
-	if e.keys == nil {
-		return nil
-	}
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	id, err := e.keys.CurrentID()
-	if err != nil {
-		return err
-	}
-	for _, im := range e.manifest.State().Images {
-		if e.files.KeyID(im.Num) == id {
-			continue
-		}
-		if err := e.writeImage(true); err != nil {
-			return err
-		}
-		break
-	}
-	if e.manifest.KeyID() == id {
-		return nil
-	}
-	return e.manifest.Renew()
-}
-
 // findStoreID takes the id of the store from the first file that tells it, for a
 // store whose manifest is lost.
 func (e *Engine) findStoreID(st snapshot.State) uint64 {

@@ -23,9 +23,9 @@ func closedStore(t *testing.T, n int) (*vfs.Mem, Options) {
 	e := mustOpen(t, o)
 	putMany(t, e, n, 1)
 	must(t, e.Flush(t.Context()))
-	e.flushMu.Lock()
-	must(t, e.writeImage(true))
-	e.flushMu.Unlock()
+	e.images.mu.Lock()
+	must(t, e.images.writeImage(true))
+	e.images.mu.Unlock()
 	must(t, e.Close())
 	return mem, o
 }
@@ -337,9 +337,9 @@ func TestDamageFoundByClose(t *testing.T) {
 			}
 			v.Release()
 		} else {
-			e.flushMu.Lock()
-			e.badImages = true // the image at close is a full one, which needs all rows
-			e.flushMu.Unlock()
+			e.images.mu.Lock()
+			e.images.bad = true // the image at close is a full one, which needs all rows
+			e.images.mu.Unlock()
 		}
 		mustPut(t, e, "~", "l", "w")
 		must(t, e.Close())
@@ -397,7 +397,7 @@ func TestViewKeepsTables(t *testing.T) {
 }
 
 func fullImage(e *Engine) error {
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	return e.writeImage(true)
+	e.images.mu.Lock()
+	defer e.images.mu.Unlock()
+	return e.images.writeImage(true)
 }

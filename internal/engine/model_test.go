@@ -213,8 +213,8 @@ func (w *world) beside() {
 	}
 	w.note("beside:")
 	switch n := w.rng.IntN(10); {
-	case n > 7 && w.e.flushMu.TryLock(): // only beside a compaction
-		w.e.flushMu.Unlock()
+	case n > 7 && w.e.images.mu.TryLock(): // only beside a compaction
+		w.e.images.mu.Unlock()
 		w.quiet = true
 		if n == 8 {
 			w.note("flush beside")
@@ -329,10 +329,10 @@ func (w *world) interruptible(compact func(context.Context) error) {
 // compactSome merges any segments, as which ones size would choose is no matter, but
 // those that an interrupted compaction has left, if there are any.
 func (w *world) compactSome(ctx context.Context) error {
-	w.e.compactMu.Lock()
-	defer w.e.compactMu.Unlock()
+	w.e.compactor.mu.Lock()
+	defer w.e.compactor.mu.Unlock()
 	segs := w.e.manifest.State().Segments
-	inputs, err := w.e.interrupted(segs)
+	inputs, err := w.e.compactor.interrupted(segs)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (w *world) compactSome(ctx context.Context) error {
 	} else {
 		w.resumed++
 	}
-	return w.e.compact(ctx, compaction{inputs: inputs})
+	return w.e.compactor.compact(ctx, compaction{inputs: inputs})
 }
 
 func (w *world) check() {

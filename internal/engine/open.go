@@ -33,12 +33,8 @@ func Open(dir string, opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	start := time.Now()
-	e := &Engine{Storage: newStorage(dir, opts.withDefaults()), queue: newQueue(),
-		unflushed: newUnflushed(), garbage: newGarbage(), directoryLimit: maxDirectory, wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
-	e.onBadPage = e.wakeWorker
-	e.unfinished.Store(true) // in an earlier life
+	e := newEngine(dir, opts.withDefaults())
 	e.keys = seal.New(opts.Keys, opts.Entropy)
-	e.revisions = newRevisionCache(e.opts.VersionBytes)
 	err := e.open()
 	e.isOpen.Store(err == nil)
 	if err != nil {
@@ -59,9 +55,23 @@ func Open(dir string, opts Options) (*Engine, error) {
 			e.ix.ReleaseFamilies() // nobody waits for it
 			e.work(ctx, e.wake, &e.workErr, e.workOnce)
 		})
-		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactAll) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.compactAll) })
 	}
 	return e, nil
+}
+
+// newEngine puts together the parts of a store that holds nothing yet; opts have their
+// defaults.
+func newEngine(dir string, opts Options) *Engine {
+	s := newStorage(dir, opts)
+	e := &Engine{Storage: s, garbage: newGarbage(s), queue: newQueue(), revisions: newRevisionCache(opts.VersionBytes),
+		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+	e.images = &images{Storage: s}
+	e.flusher = &flusher{Storage: s, images: e.images, garbage: e.garbage, unflushed: newUnflushed()}
+	e.compactor = newCompactor(e.flusher)
+	e.images.onPublish = e.compactor.noteSegments
+	s.onBadPage = e.wakeWorker
+	return e
 }
 
 // open recovers the store in two steps. First it only reads, but for a copy of the
@@ -135,7 +145,7 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	}
 	end.copied()
 	end.relocate(rec)
-	e.noteSegments()
+	e.compactor.noteSegments()
 	e.sweep(end.left)
 	return e.openLog(rec, end)
 }

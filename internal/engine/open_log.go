@@ -103,7 +103,7 @@ func (e *Engine) keepFamilies(st snapshot.State) {
 		n = 0
 	}
 	e.ix.KeepFamilies(n)
-	e.unflushed.expect(n)
+	e.flusher.unflushed.expect(n)
 }
 
 // logNums are the log files the manifest names, oldest first; never nil, as nil

@@ -19,7 +19,7 @@ const maxDirectory = 64 << 20
 // one. Until the manifest names them, a crash or an error leaves files nobody knows,
 // which the next Open removes.
 type outputs struct {
-	e     *Engine
+	*Storage
 	from  map[base.FileNum]bool // files whose values are taken
 	limit func(int)
 	reads *Reader // of all values that are moved
@@ -30,8 +30,8 @@ type outputs struct {
 	earlier int64 // bytes of those that are part of the store already
 }
 
-func (e *Engine) newOutputs(from map[base.FileNum]bool, limit func(int)) *outputs {
-	return &outputs{e: e, from: from, limit: limit, reads: e.Reader()}
+func newOutputs(s *Storage, from map[base.FileNum]bool, limit func(int)) *outputs {
+	return &outputs{Storage: s, from: from, limit: limit, reads: s.Reader()}
 }
 
 func (o *outputs) empty() bool { return len(o.jobs) == 0 }
@@ -54,7 +54,7 @@ func (o *outputs) rest() {
 
 // full reports whether the last segment is large enough.
 func (o *outputs) full() bool {
-	return !o.empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.e.opts.SegmentSize
+	return !o.empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.opts.SegmentSize
 }
 
 // valueBytes is the size of the values written so far, whole.
@@ -71,7 +71,7 @@ func (o *outputs) begin() error {
 	if err := o.end(nil); err != nil {
 		return err
 	}
-	j, err := o.e.startSegment(o.from, o.reads, o.limit)
+	j, err := o.startSegment()
 	if err == nil {
 		o.jobs = append(o.jobs, j)
 	}
@@ -93,7 +93,7 @@ func (o *outputs) end(tombs []index.Tombstone) error {
 // add writes one family: the values plan names, and the page. Beginning with the
 // second, each part of a family that is divided has a segment of its own to end.
 func (o *outputs) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
-	for i, part := range divide(p, page, o.e.directoryLimit) {
+	for i, part := range divide(p, page, o.directoryLimit) {
 		if o.empty() || i > 0 || o.full() {
 			if err := o.begin(); err != nil {
 				return err
@@ -132,7 +132,7 @@ func (o *outputs) abandon(err error) error {
 // enter makes the files known, so that what is published can be read at once.
 func (o *outputs) enter() {
 	for _, j := range o.jobs {
-		o.e.files.AddKeyed(files.Segment, j.num, j.b.KeyID())
+		o.files.AddKeyed(files.Segment, j.num, j.b.KeyID())
 	}
 }
 
@@ -155,7 +155,7 @@ func (o *outputs) withdraw(err error) {
 // install is segmentJob.install for all: first every value has its new place, then
 // what is left behind is forgotten.
 func (o *outputs) install() {
-	views := o.e.files.ViewCount() > int(o.e.workViews.Load()) // besides the store's own
+	views := o.files.ViewCount() > int(o.workViews.Load()) // besides the store's own
 	for _, j := range o.jobs {
 		j.install()
 	}
@@ -164,7 +164,7 @@ func (o *outputs) install() {
 	}
 	for _, j := range o.jobs {
 		for _, pl := range j.done {
-			if fam := o.e.ix.HeldFamily(pl.fam); fam != nil {
+			if fam := o.ix.HeldFamily(pl.fam); fam != nil {
 				fam.Forget(o.from)
 			}
 		}

@@ -79,8 +79,8 @@ func TestCommitsBesideAnImageCountForTheNext(t *testing.T) {
 		mustPut(t, e, "t", "l", "beside it")
 	}
 	must(t, e.WriteImage(context.Background()))
-	if b.beside != nil || e.imageBytes.Load() == 0 {
-		t.Errorf("%d bytes count for the next image", e.imageBytes.Load())
+	if b.beside != nil || e.images.bytes.Load() == 0 {
+		t.Errorf("%d bytes count for the next image", e.images.bytes.Load())
 	}
 	must(t, e.Close())
 }

@@ -42,7 +42,7 @@ func (e *Engine) openReadOnly() error {
 		e.files.Lost = lost || stuck && e.opts.AllowDamage
 		e.files.LostImages = lostImages || stuck
 		e.ix = index.New(e.opts.loadedBytes())
-		e.unflushed = newUnflushed()
+		e.flusher.unflushed = newUnflushed()
 		e.report = monitor.OpenReport{}
 		e.skipped, e.guessed = skipped{}, false
 		if errors.Is(err, snapshot.ErrNoManifest) {

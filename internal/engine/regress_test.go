@@ -236,9 +236,9 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	if len(segs) != 2 {
 		t.Fatalf("%d segments", len(segs))
 	}
-	e.compactMu.Lock()
-	err := e.compact(t.Context(), compaction{inputs: segs[1:]})
-	e.compactMu.Unlock()
+	e.compactor.mu.Lock()
+	err := e.compactor.compact(t.Context(), compaction{inputs: segs[1:]})
+	e.compactor.mu.Unlock()
 	mustAll(t, err, e.Close())
 	for _, im := range e.manifest.State().Images {
 		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))

@@ -76,9 +76,9 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 		r.c.Remember = append(r.c.Remember, m)
 	}
 	e.ix.Apply(r.c)
-	e.unflushed.add(r.c.Put, rec.lsn)
+	e.flusher.unflushed.add(r.c.Put, rec.lsn)
 	e.throttle.Committed(int64(rec.len))
-	e.imageBytes.Add(int64(rec.len))
+	e.images.bytes.Add(int64(rec.len))
 	e.report.Replayed++
 	return nil
 }
@@ -158,7 +158,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 		}
 		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
 	case record.OpDrop:
-		r.e.noteDropped(t)
+		r.e.garbage.noteDropped(t)
 		r.set(o.id, nil)
 		r.remember(o.id, dropTombstone(r.tomb, o.id, lsn, time, o.tomb))
 	case record.OpCopy:

@@ -25,11 +25,11 @@ import (
 // none if it knows of none, as with a family without partitions.
 type segmentParts []base.FileNum
 
-func (s *Storage) segmentParts(family uint64) (segmentParts, error) {
+func (c *compactor) segmentParts(family uint64) (segmentParts, error) {
 	var out segmentParts
-	parts, err := s.ix.Parts(family)
+	parts, err := c.ix.Parts(family)
 	for _, p := range parts {
-		if !s.files.IsImage(p.File) {
+		if !c.files.IsImage(p.File) {
 			out = append(out, p.File)
 		}
 	}
@@ -46,15 +46,15 @@ func (p segmentParts) stale(num base.FileNum) bool { return len(p) > 0 && !slice
 
 // interrupted returns the segments with stale pages: what a compaction that was
 // interrupted has left to do. compactMu is held.
-func (e *Engine) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.SegmentInfo, error) {
-	if !e.unfinished.Load() {
+func (c *compactor) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.SegmentInfo, error) {
+	if !c.unfinished.Load() {
 		return nil, nil
 	}
 	var left []snapshot.SegmentInfo
-	isOutput := func(s snapshot.SegmentInfo) bool { return s.Size >= e.opts.SegmentSize }
+	isOutput := func(s snapshot.SegmentInfo) bool { return s.Size >= c.opts.SegmentSize }
 	if slices.ContainsFunc(segs, isOutput) {
 		for _, s := range segs {
-			stale, err := e.hasStale(s.Num)
+			stale, err := c.hasStale(s.Num)
 			if err != nil {
 				return nil, err
 			}
@@ -63,14 +63,14 @@ func (e *Engine) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.SegmentInf
 			}
 		}
 	}
-	e.unfinished.Store(len(left) > 0)
+	c.unfinished.Store(len(left) > 0)
 	return left, nil
 }
 
-func (e *Engine) hasStale(num base.FileNum) (bool, error) {
-	families, err := e.familiesIn(map[base.FileNum]bool{num: true})
+func (c *compactor) hasStale(num base.FileNum) (bool, error) {
+	families, err := c.familiesIn(map[base.FileNum]bool{num: true})
 	for id := range families {
-		parts, perr := e.segmentParts(id)
+		parts, perr := c.segmentParts(id)
 		if perr != nil {
 			return false, perr
 		}
@@ -84,23 +84,23 @@ func (e *Engine) hasStale(num base.FileNum) (bool, error) {
 // settled returns the segments that a compaction of everything can leave out: large
 // ones, of the current key, that hold nothing dead, and all that segments hold of their
 // families.
-func (e *Engine) settled(ctx context.Context) (map[base.FileNum]bool, error) {
+func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) {
 	out := map[base.FileNum]bool{}
-	v := e.workView(e.viewWithin)
+	v := c.workView(c.viewWithin)
 	defer v.Release()
 	key := ""
-	if e.keys != nil {
-		id, err := e.keys.CurrentID()
+	if c.keys != nil {
+		id, err := c.keys.CurrentID()
 		if err != nil {
 			return nil, err
 		}
 		key = id
 	}
-	for _, s := range e.manifest.State().Segments {
-		if s.Size < e.opts.SegmentSize || e.files.KeyID(s.Num) != key {
+	for _, s := range c.manifest.State().Segments {
+		if s.Size < c.opts.SegmentSize || c.files.KeyID(s.Num) != key {
 			continue
 		}
-		is, err := e.isSettled(ctx, v, s.Num)
+		is, err := c.isSettled(ctx, v, s.Num)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +112,8 @@ func (e *Engine) settled(ctx context.Context) (map[base.FileNum]bool, error) {
 }
 
 // isSettled reads the directory of a segment, and no values.
-func (e *Engine) isSettled(ctx context.Context, v *View, num base.FileNum) (bool, error) {
-	families, err := e.familiesIn(map[base.FileNum]bool{num: true})
+func (c *compactor) isSettled(ctx context.Context, v *View, num base.FileNum) (bool, error) {
+	families, err := c.familiesIn(map[base.FileNum]bool{num: true})
 	if err != nil {
 		return false, err
 	}
@@ -125,7 +125,7 @@ func (e *Engine) isSettled(ctx context.Context, v *View, num base.FileNum) (bool
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		if parts, err := e.segmentParts(names.id); err != nil || !slices.Equal(parts, segmentParts{num}) {
+		if parts, err := c.segmentParts(names.id); err != nil || !slices.Equal(parts, segmentParts{num}) {
 			return false, err
 		}
 		w, err := names.open(v)
@@ -135,7 +135,7 @@ func (e *Engine) isSettled(ctx context.Context, v *View, num base.FileNum) (bool
 		if err != nil {
 			return false, err
 		}
-		_, page, err := e.inputPage(names.id, num)
+		_, page, err := c.inputPage(names.id, num)
 		if err != nil || page == nil || !w.wants(page) {
 			return false, err
 		}
@@ -171,6 +171,6 @@ func (w *familyWork) wants(page *index.Page) bool {
 }
 
 // segmentsBut are the segments without some.
-func (e *Engine) segmentsBut(out map[base.FileNum]bool) []snapshot.SegmentInfo {
-	return slices.DeleteFunc(slices.Clone(e.manifest.State().Segments), func(s snapshot.SegmentInfo) bool { return out[s.Num] })
+func (c *compactor) segmentsBut(out map[base.FileNum]bool) []snapshot.SegmentInfo {
+	return slices.DeleteFunc(slices.Clone(c.manifest.State().Segments), func(s snapshot.SegmentInfo) bool { return out[s.Num] })
 }

@@ -261,7 +261,7 @@ const noBase = uint64(base.MaxLSN)
 // flush takes a part of the log that no patch may reach into from behind it: what
 // it leaves behind there, dead or moved, nobody may need. So a base is never older
 // than the last part taken.
-func (e *Engine) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= e.patchFloor.Load() }
+func (e *Engine) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= e.flusher.patchFloor.Load() }
 
 // liveBase reports whether b may be the base of a value that is about to be put
 // into t. An image has the places of values that items refer to, and of their

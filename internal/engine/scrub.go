@@ -4,88 +4,32 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/throttle"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/wal"
 )
 
-// Engine is the store that the commit is made in.
-func (tx *Tx) Engine() *Engine { return tx.e }
-
-// ForgetTombstone forgets, in this commit, what is remembered of a deleted partition. The
-// partition from lends its name for it, and must exist; id must not.
-func (tx *Tx) ForgetTombstone(from, id string) error {
-	if m, ok := tx.anyTombstone(id); !ok || len(m.Data) == 0 {
-		return nil
-	}
-	// A copy forgets, and a drop without data remembers nothing; older versions
-	// replay both.
-	if err := tx.Copy(from, id); err != nil {
-		return err
-	}
-	return tx.Drop(id, nil)
-}
-
-// Remembers reports whether something is remembered of a deleted partition whose id
-// begins with prefix.
-func (e *Engine) Remembers(prefix string) bool {
-	v := e.viewWithTombstones()
-	defer v.Release()
-	for _, m := range v.v.Tombstones() {
-		if strings.HasPrefix(m.ID, prefix) && len(m.Data) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Scrub replaces every file of the store by one that holds only what is live. When
-// it returns nil, nothing that was deleted before the call is in any file of the
-// directory: not in a block, a page, a record, the name of a partition, or behind the
-// end of what is used. Files that a view needs, or a reader in another process
-// where that forbids removal, are waited for, until ctx ends.
-//
-// The store must hold something: if it does not, there may be nothing to flush or
-// compact, and so no reason for a new image.
-//
-// After an error, or a crash, the store is whole, some files may be the old ones
-// still, and calling again begins anew. Commits go on beside it.
-//
-// tell, unless it is nil, is called before each family is written and each time that
-// files are gone, on the goroutine of the call.
-func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) error {
-	if e.opts.ReadOnly {
-		return fault.ErrReadOnly
-	}
-	if err := e.enter(); err != nil {
-		return err
-	}
-	defer e.leave()
-	s := scrub{tell: tell}
-	old, err := e.rewriteAll(ctx, &s)
-	if err != nil {
-		return fmt.Errorf("scrub: %w", err)
-	}
-	s.progress.Files = len(old)
-	if err := e.awaitRemoval(ctx, old, &s); err != nil {
-		return fmt.Errorf("scrub: %w", err)
-	}
-	// A name that is not yet gone for good could come back with a power cut.
-	if err := e.opts.FS.SyncDir(e.dir); err != nil {
-		return fmt.Errorf("scrub: %w", err)
-	}
-	return nil
-}
-
-// scrub is what one call of Scrub tells.
+// scrub is one call of Engine.Scrub.
 type scrub struct {
+	*compactor
 	tell     func(monitor.EraseProgress) // may be nil
 	progress monitor.EraseProgress
+}
+
+func (s *scrub) run(ctx context.Context) error {
+	old, err := s.rewriteAll(ctx)
+	if err != nil {
+		return err
+	}
+	s.progress.Files = len(old)
+	if err := s.awaitRemoval(ctx, old); err != nil {
+		return err
+	}
+	// A name that is not yet gone for good could come back with a power cut.
+	return s.opts.FS.SyncDir(s.dir)
 }
 
 // rewriting tells how far the compaction is.
@@ -110,38 +54,38 @@ func (s *scrub) told() {
 
 // rewriteAll flushes and compacts everything, and returns the files that hold what
 // was there before.
-func (e *Engine) rewriteAll(ctx context.Context, s *scrub) (old []string, err error) {
-	e.compactMu.Lock()
-	defer e.compactMu.Unlock()
+func (s *scrub) rewriteAll(ctx context.Context) (old []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	// Nothing is being written while the files are listed, but for the log: a file
 	// that is begun later knows of no earlier commit as live what is deleted.
-	if old, err = e.flushListed(ctx); err != nil {
+	if old, err = s.flushListed(ctx); err != nil {
 		return nil, err
 	}
-	c := compaction{inputs: e.manifest.State().Segments, limit: e.throttle.Limiter(ctx), whole: true, tell: s.rewriting}
-	if err := e.compact(ctx, c); err != nil {
+	c := compaction{inputs: s.manifest.State().Segments, limit: s.throttle.Limiter(ctx), whole: true, tell: s.rewriting}
+	if err := s.compact(ctx, c); err != nil {
 		return nil, err
 	}
 	// Flush and compaction add images to the chain; what the older ones name goes
 	// with the chain alone.
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	if err := e.writeImage(true); err != nil {
+	s.images.mu.Lock()
+	defer s.images.mu.Unlock()
+	if err := s.images.writeImage(true); err != nil {
 		return nil, err
 	}
-	return append(old, e.files.RetiredNames()...), nil
+	return append(old, s.files.RetiredNames()...), nil
 }
 
 // flushListed is a flush that lists the files there were before.
-func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	begun := e.log.Position().File
-	names, err := e.opts.FS.List(e.dir)
+func (s *scrub) flushListed(ctx context.Context) ([]string, error) {
+	s.images.mu.Lock()
+	defer s.images.mu.Unlock()
+	begun := s.log.Position().File
+	names, err := s.opts.FS.List(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	old := e.files.UnremovedNames()
+	old := s.files.UnremovedNames()
 	for _, n := range names {
 		num, own := ownNumber(n)
 		_, temp := wal.ParseTempName(n)
@@ -153,12 +97,12 @@ func (e *Engine) flushListed(ctx context.Context) ([]string, error) {
 			old = append(old, n)
 		}
 	}
-	if err := e.flush(ctx); err != nil {
+	if err := s.flusher.flush(ctx); err != nil {
 		return nil, err
 	}
 	// A log file that begins at the floor or later holds nothing older: either the
 	// flush began it, or there was nothing to flush.
-	st := e.manifest.State()
+	st := s.manifest.State()
 	for _, l := range st.Logs {
 		if l.BaseLSN >= st.FloorLSN {
 			old = slices.DeleteFunc(old, func(n string) bool { return n == wal.FileName(l.Num) })
@@ -177,9 +121,9 @@ const (
 
 // awaitRemoval returns when none of the files is there any more. One that the store
 // has forgotten, because it could not be removed before, is removed here.
-func (e *Engine) awaitRemoval(ctx context.Context, names []string, s *scrub) error {
+func (s *scrub) awaitRemoval(ctx context.Context, names []string) error {
 	for try := 0; ; try++ {
-		left, err := e.removeForgotten(names)
+		left, err := s.removeForgotten(names)
 		s.left(len(left))
 		if len(left) == 0 {
 			return nil
@@ -187,7 +131,7 @@ func (e *Engine) awaitRemoval(ctx context.Context, names []string, s *scrub) err
 		if err != nil && try >= removalTries {
 			return err
 		}
-		if e.inManifest(left) {
+		if s.inManifest(left) {
 			return fmt.Errorf("file %s is still part of the store", left[0])
 		}
 		names = left
@@ -200,14 +144,14 @@ func (e *Engine) awaitRemoval(ctx context.Context, names []string, s *scrub) err
 
 // removeForgotten removes the files that the store does not know, and returns those
 // that are left, with why the last of them could not be removed.
-func (e *Engine) removeForgotten(names []string) (left []string, failed error) {
+func (s *scrub) removeForgotten(names []string) (left []string, failed error) {
 	for _, n := range names {
 		num, _ := ownNumber(n)
-		if e.files.Knows(num) {
+		if s.files.Knows(num) {
 			left = append(left, n)
 			continue
 		}
-		if err := e.files.Unlink(n); err != nil {
+		if err := s.files.Unlink(n); err != nil {
 			left, failed = append(left, n), err
 		}
 	}
@@ -216,11 +160,11 @@ func (e *Engine) removeForgotten(names []string) (left []string, failed error) {
 
 // inManifest reports whether the store still names one of the files: then waiting
 // would not help.
-func (e *Engine) inManifest(names []string) bool {
+func (s *scrub) inManifest(names []string) bool {
 	live := map[base.FileNum]bool{}
-	st := e.manifest.State()
-	for _, s := range st.Segments {
-		live[s.Num] = true
+	st := s.manifest.State()
+	for _, seg := range st.Segments {
+		live[seg.Num] = true
 	}
 	for _, l := range st.Logs {
 		live[l.Num] = true

@@ -14,7 +14,7 @@ var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() monitor.Stats {
-	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactionDebt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.throttle.LogBytes(), OpenViews: e.files.ViewCount(), UnremovedFiles: len(e.files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.throttle.LogBytes(), OpenViews: e.files.ViewCount(), UnremovedFiles: len(e.files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -38,7 +38,7 @@ func (e *Engine) Stats() monitor.Stats {
 // Metrics returns the counters now.
 func (e *Engine) Metrics() monitor.StoreMetrics {
 	m := monitor.StoreMetrics{
-		Flushes: e.flushes.Load(), Images: e.images.Load(), Compactions: e.compactions.Load(),
+		Flushes: e.flushes.Load(), Images: e.written.Load(), Compactions: e.compactions.Load(),
 		Commits: e.commits.Read(), Stalled: e.throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
 		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
@@ -67,26 +67,6 @@ func (e *Engine) notePatch(v *txValue) {
 	e.patches.Add(1)
 	e.patchedBytes.Add(v.val.size)
 	e.patchBytes.Add(v.size)
-}
-
-func (e *Engine) noteFlush(i monitor.FlushInfo) {
-	e.flushes.Add(1)
-	e.flushedValues.Add(i.ValueBytes)
-	e.flushedBytes.Add(i.Bytes)
-	e.opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
-	if f := e.opts.Events.Flushed; f != nil {
-		f(i)
-	}
-}
-
-func (e *Engine) noteCompact(i monitor.CompactInfo) {
-	e.compactions.Add(1)
-	e.compactedIn.Add(i.BytesIn)
-	e.compactedOut.Add(i.BytesOut)
-	e.opts.Logger.Info("compacted", "inputs", len(i.Inputs), "file_num", i.Output, "bytes_in", i.BytesIn, "bytes_out", i.BytesOut, "took", i.Took)
-	if f := e.opts.Events.Compacted; f != nil {
-		f(i)
-	}
 }
 
 func (e *Engine) noteSlowSync(took time.Duration) {

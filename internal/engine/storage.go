@@ -13,11 +13,12 @@ import (
 	"github.com/stele-go/stele/internal/throttle"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
 )
 
 // Storage is a store as its files have it: the directory, the manifest that names the
 // files, the index of what is in them, and caches. It reads values and partitions, hands
-// out views and file numbers, and writes nothing but the manifest. Whatever works on a
+// out views and file numbers. Whatever works on a
 // store (commits, flushes, compactions, images, exports, checks) shares one.
 type Storage struct {
 	dir  string
@@ -26,6 +27,7 @@ type Storage struct {
 	held     vfs.Dir            // the directory; Options.FS is the same
 	manifest *snapshot.Manifest // nil if read-only
 	fixed    snapshot.State     // the state of a read-only store
+	log      *wal.Log           // nil if read-only
 	keys     *seal.Keys         // nil without encryption
 	files    *files.Set
 	cache    *blockCache
@@ -46,14 +48,25 @@ type Storage struct {
 	closed bool
 	calls  sync.WaitGroup
 
-	loads, corruptions atomic.Uint64
-	resolved           atomic.Int64           // patches applied by readers
-	lastRecent         atomic.Pointer[recent] // of the Reader used last that was ended
+	directoryLimit int // maxDirectory; smaller in tests
+
+	counters
+	resolved   atomic.Int64           // patches applied by readers
+	lastRecent atomic.Pointer[recent] // of the Reader used last that was ended
+}
+
+// counters are what is counted of a store since it was opened.
+type counters struct {
+	flushes, written, compactions atomic.Uint64 // written: images
+	flushedValues, flushedBytes   atomic.Int64
+	compactedIn, compactedOut     atomic.Int64
+	segmentPatches                atomic.Int64
+	loads, corruptions            atomic.Uint64
 }
 
 // newStorage returns one that holds nothing yet; opts have their defaults.
 func newStorage(dir string, opts Options) *Storage {
-	return &Storage{dir: dir, opts: opts, ix: index.New(opts.loadedBytes()), cache: newBlockCache(opts.CacheBytes),
+	return &Storage{dir: dir, opts: opts, directoryLimit: maxDirectory, ix: index.New(opts.loadedBytes()), cache: newBlockCache(opts.CacheBytes),
 		files:    files.New(opts.FS, dir, func(err error) { opts.Logger.Warn("files", "error", err) }),
 		throttle: throttle.New(throttle.Options{FlushBytes: opts.FlushBytes, CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate})}
 }
@@ -169,3 +182,16 @@ func (s *Storage) Held() vfs.Dir { return s.held }
 
 // reserveNums is how many file numbers one manifest edit reserves.
 const reserveNums = 64
+
+// withdraw removes a complete file that did not become part of the store.
+func (s *Storage) withdraw(k files.Kind, n base.FileNum) {
+	s.files.Drop(n)
+	s.removeQuietly(k, n)
+}
+
+// notApplied reports whether a manifest edit failed without a trace. After other
+// errors it may survive a crash, and the files it names must stay.
+func notApplied(err error) bool { return !errors.Is(err, fault.ErrPoisoned) }
+
+// logSyncs counts the syncs of log files.
+func (s *Storage) logSyncs() int64 { return s.log.Metrics().Syncs }

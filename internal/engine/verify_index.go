@@ -127,23 +127,12 @@ func (v *verifier) compare() error {
 	if v.rep.Damaged() || len(v.st.Images) == 0 {
 		return nil
 	}
-	st := v.st.Clone()
-	st.Images = nil
-	other := &Engine{Storage: newStorage(v.dir, v.e.opts), queue: newQueue(), unflushed: newUnflushed(), garbage: newGarbage()}
-	other.ix, other.files, other.cache, other.fixed = index.New(0), v.e.files, v.e.cache, st
-	other.opts.AllowDamage = false
-	other.upTo = v.e.ix.LSN() // a writer may have gone on since
-	v.e.isOpen.Store(false)   // for the one whose files they are, too, this is opening
-	defer v.e.isOpen.Store(true)
-	err := other.loadIndex(st)
-	if err == nil {
-		_, err = other.recoverLog(st, nil, nil)
-	}
+	b, err := v.e.Remade()
 	if err != nil {
 		return v.note(err, false)
 	}
 	v.rep.Compared = true
-	a, b := v.e.viewWithin(), other.viewWithin()
+	a := v.e.viewWithin()
 	defer a.Release()
 	defer b.Release()
 	return v.differences(a, b)

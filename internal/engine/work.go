@@ -13,7 +13,7 @@ import (
 
 // nudge wakes the worker if the log has grown enough to do something about it.
 func (e *Engine) nudge() {
-	if e.opts.ManualWork || e.imageBytes.Load() < e.opts.ImageBytes && e.throttle.LogBytes() < e.opts.FlushBytes {
+	if e.opts.ManualWork || e.images.bytes.Load() < e.opts.ImageBytes && e.throttle.LogBytes() < e.opts.FlushBytes {
 		return
 	}
 	e.wakeWorker()
@@ -50,47 +50,6 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 	}
 }
 
-// workOnce is a turn of the worker.
-func (e *Engine) workOnce(ctx context.Context) error {
-	if err := e.enter(); err != nil {
-		return err
-	}
-	defer e.leave()
-	e.flushMu.Lock()
-	defer e.flushMu.Unlock()
-	if err := e.checkPages(); err != nil {
-		return err
-	}
-	var err error
-	switch {
-	case e.throttle.LogBytes() >= e.opts.FlushBytes:
-		err = e.flush(ctx)
-	case e.imageBytes.Load() >= e.opts.ImageBytes:
-		err = e.writeImage(false)
-	}
-	if err != nil {
-		return err
-	}
-	select {
-	case e.wakeCompact <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// compactAll is a turn of the compactor.
-func (e *Engine) compactAll(ctx context.Context) error {
-	if err := e.enter(); err != nil {
-		return err
-	}
-	defer e.leave()
-	for {
-		if did, err := e.compactStep(ctx, e.throttle.Limiter(ctx)); err != nil || !did {
-			return err
-		}
-	}
-}
-
 func sortedKeys(m map[string]bool) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -109,16 +68,18 @@ func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
 	return e.throttle.Wait(ctx, n, e.nudge)
 }
 
-// noteSegments counts the segments that are yet to be merged. Where those of one size
-// are twice as many as make a compaction, the one that is under way has taken so long
-// that another waits: it hurries then, since what is dead stays on the disk until it is
-// merged, and reads look into every segment.
-func (e *Engine) noteSegments() {
-	n, segs := int64(0), e.state().Segments
-	for _, s := range segs {
-		if s.Size < e.opts.SegmentSize {
-			n++
-		}
+// workOnce is a turn of the worker.
+func (e *Engine) workOnce(ctx context.Context) error {
+	if err := e.enter(); err != nil {
+		return err
 	}
-	e.throttle.SetSegments(n, pickCompaction(segs, 2*e.opts.CompactFanout, e.opts.SegmentSize) != nil)
+	defer e.leave()
+	if err := e.flusher.flushIfDue(ctx); err != nil {
+		return err
+	}
+	select {
+	case e.wakeCompact <- struct{}{}:
+	default:
+	}
+	return nil
 }

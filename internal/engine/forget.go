@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/monitor"
+)
+
+// Engine is the store that the commit is made in.
+func (tx *Tx) Engine() *Engine { return tx.e }
+
+// ForgetTombstone forgets, in this commit, what is remembered of a deleted partition. The
+// partition from lends its name for it, and must exist; id must not.
+func (tx *Tx) ForgetTombstone(from, id string) error {
+	if m, ok := tx.anyTombstone(id); !ok || len(m.Data) == 0 {
+		return nil
+	}
+	// A copy forgets, and a drop without data remembers nothing; older versions
+	// replay both.
+	if err := tx.Copy(from, id); err != nil {
+		return err
+	}
+	return tx.Drop(id, nil)
+}
+
+// Remembers reports whether something is remembered of a deleted partition whose id
+// begins with prefix.
+func (e *Engine) Remembers(prefix string) bool {
+	v := e.viewWithTombstones()
+	defer v.Release()
+	for _, m := range v.v.Tombstones() {
+		if strings.HasPrefix(m.ID, prefix) && len(m.Data) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Scrub replaces every file of the store by one that holds only what is live. When
+// it returns nil, nothing that was deleted before the call is in any file of the
+// directory: not in a block, a page, a record, the name of a partition, or behind the
+// end of what is used. Files that a view needs, or a reader in another process
+// where that forbids removal, are waited for, until ctx ends.
+//
+// The store must hold something: if it does not, there may be nothing to flush or
+// compact, and so no reason for a new image.
+//
+// After an error, or a crash, the store is whole, some files may be the old ones
+// still, and calling again begins anew. Commits go on beside it.
+//
+// tell, unless it is nil, is called before each family is written and each time that
+// files are gone, on the goroutine of the call.
+func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) error {
+	if e.opts.ReadOnly {
+		return fault.ErrReadOnly
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	s := scrub{compactor: e.compactor, tell: tell}
+	if err := s.run(ctx); err != nil {
+		return fmt.Errorf("scrub: %w", err)
+	}
+	return nil
+}
