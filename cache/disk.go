@@ -18,6 +18,7 @@ import (
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 )
@@ -100,7 +101,7 @@ func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error
 // missed are the errors that are a miss: damage, and an entry that went while it
 // was read.
 func missed(err error) bool {
-	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, engine.ErrNoValue)
+	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, storage.ErrNoValue)
 }
 
 func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bool, err error) {

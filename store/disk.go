@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -83,7 +84,7 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 			return entry{}, nil, nil
 		}
 		value, err := d.readValue(ctx, d.e.ReadValue, t.Family, it)
-		if !errors.Is(err, engine.ErrNoValue) || it.Same(was) {
+		if !errors.Is(err, storage.ErrNoValue) || it.Same(was) {
 			return en, value, err
 		}
 		was = it // replaced while it was read, and its bytes given back
@@ -344,8 +345,8 @@ func (d *durable) view() (view, error) {
 
 type diskView struct {
 	d    *durable
-	v    *engine.View
-	from *engine.Reader // what one value needs of a block the next finds decoded
+	v    *storage.View
+	from *storage.Reader // what one value needs of a block the next finds decoded
 }
 
 func (v *diskView) release() {

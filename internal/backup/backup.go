@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -24,7 +25,7 @@ import (
 type Options struct {
 	// Engine says how the store is read: file system, keys. Of its other fields none
 	// counts.
-	Engine engine.Options
+	Engine storage.Options
 	// Dest is the file system of the backup; nil means that of the store.
 	Dest vfs.FS
 	// Check reads again what an earlier backup has stored, before relying on it.

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 )
@@ -39,7 +40,7 @@ var (
 	// SimulationOf returns the simulation that opts carry, to be read or changed.
 	SimulationOf func(opts any) *Simulation
 	// EngineOptions returns the options with which disk.Open opens the engine.
-	EngineOptions func(opts any) engine.Options
+	EngineOptions func(opts any) storage.Options
 	// Engine returns the engine below a saver.
 	Engine func(saver any) *engine.Engine
 	// Counters returns where packages store and cache count what they read.
@@ -47,9 +48,9 @@ var (
 	// MetadataMatcher returns a function that reports whether any checkpoint of a thread
 	// in v matches filter; an empty filter matches every thread. The function is not
 	// safe for concurrent use. Call end when done with it.
-	MetadataMatcher func(saver any, v *engine.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func())
+	MetadataMatcher func(saver any, v *storage.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func())
 	// DescribeThread fills in Graph and Next of a thread in v, where its record has them.
-	DescribeThread func(ctx context.Context, saver any, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error
+	DescribeThread func(ctx context.Context, saver any, v *storage.View, t *index.Partition, info *saver.ThreadInfo) error
 	// AdoptErasures makes a store that was salvaged from another remember the threads
 	// that were erased there. Call it before any other use of the new store. It is
 	// durable when it returns nil.

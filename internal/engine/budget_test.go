@@ -19,8 +19,8 @@ func TestBudgetHoldsAllCaches(t *testing.T) {
 	most := map[string]int64{}
 	within := func(when string) {
 		t.Helper()
-		loaded, _, _ := e.ix.Memory()
-		blocks, last := e.cache.held(), e.Stats().VersionBytes
+		loaded, _, _ := e.Index.Memory()
+		blocks, last := e.CacheBytes(), e.Stats().VersionBytes
 		if loaded+blocks+last > budget+budget/50 { // eviction comes a moment after a load
 			t.Fatalf("%s: %d bytes of threads, %d of blocks, %d of last values; the budget is %d", when, loaded, blocks, last, budget)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/record"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -23,34 +24,34 @@ type placed struct {
 
 // segmentJob builds one segment.
 type segmentJob struct {
-	*Storage
+	*storage.Store
 	num  base.FileNum
 	f    vfs.File
 	b    *segment.Builder
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
 
-	reader *Reader // of the values
-	values int64   // bytes of them that were written, whole
+	reader *storage.Reader // of the values
+	values int64           // bytes of them that were written, whole
 
 	limit func(n int) // called for bytes read, by the builder for those written and between them; may be nil
 }
 
 // startSegment creates the file.
 func (o *outputs) startSegment() (*segmentJob, error) {
-	num, err := o.newFileNum()
+	num, err := o.NewFileNum()
 	if err != nil {
 		return nil, err
 	}
-	f, err := o.opts.FS.Create(o.files.Path(files.Segment, num))
+	f, err := o.Opts.FS.Create(o.Files.Path(files.Segment, num))
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.opts.Rand(), Limiter: o.limit, Syncs: o.logSyncs, Keys: o.files.Keys})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.Opts.Rand(), Limiter: o.limit, Syncs: o.LogSyncs, Keys: o.Files.Keys})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &segmentJob{Storage: o.Storage, num: num, f: f, b: b, from: o.from, reader: o.reads, limit: o.limit}, nil
+	return &segmentJob{Store: o.Store, num: num, f: f, b: b, from: o.from, reader: o.reads, limit: o.limit}, nil
 }
 
 // add writes one family: the values plan names, and the page.
@@ -77,7 +78,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 	info, values := j.b.Family()
 	pl := placed{fam: w.fam.ID, part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
 	for _, v := range values {
-		vl, _ := placeOf(j.num, v) // the builder was given no other bases
+		vl, _ := storage.PlaceOf(j.num, v) // the builder was given no other bases
 		pl.values = append(pl.values, vl)
 	}
 	j.done = append(j.done, pl)
@@ -86,7 +87,7 @@ func (j *segmentJob) add(ctx context.Context, w familyWork, p valuePlan, page *i
 
 // read is a value that is about to be written.
 func (j *segmentJob) read(ctx context.Context, fam *index.Family, r index.Ref) ([]byte, error) {
-	b, err := j.reader.read(ctx, fam, r, true)
+	b, err := j.reader.ReadWithin(ctx, fam, r, true)
 	if err == nil && j.limit != nil {
 		j.limit(len(b))
 	}
@@ -103,7 +104,7 @@ func (j *segmentJob) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo,
 	if err != nil {
 		return snapshot.SegmentInfo{}, err
 	}
-	if err := j.opts.FS.SyncDir(j.dir); err != nil {
+	if err := j.Opts.FS.SyncDir(j.Dir); err != nil {
 		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
 	}
 	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
@@ -114,21 +115,21 @@ func (j *segmentJob) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo,
 func (j *segmentJob) abandon() {
 	j.b.Abort()
 	if err := j.f.Close(); err != nil {
-		j.opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
+		j.Opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
 	}
-	j.removeQuietly(files.Segment, j.num)
+	j.RemoveQuietly(files.Segment, j.num)
 }
 
 // withdraw removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *segmentJob) withdraw(err error) {
-	if notApplied(err) {
-		j.Storage.withdraw(files.Segment, j.num)
+	if storage.NotApplied(err) {
+		j.Store.Withdraw(files.Segment, j.num)
 	}
 }
 
 // discard removes the complete segment, which nobody was told of.
-func (j *segmentJob) discard() { j.removeQuietly(files.Segment, j.num) }
+func (j *segmentJob) discard() { j.RemoveQuietly(files.Segment, j.num) }
 
 // install tells the families where the values of a published segment lie now. Of a
 // family that nobody holds nothing is in memory, and who asks for it from now on
@@ -136,7 +137,7 @@ func (j *segmentJob) discard() { j.removeQuietly(files.Segment, j.num) }
 // nobody, except open views.
 func (j *segmentJob) install() {
 	for _, pl := range j.done {
-		if fam := j.ix.HeldFamily(pl.fam); fam != nil {
+		if fam := j.Index.HeldFamily(pl.fam); fam != nil {
 			fam.Move(pl.values, j.from)
 		}
 	}

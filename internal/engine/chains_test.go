@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -23,7 +24,7 @@ func TestChainsAreBounded(t *testing.T) {
 		seed = n
 	}
 	t.Logf("repeat with STELE_SEED=%d go test ./internal/engine -run '^TestChainsAreBounded$'", seed)
-	for _, run := range []int{1, 7, 0, maxPatchRun} {
+	for _, run := range []int{1, 7, 0, storage.MaxPatchRun} {
 		rng := rand.New(rand.NewPCG(seed, uint64(run)))
 		o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
 		o.PatchMin, o.PatchRun, o.Hot, o.VersionBytes = 64, run, lastHot, 4<<20
@@ -71,7 +72,7 @@ func TestChainsAreBounded(t *testing.T) {
 }
 
 // chainsMove does something that moves values, or takes some away, now and then.
-func chainsMove(t *testing.T, e **Engine, o Options, rng *rand.Rand, keys []string, id string) {
+func chainsMove(t *testing.T, e **Engine, o storage.Options, rng *rand.Rand, keys []string, id string) {
 	t.Helper()
 	switch rng.IntN(120) {
 	case 0:

@@ -39,7 +39,7 @@ type Hint struct {
 
 // CommitHinted is Commit with a hint.
 func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func(*Tx) error) error {
-	if e.opts.ReadOnly {
+	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
 	if h.Began == 0 {
@@ -48,21 +48,21 @@ func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func
 	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
 		return err
 	}
-	if err := e.enter(); err != nil {
+	if err := e.Enter(); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.Leave()
 	tx := &Tx{e: e, fn: fn, log: wal.Record{Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}}
 	tx.loaded.list, tx.partitions.list = tx.loadedRoom[:0], tx.partitionsRoom[:0]
 	for _, id := range ids {
-		t, err := e.loadPartition(id)
+		t, err := e.LoadPartition(id)
 		if err != nil {
 			return err
 		}
 		tx.loaded.set(id, t)
 	}
 	tx.log.User, tx.log.Prepare = tx, tx.prepare
-	err := e.log.Commit(ctx, &tx.log)
+	err := e.Log.Commit(ctx, &tx.log)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -91,7 +91,7 @@ var errNothing = errors.New("commit did nothing")
 
 // prepare runs on the committer, in commit order.
 func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
-	tx.lsn, tx.now = lsn, tx.e.opts.Clock().UnixMicro()
+	tx.lsn, tx.now = lsn, tx.e.Opts.Clock().UnixMicro()
 	tx.rec = record.Record{Time: tx.now, Ops: tx.e.scratch.ops}
 	head, err := tx.perform()
 	tx.e.scratch.reset(tx.rec.Ops)
@@ -137,13 +137,13 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
-		if t, err := e.ix.Partition(id); err == nil { // which the commit has looked for
+		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
 			e.garbage.noteDropped(t)
 		}
 	}
-	e.ix.Apply(c)
+	e.Index.Apply(c)
 	e.flusher.unflushed.add(c.Put, c.LSN)
-	e.throttle.Committed(bytes)
+	e.Throttle.Committed(bytes)
 	e.images.bytes.Add(bytes)
 }
 
@@ -291,4 +291,4 @@ type Prepared struct {
 func (Prepared) StoreChange() {}
 
 // Now is the clock's time in unix µs, as commits see it.
-func (e *Engine) Now() int64 { return e.opts.Clock().UnixMicro() }
+func (e *Engine) Now() int64 { return e.Opts.Clock().UnixMicro() }

@@ -15,13 +15,14 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
 
 // compactor merges segments.
 type compactor struct {
-	*Storage
+	*storage.Store
 	flusher *flusher
 	images  *images
 	garbage *garbage
@@ -32,7 +33,7 @@ type compactor struct {
 
 // newCompactor returns one that looks first for what an earlier life of the store left.
 func newCompactor(f *flusher) *compactor {
-	c := &compactor{Storage: f.Storage, flusher: f, images: f.images, garbage: f.garbage}
+	c := &compactor{Store: f.Store, flusher: f, images: f.images, garbage: f.garbage}
 	c.unfinished.Store(true)
 	return c
 }
@@ -45,13 +46,13 @@ func newCompactor(f *flusher) *compactor {
 // out those in which nothing has changed since. In an encrypted store every file is under
 // the current key afterwards.
 func (c *compactor) Compact(ctx context.Context) error {
-	if c.opts.ReadOnly {
+	if c.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if err := c.enter(); err != nil {
+	if err := c.Enter(); err != nil {
 		return err
 	}
-	defer c.leave()
+	defer c.Leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.flusher.flushNow(ctx); err != nil {
@@ -61,7 +62,7 @@ func (c *compactor) Compact(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	if err := c.compact(ctx, compaction{inputs: c.segmentsBut(settled), settled: len(settled), limit: c.throttle.Limiter(ctx)}); err != nil {
+	if err := c.compact(ctx, compaction{inputs: c.segmentsBut(settled), settled: len(settled), limit: c.Throttle.Limiter(ctx)}); err != nil {
 		return err
 	}
 	if err := c.images.renewKeys(); err != nil {
@@ -75,13 +76,13 @@ func (c *compactor) Compact(ctx context.Context) error {
 // it did. The store does the same by
 // itself until nothing is left to merge.
 func (c *compactor) CompactStep(ctx context.Context) (bool, error) {
-	if c.opts.ReadOnly {
+	if c.Opts.ReadOnly {
 		return false, fault.ErrReadOnly
 	}
-	if err := c.enter(); err != nil {
+	if err := c.Enter(); err != nil {
 		return false, err
 	}
-	defer c.leave()
+	defer c.Leave()
 	return c.compactStep(ctx, nil)
 }
 
@@ -89,13 +90,13 @@ func (c *compactor) CompactStep(ctx context.Context) (bool, error) {
 func (c *compactor) compactStep(ctx context.Context, limit func(int)) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	segs := c.manifest.State().Segments
+	segs := c.Manifest.State().Segments
 	inputs, err := c.interrupted(segs)
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
 	if inputs == nil {
-		inputs = pickCompaction(segs, c.opts.CompactFanout, c.opts.SegmentSize)
+		inputs = pickCompaction(segs, c.Opts.CompactFanout, c.Opts.SegmentSize)
 	}
 	if inputs == nil {
 		inputs = mostlyDead(segs, c.garbage.inSegments(segs))
@@ -170,9 +171,9 @@ func (e *compactor) compact(ctx context.Context, c compaction) error {
 		return fmt.Errorf("compact: %w", err)
 	}
 	start := time.Now()
-	v := e.workView(e.viewWithin)
+	v := e.WorkView(e.ViewWithin)
 	defer v.Release()
-	st := e.manifest.State()
+	st := e.Manifest.State()
 	m := &merge{from: map[base.FileNum]bool{}, all: len(c.inputs)+c.settled == len(st.Segments), floor: st.FloorLSN, whole: c.whole, tell: c.tell}
 	for _, s := range c.inputs {
 		m.from[s.Num] = true
@@ -180,18 +181,18 @@ func (e *compactor) compact(ctx context.Context, c compaction) error {
 		m.info.BytesIn += s.Size
 	}
 	m.progress = monitor.CompactProgress{Inputs: len(c.inputs), BytesIn: m.info.BytesIn}
-	known, err := e.tombstonesIn(st.Segments)
+	known, err := e.TombstonesIn(st.Segments)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	m.dropped = lastDrops(known)
-	tombs := e.remembered(known)
+	m.dropped = storage.LastDrops(known)
+	tombs := e.Remembered(known)
 	if !m.all {
-		if tombs, err = e.tombstonesIn(c.inputs); err != nil {
+		if tombs, err = e.TombstonesIn(c.inputs); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
 	}
-	out := newOutputs(e.Storage, m.from, c.limit)
+	out := newOutputs(e.Store, m.from, c.limit)
 	if err := e.buildCompaction(ctx, v, m, out); err != nil {
 		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
@@ -220,7 +221,7 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 	out.enter()
 	last := len(edit.RemoveSegments) > 0 // then no page of the inputs counts any more
 	drop := func(id uint64, p index.Part) bool { return out.from[p.File] && (last || families[id]) }
-	old, err := c.images.publish(edit, replaced{placed: out.placed(), drop: drop, families: families}, c.manifest.State().FloorLSN)
+	old, err := c.images.publish(edit, replaced{placed: out.placed(), drop: drop, families: families}, c.Manifest.State().FloorLSN)
 	if err != nil {
 		out.withdraw(err)
 		return err
@@ -229,7 +230,7 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 	if last {
 		c.garbage.forget(out.from)
 	}
-	c.files.Retire(append(edit.RemoveSegments, old...)...)
+	c.Files.Retire(append(edit.RemoveSegments, old...)...)
 	return nil
 }
 
@@ -265,7 +266,7 @@ func (c *compactor) publishDone(m *merge, out *outputs) error {
 // Segments hold the store as it was at the floor, whatever the log did since, and
 // so does the output: a partition or an item that only the log deletes stays. What
 // the log stored since may share values of the inputs, so these stay too.
-func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
+func (c *compactor) buildCompaction(ctx context.Context, v *storage.View, m *merge, out *outputs) error {
 	inputs, err := c.familiesIn(m.from)
 	if err != nil {
 		return err
@@ -346,7 +347,7 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 // noteCompacting tells how far a compaction is.
 func (c *compactor) noteCompacting(m *merge, out *outputs, done, left int) {
 	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
-	for _, tell := range []func(monitor.CompactProgress){c.opts.Events.Compacting, m.tell} {
+	for _, tell := range []func(monitor.CompactProgress){c.Opts.Events.Compacting, m.tell} {
 		if tell != nil {
 			tell(m.progress)
 		}
@@ -357,12 +358,12 @@ func (c *compactor) noteCompacting(m *merge, out *outputs, done, left int) {
 func (c *compactor) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
 	for num := range from {
-		h, err := c.files.Acquire(num)
+		h, err := c.Files.Acquire(num)
 		if err != nil {
 			return nil, err
 		}
 		fams, err := h.Segment.Families()
-		c.files.Release(h)
+		c.Files.Release(h)
 		if err != nil {
 			return nil, err
 		}
@@ -404,7 +405,7 @@ func (c *compactor) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 			mf.lo = part.MinLSN
 		}
 		mf.hi = max(mf.hi, part.MaxLSN)
-		w.fam.AddMissing(page.Values, c.files.Lasting(files.Latest))
+		w.fam.AddMissing(page.Values, c.Files.Lasting(files.Latest))
 		for i := range page.Partitions {
 			addSection(sections, &page.Partitions[i])
 		}
@@ -416,24 +417,24 @@ func (c *compactor) mergeFamily(w familyWork, m *merge) (*mergedFamily, error) {
 		pt := sections[key].merged(w.partition(key), m)
 		mf.page.Partitions = append(mf.page.Partitions, pt)
 	}
-	mf.plan = w.plan(&c.opts, m.from)
+	mf.plan = w.plan(&c.Opts, m.from)
 	mf.plan.add(w.fam, mf.page, m.from)
 	return mf, nil
 }
 
 // inputPage reads the page a segment has of a family, if it has one.
 func (c *compactor) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
-	h, err := c.files.Acquire(num)
+	h, err := c.Files.Acquire(num)
 	if err != nil {
 		return index.Part{}, nil, err
 	}
-	defer c.files.Release(h)
+	defer c.Files.Release(h)
 	f, ok, err := h.Segment.Find(family)
 	if err != nil || !ok {
 		return index.Part{}, nil, err
 	}
 	part := index.Part{File: num, Off: f.DirOff, Len: f.DirStored, MinLSN: f.MinLSN, MaxLSN: f.MaxLSN}
-	p, err := readSegmentPage(h, family, part)
+	p, err := storage.ReadSegmentPage(h, family, part)
 	return part, p, err
 }
 
@@ -506,11 +507,11 @@ func (w *familyWork) partition(key sectionKey) *index.Partition {
 }
 
 func (c *compactor) noteCompact(i monitor.CompactInfo) {
-	c.compactions.Add(1)
-	c.compactedIn.Add(i.BytesIn)
-	c.compactedOut.Add(i.BytesOut)
-	c.opts.Logger.Info("compacted", "inputs", len(i.Inputs), "file_num", i.Output, "bytes_in", i.BytesIn, "bytes_out", i.BytesOut, "took", i.Took)
-	if f := c.opts.Events.Compacted; f != nil {
+	c.Compactions.Add(1)
+	c.CompactedIn.Add(i.BytesIn)
+	c.CompactedOut.Add(i.BytesOut)
+	c.Opts.Logger.Info("compacted", "inputs", len(i.Inputs), "file_num", i.Output, "bytes_in", i.BytesIn, "bytes_out", i.BytesOut, "took", i.Took)
+	if f := c.Opts.Events.Compacted; f != nil {
 		f(i)
 	}
 }
@@ -520,23 +521,23 @@ func (c *compactor) noteCompact(i monitor.CompactInfo) {
 // that another waits: it hurries then, since what is dead stays on the disk until it is
 // merged, and reads look into every segment.
 func (c *compactor) noteSegments() {
-	n, segs := int64(0), c.state().Segments
+	n, segs := int64(0), c.State().Segments
 	for _, s := range segs {
-		if s.Size < c.opts.SegmentSize {
+		if s.Size < c.Opts.SegmentSize {
 			n++
 		}
 	}
-	c.throttle.SetSegments(n, pickCompaction(segs, 2*c.opts.CompactFanout, c.opts.SegmentSize) != nil)
+	c.Throttle.SetSegments(n, pickCompaction(segs, 2*c.Opts.CompactFanout, c.Opts.SegmentSize) != nil)
 }
 
 // compactAll is a turn of the compactor.
 func (c *compactor) compactAll(ctx context.Context) error {
-	if err := c.enter(); err != nil {
+	if err := c.Enter(); err != nil {
 		return err
 	}
-	defer c.leave()
+	defer c.Leave()
 	for {
-		if did, err := c.compactStep(ctx, c.throttle.Limiter(ctx)); err != nil || !did {
+		if did, err := c.compactStep(ctx, c.Throttle.Limiter(ctx)); err != nil || !did {
 			return err
 		}
 	}
@@ -545,11 +546,11 @@ func (c *compactor) compactAll(ctx context.Context) error {
 // debt is the size of the segments that CompactStep would take now, and
 // the times after.
 func (c *compactor) debt() int64 {
-	left := c.state().Segments
+	left := c.State().Segments
 	dead := c.garbage.inSegments(left)
 	var debt int64
 	for {
-		next := pickCompaction(left, c.opts.CompactFanout, c.opts.SegmentSize)
+		next := pickCompaction(left, c.Opts.CompactFanout, c.Opts.SegmentSize)
 		if next == nil {
 			next = mostlyDead(left, dead)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -19,7 +20,7 @@ import (
 // each other. Every item holds its own key and number, so that a reader knows a
 // wrong value when it sees one; a view must see the same twice.
 func TestConcurrentUse(t *testing.T) {
-	e, err := Open("store", Options{FS: vfs.NewMem(vfs.MemOptions{}), LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2})
+	e, err := Open("store", storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,8 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				a, err1 := readAll(ctx, v)
-				b, err2 := readAll(ctx, v)
+				a, err1 := readAll(ctx, e, v)
+				b, err2 := readAll(ctx, e, v)
 				v.Release()
 				if err := errors.Join(err1, err2); err != nil {
 					t.Errorf("reader %d: %v", r, err)
@@ -101,7 +102,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 // readAll reads every value of a view and checks that it is the item's own.
-func readAll(ctx context.Context, v *View) (string, error) {
+func readAll(ctx context.Context, e *Engine, v *storage.View) (string, error) {
 	var all string
 	var err error
 	aerr := v.Ascend("", func(t *index.Partition) bool {
@@ -110,7 +111,7 @@ func readAll(ctx context.Context, v *View) (string, error) {
 		}
 		t.Ascend("", func(it *index.Item) bool {
 			var b []byte
-			if b, err = v.s.ReadValue(ctx, t.Family, it.Slots[0].Ref); err != nil {
+			if b, err = e.ReadValue(ctx, t.Family, it.Slots[0].Ref); err != nil {
 				err = fmt.Errorf("thread %s item %s record %d: %w", t.ID, it.Key, it.LSN, err)
 				return false
 			}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-func mustOpen(t *testing.T, o Options) *Engine {
+func mustOpen(t *testing.T, o storage.Options) *Engine {
 	t.Helper()
 	e, err := Open("store", o)
 	if err != nil {
@@ -84,13 +85,13 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for _, suffix := range []string{".seg", ".img"} {
 			mem := vfs.NewMem(vfs.MemOptions{})
-			e := mustOpen(t, Options{FS: mem, ManualWork: true})
+			e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
 			mustPut(t, e, "t", "k", "in a segment")
 			must(t, e.Flush(context.Background()))
 			mustPut(t, e, "u", "k", "in the log")
 			must(t, e.Close())
 			// Only one image, so that the one spoilt is the one read.
-			e = mustOpen(t, Options{FS: mem, ManualWork: true})
+			e = mustOpen(t, storage.Options{FS: mem, ManualWork: true})
 			e.images.mu.Lock()
 			e.images.bad = true
 			must(t, e.images.writeImage(false))
@@ -98,7 +99,7 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 			must(t, e.Close())
 			spoil(t, mem, suffix)
 
-			e, err := Open("store", Options{FS: mem, ManualWork: true, ReadOnly: readOnly})
+			e, err := Open("store", storage.Options{FS: mem, ManualWork: true, ReadOnly: readOnly})
 			if err != nil {
 				t.Errorf("damage in %s, read-only %v: %v", suffix, readOnly, err)
 				continue

@@ -32,12 +32,12 @@ import (
 // what the page holds is in the log.
 func (e *Engine) checkImages(st snapshot.State) error {
 	for _, info := range st.Images {
-		h, err := e.files.Acquire(info.Num)
+		h, err := e.Files.Acquire(info.Num)
 		if err != nil {
 			return err
 		}
 		err = h.Image.Inspect(func(fr snapshot.ImageFrame) error { return fr.Err })
-		e.files.Release(h)
+		e.Files.Release(h)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 		return snapshot.State{}, err
 	}
 	// The newest intact complete state still tells which store this is.
-	known, _, _ := snapshot.LoadDamaged(e.opts.FS, e.dir, e.readManifest()...)
+	known, _, _ := snapshot.LoadDamaged(e.Opts.FS, e.Dir, e.readManifest()...)
 	st, gerr := e.stateFromFiles(known)
 	if gerr != nil {
 		return snapshot.State{}, gerr
@@ -64,17 +64,18 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	if len(st.Logs)+len(st.Segments) == 0 {
 		return snapshot.State{}, err
 	}
-	e.guessed, e.report.Guessed, e.skipped.deletions = true, true, true
+	e.guessed, e.report.Guessed = true, true
+	e.MaybeUndeleted()
 	if errors.Is(err, snapshot.ErrNoManifest) {
 		err = &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
 	}
-	e.skip(err)
+	e.Skip(err)
 	return st, nil
 }
 
 // currentState is the state of the manifest, if it is not an older copy of itself.
 func (e *Engine) currentState() (snapshot.State, error) {
-	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)
 	for err == nil {
 		e.manifestKey = rep.KeyID
 		old := e.outdated(st)
@@ -83,7 +84,7 @@ func (e *Engine) currentState() (snapshot.State, error) {
 		}
 		was := st
 		// A writer may have gone on since.
-		if st, rep, err = snapshot.Load(e.opts.FS, e.dir, e.readManifest()...); err == nil && reflect.DeepEqual(st, was) {
+		if st, rep, err = snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...); err == nil && reflect.DeepEqual(st, was) {
 			return snapshot.State{}, old
 		}
 	}
@@ -93,7 +94,7 @@ func (e *Engine) currentState() (snapshot.State, error) {
 // outdated reports a log file that the manifest does not name and that goes on after
 // the end of the log it names: a log file is named before its first record.
 func (e *Engine) outdated(st snapshot.State) error {
-	names, err := e.opts.FS.List(e.dir)
+	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (e *Engine) outdated(st snapshot.State) error {
 		if !isLog || slices.ContainsFunc(st.Logs, func(l snapshot.LogInfo) bool { return l.Num == num }) {
 			continue
 		}
-		u, err := wal.Examine(e.opts.FS, e.dir, num)
+		u, err := wal.Examine(e.Opts.FS, e.Dir, num)
 		if err != nil {
 			return err
 		}
@@ -111,8 +112,8 @@ func (e *Engine) outdated(st snapshot.State) error {
 			continue
 		}
 		if last == 0 {
-			rec, err := wal.Recover(wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
-				Keys: e.keys.Keyring(st.StoreID, st.PlainBelow())}, nil)
+			rec, err := wal.Recover(wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
+				Keys: e.Keys.Keyring(st.StoreID, st.PlainBelow())}, nil)
 			if err != nil {
 				return err
 			}
@@ -129,7 +130,7 @@ func (e *Engine) outdated(st snapshot.State) error {
 // stateFromFiles makes a state of the log files and segments in the directory.
 // Images are left out: which of them count only the manifest knows.
 func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
-	names, err := e.opts.FS.List(e.dir)
+	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
 		return snapshot.State{}, err
 	}
@@ -144,7 +145,7 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 			st.NextFileNum = max(st.NextFileNum, num+1)
 		}
 	}
-	if st.StoreID == 0 && e.keys != nil {
+	if st.StoreID == 0 && e.Keys != nil {
 		st.StoreID = e.findStoreID(st)
 	}
 	return st, nil

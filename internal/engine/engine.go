@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
@@ -19,7 +20,7 @@ import (
 
 // Engine is an open store. All methods are safe for concurrent use.
 type Engine struct {
-	*Storage
+	*storage.Store
 	garbage   *garbage
 	images    *images
 	flusher   *flusher
@@ -63,14 +64,14 @@ func (e *Engine) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := e.enter(); err != nil {
+	if err := e.Enter(); err != nil {
 		return err
 	}
-	defer e.leave()
-	if e.opts.ReadOnly {
+	defer e.Leave()
+	if e.Opts.ReadOnly {
 		return nil
 	}
-	if err := e.log.Sync(ctx); err != nil {
+	if err := e.Log.Sync(ctx); err != nil {
 		e.noteWriteError(err)
 		return err
 	}
@@ -89,13 +90,13 @@ func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compa
 // WriteImage writes what changed since the last image, so that the next Open
 // replays less. The worker does it every Options.ImageBytes.
 func (e *Engine) WriteImage(ctx context.Context) error {
-	if e.opts.ReadOnly {
+	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if err := e.enter(); err != nil {
+	if err := e.Enter(); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.Leave()
 	e.images.mu.Lock()
 	defer e.images.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -114,18 +115,16 @@ func (e *Engine) Close() (err error) {
 }
 
 func (e *Engine) close() error {
-	e.life.Lock()
-	e.closed = true
-	e.life.Unlock()
+	e.RefuseCalls()
 	if e.stopWork != nil {
 		e.stopWork()
 		e.workers.Wait()
 	}
-	e.calls.Wait()
+	e.AwaitCalls()
 	err := e.closeWriter()
-	e.files.Close()
+	e.Files.Close()
 	if err = errors.Join(err, e.letGo()); err != nil {
-		return fmt.Errorf("close store %s: %w", e.dir, err)
+		return fmt.Errorf("close store %s: %w", e.Dir, err)
 	}
 	return nil
 }
@@ -133,28 +132,28 @@ func (e *Engine) close() error {
 // closeWriter leaves a store that opens without replay: image, end of log,
 // manifest, in this order, so that each names only what is durable.
 func (e *Engine) closeWriter() error {
-	if e.log == nil {
+	if e.Log == nil {
 		return nil
 	}
 	var errs []error
-	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.badPages.Load() {
+	if e.Log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.BadPages.Load() {
 		errs = append(errs, e.flusher.flushAtClose())
 	}
-	errs = append(errs, e.log.Close())
-	unchanged := e.manifest.Untouched() && e.manifest.State().Clean != nil
+	errs = append(errs, e.Log.Close())
+	unchanged := e.Manifest.Untouched() && e.Manifest.State().Clean != nil
 	if errors.Join(errs...) == nil && !unchanged {
-		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
+		_, err := e.Manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
 		errs = append(errs, err)
 	}
-	errs = append(errs, e.manifest.Close())
+	errs = append(errs, e.Manifest.Close())
 	return errors.Join(errs...)
 }
 
 // cleanClose is where the log ended. A flush may have removed its last file.
 func (e *Engine) cleanClose() *snapshot.CleanClose {
-	clean := &snapshot.CleanClose{LSN: e.log.LastLSN()}
-	end := e.log.Position()
-	for _, l := range e.manifest.State().Logs {
+	clean := &snapshot.CleanClose{LSN: e.Log.LastLSN()}
+	end := e.Log.Position()
+	for _, l := range e.Manifest.State().Logs {
 		if l.Num == end.File {
 			clean.LogNum, clean.LogEnd = end.File, end.Offset
 		}
@@ -164,8 +163,8 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.flusher.sealed.begun(e.ix, e.queue.patches)
-	e.files.AddKeyed(files.Log, info.Num, info.KeyID)
-	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
+	e.flusher.sealed.begun(e.Index, e.queue.patches)
+	e.Files.AddKeyed(files.Log, info.Num, info.KeyID)
+	_, err := e.Manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
 }

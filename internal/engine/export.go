@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/record"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -64,10 +65,10 @@ type LostItem struct {
 // The manifest is written last: until then dir is no store, and after an error the
 // files that were written are removed.
 func (e *Engine) Export(ctx context.Context, dir string, o ExportOptions) (*ExportReport, error) {
-	if err := e.enter(); err != nil {
+	if err := e.Enter(); err != nil {
 		return nil, err
 	}
-	defer e.leave()
+	defer e.Leave()
 	if o.FS == nil {
 		o.FS = e.around
 	}
@@ -116,7 +117,7 @@ const exportNum base.FileNum = 1
 type exporter struct {
 	ctx   context.Context
 	e     *Engine
-	reads *Reader
+	reads *storage.Reader
 	o     ExportOptions
 	dir   string
 	b     *segment.Builder
@@ -129,16 +130,16 @@ type exporter struct {
 func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
 
 func (x *exporter) run() error {
-	v := x.e.viewWithTombstones()
+	v := x.e.ViewTombstones()
 	defer v.Release()
 	f, err := x.o.FS.Create(x.path())
 	if err != nil {
 		return err
 	}
 	for x.id == 0 {
-		x.id = x.e.opts.Rand()
+		x.id = x.e.Opts.Rand()
 	}
-	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.opts.Rand(), Keys: x.e.keys.Keyring(x.id, 0)})
+	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.Opts.Rand(), Keys: x.e.Keys.Keyring(x.id, 0)})
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -146,7 +147,7 @@ func (x *exporter) run() error {
 		x.b.Abort()
 		return errors.Join(err, f.Close())
 	}
-	x.b.SetTombstones(record.EncodeTombstones(v.v.Tombstones()))
+	x.b.SetTombstones(record.EncodeTombstones(v.Index.Tombstones()))
 	p, err := x.b.Finish()
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -164,16 +165,16 @@ func (x *exporter) run() error {
 
 // publish writes the manifest: from then on dir is a store.
 func (x *exporter) publish(seg snapshot.SegmentInfo) error {
-	st := snapshot.State{FormatVersion: StoreFormat, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.e.opts.Clock().UnixMicro(),
+	st := snapshot.State{FormatVersion: StoreFormat, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.e.Opts.Clock().UnixMicro(),
 		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
-	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.opts.Rand, Keys: x.e.keys})
+	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.Opts.Rand, Keys: x.e.Keys})
 	if err != nil {
 		return err
 	}
 	return m.Close()
 }
 
-func (x *exporter) families(v *View) error {
+func (x *exporter) families(v *storage.View) error {
 	work, err := familiesOf(v, func(uint64) bool { return true })
 	if err != nil {
 		return err
@@ -195,8 +196,8 @@ func (x *exporter) families(v *View) error {
 
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
-func (x *exporter) family(v *View, w *familyWork) error {
-	x.e.recentlySkipped() // of what came before
+func (x *exporter) family(v *storage.View, w *familyWork) error {
+	x.e.RecentlySkipped() // of what came before
 	if err := w.load(v); err != nil {
 		if !errors.Is(err, fault.ErrCorrupt) {
 			return err
@@ -204,7 +205,7 @@ func (x *exporter) family(v *View, w *familyWork) error {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: w.ids(), Err: err})
 		return nil
 	}
-	for _, err := range x.e.recentlySkipped() {
+	for _, err := range x.e.RecentlySkipped() {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: w.ids(), Err: err})
 	}
 	if err := x.b.BeginFamily(w.fam.ID); err != nil {
@@ -262,7 +263,7 @@ func (x *exporter) order(w *familyWork) []slotUse {
 		for _, t := range w.partitions {
 			var items []*index.Item
 			t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
-			for i, isHot := range x.e.opts.Hot(items) {
+			for i, isHot := range x.e.Opts.Hot(items) {
 				if isHot == wanted {
 					take(t, items[i], isHot)
 				}
@@ -278,11 +279,11 @@ func (x *exporter) order(w *familyWork) []slotUse {
 // value writes one value, or what stands for it.
 func (x *exporter) value(all *users, u slotUse, gone map[index.Ref]bool) error {
 	ref := u.ref()
-	b, err := x.reads.read(x.ctx, all.w.fam, ref, false)
+	b, err := x.reads.ReadWithin(x.ctx, all.w.fam, ref, false)
 	switch {
 	case err == nil:
 		x.rep.Values++
-	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, ErrNoValue):
+	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, storage.ErrNoValue):
 		if b = x.lose(all, ref, err); b == nil {
 			gone[ref] = true
 			return nil

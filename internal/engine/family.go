@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 )
 
 // familyWork is a family and its partitions in one view.
@@ -23,10 +24,10 @@ type familyNames struct {
 
 // familiesOf groups the partitions of a view by family, for the families wanted,
 // in the order of family ids. A family without partitions is dead and left out.
-func familiesOf(v *View, wanted func(uint64) bool) ([]familyNames, error) {
+func familiesOf(v *storage.View, wanted func(uint64) bool) ([]familyNames, error) {
 	at := map[uint64]int{}
 	var out []familyNames
-	err := v.v.Rows("", func(r *index.Row, _ *index.Partition) bool {
+	err := v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool {
 		if !wanted(r.Family) {
 			return true
 		}
@@ -47,10 +48,10 @@ func familiesOf(v *View, wanted func(uint64) bool) ([]familyNames, error) {
 }
 
 // open is the family with its partitions as the view has them, which may be cold.
-func (n familyNames) open(v *View) (familyWork, error) {
+func (n familyNames) open(v *storage.View) (familyWork, error) {
 	w := familyWork{partitions: make([]*index.Partition, len(n.ids))}
 	for i, id := range n.ids {
-		t, err := v.v.Partition(id)
+		t, err := v.Index.Partition(id)
 		if err != nil {
 			return w, err
 		}
@@ -60,7 +61,7 @@ func (n familyNames) open(v *View) (familyWork, error) {
 }
 
 // load makes every partition of the family readable.
-func (w *familyWork) load(v *View) error { return v.s.loadTogether(w.partitions, v) }
+func (w *familyWork) load(v *storage.View) error { return v.LoadTogether(w.partitions) }
 
 // page is the directory page of the family with the items keep selects. A partition
 // without such items is left out, unless it is new: its existence is news too.
@@ -118,7 +119,7 @@ func (p *valuePlan) add(fam *index.Family, page *index.Page, from map[base.FileN
 // files from. Values of hot items come first, item by item; the others are
 // ordered by series, newest first, so that versions of one channel lie
 // together, what listings read before the rest.
-func (w *familyWork) plan(o *Options, from map[base.FileNum]bool) valuePlan {
+func (w *familyWork) plan(o *storage.Options, from map[base.FileNum]bool) valuePlan {
 	p := valuePlan{newest: map[string]index.Ref{}}
 	taken := map[index.Ref]bool{}
 	take := func(r index.Ref) bool {

@@ -11,13 +11,14 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
 
 // flusher moves the log into segments.
 type flusher struct {
-	*Storage
+	*storage.Store
 	images     *images
 	garbage    *garbage
 	unflushed  *unflushed
@@ -28,13 +29,13 @@ type flusher struct {
 // Flush moves what is in the log into a segment, so that the log can be removed.
 // It goes beside commits. A failure leaves the store as it was.
 func (f *flusher) Flush(ctx context.Context) error {
-	if f.opts.ReadOnly {
+	if f.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if err := f.enter(); err != nil {
+	if err := f.Enter(); err != nil {
 		return err
 	}
-	defer f.leave()
+	defer f.Leave()
 	return f.flushNow(ctx)
 }
 
@@ -53,25 +54,25 @@ func (f *flusher) flush(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	start := time.Now()
-	logged := f.throttle.LogBytes()
+	logged := f.Throttle.LogBytes()
 	v, err := f.sealLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	defer v.Release()
-	st, sealed := f.manifest.State(), v.LSN()
+	st, sealed := f.Manifest.State(), v.LSN()
 	if sealed < st.FloorLSN {
 		return nil
 	}
-	if err := f.unflushed.gather(v); err != nil {
+	if err := f.unflushed.gather(v, f.Files.IsImage); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	logs, files := sealedLogs(st, sealed)
 	tombs := tombstones(v, st.FloorLSN, sealed)
 	floor := sealed + 1
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
-	y := f.throttle.Yielder()
-	out := newOutputs(f.Storage, files, func(int) { y.Yield() })
+	y := f.Throttle.Yielder()
+	out := newOutputs(f.Store, files, func(int) { y.Yield() })
 	if err := f.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
@@ -85,7 +86,7 @@ func (f *flusher) flush(ctx context.Context) error {
 	info.ValueBytes = out.valueBytes()
 	edit.AddSegments, edit.SetDead = out.infos, f.garbage.news(st.Segments)
 	out.enter()
-	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && f.files.IsImage(p.File) }
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && f.Files.IsImage(p.File) }
 	old, err := f.images.publish(edit, replaced{placed: out.placed(), drop: drop, families: f.unflushed.all()}, floor)
 	if err != nil {
 		out.withdraw(err)
@@ -93,10 +94,10 @@ func (f *flusher) flush(ctx context.Context) error {
 	}
 	out.install()
 	f.unflushed.settle(sealed)
-	f.ix.DropTombstones(sealed, f.oldestTombstone())
-	f.files.Retire(append(logs, old...)...)
+	f.Index.DropTombstones(sealed, f.OldestTombstone())
+	f.Files.Retire(append(logs, old...)...)
 	info.Took = time.Since(start)
-	f.throttle.Flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
+	f.Throttle.Flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
 	f.noteFlush(info)
 	return nil
 }
@@ -104,20 +105,20 @@ func (f *flusher) flush(ctx context.Context) error {
 // sealLog ends the current log file, and returns a view of the store exactly as
 // its sealed files left it. A segment must not know more than that: should the
 // index ever be rebuilt from segments, the rest of the log is replayed on top.
-func (f *flusher) sealLog(ctx context.Context) (*View, error) {
+func (f *flusher) sealLog(ctx context.Context) (*storage.View, error) {
 	f.sealed.arm()
 	defer f.sealed.disarm()
 	// No patch behind the seal may be against a value before it: see mayBeBase.
 	// Records prepared until the seal is set hold none at all.
 	f.patchFloor.Store(noBase)
-	if err := f.log.Rotate(ctx); err != nil {
-		f.patchFloor.Store(uint64(f.ix.LSN()) + 1)
+	if err := f.Log.Rotate(ctx); err != nil {
+		f.patchFloor.Store(uint64(f.Index.LSN()) + 1)
 		return nil, err
 	}
-	v := f.workView(f.viewWithTombstones)
+	v := f.WorkView(f.ViewTombstones)
 	// A file begun since has told what was before it, before its first record.
 	if before, ok := f.sealed.take(); ok {
-		v.v = before
+		v.Index = before
 	}
 	f.patchFloor.Store(uint64(v.LSN()) + 1)
 	return v, nil
@@ -179,7 +180,7 @@ func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.File
 
 // buildFlush writes the segments of a flush: none if nothing live is in the sealed
 // logs, as a rule one.
-func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
+func (f *flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
 	fams := f.unflushed.all()
 	work, err := familiesOf(v, func(id uint64) bool { return fams[id] })
 	if err != nil {
@@ -203,7 +204,7 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 		}
 		out.rest()
 		f.garbage.countDead(&w)
-		page, plan := w.page(keep, isNew), w.plan(&f.opts, files)
+		page, plan := w.page(keep, isNew), w.plan(&f.Opts, files)
 		if len(page.Partitions) == 0 && len(plan.heads)+len(plan.history) == 0 {
 			continue
 		}
@@ -214,7 +215,7 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 	if out.empty() && len(st.Segments) == 0 {
 		// Only deletions: they need be known if older segments hold what they
 		// delete, or if they are to be remembered even without an image.
-		if len(f.remembered(tombs)) == 0 {
+		if len(f.Remembered(tombs)) == 0 {
 			return nil
 		}
 	}
@@ -223,9 +224,9 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 }
 
 // tombstones are the deletions of records first to last.
-func tombstones(v *View, first, last base.LSN) []index.Tombstone {
+func tombstones(v *storage.View, first, last base.LSN) []index.Tombstone {
 	var out []index.Tombstone
-	for _, m := range v.v.Tombstones() {
+	for _, m := range v.Index.Tombstones() {
 		if m.LSN >= first && m.LSN <= last {
 			out = append(out, m)
 		}
@@ -241,9 +242,9 @@ func (f *flusher) flushIfDue(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case f.throttle.LogBytes() >= f.opts.FlushBytes:
+	case f.Throttle.LogBytes() >= f.Opts.FlushBytes:
 		return f.flush(ctx)
-	case f.images.bytes.Load() >= f.opts.ImageBytes:
+	case f.images.bytes.Load() >= f.Opts.ImageBytes:
 		return f.images.writeImage(false)
 	}
 	return nil
@@ -262,26 +263,26 @@ func (f *flusher) flushAtClose() error {
 	defer f.images.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if f.badPages.Load() {
+	if f.BadPages.Load() {
 		return f.images.forgetImages()
 	}
 	write := func() error { return errors.Join(f.images.writeImage(false), f.garbage.recordDropped()) }
-	if len(f.manifest.State().Logs) > maxIdleLogs {
+	if len(f.Manifest.State().Logs) > maxIdleLogs {
 		write = func() error { return f.flush(ctx) }
 	}
 	err := write()
-	if f.badPages.Load() { // found just now
+	if f.BadPages.Load() { // found just now
 		return f.images.forgetImages()
 	}
 	return err
 }
 
 func (f *flusher) noteFlush(i monitor.FlushInfo) {
-	f.flushes.Add(1)
-	f.flushedValues.Add(i.ValueBytes)
-	f.flushedBytes.Add(i.Bytes)
-	f.opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
-	if tell := f.opts.Events.Flushed; tell != nil {
+	f.Flushes.Add(1)
+	f.FlushedValues.Add(i.ValueBytes)
+	f.FlushedBytes.Add(i.Bytes)
+	f.Opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
+	if tell := f.Opts.Events.Flushed; tell != nil {
 		tell(i)
 	}
 }

@@ -29,9 +29,9 @@ func (tx *Tx) ForgetTombstone(from, id string) error {
 // Remembers reports whether something is remembered of a deleted partition whose id
 // begins with prefix.
 func (e *Engine) Remembers(prefix string) bool {
-	v := e.viewWithTombstones()
+	v := e.ViewTombstones()
 	defer v.Release()
-	for _, m := range v.v.Tombstones() {
+	for _, m := range v.Index.Tombstones() {
 		if strings.HasPrefix(m.ID, prefix) && len(m.Data) > 0 {
 			return true
 		}
@@ -54,13 +54,13 @@ func (e *Engine) Remembers(prefix string) bool {
 // tell, unless it is nil, is called before each family is written and each time that
 // files are gone, on the goroutine of the call.
 func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) error {
-	if e.opts.ReadOnly {
+	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if err := e.enter(); err != nil {
+	if err := e.Enter(); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.Leave()
 	s := scrub{compactor: e.compactor, tell: tell}
 	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("scrub: %w", err)

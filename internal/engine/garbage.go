@@ -5,6 +5,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -15,7 +16,7 @@ import (
 // partitions left behind is added to it, as nobody comes across these again; of what others
 // do not use the larger counts, since they may be counted again.
 type garbage struct {
-	*Storage
+	*storage.Store
 
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
@@ -29,8 +30,8 @@ type deadFamily struct {
 	dropped bool                   // it has no partition left
 }
 
-func newGarbage(s *Storage) *garbage {
-	return &garbage{Storage: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
+func newGarbage(s *storage.Store) *garbage {
+	return &garbage{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
 }
 
 // restore takes what the manifest says.
@@ -84,7 +85,7 @@ func (g *garbage) noteDropped(t *index.Partition) {
 	if t == nil {
 		return
 	}
-	if parts, err := g.ix.Parts(t.Family.ID); err != nil || len(parts) == 0 {
+	if parts, err := g.Index.Parts(t.Family.ID); err != nil || len(parts) == 0 {
 		return // it is an estimate
 	}
 	g.mu.Lock()
@@ -212,11 +213,11 @@ type familyIn struct {
 // inSegment is what a segment says of a family; false if it is gone, or does not hold
 // the family.
 func (g *garbage) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
-	h, err := g.files.Acquire(n)
+	h, err := g.Files.Acquire(n)
 	if err != nil {
 		return familyIn{}, false
 	}
-	defer g.files.Release(h)
+	defer g.Files.Release(h)
 	if h.Segment == nil {
 		return familyIn{}, false
 	}
@@ -233,7 +234,7 @@ func (g *garbage) countDropped(alive []familyNames) {
 	}
 	for id := range dropped {
 		dead := map[base.FileNum]int64{}
-		parts, err := g.ix.Parts(id)
+		parts, err := g.Index.Parts(id)
 		if err != nil {
 			continue // it is an estimate
 		}
@@ -256,17 +257,17 @@ func (g *garbage) recordDropped() error {
 	if none {
 		return nil
 	}
-	v := g.workView(g.viewWithin)
+	v := g.WorkView(g.ViewWithin)
 	defer v.Release()
 	alive, err := familiesOf(v, g.isDropped)
 	if err != nil {
 		return err
 	}
 	g.countDropped(alive)
-	dead := g.news(g.manifest.State().Segments)
+	dead := g.news(g.Manifest.State().Segments)
 	if len(dead) == 0 {
 		return nil
 	}
-	_, err = g.manifest.Apply(snapshot.Edit{SetDead: dead})
+	_, err = g.Manifest.Apply(snapshot.Edit{SetDead: dead})
 	return err
 }

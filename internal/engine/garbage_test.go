@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -103,7 +104,7 @@ func TestDeadBytesAreKept(t *testing.T) {
 			t.Helper()
 			var got snapshot.SegmentDead
 			e.garbage.mu.Lock()
-			for _, d := range e.garbage.sums(e.state().Segments) {
+			for _, d := range e.garbage.sums(e.State().Segments) {
 				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
 			}
 			e.garbage.mu.Unlock()
@@ -169,7 +170,7 @@ func TestWhatIsCompacted(t *testing.T) {
 	seg := func(n int, size int64) snapshot.SegmentInfo {
 		return snapshot.SegmentInfo{Num: base.FileNum(n), Size: size, Raw: 2 * size}
 	}
-	many := []snapshot.SegmentInfo{seg(1, 10<<20), seg(2, 11<<20), seg(3, 12<<20), seg(4, defaultSegmentSize), seg(5, defaultSegmentSize)}
+	many := []snapshot.SegmentInfo{seg(1, 10<<20), seg(2, 11<<20), seg(3, 12<<20), seg(4, storage.DefaultSegmentSize), seg(5, storage.DefaultSegmentSize)}
 	for _, c := range []struct {
 		fanout int
 		dead   map[base.FileNum]int64
@@ -177,12 +178,12 @@ func TestWhatIsCompacted(t *testing.T) {
 	}{
 		{3, nil, "[1 2 3]"},
 		{4, nil, "[]"},
-		{2, map[base.FileNum]int64{4: defaultSegmentSize}, "[1 2 3]"},
+		{2, map[base.FileNum]int64{4: storage.DefaultSegmentSize}, "[1 2 3]"},
 		{4, map[base.FileNum]int64{1: 3 << 20}, "[]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: defaultSegmentSize / 2}, "[4]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: defaultSegmentSize / 4}, "[1]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: storage.DefaultSegmentSize / 2}, "[4]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: storage.DefaultSegmentSize / 4}, "[1]"},
 	} {
-		got := pickCompaction(many, c.fanout, defaultSegmentSize)
+		got := pickCompaction(many, c.fanout, storage.DefaultSegmentSize)
 		if got == nil {
 			got = mostlyDead(many, c.dead)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -17,7 +18,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1e9, 0)
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true, DeletedMemory: time.Minute, Clock: func() time.Time { return now }}
+	o := storage.Options{FS: mem, ManualWork: true, DeletedMemory: time.Minute, Clock: func() time.Time { return now }}
 	e := mustOpen(t, o)
 	const rounds, each = 20, 100
 	for r := range rounds {
@@ -58,8 +59,8 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		t.Errorf("%d deleted threads are remembered, beyond their time", n)
 	}
 	must(t, e.Close())
-	for _, img := range imageNums(e.state().Images) { // rebuild from segments
-		must(t, mem.Remove(e.files.Path(files.Image, img)))
+	for _, img := range imageNums(e.State().Images) { // rebuild from segments
+		must(t, mem.Remove(e.Files.Path(files.Image, img)))
 	}
 	e = mustOpen(t, o)
 	check("rebuilt")
@@ -69,5 +70,5 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 // viewOfTombstones are the deleted partitions in memory.
 func (e *Engine) viewOfTombstones(t *testing.T) []index.Tombstone {
 	t.Helper()
-	return e.ix.ViewTombstones().Tombstones()
+	return e.Index.ViewTombstones().Tombstones()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/wal"
@@ -34,14 +35,11 @@ const (
 // error Free and Total are not known. After Close, which lets the directory go, the error
 // matches fault.ErrClosed: at its path there may be another store by now, or none.
 func (e *Engine) Space() (monitor.Space, error) {
-	s := monitor.Space{Free: math.MaxInt64, LowSpace: max(e.opts.LowSpace, 0), Reserve: max(e.opts.Reserve, 0)}
-	e.life.RLock()
-	closed := e.closed
-	e.life.RUnlock()
-	if closed {
+	s := monitor.Space{Free: math.MaxInt64, LowSpace: max(e.Opts.LowSpace, 0), Reserve: max(e.Opts.Reserve, 0)}
+	if e.Closed() {
 		return s, fault.ErrClosed
 	}
-	free, err := e.opts.FS.FreeSpace(e.dir)
+	free, err := e.Opts.FS.FreeSpace(e.Dir)
 	if errors.Is(err, fs.ErrClosed) { // meanwhile
 		return s, fault.ErrClosed
 	}
@@ -49,8 +47,8 @@ func (e *Engine) Space() (monitor.Space, error) {
 		return s, err
 	}
 	s.Free = free
-	if sizer, ok := e.held.(vfs.Sizer); ok {
-		s.Total, err = sizer.TotalSpace(e.dir)
+	if sizer, ok := e.Held.(vfs.Sizer); ok {
+		s.Total, err = sizer.TotalSpace(e.Dir)
 	}
 	return s, err
 }
@@ -59,14 +57,14 @@ func (e *Engine) Space() (monitor.Space, error) {
 // device, and what the store's path leads to, so that it may be asked every second. After
 // Close it says that, and nothing else.
 func (e *Engine) Health() monitor.Health {
-	h := monitor.Health{Problems: []monitor.Problem{}, LogBytes: e.throttle.LogBytes()}
+	h := monitor.Health{Problems: []monitor.Problem{}, LogBytes: e.Throttle.LogBytes()}
 	var err error
 	if h.Space, err = e.Space(); errors.Is(err, fault.ErrClosed) {
 		addProblem(&h, monitor.TroubleClosed, monitor.StatusFailed, err, "the store is closed")
 		return h
 	}
-	if e.log != nil {
-		err := e.log.Poison()
+	if e.Log != nil {
+		err := e.Log.Poison()
 		if lost := e.lockLost.Load(); err == nil && lost != nil {
 			err = *lost // the next commit is refused
 		}
@@ -75,7 +73,7 @@ func (e *Engine) Health() monitor.Health {
 		}
 	}
 	e.judgeSpace(&h, err)
-	if e.log != nil {
+	if e.Log != nil {
 		e.judgeWork(&h)
 	}
 	for _, p := range []func() error{e.workError, e.compactError} {
@@ -83,12 +81,12 @@ func (e *Engine) Health() monitor.Health {
 			addProblem(&h, monitor.TroubleBackground, monitor.StatusDegraded, err, "%v", err)
 		}
 	}
-	if n := e.corruptions.Load(); n > 0 {
+	if n := e.Corruptions.Load(); n > 0 {
 		addProblem(&h, monitor.TroubleCorruption, monitor.StatusDegraded, fault.ErrCorrupt, "damage was met %d times", n)
 	}
-	if e.held != nil {
-		if err := e.held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
-			addProblem(&h, monitor.TroubleMoved, monitor.StatusDegraded, err, "the store is no longer at %s: %v", e.dir, err)
+	if e.Held != nil {
+		if err := e.Held.InPlace(); err != nil && !errors.Is(err, fs.ErrClosed) {
+			addProblem(&h, monitor.TroubleMoved, monitor.StatusDegraded, err, "the store is no longer at %s: %v", e.Dir, err)
 		}
 	}
 	return h
@@ -98,32 +96,32 @@ func (e *Engine) judgeSpace(h *monitor.Health, err error) {
 	switch s := h.Space; {
 	case err != nil:
 		addProblem(h, monitor.TroubleDisk, monitor.StatusDegraded, err, "%v", err)
-	case e.log != nil && s.Free < s.Reserve:
+	case e.Log != nil && s.Free < s.Reserve:
 		addProblem(h, monitor.TroubleDiskFull, monitor.StatusFailed, fault.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
-	case e.log != nil && s.Free < s.LowSpace:
+	case e.Log != nil && s.Free < s.LowSpace:
 		addProblem(h, monitor.TroubleDiskLow, monitor.StatusDegraded, nil, "%d bytes are free, the watermark is %d", s.Free, s.LowSpace)
 	}
 }
 
 // judgeWork looks at what goes on behind the calls of a writer.
 func (e *Engine) judgeWork(h *monitor.Health) {
-	h.Lag = e.log.Lag()
+	h.Lag = e.Log.Lag()
 	late := lagGrace
-	if e.opts.Sync == wal.SyncInterval {
-		late += e.opts.SyncInterval
+	if e.Opts.Sync == wal.SyncInterval {
+		late += e.Opts.SyncInterval
 	}
-	if e.opts.Sync != wal.SyncNever && h.Lag.Age > late {
+	if e.Opts.Sync != wal.SyncNever && h.Lag.Age > late {
 		addProblem(h, monitor.TroubleLag, monitor.StatusDegraded, nil, "%d records are not durable after %v", h.Lag.Records, h.Lag.Age.Round(time.Millisecond))
 	}
-	if most := backlogFlushes * e.opts.FlushBytes; h.LogBytes > most && !e.opts.ManualWork {
-		addProblem(h, monitor.TroubleBacklog, monitor.StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.opts.FlushBytes)
+	if most := backlogFlushes * e.Opts.FlushBytes; h.LogBytes > most && !e.Opts.ManualWork {
+		addProblem(h, monitor.TroubleBacklog, monitor.StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.Opts.FlushBytes)
 	}
 	h.CompactionDebt = e.compactor.debt()
-	rate := e.opts.CompactRate
+	rate := e.Opts.CompactRate
 	if rate < 0 {
-		rate = defaultCompactRate
+		rate = storage.DefaultCompactRate
 	}
-	if h.CompactionDebt > rate*int64(debtTime/time.Second) && !e.opts.ManualWork {
+	if h.CompactionDebt > rate*int64(debtTime/time.Second) && !e.Opts.ManualWork {
 		addProblem(h, monitor.TroubleDebt, monitor.StatusDegraded, nil, "%d bytes of segments wait for compaction", h.CompactionDebt)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/segment"
 )
 
@@ -64,7 +65,7 @@ func (h *historySeries) base(size int) *stored {
 		return nil
 	}
 	b := &h.at[k]
-	if b.data == nil || size > maxRevision {
+	if b.data == nil || size > storage.MaxRevision {
 		return nil
 	}
 	return b
@@ -96,12 +97,12 @@ func (j *segmentJob) history(ctx context.Context, fam *index.Family, p valuePlan
 		}
 		if i == 0 || o.series != h.series {
 			h = historySeries{series: o.series}
-			if head, ok := p.newest[o.series]; ok && o.series != "" && !j.opts.NoPatches {
+			if head, ok := p.newest[o.series]; ok && o.series != "" && !j.Opts.NoPatches {
 				data, err := j.read(ctx, fam, head)
 				if err != nil {
 					return err
 				}
-				if len(data) >= j.opts.PatchMin && len(data) <= maxRevision {
+				if len(data) >= j.Opts.PatchMin && len(data) <= storage.MaxRevision {
 					h.wrote(stored{head, data}, false, false)
 				}
 			}
@@ -121,7 +122,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 	}
 	j.values += int64(len(data))
 	id := segment.ValueID{LSN: o.ref.LSN, Ord: o.ref.Ord}
-	if o.series == "" || j.opts.NoPatches || len(data) < j.opts.PatchMin || len(data) > maxRevision {
+	if o.series == "" || j.Opts.NoPatches || len(data) < j.Opts.PatchMin || len(data) > storage.MaxRevision {
 		return j.b.AddHistory(id, data)
 	}
 	v := stored{o.ref, data}
@@ -131,7 +132,7 @@ func (j *segmentJob) old(ctx context.Context, fam *index.Family, o oldValue, h *
 			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {
 				against := segment.ValueID{LSN: b.ref.LSN, Ord: b.ref.Ord}
 				h.wrote(v, true, true)
-				j.segmentPatches.Add(1)
+				j.SegmentPatches.Add(1)
 				return j.b.AddHistoryPatch(id, against, patch)
 			}
 		}

@@ -13,13 +13,13 @@ import (
 // holdDir opens the directory of the store. From here on every file is reached through
 // it, and none by path: e.opts.FS is that one directory, wherever it is moved.
 func (e *Engine) holdDir() error {
-	d, err := vfs.Hold(e.opts.FS, e.dir)
+	d, err := vfs.Hold(e.Opts.FS, e.Dir)
 	if err != nil {
 		return err
 	}
-	e.around, e.held = e.opts.FS, d
-	e.opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
-	e.files.FS = e.opts.FS
+	e.around, e.Held = e.Opts.FS, d
+	e.Opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
+	e.Files.FS = e.Opts.FS
 	return nil
 }
 
@@ -29,8 +29,8 @@ func (e *Engine) letGo() error {
 	if e.lock != nil {
 		err = e.lock.Close()
 	}
-	if e.held != nil {
-		err = errors.Join(err, e.held.Close())
+	if e.Held != nil {
+		err = errors.Join(err, e.Held.Close())
 	}
 	return err
 }
@@ -52,8 +52,8 @@ func (e *Engine) ownsDir() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, vfs.ErrDetached):
-		holder := readHolder(e.held, filepath.Join(e.dir, lockName))
-		err = &fault.LockLostError{Dir: e.dir, Holder: holder, Copied: holder == e.lockText}
+		holder := readHolder(e.Held, filepath.Join(e.Dir, lockName))
+		err = &fault.LockLostError{Dir: e.Dir, Holder: holder, Copied: holder == e.lockText}
 	default:
 		err = fmt.Errorf("look for %s: %w", lockName, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -40,7 +41,7 @@ func (c *chainSize) add(t *index.Table, full bool) {
 // images writes the images of a store. Each is published with one edit of the manifest, which
 // may change more than that: a flush and a compaction publish their segments so.
 type images struct {
-	*Storage
+	*storage.Store
 	onPublish func()       // called after segments were published
 	bytes     atomic.Int64 // committed since the last image
 
@@ -80,10 +81,10 @@ func (c *images) writeImage(all bool) error {
 	if err := c.checkPages(); err != nil {
 		return err
 	}
-	st := c.manifest.State()
+	st := c.Manifest.State()
 	full := all || c.fullDue(st.Images)
 	imaged, place := c.bytes.Load(), c.logPlace()
-	v, dirty := c.dirtyView()
+	v, dirty := c.ViewDirty()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
@@ -92,9 +93,9 @@ func (c *images) writeImage(all bool) error {
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	c.files.Retire(old...)
+	c.Files.Retire(old...)
 	c.bytes.Add(-imaged) // what was committed since is for the next image
-	c.written.Add(1)
+	c.Written.Add(1)
 	return nil
 }
 
@@ -103,7 +104,7 @@ func (c *images) writeImage(all bool) error {
 // replaced besides those it names. mu is held.
 func (c *images) publish(edit snapshot.Edit, r replaced, floor base.LSN) ([]base.FileNum, error) {
 	imaged, place := c.bytes.Load(), c.logPlace()
-	v, dirty := c.dirtyView()
+	v, dirty := c.ViewDirty()
 	defer v.Release()
 	old, err := c.putImage(imageTask{v: v, dirty: dirty, floor: floor, place: place, edit: edit, replaced: r})
 	if err == nil {
@@ -115,7 +116,7 @@ func (c *images) publish(edit snapshot.Edit, r replaced, floor base.LSN) ([]base
 
 // imageTask says what an image is of, and what else its manifest edit changes.
 type imageTask struct {
-	v     *View
+	v     *storage.View
 	dirty index.Dirty // as of the view
 	floor base.LSN    // records below it are in segments once this is published
 	place snapshot.LogPlace
@@ -127,7 +128,7 @@ type imageTask struct {
 // putImage writes an image and makes it part of the store. It returns the images it
 // replaces.
 func (c *images) putImage(t imageTask) (old []base.FileNum, err error) {
-	st := c.manifest.State()
+	st := c.Manifest.State()
 	t.full = t.full || c.fullDue(st.Images)
 	j := imageJob{images: c, imageTask: t, st: c.usableImages(st), parts: map[uint64][]index.Part{}}
 	for _, pl := range t.placed {
@@ -136,11 +137,11 @@ func (c *images) putImage(t imageTask) (old []base.FileNum, err error) {
 	// Everything the image names must survive with it, or an Open after a power
 	// cut would find an index that is ahead of its log.
 	var info snapshot.ImageInfo
-	if err = c.log.Sync(context.Background()); err == nil {
+	if err = c.Log.Sync(context.Background()); err == nil {
 		info, err = j.write()
 	}
 	if err != nil {
-		c.ix.MarkDirty(t.dirty)
+		c.Index.MarkDirty(t.dirty)
 		return nil, err
 	}
 	info.Log = t.place
@@ -154,7 +155,7 @@ func (c *images) putImage(t imageTask) (old []base.FileNum, err error) {
 	}
 	table := j.w.Table()
 	c.size.add(table, j.full)
-	c.ix.Install(table, j.full, j.v.LSN(), t.dirty)
+	c.Index.Install(table, j.full, j.v.LSN(), t.dirty)
 	c.bad = false
 	return old, nil
 }
@@ -170,20 +171,20 @@ func imageNums(images []snapshot.ImageInfo) []base.FileNum {
 // logPlace is where replay can start for an image whose view is taken after the
 // call. The caller syncs the log before it tells the manifest.
 func (c *images) logPlace() snapshot.LogPlace {
-	at := c.log.Position()
+	at := c.Log.Position()
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
 
 // enter makes the image part of the store. If it cannot, what changed since the
 // last image still has to go into the next.
 func (j *imageJob) enter(edit snapshot.Edit) error {
-	_, err := j.manifest.Apply(edit)
+	_, err := j.Manifest.Apply(edit)
 	if err == nil {
 		return nil
 	}
-	j.ix.MarkDirty(j.dirty)
-	if notApplied(err) {
-		j.withdraw(files.Image, j.num)
+	j.Index.MarkDirty(j.dirty)
+	if storage.NotApplied(err) {
+		j.Withdraw(files.Image, j.num)
 	}
 	return err
 }
@@ -191,7 +192,7 @@ func (j *imageJob) enter(edit snapshot.Edit) error {
 // checkPages refuses work that needs whole images if one is damaged, and lets the
 // manifest forget them. mu is held.
 func (c *images) checkPages() error {
-	if !c.badPages.Load() {
+	if !c.BadPages.Load() {
 		return nil
 	}
 	if err := c.forgetImages(); err != nil {
@@ -217,7 +218,7 @@ func (c *images) forgetImages() error {
 	if c.forgotten {
 		return nil
 	}
-	if _, err := c.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
+	if _, err := c.Manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
 		return fmt.Errorf("forget damaged images: %w", err)
 	}
 	c.forgotten = true
@@ -254,19 +255,19 @@ func (j *imageJob) last() base.LSN {
 
 // write writes the image file.
 func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
-	if j.num, err = j.newFileNum(); err != nil {
+	if j.num, err = j.NewFileNum(); err != nil {
 		return info, err
 	}
-	f, err := j.opts.FS.Create(j.files.Path(files.Image, j.num))
+	f, err := j.Opts.FS.Create(j.Files.Path(files.Image, j.num))
 	if err != nil {
 		return info, fmt.Errorf("create %s: %w", snapshot.ImageName(j.num), err)
 	}
-	h := snapshot.ImageHeader{Num: j.num, StoreID: j.st.StoreID, LSN: j.v.LSN(), Full: j.full, Salt: j.opts.Rand()}
+	h := snapshot.ImageHeader{Num: j.num, StoreID: j.st.StoreID, LSN: j.v.LSN(), Full: j.full, Salt: j.Opts.Rand()}
 	if n := len(j.st.Images); n > 0 && !j.full {
 		h.PrevNum = j.st.Images[n-1].Num
 	}
-	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(j.files.Keys)); err == nil {
-		j.w.SetPartitions(j.v.v.Len())
+	if j.w, err = snapshot.NewImageWriter(f, h, snapshot.WithKeyring(j.Files.Keys)); err == nil {
+		j.w.SetPartitions(j.v.Index.Len())
 		err = j.contents()
 	}
 	var size int64
@@ -277,13 +278,13 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 		err = cerr
 	}
 	if err == nil {
-		err = j.opts.FS.SyncDir(j.dir)
+		err = j.Opts.FS.SyncDir(j.Dir)
 	}
 	if err != nil {
-		j.removeQuietly(files.Image, j.num)
+		j.RemoveQuietly(files.Image, j.num)
 		return info, err
 	}
-	j.files.AddKeyed(files.Image, j.num, j.w.KeyID())
+	j.Files.AddKeyed(files.Image, j.num, j.w.KeyID())
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
@@ -292,7 +293,7 @@ func (j *imageJob) write() (info snapshot.ImageInfo, err error) {
 func (j *imageJob) contents() error {
 	changed := map[uint64]familyWork{}
 	for _, id := range sortedKeys(j.dirty.Partitions) {
-		t, err := j.v.v.Partition(id)
+		t, err := j.v.Index.Partition(id)
 		if err != nil {
 			return err
 		}
@@ -305,7 +306,7 @@ func (j *imageJob) contents() error {
 	if err != nil {
 		return err
 	}
-	y := j.throttle.Yielder()
+	y := j.Throttle.Yielder()
 	for _, id := range ids {
 		if err := j.family(id, changed[id]); err != nil {
 			return err
@@ -324,7 +325,7 @@ func (j *imageJob) familyIDs(changed map[uint64]familyWork) ([]uint64, error) {
 	var ids []uint64
 	var err error
 	if j.full {
-		err = j.v.v.Rows("", func(r *index.Row, _ *index.Partition) bool { ids = append(ids, r.Family); return true })
+		err = j.v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool { ids = append(ids, r.Family); return true })
 	} else {
 		ids = slices.AppendSeq(slices.Collect(maps.Keys(changed)), maps.Keys(j.families))
 	}
@@ -339,12 +340,12 @@ func (j *imageJob) partitions() error {
 	}
 	var err error
 	if j.full {
-		rerr := j.v.v.Rows("", func(r *index.Row, _ *index.Partition) bool { err = put(*r); return err == nil })
+		rerr := j.v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool { err = put(*r); return err == nil })
 		return cmp.Or(err, rerr)
 	}
 	for _, id := range sortedKeys(j.dirty.Partitions) {
 		r := index.Row{ID: id, Deleted: true}
-		t, err := j.v.v.Partition(id)
+		t, err := j.v.Index.Partition(id)
 		if err != nil {
 			return err
 		}
@@ -360,8 +361,8 @@ func (j *imageJob) partitions() error {
 
 func (j *imageJob) tombs(dirty index.Dirty) error {
 	left := map[string]bool{}
-	oldest := j.oldestTombstone()
-	tombs := j.v.v.Tombstones()
+	oldest := j.OldestTombstone()
+	tombs := j.v.Index.Tombstones()
 	slices.SortFunc(tombs, func(a, b index.Tombstone) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range tombs {
 		if (m.At < oldest || len(m.Data) == 0) && m.LSN < j.floor {
@@ -413,7 +414,7 @@ func (j *imageJob) family(id uint64, w familyWork) error {
 // olderParts are the pages of a family in the state to be published, without the
 // new page.
 func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
-	parts, err := j.v.v.Parts(id)
+	parts, err := j.v.Index.Parts(id)
 	if err != nil {
 		return nil, err
 	}
@@ -428,7 +429,7 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 	size := 0
 	for _, p := range parts {
 		switch {
-		case !j.files.IsImage(p.File):
+		case !j.Files.IsImage(p.File):
 			out = append(out, p)
 		case p.MaxLSN >= j.floor:
 			moving, size = append(moving, p), size+int(p.Len)
@@ -449,11 +450,11 @@ func (j *imageJob) olderParts(id uint64) ([]index.Part, error) {
 }
 
 func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
-	h, err := j.files.Acquire(p.File)
+	h, err := j.Files.Acquire(p.File)
 	if err != nil {
 		return p, err
 	}
-	defer j.files.Release(h)
+	defer j.Files.Release(h)
 	b, err := h.Image.ReadPage(p.Off, p.Len)
 	if err != nil {
 		return p, err
@@ -466,17 +467,17 @@ func (j *imageJob) copyPage(p index.Part) (index.Part, error) {
 // renewKeys brings image and manifest under the current key, where they are not.
 // It comes after a compaction, which did so to the others.
 func (c *images) renewKeys() error {
-	if c.keys == nil {
+	if c.Keys == nil {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id, err := c.keys.CurrentID()
+	id, err := c.Keys.CurrentID()
 	if err != nil {
 		return err
 	}
-	for _, im := range c.manifest.State().Images {
-		if c.files.KeyID(im.Num) == id {
+	for _, im := range c.Manifest.State().Images {
+		if c.Files.KeyID(im.Num) == id {
 			continue
 		}
 		if err := c.writeImage(true); err != nil {
@@ -484,8 +485,8 @@ func (c *images) renewKeys() error {
 		}
 		break
 	}
-	if c.manifest.KeyID() == id {
+	if c.Manifest.KeyID() == id {
 		return nil
 	}
-	return c.manifest.Renew()
+	return c.Manifest.Renew()
 }

@@ -119,7 +119,7 @@ func (j *imageJob) mergePages(family uint64, parts []index.Part) ([]index.Part, 
 	m := pageMerger{sections: map[sectionKey]*section{}, seen: map[index.Ref]bool{}}
 	lo, hi := parts[0].MinLSN, parts[0].MaxLSN
 	for _, p := range parts {
-		page, err := j.readPart(family, p)
+		page, err := j.ReadPart(family, p)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -16,7 +17,7 @@ import (
 // then has everything since the floor.
 func (e *Engine) loadIndex(st snapshot.State) error {
 	err := e.loadImages(st)
-	if err == nil && e.opts.AllowDamage {
+	if err == nil && e.Opts.AllowDamage {
 		err = e.checkImages(st)
 	}
 	if err == nil {
@@ -25,13 +26,13 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	if !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	e.noteDamage(err)
-	if e.opts.AllowDamage && !e.guessed { // without a manifest nobody knows of images
-		e.skip(err)
+	e.NoteDamage(err)
+	if e.Opts.AllowDamage && !e.guessed { // without a manifest nobody knows of images
+		e.Skip(err)
 	}
 	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
 	e.images.setBad()
-	e.ix = index.New(e.opts.loadedBytes())
+	e.Index = index.New(e.Opts.LoadedBytes())
 	e.flusher.unflushed = newUnflushed()
 	return e.rebuildIndex(st)
 }
@@ -53,7 +54,7 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		prev = info.Num
 	}
 	lsn := st.Images[len(st.Images)-1].LSN
-	if err := e.ix.Restore(ld.chain, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
+	if err := e.Index.Restore(ld.chain, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
 		return err
 	}
 	e.flusher.unflushed.imaged(lsn)
@@ -75,19 +76,19 @@ type imageLoad struct {
 // once; a reader, which can make nothing good for the next, reads all too.
 func (e *Engine) tablesLater(st snapshot.State) bool {
 	last := st.Images[len(st.Images)-1].LSN
-	return !e.opts.ReadOnly && !e.opts.AllowDamage && st.Clean != nil && st.Clean.LSN <= last
+	return !e.Opts.ReadOnly && !e.Opts.AllowDamage && st.Clean != nil && st.Clean.LSN <= last
 }
 
 // withImage reads something from an image that the index may need at any time. Damage
 // is noted.
 func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) error {
-	h, err := e.files.Acquire(num)
+	h, err := e.Files.Acquire(num)
 	if err == nil {
 		err = read(h.Image)
-		e.files.Release(h)
+		e.Files.Release(h)
 	}
-	e.noteBadPage(err)
-	e.noteDamage(err)
+	e.NoteBadPage(err)
+	e.NoteDamage(err)
 	return err
 }
 
@@ -95,11 +96,11 @@ func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) e
 // have in the file: what that costs is their bytes, not their number, or what tells
 // where to look for one.
 func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
-	h, err := e.files.Acquire(info.Num)
+	h, err := e.Files.Acquire(info.Num)
 	if err != nil {
 		return err
 	}
-	defer e.files.Release(h)
+	defer e.Files.Release(h)
 	if err := h.Image.Check(info, storeID, prev); err != nil {
 		return err
 	}
@@ -133,12 +134,12 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 func (e *Engine) rebuildIndex(st snapshot.State) error {
 	dropped := map[string]index.Tombstone{}
 	for _, s := range st.Segments {
-		tombs, err := e.segmentTombstones(s.Num)
+		tombs, err := e.SegmentTombstones(s.Num)
 		if err != nil {
-			if err = e.pastDamage(err); err != nil {
+			if err = e.PastDamage(err); err != nil {
 				return err
 			}
-			e.skipped.deletions = true
+			e.MaybeUndeleted()
 		}
 		for _, m := range tombs {
 			if m.LSN > dropped[m.ID].LSN {
@@ -150,7 +151,7 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		parts: map[uint64][]index.Part{}, heads: map[string]base.LSN{}, deleted: map[string]map[string]base.LSN{}}
 	for _, s := range st.Segments {
 		if err := r.segment(s); err != nil {
-			if err = e.pastDamage(err); err != nil {
+			if err = e.PastDamage(err); err != nil {
 				return err
 			}
 		}
@@ -165,12 +166,12 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 			tombs = append(tombs, m)
 		}
 	}
-	if err := e.ix.Restore([]*index.Table{r.table()}, -1, tombs, lsn); err != nil {
+	if err := e.Index.Restore([]*index.Table{r.table()}, -1, tombs, lsn); err != nil {
 		return err
 	}
 	for id, t := range r.partitions {
 		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
-			if _, err := e.loadPartition(id); err != nil {
+			if _, err := e.LoadPartition(id); err != nil {
 				return err
 			}
 		}
@@ -201,20 +202,20 @@ type rebuild struct {
 }
 
 func (r *rebuild) segment(s snapshot.SegmentInfo) error {
-	h, err := r.e.files.Acquire(s.Num)
+	h, err := r.e.Files.Acquire(s.Num)
 	if err != nil {
 		return err
 	}
-	defer r.e.files.Release(h)
+	defer r.e.Files.Release(h)
 	fams, err := h.Segment.Families()
 	if err != nil {
 		return err
 	}
 	for _, f := range fams {
 		part := index.Part{File: s.Num, Off: f.DirOff, Len: f.DirStored, MinLSN: f.MinLSN, MaxLSN: f.MaxLSN}
-		p, err := readSegmentPage(h, f.ID, part)
+		p, err := storage.ReadSegmentPage(h, f.ID, part)
 		if err != nil {
-			if err = r.e.pastDamage(err); err != nil {
+			if err = r.e.PastDamage(err); err != nil {
 				return err
 			}
 			continue
@@ -275,15 +276,12 @@ func newestRecord(pt *index.PagePartition) base.LSN {
 
 // Remade is a view of the index as it is made anew, from segments and log without the
 // images, up to the last record that the store knows of. Any damage is an error.
-func (e *Engine) Remade() (*View, error) {
-	st := e.fixed.Clone()
+func (e *Engine) Remade() (*storage.View, error) {
+	st := e.Fixed.Clone()
 	st.Images = nil
-	opts := e.opts
-	opts.AllowDamage = false
-	other := newEngine(e.dir, opts)
-	other.ix, other.files, other.cache, other.fixed = index.New(0), e.files, e.cache, st
-	other.upTo = e.ix.LSN() // a writer may have gone on since
-	e.isOpen.Store(false)   // for the one whose files they are, too, this is opening
+	other := newEngine(e.Reread(st))
+	other.upTo = e.Index.LSN() // a writer may have gone on since
+	e.isOpen.Store(false)      // for the one whose files they are, too, this is opening
 	defer e.isOpen.Store(true)
 	err := other.loadIndex(st)
 	if err == nil {
@@ -292,5 +290,5 @@ func (e *Engine) Remade() (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return other.viewWithin(), nil
+	return other.ViewWithin(), nil
 }

@@ -16,8 +16,8 @@ import (
 
 // readManifest are the options of reading the manifest.
 func (e *Engine) readManifest() []snapshot.ReadOption {
-	opts := []snapshot.ReadOption{snapshot.WithKeys(e.keys)}
-	if e.opts.EncryptExisting {
+	opts := []snapshot.ReadOption{snapshot.WithKeys(e.Keys)}
+	if e.Opts.EncryptExisting {
 		opts = append(opts, snapshot.AllowPlain())
 	}
 	return opts
@@ -25,7 +25,7 @@ func (e *Engine) readManifest() []snapshot.ReadOption {
 
 // writeManifest are the options of writing it.
 func (e *Engine) writeManifest() snapshot.Options {
-	return snapshot.Options{Rand: e.opts.Rand, Keys: e.keys, Adopt: e.opts.EncryptExisting}
+	return snapshot.Options{Rand: e.Opts.Rand, Keys: e.Keys, Adopt: e.Opts.EncryptExisting}
 }
 
 // useKeys makes the keys those of the store st. plain: its manifest is not
@@ -35,26 +35,26 @@ func (e *Engine) useKeys(st snapshot.State, plain bool) {
 	if plain {
 		below = st.NextFileNum
 	}
-	e.files.Keys = e.keys.Keyring(st.StoreID, below)
+	e.Files.Keys = e.Keys.Keyring(st.StoreID, below)
 }
 
 // checkKeys opens every file of the store, to learn under which keys they are.
 // It fails if one of these is not to be had, or if a file that must be encrypted
 // is not. Damage is left to whoever needs the file.
 func (e *Engine) checkKeys() error {
-	if e.keys == nil {
+	if e.Keys == nil {
 		return nil
 	}
-	if _, err := e.keys.CurrentID(); err != nil && !e.opts.ReadOnly {
+	if _, err := e.Keys.CurrentID(); err != nil && !e.Opts.ReadOnly {
 		return err
 	}
-	for _, n := range e.files.Numbers() {
-		h, err := e.files.Acquire(n)
+	for _, n := range e.Files.Numbers() {
+		h, err := e.Files.Acquire(n)
 		if errors.Is(err, fault.ErrKey) {
 			return err
 		}
 		if err == nil {
-			e.files.Release(h)
+			e.Files.Release(h)
 		}
 	}
 	return nil
@@ -62,12 +62,12 @@ func (e *Engine) checkKeys() error {
 
 // encryption counts the files by key.
 func (e *Engine) encryption() *monitor.Encryption {
-	if e.keys == nil {
+	if e.Keys == nil {
 		return nil
 	}
-	c := e.files.KeyIDs()
-	if e.manifest != nil {
-		c.Files[e.manifest.KeyID()]++
+	c := e.Files.KeyIDs()
+	if e.Manifest != nil {
+		c.Files[e.Manifest.KeyID()]++
 	} else {
 		c.Files[e.manifestKey]++
 	}
@@ -78,7 +78,7 @@ func (e *Engine) encryption() *monitor.Encryption {
 // store whose manifest is lost.
 func (e *Engine) findStoreID(st snapshot.State) uint64 {
 	for _, name := range namesOf(st) {
-		f, err := e.opts.FS.Open(filepath.Join(e.dir, name))
+		f, err := e.Opts.FS.Open(filepath.Join(e.Dir, name))
 		if err != nil {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
 )
@@ -50,12 +51,12 @@ func (k *turningKeys) set(id string, err error) {
 	k.fixed, k.err = id, err
 }
 
-func sealedOptions(fsys vfs.FS, keys seal.KeyProvider) Options {
-	return Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CompactRate: -1, Keys: keys}
+func sealedOptions(fsys vfs.FS, keys seal.KeyProvider) storage.Options {
+	return storage.Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CompactRate: -1, Keys: keys}
 }
 
 // fillSealed makes a store with every kind of file, and closes it.
-func fillSealed(t *testing.T, o Options) map[string]string {
+func fillSealed(t *testing.T, o storage.Options) map[string]string {
 	t.Helper()
 	e := mustOpen(t, o)
 	want := map[string]string{}
@@ -306,7 +307,7 @@ func TestEncryptExisting(t *testing.T) {
 	if !errors.Is(err, fault.ErrKey) && !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("an old plain segment under a new name: %v", err)
 	}
-	if err := (Options{EncryptExisting: true}).Validate(); err == nil {
+	if err := (storage.Options{EncryptExisting: true}).Validate(); err == nil {
 		t.Error("EncryptExisting without keys is accepted")
 	}
 }

@@ -10,16 +10,17 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
 
 // closedStore is a store of n partitions that was closed, with one full image.
-func closedStore(t *testing.T, n int) (*vfs.Mem, Options) {
+func closedStore(t *testing.T, n int) (*vfs.Mem, storage.Options) {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true}
+	o := storage.Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	putMany(t, e, n, 1)
 	must(t, e.Flush(t.Context()))
@@ -31,7 +32,7 @@ func closedStore(t *testing.T, n int) (*vfs.Mem, Options) {
 }
 
 func tableBytes(e *Engine) int64 {
-	_, tables, _ := e.ix.Memory()
+	_, tables, _ := e.Index.Memory()
 	return tables
 }
 
@@ -58,7 +59,7 @@ func TestOpenReadsNoTable(t *testing.T) {
 		t.Errorf("%d bytes of tables in memory after all were looked at", all)
 	}
 	// A process that dies leaves a store whose tables are read at open, and checked.
-	must(t, e.log.Sync(context.Background()))
+	must(t, e.Log.Sync(context.Background()))
 	o.FS = vfs.NewMemFrom(o.FS.(*vfs.Mem).Image(), vfs.MemOptions{})
 	killed := mustOpen(t, o)
 	if got := tableBytes(killed); got < 50*n {
@@ -101,20 +102,20 @@ func TestOpenReadsFootersAlone(t *testing.T) {
 		reads, size := 0, 0
 		o.FS = countedFS{mem, &reads, &size}
 		e := mustOpen(t, o)
-		images := len(e.state().Images)
+		images := len(e.State().Images)
 		opened := tableBytes(e)
 		t.Logf("%d threads: %d reads of %d bytes, %d bytes in memory", n, reads, size, opened)
 		if images != 1 || reads > 3 || size > 4<<10 || opened > 2<<10 {
 			t.Errorf("%d threads: Open read %d bytes of %d images in %d reads, and keeps %d", n, size, images, reads, opened)
 		}
 		reads = 0
-		if th, err := e.ix.Partition(residentID(n / 2)); err != nil || th == nil {
+		if th, err := e.Index.Partition(residentID(n / 2)); err != nil || th == nil {
 			t.Fatal(th, err)
 		}
 		if want := 1 + min(n/3000, 1); reads != want {
 			t.Errorf("%d threads: a look took %d reads, want %d", n, reads, want)
 		}
-		if _, err := e.ix.Partition(residentID(n/2) + "x"); err != nil || reads > 2 {
+		if _, err := e.Index.Partition(residentID(n/2) + "x"); err != nil || reads > 2 {
 			t.Errorf("%d threads: a look beside took more reads, %d in all; %v", n, reads, err)
 		}
 		reads = 0
@@ -131,8 +132,8 @@ func TestDamagedList(t *testing.T) {
 	const n = 3000
 	mem, o := closedStore(t, n)
 	e := mustOpen(t, o)
-	images := e.state().Images
-	h, err := e.files.Acquire(images[len(images)-1].Num)
+	images := e.State().Images
+	h, err := e.Files.Acquire(images[len(images)-1].Num)
 	must(t, err)
 	name, at := h.Kind.Name(h.Num), int64(0)
 	must(t, h.Image.Inspect(func(fr snapshot.ImageFrame) error {
@@ -141,7 +142,7 @@ func TestDamagedList(t *testing.T) {
 		}
 		return nil
 	}))
-	e.files.Release(h)
+	e.Files.Release(h)
 	must(t, e.Close())
 	if at == 0 {
 		t.Fatal("the test needs a list")
@@ -178,7 +179,7 @@ func TestDamagedList(t *testing.T) {
 	mem, o = closedStore(t, n)
 	e = mustOpen(t, o)
 	mustPut(t, e, "new", "k", "v")
-	must(t, e.log.Sync(context.Background()))
+	must(t, e.Log.Sync(context.Background()))
 	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
 	must(t, e.Close())
 	flip(t, killed, name, at)
@@ -197,10 +198,10 @@ func TestDamagedList(t *testing.T) {
 // frameOf is the place in its file of the frame of partitions that may have an id.
 func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.ImageFrame) {
 	t.Helper()
-	images := e.state().Images
-	h, err := e.files.Acquire(images[len(images)-1].Num)
+	images := e.State().Images
+	h, err := e.Files.Acquire(images[len(images)-1].Num)
 	must(t, err)
-	defer e.files.Release(h)
+	defer e.Files.Release(h)
 	must(t, h.Image.Inspect(func(f snapshot.ImageFrame) error {
 		table, err := index.TableOf([]index.Chunk{{Data: f.Raw, N: int(f.Count)}}, nil)
 		if f.Type == "threads" && err == nil {
@@ -234,7 +235,7 @@ func flip(t *testing.T, mem *vfs.Mem, name string, off int64) {
 
 // damagedStore is a closed store in whose table of partitions one frame is damaged, which
 // has the partition id.
-func damagedStore(t *testing.T, n int, id string) (*vfs.Mem, Options) {
+func damagedStore(t *testing.T, n int, id string) (*vfs.Mem, storage.Options) {
 	t.Helper()
 	mem, o := closedStore(t, n)
 	e := mustOpen(t, o)
@@ -289,7 +290,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 		reopen := o
 		if kill {
-			must(t, e.log.Sync(context.Background()))
+			must(t, e.Log.Sync(context.Background()))
 			reopen.FS = vfs.NewMemFrom(o.FS.(*vfs.Mem).Image(), vfs.MemOptions{})
 		}
 		must(t, e.Close())

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/record"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/wal"
 )
@@ -166,7 +167,7 @@ func TestAheadIsBounded(t *testing.T) {
 func TestImagesFailBesideLog(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		mem := vfs.NewMem(vfs.MemOptions{})
-		o := Options{FS: mem, ManualWork: true, Sync: wal.SyncNever}
+		o := storage.Options{FS: mem, ManualWork: true, Sync: wal.SyncNever}
 		e := mustOpen(t, o)
 		mustAll(t, putOne(e, "t", "k", "in a segment"), e.Flush(t.Context()), putOne(e, "u", "k", "in an image"), e.WriteImage(t.Context()))
 		n := 5
@@ -207,7 +208,7 @@ func (f panicFS) Open(name string) (vfs.File, error) {
 // goroutine that reads the log has ended.
 func TestPanicBesideLog(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, Options{FS: mem, ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
 	mustAll(t, putOne(e, "t", "k", "v"), e.WriteImage(t.Context()), putOne(e, "t", "l", "v"))
 	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
 	mustAll(t, e.Close())
@@ -217,7 +218,7 @@ func TestPanicBesideLog(t *testing.T) {
 				t.Errorf("panic: %v", p)
 			}
 		}()
-		_, err := Open("store", Options{FS: panicFS{killed}, ManualWork: true})
+		_, err := Open("store", storage.Options{FS: panicFS{killed}, ManualWork: true})
 		t.Errorf("opened: %v", err)
 	}()
 	if stacks := stays("engine.readLog."); stacks != "" {

@@ -27,23 +27,23 @@ type logEnd struct {
 // ahead.
 func (l *logEnd) found(rec wal.Recovery) error {
 	var err error
-	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.manifest != nil {
+	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.Manifest != nil {
 		return err
 	}
 	// The number is reserved before the copy has a name with it. The temporary name
 	// has that of an older file: a leftover, should it stay.
-	num := l.e.nextNum
+	num := l.e.NextNumber()
 	if rec.Unpromised.Records > 0 {
-		l.e.nextNum++
+		l.e.TakeNumber()
 		l.tried = true
 	}
 	copyEnd := func() {
 		err := l.copyEnd(rec, rec.End.File, func() (base.FileNum, error) { return num, nil })
 		if err != nil { // there may be room for it after the sweep
-			l.e.opts.Logger.Debug("copy the end of the log", "error", err)
+			l.e.Opts.Logger.Debug("copy the end of the log", "error", err)
 		}
 	}
-	if l.e.opts.Inline {
+	if l.e.Opts.Inline {
 		copyEnd()
 	} else {
 		l.copying.Go(copyEnd) // and the manifest meanwhile
@@ -66,7 +66,7 @@ func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (bas
 	n := rec.Unpromised.Records
 	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
 	var err error
-	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.opts.FS, Dir: l.e.dir, NewFileNum: number, TempNum: temp, Rand: l.e.opts.Rand, Keys: l.e.files.Keys, Moved: l.moves.add}, rec)
+	l.copy, err = wal.CopyEnd(wal.RewriteOptions{FS: l.e.Opts.FS, Dir: l.e.Dir, NewFileNum: number, TempNum: temp, Rand: l.e.Opts.Rand, Keys: l.e.Files.Keys, Moved: l.moves.add}, rec)
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 )
@@ -38,7 +39,7 @@ type world struct {
 	t     *testing.T
 	rng   *rand.Rand
 	fs    vfs.FS
-	opts  Options
+	opts  storage.Options
 	e     *Engine
 	m     model
 	views []heldView
@@ -56,7 +57,7 @@ type world struct {
 }
 
 type heldView struct {
-	v *View
+	v *storage.View
 	m model
 }
 
@@ -68,7 +69,7 @@ func (w *world) open() {
 	w.must(err)
 	w.e = e
 	if w.divided {
-		e.directoryLimit = 600
+		e.DirectoryLimit = 600
 	}
 }
 
@@ -259,7 +260,7 @@ func (w *world) reopen(wreck bool) {
 	}
 	w.note("reopen")
 	w.open()
-	if r := w.e.Report(); wreck && len(w.e.state().Images) > 0 && !r.IndexRebuilt {
+	if r := w.e.Report(); wreck && len(w.e.State().Images) > 0 && !r.IndexRebuilt {
 		w.t.Fatalf("a lost image was not noticed: %+v", r)
 	}
 }
@@ -331,7 +332,7 @@ func (w *world) interruptible(compact func(context.Context) error) {
 func (w *world) compactSome(ctx context.Context) error {
 	w.e.compactor.mu.Lock()
 	defer w.e.compactor.mu.Unlock()
-	segs := w.e.manifest.State().Segments
+	segs := w.e.Manifest.State().Segments
 	inputs, err := w.e.compactor.interrupted(segs)
 	if err != nil {
 		return err
@@ -356,7 +357,7 @@ func (w *world) check() {
 	}
 }
 
-func (w *world) checkView(v *View, m model) {
+func (w *world) checkView(v *storage.View, m model) {
 	w.t.Helper()
 	found := map[string]bool{}
 	var partitions []*index.Partition
@@ -433,7 +434,7 @@ func TestModel(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
 			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: mem, beside: w.beside}
-			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
+			w.opts = storage.Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], MemoryBudget: []int64{-1, 0, 3 << 20}[rng.IntN(3)], VersionBytes: 1 << 20, SegmentSize: []int64{0, 1, 8 << 10, 64 << 10}[rng.IntN(4)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.opts.Events.Compacting = func(monitor.CompactProgress) {
 				if w.compacting != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -28,31 +29,31 @@ const lockName = "LOCK"
 // Errors: LockedError if another writer has the store; ErrNotStore for a
 // directory with other files; VersionError for a store of a newer format;
 // CorruptionError if anything acknowledged is damaged in log or manifest.
-func Open(dir string, opts Options) (*Engine, error) {
+func Open(dir string, opts storage.Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	start := time.Now()
-	e := newEngine(dir, opts.withDefaults())
-	e.keys = seal.New(opts.Keys, opts.Entropy)
+	e := newEngine(storage.New(dir, opts.WithDefaults()))
+	e.Keys = seal.New(opts.Keys, opts.Entropy)
 	err := e.open()
 	e.isOpen.Store(err == nil)
 	if err != nil {
 		e.undoOpen()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	background := !e.opts.ReadOnly && !e.opts.ManualWork
+	background := !e.Opts.ReadOnly && !e.Opts.ManualWork
 	if !background {
-		e.ix.ReleaseFamilies()
+		e.Index.ReleaseFamilies()
 	}
 	e.report.Took = time.Since(start)
-	e.opts.Logger.Info("opened", "threads", e.ix.Len(), "lsn", e.ix.LSN(), "replayed", e.report.Replayed,
+	e.Opts.Logger.Info("opened", "threads", e.Index.Len(), "lsn", e.Index.LSN(), "replayed", e.report.Replayed,
 		"dropped_bytes", e.report.DroppedBytes, "took", e.report.Took)
 	if background {
 		var ctx context.Context
 		ctx, e.stopWork = context.WithCancel(context.Background())
 		e.workers.Go(func() {
-			e.ix.ReleaseFamilies() // nobody waits for it
+			e.Index.ReleaseFamilies() // nobody waits for it
 			e.work(ctx, e.wake, &e.workErr, e.workOnce)
 		})
 		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.compactAll) })
@@ -60,17 +61,15 @@ func Open(dir string, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// newEngine puts together the parts of a store that holds nothing yet; opts have their
-// defaults.
-func newEngine(dir string, opts Options) *Engine {
-	s := newStorage(dir, opts)
-	e := &Engine{Storage: s, garbage: newGarbage(s), queue: newQueue(), revisions: newRevisionCache(opts.VersionBytes),
+// newEngine puts together the parts of a store that holds nothing yet.
+func newEngine(s *storage.Store) *Engine {
+	e := &Engine{Store: s, garbage: newGarbage(s), queue: newQueue(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
-	e.images = &images{Storage: s}
-	e.flusher = &flusher{Storage: s, images: e.images, garbage: e.garbage, unflushed: newUnflushed()}
+	e.images = &images{Store: s}
+	e.flusher = &flusher{Store: s, images: e.images, garbage: e.garbage, unflushed: newUnflushed()}
 	e.compactor = newCompactor(e.flusher)
 	e.images.onPublish = e.compactor.noteSegments
-	s.onBadPage = e.wakeWorker
+	s.OnBadPage = e.wakeWorker
 	return e
 }
 
@@ -80,10 +79,10 @@ func newEngine(dir string, opts Options) *Engine {
 // writes: a new manifest file, which forgets nothing; the copy becomes part of the log;
 // and away with what no longer counts.
 func (e *Engine) open() error {
-	if e.opts.ReadOnly {
+	if e.Opts.ReadOnly {
 		return e.openReadOnly()
 	}
-	if err := e.opts.FS.MkdirAll(e.dir); err != nil {
+	if err := e.Opts.FS.MkdirAll(e.Dir); err != nil {
 		return err
 	}
 	if err := e.holdDir(); err != nil {
@@ -96,14 +95,14 @@ func (e *Engine) open() error {
 		return err
 	}
 	var err error
-	if e.durable, err = wal.ReadMark(e.opts.FS, e.dir); err != nil {
+	if e.durable, err = wal.ReadMark(e.Opts.FS, e.Dir); err != nil {
 		return err
 	}
 	st, err := e.loadManifest()
 	if err != nil {
 		return err
 	}
-	e.fixed = st
+	e.Fixed = st
 	e.garbage.restore(st.Segments)
 	e.addFiles(st)
 	if err := e.checkKeys(); err != nil {
@@ -131,7 +130,7 @@ func (e *Engine) open() error {
 
 // goOn is the second step of open. The copy of the end of the log may still be made.
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
-	if e.manifest == nil {
+	if e.Manifest == nil {
 		err := e.openManifest(rec)
 		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
 			err = e.openManifest(rec)
@@ -140,7 +139,7 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 			return err
 		}
 	}
-	if err := e.reserveTaken(); err != nil {
+	if err := e.ReserveTaken(); err != nil {
 		return err
 	}
 	end.copied()
@@ -155,26 +154,24 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 func (e *Engine) openManifest(rec wal.Recovery) (err error) {
 	o := e.writeManifest()
 	if rec.Unpromised.Records > 0 {
-		o.NextFileNum = e.nextNum + reserveNums
+		o.NextFileNum = e.NumbersToReserve()
 	}
-	if e.manifest, _, err = snapshot.Open(e.opts.FS, e.dir, o); err == nil {
-		e.reserved = max(e.reserved, e.manifest.State().NextFileNum)
-	}
+	e.Manifest, _, err = snapshot.Open(e.Opts.FS, e.Dir, o)
 	return err
 }
 
 // undoOpen gives back what a failed Open took.
 func (e *Engine) undoOpen() {
 	var err error
-	if e.log != nil {
-		err = e.log.Close()
+	if e.Log != nil {
+		err = e.Log.Close()
 	}
-	if e.manifest != nil {
-		err = errors.Join(err, e.manifest.Close())
+	if e.Manifest != nil {
+		err = errors.Join(err, e.Manifest.Close())
 	}
-	e.files.Close()
+	e.Files.Close()
 	if err = errors.Join(err, e.letGo()); err != nil {
-		e.opts.Logger.Warn("give up opening", "error", err)
+		e.Opts.Logger.Warn("give up opening", "error", err)
 	}
 }
 
@@ -183,7 +180,7 @@ func (e *Engine) undoOpen() {
 // process died is none: beside other files of a store it is what a restore left that
 // did not come to its end.
 func (e *Engine) refuseStrangers() error {
-	names, err := e.opts.FS.List(e.dir)
+	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
 		return err
 	}
@@ -219,11 +216,11 @@ func (e *Engine) takeLock() error {
 	if err != nil {
 		host = "unknown host"
 	}
-	e.lockText = fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, e.opts.Clock().UTC().Format(time.RFC3339))
-	name := filepath.Join(e.dir, lockName)
-	lock, err := e.opts.FS.Lock(name, e.lockText+"\n")
+	e.lockText = fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, e.Opts.Clock().UTC().Format(time.RFC3339))
+	name := filepath.Join(e.Dir, lockName)
+	lock, err := e.Opts.FS.Lock(name, e.lockText+"\n")
 	if errors.Is(err, vfs.ErrLockHeld) {
-		return &fault.LockedError{Dir: e.dir, Holder: readHolder(e.opts.FS, name)}
+		return &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name)}
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", lockName, err)
@@ -253,25 +250,25 @@ func readHolder(fsys vfs.FS, name string) string {
 
 // loadManifest reads the state of the store, or creates the store.
 func (e *Engine) loadManifest() (snapshot.State, error) {
-	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)
 	if !errors.Is(err, snapshot.ErrNoManifest) {
 		e.useKeys(st, rep.KeyID == "")
 		return st, err
 	}
-	if err := syncParents(e.around, e.dir); err != nil {
+	if err := syncParents(e.around, e.Dir); err != nil {
 		return st, err
 	}
-	id := e.opts.Rand()
+	id := e.Opts.Rand()
 	for id == 0 {
-		id = e.opts.Rand()
+		id = e.Opts.Rand()
 	}
-	st = snapshot.State{FormatVersion: StoreFormat, StoreID: id, NextFileNum: 1, Created: e.opts.Clock().UnixMicro(), FloorLSN: 1}
-	if e.manifest, err = snapshot.Create(e.opts.FS, e.dir, st, e.writeManifest()); err != nil {
+	st = snapshot.State{FormatVersion: StoreFormat, StoreID: id, NextFileNum: 1, Created: e.Opts.Clock().UnixMicro(), FloorLSN: 1}
+	if e.Manifest, err = snapshot.Create(e.Opts.FS, e.Dir, st, e.writeManifest()); err != nil {
 		return st, err
 	}
 	e.useKeys(st, false)
 	e.report.Created = true
-	return e.manifest.State(), nil
+	return e.Manifest.State(), nil
 }
 
 // syncParents makes the name of a new store durable, and those of the directories
@@ -297,12 +294,12 @@ const StoreFormat = 1
 
 func (e *Engine) addFiles(st snapshot.State) {
 	for _, l := range st.Logs {
-		e.files.Add(files.Log, l.Num)
+		e.Files.Add(files.Log, l.Num)
 	}
 	for _, s := range st.Segments {
-		e.files.Add(files.Segment, s.Num)
+		e.Files.Add(files.Segment, s.Num)
 	}
 	for _, im := range st.Images {
-		e.files.Add(files.Image, im.Num)
+		e.Files.Add(files.Image, im.Num)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // logOptions are those to recover the log from record from on. imaged says that the index
 // begins with what the images hold.
 func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.RecoverOptions {
-	o := wal.RecoverOptions{FS: e.opts.FS, Dir: e.dir, Files: logNums(st), FromLSN: from,
-		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.opts.ReadOnly, AllowDamage: e.opts.AllowDamage, Keys: e.files.Keys}
+	o := wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: logNums(st), FromLSN: from,
+		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.Opts.ReadOnly, AllowDamage: e.Opts.AllowDamage, Keys: e.Files.Keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -37,7 +37,7 @@ func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.R
 // that is not known, or where nothing may happen beside anything else. ended is as that of
 // recoverLog.
 func (e *Engine) readLogAhead(st snapshot.State, ended func(wal.Recovery) error) *logAhead {
-	if e.opts.Inline || e.opts.AllowDamage || len(st.Images) == 0 && len(st.Segments) > 0 {
+	if e.Opts.Inline || e.Opts.AllowDamage || len(st.Images) == 0 && len(st.Segments) > 0 {
 		return nil
 	}
 	from := base.LSN(1)
@@ -70,15 +70,15 @@ func (e *Engine) recoverLog(st snapshot.State, ahead *logAhead, ended func(wal.R
 		e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, wal.FileName(rec.Torn.File), rec.Torn.Offset
 	}
 	for _, d := range rec.Damage {
-		e.skip(d)
+		e.Skip(d)
 	}
 	return rec, nil
 }
 
 func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Recovery) error) (wal.Recovery, error) {
 	r := &replayer{e: e}
-	o := e.logOptions(st, e.ix.LSN()+1, !e.report.IndexRebuilt)
-	if e.opts.Inline {
+	o := e.logOptions(st, e.Index.LSN()+1, !e.report.IndexRebuilt)
+	if e.Opts.Inline {
 		e.keepFamilies(st)
 		o.Ended = ended
 		var b recordBatch
@@ -98,11 +98,11 @@ func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Re
 // keepFamilies prepares the index for a replay. How many partitions that changes nobody
 // knows; after a kill it may be many. Open releases the families.
 func (e *Engine) keepFamilies(st snapshot.State) {
-	n := min(e.ix.Len(), 2<<10)
+	n := min(e.Index.Len(), 2<<10)
 	if st.Clean != nil {
 		n = 0
 	}
-	e.ix.KeepFamilies(n)
+	e.Index.KeepFamilies(n)
 	e.flusher.unflushed.expect(n)
 }
 
@@ -129,7 +129,7 @@ func logSalts(st snapshot.State) map[base.FileNum]uint64 {
 // becomes a part.
 func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	if end.copy == nil {
-		if err := end.copyEnd(rec, 0, e.newFileNum); err != nil {
+		if err := end.copyEnd(rec, 0, e.NewFileNum); err != nil {
 			return err
 		}
 		end.relocate(rec)
@@ -145,20 +145,20 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 			return err
 		}
 	}
-	start.NextLSN = max(start.NextLSN, e.ix.LSN()+1)
+	start.NextLSN = max(start.NextLSN, e.Index.LSN()+1)
 	if start.File == 0 { // the log begins: tie it to this store
-		start.Chain = e.fixed.StoreID
+		start.Chain = e.Fixed.StoreID
 	}
-	e.log, err = wal.New(wal.Options{
-		FS: e.opts.FS, Dir: e.dir, Mode: e.opts.Sync, Interval: e.opts.SyncInterval, FileSize: e.opts.LogFileSize,
-		Guard: e.ownsDir, NewFileNum: e.newFileNum, Rand: e.opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
-		Inline: e.opts.Inline, Keys: e.files.Keys, Start: start, Origin: e.fixed.StoreID, Reserve: max(e.opts.Reserve, 0), LowSpace: max(e.opts.LowSpace, 0),
+	e.Log, err = wal.New(wal.Options{
+		FS: e.Opts.FS, Dir: e.Dir, Mode: e.Opts.Sync, Interval: e.Opts.SyncInterval, FileSize: e.Opts.LogFileSize,
+		Guard: e.ownsDir, NewFileNum: e.NewFileNum, Rand: e.Opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
+		Inline: e.Opts.Inline, Keys: e.Files.Keys, Start: start, Origin: e.Fixed.StoreID, Reserve: max(e.Opts.Reserve, 0), LowSpace: max(e.Opts.LowSpace, 0),
 		Events: wal.Events{
 			SlowSync:   e.noteSlowSync,
 			LowSpace:   e.noteLowSpace,
 			Poisoned:   e.noteWriteError,
 			DiskFull:   e.noteWriteError,
-			MarkFailed: func(err error) { e.opts.Logger.Warn("durable mark", "error", err) },
+			MarkFailed: func(err error) { e.Opts.Logger.Warn("durable mark", "error", err) },
 		},
 	})
 	return err
@@ -213,7 +213,7 @@ func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
 	if len(moves.from) == 0 {
 		return
 	}
-	for _, fam := range e.ix.Held() {
+	for _, fam := range e.Index.Held() {
 		fam.Relocate(func(r index.Ref, l index.Loc) (index.Loc, bool) {
 			if l.File != old {
 				return l, false

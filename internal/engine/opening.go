@@ -11,7 +11,7 @@ import (
 // is made of, the frames of a damaged one. All of it is one read after the other, so
 // nothing of that has to ask by itself.
 func (e *Engine) endsOpening(d vfs.Dir) vfs.Dir {
-	if e.opts.Opening == nil {
+	if e.Opts.Opening == nil {
 		return d
 	}
 	return openingDir{d, e}
@@ -22,7 +22,7 @@ func (e *Engine) stillWanted() error {
 	if e.isOpen.Load() {
 		return nil
 	}
-	if err := e.opts.Opening.Err(); err != nil {
+	if err := e.Opts.Opening.Err(); err != nil {
 		return fmt.Errorf("given up: %w", err)
 	}
 	return nil

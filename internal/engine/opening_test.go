@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -51,7 +52,7 @@ func (f endingFile) ReadAt(b []byte, off int64) (int, error) {
 func openingStore(t *testing.T) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, Options{FS: mem, ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
 	for seg := range 3 {
 		for i := range 20 {
 			mustPut(t, e, fmt.Sprint("t", i), fmt.Sprint("k", seg), strings.Repeat("value", 100))
@@ -69,13 +70,13 @@ func openingStore(t *testing.T) *vfs.Mem {
 func TestOpeningEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(mem *vfs.Mem)
-		o       Options
+		o       storage.Options
 	}{
-		"with its images":  {func(*vfs.Mem) {}, Options{}},
-		"without them":     {func(mem *vfs.Mem) { must(t, mem.Remove(lastFile(t, mem, ".img"))) }, Options{}},
-		"for reading":      {func(*vfs.Mem) {}, Options{ReadOnly: true}},
-		"past damage":      {func(mem *vfs.Mem) { cutSegment(t, mem) }, Options{ReadOnly: true, AllowDamage: true}},
-		"on one goroutine": {func(*vfs.Mem) {}, Options{Inline: true}},
+		"with its images":  {func(*vfs.Mem) {}, storage.Options{}},
+		"without them":     {func(mem *vfs.Mem) { must(t, mem.Remove(lastFile(t, mem, ".img"))) }, storage.Options{}},
+		"for reading":      {func(*vfs.Mem) {}, storage.Options{ReadOnly: true}},
+		"past damage":      {func(mem *vfs.Mem) { cutSegment(t, mem) }, storage.Options{ReadOnly: true, AllowDamage: true}},
+		"on one goroutine": {func(*vfs.Mem) {}, storage.Options{Inline: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := int64(1); ; at++ {
@@ -105,7 +106,7 @@ func TestOpeningEnds(t *testing.T) {
 				if c.o.ReadOnly {
 					continue
 				}
-				e = mustOpen(t, Options{FS: mem, ManualWork: true})
+				e = mustOpen(t, storage.Options{FS: mem, ManualWork: true})
 				for i := range 20 {
 					th, err := e.Partition(fmt.Sprint("t", i))
 					must(t, err)
@@ -124,7 +125,7 @@ func TestOpeningEnds(t *testing.T) {
 // TestOpenIsOpen: the context means nothing to a store that is open.
 func TestOpenIsOpen(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	e := mustOpen(t, Options{FS: openingStore(t), ManualWork: true, Opening: ctx})
+	e := mustOpen(t, storage.Options{FS: openingStore(t), ManualWork: true, Opening: ctx})
 	end()
 	mustPut(t, e, "t1", "k9", "value")
 	must(t, errors.Join(e.Flush(t.Context()), e.Compact(t.Context()), e.Close()))

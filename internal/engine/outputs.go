@@ -6,23 +6,19 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/snapshot"
 )
-
-// maxDirectory is about how large the directory of a family in one segment becomes.
-// The format allows four times as much, segment.MaxSectionRaw; the estimate by which
-// a family is divided over segments may err as far.
-const maxDirectory = 64 << 20
 
 // outputs are the segments that a flush or a compaction writes. Another one is begun
 // when the last has become large, or has a part of a family that is too large for
 // one. Until the manifest names them, a crash or an error leaves files nobody knows,
 // which the next Open removes.
 type outputs struct {
-	*Storage
+	*storage.Store
 	from  map[base.FileNum]bool // files whose values are taken
 	limit func(int)
-	reads *Reader // of all values that are moved
+	reads *storage.Reader // of all values that are moved
 
 	jobs  []*segmentJob // the last one may be unfinished
 	infos []snapshot.SegmentInfo
@@ -30,8 +26,8 @@ type outputs struct {
 	earlier int64 // bytes of those that are part of the store already
 }
 
-func newOutputs(s *Storage, from map[base.FileNum]bool, limit func(int)) *outputs {
-	return &outputs{Storage: s, from: from, limit: limit, reads: s.Reader()}
+func newOutputs(s *storage.Store, from map[base.FileNum]bool, limit func(int)) *outputs {
+	return &outputs{Store: s, from: from, limit: limit, reads: s.Reader()}
 }
 
 func (o *outputs) empty() bool { return len(o.jobs) == 0 }
@@ -54,7 +50,7 @@ func (o *outputs) rest() {
 
 // full reports whether the last segment is large enough.
 func (o *outputs) full() bool {
-	return !o.empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.opts.SegmentSize
+	return !o.empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.Opts.SegmentSize
 }
 
 // valueBytes is the size of the values written so far, whole.
@@ -93,7 +89,7 @@ func (o *outputs) end(tombs []index.Tombstone) error {
 // add writes one family: the values plan names, and the page. Beginning with the
 // second, each part of a family that is divided has a segment of its own to end.
 func (o *outputs) add(ctx context.Context, w familyWork, p valuePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
-	for i, part := range divide(p, page, o.directoryLimit) {
+	for i, part := range divide(p, page, o.DirectoryLimit) {
 		if o.empty() || i > 0 || o.full() {
 			if err := o.begin(); err != nil {
 				return err
@@ -132,7 +128,7 @@ func (o *outputs) abandon(err error) error {
 // enter makes the files known, so that what is published can be read at once.
 func (o *outputs) enter() {
 	for _, j := range o.jobs {
-		o.files.AddKeyed(files.Segment, j.num, j.b.KeyID())
+		o.Files.AddKeyed(files.Segment, j.num, j.b.KeyID())
 	}
 }
 
@@ -155,7 +151,7 @@ func (o *outputs) withdraw(err error) {
 // install is segmentJob.install for all: first every value has its new place, then
 // what is left behind is forgotten.
 func (o *outputs) install() {
-	views := o.files.ViewCount() > int(o.workViews.Load()) // besides the store's own
+	views := o.OtherViews()
 	for _, j := range o.jobs {
 		j.install()
 	}
@@ -164,7 +160,7 @@ func (o *outputs) install() {
 	}
 	for _, j := range o.jobs {
 		for _, pl := range j.done {
-			if fam := o.ix.HeldFamily(pl.fam); fam != nil {
+			if fam := o.Index.HeldFamily(pl.fam); fam != nil {
 				fam.Forget(o.from)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -19,7 +20,7 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	o.Hot = lastHot
 	open := func() *Engine {
 		e := mustOpen(t, o)
-		e.directoryLimit = 2000
+		e.DirectoryLimit = 2000
 		return e
 	}
 	e := open()
@@ -50,17 +51,17 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	must(t, e.Close())
 	e = open()
 	check()
-	images := imageNums(e.state().Images)
+	images := imageNums(e.State().Images)
 	must(t, e.Close())
 	for _, img := range images {
-		must(t, mem.Remove(e.files.Path(files.Image, img)))
+		must(t, mem.Remove(e.Files.Path(files.Image, img)))
 	}
 	e = open()
 	if !e.Report().IndexRebuilt {
 		t.Error("the index was not made anew")
 	}
 	check()
-	e.directoryLimit = maxDirectory
+	e.DirectoryLimit = storage.MaxDirectory
 	must(t, e.Compact(t.Context()))
 	if s := e.Stats(); s.Segments != 1 {
 		t.Errorf("compacted into %d segments", s.Segments)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -15,7 +16,7 @@ import (
 func TestManyCopiesBetweenImages(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true}
+	o := storage.Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	const items, slots, copies = 300, 40, 400
 	v, err := NewValue([]byte("value"))
@@ -33,7 +34,7 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 		id := fmt.Sprintf("copy%03d", i)
 		must(t, e.Commit(ctx, []string{"t", id}, func(tx *Tx) error { return tx.Copy("t", id) }))
 	}
-	th, err := e.ix.Partition("t")
+	th, err := e.Index.Partition("t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 // next: else replay could grow beyond Options.ImageBytes.
 func TestCommitsBesideAnImageCountForTheNext(t *testing.T) {
 	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	e := mustOpen(t, Options{FS: b, ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: b, ManualWork: true})
 	mustPut(t, e, "t", "k", "in the image")
 	b.beside = func() {
 		b.beside = nil

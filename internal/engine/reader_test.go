@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -18,7 +20,7 @@ import (
 func TestReaderAppliesEachPatchOnce(t *testing.T) {
 	const n = 150
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, Options{FS: mem, ManualWork: true, Hot: lastHot})
+	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true, Hot: lastHot})
 	var refs []index.Ref
 	for i := range n {
 		refs = append(refs, putVersion(t, e, "t", versionKey(i), chat(i+5)))
@@ -36,13 +38,13 @@ func TestReaderAppliesEachPatchOnce(t *testing.T) {
 			}
 		}
 		applied := func(read func(context.Context, index.Ref) ([]byte, error)) int {
-			before := e.resolved.Load()
+			before := e.Resolved.Load()
 			for i := len(refs) - 1; i >= 0; i-- {
 				if b, err := read(t.Context(), refs[i]); err != nil || string(b) != chat(i+5) {
 					t.Fatalf("%s: version %d: %d bytes, %v", in, i, len(b), err)
 				}
 			}
-			return int(e.resolved.Load() - before)
+			return int(e.Resolved.Load() - before)
 		}
 		reader := e.Reader()
 		together := applied(func(ctx context.Context, r index.Ref) ([]byte, error) { return reader.Read(ctx, th.Family, r) })
@@ -59,7 +61,7 @@ func TestReaderAppliesEachPatchOnce(t *testing.T) {
 // stays small, in any order.
 func TestReaderBesideFlush(t *testing.T) {
 	const n = 80
-	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot})
+	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot})
 	var refs []index.Ref
 	for i := range n {
 		refs = append(refs, putVersion(t, e, "t", versionKey(i), chat(i+5)))
@@ -81,13 +83,7 @@ func TestReaderBesideFlush(t *testing.T) {
 	must(t, e.Flush(t.Context()))
 	must(t, e.Compact(t.Context()))
 	wg.Wait()
-	size := 0
-	for _, kept := range []generation{r.held.now, r.held.then} {
-		for _, v := range kept.views {
-			size += v.Size()
-		}
-	}
-	if most := 2 * recentBytes; size > most {
+	if size, most := r.Size(), 2*storage.RecentBytes; size > most {
 		t.Errorf("keeps %d bytes, more than %d", size, most)
 	}
 	must(t, e.Close())
@@ -95,7 +91,7 @@ func TestReaderBesideFlush(t *testing.T) {
 
 // What a Reader cannot read is what ReadValue cannot.
 func TestReaderRefuses(t *testing.T) {
-	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	ref := putVersion(t, e, "t", "k", "value")
 	th, err := e.Partition("t")
 	must(t, err)
@@ -119,7 +115,7 @@ func TestReaderRefuses(t *testing.T) {
 
 // An empty value lies where the next one begins, and neither is taken for the other.
 func TestReaderTellsEmptyValuesApart(t *testing.T) {
-	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	sizes := []int{10, 0, 300, 0, 0, 20}
 	must(t, putSlots(e, "t", "k", sizes...))
 	for _, in := range []string{"log", "segment"} {
@@ -134,6 +130,47 @@ func TestReaderTellsEmptyValuesApart(t *testing.T) {
 			}
 		}
 		must(t, e.Flush(t.Context()))
+	}
+	must(t, e.Close())
+}
+
+// TestReaderHoldsLittle: what a Reader keeps is bounded while a call reads far more, and
+// after the call only that of the last one is kept, which the store holds.
+func TestReaderHoldsLittle(t *testing.T) {
+	const n, size = 640, 64 << 10
+	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
+	o.CacheBytes, o.Hot, o.NoPatches = -1, lastHot, true
+	e := mustOpen(t, o)
+	var refs []index.Ref
+	for i := range n {
+		refs = append(refs, putVersion(t, e, "t", versionKey(i), fmt.Sprintf("%0*d", size, i)))
+	}
+	must(t, e.Flush(t.Context()))
+	th, err := e.Partition("t")
+	must(t, err)
+	e.Reader().End() // what the flush read is kept no longer
+	before := int(heapNow())
+	var readers []*storage.Reader
+	for range 3 {
+		r := e.Reader()
+		for i := len(refs) - 1; i >= 0; i-- {
+			if b, err := r.ReadShared(t.Context(), th.Family, refs[i]); err != nil || len(b) != size {
+				t.Fatalf("value %d: %d bytes, %v", i, len(b), err)
+			}
+		}
+		if held := int(heapNow()) - before; held < storage.RecentBytes/2 || held > 4*storage.RecentBytes+1<<20 {
+			t.Errorf("%d bytes are kept during a call and after one, of %d", held, n*size)
+		}
+		r.End()
+		readers = append(readers, r)
+	}
+	if held := int(heapNow()) - before; held > 2*storage.RecentBytes+1<<20 {
+		t.Errorf("%d bytes are kept after three calls", held)
+	}
+	for _, r := range readers { // which may go on
+		if b, err := r.Read(t.Context(), th.Family, refs[0]); err != nil || len(b) != size {
+			t.Errorf("after the call: %d bytes, %v", len(b), err)
+		}
 	}
 	must(t, e.Close())
 }

@@ -30,21 +30,22 @@ func (e *Engine) openReadOnly() error {
 		return err
 	}
 	for range readerRetries {
-		before := e.fixed
+		before := e.Fixed
 		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.fixed)
-		lost, lostImages := e.files.Lost, e.files.LostImages
-		e.files.Close()
-		e.files = files.New(e.opts.FS, e.dir, e.files.OnErr)
+		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.Fixed)
+		lost, lostImages := e.Files.Lost, e.Files.LostImages
+		e.Files.Close()
+		e.Files = files.New(e.Opts.FS, e.Dir, e.Files.OnErr)
 		// Nobody moves on: the file is lost for good.
-		e.files.Lost = lost || stuck && e.opts.AllowDamage
-		e.files.LostImages = lostImages || stuck
-		e.ix = index.New(e.opts.loadedBytes())
+		e.Files.Lost = lost || stuck && e.Opts.AllowDamage
+		e.Files.LostImages = lostImages || stuck
+		e.Index = index.New(e.Opts.LoadedBytes())
 		e.flusher.unflushed = newUnflushed()
 		e.report = monitor.OpenReport{}
-		e.skipped, e.guessed = skipped{}, false
+		e.guessed = false
+		e.ForgetSkipped()
 		if errors.Is(err, snapshot.ErrNoManifest) {
 			return errors.Join(fault.ErrNotStore, err)
 		}
@@ -53,22 +54,22 @@ func (e *Engine) openReadOnly() error {
 }
 
 func (e *Engine) tryReadOnly() error {
-	e.files.ReadOnly = true
+	e.Files.ReadOnly = true
 	var err error
 	// Before anything else: what is read later cannot be older than the mark.
-	if e.durable, err = wal.ReadMark(e.opts.FS, e.dir); err != nil {
+	if e.durable, err = wal.ReadMark(e.Opts.FS, e.Dir); err != nil {
 		return err
 	}
 	st, err := e.readState()
 	if err != nil {
 		return err
 	}
-	e.fixed = st
+	e.Fixed = st
 	e.useKeys(st, false)
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
-	if err := e.files.OpenAll(); err != nil {
+	if err := e.Files.OpenAll(); err != nil {
 		return err
 	}
 	if err := e.checkKeys(); err != nil {
@@ -85,11 +86,11 @@ func (e *Engine) tryReadOnly() error {
 
 // readState reads the manifest, or does without.
 func (e *Engine) readState() (snapshot.State, error) {
-	if e.opts.AllowDamage {
-		e.files.PastDamage = e.skip
+	if e.Opts.AllowDamage {
+		e.Files.PastDamage = e.Skip
 		return e.damagedState()
 	}
-	st, rep, err := snapshot.Load(e.opts.FS, e.dir, e.readManifest()...)
+	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)
 	e.manifestKey = rep.KeyID
 	return st, err
 }

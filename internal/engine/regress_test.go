@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -19,8 +20,8 @@ import (
 
 // Each test here is a loss that the crash, fault and model tests found.
 
-func quietOptions(fsys vfs.FS) Options {
-	return Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CacheBytes: -1}
+func quietOptions(fsys vfs.FS) storage.Options {
+	return storage.Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CacheBytes: -1}
 }
 
 func mustAll(t *testing.T, errs ...error) {
@@ -136,12 +137,12 @@ func TestImageRefusedForSpace(t *testing.T) {
 	}
 	inj.Set()
 	mustAll(t, putOne(e, "last", "k", "v"), e.WriteImage(t.Context()))
-	n := e.ix.Len()
+	n := e.Index.Len()
 	img := mem.Image() // a crash here: nothing is replayed but what is after the image
 	mustAll(t, e.Close())
 	e = mustOpen(t, quietOptions(vfs.NewMemFrom(img, vfs.MemOptions{})))
-	if e.ix.Len() != n {
-		t.Fatalf("%d threads, want %d", e.ix.Len(), n)
+	if e.Index.Len() != n {
+		t.Fatalf("%d threads, want %d", e.Index.Len(), n)
 	}
 	for i := range n - 1 {
 		wantValue(t, e, fmt.Sprint("t", i), "k", fmt.Sprint(i))
@@ -204,7 +205,7 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	mustAll(t, e.Flush(t.Context()))
 	mustAll(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
 	mustAll(t, e.Compact(t.Context()), e.Compact(t.Context()), e.Close())
-	for _, im := range e.manifest.State().Images {
+	for _, im := range e.Manifest.State().Images {
 		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
@@ -232,7 +233,7 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	mustAll(t, putOne(e, "gone", "k", "1"), putOne(e, "kept", "k", "1"), e.Flush(t.Context()))
 	mustAll(t, e.Commit(t.Context(), []string{"gone"}, func(tx *Tx) error { return tx.Drop("gone", nil) }))
 	mustAll(t, putOne(e, "kept", "l", "2"), e.Flush(t.Context()))
-	segs := e.manifest.State().Segments
+	segs := e.Manifest.State().Segments
 	if len(segs) != 2 {
 		t.Fatalf("%d segments", len(segs))
 	}
@@ -240,7 +241,7 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	err := e.compactor.compact(t.Context(), compaction{inputs: segs[1:]})
 	e.compactor.mu.Unlock()
 	mustAll(t, err, e.Close())
-	for _, im := range e.manifest.State().Images {
+	for _, im := range e.Manifest.State().Images {
 		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))

@@ -56,7 +56,7 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 		return fmt.Errorf("record %d: %w", rec.lsn, rec.err)
 	}
 	if rec.err != nil {
-		return e.pastDamage(&fault.CorruptionError{File: wal.FileName(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
+		return e.PastDamage(&fault.CorruptionError{File: wal.FileName(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
 	}
 	r.begin(rec)
 	for i := range ops {
@@ -75,9 +75,9 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 	for _, m := range r.tombs {
 		r.c.Remember = append(r.c.Remember, m)
 	}
-	e.ix.Apply(r.c)
+	e.Index.Apply(r.c)
 	e.flusher.unflushed.add(r.c.Put, rec.lsn)
-	e.throttle.Committed(int64(rec.len))
+	e.Throttle.Committed(int64(rec.len))
 	e.images.bytes.Add(int64(rec.len))
 	e.report.Replayed++
 	return nil
@@ -105,7 +105,7 @@ func (r *replayer) tomb(id string) (index.Tombstone, bool) {
 	if m, ok := r.tombs[id]; ok {
 		return m, true
 	}
-	return r.e.ix.Tombstone(id)
+	return r.e.Index.Tombstone(id)
 }
 
 func (r *replayer) remember(id string, m index.Tombstone) {
@@ -124,7 +124,7 @@ func (r *replayer) partition(id string) (t *index.Partition, own bool, err error
 	if t, ok := r.partitions[id]; ok {
 		return t, false, nil
 	}
-	return r.e.ix.PartitionOrRow(id)
+	return r.e.Index.PartitionOrRow(id)
 }
 
 func (r *replayer) set(id string, t *index.Partition) {
@@ -147,7 +147,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	if t == nil && o.kind != record.OpPut {
 		err := &fault.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
 			Detail: fmt.Sprintf("changes partition %q, which does not exist", o.id)}
-		return r.e.pastDamage(err) // the record that began the partition was skipped
+		return r.e.PastDamage(err) // the record that began the partition was skipped
 	}
 	switch o.kind {
 	case record.OpPut:
@@ -192,7 +192,7 @@ func (r *replayer) copy(t *index.Partition, o *decodedOp) error {
 		return err
 	}
 	if t.Cold() {
-		loaded, _, err := r.e.load(t, nil)
+		loaded, _, err := r.e.Load(t, nil)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (r *replayer) withHeads(t *index.Partition, key string) (*index.Partition, 
 	if !t.Cold() || key != t.Head {
 		return t, nil
 	}
-	loaded, _, err := r.e.load(t, nil)
+	loaded, _, err := r.e.Load(t, nil)
 	if errors.Is(err, fault.ErrCorrupt) {
 		return t, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -72,7 +73,7 @@ func TestColdThreadSize(t *testing.T) {
 		n = more
 	}
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true, MemoryBudget: -1}
+	o := storage.Options{FS: mem, ManualWork: true, MemoryBudget: -1}
 	e := mustOpen(t, o)
 	putMany(t, e, n, 1)
 	if err := e.Flush(t.Context()); err != nil {
@@ -82,7 +83,7 @@ func TestColdThreadSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What a store takes whatever it holds does not count.
-	empty := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, MemoryBudget: -1})
+	empty := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, MemoryBudget: -1})
 	putMany(t, empty, 1, 1)
 	mustAll(t, empty.Flush(t.Context()), empty.Close())
 	before := heapNow()
@@ -91,7 +92,7 @@ func TestColdThreadSize(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		each := float64(heapNow()-before)/float64(n) - float64(len(residentID(0)))
-		loaded, tables, _ := e.ix.Memory()
+		loaded, tables, _ := e.Index.Memory()
 		t.Logf("%s: %.1f bytes a thread besides its id; %d bytes in tables, %d of loaded threads", when, each, tables, loaded)
 		if each > most {
 			t.Errorf("%s: a cold thread takes %.1f bytes and its id, want %d at most", when, each, most)
@@ -109,11 +110,11 @@ func TestColdThreadSize(t *testing.T) {
 // flushes and compactions, with a view open all along.
 func TestEviction(t *testing.T) {
 	const n, budget = 4000, 600_000
-	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CacheBytes: -1, VersionBytes: -1, MemoryBudget: budget})
+	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CacheBytes: -1, VersionBytes: -1, MemoryBudget: budget})
 	defer func() { _ = e.Close() }()
 	within := func(what string) {
 		t.Helper()
-		if loaded, _, _ := e.ix.Memory(); loaded > budget {
+		if loaded, _, _ := e.Index.Memory(); loaded > budget {
 			t.Fatalf("%s: %d bytes of threads are loaded, the budget is %d", what, loaded, budget)
 		}
 	}
@@ -149,7 +150,7 @@ func TestEviction(t *testing.T) {
 			}
 		}
 	}
-	if _, _, evicted := e.ix.Memory(); evicted < n/2 {
+	if _, _, evicted := e.Index.Memory(); evicted < n/2 {
 		t.Errorf("%d threads were evicted, expected many more", evicted)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -27,9 +28,9 @@ type segmentParts []base.FileNum
 
 func (c *compactor) segmentParts(family uint64) (segmentParts, error) {
 	var out segmentParts
-	parts, err := c.ix.Parts(family)
+	parts, err := c.Index.Parts(family)
 	for _, p := range parts {
-		if !c.files.IsImage(p.File) {
+		if !c.Files.IsImage(p.File) {
 			out = append(out, p.File)
 		}
 	}
@@ -51,7 +52,7 @@ func (c *compactor) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.Segment
 		return nil, nil
 	}
 	var left []snapshot.SegmentInfo
-	isOutput := func(s snapshot.SegmentInfo) bool { return s.Size >= c.opts.SegmentSize }
+	isOutput := func(s snapshot.SegmentInfo) bool { return s.Size >= c.Opts.SegmentSize }
 	if slices.ContainsFunc(segs, isOutput) {
 		for _, s := range segs {
 			stale, err := c.hasStale(s.Num)
@@ -86,18 +87,18 @@ func (c *compactor) hasStale(num base.FileNum) (bool, error) {
 // families.
 func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) {
 	out := map[base.FileNum]bool{}
-	v := c.workView(c.viewWithin)
+	v := c.WorkView(c.ViewWithin)
 	defer v.Release()
 	key := ""
-	if c.keys != nil {
-		id, err := c.keys.CurrentID()
+	if c.Keys != nil {
+		id, err := c.Keys.CurrentID()
 		if err != nil {
 			return nil, err
 		}
 		key = id
 	}
-	for _, s := range c.manifest.State().Segments {
-		if s.Size < c.opts.SegmentSize || c.files.KeyID(s.Num) != key {
+	for _, s := range c.Manifest.State().Segments {
+		if s.Size < c.Opts.SegmentSize || c.Files.KeyID(s.Num) != key {
 			continue
 		}
 		is, err := c.isSettled(ctx, v, s.Num)
@@ -112,7 +113,7 @@ func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) 
 }
 
 // isSettled reads the directory of a segment, and no values.
-func (c *compactor) isSettled(ctx context.Context, v *View, num base.FileNum) (bool, error) {
+func (c *compactor) isSettled(ctx context.Context, v *storage.View, num base.FileNum) (bool, error) {
 	families, err := c.familiesIn(map[base.FileNum]bool{num: true})
 	if err != nil {
 		return false, err
@@ -172,5 +173,5 @@ func (w *familyWork) wants(page *index.Page) bool {
 
 // segmentsBut are the segments without some.
 func (c *compactor) segmentsBut(out map[base.FileNum]bool) []snapshot.SegmentInfo {
-	return slices.DeleteFunc(slices.Clone(c.manifest.State().Segments), func(s snapshot.SegmentInfo) bool { return out[s.Num] })
+	return slices.DeleteFunc(slices.Clone(c.Manifest.State().Segments), func(s snapshot.SegmentInfo) bool { return out[s.Num] })
 }

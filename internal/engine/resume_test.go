@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 )
@@ -20,7 +21,7 @@ const resumePartitions = 24
 // with what each partition must hold. The first item of every partition is deleted.
 //
 // It returns the segments the compaction had made, and how many families they hold.
-func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNum, families int) {
+func interruptedStore(t *testing.T) (mem *vfs.Mem, o storage.Options, made []base.FileNum, families int) {
 	t.Helper()
 	mem = vfs.NewMem(vfs.MemOptions{})
 	o = quietOptions(mem)
@@ -48,7 +49,7 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	if err := e.Compact(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the compaction ended with %v", err)
 	}
-	for _, s := range e.state().Segments[2:] {
+	for _, s := range e.State().Segments[2:] {
 		made, families = append(made, s.Num), families+int(s.Families)
 	}
 	if len(made) == 0 || families < resumePartitions/4 {
@@ -97,7 +98,7 @@ func TestCompactionGoesOn(t *testing.T) {
 				t.Errorf("%d families were written to end a compaction that had written %d of %d", info.Families, families, resumePartitions)
 			}
 			var left []base.FileNum
-			for _, s := range e.state().Segments {
+			for _, s := range e.State().Segments {
 				left = append(left, s.Num)
 			}
 			for _, n := range made {
@@ -132,10 +133,10 @@ func TestInterruptedCompactionAndLostIndex(t *testing.T) {
 				_, err := e.CompactStep(t.Context())
 				must(t, err)
 			}
-			images := imageNums(e.state().Images)
+			images := imageNums(e.State().Images)
 			must(t, e.Close())
 			for _, n := range images {
-				must(t, mem.Remove(e.files.Path(files.Image, n)))
+				must(t, mem.Remove(e.Files.Path(files.Image, n)))
 			}
 			e = mustOpen(t, o)
 			if !e.Report().IndexRebuilt {
@@ -163,12 +164,12 @@ func TestCompactLeavesOutWhatIsSettled(t *testing.T) {
 	e := mustOpen(t, o)
 	must(t, e.Compact(t.Context()))
 	large := 0
-	for _, s := range e.state().Segments {
+	for _, s := range e.State().Segments {
 		if s.Size >= o.SegmentSize {
 			large++
 		}
 	}
-	before := len(e.state().Segments)
+	before := len(e.State().Segments)
 	must(t, e.Compact(t.Context()))
 	if n := len(infos); n > 1 && len(infos[n-1].Inputs) > before-large {
 		t.Errorf("%d of %d segments were written again, though %d are large and nothing changed", len(infos[n-1].Inputs), before, large)

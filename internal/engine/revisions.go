@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
+	"github.com/stele-go/stele/internal/storage"
 )
 
 // Line names a sequence of values, each of which is likely to resemble the one
@@ -17,24 +18,6 @@ import (
 type Series struct{ Partition, Group, Name string }
 
 const (
-	// minVersion is the default size below which a patch saves too little for what
-	// it costs to make and to read.
-	minRevision = 512
-	// maxVersion bounds what is patched: larger values are written from the
-	// caller's slice, neither copied nor kept.
-	maxRevision = 16 << 20
-	// chainLevels is how many kinds of patches a chain is made of. Those of level 0
-	// are against the value before. After a run of innerChain of them, by default, one
-	// of level 1 is made against the value with which the run began, and after a run
-	// of outerChain of those, one of level 2 against the value with which that run
-	// began. Of level 2 there are as many as index.MaxChain leaves room for. So a list
-	// that grows is logged three times, its second and third time compressed, and
-	// whole again only after some 23,000 versions.
-	chainLevels = 3
-	innerChain  = 31
-	outerChain  = 7
-	// maxPatchRun is the largest Options.PatchRun: it leaves one patch for level 2.
-	maxPatchRun = index.MaxChain - outerChain - 1
 	// chainCost is how many times a value's size the patches of one run may have
 	// together: reading goes through them.
 	chainCost = 2
@@ -51,8 +34,8 @@ type revision struct {
 	data   *delta.Held // nil while nothing is tried
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.
-	runs  [chainLevels]run
-	begun [chainLevels - 1]*revision
+	runs  [storage.ChainLevels]run
+	begun [storage.ChainLevels - 1]*revision
 	fails uint8 // attempts in a row that saved too little
 	pause *atomic.Int32
 }
@@ -103,7 +86,7 @@ func newRevisionCache(bytes int64) *revisionCache {
 
 // largest is the size of the largest value kept. As a rule it shares nearly all of its
 // bytes with the values its runs began with, and takes half of the cache.
-func (c *revisionCache) largest() int64 { return min(maxRevision, c.max/2) }
+func (c *revisionCache) largest() int64 { return min(storage.MaxRevision, c.max/2) }
 
 func (c *revisionCache) get(l Series) *revision {
 	c.mu.Lock()
@@ -169,14 +152,14 @@ type candidate struct {
 // kept as it is: nobody may change it afterwards.
 func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
 	size := sizeOf(parts)
-	if e.opts.NoPatches || size < int64(e.opts.PatchMin) || size > e.revisions.largest() {
+	if e.Opts.NoPatches || size < int64(e.Opts.PatchMin) || size > e.revisions.largest() {
 		return NewValue(parts...)
 	}
 	prev := e.revisions.get(l)
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
 		return NewValue(parts...)
 	}
-	d := &candidate{series: l, prev: prev, run: e.opts.PatchRun}
+	d := &candidate{series: l, prev: prev, run: e.Opts.PatchRun}
 	var was *delta.Held
 	if prev != nil {
 		was = prev.data
@@ -197,7 +180,7 @@ func (d *candidate) against(prev *revision, sum uint64) {
 	size := int64(d.data.Len())
 	most := int(size - size/4) // a patch saves a quarter or is not made
 	to := prev
-	for level := range chainLevels {
+	for level := range storage.ChainLevels {
 		if to.runs[level].n < d.longest(level) {
 			p := delta.Between(to.data, d.data, sum, most)
 			if p == nil {
@@ -208,7 +191,7 @@ func (d *candidate) against(prev *revision, sum uint64) {
 				return
 			}
 		}
-		if level < chainLevels-1 {
+		if level < storage.ChainLevels-1 {
 			to = to.start(level)
 		}
 	}
@@ -216,7 +199,7 @@ func (d *candidate) against(prev *revision, sum uint64) {
 
 // longest is how many patches a run of a level has at most.
 func (d *candidate) longest(level int) int {
-	return [chainLevels]int{d.run, outerChain, index.MaxChain - outerChain - d.run}[level]
+	return [storage.ChainLevels]int{d.run, storage.OuterChain, index.MaxChain - storage.OuterChain - d.run}[level]
 }
 
 // pauses is how many values of a series are not tried after so many failures.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -63,7 +64,7 @@ func wantChat(t *testing.T, e *Engine, id string, ns ...int) {
 func TestLongChat(t *testing.T) {
 	const n, step = 300, 6 * messageWords
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true, Hot: lastHot}
+	o := storage.Options{FS: mem, ManualWork: true, Hot: lastHot}
 	e := mustOpen(t, o)
 	longest := 0
 	for i := 10; i < n; i++ {
@@ -78,7 +79,7 @@ func TestLongChat(t *testing.T) {
 	}
 	m := e.Metrics()
 	t.Logf("%d bytes of patches for %d new ones, %d in all; %d handed over; chains of up to %d", m.PatchBytes, n*step, m.Log.Bytes, m.PatchedBytes, longest)
-	if longest < innerChain || longest > index.MaxChain {
+	if longest < storage.InnerChain || longest > index.MaxChain {
 		t.Errorf("chains of up to %d patches", longest)
 	}
 	if 10*m.PatchBytes > 13*n*step {
@@ -89,7 +90,7 @@ func TestLongChat(t *testing.T) {
 	img := mem.Image() // a crash here
 	must(t, e.WriteImage(t.Context()))
 	must(t, e.Close())
-	for name, o := range map[string]Options{"closed": o, "read-only": {FS: mem, ReadOnly: true}, "replayed": {FS: vfs.NewMemFrom(img, vfs.MemOptions{}), ManualWork: true}} {
+	for name, o := range map[string]storage.Options{"closed": o, "read-only": {FS: mem, ReadOnly: true}, "replayed": {FS: vfs.NewMemFrom(img, vfs.MemOptions{}), ManualWork: true}} {
 		e := mustOpen(t, o)
 		wantChat(t, e, "t", sample...)
 		if name == "closed" {
@@ -188,10 +189,10 @@ func TestHopelessLineIsLeftAlone(t *testing.T) {
 func TestVersionBytes(t *testing.T) {
 	const most = 64 << 10
 	for _, c := range []struct {
-		o    Options
+		o    storage.Options
 		kept bool
-	}{{Options{VersionBytes: most}, true}, {Options{VersionBytes: -1}, false}, {Options{VersionBytes: 4 << 10}, false},
-		{Options{NoPatches: true}, false}, {Options{PatchMin: 1 << 20}, false}} {
+	}{{storage.Options{VersionBytes: most}, true}, {storage.Options{VersionBytes: -1}, false}, {storage.Options{VersionBytes: 4 << 10}, false},
+		{storage.Options{NoPatches: true}, false}, {storage.Options{PatchMin: 1 << 20}, false}} {
 		c.o.FS, c.o.ManualWork = vfs.NewMem(vfs.MemOptions{}), true
 		e := mustOpen(t, c.o)
 		for i := 10; i < 30; i++ {
@@ -217,7 +218,7 @@ func TestVersionBytes(t *testing.T) {
 func TestDamagedBase(t *testing.T) {
 	for _, inSegment := range []bool{false, true} {
 		mem := vfs.NewMem(vfs.MemOptions{})
-		o := Options{FS: mem, ManualWork: true, CacheBytes: -1, Hot: lastHot, PatchMin: 64, PatchRun: 4}
+		o := storage.Options{FS: mem, ManualWork: true, CacheBytes: -1, Hot: lastHot, PatchMin: 64, PatchRun: 4}
 		e := mustOpen(t, o)
 		var refs []index.Ref
 		for i := 10; i < 40; i++ {
@@ -239,7 +240,7 @@ func TestDamagedBase(t *testing.T) {
 			costs = nil
 		}
 		must(t, e.Close())
-		f, err := mem.OpenReadWrite("store/" + e.files.Name(loc.File))
+		f, err := mem.OpenReadWrite("store/" + e.Files.Name(loc.File))
 		must(t, err)
 		at := int64(loc.Off) + int64(loc.Len) - 1
 		if inSegment {
@@ -264,7 +265,7 @@ func TestDamagedBase(t *testing.T) {
 			if also, aerr := together.Read(context.Background(), th.Family, ref); string(also) != string(got) || fmt.Sprint(aerr) != fmt.Sprint(err) {
 				t.Errorf("version %d: read with others: %v, alone: %v", i, aerr, err)
 			}
-			var be *BaseError
+			var be *storage.BaseError
 			switch {
 			case err == nil && string(got) != chat(i+10):
 				t.Fatalf("version %d: wrong value", i)
@@ -313,9 +314,9 @@ func TestPatchesStayInTheFamily(t *testing.T) {
 // a flush has moved, and through those of the segment from there.
 func TestOldViewReadsThroughBoth(t *testing.T) {
 	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
-	o.PatchRun, o.Hot = maxPatchRun, lastHot
+	o.PatchRun, o.Hot = storage.MaxPatchRun, lastHot
 	e := mustOpen(t, o)
-	const first, left, last = 30, 30 + maxPatchRun + 1, 30 + maxPatchRun + 16
+	const first, left, last = 30, 30 + storage.MaxPatchRun + 1, 30 + storage.MaxPatchRun + 16
 	for i := first; i <= last; i++ {
 		putVersion(t, e, "t", versionKey(i), chat(i))
 	}
@@ -345,7 +346,7 @@ func TestOldViewReadsThroughBoth(t *testing.T) {
 		}
 		return true
 	})
-	if longest <= maxPatchRun { // what the log alone has
+	if longest <= storage.MaxPatchRun { // what the log alone has
 		t.Errorf("the longest chain has %d patches: nothing is tested", longest)
 	}
 	v.Release()

@@ -29,7 +29,7 @@ func (s *scrub) run(ctx context.Context) error {
 		return err
 	}
 	// A name that is not yet gone for good could come back with a power cut.
-	return s.opts.FS.SyncDir(s.dir)
+	return s.Opts.FS.SyncDir(s.Dir)
 }
 
 // rewriting tells how far the compaction is.
@@ -62,7 +62,7 @@ func (s *scrub) rewriteAll(ctx context.Context) (old []string, err error) {
 	if old, err = s.flushListed(ctx); err != nil {
 		return nil, err
 	}
-	c := compaction{inputs: s.manifest.State().Segments, limit: s.throttle.Limiter(ctx), whole: true, tell: s.rewriting}
+	c := compaction{inputs: s.Manifest.State().Segments, limit: s.Throttle.Limiter(ctx), whole: true, tell: s.rewriting}
 	if err := s.compact(ctx, c); err != nil {
 		return nil, err
 	}
@@ -73,19 +73,19 @@ func (s *scrub) rewriteAll(ctx context.Context) (old []string, err error) {
 	if err := s.images.writeImage(true); err != nil {
 		return nil, err
 	}
-	return append(old, s.files.RetiredNames()...), nil
+	return append(old, s.Files.RetiredNames()...), nil
 }
 
 // flushListed is a flush that lists the files there were before.
 func (s *scrub) flushListed(ctx context.Context) ([]string, error) {
 	s.images.mu.Lock()
 	defer s.images.mu.Unlock()
-	begun := s.log.Position().File
-	names, err := s.opts.FS.List(s.dir)
+	begun := s.Log.Position().File
+	names, err := s.Opts.FS.List(s.Dir)
 	if err != nil {
 		return nil, err
 	}
-	old := s.files.UnremovedNames()
+	old := s.Files.UnremovedNames()
 	for _, n := range names {
 		num, own := ownNumber(n)
 		_, temp := wal.ParseTempName(n)
@@ -102,7 +102,7 @@ func (s *scrub) flushListed(ctx context.Context) ([]string, error) {
 	}
 	// A log file that begins at the floor or later holds nothing older: either the
 	// flush began it, or there was nothing to flush.
-	st := s.manifest.State()
+	st := s.Manifest.State()
 	for _, l := range st.Logs {
 		if l.BaseLSN >= st.FloorLSN {
 			old = slices.DeleteFunc(old, func(n string) bool { return n == wal.FileName(l.Num) })
@@ -147,11 +147,11 @@ func (s *scrub) awaitRemoval(ctx context.Context, names []string) error {
 func (s *scrub) removeForgotten(names []string) (left []string, failed error) {
 	for _, n := range names {
 		num, _ := ownNumber(n)
-		if s.files.Knows(num) {
+		if s.Files.Knows(num) {
 			left = append(left, n)
 			continue
 		}
-		if err := s.files.Unlink(n); err != nil {
+		if err := s.Files.Unlink(n); err != nil {
 			left, failed = append(left, n), err
 		}
 	}
@@ -162,7 +162,7 @@ func (s *scrub) removeForgotten(names []string) (left []string, failed error) {
 // would not help.
 func (s *scrub) inManifest(names []string) bool {
 	live := map[base.FileNum]bool{}
-	st := s.manifest.State()
+	st := s.Manifest.State()
 	for _, seg := range st.Segments {
 		live[seg.Num] = true
 	}

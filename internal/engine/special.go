@@ -17,7 +17,7 @@ import (
 // of a file of a store counts as missing, and is noted. It may have been put there long
 // after the store was written, so nothing of what is intact depends on it.
 func (e *Engine) pastSpecials(d vfs.Dir) vfs.Dir {
-	if !e.opts.AllowDamage {
+	if !e.Opts.AllowDamage {
 		return d
 	}
 	return regularDir{d, e}
@@ -33,7 +33,7 @@ func (d regularDir) Open(name string) (vfs.File, error) {
 	f, err := d.Dir.Open(name)
 	if errors.Is(err, fault.ErrNotRegular) {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-		d.e.skip(&fault.CorruptionError{File: filepath.Base(name), Kind: "file", Offset: -1, Detail: "missing", Err: err})
+		d.e.Skip(&fault.CorruptionError{File: filepath.Base(name), Kind: "file", Offset: -1, Detail: "missing", Err: err})
 	}
 	return f, err
 }

@@ -14,9 +14,9 @@ var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() monitor.Stats {
-	s := monitor.Stats{Threads: e.ix.Len(), Resident: e.ix.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.ix.LSN()), LogBytes: e.throttle.LogBytes(), OpenViews: e.files.ViewCount(), UnremovedFiles: len(e.files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := monitor.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.Throttle.LogBytes(), OpenViews: e.Files.ViewCount(), UnremovedFiles: len(e.Files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
-	st := e.state()
+	st := e.State()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
 	for _, seg := range st.Segments {
 		s.SegmentBytes += seg.Size
@@ -29,8 +29,8 @@ func (e *Engine) Stats() monitor.Stats {
 		s.WorkError = e.compactError()
 	}
 	s.DurableLSN = s.LastLSN
-	if e.log != nil {
-		s.DurableLSN = uint64(e.log.DurableLSN())
+	if e.Log != nil {
+		s.DurableLSN = uint64(e.Log.DurableLSN())
 	}
 	return s
 }
@@ -38,14 +38,15 @@ func (e *Engine) Stats() monitor.Stats {
 // Metrics returns the counters now.
 func (e *Engine) Metrics() monitor.StoreMetrics {
 	m := monitor.StoreMetrics{
-		Flushes: e.flushes.Load(), Images: e.written.Load(), Compactions: e.compactions.Load(),
-		Commits: e.commits.Read(), Stalled: e.throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
-		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
-		CacheHits: e.cache.hits.Load(), CacheMisses: e.cache.misses.Load(), CorruptionsFound: e.corruptions.Load(),
-		Patches: e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
+		Flushes: e.Flushes.Load(), Images: e.Written.Load(), Compactions: e.Compactions.Load(),
+		Commits: e.commits.Read(), Stalled: e.Throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.FlushedValues.Load(), FlushedBytes: e.FlushedBytes.Load(),
+		CompactedIn: e.CompactedIn.Load(), CompactedOut: e.CompactedOut.Load(), ThreadLoads: e.Loads.Load(),
+		CorruptionsFound: e.Corruptions.Load(),
+		Patches:          e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.SegmentPatches.Load(),
 	}
-	if e.log != nil {
-		m.Log = e.log.Metrics()
+	m.CacheHits, m.CacheMisses = e.CacheUse()
+	if e.Log != nil {
+		m.Log = e.Log.Metrics()
 	}
 	return m
 }
@@ -70,15 +71,15 @@ func (e *Engine) notePatch(v *txValue) {
 }
 
 func (e *Engine) noteSlowSync(took time.Duration) {
-	e.opts.Logger.Warn("slow sync", "took", took)
-	if f := e.opts.Events.SlowSync; f != nil {
+	e.Opts.Logger.Warn("slow sync", "took", took)
+	if f := e.Opts.Events.SlowSync; f != nil {
 		f(took)
 	}
 }
 
 func (e *Engine) noteLowSpace(free int64) {
-	e.opts.Logger.Warn("low space", "free", free, "watermark", e.opts.LowSpace)
-	if f := e.opts.Events.LowSpace; f != nil {
+	e.Opts.Logger.Warn("low space", "free", free, "watermark", e.Opts.LowSpace)
+	if f := e.Opts.Events.LowSpace; f != nil {
 		f(free)
 	}
 }
@@ -87,14 +88,14 @@ func (e *Engine) noteWriteError(err error) {
 	switch {
 	case errors.Is(err, fault.ErrPoisoned):
 		if e.poisonNoted.CompareAndSwap(false, true) {
-			e.opts.Logger.Error("poisoned", "error", err)
-			if f := e.opts.Events.Poisoned; f != nil {
+			e.Opts.Logger.Error("poisoned", "error", err)
+			if f := e.Opts.Events.Poisoned; f != nil {
 				f(err)
 			}
 		}
 	case errors.Is(err, fault.ErrDiskFull):
-		e.opts.Logger.Error("disk full", "error", err)
-		if f := e.opts.Events.DiskFull; f != nil {
+		e.Opts.Logger.Error("disk full", "error", err)
+		if f := e.Opts.Events.DiskFull; f != nil {
 			f(err)
 		}
 	}

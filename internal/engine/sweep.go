@@ -29,11 +29,11 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 	for _, im := range st.Images {
 		named[snapshot.ImageName(im.Num)] = true
 	}
-	names, err := e.opts.FS.List(e.dir)
+	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
 		return nil, err
 	}
-	e.nextNum, e.reserved = st.NextFileNum, st.NextFileNum
+	e.StartNumbers(st.NextFileNum)
 	var left []string
 	for _, n := range names {
 		if named[n] || snapshot.IsManifestName(n) {
@@ -46,7 +46,7 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 		if !own || num >= st.NextFileNum {
 			e.report.UnknownFiles = append(e.report.UnknownFiles, n)
 			if own {
-				e.nextNum = max(e.nextNum, num+1)
+				e.SkipNumber(num)
 			}
 			continue
 		}
@@ -61,7 +61,7 @@ func (e *Engine) checkLeftover(name string, last base.LSN) error {
 	if !isLog {
 		return nil
 	}
-	u, err := wal.Examine(e.opts.FS, e.dir, num)
+	u, err := wal.Examine(e.Opts.FS, e.Dir, num)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (e *Engine) sweep(left []string) {
 	for _, n := range left {
 		// A reader may have it open where that forbids removal. Its number is never
 		// used again.
-		if err := e.files.Unlink(n); err != nil {
+		if err := e.Files.Unlink(n); err != nil {
 			e.report.LeftFiles = append(e.report.LeftFiles, n)
 			continue
 		}

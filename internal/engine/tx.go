@@ -8,6 +8,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/record"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -27,7 +28,7 @@ func NewValue(parts ...[]byte) (Value, error) {
 	if v.size > base.MaxStored {
 		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxStored, fault.ErrTooLarge)
 	}
-	v.sum = valueSum(parts...)
+	v.sum = storage.ValueSum(parts...)
 	return v, nil
 }
 
@@ -49,9 +50,6 @@ func (v Value) LogSize() int64 {
 	}
 	return v.size
 }
-
-// valueSum is the checksum a value is known by, in log and segment alike.
-func valueSum(parts ...[]byte) uint64 { return base.ChecksumParts(0, parts...) }
 
 // SlotIn is a slot to be put: a new value, a slot made empty, a value (or an
 // emptiness) stored before, or nothing.
@@ -114,7 +112,7 @@ func (tx *Tx) Partition(id string) *index.Partition {
 	if t, ok := tx.partitions.get(id); ok {
 		return t
 	}
-	t, err := tx.e.queue.partition(tx.e.ix, id)
+	t, err := tx.e.queue.partition(tx.e.Index, id)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -127,7 +125,7 @@ func (tx *Tx) Partition(id string) *index.Partition {
 	if held, _ := tx.loaded.get(id); held != nil && index.RowOf(held) == index.RowOf(t) {
 		return held
 	}
-	loaded, _, err := tx.e.load(t, nil)
+	loaded, _, err := tx.e.Load(t, nil)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -140,7 +138,7 @@ func (tx *Tx) Partition(id string) *index.Partition {
 // ago than the store remembers.
 func (tx *Tx) Tombstone(id string) (index.Tombstone, bool) {
 	m, ok := tx.anyTombstone(id)
-	if !ok || len(m.Data) == 0 || tx.now-m.At > tx.e.opts.DeletedMemory.Microseconds() {
+	if !ok || len(m.Data) == 0 || tx.now-m.At > tx.e.Opts.DeletedMemory.Microseconds() {
 		return index.Tombstone{}, false
 	}
 	return m, true
@@ -148,7 +146,7 @@ func (tx *Tx) Tombstone(id string) (index.Tombstone, bool) {
 
 // RemembersAny reports whether there may be a partition of which Tombstone knows something.
 func (tx *Tx) RemembersAny() bool {
-	return len(tx.tombs.list) > 0 || len(tx.e.queue.tombs) > 0 || tx.e.ix.Remembers()
+	return len(tx.tombs.list) > 0 || len(tx.e.queue.tombs) > 0 || tx.e.Index.Remembers()
 }
 
 // anyTombstone includes mere tombstones and what is too long ago.
@@ -156,7 +154,7 @@ func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
 	if m, ok := tx.tombs.get(id); ok {
 		return m, true
 	}
-	return tx.e.queue.tomb(tx.e.ix, id)
+	return tx.e.queue.tomb(tx.e.Index, id)
 }
 
 // dropTombstone is the tombstone of a partition that record lsn drops. A drop without data is
@@ -268,7 +266,7 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
 		tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpDelete, ID: id, Key: key})
 	}
-	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.floor))
+	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.Floor))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
 )
 
 // unflushed names the families that have items or values in the log, and the last
@@ -55,7 +56,7 @@ func (u *unflushed) imaged(last base.LSN) {
 
 // gather counts the families with pages in images, if that was put off. An error is
 // that of reading the tables, and leaves it to the next call.
-func (u *unflushed) gather(v *View) error {
+func (u *unflushed) gather(v *storage.View, isImage func(base.FileNum) bool) error {
 	u.mu.Lock()
 	last := u.upTo
 	u.upTo = 0
@@ -67,12 +68,12 @@ func (u *unflushed) gather(v *View) error {
 	inImage := func(p index.Part) bool {
 		is, ok := images[p.File]
 		if !ok {
-			is = v.s.files.IsImage(p.File)
+			is = isImage(p.File)
 			images[p.File] = is
 		}
 		return is
 	}
-	err := v.v.Families(func(id uint64, parts []index.Part) bool {
+	err := v.Index.Families(func(id uint64, parts []index.Part) bool {
 		if slices.ContainsFunc(parts, inImage) {
 			u.note(id, last)
 		}

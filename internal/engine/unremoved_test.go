@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 )
@@ -16,11 +17,11 @@ import (
 func TestScrubKeepsTheLogToCome(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true, Inline: true, LogFileSize: 64 << 10}
+	o := storage.Options{FS: mem, ManualWork: true, Inline: true, LogFileSize: 64 << 10}
 	e := mustOpen(t, o)
 	mustPut(t, e, "t", "before", strings.Repeat("x", 40<<10)) // over half of a log file
 	known := map[string]bool{}
-	for _, l := range e.manifest.State().Logs {
+	for _, l := range e.Manifest.State().Logs {
 		known[l.Num.String()+".log"] = true
 	}
 	ahead := 0
@@ -50,7 +51,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
 	inj := faultfs.NewInjector()
-	o := Options{FS: faultfs.New(mem, inj), ManualWork: true, Inline: true}
+	o := storage.Options{FS: faultfs.New(mem, inj), ManualWork: true, Inline: true}
 	count := func() (n int) {
 		names, err := mem.List("store")
 		must(t, err)
@@ -81,7 +82,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 		t.Errorf("%d files are not removed when they can be", n)
 	}
 	must(t, e.Close())
-	st := e.state()
+	st := e.State()
 	if got, want := count(), len(st.Logs)+len(st.Segments)+len(imageNums(st.Images)); got != want {
 		t.Errorf("%d files, the manifest names %d; there were %d", got, want, left)
 	}

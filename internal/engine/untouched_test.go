@@ -5,13 +5,14 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
 // Who opens a closed store and only reads leaves it as it was, its lock aside.
 func TestReadingWritesNothing(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := Options{FS: mem, ManualWork: true}
+	o := storage.Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	putMany(t, e, 500, 1)
 	mustAll(t, e.Flush(t.Context()))

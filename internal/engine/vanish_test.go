@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -42,18 +43,18 @@ func (f *readHookFile) ReadAt(b []byte, off int64) (int, error) {
 func TestThreadVanishesWhileLoading(t *testing.T) {
 	ctx := context.Background()
 	hooked := &readHookFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	e := mustOpen(t, Options{FS: hooked, ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: hooked, ManualWork: true})
 	for i := range 2 { // two pages, in two segments
 		mustPut(t, e, "t", fmt.Sprint("k", i), "value")
 		must(t, e.Flush(ctx))
 	}
 	must(t, e.Close())
 
-	e = mustOpen(t, Options{FS: hooked, ManualWork: true})
-	for _, s := range e.state().Segments { // opening is not loading
-		h, err := e.files.Acquire(s.Num)
+	e = mustOpen(t, storage.Options{FS: hooked, ManualWork: true})
+	for _, s := range e.State().Segments { // opening is not loading
+		h, err := e.Files.Acquire(s.Num)
 		must(t, err)
-		e.files.Release(h)
+		e.Files.Release(h)
 	}
 	vanished := false
 	hooked.hook = func() {
@@ -77,10 +78,10 @@ func TestThreadVanishesWhileLoading(t *testing.T) {
 // one must not count on that.
 func TestOlderViewGoesFirst(t *testing.T) {
 	ctx := context.Background()
-	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	mustPut(t, e, "t", "k", "value")
 	must(t, e.Close()) // with an image, whose page names the log
-	e = mustOpen(t, Options{FS: e.Around(), ManualWork: true, MemoryBudget: -1, CacheBytes: -1})
+	e = mustOpen(t, storage.Options{FS: e.Around(), ManualWork: true, MemoryBudget: -1, CacheBytes: -1})
 	older, err := e.View()
 	must(t, err)
 	must(t, e.Flush(ctx))
@@ -90,7 +91,7 @@ func TestOlderViewGoesFirst(t *testing.T) {
 	must(t, e.Compact(ctx))
 
 	var held []*index.Partition
-	for _, v := range []*View{older, newer} {
+	for _, v := range []*storage.View{older, newer} {
 		th, err := v.Partition("t")
 		must(t, err)
 		held = append(held, th)

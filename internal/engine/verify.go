@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/segment"
@@ -95,8 +96,8 @@ func (f *Finding) error() error {
 //
 // Damage is in the report. An error means that the check could not be made: the
 // directory holds no store, it is of a newer format, the device fails, or ctx ended.
-func Verify(ctx context.Context, dir string, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
-	opts = opts.withDefaults()
+func Verify(ctx context.Context, dir string, opts storage.Options, progress func(VerifyProgress)) (*VerifyReport, error) {
+	opts = opts.WithDefaults()
 	d, err := holdStore(opts.FS, dir)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
@@ -112,9 +113,9 @@ func Verify(ctx context.Context, dir string, opts Options, progress func(VerifyP
 }
 
 // VerifyMoment is Verify for a moment that was taken, or put together, before.
-func VerifyMoment(ctx context.Context, dir string, m *Moment, opts Options, progress func(VerifyProgress)) (*VerifyReport, error) {
+func VerifyMoment(ctx context.Context, dir string, m *Moment, opts storage.Options, progress func(VerifyProgress)) (*VerifyReport, error) {
 	start := time.Now()
-	opts = opts.withDefaults()
+	opts = opts.WithDefaults()
 	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
 	v.rep.State, v.rep.Manifest = m.State, m.Manifest
 	opts.FS, opts.ReadOnly, opts.AllowDamage, opts.ManualWork, opts.Events = m.FS, true, true, true, monitor.Events{}
@@ -147,7 +148,7 @@ type verifier struct {
 	total    int64
 }
 
-func (v *verifier) run(opts Options) error {
+func (v *verifier) run(opts storage.Options) error {
 	v.manifest()
 	for _, n := range v.m.Missing {
 		v.note(&fault.CorruptionError{File: n, Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}, false)
@@ -161,7 +162,7 @@ func (v *verifier) run(opts Options) error {
 		return err
 	}
 	defer func() { _ = e.Close() }() // read-only
-	v.e, v.st, v.rep.LastLSN = e, e.fixed, e.ix.LSN()
+	v.e, v.st, v.rep.LastLSN = e, e.Fixed, e.Index.LSN()
 	for _, step := range []func() error{v.sizes, v.images, v.segments, v.logs, v.index, v.compare, v.leftovers} {
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -304,7 +305,7 @@ func (v *verifier) sizes() error {
 func (v *verifier) images() error {
 	var prev base.FileNum
 	for _, info := range v.st.Images {
-		h, err := v.e.files.Acquire(info.Num)
+		h, err := v.e.Files.Acquire(info.Num)
 		if err != nil {
 			if err := v.note(err, false); err != nil {
 				return err
@@ -312,7 +313,7 @@ func (v *verifier) images() error {
 			continue
 		}
 		err = v.image(h, info, prev)
-		v.e.files.Release(h)
+		v.e.Files.Release(h)
 		if err != nil {
 			return err
 		}
@@ -330,7 +331,7 @@ func (v *verifier) image(h *files.Handle, info snapshot.ImageInfo, prev base.Fil
 		v.tell("images", h.Kind.Name(h.Num), base0+fr.Offset)
 		err := fr.Err
 		if err == nil && fr.Type == "page" {
-			_, err = decodePage(h, index.Part{Off: uint64(fr.Offset), Len: uint32(fr.Size)}, fr.Raw)
+			_, err = storage.DecodePage(h, index.Part{Off: uint64(fr.Offset), Len: uint32(fr.Size)}, fr.Raw)
 		}
 		if err := v.note(err, false); err != nil {
 			return err
@@ -352,7 +353,7 @@ func (v *verifier) image(h *files.Handle, info snapshot.ImageInfo, prev base.Fil
 // reads it.
 func (v *verifier) segments() error {
 	for _, s := range v.st.Segments {
-		h, err := v.e.files.Acquire(s.Num)
+		h, err := v.e.Files.Acquire(s.Num)
 		if err != nil {
 			if err := v.note(err, false); err != nil {
 				return err
@@ -360,7 +361,7 @@ func (v *verifier) segments() error {
 			continue
 		}
 		err = v.segment(h, s)
-		v.e.files.Release(h)
+		v.e.Files.Release(h)
 		if err != nil {
 			return err
 		}
@@ -382,7 +383,7 @@ func (v *verifier) segment(h *files.Handle, s snapshot.SegmentInfo) error {
 	if v.m.ManifestErr == nil && !agrees(p, s) && err == nil {
 		v.add(Finding{File: name, Offset: -1, Kind: "segment", Detail: "it is not the segment that the manifest describes"})
 	}
-	if _, err := v.e.segmentTombstones(h.Num); err != nil {
+	if _, err := v.e.SegmentTombstones(h.Num); err != nil {
 		if err := v.note(err, false); err != nil {
 			return err
 		}
@@ -393,7 +394,7 @@ func (v *verifier) segment(h *files.Handle, s snapshot.SegmentInfo) error {
 	}
 	for _, f := range fams {
 		part := index.Part{File: h.Num, Off: f.DirOff, Len: f.DirStored}
-		if _, err := readSegmentPage(h, f.ID, part); err != nil {
+		if _, err := storage.ReadSegmentPage(h, f.ID, part); err != nil {
 			if err := v.note(err, false); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -21,7 +22,7 @@ func (v *verifier) index() error {
 			return err
 		}
 	}
-	view := v.e.viewWithin()
+	view := v.e.ViewWithin()
 	defer view.Release()
 	work, err := familiesOf(view, func(uint64) bool { return true })
 	if err != nil {
@@ -42,20 +43,20 @@ func (v *verifier) index() error {
 }
 
 // family checks the partitions of one family. What it loads it lets go again.
-func (v *verifier) family(view *View, w *familyWork) error {
+func (v *verifier) family(view *storage.View, w *familyWork) error {
 	before := slices.Clone(w.partitions)
 	names := make([]string, len(w.partitions))
 	for i, t := range w.partitions {
 		names[i] = t.ID
 	}
-	v.e.recentlySkipped() // of what came before
+	v.e.RecentlySkipped() // of what came before
 	if err := w.load(view); err != nil {
 		if err := v.note(err, false, names...); err != nil {
 			return err
 		}
 		return nil
 	}
-	for _, d := range v.e.recentlySkipped() {
+	for _, d := range v.e.RecentlySkipped() {
 		if err := v.note(d, false, names...); err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (v *verifier) family(view *View, w *familyWork) error {
 	}
 	for i, t := range w.partitions {
 		if before[i].Cold() {
-			v.e.ix.Evict(t)
+			v.e.Index.Evict(t)
 		}
 	}
 	return nil
@@ -102,11 +103,11 @@ func (v *verifier) values(w *familyWork) error {
 	all, reader := &users{w: w}, v.e.Reader()
 	for _, u := range list {
 		v.rep.Values++
-		_, err := reader.read(v.ctx, w.fam, u.ref, false)
+		_, err := reader.ReadWithin(v.ctx, w.fam, u.ref, false)
 		if cerr := v.ctx.Err(); cerr != nil {
 			return cerr
 		}
-		if errors.Is(err, ErrNoValue) {
+		if errors.Is(err, storage.ErrNoValue) {
 			err = &fault.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
 				Detail: fmt.Sprintf("item %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.partition, u.ref.LSN, u.ref.Ord, u.slot)}
 		}
@@ -132,14 +133,14 @@ func (v *verifier) compare() error {
 		return v.note(err, false)
 	}
 	v.rep.Compared = true
-	a := v.e.viewWithin()
+	a := v.e.ViewWithin()
 	defer a.Release()
 	defer b.Release()
 	return v.differences(a, b)
 }
 
 // differences notes how two indexes of one store differ.
-func (v *verifier) differences(saved, made *View) error {
+func (v *verifier) differences(saved, made *storage.View) error {
 	diff := func(id, format string, args ...any) {
 		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Partitions: []string{id},
 			Detail: fmt.Sprintf("partition %q: %s", id, fmt.Sprintf(format, args...))})
@@ -170,7 +171,7 @@ func (v *verifier) differences(saved, made *View) error {
 func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }
 
 // samePartition compares a partition of one index with that of another, item by item.
-func samePartition(saved, made *View, s, m *index.Partition, diff func(string, ...any)) error {
+func samePartition(saved, made *storage.View, s, m *index.Partition, diff func(string, ...any)) error {
 	s, err := saved.Load(s)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 func (v *verifier) logs() error {
 	o := MomentLog(v.dir, v.m)
 	o.AllowDamage = true
-	o.Keys = v.e.files.Keys // also where the manifest is lost
+	o.Keys = v.e.Files.Keys // also where the manifest is lost
 	before := v.rep.Bytes
 	rec, err := wal.Recover(o, func(en wal.Entry) error {
 		v.rep.Records++
@@ -149,7 +149,7 @@ func (v *verifier) leftovers() error {
 	// What a writer made since the moment is no leftover. A log file is named before
 	// its first record, and forgotten when the floor is above its last, so the manifest
 	// is read after it.
-	now, last := map[string]bool{}, v.e.ix.LSN()
+	now, last := map[string]bool{}, v.e.Index.LSN()
 	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.keys)); err == nil {
 		now[rep.File] = true
 		for _, n := range namesOf(st) {

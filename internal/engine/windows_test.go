@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -13,11 +14,11 @@ import (
 func TestReaderHoldsLeftoversOnWindows(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{WindowsRules: true})
-	o := Options{FS: mem, ManualWork: true}
+	o := storage.Options{FS: mem, ManualWork: true}
 	w := mustOpen(t, o)
 	mustPut(t, w, "t", "k", "one")
 	must(t, w.Flush(ctx))
-	r := mustOpen(t, Options{FS: mem, ReadOnly: true})
+	r := mustOpen(t, storage.Options{FS: mem, ReadOnly: true})
 	mustPut(t, w, "t", "k", "two")
 	must(t, w.Compact(ctx))
 	must(t, w.Close())

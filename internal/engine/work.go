@@ -13,7 +13,7 @@ import (
 
 // nudge wakes the worker if the log has grown enough to do something about it.
 func (e *Engine) nudge() {
-	if e.opts.ManualWork || e.images.bytes.Load() < e.opts.ImageBytes && e.throttle.LogBytes() < e.opts.FlushBytes {
+	if e.Opts.ManualWork || e.images.bytes.Load() < e.Opts.ImageBytes && e.Throttle.LogBytes() < e.Opts.FlushBytes {
 		return
 	}
 	e.wakeWorker()
@@ -43,7 +43,7 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrClosed) {
 			// The log still has everything. The next nudge tries again, not sooner
 			// than this, so that a full disk is not hammered.
-			e.opts.Logger.Error("background work", "error", err)
+			e.Opts.Logger.Error("background work", "error", err)
 			last.Store(&err)
 			throttle.Sleep(ctx, time.Second)
 		}
@@ -62,18 +62,18 @@ func sortedKeys(m map[string]bool) []string {
 // stall holds up a commit of about n bytes where the work is behind. An error is
 // ctx's; nothing was done then.
 func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
-	if urgent || e.opts.ManualWork || e.workErr.Load() != nil {
+	if urgent || e.Opts.ManualWork || e.workErr.Load() != nil {
 		return nil // it frees space, or the work is not there to wait for
 	}
-	return e.throttle.Wait(ctx, n, e.nudge)
+	return e.Throttle.Wait(ctx, n, e.nudge)
 }
 
 // workOnce is a turn of the worker.
 func (e *Engine) workOnce(ctx context.Context) error {
-	if err := e.enter(); err != nil {
+	if err := e.Enter(); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.Leave()
 	if err := e.flusher.flushIfDue(ctx); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -13,10 +14,10 @@ import (
 // about once for each partition, and not where they are behind.
 func TestBackgroundYields(t *testing.T) {
 	const partitions = 40
-	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	defer func() { must(t, e.Close()) }()
 	var turns atomic.Int64
-	e.throttle.YieldEvery, e.throttle.GiveTurn = 0, func() { turns.Add(1) }
+	e.Throttle.YieldEvery, e.Throttle.GiveTurn = 0, func() { turns.Add(1) }
 	put := func(round int) {
 		for i := range partitions {
 			mustPut(t, e, fmt.Sprintf("thread-%d", i), fmt.Sprintf("item-%d", round), fmt.Sprintf("value %d of %d", round, i))
@@ -38,13 +39,13 @@ func TestBackgroundYields(t *testing.T) {
 			t.Errorf("%s of %d threads: others had the processor %d times", w.name, partitions, n)
 		}
 	}
-	e.throttle.SetSegments(1<<40, false)
-	y, before := e.throttle.Yielder(), turns.Load()
+	e.Throttle.SetSegments(1<<40, false)
+	y, before := e.Throttle.Yielder(), turns.Load()
 	for range 100 {
 		y.Yield()
 	}
 	if n := turns.Load() - before; n > 0 {
 		t.Errorf("work that is behind gave it away %d times", n)
 	}
-	e.throttle.SetSegments(0, false)
+	e.Throttle.SetSegments(0, false)
 }

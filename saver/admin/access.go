@@ -8,7 +8,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -22,7 +22,7 @@ type Access struct {
 	Options disk.Options
 }
 
-func (a Access) engine() engine.Options {
+func (a Access) engine() storage.Options {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
 	return diskhook.EngineOptions(&o)

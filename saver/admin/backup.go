@@ -81,8 +81,8 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 	if opts.Dest == nil {
 		opts.Dest = diskhook.Engine(s).Around()
 	}
-	opts.Engine.FS = diskhook.Engine(s).Held()
-	return makeBackup(ctx, diskhook.Engine(s).Dir(), dest, opts)
+	opts.Engine.FS = diskhook.Engine(s).Held
+	return makeBackup(ctx, diskhook.Engine(s).Dir, dest, opts)
 }
 
 // Restore makes a store in dir, which must be empty or missing, of the backup in

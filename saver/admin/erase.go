@@ -104,7 +104,7 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	dir, held := diskhook.Engine(d).Dir(), diskhook.Engine(d).Held()
+	dir, held := diskhook.Engine(d).Dir, diskhook.Engine(d).Held
 	req, err := o.request(ctx, d)
 	if err != nil {
 		return nil, err

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -89,7 +89,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 type listReaders struct {
 	s    *Saver
 	last *tupleReader
-	from *engine.Reader
+	from *storage.Reader
 	alike
 }
 
@@ -129,7 +129,7 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 
 // listAll gathers the checkpoints of all threads before it yields the first:
 // their ids interleave.
-func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
+func (s *Saver) listAll(v *storage.View, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
 	var all []foundItem
 	var err error
 	aerr := v.Ascend(layout.SpaceThread, func(t *index.Partition) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -216,9 +217,9 @@ func Open(dir string, opts Options) (*Saver, error) {
 }
 
 // engine are the options of the engine below.
-func (opts *Options) engine() engine.Options {
+func (opts *Options) engine() storage.Options {
 	sim := &opts.sim
-	return engine.Options{
+	return storage.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, Opening: sim.Opening, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
 		Sync: wal.Mode(opts.Sync), SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes,

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -33,7 +33,7 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 		r := s.one(t)
 		r.readTogether(ctx, it, !first) // a cold thread's newest values are read once, as a rule
 		tup, rerr := r.read(ctx, it)
-		if !errors.Is(rerr, engine.ErrNoValue) {
+		if !errors.Is(rerr, storage.ErrNoValue) {
 			return tup, rerr
 		}
 		// No view holds what is being read. If it was replaced or deleted and a

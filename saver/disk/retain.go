@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -63,7 +64,7 @@ func (s *Saver) now() time.Time {
 type diskRetain struct {
 	s       *Saver
 	ctx     context.Context
-	records *engine.Reader
+	records *storage.Reader
 	policy  saver.RetentionPolicy
 	now     time.Time
 	cutoff  string
@@ -287,7 +288,7 @@ func (v diskRetainView) Namespace(ns string) rules.PruneView { return diskPrune{
 func (v diskRetainView) Created(ns, id string) (string, error) {
 	it := v.t.Get(layout.CheckpointKey(ns, id))
 	b, err := v.r.records.ReadShared(v.r.ctx, v.t.Family, it.Slots[0].Ref)
-	if errors.Is(err, engine.ErrNoValue) {
+	if errors.Is(err, storage.ErrNoValue) {
 		return "", nil // it was removed meanwhile
 	}
 	if err != nil {

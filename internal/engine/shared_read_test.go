@@ -3,12 +3,12 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
 
@@ -43,15 +43,15 @@ func (f *slowFile) ReadAt(b []byte, off int64) (int, error) {
 // once.
 func TestMissesShareARead(t *testing.T) {
 	fsys := &slowReads{FS: vfs.NewMem(vfs.MemOptions{}), held: make(chan struct{}), let: make(chan struct{})}
-	e := mustOpen(t, Options{FS: fsys, ManualWork: true})
+	e := mustOpen(t, storage.Options{FS: fsys, ManualWork: true})
 	defer func() { _ = e.Close() }()
 	mustAll(t, putOne(e, "t", "k", "the value"), e.Flush(t.Context()))
 	th, err := e.Partition("t")
 	mustAll(t, err)
 	ref := th.Last("").Slots[0].Ref
-	h, err := e.files.Acquire(e.manifest.State().Segments[0].Num) // open it first
+	h, err := e.Files.Acquire(e.Manifest.State().Segments[0].Num) // open it first
 	mustAll(t, err)
-	e.files.Release(h)
+	e.Files.Release(h)
 	fsys.armed.Store(true)
 	const readers = 20
 	results := make([][]byte, readers)
@@ -65,17 +65,7 @@ func TestMissesShareARead(t *testing.T) {
 	for i := 1; i < readers; i++ {
 		read(i)
 	}
-	waiting := func() int {
-		f := e.cache.flights
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		n := 0
-		for _, fl := range f.m {
-			n += fl.waiters
-		}
-		return n
-	}
-	for waiting() < readers-1 {
+	for e.WaitingReads() < readers-1 {
 		time.Sleep(time.Millisecond)
 	}
 	close(fsys.let)
@@ -90,31 +80,5 @@ func TestMissesShareARead(t *testing.T) {
 	}
 	if n := fsys.reads.Load(); n != 1 {
 		t.Errorf("%d readers read %d times, want once", readers, n)
-	}
-}
-
-// TestFlightFails lets those who wait for a read that fails read for themselves.
-func TestFlightFails(t *testing.T) {
-	f := newFlights()
-	key, begun, let := blockKey{file: 1, off: 2}, make(chan struct{}), make(chan struct{})
-	failed := errors.New("failed")
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		_, _, err := f.read(key, func() ([]byte, error) { close(begun); <-let; return nil, failed })
-		if !errors.Is(err, failed) {
-			t.Errorf("the first reader got %v", err)
-		}
-	})
-	<-begun
-	wg.Go(func() {
-		b, shared, err := f.read(key, func() ([]byte, error) { return []byte("x"), nil })
-		if string(b) != "x" || shared || err != nil {
-			t.Errorf("the second reader got %q, %t, %v", b, shared, err)
-		}
-	})
-	close(let)
-	wg.Wait()
-	if len(f.m) != 0 {
-		t.Errorf("%d reads are still in progress", len(f.m))
 	}
 }

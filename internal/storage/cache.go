@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"container/list"
@@ -114,6 +114,17 @@ func newBlockCache(bytes int64) *blockCache {
 // largest is the size of the largest entry that is kept.
 func (c *blockCache) largest() int64 { return c.shards[0].young.max }
 
+// bytes is how much the cache holds.
+func (c *blockCache) bytes() (n int64) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n += s.young.size + s.old.size
+		s.mu.Unlock()
+	}
+	return n
+}
+
 func (c *blockCache) shard(k blockKey) *cacheShard {
 	h := uint64(k.file)*0x9e3779b97f4a7c15 ^ k.off*0xbf58476d1ce4e5b9
 	return &c.shards[h>>61]
@@ -226,6 +237,16 @@ type flight struct {
 	done    chan struct{} // made by the first who waits; guarded by the lock of flights
 	block   []byte
 	waiters int // guarded by the lock of flights
+}
+
+// waiting is how many calls wait for the read of another.
+func (f *flights) waiting() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fl := range f.m {
+		n += fl.waiters
+	}
+	return n
 }
 
 func newFlights() *flights { return &flights{m: map[blockKey]*flight{}} }

@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ type skipped struct {
 // maxSkipped bounds the list of what was skipped.
 const maxSkipped = 10000
 
-// skip notes damage that AllowDamage goes past.
-func (s *Storage) skip(err error) {
+// Skip notes damage that AllowDamage goes past.
+func (s *Store) Skip(err error) {
 	s.skipped.mu.Lock()
 	defer s.skipped.mu.Unlock()
 	if s.skipped.seen == nil {
@@ -36,20 +36,20 @@ func (s *Storage) skip(err error) {
 	}
 }
 
-// pastDamage is nil for damage that may be gone past, which it notes; any other
+// PastDamage is nil for damage that may be gone past, which it notes; any other
 // error stays one.
-func (s *Storage) pastDamage(err error) error {
-	if err == nil || !s.opts.AllowDamage || !errors.Is(err, fault.ErrCorrupt) {
+func (s *Store) PastDamage(err error) error {
+	if err == nil || !s.Opts.AllowDamage || !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	s.skip(err)
+	s.Skip(err)
 	return nil
 }
 
 // Skipped returns what was gone past so far, at Open and since, each damage once,
 // and whether it may have held deletions, so that something deleted is back. Both
 // are zero without Options.AllowDamage.
-func (s *Storage) Skipped() (damage []error, deletions bool) {
+func (s *Store) Skipped() (damage []error, deletions bool) {
 	s.skipped.mu.Lock()
 	defer s.skipped.mu.Unlock()
 	deletions = s.skipped.deletions
@@ -63,9 +63,19 @@ func (s *Storage) Skipped() (damage []error, deletions bool) {
 	return append([]error(nil), s.skipped.damage...), deletions
 }
 
-// recentlySkipped is what was gone past since the last call: one damaged file costs
+// MaybeUndeleted says that what was skipped may have held deletions.
+func (s *Store) MaybeUndeleted() {
+	s.skipped.mu.Lock()
+	defer s.skipped.mu.Unlock()
+	s.skipped.deletions = true
+}
+
+// ForgetSkipped begins anew: the store is read again.
+func (s *Store) ForgetSkipped() { s.skipped = skipped{} }
+
+// RecentlySkipped is what was gone past since the last call: one damaged file costs
 // many families something, and each of them has to know.
-func (s *Storage) recentlySkipped() []error {
+func (s *Store) RecentlySkipped() []error {
 	s.skipped.mu.Lock()
 	defer s.skipped.mu.Unlock()
 	r := s.skipped.recent

@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"context"
@@ -117,8 +117,8 @@ const (
 	minLogFile = 64 << 10
 	mib        = 1 << 20
 
-	defaultCompactRate = 64 * mib
-	defaultSegmentSize = 256 * mib
+	DefaultCompactRate = 64 * mib
+	DefaultSegmentSize = 256 * mib
 	defaultReserve     = 8 * mib
 )
 
@@ -136,7 +136,7 @@ func (o Options) Validate() error {
 	if o.CompactFanout == 1 || o.CompactFanout < 0 {
 		return fmt.Errorf("a compaction of %d segments does nothing", o.CompactFanout)
 	}
-	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > maxPatchRun {
+	if o.PatchMin < 0 || o.PatchRun < 0 || o.PatchRun > MaxPatchRun {
 		return fmt.Errorf("patches of values from %d bytes on, %d in a row", o.PatchMin, o.PatchRun)
 	}
 	if budget, caches := o.MemoryBudget, max(o.CacheBytes, 0)+max(o.VersionBytes, 0); budget > 0 && caches > budget {
@@ -154,8 +154,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// loadedBytes is what the budget leaves for loaded partitions.
-func (o *Options) loadedBytes() int64 {
+// LoadedBytes is what the budget leaves for loaded partitions.
+func (o *Options) LoadedBytes() int64 {
 	return max(o.MemoryBudget-max(o.CacheBytes, 0)-max(o.VersionBytes, 0), 0)
 }
 
@@ -167,7 +167,7 @@ func (o Options) reserve() int64 {
 	return o.Reserve
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) WithDefaults() Options {
 	def := func(p *int64, d int64) {
 		if *p == 0 {
 			*p = d
@@ -185,8 +185,8 @@ func (o Options) withDefaults() Options {
 	def(&o.MemoryBudget, 256*mib)
 	def(&o.CacheBytes, max(o.MemoryBudget/8, -1))
 	def(&o.VersionBytes, max(o.MemoryBudget/8, -1))
-	def(&o.CompactRate, defaultCompactRate)
-	def(&o.SegmentSize, defaultSegmentSize)
+	def(&o.CompactRate, DefaultCompactRate)
+	def(&o.SegmentSize, DefaultSegmentSize)
 	o.Reserve = o.reserve()
 	if o.LowSpace == 0 && o.Reserve > 0 {
 		o.LowSpace = max(256*mib, 2*o.Reserve)
@@ -198,7 +198,7 @@ func (o Options) withDefaults() Options {
 		o.PatchMin = minRevision
 	}
 	if o.PatchRun == 0 {
-		o.PatchRun = innerChain
+		o.PatchRun = InnerChain
 	}
 	if o.DeletedMemory == 0 {
 		o.DeletedMemory = 30 * 24 * time.Hour
@@ -229,3 +229,25 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// The chains that patches of one series form.
+const (
+	// minRevision is the default size below which a patch saves too little for what
+	// it costs to make and to read.
+	minRevision = 512
+	// MaxRevision bounds what is patched: larger values are written from the
+	// caller's slice, neither copied nor kept.
+	MaxRevision = 16 << 20
+	// ChainLevels is how many kinds of patches a chain is made of. Those of level 0
+	// are against the value before. After a run of innerChain of them, by default, one
+	// of level 1 is made against the value with which the run began, and after a run
+	// of outerChain of those, one of level 2 against the value with which that run
+	// began. Of level 2 there are as many as index.MaxChain leaves room for. So a list
+	// that grows is logged three times, its second and third time compressed, and
+	// whole again only after some 23,000 versions.
+	ChainLevels = 3
+	InnerChain  = 31
+	OuterChain  = 7
+	// MaxPatchRun is the largest Options.PatchRun: it leaves one patch for level 2.
+	MaxPatchRun = index.MaxChain - OuterChain - 1
+)

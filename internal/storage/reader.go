@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 //
 // All methods are safe for concurrent use.
 type Reader struct {
-	s         *Storage
+	s         *Store
 	revisions bool // it is asked for several versions of a series
 
 	mu    sync.Mutex
@@ -31,11 +31,11 @@ type Reader struct {
 
 // Reader returns one for a call that reads many values, several of the same series. The
 // call ends it.
-func (s *Storage) Reader() *Reader { return &Reader{s: s, revisions: true, held: new(recent)} }
+func (s *Store) Reader() *Reader { return &Reader{s: s, revisions: true, held: new(recent)} }
 
 // LateReader returns a Reader that is ended already, for single values that callers ask
 // for when they like.
-func (s *Storage) LateReader() *Reader { return &Reader{s: s} }
+func (s *Store) LateReader() *Reader { return &Reader{s: s} }
 
 // End says that the call is over.
 func (r *Reader) End() {
@@ -58,15 +58,15 @@ func (r *Reader) ReadShared(ctx context.Context, fam *index.Family, ref index.Re
 }
 
 func (r *Reader) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
-	if err := r.s.enter(); err != nil {
+	if err := r.s.Enter(); err != nil {
 		return nil, err
 	}
-	defer r.s.leave()
-	return r.read(ctx, fam, ref, own)
+	defer r.s.Leave()
+	return r.ReadWithin(ctx, fam, ref, own)
 }
 
 // read does the work of Read for a call that is counted already.
-func (r *Reader) read(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
+func (r *Reader) ReadWithin(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (r *Reader) read(ctx context.Context, fam *index.Family, ref index.Ref, own
 	case loc.Patched():
 		if v := r.view(fam, ref); v != nil {
 			b := bytesOf(v, own)
-			if sum, _ := v.Sum(); valueSum(b) == sum {
+			if sum, _ := v.Sum(); ValueSum(b) == sum {
 				return b, nil
 			}
 			r.keeping().forget()
@@ -109,7 +109,7 @@ const smallLogValue = 1 << 10
 
 // small reads a small value of the log, or has it. Others may hold it.
 func (r *Reader) small(loc index.Loc) ([]byte, error) {
-	if b, ok := r.s.keptInLog(r, loc); ok && valueSum(b) == loc.Sum {
+	if b, ok := r.s.keptInLog(r, loc); ok && ValueSum(b) == loc.Sum {
 		return b, nil
 	}
 	b, err := r.s.readAt(r, loc, false)
@@ -151,7 +151,7 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
 			s.forget()
 			return nil
 		}
-		r.s.resolved.Add(1)
+		r.s.Resolved.Add(1)
 		s.keepView(chain[i].Ref, v, p.Size())
 	}
 	if _, patched := v.Sum(); !patched {
@@ -182,6 +182,22 @@ func (r *Reader) keep(loc index.Loc, block []byte) bool {
 	}
 	r.keeping().keep(loc, block)
 	return true
+}
+
+// Size is how many bytes of decoded versions the call keeps.
+func (r *Reader) Size() (n int) {
+	kept := r.had()
+	if kept == nil {
+		return 0
+	}
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	for _, g := range []generation{kept.now, kept.then} {
+		for _, v := range g.views {
+			n += v.Size()
+		}
+	}
+	return n
 }
 
 // had is what the call keeps; nil if it keeps nothing.

@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"slices"
@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// recentBytes bounds each of the two generations of what a call keeps.
-	recentBytes = 8 << 20
+	// RecentBytes bounds each of the two generations of what a call keeps.
+	RecentBytes = 8 << 20
 	// recentLargest is the largest block that is kept. A larger one holds one value.
-	recentLargest = recentBytes / 4
+	recentLargest = RecentBytes / 4
 	// recentEntry is about what an entry takes besides its bytes.
 	recentEntry = 128
 
@@ -94,7 +94,7 @@ func (g *generation) part(loc index.Loc) (p blockPart, b []byte, ok bool) {
 // room makes room for n bytes more in now, and reports whether it forgot something for
 // that. mu is held.
 func (r *recent) room(n int) (turned bool) {
-	turned = r.now.size > 0 && r.now.size+n > recentBytes
+	turned = r.now.size > 0 && r.now.size+n > RecentBytes
 	if turned {
 		r.now, r.then = generation{}, r.now
 	}

@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // to the last, which is whole. The result is fresh, and checked as a whole: each
 // step has been checked for itself, so only then is it known that they belong
 // together.
-func (s *Storage) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
+func (s *Store) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
 	if r == nil {
 		r = &Reader{s: s, held: new(recent)} // the patches may lie in one block
 	}
@@ -31,10 +31,10 @@ func (s *Storage) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc
 	if err != nil {
 		return nil, costing(fam, last.Ref, err)
 	}
-	s.resolved.Add(int64(len(patches)))
+	s.Resolved.Add(int64(len(patches)))
 	b, err := delta.Resolve(patches, root)
 	if err == nil {
-		if got := valueSum(b); got != patches[0].Sum {
+		if got := ValueSum(b); got != patches[0].Sum {
 			err = fmt.Errorf("checksum is %016x, expected %016x", got, patches[0].Sum)
 		}
 	}
@@ -48,17 +48,17 @@ func (s *Storage) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc
 }
 
 // readPatch reads the patch at loc.
-func (s *Storage) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
+func (s *Store) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	if loc.InLog() {
 		if p, ok := s.cache.getPatch(keyOf(loc)); ok {
 			return p, nil
 		}
 	}
-	h, err := s.files.Acquire(loc.File)
+	h, err := s.Files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer s.files.Release(h)
+	defer s.Files.Release(h)
 	var b []byte
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
@@ -85,17 +85,17 @@ func (s *Storage) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 // not change; they hold no block that is larger, if the caller keeps them. In a
 // segment they are part of a block that was checked, but they are not compared with
 // loc's own checksum: what is made of them is checked.
-func (s *Storage) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
+func (s *Store) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 	if loc.InLog() {
 		if b, ok := s.keptInLog(r, loc); ok {
 			return b, nil
 		}
 	}
-	h, err := s.files.Acquire(loc.File)
+	h, err := s.Files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer s.files.Release(h)
+	defer s.Files.Release(h)
 	if loc.InLog() {
 		b, err := readLogValue(h, loc)
 		if err == nil {
@@ -169,7 +169,7 @@ func costing(fam *index.Family, r index.Ref, err error) error {
 
 // endlessChain is the error for a chain that does not end with a whole value: a
 // base is missing, or there are more patches than there may be.
-func (s *Storage) endlessChain(chain []index.ValueLoc, end index.Ref) error {
+func (s *Store) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 	last := chain[len(chain)-1]
 	if len(chain) > index.MaxSteps {
 		return s.chainDamage(chain[0], fmt.Errorf("more than %d patches lead to it", index.MaxSteps))
@@ -177,7 +177,7 @@ func (s *Storage) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 	return s.chainDamage(last, fmt.Errorf("it is a patch against %d.%d, which is not there", end.LSN, end.Ord))
 }
 
-func (s *Storage) chainDamage(v index.ValueLoc, err error) error {
-	return &fault.CorruptionError{File: s.files.Name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
+func (s *Store) chainDamage(v index.ValueLoc, err error) error {
+	return &fault.CorruptionError{File: s.Files.Name(v.Loc.File), Kind: "value", Offset: int64(v.Loc.Off), Len: int64(v.Loc.Len),
 		Detail: fmt.Sprintf("value %d.%d", v.Ref.LSN, v.Ref.Ord), Err: err}
 }

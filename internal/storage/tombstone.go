@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"github.com/stele-go/stele/fault"
@@ -8,13 +8,13 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// tombstonesIn are the tombstones of segments. The output of a compaction must
+// TombstonesIn are the tombstones of segments. The output of a compaction must
 // carry those of its inputs, unless no segment is left that could hold what they
 // delete.
-func (s *Storage) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, error) {
+func (s *Store) TombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, error) {
 	var out []index.Tombstone
 	for _, seg := range segs {
-		tombs, err := s.segmentTombstones(seg.Num)
+		tombs, err := s.SegmentTombstones(seg.Num)
 		if err != nil {
 			return nil, err
 		}
@@ -23,11 +23,11 @@ func (s *Storage) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, 
 	return out, nil
 }
 
-// remembered are the tombstones that a store without older segments still needs:
+// Remembered are the tombstones that a store without older segments still needs:
 // those with something to remember, until it may be forgotten.
-func (s *Storage) remembered(known []index.Tombstone) []index.Tombstone {
-	last := lastDrops(known)
-	oldest := s.oldestTombstone()
+func (s *Store) Remembered(known []index.Tombstone) []index.Tombstone {
+	last := LastDrops(known)
+	oldest := s.OldestTombstone()
 	var out []index.Tombstone
 	for _, m := range known {
 		if m.LSN == last[m.ID] && len(m.Data) > 0 && m.At >= oldest {
@@ -37,14 +37,14 @@ func (s *Storage) remembered(known []index.Tombstone) []index.Tombstone {
 	return out
 }
 
-// oldestTombstone is the time before which deletions need not be remembered, in
+// OldestTombstone is the time before which deletions need not be remembered, in
 // unix µs.
-func (s *Storage) oldestTombstone() int64 {
-	return s.opts.Clock().UnixMicro() - s.opts.DeletedMemory.Microseconds()
+func (s *Store) OldestTombstone() int64 {
+	return s.Opts.Clock().UnixMicro() - s.Opts.DeletedMemory.Microseconds()
 }
 
-// lastDrops are the last deletions of partitions.
-func lastDrops(tombs []index.Tombstone) map[string]base.LSN {
+// LastDrops are the last deletions of partitions.
+func LastDrops(tombs []index.Tombstone) map[string]base.LSN {
 	out := map[string]base.LSN{}
 	for _, m := range tombs {
 		out[m.ID] = max(out[m.ID], m.LSN)
@@ -52,12 +52,12 @@ func lastDrops(tombs []index.Tombstone) map[string]base.LSN {
 	return out
 }
 
-func (s *Storage) segmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
-	h, err := s.files.Acquire(num)
+func (s *Store) SegmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
+	h, err := s.Files.Acquire(num)
 	if err != nil {
 		return nil, err
 	}
-	defer s.files.Release(h)
+	defer s.Files.Release(h)
 	b, err := h.Segment.Tombstones()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"context"
@@ -21,8 +21,8 @@ var ErrNoValue = errors.New("value is no longer stored")
 // View is the store at one moment: later commits, deletions and compaction do not
 // reach it. It keeps files from being removed; release it.
 type View struct {
-	s        *Storage
-	v        index.View
+	s        *Store
+	Index    index.View
 	epoch    uint64
 	counted  bool // as a call in progress
 	work     bool // of a flush or compaction
@@ -30,66 +30,74 @@ type View struct {
 }
 
 // View returns the store as it is now.
-func (s *Storage) View() (*View, error) {
-	if err := s.enter(); err != nil {
+func (s *Store) View() (*View, error) {
+	if err := s.Enter(); err != nil {
 		return nil, err
 	}
-	v := s.viewWithin()
+	v := s.ViewWithin()
 	v.counted = true
 	return v, nil
 }
 
-// viewWithin is a view for the store's own work, which is waited for anyway.
-func (s *Storage) viewWithin() *View {
+// ViewWithin is a view for the store's own work, which is waited for anyway.
+func (s *Store) ViewWithin() *View {
 	// Pin before looking: a file that the view's families name must not go
 	// between the two.
-	epoch := s.files.Pin()
-	return &View{s: s, v: s.ix.View(), epoch: epoch}
+	epoch := s.Files.Pin()
+	return &View{s: s, Index: s.Index.View(), epoch: epoch}
 }
 
-// workView is a view for a flush or a compaction. Such a view reads no value that
+// WorkView is a view for a flush or a compaction. Such a view reads no value that
 // another of them moves: a flush takes what lies in the log, a compaction what lies
 // in segments. So neither keeps in memory, for the sake of the other, where values
 // lay that are gone.
-func (s *Storage) workView(make func() *View) *View {
+func (s *Store) WorkView(make func() *View) *View {
 	s.workViews.Add(1)
 	v := make()
 	v.work = true
 	return v
 }
 
-// viewWithTombstones is viewWithin that also knows the deleted partitions.
-func (s *Storage) viewWithTombstones() *View {
-	epoch := s.files.Pin()
-	return &View{s: s, v: s.ix.ViewTombstones(), epoch: epoch}
+// OtherViews reports whether there are views besides those of flushes and compactions.
+func (s *Store) OtherViews() bool { return s.Files.ViewCount() > int(s.workViews.Load()) }
+
+// ViewTombstones is viewWithin that also knows the deleted partitions.
+func (s *Store) ViewTombstones() *View {
+	epoch := s.Files.Pin()
+	return &View{s: s, Index: s.Index.ViewTombstones(), epoch: epoch}
 }
 
-// dirtyView is a view with what changed since the last image.
-func (s *Storage) dirtyView() (*View, index.Dirty) {
-	epoch := s.files.Pin()
-	iv, dirty := s.ix.ViewDirty()
-	return &View{s: s, v: iv, epoch: epoch}, dirty
+// ViewDirty is a view with what changed since the last image.
+func (s *Store) ViewDirty() (*View, index.Dirty) {
+	epoch := s.Files.Pin()
+	iv, dirty := s.Index.ViewDirty()
+	return &View{s: s, Index: iv, epoch: epoch}, dirty
 }
 
 // Release lets files go that only this view needs. It may be called twice.
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
-		v.s.files.Unpin(v.epoch)
+		v.s.Files.Unpin(v.epoch)
 		if v.work {
 			v.s.workViews.Add(-1)
 		}
 		if v.counted {
-			v.s.leave()
+			v.s.Leave()
 		}
 	}
 }
 
+// LoadTogether makes every one of these partitions of a family readable.
+func (v *View) LoadTogether(partitions []*index.Partition) error {
+	return v.s.loadTogether(partitions, v)
+}
+
 // LSN is the last commit the view shows.
-func (v *View) LSN() base.LSN { return v.v.LSN }
+func (v *View) LSN() base.LSN { return v.Index.LSN }
 
 // Partition returns a partition as it was, loaded, or nil.
 func (v *View) Partition(id string) (*index.Partition, error) {
-	t, err := v.v.Partition(id)
+	t, err := v.Index.Partition(id)
 	if err != nil {
 		return nil, fmt.Errorf("look up partition %q: %w", id, err)
 	}
@@ -102,49 +110,51 @@ func (v *View) Partition(id string) (*index.Partition, error) {
 // Ascend calls fn for the partitions from id on, in order, until it returns false.
 // Partitions may be cold; Load makes one readable. An error is that of reading what the
 // index has on disk; fn has seen the partitions before that, and none behind it.
-func (v *View) Ascend(from string, fn func(*index.Partition) bool) error { return v.v.Ascend(from, fn) }
+func (v *View) Ascend(from string, fn func(*index.Partition) bool) error {
+	return v.Index.Ascend(from, fn)
+}
 
 // Load returns t with its items in memory.
 func (v *View) Load(t *index.Partition) (*index.Partition, error) {
 	if !t.Cold() {
 		return t, nil
 	}
-	loaded, _, err := v.s.load(t, v)
+	loaded, _, err := v.s.Load(t, v)
 	return loaded, err
 }
 
 // Partition returns a partition as it is now, loaded, or nil.
-func (s *Storage) Partition(id string) (*index.Partition, error) {
-	if err := s.enter(); err != nil {
+func (s *Store) Partition(id string) (*index.Partition, error) {
+	if err := s.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
-	return s.loadPartition(id)
+	defer s.Leave()
+	return s.LoadPartition(id)
 }
 
 // ReadValue returns the bytes of a value, checked, in a fresh slice. ErrNoValue
 // means that it was deleted or pruned; damage is a CorruptionError.
-func (s *Storage) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+func (s *Store) ReadValue(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	return s.readFor(ctx, fam, ref, true)
 }
 
 // ReadShared is ReadValue without a copy where the bytes are in memory: others may
 // hold them, so they must not be changed.
-func (s *Storage) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
+func (s *Store) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	return s.readFor(ctx, fam, ref, false)
 }
 
-func (s *Storage) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
-	if err := s.enter(); err != nil {
+func (s *Store) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
+	if err := s.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.Leave()
 	return s.read(ctx, nil, fam, ref, own)
 }
 
 // read does the work of ReadValue, for a call that keeps blocks in r; r may be nil.
 // Unless they are to be the caller's own the bytes may be shared.
-func (s *Storage) read(ctx context.Context, r *Reader, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
+func (s *Store) read(ctx context.Context, r *Reader, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -165,7 +175,7 @@ func (s *Storage) read(ctx context.Context, r *Reader, fam *index.Family, ref in
 			b, err = s.readChain(r, fam, chain)
 		}
 		if !errors.Is(err, files.ErrGone) {
-			s.noteDamage(err)
+			s.NoteDamage(err)
 			return b, err
 		}
 	}
@@ -177,12 +187,12 @@ func (s *Storage) read(ctx context.Context, r *Reader, fam *index.Family, ref in
 const moveRetries = 4
 
 // readAt reads the bytes at loc, into a fresh slice if they are to be the caller's own.
-func (s *Storage) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
-	h, err := s.files.Acquire(loc.File)
+func (s *Store) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
+	h, err := s.Files.Acquire(loc.File)
 	if err != nil {
 		return nil, err
 	}
-	defer s.files.Release(h)
+	defer s.Files.Release(h)
 	if loc.InLog() {
 		return readLogValue(h, loc)
 	}
@@ -195,8 +205,8 @@ func (s *Storage) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
 
 // readInBlock reads the value at loc of a segment, checked, and says whether others may
 // hold it, or it holds more than itself.
-func (s *Storage) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []byte, shared bool, err error) {
-	if v, ok := r.kept(loc); ok && valueSum(v) == loc.Sum {
+func (s *Store) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []byte, shared bool, err error) {
+	if v, ok := r.kept(loc); ok && ValueSum(v) == loc.Sum {
 		return v, true, nil
 	}
 	block, shared, err := s.readBlock(r, h, loc)
@@ -211,7 +221,7 @@ func (s *Storage) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []by
 }
 
 // keptInLog is a value of the log that the call or the store keeps. r may be nil.
-func (s *Storage) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
+func (s *Store) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
 	if b, ok := r.kept(loc); ok {
 		return b, true
 	}
@@ -220,7 +230,7 @@ func (s *Storage) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
 
 // keepOfLog keeps a value of the log for the call, and for later ones. An empty one begins
 // where the next value does, so the two have one key.
-func (s *Storage) keepOfLog(r *Reader, loc index.Loc, b []byte) {
+func (s *Store) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -228,9 +238,12 @@ func (s *Storage) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 	r.keep(loc, b)
 }
 
+// WaitingReads is how many calls wait for the read of another.
+func (s *Store) WaitingReads() int { return s.cache.flights.waiting() }
+
 // readBlock returns the block of a segment that loc lies in, and whether others may
 // hold it too. The call keeps it in r, which may be nil.
-func (s *Storage) readBlock(r *Reader, h *files.Handle, loc index.Loc) (block []byte, shared bool, err error) {
+func (s *Store) readBlock(r *Reader, h *files.Handle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.Segment == nil {
 		return nil, false, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
 	}
@@ -266,7 +279,7 @@ func readLogValue(h *files.Handle, loc index.Loc) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("read %s at %d: %w", h.Kind.Name(h.Num), loc.Off, err)
 	}
-	if got := valueSum(b); got != loc.Sum {
+	if got := ValueSum(b); got != loc.Sum {
 		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))
 	}
 	return b, nil
@@ -281,7 +294,7 @@ func readSealedValue(h *files.Handle, loc index.Loc) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := valueSum(b); got != loc.Sum {
+	if got := ValueSum(b); got != loc.Sum {
 		return nil, logDamage(h, loc, fmt.Sprintf("checksum is %016x, expected %016x", got, loc.Sum))
 	}
 	return b, nil
@@ -290,3 +303,6 @@ func readSealedValue(h *files.Handle, loc index.Loc) ([]byte, error) {
 func logDamage(h *files.Handle, loc index.Loc, detail string) error {
 	return &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value", Offset: int64(loc.Off), Len: int64(loc.Len), Detail: detail}
 }
+
+// ValueSum is the checksum a value is known by, in log and segment alike.
+func ValueSum(parts ...[]byte) uint64 { return base.ChecksumParts(0, parts...) }

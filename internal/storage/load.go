@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"errors"
@@ -12,38 +12,38 @@ import (
 	"github.com/stele-go/stele/segment"
 )
 
-// loadPartition returns the newest partition with this id, its items in memory, or nil.
-func (s *Storage) loadPartition(id string) (*index.Partition, error) {
+// LoadPartition returns the newest partition with this id, its items in memory, or nil.
+func (s *Store) LoadPartition(id string) (*index.Partition, error) {
 	t, _, err := s.loadFirst(id)
 	return t, err
 }
 
 // loadFirst is loadPartition, and reports whether it was this call that loaded the partition.
-func (s *Storage) loadFirst(id string) (t *index.Partition, first bool, err error) {
+func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error) {
 	for {
-		t, err := s.ix.Partition(id)
+		t, err := s.Index.Partition(id)
 		if err != nil {
 			return nil, false, fmt.Errorf("look up partition %q: %w", id, err)
 		}
 		if t == nil || !t.Cold() {
 			return t, false, nil
 		}
-		loaded, installed, err := s.load(t, nil)
+		loaded, installed, err := s.Load(t, nil)
 		switch {
 		case err == nil && installed:
 			return loaded, true, nil
-		case err != nil && (!errors.Is(err, files.ErrGone) || s.ix.Current(t)):
+		case err != nil && (!errors.Is(err, files.ErrGone) || s.Index.Current(t)):
 			return nil, false, err
 		}
 		// A commit changed the partition, or deleted it and its pages went.
 	}
 }
 
-// load reads a cold partition's pages as a view, or else the index, sees them, and
+// Load reads a cold partition's pages as a view, or else the index, sees them, and
 // installs the result in the index if that still holds t: then nothing touched
 // the partition since.
-func (s *Storage) load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
-	floor := s.floor() // before the parts, as in loadTogether
+func (s *Store) Load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
+	floor := s.Floor() // before the parts, as in loadTogether
 	pages, err := s.readPages(t.Family, v)
 	if err != nil {
 		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
@@ -54,14 +54,14 @@ func (s *Storage) load(t *index.Partition, v *View) (loaded *index.Partition, in
 
 // loadTogether replaces the cold ones of the partitions of one family by loaded ones,
 // reading the family's pages once.
-func (s *Storage) loadTogether(partitions []*index.Partition, v *View) error {
+func (s *Store) loadTogether(partitions []*index.Partition, v *View) error {
 	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
 	if first < 0 {
 		return nil
 	}
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
-	floor := s.floor()
+	floor := s.Floor()
 	pages, err := s.readPages(partitions[first].Family, v)
 	if err != nil {
 		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)
@@ -74,7 +74,7 @@ func (s *Storage) loadTogether(partitions []*index.Partition, v *View) error {
 	return nil
 }
 
-func (s *Storage) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
+func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
 	var items []*index.Item
 	for _, p := range pages {
 		for i := range p.Partitions {
@@ -90,15 +90,15 @@ func (s *Storage) loadFrom(pages []*index.Page, t *index.Partition, floor base.L
 		}
 	}
 	loaded = t.Loaded(items, floor)
-	s.loads.Add(1)
-	return loaded, s.ix.Swap(t, loaded)
+	s.Loads.Add(1)
+	return loaded, s.Index.Swap(t, loaded)
 }
 
 // readPages reads all pages of a family as a view has them, or the index if v is
 // nil, and tells the family where its values lie.
-func (s *Storage) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
+func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
-		now, err := s.ix.Parts(fam.ID)
+		now, err := s.Index.Parts(fam.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (s *Storage) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 			}
 			continue
 		}
-		then, err := v.v.Parts(fam.ID)
+		then, err := v.Index.Parts(fam.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -133,44 +133,44 @@ func (s *Storage) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 // flushed since an image was written lies in the segment, and its place in the
 // log is stale. The first place told counts, if its file lasts for a view of the
 // epoch.
-func (s *Storage) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
+func (s *Store) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {
 		for _, part := range parts {
-			if s.files.IsImage(part.File) != images {
+			if s.Files.IsImage(part.File) != images {
 				continue
 			}
-			p, err := s.readPart(fam.ID, part)
+			p, err := s.ReadPart(fam.ID, part)
 			if err != nil {
-				if err = s.pastDamage(err); err != nil {
+				if err = s.PastDamage(err); err != nil {
 					return nil, err
 				}
 				continue
 			}
 			pages = append(pages, p)
-			fam.AddMissing(p.Values, s.files.Lasting(epoch))
+			fam.AddMissing(p.Values, s.Files.Lasting(epoch))
 		}
 	}
 	return pages, nil
 }
 
-// readPart reads one page.
-func (s *Storage) readPart(fam uint64, part index.Part) (p *index.Page, err error) {
-	h, err := s.files.Acquire(part.File)
+// ReadPart reads one page.
+func (s *Store) ReadPart(fam uint64, part index.Part) (p *index.Page, err error) {
+	h, err := s.Files.Acquire(part.File)
 	if err != nil {
-		if s.files.IsImage(part.File) {
-			s.noteBadPage(err)
+		if s.Files.IsImage(part.File) {
+			s.NoteBadPage(err)
 		}
 		return nil, err
 	}
-	defer s.files.Release(h)
+	defer s.Files.Release(h)
 	if h.Kind == files.Image {
 		p, err = readImagePage(h, part)
-		s.noteBadPage(err)
+		s.NoteBadPage(err)
 	} else {
-		p, err = readSegmentPage(h, fam, part)
+		p, err = ReadSegmentPage(h, fam, part)
 	}
-	s.noteDamage(err)
+	s.NoteDamage(err)
 	return p, err
 }
 
@@ -179,10 +179,10 @@ func readImagePage(h *files.Handle, part index.Part) (*index.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodePage(h, part, b)
+	return DecodePage(h, part, b)
 }
 
-func readSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page, error) {
+func ReadSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page, error) {
 	if h.Segment == nil {
 		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
 	}
@@ -190,14 +190,14 @@ func readSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page,
 	if err != nil {
 		return nil, err
 	}
-	p, err := decodePage(h, part, dir)
+	p, err := DecodePage(h, part, dir)
 	if err != nil {
 		return nil, err
 	}
 	p.Values = make([]index.ValueLoc, len(values))
 	for i, v := range values {
 		var ok bool
-		if p.Values[i], ok = placeOf(h.Num, v); !ok {
+		if p.Values[i], ok = PlaceOf(h.Num, v); !ok {
 			return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
 				Detail: fmt.Sprintf("value %d.%d is a patch against %d.%d", v.LSN, v.Ord, v.Base.LSN, v.Base.Ord)}
 		}
@@ -205,9 +205,9 @@ func readSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page,
 	return p, nil
 }
 
-// placeOf is a row of a segment's value table as the index has it; false for a
+// PlaceOf is a row of a segment's value table as the index has it; false for a
 // patch against what nothing is patched against.
-func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
+func PlaceOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
 	vl := index.ValueLoc{
 		Ref: index.Ref{LSN: v.LSN, Ord: v.Ord},
 		Loc: index.Loc{File: num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum},
@@ -220,7 +220,7 @@ func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
 	return vl, ok
 }
 
-func decodePage(h *files.Handle, part index.Part, b []byte) (*index.Page, error) {
+func DecodePage(h *files.Handle, part index.Part, b []byte) (*index.Page, error) {
 	p, err := index.DecodePage(b)
 	if err != nil {
 		if errors.Is(err, fault.ErrVersion) {

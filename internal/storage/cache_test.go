@@ -1,6 +1,8 @@
-package engine
+package storage
 
 import (
+	"errors"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -51,14 +53,6 @@ func TestBlockCacheBounds(t *testing.T) {
 	})
 }
 
-// held are the bytes a cache holds.
-func (c *blockCache) held() (n int64) {
-	for i := range c.shards {
-		n += c.shards[i].young.size + c.shards[i].old.size
-	}
-	return n
-}
-
 // What is read again and again stays, however much is read once, and that takes no
 // more than its part.
 func TestBlockCacheScan(t *testing.T) {
@@ -81,7 +75,7 @@ func TestBlockCacheScan(t *testing.T) {
 	for i := range cold {
 		read(hot + i)
 	}
-	if n := c.held(); n > 1<<20*youngShare/8 {
+	if n := c.bytes(); n > 1<<20*youngShare/8 {
 		t.Errorf("blocks read once take %d bytes", n)
 	}
 	for range 5 {
@@ -98,5 +92,31 @@ func TestBlockCacheScan(t *testing.T) {
 	}
 	if n := c.misses.Load() - before; n > 0 {
 		t.Errorf("%d of %d blocks that are read often were put out by a scan", n, hot)
+	}
+}
+
+// TestFlightFails lets those who wait for a read that fails read for themselves.
+func TestFlightFails(t *testing.T) {
+	f := newFlights()
+	key, begun, let := blockKey{file: 1, off: 2}, make(chan struct{}), make(chan struct{})
+	failed := errors.New("failed")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _, err := f.read(key, func() ([]byte, error) { close(begun); <-let; return nil, failed })
+		if !errors.Is(err, failed) {
+			t.Errorf("the first reader got %v", err)
+		}
+	})
+	<-begun
+	wg.Go(func() {
+		b, shared, err := f.read(key, func() ([]byte, error) { return []byte("x"), nil })
+		if string(b) != "x" || shared || err != nil {
+			t.Errorf("the second reader got %q, %t, %v", b, shared, err)
+		}
+	})
+	close(let)
+	wg.Wait()
+	if len(f.m) != 0 {
+		t.Errorf("%d reads are still in progress", len(f.m))
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package storage
 
 import (
 	"context"
@@ -7,27 +7,27 @@ import (
 	"github.com/stele-go/stele/internal/files"
 )
 
-// togetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
+// TogetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
 // them yet, and they lie in one piece of memory, so that who keeps one of them keeps so
 // much.
-const togetherLen = 16 << 10
+const TogetherLen = 16 << 10
 
 // togetherStored is the largest block, as it is stored, that ReadTogether reads.
 const togetherStored = 64 << 10
 
 // PartitionFirst is Partition, and reports whether the partition was cold: nobody had looked at it
 // for as long as it takes to be evicted.
-func (s *Storage) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
-	if err := s.enter(); err != nil {
+func (s *Store) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
+	if err := s.Enter(); err != nil {
 		return nil, false, err
 	}
-	defer s.leave()
+	defer s.Leave()
 	return s.loadFirst(id)
 }
 
 // Together reports whether ReadTogether is worth a call for values that begin with this
 // one: it lies in a block that is not in memory.
-func (s *Storage) Together(fam *index.Family, first index.Ref) bool {
+func (s *Store) Together(fam *index.Family, first index.Ref) bool {
 	loc, ok := fam.Loc(first)
 	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !s.cache.has(keyOf(loc))
 }
@@ -39,27 +39,27 @@ func (s *Storage) Together(fam *index.Family, first index.Ref) bool {
 // used again, and does not enter the cache: for values that nobody is expected to ask for
 // soon after. It returns nil if Together says no, if the values are more than 16 KiB, or if
 // the block cannot be read: ReadValue tells why.
-func (s *Storage) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
-	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.enter() != nil {
+func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
+	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.Enter() != nil {
 		return nil
 	}
-	defer s.leave()
+	defer s.Leave()
 	var buf [16]index.Loc
 	locs := fam.Locs(refs, buf[:0])
 	first := locs[0]
 	if first.InLog() || first.Patched() {
 		return nil // it moved
 	}
-	h, err := s.files.Acquire(first.File)
+	h, err := s.Files.Acquire(first.File)
 	if err != nil {
 		return nil
 	}
-	defer s.files.Release(h)
+	defer s.Files.Release(h)
 	if h.Segment == nil {
 		return nil
 	}
 	t := together{h: h, locs: locs, out: make([][]byte, len(refs))}
-	if t.measure(); t.room > togetherLen {
+	if t.measure(); t.room > TogetherLen {
 		return nil
 	}
 	if keep {

@@ -1,14 +1,12 @@
-package engine
+package storage
 
 import (
-	"fmt"
 	"runtime"
 	"testing"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/delta"
-	"github.com/stele-go/stele/internal/vfs"
 )
 
 // bytes are those of the blocks that are kept.
@@ -53,12 +51,12 @@ func TestRecentBlocksInTurn(t *testing.T) {
 					t.Fatalf("block %d at %d: not the value there", n, at)
 				}
 			}
-			if n := r.bytes(); n > 2*recentBytes {
+			if n := r.bytes(); n > 2*RecentBytes {
 				t.Fatalf("%d blocks in turn: %d bytes are kept", blocks, n)
 			}
 		}
 		most := blocks // once each, while all have room
-		if blocks*size > recentBytes {
+		if blocks*size > RecentBytes {
 			most *= 2 + 2*size/partBytes
 		}
 		t.Logf("%d blocks of %d values in turn: %d decoded", blocks, size/value, decoded)
@@ -81,7 +79,7 @@ func TestRecentAtManyPlaces(t *testing.T) {
 				r.keep(loc, block)
 			}
 		}
-		if n, held := r.bytes(), int(heapNow())-before; n > 2*recentBytes || held > 2*recentBytes+size+1<<20 {
+		if n, held := r.bytes(), int(heapNow())-before; n > 2*RecentBytes || held > 2*RecentBytes+size+1<<20 {
 			t.Fatalf("%d bytes are kept, in %d", n, held)
 		}
 	}
@@ -105,7 +103,7 @@ func TestRecentHoldsNoLargerValues(t *testing.T) {
 			}
 			large := []byte(noise(i, size))
 			target := large[size/2 : size/2+small]
-			p, err := delta.Decode(delta.Make(large, target, valueSum(target), small/2))
+			p, err := delta.Decode(delta.Make(large, target, ValueSum(target), small/2))
 			must(t, err)
 			root := delta.Whole(large)
 			v, err := p.On(root)
@@ -118,49 +116,8 @@ func TestRecentHoldsNoLargerValues(t *testing.T) {
 			}
 		}
 	}
-	if held := int(heapNow()) - before; held > 2*recentBytes+1<<20 {
+	if held := int(heapNow()) - before; held > 2*RecentBytes+1<<20 {
 		t.Errorf("%d versions of %d bytes hold %d", series, small, held)
 	}
 	runtime.KeepAlive(r)
-}
-
-// TestReaderHoldsLittle: what a Reader keeps is bounded while a call reads far more, and
-// after the call only that of the last one is kept, which the store holds.
-func TestReaderHoldsLittle(t *testing.T) {
-	const n, size = 640, 64 << 10
-	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
-	o.CacheBytes, o.Hot, o.NoPatches = -1, lastHot, true
-	e := mustOpen(t, o)
-	var refs []index.Ref
-	for i := range n {
-		refs = append(refs, putVersion(t, e, "t", versionKey(i), fmt.Sprintf("%0*d", size, i)))
-	}
-	must(t, e.Flush(t.Context()))
-	th, err := e.Partition("t")
-	must(t, err)
-	e.lastRecent.Store(nil) // of the flush
-	before := int(heapNow())
-	var readers []*Reader
-	for range 3 {
-		r := e.Reader()
-		for i := len(refs) - 1; i >= 0; i-- {
-			if b, err := r.ReadShared(t.Context(), th.Family, refs[i]); err != nil || len(b) != size {
-				t.Fatalf("value %d: %d bytes, %v", i, len(b), err)
-			}
-		}
-		if held := int(heapNow()) - before; held < recentBytes/2 || held > 4*recentBytes+1<<20 {
-			t.Errorf("%d bytes are kept during a call and after one, of %d", held, n*size)
-		}
-		r.End()
-		readers = append(readers, r)
-	}
-	if held := int(heapNow()) - before; held > 2*recentBytes+1<<20 {
-		t.Errorf("%d bytes are kept after three calls", held)
-	}
-	for _, r := range readers { // which may go on
-		if b, err := r.Read(t.Context(), th.Family, refs[0]); err != nil || len(b) != size {
-			t.Errorf("after the call: %d bytes, %v", len(b), err)
-		}
-	}
-	must(t, e.Close())
 }
