@@ -321,3 +321,12 @@ func (d *pageDecoder) base(r Ref) (back int32, ord uint16) {
 func SortItems(items []*Item) {
 	slices.SortFunc(items, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) })
 }
+
+// Newest is the last record that the page knows of the partition.
+func (pt *PagePartition) Newest() base.LSN {
+	lsn := pt.Birth
+	for _, it := range pt.Items {
+		lsn = max(lsn, it.LSN)
+	}
+	return lsn
+}

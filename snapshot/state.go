@@ -99,6 +99,33 @@ func (s State) Clone() State {
 	return s
 }
 
+// LogNums are the numbers of the log files, oldest first; never nil.
+func (s State) LogNums() []base.FileNum {
+	nums := make([]base.FileNum, len(s.Logs))
+	for i, l := range s.Logs {
+		nums[i] = l.Num
+	}
+	return nums
+}
+
+// LogSalts are the salts of the log files, as far as the manifest knows them.
+func (s State) LogSalts() map[base.FileNum]uint64 {
+	salts := map[base.FileNum]uint64{}
+	for _, l := range s.Logs {
+		salts[l.Num] = l.Salt
+	}
+	return salts
+}
+
+// ImageNums are the numbers of the images, in the order of the chain.
+func (s State) ImageNums() []base.FileNum {
+	var nums []base.FileNum
+	for _, im := range s.Images {
+		nums = append(nums, im.Num)
+	}
+	return nums
+}
+
 // Edit is one change of the state, of which a crash leaves all or nothing. Removals come before
 // additions.
 type Edit struct {

@@ -46,13 +46,14 @@ type rule struct {
 
 const anything = "..."
 
-var below = []string{"internal/base", "internal/record", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot", "internal/files"}
+var below = []string{"internal/base", "internal/record", "internal/metric", "internal/seal", "internal/delta", "internal/vfs", "wal", "segment", "index", "snapshot", "internal/files", "internal/throttle"}
 
 // rules are the directions of the imports:
 //
 //	base ← {vfs, seal} ← {wal, segment}    base ← index ← record    {base, vfs, seal, index} ← snapshot
 //	{wal, segment, snapshot} ← internal/files
-//	all of those ← internal/engine ← internal/backup
+//	all of those ← storage ← rewrite ← {garbage, image} ← flush ← compaction ← scrub ← internal/engine
+//	internal/engine ← {export, verify} ← internal/backup, and below the engine's work pin ← verify
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, internal/engine} ← {internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
 //
@@ -76,20 +77,31 @@ var rules = []rule{
 	{"internal/record", []string{"index", "internal/base"}, []string{}},
 	{"internal/files", []string{"internal/base", "internal/seal", "internal/vfs", "wal", "segment", "snapshot"}, []string{}},
 	{"internal/throttle", []string{"internal/metric", "internal/vfs"}, []string{}},
-	{"internal/engine", below, []string{}},
+	{"internal/storage", below, []string{}},
+	{"internal/rewrite", append([]string{"internal/storage"}, below...), []string{}},
+	{"internal/lost", []string{"index", "internal/rewrite"}, []string{}},
+	{"internal/garbage", append([]string{"internal/rewrite", "internal/storage"}, below...), []string{}},
+	{"internal/image", append([]string{"internal/rewrite", "internal/storage"}, below...), []string{}},
+	{"internal/flush", append([]string{"internal/image", "internal/garbage", "internal/rewrite", "internal/storage"}, below...), []string{}},
+	{"internal/compaction", append([]string{"internal/flush", "internal/image", "internal/garbage", "internal/rewrite", "internal/storage"}, below...), []string{}},
+	{"internal/scrub", append([]string{"internal/compaction"}, below...), []string{}},
+	{"internal/engine", append([]string{"internal/scrub", "internal/compaction", "internal/flush", "internal/image", "internal/garbage", "internal/storage"}, below...), []string{}},
+	{"internal/pin", below, []string{}},
+	{"internal/export", append([]string{"internal/engine", "internal/lost", "internal/rewrite", "internal/storage"}, below...), []string{}},
+	{"internal/verify", append([]string{"internal/engine", "internal/pin", "internal/lost", "internal/rewrite", "internal/storage"}, below...), []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
 	{"saver", []string{"serde", "internal/base"}, []string{}},
 	{"internal/rules", []string{"saver", "serde", "internal/base"}, []string{}},
 	{"internal/layout", []string{"saver", "serde", "index", "internal/base"}, []string{}},
-	{"internal/diskhook", append([]string{"saver", "internal/engine"}, below...), []string{}},
-	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine"}, below...), []string{}},
-	{"internal/backup", append([]string{"internal/engine"}, below...), []string{"github.com/cespare/xxhash/v2"}},
-	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/diskhook", "internal/engine"}, below...), []string{}},
+	{"internal/diskhook", append([]string{"saver", "internal/engine", "internal/storage"}, below...), []string{}},
+	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage"}, below...), []string{}},
+	{"internal/backup", append([]string{"internal/export", "internal/verify", "internal/pin", "internal/storage"}, below...), []string{"github.com/cespare/xxhash/v2"}},
+	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/diskhook", "internal/engine", "internal/export", "internal/verify", "internal/pin", "internal/lost", "internal/storage"}, below...), []string{}},
 	{"saver/memory", []string{"saver", "serde", "internal/rules", "internal/base"}, []string{}},
 	{"saver/savertest", []string{"saver", "saver/memory", "serde", "internal/rules", "internal/base"}, []string{}},
-	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/metric", "internal/base"}, []string{"github.com/google/btree"}},
+	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage", "internal/metric", "internal/base"}, []string{"github.com/google/btree"}},
 	{"store/storetest", []string{"store", "saver"}, []string{}},
-	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/metric", "internal/base"}, []string{}},
+	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage", "internal/metric", "internal/base"}, []string{}},
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
 	{"internal/arch", nil, []string{}},
 	{"internal/golden", nil, []string{}},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/pin"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
@@ -78,7 +78,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if o.Dest == nil {
 		o.Dest = o.Engine.FS
 	}
-	m, err := engine.TakeMoment(o.Engine.FS, dir, engine.MomentKeys(o.Engine.Keys))
+	m, err := pin.Pin(o.Engine.FS, dir, pin.WithKeys(o.Engine.Keys))
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +123,9 @@ func now(o Options) time.Time {
 	return time.Now()
 }
 
-// sources are the files of a moment, with the place where each log file ends.
-func sources(dir string, m *engine.Moment, o Options) ([]source, base.LSN, error) {
-	rec, err := wal.Recover(engine.MomentLog(dir, m), nil)
+// sources are the files of a pinned store, with the place where each log file ends.
+func sources(dir string, m *pin.Store, o Options) ([]source, base.LSN, error) {
+	rec, err := wal.Recover(m.LogOptions(dir), nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -164,7 +164,7 @@ func sources(dir string, m *engine.Moment, o Options) ([]source, base.LSN, error
 	return out, max(rec.LastLSN, m.State.FloorLSN-1), nil
 }
 
-func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo) (source, error) {
+func segmentSource(dir string, m *pin.Store, s snapshot.SegmentInfo) (source, error) {
 	name := segment.FileName(s.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -174,7 +174,7 @@ func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo) (source
 	if err != nil {
 		return source{}, err
 	}
-	r, err := engine.OpenSegment(f, name, size, m.Keys())
+	r, err := segment.Open(f, name, size, segment.WithKeys(m.Keys()))
 	if err != nil {
 		return source{}, err
 	}
@@ -186,7 +186,7 @@ func segmentSource(dir string, m *engine.Moment, s snapshot.SegmentInfo) (source
 		check: func(ctx context.Context) error { return r.Verify(ctx, nil) }}, nil
 }
 
-func imageSource(dir string, m *engine.Moment, info snapshot.ImageInfo) (source, error) {
+func imageSource(dir string, m *pin.Store, info snapshot.ImageInfo) (source, error) {
 	name := snapshot.ImageName(info.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/export"
+	"github.com/stele-go/stele/internal/pin"
 	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/internal/verify"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -106,7 +108,7 @@ func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 //
 // The store is the one that was backed up, with its id: take care that only one of
 // the two goes on.
-func Restore(ctx context.Context, from, dir string, o Options) (*engine.VerifyReport, error) {
+func Restore(ctx context.Context, from, dir string, o Options) (*verify.Report, error) {
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}
 	}
@@ -122,7 +124,7 @@ func Restore(ctx context.Context, from, dir string, o Options) (*engine.VerifyRe
 	if err != nil {
 		return nil, fmt.Errorf("restore %s: %w", from, err)
 	}
-	to, err := engine.HoldEmpty(o.Dest, dir)
+	to, err := export.HoldEmpty(o.Dest, dir)
 	if err != nil {
 		return nil, fmt.Errorf("restore to %s: %w", dir, err)
 	}
@@ -138,7 +140,7 @@ func Restore(ctx context.Context, from, dir string, o Options) (*engine.VerifyRe
 	return rep, nil
 }
 
-func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (*engine.VerifyReport, error) {
+func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (*verify.Report, error) {
 	p := &progress{o: o}
 	p.sizes(list)
 	for _, f := range list.Files {
@@ -149,14 +151,14 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	if err := o.Dest.SyncDir(dir); err != nil {
 		return nil, err
 	}
-	m, err := engine.MomentOf(o.Dest, dir, list.State, engine.MomentKeys(o.Engine.Keys))
+	m, err := pin.Assemble(o.Dest, dir, list.State, pin.WithKeys(o.Engine.Keys))
 	if err != nil {
 		return nil, err
 	}
 	defer m.Release()
 	opts := o.Engine
 	opts.FS = o.Dest
-	rep, err := engine.VerifyMoment(ctx, dir, m, opts, nil)
+	rep, err := verify.RunPinned(ctx, dir, m, opts, nil)
 	if err != nil {
 		return nil, err
 	}

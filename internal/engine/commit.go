@@ -138,13 +138,11 @@ func (e *Engine) applied(batch []*wal.Record) {
 	c := e.queue.take(batch)
 	for _, id := range c.Remove {
 		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
-			e.garbage.noteDropped(t)
+			e.garbage.NoteDropped(t)
 		}
 	}
 	e.Index.Apply(c)
-	e.flusher.unflushed.add(c.Put, c.LSN)
-	e.Throttle.Committed(bytes)
-	e.images.bytes.Add(bytes)
+	e.flusher.Committed(c.Put, c.LSN, bytes)
 }
 
 // aborted forgets a batch that was refused. What was prepared upon it is refused

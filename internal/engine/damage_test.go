@@ -92,10 +92,10 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 			must(t, e.Close())
 			// Only one image, so that the one spoilt is the one read.
 			e = mustOpen(t, storage.Options{FS: mem, ManualWork: true})
-			e.images.mu.Lock()
-			e.images.bad = true
-			must(t, e.images.writeImage(false))
-			e.images.mu.Unlock()
+			e.images.Mu.Lock()
+			e.images.SetBad()
+			must(t, e.images.Write(false))
+			e.images.Mu.Unlock()
 			must(t, e.Close())
 			spoil(t, mem, suffix)
 

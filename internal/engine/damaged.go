@@ -112,7 +112,7 @@ func (e *Engine) outdated(st snapshot.State) error {
 			continue
 		}
 		if last == 0 {
-			rec, err := wal.Recover(wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: logNums(st), ReadOnly: true, AllowDamage: true,
+			rec, err := wal.Recover(wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: st.LogNums(), ReadOnly: true, AllowDamage: true,
 				Keys: e.Keys.Keyring(st.StoreID, st.PlainBelow())}, nil)
 			if err != nil {
 				return err

@@ -1,7 +1,8 @@
-// Package engine composes log, segments, index and manifest into a store of
-// opaque items: commit, read, flush, compact, recover. It knows nothing of
-// checkpoints; package saver gives keys and values their meaning, and a
-// key-value store or a cache could do the same beside it.
+// Package engine is a store of opaque items that is open: it recovers what a crash left,
+// commits, and gives flush and compaction their turns. What it reads with, and the work
+// itself, are packages below it: storage, flush, image, compaction, scrub. It knows nothing
+// of checkpoints; package saver/disk gives keys and values their meaning, and packages store
+// and cache do the same in the same directory.
 //
 // # Data model
 //
@@ -24,8 +25,8 @@
 // pages. That of files.Set is held while a file is closed, and, where a store is opened to
 // be read only, while its files are opened:
 //
-//	compactMu (one compaction at a time; held across its I/O)
-//	flushMu (one of flush, image, end of a compaction at a time; held across their I/O)
+//	compaction.Compactor.Mu (one compaction at a time; held across its I/O)
+//	image.Chain.Mu (one of flush, image, end of a compaction at a time; held across their I/O)
 //	the lock of files.Set (open files and pins)
 //	index.Index.mu, then index.Family.mu
 //	cache shard

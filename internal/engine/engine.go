@@ -9,7 +9,11 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/compaction"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/flush"
+	"github.com/stele-go/stele/internal/garbage"
+	"github.com/stele-go/stele/internal/image"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
@@ -21,10 +25,10 @@ import (
 // Engine is an open store. All methods are safe for concurrent use.
 type Engine struct {
 	*storage.Store
-	garbage   *garbage
-	images    *images
-	flusher   *flusher
-	compactor *compactor
+	garbage   *garbage.Estimate
+	images    *image.Chain
+	flusher   *flush.Flusher
+	compactor *compaction.Compactor
 
 	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
 	lock        vfs.Lock // nil if read-only
@@ -97,12 +101,12 @@ func (e *Engine) WriteImage(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	e.images.mu.Lock()
-	defer e.images.mu.Unlock()
+	e.images.Mu.Lock()
+	defer e.images.Mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return e.images.writeImage(false)
+	return e.images.Write(false)
 }
 
 // Close waits for calls in progress, makes everything durable, and releases the
@@ -137,7 +141,7 @@ func (e *Engine) closeWriter() error {
 	}
 	var errs []error
 	if e.Log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.BadPages.Load() {
-		errs = append(errs, e.flusher.flushAtClose())
+		errs = append(errs, e.flusher.FlushAtClose())
 	}
 	errs = append(errs, e.Log.Close())
 	unchanged := e.Manifest.Untouched() && e.Manifest.State().Clean != nil
@@ -163,7 +167,7 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.flusher.sealed.begun(e.Index, e.queue.patches)
+	e.flusher.LogBegun(e.queue.patches)
 	e.Files.AddKeyed(files.Log, info.Num, info.KeyID)
 	_, err := e.Manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err

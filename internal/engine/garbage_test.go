@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -103,11 +101,11 @@ func TestDeadBytesAreKept(t *testing.T) {
 		want := func(dropped, unused int64) {
 			t.Helper()
 			var got snapshot.SegmentDead
-			e.garbage.mu.Lock()
-			for _, d := range e.garbage.sums(e.State().Segments) {
+			e.garbage.Mu.Lock()
+			for _, d := range e.garbage.Sums(e.State().Segments) {
 				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
 			}
-			e.garbage.mu.Unlock()
+			e.garbage.Mu.Unlock()
 			// Of a family that lives, its blocks and directory count, not its values.
 			if got.Dropped != dropped || got.Unused < unused/2 || got.Unused > unused*2 || (unused == 0) != (got.Unused == 0) {
 				t.Errorf("killed %v: %d bytes dropped, %d unused, want %d and %d", killed, got.Dropped, got.Unused, dropped, unused)
@@ -162,40 +160,4 @@ func TestDeadBeforeOpen(t *testing.T) {
 		t.Errorf("again: %v, %v", did, err)
 	}
 	must(t, e.Close())
-}
-
-// A segment is rewritten alone when much of it is dead, and not merged any more
-// when it has grown large.
-func TestWhatIsCompacted(t *testing.T) {
-	seg := func(n int, size int64) snapshot.SegmentInfo {
-		return snapshot.SegmentInfo{Num: base.FileNum(n), Size: size, Raw: 2 * size}
-	}
-	many := []snapshot.SegmentInfo{seg(1, 10<<20), seg(2, 11<<20), seg(3, 12<<20), seg(4, storage.DefaultSegmentSize), seg(5, storage.DefaultSegmentSize)}
-	for _, c := range []struct {
-		fanout int
-		dead   map[base.FileNum]int64
-		want   string
-	}{
-		{3, nil, "[1 2 3]"},
-		{4, nil, "[]"},
-		{2, map[base.FileNum]int64{4: storage.DefaultSegmentSize}, "[1 2 3]"},
-		{4, map[base.FileNum]int64{1: 3 << 20}, "[]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: storage.DefaultSegmentSize / 2}, "[4]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: storage.DefaultSegmentSize / 4}, "[1]"},
-	} {
-		got := pickCompaction(many, c.fanout, storage.DefaultSegmentSize)
-		if got == nil {
-			got = mostlyDead(many, c.dead)
-		}
-		nums := []int{}
-		for _, s := range got {
-			nums = append(nums, int(s.Num))
-		}
-		if fmt.Sprint(nums) != c.want {
-			t.Errorf("fan-out %d, dead %v: %v, want %s", c.fanout, c.dead, nums, c.want)
-		}
-	}
-	if mostlyDead([]snapshot.SegmentInfo{seg(1, minDead)}, map[base.FileNum]int64{1: minDead - 1}) != nil {
-		t.Error("a small segment is rewritten for little")
-	}
 }

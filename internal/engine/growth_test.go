@@ -59,7 +59,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		t.Errorf("%d deleted threads are remembered, beyond their time", n)
 	}
 	must(t, e.Close())
-	for _, img := range imageNums(e.State().Images) { // rebuild from segments
+	for _, img := range e.State().ImageNums() { // rebuild from segments
 		must(t, mem.Remove(e.Files.Path(files.Image, img)))
 	}
 	e = mustOpen(t, o)

@@ -116,7 +116,7 @@ func (e *Engine) judgeWork(h *monitor.Health) {
 	if most := backlogFlushes * e.Opts.FlushBytes; h.LogBytes > most && !e.Opts.ManualWork {
 		addProblem(h, monitor.TroubleBacklog, monitor.StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.Opts.FlushBytes)
 	}
-	h.CompactionDebt = e.compactor.debt()
+	h.CompactionDebt = e.compactor.Debt()
 	rate := e.Opts.CompactRate
 	if rate < 0 {
 		rate = storage.DefaultCompactRate

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/stele-go/stele/fault"
@@ -52,10 +51,10 @@ func (e *Engine) ownsDir() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, vfs.ErrDetached):
-		holder := readHolder(e.Held, filepath.Join(e.Dir, lockName))
+		holder := readHolder(e.Held, filepath.Join(e.Dir, LockName))
 		err = &fault.LockLostError{Dir: e.Dir, Holder: holder, Copied: holder == e.lockText}
 	default:
-		err = fmt.Errorf("look for %s: %w", lockName, err)
+		err = fmt.Errorf("look for %s: %w", LockName, err)
 	}
 	e.lockLost.CompareAndSwap(nil, &err)
 	return *e.lockLost.Load()
@@ -63,13 +62,3 @@ func (e *Engine) ownsDir() error {
 
 // Around is the file system that the store's directory lies in.
 func (e *Engine) Around() vfs.FS { return e.around }
-
-// holdStore holds the directory of a store that is only looked at. One that does not
-// exist is no store.
-func holdStore(fsys vfs.FS, dir string) (vfs.Dir, error) {
-	d, err := vfs.Hold(fsys, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", fault.ErrNotStore, err)
-	}
-	return d, err
-}

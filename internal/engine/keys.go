@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
@@ -77,7 +78,7 @@ func (e *Engine) encryption() *monitor.Encryption {
 // findStoreID takes the id of the store from the first file that tells it, for a
 // store whose manifest is lost.
 func (e *Engine) findStoreID(st snapshot.State) uint64 {
-	for _, name := range namesOf(st) {
+	for _, name := range files.Names(st) {
 		f, err := e.Opts.FS.Open(filepath.Join(e.Dir, name))
 		if err != nil {
 			continue

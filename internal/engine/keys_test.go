@@ -92,7 +92,7 @@ func filesOf(t *testing.T, fsys vfs.FS) map[string]string {
 	must(t, err)
 	out := map[string]string{}
 	for _, n := range names {
-		if n != lockName {
+		if n != LockName {
 			out[n] = string(fileBytes(t, fsys, n))
 		}
 	}
@@ -173,7 +173,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 		if after := filesOf(t, fsys); !maps.Equal(before, after) {
 			t.Errorf("%s: refused, and changed files", what)
 		}
-		if _, err := Verify(t.Context(), "store", sealedOptions(fsys, keys), nil); !errors.Is(err, fault.ErrKey) {
+		if _, _, err := VerifyStore(t.Context(), sealedOptions(fsys, keys)); !errors.Is(err, fault.ErrKey) {
 			t.Errorf("%s, verified: %v", what, err)
 		}
 	}
@@ -358,12 +358,12 @@ func TestSealedTools(t *testing.T) {
 	mem, keys := vfs.NewMem(vfs.MemOptions{}), &turningKeys{}
 	o := sealedOptions(mem, keys)
 	want := fillSealed(t, o)
-	rep, err := Verify(t.Context(), "store", o, nil)
-	if err != nil || rep.Damaged() || rep.Records == 0 {
-		t.Fatalf("verify: %+v, %v", rep, err)
+	damaged, records, err := VerifyStore(t.Context(), o)
+	if err != nil || damaged || records == 0 {
+		t.Fatalf("verify: damaged %v, %d records, %v", damaged, records, err)
 	}
 	e := mustOpen(t, o)
-	if _, err := e.Export(t.Context(), "copy", ExportOptions{}); err != nil {
+	if err := ExportStore(t.Context(), e, "copy"); err != nil {
 		t.Fatal(err)
 	}
 	must(t, e.Close())

@@ -24,9 +24,9 @@ func closedStore(t *testing.T, n int) (*vfs.Mem, storage.Options) {
 	e := mustOpen(t, o)
 	putMany(t, e, n, 1)
 	must(t, e.Flush(t.Context()))
-	e.images.mu.Lock()
-	must(t, e.images.writeImage(true))
-	e.images.mu.Unlock()
+	e.images.Mu.Lock()
+	must(t, e.images.Write(true))
+	e.images.Mu.Unlock()
 	must(t, e.Close())
 	return mem, o
 }
@@ -148,8 +148,8 @@ func TestDamagedList(t *testing.T) {
 		t.Fatal("the test needs a list")
 	}
 	flip(t, mem, name, at)
-	if rep, err := Verify(t.Context(), "store", o, nil); err != nil || !rep.Damaged() {
-		t.Errorf("verify: %v, %+v", err, rep)
+	if damaged, _, err := VerifyStore(t.Context(), o); err != nil || !damaged {
+		t.Errorf("verify: damaged %v, %v", damaged, err)
 	}
 	e = mustOpen(t, o)
 	if rep := e.Report(); rep.IndexRebuilt || !rep.CleanClose {
@@ -172,8 +172,8 @@ func TestDamagedList(t *testing.T) {
 	}
 	readMany(t, e, n, 1, 1)
 	must(t, e.Close())
-	if rep, err := Verify(t.Context(), "store", o, nil); err != nil || rep.Damaged() {
-		t.Errorf("verify at last: %v, %+v", err, rep)
+	if damaged, _, err := VerifyStore(t.Context(), o); err != nil || damaged {
+		t.Errorf("verify at last: damaged %v, %v", damaged, err)
 	}
 	// After a kill a damaged list is found at once, and made good.
 	mem, o = closedStore(t, n)
@@ -254,8 +254,8 @@ func TestDamagedTable(t *testing.T) {
 	lost := residentID(1500)
 	for _, kill := range []bool{false, true} {
 		_, o := damagedStore(t, n, lost)
-		if rep, err := Verify(t.Context(), "store", o, nil); err != nil || !rep.Damaged() {
-			t.Errorf("verify: %v, %+v", err, rep)
+		if damaged, _, err := VerifyStore(t.Context(), o); err != nil || !damaged {
+			t.Errorf("verify: damaged %v, %v", damaged, err)
 		}
 		e := mustOpen(t, o)
 		if rep := e.Report(); rep.IndexRebuilt || !rep.CleanClose {
@@ -312,8 +312,8 @@ func TestDamagedTable(t *testing.T) {
 			t.Errorf("%d threads were put while the table was damaged, %d have it", n-costs, after)
 		}
 		must(t, e.Close())
-		if rep, err := Verify(t.Context(), "store", reopen, nil); err != nil || rep.Damaged() {
-			t.Errorf("verify at last: %v, %+v", err, rep)
+		if damaged, _, err := VerifyStore(t.Context(), reopen); err != nil || damaged {
+			t.Errorf("verify at last: damaged %v, %v", damaged, err)
 		}
 	}
 }
@@ -338,9 +338,9 @@ func TestDamageFoundByClose(t *testing.T) {
 			}
 			v.Release()
 		} else {
-			e.images.mu.Lock()
-			e.images.bad = true // the image at close is a full one, which needs all rows
-			e.images.mu.Unlock()
+			e.images.Mu.Lock()
+			e.images.SetBad() // the image at close is a full one, which needs all rows
+			e.images.Mu.Unlock()
 		}
 		mustPut(t, e, "~", "l", "w")
 		must(t, e.Close())
@@ -398,7 +398,7 @@ func TestViewKeepsTables(t *testing.T) {
 }
 
 func fullImage(e *Engine) error {
-	e.images.mu.Lock()
-	defer e.images.mu.Unlock()
-	return e.images.writeImage(true)
+	e.images.Mu.Lock()
+	defer e.images.Mu.Unlock()
+	return e.images.Write(true)
 }

@@ -217,7 +217,7 @@ func TestNoCopyOfRefusedLog(t *testing.T) {
 		names, err := mem.List("store")
 		mustAll(t, err)
 		for _, n := range names {
-			if n != lockName && !strings.HasSuffix(n, ".tmp") && n != wal.MarkName {
+			if n != LockName && !strings.HasSuffix(n, ".tmp") && n != wal.MarkName {
 				copyFile(t, mem, copied, n)
 			}
 		}
@@ -232,7 +232,7 @@ func TestNoCopyOfRefusedLog(t *testing.T) {
 			t.Fatalf("inline %v: %d copies", inline, made)
 		}
 		after := filesOf(t, copied)
-		delete(after, lockName)
+		delete(after, LockName)
 		if !maps.Equal(after, before) {
 			t.Fatalf("inline %v: %v, was %v", inline, fileSizes(after), fileSizes(before))
 		}

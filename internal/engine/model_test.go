@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/compaction"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
@@ -214,8 +215,8 @@ func (w *world) beside() {
 	}
 	w.note("beside:")
 	switch n := w.rng.IntN(10); {
-	case n > 7 && w.e.images.mu.TryLock(): // only beside a compaction
-		w.e.images.mu.Unlock()
+	case n > 7 && w.e.images.Mu.TryLock(): // only beside a compaction
+		w.e.images.Mu.Unlock()
 		w.quiet = true
 		if n == 8 {
 			w.note("flush beside")
@@ -330,10 +331,10 @@ func (w *world) interruptible(compact func(context.Context) error) {
 // compactSome merges any segments, as which ones size would choose is no matter, but
 // those that an interrupted compaction has left, if there are any.
 func (w *world) compactSome(ctx context.Context) error {
-	w.e.compactor.mu.Lock()
-	defer w.e.compactor.mu.Unlock()
+	w.e.compactor.Mu.Lock()
+	defer w.e.compactor.Mu.Unlock()
 	segs := w.e.Manifest.State().Segments
-	inputs, err := w.e.compactor.interrupted(segs)
+	inputs, err := w.e.compactor.Interrupted(segs)
 	if err != nil {
 		return err
 	}
@@ -343,7 +344,7 @@ func (w *world) compactSome(ctx context.Context) error {
 	} else {
 		w.resumed++
 	}
-	return w.e.compactor.compact(ctx, compaction{inputs: inputs})
+	return w.e.compactor.Run(ctx, compaction.Task{Inputs: inputs})
 }
 
 func (w *world) check() {

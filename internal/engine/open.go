@@ -12,7 +12,11 @@ import (
 	"unicode"
 
 	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/internal/compaction"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/flush"
+	"github.com/stele-go/stele/internal/garbage"
+	"github.com/stele-go/stele/internal/image"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
@@ -20,8 +24,8 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// lockName is the file that is locked while a writer has the store.
-const lockName = "LOCK"
+// LockName is the file that is locked while a writer has the store.
+const LockName = "LOCK"
 
 // Open opens the store in dir, creating it if dir is empty or missing. What a
 // crash left behind is recovered; Report tells what that was.
@@ -56,19 +60,18 @@ func Open(dir string, opts storage.Options) (*Engine, error) {
 			e.Index.ReleaseFamilies() // nobody waits for it
 			e.work(ctx, e.wake, &e.workErr, e.workOnce)
 		})
-		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.compactAll) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.CompactAll) })
 	}
 	return e, nil
 }
 
 // newEngine puts together the parts of a store that holds nothing yet.
 func newEngine(s *storage.Store) *Engine {
-	e := &Engine{Store: s, garbage: newGarbage(s), queue: newQueue(), revisions: newRevisionCache(s.Opts.VersionBytes),
+	e := &Engine{Store: s, garbage: garbage.New(s), images: image.New(s), queue: newQueue(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
-	e.images = &images{Store: s}
-	e.flusher = &flusher{Store: s, images: e.images, garbage: e.garbage, unflushed: newUnflushed()}
-	e.compactor = newCompactor(e.flusher)
-	e.images.onPublish = e.compactor.noteSegments
+	e.flusher = flush.New(e.images, e.garbage)
+	e.compactor = compaction.New(e.flusher)
+	e.images.OnPublish = e.compactor.NoteSegments
 	s.OnBadPage = e.wakeWorker
 	return e
 }
@@ -103,7 +106,7 @@ func (e *Engine) open() error {
 		return err
 	}
 	e.Fixed = st
-	e.garbage.restore(st.Segments)
+	e.garbage.Restore(st.Segments)
 	e.addFiles(st)
 	if err := e.checkKeys(); err != nil {
 		return err
@@ -144,7 +147,7 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	}
 	end.copied()
 	end.relocate(rec)
-	e.compactor.noteSegments()
+	e.compactor.NoteSegments()
 	e.sweep(end.left)
 	return e.openLog(rec, end)
 }
@@ -190,7 +193,7 @@ func (e *Engine) refuseStrangers() error {
 		switch {
 		case complete:
 			return nil
-		case n == lockName, snapshot.IsManifestName(n):
+		case n == LockName, snapshot.IsManifestName(n):
 		case isOwnName(n), n == wal.MarkName:
 			own = n
 		default:
@@ -207,7 +210,7 @@ func (e *Engine) refuseStrangers() error {
 }
 
 func isOwnName(n string) bool {
-	_, own := ownNumber(n)
+	_, own := files.Number(n)
 	return own
 }
 
@@ -217,13 +220,13 @@ func (e *Engine) takeLock() error {
 		host = "unknown host"
 	}
 	e.lockText = fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, e.Opts.Clock().UTC().Format(time.RFC3339))
-	name := filepath.Join(e.Dir, lockName)
+	name := filepath.Join(e.Dir, LockName)
 	lock, err := e.Opts.FS.Lock(name, e.lockText+"\n")
 	if errors.Is(err, vfs.ErrLockHeld) {
 		return &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name)}
 	}
 	if err != nil {
-		return fmt.Errorf("lock %s: %w", lockName, err)
+		return fmt.Errorf("lock %s: %w", LockName, err)
 	}
 	e.lock = lock
 	return nil
@@ -255,7 +258,7 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 		e.useKeys(st, rep.KeyID == "")
 		return st, err
 	}
-	if err := syncParents(e.around, e.Dir); err != nil {
+	if err := SyncParents(e.around, e.Dir); err != nil {
 		return st, err
 	}
 	id := e.Opts.Rand()
@@ -271,11 +274,11 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 	return e.Manifest.State(), nil
 }
 
-// syncParents makes the name of a new store durable, and those of the directories
+// SyncParents makes the name of a new store durable, and those of the directories
 // above it: any of them may be new, made by this process or by one that died
 // since. It comes before the manifest, so that no store without a durable name
 // has one. Directories further up may be closed to us; then they are not new.
-func syncParents(fsys vfs.FS, dir string) error {
+func SyncParents(fsys vfs.FS, dir string) error {
 	parent := filepath.Dir(dir)
 	if err := fsys.SyncDir(parent); err != nil {
 		return fmt.Errorf("sync directory %s: %w", parent, err)

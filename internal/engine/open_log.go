@@ -14,8 +14,8 @@ import (
 // logOptions are those to recover the log from record from on. imaged says that the index
 // begins with what the images hold.
 func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.RecoverOptions {
-	o := wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: logNums(st), FromLSN: from,
-		Origin: st.StoreID, Mark: e.durable, Salts: logSalts(st), ReadOnly: e.Opts.ReadOnly, AllowDamage: e.Opts.AllowDamage, Keys: e.Files.Keys}
+	o := wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: st.LogNums(), FromLSN: from,
+		Origin: st.StoreID, Mark: e.durable, Salts: st.LogSalts(), ReadOnly: e.Opts.ReadOnly, AllowDamage: e.Opts.AllowDamage, Keys: e.Files.Keys}
 	if e.guessed {
 		o.Files = nil // the log is found by its own links
 	}
@@ -103,26 +103,7 @@ func (e *Engine) keepFamilies(st snapshot.State) {
 		n = 0
 	}
 	e.Index.KeepFamilies(n)
-	e.flusher.unflushed.expect(n)
-}
-
-// logNums are the log files the manifest names, oldest first; never nil, as nil
-// would ask for whatever is in the directory.
-func logNums(st snapshot.State) []base.FileNum {
-	nums := make([]base.FileNum, 0, len(st.Logs))
-	for _, l := range st.Logs {
-		nums = append(nums, l.Num)
-	}
-	return nums
-}
-
-// logSalts are those of the log files the manifest names, as far as it knows them.
-func logSalts(st snapshot.State) map[base.FileNum]uint64 {
-	salts := make(map[base.FileNum]uint64, len(st.Logs))
-	for _, l := range st.Logs {
-		salts[l.Num] = l.Salt
-	}
-	return salts
+	e.flusher.Expect(n)
 }
 
 // openLog starts writing behind the end of the recovered log, of which the copy

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
@@ -51,7 +49,7 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	must(t, e.Close())
 	e = open()
 	check()
-	images := imageNums(e.State().Images)
+	images := e.State().ImageNums()
 	must(t, e.Close())
 	for _, img := range images {
 		must(t, mem.Remove(e.Files.Path(files.Image, img)))
@@ -68,57 +66,4 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	}
 	check()
 	must(t, e.Close())
-}
-
-// Every item, and every value of the plan once, is in one of the parts.
-func TestDivide(t *testing.T) {
-	page := &index.Page{Partitions: []index.PagePartition{{ID: "a"}, {ID: "b"}}}
-	plan := valuePlan{newest: map[string]index.Ref{}}
-	want := map[index.Ref]bool{}
-	for i := range 200 {
-		ref := index.Ref{LSN: 7, Ord: uint16(i)}
-		it := &index.Item{Key: versionKey(i), LSN: 7, Slots: []index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}}}
-		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
-		want[ref] = true
-		if i%10 == 0 {
-			plan.heads = append(plan.heads, ref)
-			plan.newest["v"] = ref
-		} else {
-			plan.history = append(plan.history, oldValue{"v", ref, false})
-		}
-	}
-	extra := index.Ref{LSN: 1}
-	plan.history, want[extra] = append(plan.history, oldValue{ref: extra}), true
-	parts := divide(plan, page, 3000)
-	items := 0
-	for _, p := range parts {
-		for _, pt := range p.page.Partitions {
-			items += len(pt.Items)
-		}
-		for _, r := range slices.Concat(p.plan.heads, refsOf(p.plan.history)) {
-			if !want[r] {
-				t.Errorf("value %v is in two parts, or in none before", r)
-			}
-			delete(want, r)
-		}
-		for _, r := range p.plan.newest {
-			if !slices.Contains(p.plan.heads, r) {
-				t.Errorf("the newest value %v is in another part", r)
-			}
-		}
-	}
-	if len(parts) < 5 || items != 200 || len(want) > 0 {
-		t.Errorf("%d parts with %d items, %d values are left out", len(parts), items, len(want))
-	}
-	if whole := divide(plan, page, 1<<20); len(whole) != 1 || whole[0].page != page {
-		t.Error("a small family is divided")
-	}
-}
-
-func refsOf(old []oldValue) []index.Ref {
-	var out []index.Ref
-	for _, o := range old {
-		out = append(out, o.ref)
-	}
-	return out
 }

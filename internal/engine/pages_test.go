@@ -38,8 +38,9 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := (&familyWork{partitions: []*index.Partition{th}}).page(
-		func(*index.Partition, *index.Item) bool { return true }, func(*index.Partition) bool { return true })
+	page := &index.Page{Partitions: []index.PagePartition{{ID: th.ID, Birth: th.Birth}}}
+	th.Items(func(it *index.Item) { page.Partitions[0].Items = append(page.Partitions[0].Items, it) })
+	index.SortItems(page.Partitions[0].Items)
 	if size := copies * len(index.EncodePage(page)); size <= snapshot.MaxPage {
 		t.Fatalf("the copies take %d bytes of index, not enough to test with", size)
 	}
@@ -80,8 +81,8 @@ func TestCommitsBesideAnImageCountForTheNext(t *testing.T) {
 		mustPut(t, e, "t", "l", "beside it")
 	}
 	must(t, e.WriteImage(context.Background()))
-	if b.beside != nil || e.images.bytes.Load() == 0 {
-		t.Errorf("%d bytes count for the next image", e.images.bytes.Load())
+	if b.beside != nil || e.images.Unsaved() == 0 {
+		t.Errorf("%d bytes count for the next image", e.images.Unsaved())
 	}
 	must(t, e.Close())
 }

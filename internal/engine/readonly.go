@@ -42,7 +42,7 @@ func (e *Engine) openReadOnly() error {
 		e.Files.Lost = lost || stuck && e.Opts.AllowDamage
 		e.Files.LostImages = lostImages || stuck
 		e.Index = index.New(e.Opts.LoadedBytes())
-		e.flusher.unflushed = newUnflushed()
+		e.flusher.Reset()
 		e.report = monitor.OpenReport{}
 		e.guessed = false
 		e.ForgetSkipped()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/compaction"
 	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
@@ -237,9 +238,9 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	if len(segs) != 2 {
 		t.Fatalf("%d segments", len(segs))
 	}
-	e.compactor.mu.Lock()
-	err := e.compactor.compact(t.Context(), compaction{inputs: segs[1:]})
-	e.compactor.mu.Unlock()
+	e.compactor.Mu.Lock()
+	err := e.compactor.Run(t.Context(), compaction.Task{Inputs: segs[1:]})
+	e.compactor.Mu.Unlock()
 	mustAll(t, err, e.Close())
 	for _, im := range e.Manifest.State().Images {
 		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))

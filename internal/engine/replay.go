@@ -76,9 +76,7 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 		r.c.Remember = append(r.c.Remember, m)
 	}
 	e.Index.Apply(r.c)
-	e.flusher.unflushed.add(r.c.Put, rec.lsn)
-	e.Throttle.Committed(int64(rec.len))
-	e.images.bytes.Add(int64(rec.len))
+	e.flusher.Committed(r.c.Put, rec.lsn, int64(rec.len))
 	e.report.Replayed++
 	return nil
 }
@@ -158,7 +156,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 		}
 		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
 	case record.OpDrop:
-		r.e.garbage.noteDropped(t)
+		r.e.garbage.NoteDropped(t)
 		r.set(o.id, nil)
 		r.remember(o.id, dropTombstone(r.tomb, o.id, lsn, time, o.tomb))
 	case record.OpCopy:

@@ -133,7 +133,7 @@ func TestInterruptedCompactionAndLostIndex(t *testing.T) {
 				_, err := e.CompactStep(t.Context())
 				must(t, err)
 			}
-			images := imageNums(e.State().Images)
+			images := e.State().ImageNums()
 			must(t, e.Close())
 			for _, n := range images {
 				must(t, mem.Remove(e.Files.Path(files.Image, n)))

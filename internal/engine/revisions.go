@@ -167,7 +167,7 @@ func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
 	v := Value{size: size, candidate: d}
 	d.data, v.sum = delta.Hold(was, parts...)
 	v.parts = d.data.Parts()
-	if was != nil && e.mayBeBase(prev.ref) {
+	if was != nil && e.flusher.MayBeBase(prev.ref) {
 		d.against(prev, v.sum)
 	}
 	return v, nil
@@ -237,21 +237,12 @@ func (e *Engine) publishRevisions(tx *Tx) {
 	}
 }
 
-// noBase as patchFloor keeps every value from being a base.
-const noBase = uint64(base.MaxLSN)
-
-// mayBeBase reports whether a record prepared now may hold a patch against ref. A
-// flush takes a part of the log that no patch may reach into from behind it: what
-// it leaves behind there, dead or moved, nobody may need. So a base is never older
-// than the last part taken.
-func (e *Engine) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= e.flusher.patchFloor.Load() }
-
 // liveBase reports whether b may be the base of a value that is about to be put
 // into t. An image has the places of values that items refer to, and of their
 // bases. So the base must be referred to now: then every image before this record
 // has its place, and every later one has it on account of the patch.
 func (e *Engine) liveBase(t *index.Partition, b *revision) bool {
-	if b.family != t.Family.ID || !e.mayBeBase(b.ref) {
+	if b.family != t.Family.ID || !e.flusher.MayBeBase(b.ref) {
 		return false
 	}
 	it := t.Get(b.key)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/rewrite"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -102,7 +103,7 @@ func TestLongChat(t *testing.T) {
 			th, err := e.Partition("t")
 			must(t, err)
 			th.Ascend("", func(it *index.Item) bool {
-				if chain, _, ok := th.Family.Chain(it.Slots[0].Ref, nil); !ok || len(chain) > historyLevels*(historyFan-1)+1 {
+				if chain, _, ok := th.Family.Chain(it.Slots[0].Ref, nil); !ok || len(chain) > rewrite.MaxPatches+1 {
 					t.Errorf("item %s: chain of %d", it.Key, len(chain))
 				}
 				return true

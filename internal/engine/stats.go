@@ -14,7 +14,7 @@ var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() monitor.Stats {
-	s := monitor.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.Throttle.LogBytes(), OpenViews: e.Files.ViewCount(), UnremovedFiles: len(e.Files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := monitor.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.Debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.Throttle.LogBytes(), OpenViews: e.Files.ViewCount(), UnremovedFiles: len(e.Files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.State()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -22,7 +22,7 @@ func (e *Engine) Stats() monitor.Stats {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
 	}
-	for _, n := range e.garbage.inSegments(st.Segments) {
+	for _, n := range e.garbage.InSegments(st.Segments) {
 		s.DeadBytes += n
 	}
 	if s.WorkError = e.workError(); s.WorkError == nil {

@@ -3,10 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -19,7 +19,7 @@ import (
 // log is no leftover, whatever its number: a file is named before its first record,
 // so the manifest is an older copy of itself, or that of another store.
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
-	named := map[string]bool{lockName: true, wal.MarkName: true}
+	named := map[string]bool{LockName: true, wal.MarkName: true}
 	for _, l := range st.Logs {
 		named[wal.FileName(l.Num)] = true
 	}
@@ -39,7 +39,7 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 		if named[n] || snapshot.IsManifestName(n) {
 			continue
 		}
-		num, own := ownNumber(n)
+		num, own := files.Number(n)
 		if err := e.checkLeftover(n, rec.LastLSN); err != nil && (num < st.NextFileNum || !errors.Is(err, fault.ErrVersion)) {
 			return nil, err
 		}
@@ -84,13 +84,4 @@ func (e *Engine) sweep(left []string) {
 		}
 		e.report.RemovedFiles = append(e.report.RemovedFiles, n)
 	}
-}
-
-func ownNumber(name string) (base.FileNum, bool) {
-	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, wal.ParseTempName, segment.ParseFileName, snapshot.ParseImageName} {
-		if n, ok := parse(name); ok {
-			return n, true
-		}
-	}
-	return math.MaxUint64, false
 }

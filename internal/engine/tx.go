@@ -173,6 +173,10 @@ func copyTombstone(id string, lsn base.LSN, now int64) index.Tombstone {
 	return index.Tombstone{ID: id, LSN: lsn, At: now}
 }
 
+// maxItemNames bounds the names and tags of one item, so that a page that
+// holds nothing else is below snapshot.MaxPage.
+const maxItemNames = 8 << 20
+
 // Put stores an item, replacing the one at key. A partition that does not exist
 // begins with it. An empty key suffix is not added: keys are the caller's.
 func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {

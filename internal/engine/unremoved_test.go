@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
@@ -56,7 +57,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 		names, err := mem.List("store")
 		must(t, err)
 		for _, name := range names {
-			if _, own := ownNumber(name); own {
+			if _, own := files.Number(name); own {
 				n++
 			}
 		}
@@ -83,7 +84,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 	}
 	must(t, e.Close())
 	st := e.State()
-	if got, want := count(), len(st.Logs)+len(st.Segments)+len(imageNums(st.Images)); got != want {
+	if got, want := count(), len(st.Logs)+len(st.Segments)+len(st.ImageNums()); got != want {
 		t.Errorf("%d files, the manifest names %d; there were %d", got, want, left)
 	}
 }

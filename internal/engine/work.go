@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 
 // nudge wakes the worker if the log has grown enough to do something about it.
 func (e *Engine) nudge() {
-	if e.Opts.ManualWork || e.images.bytes.Load() < e.Opts.ImageBytes && e.Throttle.LogBytes() < e.Opts.FlushBytes {
+	if e.Opts.ManualWork || !e.flusher.Due() {
 		return
 	}
 	e.wakeWorker()
@@ -50,15 +49,6 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 	}
 }
 
-func sortedKeys(m map[string]bool) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // stall holds up a commit of about n bytes where the work is behind. An error is
 // ctx's; nothing was done then.
 func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
@@ -74,7 +64,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	if err := e.flusher.flushIfDue(ctx); err != nil {
+	if err := e.flusher.FlushIfDue(ctx); err != nil {
 		return err
 	}
 	select {

@@ -182,6 +182,7 @@ func readImagePage(h *files.Handle, part index.Part) (*index.Page, error) {
 	return DecodePage(h, part, b)
 }
 
+// ReadSegmentPage reads the page that a segment has of a family.
 func ReadSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page, error) {
 	if h.Segment == nil {
 		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
@@ -220,6 +221,7 @@ func PlaceOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
 	return vl, ok
 }
 
+// DecodePage decodes a page; damage names the file.
 func DecodePage(h *files.Handle, part index.Part, b []byte) (*index.Page, error) {
 	p, err := index.DecodePage(b)
 	if err != nil {

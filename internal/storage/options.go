@@ -70,7 +70,7 @@ type Options struct {
 	Opening context.Context
 
 	ReadOnly    bool // take no lock, write nothing
-	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see damaged.go
+	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see engine.Open
 	// DeletedMemory is how long deleted partitions are remembered; default 30 days,
 	// negative: not at all.
 	DeletedMemory time.Duration
@@ -117,8 +117,9 @@ const (
 	minLogFile = 64 << 10
 	mib        = 1 << 20
 
+	// DefaultCompactRate is that of Options.CompactRate, in bytes a second.
 	DefaultCompactRate = 64 * mib
-	DefaultSegmentSize = 256 * mib
+	defaultSegmentSize = 256 * mib
 	defaultReserve     = 8 * mib
 )
 
@@ -167,6 +168,7 @@ func (o Options) reserve() int64 {
 	return o.Reserve
 }
 
+// WithDefaults returns the options with the defaults in place of what is zero.
 func (o Options) WithDefaults() Options {
 	def := func(p *int64, d int64) {
 		if *p == 0 {
@@ -186,7 +188,7 @@ func (o Options) WithDefaults() Options {
 	def(&o.CacheBytes, max(o.MemoryBudget/8, -1))
 	def(&o.VersionBytes, max(o.MemoryBudget/8, -1))
 	def(&o.CompactRate, DefaultCompactRate)
-	def(&o.SegmentSize, DefaultSegmentSize)
+	def(&o.SegmentSize, defaultSegmentSize)
 	o.Reserve = o.reserve()
 	if o.LowSpace == 0 && o.Reserve > 0 {
 		o.LowSpace = max(256*mib, 2*o.Reserve)
@@ -239,9 +241,9 @@ const (
 	// caller's slice, neither copied nor kept.
 	MaxRevision = 16 << 20
 	// ChainLevels is how many kinds of patches a chain is made of. Those of level 0
-	// are against the value before. After a run of innerChain of them, by default, one
+	// are against the value before. After a run of InnerChain of them, by default, one
 	// of level 1 is made against the value with which the run began, and after a run
-	// of outerChain of those, one of level 2 against the value with which that run
+	// of OuterChain of those, one of level 2 against the value with which that run
 	// began. Of level 2 there are as many as index.MaxChain leaves room for. So a list
 	// that grows is logged three times, its second and third time compressed, and
 	// whole again only after some 23,000 versions.

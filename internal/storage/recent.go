@@ -32,7 +32,7 @@ const (
 //
 // What is read goes to the generation now. When that is full, it becomes then, and what
 // was then is forgotten; what is asked for again moves to now. So at least the last
-// recentBytes are kept, and at most twice as many. A call may go through more blocks at
+// RecentBytes are kept, and at most twice as many. A call may go through more blocks at
 // once, as a listing of many partitions does. So of a large block that comes from then, or
 // has to be decoded again, the values next to the one alone are kept: a part of each has room.
 //

@@ -52,6 +52,7 @@ func LastDrops(tombs []index.Tombstone) map[string]base.LSN {
 	return out
 }
 
+// SegmentTombstones are the tombstones of one segment.
 func (s *Store) SegmentTombstones(num base.FileNum) ([]index.Tombstone, error) {
 	h, err := s.Files.Acquire(num)
 	if err != nil {

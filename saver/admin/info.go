@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/pin"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/segment"
@@ -62,7 +62,7 @@ func Describe(dir string, a Access) (*Info, error) {
 		return nil, err
 	}
 	defer done()
-	m, err := engine.TakeMoment(a.fs(), dir, engine.MomentKeys(a.Options.Keys))
+	m, err := pin.Pin(a.fs(), dir, pin.WithKeys(a.Options.Keys))
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func readSome(fsys vfs.FS, name string, n int) ([]byte, error) {
 	return b[:got], err
 }
 
-func (info *Info) files(dir string, m *engine.Moment) error {
+func (info *Info) files(dir string, m *pin.Store) error {
 	if m.Manifest != "" {
 		info.add(FileInfo{Name: m.Manifest, Kind: "manifest", Size: int64(len(m.Raw))})
 	}

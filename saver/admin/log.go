@@ -10,7 +10,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/pin"
 	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/wal"
 )
@@ -63,7 +63,7 @@ func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEnt
 var errStop = errors.New("stop")
 
 func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(LogEntry) bool) error {
-	m, err := engine.TakeMoment(a.fs(), dir, engine.MomentKeys(a.Options.Keys))
+	m, err := pin.Pin(a.fs(), dir, pin.WithKeys(a.Options.Keys))
 	if err != nil {
 		return err
 	}

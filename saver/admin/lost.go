@@ -3,8 +3,9 @@ package admin
 import (
 	"fmt"
 
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/export"
 	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/lost"
 )
 
 // LostCheckpoint is a checkpoint, or the writes of a call, that cannot be read.
@@ -26,7 +27,7 @@ type LostValue struct {
 	Finding    Finding `json:"finding"`
 }
 
-func lostItem(it engine.LostItem) LostCheckpoint {
+func lostItem(it export.LostItem) LostCheckpoint {
 	l := LostCheckpoint{Thread: threadName(it.Partition), What: fmt.Sprintf("item %q", it.Key)}
 	if k, ok := layout.ParseItem(it.Key); ok {
 		l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
@@ -35,11 +36,11 @@ func lostItem(it engine.LostItem) LostCheckpoint {
 }
 
 // lostValues are those of the values whose items are not lost themselves.
-func lostValues(lost []engine.LostValue, items map[engine.LostItem]bool) []LostValue {
+func lostValues(ls []lost.Value, items map[export.LostItem]bool) []LostValue {
 	out := []LostValue{}
-	for _, v := range lost {
+	for _, v := range ls {
 		k, ok := layout.ParseItem(v.Key)
-		if !ok || items[engine.LostItem{Partition: v.Partition, Key: v.Key}] {
+		if !ok || items[export.LostItem{Partition: v.Partition, Key: v.Key}] {
 			continue // listed as a lost item
 		}
 		l := LostValue{Thread: threadName(v.Partition), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: findingOf(v.Err)}
@@ -53,14 +54,14 @@ func lostValues(lost []engine.LostValue, items map[engine.LostItem]bool) []LostV
 
 // losses are the items that cannot be without one of the values, and the values that
 // are lost besides.
-func losses(lost []engine.LostValue) ([]LostCheckpoint, []LostValue) {
-	gone, items := map[engine.LostItem]bool{}, []LostCheckpoint{}
-	for _, l := range lost {
-		it := engine.LostItem{Partition: l.Partition, Key: l.Key}
+func losses(ls []lost.Value) ([]LostCheckpoint, []LostValue) {
+	gone, items := map[export.LostItem]bool{}, []LostCheckpoint{}
+	for _, l := range ls {
+		it := export.LostItem{Partition: l.Partition, Key: l.Key}
 		if replacement(l) == nil && !gone[it] {
 			gone[it] = true
 			items = append(items, lostItem(it))
 		}
 	}
-	return items, lostValues(lost, gone)
+	return items, lostValues(ls, gone)
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/export"
 	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/internal/lost"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -103,7 +105,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	}
 	defer func() { _ = d.Close() }() // read-only
 	e := diskhook.Engine(d)
-	exp, err := e.Export(ctx, out, engine.ExportOptions{Replace: replacement, Progress: func(done, total int) {
+	exp, err := export.Run(ctx, e, out, export.Options{Replace: replacement, Progress: func(done, total int) {
 		if o.Progress != nil {
 			o.Progress(Progress{Step: "families", Done: int64(done), Total: int64(total)})
 		}
@@ -126,7 +128,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 
 // replacement is what stands for a lost value: a mark that is an error to read, or
 // nothing for the record of a checkpoint, without which there is no checkpoint.
-func replacement(l engine.LostValue) []byte {
+func replacement(l lost.Value) []byte {
 	_, kind := SplitThread(l.Partition)
 	if _, ok := layout.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
 		return nil
@@ -144,13 +146,13 @@ func (r *SalvageReport) addDamage(f Finding) {
 	}
 }
 
-func (r *SalvageReport) fill(e *engine.Engine, exp *engine.ExportReport) {
+func (r *SalvageReport) fill(e *engine.Engine, exp *export.Report) {
 	damage, deletions := e.Skipped()
 	for _, d := range damage {
 		r.addDamage(findingOf(d))
 	}
 	r.MayHoldDeleted = deletions
-	dropped := map[engine.LostItem]bool{}
+	dropped := map[export.LostItem]bool{}
 	for _, it := range exp.Dropped {
 		dropped[it] = true
 		r.LostCheckpoints = append(r.LostCheckpoints, lostItem(it))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/verify"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -67,7 +67,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer done()
-	rep, err := engine.Verify(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
+	rep, err := verify.Run(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
 	if errors.Is(err, fault.ErrNotStore) {
 		if b, berr := verifyBackup(ctx, dir, o); !errors.Is(berr, fault.ErrNotStore) {
 			return b, berr
@@ -84,14 +84,14 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	return out, nil
 }
 
-func engineProgress(fn func(Progress)) func(engine.VerifyProgress) {
+func engineProgress(fn func(Progress)) func(verify.Progress) {
 	if fn == nil {
 		return nil
 	}
-	return func(p engine.VerifyProgress) { fn(Progress(p)) }
+	return func(p verify.Progress) { fn(Progress(p)) }
 }
 
-func verifyReport(dir string, rep *engine.VerifyReport) *VerifyReport {
+func verifyReport(dir string, rep *verify.Report) *VerifyReport {
 	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
 		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Items: rep.Items, Values: rep.Values,
 		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}

@@ -1,0 +1,85 @@
+package compaction
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// pickCompaction returns segments worth merging: as many as the fan-out asks for
+// in one class of size, those of the size limit and more left out. Each class is four
+// times the last.
+func pickCompaction(segs []snapshot.SegmentInfo, fanout int, limit int64) []snapshot.SegmentInfo {
+	classes := map[int][]snapshot.SegmentInfo{}
+	for _, s := range segs {
+		if s.Size >= limit {
+			continue
+		}
+		c := max(0, bits.Len64(uint64(s.Size))-17) / 2
+		classes[c] = append(classes[c], s)
+	}
+	for c := range 32 {
+		if len(classes[c]) >= fanout {
+			return classes[c]
+		}
+	}
+	return nil
+}
+
+const (
+	// deadShare of a segment, in tenths, makes it worth rewriting alone, if that
+	// frees at least minDead bytes.
+	deadShare = 4
+	minDead   = 1 << 20
+)
+
+// mostlyDead returns the segment of which the largest part is dead, if that is
+// worth rewriting it.
+func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snapshot.SegmentInfo {
+	var worst []snapshot.SegmentInfo
+	most := 0.0
+	for _, s := range segs {
+		share := float64(dead[s.Num]) / float64(s.Size)
+		if dead[s.Num] >= minDead && share*10 >= deadShare && share > most {
+			worst, most = []snapshot.SegmentInfo{s}, share
+		}
+	}
+	return worst
+}
+
+// NoteSegments counts the segments that are yet to be merged. Where those of one size
+// are twice as many as make a compaction, the one that is under way has taken so long
+// that another waits: it hurries then, since what is dead stays on the disk until it is
+// merged, and reads look into every segment.
+func (c *Compactor) NoteSegments() {
+	n, segs := int64(0), c.State().Segments
+	for _, s := range segs {
+		if s.Size < c.Opts.SegmentSize {
+			n++
+		}
+	}
+	c.Throttle.SetSegments(n, pickCompaction(segs, 2*c.Opts.CompactFanout, c.Opts.SegmentSize) != nil)
+}
+
+// Debt is the size of the segments that CompactStep would take now, and
+// the times after.
+func (c *Compactor) Debt() int64 {
+	left := c.State().Segments
+	dead := c.garbage.InSegments(left)
+	var debt int64
+	for {
+		next := pickCompaction(left, c.Opts.CompactFanout, c.Opts.SegmentSize)
+		if next == nil {
+			next = mostlyDead(left, dead)
+		}
+		if next == nil {
+			return debt
+		}
+		for _, s := range next {
+			debt += s.Size
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(s snapshot.SegmentInfo) bool { return slices.Contains(next, s) })
+	}
+}

@@ -1,0 +1,255 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/garbage"
+	"github.com/stele-go/stele/internal/image"
+	"github.com/stele-go/stele/internal/rewrite"
+	"github.com/stele-go/stele/internal/storage"
+	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// Flusher moves the log into segments. All methods are safe for concurrent use.
+type Flusher struct {
+	*storage.Store
+	Images  *image.Chain
+	Garbage *garbage.Estimate
+
+	unflushed  unflushed
+	sealed     sealView
+	patchFloor atomic.Uint64 // see MayBeBase
+}
+
+// New returns the flusher of a store that holds nothing yet.
+func New(images *image.Chain, g *garbage.Estimate) *Flusher {
+	f := &Flusher{Store: images.Store, Images: images, Garbage: g}
+	f.Reset()
+	return f
+}
+
+// Committed says that a record, in n bytes of the log, put these partitions. Its LSN is at
+// least that of all before it.
+func (f *Flusher) Committed(put []*index.Partition, lsn base.LSN, n int64) {
+	f.unflushed.add(put, lsn)
+	f.Throttle.Committed(n)
+	f.Images.Committed(n)
+}
+
+// LogBegun is called on the committer when a log file is begun, before its first record.
+// patches is how many values of that record's batch are patches.
+func (f *Flusher) LogBegun(patches int) { f.sealed.begun(f.Index, patches) }
+
+// MayBeBase reports whether a record prepared now may hold a patch against ref. A flush
+// takes a part of the log that no patch may reach into from behind it: what it leaves
+// behind there, dead or moved, nobody may need. So a base is never older than the last part
+// taken.
+func (f *Flusher) MayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= f.patchFloor.Load() }
+
+// Loaded says that images which Open read hold items of families up to record last.
+func (f *Flusher) Loaded(last base.LSN) { f.unflushed.imaged(last) }
+
+// Expect makes room for n families with records in the log.
+func (f *Flusher) Expect(n int) { f.unflushed.expect(n) }
+
+// Reset forgets which families have records in the log: they are read again.
+func (f *Flusher) Reset() { f.unflushed.reset() }
+
+// Flush moves what is in the log into a segment, so that the log can be removed.
+// It goes beside commits. A failure leaves the store as it was.
+func (f *Flusher) Flush(ctx context.Context) error {
+	if f.Opts.ReadOnly {
+		return fault.ErrReadOnly
+	}
+	if err := f.Enter(); err != nil {
+		return err
+	}
+	defer f.Leave()
+	return f.FlushWithin(ctx)
+}
+
+// FlushWithin does the work of Flush for who has entered the store.
+func (f *Flusher) FlushWithin(ctx context.Context) error {
+	f.Images.Mu.Lock()
+	defer f.Images.Mu.Unlock()
+	return f.FlushLocked(ctx)
+}
+
+// FlushLocked does the work of Flush for who has entered the store and holds Images.Mu.
+//
+// A crash before the manifest edit leaves the log in charge and the new files
+// unknown; a crash after it finds segment and image complete and durable.
+func (f *Flusher) FlushLocked(ctx context.Context) error {
+	if err := f.Images.CheckPages(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	start := time.Now()
+	logged := f.Throttle.LogBytes()
+	v, err := f.sealLog(ctx)
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	defer v.Release()
+	st, sealed := f.Manifest.State(), v.LSN()
+	if sealed < st.FloorLSN {
+		return nil
+	}
+	if err := f.unflushed.gather(v, f.Files.IsImage); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	logs, files := sealedLogs(st, sealed)
+	tombs := tombstones(v, st.FloorLSN, sealed)
+	floor := sealed + 1
+	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
+	y := f.Throttle.Yielder()
+	out := rewrite.NewOutputs(f.Store, files, func(int) { y.Yield() })
+	if err := f.buildFlush(ctx, v, st, files, tombs, out); err != nil {
+		return fmt.Errorf("flush: %w", out.Abandon(err))
+	}
+	info := monitor.FlushInfo{Floor: uint64(floor)}
+	for _, seg := range out.Segments() {
+		if info.Segment == 0 {
+			info.Segment = uint64(seg.Num)
+		}
+		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
+	}
+	info.ValueBytes = out.ValueBytes()
+	edit.AddSegments, edit.SetDead = out.Segments(), f.Garbage.News(st.Segments)
+	out.Enter()
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && f.Files.IsImage(p.File) }
+	old, err := f.Images.Publish(edit, image.Replaced{Placed: out.Placed(), Drop: drop, Families: f.unflushed.all()}, floor)
+	if err != nil {
+		out.Withdraw(err)
+		return fmt.Errorf("flush: %w", err)
+	}
+	out.Install()
+	f.unflushed.settle(sealed)
+	f.Index.DropTombstones(sealed, f.OldestTombstone())
+	f.Files.Retire(append(logs, old...)...)
+	info.Took = time.Since(start)
+	f.Throttle.Flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
+	f.noteFlush(info)
+	return nil
+}
+
+// buildFlush writes the segments of a flush: none if nothing live is in the sealed
+// logs, as a rule one.
+func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *rewrite.Outputs) error {
+	fams := f.unflushed.all()
+	work, err := rewrite.Families(v, func(id uint64) bool { return fams[id] })
+	if err != nil {
+		return err
+	}
+	dropped, err := rewrite.Families(v, f.Garbage.IsDropped)
+	if err != nil {
+		return err
+	}
+	first, sealed := st.FloorLSN, v.LSN()
+	f.Garbage.CountDropped(dropped)
+	isNew := func(t *index.Partition) bool { return t.Birth >= first }
+	keep := func(t *index.Partition, it *index.Item) bool { return it.LSN >= first || isNew(t) }
+	for _, names := range work {
+		w, err := names.Open(v)
+		if err == nil {
+			err = w.Load(v)
+		}
+		if err != nil {
+			return err
+		}
+		out.Yield()
+		f.Garbage.CountDead(&w)
+		page, plan := w.Page(keep, isNew), w.Plan(&f.Opts, files)
+		if len(page.Partitions) == 0 && len(plan.Heads)+len(plan.History) == 0 {
+			continue
+		}
+		if err := out.Add(ctx, w, plan, page, first, sealed); err != nil {
+			return err
+		}
+	}
+	if out.Empty() && len(st.Segments) == 0 {
+		// Only deletions: they need be known if older segments hold what they
+		// delete, or if they are to be remembered even without an image.
+		if len(f.Remembered(tombs)) == 0 {
+			return nil
+		}
+	}
+	_, err = out.Finish(tombs)
+	return err
+}
+
+// tombstones are the deletions of records first to last.
+func tombstones(v *storage.View, first, last base.LSN) []index.Tombstone {
+	var out []index.Tombstone
+	for _, m := range v.Index.Tombstones() {
+		if m.LSN >= first && m.LSN <= last {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// FlushIfDue flushes or writes an image if the log has grown enough for it.
+func (f *Flusher) FlushIfDue(ctx context.Context) error {
+	f.Images.Mu.Lock()
+	defer f.Images.Mu.Unlock()
+	if err := f.Images.CheckPages(); err != nil {
+		return err
+	}
+	switch {
+	case f.due():
+		return f.FlushLocked(ctx)
+	case f.Images.Due():
+		return f.Images.Write(false)
+	}
+	return nil
+}
+
+func (f *Flusher) due() bool { return f.Throttle.LogBytes() >= f.Opts.FlushBytes }
+
+// Due reports whether FlushIfDue has something to do.
+func (f *Flusher) Due() bool { return f.due() || f.Images.Due() }
+
+// maxIdleLogs is how many log files a closed store may leave: each life writes
+// its own, and many short lives should not make Open slow.
+const maxIdleLogs = 8
+
+// closeTimeout bounds the flush of a Close.
+const closeTimeout = time.Minute
+
+// FlushAtClose leaves an image, so that the next Open replays nothing.
+func (f *Flusher) FlushAtClose() error {
+	f.Images.Mu.Lock()
+	defer f.Images.Mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if f.BadPages.Load() {
+		return f.Images.Forget()
+	}
+	write := func() error { return errors.Join(f.Images.Write(false), f.Garbage.RecordDropped()) }
+	if len(f.Manifest.State().Logs) > maxIdleLogs {
+		write = func() error { return f.FlushLocked(ctx) }
+	}
+	err := write()
+	if f.BadPages.Load() { // found just now
+		return f.Images.Forget()
+	}
+	return err
+}
+
+func (f *Flusher) noteFlush(i monitor.FlushInfo) {
+	f.Flushes.Add(1)
+	f.FlushedValues.Add(i.ValueBytes)
+	f.FlushedBytes.Add(i.Bytes)
+	f.Opts.Logger.Info("flushed", "file_num", i.Segment, "floor_lsn", i.Floor, "families", i.Families, "values", i.Values, "bytes", i.Bytes, "took", i.Took)
+	if tell := f.Opts.Events.Flushed; tell != nil {
+		tell(i)
+	}
+}

@@ -1,0 +1,90 @@
+package flush
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// sealLog ends the current log file, and returns a view of the store exactly as
+// its sealed files left it. A segment must not know more than that: should the
+// index ever be rebuilt from segments, the rest of the log is replayed on top.
+func (f *Flusher) sealLog(ctx context.Context) (*storage.View, error) {
+	f.sealed.arm()
+	defer f.sealed.disarm()
+	// No patch behind the seal may be against a value before it: see MayBeBase.
+	// Records prepared until the seal is set hold none at all.
+	f.patchFloor.Store(noBase)
+	if err := f.Log.Rotate(ctx); err != nil {
+		f.patchFloor.Store(uint64(f.Index.LSN()) + 1)
+		return nil, err
+	}
+	v := f.WorkView(f.ViewTombstones)
+	// A file begun since has told what was before it, before its first record.
+	if before, ok := f.sealed.take(); ok {
+		v.Index = before
+	}
+	f.patchFloor.Store(uint64(v.LSN()) + 1)
+	return v, nil
+}
+
+// sealView catches the index between the last record of a sealed log file and the
+// first of the next.
+type sealView struct {
+	mu    sync.Mutex
+	armed bool
+	v     *index.View
+}
+
+func (s *sealView) arm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = true, nil
+}
+
+func (s *sealView) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = false, nil
+}
+
+// begun is called on the committer when a file is begun. A file whose first batch
+// holds patches, which were made before the seal was armed, is not where it can lie:
+// it then ends behind that file.
+func (s *sealView) begun(ix *index.Index, patches int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed && s.v == nil && patches == 0 {
+		v := ix.ViewTombstones()
+		s.v = &v
+	}
+}
+
+func (s *sealView) take() (index.View, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.v == nil {
+		return index.View{}, false
+	}
+	return *s.v, true
+}
+
+// sealedLogs are the log files that hold only records up to last.
+func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.FileNum]bool) {
+	var nums []base.FileNum
+	set := map[base.FileNum]bool{}
+	for _, l := range st.Logs {
+		if l.BaseLSN <= last {
+			nums = append(nums, l.Num)
+			set[l.Num] = true
+		}
+	}
+	return nums, set
+}
+
+// noBase as patchFloor keeps every value from being a base.
+const noBase = uint64(base.MaxLSN)

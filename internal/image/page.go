@@ -1,0 +1,173 @@
+package image
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/rewrite"
+)
+
+const (
+	// pageTarget is about where a page of an image ends and the next begins. A
+	// family may have any number of them: a copy of a partition brings all its items.
+	pageTarget = 2 << 20
+	// mergedPages bounds the stored size of the pages that a full image makes one of.
+	mergedPages = 256 << 10
+)
+
+// newPages hold the items of records after the last image, and the places of
+// their values in the log. Partitions need not be loaded for it: what a cold partition
+// has not on disk is in memory.
+func (j *writer) newPages(w rewrite.Family) ([]*index.Page, error) {
+	last := j.last()
+	isNew := func(t *index.Partition) bool { return t.Birth > last }
+	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && isNew(t) }) {
+		if err := w.Load(j.v); err != nil { // a copy of a cold partition takes it all along
+			return nil, err
+		}
+	}
+	all := w.Page(func(t *index.Partition, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
+	pk := pagePacker{fam: w.Fam, last: last, seen: map[index.Ref]bool{}}
+	for i := range all.Partitions {
+		pt := &all.Partitions[i]
+		pk.partition(pt)
+		for _, it := range pt.Items {
+			pk.item(pt, it)
+		}
+	}
+	for chunk := range slices.Chunk(pk.bases, pageTarget/rewrite.PlaceSize) {
+		pk.pages = append(pk.pages, &index.Page{Values: chunk})
+	}
+	return pk.pages, nil
+}
+
+// pagePacker divides the new items of a family into pages. Which page has an item
+// does not matter: loading merges all of them.
+type pagePacker struct {
+	fam   *index.Family
+	last  base.LSN // values up to here have their places in older pages
+	seen  map[index.Ref]bool
+	pages []*index.Page
+	size  int // an upper bound of the encoded size of the last page
+	// bases are what values are patches against, wherever their places are told of
+	// already: no item need refer to them any more. They get pages of their own.
+	bases []index.ValueLoc
+}
+
+// partition begins the section of a partition, in a new page if need be.
+func (pk *pagePacker) partition(pt *index.PagePartition) {
+	n := len(pt.ID) + 48
+	if len(pk.pages) == 0 || pk.size+n > pageTarget {
+		pk.pages, pk.size = append(pk.pages, &index.Page{}), 0
+	}
+	pk.size += n
+	p := pk.pages[len(pk.pages)-1]
+	head := *pt
+	head.Items = nil
+	p.Partitions = append(p.Partitions, head)
+}
+
+// item adds an item to the section begun, or to one for the rest of the partition in
+// a new page, and the places of its values that are not there yet.
+func (pk *pagePacker) item(pt *index.PagePartition, it *index.Item) {
+	n := len(it.Key) + 32
+	for i := range it.Slots {
+		n += len(it.Slots[i].Name) + len(it.Slots[i].Tag) + 64
+	}
+	if pk.size+n > pageTarget && pk.size > 0 {
+		pk.size = pageTarget
+		pk.partition(pt)
+	}
+	pk.size += n
+	p := pk.pages[len(pk.pages)-1]
+	section := &p.Partitions[len(p.Partitions)-1]
+	section.Items = append(section.Items, it)
+	for _, s := range it.Slots {
+		if !s.Ref.Empty() && s.Ref.LSN > pk.last {
+			pk.places(p, s.Ref)
+		}
+	}
+}
+
+// places adds the place of a value to a page, and those of what it is a patch
+// against to the bases.
+func (pk *pagePacker) places(p *index.Page, r index.Ref) {
+	to := &p.Values
+	for !pk.seen[r] {
+		pk.seen[r] = true
+		loc, ok := pk.fam.Loc(r)
+		if !ok || !loc.InLog() {
+			return
+		}
+		*to = append(*to, index.ValueLoc{Ref: r, Loc: loc})
+		if !loc.Patched() {
+			return
+		}
+		r, to = loc.Base(r), &pk.bases
+	}
+}
+
+// mergePages copies pages of a family into the image, as one or as many as their
+// items need: a partition that is read later is read from few places.
+func (j *writer) mergePages(family uint64, parts []index.Part) ([]index.Part, error) {
+	m := pageMerger{sections: map[rewrite.SectionKey]*rewrite.Section{}, seen: map[index.Ref]bool{}}
+	lo, hi := parts[0].MinLSN, parts[0].MaxLSN
+	for _, p := range parts {
+		page, err := j.ReadPart(family, p)
+		if err != nil {
+			return nil, err
+		}
+		m.add(page)
+		lo, hi = min(lo, p.MinLSN), max(hi, p.MaxLSN)
+	}
+	var out []index.Part
+	for _, page := range m.pages() {
+		off, n, err := j.w.AddPage(index.EncodePage(page))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, index.Part{File: j.num, Off: off, Len: n, MinLSN: lo, MaxLSN: hi})
+	}
+	return out, nil
+}
+
+// pageMerger gathers pages: of items with one key the newest, of places of one value
+// the first told, as a reader of all of them would find.
+type pageMerger struct {
+	sections map[rewrite.SectionKey]*rewrite.Section
+	seen     map[index.Ref]bool
+	values   []index.ValueLoc
+}
+
+func (m *pageMerger) add(p *index.Page) {
+	for i := range p.Partitions {
+		rewrite.AddSection(m.sections, &p.Partitions[i])
+	}
+	for _, v := range p.Values {
+		if !m.seen[v.Ref] {
+			m.seen[v.Ref] = true
+			m.values = append(m.values, v)
+		}
+	}
+}
+
+// pages are what was gathered, in pages of about pageTarget.
+func (m *pageMerger) pages() []*index.Page {
+	d := rewrite.Divider{Limit: pageTarget}
+	for _, key := range slices.SortedFunc(maps.Keys(m.sections), rewrite.SectionKey.Compare) {
+		s := m.sections[key]
+		pt := s.PagePartition
+		pt.Items = slices.Collect(maps.Values(s.Newest))
+		index.SortItems(pt.Items)
+		d.Partition(&pt)
+	}
+	for i, chunk := range slices.Collect(slices.Chunk(m.values, pageTarget/rewrite.PlaceSize)) {
+		if i == len(d.Pages) {
+			d.Pages = append(d.Pages, &index.Page{})
+		}
+		d.Pages[i].Values = chunk
+	}
+	return d.Pages
+}

@@ -1,0 +1,62 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stele-go/stele/index"
+)
+
+// Every item, and every value of the plan once, is in one of the parts.
+func TestDivide(t *testing.T) {
+	page := &index.Page{Partitions: []index.PagePartition{{ID: "a"}, {ID: "b"}}}
+	plan := Plan{newest: map[string]index.Ref{}}
+	want := map[index.Ref]bool{}
+	for i := range 200 {
+		ref := index.Ref{LSN: 7, Ord: uint16(i)}
+		it := &index.Item{Key: fmt.Sprintf("k%06d", i), LSN: 7, Slots: []index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}}}
+		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
+		want[ref] = true
+		if i%10 == 0 {
+			plan.Heads = append(plan.Heads, ref)
+			plan.newest["v"] = ref
+		} else {
+			plan.History = append(plan.History, oldValue{"v", ref, false})
+		}
+	}
+	extra := index.Ref{LSN: 1}
+	plan.History, want[extra] = append(plan.History, oldValue{ref: extra}), true
+	parts := divide(plan, page, 3000)
+	items := 0
+	for _, p := range parts {
+		for _, pt := range p.page.Partitions {
+			items += len(pt.Items)
+		}
+		for _, r := range slices.Concat(p.plan.Heads, refsOf(p.plan.History)) {
+			if !want[r] {
+				t.Errorf("value %v is in two parts, or in none before", r)
+			}
+			delete(want, r)
+		}
+		for _, r := range p.plan.newest {
+			if !slices.Contains(p.plan.Heads, r) {
+				t.Errorf("the newest value %v is in another part", r)
+			}
+		}
+	}
+	if len(parts) < 5 || items != 200 || len(want) > 0 {
+		t.Errorf("%d parts with %d items, %d values are left out", len(parts), items, len(want))
+	}
+	if whole := divide(plan, page, 1<<20); len(whole) != 1 || whole[0].page != page {
+		t.Error("a small family is divided")
+	}
+}
+
+func refsOf(old []oldValue) []index.Ref {
+	var out []index.Ref
+	for _, o := range old {
+		out = append(out, o.ref)
+	}
+	return out
+}

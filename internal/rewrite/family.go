@@ -1,0 +1,83 @@
+package rewrite
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/storage"
+)
+
+// Family is a family and its partitions in one view.
+type Family struct {
+	Fam        *index.Family
+	Partitions []*index.Partition
+}
+
+// Names is a family and the names of its partitions in one view. Only while it
+// is worked on is anything of it in memory: see Open.
+type Names struct {
+	ID  uint64
+	ids []string
+}
+
+// Families groups the partitions of a view by family, for the families wanted,
+// in the order of family ids. A family without partitions is dead and left out.
+func Families(v *storage.View, wanted func(uint64) bool) ([]Names, error) {
+	at := map[uint64]int{}
+	var out []Names
+	err := v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool {
+		if !wanted(r.Family) {
+			return true
+		}
+		i, ok := at[r.Family]
+		if !ok {
+			i = len(out)
+			at[r.Family] = i
+			out = append(out, Names{ID: r.Family})
+		}
+		out[i].ids = append(out[i].ids, r.ID)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, func(a, b Names) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// Open is the family with its partitions as the view has them, which may be cold.
+func (n Names) Open(v *storage.View) (Family, error) {
+	w := Family{Partitions: make([]*index.Partition, len(n.ids))}
+	for i, id := range n.ids {
+		t, err := v.Index.Partition(id)
+		if err != nil {
+			return w, err
+		}
+		w.Partitions[i], w.Fam = t, t.Family
+	}
+	return w, nil
+}
+
+// Load makes every partition of the family readable.
+func (w *Family) Load(v *storage.View) error { return v.LoadTogether(w.Partitions) }
+
+// Page is the directory page of the family with the items keep selects. A partition
+// without such items is left out, unless it is new: its existence is news too.
+func (w *Family) Page(keep func(t *index.Partition, it *index.Item) bool, isNew func(t *index.Partition) bool) *index.Page {
+	p := &index.Page{}
+	for _, t := range w.Partitions {
+		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
+		t.Items(func(it *index.Item) {
+			if keep(t, it) {
+				pt.Items = append(pt.Items, it)
+			}
+		})
+		if len(pt.Items) == 0 && !isNew(t) {
+			continue
+		}
+		index.SortItems(pt.Items)
+		p.Partitions = append(p.Partitions, pt)
+	}
+	return p
+}

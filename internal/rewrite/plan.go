@@ -1,0 +1,103 @@
+package rewrite
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/storage"
+)
+
+// Plan is what a flush or compaction does with the values of one family:
+// which move, in which order, and which of them are read often.
+type Plan struct {
+	Heads   []index.Ref
+	newest  map[string]index.Ref // of the heads: the last of each series
+	History []oldValue
+}
+
+// Add selects the values that the items of a page refer to as well.
+func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bool) {
+	taken := map[index.Ref]bool{}
+	for _, r := range p.Heads {
+		taken[r] = true
+	}
+	for _, o := range p.History {
+		taken[o.ref] = true
+	}
+	for _, pt := range page.Partitions {
+		for _, it := range pt.Items {
+			for _, s := range it.Slots {
+				if s.Ref.Empty() || taken[s.Ref] {
+					continue
+				}
+				taken[s.Ref] = true
+				if loc, ok := fam.Loc(s.Ref); ok && from[loc.File] {
+					p.History = append(p.History, oldValue{ref: s.Ref})
+				}
+			}
+		}
+	}
+}
+
+// Plan selects the values that live items refer to and that lie in one of the
+// files from. Values of hot items come first, item by item; the others are
+// ordered by series, newest first, so that versions of one channel lie
+// together, what listings read before the rest.
+func (w *Family) Plan(o *storage.Options, from map[base.FileNum]bool) Plan {
+	p := Plan{newest: map[string]index.Ref{}}
+	taken := map[index.Ref]bool{}
+	take := func(r index.Ref) bool {
+		if r.Empty() || taken[r] {
+			return false
+		}
+		taken[r] = true
+		loc, ok := w.Fam.Loc(r)
+		return ok && from[loc.File]
+	}
+	type old struct {
+		oldValue
+		name string
+	}
+	var rest []old
+	var cold []*index.Item
+	for _, t := range w.Partitions {
+		var items []*index.Item
+		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
+		for i, isHot := range o.Hot(items) {
+			if !isHot {
+				cold = append(cold, items[i])
+				continue
+			}
+			for n, s := range items[i].Slots {
+				if take(s.Ref) {
+					p.Heads = append(p.Heads, s.Ref)
+					if series := o.Series(items[i], n); series != "" && p.newest[series].Compare(s.Ref) < 0 {
+						p.newest[series] = s.Ref
+					}
+				}
+			}
+		}
+	}
+	for _, it := range cold {
+		for n, s := range it.Slots {
+			if take(s.Ref) {
+				rest = append(rest, old{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n)}, s.Name})
+			}
+		}
+	}
+	slices.SortFunc(rest, func(a, b old) int {
+		if a.listed != b.listed {
+			if a.listed {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
+	})
+	for _, o := range rest {
+		p.History = append(p.History, o.oldValue)
+	}
+	return p
+}
