@@ -101,11 +101,9 @@ func TestDeadBytesAreKept(t *testing.T) {
 		want := func(dropped, unused int64) {
 			t.Helper()
 			var got snapshot.SegmentDead
-			e.garbage.Mu.Lock()
 			for _, d := range e.garbage.Sums(e.State().Segments) {
 				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
 			}
-			e.garbage.Mu.Unlock()
 			// Of a family that lives, its blocks and directory count, not its values.
 			if got.Dropped != dropped || got.Unused < unused/2 || got.Unused > unused*2 || (unused == 0) != (got.Unused == 0) {
 				t.Errorf("killed %v: %d bytes dropped, %d unused, want %d and %d", killed, got.Dropped, got.Unused, dropped, unused)

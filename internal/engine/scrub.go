@@ -10,9 +10,6 @@ import (
 	"github.com/stele-go/stele/monitor"
 )
 
-// Engine is the store that the commit is made in.
-func (tx *Tx) Engine() *Engine { return tx.e }
-
 // ForgetTombstone forgets, in this commit, what is remembered of a deleted partition. The
 // partition from lends its name for it, and must exist; id must not.
 func (tx *Tx) ForgetTombstone(from, id string) error {

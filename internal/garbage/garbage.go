@@ -19,7 +19,7 @@ import (
 type Estimate struct {
 	*storage.Store
 
-	Mu      sync.Mutex
+	mu      sync.Mutex
 	fams    map[uint64]deadFamily
 	dropped map[uint64]bool                       // families of partitions deleted since the last flush
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
@@ -38,8 +38,8 @@ func New(s *storage.Store) *Estimate {
 
 // Restore takes what the manifest says.
 func (g *Estimate) Restore(segs []snapshot.SegmentInfo) {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, s := range segs {
 		if s.Dropped != 0 || s.Unused != 0 {
 			g.before[s.Num] = snapshot.SegmentDead{Num: s.Num, Dropped: s.Dropped, Unused: s.Unused}
@@ -47,8 +47,15 @@ func (g *Estimate) Restore(segs []snapshot.SegmentInfo) {
 	}
 }
 
-// Sums is what is dead in the segments. g.mu is held.
+// Sums is what is dead in the segments.
 func (g *Estimate) Sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sums(segs)
+}
+
+// sums does the work of Sums. mu is held.
+func (g *Estimate) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	now := map[base.FileNum]snapshot.SegmentDead{}
 	for _, f := range g.fams {
 		for n, b := range f.bytes {
@@ -71,10 +78,10 @@ func (g *Estimate) Sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 
 // News is what the manifest does not say yet of these segments, which it knows.
 func (g *Estimate) News(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	var out []snapshot.SegmentDead
-	for i, d := range g.Sums(segs) {
+	for i, d := range g.sums(segs) {
 		if d.Dropped != segs[i].Dropped || d.Unused != segs[i].Unused {
 			out = append(out, d)
 		}
@@ -90,31 +97,31 @@ func (g *Estimate) NoteDropped(t *index.Partition) {
 	if parts, err := g.Index.Parts(t.Family.ID); err != nil || len(parts) == 0 {
 		return // it is an estimate
 	}
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.dropped[t.Family.ID] = true
 }
 
 // IsDropped reports whether a partition of the family was deleted since the last
 // flush.
 func (g *Estimate) IsDropped(family uint64) bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.dropped[family]
 }
 
 // takeDropped returns the families dropped since it was called last.
 func (g *Estimate) takeDropped() map[uint64]bool {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	out := g.dropped
 	g.dropped = map[uint64]bool{}
 	return out
 }
 
 func (g *Estimate) set(family uint64, dead deadFamily) {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if len(dead.bytes) == 0 {
 		delete(g.fams, family)
 		return
@@ -124,8 +131,8 @@ func (g *Estimate) set(family uint64, dead deadFamily) {
 
 // Forget drops what is known of segments that are gone.
 func (g *Estimate) Forget(files map[base.FileNum]bool) {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for n := range files {
 		delete(g.before, n)
 	}
@@ -143,10 +150,10 @@ func (g *Estimate) Forget(files map[base.FileNum]bool) {
 
 // InSegments is, by segment, about how many bytes of the file are dead.
 func (g *Estimate) InSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64 {
-	g.Mu.Lock()
-	defer g.Mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	out := map[base.FileNum]int64{}
-	for i, d := range g.Sums(segs) {
+	for i, d := range g.sums(segs) {
 		if b, s := d.Dropped+d.Unused, segs[i]; b > 0 {
 			out[s.Num] = int64(float64(s.Size) * min(1, float64(b)/float64(s.Raw)))
 		}
@@ -253,9 +260,9 @@ func (g *Estimate) CountDropped(alive []rewrite.Names) {
 // manifest: the next flush may be another process's, which does not know of them.
 // The lock of the chain of images is held.
 func (g *Estimate) RecordDropped() error {
-	g.Mu.Lock()
+	g.mu.Lock()
 	none := len(g.dropped) == 0
-	g.Mu.Unlock()
+	g.mu.Unlock()
 	if none {
 		return nil
 	}
