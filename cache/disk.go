@@ -146,7 +146,7 @@ func (d *Disk) Set(ctx context.Context, entries ...Entry) error {
 			size += e.size()
 		}
 	}
-	err = d.e.CommitHinted(ctx, engine.Hint{Size: size}, slices.Sorted(maps.Keys(threads)), func(tx *engine.Tx) error {
+	err = d.e.CommitWith(ctx, engine.CommitOptions{Size: size}, slices.Sorted(maps.Keys(threads)), func(tx *engine.Tx) error {
 		for i := range entries {
 			if err := d.put(tx, &entries[i], &vals[i]); err != nil {
 				return err
@@ -216,7 +216,7 @@ func (d *Disk) Clear(ctx context.Context, groups ...string) error {
 		}
 		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, layout.SpaceResults) })
 	}
-	return d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, ids, func(tx *engine.Tx) error {
+	return d.e.CommitWith(ctx, engine.CommitOptions{Urgent: true}, ids, func(tx *engine.Tx) error {
 		for _, id := range ids {
 			if err := tx.Drop(id, nil); err != nil {
 				return err
@@ -249,7 +249,7 @@ func (d *Disk) Trim(ctx context.Context) error {
 		byGroup[s.id] = append(byGroup[s.id], s)
 	}
 	for id, list := range byGroup {
-		err := d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, []string{id}, func(tx *engine.Tx) error {
+		err := d.e.CommitWith(ctx, engine.CommitOptions{Urgent: true}, []string{id}, func(tx *engine.Tx) error {
 			t := tx.Partition(id)
 			if t == nil {
 				return nil

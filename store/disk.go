@@ -123,7 +123,7 @@ func (d *durable) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return err
 	}
-	return d.e.CommitHinted(ctx, engine.Hint{Size: part.Size, Urgent: part.Urgent}, part.Partitions, part.Do)
+	return d.e.CommitWith(ctx, engine.CommitOptions{Size: part.Size, Urgent: part.Urgent}, part.Partitions, part.Do)
 }
 
 // part is changes as a part of a commit.
@@ -308,7 +308,7 @@ func (d *durable) removeExpired(ctx context.Context, items []address) (removed i
 		threads[a.id] = true
 	}
 	ids := slices.Sorted(maps.Keys(threads))
-	err = d.e.CommitHinted(ctx, engine.Hint{Urgent: true}, ids, func(tx *engine.Tx) error {
+	err = d.e.CommitWith(ctx, engine.CommitOptions{Urgent: true}, ids, func(tx *engine.Tx) error {
 		removed = 0
 		for _, a := range items {
 			t := tx.Partition(a.id)

@@ -78,7 +78,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if o.Dest == nil {
 		o.Dest = o.Engine.FS
 	}
-	m, err := pin.Pin(o.Engine.FS, dir, pin.WithKeys(o.Engine.Keys))
+	m, err := pin.Pin(o.Engine.FS, dir, o.Engine.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func segmentSource(dir string, m *pin.Store, s snapshot.SegmentInfo) (source, er
 	if err != nil {
 		return source{}, err
 	}
-	r, err := segment.Open(f, name, size, segment.WithKeys(m.Keys()))
+	r, err := segment.Open(f, name, size, segment.WithKeys(m.Keyring()))
 	if err != nil {
 		return source{}, err
 	}
@@ -192,7 +192,7 @@ func imageSource(dir string, m *pin.Store, info snapshot.ImageInfo) (source, err
 	if err != nil {
 		return source{}, err
 	}
-	im, err := snapshot.OpenImage(f, name, info.Size, snapshot.WithKeyring(m.Keys()))
+	im, err := snapshot.OpenImage(f, name, info.Size, snapshot.WithKeyring(m.Keyring()))
 	if err != nil {
 		return source{}, err
 	}

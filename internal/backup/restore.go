@@ -151,7 +151,7 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	if err := o.Dest.SyncDir(dir); err != nil {
 		return nil, err
 	}
-	m, err := pin.Assemble(o.Dest, dir, list.State, pin.WithKeys(o.Engine.Keys))
+	m, err := pin.Assemble(o.Dest, dir, list.State, o.Engine.Keys)
 	if err != nil {
 		return nil, err
 	}

@@ -25,17 +25,17 @@ import (
 // which lock is held.
 type Compactor struct {
 	*storage.Store
-	Flusher *flush.Flusher
-	Images  *image.Chain
+	flusher *flush.Flusher
+	images  *image.Chain
 	garbage *garbage.Estimate
 
-	Mu         sync.Mutex  // one compaction at a time; taken before Images.Mu
+	Mu         sync.Mutex  // one compaction at a time; taken before that of the images
 	unfinished atomic.Bool // a compaction may have ended between its first output and its last
 }
 
 // New returns a compactor that looks first for what an earlier life of the store left.
-func New(f *flush.Flusher) *Compactor {
-	c := &Compactor{Store: f.Store, Flusher: f, Images: f.Images, garbage: f.Garbage}
+func New(f *flush.Flusher, images *image.Chain, g *garbage.Estimate) *Compactor {
+	c := &Compactor{Store: f.Store, flusher: f, images: images, garbage: g}
 	c.unfinished.Store(true)
 	return c
 }
@@ -57,7 +57,7 @@ func (c *Compactor) Compact(ctx context.Context) error {
 	defer c.Leave()
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	if err := c.Flusher.FlushWithin(ctx); err != nil {
+	if err := c.flusher.FlushWithin(ctx); err != nil {
 		return err
 	}
 	settled, err := c.settled(ctx)
@@ -67,7 +67,7 @@ func (c *Compactor) Compact(ctx context.Context) error {
 	if err := c.Run(ctx, Task{Inputs: c.segmentsBut(settled), settled: len(settled), Limit: c.Throttle.Limiter(ctx)}); err != nil {
 		return err
 	}
-	if err := c.Images.RenewKeys(); err != nil {
+	if err := c.images.RenewKeys(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	return nil
@@ -120,14 +120,14 @@ type Task struct {
 }
 
 // Run merges segments into one, or a few large ones. Mu is held, so the inputs stay, and
-// everything below the floor is in segments. Images.Mu is taken for the edits alone: a flush beside the work adds a segment that is newer than all inputs, and
+// everything below the floor is in segments. The lock of the images is taken for the edits alone: a flush beside the work adds a segment that is newer than all inputs, and
 // moves nothing of theirs. An output that is large enough is published at once; the
 // inputs stay until the edit that adds the last one.
 func (c *Compactor) Run(ctx context.Context, t Task) error {
 	if len(t.Inputs) == 0 {
 		return nil
 	}
-	if err := c.Images.CheckPagesNow(); err != nil {
+	if err := c.images.CheckPagesNow(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	start := time.Now()
@@ -173,17 +173,17 @@ func (c *Compactor) Run(ctx context.Context, t Task) error {
 // replaceSegments makes outputs of a compaction part of the store in place of its
 // inputs: for these families, whose pages the inputs hold no longer.
 func (c *Compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *rewrite.Outputs) error {
-	c.Images.Mu.Lock()
-	defer c.Images.Mu.Unlock()
-	if err := c.Images.CheckPages(); err != nil {
+	c.images.Mu.Lock()
+	defer c.images.Mu.Unlock()
+	if err := c.images.CheckPages(); err != nil {
 		return out.Abandon(err)
 	}
-	out.Enter()
+	out.Register()
 	last := len(edit.RemoveSegments) > 0 // then no page of the inputs counts any more
 	drop := func(id uint64, p index.Part) bool { return out.From[p.File] && (last || families[id]) }
-	old, err := c.Images.Publish(edit, image.Replaced{Placed: out.Placed(), Drop: drop, Families: families}, c.Manifest.State().FloorLSN)
+	old, err := c.images.Publish(edit, image.Replaced{Placed: out.Placed(), Drop: drop, Families: families}, c.Manifest.State().FloorLSN)
 	if err != nil {
-		out.Withdraw(err)
+		out.RemoveUnlessApplied(err)
 		return err
 	}
 	out.Install()
@@ -229,7 +229,7 @@ func (c *Compactor) noteCompact(i monitor.CompactInfo) {
 }
 
 // CompactAll is a turn of the compactor.
-func (c *Compactor) CompactAll(ctx context.Context) error {
+func (c *Compactor) CompactDue(ctx context.Context) error {
 	if err := c.Enter(); err != nil {
 		return err
 	}

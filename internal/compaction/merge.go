@@ -23,8 +23,8 @@ func (c *Compactor) buildCompaction(ctx context.Context, v *storage.View, m *mer
 		return err
 	}
 	m.families, m.done = maps.Clone(inputs), map[uint64]bool{}
-	live := map[uint64]rewrite.Names{}
-	work, err := rewrite.Families(v, func(id uint64) bool { return inputs[id] })
+	live := map[uint64]storage.FamilyNames{}
+	work, err := storage.Families(v, func(id uint64) bool { return inputs[id] })
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *Compactor) buildCompaction(ctx context.Context, v *storage.View, m *mer
 			continue // moved before the compaction was interrupted
 		}
 		m.done[id] = true
-		w := rewrite.Family{Fam: index.NewFamily(id)}
+		w := storage.Family{Fam: index.NewFamily(id)}
 		if names, ok := live[id]; ok {
 			if w, err = names.Open(v); err != nil {
 				return err
@@ -57,7 +57,7 @@ func (c *Compactor) buildCompaction(ctx context.Context, v *storage.View, m *mer
 			return err
 		}
 		out.Yield()
-		if len(mf.page.Partitions) == 0 && len(mf.plan.Heads)+len(mf.plan.History) == 0 {
+		if len(mf.page.Partitions) == 0 && len(mf.plan.Hot)+len(mf.plan.History) == 0 {
 			continue
 		}
 		if err := out.Add(ctx, mf.w, mf.plan, mf.page, mf.lo, mf.hi); err != nil {
@@ -127,14 +127,14 @@ func (c *Compactor) familiesIn(from map[base.FileNum]bool) (map[uint64]bool, err
 
 // mergedFamily is one family of the output.
 type mergedFamily struct {
-	w      rewrite.Family
+	w      storage.Family
 	page   *index.Page
 	plan   rewrite.Plan
 	lo, hi base.LSN
 }
 
 // mergeFamily merges the pages the inputs have of a family.
-func (c *Compactor) mergeFamily(w rewrite.Family, m *merge) (*mergedFamily, error) {
+func (c *Compactor) mergeFamily(w storage.Family, m *merge) (*mergedFamily, error) {
 	mf := &mergedFamily{w: w, page: &index.Page{}}
 	sections := map[rewrite.SectionKey]*rewrite.Section{}
 	parts, err := c.segmentParts(w.Fam.ID)
@@ -165,10 +165,10 @@ func (c *Compactor) mergeFamily(w rewrite.Family, m *merge) (*mergedFamily, erro
 		if m.dropped[key.ID] > key.Birth {
 			continue
 		}
-		pt := m.section(sections[key], w.Partition(key))
+		pt := m.section(sections[key], w.Life(key.ID, key.Birth))
 		mf.page.Partitions = append(mf.page.Partitions, pt)
 	}
-	mf.plan = w.Plan(&c.Opts, m.from)
+	mf.plan = rewrite.NewPlan(&w, &c.Opts, m.from)
 	mf.plan.Add(w.Fam, mf.page, m.from)
 	return mf, nil
 }

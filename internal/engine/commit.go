@@ -23,11 +23,11 @@ import (
 // says. If ctx ends while the commit is in the log's hands the error wraps
 // ErrOutcomeUnknown.
 func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) error {
-	return e.CommitHinted(ctx, Hint{}, ids, fn)
+	return e.CommitWith(ctx, CommitOptions{}, ids, fn)
 }
 
-// Hint tells the log what is coming.
-type Hint struct {
+// CommitOptions say what the log is to know of a commit before it asks for the record.
+type CommitOptions struct {
 	Size   int64 // about how many bytes the record will have; 0 if unknown
 	Urgent bool  // it frees space: pass where others are refused for want of it
 	// Deferred: written is enough; durable with the next sync. See wal.Record.
@@ -37,8 +37,8 @@ type Hint struct {
 	Began metric.Time
 }
 
-// CommitHinted is Commit with a hint.
-func (e *Engine) CommitHinted(ctx context.Context, h Hint, ids []string, fn func(*Tx) error) error {
+// CommitWith is Commit with options.
+func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, fn func(*Tx) error) error {
 	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
@@ -99,7 +99,7 @@ func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tx.e.queue.add(tx)
+	tx.e.unpublished.add(tx)
 	if tx.vals == nil {
 		return [][]byte{head}, nil
 	}
@@ -135,7 +135,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 		r.User.(*Tx).place(r)
 		bytes += r.Len
 	}
-	c := e.queue.take(batch)
+	c := e.unpublished.take(batch)
 	for _, id := range c.Remove {
 		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
 			e.garbage.NoteDropped(t)
@@ -147,7 +147,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 
 // aborted forgets a batch that was refused. What was prepared upon it is refused
 // next, before anything else is prepared.
-func (e *Engine) aborted([]*wal.Record) { e.queue.clear() }
+func (e *Engine) aborted([]*wal.Record) { e.unpublished.clear() }
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
@@ -174,7 +174,7 @@ func (tx *Tx) place(r *wal.Record) {
 // queue is the state of commits that are prepared but not yet visible: those of the
 // batch being made, and of the one being synced meanwhile. It is used by the
 // committer only.
-type queue struct {
+type unpublished struct {
 	partitions changes[*index.Partition] // nil: removed
 	tombs      changes[index.Tombstone]
 	patches    int // values among them that are stored as patches
@@ -189,31 +189,31 @@ type queued[T any] struct {
 	lsn base.LSN
 }
 
-func newQueue() queue {
-	return queue{partitions: changes[*index.Partition]{}, tombs: changes[index.Tombstone]{}}
+func newUnpublished() unpublished {
+	return unpublished{partitions: changes[*index.Partition]{}, tombs: changes[index.Tombstone]{}}
 }
 
-func (q *queue) partition(ix *index.Index, id string) (*index.Partition, error) {
+func (q *unpublished) partition(ix *index.Index, id string) (*index.Partition, error) {
 	if t, ok := q.partitions[id]; ok {
 		return t.v, nil
 	}
 	return ix.Partition(id)
 }
 
-func (q *queue) tomb(ix *index.Index, id string) (index.Tombstone, bool) {
+func (q *unpublished) tomb(ix *index.Index, id string) (index.Tombstone, bool) {
 	if m, ok := q.tombs[id]; ok {
 		return m.v, true
 	}
 	return ix.Tombstone(id)
 }
 
-func (q *queue) add(tx *Tx) {
+func (q *unpublished) add(tx *Tx) {
 	q.partitions.add(&tx.partitions, tx.lsn)
 	q.tombs.add(&tx.tombs, tx.lsn)
 	q.patches += tx.patches
 }
 
-func (q *queue) clear() {
+func (q *unpublished) clear() {
 	clear(q.partitions)
 	clear(q.tombs)
 	q.patches = 0
@@ -227,7 +227,7 @@ func (c changes[T]) add(made *byName[T], lsn base.LSN) {
 
 // take is what the records of a batch did, in one step. What records behind the
 // batch made of the same things stays.
-func (q *queue) take(batch []*wal.Record) index.Change {
+func (q *unpublished) take(batch []*wal.Record) index.Change {
 	last := batch[len(batch)-1].LSN
 	out := index.Change{LSN: last, Put: make([]*index.Partition, 0, len(batch))}
 	var partitions, tombs map[string]bool
@@ -275,7 +275,7 @@ func (c changes[T]) take(id string, lsn, last base.LSN, seen *map[string]bool) b
 type Change struct {
 	Partitions []string        // what Do reads or changes
 	Size       int64           // about how many bytes it adds to the record
-	Urgent     bool            // it only frees space; see Hint
+	Urgent     bool            // it only frees space; see CommitOptions
 	Do         func(*Tx) error // runs on the committer and must not block
 }
 

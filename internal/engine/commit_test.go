@@ -17,7 +17,7 @@ import (
 // queue the last word of those that are not.
 func TestQueueOfBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q, lsn := newQueue(), base.LSN(0)
+		q, lsn := newUnpublished(), base.LSN(0)
 		visible, prepared := map[string]*index.Partition{}, map[string]*index.Partition{}
 		var waiting [][]*wal.Record
 		publish := func() {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -149,17 +148,4 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 		st.StoreID = e.findStoreID(st)
 	}
 	return st, nil
-}
-
-// newest is the last record that the pages and tombstones of all segments know of:
-// the log counts from there on, as the floor is not known.
-func (r *rebuild) newest(dropped map[string]index.Tombstone) base.LSN {
-	var lsn base.LSN
-	for _, t := range r.partitions {
-		lsn = max(lsn, t.LSN)
-	}
-	for _, m := range dropped {
-		lsn = max(lsn, m.LSN)
-	}
-	return lsn
 }

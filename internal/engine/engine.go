@@ -40,8 +40,8 @@ type Engine struct {
 	revisions   *revisionCache
 	report      monitor.OpenReport
 
-	queue   queue   // committer only
-	scratch scratch // committer only
+	unpublished unpublished // committer only
+	scratch     scratch     // committer only
 
 	closeOnce sync.Once
 
@@ -82,13 +82,14 @@ func (e *Engine) Sync(ctx context.Context) error {
 	return nil
 }
 
-// Flush is flusher.Flush.
+// Flush moves the log into segments. The store does it by itself every Options.FlushBytes.
 func (e *Engine) Flush(ctx context.Context) error { return e.flusher.Flush(ctx) }
 
-// Compact is compactor.Compact.
+// Compact flushes and merges all segments: see compaction.Compactor.Compact.
 func (e *Engine) Compact(ctx context.Context) error { return e.compactor.Compact(ctx) }
 
-// CompactStep is compactor.CompactStep.
+// CompactStep merges what is due once, and reports whether anything was. The store does it
+// by itself until nothing is due.
 func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compactor.CompactStep(ctx) }
 
 // WriteImage writes what changed since the last image, so that the next Open
@@ -141,7 +142,7 @@ func (e *Engine) closeWriter() error {
 	}
 	var errs []error
 	if e.Log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.BadPages.Load() {
-		errs = append(errs, e.flusher.FlushAtClose())
+		errs = append(errs, e.flusher.SaveAtClose())
 	}
 	errs = append(errs, e.Log.Close())
 	unchanged := e.Manifest.Untouched() && e.Manifest.State().Clean != nil
@@ -167,7 +168,7 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.flusher.LogBegun(e.queue.patches)
+	e.flusher.LogBegun(e.unpublished.patches)
 	e.Files.AddKeyed(files.Log, info.Num, info.KeyID)
 	_, err := e.Manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err

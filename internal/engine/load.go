@@ -268,7 +268,7 @@ func (r *rebuild) section(family uint64, pt *index.PagePartition) {
 // Remade is a view of the index as it is made anew, from segments and log without the
 // images, up to the last record that the store knows of. Any damage is an error.
 func (e *Engine) Remade() (*storage.View, error) {
-	st := e.Fixed.Clone()
+	st := e.Found.Clone()
 	st.Images = nil
 	other := newEngine(e.Reread(st))
 	other.upTo = e.Index.LSN() // a writer may have gone on since
@@ -282,4 +282,17 @@ func (e *Engine) Remade() (*storage.View, error) {
 		return nil, err
 	}
 	return other.ViewWithin(), nil
+}
+
+// newest is the last record that the pages and tombstones of all segments know of:
+// the log counts from there on, as the floor is not known.
+func (r *rebuild) newest(dropped map[string]index.Tombstone) base.LSN {
+	var lsn base.LSN
+	for _, t := range r.partitions {
+		lsn = max(lsn, t.LSN)
+	}
+	for _, m := range dropped {
+		lsn = max(lsn, m.LSN)
+	}
+	return lsn
 }

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -90,4 +92,59 @@ func (l *logEnd) discard() bool {
 	tried := l.tried
 	l.tried = false
 	return tried
+}
+
+// recordMoves says where the payloads of copied records were, and are: those of
+// records from first on, all of one file each.
+type recordMoves struct {
+	first  base.LSN
+	from   []int64
+	to     []int64
+	file   base.FileNum // the new one
+	sealed bool         // the new one is encrypted
+}
+
+// add notes the next record; they come without a gap.
+func (m *recordMoves) add(from int64, to wal.Entry) error {
+	if len(m.from) == 0 {
+		m.first, m.file, m.sealed = to.LSN, to.File, to.Sealed
+	}
+	if to.LSN != m.first+base.LSN(len(m.from)) || to.File != m.file {
+		return fmt.Errorf("record %d of file %s moved behind record %d: %w", to.LSN, to.File, m.first+base.LSN(len(m.from))-1, errMoved)
+	}
+	m.from, m.to = append(m.from, from), append(m.to, to.Offset)
+	return nil
+}
+
+// place is where the bytes of r lie that were at l; false if its record was not
+// copied. In an encrypted file a place is that of the record, and one within it.
+func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
+	if r.LSN < m.first || r.LSN-m.first >= base.LSN(len(m.from)) {
+		return l, false
+	}
+	i := r.LSN - m.first
+	within := int64(l.Inner)
+	if within == 0 {
+		within = int64(l.Off) - m.from[i]
+	}
+	l.File = m.file
+	l.Off, l.Inner = sealedPlace(m.sealed, m.to[i], within)
+	return l, true
+}
+
+// relocate tells the families where the values of the copied records lie now. It
+// asks every family in memory, which those that replay touched are, and not the
+// partitions the records name: a value may belong to a copy of a partition that is gone.
+func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
+	if len(moves.from) == 0 {
+		return
+	}
+	for _, fam := range e.Index.Held() {
+		fam.Relocate(func(r index.Ref, l index.Loc) (index.Loc, bool) {
+			if l.File != old {
+				return l, false
+			}
+			return moves.place(r, l)
+		})
+	}
 }

@@ -60,17 +60,17 @@ func Open(dir string, opts storage.Options) (*Engine, error) {
 			e.Index.ReleaseFamilies() // nobody waits for it
 			e.work(ctx, e.wake, &e.workErr, e.workOnce)
 		})
-		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.CompactAll) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.CompactDue) })
 	}
 	return e, nil
 }
 
 // newEngine puts together the parts of a store that holds nothing yet.
 func newEngine(s *storage.Store) *Engine {
-	e := &Engine{Store: s, garbage: garbage.New(s), images: image.New(s), queue: newQueue(), revisions: newRevisionCache(s.Opts.VersionBytes),
+	e := &Engine{Store: s, garbage: garbage.New(s), images: image.New(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.flusher = flush.New(e.images, e.garbage)
-	e.compactor = compaction.New(e.flusher)
+	e.compactor = compaction.New(e.flusher, e.images, e.garbage)
 	e.images.OnPublish = e.compactor.NoteSegments
 	s.OnBadPage = e.wakeWorker
 	return e
@@ -105,7 +105,7 @@ func (e *Engine) open() error {
 	if err != nil {
 		return err
 	}
-	e.Fixed = st
+	e.Found = st
 	e.garbage.Restore(st.Segments)
 	e.addFiles(st)
 	if err := e.checkKeys(); err != nil {

@@ -30,11 +30,11 @@ func (e *Engine) openReadOnly() error {
 		return err
 	}
 	for range readerRetries {
-		before := e.Fixed
+		before := e.Found
 		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.Fixed)
+		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.Found)
 		lost, lostImages := e.Files.Lost, e.Files.LostImages
 		e.Files.Close()
 		e.Files = files.New(e.Opts.FS, e.Dir, e.Files.OnErr)
@@ -64,7 +64,7 @@ func (e *Engine) tryReadOnly() error {
 	if err != nil {
 		return err
 	}
-	e.Fixed = st
+	e.Found = st
 	e.useKeys(st, false)
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the

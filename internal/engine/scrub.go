@@ -3,39 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/scrub"
 	"github.com/stele-go/stele/monitor"
 )
-
-// ForgetTombstone forgets, in this commit, what is remembered of a deleted partition. The
-// partition from lends its name for it, and must exist; id must not.
-func (tx *Tx) ForgetTombstone(from, id string) error {
-	if m, ok := tx.anyTombstone(id); !ok || len(m.Data) == 0 {
-		return nil
-	}
-	// A copy forgets, and a drop without data remembers nothing; older versions
-	// replay both.
-	if err := tx.Copy(from, id); err != nil {
-		return err
-	}
-	return tx.Drop(id, nil)
-}
-
-// Remembers reports whether something is remembered of a deleted partition whose id
-// begins with prefix.
-func (e *Engine) Remembers(prefix string) bool {
-	v := e.ViewTombstones()
-	defer v.Release()
-	for _, m := range v.Index.Tombstones() {
-		if strings.HasPrefix(m.ID, prefix) && len(m.Data) > 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // Scrub replaces every file of the store by one that holds only what is live. When
 // it returns nil, nothing that was deleted before the call is in any file of the
@@ -59,7 +31,7 @@ func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) er
 		return err
 	}
 	defer e.Leave()
-	if err := scrub.Run(ctx, e.compactor, tell); err != nil {
+	if err := scrub.Run(ctx, e.compactor, e.flusher, e.images, tell); err != nil {
 		return fmt.Errorf("scrub: %w", err)
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestCommitsWaitForFlush(t *testing.T) {
 	val := strings.Repeat("x", 1<<20)
 	put := func(key string) {
 		t.Helper()
-		must(t, e.CommitHinted(ctx, Hint{Size: 1 << 20}, []string{"t"}, func(tx *Tx) error {
+		must(t, e.CommitWith(ctx, CommitOptions{Size: 1 << 20}, []string{"t"}, func(tx *Tx) error {
 			v, err := NewValue([]byte(val))
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ func TestCommitsWaitForFlush(t *testing.T) {
 	if n == 0 {
 		t.Fatal("no commit waited for the flush")
 	}
-	must(t, e.CommitHinted(ctx, Hint{Urgent: true}, []string{"t"}, func(tx *Tx) error { return tx.Delete("t", "k") }))
+	must(t, e.CommitWith(ctx, CommitOptions{Urgent: true}, []string{"t"}, func(tx *Tx) error { return tx.Delete("t", "k") }))
 	if waited() != n {
 		t.Error("a commit that frees space waited")
 	}

@@ -1,16 +1,10 @@
 package engine
 
 import (
-	"errors"
-	"io/fs"
 	"sync/atomic"
-	"time"
 
-	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/monitor"
 )
-
-var errNotExist = fs.ErrNotExist
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() monitor.Stats {
@@ -38,7 +32,7 @@ func (e *Engine) Stats() monitor.Stats {
 // Metrics returns the counters now.
 func (e *Engine) Metrics() monitor.StoreMetrics {
 	m := monitor.StoreMetrics{
-		Flushes: e.Flushes.Load(), Images: e.Written.Load(), Compactions: e.Compactions.Load(),
+		Flushes: e.Flushes.Load(), Images: e.ImagesWritten.Load(), Compactions: e.Compactions.Load(),
 		Commits: e.commits.Read(), Stalled: e.Throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.FlushedValues.Load(), FlushedBytes: e.FlushedBytes.Load(),
 		CompactedIn: e.CompactedIn.Load(), CompactedOut: e.CompactedOut.Load(), ThreadLoads: e.Loads.Load(),
 		CorruptionsFound: e.Corruptions.Load(),
@@ -68,35 +62,4 @@ func (e *Engine) notePatch(v *txValue) {
 	e.patches.Add(1)
 	e.patchedBytes.Add(v.val.size)
 	e.patchBytes.Add(v.size)
-}
-
-func (e *Engine) noteSlowSync(took time.Duration) {
-	e.Opts.Logger.Warn("slow sync", "took", took)
-	if f := e.Opts.Events.SlowSync; f != nil {
-		f(took)
-	}
-}
-
-func (e *Engine) noteLowSpace(free int64) {
-	e.Opts.Logger.Warn("low space", "free", free, "watermark", e.Opts.LowSpace)
-	if f := e.Opts.Events.LowSpace; f != nil {
-		f(free)
-	}
-}
-
-func (e *Engine) noteWriteError(err error) {
-	switch {
-	case errors.Is(err, fault.ErrPoisoned):
-		if e.poisonNoted.CompareAndSwap(false, true) {
-			e.Opts.Logger.Error("poisoned", "error", err)
-			if f := e.Opts.Events.Poisoned; f != nil {
-				f(err)
-			}
-		}
-	case errors.Is(err, fault.ErrDiskFull):
-		e.Opts.Logger.Error("disk full", "error", err)
-		if f := e.Opts.Events.DiskFull; f != nil {
-			f(err)
-		}
-	}
 }

@@ -112,7 +112,7 @@ func (tx *Tx) Partition(id string) *index.Partition {
 	if t, ok := tx.partitions.get(id); ok {
 		return t
 	}
-	t, err := tx.e.queue.partition(tx.e.Index, id)
+	t, err := tx.e.unpublished.partition(tx.e.Index, id)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -146,7 +146,7 @@ func (tx *Tx) Tombstone(id string) (index.Tombstone, bool) {
 
 // RemembersAny reports whether there may be a partition of which Tombstone knows something.
 func (tx *Tx) RemembersAny() bool {
-	return len(tx.tombs.list) > 0 || len(tx.e.queue.tombs) > 0 || tx.e.Index.Remembers()
+	return len(tx.tombs.list) > 0 || len(tx.e.unpublished.tombs) > 0 || tx.e.Index.Remembers()
 }
 
 // anyTombstone includes mere tombstones and what is too long ago.
@@ -154,7 +154,7 @@ func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
 	if m, ok := tx.tombs.get(id); ok {
 		return m, true
 	}
-	return tx.e.queue.tomb(tx.e.Index, id)
+	return tx.e.unpublished.tomb(tx.e.Index, id)
 }
 
 // dropTombstone is the tombstone of a partition that record lsn drops. A drop without data is
@@ -270,7 +270,7 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
 		tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpDelete, ID: id, Key: key})
 	}
-	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.Floor))
+	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.LastFlushed))
 	return nil
 }
 

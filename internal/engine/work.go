@@ -64,7 +64,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	if err := e.flusher.FlushIfDue(ctx); err != nil {
+	if err := e.flusher.WorkIfDue(ctx); err != nil {
 		return err
 	}
 	select {

@@ -14,7 +14,6 @@ import (
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/lost"
 	"github.com/stele-go/stele/internal/record"
-	"github.com/stele-go/stele/internal/rewrite"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
@@ -178,7 +177,7 @@ func (x *exporter) publish(seg snapshot.SegmentInfo) error {
 }
 
 func (x *exporter) families(v *storage.View) error {
-	work, err := rewrite.Families(v, func(uint64) bool { return true })
+	work, err := storage.Families(v, func(uint64) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -199,7 +198,7 @@ func (x *exporter) families(v *storage.View) error {
 
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
-func (x *exporter) family(v *storage.View, w *rewrite.Family) error {
+func (x *exporter) family(v *storage.View, w *storage.Family) error {
 	x.e.RecentlySkipped() // of what came before
 	if err := w.Load(v); err != nil {
 		if !errors.Is(err, fault.ErrCorrupt) {
@@ -224,7 +223,7 @@ func (x *exporter) family(v *storage.View, w *rewrite.Family) error {
 	return x.b.EndFamily(index.EncodePage(x.page(w, gone)))
 }
 
-func idsOf(w *rewrite.Family) []string {
+func idsOf(w *storage.Family) []string {
 	ids := make([]string, len(w.Partitions))
 	for i, t := range w.Partitions {
 		ids[i] = t.ID
@@ -245,7 +244,7 @@ func (u slotUse) ref() index.Ref { return u.item.Slots[u.slot].Ref }
 // order are the values of a family, each with its first use: those read often, item
 // by item, then the others, name by name and newest first, so that versions of one
 // channel lie together.
-func (x *exporter) order(w *rewrite.Family) []slotUse {
+func (x *exporter) order(w *storage.Family) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
 	take := func(t *index.Partition, it *index.Item, isHot bool) {
@@ -316,7 +315,7 @@ func (x *exporter) lose(u *lost.Finder, ref index.Ref, err error) (instead []byt
 
 // page is the directory page of the family in the new store: live items that have
 // all they need.
-func (x *exporter) page(w *rewrite.Family, gone map[index.Ref]bool) *index.Page {
+func (x *exporter) page(w *storage.Family, gone map[index.Ref]bool) *index.Page {
 	p := &index.Page{}
 	for _, t := range w.Partitions {
 		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}

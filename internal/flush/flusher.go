@@ -21,8 +21,8 @@ import (
 // Flusher moves the log into segments. All methods are safe for concurrent use.
 type Flusher struct {
 	*storage.Store
-	Images  *image.Chain
-	Garbage *garbage.Estimate
+	images  *image.Chain
+	garbage *garbage.Estimate
 
 	unflushed  unflushed
 	sealed     sealView
@@ -31,7 +31,7 @@ type Flusher struct {
 
 // New returns the flusher of a store that holds nothing yet.
 func New(images *image.Chain, g *garbage.Estimate) *Flusher {
-	f := &Flusher{Store: images.Store, Images: images, Garbage: g}
+	f := &Flusher{Store: images.Store, images: images, garbage: g}
 	f.Reset()
 	return f
 }
@@ -41,7 +41,7 @@ func New(images *image.Chain, g *garbage.Estimate) *Flusher {
 func (f *Flusher) Committed(put []*index.Partition, lsn base.LSN, n int64) {
 	f.unflushed.add(put, lsn)
 	f.Throttle.Committed(n)
-	f.Images.Committed(n)
+	f.images.Committed(n)
 }
 
 // LogBegun is called on the committer when a log file is begun, before its first record.
@@ -78,17 +78,17 @@ func (f *Flusher) Flush(ctx context.Context) error {
 
 // FlushWithin does the work of Flush for who has entered the store.
 func (f *Flusher) FlushWithin(ctx context.Context) error {
-	f.Images.Mu.Lock()
-	defer f.Images.Mu.Unlock()
+	f.images.Mu.Lock()
+	defer f.images.Mu.Unlock()
 	return f.FlushLocked(ctx)
 }
 
-// FlushLocked does the work of Flush for who has entered the store and holds Images.Mu.
+// FlushLocked does the work of Flush for who has entered the store and holds the lock of the images.
 //
 // A crash before the manifest edit leaves the log in charge and the new files
 // unknown; a crash after it finds segment and image complete and durable.
 func (f *Flusher) FlushLocked(ctx context.Context) error {
-	if err := f.Images.CheckPages(); err != nil {
+	if err := f.images.CheckPages(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	start := time.Now()
@@ -122,12 +122,12 @@ func (f *Flusher) FlushLocked(ctx context.Context) error {
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
 	info.ValueBytes = out.ValueBytes()
-	edit.AddSegments, edit.SetDead = out.Segments(), f.Garbage.News(st.Segments)
-	out.Enter()
+	edit.AddSegments, edit.SetDead = out.Segments(), f.garbage.News(st.Segments)
+	out.Register()
 	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && f.Files.IsImage(p.File) }
-	old, err := f.Images.Publish(edit, image.Replaced{Placed: out.Placed(), Drop: drop, Families: f.unflushed.all()}, floor)
+	old, err := f.images.Publish(edit, image.Replaced{Placed: out.Placed(), Drop: drop, Families: f.unflushed.all()}, floor)
 	if err != nil {
-		out.Withdraw(err)
+		out.RemoveUnlessApplied(err)
 		return fmt.Errorf("flush: %w", err)
 	}
 	out.Install()
@@ -144,16 +144,16 @@ func (f *Flusher) FlushLocked(ctx context.Context) error {
 // logs, as a rule one.
 func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *rewrite.Outputs) error {
 	fams := f.unflushed.all()
-	work, err := rewrite.Families(v, func(id uint64) bool { return fams[id] })
+	work, err := storage.Families(v, func(id uint64) bool { return fams[id] })
 	if err != nil {
 		return err
 	}
-	dropped, err := rewrite.Families(v, f.Garbage.IsDropped)
+	dropped, err := storage.Families(v, f.garbage.IsDropped)
 	if err != nil {
 		return err
 	}
 	first, sealed := st.FloorLSN, v.LSN()
-	f.Garbage.CountDropped(dropped)
+	f.garbage.CountDropped(dropped)
 	isNew := func(t *index.Partition) bool { return t.Birth >= first }
 	keep := func(t *index.Partition, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	for _, names := range work {
@@ -165,9 +165,9 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 			return err
 		}
 		out.Yield()
-		f.Garbage.CountDead(&w)
-		page, plan := w.Page(keep, isNew), w.Plan(&f.Opts, files)
-		if len(page.Partitions) == 0 && len(plan.Heads)+len(plan.History) == 0 {
+		f.garbage.CountDead(&w)
+		page, plan := w.Page(keep, isNew), rewrite.NewPlan(&w, &f.Opts, files)
+		if len(page.Partitions) == 0 && len(plan.Hot)+len(plan.History) == 0 {
 			continue
 		}
 		if err := out.Add(ctx, w, plan, page, first, sealed); err != nil {
@@ -197,17 +197,17 @@ func tombstones(v *storage.View, first, last base.LSN) []index.Tombstone {
 }
 
 // FlushIfDue flushes or writes an image if the log has grown enough for it.
-func (f *Flusher) FlushIfDue(ctx context.Context) error {
-	f.Images.Mu.Lock()
-	defer f.Images.Mu.Unlock()
-	if err := f.Images.CheckPages(); err != nil {
+func (f *Flusher) WorkIfDue(ctx context.Context) error {
+	f.images.Mu.Lock()
+	defer f.images.Mu.Unlock()
+	if err := f.images.CheckPages(); err != nil {
 		return err
 	}
 	switch {
 	case f.due():
 		return f.FlushLocked(ctx)
-	case f.Images.Due():
-		return f.Images.Write(false)
+	case f.images.Due():
+		return f.images.Write(false)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (f *Flusher) FlushIfDue(ctx context.Context) error {
 func (f *Flusher) due() bool { return f.Throttle.LogBytes() >= f.Opts.FlushBytes }
 
 // Due reports whether FlushIfDue has something to do.
-func (f *Flusher) Due() bool { return f.due() || f.Images.Due() }
+func (f *Flusher) Due() bool { return f.due() || f.images.Due() }
 
 // maxIdleLogs is how many log files a closed store may leave: each life writes
 // its own, and many short lives should not make Open slow.
@@ -225,21 +225,21 @@ const maxIdleLogs = 8
 const closeTimeout = time.Minute
 
 // FlushAtClose leaves an image, so that the next Open replays nothing.
-func (f *Flusher) FlushAtClose() error {
-	f.Images.Mu.Lock()
-	defer f.Images.Mu.Unlock()
+func (f *Flusher) SaveAtClose() error {
+	f.images.Mu.Lock()
+	defer f.images.Mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if f.BadPages.Load() {
-		return f.Images.Forget()
+		return f.images.Forget()
 	}
-	write := func() error { return errors.Join(f.Images.Write(false), f.Garbage.RecordDropped()) }
+	write := func() error { return errors.Join(f.images.Write(false), f.garbage.RecordDropped()) }
 	if len(f.Manifest.State().Logs) > maxIdleLogs {
 		write = func() error { return f.FlushLocked(ctx) }
 	}
 	err := write()
 	if f.BadPages.Load() { // found just now
-		return f.Images.Forget()
+		return f.images.Forget()
 	}
 	return err
 }

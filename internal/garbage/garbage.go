@@ -5,7 +5,6 @@ import (
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/rewrite"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -162,7 +161,7 @@ func (g *Estimate) InSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int6
 }
 
 // CountDead counts what segments hold of a loaded family for nobody.
-func (g *Estimate) CountDead(w *rewrite.Family) {
+func (g *Estimate) CountDead(w *storage.Family) {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
 		t.Ascend("", func(it *index.Item) bool {
@@ -236,7 +235,7 @@ func (g *Estimate) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
 }
 
 // CountDropped counts what segments hold of families without partitions.
-func (g *Estimate) CountDropped(alive []rewrite.Names) {
+func (g *Estimate) CountDropped(alive []storage.FamilyNames) {
 	dropped := g.takeDropped()
 	for i := range alive {
 		delete(dropped, alive[i].ID)
@@ -268,7 +267,7 @@ func (g *Estimate) RecordDropped() error {
 	}
 	v := g.WorkView(g.ViewWithin)
 	defer v.Release()
-	alive, err := rewrite.Families(v, g.IsDropped)
+	alive, err := storage.Families(v, g.IsDropped)
 	if err != nil {
 		return err
 	}

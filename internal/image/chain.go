@@ -106,7 +106,7 @@ func (c *Chain) Write(all bool) error {
 	}
 	c.Files.Retire(old...)
 	c.bytes.Add(-imaged) // what was committed since is for the next image
-	c.Written.Add(1)
+	c.ImagesWritten.Add(1)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (c *Chain) putImage(t task) (old []base.FileNum, err error) {
 		chain, old = chain[len(chain)-1:], st.ImageNums()
 	}
 	t.edit.SetImages = &chain
-	if err := j.enter(t.edit); err != nil {
+	if err := j.apply(t.edit); err != nil {
 		return nil, err
 	}
 	table := j.w.Table()
@@ -169,7 +169,7 @@ func (c *Chain) logPlace() snapshot.LogPlace {
 
 // enter makes the image part of the store. If it cannot, what changed since the
 // last image still has to go into the next.
-func (j *writer) enter(edit snapshot.Edit) error {
+func (j *writer) apply(edit snapshot.Edit) error {
 	_, err := j.Manifest.Apply(edit)
 	if err == nil {
 		return nil

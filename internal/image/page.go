@@ -7,6 +7,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/rewrite"
+	"github.com/stele-go/stele/internal/storage"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // newPages hold the items of records after the last image, and the places of
 // their values in the log. Partitions need not be loaded for it: what a cold partition
 // has not on disk is in memory.
-func (j *writer) newPages(w rewrite.Family) ([]*index.Page, error) {
+func (j *writer) newPages(w storage.Family) ([]*index.Page, error) {
 	last := j.last()
 	isNew := func(t *index.Partition) bool { return t.Birth > last }
 	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && isNew(t) }) {

@@ -83,7 +83,7 @@ func (j *writer) write() (info snapshot.ImageInfo, err error) {
 // contents writes families, partitions and tombstones: of a delta, those that changed. All
 // items that earlier images and segments do not have are of partitions that changed.
 func (j *writer) contents() error {
-	changed := map[uint64]rewrite.Family{}
+	changed := map[uint64]storage.Family{}
 	for _, id := range slices.Sorted(maps.Keys(j.dirty.Partitions)) {
 		t, err := j.v.Index.Partition(id)
 		if err != nil {
@@ -91,7 +91,7 @@ func (j *writer) contents() error {
 		}
 		if t != nil {
 			w := changed[t.Family.ID]
-			changed[t.Family.ID] = rewrite.Family{Fam: t.Family, Partitions: append(w.Partitions, t)}
+			changed[t.Family.ID] = storage.Family{Fam: t.Family, Partitions: append(w.Partitions, t)}
 		}
 	}
 	ids, err := j.familyIDs(changed)
@@ -113,7 +113,7 @@ func (j *writer) contents() error {
 
 // familyIDs are the families the image tells of, in order: all that have partitions,
 // or those in which anything changed.
-func (j *writer) familyIDs(changed map[uint64]rewrite.Family) ([]uint64, error) {
+func (j *writer) familyIDs(changed map[uint64]storage.Family) ([]uint64, error) {
 	var ids []uint64
 	var err error
 	if j.full {
@@ -184,7 +184,7 @@ func (j *writer) tombs(dirty index.Dirty) error {
 // family writes what the log alone knows of a family since the last image, and
 // the list of all its pages. A full image copies pages of earlier images that are
 // still needed, so that those images can go.
-func (j *writer) family(id uint64, w rewrite.Family) error {
+func (j *writer) family(id uint64, w storage.Family) error {
 	parts, err := j.olderParts(id)
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@ package lost
 
 import (
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/rewrite"
+	"github.com/stele-go/stele/internal/storage"
 )
 
 // Value is a use of a value of an item that cannot be read.
@@ -38,7 +38,7 @@ func (l *List) Add(uses []Value, err error) {
 // Finder finds the items of one family that refer to a value. It looks through them
 // once, when something is lost.
 type Finder struct {
-	W     *rewrite.Family
+	W     *storage.Family
 	byRef map[index.Ref][]Value
 }
 

@@ -36,30 +36,17 @@ type Store struct {
 	keys *seal.Keys
 }
 
-// Option changes how a store is pinned.
-type Option func(*Store)
+// Keys are the keys of the store; nil without encryption.
+func (s *Store) Keys() *seal.Keys { return s.keys }
 
-// WithKeys gives the keys of the store; without it, or with nil, only a store
-// without encryption can be looked at.
-func WithKeys(p seal.KeyProvider) Option {
-	return func(s *Store) { s.keys = seal.New(p, nil) }
-}
-
-// Provider gives the keys of the store; nil without encryption.
-func (s *Store) Provider() *seal.Keys { return s.keys }
-
-// Keys are those for the files of the store; nil without encryption.
-func (s *Store) Keys() *seal.Keyring {
+// Keyring has the keys for the files of the store; nil without encryption.
+func (s *Store) Keyring() *seal.Keyring {
 	return s.keys.Keyring(s.State.StoreID, s.State.PlainBelow())
 }
 
 // newPinned returns one without files.
-func newPinned(dir string, opts []Option) *Store {
-	s := &Store{FS: vfs.NewPinned(dir)}
-	for _, o := range opts {
-		o(s)
-	}
-	return s
+func newPinned(dir string, keys seal.KeyProvider) *Store {
+	return &Store{FS: vfs.NewPinned(dir), keys: seal.New(keys, nil)}
 }
 
 // retries is how often Pin looks again when a file that it was told of is gone.
@@ -67,8 +54,9 @@ const retries = 16
 
 // Pin opens what makes up the store in dir, without a lock and without
 // writing. Errors: fault.ErrNotStore for a directory that holds nothing of a store,
-// fault.VersionError for a store of a newer format, and those of the system.
-func Pin(fsys vfs.FS, dir string, opts ...Option) (*Store, error) {
+// fault.VersionError for a store of a newer format, and those of the system. Without keys,
+// which may be nil, only a store without encryption can be looked at.
+func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
 	d, err := Hold(fsys, dir)
 	if err != nil {
 		return nil, err
@@ -76,7 +64,7 @@ func Pin(fsys vfs.FS, dir string, opts ...Option) (*Store, error) {
 	defer func() { _ = d.Close() }() // its files are open
 	var last *Store
 	for range retries {
-		s, err := tryPin(d, dir, opts)
+		s, err := tryPin(d, dir, keys)
 		if err != nil {
 			last.Release()
 			return nil, err
@@ -99,8 +87,8 @@ func (s *Store) Release() {
 }
 
 // tryPin is one look.
-func tryPin(fsys vfs.FS, dir string, opts []Option) (*Store, error) {
-	s := newPinned(dir, opts)
+func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
+	s := newPinned(dir, keys)
 	var err error
 	if s.Mark, err = wal.ReadMark(fsys, dir); err != nil {
 		return nil, err
@@ -154,8 +142,8 @@ func (s *Store) keep(fsys vfs.FS, names []string) error {
 
 // Assemble puts a store together of files in dir and of the bytes of a manifest that is
 // not there: a store before it is published.
-func Assemble(fsys vfs.FS, dir string, manifest []byte, opts ...Option) (*Store, error) {
-	s := newPinned(dir, opts)
+func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Store, error) {
+	s := newPinned(dir, keys)
 	s.Manifest, s.Raw = snapshot.ManifestName(1), manifest
 	s.FS.KeepBytes(s.Manifest, manifest)
 	st, _, err := snapshot.Load(s.FS, dir, snapshot.WithKeys(s.keys))
@@ -175,7 +163,7 @@ func Assemble(fsys vfs.FS, dir string, manifest []byte, opts ...Option) (*Store,
 
 // LogOptions say how to read the whole log, from its first file on.
 func (s *Store) LogOptions(dir string) wal.RecoverOptions {
-	o := wal.RecoverOptions{FS: s.FS, Dir: dir, Files: s.State.LogNums(), ReadOnly: true, Keys: s.Keys()}
+	o := wal.RecoverOptions{FS: s.FS, Dir: dir, Files: s.State.LogNums(), ReadOnly: true, Keys: s.Keyring()}
 	if s.ManifestErr != nil {
 		o.Files = nil // it is found by its own links
 		return o      // the mark says nothing of what segments have

@@ -43,9 +43,9 @@ func divide(p Plan, page *index.Page, limit int) []familyPart {
 		}
 		return &parts[len(parts)-1].plan
 	}
-	for _, r := range p.Heads {
+	for _, r := range p.Hot {
 		to := part(r)
-		to.Heads = append(to.Heads, r)
+		to.Hot = append(to.Hot, r)
 	}
 	for series, r := range p.newest {
 		part(r).newest[series] = r

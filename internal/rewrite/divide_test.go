@@ -19,7 +19,7 @@ func TestDivide(t *testing.T) {
 		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
 		want[ref] = true
 		if i%10 == 0 {
-			plan.Heads = append(plan.Heads, ref)
+			plan.Hot = append(plan.Hot, ref)
 			plan.newest["v"] = ref
 		} else {
 			plan.History = append(plan.History, oldValue{"v", ref, false})
@@ -33,14 +33,14 @@ func TestDivide(t *testing.T) {
 		for _, pt := range p.page.Partitions {
 			items += len(pt.Items)
 		}
-		for _, r := range slices.Concat(p.plan.Heads, refsOf(p.plan.History)) {
+		for _, r := range slices.Concat(p.plan.Hot, refsOf(p.plan.History)) {
 			if !want[r] {
 				t.Errorf("value %v is in two parts, or in none before", r)
 			}
 			delete(want, r)
 		}
 		for _, r := range p.plan.newest {
-			if !slices.Contains(p.plan.Heads, r) {
+			if !slices.Contains(p.plan.Hot, r) {
 				t.Errorf("the newest value %v is in another part", r)
 			}
 		}

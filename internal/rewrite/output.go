@@ -55,11 +55,11 @@ func (o *Outputs) startSegment() (*output, error) {
 }
 
 // add writes one family: the values plan names, and the page.
-func (j *output) add(ctx context.Context, w Family, p Plan, page *index.Page, minLSN, maxLSN base.LSN) error {
+func (j *output) add(ctx context.Context, w storage.Family, p Plan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
-	for _, r := range p.Heads {
+	for _, r := range p.Hot {
 		b, err := j.read(ctx, w.Fam, r)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (j *output) abandon() {
 
 // withdraw removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
-func (j *output) withdraw(err error) {
+func (j *output) removeUnlessApplied(err error) {
 	if storage.NotApplied(err) {
 		j.Store.Withdraw(files.Segment, j.num)
 	}

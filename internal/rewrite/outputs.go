@@ -20,8 +20,8 @@ type Outputs struct {
 	limit func(int)
 	reads *storage.Reader // of all values that are moved
 
-	jobs  []*output // the last one may be unfinished
-	infos []snapshot.SegmentInfo
+	segments []*output // the last one may be unfinished
+	infos    []snapshot.SegmentInfo
 
 	earlier int64 // bytes of those that are part of the store already
 }
@@ -33,12 +33,12 @@ func NewOutputs(s *storage.Store, from map[base.FileNum]bool, limit func(int)) *
 }
 
 // Empty reports whether nothing was written.
-func (o *Outputs) Empty() bool { return len(o.jobs) == 0 }
+func (o *Outputs) Empty() bool { return len(o.segments) == 0 }
 
 // Written is the number of bytes written so far.
 func (o *Outputs) Written() int64 {
 	n := o.earlier
-	for _, j := range o.jobs {
+	for _, j := range o.segments {
 		n += j.b.Size()
 	}
 	return n
@@ -53,13 +53,13 @@ func (o *Outputs) Yield() {
 
 // Full reports whether the last segment is large enough.
 func (o *Outputs) Full() bool {
-	return !o.Empty() && o.jobs[len(o.jobs)-1].b.Size() >= o.Opts.SegmentSize
+	return !o.Empty() && o.segments[len(o.segments)-1].b.Size() >= o.Opts.SegmentSize
 }
 
 // ValueBytes is the size of the values written so far, whole.
 func (o *Outputs) ValueBytes() int64 {
 	var n int64
-	for _, j := range o.jobs {
+	for _, j := range o.segments {
 		n += j.values
 	}
 	return n
@@ -72,17 +72,17 @@ func (o *Outputs) begin() error {
 	}
 	j, err := o.startSegment()
 	if err == nil {
-		o.jobs = append(o.jobs, j)
+		o.segments = append(o.segments, j)
 	}
 	return err
 }
 
 // End finishes the last segment if it is not.
 func (o *Outputs) End(tombs []index.Tombstone) error {
-	if len(o.infos) == len(o.jobs) {
+	if len(o.infos) == len(o.segments) {
 		return nil
 	}
-	info, err := o.jobs[len(o.jobs)-1].finish(tombs)
+	info, err := o.segments[len(o.segments)-1].finish(tombs)
 	if err == nil {
 		o.infos = append(o.infos, info)
 	}
@@ -91,14 +91,14 @@ func (o *Outputs) End(tombs []index.Tombstone) error {
 
 // Add writes one family: the values plan names, and the page. Beginning with the
 // second, each part of a family that is divided has a segment of its own to end.
-func (o *Outputs) Add(ctx context.Context, w Family, p Plan, page *index.Page, minLSN, maxLSN base.LSN) error {
+func (o *Outputs) Add(ctx context.Context, w storage.Family, p Plan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	for i, part := range divide(p, page, o.DirectoryLimit) {
 		if o.Empty() || i > 0 || o.Full() {
 			if err := o.begin(); err != nil {
 				return err
 			}
 		}
-		if err := o.jobs[len(o.jobs)-1].add(ctx, w, part.plan, part.page, minLSN, maxLSN); err != nil {
+		if err := o.segments[len(o.segments)-1].add(ctx, w, part.plan, part.page, minLSN, maxLSN); err != nil {
 			return err
 		}
 	}
@@ -123,12 +123,12 @@ func (o *Outputs) Segments() []snapshot.SegmentInfo { return o.infos }
 // one begins anew.
 func (o *Outputs) Taken() {
 	o.earlier = o.Written()
-	o.jobs, o.infos = nil, nil
+	o.segments, o.infos = nil, nil
 }
 
 // Abandon removes the files after a failure; the first cause is what counts.
 func (o *Outputs) Abandon(err error) error {
-	for i, j := range o.jobs {
+	for i, j := range o.segments {
 		if i < len(o.infos) {
 			j.discard()
 		} else {
@@ -139,8 +139,8 @@ func (o *Outputs) Abandon(err error) error {
 }
 
 // Enter makes the files known, so that what is published can be read at once.
-func (o *Outputs) Enter() {
-	for _, j := range o.jobs {
+func (o *Outputs) Register() {
+	for _, j := range o.segments {
 		o.Files.AddKeyed(files.Segment, j.num, j.b.KeyID())
 	}
 }
@@ -148,16 +148,16 @@ func (o *Outputs) Enter() {
 // Placed is where the families lie.
 func (o *Outputs) Placed() []Placed {
 	var done []Placed
-	for _, j := range o.jobs {
+	for _, j := range o.segments {
 		done = append(done, j.done...)
 	}
 	return done
 }
 
 // Withdraw is output.withdraw for all.
-func (o *Outputs) Withdraw(err error) {
-	for _, j := range o.jobs {
-		j.withdraw(err)
+func (o *Outputs) RemoveUnlessApplied(err error) {
+	for _, j := range o.segments {
+		j.removeUnlessApplied(err)
 	}
 }
 
@@ -165,13 +165,13 @@ func (o *Outputs) Withdraw(err error) {
 // what is left behind is forgotten.
 func (o *Outputs) Install() {
 	views := o.OtherViews()
-	for _, j := range o.jobs {
+	for _, j := range o.segments {
 		j.install()
 	}
 	if views {
 		return
 	}
-	for _, j := range o.jobs {
+	for _, j := range o.segments {
 		for _, pl := range j.done {
 			if fam := o.Index.HeldFamily(pl.Fam); fam != nil {
 				fam.Forget(o.From)

@@ -12,7 +12,7 @@ import (
 // Plan is what a flush or compaction does with the values of one family:
 // which move, in which order, and which of them are read often.
 type Plan struct {
-	Heads   []index.Ref
+	Hot     []index.Ref
 	newest  map[string]index.Ref // of the heads: the last of each series
 	History []oldValue
 }
@@ -20,7 +20,7 @@ type Plan struct {
 // Add selects the values that the items of a page refer to as well.
 func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bool) {
 	taken := map[index.Ref]bool{}
-	for _, r := range p.Heads {
+	for _, r := range p.Hot {
 		taken[r] = true
 	}
 	for _, o := range p.History {
@@ -41,11 +41,11 @@ func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bo
 	}
 }
 
-// Plan selects the values that live items refer to and that lie in one of the
+// NewPlan selects the values that live items refer to and that lie in one of the
 // files from. Values of hot items come first, item by item; the others are
 // ordered by series, newest first, so that versions of one channel lie
 // together, what listings read before the rest.
-func (w *Family) Plan(o *storage.Options, from map[base.FileNum]bool) Plan {
+func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool) Plan {
 	p := Plan{newest: map[string]index.Ref{}}
 	taken := map[index.Ref]bool{}
 	take := func(r index.Ref) bool {
@@ -72,7 +72,7 @@ func (w *Family) Plan(o *storage.Options, from map[base.FileNum]bool) Plan {
 			}
 			for n, s := range items[i].Slots {
 				if take(s.Ref) {
-					p.Heads = append(p.Heads, s.Ref)
+					p.Hot = append(p.Hot, s.Ref)
 					if series := o.Series(items[i], n); series != "" && p.newest[series].Compare(s.Ref) < 0 {
 						p.newest[series] = s.Ref
 					}

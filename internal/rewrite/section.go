@@ -42,13 +42,3 @@ func AddSection(sections map[SectionKey]*Section, pt *index.PagePartition) {
 		}
 	}
 }
-
-// Partition is the family's partition of this life, or nil.
-func (w *Family) Partition(key SectionKey) *index.Partition {
-	for _, t := range w.Partitions {
-		if t.ID == key.ID && t.Birth == key.Birth {
-			return t
-		}
-	}
-	return nil
-}

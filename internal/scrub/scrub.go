@@ -9,6 +9,9 @@ import (
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/compaction"
 	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/internal/flush"
+	"github.com/stele-go/stele/internal/image"
+	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/throttle"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/wal"
@@ -16,14 +19,18 @@ import (
 
 // Run replaces every file of a store. What it promises is at engine.Engine.Scrub, which has
 // entered the store.
-func Run(ctx context.Context, c *compaction.Compactor, tell func(monitor.EraseProgress)) error {
-	s := scrubber{Compactor: c, tell: tell}
+func Run(ctx context.Context, c *compaction.Compactor, f *flush.Flusher, images *image.Chain, tell func(monitor.EraseProgress)) error {
+	s := scrubber{Store: c.Store, compactor: c, flusher: f, images: images, tell: tell}
 	return s.run(ctx)
 }
 
 // scrubber is one call of Run.
 type scrubber struct {
-	*compaction.Compactor
+	*storage.Store
+	compactor *compaction.Compactor
+	flusher   *flush.Flusher
+	images    *image.Chain
+
 	tell     func(monitor.EraseProgress) // may be nil
 	progress monitor.EraseProgress
 }
@@ -64,22 +71,22 @@ func (s *scrubber) told() {
 // rewriteAll flushes and compacts everything, and returns the files that hold what
 // was there before.
 func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.compactor.Mu.Lock()
+	defer s.compactor.Mu.Unlock()
 	// Nothing is being written while the files are listed, but for the log: a file
 	// that is begun later knows of no earlier commit as live what is deleted.
 	if old, err = s.flushListed(ctx); err != nil {
 		return nil, err
 	}
 	c := compaction.Task{Inputs: s.Manifest.State().Segments, Limit: s.Throttle.Limiter(ctx), Whole: true, Tell: s.rewriting}
-	if err := s.Run(ctx, c); err != nil {
+	if err := s.compactor.Run(ctx, c); err != nil {
 		return nil, err
 	}
 	// Flush and compaction add images to the chain; what the older ones name goes
 	// with the chain alone.
-	s.Images.Mu.Lock()
-	defer s.Images.Mu.Unlock()
-	if err := s.Images.Write(true); err != nil {
+	s.images.Mu.Lock()
+	defer s.images.Mu.Unlock()
+	if err := s.images.Write(true); err != nil {
 		return nil, err
 	}
 	return append(old, s.Files.RetiredNames()...), nil
@@ -87,8 +94,8 @@ func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 
 // flushListed is a flush that lists the files there were before.
 func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
-	s.Images.Mu.Lock()
-	defer s.Images.Mu.Unlock()
+	s.images.Mu.Lock()
+	defer s.images.Mu.Unlock()
 	begun := s.Log.Position().File
 	names, err := s.Opts.FS.List(s.Dir)
 	if err != nil {
@@ -106,7 +113,7 @@ func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
 			old = append(old, n)
 		}
 	}
-	if err := s.Flusher.FlushLocked(ctx); err != nil {
+	if err := s.flusher.FlushLocked(ctx); err != nil {
 		return nil, err
 	}
 	// A log file that begins at the floor or later holds nothing older: either the

@@ -43,7 +43,7 @@ func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error)
 // installs the result in the index if that still holds t: then nothing touched
 // the partition since.
 func (s *Store) Load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
-	floor := s.Floor() // before the parts, as in loadTogether
+	floor := s.LastFlushed() // before the parts, as in loadFamily
 	pages, err := s.readPages(t.Family, v)
 	if err != nil {
 		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
@@ -52,16 +52,16 @@ func (s *Store) Load(t *index.Partition, v *View) (loaded *index.Partition, inst
 	return loaded, installed, nil
 }
 
-// loadTogether replaces the cold ones of the partitions of one family by loaded ones,
+// loadFamily replaces the cold ones of the partitions of one family by loaded ones,
 // reading the family's pages once.
-func (s *Store) loadTogether(partitions []*index.Partition, v *View) error {
+func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
 	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
 	if first < 0 {
 		return nil
 	}
 	// The floor is read before the parts: deletions up to it are in segments that
 	// the parts read next include.
-	floor := s.Floor()
+	floor := s.LastFlushed()
 	pages, err := s.readPages(partitions[first].Family, v)
 	if err != nil {
 		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)

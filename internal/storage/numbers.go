@@ -9,6 +9,10 @@ import (
 
 // numbers hands out the numbers of files, each below what the manifest has reserved: a
 // file that no manifest names is then known to be a leftover, and no stranger's.
+//
+// While the store is opened there may be no manifest to write to, and one goroutine: the
+// methods of Store from StartNumbers to NumbersToReserve are for it, and take no lock.
+// ReserveTaken ends that. From then on NewFileNum is all, and safe for concurrent use.
 type numbers struct {
 	mu       sync.Mutex
 	next     base.FileNum

@@ -26,7 +26,7 @@ type Store struct {
 
 	Held     vfs.Dir            // the directory, held open until the store is closed; Options.FS is the same
 	Manifest *snapshot.Manifest // nil if read-only
-	Fixed    snapshot.State     // the state of a read-only store
+	Found    snapshot.State     // the state of a read-only store
 	Log      *wal.Log           // nil if read-only
 	Keys     *seal.Keys         // nil without encryption
 	Files    *files.Set
@@ -58,11 +58,11 @@ const MaxDirectory = 64 << 20
 
 // counters are what is counted of a store since it was opened.
 type counters struct {
-	Flushes, Written, Compactions atomic.Uint64 // written: images
-	FlushedValues, FlushedBytes   atomic.Int64
-	CompactedIn, CompactedOut     atomic.Int64
-	SegmentPatches                atomic.Int64
-	Loads, Corruptions            atomic.Uint64
+	Flushes, ImagesWritten, Compactions atomic.Uint64 // written: images
+	FlushedValues, FlushedBytes         atomic.Int64
+	CompactedIn, CompactedOut           atomic.Int64
+	SegmentPatches                      atomic.Int64
+	Loads, Corruptions                  atomic.Uint64
 }
 
 // newStore returns one that holds nothing yet; opts have their defaults.
@@ -78,21 +78,21 @@ func (s *Store) Reread(st snapshot.State) *Store {
 	opts := s.Opts
 	opts.AllowDamage = false
 	other := New(s.Dir, opts)
-	other.Index, other.Files, other.cache, other.Fixed = index.New(0), s.Files, s.cache, st
+	other.Index, other.Files, other.cache, other.Found = index.New(0), s.Files, s.cache, st
 	return other
 }
 
 // State is the manifest's, or what a read-only store found.
 func (s *Store) State() snapshot.State {
 	if s.Manifest == nil {
-		return s.Fixed
+		return s.Found
 	}
 	return s.Manifest.State()
 }
 
 // Floor is the last record that is in segments for good.
-func (s *Store) Floor() base.LSN {
-	f := s.Fixed.FloorLSN
+func (s *Store) LastFlushed() base.LSN {
+	f := s.Found.FloorLSN
 	if s.Manifest != nil {
 		f = s.Manifest.FloorLSN()
 	}

@@ -77,9 +77,9 @@ func (v *View) Release() {
 	}
 }
 
-// LoadTogether makes every one of these partitions of a family readable.
-func (v *View) LoadTogether(partitions []*index.Partition) error {
-	return v.s.loadTogether(partitions, v)
+// LoadFamily makes every one of these partitions of a family readable.
+func (v *View) LoadFamily(partitions []*index.Partition) error {
+	return v.s.loadFamily(partitions, v)
 }
 
 // LSN is the last commit the view shows.

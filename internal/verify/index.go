@@ -10,7 +10,6 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/lost"
-	"github.com/stele-go/stele/internal/rewrite"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -26,7 +25,7 @@ func (v *verifier) index() error {
 	}
 	view := v.e.ViewWithin()
 	defer view.Release()
-	work, err := rewrite.Families(view, func(uint64) bool { return true })
+	work, err := storage.Families(view, func(uint64) bool { return true })
 	if err != nil {
 		return v.note(err, false)
 	}
@@ -45,7 +44,7 @@ func (v *verifier) index() error {
 }
 
 // family checks the partitions of one family. What it loads it lets go again.
-func (v *verifier) family(view *storage.View, w *rewrite.Family) error {
+func (v *verifier) family(view *storage.View, w *storage.Family) error {
 	before := slices.Clone(w.Partitions)
 	names := make([]string, len(w.Partitions))
 	for i, t := range w.Partitions {
@@ -84,7 +83,7 @@ type refUse struct {
 }
 
 // values reads what the items of a family refer to, in the order of the files.
-func (v *verifier) values(w *rewrite.Family) error {
+func (v *verifier) values(w *storage.Family) error {
 	uses := map[index.Ref]refUse{}
 	for _, t := range w.Partitions {
 		v.rep.Partitions++

@@ -154,7 +154,7 @@ func (v *verifier) leftovers() error {
 	// its first record, and forgotten when the floor is above its last, so the manifest
 	// is read after it.
 	now, last := map[string]bool{}, v.e.Index.LSN()
-	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.Provider())); err == nil {
+	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.Keys())); err == nil {
 		now[rep.File] = true
 		for _, n := range files.Names(st) {
 			now[n] = true

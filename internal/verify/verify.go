@@ -107,7 +107,7 @@ func Run(ctx context.Context, dir string, opts storage.Options, progress func(Pr
 	}
 	defer func() { _ = d.Close() }() // only read from
 	opts.FS = d
-	m, err := pin.Pin(d, dir, pin.WithKeys(opts.Keys))
+	m, err := pin.Pin(d, dir, opts.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
@@ -165,7 +165,7 @@ func (v *verifier) run(opts storage.Options) error {
 		return err
 	}
 	defer func() { _ = e.Close() }() // read-only
-	v.e, v.st, v.rep.LastLSN = e, e.Fixed, e.Index.LSN()
+	v.e, v.st, v.rep.LastLSN = e, e.Found, e.Index.LSN()
 	for _, step := range []func() error{v.sizes, v.images, v.segments, v.logs, v.index, v.compare, v.leftovers} {
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -278,7 +278,7 @@ func (v *verifier) manifest() {
 		_ = v.note(v.m.ManifestErr, false) // damage by construction
 		return
 	}
-	damage, notes := snapshot.CheckManifest(v.m.Manifest, v.m.Raw, snapshot.WithKeys(v.m.Provider()))
+	damage, notes := snapshot.CheckManifest(v.m.Manifest, v.m.Raw, snapshot.WithKeys(v.m.Keys()))
 	for _, d := range damage {
 		_ = v.note(d, false)
 	}

@@ -62,7 +62,7 @@ func Describe(dir string, a Access) (*Info, error) {
 		return nil, err
 	}
 	defer done()
-	m, err := pin.Pin(a.fs(), dir, pin.WithKeys(a.Options.Keys))
+	m, err := pin.Pin(a.fs(), dir, a.Options.Keys)
 	if err != nil {
 		return nil, err
 	}

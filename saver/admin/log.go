@@ -63,7 +63,7 @@ func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEnt
 var errStop = errors.New("stop")
 
 func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(LogEntry) bool) error {
-	m, err := pin.Pin(a.fs(), dir, pin.WithKeys(a.Options.Keys))
+	m, err := pin.Pin(a.fs(), dir, a.Options.Keys)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(L
 				return errStop
 			}
 			return nil
-		}, wal.WithKeys(m.Keys()))
+		}, wal.WithKeys(m.Keyring()))
 		if errors.Is(err, fault.ErrCorrupt) {
 			c := findingOf(err)
 			if !yield(LogEntry{File: name, Type: "damage", Detail: c.Kind + ": " + c.Detail}) {

@@ -24,7 +24,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 		return 0, err
 	}
 	id, count := layout.ThreadKey(cfg.ThreadID), 0
-	err := s.e.CommitHinted(ctx, engine.Hint{}, []string{id}, func(tx *engine.Tx) error {
+	err := s.e.CommitWith(ctx, engine.CommitOptions{}, []string{id}, func(tx *engine.Tx) error {
 		t := tx.Partition(id)
 		at := findCheckpoint(t, cfg)
 		if at == nil {

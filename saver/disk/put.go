@@ -68,7 +68,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Ti
 	for _, c := range p.changes {
 		ids = append(ids, c.Partitions...)
 	}
-	if err := s.e.CommitHinted(ctx, engine.Hint{Size: p.size(), Began: encoded}, ids, p.commit); err != nil {
+	if err := s.e.CommitWith(ctx, engine.CommitOptions{Size: p.size(), Began: encoded}, ids, p.commit); err != nil {
 		return saver.Config{}, err
 	}
 	return plan.Target, nil
@@ -412,7 +412,7 @@ func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Conf
 		return err
 	}
 	id := layout.ThreadKey(cfg.ThreadID)
-	return s.e.CommitHinted(ctx, engine.Hint{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: encoded}, []string{id}, func(tx *engine.Tx) error {
+	return s.e.CommitWith(ctx, engine.CommitOptions{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: encoded}, []string{id}, func(tx *engine.Tx) error {
 		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
 		if err != nil {
 			return err

@@ -83,7 +83,7 @@ var errMoreThreads = errors.New("the commit needs more threads")
 func (s *Saver) commitWith(ctx context.Context, ids map[string]bool, fn func(tx *engine.Tx, need func(id string) bool) error) error {
 	for {
 		missing := false
-		err := s.e.CommitHinted(ctx, engine.Hint{Urgent: true}, layout.SortedNames(ids), func(tx *engine.Tx) error {
+		err := s.e.CommitWith(ctx, engine.CommitOptions{Urgent: true}, layout.SortedNames(ids), func(tx *engine.Tx) error {
 			need := func(id string) bool {
 				if !ids[id] {
 					ids[id], missing = true, true

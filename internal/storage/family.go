@@ -1,11 +1,11 @@
-package rewrite
+package storage
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/storage"
+	"github.com/stele-go/stele/internal/base"
 )
 
 // Family is a family and its partitions in one view.
@@ -16,16 +16,16 @@ type Family struct {
 
 // Names is a family and the names of its partitions in one view. Only while it
 // is worked on is anything of it in memory: see Open.
-type Names struct {
+type FamilyNames struct {
 	ID  uint64
 	ids []string
 }
 
 // Families groups the partitions of a view by family, for the families wanted,
 // in the order of family ids. A family without partitions is dead and left out.
-func Families(v *storage.View, wanted func(uint64) bool) ([]Names, error) {
+func Families(v *View, wanted func(uint64) bool) ([]FamilyNames, error) {
 	at := map[uint64]int{}
-	var out []Names
+	var out []FamilyNames
 	err := v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool {
 		if !wanted(r.Family) {
 			return true
@@ -34,7 +34,7 @@ func Families(v *storage.View, wanted func(uint64) bool) ([]Names, error) {
 		if !ok {
 			i = len(out)
 			at[r.Family] = i
-			out = append(out, Names{ID: r.Family})
+			out = append(out, FamilyNames{ID: r.Family})
 		}
 		out[i].ids = append(out[i].ids, r.ID)
 		return true
@@ -42,12 +42,12 @@ func Families(v *storage.View, wanted func(uint64) bool) ([]Names, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(out, func(a, b Names) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b FamilyNames) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
 // Open is the family with its partitions as the view has them, which may be cold.
-func (n Names) Open(v *storage.View) (Family, error) {
+func (n FamilyNames) Open(v *View) (Family, error) {
 	w := Family{Partitions: make([]*index.Partition, len(n.ids))}
 	for i, id := range n.ids {
 		t, err := v.Index.Partition(id)
@@ -60,7 +60,7 @@ func (n Names) Open(v *storage.View) (Family, error) {
 }
 
 // Load makes every partition of the family readable.
-func (w *Family) Load(v *storage.View) error { return v.LoadTogether(w.Partitions) }
+func (w *Family) Load(v *View) error { return v.LoadFamily(w.Partitions) }
 
 // Page is the directory page of the family with the items keep selects. A partition
 // without such items is left out, unless it is new: its existence is news too.
@@ -80,4 +80,15 @@ func (w *Family) Page(keep func(t *index.Partition, it *index.Item) bool, isNew 
 		p.Partitions = append(p.Partitions, pt)
 	}
 	return p
+}
+
+// Life is the partition that has this id and was born with this record; nil if the view has
+// another of that id, or none.
+func (w *Family) Life(id string, birth base.LSN) *index.Partition {
+	for _, t := range w.Partitions {
+		if t.ID == id && t.Birth == birth {
+			return t
+		}
+	}
+	return nil
 }
