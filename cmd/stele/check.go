@@ -24,25 +24,13 @@ is damaged; 1: something is; 2: the check could not be made. Notices are what a 
 or a writer at work may leave; they count with --strict alone.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			access, err := a.flags.access()
-			if err != nil {
-				return err
-			}
-			tell, stop := a.progress()
-			rep, err := admin.Verify(cmd.Context(), args[0], admin.VerifyOptions{Access: access, Progress: tell})
-			stop()
-			if err != nil {
-				return err
-			}
-			if !rep.Clean() || strict && len(rep.Notices) > 0 {
-				a.code = exitFound
-			}
-			p := a.printer()
-			if p.json {
-				return p.object(rep)
-			}
-			printVerify(p, rep)
-			return p.err
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.VerifyReport, error) {
+				rep, err := admin.Verify(cmd.Context(), args[0], admin.VerifyOptions{Access: access, Progress: tell})
+				if err == nil && (!rep.Clean() || strict && len(rep.Notices) > 0) {
+					a.code = exitFound
+				}
+				return rep, err
+			}, printVerify)
 		},
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 for notices as well")
@@ -78,7 +66,7 @@ func printVerify(p *printer, rep *admin.VerifyReport) {
 	p.line("%s: %s (%s)", verdict, what, rep.Took.Round(time.Millisecond))
 }
 
-// some is the beginning of a list.
+// some joins the first items of a list, and says how many more there are.
 func some(list []string) string {
 	const most = 5
 	var out []string

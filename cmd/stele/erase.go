@@ -44,22 +44,10 @@ cache of the program keeps.`,
 			if err != nil {
 				return err
 			}
-			if o.Access, err = a.flags.access(); err != nil {
-				return err
-			}
-			tell, stop := a.progress()
-			o.Progress = tell
-			rep, err := admin.Erase(cmd.Context(), args[0], o)
-			stop()
-			if err != nil {
-				return err
-			}
-			p := a.printer()
-			if p.json {
-				return p.object(rep)
-			}
-			printErase(p, rep, filterHint(e.filters))
-			return p.err
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.EraseReport, error) {
+				o.Access, o.Progress = access, tell
+				return admin.Erase(cmd.Context(), args[0], o)
+			}, func(p *printer, rep *admin.EraseReport) { printErase(p, rep, filterHint(e.filters)) })
 		},
 	}
 	f := cmd.Flags()

@@ -42,8 +42,8 @@ func parseFilter(args []string) (map[string]any, error) {
 	return filter, rules.ValidateFilter(filter)
 }
 
-// filterHint says that a filter compares text although it looks like something else: what
-// to say where nothing matches. "" if none does.
+// filterHint is shown when nothing matches. It says which filter compares text although it
+// looks like JSON; "" if none does.
 func filterHint(args []string) string {
 	for _, arg := range args {
 		key, text, _ := strings.Cut(arg, "=")
@@ -82,7 +82,8 @@ func parseJSON(text string) (any, error) {
 	return plainNumbers(v)
 }
 
-// plainNumbers turns the numbers in what JSON gave into those that metadata has.
+// plainNumbers replaces each json.Number in v by an int64, uint64 or float64, as metadata
+// has them.
 func plainNumbers(v any) (any, error) {
 	var err error
 	switch v := v.(type) {
@@ -114,8 +115,8 @@ func plainNumbers(v any) (any, error) {
 	return v, nil
 }
 
-// parsePrefix reads a namespace prefix: its labels with dots between, or, for labels that
-// have dots themselves, a JSON list of them.
+// parsePrefix reads a namespace prefix: labels separated by dots. If a label contains dots,
+// the prefix is a JSON list of labels.
 func parsePrefix(text string) ([]string, error) {
 	bad := func(reason string) error {
 		return &saver.InvalidError{Field: fmt.Sprintf("items %q", text), Reason: reason}
@@ -137,7 +138,7 @@ func parsePrefix(text string) ([]string, error) {
 	return labels, nil
 }
 
-// prefixText is a prefix as parsePrefix reads it.
+// prefixText writes a prefix so that parsePrefix can read it.
 func prefixText(labels []string) string {
 	text := strings.Join(labels, ".")
 	if again, err := parsePrefix(text); err != nil || len(again) != len(labels) || strings.HasPrefix(text, "[") {

@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// flags are those of every command.
+// flags are the flags that every command has.
 type flags struct {
 	json       bool
 	noProgress bool
@@ -25,7 +25,8 @@ func (f *flags) register(root *cobra.Command) {
 	p.Int64Var(&f.cacheMiB, "cache", 32, "decoded blocks kept in memory, MiB; 0 for none")
 }
 
-// access says how stores are opened: the one place where flags become options.
+// access makes the options with which stores are opened. No other place reads the flags for
+// that.
 func (f *flags) access() (admin.Access, error) {
 	o := disk.Options{CacheBytes: f.cacheMiB << 20}
 	if f.cacheMiB <= 0 {
@@ -41,7 +42,8 @@ func (f *flags) access() (admin.Access, error) {
 	return admin.Access{Options: o}, nil
 }
 
-// open opens a store for reading, past damage: what is intact is shown.
+// open opens a store for reading. It passes over damage, so that commands show what is
+// intact.
 func (f *flags) open(dir string) (*disk.Saver, error) {
 	access, err := f.access()
 	if err != nil {
@@ -69,7 +71,7 @@ func (a *app) threadArg(cmd *cobra.Command, args []string, typed string) ([]stri
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completions is how many threads are offered.
+// completions is how many thread ids shell completion offers.
 const completions = 50
 
 // threadIDs are threads whose id begins with prefix; none if the store cannot be read.

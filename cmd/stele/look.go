@@ -28,12 +28,7 @@ func (a *app) infoCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := a.printer()
-			if p.json {
-				return p.object(info)
-			}
-			printInfo(p, info)
-			return p.err
+			return a.print(info, func(p *printer) { printInfo(p, info) })
 		},
 	}
 }
@@ -94,23 +89,22 @@ func (a *app) statsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := a.printer()
-			if p.json {
-				return p.object(s)
-			}
-			p.line("threads    %d, %d of them waiting, %d failed, %d unfinished", s.Threads, s.Waiting, s.Failed, s.Unfinished)
-			p.line("runs       %d", s.Runs)
-			if s.Other > 0 {
-				p.line("other      %d", s.Other)
-			}
-			p.line("records    up to %d, %d to replay at the next open", s.LastLSN, s.ReplayedNext)
-			p.line("log        %s, %s", plural(s.LogFiles, "file"), size(s.LogBytes))
-			p.line("segments   %s, %s, %s decoded (%.1f : 1)", plural(s.Segments, "file"), size(s.SegmentBytes), size(s.RawBytes), s.Ratio)
-			p.line("images     %s, %s", plural(s.Images, "file"), size(s.ImageBytes))
-			p.line("disk       %s, %s free on the device", size(s.Bytes), size(s.FreeBytes))
-			return p.err
+			return a.print(s, func(p *printer) { printStats(p, s) })
 		},
 	}
+}
+
+func printStats(p *printer, s *admin.StoreStats) {
+	p.line("threads    %d, %d of them waiting, %d failed, %d unfinished", s.Threads, s.Waiting, s.Failed, s.Unfinished)
+	p.line("runs       %d", s.Runs)
+	if s.Other > 0 {
+		p.line("other      %d", s.Other)
+	}
+	p.line("records    up to %d, %d to replay at the next open", s.LastLSN, s.ReplayedNext)
+	p.line("log        %s, %s", plural(s.LogFiles, "file"), size(s.LogBytes))
+	p.line("segments   %s, %s, %s decoded (%.1f : 1)", plural(s.Segments, "file"), size(s.SegmentBytes), size(s.RawBytes), s.Ratio)
+	p.line("images     %s, %s", plural(s.Images, "file"), size(s.ImageBytes))
+	p.line("disk       %s, %s free on the device", size(s.Bytes), size(s.FreeBytes))
 }
 
 func (a *app) threadsCmd() *cobra.Command {
@@ -189,7 +183,7 @@ func (a *app) printThreads(ctx context.Context, d *disk.Saver, q admin.ThreadQue
 	return p.err
 }
 
-// nodes are names in a row, "" if there is none.
+// nodes joins the names that are not empty.
 func nodes(names ...string) string {
 	var out []string
 	for _, n := range names {
@@ -207,7 +201,7 @@ func orDash(s string) string {
 	return s
 }
 
-// printable is s, quoted if it holds what a terminal should not get.
+// printable is s, quoted if it is empty or has characters that a terminal should not get.
 func printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	if s == "" || q != `"`+s+`"` {

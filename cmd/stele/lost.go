@@ -5,7 +5,7 @@ import "github.com/stele-go/stele/saver/admin"
 // maxLost is how many lost checkpoints, and values, people are shown.
 const maxLost = 50
 
-// printLost names what cannot be read; more is how much there is beyond the lists.
+// printLost lists what cannot be read. more is how many values the lists leave out.
 func printLost(p *printer, checkpoints []admin.LostCheckpoint, values []admin.LostValue, more int) {
 	for i, l := range checkpoints {
 		if i == maxLost {

@@ -29,7 +29,7 @@ func main() {
 	}))
 }
 
-// run is main with everything it touches given.
+// run is main with its context, arguments and outputs as parameters.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{out: stdout, err: stderr}
 	root := a.root()
@@ -71,7 +71,7 @@ Exit codes: 0 done, 1 damage found or something lost, 2 could not do it, 3 locke
 	return root
 }
 
-// problem is an error for machines.
+// problem is an error as --json writes it.
 type problem struct {
 	Error  string `json:"error"`
 	Kind   string `json:"kind"` // "erase_unfinished", "locked", "not_regular", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "other"
@@ -80,7 +80,7 @@ type problem struct {
 	Holder string `json:"holder,omitempty"`
 }
 
-// kinds are what an error is for machines; the first that matches counts.
+// kinds are the values of problem.Kind. The first error that matches counts.
 var kinds = []struct {
 	name string
 	err  error

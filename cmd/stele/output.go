@@ -12,8 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// printer writes the output of one command and keeps the first error, so that a pipe
-// that is closed ends the command.
+// printer writes the output of one command. It keeps the first error and writes nothing
+// after it, so that a closed pipe ends the command.
 type printer struct {
 	w    io.Writer
 	json bool
@@ -21,6 +21,16 @@ type printer struct {
 }
 
 func (a *app) printer() *printer { return &printer{w: a.out, json: a.flags.json} }
+
+// print writes v as JSON for machines, or calls people to write it for people.
+func (a *app) print(v any, people func(*printer)) error {
+	p := a.printer()
+	if p.json {
+		return p.object(v)
+	}
+	people(p)
+	return p.err
+}
 
 // line writes a line for people.
 func (p *printer) line(format string, args ...any) {
@@ -53,7 +63,7 @@ func (p *printer) encode(v any, indent string) error {
 	return p.err
 }
 
-// table writes rows under a head. Numbers are put right.
+// table writes rows under a head. Numbers are aligned to the right.
 func (p *printer) table(head []string, rows [][]any) {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/saver/admin"
 )
 
-// bar shows how far a long piece of work is, on a terminal.
+// bar is a progress bar on a terminal.
 type bar struct {
 	pw   progress.Writer
 	done chan struct{}
@@ -22,8 +22,25 @@ type bar struct {
 	step    string
 }
 
-// progress returns what to tell progress to, and what to call at the end. Where there
-// is no terminal, or nobody wants to see it, the first is nil.
+// report runs the work of a command, with its progress on the terminal, and prints the
+// report that it returns: as JSON for machines, else with print.
+func report[R any](a *app, work func(admin.Access, func(admin.Progress)) (R, error), print func(*printer, R)) error {
+	access, err := a.flags.access()
+	if err != nil {
+		return err
+	}
+	tell, stop := a.progress()
+	rep, err := work(access, tell)
+	stop()
+	if err != nil {
+		return err
+	}
+	return a.print(rep, func(p *printer) { print(p, rep) })
+}
+
+// progress starts a progress bar. It returns a function that moves the bar, and one to
+// call at the end. Without a terminal, or if the flags say so, there is no bar and tell
+// is nil.
 func (a *app) progress() (tell func(admin.Progress), stop func()) {
 	if a.flags.json || a.flags.noProgress || !isTerminal(a.err) {
 		return nil, func() {}
@@ -47,7 +64,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// counted are the steps whose progress counts things, not bytes.
+// counted are the steps whose progress is a number of items. Others count bytes.
 var counted = map[string]bool{"index": true, "checkpoints": true, "families": true, "old files": true}
 
 func (b *bar) tell(p admin.Progress) {
@@ -78,7 +95,7 @@ func (b *bar) stop() {
 	b.mu.Lock()
 	b.finishLocked()
 	b.mu.Unlock()
-	time.Sleep(150 * time.Millisecond) // one more picture
+	time.Sleep(150 * time.Millisecond) // the bar is drawn once more
 	b.pw.Stop()
 	<-b.done
 }

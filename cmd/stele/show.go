@@ -36,12 +36,7 @@ func (a *app) showCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := a.printer()
-			if p.json {
-				return p.object(v)
-			}
-			printCheckpoint(p, v, width)
-			return p.err
+			return a.print(v, func(p *printer) { printCheckpoint(p, v, width) })
 		},
 	}
 	f := cmd.Flags()
@@ -85,7 +80,7 @@ func printCheckpoint(p *printer, v *admin.CheckpointView, width int) {
 	}
 }
 
-// printProgress tells how far the thread has come, and what was to run next when the
+// printProgress prints the thread's status, and the nodes that were to run next when the
 // checkpoint was made.
 func printProgress(p *printer, v *admin.CheckpointView) {
 	if v.Graph != "" {
@@ -123,10 +118,10 @@ func (a *app) printHistory(cmd *cobra.Command, d *disk.Saver, thread string, ns 
 	if err != nil {
 		return fmt.Errorf("thread %q: %w", thread, err)
 	}
-	p := a.printer()
-	if p.json {
-		return p.object(list)
-	}
+	return a.print(list, func(p *printer) { printCheckpoints(p, list) })
+}
+
+func printCheckpoints(p *printer, list []admin.CheckpointRow) {
 	var rows [][]any
 	for _, c := range list {
 		if c.Error != "" {
@@ -136,7 +131,6 @@ func (a *app) printHistory(cmd *cobra.Command, d *disk.Saver, thread string, ns 
 		rows = append(rows, []any{c.Checkpoint, printable(c.Namespace), compact(c.Step, 0), compact(c.Source, 0), orDash(c.Parent), c.Channels, c.Writes})
 	}
 	p.table([]string{"checkpoint", "namespace", "step", "source", "parent", "channels", "writes"}, rows)
-	return p.err
 }
 
 func (a *app) diffCmd() *cobra.Command {
@@ -156,27 +150,26 @@ func (a *app) diffCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := a.printer()
-			if p.json {
-				return p.object(diff)
-			}
-			p.line("thread %s  from %s to %s", printable(diff.Thread), diff.From, diff.To)
-			printChanges(p, "metadata", diff.Metadata, width)
-			for _, c := range diff.Channels {
-				p.line("channel %s  %s -> %s", printable(c.Channel), orDash(c.FromVersion), orDash(c.ToVersion))
-				if c.Error != "" {
-					p.line("  CANNOT BE READ: %s", c.Error)
-				}
-				printChanges(p, "", c.Changes, width)
-			}
-			p.line("%s unchanged", plural(diff.Same, "channel"))
-			return p.err
+			return a.print(diff, func(p *printer) { printDiff(p, diff, width) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&cfg.Namespace, "ns", "", "checkpoint namespace; the root if not given")
 	f.IntVar(&width, "width", 400, "bytes of each value shown; 0 for all")
 	return cmd
+}
+
+func printDiff(p *printer, diff *admin.Difference, width int) {
+	p.line("thread %s  from %s to %s", printable(diff.Thread), diff.From, diff.To)
+	printChanges(p, "metadata", diff.Metadata, width)
+	for _, c := range diff.Channels {
+		p.line("channel %s  %s -> %s", printable(c.Channel), orDash(c.FromVersion), orDash(c.ToVersion))
+		if c.Error != "" {
+			p.line("  CANNOT BE READ: %s", c.Error)
+		}
+		printChanges(p, "", c.Changes, width)
+	}
+	p.line("%s unchanged", plural(diff.Same, "channel"))
 }
 
 func printChanges(p *printer, title string, changes []admin.Change, width int) {

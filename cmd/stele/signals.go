@@ -14,8 +14,7 @@ import (
 // patience is how long a command that only reads may take to end after a signal.
 const patience = 500 * time.Millisecond
 
-// writesKey marks the commands that write, which are given the time they take to end in
-// order.
+// writesKey marks the commands that write. They get the time that an orderly end takes.
 const writesKey = "writes"
 
 // writing marks a command as one that writes.
@@ -30,10 +29,10 @@ func onlyReads(args []string) bool {
 	return err != nil || cmd.Annotations[writesKey] == ""
 }
 
-// untilSignal does work with a context that ends with SIGINT or SIGTERM. Work that only
-// reads and has not ended soon after, wherever it is stuck, ends with the process; other
-// work does with a second signal. What was being written is left as by a crash then,
-// which every command survives.
+// untilSignal runs work with a context that SIGINT or SIGTERM cancels. If work is hasty and
+// has not returned after patience, the process exits, wherever work is stuck. If it is not,
+// the process exits on a second signal. Files are then left as after a crash, which every
+// command survives.
 func untilSignal(hasty bool, work func(context.Context) int) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

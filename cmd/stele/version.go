@@ -20,7 +20,7 @@ type build struct {
 	Formats  []admin.Format `json:"formats"`
 }
 
-// buildOf is what a build says of itself; info is nil if it says nothing.
+// buildOf describes a build. info is nil if the binary has no build information.
 func buildOf(info *debug.BuildInfo) build {
 	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Formats: admin.Formats()}
 	if info == nil {
@@ -46,12 +46,8 @@ func (a *app) versionCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			info, _ := debug.ReadBuildInfo() // nil without
-			b, p := buildOf(info), a.printer()
-			if p.json {
-				return p.object(b)
-			}
-			printBuild(p, b)
-			return p.err
+			b := buildOf(info)
+			return a.print(b, func(p *printer) { printBuild(p, b) })
 		},
 	}
 }

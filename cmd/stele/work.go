@@ -18,25 +18,16 @@ rest back to the system. It opens the store for writing: no other process may ha
 open. It needs as much free space as the live data take.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			access, err := a.flags.access()
-			if err != nil {
-				return err
-			}
-			tell, stop := a.progress()
-			rep, err := admin.Compact(cmd.Context(), args[0], access, tell)
-			stop()
-			if err != nil {
-				return err
-			}
-			p := a.printer()
-			if p.json {
-				return p.object(rep)
-			}
-			p.line("compacted %s: %s -> %s, %s -> %d (%s)", rep.Dir, size(rep.BytesBefore), size(rep.BytesAfter),
-				plural(rep.SegmentsBefore, "segment"), rep.SegmentsAfter, rep.Took.Round(time.Millisecond))
-			return p.err
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.CompactReport, error) {
+				return admin.Compact(cmd.Context(), args[0], access, tell)
+			}, printCompact)
 		},
 	}
+}
+
+func printCompact(p *printer, rep *admin.CompactReport) {
+	p.line("compacted %s: %s -> %s, %s -> %d (%s)", rep.Dir, size(rep.BytesBefore), size(rep.BytesAfter),
+		plural(rep.SegmentsBefore, "segment"), rep.SegmentsAfter, rep.Took.Round(time.Millisecond))
 }
 
 func (a *app) salvageCmd() *cobra.Command {
@@ -52,25 +43,13 @@ something deleted may be back; 2: nothing was saved.`,
 			if output == "" {
 				return errors.New("salvage needs --output, the directory of the new store")
 			}
-			access, err := a.flags.access()
-			if err != nil {
-				return err
-			}
-			tell, stop := a.progress()
-			rep, err := admin.Salvage(cmd.Context(), args[0], output, admin.SalvageOptions{Access: access, Progress: tell})
-			stop()
-			if err != nil {
-				return err
-			}
-			if !rep.Complete() {
-				a.code = exitFound
-			}
-			p := a.printer()
-			if p.json {
-				return p.object(rep)
-			}
-			printSalvage(p, rep)
-			return p.err
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.SalvageReport, error) {
+				rep, err := admin.Salvage(cmd.Context(), args[0], output, admin.SalvageOptions{Access: access, Progress: tell})
+				if err == nil && !rep.Complete() {
+					a.code = exitFound
+				}
+				return rep, err
+			}, printSalvage)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "directory of the new store, empty or missing")
@@ -121,27 +100,18 @@ What DEST holds of an earlier backup of the store is not copied again; that back
 stays in force until the new one is complete and durable.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			access, err := a.flags.access()
-			if err != nil {
-				return err
-			}
-			tell, stop := a.progress()
-			rep, err := admin.Backup(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Check: check, Progress: tell})
-			stop()
-			if err != nil {
-				return err
-			}
-			p := a.printer()
-			if p.json {
-				return p.object(rep)
-			}
-			p.line("backed up %s to %s: records up to %d, %s, %s; copied %s, %s; removed %d (%s)", rep.Dir, rep.Dest, rep.LastLSN,
-				plural(rep.Files, "file"), size(rep.Bytes), plural(rep.CopiedFiles, "file"), size(rep.CopiedBytes), len(rep.Removed), rep.Took.Round(time.Millisecond))
-			return p.err
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.BackupReport, error) {
+				return admin.Backup(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Check: check, Progress: tell})
+			}, printBackup)
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "read again what DEST holds already before relying on it")
 	return cmd
+}
+
+func printBackup(p *printer, rep *admin.BackupReport) {
+	p.line("backed up %s to %s: records up to %d, %s, %s; copied %s, %s; removed %d (%s)", rep.Dir, rep.Dest, rep.LastLSN,
+		plural(rep.Files, "file"), size(rep.Bytes), plural(rep.CopiedFiles, "file"), size(rep.CopiedBytes), len(rep.Removed), rep.Took.Round(time.Millisecond))
 }
 
 func (a *app) restoreCmd() *cobra.Command {
@@ -152,22 +122,11 @@ checked on the way and the whole store is verified before it becomes one. It is 
 store that was backed up, id included: only one of the two should go on.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			access, err := a.flags.access()
-			if err != nil {
-				return err
-			}
-			tell, stop := a.progress()
-			rep, err := admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Progress: tell})
-			stop()
-			if err != nil {
-				return err
-			}
-			p := a.printer()
-			if p.json {
-				return p.object(rep)
-			}
-			p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes), rep.Took.Round(time.Millisecond))
-			return p.err
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.VerifyReport, error) {
+				return admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Progress: tell})
+			}, func(p *printer, rep *admin.VerifyReport) {
+				p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes), rep.Took.Round(time.Millisecond))
+			})
 		},
 	}
 }
