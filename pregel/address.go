@@ -44,7 +44,7 @@ func (a Address) place() saver.Config {
 // around, so that going back there finds them as they were.
 func addressOf(p saver.Config, md saver.Metadata) Address {
 	a := Address{ThreadID: p.ThreadID, Namespace: p.Namespace, CheckpointID: p.CheckpointID}
-	parents, _ := md["parents"].(map[string]any)
+	parents := parentsOf(md)
 	if len(parents) == 0 {
 		return a
 	}
@@ -56,6 +56,12 @@ func addressOf(p saver.Config, md saver.Metadata) Address {
 	}
 	a.CheckpointMap[a.Namespace] = a.CheckpointID
 	return a
+}
+
+// parentsOf are the checkpoints of the graphs around that metadata names, by namespace.
+func parentsOf(md saver.Metadata) map[string]any {
+	parents, _ := md["parents"].(map[string]any)
+	return parents
 }
 
 // merged is under with what over has, in a map of its own unless over is empty.

@@ -246,8 +246,7 @@ func (l *loop) answeredBelow(ctx context.Context, value any) bool {
 		if err != nil {
 			return true
 		}
-		parents, _ := tup.Metadata["parents"].(map[string]any)
-		if tup.Config.Namespace == l.ns || parents[l.ns] != at.CheckpointID {
+		if tup.Config.Namespace == l.ns || parentsOf(tup.Metadata)[l.ns] != at.CheckpointID {
 			continue
 		}
 		for _, w := range tup.PendingWrites {

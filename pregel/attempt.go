@@ -178,7 +178,7 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 		run := s.newRun(t, n, begin)
 		cmd := pc.Command
 		cmd.Graph = ""
-		err := s.guard(func() error { return run.output(cmd) })
+		err := guard(func() error { return run.output(cmd) })
 		return run.att.close(), err
 	case Parent:
 		cmd := pc.Command
@@ -195,7 +195,7 @@ func (s *superstep) attempt(run *taskRun) error {
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
 	defer run.ctx.end()
 	if !bounded && s.l.g.opts.StepTimeout == 0 {
-		return s.guard(run.invoke)
+		return guard(run.invoke)
 	}
 	var runTimer, idleTimer <-chan time.Time
 	var idle *time.Timer
@@ -218,7 +218,7 @@ func (s *superstep) attempt(run *taskRun) error {
 	go func() {
 		err := errGoexit
 		defer func() { result <- err }()
-		err = s.guard(run.invoke)
+		err = guard(run.invoke)
 	}()
 	expired := func(kind string, bound time.Duration) error {
 		return &NodeTimeoutError{Node: run.task.name, Kind: kind, Timeout: bound, Elapsed: time.Since(begin), RunTimeout: p.Run(), IdleTimeout: p.Idle()}
@@ -244,8 +244,8 @@ func (s *superstep) attempt(run *taskRun) error {
 	}
 }
 
-// guard turns a panic into an error.
-func (s *superstep) guard(f func() error) (err error) {
+// guard calls f and turns a panic into an error.
+func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicError(p)

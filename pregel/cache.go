@@ -77,11 +77,12 @@ func (l *loop) setCacheKey(t *task) error {
 }
 
 func (l *loop) cache() cache.Cache {
-	for x := l; ; x = x.parent.step.l {
-		if x.g.opts.Cache != nil || x.parent == nil {
+	for x := l; x != nil; x = x.outer() {
+		if x.g.opts.Cache != nil {
 			return x.g.opts.Cache
 		}
 	}
+	return nil
 }
 
 // matchCache gives tasks that have not run what the cache keeps for them.

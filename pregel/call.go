@@ -57,15 +57,7 @@ func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 	default:
 	}
 	s := r.step
-	if !s.limited {
-		select {
-		case <-t.done.wait():
-			return t.done.val, t.done.err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	if !s.tell(message{kind: msgYield}) {
+	if s.limited && !s.tell(message{kind: msgYield}) {
 		return nil, ErrOutsideTask
 	}
 	var err error
@@ -74,13 +66,15 @@ func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	m := message{kind: msgWake, grant: make(chan struct{})}
-	if !s.tell(m) {
-		return nil, ErrOutsideTask
-	}
-	select {
-	case <-m.grant:
-	case <-s.over:
+	if s.limited {
+		m := message{kind: msgWake, grant: make(chan struct{})}
+		if !s.tell(m) {
+			return nil, ErrOutsideTask
+		}
+		select {
+		case <-m.grant:
+		case <-s.over:
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -193,11 +187,7 @@ type TaskFunc[I, O any] struct {
 
 // NewTask makes a TaskFunc. The name is part of the identity of its calls.
 func NewTask[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts ...TaskOptions) *TaskFunc[I, O] {
-	t := &TaskFunc[I, O]{name: name, f: f}
-	if i := len(opts) - 1; i >= 0 {
-		t.opts = opts[i]
-	}
-	return t
+	return &TaskFunc[I, O]{name: name, f: f, opts: lastOf(opts)}
 }
 
 // ClearCache deletes what the cache keeps of calls of functions with this name.

@@ -197,7 +197,7 @@ func replayChannel(spec channel.Channel, h saver.DeltaHistory) (channel.Channel,
 type counters map[string][2]int
 
 func countersOf(md saver.Metadata) counters {
-	m, _ := md["counters_since_delta_snapshot"].(map[string]any)
+	m, _ := md[keyDeltaCounters].(map[string]any)
 	if len(m) == 0 {
 		return nil
 	}
@@ -267,11 +267,21 @@ func (g *Graph) dueSnapshots(set *channelSet, c counters, versions map[string]sa
 	return due
 }
 
-// deltasAmong adds to into the delta channels among the channels of writes.
-func (g *Graph) deltasAmong(into map[string]bool, channels ...string) {
-	for _, ch := range channels {
-		if slices.Contains(g.deltas, ch) {
-			into[ch] = true
+func (g *Graph) isDelta(channel string) bool { return slices.Contains(g.deltas, channel) }
+
+// addDelta adds a channel to set if it is a delta channel.
+func (g *Graph) addDelta(set map[string]bool, channel string) {
+	if g.isDelta(channel) {
+		set[channel] = true
+	}
+}
+
+// addOverwritten adds the delta channels to set that writes overwrite. Stored writes do not
+// rebuild such a channel.
+func (g *Graph) addOverwritten(set map[string]bool, writes []write) {
+	for _, w := range writes {
+		if _, overwrites := channel.AsOverwrite(w.value); overwrites {
+			g.addDelta(set, w.channel)
 		}
 	}
 }

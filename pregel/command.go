@@ -7,16 +7,15 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-func commandOf(v any) (Command, bool) {
-	switch x := v.(type) {
-	case Command:
-		return x, true
-	case *Command:
-		if x != nil {
-			return *x, true
-		}
+func commandOf(v any) (Command, bool) { return valueOf[Command](v) }
+
+// valueOf is v as a T: v itself, or what it points to.
+func valueOf[T any](v any) (x T, ok bool) {
+	if p, isPointer := v.(*T); isPointer && p != nil {
+		return *p, true
 	}
-	return Command{}, false
+	x, ok = v.(T)
+	return x, ok
 }
 
 // takeCommand prepares a Command's writes. A fork carries them over to its checkpoint;
@@ -55,18 +54,14 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
-		l.forceDeltas(carried)
+		l.delta.force(carried)
 		return carried, nil, nil
 	}
 	if given, err = l.recordWrites(nil, nullTaskID, writes); err != nil {
 		return nil, nil, err
 	}
 	if l.exits() {
-		for _, w := range writes {
-			if slices.Contains(l.g.deltas, w.channel) {
-				l.delta.commandExit = append(l.delta.commandExit, w)
-			}
-		}
+		l.delta.commandExit = l.delta.among(writes)
 	}
 	return nil, given, nil
 }

@@ -4,27 +4,28 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/stele-go/stele/saver"
 )
 
 // deltaState is the bookkeeping for delta channels, which are rebuilt from stored writes.
-// Where those cannot be relied on, the channel is stored whole.
+// Where those cannot be relied on, the channel is stored whole. Under Exit the writes are
+// kept back until the run ends, and are then stored on the checkpoint that it began with.
 type deltaState struct {
-	forced       map[string]bool // stored whole in the next checkpoint
-	loaded       []pendingWrite  // writes a resume found; nil once checked
-	reapplied    map[string]bool // tasks of the superstep that got theirs back
-	written      map[string]bool // tasks of the superstep that wrote during this run
-	storedWrites map[[2]string]bool
-	exit         []exitWrite // exit durability: writes to store at the end
-	commandExit  []write
-	firstStep    *int
-	initial      saver.Config // the checkpoint the run began with
+	g            *Graph
+	forced       map[string]bool    // channels to store whole in the next checkpoint
+	loaded       []pendingWrite     // writes that a resume found; nil once checked
+	reapplied    map[string]bool    // tasks of the superstep that got their writes back
+	written      map[string]bool    // tasks of the superstep that wrote during this run
+	storedWrites map[[2]string]bool // by task and channel: writes that an earlier run stored
+
+	initial     saver.Config // the checkpoint the run began with
+	exit        []exitWrite  // writes that Exit keeps back
+	commandExit []write      // those of the Command, until the first superstep ends
+	firstStep   *int         // the first superstep that kept writes back
 }
 
-// exitWrite is a write to a delta channel that exit durability stores at the
-// end.
+// exitWrite is a write to a delta channel that Exit keeps back.
 type exitWrite struct {
 	step         int
 	taskID, path string
@@ -32,23 +33,112 @@ type exitWrite struct {
 	value        any
 }
 
-// beginDeltas notes which writes to delta channels are stored already.
-func (l *loop) beginDeltas() {
-	l.delta.forced = map[string]bool{}
-	l.delta.written = map[string]bool{}
-	l.delta.reapplied = map[string]bool{}
-	l.delta.storedWrites = map[[2]string]bool{}
-	for _, w := range l.pending {
-		if w.taskID != nullTaskID && slices.Contains(l.g.deltas, w.channel) {
-			l.delta.storedWrites[[2]string{w.taskID, w.channel}] = true
+// newDeltaState begins with the writes that are stored on the checkpoint initial.
+func newDeltaState(g *Graph, initial saver.Config, stored []pendingWrite) deltaState {
+	d := deltaState{g: g, initial: initial, forced: map[string]bool{}, written: map[string]bool{}, reapplied: map[string]bool{},
+		storedWrites: map[[2]string]bool{}}
+	for _, w := range stored {
+		if w.taskID != nullTaskID && g.isDelta(w.channel) {
+			d.storedWrites[[2]string{w.taskID, w.channel}] = true
+		}
+	}
+	return d
+}
+
+// force marks the delta channels that were written to. They are stored whole.
+func (d *deltaState) force(written []pendingWrite) {
+	for _, w := range written {
+		d.g.addDelta(d.forced, w.channel)
+	}
+}
+
+// among are the writes to delta channels.
+func (d *deltaState) among(writes []write) (to []write) {
+	for _, w := range writes {
+		if d.g.isDelta(w.channel) {
+			to = append(to, w)
+		}
+	}
+	return to
+}
+
+// forceAfterStep marks the delta channels that the stored writes of the superstep would not
+// rebuild.
+func (d *deltaState) forceAfterStep(tasks *taskSet) {
+	loaded := d.loaded
+	d.loaded = nil
+	if len(d.g.deltas) == 0 {
+		return
+	}
+	for _, t := range tasks.order {
+		d.g.addOverwritten(d.forced, t.writes)
+	}
+	for _, w := range loaded {
+		if !d.reapplied[w.taskID] {
+			d.g.addDelta(d.forced, w.channel)
 		}
 	}
 }
 
-func (l *loop) forceDeltas(writes []pendingWrite) {
-	for _, w := range writes {
-		l.g.deltasAmong(l.delta.forced, w.channel)
+// keepBack keeps the superstep's writes to delta channels for the end of an Exit run.
+func (d *deltaState) keepBack(step int, pending []pendingWrite, tasks *taskSet) {
+	if len(d.g.deltas) == 0 {
+		return
 	}
+	first := d.firstStep == nil
+	if first {
+		d.firstStep = new(int)
+		*d.firstStep = step
+		d.keepBackNull(step, d.commandExit)
+	}
+	for _, w := range pending {
+		if !d.g.isDelta(w.channel) || first && (w.taskID == nullTaskID || d.storedWrites[[2]string{w.taskID, w.channel}]) {
+			continue
+		}
+		path, _ := tasks.get(w.taskID).placed()
+		d.exit = append(d.exit, exitWrite{step: step, taskID: w.taskID, path: path, channel: w.channel, value: w.value})
+	}
+}
+
+// keepBackNull keeps writes that belong to no task.
+func (d *deltaState) keepBackNull(step int, writes []write) {
+	for _, w := range writes {
+		d.exit = append(d.exit, exitWrite{step: step, taskID: nullTaskID, channel: w.channel, value: w.value})
+	}
+}
+
+// forceKeptBack marks the channels whose writes were kept back.
+func (d *deltaState) forceKeptBack() {
+	for _, w := range d.exit {
+		d.forced[w.channel] = true
+	}
+}
+
+// exitTask is a task under whose id and path Exit stores writes.
+type exitTask struct{ id, path string }
+
+// exitWrites groups the writes that were kept back by the tasks they are stored for, in
+// the order of first mention. It leaves out channels that are stored whole.
+func (d *deltaState) exitWrites(whole map[string]bool) (order []exitTask, writes map[exitTask][]write) {
+	writes = map[exitTask][]write{}
+	for _, w := range d.exit {
+		if whole[w.channel] {
+			continue
+		}
+		t := exitTask{id: exitDeltaTaskID(w.step, w.taskID)}
+		switch {
+		case w.taskID == nullTaskID:
+		case d.firstStep != nil && w.step == *d.firstStep:
+			t.path = w.path
+		default:
+			t = exitTask{exitDeltaLateTaskID(w.step, w.taskID), fmt.Sprintf("~~%010d%s", w.step, w.path)}
+		}
+		if writes[t] == nil {
+			order = append(order, t)
+		}
+		writes[t] = append(writes[t], write{w.channel, w.value})
+	}
+	return order, writes
 }
 
 // keepDeltaInput makes sure that the input of a delta channel can be read back. If the run
@@ -57,19 +147,12 @@ func (l *loop) forceDeltas(writes []pendingWrite) {
 // checkpoint, because on their own they would make a thread that waits at a breakpoint look
 // as if it had been resumed.
 func (l *loop) keepDeltaInput(writes []write) error {
-	var mine []write
-	for _, w := range writes {
-		if slices.Contains(l.g.deltas, w.channel) {
-			mine = append(mine, w)
-		}
-	}
+	mine := l.delta.among(writes)
 	if len(mine) == 0 {
 		return nil
 	}
 	if l.exits() {
-		for _, w := range mine {
-			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
-		}
+		l.delta.keepBackNull(l.step, mine)
 		return nil
 	}
 	if l.from == originNewest {
@@ -87,57 +170,6 @@ func (l *loop) keepDeltaInput(writes []write) error {
 	return nil
 }
 
-// forceAfterStep finds delta channels whose stored writes would not rebuild
-// them: they are stored whole.
-func (l *loop) forceAfterStep() {
-	loaded := l.delta.loaded
-	l.delta.loaded = nil
-	if len(l.g.deltas) == 0 {
-		return
-	}
-	for _, t := range l.tasks.order {
-		for _, w := range t.writes {
-			if isOverwrite(w.value) {
-				l.g.deltasAmong(l.delta.forced, w.channel)
-			}
-		}
-	}
-	for _, w := range loaded {
-		if !l.delta.reapplied[w.taskID] {
-			l.g.deltasAmong(l.delta.forced, w.channel)
-		}
-	}
-}
-
-// keepExitWrites remembers the superstep's writes to delta channels until the
-// end of an Exit run.
-func (l *loop) keepExitWrites() {
-	if !l.exits() || len(l.g.deltas) == 0 {
-		return
-	}
-	first := l.delta.firstStep == nil
-	if first {
-		step := l.step
-		l.delta.firstStep = &step
-		for _, w := range l.delta.commandExit {
-			l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: nullTaskID, channel: w.channel, value: w.value})
-		}
-	}
-	for _, w := range l.pending {
-		if !slices.Contains(l.g.deltas, w.channel) {
-			continue
-		}
-		if first && (w.taskID == nullTaskID || l.delta.storedWrites[[2]string{w.taskID, w.channel}]) {
-			continue
-		}
-		path := ""
-		if t := l.tasks.get(w.taskID); t != nil {
-			path = t.pathStr
-		}
-		l.delta.exit = append(l.delta.exit, exitWrite{step: l.step, taskID: w.taskID, path: path, channel: w.channel, value: w.value})
-	}
-}
-
 // storeExitDeltas stores the run's writes to delta channels on the checkpoint it
 // began with, unless the channel is stored whole at the end.
 func (l *loop) storeExitDeltas() error {
@@ -145,31 +177,9 @@ func (l *loop) storeExitDeltas() error {
 		return nil
 	}
 	if l.from.found() && l.from != originNewest {
-		for _, w := range l.delta.exit {
-			l.delta.forced[w.channel] = true
-		}
+		l.delta.forceKeptBack()
 	}
-	whole := l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions, l.delta.forced)
-	type key struct{ id, path string }
-	groups := map[key][]write{}
-	var order []key
-	for _, w := range l.delta.exit {
-		if whole[w.channel] {
-			continue
-		}
-		k := key{exitDeltaTaskID(w.step, w.taskID), ""}
-		switch {
-		case w.taskID == nullTaskID:
-		case l.delta.firstStep != nil && w.step == *l.delta.firstStep:
-			k.path = w.path
-		default:
-			k = key{exitDeltaLateTaskID(w.step, w.taskID), fmt.Sprintf("~~%010d%s", w.step, w.path)}
-		}
-		if _, ok := groups[k]; !ok {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], write{w.channel, w.value})
-	}
+	order, writes := l.delta.exitWrites(l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions, l.delta.forced))
 	if len(order) == 0 {
 		return nil
 	}
@@ -177,12 +187,12 @@ func (l *loop) storeExitDeltas() error {
 	if !l.from.found() {
 		anchor = l.storeAnchor()
 	}
-	for _, k := range order {
-		encoded, err := l.encodeWrites("", groups[k])
+	for _, t := range order {
+		encoded, err := l.encodeWrites("", writes[t])
 		if err != nil {
 			return err
 		}
-		l.submitWrites("", anchor.At(anchor.CheckpointID), encoded, k.id, k.path)
+		l.submitWrites("", anchor.At(anchor.CheckpointID), encoded, t.id, t.path)
 	}
 	return nil
 }
@@ -210,12 +220,11 @@ func (l *loop) storeAnchor() saver.Config {
 // countInMetadata puts the counters of delta channels into the metadata, which
 // events may hold already.
 func (l *loop) countInMetadata(counts map[string]any) {
-	const key = "counters_since_delta_snapshot"
-	if _, has := l.md[key]; !has && counts == nil {
+	if _, has := l.md[keyDeltaCounters]; !has && counts == nil {
 		return
 	}
 	l.md = maps.Clone(l.md)
-	if delete(l.md, key); counts != nil {
-		l.md[key] = counts
+	if delete(l.md, keyDeltaCounters); counts != nil {
+		l.md[keyDeltaCounters] = counts
 	}
 }

@@ -293,10 +293,9 @@ func (l *loop) spentState() bool {
 // begunHere reports whether the graph's checkpoint was made inside the superstep
 // that the graph around is in: it names the checkpoint that superstep starts from.
 func (l *loop) begunHere() bool {
-	outer := l.parent.step.l.ns
-	parents, _ := l.md["parents"].(map[string]any)
+	outer := l.outer().ns
 	id, known := l.cpMap[outer]
-	return known && parents[outer] == id
+	return known && parentsOf(l.md)[outer] == id
 }
 
 // tells is what graphs inside hear from this one. It is about the first superstep alone.

@@ -106,11 +106,7 @@ func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
 	if l.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	names := make([]string, len(l.tasks.order))
-	for i, t := range l.tasks.order {
-		names[i] = t.name
-	}
-	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: names})
+	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: l.tasks.namePerTask()})
 }
 
 // spanTask begins the span of a task: it may be called beside the loop, and asks it

@@ -120,9 +120,7 @@ func (l *loop) storeNow(ctx context.Context) error {
 	if l.cp.id == l.savedID {
 		return nil
 	}
-	for _, w := range l.delta.exit {
-		l.delta.forced[w.channel] = true
-	}
+	l.delta.forceKeptBack()
 	if err := l.storeCheckpoint(ctx, countersOf(l.md), true); err != nil {
 		return err
 	}

@@ -28,11 +28,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range writes {
-		if isOverwrite(w.value) {
-			l.g.deltasAmong(l.delta.forced, w.channel)
-		}
-	}
+	l.g.addOverwritten(l.delta.forced, writes)
 	tasks := append(discarded.asWrites(), inputTask(writes))
 	updated, err := l.applier().apply(tasks)
 	if err != nil {
@@ -109,10 +105,4 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 		}
 	}
 	return out, nil
-}
-
-// isOverwrite reports whether a write replaces a reducing channel's value.
-func isOverwrite(v any) bool {
-	_, ok := channel.AsOverwrite(v)
-	return ok
 }

@@ -42,14 +42,15 @@ func (g *Graph) checkAtomicStore() error {
 
 // itemStore is the store whose puts are committed with checkpoints; nil if there is none.
 func (l *loop) itemStore() atomicStore {
-	for x := l; ; x = x.parent.step.l {
-		if x.g.opts.Store != nil && x.g.opts.AtomicStore {
-			return x.g.opts.Store.(atomicStore)
-		}
-		if x.g.opts.Store != nil || x.parent == nil {
+	for x := l; x != nil; x = x.outer() {
+		if x.g.opts.Store != nil {
+			if x.g.opts.AtomicStore {
+				return x.g.opts.Store.(atomicStore)
+			}
 			return nil
 		}
 	}
+	return nil
 }
 
 // taskStore is the store as a task sees it: its puts are buffered.

@@ -128,6 +128,14 @@ type view struct {
 
 func (l *loop) nested() bool { return l.parent != nil }
 
+// outer is the run of the graph around; nil at the root.
+func (l *loop) outer() *loop {
+	if l.parent == nil {
+		return nil
+	}
+	return l.parent.step.l
+}
+
 // entered reports whether the run has begun; before that nothing is stored.
 func (l *loop) entered() bool { return l.status != "" }
 

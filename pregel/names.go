@@ -57,6 +57,9 @@ const (
 
 	branchPrefix = "branch:to:"
 
+	// keyDeltaCounters is the metadata that counters are stored as.
+	keyDeltaCounters = "counters_since_delta_snapshot"
+
 	// snapshotBumps is the pseudo node under which versions_seen remembers
 	// versions that moved only to store a snapshot of a delta channel.
 	snapshotBumps = "__snapshot_bumps__"

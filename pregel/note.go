@@ -48,14 +48,10 @@ func (l *loop) note(exiting bool) *saver.Note {
 		step = l.step
 	}
 	made := coming{cp: l.cp}
-	func() {
-		defer func() {
-			if p := recover(); p != nil {
-				made.err = panicError(p)
-			}
-		}()
-		made.tasks, made.err = l.nextTasks(step)
-	}()
+	made.err = guard(func() (err error) {
+		made.tasks, err = l.nextTasks(step)
+		return err
+	})
 	if l.coming = made; made.err != nil {
 		n.Next = l.preparer().triggeredNodes(l.updated)
 		return n
@@ -104,6 +100,15 @@ func (s *taskSet) names() []string {
 	return names
 }
 
+// namePerTask is the node of each task, in order.
+func (s *taskSet) namePerTask() []string {
+	names := slices.Grow([]string(nil), len(s.order))
+	for _, t := range s.order {
+		names = append(names, t.name)
+	}
+	return names
+}
+
 // triggeredNodes are the nodes that packets and triggers name, whether or not there
 // is an input for them.
 func (p *preparer) triggeredNodes(updated []string) []string {
@@ -126,10 +131,7 @@ func (p *preparer) triggeredNodes(updated []string) []string {
 
 // deltasOf are the delta channels of the graph, and the reducing channels that were
 // delta channels when they were stored last.
-func (g *Graph) deltasOf(replayed []string) []string {
-	all := slices.Sorted(slices.Values(slices.Concat(g.deltas, replayed)))
-	return slices.Compact(all)
-}
+func (g *Graph) deltasOf(replayed []string) []string { return union(g.deltas, replayed) }
 
 // note is what is told of a checkpoint that an update of the state made. Nobody runs
 // what it leads to until somebody asks: it stops there like a run at a breakpoint.

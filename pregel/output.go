@@ -255,16 +255,13 @@ func (l *loop) emitCheckpoint() {
 		at := l.place.At(l.cp.id)
 		at.Namespace = l.ns
 		e := CheckpointEvent{Address: addressOf(at, l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
-			Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
+			Next: l.tasks.namePerTask(), Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
 		if l.cp.id == l.savedID && !l.nested() && e.Address.CheckpointMap == nil {
 			e.Address.CheckpointMap = maps.Clone(l.cpMap) // the run was pointed into a graph inside
 		}
 		if l.prev != nil {
 			p := addressOf(*l.prev, l.md)
 			e.Parent = &p
-		}
-		for _, t := range l.tasks.order {
-			e.Next = append(e.Next, t.name)
 		}
 		return e
 	})

@@ -285,16 +285,12 @@ func (p *pipeline) fail(err error) {
 }
 
 // call runs op. A saver that panics has failed.
-func (p *pipeline) call(op *saveOp) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicError(v)
-		}
-	}()
+func (p *pipeline) call(op *saveOp) error {
+	ctx := p.ctx
 	if op.deferred {
-		return op.run.save(p.later)
+		ctx = p.later
 	}
-	return op.run.save(p.ctx)
+	return guard(func() error { return op.run.save(ctx) })
 }
 
 func (p *pipeline) firstError() error {

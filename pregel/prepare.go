@@ -124,6 +124,15 @@ func (s *taskSet) get(id string) *task {
 	return nil
 }
 
+// idsByNode are the ids of the tasks of each node, in order.
+func (s *taskSet) idsByNode() map[string][]string {
+	ids := map[string][]string{}
+	for _, t := range s.order {
+		ids[t.name] = append(ids[t.name], t.id)
+	}
+	return ids
+}
+
 func (s *taskSet) asWrites() []taskWrites {
 	out := make([]taskWrites, len(s.order))
 	for i, t := range s.order {
@@ -300,27 +309,14 @@ func (p *preparer) warning(msg string, args ...any) {
 	}
 }
 
-func sendOf(v any) (Send, bool) {
-	switch x := v.(type) {
-	case Send:
-		return x, true
-	case *Send:
-		if x != nil {
-			return *x, true
-		}
-	}
-	return Send{}, false
-}
+func sendOf(v any) (Send, bool) { return valueOf[Send](v) }
 
 // called makes the task of the n-th call of caller.
 func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	ns := childNS(caller.ns, c.name)
 	from := caller.where()
 	t := p.task(nil, c.name, p.ids.called(ns, c.name, from, n), ns, pushTriggers)
-	t.path = callPath(from, n)
-	t.pathStr = t.path.String()
-	t.around = &checkpointsAround{outer: caller.around.get(), ns: caller.ns, id: p.cp.id}
-	t.pad.parent = caller.pad
+	p.nest(t, caller, callPath(from, n))
 	t.input, t.call, t.timeout, t.retry = c.input, c, c.timeout, c.retry
 	if len(t.retry) == 0 {
 		t.retry = p.g.spec.Retry
@@ -333,13 +329,17 @@ func (p *preparer) handling(failed *task, err error) *task {
 	n := p.g.nodes[failed.node.ErrorHandler]
 	ns := childNS(failed.ns, n.Name)
 	t := p.task(n, n.Name, p.ids.handling(ns, n.Name, failed.id), ns, pushTriggers)
-	t.path = handlerPath(failed.where())
-	t.pathStr = t.path.String()
-	t.around = &checkpointsAround{outer: failed.around.get(), ns: failed.ns, id: p.cp.id}
-	t.pad.parent = failed.pad
+	p.nest(t, failed, handlerPath(failed.where()))
 	t.input = failed.input
 	t.nodeErr = &NodeError{Node: failed.name, Err: ownError(err)}
 	return t
+}
+
+// nest puts t below the task that it belongs to.
+func (p *preparer) nest(t, parent *task, path Path) {
+	t.path, t.pathStr = path, path.String()
+	t.around = &checkpointsAround{outer: parent.around.get(), ns: parent.ns, id: p.cp.id}
+	t.pad.parent = parent.pad
 }
 
 // task fills in what all kinds of tasks share. The path is the caller's.
@@ -347,16 +347,12 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	t := &task{id: id, node: n, name: name, ns: taskNS(ns, id), triggers: triggers, around: p.around}
 	t.pad = &t.ownPad
 	p.fillPad(t)
+	t.metadata = p.metadata
 	if n != nil {
-		t.timeout, t.retry = n.Timeout, n.Retry
+		t.timeout, t.retry, t.previous, t.metadata = n.Timeout, n.Retry, p.previous, merged(p.metadata, n.Metadata)
 		if len(t.retry) == 0 {
 			t.retry = p.g.spec.Retry
 		}
-		t.previous = p.previous
-	}
-	t.metadata = p.metadata
-	if n != nil {
-		t.metadata = merged(p.metadata, n.Metadata)
 	}
 	return t
 }

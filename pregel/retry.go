@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,18 +32,10 @@ type RetryPolicy struct {
 }
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.InitialInterval == 0 {
-		p.InitialInterval = 500 * time.Millisecond
-	}
-	if p.BackoffFactor == 0 {
-		p.BackoffFactor = 2
-	}
-	if p.MaxInterval == 0 {
-		p.MaxInterval = 128 * time.Second
-	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = 3
-	}
+	p.InitialInterval = cmp.Or(p.InitialInterval, 500*time.Millisecond)
+	p.BackoffFactor = cmp.Or(p.BackoffFactor, 2)
+	p.MaxInterval = cmp.Or(p.MaxInterval, 128*time.Second)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, 3)
 	if p.RetryOn == nil {
 		p.RetryOn = RetryTransient
 	}

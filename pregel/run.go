@@ -161,8 +161,8 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
 	l.stream, l.queue = own, q
 	l.custom = own
-	if l.parent != nil {
-		outer := l.parent.step.l
+	outer := l.outer()
+	if outer != nil {
 		own.parent = outer.inner
 		l.inner = outer.inner
 		if l.queue == nil {
@@ -177,8 +177,8 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 	}
 	switch {
 	case !l.custom.wants(ModeMessages):
-	case l.parent != nil && l.parent.step.l.messages != nil:
-		l.messages = l.parent.step.l.messages
+	case outer != nil && outer.messages != nil:
+		l.messages = outer.messages
 	default:
 		l.messages = &messageLog{seen: map[string]bool{}}
 	}

@@ -281,7 +281,7 @@ func (s *superstep) handle(m message) {
 	case msgYield:
 		s.slots++
 	case msgStore:
-		m.stored <- s.guard(func() error { return s.l.storeNow(s.ctx) })
+		m.stored <- guard(func() error { return s.l.storeNow(s.ctx) })
 	case msgWake:
 		if s.stopped {
 			s.slots--
@@ -323,11 +323,7 @@ func (s *superstep) ended(r result) {
 // succeeded records what t wrote. An error means that it cannot be stored, and
 // that t has failed.
 func (s *superstep) succeeded(t *task, writes []write) error {
-	output := false
-	for _, w := range writes {
-		output = output || !isControl(w.channel)
-	}
-	if !output {
+	if !slices.ContainsFunc(writes, func(w write) bool { return !isControl(w.channel) }) {
 		writes = append(writes, write{chNoWrites, nil})
 	}
 	encoded, err := s.l.recordWrites(t, t.id, writes)

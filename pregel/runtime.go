@@ -130,11 +130,12 @@ func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 }
 
 func (l *loop) store() store.Store {
-	for x := l; ; x = x.parent.step.l {
-		if x.g.opts.Store != nil || x.parent == nil {
+	for x := l; x != nil; x = x.outer() {
+		if x.g.opts.Store != nil {
 			return x.g.opts.Store
 		}
 	}
+	return nil
 }
 
 // Task is the running task whose context this is. ok is false outside of one.
@@ -194,8 +195,8 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		return v, nil
 	}
 	in := Interrupt{Value: question, ID: id}
-	if i := len(opts) - 1; i >= 0 && opts[i].ResponseSchema != nil {
-		in.ResponseSchema = opts[i].ResponseSchema
+	if schema := lastOf(opts).ResponseSchema; schema != nil {
+		in.ResponseSchema = schema
 	}
 	return nil, &InterruptError{Interrupts: []Interrupt{in}}
 }
@@ -222,20 +223,16 @@ func Emit(ctx context.Context, v any) error {
 	if err != nil {
 		return fmt.Errorf("emit: %w", err)
 	}
-	r.emit(ctx, ModeCustom, v)
-	return ctx.Err()
-}
-
-func (r *taskRun) emit(ctx context.Context, mode Mode, v any) {
 	r.att.touch()
 	l := r.step.l
-	parts := splitNS(r.task.ns)
-	if l.custom.wants(mode) {
-		l.custom.emit(Event{NS: parts[:len(parts)-1], Mode: mode, Data: v})
+	if l.custom.wants(ModeCustom) {
+		parts := splitNS(r.task.ns)
+		l.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeCustom, Data: v})
 	}
 	if l.queue != nil {
 		l.queue.waitRoom(ctx)
 	}
+	return ctx.Err()
 }
 
 // Heartbeat tells an idle timeout that the task is making progress.

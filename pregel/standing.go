@@ -167,9 +167,8 @@ func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses m
 		if tup.Checkpoint.ID <= x.cp.id { // what is inside is newer
 			break
 		}
-		parents, _ := tup.Metadata["parents"].(map[string]any)
 		ns := tup.Config.Namespace
-		if parents[at.Namespace] != x.cp.id || looked[ns] {
+		if parentsOf(tup.Metadata)[at.Namespace] != x.cp.id || looked[ns] {
 			continue
 		}
 		looked[ns] = true

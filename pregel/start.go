@@ -40,7 +40,6 @@ func (l *loop) enter(ctx context.Context) error {
 		l.has[w.taskID] = true
 	}
 	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
-	l.delta.initial = l.place
 	l.savedID = l.cp.id
 	l.env().IDs.Observe(l.cp.id)
 	if l.saver != nil {
@@ -92,7 +91,7 @@ func stepOf(md saver.Metadata) int {
 // storedAround returns a function that waits until the checkpoint of the graph around is
 // stored: that of the nearest graph that made one in this run. It is nil if there is none.
 func (l *loop) storedAround() func() error {
-	for x := l; x.parent != nil; x = x.parent.step.l {
+	for x := l; x.parent != nil; x = x.outer() {
 		if step := x.parent.step; step.last != nil {
 			return func() error { return step.pipe.await(step.last) }
 		}
@@ -184,7 +183,7 @@ func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *sa
 
 // begin does what was decided: it makes the state that the first superstep starts from.
 func (l *loop) begin(ctx context.Context) error {
-	l.beginDeltas()
+	l.delta = newDeltaState(l.g, l.place, l.pending)
 	if err := l.decide(ctx); err != nil {
 		return err
 	}
@@ -203,7 +202,7 @@ func (l *loop) begin(ctx context.Context) error {
 			}
 		}
 	} else {
-		l.forceDeltas(l.pending)
+		l.delta.force(l.pending)
 	}
 	carried, given, err := l.takeCommand()
 	if err != nil {

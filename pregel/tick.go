@@ -39,11 +39,7 @@ func (l *loop) tick() (more bool, err error) {
 		}
 	}
 	if h := l.g.opts.Hooks.StepStart; h != nil {
-		names := make([]string, len(l.tasks.order))
-		for i, t := range l.tasks.order {
-			names[i] = t.name
-		}
-		l.g.guardHook("StepStart", func() { h(l.info(), names) })
+		l.g.guardHook("StepStart", func() { h(l.info(), l.tasks.namePerTask()) })
 	}
 	return true, nil
 }
@@ -119,7 +115,7 @@ func (l *loop) resumeHandlers() {
 // afterTick ends a superstep. It applies the writes of all tasks and makes the new
 // checkpoint.
 func (l *loop) afterTick(ctx context.Context) error {
-	l.forceAfterStep()
+	l.delta.forceAfterStep(l.tasks)
 	updated, err := l.applier().apply(l.tasks.asWrites())
 	if err != nil {
 		l.ending = endRefused
@@ -127,7 +123,9 @@ func (l *loop) afterTick(ctx context.Context) error {
 	}
 	l.updated = updated
 	l.emitUpdated(updated)
-	l.keepExitWrites()
+	if l.exits() {
+		l.delta.keepBack(l.step, l.pending, l.tasks)
+	}
 	l.collectItems()
 	clear(l.pending) // nobody keeps the list
 	l.pending = l.pending[:0]
@@ -268,10 +266,7 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 		byTask[w.taskID] = append(byTask[w.taskID], write{w.channel, w.value})
 	}
 	for _, id := range order {
-		node, path := "", ""
-		if t := l.tasks.get(id); t != nil {
-			node, path = t.name, t.pathStr
-		}
+		path, node := l.tasks.get(id).placed()
 		encoded, err := l.encodeWrites(node, byTask[id])
 		if err != nil {
 			return err

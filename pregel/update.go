@@ -106,7 +106,7 @@ func (u *updater) load(ctx context.Context) error {
 	u.stored = maps.Clone(u.cp.versions)
 	if u.first {
 		for _, w := range u.pending {
-			u.g.deltasAmong(u.forced, w.channel)
+			u.g.addDelta(u.forced, w.channel)
 		}
 	}
 	return nil
@@ -184,7 +184,7 @@ func (u *updater) input(ctx context.Context, values any) (Address, error) {
 	if err != nil {
 		return Address{}, err
 	}
-	u.forceOverwritten(writes)
+	u.g.addOverwritten(u.forced, writes)
 	step := -1
 	if u.saved != nil {
 		if _, ok := u.md.Step(); ok {
@@ -192,14 +192,6 @@ func (u *updater) input(ctx context.Context, values any) (Address, error) {
 		}
 	}
 	return u.put(ctx, "input", step, step, updated)
-}
-
-func (u *updater) forceOverwritten(writes []write) {
-	for _, w := range writes {
-		if isOverwrite(w.value) {
-			u.g.deltasAmong(u.forced, w.channel)
-		}
-	}
 }
 
 // updateTask is one update as a task: its writes and how they are stored.
@@ -246,7 +238,7 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, er
 		for _, w := range t.writes {
 			updated = append(updated, w.channel)
 		}
-		u.forceOverwritten(t.writes)
+		u.g.addOverwritten(u.forced, t.writes)
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
 	}
 	if err := u.keepWrites(ctx, tasks); err != nil {
@@ -261,18 +253,14 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, er
 // taskIDs are the ids of pending tasks by node, so that history shows the
 // updates as their results.
 func (u *updater) taskIDs() (map[string][]string, error) {
-	ids := map[string][]string{}
 	if u.saved == nil {
-		return ids, nil
+		return map[string][]string{}, nil
 	}
 	tasks, err := u.tasks()
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tasks.order {
-		ids[t.name] = append(ids[t.name], t.id)
-	}
-	return ids, nil
+	return tasks.idsByNode(), nil
 }
 
 func (u *updater) nodeOf(up StateUpdate, alone bool) (string, error) {
@@ -367,7 +355,7 @@ func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
 		if superseded {
 			for _, t := range tasks {
 				for _, w := range t.writes {
-					u.g.deltasAmong(u.forced, w.channel)
+					u.g.addDelta(u.forced, w.channel)
 				}
 			}
 			return nil
@@ -402,7 +390,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 		counts := countersOf(u.saved.Metadata).advance(u.g.deltas, func(ch string) bool { return slices.Contains(updated, ch) })
 		snapshots = u.g.dueSnapshots(u.set, counts, u.cp.versions, u.forced)
 		if c := counts.metadata(snapshots); c != nil {
-			md["counters_since_delta_snapshot"] = c
+			md[keyDeltaCounters] = c
 		}
 	}
 	cp, captured, err := u.g.create(u.cp, u.set, func() string { return u.g.env.IDs.Next(idStep) }, nil, snapshots, u.stored, u.next)
@@ -457,8 +445,8 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 	own := cp.clone()
 	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
 	md := saver.Metadata{"source": "fork", "step": stepOf(u.md) + 1, "parents": u.parents()}
-	if c, ok := u.saved.Metadata["counters_since_delta_snapshot"]; ok {
-		md["counters_since_delta_snapshot"] = c
+	if c, ok := u.saved.Metadata[keyDeltaCounters]; ok {
+		md[keyDeltaCounters] = c
 	}
 	at := u.at
 	at.CheckpointID = ""
@@ -504,10 +492,7 @@ func copyUpdates(values any) ([]StateUpdate, error) {
 // assignTasks groups updates by node in the order of first mention, and gives
 // the i-th update of a node the id of its i-th task.
 func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
-	ids := map[string][]string{}
-	for _, t := range tasks.order {
-		ids[t.name] = append(ids[t.name], t.id)
-	}
+	ids := tasks.idsByNode()
 	var order []string
 	groups := map[string][]StateUpdate{}
 	for _, up := range updates {
