@@ -9,17 +9,18 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// backend keeps the items of a Local: in memory, or on the engine. Namespaces are
-// keys as idOf gives them.
+// backend stores the items of a Local, in memory or on the engine. Its namespaces are keys
+// that idOf made.
 type backend interface {
-	// get is an item as it is now, with its value; a nil value if there is none,
-	// or none that live is true of.
+	// get returns the current item and its value. The value is nil if there is no item
+	// or live is false for it.
 	get(ctx context.Context, ns, key string, live func(meta) bool) (entry, map[string]any, error)
-	// view is everything at this moment.
+	// view is a consistent view of the store as it is now.
 	view() (view, error)
-	// commit makes changes, of different items, all or nothing.
+	// commit makes all changes or none. No two are of the same item.
 	commit(ctx context.Context, changes []change) error
-	// renew gives entries the expiry that renewal says, unless they changed.
+	// renew stores the expiry that entries have now, except for items that were replaced
+	// since they were read.
 	renew(ctx context.Context, entries []entry) error
 	// sweep removes what has expired.
 	sweep(ctx context.Context) (int, error)
@@ -27,7 +28,7 @@ type backend interface {
 	now() int64
 }
 
-// view is a store at one moment; it must be released.
+// view is a consistent view of a store. It must be released.
 type view interface {
 	get(ns, key string) (entry, bool, error)
 	// spaces calls fn for the namespaces at prefix and below, in order, until it
@@ -38,13 +39,13 @@ type view interface {
 	release()
 }
 
-// space is a namespace of a view.
+// space is one namespace in a view.
 type space interface {
 	id() string
-	// expiring reports whether items of it may have expired.
+	// expiring reports whether some of its items may have expired.
 	expiring() bool
-	// items calls fn for its items in the order of keys. fn must copy the entry
-	// to keep it: the next one is written over it.
+	// items calls fn for its items in the order of keys. The entry is reused for the
+	// next item, so fn must copy what it keeps.
 	items(fn func(*entry) (bool, error)) error
 	// nearest offers the items that have vectors and pass accept to top. accept
 	// is called concurrently.
@@ -62,7 +63,7 @@ type entry struct {
 	mem  *memoryItem // in memory
 }
 
-// change is a PutOp made ready.
+// change is a PutOp, checked and serialized.
 type change struct {
 	ns, key string
 	remove  bool
@@ -84,10 +85,10 @@ func newestFirst(a, b hit) bool {
 	if a.meta.updated != b.meta.updated {
 		return a.meta.updated > b.meta.updated
 	}
-	return byKey(a, b)
+	return byKey(&a.entry, &b.entry)
 }
 
-func byKey(a, b hit) bool {
+func byKey(a, b *entry) bool {
 	return cmp.Or(strings.Compare(a.ns, b.ns), strings.Compare(a.key, b.key)) < 0
 }
 

@@ -19,7 +19,7 @@ import (
 // TestItemGolden pins the bytes of docs/format/item.md.
 func TestItemGolden(t *testing.T) {
 	for name, c := range map[string]struct{ got, want string }{
-		"thread":   {threadOf(idOf(Namespace{"users", "a\x00n"})), "737573657273000061" + "00ff6e" + "0000"},
+		"thread":   {partitionOf(idOf(Namespace{"users", "a\x00n"})), "737573657273000061" + "00ff6e" + "0000"},
 		"item":     {itemKey("food"), "69666f6f64"},
 		"for ever": {encodeMeta(meta{created: 1000, updated: 3000}), "0100" + "d00f" + "a01f"},
 		"expiring": {encodeMeta(meta{created: 1000, updated: 1000, expires: 61_000_000, ttl: 60_000_000}), "0101" + "d00f" + "00" + "80a5963a" + "809c9c39"},

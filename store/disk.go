@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,28 +17,28 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// How an item is an item of the engine: its first slot holds the value, named by
-// the encoded meta and tagged with the summary; a second slot, if there is one,
-// holds its vectors. So all that a search compares but the vectors is in the
-// index, and renewing an item writes no value.
+// An item of a store is an item of the engine. Its first slot holds the value; the slot's
+// name is the encoded meta and its tag the summary. A second slot, if there is one, holds
+// the vectors. So the index has everything that a search compares except the vectors, and
+// renewing an item writes no value.
 
-// flagExpiring is the thread flag of a namespace in which items may expire.
+// flagExpiring is the partition flag of a namespace in which items may expire.
 const flagExpiring uint8 = 1
 
-// durable is the backend of On.
+// durable is the backend of On: items on the engine of a durable saver.
 type durable struct {
 	e     *engine.Engine
 	codec serde.Serializer
 	index *Index
 
-	mu       sync.Mutex // guards the next two; held while vectors are read
-	shelves  map[string]*shelf
+	mu       sync.Mutex // guards tables and searches; held while vectors are read
+	tables   map[string]*vectorTable
 	searches uint64
 	budget   int64
 }
 
 func newDurable(e *engine.Engine, o *Options) *durable {
-	d := &durable{e: e, codec: o.Serializer, index: o.Index, shelves: map[string]*shelf{}, budget: o.VectorBytes}
+	d := &durable{e: e, codec: o.Serializer, index: o.Index, tables: map[string]*vectorTable{}, budget: o.VectorBytes}
 	if d.budget == 0 {
 		d.budget = defaultVectorBytes
 	}
@@ -48,11 +47,18 @@ func newDurable(e *engine.Engine, o *Options) *durable {
 
 func (d *durable) now() int64 { return d.e.Now() }
 
-func threadOf(ns string) string { return layout.SpaceItems + ns }
+// partitionOf is the id of the partition that holds a namespace.
+func partitionOf(ns string) string { return layout.SpaceItems + ns }
+
+// sortedSet sorts ids and drops repetitions, as a commit takes them.
+func sortedSet(ids []string) []string {
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
 
 func itemKey(key string) string { return prefixItem + key }
 
-// entryOf reads what the index has of an item into en.
+// entryOf fills en with what the index has of an item.
 func entryOf(t *index.Partition, it *index.Item, en *entry) error {
 	if it.Key == "" || it.Key[:1] != prefixItem || len(it.Slots) == 0 {
 		return fmt.Errorf("store item %q: %w", it.Key, saver.ErrCorrupt)
@@ -69,7 +75,7 @@ func entryOf(t *index.Partition, it *index.Item, en *entry) error {
 func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
 	var was *index.Item
 	for {
-		t, err := d.e.Partition(threadOf(ns))
+		t, err := d.e.Partition(partitionOf(ns))
 		if err != nil || t == nil {
 			return entry{}, nil, err
 		}
@@ -87,11 +93,11 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 		if !errors.Is(err, storage.ErrNoValue) || it.Same(was) {
 			return en, value, err
 		}
-		was = it // replaced while it was read, and its bytes given back
+		was = it // it was replaced during the read, and its bytes were freed
 	}
 }
 
-// reading reads a value: Engine.ReadValue one alone, Reader.Read the next of a call.
+// reading reads a value: Engine.ReadValue for a single one, Reader.Read for one of many.
 type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
 
 func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (map[string]any, error) {
@@ -126,15 +132,14 @@ func (d *durable) commit(ctx context.Context, changes []change) error {
 	return d.e.CommitWith(ctx, engine.CommitOptions{Size: part.Size, Urgent: part.Urgent}, part.Partitions, part.Do)
 }
 
-// part is changes as a part of a commit.
+// part makes changes ready to be committed, alone or with others.
 func (d *durable) part(changes []change) (engine.Change, error) {
 	p := engine.Change{Urgent: true}
-	threads := map[string]bool{}
 	puts := make([]diskPut, len(changes))
 	for i := range changes {
 		c := &changes[i]
-		threads[threadOf(c.ns)] = true
-		puts[i] = diskPut{change: c, id: threadOf(c.ns)}
+		puts[i] = diskPut{change: c, id: partitionOf(c.ns)}
+		p.Partitions = append(p.Partitions, puts[i].id)
 		if c.remove {
 			continue
 		}
@@ -144,7 +149,7 @@ func (d *durable) part(changes []change) (engine.Change, error) {
 		}
 		p.Size += puts[i].value.Size() + puts[i].vectors.Size() + int64(len(c.summary)+len(c.key)+64)
 	}
-	p.Partitions = slices.Sorted(maps.Keys(threads))
+	p.Partitions = sortedSet(p.Partitions)
 	p.Do = func(tx *engine.Tx) error {
 		for i := range puts {
 			if err := puts[i].do(tx); err != nil {
@@ -184,7 +189,7 @@ func (p *diskPut) encode(d *durable) (err error) {
 	return err
 }
 
-// do runs in commit order: what it reads is what all earlier calls left.
+// do runs in commit order, so it sees the changes of all earlier commits.
 func (p *diskPut) do(tx *engine.Tx) error {
 	key := itemKey(p.key)
 	t := tx.Partition(p.id)
@@ -219,9 +224,9 @@ func (p *diskPut) do(tx *engine.Tx) error {
 	return nil
 }
 
-// dropEmpty removes namespaces that have no items left.
-func dropEmpty(tx *engine.Tx, threads []string) error {
-	for _, id := range threads {
+// dropEmpty removes the partitions of namespaces that have no items left.
+func dropEmpty(tx *engine.Tx, ids []string) error {
+	for _, id := range ids {
 		if t := tx.Partition(id); t != nil && t.Last("") == nil {
 			if err := tx.Drop(id, nil); err != nil {
 				return err
@@ -231,17 +236,17 @@ func dropEmpty(tx *engine.Tx, threads []string) error {
 	return nil
 }
 
-// renew puts items again that are still what was read, with another expiry and the
-// values they have.
+// renew puts items again with a new expiry. The slots keep their values by reference. Items
+// that were replaced since they were read are left alone.
 func (d *durable) renew(ctx context.Context, entries []entry) error {
-	threads := map[string]bool{}
+	var ids []string
 	for i := range entries {
-		threads[threadOf(entries[i].ns)] = true
+		ids = append(ids, partitionOf(entries[i].ns))
 	}
-	return d.e.Commit(ctx, slices.Sorted(maps.Keys(threads)), func(tx *engine.Tx) error {
+	return d.e.Commit(ctx, sortedSet(ids), func(tx *engine.Tx) error {
 		for i := range entries {
 			en := &entries[i]
-			t, it := tx.Partition(threadOf(en.ns)), en.item
+			t, it := tx.Partition(partitionOf(en.ns)), en.item
 			if t == nil {
 				continue
 			}
@@ -261,11 +266,11 @@ func (d *durable) renew(ctx context.Context, entries []entry) error {
 	})
 }
 
-// sweepBatch is how many items one commit of a sweep removes, of whatever
-// namespaces: many small ones shall not cost a sync each.
+// sweepBatch is the number of items that one commit of a sweep removes, across namespaces,
+// so that many small namespaces do not cost a sync each.
 const sweepBatch = 1000
 
-// address is an item by its place in the engine.
+// address names an item of the engine: its partition and its key.
 type address struct{ id, key string }
 
 func (d *durable) sweep(ctx context.Context) (int, error) {
@@ -282,7 +287,7 @@ func (d *durable) sweep(ctx context.Context) (int, error) {
 		}
 		return true, sp.items(func(en *entry) (bool, error) {
 			if !en.meta.live(now) {
-				expired = append(expired, address{threadOf(sp.id()), itemKey(en.key)})
+				expired = append(expired, address{partitionOf(sp.id()), itemKey(en.key)})
 			}
 			return true, nil
 		})
@@ -300,14 +305,13 @@ func (d *durable) sweep(ctx context.Context) (int, error) {
 	return removed, nil
 }
 
-// removeExpired removes those of the items that are still expired when the commit
-// comes.
+// removeExpired removes those items that are still expired when the commit runs.
 func (d *durable) removeExpired(ctx context.Context, items []address) (removed int, err error) {
-	threads := map[string]bool{}
+	var ids []string
 	for _, a := range items {
-		threads[a.id] = true
+		ids = append(ids, a.id)
 	}
-	ids := slices.Sorted(maps.Keys(threads))
+	ids = sortedSet(ids)
 	err = d.e.CommitWith(ctx, engine.CommitOptions{Urgent: true}, ids, func(tx *engine.Tx) error {
 		removed = 0
 		for _, a := range items {
@@ -346,7 +350,7 @@ func (d *durable) view() (view, error) {
 type diskView struct {
 	d    *durable
 	v    *storage.View
-	from *storage.Reader // what one value needs of a block the next finds decoded
+	from *storage.Reader // keeps decoded blocks for the next value
 }
 
 func (v *diskView) release() {
@@ -355,7 +359,7 @@ func (v *diskView) release() {
 }
 
 func (v *diskView) get(ns, key string) (en entry, ok bool, err error) {
-	t, err := v.v.Partition(threadOf(ns))
+	t, err := v.v.Partition(partitionOf(ns))
 	if err != nil || t == nil {
 		return en, false, err
 	}
@@ -371,7 +375,7 @@ func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) 
 }
 
 func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {
-	from := threadOf(prefix)
+	from := partitionOf(prefix)
 	aerr := v.v.Ascend(from, func(t *index.Partition) bool {
 		if !strings.HasPrefix(t.ID, from) {
 			return false

@@ -13,20 +13,19 @@
 // and one commit can hold both; see Local.Prepare, and Options.AtomicStore of package
 // pregel, which does it for the nodes of a graph. NewMemory keeps them in memory.
 //
-// Deleted items leave bytes in files until compaction comes by. To forget a user so that
-// none are left, give a namespace prefix to disk.Saver.EraseRequest.
+// The bytes of deleted items stay in files until compaction removes them. To remove all
+// bytes of a user, give a namespace prefix to disk.Saver.EraseRequest.
 //
 // # Differences from the reference
 //
-//   - Operators compare what is alike: numbers by value, whatever their type,
-//     strings by bytes, false before true, times by instant. A number never
-//     equals a string or a bool, and no order holds between values of different
-//     kinds; LangGraph's Postgres store compares numbers as text, and its memory
-//     store fails.
+//   - Operators compare values of the same kind: numbers by value, whatever their
+//     type, strings by bytes, false before true, times by instant. Values of
+//     different kinds are not equal and have no order. LangGraph's Postgres store
+//     compares numbers as text, and its memory store fails.
 //   - An item that is put again keeps its time of creation.
 //   - A namespace is listed while it has a live item, not because it was read.
-//   - An expired item is gone for every read at once; Options.ShowExpired brings
-//     back the reference's way, in which it is seen until it is swept.
+//   - Reads do not see an expired item. With Options.ShowExpired they see it until
+//     it is swept, as in the reference.
 //   - Search without a query gives the newest items first, with equal times by
 //     namespace and key.
 //   - A query for a store without an index is ErrNoIndex.

@@ -3,26 +3,27 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 )
 
-// The summary of an item is what filters ask for first: its top-level fields
-// that are scalars. It lies in the index, so that a search that filters by them
-// reads no value. docs/format/item.md has its bytes.
+// The summary of an item holds its top-level scalar fields. It is in the index, so that a
+// search that filters by these fields reads no value. docs/format/item.md has its bytes.
 //
-// A summary may leave things out; then it says so, and the value is read.
+// A summary may be incomplete. It says so, and the filter then reads the value.
 
 const (
 	maxSummary   = 1 << 10 // bytes
 	maxFieldText = 128     // bytes of a string that is kept
 )
 
-// Forms of a summary, its first byte. An empty summary says nothing at all.
+// Forms of a summary, its first byte. An empty summary has no fields and is incomplete.
 const (
-	summaryPart  = 1 // fields that are not in it may exist
-	summaryWhole = 2 // it names every field
+	summaryPart  = 1 // the item may have more fields
+	summaryWhole = 2 // it has every field
 )
 
 // Kinds of a field in a summary.
@@ -39,10 +40,7 @@ const (
 
 // summarize is the summary of a value, with its fields sorted.
 func summarize(value map[string]any) []byte {
-	names := make([]string, 0, len(value))
-	for name := range value {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(make([]string, 0, len(value)), maps.Keys(value))
 	slices.Sort(names)
 	b := make([]byte, 1, 128)
 	b[0] = summaryWhole
@@ -72,37 +70,18 @@ func appendField(b []byte, v any) []byte {
 		if len(x) <= maxFieldText && utf8.ValidString(x) {
 			return appendStr(append(b, fieldString), x)
 		}
-	case int:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case int8:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case int16:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case int32:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case int64:
-		return binary.AppendVarint(append(b, fieldInt), x)
-	case uint8:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case uint16:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case uint32:
-		return binary.AppendVarint(append(b, fieldInt), int64(x))
-	case uint:
-		return appendUint(b, uint64(x))
-	case uint64:
-		return appendUint(b, x)
+	case int, int8, int16, int32, int64:
+		return binary.AppendVarint(append(b, fieldInt), reflect.ValueOf(v).Int())
+	case uint, uint8, uint16, uint32, uint64:
+		n := reflect.ValueOf(v).Uint()
+		if n <= math.MaxInt64 {
+			return binary.AppendVarint(append(b, fieldInt), int64(n))
+		}
+		return binary.AppendUvarint(append(b, fieldUint), n)
 	case float64:
 		return binary.LittleEndian.AppendUint64(append(b, fieldFloat), math.Float64bits(x))
 	}
 	return append(b, fieldOther)
-}
-
-func appendUint(b []byte, n uint64) []byte {
-	if n <= math.MaxInt64 {
-		return binary.AppendVarint(append(b, fieldInt), int64(n))
-	}
-	return binary.AppendUvarint(append(b, fieldUint), n)
 }
 
 func appendStr(b []byte, s string) []byte {
@@ -110,7 +89,7 @@ func appendStr(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// errSummary is a summary that makes no sense; the value is read instead.
+// errSummary marks a malformed summary. The filter then reads the value.
 var errSummary = errors.New("malformed summary")
 
 // answer is what a summary says to a filter.
@@ -122,15 +101,15 @@ const (
 	no
 )
 
-// matchSummary answers a filter from a summary. Both are sorted by name, so that
-// one pass suffices. A "no" is right even if other conditions are unknown.
+// matchSummary applies a filter to a summary. Both are sorted by name, so one pass is
+// enough. The answer is no as soon as one condition fails, even if others are unknown.
 func (f filter) matchSummary(summary string) answer {
 	if summary == "" || summary[0] != summaryWhole && summary[0] != summaryPart {
 		return unknown
 	}
 	whole, rest := summary[0] == summaryWhole, summary[1:]
 	result, next := yes, 0
-	settle := func(name string, more bool) answer { // conditions on fields before name
+	settle := func(name string, more bool) answer { // the conditions on fields before name
 		for ; next < len(f) && (!more || f[next].key < name); next++ {
 			switch {
 			case !more && !whole:

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -21,17 +22,17 @@ const (
 // maxFilterDepth bounds nesting, so that a cyclic filter is an error.
 const maxFilterDepth = 64
 
-// filter is a Query.Filter made ready: conditions that must all hold.
+// filter is a compiled Query.Filter: conditions that must all hold.
 type filter []condition
 
-// condition is what the value under a key must pass.
+// condition is a test of the value under a key.
 type condition struct {
 	key  string
 	test test
 }
 
-// test is one of: equality with a scalar or with other data, operators, a part of
-// a map, a list.
+// test is one of four: equality with a scalar or other data, operators, a filter for the
+// members of a map, or a test for each element of a list.
 type test struct {
 	form    testForm
 	scalar  scalar // formEqual; of kind scalarNone if data is no scalar
@@ -56,20 +57,15 @@ type opTest struct {
 	data   any
 }
 
-// compileFilter refuses what can never be compared.
+// compileFilter compiles f. It refuses operands that nothing can be compared with.
 func compileFilter(f map[string]any) (filter, error) { return compileMap("filter", f, 0) }
 
 func compileMap(at string, f map[string]any, depth int) (filter, error) {
 	if depth > maxFilterDepth {
 		return nil, invalidf(at, "nested deeper than %d", maxFilterDepth)
 	}
-	keys := make([]string, 0, len(f))
-	for k := range f {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
 	out := make(filter, 0, len(f))
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(f)) {
 		t, err := compileTest(fmt.Sprintf("%s[%q]", at, k), f[k], depth+1)
 		if err != nil {
 			return nil, err
@@ -117,7 +113,7 @@ func compileTest(at string, want any, depth int) (test, error) {
 
 func compileOps(at string, m map[string]any, depth int) (test, error) {
 	t := test{form: formOps}
-	for _, op := range slices.Sorted(mapKeys(m)) {
+	for _, op := range slices.Sorted(maps.Keys(m)) {
 		x := opTest{op: op, scalar: scalarOf(m[op]), data: m[op]}
 		switch op {
 		case opEq, opNe:
@@ -139,17 +135,7 @@ func compileOps(at string, m map[string]any, depth int) (test, error) {
 	return t, nil
 }
 
-func mapKeys(m map[string]any) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// checkOperand refuses what no stored value can be compared with.
+// checkOperand refuses an operand that no stored value can be compared with.
 func checkOperand(at string, v any) error {
 	if s := scalarOf(v); s.kind == scalarFloat && math.IsNaN(s.num) {
 		return invalidf(at, "NaN has no order and equals nothing")
@@ -236,7 +222,7 @@ func (t *test) match(v any) bool {
 	return false
 }
 
-// matchScalar is match for a scalar, without touching the heap.
+// matchScalar is match for a scalar. It does not allocate.
 func (t *test) matchScalar(s scalar) bool {
 	switch t.form {
 	case formEqual:

@@ -4,18 +4,17 @@ import (
 	"strings"
 )
 
-// Keys of the engine: docs/format/key.md. A namespace is a thread of the engine,
-// named "s" and its labels, each escaped and terminated, so that a namespace
-// stands before those below it and all are in the order of their labels. An item
-// is an item of it, under "i" and the key.
+// Keys of the engine: docs/format/key.md. A namespace is a partition of the engine. Its id
+// is "s" and the labels, each escaped and terminated. So partitions are in the order of
+// their labels, and a namespace comes before those below it. An item has the key "i" and
+// its own key.
 
 const (
 	prefixItem = "i"
 	terminator = "\x00\x00"
 )
 
-// idOf is a namespace as a key. The empty namespace is the empty key: the prefix
-// of all.
+// idOf encodes a namespace. The empty namespace gives "", the prefix of all others.
 func idOf(ns Namespace) string {
 	var b strings.Builder
 	for _, label := range ns {

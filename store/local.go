@@ -21,10 +21,10 @@ type Options struct {
 	// TTL is how long an item lives that is put without a TTL of its own; 0 is
 	// for ever.
 	TTL time.Duration
-	// KeepLife makes reads leave the life of items as it is. By default an item
-	// that is read, by Get or as the result of a search, lives for its TTL from
-	// then on. A read writes that down only when a sixteenth of the TTL has
-	// passed; if it cannot, the read succeeds all the same.
+	// KeepLife stops reads from extending the life of items. By default an item that
+	// is read, by Get or as the result of a search, lives for its TTL from then on.
+	// A read stores that only when a sixteenth of the TTL has passed. If storing
+	// fails, the read still succeeds.
 	KeepLife bool
 	// ShowExpired makes reads see expired items until they are swept.
 	ShowExpired bool
@@ -71,11 +71,11 @@ var (
 // On is the store in the directory of d. Several may be on one, with options of
 // their own; they see the same items. Close it before d.
 //
-// Every promise of d holds for items: durable when a call returns, as d's Sync
-// mode says; all or nothing; one moment for every read; damage found and named.
-// What reads keep in memory is at most Options.VectorBytes besides d's cache and
-// its index, which holds, for each item of a namespace that was read, its key,
-// times and the scalars among its fields, up to 1 KiB.
+// Items have the guarantees of d. They are durable when a call returns, as d's Sync mode
+// says. A call stores all or nothing. Every read sees one consistent state. Damage is
+// found and named. Reads keep at most Options.VectorBytes in memory, besides d's cache and
+// its index. For each item of a namespace that was read, the index holds its key, its
+// times, and its scalar fields up to 1 KiB.
 //
 // Errors: InvalidError.
 func On(d *disk.Saver, opts Options) (*Local, error) {
@@ -100,7 +100,7 @@ func NewMemory(opts Options) (*Local, error) {
 	return start(&Local{opts: opts, codec: opts.Serializer, back: newMemory(&opts)}), nil
 }
 
-// start begins the background sweep.
+// start starts the background sweep.
 func start(s *Local) *Local {
 	if s.opts.Logger == nil {
 		s.opts.Logger = slog.New(slog.DiscardHandler)
@@ -233,7 +233,7 @@ func (s *Local) Batch(ctx context.Context, ops ...Op) ([]Result, error) {
 	return b.results, nil
 }
 
-// batch is one Batch on its way.
+// batch is one call of Batch.
 type batch struct {
 	s       *Local
 	ops     []Op
@@ -312,7 +312,7 @@ func (s *Local) getFrom(ctx context.Context, v view, op GetOp) (*Item, error) {
 	return itemOf(en, value), nil
 }
 
-// visible tells which items reads see.
+// visible returns a function that reports whether reads see an item.
 func (s *Local) visible() func(meta) bool {
 	if s.opts.ShowExpired {
 		return func(meta) bool { return true }
@@ -321,9 +321,9 @@ func (s *Local) visible() func(meta) bool {
 	return func(m meta) bool { return m.live(now) }
 }
 
-// renew gives entries that were read a new life, if it is time, in the entries
-// too. That it could not be stored is no error of the read: the store may be
-// read-only, or full.
+// renew extends the life of entries that were read, if enough of it has passed. It also
+// updates the entries. A failure to store it is not an error of the read, because the store
+// may be read-only or full.
 func (s *Local) renew(ctx context.Context, off bool, entries ...*entry) {
 	if off || s.opts.KeepLife {
 		return

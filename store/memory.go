@@ -1,7 +1,7 @@
 package store
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -21,7 +21,7 @@ type memory struct {
 
 	mu   sync.RWMutex // guards the next two
 	tree *btree.BTreeG[*memoryItem]
-	held bool // a view has the tree
+	held bool // a view may have the tree
 }
 
 type memoryItem struct {
@@ -35,9 +35,7 @@ func newMemory(o *Options) *memory {
 	if m.clock == nil {
 		m.clock = time.Now
 	}
-	m.tree = btree.NewG(32, func(a, b *memoryItem) bool {
-		return cmp.Or(strings.Compare(a.ns, b.ns), strings.Compare(a.key, b.key)) < 0
-	})
+	m.tree = btree.NewG(32, func(a, b *memoryItem) bool { return byKey(&a.entry, &b.entry) })
 	return m
 }
 
@@ -63,9 +61,9 @@ func (m *memory) view() (view, error) {
 	return &memoryView{m, m.tree}, nil
 }
 
-// own makes the tree the backend's again after a view took it. The caller holds
-// mu.
-func (m *memory) own() {
+// unshare replaces the tree by a clone if a view has it, so that it can be changed. The
+// caller holds mu.
+func (m *memory) unshare() {
 	if m.held {
 		m.tree, m.held = m.tree.Clone(), false
 	}
@@ -83,7 +81,7 @@ func (m *memory) commit(ctx context.Context, changes []change) error {
 
 // apply makes changes. The caller holds mu.
 func (m *memory) apply(changes []change) {
-	m.own()
+	m.unshare()
 	now := m.now()
 	for _, c := range changes {
 		if c.remove {
@@ -107,13 +105,13 @@ func (m *memory) apply(changes []change) {
 }
 
 func cloneTyped(t serde.Typed) serde.Typed {
-	return serde.Typed{Kind: t.Kind, Data: append([]byte(nil), t.Data...)}
+	return serde.Typed{Kind: t.Kind, Data: bytes.Clone(t.Data)}
 }
 
 func (m *memory) renew(_ context.Context, entries []entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.own()
+	m.unshare()
 	for i := range entries {
 		en := &entries[i]
 		if it, ok := m.tree.Get(at(en.ns, en.key)); ok && it == en.mem {
@@ -128,7 +126,7 @@ func (m *memory) renew(_ context.Context, entries []entry) error {
 func (m *memory) sweep(context.Context) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.own()
+	m.unshare()
 	now := m.now()
 	var gone []*memoryItem
 	m.tree.Ascend(func(it *memoryItem) bool {

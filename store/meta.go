@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// meta is what the index keeps of an item besides its summary: its times, in
-// unix µs. docs/format/item.md has the bytes.
+// meta holds the times of an item, in unix µs. The index keeps it, next to the summary.
+// docs/format/item.md has the bytes.
 type meta struct {
 	created, updated int64
 	expires          int64 // 0: never
@@ -79,13 +79,12 @@ var errMeta = fmt.Errorf("store item: %w", saver.ErrCorrupt)
 // live reports whether the item has not expired at now.
 func (m meta) live(now int64) bool { return m.expires == 0 || now < m.expires }
 
-// refreshShare is the part of its life that an item must have used up before a
-// read renews it: renewing is a write, and a thousand reads a second shall not
-// make a thousand of them. An item that is read stays for at least 15/16 of its
-// TTL.
+// refreshShare: a read renews an item only after 1/refreshShare of its life has passed,
+// because a renewal is a write, and a thousand reads a second must not make a thousand
+// writes. An item that is read lives for at least 15/16 of its TTL after that.
 const refreshShare = 16
 
-// renewed is m with a new life from now on; not ok if it is young enough.
+// renewed is m with its TTL counted from now. ok is false if it is too early to renew it.
 func (m meta) renewed(now int64) (meta, bool) {
 	if m.expires == 0 || m.ttl <= 0 || now+m.ttl-m.expires <= m.ttl/refreshShare {
 		return m, false
@@ -94,7 +93,7 @@ func (m meta) renewed(now int64) (meta, bool) {
 	return m, true
 }
 
-// expiry is when what is put at now expires.
+// expiry is when an item that is put at now expires; 0 for never.
 func expiry(now, ttl int64) int64 {
 	switch {
 	case ttl <= 0:

@@ -39,16 +39,20 @@ func textAt(v any, tokens []string) []string {
 	case strings.HasPrefix(token, "{") && strings.HasSuffix(token, "}") && len(token) > 1:
 		return textAtFields(v, token[1:len(token)-1])
 	case token == "*":
-		var out []string
-		for _, e := range members(v) {
-			out = append(out, textAt(e, rest)...)
-		}
-		return out
+		return textAtEach(v, rest)
 	}
 	if e, ok := member(v, token); ok {
 		return textAt(e, rest)
 	}
 	return nil
+}
+
+// textAtEach is the texts of every member of v.
+func textAtEach(v any, tokens []string) (out []string) {
+	for _, e := range members(v) {
+		out = append(out, textAt(e, tokens)...)
+	}
+	return out
 }
 
 func textAtIndex(v any, index string, rest []string) []string {
@@ -57,11 +61,7 @@ func textAtIndex(v any, index string, rest []string) []string {
 		return nil
 	}
 	if index == "*" {
-		var out []string
-		for i := range rv.Len() {
-			out = append(out, textAt(rv.Index(i).Interface(), rest)...)
-		}
-		return out
+		return textAtEach(v, rest)
 	}
 	i, err := strconv.Atoi(strings.TrimSpace(index))
 	if err != nil {
@@ -76,8 +76,8 @@ func textAtIndex(v any, index string, rest []string) []string {
 	return textAt(rv.Index(i).Interface(), rest)
 }
 
-// textAtFields is the text of several fields; what follows them in the path has no
-// meaning, as in LangGraph.
+// textAtFields is the text of several fields. As in LangGraph, it ignores what follows them
+// in the path.
 func textAtFields(v any, list string) []string {
 	if v == nil || !isMap(reflect.ValueOf(v)) {
 		return nil
@@ -141,7 +141,7 @@ func sortedMapKeys(rv reflect.Value) []reflect.Value {
 // pathTokens splits a path. Brackets and braces keep what they enclose.
 func pathTokens(path string) []string {
 	var tokens []string
-	word := 0 // where the current one began
+	word := 0 // start of the current token
 	flush := func(end int) {
 		if end > word {
 			tokens = append(tokens, path[word:end])
@@ -166,7 +166,7 @@ func pathTokens(path string) []string {
 	return tokens
 }
 
-// closing is the end of the bracket that opens at i, or of the path.
+// closing is the end of the bracket that opens at i, or the end of the path.
 func closing(path string, i int) int {
 	open, end := path[i], byte(']')
 	if open == '{' {

@@ -23,8 +23,8 @@ func notFound(ns Namespace, key string) error {
 	return fmt.Errorf("key %q in namespace %q: %w", key, []string(ns), ErrNotFound)
 }
 
-// prepare checks, serializes and embeds puts: everything that can be refused
-// before a byte is written. Of several puts under one key the last counts.
+// prepare checks, serializes and embeds puts, so that every refusal comes before a byte is
+// written. Of several puts under one key the last counts.
 func (s *Local) prepare(ctx context.Context, puts []PutOp) ([]change, error) {
 	type address struct{ ns, key string }
 	at := make(map[address]int, len(puts))
@@ -81,11 +81,11 @@ func (s *Local) encode(c *change, op *PutOp) error {
 	return nil
 }
 
-// isEncrypted tells by its kind that a value is: then nothing of it may lie beside
-// it in the clear.
+// isEncrypted reports whether a value of this kind is encrypted. Then neither its summary
+// nor its vectors may be stored in the clear.
 func isEncrypted(kind string) bool { return strings.Contains(kind, "+") }
 
-// texts are what is embedded of an item.
+// texts are the texts of an item to embed.
 func (s *Local) texts(op *PutOp) ([]string, error) {
 	if s.opts.Index == nil || op.Value == nil || op.NoIndex {
 		return nil, nil
@@ -107,21 +107,18 @@ func (s *Local) texts(op *PutOp) ([]string, error) {
 	return texts, nil
 }
 
-// embed asks the embedder once for all the texts of a call.
+// embed calls the embedder once for all texts of a call.
 func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) error {
 	ix := s.opts.Index
 	var texts []string
-	var owners []int
+	var owners []*change // of each text
 	for i := range changes {
-		op := from[i]
-		own, err := s.texts(op)
+		of, err := s.texts(from[i])
 		if err != nil {
 			return err
 		}
-		texts = append(texts, own...)
-		for range own {
-			owners = append(owners, i)
-		}
+		texts = append(texts, of...)
+		owners = append(owners, slices.Repeat([]*change{&changes[i]}, len(of))...)
 	}
 	if len(texts) == 0 {
 		return nil
@@ -131,15 +128,14 @@ func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) erro
 		return err
 	}
 	for i, v := range vecs {
-		c := &changes[owners[i]]
-		c.vectors = append(c.vectors, v)
+		owners[i].vectors = append(owners[i].vectors, v)
 	}
 	return nil
 }
 
-// Check refuses what Prepare would refuse but for the embedder's errors, and returns
-// ops with values of their own, as they would be read back. Namespaces of deletions
-// may be any.
+// Check refuses what Prepare would refuse, except for errors of the embedder. It returns a
+// copy of ops with the values as a read would return them. A deletion may have any
+// namespace.
 func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 	if len(ops) > maxBatch {
 		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
@@ -155,17 +151,17 @@ func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 		if err := checkAddress(op.Namespace, op.Key); err != nil {
 			return nil, err
 		}
-		var c change
-		if err := s.encode(&c, op); err != nil || op.Value == nil {
-			if err != nil {
-				return nil, err
-			}
+		if op.Value == nil {
 			continue
+		}
+		var c change
+		err := s.encode(&c, op)
+		if err != nil {
+			return nil, err
 		}
 		if _, err := s.texts(op); err != nil {
 			return nil, err
 		}
-		var err error
 		if op.Value, err = decodeValue(s.codec, c.value); err != nil {
 			return nil, fmt.Errorf("key %q: %w", op.Key, err)
 		}
@@ -174,15 +170,15 @@ func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 	return out, nil
 }
 
-// Prepare makes puts and deletions ready to become durable together with a
-// checkpoint: what an agent's step learned, and the step, or neither.
+// Prepare makes puts and deletions ready to be committed in one transaction with a
+// checkpoint. So what an agent's step learned is stored with the step, or neither is.
 //
 //	learned, err := mem.Prepare(ctx, store.PutOp{Namespace: ns, Key: "k", Value: v})
 //	_, err = disk.PutRequest(ctx, saver.PutRequest{…, Changes: []saver.Change{learned}})
 //
-// Nothing is stored until then. A store on a durable saver goes along with that
-// saver alone, one in memory with any saver/memory.Saver. Errors are those of
-// Put.
+// Nothing is stored until then. The changes of a store on a durable saver can be committed
+// by that saver only, those of a store in memory by any saver/memory.Saver. Errors are those
+// of Put.
 func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Change, error) {
 	if len(ops) > maxBatch {
 		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)

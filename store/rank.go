@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// ownersAtOnce is how many items a processor takes at a time, and what is worth a
+// ownersAtOnce is how many items a goroutine takes at a time. Fewer are not worth another
 // goroutine.
 const ownersAtOnce = 2048
 
@@ -16,13 +16,13 @@ func (s *diskSpace) nearest(ctx context.Context, sc *scorer, accept func(*entry)
 	if err := s.load(); err != nil {
 		return err
 	}
-	sh, err := s.v.d.shelfOf(ctx, s.v.from.Read, s.t)
+	table, err := s.v.d.vectorsOf(ctx, s.v.from.Read, s.t)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex // guards top and err
-	parallel(len(sh.owners), ownersAtOnce, func(next func() (from, to int, ok bool)) {
-		r := ranking{s: s, sc: sc, sh: sh, accept: accept, top: best[hit]{n: top.n, before: top.before}}
+	parallel(len(table.owners), ownersAtOnce, func(next func() (from, to int, ok bool)) {
+		r := ranking{s: s, sc: sc, table: table, accept: accept, top: best[hit]{n: top.n, before: top.before}}
 		var e error
 		for from, to, ok := next(); ok && e == nil; from, to, ok = next() {
 			e = r.rank(ctx, from, to)
@@ -39,22 +39,22 @@ func (s *diskSpace) nearest(ctx context.Context, sc *scorer, accept func(*entry)
 	return err
 }
 
-// ranking is the part of a search that one goroutine does.
+// ranking is the share of one goroutine in a search.
 type ranking struct {
 	s      *diskSpace
 	sc     *scorer
-	sh     *shelf
+	table  *vectorTable
 	accept func(*entry) (bool, error)
 	top    best[hit]
 }
 
-// rank offers the items of one part of the shelf.
+// rank offers the items from and up to to, exclusive.
 func (r *ranking) rank(ctx context.Context, from, to int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for i := from; i < to; i++ {
-		if o := &r.sh.owners[i]; o.n > 0 {
+		if o := &r.table.owners[i]; o.n > 0 {
 			if err := r.offer(o); err != nil {
 				return err
 			}
@@ -63,11 +63,11 @@ func (r *ranking) rank(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// offer offers one item. The score comes first: it rules most items out before
-// anything else of them is looked at.
+// offer offers one item. It computes the score first, because that rules most items out
+// before their entries are decoded.
 func (r *ranking) offer(o *owner) error {
 	dims := r.sc.dims
-	score := r.sc.best(r.sh.rows[o.row*dims : (o.row+int(o.n))*dims])
+	score := r.sc.best(r.table.rows[o.row*dims : (o.row+int(o.n))*dims])
 	if len(r.top.list) == r.top.n && score < r.top.list[0].score {
 		return nil
 	}
@@ -85,8 +85,8 @@ func (r *ranking) offer(o *owner) error {
 	return err
 }
 
-// parallel divides n steps between the processors, the caller's among them. Each
-// work calls next until it is not ok; the ranges are together [0, n).
+// parallel divides [0, n) into ranges and calls work on several goroutines, one of which is
+// the caller's. Each work calls next for its next range until ok is false.
 func parallel(n, atOnce int, work func(next func() (from, to int, ok bool))) {
 	var taken atomic.Int64
 	next := func() (from, to int, ok bool) {

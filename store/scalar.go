@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// scalar is a value that has an order, and nil. It is what filters compare, and
-// what an item's summary keeps; see fields.
+// scalar is nil or a value that has an order. Filters compare scalars, and summaries hold
+// them.
 type scalar struct {
 	kind scalarKind
 	neg  bool   // of an integer
@@ -80,14 +80,14 @@ func boolScalar(b bool) scalar {
 
 func (s scalar) numeric() bool { return s.kind == scalarInt || s.kind == scalarFloat }
 
-// equal reports whether two scalars are the same value. Numbers are, whatever
-// their type; NaN equals nothing.
+// equal reports whether two scalars are the same value. Numbers of different types can be
+// equal. NaN equals nothing.
 func (s scalar) equal(o scalar) bool {
 	c, ok := s.compare(o)
 	return ok && c == 0 || s.kind == scalarNil && o.kind == scalarNil
 }
 
-// compare orders two scalars of one kind. Not ok if there is no order.
+// compare orders two scalars of one kind. ok is false if they have no order.
 func (s scalar) compare(o scalar) (c int, ok bool) {
 	switch {
 	case s.numeric() && o.numeric():
@@ -131,7 +131,7 @@ func compareInts(a, b scalar) int {
 	return cmp.Compare(a.mag, b.mag)
 }
 
-// compareIntFloat is exact: a large integer is not rounded to the float beside it.
+// compareIntFloat is exact: it does not round a large integer to the nearest float.
 func compareIntFloat(n scalar, f float64) (int, bool) {
 	switch {
 	case math.IsNaN(f):

@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/internal/metric"
 )
 
-// search is a Query made ready.
+// search is a Query, checked, compiled and embedded.
 type search struct {
 	q      Query
 	prefix string
@@ -139,7 +139,7 @@ func (s *Local) read(ctx context.Context, v view, x *search, hits []hit) ([]Foun
 	return out, nil
 }
 
-// hits selects and orders entries, and cuts the page out of them.
+// hits selects and orders entries and returns one page of them.
 func (s *Local) hits(ctx context.Context, v view, x *search) ([]hit, error) {
 	want := math.MaxInt
 	if x.limit <= math.MaxInt-x.q.Offset {
@@ -176,8 +176,8 @@ func (s *Local) hits(ctx context.Context, v view, x *search) ([]hit, error) {
 	return hits[min(x.q.Offset, len(hits)):], nil
 }
 
-// accepts is whether a search sees an entry and its filter passes it. It is safe
-// for concurrent use.
+// accepts returns a function that reports whether a search sees an entry and the filter
+// matches it. The function is safe for concurrent use.
 func (s *Local) accepts(ctx context.Context, v view, f filter) func(*entry) (bool, error) {
 	visible := s.visible()
 	return func(en *entry) (bool, error) {
@@ -198,7 +198,7 @@ func (s *Local) accepts(ctx context.Context, v view, f filter) func(*entry) (boo
 	}
 }
 
-// checkEvery is how many entries pass between two looks at the context.
+// checkEvery is how many entries are processed between two checks of the context.
 const checkEvery = 1024
 
 func eachEntry(ctx context.Context, v view, prefix string, accept func(*entry) (bool, error), fn func(*entry) bool) error {
@@ -305,7 +305,7 @@ func hasVisible(sp space, visible func(meta) bool) (found bool, err error) {
 	return found, err
 }
 
-// fixedPrefix is what every namespace that matches begins with.
+// fixedPrefix is a prefix that every matching namespace has.
 func fixedPrefix(conditions []Match) Namespace {
 	var longest Namespace
 	for _, m := range conditions {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"slices"
@@ -32,25 +33,25 @@ type Store interface {
 	// Delete removes an item. A missing one is no error.
 	Delete(ctx context.Context, ns Namespace, key string) error
 
-	// Search returns the items that q selects, as they were at one moment.
+	// Search returns the items that q selects, from one consistent state of the store.
 	Search(ctx context.Context, q Query) ([]Found, error)
 
 	// ListNamespaces returns the namespaces q selects, sorted label by label. It
 	// reads no item.
 	ListNamespaces(ctx context.Context, q NamespaceQuery) ([]Namespace, error)
 
-	// Batch answers ops in order, a Result each. All reads see the store as it
-	// was before the batch. The puts are one commit: all of them or nothing; of
-	// several puts under one key the last counts. Namespaces of a PutOp may be
-	// any; only Put checks them.
+	// Batch returns one Result for each of ops, in order. All reads see the store as it
+	// was before the batch. The puts are one commit, all or nothing. Of several puts
+	// under one key the last counts. A PutOp may have any namespace; only Put checks
+	// it.
 	Batch(ctx context.Context, ops ...Op) ([]Result, error)
 }
 
-// Scanner reads everything a query selects at one moment.
+// Scanner iterates over everything that a query selects, in one consistent state.
 type Scanner interface {
-	// Scan yields the results of q from q.Offset on, in its order, as the store
-	// was when the iteration began: writes meanwhile move nothing between pages.
-	// Limit 0 means all. An error is yielded last.
+	// Scan yields the results of q from q.Offset on, in the order of q. It reads the
+	// store as it was when the iteration began. Limit 0 means all. An error is yielded
+	// last.
 	Scan(ctx context.Context, q Query) iter.Seq2[Found, error]
 }
 
@@ -76,8 +77,8 @@ type Item struct {
 // Found is an item a search found.
 type Found struct {
 	Item
-	// Score is how near the item is to the query, more is nearer, and Scored
-	// tells whether it has one: without a query, or without a vector, it has not.
+	// Score says how near the item is to the query; a greater score is nearer. Scored
+	// is false, and there is no score, without a query and for items without a vector.
 	Score  float64
 	Scored bool
 }
@@ -105,16 +106,16 @@ type Query struct {
 	// Limit is the largest number of results: 0 is DefaultLimit. Negative is an
 	// InvalidError.
 	Limit int
-	// Offset is how many results to pass over.
+	// Offset is how many results to skip.
 	Offset int
-	// Text, or Vector, orders the results by nearness, nearest first; those
-	// without a vector come last. They need Options.Index.
+	// Text or Vector orders the results by nearness, nearest first. Items without a
+	// vector come last. Both need Options.Index.
 	Text   string
 	Vector []float32
 	// ByKey orders the results of a search without a query by namespace and key
 	// instead of the newest first.
 	ByKey bool
-	// NoRefresh leaves the life of what is found as it is.
+	// NoRefresh does not extend the life of the items found.
 	NoRefresh bool
 }
 
@@ -142,8 +143,9 @@ type Match struct {
 type NamespaceQuery struct {
 	// Match lists conditions that must all hold.
 	Match []Match
-	// MaxDepth cuts namespaces after so many labels, and lists each result once;
-	// 0 does not. Negative is an InvalidError, as are negative Limit and Offset.
+	// MaxDepth truncates namespaces to this number of labels and lists each result
+	// once; 0 does not truncate. A negative MaxDepth, Limit or Offset is an
+	// InvalidError.
 	MaxDepth int
 	// Limit is the largest number of results: 0 is DefaultNamespaces.
 	Limit  int
@@ -204,28 +206,23 @@ func IndexFields(paths ...string) PutOption {
 // GetOption is an option of Get.
 type GetOption func(*GetOp)
 
-// NoRefresh leaves the item's life as it is.
+// NoRefresh does not extend the item's life.
 func NoRefresh() GetOption { return func(g *GetOp) { g.NoRefresh = true } }
 
 // Errors of the contract, matched with errors.Is. Those of the engine are in
 // package saver.
 var (
-	// ErrNotFound: there is no such item.
-	ErrNotFound = errorString("item not found")
+	// ErrNotFound: the item does not exist or has expired.
+	ErrNotFound = errors.New("item not found")
 	// ErrNoIndex: a query by text or vector needs Options.Index.
-	ErrNoIndex = errorString("the store has no index")
+	ErrNoIndex = errors.New("the store has no index")
 	// ErrNamespace matches every NamespaceError.
-	ErrNamespace = errorString("invalid namespace")
+	ErrNamespace = errors.New("invalid namespace")
 	// ErrVector matches every VectorError.
-	ErrVector = errorString("unusable vector")
+	ErrVector = errors.New("unusable vector")
 	// ErrInvalid matches every InvalidError, and every NamespaceError.
 	ErrInvalid = saver.ErrInvalid
 )
-
-type errorString string
-
-// Error is the text itself.
-func (e errorString) Error() string { return string(e) }
 
 // InvalidError says which argument is wrong and why. Nothing was written.
 type InvalidError = saver.InvalidError

@@ -40,9 +40,9 @@ func (e *NamespaceError) Error() string {
 // Is makes every NamespaceError match ErrNamespace and ErrInvalid.
 func (e *NamespaceError) Is(target error) bool { return target == ErrNamespace || target == ErrInvalid }
 
-// VectorError is a vector the embedder, or a query, gave that cannot be used: of
-// another dimension than the index's, or with a number that is not finite. It
-// matches ErrVector. Nothing was written.
+// VectorError says why a vector from the embedder or a query cannot be used: it has another
+// dimension than the index, or a component that is not finite or too large. It matches
+// ErrVector. Nothing was written.
 type VectorError struct {
 	Reason string
 }
@@ -133,8 +133,8 @@ func (q *NamespaceQuery) check() error {
 	return nil
 }
 
-// checkVector refuses a vector of another dimension, and what has no direction or
-// distance.
+// checkVector refuses a vector of another dimension, and one with a component that is not
+// finite or too large.
 func (ix *Index) checkVector(v []float32) error {
 	if len(v) != ix.Dims {
 		return &VectorError{Reason: fmt.Sprintf("it has %d dimensions, the index has %d", len(v), ix.Dims)}

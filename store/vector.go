@@ -11,10 +11,10 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Metric says what near means.
+// Metric says how the nearness of vectors is measured.
 type Metric string
 
-// The metrics. A score is more for what is nearer.
+// The metrics. A nearer vector has a greater score.
 const (
 	// Cosine is the cosine of the angle between two vectors: the default, and
 	// what LangGraph's memory store computes. A vector of zeros has the score 0.
@@ -30,14 +30,14 @@ const (
 // needed it.
 type Embedder func(ctx context.Context, texts []string) ([][]float32, error)
 
-// Index configures search by nearness. Scores are exact: every vector of the
-// namespaces searched is compared.
+// Index configures vector search. Scores are exact: a search compares every vector of the
+// namespaces it covers.
 type Index struct {
-	// Dims is the number of dimensions, the same for all vectors. Required. Items
-	// that were stored with another number have no score.
+	// Dims is the number of dimensions of all vectors. Required. Items that were stored
+	// with another number have no score.
 	Dims int
-	// Embed makes vectors of texts. Required to put with an index, and to query
-	// by text.
+	// Embed makes vectors from texts. It is required to put items and to query by
+	// text.
 	Embed Embedder
 	// Fields are the paths whose texts are embedded; see TextAtPath. Nil is "$",
 	// the whole value. Each text gives a vector, and the item's score is that of
@@ -87,8 +87,8 @@ func encodeVectors(vecs [][]float32, dims int) []byte {
 	return b
 }
 
-// decodeVectors appends stored vectors to dst, if they have dims dimensions, and
-// returns how many they are. What encodeVectors does not write is ErrCorrupt.
+// decodeVectors appends stored vectors to dst and returns their number. If they have not
+// dims dimensions it appends none. What encodeVectors does not write is ErrCorrupt.
 func decodeVectors(dst []float32, b []byte, dims int) ([]float32, int, error) {
 	if len(b) == 0 {
 		return dst, 0, errVectors
@@ -139,8 +139,8 @@ func (ix *Index) scorer(query []float32) scorer {
 	return s
 }
 
-// prepare brings stored vectors into the form that is compared: under Cosine they
-// get the length 1, so that their dot product is the score.
+// prepare normalizes stored vectors under Cosine, so that their dot product with the query
+// is the score.
 func (s *scorer) prepare(vecs []float32) { prepareVectors(s.metric, s.dims, vecs) }
 
 func prepareVectors(m Metric, dims int, vecs []float32) {
@@ -163,8 +163,7 @@ func prepareVectors(m Metric, dims int, vecs []float32) {
 	}
 }
 
-// best is the score of the nearest of prepared vectors, of which there is at least
-// one.
+// best is the score of the nearest vector. vecs are prepared and not empty.
 func (s *scorer) best(vecs []float32) float32 {
 	best := float32(math.Inf(-1))
 	for ; len(vecs) >= s.dims; vecs = vecs[s.dims:] {
@@ -188,10 +187,10 @@ func (s *scorer) public(score float32) float64 {
 	return float64(score)
 }
 
-// dot is the inner product of two vectors of one length. It keeps four sums, so
-// that no addition waits for the one before, and takes eight components a turn: the
-// arrays free their indexes of bounds checks. Eight sums would be slower, since with
-// their products they are more than the processor has registers.
+// dot is the inner product of two vectors of the same length. It keeps four sums, so that
+// no addition waits for the previous one. It handles eight components per iteration, as
+// arrays, because their indexes need no bounds checks. Eight sums would be slower: with
+// their products they need more registers than the processor has.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	for len(a) >= 8 && len(b) >= 8 {
@@ -208,7 +207,8 @@ func dot(a, b []float32) float32 {
 	return (s0 + s2) + (s1 + s3)
 }
 
-// squaredDistance is that of two vectors of one length, summed as dot sums.
+// squaredDistance is the squared Euclidean distance of two vectors of the same length. It
+// sums as dot does.
 func squaredDistance(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	for len(a) >= 8 && len(b) >= 8 {
@@ -228,11 +228,11 @@ func squaredDistance(a, b []float32) float32 {
 	return (s0 + s2) + (s1 + s3)
 }
 
-// best keeps the n first of what it is offered, by an order of its own.
+// best keeps the first n of the elements it is offered, in the order of before.
 type best[T any] struct {
 	n      int
 	before func(a, b T) bool
-	list   []T // a heap, the last on top
+	list   []T // a heap with the last element on top
 }
 
 // offer adds x, if it is among the first n.
@@ -247,12 +247,12 @@ func (h *best[T]) offer(x T) {
 	}
 }
 
-// wants reports whether x would be kept.
+// wants reports whether offer would keep x.
 func (h *best[T]) wants(x T) bool {
 	return h.n > 0 && (len(h.list) < h.n || h.before(x, h.list[0]))
 }
 
-// sorted empties the heap, first to last.
+// sorted empties the heap and returns its elements, first to last.
 func (h *best[T]) sorted() []T {
 	out := make([]T, len(h.list))
 	for i := len(out) - 1; i >= 0; i-- {
@@ -261,13 +261,13 @@ func (h *best[T]) sorted() []T {
 	return out
 }
 
-// bestHeap makes a best a heap without showing it to those who use it.
+// bestHeap implements heap.Interface for best, so that best itself does not export it.
 type bestHeap[T any] best[T]
 
 // Len implements heap.Interface.
 func (h *bestHeap[T]) Len() int { return len(h.list) }
 
-// Less implements heap.Interface: the last comes up.
+// Less implements heap.Interface. The last element is on top.
 func (h *bestHeap[T]) Less(i, j int) bool { return h.before(h.list[j], h.list[i]) }
 
 // Swap implements heap.Interface.
