@@ -10,37 +10,37 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// Key names an entry. NS is its group: groups are isolated, and cleared as a
-// whole. The limits are 2 KiB each.
+// Key names an entry. NS is its group. Groups are isolated, and Clear removes whole groups.
+// NS and Key are limited to 2 KiB each.
 type Key struct{ NS, Key string }
 
 // Entry is a value to keep.
 type Entry struct {
 	Key   Key
 	Value serde.Typed
-	// TTL is how long it is kept; 0 is as long as there is room.
+	// TTL is how long the entry is valid; 0 is for ever. It may be removed earlier, to
+	// make room.
 	TTL time.Duration
 }
 
 // Cache keeps values for a while. All methods are safe for concurrent use. What
 // Get returns must not be changed.
 type Cache interface {
-	// Get returns the values kept under keys. What is missing, expired or damaged
-	// is a miss. An error means that the cache cannot be asked; callers go on
-	// without it.
+	// Get returns the values kept under keys. A missing, expired or damaged entry is a
+	// miss. An error means that the cache does not work; callers go on without it.
 	Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error)
-	// Set keeps entries, all or none, replacing those under the same keys. An
-	// entry that is larger than the cache is not kept, which is no error.
-	// Errors: saver.InvalidError, saver.ErrTooLarge, or one of the engine.
+	// Set keeps all entries or none. They replace those under the same keys. An entry
+	// that is larger than the cache is not kept, which is no error. Errors:
+	// saver.InvalidError, saver.ErrTooLarge, or one of the engine.
 	Set(ctx context.Context, entries ...Entry) error
-	// Clear removes all entries of the groups, or, without groups, all there are.
+	// Clear removes all entries of the groups; without groups it removes all entries.
 	Clear(ctx context.Context, groups ...string) error
 }
 
 const (
 	maxName         = 2 << 10
 	defaultMaxBytes = 64 << 20
-	// overhead is what an entry costs beside its bytes, about.
+	// overhead is about how much memory an entry needs besides its bytes.
 	overhead = 128
 )
 
@@ -72,7 +72,7 @@ func (e *Entry) size() int64 {
 	return int64(len(e.Key.NS) + len(e.Key.Key) + len(e.Value.Kind) + len(e.Value.Data) + overhead)
 }
 
-// latest keeps the last entry of each key, in the order given.
+// latest keeps the last entry of each key.
 func latest(entries []Entry) ([]Entry, error) {
 	at := make(map[Key]int, len(entries))
 	out := make([]Entry, 0, len(entries))

@@ -23,24 +23,22 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// Keys of the engine: docs/format/key.md. A group is a thread of the engine,
-// named "n" and the group; an entry is an item of it, under "k" and the key. The
-// item's slot is named by when the entry expires, and holds the value.
+// Keys of the engine: docs/format/key.md. A group is a partition of the engine whose id is
+// "n" and the group. An entry is an item under "k" and its key. The item has one slot. The
+// slot holds the value, and its name is a note: see encodeNote.
 
-const (
-	prefixEntry = "k"
-)
+const prefixEntry = "k"
 
 const noteFormat = 1
 
-// encodeNote is what the index has of an entry: when it expires, in unix µs, 0 for
+// encodeNote encodes what the index has of an entry: when it expires, in unix µs or 0 for
 // never, and its size.
 func encodeNote(expires, size int64) string {
 	b := binary.AppendUvarint([]byte{noteFormat}, uint64(expires))
 	return string(binary.AppendUvarint(b, uint64(size)))
 }
 
-// decodeNote reads what encodeNote wrote; not ok for anything else.
+// decodeNote reads what encodeNote wrote. ok is false for anything else.
 func decodeNote(s string) (expires, size int64, ok bool) {
 	if s == "" || s[0] != noteFormat {
 		return 0, 0, false
@@ -67,9 +65,8 @@ type Disk struct {
 
 var _ Cache = (*Disk)(nil)
 
-// On is the cache in the directory of d. Several may be on one; they see the same
-// entries. An entry is as durable as d's Sync mode says. Errors:
-// saver.InvalidError.
+// On returns the cache in the directory of d. Several caches on one saver see the same
+// entries. An entry is as durable as d's Sync mode says. Errors: saver.InvalidError.
 func On(d *disk.Saver, opts Options) (*Disk, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -77,7 +74,7 @@ func On(d *disk.Saver, opts Options) (*Disk, error) {
 	return &Disk{e: diskhook.Engine(d), m: diskhook.Counters(d), opts: opts}, nil
 }
 
-func threadOf(group string) string { return layout.SpaceResults + group }
+func partitionOf(group string) string { return layout.SpaceResults + group }
 
 // Get implements Cache.
 func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error) {
@@ -98,14 +95,14 @@ func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error
 	return out, nil
 }
 
-// missed are the errors that are a miss: damage, and an entry that went while it
-// was read.
+// missed reports whether a read failed because of damage, or because the entry was removed
+// during the read. Both count as a miss.
 func missed(err error) bool {
 	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, storage.ErrNoValue)
 }
 
 func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bool, err error) {
-	t, err := d.e.Partition(threadOf(k.NS))
+	t, err := d.e.Partition(partitionOf(k.NS))
 	if err != nil || t == nil {
 		return v, false, err
 	}
@@ -134,11 +131,11 @@ func (d *Disk) Set(ctx context.Context, entries ...Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	threads := map[string]bool{}
+	partitions := map[string]bool{}
 	vals, size := make([]engine.Value, len(entries)), int64(0)
 	for i := range entries {
 		e := &entries[i]
-		threads[threadOf(e.Key.NS)] = true
+		partitions[partitionOf(e.Key.NS)] = true
 		if vals[i], err = engine.NewValue(layout.KindPrefix(e.Value.Kind), e.Value.Data); err != nil {
 			return err
 		}
@@ -146,7 +143,7 @@ func (d *Disk) Set(ctx context.Context, entries ...Entry) error {
 			size += e.size()
 		}
 	}
-	err = d.e.CommitWith(ctx, engine.CommitOptions{Size: size}, slices.Sorted(maps.Keys(threads)), func(tx *engine.Tx) error {
+	err = d.e.CommitWith(ctx, engine.CommitOptions{Size: size}, slices.Sorted(maps.Keys(partitions)), func(tx *engine.Tx) error {
 		for i := range entries {
 			if err := d.put(tx, &entries[i], &vals[i]); err != nil {
 				return err
@@ -164,7 +161,7 @@ func (d *Disk) Set(ctx context.Context, entries ...Entry) error {
 }
 
 func (d *Disk) put(tx *engine.Tx, e *Entry, v *engine.Value) error {
-	id, key := threadOf(e.Key.NS), prefixEntry+e.Key.Key
+	id, key := partitionOf(e.Key.NS), prefixEntry+e.Key.Key
 	if e.size() > d.opts.MaxBytes {
 		return removeAll(tx, id, key)
 	}
@@ -175,7 +172,7 @@ func (d *Disk) put(tx *engine.Tx, e *Entry, v *engine.Value) error {
 	return tx.Put(id, key, 0, []engine.SlotIn{{Name: encodeNote(expires, e.size()), Value: v}})
 }
 
-// removeAll removes entries, and the group if it has no others.
+// removeAll removes entries, and their group if it has no others.
 func removeAll(tx *engine.Tx, id string, keys ...string) error {
 	if tx.Partition(id) == nil {
 		return nil
@@ -199,7 +196,7 @@ func (d *Disk) Clear(ctx context.Context, groups ...string) error {
 		if err := (Key{NS: g}).check(); err != nil {
 			return err
 		}
-		ids = append(ids, threadOf(g))
+		ids = append(ids, partitionOf(g))
 	}
 	if len(groups) == 0 {
 		v, err := d.e.View()
@@ -207,14 +204,16 @@ func (d *Disk) Clear(ctx context.Context, groups ...string) error {
 			return err
 		}
 		err = v.Ascend(layout.SpaceResults, func(t *index.Partition) bool {
+			if !strings.HasPrefix(t.ID, layout.SpaceResults) {
+				return false
+			}
 			ids = append(ids, t.ID)
-			return strings.HasPrefix(t.ID, layout.SpaceResults)
+			return true
 		})
 		v.Release()
 		if err != nil {
 			return err
 		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, layout.SpaceResults) })
 	}
 	return d.e.CommitWith(ctx, engine.CommitOptions{Urgent: true}, ids, func(tx *engine.Tx) error {
 		for _, id := range ids {
@@ -237,7 +236,7 @@ type stored struct {
 // Options.MaxBytes. Set calls it when enough was added.
 func (d *Disk) Trim(ctx context.Context) error {
 	if d.added.Swap(math.MinInt64) < 0 {
-		return nil // another call is at it
+		return nil // another call is running
 	}
 	defer d.added.Store(0)
 	gone, err := d.excess()
@@ -269,7 +268,7 @@ func (d *Disk) Trim(ctx context.Context) error {
 	return nil
 }
 
-// excess are the entries to remove.
+// excess are the entries that Trim removes.
 func (d *Disk) excess() ([]stored, error) {
 	v, err := d.e.View()
 	if err != nil {
@@ -284,7 +283,7 @@ func (d *Disk) excess() ([]stored, error) {
 		}
 		loaded, e := v.Load(t)
 		if missed(e) {
-			return true // its entries are misses
+			return true // reads of its entries are misses, too
 		}
 		if err = e; err != nil {
 			return false

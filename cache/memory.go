@@ -14,9 +14,9 @@ import (
 
 // Options configure NewMemory and On. The zero value is the documented default.
 type Options struct {
-	// MaxBytes bounds what is kept, keys and a little for each entry included;
-	// default 64 MiB. In memory the least recently used goes first, on disk the
-	// oldest, when the bound is passed by an eighth.
+	// MaxBytes bounds the bytes kept, including keys and a small overhead for each
+	// entry; default 64 MiB. In memory the least recently used entry is removed
+	// first. On disk the oldest is, once the bound is exceeded by an eighth.
 	MaxBytes int64
 	// Clock is the time of a cache in memory; default time.Now. On a saver it is
 	// the saver's.

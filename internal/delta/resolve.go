@@ -1,6 +1,7 @@
 package delta
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -94,15 +95,7 @@ func appendPiece(to []piece, q piece) []piece {
 
 // find is the run that holds the byte at off of the target.
 func (p *Patch) find(off uint32) int {
-	i, ok := slices.BinarySearchFunc(p.script.runs, off, func(r run, off uint32) int {
-		switch {
-		case r.out < off:
-			return -1
-		case r.out > off:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(p.script.runs, off, func(r run, off uint32) int { return cmp.Compare(r.out, off) })
 	if !ok {
 		i--
 	}

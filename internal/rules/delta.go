@@ -13,17 +13,17 @@ import (
 // checkpoint cfg names with GetTuple. A saver that implements Coordinator
 // answers the same with fewer reads.
 func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	walk := NewDeltaWalk(channels)
 	if len(channels) == 0 {
-		return map[string]saver.DeltaHistory{}, nil
+		return walk.Result(), nil
 	}
 	target, err := s.GetTuple(ctx, cfg)
 	if errors.Is(err, saver.ErrNotFound) {
-		return NewDeltaWalk(channels).Result(), nil
+		return walk.Result(), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	walk := NewDeltaWalk(channels)
 	seen := map[string]bool{target.Config.CheckpointID: true}
 	for parent := target.Parent; parent != nil && !walk.Done(); {
 		if seen[parent.CheckpointID] {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/saver"
@@ -38,11 +39,7 @@ func MigratePendingSends(cp *saver.Checkpoint, parentWrites []saver.PendingWrite
 	}
 	var version saver.Version
 	if len(cp.Versions) > 0 {
-		all := make([]saver.Version, 0, len(cp.Versions))
-		for _, v := range cp.Versions {
-			all = append(all, v)
-		}
-		version = slices.MaxFunc(all, saver.Version.Compare)
+		version = slices.MaxFunc(slices.Collect(maps.Values(cp.Versions)), saver.Version.Compare)
 	} else {
 		var err error
 		if version, err = next(); err != nil {

@@ -78,11 +78,17 @@ func (r *Record) Source() string {
 	return r.Parent
 }
 
-// stripped is a copy of cp as a Record holds it. What is immutable is shared.
-func stripped(cp saver.Checkpoint) saver.Checkpoint {
-	cp.Values = nil
+// strip makes of cp what a Record holds: no values, and no nil maps. The maps are copies,
+// unless they are borrowed or immutable.
+func (e Encoding) strip(cp saver.Checkpoint) saver.Checkpoint {
 	shared := cp.Immutable
-	cp.Immutable = false
+	cp.Values, cp.Immutable = nil, false
+	if e.Borrow {
+		if cp.Seen == nil {
+			cp.Seen = map[string]map[string]saver.Version{}
+		}
+		return cp
+	}
 	for _, versions := range cp.Seen {
 		shared = shared && versions != nil
 	}
@@ -100,15 +106,6 @@ func stripped(cp saver.Checkpoint) saver.Checkpoint {
 		if versions == nil {
 			cp.Seen[node] = map[string]saver.Version{}
 		}
-	}
-	return cp
-}
-
-// borrowed is stripped for the time of a call: its maps are those of cp.
-func borrowed(cp saver.Checkpoint) saver.Checkpoint {
-	cp.Values, cp.Immutable = nil, false
-	if cp.Seen == nil {
-		cp.Seen = map[string]map[string]saver.Version{}
 	}
 	return cp
 }
@@ -223,14 +220,6 @@ func encodeValue(v saver.Value, codec serde.Serializer, size *int) (serde.Typed,
 		return serde.Typed{}, err
 	}
 	return typed, checkTyped(typed, size)
-}
-
-// strip is a copy of cp as a Record holds it.
-func (e Encoding) strip(cp saver.Checkpoint) saver.Checkpoint {
-	if e.Borrow {
-		return borrowed(cp)
-	}
-	return stripped(cp)
 }
 
 // value is encodeValue for a channel, with room in front if that is wanted and can be had.

@@ -152,8 +152,8 @@ func (m *pruneMarker) explore(p *deltaPath, channel, start string) {
 		}
 		id = parent
 	}
-	for i := len(path) - 1; i >= 0; i-- {
-		end.writes = end.writes || m.view.HasWrite(path[i], channel)
-		p.from[path[i]] = end
+	for _, id := range slices.Backward(path) {
+		end.writes = end.writes || m.view.HasWrite(id, channel)
+		p.from[id] = end
 	}
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -152,10 +153,7 @@ func (p *retainPlanner) gone() map[CheckpointRef]bool {
 			kept[c.Namespace] = append(kept[c.Namespace], c.ID)
 		}
 	}
-	gone := map[CheckpointRef]bool{}
-	for c := range p.doomed {
-		gone[c] = true
-	}
+	gone := maps.Clone(p.doomed)
 	p.kept = nil
 	for ns, ids := range kept {
 		for id, why := range PruneMark(p.view.Namespace(ns), ids) {

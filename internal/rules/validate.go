@@ -20,6 +20,16 @@ func ValidateThreadID(id string) error {
 	return checkKeyLen("thread_id", id)
 }
 
+// ValidateThreadIDs is ValidateThreadID for each id.
+func ValidateThreadIDs(ids []string) error {
+	for _, id := range ids {
+		if err := ValidateThreadID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ValidateConfig refuses a Config whose thread, namespace or checkpoint id
 // cannot be a key.
 func ValidateConfig(cfg saver.Config) error {
@@ -185,12 +195,7 @@ func ValidatePrune(threadIDs []string, strategy saver.PruneStrategy) error {
 	if strategy != saver.KeepLatest && strategy != saver.PruneAll {
 		return Invalidf("strategy", "%q is unknown; use %q or %q", strategy, saver.KeepLatest, saver.PruneAll)
 	}
-	for _, id := range threadIDs {
-		if err := ValidateThreadID(id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return ValidateThreadIDs(threadIDs)
 }
 
 // Names are bounded so that a key made of a namespace and an id stays below the
@@ -255,12 +260,7 @@ func ValidateRetention(p saver.RetentionPolicy) error {
 	if p.MaxAge == math.MaxInt64 {
 		return Invalidf("max_age", "nothing is ever that old; 0 means no rule")
 	}
-	for _, id := range p.ThreadIDs {
-		if err := ValidateThreadID(id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return ValidateThreadIDs(p.ThreadIDs)
 }
 
 // ValidateTTL refuses what SetTTL cannot store.

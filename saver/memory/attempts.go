@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stele-go/stele/internal/rules"
@@ -17,10 +18,8 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	n, id := s.namespace(cfg.ThreadID, cfg.Namespace), cfg.CheckpointID
-	if id == "" {
-		id = n.head()
-	}
+	n := s.namespace(cfg.ThreadID, cfg.Namespace)
+	id := cmp.Or(cfg.CheckpointID, n.newest)
 	if n.checkpoints[id] == nil {
 		return 0, notFound(cfg)
 	}

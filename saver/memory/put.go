@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
@@ -73,7 +72,7 @@ func (s *Saver) checkPut(plan *rules.PutPlan) error {
 		return notFound(target.At(from))
 	}
 	if want := plan.ExpectHead; want != nil {
-		if head := n.head(); head != *want {
+		if head := n.newest; head != *want {
 			return &saver.ConflictError{ThreadID: target.ThreadID, Namespace: target.Namespace, Expected: *want, Head: head}
 		}
 	}
@@ -108,7 +107,7 @@ func (n *namespace) resolve(plan *rules.PutPlan, commit uint64) *checkpoint {
 		}
 		open = append(open, channel)
 	}
-	slices.SortFunc(cp.slots, func(a, b slot) int { return strings.Compare(a.channel, b.channel) })
+	slices.SortFunc(cp.slots, func(a, b slot) int { return byChannel(a, b.channel) })
 	if len(open) > 0 {
 		n.resolveNewest(cp, open)
 	}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -51,10 +52,7 @@ func (s *Saver) lookup(ctx context.Context, cfg saver.Config) (found, error) {
 		return found{}, err
 	}
 	n := s.namespace(cfg.ThreadID, cfg.Namespace)
-	id := cfg.CheckpointID
-	if id == "" {
-		id = n.head()
-	}
+	id := cmp.Or(cfg.CheckpointID, n.newest)
 	cp := n.checkpoints[id]
 	if cp == nil {
 		return found{}, notFound(cfg)
@@ -205,10 +203,7 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 		return nil, err
 	}
 	n := s.namespace(cfg.ThreadID, cfg.Namespace)
-	id := cfg.CheckpointID
-	if id == "" {
-		id = n.head()
-	}
+	id := cmp.Or(cfg.CheckpointID, n.newest)
 	walk, seen := rules.NewDeltaWalk(channels), map[string]bool{id: true}
 	cp := n.checkpoints[id]
 	for cp != nil && cp.record.Parent != "" && !walk.Done() {

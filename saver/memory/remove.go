@@ -39,7 +39,7 @@ func (s *Saver) deleteThread(threadID string) {
 	}
 	again := rules.Deleted{At: s.now()}
 	for _, n := range t.namespaces {
-		again.GreatestID = max(again.GreatestID, n.head())
+		again.GreatestID = max(again.GreatestID, n.newest)
 		for id := range n.calls {
 			again.GreatestID = max(again.GreatestID, id)
 		}
@@ -169,13 +169,12 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 // all are the ids that the namespace has checkpoints or writes of.
 func (n *namespace) all() []string {
 	ids := slices.AppendSeq(slices.Collect(maps.Keys(n.checkpoints)), maps.Keys(n.calls))
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 func (s *Saver) keepLatest(threadID, ns string, done *saver.Removal) {
 	n := s.threads[threadID].namespaces[ns]
-	head := n.head()
+	head := n.newest
 	if head == "" {
 		return
 	}
@@ -201,10 +200,8 @@ func (s *Saver) dropEmpty() {
 // CopyThread implements saver.ThreadManager. The copy counts as written now, and
 // the memory that dst was deleted ends.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
-	for _, id := range []string{src, dst} {
-		if err := rules.ValidateThreadID(id); err != nil {
-			return err
-		}
+	if err := rules.ValidateThreadIDs([]string{src, dst}); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,12 +260,7 @@ func (v pruneView) HasValue(id, channel string) bool {
 
 // HasWrite implements rules.PruneView.
 func (v pruneView) HasWrite(id, channel string) bool {
-	for _, c := range v.n.calls[id] {
-		if slices.Contains(c.Channels, channel) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.n.calls[id], func(c call) bool { return slices.Contains(c.Channels, channel) })
 }
 
 // Format implements rules.PruneView.

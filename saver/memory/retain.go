@@ -114,9 +114,8 @@ func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
 		commit      uint64
 	}
 	type held struct {
-		ns, id string
-		call   int
-		write  int
+		ns, id      string
+		call, write int
 	}
 	n := v.t.namespaces[ns]
 	cp := n.checkpoints[id]

@@ -185,9 +185,6 @@ func (s *Saver) makeNamespace(threadID, ns string) *namespace {
 	return t.namespaces[ns]
 }
 
-// head is the greatest checkpoint id of the namespace, "" if there is none.
-func (n *namespace) head() string { return n.newest }
-
 // keep stores a checkpoint.
 func (n *namespace) keep(id string, cp *checkpoint) {
 	n.checkpoints[id] = cp
@@ -224,3 +221,6 @@ func (t *thread) hasCheckpoints() bool {
 func cloneTyped(t serde.Typed) serde.Typed {
 	return serde.Typed{Kind: t.Kind, Data: bytes.Clone(t.Data)}
 }
+
+// Serializer implements saver.Coordinator.
+func (s *Saver) Serializer() serde.Serializer { return s.opts.Serializer }

@@ -51,7 +51,7 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 			continue
 		}
 		root := s.namespace(id, "")
-		info := saver.ThreadInfo{ThreadID: id, Head: root.head(), UpdatedAt: t.updated}
+		info := saver.ThreadInfo{ThreadID: id, Head: root.newest, UpdatedAt: t.updated}
 		root.describe(&info)
 		if q.Status != "" && q.Status != info.Status {
 			continue
