@@ -6,16 +6,17 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// MemoryChange is a Change in memory, for savers in memory: they apply it with the
-// checkpoint, under their lock.
+// MemoryChange is a Change for savers in memory. They apply it with the checkpoint, under
+// their lock.
 type MemoryChange struct {
-	Apply func() // cannot fail, and must not call the saver
+	Apply func() // it cannot fail and must not call the saver
 }
 
 // StoreChange implements Change.
 func (MemoryChange) StoreChange() {}
 
-// MemoryChanges refuses changes that are not in memory, with an InvalidError.
+// MemoryChanges returns changes as MemoryChanges, or an InvalidError if one is of another
+// type.
 func MemoryChanges(changes []saver.Change) ([]MemoryChange, error) {
 	var out []MemoryChange
 	for i, c := range changes {

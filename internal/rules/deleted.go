@@ -11,30 +11,30 @@ import (
 // if its options do not say: 30 days.
 const DefaultDeletedMemory = 30 * 24 * time.Hour
 
-// Deleted is what a saver remembers of a deleted thread, so that a run that was
-// under way does not bring it back in pieces. It outlives a new life of the
-// thread, because the old run may outlive that too; it ends when it is older
-// than the saver's DeletedMemory, and when a thread is copied to the id.
-// Forgetting never brings back data.
+// Deleted is what a saver remembers of a deleted thread, so that a run that was under way
+// does not bring back parts of it. If the thread is started anew, the saver still remembers
+// the deletion, because the old run may still be under way. It forgets it when it is older
+// than the saver's DeletedMemory, and when a thread is copied to the id. Forgetting never
+// brings back data.
 type Deleted struct {
-	// GreatestID is the greatest checkpoint id the thread held, over all
-	// namespaces, ids that only writes hung on included.
+	// GreatestID is the greatest checkpoint id of the thread in all namespaces. It
+	// includes ids that had only writes and no checkpoint.
 	GreatestID string
 	// At is when the thread was deleted, by the saver's clock.
 	At time.Time
 }
 
-// Expired reports whether the memory has ended.
+// Expired reports whether the deletion is to be forgotten.
 func (d Deleted) Expired(now time.Time, keep time.Duration) bool { return now.Sub(d.At) > keep }
 
-// Merge is the memory after a thread that is remembered as d is deleted again.
+// Merge is what to remember when a thread is deleted again that d remembers.
 func (d Deleted) Merge(again Deleted) Deleted {
 	again.GreatestID = max(d.GreatestID, again.GreatestID)
 	return again
 }
 
-// CheckPut refuses a checkpoint put upon a parent that is not there. One without
-// a parent starts the thread anew.
+// CheckPut refuses a checkpoint whose parent does not exist. A checkpoint without a parent
+// starts the thread anew.
 func (d Deleted) CheckPut(threadID, parent string, parentExists bool) error {
 	if parent == "" || parentExists {
 		return nil
@@ -42,8 +42,8 @@ func (d Deleted) CheckPut(threadID, parent string, parentExists bool) error {
 	return fmt.Errorf("thread %q: parent checkpoint %q: %w", threadID, parent, saver.ErrThreadDeleted)
 }
 
-// CheckWrites refuses writes to a thread that has no checkpoints, and writes to
-// an unknown checkpoint that is not newer than what was deleted.
+// CheckWrites refuses writes to a thread without checkpoints, and writes to an unknown
+// checkpoint that is not newer than the deleted ones.
 func (d Deleted) CheckWrites(threadID, checkpointID string, threadHasCheckpoints, checkpointExists bool) error {
 	if threadHasCheckpoints && (checkpointExists || checkpointID > d.GreatestID) {
 		return nil
@@ -51,6 +51,6 @@ func (d Deleted) CheckWrites(threadID, checkpointID string, threadHasCheckpoints
 	return fmt.Errorf("thread %q: writes to checkpoint %q: %w", threadID, checkpointID, saver.ErrThreadDeleted)
 }
 
-// ErasedID is greater than the id of any checkpoint: the Deleted.GreatestID of an
-// erased thread, whose own ids are not kept. It is for implementations of Saver.
+// ErasedID is greater than any checkpoint id. It is the Deleted.GreatestID of an erased
+// thread, whose ids are not kept.
 const ErasedID = "\xff\xff\xff\xff"

@@ -9,9 +9,9 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// DeltaChannelHistory is that of a Coordinator, for any Saver: it walks the parents of the
-// checkpoint cfg names with GetTuple. A saver that implements Coordinator
-// answers the same with fewer reads.
+// DeltaChannelHistory does for any Saver what Coordinator.DeltaChannelHistory does: it walks
+// the parents of the checkpoint that cfg names, with GetTuple. A Coordinator needs fewer
+// reads.
 func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	walk := NewDeltaWalk(channels)
 	if len(channels) == 0 {
@@ -43,11 +43,11 @@ func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, c
 	return walk.Result(), nil
 }
 
-// DeltaWalk gathers delta histories while its owner walks from the parent of a
-// checkpoint towards the root. Not safe for concurrent use.
+// DeltaWalk collects delta histories while its owner walks from the parent of a checkpoint
+// towards the root. It is not safe for concurrent use.
 type DeltaWalk struct {
 	channels []string
-	open     map[string]bool
+	open     map[string]bool                 // channels without a seed so far
 	writes   map[string][]saver.PendingWrite // newest first
 	seed     map[string]saver.Value
 }
@@ -64,9 +64,9 @@ func NewDeltaWalk(channels []string) *DeltaWalk {
 // Done reports whether every channel has found its seed.
 func (w *DeltaWalk) Done() bool { return len(w.open) == 0 }
 
-// Visit takes one ancestor: its stored values, and its pending writes in order.
-// A value is the state entering the ancestor and its writes made the child, so
-// the writes of the ancestor that holds the seed belong to the history.
+// Visit adds one ancestor: its stored values, and its pending writes in order. A value is
+// the state before the ancestor's writes, and these led to its child. So the writes of the
+// ancestor that has the seed belong to the history.
 func (w *DeltaWalk) Visit(values map[string]saver.Value, writes []saver.PendingWrite) {
 	for _, pw := range slices.Backward(writes) {
 		if w.open[pw.Channel] {
@@ -81,7 +81,7 @@ func (w *DeltaWalk) Visit(values map[string]saver.Value, writes []saver.PendingW
 	}
 }
 
-// Result is the history of every channel, oldest write first.
+// Result returns the history of each channel, oldest write first.
 func (w *DeltaWalk) Result() map[string]saver.DeltaHistory {
 	out := make(map[string]saver.DeltaHistory, len(w.channels))
 	for _, c := range w.channels {

@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// excludedMetadataKeys never become metadata of a checkpoint: they are where it
-// is stored, or bookkeeping of the engine.
+// excludedMetadataKeys never become metadata of a checkpoint. They say where it is stored,
+// or are bookkeeping of the engine.
 var excludedMetadataKeys = map[string]bool{
 	"thread_id": true, "checkpoint_id": true, "checkpoint_ns": true, "checkpoint_map": true,
 	"langgraph_step": true, "langgraph_node": true, "langgraph_triggers": true,
@@ -22,8 +22,8 @@ var excludedMetadataKeys = map[string]bool{
 // their like.
 func ExcludedMetadata(key string) bool { return excludedMetadataKeys[key] }
 
-// alone reports whether merging would leave md as it is.
-func alone(cfg saver.Config, md saver.Metadata) bool {
+// needsNoMerge reports whether MergeMetadata would change nothing in md.
+func needsNoMerge(cfg saver.Config, md saver.Metadata) bool {
 	for _, v := range md {
 		if s, ok := v.(string); ok && strings.IndexByte(s, 0) >= 0 {
 			return false
@@ -32,14 +32,13 @@ func alone(cfg saver.Config, md saver.Metadata) bool {
 	return len(cfg.Metadata) == 0 && len(cfg.Configurable) == 0 && md != nil
 }
 
-// MergeMetadata is the metadata every saver stores: md, with U+0000 removed from
-// its top-level strings, then each scalar (string, integer, float, bool) of
-// cfg.Metadata and then cfg.Configurable whose key is not taken, not a storage
-// key, and does not begin with two underscores. That is how a run's user_id
-// becomes filterable. md is not changed; where nothing is to be merged, it is returned
-// itself.
+// MergeMetadata is the metadata that every saver stores: md with U+0000 removed from its
+// top-level strings, and the scalars (string, integer, float, bool) of cfg.Metadata and
+// then of cfg.Configurable. It leaves out keys that are taken, that are excluded (see
+// ExcludedMetadata), or that begin with two underscores. So a filter can find a run's
+// user_id. md is not changed. If there is nothing to merge, md itself is returned.
 func MergeMetadata(cfg saver.Config, md saver.Metadata) saver.Metadata {
-	if alone(cfg, md) {
+	if needsNoMerge(cfg, md) {
 		return md
 	}
 	out := make(saver.Metadata, len(md)+len(cfg.Metadata)+len(cfg.Configurable))
@@ -72,9 +71,9 @@ func stripNUL(s string) string {
 	return strings.ReplaceAll(s, "\x00", "")
 }
 
-// MetadataCodec is codec (nil: the default serializer) with the default limit for
-// decoding: every listing decodes metadata, so what was once stored is read whatever
-// the limit for values is.
+// MetadataCodec is codec (nil: the default serializer) with the default decode limit. Every
+// listing decodes metadata, so metadata that was stored must be readable whatever the limit
+// for values is.
 func MetadataCodec(codec serde.Serializer) serde.Serializer {
 	if codec == nil {
 		return serde.Default()
@@ -85,9 +84,8 @@ func MetadataCodec(codec serde.Serializer) serde.Serializer {
 	return codec
 }
 
-// EncodeMetadata serializes merged metadata. What DecodeMetadata would not read for the
-// memory it takes, of which the limit is always serde.DefaultDecodeLimit, is
-// serde.ErrDecodeLimit.
+// EncodeMetadata serializes merged metadata. If DecodeMetadata would need more memory than
+// serde.DefaultDecodeLimit, it returns serde.ErrDecodeLimit.
 func EncodeMetadata(md saver.Metadata, codec serde.Serializer) (serde.Typed, error) {
 	typed, err := MetadataCodec(codec).Encode(map[string]any(md))
 	if err != nil {
@@ -99,13 +97,13 @@ func EncodeMetadata(md saver.Metadata, codec serde.Serializer) (serde.Typed, err
 	return typed, nil
 }
 
-// DecodeMetadata is the inverse of EncodeMetadata. The result belongs to the
-// caller. Bytes that are no metadata are ErrCorrupt.
+// DecodeMetadata is the inverse of EncodeMetadata. The caller owns the result. Bytes that
+// are not metadata are ErrCorrupt.
 func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (saver.Metadata, error) {
 	return AsMetadata(MetadataCodec(codec).Decode(typed))
 }
 
-// AsMetadata is what was decoded, as metadata.
+// AsMetadata is DecodeMetadata after a decoder returned v and err.
 func AsMetadata(v any, err error) (saver.Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)

@@ -9,15 +9,15 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// FirstVersionWithTasks is the checkpoint format from which on packets to nodes
-// live in a channel of their own.
+// FirstVersionWithTasks is the first checkpoint format that stores packets to nodes in a
+// channel, ChannelTasks.
 const FirstVersionWithTasks = 4
 
-// MigratePendingSends brings a checkpoint of format 3 or older to the form the
-// engine reads: the packets its parent's tasks wrote on ChannelTasks become the
-// value of that channel, at the highest version of the checkpoint. parentWrites
-// are the pending writes of the parent, in order. The stored checkpoint does not
-// change. It reports whether anything was done.
+// MigratePendingSends converts a checkpoint of format 3 or older to the form that the engine
+// reads: the packets that tasks of its parent wrote to ChannelTasks become the value of that
+// channel, at the highest version of the checkpoint. parentWrites are the pending writes of
+// the parent, in order. The stored checkpoint does not change. It reports whether it changed
+// cp.
 func MigratePendingSends(cp *saver.Checkpoint, parentWrites []saver.PendingWrite, next func() (saver.Version, error)) (bool, error) {
 	if cp.V >= FirstVersionWithTasks {
 		return false, nil

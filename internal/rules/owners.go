@@ -7,12 +7,13 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Owners is an Owner within one process: what a saver needs whose store no other
-// process can write to. The zero Owners is ready; it must not be copied. It is
-// safe for concurrent use, and keeps nothing of threads that nobody owns.
+// Owners implements Own within one process, for savers whose store no other process can
+// write to. The zero Owners is ready to use and must not be copied. It is safe for
+// concurrent use and keeps nothing of threads that nobody owns.
 type Owners struct {
 	mu sync.Mutex
-	// held has the threads that somebody owns. The channel is closed when that ends.
+	// held has a channel for each thread that is owned. It is closed when the owner
+	// releases the thread.
 	held map[string]chan struct{}
 }
 
@@ -36,8 +37,8 @@ func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (release f
 	}
 }
 
-// take takes the thread if it is free. It returns the channel that is closed when
-// the thread is free again.
+// take takes the thread if it is free; else taken is true. ended is closed when the thread
+// is free again.
 func (o *Owners) take(threadID string) (ended chan struct{}, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// PutPlan is a PutRequest that was validated and serialized: what a saver does
-// before it takes a lock, so that every saver refuses the same calls with the
-// same errors before a byte is written. It is for implementations of Saver.
+// PutPlan is a validated and serialized PutRequest. A saver makes it before it takes a lock,
+// so that every saver refuses the same calls with the same errors before a byte is
+// written.
 type PutPlan struct {
 	// Target is the fresh triple that names the new checkpoint.
 	Target saver.Config
@@ -21,56 +21,57 @@ type PutPlan struct {
 	// Record is the checkpoint without the bytes of its values. It shares no
 	// memory with the request, unless the checkpoint is Immutable.
 	Record Record
-	// Values are the bytes of the channels Record.Stored names, in that order.
-	// Bytes given as ValueTyped are the caller's.
+	// Values are the bytes of the channels that Record.Stored names, in that order. The
+	// caller owns bytes that it gave as ValueTyped.
 	Values []serde.Typed
-	// Writes are stored with the checkpoint, in order; each names the checkpoint
-	// it hangs on.
+	// Writes are stored with the checkpoint, in order. Each names the checkpoint that
+	// it belongs to.
 	Writes []WritesPlan
 
-	// Encoded is how many values the serializer was given, metadata included.
+	// Encoded is the number of values that were serialized, including metadata.
 	Encoded int
 
-	// Roomy are the Values with Encoding.Room bytes in front of their data that are the
-	// saver's; nil where the serializer left no room. Empty without Room.
+	// Roomy has, for each of Values, a slice with Encoding.Room free bytes before the
+	// data. The saver owns it. It is nil if the serializer left no room. Roomy is empty
+	// if Encoding.Room is 0.
 	Roomy [][]byte
 }
 
-// Encoding is how a plan is made.
+// Encoding says how a plan is made.
 type Encoding struct {
 	// Codec serializes; nil is the default serializer.
 	Codec serde.Serializer
-	// Room is how many bytes to leave in front of each channel's value, where Codec can:
-	// a saver that stores a kind before the data needs no copy then.
+	// Room is how many bytes to leave free before each channel's value, if Codec can do
+	// that. A saver that stores the kind before the data then needs no copy.
 	Room int
-	// Borrow leaves the maps of the request's checkpoint in the record. The saver must be
-	// done with them when its Put returns.
+	// Borrow uses the maps of the request's checkpoint in the record. The saver must not
+	// use them after its Put returns.
 	Borrow bool
 }
 
-// Record is a checkpoint as savers store it: everything Put was asked for but
-// the bytes of the values. Which value an unchanged channel reads is not part of
-// it; that is resolved when the record is applied, in commit order.
+// Record is a checkpoint as savers store it: everything that Put was given except the bytes
+// of the values. It does not say which value an unchanged channel reads; that is resolved
+// when the record is applied, in commit order.
 type Record struct {
 	// Checkpoint has no Values. Its other maps are not nil.
 	Checkpoint saver.Checkpoint
 	// Metadata is the merged metadata, serialized by EncodeMetadata.
 	Metadata serde.Typed
-	// Parent is the id of the checkpoint this one was put upon; "" if none.
+	// Parent is the id of the parent checkpoint; "" if there is none.
 	Parent string
-	// ValuesFrom is the id of the checkpoint unchanged channels take their
-	// values from; "" means the parent.
+	// ValuesFrom is the id of the checkpoint from which unchanged channels take their
+	// values; "" means the parent.
 	ValuesFrom string
-	// Stored names the channels a value was given for, ascending.
+	// Stored names the channels that were given a value, ascending.
 	Stored []string
 	// Emptied names the channels that got a new version and no value, ascending.
 	Emptied []string
-	// Note is the engine's, or nil. Nobody changes it.
+	// Note is the note of the engine, or nil. It is not changed.
 	Note *saver.Note
 }
 
-// Source is the id of the checkpoint unchanged channels take their values from,
-// if their versions agree; "" if there is none.
+// Source is the id of the checkpoint from which unchanged channels take their values, if
+// their versions agree; "" if there is none.
 func (r *Record) Source() string {
 	if r.ValuesFrom != "" {
 		return r.ValuesFrom
@@ -117,7 +118,7 @@ type WritesPlan struct {
 	TaskPath     string
 	Channels     []string      // what each write is for, in the order of the task
 	Values       []serde.Typed // one for each channel
-	Encoded      int           // how many of them the serializer was given
+	Encoded      int           // how many of them were serialized
 }
 
 // NewPutPlan validates and serializes req. Its errors are those of Put: InvalidError,
@@ -144,7 +145,7 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 	size := len(md.Data)
 	names := slices.AppendSeq(make([]string, 0, len(req.NewVersions)), maps.Keys(req.NewVersions))
 	slices.Sort(names)
-	plan.Record.Stored = names[:0] // never beyond what was read
+	plan.Record.Stored = names[:0] // in place: it never gets longer than what was read
 	plan.Values = make([]serde.Typed, 0, len(names))
 	if enc.Room > 0 {
 		plan.Roomy = make([][]byte, 0, len(names))
@@ -212,8 +213,8 @@ func (p *WritesPlan) encode(writes []saver.Write, codec serde.Serializer, size *
 // Index is the index under which the i-th write of the plan is stored.
 func (p *WritesPlan) Index(i int) int { return WriteIndex(p.Channels[i], i) }
 
-// encodeValue serializes v and adds its bytes to size, which is what one call
-// asks the saver to store.
+// encodeValue serializes v and adds its length to size, the number of bytes that one call
+// stores.
 func encodeValue(v saver.Value, codec serde.Serializer, size *int) (serde.Typed, error) {
 	typed, err := v.Encode(codec)
 	if err != nil {
@@ -222,7 +223,7 @@ func encodeValue(v saver.Value, codec serde.Serializer, size *int) (serde.Typed,
 	return typed, checkTyped(typed, size)
 }
 
-// value is encodeValue for a channel, with room in front if that is wanted and can be had.
+// value is encodeValue for a channel. It leaves room before the data if it can.
 func (e Encoding) value(v saver.Value, size *int) (serde.Typed, []byte, error) {
 	codec, ok := e.Codec.(*serde.Codec)
 	if !ok || e.Room == 0 || !v.IsNative() {

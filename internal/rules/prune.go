@@ -12,9 +12,9 @@ type PruneView interface {
 	// Parent is the parent's id of checkpoint id, "" if it has none. ok is false
 	// if there is no such checkpoint.
 	Parent(id string) (parent string, ok bool)
-	// Valueless names the channels that checkpoint id has a version of, but no value,
-	// and that may be delta channels. If the checkpoint has a Note, that tells which
-	// are, and told is true; if not, any may be.
+	// Valueless names the channels of checkpoint id that have a version but no value and
+	// may be delta channels. If the checkpoint has a Note, the note says which channels
+	// are delta channels, and told is true. Without one, any channel may be.
 	Valueless(id string) (channels []string, told bool)
 	// HasValue reports whether checkpoint id has a value of the channel.
 	HasValue(id, channel string) bool
@@ -25,36 +25,34 @@ type PruneView interface {
 	Format(id string) int
 }
 
-// PruneMark returns the checkpoints that must stay, besides the kept ones
-// themselves, so that the state of each kept checkpoint reads as before. They
-// are always ancestors of kept ones.
+// PruneMark returns the checkpoints that must stay in addition to the kept ones, so that the
+// state of each kept checkpoint reads as before. They are always ancestors of kept ones.
 //
-// A delta channel has a version and no value at most checkpoints. It is read by
-// walking from the parent to the nearest ancestor that has a value, or to the
-// root, and folding the writes met on the way, those of that ancestor included.
-// So for each kept checkpoint and each delta channel without a value there: if the
-// walk meets any write on the channel, every checkpoint of it stays, up to the one
-// with the value, or, if there is none, up to the last one with a write. If it meets
-// no write, it needs nothing.
+// Most checkpoints have a version of a delta channel but no value. To read the channel, a
+// reader walks from the parent to the nearest ancestor with a value, or to the root, and
+// folds the writes on the way, including those of that ancestor. So for each kept
+// checkpoint and each delta channel without a value there: if the walk meets a write on the
+// channel, every checkpoint of the walk stays, up to the one with the value, or, if none has
+// one, up to the last one with a write. If the walk meets no write, nothing needs to stay.
 //
-// The Note of a kept checkpoint tells which channels are delta channels. Where there
-// is none, every channel without a value counts as one. That keeps what is needed: a
-// delta channel gets a new version only through a write, and at its next checkpoint
-// has a value or none; while a channel that is empty because it was cleared, such as
-// the trigger of a node, had a value at the last checkpoint it was written for, and
-// no writes since. But it may keep more: the abandoned write of a trigger keeps a
-// path that nobody needs. Kept.Reason tells the two apart.
+// The Note of a kept checkpoint says which channels are delta channels. Without a Note every
+// channel without a value counts as one. That keeps everything that is needed. A delta
+// channel gets a new version only through a write, and its next checkpoint may or may not
+// have a value. A channel that was cleared, such as the trigger of a node, had a value at
+// the last checkpoint it was written for, and no writes since. But it may keep too much: an
+// abandoned write to a trigger keeps a path that nobody needs. Kept.Reason tells the two
+// cases apart.
 //
 // A checkpoint of format 3 or older also keeps its parent if the parent's tasks wrote
-// packets, which are part of its state; see MigratePendingSends.
+// packets, because these are part of its state; see MigratePendingSends.
 //
-// What stays only as support is promised for the kept checkpoints alone: other
-// channels of such an ancestor may have lost theirs.
+// Such an ancestor stays for the kept checkpoints only. Its own state may no longer be
+// complete: its other channels may have lost ancestors that they need.
 func PruneMark(view PruneView, kept []string) map[string]saver.Kept {
 	m := pruneMarker{view: view, support: map[string]saver.Kept{}, walks: map[string]*deltaPath{}}
-	// In the order of ids, so that savers that list differently keep the same even
-	// where checkpoints are their own ancestors. Those that tell their delta channels
-	// come first: what one of them needs is not said to be kept in doubt.
+	// The order of ids makes savers that list in different orders keep the same
+	// checkpoints, even if a checkpoint is its own ancestor. Checkpoints with a Note
+	// come first, so that what one of them needs is not reported as kept in doubt.
 	kept = slices.Sorted(slices.Values(kept))
 	for _, reason := range []saver.KeptReason{saver.KeptForDelta, saver.KeptInDoubt} {
 		for _, id := range kept {
@@ -77,15 +75,15 @@ func PruneMark(view PruneView, kept []string) map[string]saver.Kept {
 	return m.support
 }
 
-// pruneMarker visits each checkpoint at most twice for a channel, however many
-// kept ones hang below it.
+// pruneMarker visits each checkpoint at most twice for each channel, however many kept
+// checkpoints descend from it.
 type pruneMarker struct {
 	view    PruneView
 	support map[string]saver.Kept
 	walks   map[string]*deltaPath // by channel
 }
 
-// keep keeps checkpoint id, for the first reason that is found.
+// keep adds checkpoint id to the support. The first reason counts.
 func (m *pruneMarker) keep(id string, why saver.Kept) {
 	if _, ok := m.support[id]; !ok {
 		why.CheckpointID = id
@@ -93,10 +91,10 @@ func (m *pruneMarker) keep(id string, why saver.Kept) {
 	}
 }
 
-// deltaPath is what is known of the walks of one channel.
+// deltaPath is what is known about the walks of one channel.
 type deltaPath struct {
-	from   map[string]pathFrom // of the walk that begins at this checkpoint
-	marked map[string]bool     // support from here to the end of the walk
+	from   map[string]pathFrom // by the checkpoint at which the walk begins
+	marked map[string]bool     // checkpoints whose walk is kept to its end
 }
 
 type pathFrom struct {
@@ -104,7 +102,7 @@ type pathFrom struct {
 	writes bool // it meets a write
 }
 
-// mark keeps what why.For needs to read why.Channel, from its parent on.
+// mark keeps what checkpoint why.For needs to read why.Channel. start is its parent.
 func (m *pruneMarker) mark(why saver.Kept, start string) {
 	channel := why.Channel
 	p := m.walks[channel]
@@ -130,8 +128,8 @@ func (m *pruneMarker) mark(why saver.Kept, start string) {
 	}
 }
 
-// explore fills in p.from for the walk that begins at start. A checkpoint that
-// is its own ancestor ends the walk as a missing one does.
+// explore fills in p.from for the walk that begins at start. A checkpoint that is its own
+// ancestor ends the walk, like a missing checkpoint.
 func (m *pruneMarker) explore(p *deltaPath, channel, start string) {
 	var path []string
 	onPath := map[string]bool{}

@@ -7,9 +7,9 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// WriteIndex is the index under which the i-th write of a task is stored: i, or
-// a fixed negative number on a special channel. A special write still takes its
-// place in the count, so that the writes after it keep theirs.
+// WriteIndex is the index under which the i-th write of a task is stored: i, or a fixed
+// negative number on a special channel. Special writes count too, so that the index of a
+// write is always its position.
 func WriteIndex(channel string, i int) int {
 	switch channel {
 	case saver.ChannelError:
@@ -31,10 +31,9 @@ func ComparePendingWrites(a, b saver.PendingWrite) int {
 	return cmp.Or(cmp.Compare(a.TaskPath, b.TaskPath), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Index, b.Index))
 }
 
-// ResolveWrites applies the rule of repeated writes to the writes of one
-// checkpoint in commit order, and sorts what remains: of several at one task
-// and index, the first counts, or on a special channel the last. It may reuse
-// the memory of writes.
+// ResolveWrites takes the writes of one checkpoint in commit order, drops repeated ones and
+// sorts the others. Of several writes of one task at one index the first counts, on a
+// special channel the last. It may reuse the memory of writes.
 func ResolveWrites(writes []saver.PendingWrite) []saver.PendingWrite {
 	kept := writes[:0]
 	if len(writes) > fewWrites {
@@ -54,7 +53,7 @@ func ResolveWrites(writes []saver.PendingWrite) []saver.PendingWrite {
 	return kept
 }
 
-// fewWrites are looked through faster than hashed.
+// fewWrites: up to this number of writes a linear search is faster than a map.
 const fewWrites = 8
 
 func resolveMany(writes []saver.PendingWrite) []saver.PendingWrite {

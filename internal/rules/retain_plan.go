@@ -11,24 +11,23 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// RetainView shows PlanRetain one thread as it is. It is for implementations of
-// Saver.
+// RetainView shows one thread to PlanRetain.
 type RetainView interface {
-	// ThreadID is the thread's.
+	// ThreadID is the id of the thread.
 	ThreadID() string
 	// Checkpoints are the ids of the checkpoints of each namespace, ascending. A
 	// namespace without any may be left out.
 	Checkpoints() map[string][]string
 	// Namespace shows the checkpoints of one namespace.
 	Namespace(ns string) PruneView
-	// Created is the checkpoint's timestamp, "" if it has none. It is asked for only
+	// Created is the checkpoint's timestamp, "" if it has none. PlanRetain calls it only
 	// if the policy has a MaxAge.
 	Created(ns, id string) (string, error)
-	// Values calls fn for each value that the checkpoint and its pending writes
-	// read, with something that equals itself for the same stored value alone, and
-	// its size in bytes.
+	// Values calls fn for each value that the checkpoint and its pending writes read.
+	// value identifies the stored value: two are equal only if they are the same stored
+	// value. bytes is its size.
 	Values(ns, id string, fn func(value any, bytes int64))
-	// Writes is how many pending writes hang on the checkpoint.
+	// Writes is the number of pending writes of the checkpoint.
 	Writes(ns, id string) int
 }
 
@@ -38,11 +37,11 @@ type CheckpointRef struct{ Namespace, ID string }
 // RetainPlan is what a policy removes from one thread.
 type RetainPlan struct {
 	Gone   []CheckpointRef // greatest id first
-	Writes int             // pending writes that go with them
-	Bytes  int64           // of values that nothing reads any more
+	Writes int             // number of their pending writes
+	Bytes  int64           // bytes of values that nothing else reads
 	Left   int64           // bytes that stay
-	Kept   []saver.Kept    // checkpoints that should go, and are needed
-	Over   bool            // that is more than ThreadBytes
+	Kept   []saver.Kept    // checkpoints that should go but are needed
+	Over   bool            // Left is more than ThreadBytes
 }
 
 // retainPlanner applies a policy to one thread.
@@ -51,7 +50,7 @@ type retainPlanner struct {
 	all    []CheckpointRef // by id, then namespace
 	heads  map[CheckpointRef]bool
 	doomed map[CheckpointRef]bool
-	kept   []saver.Kept // doomed, but needed; as gone found it last
+	kept   []saver.Kept // doomed but needed, as the last call of gone found
 }
 
 func newRetainPlanner(view RetainView) *retainPlanner {
@@ -70,9 +69,9 @@ func newRetainPlanner(view RetainView) *retainPlanner {
 	return p
 }
 
-// PlanRetain says what policy removes from a thread at the time now. Besides, all
-// checkpoints with an id smaller than cutoff go; see RetainCutoff. It checks
-// nothing of the policy.
+// PlanRetain says what policy removes from a thread at the time now. It also removes all
+// checkpoints with an id smaller than cutoff; see RetainCutoff. It does not validate the
+// policy.
 func PlanRetain(view RetainView, policy saver.RetentionPolicy, now time.Time, cutoff string) (*RetainPlan, error) {
 	p := newRetainPlanner(view)
 	if err := p.rules(policy, now, cutoff); err != nil {
@@ -96,9 +95,9 @@ func PlanRetain(view RetainView, policy saver.RetentionPolicy, now time.Time, cu
 	return plan, nil
 }
 
-// rules dooms what the rules other than the thread's budget remove.
+// rules dooms the checkpoints that the rules remove, except for the thread's budget.
 func (p *retainPlanner) rules(policy saver.RetentionPolicy, now time.Time, cutoff string) error {
-	newer := map[string]int{} // by namespace: checkpoints newer than this one
+	newer := map[string]int{} // by namespace: the number of newer checkpoints
 	for _, c := range slices.Backward(p.all) {
 		n := newer[c.Namespace]
 		newer[c.Namespace]++
@@ -121,9 +120,8 @@ func (p *retainPlanner) rules(policy saver.RetentionPolicy, now time.Time, cutof
 	return nil
 }
 
-// fit dooms the oldest checkpoints until what stays takes no more than budget, or
-// nothing more may go. What stays shrinks with every one, so the number is found
-// by halving.
+// fit dooms the oldest checkpoints until the rest takes no more than budget, or no more may
+// go. The rest shrinks with each checkpoint, so a binary search finds the number.
 func (p *retainPlanner) fit(budget int64) map[CheckpointRef]bool {
 	var may []CheckpointRef
 	for _, c := range p.all {
@@ -145,7 +143,7 @@ func (p *retainPlanner) fit(budget int64) map[CheckpointRef]bool {
 	return with(n)
 }
 
-// gone are the doomed checkpoints that nothing kept needs.
+// gone are the doomed checkpoints that no kept checkpoint needs.
 func (p *retainPlanner) gone() map[CheckpointRef]bool {
 	kept := map[string][]string{}
 	for _, c := range p.all {
@@ -167,7 +165,7 @@ func (p *retainPlanner) gone() map[CheckpointRef]bool {
 	return gone
 }
 
-// left is how much everything but gone takes.
+// left is the size of everything except gone, in bytes.
 func (p *retainPlanner) left(gone map[CheckpointRef]bool) int64 {
 	var sum int64
 	seen := map[any]bool{}
@@ -185,8 +183,8 @@ func (p *retainPlanner) left(gone map[CheckpointRef]bool) int64 {
 	return sum
 }
 
-// freed is what the removal of each checkpoint gives back, if they go in the order
-// of ids: a value is free with the last that reads it.
+// freed says how many bytes the removal of each checkpoint frees, if they are removed in the
+// order of ids. A value is freed with the last checkpoint that reads it.
 func (p *retainPlanner) freed(gone map[CheckpointRef]bool) []freedBytes {
 	last := map[any]int{}
 	var out []freedBytes
@@ -215,9 +213,9 @@ type freedBytes struct {
 	head  bool
 }
 
-// RetainCutoff finds the id below which checkpoints must go so that all threads
-// take no more than policy.StoreBytes, or as little as possible; over says that
-// this is more, and left how much. views must yield the same threads each time.
+// RetainCutoff finds the id below which checkpoints must go so that all threads take no more
+// than policy.StoreBytes. left is what they then take. If no cutoff is enough, it finds the
+// one that leaves the least, and over is true. views must yield the same threads each time.
 func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.RetentionPolicy, now time.Time) (cutoff string, left int64, over bool, err error) {
 	for round := int64(1); ; round *= 2 {
 		var may []freedBytes
@@ -242,8 +240,8 @@ func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.Retent
 			return cutoff, left, left > policy.StoreBytes, nil
 		}
 		slices.SortFunc(may, func(a, b freedBytes) int { return cmp.Compare(a.id, b.id) })
-		// What delta channels need may stay, so that less is freed than was thought:
-		// the next round then looks further.
+		// Checkpoints that delta channels need stay, so less may be freed than is
+		// counted here. The next round then aims at more.
 		need := (left - policy.StoreBytes) * round
 		for _, f := range may {
 			cutoff = f.id + "\x00"
@@ -254,7 +252,7 @@ func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.Retent
 	}
 }
 
-// AddTo counts the plan of a thread in r.
+// AddTo adds the plan of a thread to r.
 func (p *RetainPlan) AddTo(r *saver.RetentionReport, threadID string) {
 	if len(p.Gone) > 0 {
 		r.Threads++

@@ -2,13 +2,13 @@ package rules
 
 import "github.com/stele-go/stele/saver"
 
-// channelStopped is what an engine writes when a run stopped in a way that nothing else
-// that is stored tells: at a breakpoint inside another graph, or with an answer that
+// channelStopped is the channel on which an engine records that a run stopped, if nothing
+// else that is stored says so: at a breakpoint inside another graph, or with an answer that
 // nobody took.
 const channelStopped = "__stele_stopped__"
 
-// channelErrorSource is written beside an error that an error handler takes over:
-// the run goes on with the handler.
+// channelErrorSource is written together with an error that an error handler takes over. The
+// run goes on with the handler.
 const channelErrorSource = "__error_source_node__"
 
 // WriteCall is what StatusOf needs to know of one PutWrites call.
@@ -48,19 +48,19 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 // StatusOf is the status of a thread whose newest root checkpoint has this note, nil
 // if it has none, given the calls that wrote against the checkpoint, in commit order.
 //
-// A task waits if the last thing it wrote is an interrupt and no resume value came
-// from outside since. An interrupt written together with the values that answered
-// the task's earlier interrupts is a new one. A task failed if it wrote an error and
-// no output: output beside an error is of a later attempt, which succeeded. A thread
-// that waits and failed counts as waiting, as an answer brings it on.
+// A task waits if its last write is an interrupt and no resume value came from outside since
+// then. An interrupt in one call with the values that answered earlier interrupts of the
+// task is a new one. A task failed if it wrote an error and no output; with output, a later
+// attempt succeeded. A thread of which one task waits and another failed is waiting, because
+// an answer lets it go on.
 //
-// A breakpoint, and a run out of steps, count only until something is written: then
-// a run went on from there. So does a call that says that the run stopped.
+// A stop at a breakpoint or at the step limit counts only until something is written,
+// because then a run went on. The same holds for a call on channelStopped.
 func StatusOf(note *saver.Note, calls []WriteCall) saver.Status {
 	type task struct{ waits, failed, output bool }
 	tasks := map[string]*task{}
-	steered := false // by a Command, past the end of a run
-	stopped := false // what was written last says so
+	steered := false // a Command started something after the run ended
+	stopped := false // the last call says so
 	for _, c := range calls {
 		stopped = c.Stopped
 		if c.TaskID == saver.NullTaskID {

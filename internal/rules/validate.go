@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Validation is shared by all savers: the same call is refused everywhere, with
-// the same InvalidError, before anything is written.
+// All savers share this validation. They refuse the same calls with the same InvalidError,
+// before anything is written.
 
 // ValidateThreadID refuses an empty or over-long thread id.
 func ValidateThreadID(id string) error {
@@ -87,9 +87,8 @@ func ValidatePut(cfg saver.Config, cp saver.Checkpoint, newVersions map[string]s
 	return nil
 }
 
-// ValidateRequest is ValidatePut, ValidateWrites and ValidateNote for everything a
-// PutRequest holds. Besides, ValuesFrom must name a checkpoint of the same thread and
-// namespace.
+// ValidateRequest is ValidatePut, ValidateWrites and ValidateNote for the parts of a
+// PutRequest. It also refuses a ValuesFrom in another thread or namespace.
 func ValidateRequest(req saver.PutRequest) error {
 	if err := ValidatePut(req.Config, req.Checkpoint, req.NewVersions); err != nil {
 		return err
@@ -198,8 +197,8 @@ func ValidatePrune(threadIDs []string, strategy saver.PruneStrategy) error {
 	return ValidateThreadIDs(threadIDs)
 }
 
-// Names are bounded so that a key made of a namespace and an id stays below the
-// engine's key limit even when every byte of both is escaped.
+// Limits of names. A key made of a namespace and an id stays below the engine's key limit
+// even if every byte of both is escaped.
 const (
 	MaxName      = 1 << 10 // thread, checkpoint and task ids, channel names, versions
 	MaxNamespace = 2 << 10 // a namespace names every graph from the root down
@@ -277,8 +276,8 @@ func ValidateTTL(threadID string, ttl time.Duration) error {
 	return nil
 }
 
-// ValidateErase refuses a thread id that cannot be one, and prefixes of namespaces of the
-// long-term store that would match everything or nothing.
+// ValidateErase refuses invalid thread ids, and namespace prefixes of the long-term store
+// that would match everything or nothing.
 func ValidateErase(threads []string, items [][]string) error {
 	for _, id := range threads {
 		if err := ValidateThreadID(id); err != nil {
