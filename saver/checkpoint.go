@@ -14,22 +14,20 @@ type Checkpoint struct {
 	ID string
 	// TS is the time of creation in ISO 8601. Stored as given.
 	TS string
-	// Values holds the channels that have a value. In Put only those named by
-	// newVersions are stored; the others are taken from where they were stored
-	// first.
+	// Values holds the channels that have a value. Put stores only those that
+	// newVersions names. For the others the saver keeps what it has stored.
 	Values map[string]Value
 	// Versions holds the version of every channel ever written.
 	Versions map[string]Version
-	// Seen holds, for each node, the versions of its trigger channels it last ran
-	// with.
+	// Seen holds, for each node, the versions of its trigger channels when it last
+	// ran.
 	Seen map[string]map[string]Version
 	// Updated names the channels updated by the step that made this checkpoint,
 	// sorted; nil if unknown.
 	Updated []string
-	// Immutable, in Put, is the caller's word that nobody will ever change the
-	// maps and slices of this checkpoint, nor bytes it gives as ValueTyped, so
-	// that a saver may keep them where it would make copies. A checkpoint that is
-	// read never has it set.
+	// Immutable, in Put, is the caller's promise that nobody will ever change the maps
+	// and slices of this checkpoint, or bytes that it gives as ValueTyped. The saver
+	// then keeps them and makes no copies. A checkpoint that is read never has it set.
 	Immutable bool
 }
 
@@ -106,32 +104,31 @@ type Write struct {
 type Tuple struct {
 	// Config is the fresh triple that names this checkpoint.
 	Config Config
-	// Checkpoint has its values lazy; see Value. Its maps are never nil, nor is
-	// Metadata.
+	// Checkpoint has lazy values; see Value. Its maps and Metadata are never nil.
 	Checkpoint Checkpoint
 	Metadata   Metadata
-	// Parent names the checkpoint this one was put upon, or is nil.
+	// Parent names the parent checkpoint; nil if there is none.
 	Parent *Config
 	// PendingWrites are in the order of (task path, task id, index). Never nil.
 	PendingWrites []PendingWrite
-	// Note is what the engine that made the checkpoint told of it; nil if nothing.
+	// Note is the note that was stored with the checkpoint; nil if there is none.
 	Note *Note
 }
 
-// Note is what an engine tells a saver about a checkpoint beside LangGraph's data.
-// It is stored with the checkpoint, in the same commit. It is never part of
-// Checkpoint, Metadata or PendingWrites: those stay LangGraph's. It goes where its
-// checkpoint goes, and another Put of the checkpoint's id replaces it.
+// Note is what an engine tells a saver about a checkpoint in addition to LangGraph's data.
+// It is stored with the checkpoint, in the same commit. It is never part of Checkpoint,
+// Metadata or PendingWrites, which are LangGraph's. A copy of the thread has it too.
+// Another Put of the checkpoint's id replaces it.
 type Note struct {
 	// Graph is the name of the graph that made the checkpoint.
 	Graph string
 	// Next are the nodes whose tasks run next, each once, in the order of their first
-	// tasks; empty if the run came to its end.
+	// tasks. It is empty if the run has ended.
 	Next []string
 	// Stop says why the run stops here although Next is not empty.
 	Stop Stop
-	// Deltas are the channels of the graph that are delta channels, ascending. They
-	// tell what removals must keep; see PruneMark.
+	// Deltas are the delta channels of the graph, ascending. A removal keeps the
+	// checkpoints that are needed to read them.
 	Deltas []string
 }
 
@@ -140,24 +137,18 @@ type Stop string
 
 // The reasons of a Stop.
 const (
-	StopNone       Stop = ""           // it goes on
-	StopBreakpoint Stop = "breakpoint" // before or after a node it was told to stop at
-	StopSteps      Stop = "steps"      // it is out of steps
+	StopNone       Stop = ""           // the run goes on
+	StopBreakpoint Stop = "breakpoint" // at a breakpoint before or after a node
+	StopSteps      Stop = "steps"      // at the limit of supersteps
 )
 
-// Clone is a copy of n that shares no memory with it; nil if n is nil. What is
-// empty is nil in the copy.
+// Clone is a copy of n that shares no memory with it; nil if n is nil. An empty list is nil
+// in the copy.
 func (n *Note) Clone() *Note {
 	if n == nil {
 		return nil
 	}
 	c := *n
-	c.Next, c.Deltas = nil, nil
-	if len(n.Next) > 0 {
-		c.Next = slices.Clone(n.Next)
-	}
-	if len(n.Deltas) > 0 {
-		c.Deltas = slices.Clone(n.Deltas)
-	}
+	c.Next, c.Deltas = append([]string(nil), n.Next...), append([]string(nil), n.Deltas...)
 	return &c
 }

@@ -18,13 +18,14 @@ type Config struct {
 	// CheckpointID names one checkpoint. In Put it is the parent's id, and ""
 	// means that there is no parent.
 	CheckpointID string
-	// ExpectHead, if set, makes Put conditional: it succeeds only if the newest
-	// checkpoint of the thread and namespace has this id ("" for none), and
-	// fails with a ConflictError otherwise. Of two writers from one head exactly
-	// one wins. See Head.
+	// ExpectHead, if set, makes Put conditional. It succeeds only if the newest
+	// checkpoint of the thread and namespace has this id ("" for none), and else fails
+	// with a ConflictError. If two writers start from one head, exactly one succeeds.
+	// See Head.
 	ExpectHead *string
-	// Metadata and Configurable are the scalars of the run's config that Put
-	// adds to the checkpoint's metadata; see MergeMetadata.
+	// Metadata and Configurable come from the run's config. Put adds their scalars
+	// (strings, integers, floats, bools) to the checkpoint's metadata, unless the key is
+	// taken, begins with two underscores, or says where the checkpoint is stored.
 	Metadata     map[string]any
 	Configurable map[string]any
 }
@@ -32,11 +33,10 @@ type Config struct {
 // Head is an expectation for Config.ExpectHead; "" expects an empty thread.
 func Head(id string) *string { return &id }
 
-// ConfigFromMap makes a Config of LangGraph's "configurable" map: thread_id (a
-// string, an integer of any size, or anything with a String method, such as a
-// UUID),
-// checkpoint_ns, checkpoint_id. A nil or absent id is no id. The remaining keys
-// become Configurable. A missing thread_id or a key of the wrong type is an
+// ConfigFromMap makes a Config from LangGraph's "configurable" map. Its keys are thread_id
+// (a string, an integer of any size, or anything with a String method, such as a UUID),
+// checkpoint_ns and checkpoint_id. The other keys become Configurable. A nil checkpoint_ns
+// or checkpoint_id counts as absent. A missing thread_id or a key of the wrong type is an
 // InvalidError.
 func ConfigFromMap(configurable map[string]any) (Config, error) {
 	cfg := Config{Configurable: map[string]any{}}
@@ -87,14 +87,14 @@ func optionalString(key string, v any) (string, error) {
 	return "", invalidf(key, "is a %T; use a string", v)
 }
 
-// At is the Config that names checkpoint id in cfg's thread and namespace, with
-// nothing else of cfg: the triple a saver returns.
+// At is the Config that names checkpoint id in cfg's thread and namespace. It has nothing
+// else of cfg. Savers return such a Config.
 func (cfg Config) At(id string) Config {
 	return Config{ThreadID: cfg.ThreadID, Namespace: cfg.Namespace, CheckpointID: id}
 }
 
-// ToMap is the triple as LangGraph's "configurable" map, with Configurable
-// beneath it. CheckpointID is absent if empty.
+// ToMap is cfg as LangGraph's "configurable" map, including Configurable. An empty
+// CheckpointID is left out.
 func (cfg Config) ToMap() map[string]any {
 	m := maps.Clone(cfg.Configurable)
 	if m == nil {

@@ -1,9 +1,9 @@
 // Package saver is LangGraph's checkpoint contract in Go: the data model, the
 // Saver interface, its optional powers, and its errors.
 //
-// A checkpoint is the state of one graph after one superstep. What tasks wrote
-// since is kept beside it as pending writes. Loading the newest checkpoint of a
-// thread and replaying its pending writes continues a run where it died.
+// A checkpoint is the state of one graph after one superstep. The writes of tasks since then
+// are kept with it, as pending writes. To continue a run that died, load the newest
+// checkpoint of its thread and apply the pending writes.
 //
 // # Implementations
 //
@@ -19,9 +19,9 @@
 //   - Pending writes come in the order of (task path, task id, index), as the
 //     base contract of current LangGraph asks; it is the order in which a
 //     superstep applies its tasks.
-//   - A write on a special channel (error, scheduled, interrupt, resume)
-//     replaces the earlier one of the same task, whatever else is in the call;
-//     a write on any other channel keeps the first value stored at its index.
+//   - A write on a special channel (error, scheduled, interrupt, resume) replaces
+//     the earlier one of the same task, whatever else is in the call. On any other
+//     channel the first value stored at an index is kept.
 //   - A filter compares by deep equality, before the limit is counted. A nil
 //     filter value also matches a missing key. A dotted key that is not itself
 //     a metadata key descends into nested maps.
@@ -33,12 +33,11 @@
 //   - Before without a checkpoint id is ignored.
 //   - A stored nil is a value: it is a seed of a delta channel.
 //   - An absent namespace in a Config is the root namespace, also in Put.
-//   - Two forks that reach the same channel version with different bytes each
-//     read their own: a checkpoint remembers the values it was put with, not
-//     only their versions.
-//   - A value that is neither given anew nor read by the parent at the same
-//     version is the one stored last at that version among the checkpoints that
-//     are still in the namespace.
-//   - A write that hangs on a deleted thread is refused with ErrThreadDeleted;
-//     a checkpoint without a parent starts the thread anew, empty.
+//   - If two forks reach the same channel version with different bytes, each reads
+//     its own: a checkpoint remembers its values, not only their versions.
+//   - If a value is not given in Put, and the parent does not have it at the same
+//     version, the checkpoint reads the value that was stored last at that version
+//     by a checkpoint that is still in the namespace.
+//   - A write to a deleted thread is refused with ErrThreadDeleted. A checkpoint
+//     without a parent starts the thread anew, empty.
 package saver

@@ -7,43 +7,43 @@ import (
 	"github.com/stele-go/stele/fault"
 )
 
-// Errors that any saver may return. Match with errors.Is. Those that only files on a
-// device cause are in package fault.
+// Errors that any saver may return. Match with errors.Is. Errors of files and devices are in
+// package fault.
 var (
 	// ErrClosed: the saver was closed; nothing was written.
 	ErrClosed = fault.ErrClosed
 	// ErrReadOnly: the store was opened read-only; nothing was written.
 	ErrReadOnly = fault.ErrReadOnly
-	// ErrTooLarge: a value (64 MiB), name (1 KiB; a namespace 2 KiB), or all the
-	// values of one call, metadata included (256 MiB), are over their limit; what is
-	// as long as the limit is accepted. Or decoding a value would take too much
-	// memory (serde.ErrDecodeLimit). Nothing was written.
+	// ErrTooLarge: something is larger than its limit. The limits are 64 MiB for a
+	// value, 1 KiB for a name, 2 KiB for a namespace, and 256 MiB for all values of one
+	// call, including metadata. Or decoding a value would take too much memory
+	// (serde.ErrDecodeLimit). Nothing was written.
 	ErrTooLarge = fault.ErrTooLarge
 	// ErrCorrupt: what is stored is damaged. A fault.CorruptionError says where.
 	ErrCorrupt = fault.ErrCorrupt
-	// ErrOutcomeUnknown: the caller's context ended while the call was being
-	// written; it may or may not become visible, and survive. After Coordinator.Sync
-	// has returned nil, what can be read says which. Wraps the context's error.
+	// ErrOutcomeUnknown: the caller's context ended while the call was being written.
+	// The call may or may not take effect. After Coordinator.Sync has returned nil, a
+	// read shows which. It wraps the context's error.
 	ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 )
 
 // Errors of the contract. Match with errors.Is.
 var (
-	// ErrNotFound: there is no such checkpoint. A thread nobody wrote to, or
-	// one that was deleted, has none.
+	// ErrNotFound: the checkpoint does not exist. A thread without writes, or one that
+	// was deleted, has none.
 	ErrNotFound = errors.New("checkpoint not found")
 	// ErrInvalid matches every InvalidError: the arguments are wrong, and
 	// nothing was written.
 	ErrInvalid = errors.New("invalid argument")
 	// ErrConflict matches every ConflictError.
 	ErrConflict = errors.New("the head of the thread is not the expected one")
-	// ErrThreadDeleted: the call hangs on a checkpoint of a thread that was
-	// deleted. Nothing was written: deleted stays deleted. A checkpoint put
+	// ErrThreadDeleted: the call refers to a checkpoint of a thread that was deleted.
+	// Nothing was written, so the thread stays deleted. A checkpoint that is put
 	// without a parent starts the thread anew.
 	ErrThreadDeleted = errors.New("the thread was deleted")
-	// ErrAncestorCycle: a walk over parents came back to where it was. Such a
-	// loop arises when a checkpoint is put again upon one of its descendants;
-	// put it again upon its true parent.
+	// ErrAncestorCycle: a checkpoint is its own ancestor. This happens when a
+	// checkpoint is put again with one of its descendants as its parent. To repair it,
+	// put it again with its true parent.
 	ErrAncestorCycle = errors.New("checkpoint is its own ancestor")
 	// ErrThreadExists: the target of a copy already has checkpoints or writes.
 	ErrThreadExists = errors.New("the thread already exists")
@@ -66,9 +66,8 @@ func invalidf(field, format string, args ...any) error {
 	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// ConflictError is the answer to a Put whose Config.ExpectHead does not name the
-// head of the thread and namespace. It matches ErrConflict. Nothing was
-// written; load Head and decide again.
+// ConflictError is returned by Put if Config.ExpectHead is not the head of the thread and
+// namespace. It matches ErrConflict. Nothing was written; load Head and decide again.
 type ConflictError struct {
 	ThreadID  string
 	Namespace string
@@ -84,7 +83,7 @@ func (e *ConflictError) Error() string {
 // Is makes every ConflictError match ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// OwnedError is the answer to Own while somebody else has the thread. It matches
+// OwnedError is returned by Own while somebody else owns the thread. It matches
 // ErrConflict.
 type OwnedError struct{ ThreadID string }
 

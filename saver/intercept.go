@@ -11,35 +11,34 @@ import (
 type Call struct {
 	// Method is the name of the method: "Put", "GetTuple", "Prune".
 	Method string
-	// Config is where the call applies, as far as its arguments say: a thread, a
-	// namespace, a checkpoint. For PutRequest and Put, CheckpointID is the parent's.
+	// Config is the thread, namespace and checkpoint that the arguments name. For Put
+	// and PutRequest, CheckpointID is the parent's.
 	Config Config
-	// ThreadIDs are the threads of a call that names several, such as Prune; of one that
-	// names one it is nil.
+	// ThreadIDs are the threads of a method that takes several, such as Prune. It is nil
+	// for a method that takes one.
 	ThreadIDs []string
 	// CheckpointID is the id of the checkpoint that Put or PutRequest stores.
 	CheckpointID string
-	// TaskID and Writes are the task of PutWrites, and how many writes it has.
+	// TaskID is the task of PutWrites, and Writes the number of its writes.
 	TaskID string
 	Writes int
-	// Answer, of Put, PutRequest and GetTuple, is the Config they return; it is set when
-	// next has returned nil. For other methods it is nil.
+	// Answer is the Config that Put, PutRequest or GetTuple returns. It is set when next
+	// has returned nil. For other methods it is nil.
 	Answer *Config
 }
 
-// Interceptor is called in place of a method of a saver. It makes the call by calling
-// next, once, with ctx or one made from it, and returns the error of the method: that
-// of next, or its own. If it does not call next, nothing happens, and it must return an
-// error. For List and Threads, next makes the whole iteration.
+// Interceptor is called in place of a method of a saver. It calls next once, with ctx or a
+// context derived from it, and next calls the method. The method's caller gets the error
+// that Interceptor returns: that of next, or another. If it does not call next, it must
+// return an error. For List and Threads, next is the whole iteration.
 type Interceptor func(ctx context.Context, call Call, next func(ctx context.Context) error) error
 
-// Intercept is s with around in place of every call that reads, writes or waits. It has
-// the powers of s (Coordinator, ThreadManager, Retainer, Eraser), no other and no fewer,
-// and all their calls go through around too. NextVersion and Serializer, which do
-// nothing, do not. Close closes s, if it is an io.Closer. Values are read from the store when they are asked for: that is no
-// call.
+// Intercept wraps s so that around is called for every method that reads, writes or waits.
+// The result implements those of Coordinator, ThreadManager, Retainer and Eraser that s
+// implements, and around is called for their methods too. It is not called for NextVersion
+// and Serializer, nor when a lazy value is read. Close closes s, if it is an io.Closer.
 //
-// Several interceptors are several calls of Intercept; the last is the outermost.
+// To use several interceptors, call Intercept several times. The last is the outermost.
 func Intercept(s Saver, around Interceptor) Saver {
 	core := &intercepted{Saver: s, around: around}
 	c, coordinates := s.(Coordinator)
@@ -148,13 +147,13 @@ func Intercept(s Saver, around Interceptor) Saver {
 	return core
 }
 
-// intercepted has the methods of Saver; NextVersion is that of the saver inside.
+// intercepted intercepts the methods of Saver. NextVersion is that of the wrapped saver.
 type intercepted struct {
 	Saver
 	around Interceptor
 }
 
-// Close closes the saver inside, if it can be closed.
+// Close closes the wrapped saver, if it can be closed.
 func (s *intercepted) Close() error {
 	if c, ok := s.Saver.(io.Closer); ok {
 		return c.Close()
@@ -162,7 +161,7 @@ func (s *intercepted) Close() error {
 	return nil
 }
 
-// answer makes a call that returns something besides its error.
+// answer intercepts a method that returns a result and an error.
 func answer[T any](ctx context.Context, around Interceptor, call Call, method func(context.Context) (T, error)) (out T, err error) {
 	err = around(ctx, call, func(ctx context.Context) error {
 		var err error
@@ -172,7 +171,7 @@ func answer[T any](ctx context.Context, around Interceptor, call Call, method fu
 	return out, err
 }
 
-// each makes a call that yields, and yields its error last.
+// each intercepts a method that returns an iterator. It yields an error last.
 func each[T any](ctx context.Context, around Interceptor, call Call, method func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -242,8 +241,8 @@ func (s *intercepted) DeleteThread(ctx context.Context, threadID string) error {
 	})
 }
 
-// interceptedCoordinator has the methods of Coordinator; Serializer is that of the saver
-// inside.
+// interceptedCoordinator intercepts the methods of Coordinator. Serializer is that of the
+// wrapped saver.
 type interceptedCoordinator struct {
 	Coordinator
 	around Interceptor
@@ -264,12 +263,12 @@ func (s *interceptedCoordinator) Sync(ctx context.Context) error {
 	return s.around(ctx, Call{Method: "Sync"}, s.Coordinator.Sync)
 }
 
-// Own implements Coordinator. Its release is no call.
+// Own implements Coordinator. release is not intercepted.
 func (s *interceptedCoordinator) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
 	release, err = answer(ctx, s.around, Call{Method: "Own", Config: Config{ThreadID: threadID}}, func(ctx context.Context) (func(), error) {
 		return s.Coordinator.Own(ctx, threadID, wait)
 	})
-	if err != nil && release != nil { // the interceptor's own error: the thread is nobody's
+	if err != nil && release != nil { // the interceptor failed after Own succeeded
 		release()
 		release = nil
 	}
@@ -290,7 +289,7 @@ func (s *interceptedCoordinator) DeltaChannelHistory(ctx context.Context, cfg Co
 	})
 }
 
-// interceptedManager has the methods of ThreadManager.
+// interceptedManager intercepts the methods of ThreadManager.
 type interceptedManager struct {
 	s      ThreadManager
 	around Interceptor
@@ -324,7 +323,7 @@ func (s *interceptedManager) Prune(ctx context.Context, threadIDs []string, stra
 	})
 }
 
-// interceptedRetainer has the methods of Retainer.
+// interceptedRetainer intercepts the methods of Retainer.
 type interceptedRetainer struct {
 	s      Retainer
 	around Interceptor
@@ -349,7 +348,7 @@ func (s *interceptedRetainer) Sweep(ctx context.Context) (SweepReport, error) {
 	return answer(ctx, s.around, Call{Method: "Sweep"}, s.s.Sweep)
 }
 
-// interceptedEraser has the method of Eraser.
+// interceptedEraser intercepts the method of Eraser.
 type interceptedEraser struct {
 	s      Eraser
 	around Interceptor

@@ -8,148 +8,147 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// A saver may have powers beyond Saver. There are four interfaces of them: Coordinator,
-// ThreadManager, Retainer and Eraser. A saver has all the methods of one or none, and a
-// caller asks with a type assertion:
+// A saver may implement four optional interfaces: Coordinator, ThreadManager, Retainer and
+// Eraser. A caller finds out with a type assertion:
 //
 //	if c, ok := s.(saver.Coordinator); ok {
 //
-// A saver that embeds Saver, the interface, in a struct of its own has lost the powers
-// of what is inside; one made by Intercept has exactly those, and none of their calls
-// gets past it.
+// A struct that embeds the interface Saver does not implement the optional interfaces of
+// the saver in it. A saver made by Intercept does.
 
-// Coordinator is what an engine needs of a saver to run threads safely: a checkpoint and
-// what belongs to it in one transaction, one run on a thread at a time, and to know what
-// is durable. Package pregel does without where it must, at the prices it names.
+// Coordinator is what an engine needs from a saver to run threads safely: to store a
+// checkpoint and what belongs to it in one transaction, to allow one run on a thread at a
+// time, and to know what is durable. Package pregel can do without it; its documentation
+// says what is then lost.
 type Coordinator interface {
-	// PutRequest is Put with the powers of PutRequest: values taken from another
-	// checkpoint, writes that become durable with it, and a Note. The engine of
-	// package pregel puts with it where it can: a saver that embeds another, to do
-	// more at every put, must have a PutRequest of its own beside its Put.
+	// PutRequest is Put with the additional fields of PutRequest: values taken from
+	// another checkpoint, writes in the same transaction, and a Note. Package pregel uses
+	// it instead of Put. So a saver that wraps another to change Put must wrap PutRequest
+	// too.
 	PutRequest(ctx context.Context, req PutRequest) (Config, error)
 
-	// Sync returns nil when every call that returned before it is settled, whatever
-	// error it returned. What it stored is visible and durable. What is not visible
-	// then was not stored and never will be: not later, and not after a crash. So a
-	// caller who got ErrOutcomeUnknown calls Sync and looks. Calls that return while
-	// Sync is under way are settled by the next one. An error, the context's
-	// included, has settled nothing.
+	// Sync settles every call that returned before Sync was called, whatever error that
+	// call returned. When Sync returns nil, everything that those calls stored is visible
+	// and durable. What is not visible then was not stored and never will be, not even
+	// after a crash. So a caller who got ErrOutcomeUnknown calls Sync and then reads.
+	// Calls that return while Sync is under way are settled by the next Sync. If Sync
+	// returns an error, including the context's, nothing is settled.
 	Sync(ctx context.Context) error
 
-	// Own gives the thread to the caller until release is called; calling it again
-	// does nothing. While somebody else has the thread, Own fails at once with an
-	// OwnedError, or, if wait is set, waits until the thread is free or ctx ends, and
-	// then fails with the error of ctx. Nobody is promised an order.
+	// Own makes the caller the owner of the thread until it calls release; calling
+	// release again does nothing. While somebody else owns the thread, Own fails at once
+	// with an OwnedError. With wait it waits until the thread is free, or fails with the
+	// error of ctx when ctx ends. Waiters are served in no particular order.
 	//
-	// So of several runs on a thread all but one learn that they lost before they do
-	// anything: an engine asks before it loads the thread. It counts between all
-	// processes that can write to the store, and a process that dies has nothing any
-	// more. It binds those who ask: calls that read or write work as ever, whoever owns
-	// the thread. Nothing is stored.
+	// An engine calls Own before it loads a thread. So if several runs start on a thread,
+	// all but one fail before they do anything. Ownership holds across all processes that
+	// can write to the store, and ends when a process dies. It is advisory: other calls
+	// work whoever owns the thread. Nothing is stored.
 	Own(ctx context.Context, threadID string, wait bool) (release func(), err error)
 
-	// CountAttempt adds one to the number of recoveries begun from the checkpoint
-	// cfg names, or the newest of the thread and namespace if it names none, and
-	// returns the new number, so that a node that kills its process does not do so for
-	// ever. It is durable when CountAttempt returns, whatever the saver's mode. The
-	// count is in no tuple. It goes with its checkpoint, and a copy of the thread has
-	// it; another Put of the checkpoint's id leaves it.
+	// CountAttempt counts a recovery that begins from the checkpoint that cfg names, or
+	// from the newest of the thread and namespace if it names none. It returns the number
+	// of recoveries so far, so that a limit can stop a node that always kills its
+	// process. The count is durable when CountAttempt returns, whatever the saver's mode.
+	// It is in no tuple. It is removed with its checkpoint, a copy of the thread has it,
+	// and another Put of the checkpoint's id does not change it.
 	//
 	// Errors: InvalidError, ErrNotFound, or one of the engine. After ErrOutcomeUnknown
 	// the attempt may have been counted.
 	CountAttempt(ctx context.Context, cfg Config) (int, error)
 
-	// DeltaChannelHistory reads what rebuilds delta channels: LangGraph's
-	// get_delta_channel_history. It walks from the parent of the checkpoint cfg names
-	// (the newest if none) to the nearest ancestor that stores a value, for each
-	// channel. The target's own writes are not part of it.
+	// DeltaChannelHistory reads what is needed to rebuild delta channels: LangGraph's
+	// get_delta_channel_history. For each channel it walks from the parent of the
+	// checkpoint that cfg names (the newest if none) to the nearest ancestor with a
+	// value. The writes of the checkpoint itself are not included.
 	DeltaChannelHistory(ctx context.Context, cfg Config, channels []string) (map[string]DeltaHistory, error)
 
-	// Serializer is what Go values are encoded with, safe for concurrent use; nil if
-	// the saver does not say. An engine that knows it serializes what a superstep made
-	// when the superstep ends, and stores it while the next one runs; without it, it
+	// Serializer encodes the saver's Go values. It is safe for concurrent use; nil if the
+	// saver does not tell. With it an engine serializes the values of a superstep when
+	// the superstep ends, and stores them while the next one runs. Without it the engine
 	// must wait for every save.
 	Serializer() serde.Serializer
 }
 
-// ThreadManager lists, copies and thins out threads. All but Threads are LangGraph's
-// optional methods.
+// ThreadManager lists, copies and prunes threads. All methods but Threads are optional
+// methods of LangGraph.
 type ThreadManager interface {
 	// Threads yields the threads q selects in the order of their ids. It reads no
 	// checkpoints, unless ThreadQuery.Metadata asks for it.
 	Threads(ctx context.Context, q ThreadQuery) iter.Seq2[ThreadInfo, error]
 
-	// CopyThread makes dst a thread of its own with all of src's checkpoints,
-	// writes and namespaces: LangGraph's copy_thread. The copies share stored bytes. An
-	// unknown src leaves dst empty; a dst that has checkpoints or writes is
-	// ErrThreadExists. That dst was deleted once is no obstacle, and forgotten.
+	// CopyThread copies all checkpoints, writes and namespaces of src to dst:
+	// LangGraph's copy_thread. The copies share stored bytes. If src does not exist, dst
+	// stays empty. If dst has checkpoints or writes, the error is ErrThreadExists. dst
+	// may be a deleted thread; its deletion is then forgotten.
 	CopyThread(ctx context.Context, src, dst string) error
 
-	// DeleteForRuns removes the checkpoints whose metadata has one of these
-	// run_ids, in all threads and namespaces, with their writes: LangGraph's
-	// delete_for_runs. A checkpoint that one of another run needs to be read stays,
-	// whole, and the Removal says which and why: who deletes for privacy must look at
-	// it. No ids, or unknown ones, are no error. With an error nothing was removed.
+	// DeleteForRuns removes the checkpoints whose metadata has one of these run_ids, and
+	// their writes, in all threads and namespaces: LangGraph's delete_for_runs. If a
+	// checkpoint of another run cannot be read without one of them, that one stays as it
+	// is. The Removal says which and why; check it if you delete for privacy. No ids, or
+	// unknown ids, are no error. After an error nothing was removed.
 	DeleteForRuns(ctx context.Context, runIDs []string) (Removal, error)
 
 	// Prune applies strategy to each thread: LangGraph's prune. Unknown threads are no
-	// error. The Removal says what KeepLatest kept besides the newest checkpoints, and
-	// why. With an error nothing was removed.
+	// error. The Removal says which checkpoints KeepLatest kept in addition to the newest
+	// ones, and why. After an error nothing was removed.
 	Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) (Removal, error)
 }
 
-// Retainer removes what has become old: history by a RetentionPolicy, and threads that
-// nobody has written to for long.
+// Retainer removes what is old: history, by a RetentionPolicy, and threads that were not
+// written to for long.
 //
-// A thread expires when its TTL has passed since its last write, of a checkpoint or
-// of pending writes; removing history, and reading, is no write. An expired thread
-// is there until a sweep comes, and is then deleted as DeleteThread does it, and
-// remembered. Time is the saver's clock, which stamps the writes as well: if it is
-// set back, threads live longer by as much; if it is set forward, they expire as if
-// that time had passed.
+// A thread expires when its TTL has passed since its last write of a checkpoint or of
+// pending writes. Reading it and removing history are not writes. An expired thread stays
+// until a sweep deletes it, as DeleteThread does, and remembers the deletion. The saver's
+// clock stamps the writes and decides what has expired. If it is set back, threads live
+// longer by that time; if it is set forward, they expire earlier.
 type Retainer interface {
-	// Retain removes what policy does not keep, or with dryRun only says what that
-	// would be. The report of an error is about what was removed until then.
+	// Retain removes what policy does not keep. With dryRun it only reports what it would
+	// remove. With an error the report says what was removed before it.
 	//
-	// Errors: InvalidError, BudgetError, or one of the engine. After the first two
-	// nothing was removed. Threads are taken one after the other, each as it is
-	// then, in commits of a bounded number of checkpoints, newest first, so that
-	// every checkpoint that is there can be read at any time. A crash, or the end of
-	// ctx, leaves a prefix of these removals; calling again goes on.
+	// Retain takes one thread after another, each in its current state. A commit removes a
+	// bounded number of checkpoints, newest first, so that the remaining ones can be read
+	// at any time. After a crash, or when ctx ends, some of these commits are missing;
+	// call Retain again to continue.
+	//
+	// Errors: InvalidError, BudgetError, or one of the engine. After the first two nothing
+	// was removed.
 	Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error)
 
-	// SetTTL gives a thread a TTL of its own; 0 gives it the default again, NoTTL
-	// none at all. It lasts as long as the thread; a copy begins with the default.
-	// Other negative ones are an InvalidError, a thread that holds nothing is
+	// SetTTL sets the TTL of a thread; 0 restores the default, and NoTTL means that the
+	// thread never expires. The TTL is removed with the thread, and a copy begins with the
+	// default. Another negative TTL is an InvalidError. A thread that does not exist is
 	// ErrNotFound.
 	SetTTL(ctx context.Context, threadID string, ttl time.Duration) error
 
-	// Sweep deletes the threads that have expired. A crash, or the end of ctx, leaves
-	// some of them to the next sweep.
+	// Sweep deletes the threads that have expired. After a crash, or when ctx ends, some
+	// of them are left for the next sweep.
 	Sweep(ctx context.Context) (SweepReport, error)
 }
 
-// Eraser erases threads so that nothing of them can be found.
+// Eraser erases threads from all files of the store.
 type Eraser interface {
-	// Erase is DeleteThread for each thread, and besides, when it returns nil, no file
-	// of the store holds a byte that only these threads had: no value, no name, not
-	// their ids. What stays of each is a salted hash of its id, so that late writes get
-	// ErrThreadDeleted; a checkpoint without a parent starts the thread anew, and its
-	// writes are taken once their checkpoint is there. What copies of a thread share
-	// with it stays theirs, in files of their own making. An id that was deleted before,
-	// or never was, is erased as well.
+	// Erase deletes each thread, as DeleteThread does. When it returns nil, no file of the
+	// store holds a byte that only these threads had: no value, no name, and not their
+	// ids. Only a salted hash of each id is kept, so that late writes get
+	// ErrThreadDeleted. A checkpoint without a parent starts the thread anew, and writes
+	// are accepted once their checkpoint exists. Copies of a thread keep what they share
+	// with it, in new files. Ids that were deleted before, or that never existed, are
+	// erased too.
 	//
-	// Every file is written anew, once for all threads of a call, so it takes as long as
-	// Compact; other calls go on. Erase waits for iterators that were begun before it,
-	// as they keep files open. Backups and copies of the directory are not touched, nor
-	// is what the device keeps of removed files.
+	// Erase rewrites every file, once for all threads of the call, so it takes as long as
+	// Compact. Other calls go on meanwhile. It waits for iterators that were begun before
+	// it, because they keep files open. It does not change backups or copies of the
+	// directory, nor what the device keeps of removed files.
 	//
-	// The threads are deleted first, each whole, then the files are written. An error
-	// that matches ErrEraseUnfinished came after threads were deleted: these stay
-	// deleted, and the store remembers to finish; see disk.Saver.FinishErasures. With any
-	// other error nothing was deleted, but nobody knows with ErrOutcomeUnknown. An
-	// invalid id among valid ones, an ended context and a read-only store are found
-	// before anything is deleted. After a crash each thread either is as it was, or is
-	// deleted and its erasure remembered as unfinished.
+	// Erase first deletes the threads, each as a whole, and then rewrites the files. An
+	// error that matches ErrEraseUnfinished means that threads were deleted. They stay
+	// deleted, and the store remembers to finish the erasure; see
+	// disk.Saver.FinishErasures. With ErrOutcomeUnknown nobody knows whether threads were
+	// deleted. With any other error nothing was. An invalid id, an ended context and a
+	// read-only store are found before anything is deleted. After a crash each thread
+	// either is unchanged, or is deleted with its erasure remembered as unfinished.
 	Erase(ctx context.Context, threadIDs ...string) error
 }

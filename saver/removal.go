@@ -17,13 +17,12 @@ const (
 	PruneAll PruneStrategy = "delete"
 )
 
-// Kept is a checkpoint that a removal left, although it was asked to remove it:
-// another one, which stays, cannot be read without it. Its values and writes are
-// there as before.
+// Kept is a checkpoint that a removal kept although it was asked to remove it, because
+// another checkpoint cannot be read without it. Its values and writes are unchanged.
 type Kept struct {
 	ThreadID, Namespace, CheckpointID string
-	// For is the id of a checkpoint of the same thread and namespace that stays and
-	// needs it; there may be more.
+	// For is the id of a checkpoint of the same thread and namespace that needs it.
+	// There may be more of them.
 	For string
 	// Channel is the channel that For reads from it.
 	Channel string
@@ -38,8 +37,8 @@ const (
 	// KeptForDelta: Channel is a delta channel, whose value For reads from the writes
 	// of its ancestors.
 	KeptForDelta KeptReason = "delta channel"
-	// KeptInDoubt: Channel may be a delta channel. For has no Note that tells, as it
-	// was made by another program or by a release before notes.
+	// KeptInDoubt: Channel may be a delta channel. For has no Note that says so, because
+	// another program made it, or a release before notes.
 	KeptInDoubt KeptReason = "maybe a delta channel"
 	// KeptForPackets: For is of LangGraph's format 3 or older, and its state includes
 	// packets that tasks of the kept checkpoint wrote.
@@ -49,12 +48,11 @@ const (
 // MaxKept is the largest number of kept checkpoints that a report lists.
 const MaxKept = 100
 
-// KeptList is the part of a report that tells of kept checkpoints.
+// KeptList is the part of a report that lists kept checkpoints.
 type KeptList struct {
-	// Kept are the kept checkpoints, by thread, namespace and id; the first MaxKept of
-	// them.
+	// Kept are the first MaxKept of the kept checkpoints, by thread, namespace and id.
 	Kept []Kept
-	// KeptTotal is how many they are altogether.
+	// KeptTotal is the number of all kept checkpoints.
 	KeptTotal int
 }
 

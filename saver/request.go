@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// NoResults as Query.Limit asks for nothing at all: LangGraph's limit=0.
+// NoResults, as Query.Limit, asks for no results: LangGraph's limit=0.
 const NoResults = math.MinInt
 
 // Query selects checkpoints for List. The zero Query lists everything.
 type Query struct {
-	// ThreadID limits the listing to one thread; "" lists all threads, which
-	// costs as much as the store holds.
+	// ThreadID limits the listing to one thread. "" lists all threads, which reads the
+	// whole store.
 	ThreadID string
 	// Namespace limits it to one namespace; nil lists all. See InNamespace.
 	Namespace *string
@@ -19,9 +19,11 @@ type Query struct {
 	CheckpointID string
 	// Before limits it to ids strictly smaller than this one; "" does not.
 	Before string
-	// Filter must match the metadata: every key equal. See MatchFilter.
+	// Filter must match the metadata: every key must have an equal value. Numbers are
+	// equal by value, whatever their Go type. A nil value also matches a missing key. A
+	// key with dots that is not itself a key of the metadata descends into nested maps.
 	Filter map[string]any
-	// Limit is the largest number of results, 0 means no limit. Negative is an
+	// Limit is the largest number of results; 0 means no limit. A negative limit is an
 	// InvalidError, except NoResults.
 	Limit int
 }
@@ -29,14 +31,14 @@ type Query struct {
 // InNamespace is a namespace for Query.Namespace; "" is the root namespace.
 func InNamespace(ns string) *string { return &ns }
 
-// DeltaHistory is what rebuilds one delta channel: the stored value of the
-// nearest ancestor that has one, and the writes since.
+// DeltaHistory is what is needed to rebuild one delta channel: the value of the nearest
+// ancestor that has one, and the writes since then.
 type DeltaHistory struct {
 	// Writes are oldest first; within one checkpoint by (task path, task id,
 	// index).
 	Writes []PendingWrite
-	// Seed is the stored value the writes fold onto; zero if there is none and
-	// the channel starts empty.
+	// Seed is the stored value that the writes are folded into; zero if the channel
+	// starts empty.
 	Seed Value
 }
 
@@ -47,10 +49,10 @@ type ThreadQuery struct {
 	Status       Status    // threads of this status; "" does not limit; an unknown one is an InvalidError
 	Limit        int       // 0: no limit; negative is an InvalidError
 
-	// Metadata selects threads of which a checkpoint, of any namespace, has metadata
-	// that matches it as MatchFilter says; one checkpoint must have all of it. To answer,
-	// a saver reads the metadata of the checkpoints of every thread that the other
-	// fields select, up to the first that matches; without it none is read.
+	// Metadata selects threads with a checkpoint, in any namespace, whose metadata
+	// matches all of it, as Query.Filter does. For every thread that the other fields
+	// select, the saver reads the metadata of its checkpoints, up to the first match.
+	// Without Metadata it reads none.
 	Metadata map[string]any
 }
 
@@ -59,11 +61,11 @@ type ThreadInfo struct {
 	ThreadID  string
 	Head      string    // newest checkpoint id of the root namespace; "" if none
 	UpdatedAt time.Time // last write by the saver's clock; UTC, whole microseconds
-	Status    Status    // how far the thread has come; see StatusOf
-	// Graph and Next are those of the Note of Head: Next are all nodes of the superstep
-	// that follows it, also those that have ended since. They are told of threads that
-	// wait, failed or are unfinished, as telling them may cost the read of a small
-	// record each; for other threads they are empty.
+	Status    Status
+	// Graph and Next come from the Note of Head. Next are all nodes of the superstep that
+	// follows it, including those that have ended since. They are set only for threads
+	// that wait, failed or are unfinished, because reading them may cost a small read for
+	// each thread.
 	Graph string
 	Next  []string
 }
@@ -80,36 +82,33 @@ func (t *ThreadInfo) Describe(n *Note) {
 
 // TaskWrites are the writes of one task, for PutRequest.
 type TaskWrites struct {
-	CheckpointID string // the checkpoint they hang on; "" means the one being put
+	CheckpointID string // the checkpoint they belong to; "" means the one being put
 	TaskID       string
 	TaskPath     string
 	Writes       []Write
 }
 
-// PutRequest is a Put with everything a saver can do in one step.
+// PutRequest is a Put with everything that a saver can store in one transaction.
 type PutRequest struct {
 	Config      Config
 	Checkpoint  Checkpoint
 	Metadata    Metadata
 	NewVersions map[string]Version
-	// ValuesFrom names the checkpoint whose stored values unchanged channels
-	// take, instead of the parent's. It is how a copy of another checkpoint
-	// shares its values. It is in the same thread and namespace; ErrNotFound if
-	// it is not there.
+	// ValuesFrom names the checkpoint from which unchanged channels take their values,
+	// instead of the parent. So a copy of a checkpoint shares its values. It must be in
+	// the same thread and namespace. If it does not exist, the error is ErrNotFound.
 	ValuesFrom *Config
-	// Writes become durable together with the checkpoint, or not at all.
+	// Writes are stored in one transaction with the checkpoint.
 	Writes []TaskWrites
-	// Note is stored with the checkpoint, beside LangGraph's data; nil for none.
+	// Note is stored with the checkpoint; nil for none.
 	Note *Note
-	// Changes of other parts of the same store do so too.
+	// Changes of other parts of the store are stored in the same transaction.
 	Changes []Change
 }
 
-// Change is a change of another part of the store that a saver keeps its checkpoints
-// in, made ready by that part, such as items of package store: see store.Local.Prepare.
-// With PutRequest it becomes durable and visible together with a checkpoint, or not at
-// all. It is used once. A saver refuses a Change that it cannot store in one
-// transaction with a checkpoint, of another store or of a type it does not know, with
+// Change is a prepared change of another part of the saver's store, such as items of package
+// store; see store.Local.Prepare. PutRequest stores it in one transaction with a checkpoint.
+// It is used once. A Change of another store, or of a type that the saver does not know, is
 // an InvalidError.
 type Change interface {
 	// StoreChange marks the types that are changes. It does nothing.

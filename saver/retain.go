@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// RetentionPolicy says which history of threads stays. A checkpoint goes if any
-// of the rules says so; at least one rule must be set. Whatever the rules say,
-// the newest checkpoint of each namespace stays, with its pending writes, so that
-// an interrupted thread can be resumed, and so does what the checkpoints that
-// stay need to be read; see PruneMark. Pending writes go with their checkpoint.
+// RetentionPolicy says which history of threads to keep. A checkpoint is removed if any rule
+// says so. At least one rule must be set. Two things stay whatever the rules say: the newest
+// checkpoint of each namespace, with its pending writes, so that an interrupted thread can
+// be resumed; and the checkpoints that are needed to read those that stay. Pending writes
+// are removed with their checkpoint.
 //
-// Checkpoints are compared by their ids, which grow with time.
+// The order of checkpoints is that of their ids, which grow with time.
 type RetentionPolicy struct {
-	// ThreadIDs are the threads it is for; nil means all of the store. Unknown ones
+	// ThreadIDs are the threads that the policy applies to; nil means all. Unknown ids
 	// are no error.
 	ThreadIDs []string
 	// KeepLast is how many checkpoints of each namespace stay, newest first; 1 keeps
 	// those that KeepLatest keeps. 0 is no rule.
 	KeepLast int
-	// MaxAge is the age from which a checkpoint goes, by its own timestamp and the
-	// saver's clock. One whose timestamp is not in RFC 3339 has no age and stays.
+	// MaxAge is the age at which a checkpoint is removed, by its timestamp and the
+	// saver's clock. This rule keeps a checkpoint whose timestamp is not in RFC 3339.
 	// 0 is no rule.
 	MaxAge time.Duration
-	// ThreadBytes is how much a thread may take: the oldest checkpoints go until it
-	// does. What counts are the values, records and pending writes as the saver
-	// stores them before compression; a patch counts as itself, and a value that
-	// several checkpoints read once. 0 is no rule.
+	// ThreadBytes bounds the size of a thread. The oldest checkpoints are removed until
+	// the thread fits. The size is that of values, records and pending writes as the
+	// saver stores them, before compression. A patch counts with its own size, and a
+	// value that several checkpoints read counts once. 0 is no rule.
 	ThreadBytes int64
-	// StoreBytes is how much all the threads together may take, in the same measure:
-	// the checkpoints with the smallest ids go, whatever thread they are of. What a
-	// thread and its copy share counts for both. 0 is no rule. It costs about 64
-	// bytes of memory and the id for each checkpoint while it is being applied.
+	// StoreBytes bounds the total size of all threads, measured in the same way. The
+	// checkpoints with the smallest ids are removed, in whatever thread. What a thread
+	// and its copy share counts twice. 0 is no rule. Retain needs about 64 bytes of
+	// memory, plus the id, for each checkpoint.
 	StoreBytes int64
-	// CutAnyway removes what may go where a budget cannot be kept, instead of the
-	// error. The report says which threads are over.
+	// CutAnyway removes as much as possible if a budget cannot be kept. Without it Retain
+	// fails. The report says which threads are over their budget.
 	CutAnyway bool
 }
 
@@ -44,16 +44,13 @@ type RetentionReport struct {
 	Threads     int   // that lose something
 	Checkpoints int   // removed
 	Writes      int   // pending writes removed
-	Bytes       int64 // of values that nothing of their thread reads any more; see RetentionPolicy.ThreadBytes
-	Left        int64 // bytes that stay in the threads the policy is for
-	// Over are the threads that take more than ThreadBytes all the same; only with
-	// CutAnyway.
+	Bytes       int64 // of values that their thread no longer reads; see RetentionPolicy.ThreadBytes
+	Left        int64 // bytes that stay in the threads of the policy
+	// Over are the threads that still take more than ThreadBytes; only with CutAnyway.
 	Over []string
-	// KeptList tells of checkpoints that a rule says should go, and that stay because
-	// one that stays needs them.
+	// KeptList lists checkpoints that a rule would remove, but that others need.
 	KeptList
-	// StoreOver: the threads together take more than StoreBytes all the same; only
-	// with CutAnyway.
+	// StoreOver: all threads still take more than StoreBytes; only with CutAnyway.
 	StoreOver bool
 }
 
@@ -68,7 +65,7 @@ type BudgetError struct {
 	Least    int64  // bytes that stay in any case
 }
 
-// Error names the budget and the least that would do.
+// Error names the budget and the smallest budget that would be enough.
 func (e *BudgetError) Error() string {
 	what := "store"
 	if e.ThreadID != "" {

@@ -1,8 +1,6 @@
 package saver
 
-import (
-	"time"
-)
+import "time"
 
 // NoTTL as the TTL of a thread keeps it for ever, whatever the default is.
 const NoTTL time.Duration = -1

@@ -9,12 +9,11 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// Value is a channel value or the value of a write. On the way in it is a Go
-// value (ValueOf) or typed bytes (ValueTyped); on the way out it is typed bytes
-// that are read from the store and decoded when asked for. (Small ones of the newest
-// checkpoint of a cold thread are read along with it, and dropped if they are not asked
-// for until the next collection.) A Value is
-// immutable and safe for concurrent use. The zero Value is no value at all;
+// Value is the value of a channel or of a write. A caller makes one from a Go value
+// (ValueOf) or from typed bytes (ValueTyped). A saver returns lazy ones: the bytes are read
+// from the store and decoded when they are used. (Small values of the newest checkpoint of
+// a cold thread are read with it, and dropped at the next garbage collection if they are
+// not used.) A Value is immutable and safe for concurrent use. The zero Value is no value;
 // a stored nil is ValueOf(nil).
 type Value struct {
 	content any // a Go value, a serde.Typed or a Loader, as state says
@@ -35,17 +34,16 @@ const (
 // Loader reads the typed bytes of a stored value. Implementations of Saver hand
 // one to ValueLazy.
 type Loader interface {
-	// LoadValue is called once per use, concurrently if the Value is used so; what
-	// it returns is owned by the caller.
+	// LoadValue is called once for each use of the Value, maybe concurrently. The caller
+	// owns the result.
 	LoadValue(ctx context.Context) (serde.Typed, error)
 }
 
 // ErrNoValue is returned for the zero Value.
 var ErrNoValue = errors.New("no value")
 
-// ValueOf is a Go value, to be serialized by the saver it is put into. The
-// saver encodes it before Put or PutWrites returns; it must not be changed
-// meanwhile.
+// ValueOf is a Go value. The saver serializes it before Put or PutWrites returns. Until then
+// it must not be changed.
 func ValueOf(v any) Value {
 	switch x := v.(type) {
 	case Value:
@@ -56,8 +54,8 @@ func ValueOf(v any) Value {
 	return Value{content: v, state: valueNative}
 }
 
-// ValueTyped is a value that is serialized already. The bytes are not copied
-// and must not be changed afterwards.
+// ValueTyped is a serialized value. The bytes are not copied and must not be changed
+// afterwards.
 func ValueTyped(t serde.Typed) Value { return Value{content: t, state: valueTyped} }
 
 // ValueLazy is a stored value that load reads when it is first needed; codec
@@ -66,9 +64,9 @@ func ValueLazy(load Loader, codec serde.Serializer) Value {
 	return Value{content: load, codec: codec, state: valueLazy}
 }
 
-// ValueShared is a stored value whose bytes the store keeps in memory; codec
-// decodes it, which must not keep or change them (see serde.Serializer). Typed
-// gives a copy. The bytes must not be changed afterwards.
+// ValueShared is a stored value whose bytes the store keeps in memory. codec decodes it and
+// must not keep or change the bytes; see serde.Serializer. Typed returns a copy. The bytes
+// must not be changed afterwards.
 func ValueShared(t serde.Typed, codec serde.Serializer) Value {
 	return Value{content: t, codec: codec, state: valueShared}
 }
@@ -115,13 +113,12 @@ func (v Value) Encode(codec serde.Serializer) (serde.Typed, error) {
 	return v.content.(serde.Typed), nil
 }
 
-// Typed returns the typed bytes of v. For a stored value this reads the store:
-// damaged bytes give a CorruptionError, a value deleted, pruned or replaced since
-// gives ErrNotFound, sooner or later.
+// Typed returns the typed bytes of v. For a stored value this reads the store. Damaged bytes
+// are a CorruptionError. A value that was deleted, pruned or replaced since then becomes
+// ErrNotFound at some time.
 func (v Value) Typed() (serde.Typed, error) { return v.Encode(nil) }
 
-// View is Typed without a copy where the bytes are in memory: they must not be
-// changed.
+// View is Typed without a copy if the bytes are in memory. They must not be changed.
 func (v Value) View() (serde.Typed, error) {
 	if v.state == valueShared {
 		return v.content.(serde.Typed), nil
@@ -129,9 +126,8 @@ func (v Value) View() (serde.Typed, error) {
 	return v.Typed()
 }
 
-// Load is v with its bytes at hand, so that reading it more than once reads the
-// store once. It fails as Typed does; what is no stored value is returned as it
-// is.
+// Load returns v with its bytes in memory, so that several uses read the store once. It
+// fails as Typed does. A value that is not lazy is returned unchanged.
 func (v Value) Load() (Value, error) {
 	if v.state != valueLazy {
 		return v, nil

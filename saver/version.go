@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// VersionKind says how a channel version is written. LangGraph allows strings,
-// integers and floats, and a thread keeps to one of them.
+// VersionKind is the type of a channel version. LangGraph allows strings, integers and
+// floats. All versions of a thread have the same kind.
 type VersionKind uint8
 
 // The kinds of a Version. The zero kind is the null version: no version yet.
@@ -103,9 +103,8 @@ func (v Version) String() string {
 	return ""
 }
 
-// Seq is the integer part of the version: the number itself, or the integer
-// before the first dot of a string. A string that does not begin with one has
-// none.
+// Seq is the integer part of the version: of a number the number itself, of a string the
+// integer before the first dot. ok is false if a string does not begin with an integer.
 func (v Version) Seq() (int64, bool) {
 	switch v.kind {
 	case VersionNull:
@@ -180,8 +179,7 @@ func appendPadded(dst []byte, s string, width int) []byte {
 func pyFloat(f float64) string {
 	abs := math.Abs(f)
 	if abs != 0 && (abs < 1e-4 || abs >= 1e16) {
-		s := strconv.FormatFloat(f, 'e', -1, 64)
-		return s
+		return strconv.FormatFloat(f, 'e', -1, 64)
 	}
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.ContainsAny(s, ".IN") {

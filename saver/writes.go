@@ -1,6 +1,6 @@
 package saver
 
-// Channels whose writes are replaced, not kept, when written again.
+// The special channels. A write on one replaces an earlier write of the same task.
 const (
 	ChannelError     = "__error__"
 	ChannelScheduled = "__scheduled__"
