@@ -69,9 +69,6 @@ func (c *delta[T, W]) Named(key string) Channel { return c.fresh(key) }
 // Get implements Channel.
 func (c *delta[T, W]) Get() (any, bool) { return c.getClipped() }
 
-// Available implements Channel.
-func (c *delta[T, W]) Available() bool { return c.set }
-
 // Checkpoint stores nothing: snapshots are the engine's business.
 func (c *delta[T, W]) Checkpoint() (any, bool) { return nil, false }
 

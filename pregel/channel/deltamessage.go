@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/serde"
@@ -82,10 +83,7 @@ func (c *delta[T, W]) Name(value any) any {
 			return c.named(m)
 		}
 		if id, _ := described["id"].(string); id == "" {
-			out := make(map[string]any, len(described)+1)
-			for k, v := range described {
-				out[k] = v
-			}
+			out := maps.Clone(described)
 			out["id"] = c.nextID()
 			return out
 		}
@@ -95,9 +93,9 @@ func (c *delta[T, W]) Name(value any) any {
 	return named
 }
 
-// nameList names the messages that v is or holds, and reports whether it made a
-// copy. maps says whether maps are taken for messages.
-func (c *delta[T, W]) nameList(v any, maps bool) (any, bool) {
+// nameList gives ids to the messages that v is or holds, and reports whether it made a copy.
+// With inMaps, maps in a list that describe a message count as messages.
+func (c *delta[T, W]) nameList(v any, inMaps bool) (any, bool) {
 	switch x := v.(type) {
 	case Message:
 		return c.named(x), x.ID == ""
@@ -119,13 +117,13 @@ func (c *delta[T, W]) nameList(v any, maps bool) (any, bool) {
 		for i, e := range x {
 			list[i] = e
 		}
-		if out, changed := c.nameList(list, maps); changed {
+		if out, changed := c.nameList(list, inMaps); changed {
 			return out, true
 		}
 	case []any:
 		var out []any
 		for i, e := range x {
-			n, changed := c.nameElement(e, maps)
+			n, changed := c.nameElement(e, inMaps)
 			if changed && out == nil {
 				out = slices.Clone(x)
 			}
@@ -140,12 +138,12 @@ func (c *delta[T, W]) nameList(v any, maps bool) (any, bool) {
 	return v, false
 }
 
-func (c *delta[T, W]) nameElement(e any, maps bool) (any, bool) {
+func (c *delta[T, W]) nameElement(e any, inMaps bool) (any, bool) {
 	switch x := e.(type) {
 	case Message, *Message:
-		return c.nameList(e, maps)
+		return c.nameList(e, inMaps)
 	case map[string]any:
-		if maps && isMessageMap(x) {
+		if inMaps && isMessageMap(x) {
 			if m, err := messageOf(x); err == nil {
 				return c.named(m), true
 			}

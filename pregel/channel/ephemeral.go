@@ -28,15 +28,6 @@ func (c *ephemeral[T]) Named(key string) Channel {
 // Copy implements Channel.
 func (c *ephemeral[T]) Copy() Channel { d := *c; return &d }
 
-// Checkpoint implements Channel.
-func (c *ephemeral[T]) Checkpoint() (any, bool) { return c.get() }
-
-// Get implements Channel.
-func (c *ephemeral[T]) Get() (any, bool) { return c.get() }
-
-// Available implements Channel.
-func (c *ephemeral[T]) Available() bool { return c.set }
-
 // Restore implements Channel.
 func (c *ephemeral[T]) Restore(v Stored) (Channel, error) {
 	d := &ephemeral[T]{base: c.base, guard: c.guard}
@@ -50,20 +41,16 @@ func (c *ephemeral[T]) Update(values []any) (bool, error) {
 		c.clear()
 		return changed, nil
 	}
-	return putLast(&c.base, &c.slot, values, "EphemeralValue", c.guard)
+	return putGuarded(&c.base, &c.slot, values, "EphemeralValue", c.guard)
 }
 
-func putLast[T any](b *base, s *slot[T], values []any, kind string, guard Guard) (bool, error) {
+// putGuarded is putLast. If guarded, a second value is an error.
+func putGuarded[T any](b *base, s *slot[T], values []any, kind string, guard Guard) (bool, error) {
 	if len(values) > 1 && guard == Guarded {
 		return false, &UpdateError{Channel: b.key, Code: CodeConcurrentUpdate,
 			Reason: kind + "(guard=True) can receive only one value per step. Use guard=False if you want to store any one of multiple values."}
 	}
-	v, err := Convert[T](values[len(values)-1])
-	if err != nil {
-		return false, b.typeError(err)
-	}
-	s.put(v)
-	return true, nil
+	return putLast(b, s, values)
 }
 
 // Equal implements Channel.
@@ -96,12 +83,6 @@ func (c *untracked[T]) Copy() Channel { d := *c; return &d }
 // Checkpoint implements Channel.
 func (c *untracked[T]) Checkpoint() (any, bool) { return nil, false }
 
-// Get implements Channel.
-func (c *untracked[T]) Get() (any, bool) { return c.get() }
-
-// Available implements Channel.
-func (c *untracked[T]) Available() bool { return c.set }
-
 // Restore implements Channel.
 func (c *untracked[T]) Restore(Stored) (Channel, error) {
 	return &untracked[T]{base: c.base, guard: c.guard}, nil
@@ -112,7 +93,7 @@ func (c *untracked[T]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		return false, nil
 	}
-	return putLast(&c.base, &c.slot, values, "UntrackedValue", c.guard)
+	return putGuarded(&c.base, &c.slot, values, "UntrackedValue", c.guard)
 }
 
 // Equal implements Channel.

@@ -3,6 +3,7 @@ package channel
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 )
 
 // RemoveAll is the id of a message that removes every message before it.
@@ -132,8 +133,8 @@ func AddMessages(left, right []Message, newID func() string) ([]Message, error) 
 		}
 		named[i] = m
 	}
-	for i := len(named) - 1; i >= 0; i-- {
-		if named[i].Role == RoleRemove && named[i].ID == RemoveAll {
+	for i, m := range slices.Backward(named) {
+		if m.Role == RoleRemove && m.ID == RemoveAll {
 			return append([]Message{}, named[i+1:]...), nil
 		}
 	}
@@ -161,16 +162,7 @@ func AddMessages(left, right []Message, newID func() string) ([]Message, error) 
 			merged = append(merged, m)
 		}
 	}
-	if len(remove) == 0 {
-		return merged, nil
-	}
-	kept := merged[:0]
-	for _, m := range merged {
-		if !remove[m.ID] {
-			kept = append(kept, m)
-		}
-	}
-	return kept, nil
+	return slices.DeleteFunc(merged, func(m Message) bool { return remove[m.ID] }), nil
 }
 
 // NewMessageID is a random UUID: the id of a message that came without one.

@@ -68,15 +68,9 @@ func (c *fold[T, U]) fresh(key string) *fold[T, U] {
 // Named implements Channel.
 func (c *fold[T, U]) Named(key string) Channel { return c.fresh(key) }
 
-// Checkpoint implements Channel.
-func (c *fold[T, U]) Checkpoint() (any, bool) { return c.get() }
-
 // Get hides spare capacity: a node that appends to its input must not write
 // where the channel, or another node, appends as well.
 func (c *fold[T, U]) Get() (any, bool) { return c.getClipped() }
-
-// Available implements Channel.
-func (c *fold[T, U]) Available() bool { return c.set }
 
 // Copy implements Channel.
 func (c *fold[T, U]) Copy() Channel {

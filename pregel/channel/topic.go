@@ -110,25 +110,21 @@ func (c *topic[T]) Update(values []any) (bool, error) {
 // appendFlat appends values to dst, lists among them element by element.
 func appendFlat[T any](dst []T, values []any) ([]T, error) {
 	for _, v := range values {
-		switch list := v.(type) {
-		case []T:
+		if list, ok := v.([]T); ok {
 			dst = append(dst, list...)
 			continue
-		case []any:
-			for _, e := range list {
-				x, err := Convert[T](e)
-				if err != nil {
-					return nil, err
-				}
-				dst = append(dst, x)
+		}
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, e := range list {
+			x, err := Convert[T](e)
+			if err != nil {
+				return nil, err
 			}
-			continue
+			dst = append(dst, x)
 		}
-		x, err := Convert[T](v)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(dst, x)
 	}
 	return dst, nil
 }

@@ -2,18 +2,25 @@ package channel
 
 import "reflect"
 
-// slot is an optional value.
+// slot is an optional value. A channel that embeds it has its Get, Available and Checkpoint.
 type slot[T any] struct {
 	value T
 	set   bool
 }
 
-func (s *slot[T]) get() (any, bool) {
+// Get implements Channel.
+func (s *slot[T]) Get() (any, bool) {
 	if !s.set {
 		return nil, false
 	}
 	return s.value, true
 }
+
+// Available implements Channel.
+func (s *slot[T]) Available() bool { return s.set }
+
+// Checkpoint implements Channel.
+func (s *slot[T]) Checkpoint() (any, bool) { return s.Get() }
 
 // getClipped is get without spare capacity.
 func (s *slot[T]) getClipped() (any, bool) {
@@ -63,15 +70,6 @@ func (c *lastValue[T]) Named(key string) Channel { return &lastValue[T]{base: ba
 // Copy implements Channel.
 func (c *lastValue[T]) Copy() Channel { d := *c; return &d }
 
-// Checkpoint implements Channel.
-func (c *lastValue[T]) Checkpoint() (any, bool) { return c.get() }
-
-// Get implements Channel.
-func (c *lastValue[T]) Get() (any, bool) { return c.get() }
-
-// Available implements Channel.
-func (c *lastValue[T]) Available() bool { return c.set }
-
 // Restore implements Channel.
 func (c *lastValue[T]) Restore(v Stored) (Channel, error) {
 	d := &lastValue[T]{base: c.base, typ: c.typ}
@@ -92,12 +90,7 @@ func (c *lastValue[T]) Update(values []any) (bool, error) {
 			return false, c.typeError(err)
 		}
 	}
-	v, err := Convert[T](values[0])
-	if err != nil {
-		return false, c.typeError(err)
-	}
-	c.put(v)
-	return true, nil
+	return putLast(&c.base, &c.slot, values)
 }
 
 // Equal implements Channel.
@@ -142,7 +135,7 @@ func (c *lastAfterFinish[T]) Get() (any, bool) {
 	if !c.finished {
 		return nil, false
 	}
-	return c.get()
+	return c.slot.Get()
 }
 
 // Restore implements Channel.
@@ -186,13 +179,9 @@ func (c *lastAfterFinish[T]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		return false, nil
 	}
-	v, err := Convert[T](values[len(values)-1])
-	if err != nil {
-		return false, c.typeError(err)
-	}
-	c.put(v)
-	c.finished = false
-	return true, nil
+	changed, err := putLast(&c.base, &c.slot, values)
+	c.finished = c.finished && !changed
+	return changed, err
 }
 
 // Consume implements Channel.
@@ -235,15 +224,6 @@ func (c *anyValue[T]) Named(key string) Channel { return &anyValue[T]{base: base
 // Copy implements Channel.
 func (c *anyValue[T]) Copy() Channel { d := *c; return &d }
 
-// Checkpoint implements Channel.
-func (c *anyValue[T]) Checkpoint() (any, bool) { return c.get() }
-
-// Get implements Channel.
-func (c *anyValue[T]) Get() (any, bool) { return c.get() }
-
-// Available implements Channel.
-func (c *anyValue[T]) Available() bool { return c.set }
-
 // Equal implements Channel.
 func (c *anyValue[T]) Equal(other Channel) bool { _, ok := other.(*anyValue[T]); return ok }
 
@@ -260,10 +240,15 @@ func (c *anyValue[T]) Update(values []any) (bool, error) {
 		c.clear()
 		return changed, nil
 	}
+	return putLast(&c.base, &c.slot, values)
+}
+
+// putLast puts the last of values, of which there is at least one.
+func putLast[T any](b *base, s *slot[T], values []any) (bool, error) {
 	v, err := Convert[T](values[len(values)-1])
 	if err != nil {
-		return false, c.typeError(err)
+		return false, b.typeError(err)
 	}
-	c.put(v)
+	s.put(v)
 	return true, nil
 }

@@ -3,12 +3,12 @@ package graph
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 )
 
 // The ends of a graph.
@@ -133,20 +133,15 @@ func (b *Builder) Output(keys ...string) *Builder { b.output = keys; return b }
 func (b *Builder) Defaults(o NodeOptions) *Builder { b.defaults = o; return b }
 
 func (b *Builder) find(name string) *node {
-	for _, n := range b.nodes {
-		if n.name == name {
-			return n
-		}
+	if i := slices.IndexFunc(b.nodes, func(n *node) bool { return n.name == name }); i >= 0 {
+		return b.nodes[i]
 	}
 	return nil
 }
 
 // Node adds a node.
 func (b *Builder) Node(name string, f pregel.Func, opts ...NodeOptions) *Builder {
-	n := &node{name: name, run: f}
-	if i := len(opts) - 1; i >= 0 {
-		n.opts = opts[i]
-	}
+	n := &node{name: name, run: f, opts: lastOf(opts)}
 	switch {
 	case f == nil:
 		return b.failf(name, "has no function")
@@ -164,6 +159,14 @@ func (b *Builder) Node(name string, f pregel.Func, opts ...NodeOptions) *Builder
 	return b
 }
 
+// lastOf is the last of the options that a call was given, if any.
+func lastOf(opts []NodeOptions) (last NodeOptions) {
+	if n := len(opts); n > 0 {
+		last = opts[n-1]
+	}
+	return last
+}
+
 func (b *Builder) handler(n *node, name string, f pregel.Func) {
 	n.onError = name
 	b.nodes = append(b.nodes, &node{name: name, run: f, handler: true})
@@ -175,10 +178,7 @@ func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *B
 	if g == nil {
 		return b.failf(name, "the graph inside is nil")
 	}
-	var o NodeOptions
-	if i := len(opts) - 1; i >= 0 {
-		o = opts[i]
-	}
+	o := lastOf(opts)
 	o.Subgraphs = append([]*pregel.Graph{g}, o.Subgraphs...)
 	return b.Node(name, func(ctx context.Context, input any) (any, error) {
 		res, err := g.Invoke(ctx, pregel.Inside(), input)
@@ -253,7 +253,6 @@ type BranchOptions struct {
 
 // Branch is Conditional with options.
 func (b *Builder) Branch(from, name string, path Path, o BranchOptions) *Builder {
-	ends := o.Ends
 	if name == "" {
 		name = "condition"
 	}
@@ -265,12 +264,7 @@ func (b *Builder) Branch(from, name string, path Path, o BranchOptions) *Builder
 			return b.failf(from, "Branch with name `%s` already exists for node `%s`", name, from)
 		}
 	}
-	br := branch{from: from, name: name, path: path, ends: ends, reads: slices.Clone(o.Reads)}
-	for label := range ends {
-		br.order = append(br.order, label)
-	}
-	slices.Sort(br.order)
-	b.branches = append(b.branches, br)
+	b.branches = append(b.branches, branch{from: from, name: name, path: path, ends: o.Ends, order: slices.Sorted(maps.Keys(o.Ends)), reads: slices.Clone(o.Reads)})
 	return b
 }
 
@@ -345,5 +339,3 @@ func (b *Builder) validate() error {
 	}
 	return nil
 }
-
-var _ channel.Managed = channel.IsLastStep

@@ -46,15 +46,32 @@ func (b *Builder) checkInput() func(input any) (pregel.Pairs, error) {
 	}
 }
 
+// deref is the Send or Command that v points to, or else v itself.
+func deref(v any) any {
+	switch x := v.(type) {
+	case *pregel.Send:
+		return *x
+	case *pregel.Command:
+		return *x
+	}
+	return v
+}
+
+func anys[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		out[i] = x
+	}
+	return out
+}
+
 // updates reads what a node returned as writes to keys.
 func updates(node string, output any, root bool) (pregel.Pairs, error) {
-	switch x := output.(type) {
-	case nil, pregel.Send, *pregel.Send:
+	switch x := deref(output).(type) {
+	case nil, pregel.Send:
 		return nil, nil
 	case pregel.Command:
-		return commandUpdates(node, x, root)
-	case *pregel.Command:
-		return commandUpdates(node, *x, root)
+		return commandUpdates(x, root)
 	}
 	if list, ok := commandList(output); ok {
 		var out pregel.Pairs
@@ -82,7 +99,7 @@ func updates(node string, output any, root bool) (pregel.Pairs, error) {
 	return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Expected dict, got %T (INVALID_GRAPH_NODE_RETURN_VALUE)", output)}
 }
 
-func commandUpdates(node string, c pregel.Command, root bool) (pregel.Pairs, error) {
+func commandUpdates(c pregel.Command, root bool) (pregel.Pairs, error) {
 	if c.Graph == pregel.Parent || c.Update == nil {
 		return nil, nil
 	}
@@ -98,11 +115,7 @@ func commandUpdates(node string, c pregel.Command, root bool) (pregel.Pairs, err
 func commandList(output any) ([]any, bool) {
 	switch x := output.(type) {
 	case []pregel.Command:
-		list := make([]any, len(x))
-		for i, c := range x {
-			list[i] = c
-		}
-		return list, len(list) > 0
+		return anys(x), len(x) > 0
 	case []any:
 		for _, e := range x {
 			switch e.(type) {
@@ -116,29 +129,19 @@ func commandList(output any) ([]any, bool) {
 
 // control writes where the node's output says to go.
 func control(w *pregel.Writing, output any) error {
-	switch x := output.(type) {
+	switch x := deref(output).(type) {
 	case pregel.Send:
 		w.Send(x)
 		return nil
-	case *pregel.Send:
-		w.Send(*x)
-		return nil
 	case pregel.Command:
 		return obey(w, x)
-	case *pregel.Command:
-		return obey(w, *x)
 	}
 	list, _ := commandList(output)
 	for _, e := range list {
-		var err error
-		switch c := e.(type) {
-		case pregel.Command:
-			err = obey(w, c)
-		case *pregel.Command:
-			err = obey(w, *c)
-		}
-		if err != nil {
-			return err
+		if c, ok := deref(e).(pregel.Command); ok {
+			if err := obey(w, c); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -158,17 +161,9 @@ func destinations(v any) []any {
 	case []any:
 		return x
 	case []string:
-		out := make([]any, len(x))
-		for i, s := range x {
-			out[i] = s
-		}
-		return out
+		return anys(x)
 	case []pregel.Send:
-		out := make([]any, len(x))
-		for i, s := range x {
-			out[i] = s
-		}
-		return out
+		return anys(x)
 	}
 	return []any{v}
 }
@@ -181,11 +176,9 @@ func goTo(w *pregel.Writing, v any) error {
 		return goToNode(w, x)
 	}
 	for _, d := range destinations(v) {
-		switch x := d.(type) {
+		switch x := deref(d).(type) {
 		case pregel.Send:
 			w.Send(x)
-		case *pregel.Send:
-			w.Send(*x)
 		case string:
 			if err := goToNode(w, x); err != nil {
 				return err

@@ -41,12 +41,7 @@ func Compact(ctx context.Context, dir string, a Access, progress func(Progress))
 	}
 	defer done()
 	a.sim().Opening = ctx
-	if _, err := Describe(dir, a); err != nil { // disk.Open would make a store
-		return nil, err
-	}
-	o := a.Options
-	o.ReadOnly, o.AllowDamage, o.ManualWork, o.CompactRate = false, false, true, -1
-	d, err := disk.Open(dir, o)
+	d, err := a.openToRewrite(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +61,17 @@ func Compact(ctx context.Context, dir string, a Access, progress func(Progress))
 	}
 	rep.Took = time.Since(start)
 	return rep, nil
+}
+
+// openToRewrite opens a store that exists for writing. It does no background work, and
+// compacts at full speed.
+func (a Access) openToRewrite(dir string) (*disk.Saver, error) {
+	if _, err := Describe(dir, a); err != nil { // disk.Open would make a store
+		return nil, err
+	}
+	o := a.Options
+	o.ReadOnly, o.AllowDamage, o.ManualWork, o.CompactRate = false, false, true, -1
+	return disk.Open(dir, o)
 }
 
 // watch tells progress how much the directory has grown, until stop is called.

@@ -183,5 +183,5 @@ func sortPlain(list []any) {
 		}
 		return string(b)
 	}
-	slices.SortFunc(list, func(a, b any) int { return cmp.Compare(text(a), text(b)) })
+	slices.SortFunc(list, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 }

@@ -69,12 +69,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 		defer func() { _ = d.Close() }() // read-only
 		return EraseOpen(ctx, d, o)
 	}
-	if _, err := Describe(dir, o.Access); err != nil { // disk.Open would make a store
-		return nil, err
-	}
-	open := o.Access.Options
-	open.ReadOnly, open.AllowDamage, open.ManualWork, open.CompactRate = false, false, true, -1
-	d, err := disk.Open(dir, open)
+	d, err := o.Access.openToRewrite(dir)
 	if errors.Is(err, fault.ErrLocked) {
 		return nil, fmt.Errorf("%w. The process that holds it can erase: admin.EraseOpen, or disk.Saver.EraseRequest", err)
 	}
