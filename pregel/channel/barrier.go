@@ -25,13 +25,12 @@ type barrier struct {
 	finished bool
 }
 
-// NamedBarrier becomes available when every one of names was written, and is
-// emptied by the node it triggers. It joins several edges into one. Writing
-// another name is an UpdateError.
+// NamedBarrier becomes available when all of names were written. The node that it triggers
+// empties it. It joins several edges into one. Writing another name is an UpdateError.
 func NamedBarrier(names ...string) Channel { return newBarrier("", names, false) }
 
-// NamedBarrierAfterFinish is a NamedBarrier that, once complete, also waits
-// until no other node is left to run: the join of a deferred node.
+// NamedBarrierAfterFinish is a NamedBarrier that also waits until no other node is left to
+// run. It is the join of a deferred node.
 func NamedBarrierAfterFinish(names ...string) Channel { return newBarrier("", names, true) }
 
 func newBarrier(key string, names []string, deferred bool) *barrier {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Stored is a value as a checkpoint holds it, decoded when asked for.
-// saver.Value is one.
+// Stored is a value as a checkpoint holds it. It is decoded on demand. saver.Value
+// implements it.
 type Stored interface {
 	// Any decodes into plain data.
 	Any() (any, error)
@@ -36,11 +36,11 @@ type Channel interface {
 	// Available reports whether Get has a value.
 	Available() bool
 	// Update applies the writes of one superstep in their order and reports
-	// whether the channel changed. It is called without values for a channel
-	// nobody wrote to. After an error the channel is as it was.
+	// whether the channel changed. If nobody wrote to the channel, it is called
+	// without values. After an error the channel is unchanged.
 	Update(values []any) (changed bool, err error)
-	// Consume tells the channel that the nodes it triggered are about to have
-	// run, and reports whether it changed.
+	// Consume tells the channel that the nodes that it triggered have run, and
+	// reports whether it changed.
 	Consume() bool
 	// Finish tells the channel that no node is left to run, and reports whether
 	// it changed.
@@ -50,8 +50,9 @@ type Channel interface {
 	Equal(other Channel) bool
 }
 
-// Check reports whether Update would refuse values because of what they are. It calls
-// no reducer, so what a reducer would refuse passes. The channel does not change.
+// Check returns the error with which Update would refuse values because of their types or
+// number. It calls no reducer, so it does not find what a reducer would refuse. The channel
+// does not change.
 func Check(ch Channel, values []any) error {
 	if c, ok := ch.(interface{ check(values []any) error }); ok {
 		return c.check(values)
@@ -104,8 +105,7 @@ func (e *UpdateError) Unwrap() error { return e.Err }
 // Is makes every UpdateError match ErrInvalidUpdate.
 func (e *UpdateError) Is(target error) bool { return target == ErrInvalidUpdate }
 
-// base is what all channels share. The embedding channel is comparable by the
-// engine only through its methods.
+// base is what all channels share.
 type base struct{ key string }
 
 // Key implements Channel.
@@ -121,8 +121,8 @@ func (b *base) typeError(err error) error {
 	return &UpdateError{Channel: b.key, Reason: "a value of the wrong type was written", Err: err}
 }
 
-// clip returns v without spare capacity if it is a slice, so that appending to
-// it never writes where another copy of the channel may append as well.
+// clip returns v without spare capacity if it is a slice. So appending to it never writes to
+// memory to which another copy of the channel may also append.
 func clip[T any](v T) T {
 	switch x := any(v).(type) {
 	case nil:

@@ -27,8 +27,8 @@ func (e *TypeError) Error() string {
 // Unwrap returns the underlying cause.
 func (e *TypeError) Unwrap() error { return e.Err }
 
-// Convert makes a T of v: as it is, as another number type without loss, or, for
-// data that was decoded without knowing T, field by field.
+// Convert makes a T of v. v may be a T, a number of another type if no digit is lost, or
+// plain data, which is converted field by field.
 func Convert[T any](v any) (T, error) {
 	if x, ok := v.(T); ok {
 		return x, nil
@@ -72,7 +72,7 @@ func convertNumber(v reflect.Value, want reflect.Type) (reflect.Value, bool) {
 	if back := out.Convert(v.Type()); !back.Equal(v) {
 		return reflect.Value{}, false
 	}
-	switch { // a sign that wraps survives the way back
+	switch { // a sign that wraps around is restored when converted back
 	case v.CanInt() && v.Int() < 0 && out.CanUint(),
 		v.CanUint() && v.Uint() > math.MaxInt64 && out.CanInt(),
 		v.CanInt() && out.CanFloat() && !exactFloat(v.Int()),
@@ -104,12 +104,12 @@ func decode[T any](v Stored) (T, error) {
 
 func restoreError(key string, err error) error { return &RestoreError{Key: key, Err: err} }
 
-// RestoreError: what is stored for a channel is no value of it: the graph's
-// channels changed since the checkpoint was written, or the value cannot be read.
-// Nothing was changed; a graph with the old channel can go on.
+// RestoreError: the stored value of a channel does not fit the channel, because the graph's
+// channels changed since the checkpoint was written, or it cannot be read. Nothing was
+// changed, and a graph with the old channel can go on.
 type RestoreError struct {
 	Key string // the channel
-	Err error  // a *TypeError, or what reading the value failed with
+	Err error  // a *TypeError, or the error of reading the value
 }
 
 // Error names the channel.
@@ -118,8 +118,8 @@ func (e *RestoreError) Error() string { return fmt.Sprintf("restore channel %q: 
 // Unwrap returns the cause.
 func (e *RestoreError) Unwrap() error { return e.Err }
 
-// ConvertInto is Convert into dst, a non-nil pointer to a value of a type that is
-// not known when the program is compiled.
+// ConvertInto is Convert for a type that is not known at compile time. dst is a non-nil
+// pointer to a value of that type.
 func ConvertInto(dst, v any) error {
 	want := reflect.TypeOf(dst).Elem()
 	rv := reflect.ValueOf(v)

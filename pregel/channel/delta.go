@@ -27,20 +27,19 @@ type delta[T, W any] struct {
 	base
 	slot[T]
 	reduce    func(T, []W) (T, error)
-	accepts   func(W) error // whether the reducer can read a write; nil: it can
+	accepts   func(W) error // why the reducer cannot read a write; nil: it can read all
 	frequency int
 
 	newID        func() string // names messages; nil: random UUIDs
-	messagesOnly bool          // all that is written is messages
+	messagesOnly bool          // all writes are messages
 }
 
-// Delta is a channel that folds all writes of a superstep at once. Its reducer
-// must be deterministic and must not care how writes are grouped:
-// reduce(reduce(s, xs), ys) equals reduce(s, xs followed by ys), because stored
-// writes are replayed in larger groups than they were made. frequency is the
-// number of updates between two snapshots; 0 means DefaultSnapshotFrequency,
-// a negative one panics. A Message without an id among what is written gets one
-// before it is stored.
+// Delta is a channel that folds all writes of a superstep at once. Its reducer must be
+// deterministic and must not depend on how writes are grouped: reduce(reduce(s, xs), ys)
+// equals reduce(s, xs followed by ys). The reason is that stored writes are replayed in
+// larger groups than they were made. frequency is the number of updates between two
+// snapshots. 0 means DefaultSnapshotFrequency, and a negative one panics. A Message that is
+// written without an id gets one before it is stored.
 func Delta[T, W any](frequency int, reduce func(value T, writes []W) (T, error)) Channel {
 	if frequency < 0 {
 		panic(fmt.Sprintf("channel.Delta: snapshot frequency %d is not positive", frequency))
@@ -69,7 +68,7 @@ func (c *delta[T, W]) Named(key string) Channel { return c.fresh(key) }
 // Get implements Channel.
 func (c *delta[T, W]) Get() (any, bool) { return c.getClipped() }
 
-// Checkpoint stores nothing: snapshots are the engine's business.
+// Checkpoint stores nothing. The engine decides when to store a Snapshot.
 func (c *delta[T, W]) Checkpoint() (any, bool) { return nil, false }
 
 // Copy implements Channel.
@@ -79,8 +78,8 @@ func (c *delta[T, W]) Copy() Channel {
 	return &d
 }
 
-// Restore reads a snapshot, or the plain value the channel stored before it was
-// a delta channel. Without a value it starts from zero, and is available.
+// Restore reads a snapshot, or the plain value that the channel stored before it became a
+// delta channel. Without a value the channel starts from zero and is available.
 func (c *delta[T, W]) Restore(v Stored) (Channel, error) {
 	d := c.fresh(c.key)
 	if v == nil {
@@ -133,8 +132,7 @@ func (c *delta[T, W]) overwriteValue(ow serde.Overwrite) (T, error) {
 	return clip(x), err
 }
 
-// Replay folds stored writes. The last Overwrite among them is where the value
-// begins.
+// Replay folds stored writes. The value begins with the last Overwrite among them.
 func (c *delta[T, W]) Replay(writes []any) error {
 	next := c.slot
 	start := 0
@@ -155,8 +153,8 @@ func (c *delta[T, W]) Replay(writes []any) error {
 	return nil
 }
 
-// Update folds the writes of a superstep. One Overwrite discards all others of
-// its superstep.
+// Update folds the writes of a superstep. If one of them is an Overwrite, the others are
+// discarded.
 func (c *delta[T, W]) Update(values []any) (bool, error) {
 	if len(values) == 0 {
 		return false, nil

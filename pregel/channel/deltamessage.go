@@ -7,9 +7,9 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// Namer is a channel that names what is written to it before the write is
-// stored. A delta channel reads its stored writes again and again, so a message
-// that got its id only then would have another one each time.
+// Namer is a channel that gives ids to messages before their write is stored. A delta channel
+// reads its stored writes many times. If a message got its id only then, it would have a
+// different id each time.
 type Namer interface {
 	Channel
 	// Name returns value with an id for each message that has none. value
@@ -17,12 +17,12 @@ type Namer interface {
 	Name(value any) any
 }
 
-// DeltaMessages is the channel of a conversation that is stored as the messages
-// that came, not as the whole list: Messages as a Delta channel. Messages, lists
-// of them and maps that describe one are accepted; one with a known id replaces
-// the old one, a removal takes one out, and a removal of an unknown id does
-// nothing. RemoveAll is not known to it: use an Overwrite. newID names messages
-// that come without an id; nil means random UUIDs. frequency is as for Delta.
+// DeltaMessages is Messages as a Delta channel: checkpoints store the messages that were
+// written, not the whole conversation. It accepts messages, lists of them, and maps that
+// describe one. A message with a known id replaces the old one. A removal removes one, and a
+// removal of an unknown id does nothing. It does not support RemoveAll; use an Overwrite.
+// newID makes ids for messages without one; nil makes random UUIDs. frequency is that of
+// Delta.
 func DeltaMessages(frequency int, newID func() string) Channel {
 	c := Delta(frequency, foldMessages).(*delta[[]Message, any])
 	c.newID, c.messagesOnly, c.accepts = newID, true, areMessages
@@ -69,8 +69,8 @@ func foldMessages(state []Message, writes []any) ([]Message, error) {
 	return kept, nil
 }
 
-// Name implements Namer. In a channel of messages a map that describes one
-// becomes a message; elsewhere only in a list, and alone it gets the id.
+// Name implements Namer. In a channel of messages, a map that describes a message becomes a
+// Message. In other channels it does so only in a list; a single map gets an id.
 func (c *delta[T, W]) Name(value any) any {
 	if ow, ok := serde.AsOverwrite(value); ok {
 		if named, changed := c.nameList(ow.Value, c.messagesOnly); changed {

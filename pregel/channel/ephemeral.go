@@ -15,9 +15,9 @@ type ephemeral[T any] struct {
 	guard Guard
 }
 
-// Ephemeral keeps a value for one superstep: a superstep without a write clears
-// it. It is stored in checkpoints, so that a pending trigger survives a
-// restart. Unguarded, the last of several writes counts.
+// Ephemeral keeps a value for one superstep. A superstep without a write clears it. It is
+// stored in checkpoints, so that a pending trigger survives a restart. If it is Unguarded,
+// the last of several writes counts.
 func Ephemeral[T any](guard Guard) Channel { return &ephemeral[T]{guard: guard} }
 
 // Named implements Channel.
@@ -65,8 +65,8 @@ type untracked[T any] struct {
 	guard Guard
 }
 
-// UntrackedValue keeps the value written last and is never stored: not in
-// checkpoints, not as a pending write. After a restart it is empty.
+// UntrackedValue keeps the value written last. It is never stored, neither in checkpoints nor
+// as a pending write. After a restart it is empty.
 func UntrackedValue[T any](guard Guard) Channel { return &untracked[T]{guard: guard} }
 
 // Untracked implements the interface of that name.

@@ -34,10 +34,9 @@ func (e *UnknownMessageError) Error() string {
 	return fmt.Sprintf("Attempting to delete a message with an ID that doesn't exist ('%s')", e.ID)
 }
 
-// Messages is the channel of a conversation: new messages are appended, one with
-// a known id replaces the old one in its place, a removal takes one out. newID
-// names messages that come without an id; nil means random UUIDs. A removal of
-// an unknown id is an UpdateError.
+// Messages is the channel of a conversation. New messages are appended, a message with a
+// known id replaces the old one, and a removal removes one. A removal of an unknown id is an
+// UpdateError. newID makes ids for messages without one; nil makes random UUIDs.
 func Messages(newID func() string) Channel {
 	if newID == nil {
 		newID = NewMessageID
@@ -59,9 +58,9 @@ func areMessages(v any) error {
 	return err
 }
 
-// messageList accepts one message or a list of them, in any of the forms that
-// LangGraph takes: a Message, a map with its fields, or a text, which is a
-// human's; in a list also the pair of a role and a text.
+// messageList reads one message or a list of them, in the forms that LangGraph accepts: a
+// Message, a map with its fields, or a text, which stands for a human message. An element of
+// a list may also be the pair of a role and a text.
 func messageList(v any) ([]Message, error) {
 	switch x := v.(type) {
 	case []Message:
@@ -123,8 +122,8 @@ func roleOf(role string) string {
 	return role
 }
 
-// AddMessages merges right into left by id, as LangGraph's add_messages does,
-// and returns a new list. Messages without an id get one of newID.
+// AddMessages merges right into left by id, as LangGraph's add_messages does, and returns a
+// new list. Messages without an id get one from newID.
 func AddMessages(left, right []Message, newID func() string) ([]Message, error) {
 	named := make([]Message, len(right))
 	for i, m := range right {
@@ -165,7 +164,7 @@ func AddMessages(left, right []Message, newID func() string) ([]Message, error) 
 	return slices.DeleteFunc(merged, func(m Message) bool { return remove[m.ID] }), nil
 }
 
-// NewMessageID is a random UUID: the id of a message that came without one.
+// NewMessageID returns a random UUID, the default id of a message without one.
 func NewMessageID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never returns an error

@@ -16,14 +16,13 @@ type fold[T, U any] struct {
 	slot[T]
 	initial func() (T, bool)
 	reduce  func(T, U) (T, error)
-	accepts func(U) error // whether the reducer can read a write; nil: it can
+	accepts func(U) error // why the reducer cannot read a write; nil: it can read all
 }
 
-// Reduce folds every write into the value with f, from the left, in the order
-// of the tasks. It starts from the zero value of T (an empty slice or map, not
-// nil); where T has none that is useful (an interface, a pointer), the first
-// write becomes the value. A write that is a serde.Overwrite replaces the value
-// and ends the folding of its superstep; two of them are an UpdateError.
+// Reduce folds every write into the value with f, in the order of the tasks. It starts from
+// the zero value of T; for a slice or map that is an empty one, not nil. If T is an interface
+// or a pointer, the first write becomes the value. A serde.Overwrite replaces the value, and
+// later writes of its superstep are ignored. Two of them in a superstep are an UpdateError.
 func Reduce[T any](f func(value, write T) T) Channel {
 	return Fold(nil, func(v, w T) (T, error) { return f(v, w), nil })
 }
@@ -68,8 +67,8 @@ func (c *fold[T, U]) fresh(key string) *fold[T, U] {
 // Named implements Channel.
 func (c *fold[T, U]) Named(key string) Channel { return c.fresh(key) }
 
-// Get hides spare capacity: a node that appends to its input must not write
-// where the channel, or another node, appends as well.
+// Get hides spare capacity. A node that appends to its input must not write to memory to
+// which the channel, or another node, also appends.
 func (c *fold[T, U]) Get() (any, bool) { return c.getClipped() }
 
 // Copy implements Channel.
@@ -96,8 +95,8 @@ func (c *fold[T, U]) Restore(v Stored) (Channel, error) {
 	return d, d.restore(c.key, v)
 }
 
-// IsFold marks the channel for the engine, which rebuilds it from its history
-// where a checkpoint was written while it was a delta channel.
+// IsFold marks the channel for the engine. If a checkpoint was written while the channel was
+// a delta channel, the engine rebuilds it from its history.
 func (c *fold[T, U]) IsFold() {}
 
 // Update implements Channel.
@@ -137,7 +136,7 @@ func (c *fold[T, U]) step(s *slot[T], v any) error {
 		if err != nil {
 			return c.typeError(err)
 		}
-		s.put(clip(x)) // whoever wrote it may keep the rest of the array
+		s.put(clip(x)) // the writer may append to its slice
 		return nil
 	}
 	w, err := Convert[U](v)
@@ -165,8 +164,8 @@ func (c *fold[T, U]) check(values []any) error {
 	return err
 }
 
-// Equal cannot compare functions: two reducers of one type are taken as equal,
-// as LangGraph takes two lambdas.
+// Equal takes two reducers of one type as equal, because functions cannot be compared.
+// LangGraph does the same with two lambdas.
 func (c *fold[T, U]) Equal(other Channel) bool { _, ok := other.(*fold[T, U]); return ok }
 
 // Append is the reducer that joins lists.
@@ -175,8 +174,8 @@ func Append[T any](value, write []T) []T { return append(value, write...) }
 // Add is the reducer that sums numbers or joins strings.
 func Add[T cmp.Ordered](value, write T) T { return value + write }
 
-// MergeMaps is the reducer that lays the entries of write over those of value,
-// in a new map.
+// MergeMaps is the reducer that returns a new map with the entries of value and write. Those
+// of write win.
 func MergeMaps[K comparable, V any](value, write map[K]V) map[K]V {
 	out := make(map[K]V, len(value)+len(write))
 	maps.Copy(out, value)

@@ -51,8 +51,7 @@ func (c *topic[T]) Get() (any, bool) {
 	return slices.Clone(c.values), true
 }
 
-// Each yields the values without copying the list; it must not outlive the next
-// Update.
+// Each yields the values without copying the list. It must not be used after the next Update.
 func (c *topic[T]) Each(yield func(int, any) bool) {
 	for i, v := range c.values {
 		if !yield(i, v) {
@@ -107,7 +106,7 @@ func (c *topic[T]) Update(values []any) (bool, error) {
 	return changed, nil
 }
 
-// appendFlat appends values to dst, lists among them element by element.
+// appendFlat appends values to dst. It appends the elements of lists.
 func appendFlat[T any](dst []T, values []any) ([]T, error) {
 	for _, v := range values {
 		if list, ok := v.([]T); ok {

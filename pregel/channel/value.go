@@ -52,16 +52,15 @@ const oneValue = "Can receive only one value per step. Use an Annotated key to h
 type lastValue[T any] struct {
 	base
 	slot[T]
-	typ reflect.Type // what a value must be able to become; nil: T says it all
+	typ reflect.Type // values must be convertible to it; nil: T is enough
 }
 
 // LastValue keeps the value written last. A superstep may write it once; two
 // writes are an UpdateError. Writing an equal value is a change.
 func LastValue[T any]() Channel { return &lastValue[T]{} }
 
-// LastValueOf is LastValue of a type that is not known when the program is compiled: it
-// keeps what it is given as it is, and refuses what ConvertInto cannot make a t of, but
-// for nil.
+// LastValueOf is LastValue for a type that is not known at compile time. It keeps a value
+// unchanged, and refuses one that ConvertInto cannot convert to t, except nil.
 func LastValueOf(t reflect.Type) Channel { return &lastValue[any]{typ: t} }
 
 // Named implements Channel.
@@ -108,9 +107,9 @@ type lastAfterFinish[T any] struct {
 	finished bool
 }
 
-// LastValueAfterFinish keeps the value written last, and shows it only once no
-// other node is left to run. Being read clears it. It is the trigger of
-// deferred nodes.
+// LastValueAfterFinish keeps the value written last. It becomes available when no other node
+// is left to run, and the node that it triggers clears it. It is the trigger of deferred
+// nodes.
 func LastValueAfterFinish[T any]() Channel { return &lastAfterFinish[T]{} }
 
 // Named implements Channel.

@@ -17,9 +17,8 @@ const (
 	End   = pregel.End
 )
 
-// Path is the function of a conditional edge: it sees the state with the node's
-// own update, and returns where to go: a node's name or End, a pregel.Send, or a
-// list of them.
+// Path is the function of a conditional edge. It gets the state including the update of the
+// node. It returns where to go: the name of a node, End, a pregel.Send, or a list of these.
 type Path func(ctx context.Context, state any) (any, error)
 
 // NodeOptions are options of a node.
@@ -31,8 +30,8 @@ type NodeOptions struct {
 	Timeout  *pregel.TimeoutPolicy
 	Metadata map[string]any
 	Tags     []string
-	// OnError runs when the node fails for good, in the same superstep and with
-	// the same input; pregel.Task tells it the error.
+	// OnError runs when the node fails for good, in the same superstep and with the
+	// same input. It gets the error from pregel.Task.
 	OnError pregel.Func
 	// Targets are the nodes its Commands may go to, for validation and drawing.
 	Targets []string
@@ -53,9 +52,9 @@ type node struct {
 type branch struct {
 	from, name string
 	path       Path
-	ends       map[string]string // nil: what the path returns are node names
-	order      []string
-	reads      []string // nil: what its node reads
+	ends       map[string]string // labels to names of nodes; nil: the path returns names
+	order      []string          // the labels, sorted
+	reads      []string          // nil: the keys that its node reads
 }
 
 type edge struct{ from, to string }
@@ -128,8 +127,8 @@ func (b *Builder) Input(keys ...string) *Builder { b.input = keys; return b }
 // Output names the keys of a run's result; without it, all.
 func (b *Builder) Output(keys ...string) *Builder { b.output = keys; return b }
 
-// Defaults sets what nodes get that do not say otherwise: Retry and Timeout for
-// all, Cache and OnError for all but error handlers.
+// Defaults sets options for nodes that do not set them: Retry and Timeout for all nodes,
+// Cache and OnError for all except error handlers.
 func (b *Builder) Defaults(o NodeOptions) *Builder { b.defaults = o; return b }
 
 func (b *Builder) find(name string) *node {
@@ -172,8 +171,7 @@ func (b *Builder) handler(n *node, name string, f pregel.Func) {
 	b.nodes = append(b.nodes, &node{name: name, run: f, handler: true})
 }
 
-// Subgraph adds a graph as a node: it gets the state, and what it returns is the
-// update.
+// Subgraph adds a graph as a node. Its input is the state, and its result is the update.
 func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *Builder {
 	if g == nil {
 		return b.failf(name, "the graph inside is nil")
@@ -203,7 +201,7 @@ func (b *Builder) Edge(from, to string) *Builder {
 	return b
 }
 
-// Join makes to run after all of from have, in whatever supersteps.
+// Join makes to run after all of from have run, in whatever supersteps.
 func (b *Builder) Join(from []string, to string) *Builder {
 	for _, f := range from {
 		if f == End {
@@ -223,8 +221,8 @@ func (b *Builder) Join(from []string, to string) *Builder {
 	return b
 }
 
-// Conditional lets path decide where to go after from. ends are the names path
-// may return; without any, all nodes.
+// Conditional lets path decide where to go after from. ends are the names that path may
+// return; without ends it may return all.
 func (b *Builder) Conditional(from, name string, path Path, ends ...string) *Builder {
 	var m map[string]string
 	if len(ends) > 0 {
@@ -243,11 +241,11 @@ func (b *Builder) ConditionalMap(from, name string, path Path, ends map[string]s
 
 // BranchOptions are options of a conditional edge.
 type BranchOptions struct {
-	// Ends translates what the path returns into names of nodes; nil takes it
-	// as names.
+	// Ends maps what the path returns to names of nodes; if it is nil, the path returns
+	// names.
 	Ends map[string]string
-	// Reads are the keys the path sees. Nil is those that its node reads, and
-	// beside them what the node returned that is no key of the state.
+	// Reads are the keys that the path sees. If it is nil, they are those that its node
+	// reads, and the path also sees what the node returned under other names.
 	Reads []string
 }
 
@@ -279,7 +277,7 @@ func (b *Builder) Sequence(names ...string) *Builder {
 	return b
 }
 
-// validate checks what the edges name.
+// validate checks the names in edges, branches, targets, input and output.
 func (b *Builder) validate() error {
 	known := func(name string) bool { return b.find(name) != nil }
 	started := false

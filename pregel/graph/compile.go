@@ -17,7 +17,8 @@ const (
 // Options are options of a compiled graph. The zero value keeps nothing.
 type Options = pregel.Options
 
-// Compile makes the graph, or says with a pregel.GraphError why it cannot be.
+// Compile makes the graph. If that is not possible, it returns a pregel.GraphError that says
+// why.
 func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -67,7 +68,7 @@ func (b *Builder) outputKeys() []string {
 	return b.schema.stored()
 }
 
-// compiler turns a builder into the engine's nodes and channels.
+// compiler makes the engine's nodes and channels from a Builder.
 type compiler struct {
 	b        *Builder
 	names    []string // nodes in order
@@ -184,8 +185,8 @@ func (c *compiler) attachEdges() {
 	}
 }
 
-// drawBranch draws a conditional edge. One that may lead anywhere is not drawn, as
-// LangGraph does not.
+// drawBranch draws a conditional edge. Like LangGraph, it does not draw one that may lead to
+// any node.
 func (c *compiler) drawBranch(br branch) {
 	for _, label := range br.order {
 		e := pregel.Edge{From: br.from, To: br.ends[label], Conditional: true}

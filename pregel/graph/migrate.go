@@ -10,7 +10,7 @@ import (
 
 // migrate renames the channels of checkpoints that older releases of LangGraph
 // wrote: start:X, branch:source:condition:X and channels named like nodes become
-// branch:to:X. Of two that meet, the higher version counts.
+// branch:to:X. If two get the same name, the higher version counts.
 func (c *compiler) migrate(cp *saver.Checkpoint) error {
 	if len(cp.Versions) == 0 || cp.V >= 3 {
 		return nil
@@ -54,7 +54,7 @@ func (c *compiler) migrate(cp *saver.Checkpoint) error {
 	return nil
 }
 
-// rename turns the trigger from into the one of node.
+// rename renames the channel from to the trigger of node.
 func (c *compiler) rename(cp *saver.Checkpoint, from, node string) {
 	to := branchTo + node
 	version := cp.Versions[from]

@@ -10,16 +10,15 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// Field declares one key of the state: it is computed by Managed or, if that is nil,
-// kept in Channel, of which nil is a LastValue of anything.
+// Field declares one key of the state. Managed computes it. If Managed is nil, it is kept in
+// Channel; a nil Channel is a LastValue of any type.
 type Field struct {
 	Name    string
 	Channel channel.Channel
 	Managed channel.Managed
 }
 
-// Key declares a key that is kept in a channel. A nil channel is a LastValue of
-// anything.
+// Key declares a key that is kept in a channel. A nil channel is a LastValue of any type.
 func Key(name string, c channel.Channel) Field {
 	if c == nil {
 		c = channel.LastValue[any]()
@@ -27,7 +26,7 @@ func Key(name string, c channel.Channel) Field {
 	return Field{Name: name, Channel: c}
 }
 
-// Computed declares a key the engine computes: channel.IsLastStep,
+// Computed declares a key that the engine computes, such as channel.IsLastStep or
 // channel.RemainingSteps.
 func Computed(name string, m channel.Managed) Field { return Field{Name: name, Managed: m} }
 
@@ -54,8 +53,8 @@ func newSchema(fields []Field) (*schema, error) {
 	return s, nil
 }
 
-// add declares a key. Declaring it again is allowed with an equal channel, or
-// with a plain LastValue, which then changes nothing.
+// add declares a key. It may be declared again with an equal channel, or with a LastValue,
+// which changes nothing.
 func (s *schema) add(f Field) error {
 	if f.Name == "" {
 		return &pregel.GraphError{Reason: "a state key has no name"}
@@ -99,7 +98,7 @@ func (s *schema) stored() []string {
 	return out
 }
 
-// shown is what stands for keys in the engine.
+// shown is keys as the engine names them.
 func (s *schema) shown(keys []string) pregel.Keys {
 	if s.isRoot() {
 		return pregel.One(pregel.RootKey)
@@ -174,7 +173,7 @@ func setField(field reflect.Value, v any) error {
 	return channel.ConvertInto(field.Addr().Interface(), v)
 }
 
-// structPairs is a struct's update: its fields that are not zero.
+// structPairs reads a struct as an update: its fields that are not zero.
 func structPairs(v any) (pregel.Pairs, bool) {
 	rv := reflect.ValueOf(v)
 	for rv.Kind() == reflect.Pointer && !rv.IsNil() {

@@ -7,7 +7,8 @@ import (
 	"github.com/stele-go/stele/pregel"
 )
 
-// writer turns a node's output into updates of keys, and then into where to go.
+// writer makes the Writer of a node: it writes the updates in the output, and then where to
+// go.
 func (b *Builder) writer(keys []string) pregel.Writer {
 	known := make(map[string]bool, len(keys))
 	for _, k := range keys {
@@ -31,7 +32,8 @@ func (b *Builder) writer(keys []string) pregel.Writer {
 	}
 }
 
-// checkInput tells the engine what the first node will write of an input.
+// checkInput makes the Spec.CheckInput that says what the first node will write for an
+// input.
 func (b *Builder) checkInput() func(input any) (pregel.Pairs, error) {
 	keys, root := b.inputKeys(), b.schema.isRoot()
 	return func(input any) (pregel.Pairs, error) {
@@ -111,7 +113,7 @@ func commandUpdates(c pregel.Command, root bool) (pregel.Pairs, error) {
 	return pregel.UpdatePairs(c.Update), nil
 }
 
-// commandList is output as a list if it is one with a Command in it.
+// commandList is output as a list, if it is a list with a Command in it.
 func commandList(output any) ([]any, bool) {
 	switch x := output.(type) {
 	case []pregel.Command:
@@ -127,7 +129,7 @@ func commandList(output any) ([]any, bool) {
 	return nil, false
 }
 
-// control writes where the node's output says to go.
+// control follows the Sends and Commands in a node's output.
 func control(w *pregel.Writing, output any) error {
 	switch x := deref(output).(type) {
 	case pregel.Send:
@@ -147,7 +149,7 @@ func control(w *pregel.Writing, output any) error {
 	return nil
 }
 
-// obey goes where a Command says.
+// obey goes where a Command says, or passes it to the parent graph.
 func obey(w *pregel.Writing, c pregel.Command) error {
 	if c.Graph == pregel.Parent {
 		return &pregel.ParentCommandError{Command: c}
@@ -197,7 +199,7 @@ func goToNode(w *pregel.Writing, name string) error {
 	return w.Write(branchTo+name, nil)
 }
 
-// branchWriter runs a conditional edge.
+// branchWriter makes the Writer of a conditional edge.
 func (b *Builder) branchWriter(br branch) pregel.Writer {
 	keys := b.schema.keys
 	n := b.find(br.from)

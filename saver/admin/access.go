@@ -28,7 +28,7 @@ func (a Access) engine() storage.Options {
 	return diskhook.EngineOptions(&o)
 }
 
-// sim is what replaces the world around the store, in tests.
+// sim is the simulated environment of the store, in tests.
 func (a *Access) sim() *diskhook.Simulation { return diskhook.SimulationOf(&a.Options) }
 
 func (a Access) fs() vfs.FS {
@@ -38,9 +38,9 @@ func (a Access) fs() vfs.FS {
 	return vfs.OS{}
 }
 
-// in is a with its file system narrowed to dir, which is held until done is called: all
-// that is read then is of one directory, whatever its path leads to meanwhile. A
-// directory that does not exist is no store.
+// in opens dir and returns an Access that reads only from it, until done is called. So all
+// reads are of one directory, even if its path leads to another meanwhile. If dir does not
+// exist, the error is fault.ErrNotStore.
 func (a Access) in(dir string) (held Access, done func(), err error) {
 	d, err := vfs.Hold(a.fs(), dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,8 @@ func (a Access) in(dir string) (held Access, done func(), err error) {
 	return a, func() { _ = d.Close() }, nil // only read from
 }
 
-// Open opens a store for reading, without its lock. allowDamage goes past damage.
+// Open opens a store for reading, without its lock. With allowDamage it opens a damaged store,
+// too.
 func (a Access) Open(dir string, allowDamage bool) (*disk.Saver, error) {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage = true, allowDamage
@@ -62,24 +63,24 @@ func (a Access) Open(dir string, allowDamage bool) (*disk.Saver, error) {
 
 // Progress says how far a long piece of work is.
 type Progress struct {
-	Step  string // what is being done, such as "segments"
-	File  string // at hand; may be empty
-	Done  int64  // of Total
+	Step  string // such as "segments"
+	File  string // the current file; may be empty
+	Done  int64  // out of Total
 	Total int64  // 0 if unknown
 }
 
-// Finding is a place in a store that is not as it should be.
+// Finding is something wrong at a place in a store.
 type Finding struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`           // -1: the file as a whole
 	Length int64  `json:"length,omitempty"` // bytes; 0 if unknown
 	Kind   string `json:"kind"`             // what was being read: "log frame", "segment block", …
 	Detail string `json:"detail"`
-	// Threads are some of the threads that lose something by it.
+	// Threads are some of the threads that it affects.
 	Threads []string `json:"threads,omitempty"`
 }
 
-// String is the finding in one line: file:offset, then what it is.
+// String is the finding in one line, beginning with file:offset.
 func (f Finding) String() string {
 	place := f.File
 	if f.Offset >= 0 {
@@ -97,7 +98,7 @@ func (f Finding) within(g Finding) bool {
 	return f.File != "" && f.File == g.File && f.Offset >= g.Offset && f.Offset < g.Offset+max(g.Length, 1)
 }
 
-// findingOf makes a finding of an error of damage.
+// findingOf makes a Finding from an error that reports damage.
 func findingOf(err error) Finding {
 	var c *fault.CorruptionError
 	if !errors.As(err, &c) {
@@ -116,8 +117,8 @@ func findingOf(err error) Finding {
 	return f
 }
 
-// threadName is what a thread of the engine is for people: the id of a thread, "run
-// ID", or the quoted key of something newer than this package knows.
+// threadName names a partition of the engine for people: the id of a thread, "run ID", or the
+// quoted key of a partition of another kind.
 func threadName(id string) string {
 	name, kind := SplitThread(id)
 	switch kind {
@@ -137,8 +138,8 @@ func threadNames(ids []string) []string {
 	return out
 }
 
-// SplitThread says what a thread of the engine stands for: "thread", "run", or
-// "other", with its name.
+// SplitThread returns the kind of a partition of the engine, "thread", "run" or "other", and
+// its name.
 func SplitThread(id string) (name, kind string) {
 	if id == "" {
 		return id, "other"

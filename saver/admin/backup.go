@@ -12,8 +12,8 @@ import (
 // BackupOptions configure Backup and Restore.
 type BackupOptions struct {
 	Access Access
-	// Check makes Backup read again what an earlier backup has stored before it relies
-	// on it: slower, but a backup that rotted is made good. It does not concern Restore.
+	// Check makes Backup read the files of an earlier backup before it relies on them.
+	// That is slower, but repairs a backup with bit rot. Restore ignores it.
 	Check    bool
 	Progress func(Progress) // may be nil
 }
@@ -40,16 +40,15 @@ func (o BackupOptions) options(step string) backup.Options {
 	return b
 }
 
-// Backup copies the store in dir to dest, which is made if need be, without the
-// store's lock and beside its writer. The backup is the store at one moment during the
-// call: every commit acknowledged before it, and of the later ones a prefix. What dest
-// holds of an earlier backup of this store is not copied again; that backup stays in
-// force until the new one is complete and durable.
+// Backup copies the store in dir to dest, without the store's lock and while a writer may be
+// at work. It creates dest if necessary. The backup is a consistent state of the store: it
+// has every commit that was acknowledged before the call, and a prefix of the later ones.
+// Files that dest has from an earlier backup of this store are not copied again. The earlier
+// backup stays valid until the new one is complete and durable.
 //
 // Errors: fault.CorruptionError if the store is damaged, fault.ErrNotStore,
 // fault.VersionError, fault.ErrNotEmpty for a dest with other files, fault.LockedError if
-// another backup to dest is under way. The
-// earlier backup is then as it was.
+// another backup to dest is under way. An earlier backup is then unchanged.
 func Backup(ctx context.Context, dir, dest string, o BackupOptions) (*BackupReport, error) {
 	return makeBackup(ctx, dir, dest, o.options("copy"))
 }
@@ -68,14 +67,14 @@ func makeBackup(ctx context.Context, dir, dest string, o backup.Options) (*Backu
 	return out, nil
 }
 
-// BackupOpen is Backup of a store that this process has open. It first makes durable
-// what was acknowledged, so that in every mode the backup holds no commit that a crash
-// of the machine could take from the store.
+// BackupOpen is Backup for a store that this process has open. It first makes everything
+// durable that was acknowledged. So, in every mode, the backup has no commit that the store
+// could lose in a crash of the machine.
 func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions) (*BackupReport, error) {
 	if err := s.Sync(ctx); err != nil {
 		return nil, err
 	}
-	// The directory that is open is read, though its path may lead elsewhere by now.
+	// Read the directory that is open, because its path may lead to another by now.
 	opts := o.options("copy")
 	opts.Dest = o.Access.sim().FS
 	if opts.Dest == nil {
@@ -85,13 +84,13 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 	return makeBackup(ctx, diskhook.Engine(s).Dir, dest, opts)
 }
 
-// Restore makes a store in dir, which must be empty or missing, of the backup in
-// from. Every byte is checked on the way, and the complete store is verified, before
-// it becomes one: until then Open refuses dir. It is the store that was backed up, id
-// included; only one of the two should go on.
+// Restore makes a store in dir from the backup in from. dir must be empty or missing. Every
+// byte is checked, and the complete store is verified. Until that is done, Open refuses dir.
+// The new store has the same id as the one that was backed up. Use only one of the two.
 //
-// Errors: fault.CorruptionError if the backup is damaged, fault.ErrNotStore if from
-// holds no backup, fault.ErrNotEmpty for a dir with anything in it. Files written before an error are removed.
+// Errors: fault.CorruptionError if the backup is damaged, fault.ErrNotStore if from holds no
+// backup, fault.ErrNotEmpty if dir is not empty. After an error the files that were written
+// are removed.
 func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyReport, error) {
 	rep, err := backup.Restore(ctx, from, dir, o.options("restore"))
 	if rep == nil {

@@ -23,16 +23,16 @@ type CompactReport struct {
 	Took           time.Duration `json:"took_ns"`
 }
 
-// progressEvery is how often Compact looks how far it is.
+// progressEvery is the interval of progress reports.
 const progressEvery = 200 * time.Millisecond
 
-// Compact opens a store for writing, moves its log into a segment, merges all segments
-// into one that holds only what is live, and closes it. progress, if not nil, gets the
-// bytes written so far and, as their upper bound, those there were; it is called from
-// another goroutine, and not after Compact returned.
+// Compact opens a store for writing, moves its log into a segment, merges all segments into
+// one that holds only live data, and closes the store. If progress is not nil, it gets the
+// number of bytes written so far, with the size of the store as their upper bound. It is
+// called from another goroutine, but not after Compact has returned.
 //
-// Errors are those of disk.Open, fault.LockedError among them, and of disk.Saver.Compact. A
-// compaction that was interrupted leaves the store as it was.
+// Errors are those of disk.Open, including fault.LockedError, and of disk.Saver.Compact. If
+// the compaction is interrupted, the store has the same content as before.
 func Compact(ctx context.Context, dir string, a Access, progress func(Progress)) (*CompactReport, error) {
 	start := time.Now()
 	a, done, err := a.in(dir)
@@ -74,7 +74,7 @@ func (a Access) openToRewrite(dir string) (*disk.Saver, error) {
 	return disk.Open(dir, o)
 }
 
-// watch tells progress how much the directory has grown, until stop is called.
+// watch reports to progress how much the directory has grown, until stop is called.
 func watch(fsys vfs.FS, dir string, before int64, progress func(Progress)) (stop func()) {
 	if progress == nil {
 		return func() {}
@@ -98,8 +98,7 @@ func watch(fsys vfs.FS, dir string, before int64, progress func(Progress)) (stop
 	return func() { close(quit); done.Wait() }
 }
 
-// dirBytes is the size of the files in a store's directory, its lock and the mark of its log
-// aside.
+// dirBytes is the size of the files of a store, except its lock and the mark of its log.
 func dirBytes(fsys vfs.FS, dir string) (int64, error) {
 	names, err := fsys.List(dir)
 	if err != nil {

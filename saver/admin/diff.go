@@ -88,15 +88,16 @@ func channelChanges(x, y ChannelView) []Change {
 	return Changes(x.Value, y.Value)
 }
 
-// Changes lists how plain data a becomes b. Lists are compared place by place behind
-// what they have in common at both ends, so that an appended element is one addition.
+// Changes lists the changes that make b from a. In a list it skips what both have in common
+// at the beginning and the end, and compares the rest index by index. So an appended element
+// is one addition.
 func Changes(a, b any) []Change {
 	out := []Change{}
 	compare("", normal(a), normal(b), &out)
 	return out
 }
 
-// normal makes plain data what encoding/json reads, so that equal data are equal.
+// normal converts v to what encoding/json decodes, so that equal data compare as equal.
 func normal(v any) any {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -174,7 +175,7 @@ func compareLists(path string, x, y []any, out *[]Change) {
 // pointer escapes a key as RFC 6901 does.
 func pointer(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
-// sortPlain puts plain data in an order that depends on nothing but them.
+// sortPlain sorts plain data by their JSON text.
 func sortPlain(list []any) {
 	text := func(v any) string {
 		b, err := json.Marshal(v)

@@ -1,9 +1,8 @@
-// Package admin looks after stores: what is in them, whether they are sound, copies
-// of them, and what can be saved of one that is damaged. The command cmd/stele is a
-// thin face on it, so that a program that embeds a store has the same.
+// Package admin inspects, verifies, backs up, compacts, erases and salvages stores. The
+// command cmd/stele is a thin layer on it, so a program that embeds a store can do the same.
 //
-// Nothing here but [Compact] and [Erase] writes to a store, and nothing else takes its
-// lock: the others read the store at one moment, beside a writer in this process or
-// another. Reports are plain data with JSON names; damage found is in the report, and
-// an error means that the work could not be done.
+// Only [Compact] and [Erase] write to a store and take its lock. All others read a consistent
+// state of the store, while a writer in this or another process may be at work. Reports are
+// plain data with JSON names. Damage is in the report; an error means that the work could
+// not be done.
 package admin

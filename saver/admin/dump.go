@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// DumpEntry is a stretch of a file, explained.
+// DumpEntry explains a range of bytes of a file.
 type DumpEntry struct {
 	Offset int64   `json:"offset"`
 	Size   int64   `json:"size"`
@@ -54,10 +54,10 @@ type dumper struct {
 	yield func(DumpEntry) error
 }
 
-// Dump explains any file of a store or of a backup, from the first byte to the last:
-// headers, frames, what they carry. It needs nothing but the file, goes on past damage
-// and says where it is. The kind of file is known by its content. Errors are those of
-// the device, and come last; a file that is none of a store is fault.ErrNotStore.
+// Dump explains any file of a store or of a backup, from the first byte to the last: headers,
+// frames and their content. It needs only the file. It reports damage and continues after
+// it. It recognizes the kind of file by its content. An error of the device is yielded last.
+// If the file is not one of a store, the error is fault.ErrNotStore.
 func Dump(ctx context.Context, path string, a Access) iter.Seq2[DumpEntry, error] {
 	return func(yield func(DumpEntry, error) bool) {
 		err := dump(ctx, path, a, func(e DumpEntry) error {
@@ -106,7 +106,7 @@ func dump(ctx context.Context, path string, a Access, yield func(DumpEntry) erro
 	return fmt.Errorf("%s is no file of a store: %w", path, fault.ErrNotStore)
 }
 
-// kindOfFile goes by the content, and where that is damaged by the name.
+// kindOfFile recognizes a file by its content or, if that is damaged, by its name.
 func kindOfFile(name, magic string) string {
 	for prefix, kind := range map[string]string{"SWAL": "log", "steleSEG": "segment", "steleIMG": "image", "steleMAN": "manifest", "stele-backup": "backup", "SDUR": "mark"} {
 		if strings.HasPrefix(magic, prefix) {
@@ -126,7 +126,7 @@ func kindOfFile(name, magic string) string {
 	return map[string]string{".log": "log", ".seg": "segment", ".img": "image"}[filepath.Ext(name)]
 }
 
-// text shows a file that holds text.
+// text explains a text file.
 func (d *dumper) text(path string) error {
 	b, err := readSome(d.a.fs(), path, 4<<10)
 	if err != nil {
@@ -158,7 +158,8 @@ func (d *dumper) backup(path string) error {
 	return d.yield(e)
 }
 
-// zeros are bytes that belong to no frame: room not used yet, or damage.
+// zeros explains bytes that belong to no frame. They are free space, or damage if used is not
+// 0.
 func zeros(off, size, used int64, what string) DumpEntry {
 	e := DumpEntry{Offset: off, Size: size, Kind: "zeros"}
 	if used > 0 {

@@ -20,8 +20,7 @@ import (
 // fileHeader is the length of the header of every file of a store.
 const fileHeader = 64
 
-// head yields the entry of a file header, or that of its damage, and then says
-// whether to go on.
+// head yields the entry of a file header, or of damage to it. It reports whether to go on.
 func (d *dumper) head(err error, fields ...Field) (bool, error) {
 	e := DumpEntry{Size: min(fileHeader, d.size), Kind: "header", Fields: fields}
 	if err != nil {
@@ -35,7 +34,7 @@ func (d *dumper) head(err error, fields ...Field) (bool, error) {
 	return err == nil && yerr == nil, yerr
 }
 
-// keys are those of the options, for this file.
+// keys are the keys of the options that this file needs.
 func (d *dumper) keys() *seal.Keyring { return engine.FileKeys(d.f, d.name, d.a.Options.Keys) }
 
 func (d *dumper) log() error {
@@ -68,7 +67,7 @@ func (d *dumper) log() error {
 	return err
 }
 
-// mark explains the durable mark: its two slots.
+// mark explains the two slots of the durable mark.
 func (d *dumper) mark() error {
 	slots, notes, err := wal.InspectMark(d.f)
 	if err != nil {
@@ -137,8 +136,8 @@ func threadLabel(id string) string {
 	return kind + " " + strconv.Quote(name)
 }
 
-// slotText is what a slot of an item is for people: the first of a checkpoint names
-// the parent, the first of writes the task, the others are channels.
+// slotText describes a slot of an item for people. The first slot of a checkpoint names its
+// parent, the first slot of writes their task. The other slots are channels.
 func slotText(kind, key string, i int, name, tag string) string {
 	if kind == "thread" && key != "" {
 		switch {
@@ -164,7 +163,7 @@ func (d *dumper) segment() error {
 		}
 		return err
 	}
-	var bad error // the header; a damaged footer is met at the end of the walk
+	var bad error // damage to the header; the walk finds damage to the footer
 	for _, dm := range damage {
 		if findingOf(dm).Offset == 0 {
 			bad = dm
@@ -307,7 +306,7 @@ func (d *dumper) image() error {
 	return d.yield(DumpEntry{Offset: end, Size: d.size - end, Kind: "tail"})
 }
 
-// list adds where the frames are that a list leads to.
+// list adds the places of the frames that a list frame refers to.
 func (e *DumpEntry) list(fr snapshot.ImageFrame) {
 	for _, s := range fr.List {
 		first := threadLabel(s.First)
@@ -318,7 +317,7 @@ func (e *DumpEntry) list(fr snapshot.ImageFrame) {
 	}
 }
 
-// imageLines are the entries of the tables of an image, a line each, by table.
+// imageLines are the entries of the tables of an image, one line each, by table.
 func imageLines(im *snapshot.Image) (map[string][]Line, error) {
 	out := map[string][]Line{}
 	add := func(table, format string, args ...any) {

@@ -20,11 +20,11 @@ import (
 // that Metadata selects, and the items below the prefixes. Nothing at all is an
 // InvalidError.
 type EraseOptions struct {
-	Access   Access         // for Erase alone
-	Threads  []string       // ids; one that is not there is erased all the same
-	Metadata map[string]any // threads of which a checkpoint matches it all; empty: none. See saver.ThreadQuery
+	Access   Access         // for Erase only
+	Threads  []string       // ids; they need not exist
+	Metadata map[string]any // threads with a checkpoint that matches all of it; empty: none. See saver.ThreadQuery
 	Items    [][]string     // namespace prefixes of the long-term store
-	DryRun   bool           // only say what would be erased
+	DryRun   bool           // only report what would be erased
 	Progress func(Progress) // may be nil
 }
 
@@ -33,9 +33,9 @@ type EraseReport struct {
 	Dir    string `json:"dir"`
 	DryRun bool   `json:"dry_run"`
 	disk.ErasePlan
-	// Pending are the erasures of earlier calls that were not finished when this one
-	// began: what they were to erase is deleted, but files may hold bytes of it. A call
-	// that erases finishes them, also if it finds nothing else.
+	// Pending is the number of erasures that earlier calls did not finish. What they were
+	// to erase is deleted, but files may hold bytes of it. A call that is not a dry run
+	// finishes them, even if it has nothing else to erase.
 	Pending     int           `json:"pending"`
 	BytesBefore int64         `json:"bytes_before"` // of all files
 	BytesAfter  int64         `json:"bytes_after"`  // the same in a dry run
@@ -43,19 +43,19 @@ type EraseReport struct {
 	Took        time.Duration `json:"took_ns"`
 }
 
-// Tight reports whether the device may be too full for the rewrite, which takes at most
-// as much as the store does. What is erased by a call that then fails stays deleted.
+// Tight reports whether the device may be too full for the rewrite, which needs at most the
+// size of the store. If a call fails for that reason, the data stay deleted.
 func (r *EraseReport) Tight() bool { return r.FreeBytes >= 0 && r.FreeBytes < r.BytesBefore }
 
 // Nothing reports whether there was nothing to erase.
 func (r *EraseReport) Nothing() bool { return len(r.Threads)+len(r.Items)+r.Pending == 0 }
 
-// Erase erases threads and items of the store in dir, with one rewrite of its files;
-// saver.Eraser says what is gone then and what is not reached. It opens the store for
-// writing; a dry run opens it for reading, beside a writer.
+// Erase erases threads and items of the store in dir, with one rewrite of its files. See
+// saver.Eraser for what is erased and what is not. It opens the store for writing. A dry run
+// opens it for reading, so a writer may be at work.
 //
-// Errors are those of disk.Open and EraseOpen. With fault.LockedError another process
-// has the store open, which can call EraseOpen itself.
+// Errors are those of disk.Open and EraseOpen. After fault.LockedError, the process that has
+// the store open can call EraseOpen.
 func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -86,14 +86,14 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 	return rep, nil
 }
 
-// EraseOpen is Erase in a store that this process has open. It finds the threads that
-// match, as they are when it begins, and calls disk.Saver.EraseRequest for all of them: a thread
-// or an item that is made meanwhile may stay, so end what a user runs first. The files are
-// rewritten at Options.CompactRate.
+// EraseOpen is Erase for a store that this process has open. It finds the threads that match
+// when it begins, and calls disk.Saver.EraseRequest for all of them. A thread or item that is
+// made during the call may stay, so end the runs of a user first. The files are rewritten at
+// Options.CompactRate.
 //
-// Errors: saver.InvalidError and saver.ErrTooLarge for what cannot be asked, before
-// anything is deleted, and those of disk.Saver.EraseRequest: with saver.ErrEraseUnfinished the
-// threads and items are deleted, or some of them, and the same call again goes on.
+// Errors are those of disk.Saver.EraseRequest, and saver.InvalidError and saver.ErrTooLarge
+// for invalid options, before anything is deleted. After saver.ErrEraseUnfinished the threads
+// and items, or some of them, are deleted. Make the same call again to continue.
 func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport, error) {
 	start := time.Now()
 	if err := o.validate(); err != nil {
@@ -139,7 +139,7 @@ func (o *EraseOptions) validate() error {
 	return rules.ValidateErase(o.Threads, o.Items)
 }
 
-// request is what the options come to in the store as it is now.
+// request resolves the options into a request, for the store as it is now.
 func (o *EraseOptions) request(ctx context.Context, d *disk.Saver) (disk.EraseRequest, error) {
 	ids := map[string]bool{}
 	for _, id := range o.Threads {

@@ -9,15 +9,15 @@ import (
 )
 
 // Format is a kind of file, with the format version that this build writes and the oldest
-// that it reads; it reads all between. docs/format describes them.
+// version that it reads. It reads all versions between them. docs/format describes them.
 type Format struct {
 	Kind   string `json:"kind"`
 	Writes uint32 `json:"writes"`
 	Oldest uint32 `json:"reads_from"`
 }
 
-// Formats are those of this build. "store" is the version in the manifest, which stands for
-// all files together.
+// Formats are the formats of this build. "store" is the version in the manifest; it covers all
+// files.
 func Formats() []Format {
 	return []Format{
 		{"store", engine.StoreFormat, 1}, {"manifest", snapshot.FormatVersion, 1}, {"image", snapshot.ImageVersion, 1}, {"log", wal.FormatVersion, 1},

@@ -26,7 +26,7 @@ type Info struct {
 	Manifest      string            `json:"manifest"`
 	Options       map[string]string `json:"options,omitempty"`
 	Clean         bool              `json:"clean"`       // closed, and not opened for writing since
-	LastWriter    string            `json:"last_writer"` // what the last to open it for writing wrote about itself
+	LastWriter    string            `json:"last_writer"` // the last process that opened it for writing, in its own words
 	LastLSN       uint64            `json:"last_lsn"`
 	FloorLSN      uint64            `json:"floor_lsn"` // records below it are in segments
 	Files         []FileInfo        `json:"files"`
@@ -46,16 +46,16 @@ type FileInfo struct {
 	Missing bool   `json:"missing,omitempty"`
 }
 
-// OpenInfo is what opening the store found: what the next open for writing has to do.
+// OpenInfo says what the next open for writing has to do.
 type OpenInfo struct {
 	Replayed      int       `json:"replayed"` // records
 	IndexRebuilt  bool      `json:"index_rebuilt"`
 	RebuildReason string    `json:"rebuild_reason,omitempty"`
-	Damage        []Finding `json:"damage,omitempty"` // what was gone past
+	Damage        []Finding `json:"damage,omitempty"` // what the open ignored
 	TookNS        int64     `json:"took_ns"`
 }
 
-// Describe reads what a store says about itself, without its lock, past damage.
+// Describe describes a store. It does not take the lock, and ignores damage.
 func Describe(dir string, a Access) (*Info, error) {
 	a, done, err := a.in(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func Describe(dir string, a Access) (*Info, error) {
 	return info, nil
 }
 
-// lastWriter is the text of the lock file; best effort, for people.
+// lastWriter is the text of the lock file, for people; "" if it cannot be read.
 func lastWriter(a Access, dir string) string {
 	b, err := readSome(a.fs(), filepath.Join(dir, "LOCK"), 256)
 	if err != nil {
@@ -149,9 +149,9 @@ type StoreStats struct {
 	Threads      int     `json:"threads"`
 	Waiting      int     `json:"waiting"`    // threads at a question or a breakpoint
 	Failed       int     `json:"failed"`     // threads whose last run failed
-	Unfinished   int     `json:"unfinished"` // threads whose run is under way, or ended in the middle
+	Unfinished   int     `json:"unfinished"` // threads whose run is under way, or ended early
 	Runs         int     `json:"runs"`
-	Other        int     `json:"other"` // threads of the engine of another kind
+	Other        int     `json:"other"` // partitions of another kind
 	LastLSN      uint64  `json:"last_lsn"`
 	LogFiles     int     `json:"log_files"`
 	LogBytes     int64   `json:"log_bytes"`

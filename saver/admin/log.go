@@ -48,9 +48,9 @@ type LogOp struct {
 	Bytes  int64  `json:"bytes,omitempty"`  // of them
 }
 
-// Log yields what is in the log of the store in dir, oldest first, without its lock.
-// What a flush has moved into segments is no longer in the log. Damaged stretches are
-// yielded as entries; errors are those of the device, and come last.
+// Log yields the entries of the log of the store in dir, oldest first, without its lock. What
+// a flush has moved into segments is no longer in the log. Damage is yielded as an entry. An
+// error of the device is yielded last.
 func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		if err := readLog(ctx, dir, a, q, func(e LogEntry) bool { return yield(e, nil) }); err != nil && !errors.Is(err, errStop) {
@@ -59,7 +59,7 @@ func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEnt
 	}
 }
 
-// errStop ends a walk that the caller left.
+// errStop ends a walk when the consumer stops the iteration.
 var errStop = errors.New("stop")
 
 func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(LogEntry) bool) error {
@@ -113,9 +113,9 @@ func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(L
 	return nil
 }
 
-// entry is a piece of a log file as q wants it.
-func (q *LogQuery) entry(name string, p wal.Piece) (LogEntry, bool) {
-	e := LogEntry{LSN: uint64(p.LSN), File: name, Offset: p.Offset, Size: p.Size, Type: p.Type, Promise: p.SyncedTo}
+// entry makes an entry from a piece of a log file. ok is false if q does not select it.
+func (q *LogQuery) entry(name string, p wal.Piece) (e LogEntry, ok bool) {
+	e = LogEntry{LSN: uint64(p.LSN), File: name, Offset: p.Offset, Size: p.Size, Type: p.Type, Promise: p.SyncedTo}
 	switch {
 	case !p.Valid():
 		e.Type, e.Detail = "damage", "no valid frame: a torn tail, a writer at work, or damage; verify tells"

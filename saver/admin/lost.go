@@ -35,7 +35,7 @@ func lostItem(it export.LostItem) LostCheckpoint {
 	return l
 }
 
-// lostValues are those of the values whose items are not lost themselves.
+// lostValues are the lost values of items that are not in items, the lost items.
 func lostValues(ls []lost.Value, items map[export.LostItem]bool) []LostValue {
 	out := []LostValue{}
 	for _, v := range ls {
@@ -52,8 +52,8 @@ func lostValues(ls []lost.Value, items map[export.LostItem]bool) []LostValue {
 	return out
 }
 
-// losses are the items that cannot be without one of the values, and the values that
-// are lost besides.
+// losses divides lost values into the items that are lost with them, because they cannot do
+// without the value, and the other values.
 func losses(ls []lost.Value) ([]LostCheckpoint, []LostValue) {
 	gone, items := map[export.LostItem]bool{}, []LostCheckpoint{}
 	for _, l := range ls {

@@ -6,7 +6,7 @@ import (
 	"github.com/stele-go/stele/internal/layout"
 )
 
-// itemName is what an item is for people; kind is that of its thread.
+// itemName names an item for people. kind is the kind of its partition.
 func itemName(kind, key string) string {
 	if kind == "run" {
 		return "in thread " + key

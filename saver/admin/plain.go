@@ -10,10 +10,10 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// Plain turns a decoded value (see serde.Serializer) into what encoding/json can write,
-// without loss where JSON has a form for it. What it has none for becomes an object
-// with one key that begins with "$": {"$bytes": base64}, {"$float": "NaN"}, {"$type":
-// "module.Name", "value": …} for a Python object, {"$go": "…"} for anything else.
+// Plain converts a decoded value (see serde.Serializer) to a value that encoding/json can
+// write. What JSON has no form for becomes an object with a key that begins with "$":
+// {"$bytes": base64}, {"$float": "NaN"}, {"$type": "module.Name", "value": …} for a Python
+// object, {"$go": "…"} for anything else.
 func Plain(v any) any {
 	switch v := v.(type) {
 	case nil, bool, int64, uint64, int, json.Number:
@@ -65,7 +65,7 @@ func plainList(list []any) []any {
 	return out
 }
 
-// plainNative is Plain of LangGraph's own types, and of the rest.
+// plainNative is Plain for LangGraph's own types, and for all others.
 func plainNative(v any) any {
 	switch v := v.(type) {
 	case *serde.Ext:

@@ -31,29 +31,29 @@ type SalvageReport struct {
 	Values  int    `json:"values"`
 	LastLSN uint64 `json:"last_lsn"` // the last commit found
 
-	// Damage is what had to be gone past.
+	// Damage is the damage that was found.
 	Damage []Finding `json:"damage"`
 	// LostCheckpoints could not be read and are not in the new store.
 	LostCheckpoints []LostCheckpoint `json:"lost_checkpoints"`
 	// LostValues are channels and writes of checkpoints that are in the new store;
 	// reading one gives disk.ErrLost.
 	LostValues []LostValue `json:"lost_values"`
-	// LostMore is how many uses of lost values there are beyond those that are listed:
-	// the lists end after a million.
+	// LostMore is the number of further uses of lost values. The lists end after a
+	// million.
 	LostMore int `json:"lost_more,omitempty"`
-	// LostParts are parts of the index: of each of these threads, checkpoints may be
-	// missing that nothing else tells of.
+	// LostParts are lost parts of the index. Checkpoints of their threads may be missing
+	// without being listed.
 	LostParts []LostPart `json:"lost_parts"`
-	// MayHoldDeleted: what was gone past may have held deletions, so that something
-	// that was deleted may be back.
+	// MayHoldDeleted: the damage may have destroyed records of deletions, so the new
+	// store may hold deleted data.
 	MayHoldDeleted bool `json:"may_hold_deleted"`
-	// CutBytes is how many bytes the log has behind its last record that are none,
-	// CutAt where ("file:offset"): what was being written when the writer died, or
-	// damage to the last of what was.
+	// CutBytes is the number of bytes after the last valid record of the log, and CutAt
+	// their place ("file:offset"). They were being written when the writer died, or they
+	// are damaged records.
 	CutBytes int64  `json:"cut_bytes,omitempty"`
 	CutAt    string `json:"cut_at,omitempty"`
-	// ManifestLost: the manifest could not be read, and the files of the directory
-	// were taken as they are.
+	// ManifestLost: the manifest could not be read, so all files of the directory were
+	// used.
 	ManifestLost bool          `json:"manifest_lost"`
 	Verified     *VerifyReport `json:"verified"` // of the new store
 	Took         time.Duration `json:"took_ns"`
@@ -64,14 +64,14 @@ func (r *SalvageReport) Lost() bool {
 	return len(r.LostCheckpoints)+len(r.LostValues)+len(r.LostParts) > 0
 }
 
-// Complete reports whether nothing is lost or back: nothing is listed, and what was
-// gone past was derived from what is there (images) or held nothing of its own (header,
-// footer and index of a segment).
+// Complete reports whether nothing is lost and no deleted data may be back. That is so if no
+// loss is listed, and all damage is to derived data: images, and the header, footer and index
+// of segments.
 func (r *SalvageReport) Complete() bool {
 	return !r.Lost() && !r.MayHoldDeleted && !slices.ContainsFunc(r.Damage, Finding.mayHide)
 }
 
-// mayHide reports whether damage may have cost something that is not listed.
+// mayHide reports whether the damage may have destroyed something that is not listed.
 func (f Finding) mayHide() bool {
 	switch f.Kind {
 	case "segment header", "segment footer", "segment family index":
@@ -86,13 +86,13 @@ type LostPart struct {
 	Finding Finding  `json:"finding"`
 }
 
-// Salvage saves what can be read of the store in dir into a new store in out, which
-// must be empty or missing. It goes past damage of every kind and lists what it could
-// not save; dir is only read. The new store is verified before Salvage returns, and
-// may be opened like any other.
+// Salvage saves what can be read of the store in dir to a new store in out, which must be
+// empty or missing. It continues after damage of every kind, and lists what it could not
+// save. It only reads dir. It verifies the new store before it returns. The new store is an
+// ordinary one.
 //
-// An error means that nothing was saved: the directory holds nothing of a store, is of
-// a newer format, or a device failed.
+// An error means that nothing was saved: the directory holds nothing of a store, the store
+// has a newer format, or a device failed.
 func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageReport, error) {
 	start := time.Now()
 	if dir == out {
@@ -126,8 +126,8 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	return rep, nil
 }
 
-// replacement is what stands for a lost value: a mark that is an error to read, or
-// nothing for the record of a checkpoint, without which there is no checkpoint.
+// replacement is stored in place of a lost value: a mark that gives an error when it is read.
+// It is nil for the record of a checkpoint, because without it there is no checkpoint.
 func replacement(l lost.Value) []byte {
 	_, kind := SplitThread(l.Partition)
 	if _, ok := layout.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
@@ -136,7 +136,7 @@ func replacement(l lost.Value) []byte {
 	return layout.LostValue(findingOf(l.Err).String())
 }
 
-// addDamage lists a place once, whatever led to it.
+// addDamage lists a finding, if its place is not listed yet.
 func (r *SalvageReport) addDamage(f Finding) {
 	same := func(g Finding) bool {
 		return g.File == f.File && g.Offset == f.Offset && (g.Offset >= 0 || g.Detail == f.Detail)
@@ -166,8 +166,8 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *export.Report) {
 	}
 }
 
-// finish opens the new store once, so that it has an index of its own and knows what
-// was erased in the old one, and verifies it.
+// finish opens the new store once, which gives it an index and the erasures of the old one,
+// and verifies it.
 func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions, rep *SalvageReport) error {
 	opts := o.Access.Options
 	opts.ReadOnly, opts.AllowDamage, opts.ManualWork = false, false, true

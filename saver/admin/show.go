@@ -45,8 +45,8 @@ type WriteView struct {
 	ValueView
 }
 
-// ValueView is a value. Without a Kind there is none; with an Error it cannot be read
-// or decoded.
+// ValueView is a value. If Kind is empty there is no value. If Error is set, the value cannot
+// be read or decoded.
 type ValueView struct {
 	Kind  string `json:"kind,omitempty"`
 	Bytes int    `json:"bytes,omitempty"` // as serialized
@@ -54,9 +54,9 @@ type ValueView struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Show reads a checkpoint with all its values, or the newest one of the namespace if
-// cfg names none. A value that is damaged is shown as an error beside the others;
-// saver.ErrNotFound if there is no such checkpoint.
+// Show reads a checkpoint with all its values, or the newest one of the namespace if cfg names
+// none. A damaged value has its Error set. If the checkpoint does not exist, the error is
+// saver.ErrNotFound.
 func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView, error) {
 	tup, err := d.GetTuple(ctx, cfg)
 	if err != nil {
@@ -132,8 +132,9 @@ type CheckpointRow struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// History lists the checkpoints of a thread, newest first, without their values. ns nil
-// lists all namespaces; limit 0 all checkpoints. saver.ErrNotFound if there is none.
+// History lists the checkpoints of a thread, newest first, without their values. A nil ns
+// lists all namespaces, limit 0 all checkpoints. If there are none, the error is
+// saver.ErrNotFound.
 func History(ctx context.Context, d *disk.Saver, thread string, ns *string, limit int) ([]CheckpointRow, error) {
 	out := []CheckpointRow{}
 	for tup, err := range d.List(ctx, saver.Query{ThreadID: thread, Namespace: ns, Limit: limit}) {

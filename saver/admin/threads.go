@@ -18,13 +18,13 @@ import (
 // ThreadQuery selects threads. The zero ThreadQuery selects all that LangGraph knows.
 type ThreadQuery struct {
 	Prefix string       // thread ids that begin with it
-	After  string       // thread ids greater than it: where a page before ended
+	After  string       // thread ids greater than it: the last id of the previous page
 	Status saver.Status // threads of this status; "" for all
 	Limit  int          // 0: no limit
-	All    bool         // what the store keeps besides threads as well: runs and others
+	All    bool         // also runs, and whatever else the store has
 
-	// Metadata selects threads of which a checkpoint matches it; see saver.ThreadQuery,
-	// which says what that costs. Runs and others never match.
+	// Metadata selects threads with a checkpoint that matches it. saver.ThreadQuery says
+	// what that costs. Only threads match.
 	Metadata map[string]any
 }
 
@@ -41,14 +41,14 @@ type ThreadRow struct {
 	LSN       uint64       `json:"lsn"` // of the last commit that touched it
 }
 
-// Threads yields the threads q selects, in the order of their ids, as they are when the
-// iteration begins. Of the disk it reads the table of threads, and one small record for
-// each thread it yields that is not at its end, unless q.Metadata asks for more.
+// Threads yields the threads that q selects, in the order of their ids, as they are when the
+// iteration begins. From disk it reads the table of threads, and one small record for each
+// thread it yields that is not done, unless q.Metadata needs more.
 func Threads(ctx context.Context, d *disk.Saver, q ThreadQuery) iter.Seq2[ThreadRow, error] {
 	return threads(ctx, d, q, true)
 }
 
-// threads is Threads; without describe it reads no record, and tells no Graph and Next.
+// threads is Threads. Without describe it reads no records and leaves Graph and Next empty.
 func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
 		if err := rules.ValidateThreadQuery(saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}); err != nil {

@@ -34,28 +34,27 @@ type VerifyReport struct {
 	Items         int    `json:"items"`
 	Values        int    `json:"values"`
 	Checkpoints   int    `json:"checkpoints"`
-	// LostCheckpoints and LostValues are all that cannot be read because of the damage:
-	// a value whose own bytes are damaged, and every version that is a patch against
-	// it. LostMore is how many uses of lost values there are beyond those that are
-	// listed: the lists end after a million. Not among them is what damage hides: see
-	// the threads of a finding.
+	// LostCheckpoints and LostValues are what cannot be read because of the damage: values
+	// whose bytes are damaged, and every version that is a patch against one of them.
+	// LostMore is the number of further uses of lost values; the lists end after a
+	// million. What damage to the index hides is not listed; see Finding.Threads.
 	LostCheckpoints []LostCheckpoint `json:"lost_checkpoints,omitempty"`
 	LostValues      []LostValue      `json:"lost_values,omitempty"`
 	LostMore        int              `json:"lost_more,omitempty"`
-	// Compared: the saved index is the one that segments and log make.
+	// Compared: the saved index was compared with one made from segments and log.
 	Compared bool          `json:"index_compared"`
 	Damage   []Finding     `json:"damage"`
-	Notices  []Finding     `json:"notices"` // what a crash or a writer at work may leave
+	Notices  []Finding     `json:"notices"` // no damage: a crash or a writer at work may leave it
 	Took     time.Duration `json:"took_ns"`
 }
 
 // Clean reports whether nothing is damaged.
 func (r *VerifyReport) Clean() bool { return len(r.Damage) == 0 }
 
-// Verify checks every byte of the store in dir, that its files agree, that every
-// checkpoint can be read and every value is there and right, and that the saved index
-// is the one that segments and log make. It takes no lock, writes nothing, and may run
-// beside a writer. In a directory that holds a backup it checks that.
+// Verify checks every byte of the store in dir. It also checks that its files agree, that every
+// checkpoint can be read and every value is right, and that the saved index is the same as
+// one made from segments and log. It takes no lock and writes nothing, and a writer may be at
+// work. If dir holds a backup, it checks the backup.
 //
 // Damage is in the report. Errors: fault.ErrNotStore, fault.VersionError, those of the
 // device and of ctx.
@@ -117,7 +116,7 @@ func verifyReport(dir string, rep *verify.Report) *VerifyReport {
 
 func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// checkpoints reads every checkpoint as a saver does: record, metadata, versions.
+// checkpoints reads the record, metadata and versions of every checkpoint, as a saver does.
 func checkpoints(ctx context.Context, dir string, o VerifyOptions, out *VerifyReport) error {
 	d, err := o.Access.Open(dir, true)
 	if err != nil {
