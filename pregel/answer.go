@@ -20,20 +20,21 @@ const (
 	answerSpent                  // nobody gets it: it passes a breakpoint, or was given before
 )
 
-// answerFacts are what decides about an answer, beside how the run begins.
+// answerFacts are the facts about an answer that decide what becomes of it.
 type answerFacts struct {
-	// byID: it is a map by the ids of questions. empty: a map without any.
+	// byID: the answer is a map by the ids of questions. empty: the map is empty.
 	byID, empty bool
-	// steers: the Command has an Update or a Goto as well.
+	// steers: the Command also has an Update or a Goto.
 	steers bool
-	// old: it is to questions of a checkpoint that the thread has moved past. It is taken
-	// as in LangGraph, because those were answered before.
+	// old: the questions are those of a checkpoint that the thread has moved past. The
+	// answer is accepted as in LangGraph, because they were answered before.
 	old bool
-	// waiting are the ids of the questions that wait, sorted. unknown are the ids of the
+	// waiting are the ids of the questions that wait, sorted. unknown are the ids in the
 	// answer that nobody asked.
 	waiting, unknown []string
-	// left: there is something left to run. given: the tasks were given this answer before.
-	// atBreakpoint: the thread waits though nobody asks. They are looked up if nothing waits.
+	// left: something is left to run. given: the tasks were given this answer before.
+	// atBreakpoint: the thread waits although nobody asks. They are set only if no
+	// question waits.
 	left, given, atBreakpoint bool
 }
 
@@ -115,8 +116,7 @@ func answersByID(answer any) (byID map[string]any, ok bool) {
 	return byID, ok
 }
 
-// pendingInterrupts are the ids of the interrupts that tasks without a result
-// were stored to wait for, sorted.
+// pendingInterrupts are the ids of the stored interrupts of tasks without a result, sorted.
 func (l *loop) pendingInterrupts() []string {
 	statuses, _ := readStatuses(l.pending)
 	ids := map[string]bool{}
@@ -128,8 +128,8 @@ func (l *loop) pendingInterrupts() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// questions are the ids of the interrupts that wait, sorted, and of all that tasks
-// of this superstep are stored to have asked.
+// questions returns the ids of the interrupts that wait, sorted, and of all interrupts that
+// tasks of this superstep have stored.
 func (l *loop) questions() (waiting []string, asked map[string]bool, err error) {
 	asked = map[string]bool{}
 	statuses, order := readStatuses(l.pending)
@@ -216,10 +216,10 @@ func (l *loop) voidAnswer() error {
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }
 
-// answeredSince reports whether the questions that the graph around is stored to wait for,
-// in the task that runs this graph, were all answered here. Then a crash came before the
-// graph around could store the outcome of that task. An answer without an id is meant for
-// those questions and must not go to the next one. LangGraph gives it to the next one.
+// answeredSince reports whether this graph got answers to all the questions that its parent
+// task has stored. Then a crash came before the graph around could store the outcome of that
+// task. An answer without an id is meant for those questions and must not go to the next
+// one. LangGraph gives it to the next one.
 func (l *loop) answeredSince() bool {
 	shown := l.parent.task.pad.shown
 	return len(shown) > 0 && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })

@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// taskWrites is what apply needs to know of a task: also of input, answers and
-// state updates, which are no tasks.
+// taskWrites is what apply needs to know about a task. Input, answers and state updates are
+// described in the same way.
 type taskWrites struct {
 	path     string
 	node     string
@@ -19,13 +19,12 @@ type taskWrites struct {
 	writes   []write
 }
 
-// inputTask stands for the task that writes the input, or what belongs to no task.
+// inputTask stands for a task that writes the input, or writes that belong to no task.
 func inputTask(writes []write) taskWrites {
 	return taskWrites{path: Path{}.String(), node: Input, writes: writes}
 }
 
-// nullTask is what belongs to no task among pending writes, to be applied; nil if nothing
-// does.
+// nullTask has the pending writes that belong to no task; nil if there are none.
 func nullTask(pending []pendingWrite) []taskWrites {
 	var writes []write
 	for _, w := range pending {
@@ -60,7 +59,7 @@ type cell struct {
 	writes  int             // how many values it gets
 	values  []any
 	bumped  bool // it gets a new version
-	updated bool // and shows a value
+	updated bool // it changed and is available
 }
 
 // apply applies tasks in the order of their paths, which it puts them in, and
@@ -118,7 +117,7 @@ func (a *applier) apply(tasks []taskWrites) ([]string, error) {
 	return updated, nil
 }
 
-// see notes the versions that a task's triggers had when it ran.
+// see records the versions that a task's triggers had when it ran.
 func (a *applier) see(t taskWrites) {
 	old, known := a.cp.seen[t.node]
 	moved := func(ch string) bool {
@@ -147,8 +146,8 @@ func (a *applier) touch(i int) channel.Channel {
 	return ch
 }
 
-// moved records a change. With versions standing still nothing counts as
-// updated, which is how snapshots show a state.
+// moved records a change. Snapshots apply writes without new versions; then nothing counts as
+// updated.
 func (a *applier) moved(i int, mayTrigger bool) {
 	if a.next == nil {
 		return
@@ -241,7 +240,7 @@ func (a *applier) group(tasks []taskWrites) {
 			sum++
 		}
 	}
-	values := make([]any, sum) // channels may keep theirs, so each has an end
+	values := make([]any, sum) // shared by all; each part is clipped, because channels may keep it
 	for _, i := range a.order {
 		n := a.cells[i].writes
 		a.cells[i].values, values = values[:0:n], values[n:]

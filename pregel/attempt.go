@@ -20,16 +20,16 @@ func randomFloat() float64 { return rand.Float64() }
 // attempt is one run of a node's body. Once it has ended, writes of goroutines it left
 // behind are ignored.
 type attempt struct {
-	progress chan struct{} // of one place; nil if nobody watches
+	progress chan struct{} // buffer of one; nil if nobody watches
 	auto     bool          // writes, events and calls count as progress
-	outer    *attempt      // of the task that runs this graph: what moves here moves there
+	outer    *attempt      // of the task that runs this graph; progress here is progress there
 
 	// mu guards the fields below.
 	mu       sync.Mutex
 	writes   []write
 	returned any // by the body; kept only while messages are streamed
 	closed   bool
-	room     [3]write // what most tasks write; the last is for the mark of none
+	room     [3]write // enough for most tasks, including the mark of no writes
 }
 
 func (a *attempt) write(channel string, value any) {
@@ -52,7 +52,7 @@ func (a *attempt) whileOpen(f func(writes []write) error) error {
 	return f(slices.Clip(a.writes))
 }
 
-// keep notes what the body returned.
+// keep records what the body returned.
 func (a *attempt) keep(returned any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +74,7 @@ func (a *attempt) isClosed() bool {
 	return a.closed
 }
 
-// touch notes progress.
+// touch records progress.
 func (a *attempt) touch() {
 	for ; a != nil; a = a.outer {
 		if a.auto {
@@ -83,7 +83,7 @@ func (a *attempt) touch() {
 	}
 }
 
-// beat notes a heartbeat.
+// beat records a heartbeat.
 func (a *attempt) beat() {
 	for ; a != nil; a = a.outer {
 		a.note()
@@ -93,7 +93,7 @@ func (a *attempt) beat() {
 func (a *attempt) note() {
 	select {
 	case a.progress <- struct{}{}:
-	default: // nobody watches, or a beat is noted already
+	default: // nobody watches, or progress is already recorded
 	}
 }
 
@@ -188,8 +188,8 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 	return nil, err
 }
 
-// attempt runs the body once, within its bounds of time. A body that does not
-// end when its context does is left behind, and what it writes is ignored.
+// attempt runs the body once, within its time limits. A body that does not return when its
+// context ends is abandoned, and what it writes is ignored.
 func (s *superstep) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
@@ -231,7 +231,7 @@ func (s *superstep) attempt(run *taskRun) error {
 			return expired("run", p.Run())
 		case <-idleTimer:
 			select {
-			case <-run.att.progress: // it came at the same time
+			case <-run.att.progress: // progress came at the same time
 				idle.Reset(p.Idle())
 			default:
 				return expired("idle", p.Idle())

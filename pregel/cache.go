@@ -14,7 +14,7 @@ type cacheKey struct {
 	ttl time.Duration
 }
 
-// cacheKeyOf identifies what node makes of input; nil without a policy.
+// cacheKeyOf identifies the result of a node for an input; nil without a policy.
 func cacheKeyOf(graph, node string, p *CachePolicy, input any) (*cacheKey, error) {
 	if p == nil {
 		return nil, nil
@@ -35,8 +35,8 @@ func cacheKeyOf(graph, node string, p *CachePolicy, input any) (*cacheKey, error
 	return &cacheKey{cache.Key{NS: cacheGroup(graph, node), Key: hexHash(id)}, p.TTL}, nil
 }
 
-// callGroup stands for the graph in the cache groups of called functions, which
-// all graphs share.
+// callGroup takes the place of the graph in the cache groups of called functions. All graphs
+// share these groups.
 const callGroup = "call"
 
 func cacheGroup(graph, node string) string { return cacheNS + "," + graph + "," + node }
@@ -57,7 +57,7 @@ func (g *Graph) ClearCache(ctx context.Context, nodes ...string) error {
 	return g.opts.Cache.Clear(ctx, groups...)
 }
 
-// setCacheKey finds out whether t's result may be kept.
+// setCacheKey sets t's cache key, if its result may be cached.
 func (l *loop) setCacheKey(t *task) error {
 	if l.cache() == nil {
 		return nil
@@ -85,7 +85,7 @@ func (l *loop) cache() cache.Cache {
 	return nil
 }
 
-// matchCache gives tasks that have not run what the cache keeps for them.
+// matchCache gives tasks that have not run the writes that are cached for them.
 func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 	c := l.cache()
 	if c == nil {
@@ -131,7 +131,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 	return nil
 }
 
-// keepInCache keeps what t wrote, also when the run was cancelled.
+// keepInCache caches what t wrote, even if the run was cancelled.
 func (l *loop) keepInCache(ctx context.Context, t *task) {
 	c := l.cache()
 	if c == nil || t.cacheKey == nil {
@@ -147,7 +147,8 @@ func (l *loop) keepInCache(ctx context.Context, t *task) {
 	}
 }
 
-// plainCodec serializes what does not go to the saver, as the saver does if there is one.
+// plainCodec serializes what does not go to the saver. It is the saver's codec, if there is
+// one.
 func (e *encoder) plainCodec() serde.Serializer {
 	if e.codec != nil {
 		return e.codec
@@ -164,7 +165,7 @@ func (e *encoder) encodeKept(writes []write) (serde.Typed, error) {
 	return e.plainCodec().Encode(pairs)
 }
 
-// decodeKept is the inverse of encodeKept. What comes from a cache may be
+// decodeKept is the inverse of encodeKept. It accepts any bytes, because a cache may return
 // anything.
 func (e *encoder) decodeKept(typed serde.Typed) ([]write, error) {
 	v, err := e.plainCodec().Decode(typed)

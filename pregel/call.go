@@ -19,7 +19,7 @@ type callSpec struct {
 	timeout *TimeoutPolicy
 }
 
-// resolve lets the callers go on. Only the first counts.
+// resolve sets the result and wakes the callers. Only the first call counts.
 func (f *futureState) resolve(v any, err error) {
 	f.once.Do(func() {
 		f.val, f.err = v, err
@@ -48,8 +48,8 @@ func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
 	}
 }
 
-// await waits until a called task has ended. The caller's slot is free
-// meanwhile.
+// await waits until a called task has ended. If slots are limited, the caller gives its slot
+// back meanwhile.
 func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 	select {
 	case <-t.done.wait():

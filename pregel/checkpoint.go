@@ -133,8 +133,8 @@ func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp 
 	return set, nil
 }
 
-// replayed are the reducing channels that cp has no value of, though they were
-// written: they were delta channels then.
+// replayed are the reducing channels that were written but have no value in cp. They were
+// delta channels when cp was stored.
 func (g *Graph) replayed(cp *saver.Checkpoint) []string { return withoutValue(g.folds, cp) }
 
 func withoutValue(channels []string, cp *saver.Checkpoint) (found []string) {
@@ -182,8 +182,8 @@ func replayChannel(spec channel.Channel, h saver.DeltaHistory) (channel.Channel,
 	if d, ok := ch.(channel.DeltaChannel); ok {
 		return ch, d.Replay(writes)
 	}
-	// The writes span supersteps, so each is an update of its own: one call
-	// would take two Overwrites of two supersteps for a conflict.
+	// The writes span supersteps, so each is a separate update. One call would report
+	// two Overwrites of two supersteps as a conflict.
 	for _, w := range writes {
 		if _, err := ch.Update([]any{w}); err != nil {
 			return nil, err
@@ -229,8 +229,8 @@ func (c counters) advance(deltas []string, updated func(string) bool) counters {
 	return out
 }
 
-// metadata is c as stored: without the channels just snapshotted, nil if there
-// is nothing to count.
+// metadata is c as stored, without the channels that were just snapshotted. It is nil if
+// there is nothing to count.
 func (c counters) metadata(snapshotted map[string]bool) map[string]any {
 	if len(c) == 0 {
 		return nil
@@ -286,8 +286,7 @@ func (g *Graph) addOverwritten(set map[string]bool, writes []write) {
 	}
 }
 
-// capture is what create stores of the channels whose version moved: their
-// values, ready to encode.
+// capture has the values of the channels whose version changed, ready to be encoded.
 type capture []captured
 
 type captured struct {
@@ -344,8 +343,8 @@ func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, 
 	return out, capt, nil
 }
 
-// markBumpsSeen advances whoever had seen a bumped channel's old version, and
-// remembers under a pseudo node what it really read.
+// markBumpsSeen marks the new version of a bumped channel as seen by the nodes that had seen
+// the old one. The pseudo node snapshotBumps remembers what they really read.
 func markBumpsSeen(seen map[string]map[string]saver.Version, bumped map[string][2]saver.Version, triggers map[string][]string) map[string]map[string]saver.Version {
 	out := make(map[string]map[string]saver.Version, len(seen)+1)
 	for n, s := range seen {

@@ -170,8 +170,8 @@ func (l *loop) keepDeltaInput(writes []write) error {
 	return nil
 }
 
-// storeExitDeltas stores the run's writes to delta channels on the checkpoint it
-// began with, unless the channel is stored whole at the end.
+// storeExitDeltas stores the run's writes to delta channels on the checkpoint that it began
+// with, except for channels that are stored whole.
 func (l *loop) storeExitDeltas() error {
 	if len(l.delta.exit) == 0 {
 		return nil
@@ -197,8 +197,7 @@ func (l *loop) storeExitDeltas() error {
 	return nil
 }
 
-// storeAnchor stores an empty checkpoint that the writes of a first run can hang
-// on.
+// storeAnchor stores an empty checkpoint for the writes of the first run on a thread.
 func (l *loop) storeAnchor() saver.Config {
 	at := l.delta.initial
 	at.Namespace = l.ns
@@ -217,8 +216,8 @@ func (l *loop) storeAnchor() saver.Config {
 	return at
 }
 
-// countInMetadata puts the counters of delta channels into the metadata, which
-// events may hold already.
+// countInMetadata puts the counters of delta channels into the metadata. It copies the
+// metadata, because events may hold it.
 func (l *loop) countInMetadata(counts map[string]any) {
 	if _, has := l.md[keyDeltaCounters]; !has && counts == nil {
 		return

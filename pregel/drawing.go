@@ -14,7 +14,7 @@ type Drawing struct {
 	Edges []Edge
 
 	name  string
-	notes map[string][]string // what is known of a node, ready to be shown
+	notes map[string][]string // text to show in a node
 }
 
 // drawnSteps bounds how far a graph is followed to find its edges.
@@ -159,8 +159,8 @@ func (g *Graph) DrawInside(levels int) Drawing {
 	return d
 }
 
-// replace puts what is inside of a node in its place, without the ends that lead to
-// one node and from one.
+// replace replaces a node by the graph inside it. It removes that graph's Start and End if
+// only one edge touches each of them.
 func (d *Drawing) replace(node string, inside Drawing) {
 	first, last := inside.first(), inside.last()
 	if len(inside.Nodes) < 2 || first == "" || last == "" || !slices.Contains(d.Nodes, node) {
@@ -188,8 +188,8 @@ func (d *Drawing) replace(node string, inside Drawing) {
 	}
 }
 
-// trim takes away the first node and the last where only one edge leads from it, or
-// to it, and what remains begins, or ends, in one node as well.
+// trim removes the first node if only one edge leads from it and the rest still begins in one
+// node. It does the same at the end.
 func (d *Drawing) trim() {
 	for _, end := range []func(*Drawing) string{(*Drawing).first, (*Drawing).last} {
 		if node := end(d); node != "" {
@@ -239,18 +239,19 @@ func (d *Drawing) only(end func(Edge) string) (found string) {
 	return found
 }
 
-// around is the graph a name is in: the nodes that run it; "" is the outermost.
-func around(name string) string {
+// enclosing is the graph that a node is in, as the path of the nodes that run it; "" for the
+// outermost graph.
+func enclosing(name string) string {
 	i := strings.LastIndex(name, nsEnd)
 	return name[:max(i, 0)]
 }
 
-// own is a name without the nodes around it.
-func own(name string) string { return name[strings.LastIndex(name, nsEnd)+1:] }
+// baseName is the name of a node without the path to it.
+func baseName(name string) string { return name[strings.LastIndex(name, nsEnd)+1:] }
 
-// commonAround is the innermost graph that both ends of an edge are in. An edge from a
-// node to itself is drawn as a graph of its own, though without a frame.
-func commonAround(e Edge) string {
+// commonGraph is the innermost graph that both ends of an edge are in. An edge from a node to
+// itself is drawn as a separate graph without a frame.
+func commonGraph(e Edge) string {
 	if e.From == e.To {
 		return e.From
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// encoder serializes what is stored, when its superstep ends. A list that a superstep
-// appended to is serialized from where it grew: a chat that has got long costs what was
-// said last.
+// encoder serializes what is stored, when its superstep ends. If a superstep appended to a
+// list, only the new elements are serialized, so a superstep of a long chat costs only its
+// last messages.
 type encoder struct {
 	g     *Graph
 	codec serde.Serializer       // nil: the saver serializes
 	lists map[string]encodedList // of channels, as last stored
 }
 
-// codecOf is what a saver serializes with; nil if it does not say.
+// codecOf is the serializer of a saver; nil if the saver does not tell.
 func codecOf(s saver.Saver) serde.Serializer {
 	if c, ok := s.(saver.Coordinator); ok {
 		return c.Serializer()
@@ -27,14 +27,14 @@ func codecOf(s saver.Saver) serde.Serializer {
 }
 
 const (
-	// minGrown is the size below which serializing a list again costs little, and
-	// maxGrown that above which its bytes are not kept for the next superstep.
+	// minGrown is the size below which serializing a list again costs little.
+	// maxGrown is the size above which its bytes are not kept for the next superstep.
 	minGrown = 1 << 10
 	maxGrown = 8 << 20
 )
 
-// encodedList is the list a channel had when it was last stored, and its bytes,
-// which the saver has as well: neither is changed.
+// encodedList is the list that a channel had when it was last stored, and its bytes. The saver
+// shares the bytes. Neither is changed.
 type encodedList struct {
 	value reflect.Value
 	typed serde.Typed
@@ -75,8 +75,8 @@ func (e *encoder) encodeChannel(ch string, v any) (saver.Value, error) {
 	return saver.ValueTyped(typed), nil
 }
 
-// appended is how many elements were appended to was to make list; 0 if that is not
-// what happened to it. What elements refer to is not looked into: nobody changes it.
+// appended is how many elements were appended to was to make list; 0 if list was made in
+// another way. It does not compare what elements refer to, because nobody changes that.
 func appended(was, list reflect.Value) int {
 	if !was.IsValid() || was.Type() != list.Type() || list.Len() <= was.Len() {
 		return 0
@@ -89,8 +89,8 @@ func appended(was, list reflect.Value) int {
 	return list.Len() - was.Len()
 }
 
-// same reports whether a and b, of one type, are one value: equal, and where they
-// refer to something, to the same. It may say no of equal values.
+// same reports whether a and b, of one type, are the same value: they are equal and refer to
+// the same memory. It may return false for equal values.
 func same(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.String:
@@ -128,7 +128,7 @@ func same(a, b reflect.Value) bool {
 	return false
 }
 
-// encode serializes a value now, if the saver says how; the reducers of the next
+// encode serializes a value now, if the codec is known, because the reducers of the next
 // superstep may append to it.
 func (e *encoder) encode(node, ch string, v any) (saver.Value, error) {
 	if e.codec == nil {
@@ -141,7 +141,7 @@ func (e *encoder) encode(node, ch string, v any) (saver.Value, error) {
 	return saver.ValueTyped(typed), nil
 }
 
-// encodeWrites is writes as they are stored: without untracked values.
+// encodeWrites serializes writes, except those to untracked channels.
 func (e *encoder) encodeWrites(node string, writes []write) ([]saver.Write, error) {
 	out := make([]saver.Write, 0, len(writes))
 	for _, w := range writes {
@@ -164,7 +164,7 @@ func (e *encoder) encodeWrites(node string, writes []write) ([]saver.Write, erro
 	return out, nil
 }
 
-// nameWrites gives what is written to delta channels its ids, in place.
+// nameWrites gives ids to messages that are written to delta channels, in place.
 func (g *Graph) nameWrites(writes []write) {
 	if len(g.deltas) == 0 {
 		return
@@ -176,7 +176,7 @@ func (g *Graph) nameWrites(writes []write) {
 	}
 }
 
-// sanitize takes untracked values out of a packet's argument.
+// sanitize removes untracked values from a packet's argument.
 func (g *Graph) sanitize(v any) any {
 	s, ok := sendOf(v)
 	if !ok || !g.untracked {
@@ -195,8 +195,8 @@ func (g *Graph) sanitize(v any) any {
 	return Send{Node: s.Node, Arg: clean, Timeout: s.Timeout}
 }
 
-// encodeCheckpoint is cp as stored, with the values of the changed channels
-// serialized now.
+// encodeCheckpoint makes the checkpoint to store, with the serialized values of the changed
+// channels.
 func (e *encoder) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
 	own := cp.clone()
 	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated, Immutable: true,

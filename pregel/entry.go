@@ -25,11 +25,11 @@ type entry struct {
 	branch bool
 	// tell is what graphs inside are told during the first superstep.
 	tell told
-	// deaf: the questions for which the graph around has an answer were answered here
-	// before a crash, so that the answer is not for what is asked next.
+	// deaf: before a crash this graph got answers to the questions for which the graph
+	// around has an answer, so that answer is not for the next question.
 	deaf bool
-	// err is why the run does not begin: what its caller gets if it is entryRefused, or if
-	// it is entryFinish and the earlier run does not come to its end.
+	// err is why the run does not begin. The caller gets it if kind is entryRefused, or if
+	// kind is entryFinish and the earlier run does not reach its end.
 	err error
 }
 
@@ -39,17 +39,17 @@ const (
 	entryRefused entryKind = iota
 	// entryFinish: an earlier run is finished first. Then this one begins once more.
 	entryFinish
-	// entryInput takes input upon the newest checkpoint, if there is one.
+	// entryInput takes input at the newest checkpoint, if there is one.
 	entryInput
-	// entryBranch takes input upon a checkpoint that was named.
+	// entryBranch takes input at a checkpoint that was named.
 	entryBranch
 	// entryResume goes on where the thread stands. Tasks that ended do not run again.
 	entryResume
-	// entryRerun goes on from an old checkpoint, without leaving it: all its tasks run
-	// again, under the ids they had.
+	// entryRerun goes on from an old checkpoint without copying it. All its tasks run
+	// again, with the same ids.
 	entryRerun
-	// entryFork goes back to a checkpoint and stores a copy of it first, so that its tasks
-	// run again under ids of their own.
+	// entryFork goes back to a checkpoint and first stores a copy of it. So its tasks run
+	// again with new ids.
 	entryFork
 	// entryTravel goes back to a checkpoint that is such a copy, or an update.
 	entryTravel
@@ -90,7 +90,7 @@ func (o origin) found() bool { return o != originNone && o != originMissing }
 
 func (o origin) named() bool { return o >= originNamed }
 
-// told is what a graph inside hears from the one around.
+// told is what the graph around tells a graph inside.
 type told int
 
 const (
@@ -99,7 +99,7 @@ const (
 	toldResume       // to go on where it stands
 )
 
-// facts are all that decides how a run begins.
+// facts are everything that decides how a run begins.
 type facts struct {
 	thread string // for errors
 	ways   ways
@@ -132,7 +132,7 @@ type facts struct {
 	answer answerFacts // looked up if there is an answer
 }
 
-// hears is what the graph around says, if that counts.
+// hears is what the graph around tells this graph, if it applies.
 func (f facts) hears() told {
 	if f.replays && !f.mapped || f.spent {
 		return toldNothing
@@ -237,7 +237,7 @@ func (l *loop) decide(ctx context.Context) error {
 	return l.entry.err
 }
 
-// facts are those that cost nothing, or little, to find out.
+// facts collects the facts that are cheap to find out.
 func (l *loop) facts() facts {
 	cmd, isCommand := commandOf(l.input)
 	source := l.md.Source()
@@ -298,7 +298,7 @@ func (l *loop) begunHere() bool {
 	return known && parentsOf(l.md)[outer] == id
 }
 
-// tells is what graphs inside hear from this one. It is about the first superstep alone.
+// tells is what this graph tells graphs inside. It applies to the first superstep only.
 func (l *loop) tells() told {
 	if l.stepped {
 		return toldNothing

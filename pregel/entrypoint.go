@@ -46,7 +46,7 @@ func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, 
 		ChannelOrder: []string{Start, End, chPrevious}}, o)
 }
 
-// takes refuses what is no I.
+// takes checks that an input can be converted to I.
 func takes[I any](name string) func(input any) (Pairs, error) {
 	return func(input any) (Pairs, error) {
 		if _, err := channel.Convert[I](input); err != nil {
@@ -56,7 +56,7 @@ func takes[I any](name string) func(input any) (Pairs, error) {
 	}
 }
 
-// writeFinal writes the result and what is kept.
+// writeFinal writes the result, and the value that is saved for the next run.
 func writeFinal(w *Writing, output any) error {
 	value, save := output, output
 	if f, ok := output.(interface{ final() (value, save any) }); ok {

@@ -7,7 +7,8 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// Environment is what runs take from the outside world. The zero value is the system's.
+// Environment is how runs access the outside world. The zero value uses the system's clock and
+// randomness.
 type Environment struct {
 	Now    func() time.Time                            // the clock of checkpoints
 	IDs    *IDSource                                   // nil: one per process

@@ -25,7 +25,7 @@ type Hooks struct {
 	Span func(ctx context.Context, s Span) (context.Context, func(err error))
 }
 
-// guardHook calls a hook.
+// guardHook calls a hook and logs a panic.
 func (g *Graph) guardHook(name string, call func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -75,10 +75,10 @@ type Span struct {
 	Task *TaskInfo
 }
 
-// noSpan ends a span that nobody began.
+// noSpan is the end of a span if there is no hook.
 func noSpan(error) {}
 
-// span begins a span. A hook that panics, or returns nothing, is as none.
+// span begins a span. A hook that panics or returns nil is ignored.
 func (l *loop) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
 	inside, end = ctx, noSpan
 	l.g.guardHook("Span", func() {
@@ -109,8 +109,8 @@ func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
 	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: l.tasks.namePerTask()})
 }
 
-// spanTask begins the span of a task: it may be called beside the loop, and asks it
-// for nothing that changes during a superstep.
+// spanTask begins the span of a task. It may run concurrently with the loop, so it reads
+// nothing from it that changes during a superstep.
 func (s *superstep) spanTask(ctx context.Context, info TaskInfo) (context.Context, func(error)) {
 	l := s.l
 	if l.g.opts.Hooks.Span == nil {

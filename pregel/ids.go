@@ -126,8 +126,8 @@ func isNumber(part string) bool {
 	return part != "" && strings.Trim(part, "0123456789") == ""
 }
 
-// recastNS takes the task ids and the numbers of repeated calls out of ns, so
-// that what remains is the path of node names.
+// recastNS removes the task ids and the numbers of repeated calls from ns. The rest is the path
+// of node names.
 func recastNS(ns string) string {
 	parts := slices.DeleteFunc(strings.Split(ns, nsSep), isNumber)
 	for i, p := range parts {
@@ -136,8 +136,8 @@ func recastNS(ns string) string {
 	return strings.Join(parts, nsSep)
 }
 
-// stableNS takes the task ids out of ns but keeps the numbers: where a graph
-// with a history of its own is stored.
+// stableNS removes the task ids from ns but keeps the numbers. It is the namespace of a graph
+// that keeps its history across calls.
 func stableNS(ns string) string {
 	parts := strings.Split(ns, nsSep)
 	for i, p := range parts {
@@ -171,9 +171,9 @@ func splitNS(ns string) []string {
 	return strings.Split(ns, nsSep)
 }
 
-// exitDeltaTaskID is the id under which exit durability stores a task's writes
-// to delta channels on the checkpoint the run began with. The superstep stands
-// in front, so that the order of ids is the order of supersteps.
+// exitDeltaTaskID is the id under which Exit stores a task's writes to delta channels on the
+// checkpoint that the run began with. The id begins with the superstep, so that ids are in
+// the order of supersteps.
 func exitDeltaTaskID(step int, taskID string) string {
 	_, rest, _ := strings.Cut(taskID, "-")
 	id := fmt.Sprintf("%08d-%s", step, rest)

@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// takeInput begins with new input. It drops what was pending, and stores the input as a
-// checkpoint of its own.
+// takeInput begins with new input. It discards what was pending, and stores the input as a
+// checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
 	writes, err := l.g.inputWrites(l.set, l.input)
 	if err != nil {
@@ -34,7 +34,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The superstep that is dropped takes its items with it.
+	// The items of the discarded superstep are discarded too.
 	l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chItems })
 	if err := l.keepDeltaInput(writes); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 	return l.putCheckpoint(ctx, "input")
 }
 
-// inputWrites maps an input to the channels, which must be able to take it.
+// inputWrites maps an input to writes to channels. It refuses what the channels cannot take.
 func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
 	writes, err := g.inputByChannel(input)
 	if err != nil || len(writes) == 0 {
@@ -83,7 +83,7 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 		return nil, nil
 	}
 	if g.input.Single {
-		if pairs, ok := input.(Pairs); ok { // it is stored, and read back as plain data
+		if pairs, ok := input.(Pairs); ok { // it would be read back as plain data
 			m := make(map[string]any, len(pairs))
 			for _, p := range pairs {
 				m[p.Key] = p.Value

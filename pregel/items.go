@@ -11,10 +11,10 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// With Options.AtomicStore what a task puts into the store is a write like those to
-// channels. It belongs to an attempt and is dropped if that fails. It is stored among the
-// pending writes of the task, so another process that goes on has it. When the superstep
-// ends, the puts of all tasks are committed with its checkpoint.
+// With Options.AtomicStore, what a task puts into the store is treated like a write to a
+// channel. It is discarded if the attempt fails. It is stored with the pending writes of the
+// task, so that another process can resume the run with it. When the superstep ends, the
+// puts of all tasks are committed with its checkpoint.
 
 // chItems is the pseudo channel of puts.
 const chItems = "__stele_items__"
@@ -26,7 +26,7 @@ type atomicStore interface {
 	Prepare(ctx context.Context, ops ...store.PutOp) (saver.Change, error)
 }
 
-// checkAtomicStore refuses what cannot store items with checkpoints.
+// checkAtomicStore refuses a store or a saver that cannot store items with checkpoints.
 func (g *Graph) checkAtomicStore() error {
 	if !g.opts.AtomicStore {
 		return nil
@@ -53,7 +53,7 @@ func (l *loop) itemStore() atomicStore {
 	return nil
 }
 
-// taskStore is the store as a task sees it: its puts are buffered.
+// taskStore is the store as a task sees it. It buffers the puts of the task.
 type taskStore struct {
 	atomicStore
 	run *taskRun
@@ -117,7 +117,7 @@ func (s *taskStore) buffer(ops ...store.PutOp) error {
 	return s.run.att.buffer(records)
 }
 
-// buffer adds a write of puts, unless the attempt has ended: then nobody would
+// buffer adds puts to the writes. It fails if the attempt has ended, because nobody would
 // store them.
 func (a *attempt) buffer(records []any) error {
 	a.touch()
@@ -130,7 +130,7 @@ func (a *attempt) buffer(records []any) error {
 	return nil
 }
 
-// recordOf is op as plain data.
+// recordOf encodes op as plain data.
 func recordOf(op store.PutOp) map[string]any {
 	r := map[string]any{"ns": anys(op.Namespace), "key": op.Key}
 	if op.Value != nil {
@@ -148,7 +148,7 @@ func recordOf(op store.PutOp) map[string]any {
 	return r
 }
 
-// opsOf is the inverse of recordOf, for a list. What was stored may be anything.
+// opsOf decodes a list of what recordOf encoded. It accepts any data.
 func opsOf(v any) ([]store.PutOp, error) {
 	list, ok := v.([]any)
 	if !ok {
@@ -249,8 +249,8 @@ func (l *loop) itemOps() ([]store.PutOp, error) {
 	return all, nil
 }
 
-// passItems is for supersteps no checkpoint of this graph ends: the items belong
-// to the task around, or are stored at once if there is none.
+// passItems handles the items of a graph that stores no checkpoints. It passes them to the task
+// around, or stores them at once if there is none.
 func (l *loop) passItems(ctx context.Context) error {
 	if len(l.items) == 0 {
 		return nil

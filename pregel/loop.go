@@ -43,7 +43,7 @@ type tree struct {
 	cpMap  map[string]string // checkpoints of the graphs around
 	told   told
 	replay *replayState
-	// ways and resumeMap are those of the root; the second has the answers by id.
+	// ways and resumeMap, the answers by id, are those of the root.
 	ways      ways
 	resumeMap map[string]any
 }
@@ -58,8 +58,8 @@ type start struct {
 	recovery *recovery
 	// stopped: the run before marked that it stopped.
 	stopped bool
-	// replayed are the reducing channels that the run found as a delta channel leaves
-	// them, without a value of their own.
+	// replayed are the reducing channels that were stored without a value, because they
+	// were delta channels then.
 	replayed []string
 }
 
@@ -83,21 +83,21 @@ type position struct {
 	step    int
 	stop    int
 	status  loopStatus
-	ending  ending // what the run has to tell of its end
+	ending  ending // what the run records about its end
 }
 
-// work are the tasks of the current superstep, and what one leaves to the next.
+// work is the tasks of the current superstep, and what a superstep reuses of the previous one.
 type work struct {
 	tasks  *taskSet
 	coming coming
 	prep   *preparer // of tasks
 	apply  *applier
-	// taskCtx is what the contexts of tasks are made of. It is cancelled when a
-	// superstep fails, and then there is no other; each attempt has its own end.
+	// taskCtx is the parent of the contexts of all tasks. It is cancelled when a
+	// superstep fails, which is then the last one.
 	taskCtx context.Context
 	cancel  context.CancelCauseFunc
 	workers *workers // from the first superstep on
-	// Room for the tasks to run, and for how they ended.
+	// Memory that supersteps reuse, for the tasks to run and for their results.
 	ready   []*task
 	results chan result
 }
@@ -106,13 +106,13 @@ type work struct {
 type saves struct {
 	pipe     *pipeline
 	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
-	withNext []saver.TaskWrites // are stored together with the next checkpoint
+	withNext []saver.TaskWrites // writes to store with the next checkpoint
 	owned    ownership
 	delta    deltaState
 	items    []any // the puts of the supersteps since the last checkpoint that was stored
 }
 
-// view is who looks at the run.
+// view is who watches the run.
 type view struct {
 	output   Keys
 	stream   *stream
@@ -162,7 +162,7 @@ func (l *loop) next(current saver.Version) (saver.Version, error) {
 	return saver.IntVersion(n + 1), nil
 }
 
-// applier is for one apply to the current checkpoint.
+// applier returns the applier, set to the current checkpoint.
 func (l *loop) applier() *applier {
 	if l.apply == nil {
 		l.apply = &applier{set: l.set, triggers: l.g.triggers, next: l.next, unknown: func(node, channel string) {
@@ -173,8 +173,8 @@ func (l *loop) applier() *applier {
 	return l.apply
 }
 
-// preparer is for the tasks of the current checkpoint. It is one and the same for
-// all supersteps: those before are over.
+// preparer returns the preparer, set to the current checkpoint. All supersteps share it,
+// because only one runs at a time.
 func (l *loop) preparer() *preparer {
 	if l.prep == nil {
 		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.opts.Metadata, warn: l.env().Logger.Warn}

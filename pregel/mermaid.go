@@ -13,7 +13,7 @@ import (
 
 var notWord = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-// mermaidID is a name as Mermaid accepts it.
+// mermaidID is a name, escaped for Mermaid.
 func mermaidID(name string) string {
 	return notWord.ReplaceAllStringFunc(name, func(s string) string { return fmt.Sprintf("\\%x", []rune(s)[0]) })
 }
@@ -27,12 +27,12 @@ func (d Drawing) Mermaid() string {
 	m.first, m.last = d.first(), d.last()
 	m.text.WriteString("---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n")
 	for _, n := range d.Nodes {
-		m.group(around(n))
-		m.inside[around(n)] = append(m.inside[around(n)], n)
+		m.group(enclosing(n))
+		m.inside[enclosing(n)] = append(m.inside[enclosing(n)], n)
 	}
 	var order []string
 	for _, e := range d.Edges {
-		at := commonAround(e)
+		at := commonGraph(e)
 		if len(m.edges[at]) == 0 {
 			order = append(order, at)
 		}
@@ -67,9 +67,9 @@ type mermaid struct {
 	text        strings.Builder
 }
 
-// group notes a graph inside, and those around it.
+// group adds a nested graph, and those around it.
 func (m *mermaid) group(at string) {
-	for ; at != ""; at = around(at) {
+	for ; at != ""; at = enclosing(at) {
 		if !slices.Contains(m.groups, at) {
 			m.groups = append(m.groups, at)
 		}
@@ -80,8 +80,8 @@ func (m *mermaid) group(at string) {
 func (m *mermaid) draw(at string) {
 	frame := at != "" && !slices.Contains(m.d.Nodes, at)
 	if frame {
-		name := own(at)
-		if m.framed[name] { // frames of one name would be one
+		name := baseName(at)
+		if m.framed[name] { // Mermaid would merge frames of the same name
 			name = mermaidID(at)
 		}
 		m.framed[name] = true
@@ -94,7 +94,7 @@ func (m *mermaid) draw(at string) {
 		m.edge(e)
 	}
 	for _, g := range m.groups {
-		if around(g) == at && g != at {
+		if enclosing(g) == at && g != at {
 			m.draw(g)
 		}
 	}
@@ -125,9 +125,9 @@ func (m *mermaid) edge(e Edge) {
 	fmt.Fprintf(&m.text, "\t%s %s %s;\n", mermaidID(e.From), arrow, mermaidID(e.To))
 }
 
-// label is what is written in a node: its name, and what is known of it.
+// label is the text in a node: its name and its notes.
 func (m *mermaid) label(n string) string {
-	label := own(n)
+	label := baseName(n)
 	if label != "" && strings.Trim(label[:1]+label[len(label)-1:], "*_`") == "" {
 		label = "<p>" + label + "</p>"
 	}

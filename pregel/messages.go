@@ -11,15 +11,15 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// messageLog remembers which messages a stream has shown, so that each is shown
-// once: as it is sent, or when its node ends.
+// messageLog remembers which messages a stream has shown, so that each is shown once, either
+// when it is sent or when its node ends.
 type messageLog struct {
 	// mu guards seen, the ids.
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// mark notes an id and reports whether it is new.
+// mark records an id and reports whether it is new.
 func (m *messageLog) mark(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,8 +28,7 @@ func (m *messageLog) mark(id string) bool {
 	return isNew
 }
 
-// know marks the messages a task is given: among the values of its input and
-// their elements.
+// know marks the messages in a task's input, so that they are not shown.
 func (m *messageLog) know(input any) {
 	if isState(input) {
 		m.markAll(input)
@@ -69,8 +68,7 @@ func EmitMessage(ctx context.Context, m any) error {
 	return ctx.Err()
 }
 
-// graphNS is the namespace of the graph that t is a task of: a call is one of
-// the graph its caller belongs to.
+// graphNS is the namespace of the graph of t. A call belongs to the graph of its caller.
 func graphNS(t *task) []string {
 	parts := splitNS(t.ns)
 	drop := 1
@@ -84,8 +82,8 @@ func graphNS(t *task) []string {
 	return parts[:max(len(parts)-drop, 0)]
 }
 
-// messageMetadata is what is shown with a message of t. within is the namespace
-// it comes from: the task's own while it runs, the graph's for its output.
+// messageMetadata is the metadata of a message of t. within is the namespace that the message
+// comes from: that of the task while it runs, that of the graph for its output.
 func (l *loop) messageMetadata(t *task, step int, within string) map[string]any {
 	md := map[string]any{}
 	if l.thread != "" {
@@ -106,9 +104,8 @@ func (l *loop) messageMetadata(t *task, step int, within string) map[string]any 
 	return md
 }
 
-// name gives the messages of a node's output that have no id one, so that the
-// state keeps each under the id it is shown with. The output is copied where it
-// changes.
+// name gives ids to the messages in a node's output that have none, so that the state keeps
+// each message under the id with which it is shown. It copies what it changes.
 func (l *loop) name(out any) any {
 	if l.messages == nil {
 		return out
@@ -121,8 +118,8 @@ func (l *loop) name(out any) any {
 	})
 }
 
-// emitMessages shows the messages among what t returned, but for those it was
-// given and those already shown.
+// emitMessages shows the messages in what t returned, except those in its input and those
+// already shown.
 func (l *loop) emitMessages(t *task) {
 	if l.messages == nil || t.hidden() {
 		return
@@ -147,9 +144,9 @@ func isState(v any) bool {
 	return reflect.Indirect(reflect.ValueOf(v)).Kind() == reflect.Struct
 }
 
-// mapMessages replaces by f the messages in what a node returned or was given:
-// itself, the elements of a list, the values of a state and their elements, and
-// those of a Command's update. Where nothing changes v is returned as it is.
+// mapMessages applies f to every message in v, the input or output of a node: to v itself, the
+// elements of a list, the values of a state and their elements, and the update of a Command.
+// If nothing changes, it returns v itself.
 func mapMessages(v any, f func(channel.Message) channel.Message) any {
 	switch x := v.(type) {
 	case Command:
@@ -179,7 +176,7 @@ func mapMessages(v any, f func(channel.Message) channel.Message) any {
 	return mapState(v, f)
 }
 
-// mapState is mapMessages of what is no Command.
+// mapState is mapMessages for values other than Commands.
 func mapState(v any, f func(channel.Message) channel.Message) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -212,29 +209,29 @@ func mapState(v any, f func(channel.Message) channel.Message) any {
 	return v
 }
 
-// mapFields is mapState of a struct.
+// mapFields is mapState for a struct.
 func mapFields(v any, f func(channel.Message) channel.Message) any {
 	rv := reflect.Indirect(reflect.ValueOf(v))
 	out := reflect.New(rv.Type()).Elem()
 	out.Set(rv)
-	any := false
+	changed := false
 	for i := range rv.NumField() {
 		if !rv.Type().Field(i).IsExported() {
 			continue
 		}
-		if n, changed := mapList(rv.Field(i).Interface(), f); changed {
+		if n, ok := mapList(rv.Field(i).Interface(), f); ok {
 			out.Field(i).Set(reflect.ValueOf(n))
-			any = true
+			changed = true
 		}
 	}
-	if !any {
+	if !changed {
 		return v
 	}
 	return out.Interface()
 }
 
-// mapList is mapMessages of a message or a list of them. It reports whether it
-// made a copy.
+// mapList is mapMessages for a message or a list of messages. It reports whether it made a
+// copy.
 func mapList(v any, f func(channel.Message) channel.Message) (any, bool) {
 	switch x := v.(type) {
 	case channel.Message:

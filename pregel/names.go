@@ -75,7 +75,7 @@ var reserved = map[string]bool{
 	"checkpoint_map": true, "checkpoint_id": true, "checkpoint_ns": true,
 }
 
-// skippedByApply are written by tasks but are no channels.
+// skippedByApply are names that tasks write to but that are not channels.
 var skippedByApply = map[string]bool{
 	chNoWrites: true, chItems: true, push: true, chResume: true, chInterrupt: true, chReturn: true, chError: true, chErrorSource: true,
 }
@@ -86,6 +86,6 @@ func isControl(channel string) bool {
 	return channel == chError || channel == chErrorSource || channel == chInterrupt || channel == chResume
 }
 
-// isSpecial reports whether a write has a slot of its own in the saver, where a
-// later one replaces it.
+// isSpecial reports whether the channel is a special one, on which a later write of a task
+// replaces an earlier one.
 func isSpecial(channel string) bool { return rules.WriteIndex(channel, 0) < 0 }

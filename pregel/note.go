@@ -9,12 +9,12 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// What a saver is told of a checkpoint beside LangGraph's data: the nodes that run
-// next, and whether the run goes on to run them. A crash leaves the checkpoint as it
-// is, so this must be known when it is stored.
+// A note tells the saver about a checkpoint: the nodes that run next, and whether the run goes
+// on to run them. It must be known when the checkpoint is stored, because after a crash
+// nobody can add it.
 
-// coming are the tasks that follow a checkpoint of this run. They are made when it is
-// stored, for its note, and taken when the next superstep begins.
+// coming has the tasks that follow a checkpoint of this run. They are made when the checkpoint
+// is stored, for its note, and used when the next superstep begins.
 type coming struct {
 	cp    *liveCheckpoint // nil: none are made
 	tasks *taskSet
@@ -38,9 +38,9 @@ func (l *loop) takeNext() (*taskSet, error) {
 	return l.nextTasks(l.step)
 }
 
-// note is what the saver is told of the current checkpoint. If the tasks cannot be made,
-// because a node's input cannot be read, the checkpoint is stored all the same and the run
-// fails after that. The note then names the nodes that were to run.
+// note makes the note of the current checkpoint. If the tasks cannot be made, because a node's
+// input cannot be read, the checkpoint is still stored, and the run fails after that. The
+// note then names the nodes that were to run.
 func (l *loop) note(exiting bool) *saver.Note {
 	n := &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(l.replayed)}
 	step := l.step + 1
@@ -78,8 +78,8 @@ func (l *loop) stopsAt(tasks *taskSet, exiting bool) bool {
 	return l.step < l.stop && l.cp.breaksAt(l.opts.InterruptBefore, tasks)
 }
 
-// noted is the graph's name in notes: none if nobody gave it one, as such graphs are
-// not told apart.
+// noted is the graph's name in notes. It is "" if nobody gave the graph a name, because such
+// graphs cannot be told apart.
 func (g *Graph) noted() string {
 	if !g.named {
 		return ""
@@ -109,8 +109,8 @@ func (s *taskSet) namePerTask() []string {
 	return names
 }
 
-// triggeredNodes are the nodes that packets and triggers name, whether or not there
-// is an input for them.
+// triggeredNodes are the nodes that packets and triggers name, even if their input cannot be
+// made.
 func (p *preparer) triggeredNodes(updated []string) []string {
 	var names []string
 	if packets, ok := p.set.get(chTasks); ok && packets.Available() {
@@ -133,8 +133,8 @@ func (p *preparer) triggeredNodes(updated []string) []string {
 // delta channels when they were stored last.
 func (g *Graph) deltasOf(replayed []string) []string { return union(g.deltas, replayed) }
 
-// note is what is told of a checkpoint that an update of the state made. Nobody runs
-// what it leads to until somebody asks: it stops there like a run at a breakpoint.
+// note makes the note of a checkpoint that a state update made. Its next nodes run only when
+// somebody resumes the thread, so it counts as stopped at a breakpoint.
 func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	n := &saver.Note{Graph: u.g.noted(), Stop: saver.StopBreakpoint}
 	if u.saved != nil {
@@ -166,24 +166,24 @@ func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.C
 	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
 }
 
-// ending is what the run has to tell of its end. Endings tell savers, which know neither graphs
-// nor reducers, how a run ended where nothing else that is stored does. They are writes of
-// tasks that do not exist, on the newest checkpoint, so nobody mistakes them for the writes
-// of a task. LangGraph does not either.
+// ending is what a run records about its end, if nothing else that is stored shows it. It is
+// for savers, which know neither graphs nor reducers. An ending is stored on the newest
+// checkpoint, as the write of a task that does not exist. So neither this package nor
+// LangGraph mistakes it for the write of a task.
 type ending int
 
 const (
 	endPlain ending = iota
-	// endStopped: it waits at a breakpoint inside another graph, or for an answer to a
-	// question that the one it got was not for.
+	// endStopped: the run waits at a breakpoint of a graph inside, or for an answer after
+	// it got one that was not for its question.
 	endStopped
-	// endRefused: the writes of its tasks, which all ended, conflict.
+	// endRefused: all tasks ended, and their writes conflict.
 	endRefused
-	// endWentOn: what endStopped said is over.
+	// endWentOn cancels endStopped.
 	endWentOn
 )
 
-// putEnding stores an ending. It is a barrier: what was written last counts.
+// putEnding stores an ending. It is a barrier, because the last ending counts.
 func (l *loop) putEnding(e ending, text string) error {
 	task, w := chStopped, write{chStopped, nil}
 	switch e {
@@ -211,7 +211,7 @@ func (l *loop) putEnding(e ending, text string) error {
 	return nil
 }
 
-// storeEnding stores what the end of the run, with err, leaves to be told.
+// storeEnding stores the ending of a run that ended with err, if it has one.
 func (l *loop) storeEnding(ctx context.Context, err error) error {
 	if l.pipe == nil || !l.entered() || l.ways.plain || errors.Is(err, ErrPersist) {
 		return nil
@@ -231,8 +231,8 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 	return nil
 }
 
-// goOnFromStop takes back what an earlier run said of its end. Until the graph inside has
-// stored something, the snapshot still shows it at its breakpoint. A list of threads shows
+// goOnFromStop cancels the endStopped of an earlier run. Until the graph inside has stored
+// something, a snapshot still shows the thread at its breakpoint. A list of threads shows
 // that the run has begun, and Recover leaves it alone.
 func (l *loop) goOnFromStop() error {
 	if !l.stopped || l.nested() || l.entry.kind == entryFork || l.exits() || l.saver == nil {
@@ -241,8 +241,8 @@ func (l *loop) goOnFromStop() error {
 	return l.putEnding(endWentOn, "")
 }
 
-// withoutStops are writes without those of endStopped, which are for savers: whether
-// the thread still stands there is told by the graphs inside.
+// withoutStops removes the writes of endStopped, which are for savers. Here the graphs inside
+// show whether the thread still waits.
 func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopped bool) {
 	isStop := func(w saver.PendingWrite) bool { return w.Channel == chStopped }
 	if !slices.ContainsFunc(stored, isStop) {

@@ -141,7 +141,7 @@ func (g *Graph) ways(o RunOptions) ways {
 	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
-		if w.shared { // what is left may be what another run is at
+		if w.shared { // what is left may be the work of another run
 			w.unfinished = DiscardUnfinished
 		}
 	}

@@ -76,8 +76,8 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 	}
 }
 
-// emitValues shows the state if what the tasks wrote touches what is shown; nil
-// means in any case.
+// emitValues shows the state if tasks wrote to a channel that is shown. If tasks is nil, it
+// always shows the state.
 func (l *loop) emitValues(tasks *taskSet) {
 	if !l.stream.wants(ModeValues) {
 		return
@@ -109,8 +109,7 @@ func (l *loop) emitTasks(tasks ...*task) {
 	}
 }
 
-// userMetadata is the metadata of a task but for where it stands; nil if there is
-// none.
+// userMetadata is the metadata of a task without the engine's keys; nil if there is none.
 func (l *loop) userMetadata(t *task) map[string]any {
 	tags := l.tagsOf(t)
 	if len(t.metadata) == 0 && len(tags) == 0 {
@@ -131,8 +130,8 @@ func (l *loop) userMetadata(t *task) map[string]any {
 	return md
 }
 
-// tagsOf are the tags shown with a task: those of the run and of its node, but
-// for the bookkeeping of LangGraph's sequences.
+// tagsOf are the tags of the run and of the task's node, without the internal ones of
+// LangGraph's sequences.
 func (l *loop) tagsOf(t *task) []string {
 	tags := slices.Clone(l.opts.Tags)
 	if t.node != nil {
@@ -191,8 +190,8 @@ func (l *loop) taskResult(t *task, writes []write) TaskResult {
 	return r
 }
 
-// foldWrites is writes as a map; a channel written more than once has all its
-// values.
+// foldWrites is writes as a map. A channel that was written more than once has
+// RepeatedWrites.
 func foldWrites(writes []write) map[string]any {
 	out := make(map[string]any, len(writes))
 	count := map[string]int{}
@@ -257,7 +256,7 @@ func (l *loop) emitCheckpoint() {
 		e := CheckpointEvent{Address: addressOf(at, l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
 			Next: l.tasks.namePerTask(), Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
 		if l.cp.id == l.savedID && !l.nested() && e.Address.CheckpointMap == nil {
-			e.Address.CheckpointMap = maps.Clone(l.cpMap) // the run was pointed into a graph inside
+			e.Address.CheckpointMap = maps.Clone(l.cpMap) // the run began at a checkpoint of a graph inside
 		}
 		if l.prev != nil {
 			p := addressOf(*l.prev, l.md)

@@ -16,13 +16,13 @@ import (
 // on condition that the head is the one this run knows. That catches those who did not ask:
 // UpdateState, forks, Shared runs and other processes.
 type ownership struct {
-	// again: the run lost, and starts over. It waits for the thread.
+	// again: the run lost the thread before and starts over. It waits for the thread.
 	again   bool
-	release func() // nil: nothing to give back
+	release func() // nil: nothing to release
 	// taken is why the thread is not this run's; only a fork goes on with it.
 	taken error
-	// head is the newest checkpoint that this run knows, and checked says that
-	// checkpoints are put on the condition that it still is.
+	// head is the newest checkpoint that this run knows. checked: checkpoints are stored on
+	// condition that it is still the newest.
 	head    string
 	checked bool
 }
@@ -73,7 +73,7 @@ func (l *loop) ownHead(saved *saver.Tuple) error {
 	return o.taken
 }
 
-// expected is the head that a checkpoint is put upon; nil: any.
+// expected is the head on which the next checkpoint is conditional; nil for no condition.
 func (l *loop) expected() *string {
 	if !l.owned.checked {
 		return nil
@@ -81,15 +81,15 @@ func (l *loop) expected() *string {
 	return saver.Head(l.owned.head)
 }
 
-// disown gives the thread back. It is called when the run's saves have ended.
+// disown releases the thread. It is called when the run's saves have ended.
 func (l *loop) disown() {
 	if l.owned.release != nil {
 		l.owned.release()
 	}
 }
 
-// ownerTables hold, within this process, who owns the threads of savers that are no
-// saver.Coordinator. A table exists while somebody uses it.
+// ownerTables record, within this process, who owns the threads of savers that are not
+// saver.Coordinators. A table exists while somebody uses it.
 type ownerTables struct {
 	mu sync.Mutex
 	by map[any]*ownerTable
@@ -102,8 +102,8 @@ type ownerTable struct {
 
 var tables = ownerTables{by: map[any]*ownerTable{}}
 
-// own is like saver.Coordinator's, for a saver that is none. release must be called once.
-// A saver that cannot be compared is known by the graph.
+// own does what saver.Coordinator.Own does, for a saver that is not a Coordinator. release must
+// be called once. For a saver that is not comparable, the graph is the key.
 func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadID string, wait bool) (release func(), err error) {
 	var key any = s
 	if !reflect.ValueOf(s).Comparable() {

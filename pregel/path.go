@@ -55,7 +55,7 @@ func writePadded(b *strings.Builder, n int) {
 func pullPath(node string) Path { return Path{pull, node} }
 func sendPath(index int) Path   { return Path{push, index, false} }
 
-// sendPathString is sendPath(index).String(), of which a fan-out needs many.
+// sendPathString is a faster sendPath(index).String(). A fan-out needs many.
 func sendPathString(index int) string {
 	var digits, room [48]byte
 	n := strconv.AppendInt(digits[:0], int64(index), 10)

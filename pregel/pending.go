@@ -22,8 +22,7 @@ type pendingWrite struct {
 	path    string
 	channel string
 	value   any
-	// token is set on an answer that belongs to no task: the right to use it
-	// once.
+	// token is set on an answer that belongs to no task. It allows one use of the answer.
 	token *resumeToken
 }
 
@@ -68,9 +67,9 @@ func (s taskStatus) pending() []Interrupt {
 	return s.interrupts
 }
 
-// waiting are the interrupts that wait, of a task in namespace ns with these recorded
-// answers. A task that failed after it was answered does not wait: its interrupt is still
-// stored, but next time it asks another question, if any.
+// waiting are the interrupts of the task that still wait. ns is its namespace, and answers its
+// recorded answers. A task that failed after it was answered does not wait: its interrupt is
+// still stored, but its next question is another one.
 func (s taskStatus) waiting(ns string, answers []any) []Interrupt {
 	if !s.failed {
 		return s.pending()
@@ -82,8 +81,8 @@ func (s taskStatus) waiting(ns string, answers []any) []Interrupt {
 	return slices.DeleteFunc(slices.Clone(s.pending()), func(in Interrupt) bool { return answered[in.ID] })
 }
 
-// readStatuses reads the status of every task from the writes of a superstep.
-// order has the task ids as they came.
+// readStatuses reads the status of every task from the writes of a superstep. order has the
+// task ids in the order of their first writes.
 func readStatuses(pending []pendingWrite) (statuses map[string]*taskStatus, order []string) {
 	statuses = map[string]*taskStatus{}
 	for _, w := range pending {
@@ -130,7 +129,7 @@ func interruptsOf(v any) []Interrupt {
 	return []Interrupt{{Value: v, ID: "placeholder-id"}}
 }
 
-// anys is a list as it is stored.
+// anys is list as a []any, as it is stored.
 func anys[T any](list []T) []any {
 	out := make([]any, len(list))
 	for i, x := range list {
@@ -139,7 +138,7 @@ func anys[T any](list []T) []any {
 	return out
 }
 
-// pendingIndex answers what a scratchpad needs to know of the pending writes.
+// pendingIndex has what a scratchpad needs to know about the pending writes.
 type pendingIndex struct {
 	any    bool
 	token  *resumeToken

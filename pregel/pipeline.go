@@ -15,18 +15,17 @@ const (
 	// writersAtOnce is how many writes of tasks are under way at a time: they
 	// share a flush of the store, and their order does not matter.
 	writersAtOnce = 32
-	// slowSave is how long a save takes at least for others to begin beside it.
-	// Quicker ones are done one after another by the time another goroutine is
-	// awake.
+	// slowSave: if the last save took this long, further saves run concurrently.
+	// Faster saves end before another goroutine would have started.
 	slowSave = 100 * time.Microsecond
 )
 
-// save makes one call to the saver.
+// save is one call to the saver.
 type save interface {
 	save(ctx context.Context) error
 }
 
-// saveFunc is a save that is made of a function.
+// saveFunc is a function as a save.
 type saveFunc func(ctx context.Context) error
 
 func (f saveFunc) save(ctx context.Context) error { return f(ctx) }
@@ -48,7 +47,7 @@ type saveOp struct {
 	err   error
 }
 
-// writesOfNode is what a save of a node's writes is.
+// writesOfNode is saveOp.what for the writes of a node.
 const writesOfNode = "writes of node"
 
 func (o *saveOp) name() string {
@@ -66,17 +65,17 @@ func (o *saveOp) name() string {
 // pipeline, which end with close. A save that somebody waits for anyway runs in the
 // goroutine that waits.
 type pipeline struct {
-	ctx     context.Context // outlives the run's by a bound, so that saves under way end
-	later   context.Context // ctx, of saves that are deferred
+	ctx     context.Context // ends some time after the run's, so that saves under way can end
+	later   context.Context // ctx, for saves that are deferred
 	cancel  context.CancelFunc
 	unwatch func()
-	// around waits until the checkpoint around is stored, before the first save;
-	// nil if there is nothing to wait for. What a graph inside stores hangs on it:
-	// were it stored first, a crash in between would leave it ahead.
+	// around waits, before the first save, until the checkpoint of the graph around is
+	// stored; nil if there is nothing to wait for. What a graph inside stores refers to
+	// that checkpoint, so it must not be stored earlier.
 	around  func() error
 	waited  sync.Once
 	observe func(name string, took time.Duration, err error) // nil if nobody does
-	// sync makes durable what was deferred; nil if the saver cannot, and then
+	// sync makes deferred saves durable. It is nil if the saver cannot do that; then
 	// nothing is deferred.
 	sync   func(ctx context.Context) error
 	failed chan struct{} // closed at the first failure
@@ -90,18 +89,18 @@ type pipeline struct {
 	running int       // saves under way
 	alone   bool      // the one under way is a barrier
 	slow    bool      // the last save took as long as slowSave
-	owed    bool      // a deferred save ended, and no barrier after it
+	owed    bool      // a deferred save ended, and no barrier has followed it
 	err     error     // the first failure
 	closed  bool
 
-	// One goroutine stays when there is nothing left to do: idle says that it is
-	// there, given is what it is to do next, called wakes it.
+	// One goroutine stays when there is nothing left to do. idle: it waits. given is its
+	// next save, and called wakes it.
 	idle   bool
 	given  *saveOp
 	called *sync.Cond
 }
 
-// newPipeline starts a pipeline. When ctx ends, saves get another drain to end.
+// newPipeline starts a pipeline. When ctx ends, the saves have the time drain to end.
 func newPipeline(ctx context.Context, drain time.Duration, around func() error, observe func(string, time.Duration, error)) *pipeline {
 	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
 	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
@@ -122,7 +121,7 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 	return p
 }
 
-// submit hands a save over. It blocks while the pipeline is full.
+// submit adds a save to the queue. It blocks while the queue is full.
 func (p *pipeline) submit(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,14 +133,15 @@ func (p *pipeline) submit(op *saveOp) {
 	p.begin()
 }
 
-// hold hands over a save that another one follows at once: they begin together.
+// hold adds a save to the queue without starting it. It starts with the next save, which
+// follows at once.
 func (p *pipeline) hold(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.queue = append(p.queue, op)
 }
 
-// begin runs what may begin in goroutines of their own. The caller holds mu.
+// begin starts the saves that may begin, each in a goroutine. The caller holds mu.
 func (p *pipeline) begin() {
 	for p.running == 0 || p.slow {
 		op := p.next()
@@ -157,7 +157,7 @@ func (p *pipeline) begin() {
 	}
 }
 
-// store hands a save over and waits for it.
+// store adds a save to the queue and waits for it.
 func (p *pipeline) store(op *saveOp) error {
 	p.mu.Lock()
 	if p.running == 0 && len(p.queue) == 0 {
@@ -176,7 +176,7 @@ func (p *pipeline) store(op *saveOp) error {
 	return op.err
 }
 
-// await waits for a save that was handed over, and returns what it failed with.
+// await waits for a submitted save and returns its error.
 func (p *pipeline) await(op *saveOp) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,8 +187,8 @@ func (p *pipeline) await(op *saveOp) error {
 	return op.err
 }
 
-// next takes the save that may begin now; nil if none may. The caller holds mu
-// and must run it.
+// next removes the next save from the queue, if it may begin now; else it returns nil. The
+// caller holds mu and must run the save.
 func (p *pipeline) next() *saveOp {
 	if len(p.queue) == 0 || p.alone || p.running >= writersAtOnce {
 		return nil
@@ -213,8 +213,8 @@ func (p *pipeline) wait() {
 	p.waiting--
 }
 
-// work runs op, which next gave out, and then whatever may begin. One goroutine
-// that may stay waits for more until the pipeline is closed.
+// work runs op, which next returned, and then further saves that may begin. If stays is set
+// and no other goroutine waits, it then waits for more saves until the pipeline is closed.
 func (p *pipeline) work(op *saveOp, stays bool) {
 	for op != nil {
 		start := time.Now()

@@ -13,7 +13,7 @@ type task struct {
 	id       string
 	node     *Node
 	name     string
-	path     Path   // nil for a packet's, see where
+	path     Path   // nil for the task of a packet; see where
 	packet   int    // index of the packet
 	pathStr  string // the path as it is stored
 	ns       string // the task's namespace
@@ -36,11 +36,11 @@ type task struct {
 	// returned is the output of the body while messages are streamed.
 	returned any
 
-	done   futureState // for the callers of a call
-	ownPad scratchpad  // what pad points to
+	done   futureState // the result of a call, for its callers
+	ownPad scratchpad  // pad points to it
 }
 
-// where is the path of t.
+// where is the path of t. That of a packet's task is made on demand.
 func (t *task) where() Path {
 	if t.path == nil {
 		return sendPath(t.packet)
@@ -83,7 +83,7 @@ type taskSet struct {
 	by    map[string]int // place in order; nil while there are few
 }
 
-// fewTasks are looked through as fast as a map is asked.
+// fewTasks: up to this number of tasks a linear search is as fast as a map.
 const fewTasks = 8
 
 func (s *taskSet) add(t *task) {

@@ -184,8 +184,8 @@ func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID 
 	return run, err
 }
 
-// errSettled: the thread is not unfinished any more, or never was: a graph inside
-// stopped at a breakpoint, which the saver cannot know.
+// errSettled: the thread is no longer unfinished, or never was, because a graph inside stopped
+// at a breakpoint, which the saver cannot know.
 var errSettled = errors.New("the thread is not unfinished")
 
 // recoverThread runs what is left on a thread. settled reports that there was nothing
@@ -221,8 +221,8 @@ type recovery struct {
 }
 
 // recoverOne resumes what is left on a thread, as Invoke with nil does, unless attempts
-// recoveries were begun from its checkpoint before. Nobody sees its events. again says that
-// the run lost the thread before, so that it waits for it now.
+// recoveries have already begun from its checkpoint. Nobody sees its events. again: the run
+// lost the thread before, and now waits for it.
 func (g *Graph) recoverOne(ctx context.Context, at Address, o RunOptions, again bool, attempts int) (*loop, recovery, error) {
 	found := recovery{attempts: attempts}
 	l, err := g.newLoop(ctx, at, nil, o)
@@ -294,9 +294,9 @@ func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) 
 	return n + g.attempts.add(at, 0), nil
 }
 
-// attempts are recoveries that the saver did not count, at the newest checkpoint that each
-// thread was recovered from. If the saver counts none, they are all. A recovery that its
-// caller cancelled takes one away.
+// attempts counts recoveries that the saver did not count, for the last checkpoint that each
+// thread was recovered from. If the saver counts none, these are all recoveries. A recovery
+// that its caller cancelled counts as minus one.
 type attempts struct {
 	mu sync.Mutex
 	by map[string]attemptsAt // by thread

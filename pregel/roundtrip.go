@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// again is v as a run gets it that resumes from storage.
+// again is v after it was encoded and decoded, as a resumed run would read it.
 func (e *encoder) again(node, ch string, v any) (any, error) {
 	stored, err := e.stow(node, ch, v)
 	if err != nil {
@@ -21,7 +21,7 @@ func (e *encoder) again(node, ch string, v any) (any, error) {
 	return out, nil
 }
 
-// stow is v as it would lie in a store, with a saver or without.
+// stow encodes v as a saver would store it.
 func (e *encoder) stow(node, ch string, v any) (saver.Value, error) {
 	codec := e.plainCodec()
 	typed, err := codec.Encode(v)
@@ -31,8 +31,7 @@ func (e *encoder) stow(node, ch string, v any) (saver.Value, error) {
 	return saver.ValueTyped(serde.Typed{Kind: typed.Kind, Data: typed.Data}).WithCodec(codec), nil
 }
 
-// writesAgain replaces, in place, what a task wrote, or was told, by what would be
-// read back.
+// writesAgain replaces writes, in place, by what a resumed run would read.
 func (l *loop) writesAgain(node string, writes []write) error {
 	if !l.ways.roundTrip {
 		return nil
@@ -73,7 +72,7 @@ func (l *loop) interruptsAgain(node string, list []Interrupt) error {
 	return nil
 }
 
-// answersAgain replaces the answers by interrupt id.
+// answersAgain does the same for the answers by interrupt id.
 func (l *loop) answersAgain() error {
 	if !l.ways.roundTrip {
 		return nil
@@ -89,8 +88,8 @@ func (l *loop) answersAgain() error {
 	return nil
 }
 
-// channelsAgain restores every channel from what would be stored of it, so that the
-// next superstep reads what a resumed run would.
+// channelsAgain restores every channel from what would be stored, so that the next superstep
+// reads what a resumed run would read.
 func (l *loop) channelsAgain() error {
 	if !l.ways.roundTrip {
 		return nil

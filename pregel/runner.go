@@ -12,12 +12,12 @@ import (
 // state of the run. Each task has a goroutine of its own and talks to the loop through box.
 type superstep struct {
 	l *loop
-	// last is the save of the checkpoint it starts from, nil if an earlier run
-	// made that; pipe has it.
+	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
+	// run made the checkpoint. It was submitted to pipe.
 	last *saveOp
 	pipe *pipeline
-	// What tasks may know of the loop: a task that was left behind may ask when
-	// the loop has gone on.
+	// step and cpID are copies for tasks: an abandoned task may read them after the loop
+	// has gone on.
 	step int
 	cpID string
 
@@ -62,7 +62,7 @@ type result struct {
 	err    error
 }
 
-// resultsWaiting is how many tasks may end before the loop looks at them.
+// resultsWaiting is the buffer for results that the loop has not read.
 const resultsWaiting = 64
 
 type message struct {
@@ -143,8 +143,8 @@ func (s *superstep) run(ctx context.Context) error {
 	return s.outcome()
 }
 
-// drain waits for the tasks that are left when the loop panics: in a serializer,
-// a cache or a cache policy. No task outlives its run.
+// drain waits for the running tasks if the loop panics, in a serializer, a cache or a cache
+// policy. So no task outlives its run.
 func (s *superstep) drain() {
 	if s.live == 0 {
 		return
@@ -164,7 +164,7 @@ func (s *superstep) drain() {
 	}
 }
 
-// refuse answers a task that the loop panicked.
+// refuse answers a message after the loop panicked.
 func (s *superstep) refuse(m message) {
 	switch m.kind {
 	case msgCall:
@@ -246,8 +246,8 @@ func (s *superstep) start() {
 // errGoexit: the body of a node ended its goroutine.
 var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
 
-// work runs a task to its end, in a goroutine of the workers'. The loop reads done
-// until no task is live, so the result is always taken.
+// work runs a task to its end, in a goroutine of workers. The loop reads done until no task is
+// live, so sending the result does not block for ever.
 func (s *superstep) work(t *task) {
 	r := result{task: t, err: errGoexit}
 	end := noSpan
@@ -369,7 +369,7 @@ func storedError(v any) error {
 	return errors.New(fmt.Sprint(v))
 }
 
-// interrupted records what t asks. It is shown once it is stored.
+// interrupted records the questions of t. They are shown once they are stored.
 func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) error {
 	l := s.l
 	t.done.resolve(nil, in)
@@ -420,7 +420,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
-	// A graph inside cannot go on as it was changed: nobody decided that it failed.
+	// A graph inside was changed and cannot go on. That does not count as a failure.
 	lacks := errors.Is(err, ErrUnknownNode)
 	handled := !cancelled && !lacks && t.node != nil && t.node.ErrorHandler != ""
 	if handled {

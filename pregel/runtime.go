@@ -67,7 +67,7 @@ func (r *taskRun) invoke() error {
 	return r.output(r.said(out))
 }
 
-// said is what the body returned, with its messages ready to be shown.
+// said is what the body returned. If messages are streamed, they have ids.
 func (r *taskRun) said(out any) any {
 	if l := r.step.l; l.messages != nil {
 		out = l.name(out)

@@ -46,8 +46,8 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 	writes = lastSpecials(writes)
 	toStore := writes
 	if taskID == nullTaskID {
-		// Savers know a write by its place in the list, so the list grows: the
-		// old writes first, the special ones last, or they would move.
+		// Savers identify a write by its index in the list. So the list only grows: old
+		// writes come first and special ones last, because others would change their index.
 		writes = slices.Clone(writes)
 		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
@@ -127,12 +127,12 @@ func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, 
 	l.submit(l.writesOp(node, at, writes, taskID, path), false)
 }
 
-// submit hands over a save of writes. last says that they are of the last task of the
-// superstep, so that its checkpoint comes as soon as they are applied.
+// submit submits a save of writes. last: they are those of the last task of the superstep, so
+// its checkpoint follows at once.
 func (l *loop) submit(op *saveOp, last bool) {
-	// Without a codec values must not change meanwhile. And a Sync run has
-	// nothing to do beside the writes of a superstep's last task: its checkpoint
-	// waits for them.
+	// Without a codec the saver encodes the values, which must not change meanwhile. And a
+	// Sync run has nothing else to do while the last writes of a superstep are stored,
+	// because its checkpoint waits for them.
 	switch {
 	case l.codec == nil || last && l.opts.Durability == Sync:
 		_ = l.pipe.store(op) // the pipeline keeps the error
@@ -195,7 +195,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	if err != nil {
 		return err
 	}
-	l.stored = put.Versions // a copy that nobody changes
+	l.stored = put.Versions // put has a copy that nobody changes
 	return l.submitCheckpoint(ctx, put, l.md, changed, exiting)
 }
 
@@ -241,8 +241,8 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.owned.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
-	// Sync waits here, before the next superstep; so does a run on a saver whose values
-	// cannot be serialized ahead.
+	// Sync waits here, before the next superstep. So does a run without a codec, because the
+	// saver must encode the values before they change.
 	if l.opts.Durability == Sync || l.codec == nil {
 		return l.pipe.store(op)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// resumeToken is an answer that belongs to no task: whoever asks first takes it.
+// resumeToken is an answer that belongs to no task. The first task to ask takes it.
 type resumeToken struct {
 	mu    sync.Mutex
 	value any
@@ -16,7 +16,7 @@ type resumeToken struct {
 	takenBelow func(value any) bool
 }
 
-// take takes the answer. inside says that a graph inside asks.
+// take takes the answer, if it is not taken. inside: a graph inside asks.
 func (t *resumeToken) take(inside bool) (any, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,8 +56,8 @@ type scratchpad struct {
 	resume []any
 }
 
-// nullResume takes the answer that belongs to no task, of this graph or of one
-// around it, for the question id of the task in namespace ns. The caller holds mu.
+// nullResume takes the answer that belongs to no task, from this graph or a graph around it,
+// for question id of the task in namespace ns. The caller holds mu.
 func (s *scratchpad) nullResume(ns, id string) (any, bool) {
 	if !s.awaits(ns, id) {
 		return nil, false
@@ -70,9 +70,9 @@ func (s *scratchpad) nullResume(ns, id string) (any, bool) {
 	return nil, false
 }
 
-// awaits reports whether question id was stored to wait when the run began: an
-// answer is given to nothing else. Where ids are of this run alone, some question
-// of the task around must have been.
+// awaits reports whether question id was stored as waiting when the run began. Only such
+// questions get an answer. If ids are valid in this run only, it reports whether any question
+// of the task around was waiting.
 func (s *scratchpad) awaits(ns, id string) bool {
 	if s.anyAnswer || slices.Contains(s.shown, id) {
 		return true

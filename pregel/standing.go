@@ -82,8 +82,8 @@ func (x *standing) progress(ctx context.Context) (progress, error) {
 	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing}, nil
 }
 
-// preparer makes the tasks that a run with nil would begin with: a Command that was
-// stored may have steered the thread elsewhere.
+// preparer prepares the tasks with which a run with nil input would begin. It applies a stored
+// Command, which may have steered the thread elsewhere.
 func (x *standing) preparer() (*preparer, error) {
 	cp, set := x.cp, x.set
 	if null := nullTask(slices.DeleteFunc(slices.Clone(x.pending), func(w pendingWrite) bool { return w.channel == chResume })); null != nil {
@@ -97,7 +97,7 @@ func (x *standing) preparer() (*preparer, error) {
 	return x.g.snapshotPreparer(cp, set, x.place.Namespace, x.pending, stepOf(x.md)+1), nil
 }
 
-// outcome is what is recorded of t, or of the error handler that took over from it.
+// outcome is the recorded status of t, or of the error handler that took over from it.
 func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskStatus) *taskStatus {
 	s := statuses[t.id]
 	if s == nil || s.finished() || !s.failed || t.node == nil || t.node.ErrorHandler == "" {
@@ -109,8 +109,7 @@ func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskSta
 	return s
 }
 
-// stopped is why the run before stopped at the checkpoint, if nothing was written
-// since.
+// stopped is why the last run stopped at the checkpoint, if nothing was written since.
 func (x *standing) stopped(tasks *taskSet) saver.Stop {
 	switch {
 	case len(x.pending) > 0:
@@ -126,8 +125,8 @@ func (x *standing) stopped(tasks *taskSet) saver.Stop {
 	return saver.StopNone
 }
 
-// ranLast are tasks of the nodes that ran since the last breakpoint was passed. One
-// of them that is a breakpoint ended last: the run would have stopped there before.
+// ranLast are tasks of the nodes that ran since the last breakpoint was passed. If one of these
+// nodes has a breakpoint, it ran last, because otherwise the run would have stopped earlier.
 func (x *standing) ranLast() *taskSet {
 	passed := x.cp.seen[chInterrupt]
 	ran := &taskSet{}
@@ -179,8 +178,8 @@ func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses m
 	return false, nil
 }
 
-// missing are the nodes of the next superstep that the graph does not have: it was
-// changed since. Without a node nobody can make its task, nor apply what it stored.
+// missing are the nodes of the next superstep that the graph lacks, because it was changed
+// since. Without a node its task cannot be made, and what the task stored cannot be applied.
 func (g *Graph) missing(n *saver.Note) []string {
 	if n == nil {
 		return nil
@@ -188,7 +187,8 @@ func (g *Graph) missing(n *saver.Note) []string {
 	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
 }
 
-// standing is where the loop found the thread; before it takes its input.
+// standing is the state in which the loop found the thread. It must not be called after the
+// input was taken.
 func (l *loop) standing() *standing {
 	return &standing{threadState: l.threadState, g: l.g, s: l.saver, before: l.opts.InterruptBefore, after: l.opts.InterruptAfter}
 }

@@ -105,7 +105,7 @@ func (l *loop) observeSave(op string, took time.Duration, err error) {
 	})
 }
 
-// addressed reports whether the run was pointed at a checkpoint.
+// addressed reports whether the run was told at which checkpoint to begin.
 func (l *loop) addressed() bool { return l.place.CheckpointID != "" || l.replay != nil }
 
 // find loads the checkpoint to begin with; nil if there is none. A failed load is an error
@@ -181,7 +181,7 @@ func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *sa
 	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
 }
 
-// begin does what was decided: it makes the state that the first superstep starts from.
+// begin decides how the run begins, and makes the state from which the first superstep starts.
 func (l *loop) begin(ctx context.Context) error {
 	l.delta = newDeltaState(l.g, l.place, l.pending)
 	if err := l.decide(ctx); err != nil {
@@ -250,7 +250,7 @@ func (l *loop) resume(ctx context.Context) error {
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
-		// A fork is no superstep: it says of no channel that it was updated.
+		// A fork is no superstep, so its checkpoint names no updated channels.
 		updated := l.updated
 		l.updated = nil
 		if err := l.putCheckpoint(ctx, "fork"); err != nil {

@@ -245,7 +245,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	return snap, nil
 }
 
-// showPending applies pending writes to channels that are only looked at.
+// showPending applies pending writes to the channels of a snapshot.
 func (g *Graph) showPending(s *threadState, tasks *taskSet, live bool) error {
 	look := &applier{cp: s.cp, set: s.set, triggers: g.triggers}
 	if null := nullTask(s.pending); null != nil {

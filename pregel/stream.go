@@ -51,8 +51,7 @@ type MessageEvent struct {
 	Metadata map[string]any
 }
 
-// stream takes the events of one loop. Those of graphs inside reach it through
-// loops whose parent it is.
+// stream takes the events of one loop, and those of streams whose parent it is.
 type stream struct {
 	modes  []Mode
 	parent *stream // nil unless the events of graphs inside were asked for
@@ -84,8 +83,8 @@ func (s *stream) emit(e Event) {
 	}
 }
 
-// eventQueue is between the loop, which must not wait for a slow consumer while
-// tasks end, and the consumer.
+// eventQueue is a queue between the loop and the consumer. The loop must not wait for a slow
+// consumer while tasks end.
 type eventQueue struct {
 	limit int
 
@@ -109,8 +108,8 @@ func newEventQueue() *eventQueue {
 	return q
 }
 
-// push adds an event without waiting: the events of a superstep are as many as
-// its tasks make.
+// push adds an event without waiting. The number of events is bounded by what the tasks of a
+// superstep emit, because the loop waits for room between supersteps.
 func (q *eventQueue) push(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

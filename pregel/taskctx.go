@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// taskContext is the context of one attempt of a task: it carries the attempt,
-// and it is cancelled when the attempt is over. Most nodes never listen to it,
-// so the context that can be cancelled is made when somebody does.
+// taskContext is the context of one attempt of a task. It carries the attempt and is cancelled
+// when the attempt is over. Most nodes never call Done, so the inner context, which can be
+// cancelled, is made on demand.
 type taskContext struct {
 	outer context.Context // the superstep's
 	run   *taskRun
@@ -36,9 +36,9 @@ func (c *taskContext) Err() error {
 	return c.outer.Err()
 }
 
-// Value implements context.Context. Package context asks for keys of its own to
-// find what can be cancelled: as long as nobody listens that is the superstep's
-// context, which is right, because nothing else has cancelled this one.
+// Value implements context.Context. Package context uses private keys to find the context to
+// cancel. Without an inner context that is the superstep's, which is right because this one
+// has not been cancelled separately.
 func (c *taskContext) Value(key any) any {
 	if _, own := key.(taskRunKey); own {
 		return c.run

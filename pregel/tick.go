@@ -130,7 +130,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	clear(l.pending) // nobody keeps the list
 	l.pending = l.pending[:0]
 	clear(l.has)
-	clear(l.delta.written) // they are about the superstep's tasks, and would grow
+	clear(l.delta.written) // its keys are tasks of the superstep that ended
 	clear(l.delta.reapplied)
 	l.stepped = true
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
@@ -173,8 +173,8 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.pipe != nil {
 		err = alsoFailed(err, l.flush(ctx))
 	}
-	// Questions are stored beside a sibling's failure too; but not when storing
-	// failed or was given up.
+	// Questions are reported even if a sibling failed, but not if they may not have been
+	// stored.
 	if ctx.Err() == nil && !errors.Is(err, ErrPersist) {
 		for _, report := range l.held {
 			report()
@@ -215,8 +215,8 @@ func alsoFailed(err, saveErr error) error {
 	return fmt.Errorf("%w; and %w", err, saveErr)
 }
 
-// stableNamespace reports whether no part of the namespace names a task, so that
-// the graph's history goes on beyond the call.
+// stableNamespace reports whether no part of the namespace names a task. Then the graph keeps
+// its history across calls.
 func (l *loop) stableNamespace() bool {
 	return !slices.ContainsFunc(splitNS(l.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
 }

@@ -106,7 +106,7 @@ const (
 // Checkpointing says where a graph that runs inside another keeps its history.
 type Checkpointing int
 
-// The three ways. The zero value is Inherit.
+// The values of Checkpointing.
 const (
 	// Inherit uses the saver of the graph around, in a namespace of the calling task. The
 	// graph can be resumed, and starts afresh at the next call.

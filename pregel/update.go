@@ -202,7 +202,7 @@ type updateTask struct {
 	writes []write
 }
 
-// nodes runs the writers of nodes on the values.
+// nodes passes the values of updates through the writers of their nodes.
 func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, error) {
 	ids, err := u.taskIDs()
 	if err != nil {

@@ -56,8 +56,8 @@ func (s *IDSource) Next(step int) string {
 	return formatUUID6(tick, uint16(step)&0x3FFF, s.node())
 }
 
-// Observe raises the source above id, so that a checkpoint made upon one from a machine
-// with a faster clock still sorts after it. Ids that are no UUIDv6 are ignored.
+// Observe makes sure that later ids sort after id, even if id comes from a machine with a
+// faster clock. Ids that are not UUIDv6 are ignored.
 func (s *IDSource) Observe(id string) {
 	tick, ok := uuid6Tick(id)
 	if !ok {

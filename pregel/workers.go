@@ -2,13 +2,13 @@ package pregel
 
 import "sync/atomic"
 
-// idleWorkers is how many goroutines of a run wait for the next superstep's
-// tasks; those of a wider superstep end with it.
+// idleWorkers is the largest number of goroutines of a run that wait for the tasks of the next
+// superstep. Others end.
 const idleWorkers = 8
 
-// workers are the goroutines that run a loop's tasks. One that ended a task waits
-// for another: a goroutine that begins anew must grow its stack to what a node
-// needs each time, which costs more than many a node.
+// workers are the goroutines that run a loop's tasks. After a task, a worker waits for another
+// one. A new goroutine would have to grow its stack to what a node needs each time, which
+// costs more than many nodes do.
 type workers struct {
 	jobs chan job      // unbuffered: a job is handed to a worker that waits
 	quit chan struct{} // closed when the run is over
@@ -33,8 +33,8 @@ func (w *workers) start(s *superstep, t *task) {
 	}
 }
 
-// work is the body of a worker. A node that ends its goroutine ends the worker;
-// the superstep hears of it all the same.
+// work is the body of a worker. A node that calls runtime.Goexit ends the worker; the superstep
+// still gets a result.
 func (w *workers) work(j job) {
 	for {
 		j.s.work(j.t)
@@ -52,5 +52,5 @@ func (w *workers) work(j job) {
 	}
 }
 
-// end lets the workers go. No task may be running.
+// end ends the workers. No task may be running.
 func (w *workers) end() { close(w.quit) }
