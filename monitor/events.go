@@ -2,8 +2,9 @@ package monitor
 
 import "time"
 
-// Events are called without locks, from the goroutine that notices; they must
-// not block. Nil functions are not called.
+// Events are functions that are called when something happens in a store. They are called
+// without locks, from the goroutine that notices the event, and must not block. Nil functions
+// are not called.
 type Events struct {
 	Flushed         func(FlushInfo)
 	Compacted       func(CompactInfo)
@@ -11,25 +12,26 @@ type Events struct {
 	CorruptionFound func(error)
 	Poisoned        func(error)
 	DiskFull        func(error)
-	// LowSpace: fewer than Options.LowSpace bytes are free. Once until there was more.
+	// LowSpace: fewer than Options.LowSpace bytes are free. It is not called again until
+	// more bytes have been free.
 	LowSpace func(free int64)
 	// SlowSync: a sync of the log took longer than a second.
 	SlowSync func(took time.Duration)
 }
 
-// FlushInfo tells about one flush.
+// FlushInfo describes one flush.
 type FlushInfo struct {
 	Segment  uint64 // the first of them; 0: nothing live was in the log
 	Floor    uint64 // records below it are no longer needed from the log
 	Families int
 	Values   int
 	Bytes    int64 // of the segment
-	// ValueBytes is the size of the values, whole: before patches and compression.
+	// ValueBytes is the size of the values before patches and compression.
 	ValueBytes int64
 	Took       time.Duration
 }
 
-// CompactInfo tells about one compaction.
+// CompactInfo describes one compaction.
 type CompactInfo struct {
 	Inputs   []uint64
 	Output   uint64 // the first of them; 0: nothing live was left
@@ -40,7 +42,7 @@ type CompactInfo struct {
 	Took     time.Duration
 }
 
-// CompactProgress tells how far a compaction is.
+// CompactProgress is the progress of a compaction.
 type CompactProgress struct {
 	Inputs       int   // segments
 	BytesIn      int64 // of them
@@ -49,8 +51,8 @@ type CompactProgress struct {
 	BytesOut     int64 // written so far; the last block is not counted
 }
 
-// EraseProgress tells how far a Scrub is. It first writes what is live into new files,
-// and then waits until the old ones are gone.
+// EraseProgress is the progress of an erasure. It first writes live data to new files, and then
+// waits until the old files are removed.
 type EraseProgress struct {
 	BytesIn   int64 // of the segments that are being rewritten
 	BytesOut  int64 // written in their place so far; the last block is not counted

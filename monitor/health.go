@@ -12,7 +12,7 @@ type Status int
 const (
 	// StatusOK: nothing needs attention.
 	StatusOK Status = iota
-	// StatusDegraded: calls succeed; somebody should look before they do not.
+	// StatusDegraded: calls succeed, but may fail soon if nobody acts.
 	StatusDegraded
 	// StatusFailed: writes are refused.
 	StatusFailed
@@ -63,8 +63,7 @@ type Problem struct {
 
 // Space is the room on the device of a store, in bytes.
 type Space struct {
-	// Free is what an ordinary user can still write; math.MaxInt64 if the system
-	// does not say.
+	// Free is what an ordinary user can still write; math.MaxInt64 if it is not known.
 	Free int64 `json:"free"`
 	// Total is the size of the device, 0 if unknown.
 	Total int64 `json:"total"`
@@ -73,15 +72,14 @@ type Space struct {
 	Reserve  int64 `json:"reserve"`
 }
 
-// Health is what Engine.Health found.
+// Health is the state of a store.
 type Health struct {
 	// Status is the worst of Problems.
 	Status Status `json:"status"`
 	// Problems are in the order of the constants above; empty if there are none.
 	Problems []Problem `json:"problems"`
 	Space    Space     `json:"space"`
-	// Lag is what power loss would take now: in sync mode nothing but deferred
-	// writes, see Lag.
+	// Lag is what a loss of power would lose now.
 	Lag Lag `json:"lag"`
 	// LogBytes were committed since the last flush. CompactionDebt is the size of
 	// the segments that wait to be compacted.
@@ -89,8 +87,8 @@ type Health struct {
 	CompactionDebt int64 `json:"compaction_debt"`
 }
 
-// Lag is how far durability is behind what was acknowledged. In SyncAlways it is
-// nothing but Deferred records.
+// Lag is what was acknowledged but is not durable yet. In SyncAlways that is only Deferred
+// records.
 type Lag struct {
 	Records uint64        `json:"records"` // committed and not known to be durable
 	Bytes   int64         `json:"bytes"`   // of their frames, about

@@ -2,9 +2,8 @@ package monitor
 
 import "time"
 
-// bounds are the upper ends of the buckets. They are round numbers, so that the
-// limits people set (20 ms, 50 ms, 100 ms) fall between two buckets, and whether
-// one is exceeded is counted and not interpolated.
+// bounds are the upper bounds of the buckets. They include the limits that people set (20 ms,
+// 50 ms, 100 ms), so that calls above a limit are counted and not interpolated.
 var bounds = [...]time.Duration{
 	time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
@@ -18,17 +17,17 @@ var bounds = [...]time.Duration{
 // Buckets is the number of buckets of every Histogram: the last has no bound.
 const Buckets = len(bounds) + 1
 
-// LatencyBounds are the upper ends of the buckets of every Histogram, ascending, each
-// included in its bucket.
+// LatencyBounds are the upper bounds of the buckets of every Histogram, ascending. Each bound
+// is included in its bucket.
 func LatencyBounds() []time.Duration { return append([]time.Duration(nil), bounds[:]...) }
 
 // Histogram says how often calls took how long. Counts only grow.
 type Histogram struct {
-	// Counts has one number for each bucket: how many calls took longer than the
-	// bound before it and not longer than its own. The last bucket has no bound.
-	// Nil if nothing is measured.
+	// Counts has the number of calls in each bucket: those that took longer than the
+	// previous bound and not longer than its own. The last bucket has no bound. It is nil
+	// if nothing is measured.
 	Counts []uint64
-	// Sum is the time of all calls together.
+	// Sum is the total time of all calls.
 	Sum time.Duration
 }
 
@@ -41,9 +40,8 @@ func (h Histogram) Count() uint64 {
 	return n
 }
 
-// Quantile is the upper bound of the bucket in which the q-th part of the calls
-// ends, 0 < q <= 1; 0 if there were none. Beyond the last bound it is the last
-// bound.
+// Quantile is the upper bound of the bucket that contains the q-quantile, 0 < q <= 1. It is 0
+// if there were no calls. In the last bucket it is the last bound.
 func (h Histogram) Quantile(q float64) time.Duration {
 	total := h.Count()
 	if total == 0 {

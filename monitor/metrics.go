@@ -2,56 +2,59 @@ package monitor
 
 import "time"
 
-// Metrics counts what a saver did since it was opened. Counts only grow. The
-// promoted fields are those of the store beneath, whose commits are also those of a
-// store and a cache in the same directory.
+// Metrics counts what a saver did since it was opened. Counts only grow. The promoted fields
+// are those of the underlying store. They include the commits of item stores and caches in
+// the same directory.
 type Metrics struct {
 	StoreMetrics
-	// Saves says how long Put, PutRequest and PutWrites took, serialization and sync
-	// included; those that returned an error are not in it.
+	// Saves is the latency of Put, PutRequest and PutWrites, including serialization and
+	// sync. Calls that returned an error are not counted.
 	Saves Histogram
-	// SavesFailed could not be stored: a full, failing or closed store, a deadline.
+	// SavesFailed counts saves that could not be stored, because the store was full,
+	// failing or closed, or because of a deadline.
 	SavesFailed uint64
-	// SavesRefused are the caller's: invalid arguments, values that cannot be
-	// serialized, a conflict, a deleted thread, a cancelled context, a read-only store.
+	// SavesRefused counts saves that failed for reasons of the caller: invalid arguments,
+	// values that cannot be serialized, a conflict, a deleted thread, a cancelled context,
+	// a read-only store.
 	SavesRefused uint64
-	// Loads says how long GetTuple took, when it found a checkpoint or that there is
-	// none. It reads no values; these are read when asked for.
+	// Loads is the latency of GetTuple calls that found a checkpoint, or found that there
+	// is none. It does not include reading values, which are read on demand.
 	Loads Histogram
-	// LoadsFailed is the number of calls of GetTuple whose answer is not known. Invalid
-	// arguments and cancelled contexts are not counted.
+	// LoadsFailed counts GetTuple calls that failed otherwise. Invalid arguments and
+	// cancelled contexts are not counted.
 	LoadsFailed uint64
-	// Encodes and Decodes say how long the serializer took for one value each. The values
-	// of a save count with their mean.
+	// Encodes and Decodes are the times that the serializer took for single values. Each
+	// value of a save counts with the mean of the save.
 	Encodes, Decodes Histogram
-	// EncodesFailed and DecodesFailed are the values it refused.
+	// EncodesFailed and DecodesFailed count the values that the serializer refused.
 	EncodesFailed, DecodesFailed uint64
-	// ItemHits and ItemMisses are the items that were asked for by key and found, or
-	// not, in the stores of items on this saver (package store).
+	// ItemHits and ItemMisses count lookups of items by key in the item stores on this
+	// saver (package store) that found an item, or none.
 	ItemHits, ItemMisses uint64
-	// ItemSearches says how long their searches took that succeeded, in a Batch too;
-	// Scan is not counted.
+	// ItemSearches is the latency of successful searches in these stores, including those
+	// in a Batch. Scan is not counted.
 	ItemSearches Histogram
-	// ResultHits and ResultMisses are the results of nodes that were looked up and
-	// found, or not, in the caches on this saver (package cache).
+	// ResultHits and ResultMisses count lookups of node results in the caches on this
+	// saver (package cache) that found a result, or none.
 	ResultHits, ResultMisses uint64
 }
 
-// StoreMetrics counts what the store beneath a saver did since it was opened.
+// StoreMetrics counts what the underlying store of a saver did since it was opened.
 type StoreMetrics struct {
 	Log LogMetrics
-	// Commits says how long commits took, from the call to its return: waiting for
-	// the log's queue, the write and the sync included. A save's begins when its
-	// last value is serialized. Refused ones are not counted.
+	// Commits is the latency of commits, from the call to its return. It includes waiting
+	// for the log's queue, the write and the sync. The commit of a save begins when its
+	// last value is serialized. Refused commits are not counted.
 	Commits Histogram
-	// Stalled says how long commits waited that came while flushes or compaction were
-	// behind. It is part of Commits. Those that did not wait are not counted.
+	// Stalled is how long commits were held back because flushes or compaction were
+	// behind. It is part of Commits. Commits that did not wait are not counted.
 	Stalled Histogram
-	// ValueBytes is the size of all values committed, whole, before they were made
-	// patches or compressed. Log.Bytes is what the log took for them and all else.
+	// ValueBytes is the size of all committed values, before patches and compression.
+	// Log.Bytes is what the log took for them and everything else.
 	ValueBytes int64
-	// FlushedValueBytes is the size of the values that flushes moved to segments,
-	// whole; FlushedBytes what the segments took for them and their directories.
+	// FlushedValueBytes is the size of the values that flushes moved to segments, before
+	// patches and compression. FlushedBytes is what the segments took for them and their
+	// directories.
 	FlushedValueBytes int64
 	FlushedBytes      int64
 	Flushes           uint64
@@ -76,7 +79,7 @@ const BatchBuckets = 11
 // SyncBuckets is the number of buckets of LogMetrics.SyncTime.
 const SyncBuckets = 24
 
-// LogMetrics is a moment's reading of the counters of a log. Counters only grow.
+// LogMetrics are the counters of a log. They only grow.
 type LogMetrics struct {
 	Records int64 // records committed
 	Batches int64 // batches committed

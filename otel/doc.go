@@ -3,12 +3,12 @@
 //	tracer := otel.New(otel.Options{})
 //	g, err := graph.New(…).Compile(graph.Options{Saver: tracer.Saver(disk), Hooks: tracer.Hooks(pregel.Hooks{})})
 //
-// Spans are nested as the work is: a run has supersteps, loads and saves, a superstep
-// has tasks, and a node that calls another graph, or begins spans of its own with the
-// context it is given, has these inside of its task. Saves are inside of the run and
-// not of the superstep, as they go on beside the next one.
+// Spans are nested like the work. A run contains supersteps, loads and saves. A superstep
+// contains tasks. If a node runs another graph, or begins spans with its context, they are in
+// the span of its task. Saves belong to the run and not to the superstep, because they go on
+// while the next one runs.
 //
-// An error is recorded on the span it ended. An interrupt, a command for the graph
-// around, and a drained run are no errors: they are the attribute "stele.outcome".
-// Names of threads, runs and checkpoints are attributes; values never are.
+// An error is recorded on the span that it ended. An interrupt, a command for the parent
+// graph and a drained run are not errors; the attribute "stele.outcome" records them. Ids of
+// threads, runs and checkpoints are attributes; values never are.
 package otel

@@ -9,9 +9,9 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Saver is s, with a span for each load (GetTuple) and save (Put, PutRequest,
-// PutWrites). A checkpoint that is not found is the outcome "not_found", and no error.
-// The result has the powers of s; see saver.Intercept.
+// Saver wraps s so that each load (GetTuple) and save (Put, PutRequest, PutWrites) has a span.
+// If a checkpoint is not found, the outcome is "not_found" and there is no error. The result
+// implements the optional interfaces that s implements; see saver.Intercept.
 func (t *Tracer) Saver(s saver.Saver) saver.Saver {
 	return saver.Intercept(s, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
 		at := call.Config

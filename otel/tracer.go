@@ -31,7 +31,7 @@ type Tracer struct {
 	attrs []attribute.KeyValue
 }
 
-// New is a Tracer.
+// New returns a Tracer.
 func New(o Options) *Tracer {
 	p := o.Provider
 	if p == nil {
@@ -40,8 +40,8 @@ func New(o Options) *Tracer {
 	return &Tracer{t: p.Tracer(scope), attrs: append([]attribute.KeyValue(nil), o.Attributes...)}
 }
 
-// Hooks are h, with spans of runs, supersteps and tasks. If h has a Span of its own,
-// it is called with the context of the span made here.
+// Hooks returns h with spans for runs, supersteps and tasks. If h has a Span, it is called with
+// the context of the span made here.
 func (t *Tracer) Hooks(h pregel.Hooks) pregel.Hooks {
 	own := h.Span
 	h.Span = func(ctx context.Context, s pregel.Span) (context.Context, func(error)) {
@@ -69,7 +69,7 @@ func (t *Tracer) begin(ctx context.Context, name string, attrs ...attribute.KeyV
 	return t.t.Start(ctx, name, trace.WithAttributes(t.attrs...), trace.WithAttributes(attrs...))
 }
 
-// spanName is the kind, and what there are few of: graphs and nodes.
+// spanName is the kind and the name of the graph or node, of which there are few.
 func spanName(s pregel.Span) string {
 	switch {
 	case s.Task != nil:
@@ -80,8 +80,7 @@ func spanName(s pregel.Span) string {
 	return string(s.Kind)
 }
 
-// attributes are what is known of a span at its beginning; names that are empty are
-// left out.
+// attributes are the attributes of a span when it begins. Empty names are left out.
 func attributes(s pregel.Span) []attribute.KeyValue {
 	out := place(s.Run.ThreadID, s.Run.Namespace, s.Run.CheckpointID)
 	out = text(out, "stele.graph", s.Run.Graph)
@@ -99,7 +98,7 @@ func attributes(s pregel.Span) []attribute.KeyValue {
 	return out
 }
 
-// place is a place in a store.
+// place are the attributes for a thread, namespace and checkpoint.
 func place(thread, namespace, checkpoint string) []attribute.KeyValue {
 	out := text(nil, "stele.thread_id", thread)
 	out = text(out, "stele.namespace", namespace)
@@ -124,7 +123,7 @@ func finish(span trace.Span, err error) {
 	span.End()
 }
 
-// outcomeOf names the errors that are how a run goes on; "" for others.
+// outcomeOf names an error that is part of the normal course of a run; "" for others.
 func outcomeOf(err error) string {
 	var command *pregel.ParentCommandError
 	var drained *pregel.DrainedError

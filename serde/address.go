@@ -11,7 +11,7 @@ import (
 // itself, and a netip.Addr the address alone.
 type IPInterface struct{ netip.Prefix }
 
-// Modules and names of the Python types, by the length of the address.
+// addressClass is the module and name of the Python type of an address.
 func addressClass(v6 bool, what string) string {
 	if v6 {
 		return "IPv6" + what
@@ -39,8 +39,8 @@ func (e *encoder) address(v any) error {
 	return e.named(ExtSingle, "ipaddress", class, text, "")
 }
 
-// nativeAddress is the way back. What Go would write in other letters (Python
-// before 3.13 spells mapped IPv4 addresses in hexadecimal) has no native form.
+// nativeAddress is the inverse. Text that Go would write differently has no native form:
+// Python before 3.13 writes mapped IPv4 addresses in hexadecimal.
 func nativeAddress(class, text string) (any, bool) {
 	version, what := class[:min(4, len(class))], class[min(4, len(class)):]
 	var addr netip.Addr

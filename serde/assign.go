@@ -12,10 +12,10 @@ import (
 	"strconv"
 )
 
-// Assign fills dst, a non-nil pointer, from v, a value as Decode returns it, by
-// the rules of Codec.DecodeInto. What is filled may share memory with v. It
-// returns a *TypeError if v does not fit. It knows no limit: what it allocates is
-// what the parts of dst take that v has elements for.
+// Assign fills dst, a non-nil pointer, from v, a value as Decode returns it. The rules are
+// those of Codec.DecodeInto. dst may share memory with v afterwards. If v does not fit, the
+// error is a *TypeError. There is no memory limit; it allocates what the parts of dst need
+// that v has elements for.
 func Assign(dst, v any) error { return (&filler{}).into(dst, v) }
 
 // filler fills Go values with decoded data.
@@ -40,7 +40,7 @@ var (
 	errLength   = errors.New("the length does not fit")
 )
 
-// prefixed grows the path of a TypeError on its way up.
+// prefixed adds a segment to the path of a TypeError.
 func prefixed(err error, segment string) error {
 	if e, ok := err.(*TypeError); ok { //nolint:errorlint // built below, never wrapped on the way up
 		e.Path = segment + e.Path
@@ -98,7 +98,7 @@ func (f *filler) assign(dst reflect.Value, v any) error {
 	return f.assignKind(dst, v, src)
 }
 
-// textOf is what a type with UnmarshalText is handed.
+// textOf is the text to pass to UnmarshalText.
 func textOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -159,8 +159,7 @@ func (f *filler) assignKind(dst reflect.Value, v any, src reflect.Value) error {
 	return misfit(dst, v, nil)
 }
 
-// assignNumber converts between number types when nothing is lost, but for the
-// digits a float32 has no room for.
+// assignNumber converts between number types if nothing is lost. A float32 may lose digits.
 func assignNumber(dst reflect.Value, v any) error {
 	fits := false
 	switch n := v.(type) {
@@ -263,8 +262,7 @@ func listOf(v any) ([]any, bool) {
 	return nil, false
 }
 
-// assignArray wants the exact length: a checkpoint is no place to lose the end
-// of a list.
+// assignArray requires the exact length, so that the end of a list is never lost.
 func (f *filler) assignArray(dst reflect.Value, v any, src reflect.Value) error {
 	if src.Kind() == reflect.Array && src.Type().ConvertibleTo(dst.Type()) { // UUID to [16]byte
 		dst.Set(src.Convert(dst.Type()))
@@ -292,7 +290,7 @@ func (f *filler) assignArray(dst reflect.Value, v any, src reflect.Value) error 
 	return nil
 }
 
-// assignMap adds to a map that is there already, as encoding/json does.
+// assignMap adds to an existing map, as encoding/json does.
 func (f *filler) assignMap(dst reflect.Value, v any) error {
 	t := dst.Type()
 	n := 0
@@ -330,7 +328,7 @@ func (f *filler) assignMap(dst reflect.Value, v any) error {
 	return nil
 }
 
-// assignMapKey also reads numbers from strings: in JSON every key is one.
+// assignMapKey also reads numbers from strings, because every key in JSON is a string.
 func (f *filler) assignMapKey(key reflect.Value, k any) error {
 	err := f.assign(key, k)
 	if s, ok := k.(string); ok && err != nil {
@@ -341,8 +339,8 @@ func (f *filler) assignMapKey(key reflect.Value, k any) error {
 	return err
 }
 
-// assignStruct fills the fields the map has. A name that no field bears
-// exactly goes to one that differs in case only, then to the extra map.
+// assignStruct fills the fields that the map has. If no field has exactly the name, the value
+// goes to a field whose name differs only in case, or else to the extra map.
 func (f *filler) assignStruct(dst reflect.Value, m map[string]any) error {
 	plan := planOf(dst.Type())
 	exact := 0
@@ -407,7 +405,7 @@ func (f *filler) addExtra(dst reflect.Value, index []int, name string, x any) er
 	return nil
 }
 
-// reach is fieldAt for writing: embedded pointers on the way are made.
+// reach is fieldAt for writing. It allocates nil embedded pointers on the way.
 func (f *filler) reach(v reflect.Value, index []int) (reflect.Value, error) {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {
@@ -424,8 +422,8 @@ func (f *filler) reach(v reflect.Value, index []int) (reflect.Value, error) {
 	return v, nil
 }
 
-// build makes the registered Go value for x; not ok if x does not fit it, or b has
-// not got what it takes.
+// build makes the registered Go value for x. ok is false if x does not fit, or if b is too
+// small.
 func (r *registration) build(x *Ext, b *budget) (any, bool) {
 	mark := b.mark()
 	v, err := r.fill(x, &filler{b})

@@ -35,20 +35,19 @@ type Options struct {
 	// goroutine that decodes and must not call the same Codec.
 	OnUnregistered func(Event)
 	OnBlocked      func(Event)
-	// DecodeLimit is the most memory, in bytes, that decoding one value may take; 0
-	// is DefaultDecodeLimit, below 0 is no limit. It counts everything that is
-	// allocated, from above: what is refused may need somewhat less. Data of n bytes
-	// takes at most 256·n + 16 KiB, text about 2·n, and what Go types that are
-	// filled from it take beside.
+	// DecodeLimit is the largest amount of memory, in bytes, that decoding one value may
+	// take; 0 is DefaultDecodeLimit, and a negative number is no limit. It is compared
+	// with an upper bound of what is allocated, so a value that is refused may need
+	// somewhat less. Data of n bytes takes at most 256·n + 16 KiB, text about 2·n, plus
+	// the memory of Go types that are filled from it.
 	//
-	// Decode and DecodeInto refuse what is over it with ErrDecodeLimit, before it is
-	// allocated. So does Encode, for the value as plain data and for the Go type it
-	// has: what Encode writes, a Codec with the same limit and registry reads.
+	// Decode and DecodeInto refuse a value that exceeds it with ErrDecodeLimit, before
+	// they allocate. So does Encode, for the value as plain data and for its Go type. So a
+	// Codec with the same limit and registry can read whatever Encode writes.
 	DecodeLimit int64
 }
 
-// Validate reports options that cannot work together. There are none at
-// present; every combination has a defined meaning.
+// Validate reports options that contradict each other. At present there are none.
 func (o Options) Validate() error { return nil }
 
 func (o Options) decodeLimit() int64 {
@@ -58,8 +57,8 @@ func (o Options) decodeLimit() int64 {
 	return o.DecodeLimit
 }
 
-// WithDecodeLimit returns a Codec that differs from c in Options.DecodeLimit alone.
-// It is the same Codec if that changes nothing.
+// WithDecodeLimit returns a Codec that differs from c only in Options.DecodeLimit. If c has
+// this limit, it returns c.
 func (c *Codec) WithDecodeLimit(limit int64) *Codec {
 	if limit == c.opts.DecodeLimit || limit == c.opts.decodeLimit() {
 		return c
@@ -69,9 +68,9 @@ func (c *Codec) WithDecodeLimit(limit int64) *Codec {
 	return &clone
 }
 
-// WithDecodeLimit is s with another limit, if it is a serializer of this package;
-// see Options.DecodeLimit. One of another package may have a method
-// WithDecodeLimit(int64) Serializer that says how. ok is false if it has none.
+// WithDecodeLimit returns s with another limit, if s is a serializer of this package; see
+// Options.DecodeLimit. A serializer of another package can support it with a method
+// WithDecodeLimit(int64) Serializer. ok is false if it has none.
 func WithDecodeLimit(s Serializer, limit int64) (limited Serializer, ok bool) {
 	switch s := s.(type) {
 	case *Codec:
@@ -111,13 +110,12 @@ type Event struct {
 // Codec is the Serializer that reads and writes what LangGraph's
 // JsonPlusSerializer does. It is immutable and safe for concurrent use.
 //
-// Go values are written thus: maps sorted by key; a nil slice or map as an
-// empty one, a nil pointer or interface as None; structs as maps of their
-// exported fields (names from the tags `stele`, `msgpack` or `json`, in this
-// order of preference, options "omitempty" and "-"), unless they are registered
-// or one of this package's types; errors as their text; a type with MarshalText
-// as that text; time.Time, time.Duration, netip.Addr and netip.Prefix as their
-// Python counterparts.
+// It writes Go values as follows. Maps are sorted by key. A nil slice or map is an empty one,
+// and a nil pointer or interface is None. A struct is a map of its exported fields, unless
+// its type is registered or belongs to this package; names come from the tags `stele`,
+// `msgpack` or `json`, in this order of preference, with the options "omitempty" and "-". An
+// error is its text, and so is a type with MarshalText. time.Time, time.Duration, netip.Addr
+// and netip.Prefix are their Python counterparts.
 type Codec struct {
 	opts Options // Registry is a copy of its own
 	seen *events
@@ -139,9 +137,8 @@ var defaultCodec = &Codec{opts: Options{Registry: &Registry{}}, seen: &events{se
 // Default returns the Codec with zero Options, always the same one.
 func Default() *Codec { return defaultCodec }
 
-// WithAllowlist returns a Codec that also allows the types named, as
-// Registry.Allow does. It is the same Codec if that changes nothing: when it is
-// not strict, or knows them all.
+// WithAllowlist returns a Codec that also allows the types named, as Registry.Allow does. If c
+// is not strict, or knows them all, it returns c.
 func (c *Codec) WithAllowlist(names ...TypeName) *Codec {
 	if !c.opts.Strict {
 		return c
@@ -193,7 +190,7 @@ func (c *Codec) Encode(v any) (Typed, error) {
 	return Typed{}, err
 }
 
-// encodeBytes is v as a value of a kind that is bytes and nothing else.
+// encodeBytes encodes v as a value of a kind that is just bytes.
 func (c *Codec) encodeBytes(kind string, v []byte) (Typed, error) {
 	if len(v) > base.MaxValue {
 		return Typed{}, &EncodeError{Path: "$", Type: "[]uint8", Err: ErrTooLarge}
@@ -204,7 +201,7 @@ func (c *Codec) encodeBytes(kind string, v []byte) (Typed, error) {
 	return Typed{Kind: kind, Data: cloneBytes(v)}, nil
 }
 
-// bytesFit refuses bytes whose copy is over the limit.
+// bytesFit refuses bytes whose copy would exceed the limit.
 func (c *Codec) bytesFit(v []byte) error {
 	if limit := c.opts.decodeLimit(); limit >= 0 && costBytes+rounded(int64(len(v))) > limit {
 		return fmt.Errorf("%w of %d bytes", ErrDecodeLimit, limit)
@@ -212,15 +209,15 @@ func (c *Codec) bytesFit(v []byte) error {
 	return nil
 }
 
-// EncodeAfter is Encode that leaves room bytes in front of the data, for who would
-// have to copy them otherwise: where whole is not nil, it is room zero bytes and
-// then the data, in memory of its own. It is the Codec's own: a type that embeds one
-// may have another Encode.
+// EncodeAfter is Encode that leaves room bytes before the data, for callers who would
+// otherwise have to copy the data. If the second result is not nil, it is room zero bytes
+// followed by the data, in new memory. Do not call it on a type that embeds a Codec, because
+// the type may have another Encode.
 func (c *Codec) EncodeAfter(room int, v any) (Typed, []byte, error) {
 	switch v.(type) {
 	case nil, []byte, ByteArray:
 	default:
-		// What msgpack cannot hold is Encode's to refuse.
+		// Encode handles what msgpack cannot hold.
 		whole, err := c.encodeMsgpack(v, room)
 		if err == nil && whole[room] != mNil {
 			return Typed{Kind: KindMsgpack, Data: whole[room:]}, whole, nil
@@ -236,8 +233,8 @@ func (c *Codec) Decode(t Typed) (any, error) {
 	return v, err
 }
 
-// decode is Decode, with what like values have in common, or nil. The budget is what is
-// left for a Go value that is filled from the result.
+// decode is Decode with a Similar, which may be nil. The budget is what remains for a Go value
+// that is filled from the result.
 func (c *Codec) decode(t Typed, similar *Similar) (any, budget, error) {
 	b := c.budget(t.Data)
 	switch t.Kind {
@@ -294,7 +291,7 @@ func unknownKind(kind string) error {
 	return fmt.Errorf("decode %q: %w", kind, ErrUnknownKind)
 }
 
-// cloneBytes never returns nil: empty bytes are a value, nil is another.
+// cloneBytes never returns nil, because empty bytes and nil are different values.
 func cloneBytes(b []byte) []byte {
 	if len(b) == 0 {
 		return []byte{}
@@ -302,11 +299,11 @@ func cloneBytes(b []byte) []byte {
 	return bytes.Clone(b)
 }
 
-// maxEvents bounds what a Codec remembers of types it met, and with it what
-// data can make it hold in memory.
+// maxEvents bounds the types that a Codec remembers, and so the memory that data can make it
+// use.
 const maxEvents = 1000
 
-// events remembers what was reported. Codecs made by WithAllowlist share it.
+// events remembers the types that were reported. Codecs made by WithAllowlist share it.
 type events struct {
 	mu   sync.Mutex // guards seen; not held while a hook runs
 	seen map[Event]bool
@@ -322,7 +319,7 @@ func (s *events) first(e Event) bool {
 	return true
 }
 
-// report tells the hook for e.Kind, once for each type.
+// report calls the hook for e.Kind, once for each type.
 func (c *Codec) report(e Event) {
 	hook := c.opts.OnBlocked
 	if e.Kind == EventUnregistered {

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// What decoding takes is counted before it is taken. The count is a function of
-// the bytes alone, so that whoever writes a value can tell what reading it will
-// take. It is never below what Decode allocates, garbage included; see
-// TestCostIsAboveAllocations and FuzzDecode.
+// The memory for decoding a value is counted before it is allocated. The count depends only
+// on the bytes, so that the writer of a value can tell what reading it will take. It is never
+// below what Decode allocates, including garbage; see TestCostIsAboveAllocations and
+// FuzzDecode.
 
-// DefaultDecodeLimit is Options.DecodeLimit where it is 0: 1 GiB.
+// DefaultDecodeLimit is the default of Options.DecodeLimit: 1 GiB.
 const DefaultDecodeLimit = 1 << 30
 
 const (
-	// costPerByte is the most a byte of msgpack can take, costFixed what a value of
-	// any length takes beside: data of up to (limit-costFixed)/costPerByte bytes
-	// needs no counting.
+	// costPerByte is the most memory that a byte of msgpack can take, and costFixed what a
+	// value takes in addition. So data of up to (limit-costFixed)/costPerByte bytes need
+	// not be counted.
 	costPerByte = 256
 	costFixed   = 16 << 10
 
@@ -37,7 +37,7 @@ const (
 	costRevived = costExt + costNamed
 )
 
-// mapCost is what a map takes that is made for n pairs.
+// mapCost is the cost of a map that is made for n pairs.
 func mapCost(n int) int64 {
 	switch {
 	case n == 0:
@@ -48,14 +48,14 @@ func mapCost(n int) int64 {
 	return costPair * int64(n)
 }
 
-// rounded is n bytes with the unused end of the size class they are allocated in.
+// rounded is n bytes rounded up to a size class.
 func rounded(n int64) int64 { return n + n/4 }
 
-// budget is what one decode or encode may still take. A nil budget has no end.
+// budget is the memory that one decode or encode may still take. A nil budget is unlimited.
 type budget struct {
 	limit int64 // below 0: none
-	// data is what tree is the cost of. Until exact, tree is an upper bound that took
-	// no counting.
+	// tree is the cost of data. Until exact is set, it is an upper bound that was not
+	// counted.
 	data  []byte
 	plain bool
 	exact bool
@@ -63,13 +63,12 @@ type budget struct {
 	spent int64 // beside the tree: Go values that are filled from it
 }
 
-// budget is for msgpack data.
+// budget is the budget for decoding msgpack data.
 func (c *Codec) budget(data []byte) budget {
 	return budget{limit: c.opts.decodeLimit(), data: data, plain: c.opts.Plain, tree: costFixed + costPerByte*int64(len(data))}
 }
 
-// spend takes n bytes from b. It is ErrDecodeLimit if they are not there; they are
-// not taken then.
+// spend takes n bytes from b. If b has less, it takes nothing and returns ErrDecodeLimit.
 func (b *budget) spend(n int64) error {
 	if b == nil || b.limit < 0 {
 		return nil
@@ -89,7 +88,7 @@ func (b *budget) spend(n int64) error {
 	return fmt.Errorf("%w of %d bytes", ErrDecodeLimit, b.limit)
 }
 
-// mark and restore give back what was spent on something that was dropped.
+// mark and restore undo spending for something that was discarded.
 func (b *budget) mark() int64 {
 	if b == nil {
 		return 0
@@ -103,8 +102,8 @@ func (b *budget) restore(mark int64) {
 	}
 }
 
-// treeCost is what decoding data as plain Go values takes, and how many values
-// there are. It ends early, with any cost above most, if that is reached.
+// treeCost is the cost of decoding data as plain Go values, and the number of values. It stops
+// early once the cost exceeds most.
 func treeCost(data []byte, most int64, plain bool) (cost int64, values int) {
 	m := meter{cur: newCursor(data), most: most, plain: plain}
 	m.cost = costFixed + rounded(int64(len(data))) + int64(len(data))/4 // short strings are cut from copies of the data
@@ -120,7 +119,8 @@ type meter struct {
 	values int
 	depth  int
 	exts   int // extensions around the cursor
-	// promised is the decoder's, so that counts which bytes cannot follow cost nothing.
+	// promised is the same as in decoder, so that counts without enough bytes cost
+	// nothing.
 	promised int
 	plain    bool
 }
@@ -160,7 +160,7 @@ func (m *meter) value() error {
 	return nil
 }
 
-// within passes n values of a container that costs so much.
+// within walks the n values of a container that costs cost.
 func (m *meter) within(n int, cost int64) error {
 	if err := m.enter(n, cost); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (m *meter) within(n int, cost int64) error {
 	return nil
 }
 
-// enter begins a container. The decoder ends at MaxDepth, of which an extension and
-// the list that is its payload are one level there and two here.
+// enter begins a container. An extension and the list that is its payload are two levels here
+// but one in the decoder, which stops at MaxDepth.
 func (m *meter) enter(n int, cost int64) error {
 	if m.depth > 2*MaxDepth {
 		return ErrDepth
@@ -247,8 +247,7 @@ func (m *meter) extension(it item) error {
 	return nil
 }
 
-// What filling a Go value takes is counted by the same functions where it is
-// written and where it is read.
+// The writer and the reader count the cost of filling a Go value with the same functions.
 
 var stringSize = reflect.TypeFor[string]().Size()
 
@@ -267,7 +266,7 @@ const extraCost = 2*costPair + costGroup
 // registeredCost is a value of a registered type, and its copy in an interface.
 func registeredCost(t reflect.Type) int64 { return 2 * rounded(int64(t.Size())) }
 
-// largest is the most that filling a part of a t from one byte of data can take.
+// largest is the largest cost of filling a part of a t from one byte of data.
 func largest(t reflect.Type) int64 {
 	if n, ok := largestOf.Load(t); ok {
 		return n.(int64) //nolint:errcheck // holds nothing else

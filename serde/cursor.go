@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// What can be wrong with msgpack bytes.
+// Errors of msgpack bytes.
 var (
 	errShort    = errors.New("ends in the middle of a value")
 	errReserved = errors.New("reserved byte 0xc1")
@@ -33,8 +33,8 @@ const (
 	cExt
 )
 
-// item is one msgpack head: all there is of a scalar, and of anything else its
-// length or count. After reading it the cursor stands at the body.
+// item is one msgpack head: the whole of a scalar, or the length or count of anything else.
+// After reading it the cursor is at the body.
 type item struct {
 	num   uint64 // bool, integer or float bits
 	n     int    // bytes of str, bin, ext; elements of array; pairs of map
@@ -94,8 +94,8 @@ func (c *cursor) sized(cl class, width int) (item, error) {
 	return it, c.fits(it)
 }
 
-// fits checks that the body can be there at all: an array needs a byte for
-// each element, a map two for each pair.
+// fits checks that enough bytes are left for the body: an array needs one for each element, a
+// map two for each pair.
 func (c *cursor) fits(it item) error {
 	need := it.n
 	if it.class == cMap {
@@ -110,7 +110,7 @@ func (c *cursor) fits(it item) error {
 	return nil
 }
 
-// atStr reports whether a string stands at the cursor.
+// atStr reports whether a string is at the cursor.
 func (c *cursor) atStr() bool {
 	if c.off >= c.end {
 		return false
@@ -198,8 +198,8 @@ func (c *cursor) body(it item) []byte {
 	return b
 }
 
-// skip steps over one whole value. It needs no recursion: a count of values
-// still to pass is all the state there is.
+// skip steps over one whole value. It is not recursive: its only state is the number of values
+// still to skip.
 func (c *cursor) skip() error {
 	for left := 1; left > 0; left-- {
 		it, err := c.next()

@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// Python's datetime types. An aware datetime is time.Time: the offset is kept,
-// the zone's name is not, and what is below a microsecond is cut off when it is
-// written, since Python has no room for it. A timedelta is time.Duration, with
-// the same cut. Where Go's type cannot hold what was stored (an offset with
-// fractions of a second, a timedelta of more than 292 years) decoding gives an
-// *Ext.
+// Python's datetime types. An aware datetime is a time.Time. It keeps the offset but not the
+// name of the zone, and is truncated to microseconds when it is written, because Python has
+// no smaller unit. A timedelta is a time.Duration, truncated in the same way. If Go's type
+// cannot hold what was stored (an offset with fractions of a second, a timedelta of more than
+// 292 years), decoding returns an *Ext.
 
-// NaiveDateTime is a Python datetime without a time zone: a reading of some
-// calendar and clock, not a moment.
+// NaiveDateTime is a Python datetime without a time zone. It is not an instant.
 type NaiveDateTime struct {
 	Year        int
 	Month       time.Month
@@ -24,14 +22,14 @@ type NaiveDateTime struct {
 	Microsecond int
 }
 
-// NaiveOf returns what calendar and clock of t show, without its zone.
+// NaiveOf returns the date and time of t without its zone.
 func NaiveOf(t time.Time) NaiveDateTime {
 	y, m, d := t.Date()
 	hh, mm, ss := t.Clock()
 	return NaiveDateTime{Year: y, Month: m, Day: d, Hour: hh, Minute: mm, Second: ss, Microsecond: t.Nanosecond() / 1000}
 }
 
-// In is the moment at which clocks in loc show d.
+// In is the instant with date and time d in loc.
 func (d NaiveDateTime) In(loc *time.Location) time.Time {
 	return time.Date(d.Year, d.Month, d.Day, d.Hour, d.Minute, d.Second, d.Microsecond*1000, loc)
 }
@@ -197,8 +195,8 @@ func splitDelta(d time.Duration) (days, secs, micros int64) {
 	return days, us / 1_000_000, us % 1_000_000
 }
 
-// joinDelta is the way back; false if it is not normalised or does not fit.
-func joinDelta(days, secs, micros int64) (time.Duration, bool) {
+// joinDelta is the inverse. ok is false if the parts are not normalised or do not fit.
+func joinDelta(days, secs, micros int64) (d time.Duration, ok bool) {
 	const most = int64(1<<63-1) / int64(24*time.Hour) // days
 	if days <= -most || days >= most || secs < 0 || secs >= 86_400 || micros < 0 || micros > 999_999 {
 		return 0, false

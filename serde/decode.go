@@ -9,9 +9,9 @@ import (
 
 // decoder reads one value. It is made for each call and used by one goroutine.
 //
-// What the data takes as a tree of Go values was counted before it began, see
-// cost.go: a container is begun only if its elements, and those all enclosing
-// containers still expect, can be there, and is then made as large as it will be.
+// The memory for the data as a tree of Go values was counted before; see cost.go. A container
+// is allocated in its final size. That happens only if enough bytes are left for its elements
+// and for those that enclosing containers still expect.
 type decoder struct {
 	c   *Codec
 	cur cursor
@@ -19,9 +19,9 @@ type decoder struct {
 	// that were not read yet; each needs a byte at least.
 	promised int
 	depth    int
-	// window is a stretch of the input as a string, strings are cut from it:
-	// one allocation for many of them, and none keeps more than windowSize
-	// bytes of its neighbours alive. It starts at windowAt of the input.
+	// window is a part of the input as a string, beginning at windowAt. Decoded strings
+	// are substrings of it. So many strings need one allocation, and none keeps more than
+	// windowSize bytes of its neighbours alive.
 	window   string
 	windowAt int
 
@@ -33,8 +33,7 @@ type decoder struct {
 
 const windowSize = 1024
 
-// decodeMsgpack reads data within b, which was made for it, with what like values
-// have in common, or nil.
+// decodeMsgpack decodes data within its budget b, with a Similar, which may be nil.
 func (c *Codec) decodeMsgpack(data []byte, similar *Similar, b budget) (any, budget, error) {
 	d := decoder{c: c, cur: newCursor(data), similar: similar, budget: b}
 	v, err := d.value()
@@ -103,7 +102,7 @@ func (d *decoder) str(it item) (string, error) {
 	return s, nil
 }
 
-// promise notes that n more values must follow.
+// promise records that n more values must follow.
 func (d *decoder) promise(n int) error {
 	if d.depth >= MaxDepth {
 		return ErrDepth
@@ -133,8 +132,8 @@ func (d *decoder) array(n int) (any, error) {
 	return out, nil
 }
 
-// decodeStrings reads a list of strings, a common state, without a value for each
-// in between. It is not ok if data is anything else.
+// decodeStrings decodes a list of strings, a common state, without an interface value for each
+// string. ok is false if data is anything else.
 func (c *Codec) decodeStrings(data []byte) (list []string, ok bool) {
 	if b := c.budget(data); b.spend(0) != nil {
 		return nil, false
@@ -202,7 +201,7 @@ func (d *decoder) mapping(n int) (any, error) {
 	return out, nil
 }
 
-// anyMapping goes on with pair i of n after so many string keys.
+// anyMapping continues mapping at pair i of n, after i string keys.
 func (d *decoder) anyMapping(strs map[string]any, last string, i, n int) (any, error) {
 	out := make(map[any]any, n)
 	var prev mapKey
@@ -272,7 +271,7 @@ func (d *decoder) key() (any, error) {
 	return d.value()
 }
 
-// typeNameOf says what v is, for errors.
+// typeNameOf is the type of v for errors.
 func typeNameOf(v any) string {
 	switch v := v.(type) {
 	case nil:

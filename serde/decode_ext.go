@@ -13,9 +13,9 @@ type extState struct {
 	depth    int
 	from, to int
 	copied   []byte
-	// raw are the extensions whose Data still aliases the input. They are
-	// settled at the end, when those inside discarded values are gone: payloads
-	// that fail at every level would be copied at every level otherwise.
+	// raw are the extensions whose Data still aliases the input. Their Data is copied at
+	// the end, when those in discarded values are gone. Otherwise payloads that fail at
+	// every level would be copied at every level.
 	raw []*Ext
 }
 
@@ -25,7 +25,7 @@ func (s *extState) settle() {
 	}
 }
 
-// order returns bytes [from, to) of the input as something to keep.
+// order returns a copy of bytes [from, to) of the input.
 func (s *extState) order(data []byte, from, to int) []byte {
 	if s.copied == nil {
 		s.copied = bytes.Clone(data[s.from:s.to])
@@ -33,8 +33,8 @@ func (s *extState) order(data []byte, from, to int) []byte {
 	return s.copied[from-s.from : to-s.from : to-s.from]
 }
 
-// extension reads the payload of an extension. There is no error: a payload
-// that does not have the form its code promises is kept as it is.
+// extension reads the payload of an extension. It never fails: a payload without the form of
+// its code is kept as bytes.
 func (d *decoder) extension(it item) any {
 	outer := *d
 	start, end := d.cur.off, d.cur.off+it.n

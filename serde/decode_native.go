@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// errForm: a payload that is not laid out as its code promises. Callers never
-// see it; the payload is kept as bytes instead.
+// errForm: a payload does not have the form of its code. Callers never see the error, because
+// the payload is then kept as bytes.
 var errForm = errors.New("unexpected form of an extension's payload")
 
-// nativeValue maps an extension of a safe type to the Go type for it. It does
-// so only if that value is written back as x is, the upgraded forms of
-// LangGraph's own types (Interrupt, Overwrite) apart; else it is not ok, and
-// the extension stays neutral.
+// nativeValue maps an extension of a safe type to its Go type. ok is false if the value would
+// not be written back as x is; then the extension stays neutral. The only exceptions are
+// upgraded forms of LangGraph's own types (Interrupt, Overwrite).
 func nativeValue(x *Ext) (any, bool) {
 	switch x.Module {
 	case modTypes:

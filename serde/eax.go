@@ -80,8 +80,8 @@ func (x *eax) seal(nonce, plaintext []byte) []byte {
 	return out
 }
 
-// open is the way back; not ok if the bytes are not what seal made with this
-// key. The tag is compared in constant time, before anything is decrypted.
+// open is the inverse of seal. ok is false if seal did not make the bytes with this key. It
+// compares the tag in constant time, before it decrypts anything.
 func (x *eax) open(data []byte) (plaintext []byte, ok bool) {
 	if len(data) < 2*aes.BlockSize {
 		return nil, false

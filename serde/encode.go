@@ -22,11 +22,11 @@ type encoder struct {
 	// guide walks the bytes an *Ext was read from while its Value is written,
 	// to take the order of map keys from there. See order.go.
 	guide guide
-	// fill is what a value of the Go types met takes beside plain data when it is
-	// read back.
+	// fill is the memory that filling the Go types takes when the value is read back, in
+	// addition to the plain data.
 	fill int64
-	// pairs is a stack: each map being written owns the part above where it
-	// began, so that sorting keys allocates nothing.
+	// pairs is a stack of the pairs of the maps being written, so that sorting keys
+	// allocates nothing. Each map owns the part above its base.
 	pairs []pair
 }
 
@@ -37,10 +37,10 @@ type pair struct {
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// keepBuffer bounds what an idle encoder holds on to.
+// keepBuffer is the largest buffer that an idle encoder keeps.
 const keepBuffer = 1 << 20
 
-// encodeMsgpack leaves room bytes, which are zero, in front of what it writes.
+// encodeMsgpack writes v after room zero bytes.
 func (c *Codec) encodeMsgpack(v any, room int) ([]byte, error) {
 	e := encoders.Get().(*encoder) //nolint:errcheck // the pool holds nothing else
 	e.c = c
@@ -62,8 +62,8 @@ func (c *Codec) encodeMsgpack(v any, room int) ([]byte, error) {
 	return out, nil
 }
 
-// readable refuses what was written behind room if it is more than a value may be, or
-// more than may be decoded.
+// readable refuses a value that is too large to be stored, or whose decoding would exceed the
+// limit. Its bytes begin at room.
 func (e *encoder) readable(v any, room int) error {
 	if len(e.buf)-room > base.MaxValue {
 		return e.fail(v, ErrTooLarge)
@@ -75,7 +75,7 @@ func (e *encoder) readable(v any, room int) error {
 	return nil
 }
 
-// release returns e to the pool without references into the caller's values.
+// release returns e to the pool, without references to the caller's values.
 func (e *encoder) release() {
 	clear(e.pairs) // empty unless an error cut the work short
 	if cap(e.buf) > keepBuffer {
@@ -92,8 +92,8 @@ func (e *encoder) fail(v any, err error) error {
 	return &EncodeError{Type: fmt.Sprintf("%T", v), Err: err}
 }
 
-// enter begins a container. Cycles end here, and so does a value that shares
-// its parts so often that it would fill memory.
+// enter begins a container. It refuses cycles, and values that share parts so often that their
+// encoding would fill the memory.
 func (e *encoder) enter() error {
 	if e.depth >= MaxDepth {
 		return ErrDepth
@@ -107,8 +107,7 @@ func (e *encoder) enter() error {
 
 func (e *encoder) leave() { e.depth-- }
 
-// value writes v and moves the guide, if there is one, past the counterpart of
-// v in the bytes it walks.
+// value writes v. If there is a guide, it moves the guide past the counterpart of v.
 func (e *encoder) value(v any) error {
 	if e.guide.on {
 		return e.guided(v)
@@ -241,7 +240,7 @@ func (e *encoder) sortedPairs(m any, base int) error {
 	return nil
 }
 
-// popSorted writes the pairs on the stack from base up, and takes them off.
+// popSorted writes the pairs on the stack from base up, and removes them.
 func (e *encoder) popSorted(base int) error {
 	n := len(e.pairs) - base
 	var order [smallMap]uint8
@@ -265,8 +264,8 @@ func (e *encoder) popSorted(base int) error {
 	return nil
 }
 
-// smallMap is how many pairs are sorted by position: moving bytes is cheaper
-// than moving pairs, whose pointers the garbage collector wants to know about.
+// smallMap: up to this number of pairs their indexes are sorted, not the pairs. Moving bytes is
+// cheaper than moving pairs, whose pointers need write barriers.
 const smallMap = 16
 
 func sortSmall(pairs []pair, order *[smallMap]uint8) {
@@ -279,8 +278,8 @@ func sortSmall(pairs []pair, order *[smallMap]uint8) {
 	}
 }
 
-// keyed writes one pair of a map. A key that is not UTF-8 is refused, not
-// mended as a string would be: two keys could become one.
+// keyed writes one pair of a map. It refuses a key that is not UTF-8. Replacing the invalid
+// bytes, as for other strings, could make two keys equal.
 func (e *encoder) keyed(key string, val any) error {
 	if !utf8.ValidString(key) {
 		return within(e.fail(key, fmt.Errorf("map key is not UTF-8: %w", ErrUnsupported)), keySegment(key))
@@ -307,7 +306,7 @@ func (e *encoder) fields(f fieldList) error {
 	return nil
 }
 
-// fieldList is a map that knows its order.
+// fieldList is a map with a fixed order of keys.
 type fieldList []pair
 
 func (e *encoder) bigInt(v *big.Int) error {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// native writes the types that have a Python counterpart of their own.
+// native writes the types that have a Python counterpart.
 func (e *encoder) native(v any) (done bool, err error) {
 	switch v := v.(type) {
 	case Send:
@@ -119,8 +119,7 @@ func (e *encoder) calendar(v any) (done bool, err error) {
 	return false, nil
 }
 
-// nativeTypes are the Go types that native and calendar write; none of them
-// can be registered as something else.
+// nativeTypes are the Go types that native and calendar write. They cannot be registered.
 var nativeTypes = func() map[reflect.Type]bool {
 	all := map[reflect.Type]bool{}
 	for _, v := range []any{
@@ -307,8 +306,8 @@ func (e *encoder) ext(x *Ext) error {
 	if x.order == nil {
 		return e.named(x.Code, x.Module, x.Name, x.Value, method)
 	}
-	// Its own order is better than what an enclosing Ext remembers: it may have
-	// been moved there.
+	// x remembers its own order of keys. That is better than the order of an enclosing
+	// Ext, because x may have been moved there.
 	outer := e.guide
 	e.guide = guide{on: true, own: true, c: newCursor(x.order)}
 	err := e.named(x.Code, x.Module, x.Name, x.Value, method)
@@ -316,5 +315,5 @@ func (e *encoder) ext(x *Ext) error {
 	return err
 }
 
-// pydanticMethod is what LangGraph writes beside every pydantic model.
+// pydanticMethod is the method that LangGraph writes for every pydantic model.
 const pydanticMethod = "model_validate_json"

@@ -12,8 +12,8 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// reflected writes the types that plain and native do not list: registered
-// ones, errors, those with a text form, then by kind.
+// reflected writes types that plain and native do not handle: registered types, errors, types
+// with a text form, and others by their kind.
 func (e *encoder) reflected(v reflect.Value) error {
 	t := v.Type()
 	if reg := e.c.opts.Registry.byType[t]; reg != nil {
@@ -60,8 +60,8 @@ func (e *encoder) pointed(v reflect.Value) error {
 	return err
 }
 
-// element writes a part of a Go value: without boxing it where that is
-// possible, which also keeps it addressable.
+// element writes a part of a Go value. If possible it does not box it in an interface, which
+// also keeps it addressable.
 func (e *encoder) element(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Struct, reflect.Array:
@@ -137,7 +137,7 @@ func (e *encoder) list(v reflect.Value) error {
 	return nil
 }
 
-// reflectMap goes by way of the two map forms the encoder knows.
+// reflectMap converts a map to one of the two map types that the encoder handles.
 func (e *encoder) reflectMap(v reflect.Value) error {
 	t := v.Type()
 	e.fill += fillMapCost(v.Len(), t.Key().Size(), t.Elem().Size())
@@ -167,8 +167,8 @@ func (e *encoder) reflectMap(v reflect.Value) error {
 	return nil
 }
 
-// reflectKey takes what mapKeyOf does not list: types with a text form, then
-// by kind.
+// reflectKey handles keys that mapKeyOf does not: types with a text form, and others by their
+// kind.
 func (e *encoder) reflectKey(k any) (mapKey, error) {
 	if tm, ok := k.(encoding.TextMarshaler); ok {
 		b, err := tm.MarshalText()
@@ -246,8 +246,8 @@ func (e *encoder) registered(reg *registration, v reflect.Value) error {
 	return e.named(reg.code, reg.name.Module, reg.name.Name, list, method)
 }
 
-// boxed hands a field on as the address of a struct or array, so that a text
-// form with a pointer receiver is found, and large ones are not copied.
+// boxed is a field as an interface value. For a struct or array it is a pointer, so that a
+// text form with a pointer receiver is found and large values are not copied.
 func boxed(v reflect.Value) any {
 	if k := v.Kind(); (k == reflect.Struct || k == reflect.Array) && v.CanAddr() {
 		return v.Addr().Interface()
@@ -255,8 +255,8 @@ func boxed(v reflect.Value) any {
 	return v.Interface()
 }
 
-// bare strips the registered name from a value, or it would be written as
-// itself for ever.
+// bare converts a value to its unregistered base type. Otherwise the encoder would not
+// terminate.
 func bare(v reflect.Value) any {
 	var t reflect.Type
 	switch v.Kind() {

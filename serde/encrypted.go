@@ -20,9 +20,9 @@ var (
 	// ErrDecrypt: the bytes were not made with this key, or were changed since.
 	// The two cannot be told apart.
 	ErrDecrypt = errors.New("wrong key or damaged data")
-	// ErrPlaintext: a value that is not encrypted, where only encrypted ones
-	// are accepted. Someone who can write to the store, but lacks the key,
-	// would otherwise choose what is read.
+	// ErrPlaintext: the value is not encrypted, but only encrypted values are accepted.
+	// Otherwise somebody without the key who can write to the store could replace
+	// values.
 	ErrPlaintext = errors.New("value is not encrypted")
 )
 
@@ -47,8 +47,8 @@ type EncryptedOptions struct {
 	Key []byte
 	// Cipher is what Encode uses; empty is CipherAES. Decode reads both.
 	Cipher string
-	// AllowPlaintext makes Decode accept values that are not encrypted, as
-	// LangGraph does: for the time in which an old store still has some.
+	// AllowPlaintext makes Decode accept values that are not encrypted, as LangGraph does.
+	// Use it while an old store still has some.
 	AllowPlaintext bool
 	// Rand is where nonces come from; nil is crypto/rand. A nonce that repeats
 	// gives the plaintext away, so anything else is for tests.
@@ -57,8 +57,8 @@ type EncryptedOptions struct {
 
 // Encrypted is a Serializer that encrypts what another one writes. Its kinds
 // are "<inner kind>+<cipher>". Nil values are encrypted too. Encode of equal
-// values gives different bytes each time, so a store cannot share or patch
-// them: encryption at rest, done by the store, keeps its savings.
+// values gives different bytes each time, so a store cannot share or patch them. Encryption by
+// the store itself does not have this disadvantage.
 //
 // It is safe for concurrent use if the inner Serializer and Rand are.
 type Encrypted struct {
@@ -106,8 +106,7 @@ func NewEncrypted(inner Serializer, opts EncryptedOptions) (*Encrypted, error) {
 	return &Encrypted{inner: inner, opts: opts, eax: newEAX(block), gcm: gcm}, nil
 }
 
-// Encode implements Serializer. Beside what the inner Serializer reports, it
-// fails if no nonce can be had.
+// Encode implements Serializer. It fails if the inner Serializer fails, or if Rand does.
 func (s *Encrypted) Encode(v any) (Typed, error) {
 	t, err := s.inner.Encode(v)
 	if err != nil {

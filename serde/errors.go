@@ -24,18 +24,17 @@ var (
 	// a store takes. It is the same error the store returns.
 	ErrTooLarge = fault.ErrTooLarge
 	// ErrDecodeLimit: decoding would take more memory than Options.DecodeLimit. Decode
-	// returns it in a *DecodeError, Encode in an *EncodeError: what would not be read
-	// is not written. The bytes may be in order; a Codec with a higher limit reads
-	// them. It matches ErrTooLarge too.
+	// returns it in a *DecodeError. Encode returns it in an *EncodeError, because it does
+	// not write what could not be read. The bytes may be valid, and a Codec with a higher
+	// limit can read them. It also matches ErrTooLarge.
 	ErrDecodeLimit = fmt.Errorf("takes more memory than the limit for decoding: %w", ErrTooLarge)
-	// ErrMalformed matches every *DecodeError but one for ErrDecodeLimit.
+	// ErrMalformed matches every *DecodeError except one with ErrDecodeLimit.
 	ErrMalformed = errors.New("malformed serialized value")
 	// ErrUnknownKind: Decode was handed a kind it does not read. Pickle is one
 	// of them on purpose: reading it would run code.
 	ErrUnknownKind = errors.New("unknown kind")
-	// ErrEncrypted: the kind says that the value is encrypted, and the
-	// serializer at hand has no key. It is wrapped together with
-	// ErrUnknownKind.
+	// ErrEncrypted: the kind says that the value is encrypted, but the serializer has no
+	// key. The error also matches ErrUnknownKind.
 	ErrEncrypted = errors.New("value is encrypted")
 )
 
@@ -59,8 +58,8 @@ func (e *EncodeError) Error() string {
 // Unwrap returns the cause.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// within puts one more path segment in front of an error on its way up, so
-// that the path costs nothing while all goes well.
+// within adds a path segment to the front of an error as it is returned, so that the path
+// costs nothing if there is no error.
 func within(err error, segment string) error {
 	if e, ok := err.(*EncodeError); ok { //nolint:errorlint // built by this package, never wrapped on the way up
 		e.Path = segment + e.Path
@@ -83,8 +82,8 @@ func keySegment(key string) string {
 
 func indexSegment(i int) string { return fmt.Sprintf("[%d]", i) }
 
-// rooted finishes the path. A cyclic value has one of MaxDepth segments; its
-// two ends tell enough.
+// rooted finishes the path. It shortens that of a cyclic value, which has MaxDepth segments, to
+// its two ends.
 func rooted(err error) error {
 	const most, head, tail = 400, 200, 100
 	err = within(err, "$")
@@ -94,9 +93,8 @@ func rooted(err error) error {
 	return err
 }
 
-// DecodeError says where serialized bytes make no sense: it matches ErrMalformed
-// then. Or that reading them is over the limit: it matches ErrDecodeLimit then, and
-// Offset is of no meaning.
+// DecodeError says where serialized bytes are malformed; then it matches ErrMalformed. If
+// decoding them would exceed the limit, it matches ErrDecodeLimit, and Offset has no meaning.
 type DecodeError struct {
 	Kind   string // kind of the typed value
 	Offset int    // byte offset in its data
@@ -111,7 +109,7 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Is makes a DecodeError match ErrMalformed, unless the bytes are merely too much.
+// Is makes a DecodeError match ErrMalformed, unless it is about the limit.
 func (e *DecodeError) Is(target error) bool {
 	return target == ErrMalformed && !errors.Is(e.Err, ErrDecodeLimit)
 }

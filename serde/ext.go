@@ -17,13 +17,12 @@ const (
 	ExtDelta      int8 = 7 // the value itself
 )
 
-// Ext is a Python object in neutral form: its type's name and the data it would
-// be built from. Nothing is ever built, looked up or run from those names.
+// Ext is a Python object in neutral form: the name of its type, and the data from which Python
+// would build it. The names are never used to build, look up or run anything.
 //
-// Encoding an Ext that was decoded gives the bytes it was decoded from. To
-// that end it remembers the order of the map keys inside it; only the order,
-// so Value may be changed in place and what is written is always Value. Not
-// safe for concurrent change.
+// Encoding an Ext that was decoded gives the bytes that it was decoded from. For that it
+// remembers the order of the map keys in it, and nothing else. So Value may be changed in
+// place, and the changed Value is written. It is not safe for concurrent change.
 type Ext struct {
 	Code   int8
 	Module string // of codes 0-5
@@ -32,16 +31,16 @@ type Ext struct {
 	// map[string]any for ExtKeyword and the pydantic codes.
 	Value  any
 	Method string // of codes 3 and 5; empty in 5 is written as "model_validate_json"
-	// Data is the whole payload of any other code, and of a payload that does
-	// not have the form its code promises. When it is not nil, it alone is
-	// written and the fields above are empty.
+	// Data is the whole payload if the code is another one, or if the payload does not
+	// have the form of its code. If it is not nil, only Data is written, and the fields
+	// above are empty.
 	Data []byte
 
 	order []byte // Value as it was read, if map keys in it were not sorted
 }
 
-// MayBeDelta reports whether t can decode to a DeltaSnapshot. It looks at the
-// first bytes alone: false is certain.
+// MayBeDelta reports whether t may decode to a DeltaSnapshot. It looks only at the first bytes;
+// false is certain.
 func MayBeDelta(t Typed) bool {
 	if t.Kind != KindMsgpack {
 		// Those of other kinds hold none, unless they are encrypted.
@@ -85,8 +84,7 @@ func (x *Ext) Fields() map[string]any {
 	return nil
 }
 
-// Equal reports whether x and y hold the same data. The order of map keys does
-// not count.
+// Equal reports whether x and y hold the same data. It ignores the order of map keys.
 func (x *Ext) Equal(y *Ext) bool {
 	if x == nil || y == nil {
 		return x == y
@@ -96,8 +94,8 @@ func (x *Ext) Equal(y *Ext) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// named says whether the payload of code is [module, name, value] or, with
-// method, [module, name, value, method].
+// namedPayload is the number of elements in the payload of code: [module, name, value] or
+// [module, name, value, method].
 func namedPayload(code int8) (elements int, ok bool) {
 	switch code {
 	case ExtSingle, ExtPositional, ExtKeyword, ExtPydanticV1:

@@ -14,7 +14,7 @@ type structPlan struct {
 	fields []planField
 	byName map[string]int
 	extra  []int // index path of the map[string]any that takes unknown fields
-	// embedded is what the structs take that t embeds as pointers.
+	// embedded is the size of the structs that t embeds as pointers.
 	embedded int64
 }
 
@@ -25,7 +25,7 @@ type planField struct {
 	tagged    bool
 }
 
-// in returns the field of v; not ok if it lies behind a nil embedded pointer.
+// in returns the field of v. ok is false if it is behind a nil embedded pointer.
 func (f *planField) in(v reflect.Value) (reflect.Value, bool) {
 	return fieldAt(v, f.index)
 }
@@ -99,8 +99,8 @@ type level struct {
 	index []int
 }
 
-// planStruct lists fields level by level, as encoding/json does: of equal names
-// the outermost wins, on one level a tagged one, else none.
+// planStruct lists fields level by level, as encoding/json does. Of equal names the outermost
+// wins. Of several on one level the only tagged one wins; otherwise the name is dropped.
 func planStruct(t reflect.Type) *structPlan {
 	p := &structPlan{}
 	taken := map[string]bool{}
@@ -171,7 +171,7 @@ func (p *structPlan) scan(l level, f reflect.StructField, found *[]planField, be
 	})
 }
 
-// dominant drops names that two fields of one level claim with equal right.
+// dominant drops names for which no field of a level wins.
 func dominant(found []planField) []planField {
 	var out []planField
 	for i, f := range found {
@@ -188,7 +188,7 @@ func dominant(found []planField) []planField {
 	return out
 }
 
-// isEmpty is encoding/json's notion for omitempty.
+// isEmpty is what encoding/json calls empty for omitempty.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:

@@ -15,8 +15,7 @@ const (
 	nameOverwrite = "Overwrite"
 	nameTimeout   = "TimeoutPolicy"
 
-	// overwriteMark is the discriminator that lets an Overwrite be recognised
-	// after JSON stripped its type.
+	// overwriteMark identifies an Overwrite that lost its type in JSON.
 	overwriteMark = "__overwrite__"
 	// placeholderID is the id LangGraph gives an Interrupt built without one.
 	placeholderID = "placeholder-id"
@@ -26,8 +25,8 @@ const (
 type Send struct {
 	Node string `json:"node"`
 	Arg  any    `json:"arg"`
-	// Timeout replaces the node's own policy for this one task; nil keeps it,
-	// and is written in the two-element form that every LangGraph reads.
+	// Timeout replaces the node's policy for this task; nil keeps it. A nil Timeout is
+	// written in the two-element form that every LangGraph reads.
 	Timeout *TimeoutPolicy `json:"timeout,omitempty"`
 }
 
@@ -116,8 +115,8 @@ func AsOverwrite(v any) (Overwrite, bool) {
 	return Overwrite{}, false
 }
 
-// DeltaSnapshot wraps the whole value of a delta channel: the place where the
-// walk along its ancestors ends.
+// DeltaSnapshot wraps the whole value of a delta channel. A walk along its ancestors ends at
+// it.
 type DeltaSnapshot struct {
 	Value any `json:"value"`
 }

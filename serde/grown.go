@@ -8,32 +8,32 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Grown is what became of the encoding of a list that had elements appended: Head,
-// then what was encoded before from From on, then Tail.
+// Grown is the encoding of a list to which elements were appended: Head, then the earlier
+// encoding from From on, then Tail.
 type Grown struct {
 	Head []byte
 	From int // bytes of the earlier encoding that Head replaces
 	Tail []byte
 }
 
-// Len is the length of the whole encoding, in bytes, where the earlier one has was.
+// Len is the length of the whole encoding in bytes. was is that of the earlier one.
 func (g Grown) Len(was int) int { return len(g.Head) + was - g.From + len(g.Tail) }
 
 // Grower encodes a list from where it grew. It is safe for concurrent use.
 type Grower interface {
-	// EncodeGrown makes the encoding of list out of was, that of all its elements
-	// but the last n, as those then were: the bytes Encode(list) would give, at the
-	// cost of the last n. It looks at the first and the last of the elements before
-	// and trusts that the others did not change either. ok is false, and list is to
-	// be encoded whole, if was is not the encoding of a list as long, or of one that
-	// differs where it looked; if list is not a slice that is encoded element by
-	// element; or if an element cannot be encoded.
+	// EncodeGrown makes the encoding of list from was, the encoding of all its elements
+	// except the last n. The result is that of Encode(list), at the cost of the last n
+	// elements. It compares the first and the last of the earlier elements with was, and
+	// trusts that the others have not changed. ok is false, and list must be encoded as a
+	// whole, in these cases: was is not the encoding of a list of that length, or differs
+	// in an element that was compared; list is not a slice that is encoded element by
+	// element; or an element cannot be encoded.
 	EncodeGrown(was Typed, list any, n int) (g Grown, ok bool)
 }
 
-// GrowerOf returns the Grower that encodes as s does; false if there is none. A
-// serializer of another package has one if it has a method Grower() (Grower, bool)
-// that says so. Embedding a Codec is not enough: the type may have an Encode of its own.
+// GrowerOf returns the Grower that encodes as s does; false if there is none. A serializer of
+// another package provides one with a method Grower() (Grower, bool). Embedding a Codec is
+// not enough, because the type may have another Encode.
 func GrowerOf(s Serializer) (Grower, bool) {
 	switch s := s.(type) {
 	case *Codec:
@@ -65,8 +65,8 @@ func (c *Codec) EncodeGrown(was Typed, list any, n int) (Grown, bool) {
 	return g, c.grownFits(g, was.Data, v.Type(), n)
 }
 
-// grownFits reports whether it is certain, without encoding the whole, that what
-// became of was, a list of that type with n more elements, can be decoded.
+// grownFits reports whether the grown list can be decoded within the limit. It may return
+// false for a list that can, because it does not encode the whole list.
 func (c *Codec) grownFits(g Grown, was []byte, list reflect.Type, n int) bool {
 	limit := c.opts.decodeLimit()
 	size := int64(g.Len(len(was)))
@@ -85,7 +85,7 @@ func (c *Codec) grownFits(g Grown, was []byte, list reflect.Type, n int) bool {
 	return before+tail+part*int64(parts+more) <= limit
 }
 
-// elements are the encodings of v[lo:hi], one after the other.
+// elements is the concatenated encodings of v[lo:hi].
 func (c *Codec) elements(v reflect.Value, lo, hi int) ([]byte, bool) {
 	t, err := c.Encode(v.Slice(lo, hi).Interface())
 	if err != nil || t.Kind != KindMsgpack {
@@ -98,8 +98,8 @@ func (c *Codec) elements(v reflect.Value, lo, hi int) ([]byte, bool) {
 	return t.Data[header:], true
 }
 
-// arrayHeader is the length of the header of an array of n elements that b begins
-// with; false if it begins with anything else.
+// arrayHeader is the length of the array header at the beginning of b; false if b does not
+// begin with an array of n elements.
 func arrayHeader(b []byte, n int) (int, bool) {
 	var have uint64
 	var size int

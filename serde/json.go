@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// The JSON LangGraph once wrote is Python's: it may hold NaN and Infinity, and
-// lone surrogates. encoding/json reads neither, and loses the difference
-// between integers and floats, hence a parser of its own.
+// LangGraph once wrote Python's JSON, which may hold NaN, Infinity and lone surrogates.
+// encoding/json cannot read these, and does not tell integers from floats. So this package
+// has its own parser.
 
 var errJSON = errors.New("not JSON")
 
-// jsonParser reads one JSON text. What it allocates it has taken from the budget.
+// jsonParser reads one JSON text. It takes from the budget what it allocates.
 type jsonParser struct {
 	c      *Codec
 	in     []byte
@@ -89,7 +89,7 @@ func (p *jsonParser) value() (any, error) {
 	return p.number()
 }
 
-// jsonWords are Python's: its NaN differs from math.NaN in a bit.
+// jsonWords are the literals of Python's JSON. Its NaN differs from math.NaN in one bit.
 var jsonWords = []struct {
 	text  string
 	value any
@@ -174,7 +174,7 @@ func (p *jsonParser) object() (any, error) {
 	}
 }
 
-// revived is what m stands for, if it is an object in LangGraph's old form.
+// revived is the object that m stands for, if m has LangGraph's old form of objects.
 func (p *jsonParser) revived(m map[string]any) (any, error) {
 	if m["type"] != "constructor" {
 		return m, nil
@@ -198,8 +198,8 @@ func (p *jsonParser) revived(m map[string]any) (any, error) {
 	return p.c.revive(m, &p.budget), nil
 }
 
-// number reads an integer or a float. An integer outside 64 bits is an error:
-// no kind that is written could hold it.
+// number reads an integer or a float. An integer outside 64 bits is an error, because no kind
+// that is written can hold it.
 func (p *jsonParser) number() (any, error) {
 	start := p.off
 	if p.off < len(p.in) && p.in[p.off] == '-' {
@@ -257,8 +257,7 @@ func (p *jsonParser) digits() (n int) {
 	return n
 }
 
-// str reads a string. A lone surrogate becomes '?', which is what LangGraph
-// makes of it when it writes the value again.
+// str reads a string. A lone surrogate becomes '?', as when LangGraph writes the value again.
 func (p *jsonParser) str() (string, error) {
 	p.off++ // the quote
 	start := p.off

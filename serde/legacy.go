@@ -2,12 +2,11 @@ package serde
 
 import "strings"
 
-// revive turns {"lc": 2, "type": "constructor", "id": [module…, name], "args",
-// "kwargs"}, the form in which LangGraph's JSON held objects, into what the
-// same object is as msgpack. It does so for safe and registered types alone;
-// anything else stays the map it is. No method is ever called, so "method" is
-// not looked at, with one exception: a datetime was stored as its text, which
-// LangGraph itself no longer reads back and stele does.
+// revive converts {"lc": 2, "type": "constructor", "id": [module…, name], "args", "kwargs"},
+// the form of objects in LangGraph's JSON, to the value that msgpack gives for the same
+// object. It does so only for safe and registered types; other maps stay unchanged. No method
+// is ever called, so "method" is ignored, with one exception: a datetime was stored as its
+// text, which stele reads although LangGraph itself no longer does.
 func (c *Codec) revive(m map[string]any, b *budget) any {
 	if m["lc"] != int64(2) || m["type"] != "constructor" {
 		return m
@@ -55,7 +54,7 @@ func optional[T any](v any) (T, bool) {
 	return t, ok || v == nil
 }
 
-// legacyExt lays arguments out as LangGraph's msgpack does for the type.
+// legacyExt arranges arguments as LangGraph's msgpack does for the type.
 func legacyExt(name TypeName, args []any, kwargs map[string]any) *Ext {
 	x := &Ext{Module: name.Module, Name: name.Name}
 	isModel := strings.HasPrefix(name.Module, "langchain_core.")

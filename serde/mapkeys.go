@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Keys of map[any]any are nil, bool, integers, floats, strings and Key. Their
-// order on write: by kind in this order, numbers by value, strings and Keys by
-// bytes.
+// Keys of map[any]any are nil, bool, integers, floats, strings and Key. They are written in
+// this order of kinds, numbers by value, strings and Keys by bytes.
 
 type anyPair struct {
 	key mapKey
 	val any
 }
 
-// mapKey is a key ready to be compared and written.
+// mapKey is a key prepared for comparing and writing.
 type mapKey struct {
 	rank keyRank
 	// num orders all numbers first; i and u break the ties that rounding to a
@@ -40,7 +39,7 @@ const (
 	rankKey
 )
 
-// group puts all numbers into one, so that they sort by value.
+// group is the same for all kinds of numbers, so that they sort by value.
 func (r keyRank) group() keyRank {
 	if r == rankUint || r == rankFloat {
 		return rankInt
@@ -138,7 +137,7 @@ func (e *encoder) restOfAny(m map[any]any) error {
 	return e.sortedAnyPairs(m, pairs)
 }
 
-// key takes any comparable Go value that can be a map key.
+// key converts any comparable Go value that can be a map key.
 func (e *encoder) key(k any) (mapKey, error) {
 	if key, ok := mapKeyOf(k); ok {
 		return key, nil

@@ -2,7 +2,7 @@ package serde
 
 import "strings"
 
-// Message is what every chat message has, whatever form it was stored in.
+// Message is a chat message, in whatever form it was stored.
 type Message struct {
 	// Role is LangChain's type of message: "human", "ai", "system", "tool",
 	// "function", "chat", "remove". OpenAI's names are translated: "user",
@@ -11,8 +11,8 @@ type Message struct {
 	Content any    // usually string, or []any of content blocks
 	ID      string // empty if it has none
 	Name    string // empty if it has none
-	// Fields are all fields of the message, the ones above too: the stored map
-	// itself, not a copy. What is changed in it is written.
+	// Fields are all fields of the message, including those above. It is the stored map
+	// itself, not a copy, so changes to it are written.
 	Fields map[string]any
 }
 
@@ -40,7 +40,7 @@ func (m Message) Text() string {
 
 // MessageFrom reads v as a chat message: a LangChain message as msgpack or old
 // JSON ({"lc": 1, …}) stored it, or a map with "role" or "type", and "content".
-// Not ok if it is none of these.
+// ok is false if it is none of these.
 func MessageFrom(v any) (Message, bool) {
 	var f map[string]any
 	role := ""

@@ -2,21 +2,21 @@ package serde
 
 import "maps"
 
-// guide walks the bytes a value was once read from, beside the encoder that
-// writes it again. It says in which order the keys of a map stood; it is never
-// a source of content, so it may be out of step with a value that has changed:
-// then keys it does not know follow, sorted, and where the shapes differ it is
-// put aside until both are past the difference.
+// guide gives the order of map keys when a value is written that was decoded before. It walks
+// the bytes that the value was decoded from, in parallel with the encoder. It never provides
+// content, so it may differ from a value that has changed. Keys that it does not have are
+// written last, sorted. Where the shapes differ, it is not used until both are past the
+// difference.
 //
-// Every byte is walked once, by following or by skipping.
+// Each byte is walked once.
 type guide struct {
 	c   cursor
 	on  bool
 	own bool // c stands at the third element of the extension, not at its head
 }
 
-// intoNamed returns the guide for the third element of an extension of codes
-// 0-5 whose head g is at.
+// intoNamed returns the guide for the third element of an extension of codes 0-5. g is at the
+// head of the extension.
 func (g guide) intoNamed(code int8) guide {
 	if !g.on || g.own {
 		g.own = false
@@ -51,7 +51,7 @@ func (g guide) intoDelta() guide {
 	return g
 }
 
-// guided writes v along the guide and leaves the guide behind its counterpart.
+// guided writes v with the guide and moves the guide past the counterpart of v.
 func (e *encoder) guided(v any) error {
 	g := e.guide
 	head := g.c
@@ -86,7 +86,7 @@ func (e *encoder) guided(v any) error {
 	return err
 }
 
-// past returns the guide moved over n values, or off if they are not there.
+// past returns the guide after n values, or an unused one if there are fewer.
 func (g guide) past(n int) guide {
 	for range n {
 		if g.c.skip() != nil {
@@ -152,8 +152,8 @@ func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
 	return nil
 }
 
-// guidedFields keeps the order of the fields, which is the type's own; what
-// they hold may be guided as long as the names agree.
+// guidedFields writes fields in the order of their type. It guides their values as long as the
+// names agree.
 func (e *encoder) guidedFields(f fieldList, head cursor, n int) error {
 	if err := e.enter(); err != nil {
 		return e.fail(f, err)
@@ -180,7 +180,7 @@ func (e *encoder) guidedFields(f fieldList, head cursor, n int) error {
 	return nil
 }
 
-// strKey steps over a map key and returns it; not ok if it is not a string.
+// strKey steps over a map key and returns it. ok is false if it is not a string.
 func (g *guide) strKey() (key []byte, ok bool) {
 	start := g.c
 	it, err := g.c.next()

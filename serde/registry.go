@@ -7,10 +7,10 @@ import (
 	"reflect"
 )
 
-// ErrRegister: a registration that cannot work, or contradicts an earlier one.
+// ErrRegister: a registration is invalid or contradicts an earlier one.
 var ErrRegister = errors.New("cannot register type")
 
-// Form is how values of a registered Go type are laid out in the bytes.
+// Form is how values of a registered Go type are encoded.
 type Form int8
 
 // The forms a Go type can be registered with.
@@ -22,8 +22,8 @@ const (
 	FormPydantic
 	// FormPydanticV1 is for pydantic models of version 1 (ExtPydanticV1).
 	FormPydanticV1
-	// FormSingle is for what is built from one argument: enums, secrets. The Go
-	// type is not a struct but a named string, number, slice or map (ExtSingle).
+	// FormSingle is for types that are built from one argument, such as enums and secrets.
+	// The Go type is a named string, number, slice or map, not a struct (ExtSingle).
 	FormSingle
 )
 
@@ -50,8 +50,8 @@ type TypeName struct {
 // String is the dotted name.
 func (n TypeName) String() string { return n.Module + "." + n.Name }
 
-// registration ties a Python type to a Go type. goType is nil for a type that
-// is allowed, but has no Go counterpart.
+// registration maps a Python type to a Go type. goType is nil for a type that is allowed but
+// has no Go counterpart.
 type registration struct {
 	name    TypeName
 	code    int8
@@ -65,21 +65,22 @@ type registration struct {
 type Registry struct {
 	byName map[TypeName]*registration
 	byType map[reflect.Type]*registration
-	// largest bounds what values of these types take for each value they are made of.
+	// largest is an upper bound for the memory of a registered value, for each value that
+	// it is made of.
 	largest int64
 }
 
-// Register ties the Python type module.name to the Go type of prototype, both
-// ways: values of that Go type (and pointers to it) are written as that Python
-// type in the given form, and bytes of that Python type decode to that Go type,
-// whatever form they have. If prototype is a pointer, they decode to pointers.
+// Register maps the Python type module.name to the Go type of prototype. Values of the Go type,
+// and pointers to it, are written as the Python type in the given form. Data of the Python
+// type, in any form, decodes to the Go type. If prototype is a pointer, it decodes to
+// pointers.
 //
-// A field of the data that the Go struct lacks is dropped when it is decoded,
-// unless the struct has a map[string]any field tagged `stele:",extra"`, which
-// collects such fields and writes them back.
+// A field of the data that the Go struct lacks is dropped, unless the struct has a
+// map[string]any field tagged `stele:",extra"`. That field collects such fields, and they are
+// written back.
 //
-// It is ErrRegister if a name is empty or taken by another Go type, or the Go
-// type is taken, built in to this package, or does not suit the form.
+// The error is ErrRegister if a name is empty or registered for another Go type, or if the Go
+// type is registered, belongs to this package, or does not fit the form.
 func (r *Registry) Register(module, name string, prototype any, form Form) error {
 	n := TypeName{module, name}
 	t := reflect.TypeOf(prototype)
@@ -134,8 +135,8 @@ func RegisterEnum[T any](r *Registry, module, name string) error {
 	return r.Register(module, name, zero, FormSingle)
 }
 
-// Allow puts module.name on the allowlist without a Go type: it decodes to
-// *Ext, in strict mode too, and no event is reported.
+// Allow puts module.name on the allowlist without a Go type. It decodes to *Ext, even in strict
+// mode, and no event is reported.
 func (r *Registry) Allow(module, name string) {
 	n := TypeName{module, name}
 	if r.byName[n] == nil {
@@ -162,8 +163,8 @@ func (r *Registry) clone() *Registry {
 	return &Registry{byName: maps.Clone(r.byName), byType: maps.Clone(r.byType), largest: r.largest}
 }
 
-// safeTypes are the types LangGraph always builds, and stele never reports:
-// those with a native Go type, and the ones that are plain containers of data.
+// safeTypes are the types that LangGraph always builds and stele never reports: those with a
+// native Go type, and plain containers of data.
 var safeTypes = func() map[TypeName]bool {
 	all := map[TypeName]bool{}
 	add := func(module string, names ...string) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// UUID is Python's uuid.UUID: 16 bytes, first byte first.
+// UUID is Python's uuid.UUID: 16 bytes in the order of its text.
 type UUID [16]byte
 
 // ParseUUID reads 32 hexadecimal digits, with or without the dashes of the
@@ -50,13 +50,12 @@ func (u *UUID) UnmarshalText(b []byte) error {
 
 func hexString(b []byte) string { return hex.EncodeToString(b) }
 
-// Decimal is Python's decimal.Decimal in its own text form, kept as it is:
-// "1.10", "1E+3" and "NaN" stay themselves. Convert with math/big or a decimal
-// library where arithmetic is needed.
+// Decimal is the unchanged text of Python's decimal.Decimal, such as "1.10", "1E+3" or "NaN".
+// For arithmetic convert it with math/big or a decimal library.
 type Decimal string
 
-// Set is Python's set. Python gives its elements no order; a Set keeps the
-// order of the bytes it was read from, and writes the order it has.
+// Set is Python's set. Its elements have no order in Python. A Set keeps the order of the bytes
+// that it was read from, and is written in the order that it has.
 type Set []any
 
 // FrozenSet is Python's frozenset; see Set.
@@ -89,8 +88,8 @@ type Path struct {
 	Parts  []string
 }
 
-// NewPath splits a slash-separated path as pathlib does: "." and empty parts
-// vanish, ".." stays.
+// NewPath splits a slash-separated path as pathlib does. It drops "." and empty parts, and
+// keeps "..".
 func NewPath(path string) Path {
 	var p Path
 	switch {
@@ -171,8 +170,8 @@ func (k Key) Value() any {
 // String shows the value, for people.
 func (k Key) String() string { return fmt.Sprint(k.Value()) }
 
-// keyable checks that the value at the cursor may be a map key, and steps over
-// it: LangGraph refuses maps and extensions there.
+// keyable checks that the value at the cursor may be a map key, and steps over it. Like
+// LangGraph, it refuses maps and extensions.
 func (c *cursor) keyable() error {
 	for left := 1; left > 0; left-- {
 		it, err := c.next()

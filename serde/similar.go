@@ -2,31 +2,29 @@ package serde
 
 import "unicode/utf8"
 
-// Similar is what values that are decoded one after another, and resemble each
-// other, have in common: their short strings, which are made once. Strings are all
-// that decoded values share by it. It takes about 4 KB at most. The zero Similar is
-// ready for use; it is not safe for concurrent use.
+// Similar is a small cache of short strings, for decoding many similar values. Decoded values
+// share the strings in it and nothing else. It takes at most about 4 KB. The zero Similar is
+// ready for use. It is not safe for concurrent use.
 type Similar struct {
 	texts [similarTexts]any // strings, or nil
 }
 
 const (
 	similarTexts = 32
-	// similarText is the length of the longest string that is kept.
+	// similarText is the length of the longest string that is cached.
 	similarText = 64
 )
 
-// SimilarDecoder decodes values that resemble each other. It is safe for concurrent
-// use, each call with a Similar of its own.
+// SimilarDecoder decodes similar values. It is safe for concurrent use, but concurrent calls
+// need different Similars.
 type SimilarDecoder interface {
-	// DecodeSimilar is Serializer.Decode, cheaper after like values with the same m.
+	// DecodeSimilar is Serializer.Decode. It is cheaper if m was used for similar values.
 	DecodeSimilar(t Typed, m *Similar) (any, error)
 }
 
-// SimilarDecoderOf returns the SimilarDecoder that decodes as s does; false if there
-// is none. A serializer of another package has one if it has a method
-// SimilarDecoder() (SimilarDecoder, bool) that says so. Embedding a Codec is not
-// enough: the type may have a Decode of its own.
+// SimilarDecoderOf returns the SimilarDecoder that decodes as s does; false if there is none. A
+// serializer of another package provides one with a method SimilarDecoder() (SimilarDecoder,
+// bool). Embedding a Codec is not enough, because the type may have another Decode.
 func SimilarDecoderOf(s Serializer) (SimilarDecoder, bool) {
 	switch s := s.(type) {
 	case *Codec:
@@ -45,7 +43,7 @@ func (c *Codec) DecodeSimilar(t Typed, m *Similar) (any, error) {
 	return v, err
 }
 
-// text is b as a string in an interface; nil if it is no text.
+// text is b as a string in an interface; nil if b is not valid UTF-8.
 func (m *Similar) text(b []byte) any {
 	n := len(b)
 	at := &m.texts[(n+int(b[0])*7+int(b[n/2])*5+int(b[n-1])*3)%similarTexts]

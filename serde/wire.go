@@ -40,8 +40,8 @@ const (
 	mMap32    = 0xdf
 )
 
-// Every append below picks the smallest form, as ormsgpack does: equal values
-// must give equal bytes whichever side wrote them.
+// Every append function below chooses the smallest form, as ormsgpack does. So Go and Python
+// write equal values as equal bytes.
 
 func appendUint(b []byte, u uint64) []byte {
 	switch {
@@ -96,9 +96,9 @@ func appendStrHeader(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, mStr32), uint32(n))
 }
 
-// appendStr writes s as str. Msgpack strings are UTF-8, and LangGraph refuses
-// to read anything else, so bytes that are not are replaced by '?', as its
-// encoder does with the surrogates a Python string may hold.
+// appendStr writes s as str. Msgpack strings are UTF-8, and LangGraph refuses to read anything
+// else. So invalid bytes are replaced by '?', as LangGraph's encoder does with the surrogates
+// in a Python string.
 func appendStr(b []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = replaceInvalid(s)
@@ -158,7 +158,8 @@ func appendMapHeader(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, mMap32), uint32(n))
 }
 
-// extRoom is what beginExt leaves free: the size of the commonest header.
+// extRoom is the number of bytes that beginExt leaves free: the size of the most common
+// header.
 const extRoom = 3
 
 // closeExt puts the header before the payload that starts extRoom bytes after

@@ -9,14 +9,14 @@ import (
 	"github.com/stele-go/stele/monitor"
 )
 
-// Source is a store whose metrics are collected. *disk.Saver is one. Its methods are
-// called concurrently, also after the store was closed.
+// Source is a store whose metrics are collected. *disk.Saver implements it. The methods are
+// called concurrently, and may be called after the store was closed.
 type Source interface {
 	// Stats says what the store holds.
 	Stats() monitor.Stats
 	// Metrics are its counters.
 	Metrics() monitor.Metrics
-	// Health judges it.
+	// Health is its state.
 	Health() monitor.Health
 }
 
@@ -27,7 +27,7 @@ type Collector struct{ src Source }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// NewCollector is the collector of src.
+// NewCollector returns a collector for src.
 func NewCollector(src Source) *Collector { return &Collector{src} }
 
 // Describe implements prometheus.Collector.
@@ -59,7 +59,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	collectHealth(ch, s.health)
 }
 
-// sample is one reading of a store.
+// sample is what one scrape reads from a store.
 type sample struct {
 	stats   monitor.Stats
 	metrics monitor.Metrics
@@ -95,8 +95,8 @@ func latencies(h monitor.Histogram) (count uint64, sum float64, buckets map[floa
 	return count, h.Sum.Seconds(), buckets
 }
 
-// doubling is a distribution over buckets each twice as wide as the one before, the
-// first up to least; the last one is open if open is set.
+// doubling is a distribution over buckets whose bounds double, beginning with least. If open is
+// set, the last bucket has no bound.
 func doubling(counts []int64, least float64, open bool) (count uint64, buckets map[float64]uint64) {
 	buckets = make(map[float64]uint64, len(counts))
 	for i, n := range counts {

@@ -7,7 +7,7 @@
 // A scrape reads counters in memory and the free space of the device. No metric has a
 // label whose values grow with the data: none by thread, run, or namespace.
 //
-// Beside the code are dashboard.json, for Grafana, and alerts.yml, for Prometheus;
-// both need the process collector for the memory of the process. In the main module,
-// docs/metrics.md has every metric, and docs/operations.md what to do about an alert.
+// The directory also has dashboard.json, for Grafana, and alerts.yml, for Prometheus. Both need
+// the process collector for the memory of the process. In the main module, docs/metrics.md
+// lists the metrics, and docs/operations.md says what to do about an alert.
 package prometheus

@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/monitor"
 )
 
-// desc makes a description. Labels are pairs; their values are fixed.
+// desc makes a description. labels are pairs of a name and a fixed value.
 func desc(name, help string, labels []string) (*prometheus.Desc, []string) {
 	var names, values []string
 	for i := 0; i < len(labels); i += 2 {

@@ -1,21 +1,21 @@
-// Package memory keeps threads in plain maps, with exactly the semantics of the
-// durable saver: it is the model that one is tested against, and serves tests
-// and programs that need no durability. Nothing in it is clever.
+// Package memory keeps threads in plain maps, with exactly the semantics of the durable
+// saver. It is the model against which the durable saver is tested, and serves tests and
+// programs that need no durability. It is deliberately simple.
 //
-// Decisions that the contract leaves to the saver, and that the durable saver
-// shares:
+// The contract leaves some decisions to the saver. This one and the durable saver decide
+// alike:
 //
-//   - A value that is not given anew, and that neither the parent nor
-//     PutRequest.ValuesFrom has at the same version, is the one stored last at
-//     that version among the checkpoints that are still in the namespace.
-//   - PruneAll is DeleteThread: the deletion is remembered.
-//   - KeepLatest keeps the writes of what it keeps, and writes that wait for a
-//     checkpoint newer than the newest; older ones without a checkpoint go.
-//   - A thread that DeleteForRuns leaves without checkpoints and writes is gone,
-//     but not remembered as deleted.
-//   - Deleting an unknown thread changes nothing, not even the memory of an
-//     earlier deletion.
-//   - A call is refused for the deletion before its ExpectHead is looked at.
+//   - If a value is not given, and neither the parent nor PutRequest.ValuesFrom has it at
+//     the same version, the checkpoint reads the value that was stored last at that
+//     version by a checkpoint that is still in the namespace.
+//   - PruneAll deletes the thread like DeleteThread, and the deletion is remembered.
+//   - KeepLatest keeps the writes of the checkpoints that it keeps, and writes for a
+//     checkpoint newer than the newest. It removes older writes without a checkpoint.
+//   - A thread without checkpoints and writes after DeleteForRuns no longer exists, but is
+//     not remembered as deleted.
+//   - Deleting an unknown thread changes nothing. An earlier deletion stays remembered as
+//     it was.
+//   - ErrThreadDeleted comes before a conflict with ExpectHead.
 //   - A PutWrites without writes is checked like any other, and stores nothing.
-//   - Removing is not writing: it leaves ThreadInfo.UpdatedAt as it was.
+//   - Removals do not change ThreadInfo.UpdatedAt.
 package memory

@@ -79,9 +79,8 @@ func (s *Saver) checkPut(plan *rules.PutPlan) error {
 	return nil
 }
 
-// resolve makes the checkpoint of a plan: it finds, for every channel of its
-// versions, what the checkpoint will read from now on, whatever other branches
-// do at the same version.
+// resolve makes the checkpoint of a plan. For every channel with a version it finds the value
+// that the checkpoint reads. Later commits at the same version do not change it.
 func (n *namespace) resolve(plan *rules.PutPlan, commit uint64) *checkpoint {
 	versions := plan.Record.Checkpoint.Versions
 	cp := &checkpoint{record: plan.Record, slots: make([]slot, 0, len(versions))}
@@ -114,7 +113,7 @@ func (n *namespace) resolve(plan *rules.PutPlan, commit uint64) *checkpoint {
 	return cp
 }
 
-// resolveNewest fills the slots of channels with what was stored last at their
+// resolveNewest fills the slots of channels with the values that were stored last at their
 // versions.
 func (n *namespace) resolveNewest(cp *checkpoint, channels []string) {
 	for _, other := range n.checkpoints {
@@ -164,7 +163,7 @@ func (n *namespace) write(plan rules.WritesPlan) {
 	}
 }
 
-// ownValues replaces bytes that may be the caller's by copies.
+// ownValues copies values, because the caller may own their bytes.
 func ownValues(plan *rules.WritesPlan) {
 	for i := range plan.Values {
 		plan.Values[i] = cloneTyped(plan.Values[i])

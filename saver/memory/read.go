@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// found is a checkpoint and its surroundings at one moment. What it refers to
-// does not change any more, so it is read without the lock.
+// found is a checkpoint and the calls that belong to it. It refers to immutable data only, so
+// it is read without the lock.
 type found struct {
 	at          saver.Config
 	cp          *checkpoint
@@ -64,8 +64,8 @@ func notFound(cfg saver.Config) error {
 	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
 }
 
-// tuple builds what callers get; it shares nothing with the store but the bytes
-// of values, which are copied when they are read.
+// tuple builds the tuple for a caller. It shares only the bytes of values with the store, and
+// these are copied when they are read.
 func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 	t := &saver.Tuple{
 		Config:        f.at,
@@ -98,7 +98,7 @@ func (s *Saver) values(cp *checkpoint) map[string]saver.Value {
 	return values
 }
 
-// pendingWrites applies the rule of repeated writes, and sorts. Never nil.
+// pendingWrites resolves repeated writes and sorts. The result is never nil.
 func (s *Saver) pendingWrites(calls []call) []saver.PendingWrite {
 	writes := []saver.PendingWrite{}
 	for i := range calls {
@@ -142,8 +142,8 @@ func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple,
 	}
 }
 
-// sel returns the checkpoints that q selects but for its filter and limit, in
-// the order of a listing, as they are at this moment.
+// sel returns the checkpoints that q selects, in the order of a listing. It ignores the filter
+// and the limit.
 func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
 	if err := rules.ValidateQuery(q); err != nil {
 		return nil, err

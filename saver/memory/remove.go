@@ -47,14 +47,14 @@ func (s *Saver) deleteThread(threadID string) {
 	if before, ok := s.remembered(threadID); ok {
 		again = before.Merge(again)
 		if before.GreatestID == rules.ErasedID && before.At.After(again.At) {
-			again.At = before.At // that it was erased is not remembered for less because the clock went back
+			again.At = before.At // an erasure is not forgotten earlier because the clock was set back
 		}
 	}
 	s.deleted[threadID] = again
 	delete(s.threads, threadID)
 }
 
-// Erase implements saver.Eraser. What is remembered of the threads is their ids alone.
+// Erase implements saver.Eraser. Only the ids of the threads are remembered.
 func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	if err := rules.ValidateErase(threadIDs, nil); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 	return done, nil
 }
 
-// removeUnneeded removes those of the checkpoints ids of a namespace that none of the
-// others needs to be read.
+// removeUnneeded removes the checkpoints ids of a namespace, except those that the remaining
+// ones need.
 func (s *Saver) removeUnneeded(threadID, ns string, ids []string, done *saver.Removal) {
 	n := s.threads[threadID].namespaces[ns]
 	kept := maps.Clone(n.checkpoints)
@@ -135,7 +135,7 @@ func (n *namespace) count(id string, done *saver.Removal) {
 	}
 }
 
-// Prune implements saver.ThreadManager. All threads are pruned at one moment.
+// Prune implements saver.ThreadManager. It prunes all threads under one lock.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	done := saver.Removal{}
 	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
@@ -166,7 +166,7 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 	return done, nil
 }
 
-// all are the ids that the namespace has checkpoints or writes of.
+// all are the ids of which the namespace has checkpoints or writes, sorted.
 func (n *namespace) all() []string {
 	ids := slices.AppendSeq(slices.Collect(maps.Keys(n.checkpoints)), maps.Keys(n.calls))
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -197,8 +197,8 @@ func (s *Saver) dropEmpty() {
 	maps.DeleteFunc(s.threads, func(_ string, t *thread) bool { return len(t.namespaces) == 0 })
 }
 
-// CopyThread implements saver.ThreadManager. The copy counts as written now, and
-// the memory that dst was deleted ends.
+// CopyThread implements saver.ThreadManager. The copy counts as written now. A deletion of dst
+// is forgotten.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	if err := rules.ValidateThreadIDs([]string{src, dst}); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (v pruneView) Valueless(id string) (channels []string, told bool) {
 			channels = append(channels, channel)
 		}
 	}
-	slices.Sort(channels) // the first of them is told
+	slices.Sort(channels) // a report names the first of them
 	return channels, record.Note != nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Retain implements saver.Retainer. All of it happens at one moment.
+// Retain implements saver.Retainer. It does everything under one lock.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	rep := saver.RetentionReport{}
 	if err := rules.ValidateRetention(policy); err != nil {
@@ -37,7 +37,7 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 	return rep, nil
 }
 
-// planRetain says what goes from each thread. The caller holds mu.
+// planRetain plans what to remove from each thread. The caller holds mu.
 func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[string]*rules.RetainPlan, saver.RetentionReport, error) {
 	rep, now, cutoff := saver.RetentionReport{}, s.now(), ""
 	if policy.StoreBytes > 0 {
@@ -106,8 +106,8 @@ func (v retainView) Created(ns, id string) (string, error) {
 	return v.t.namespaces[ns].checkpoints[id].record.Checkpoint.TS, nil
 }
 
-// Values counts the bytes as they are kept; a value is told from others by the
-// commit and the channel that stored it.
+// Values implements rules.RetainView. A value is identified by the commit and the channel that
+// stored it.
 func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	type stored struct {
 		ns, channel string

@@ -24,17 +24,17 @@ type Options struct {
 	// Random gives the fractions of minted versions, floats in [0,1). It must be
 	// safe for concurrent use. Nil is math/rand.
 	Random func() float64
-	// DeletedMemory is how long a deletion is remembered; see rules.Deleted.
-	// Zero is rules.DefaultDeletedMemory, negative not at all.
+	// DeletedMemory is how long a deletion is remembered, so that late writes to a deleted
+	// thread are refused. Zero is 30 days; with a negative one deletions are not
+	// remembered.
 	DeletedMemory time.Duration
-	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not
-	// say otherwise; 0 means for ever. Sweep deletes what is over it.
+	// DefaultTTL is how long a thread lives after its last write, unless SetTTL says
+	// otherwise; 0 means for ever. Sweep deletes expired threads.
 	DefaultTTL time.Duration
 }
 
-// Saver is a saver.Saver with all optional powers, in memory. Its methods are
-// safe for concurrent use. It holds no resources; Close only refuses later
-// calls.
+// Saver is a saver.Saver in memory that implements all optional interfaces. Its methods are
+// safe for concurrent use. It holds no resources; Close only refuses later calls.
 type Saver struct {
 	opts  Options
 	owned rules.Owners
@@ -55,15 +55,15 @@ var (
 	_ io.Closer           = (*Saver)(nil)
 )
 
-// thread holds its namespaces; it has at least one.
+// thread holds namespaces, at least one.
 type thread struct {
 	namespaces map[string]*namespace
 	updated    time.Time     // last write, UTC, whole microseconds
 	ttl        time.Duration // its own, or 0
 }
 
-// namespace holds checkpoints and writes by checkpoint id; at least one of
-// either. Writes may hang on an id that has no checkpoint.
+// namespace holds checkpoints, and writes by checkpoint id; at least one of either. Writes may
+// belong to an id without a checkpoint.
 type namespace struct {
 	checkpoints map[string]*checkpoint
 	newest      string            // the greatest id of checkpoints, "" if there is none
@@ -106,8 +106,7 @@ type slot struct {
 	commit  uint64 // the commit that stored it
 }
 
-// call is one PutWrites, as it was asked for; the rules of repeated writes are
-// applied on reading. Immutable.
+// call is one call of PutWrites. Repeated writes are resolved on reading. It is immutable.
 type call struct{ rules.WritesPlan }
 
 // New returns an empty Saver.
@@ -124,7 +123,7 @@ func New(opts Options) *Saver {
 	return &Saver{opts: opts, threads: map[string]*thread{}, deleted: map[string]rules.Deleted{}}
 }
 
-// NextVersion implements saver.Saver: LangGraph's mint.
+// NextVersion implements saver.Saver. It mints versions as LangGraph does.
 func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, error) {
 	return saver.NextVersion(current, s.opts.Random)
 }
@@ -150,7 +149,7 @@ func (s *Saver) Close() error {
 	return nil
 }
 
-// ready refuses a call that comes too late. The caller holds mu.
+// ready refuses a call after Close or after its context ended. The caller holds mu.
 func (s *Saver) ready(ctx context.Context) error {
 	if s.closed {
 		return saver.ErrClosed
@@ -161,8 +160,8 @@ func (s *Saver) ready(ctx context.Context) error {
 // now is the clock's time as it is stored.
 func (s *Saver) now() time.Time { return s.opts.Clock().UTC().Truncate(time.Microsecond) }
 
-// namespace returns a namespace, which is empty and not stored if there is none.
-// The caller holds mu.
+// namespace returns a namespace. If it does not exist, the result is empty and not stored. The
+// caller holds mu.
 func (s *Saver) namespace(threadID, ns string) *namespace {
 	if t := s.threads[threadID]; t != nil && t.namespaces[ns] != nil {
 		return t.namespaces[ns]
@@ -170,8 +169,8 @@ func (s *Saver) namespace(threadID, ns string) *namespace {
 	return &namespace{}
 }
 
-// makeNamespace returns a namespace to write into. The caller holds mu for
-// writing and has decided that the write goes through.
+// makeNamespace returns a namespace to write to, and creates it if necessary. The caller holds
+// mu for writing, and must not fail after that.
 func (s *Saver) makeNamespace(threadID, ns string) *namespace {
 	t := s.threads[threadID]
 	if t == nil {
@@ -191,8 +190,8 @@ func (n *namespace) keep(id string, cp *checkpoint) {
 	n.newest = max(n.newest, id)
 }
 
-// remove takes a checkpoint, its writes and its count of attempts away. Values that others read are
-// theirs.
+// remove removes a checkpoint, its writes and its count of attempts. Other checkpoints keep the
+// values that they share with it.
 func (n *namespace) remove(id string) {
 	delete(n.checkpoints, id)
 	delete(n.calls, id)

@@ -89,7 +89,7 @@ func (s *Saver) matches(ctx context.Context, t *thread, filter map[string]any) (
 	return false, nil
 }
 
-// describe fills in what the head of a root namespace tells about its thread.
+// describe fills in info from the head of a root namespace.
 func (n *namespace) describe(info *saver.ThreadInfo) {
 	cp := n.checkpoints[info.Head]
 	if cp == nil {

@@ -27,7 +27,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	return nil
 }
 
-// Sweep implements saver.Retainer. There is no goroutine that does it.
+// Sweep implements saver.Retainer. No goroutine calls it.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
