@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// ids of the checkpoints of the fixture, in the order of time.
+// checkpointID is the id of the n-th checkpoint of the fixture, in the order of time.
 func checkpointID(n int) string { return fmt.Sprintf("1ef00000-0000-6000-8000-%012d", n) }
 
 // world makes a store whose every byte is the same in every run.

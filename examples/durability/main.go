@@ -1,6 +1,6 @@
-// Command durability shows when each mode stores what: every call of the saver is
-// printed, and so is every node that runs. The same graph runs in each mode, the
-// last time with a question in the middle of it.
+// Command durability shows what each durability mode stores, and when. It prints every call of
+// the saver and every node that runs. The same graph runs in each mode, and the last time
+// with a question in the middle.
 //
 //	go run ./examples/durability
 package main
@@ -21,9 +21,9 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-// telling is a saver that tells what it stores. With a gate it stores nothing
-// before the gate is closed, as a disk does that is slower than the run. Tasks of
-// one superstep end in any order, so what they wrote is told in order of the channels.
+// telling is a saver that prints what it stores. With a gate it stores nothing before the gate
+// is closed, like a disk that is slower than the run. The tasks of a superstep end in any
+// order, so their writes are printed in the order of the channels.
 type telling struct {
 	*memory.Saver
 	out  io.Writer

@@ -38,7 +38,7 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 		Values: map[string]saver.Value{"messages": saver.ValueOf([]string{"hello"})},
 	}, saver.Metadata{"source": "loop", "step": 0}, versions)
 	if err != nil {
-		return err // nothing was stored; after a nil it survives kill -9 and power loss
+		return err // nothing was stored; without an error it survives kill -9 and power loss
 	}
 	reply := []saver.Write{{Channel: "messages", Value: saver.ValueOf("hello, alice")}}
 	if err := s.PutWrites(ctx, cfg, reply, "task-1", ""); err != nil {

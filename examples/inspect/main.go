@@ -1,7 +1,7 @@
-// Command inspect reads what runs have stored: a checkpoint with the writes that
-// wait beside it, the history of a thread, the paths of tasks, and the state of a
-// graph inside another. Clock and random numbers are fixed, so the ids are those
-// LangGraph derives from the same checkpoint.
+// Command inspect reads what runs have stored: a checkpoint with its pending writes, the
+// history of a thread, the paths of tasks, and the state of a graph inside another. Clock and
+// random numbers are fixed, so the ids are those that LangGraph derives from the same
+// checkpoint.
 //
 //	go run ./examples/inspect
 package main
@@ -140,7 +140,7 @@ func history(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// paths shows where tasks stand that packets have made.
+// paths shows the paths of tasks that packets have made.
 func paths(ctx context.Context, out io.Writer) error {
 	bars := []string{"bar1", "bar2", "bar3"}
 	nodes := []*pregel.NodeBuilder{pregel.NewNode("foo").SubscribeTo("foo").Write(func(w *pregel.Writing, _ any) error {

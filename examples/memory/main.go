@@ -1,7 +1,6 @@
-// Command memory is an agent that remembers people across threads: what it learns
-// of a user in one conversation it knows in the next, also after a restart.
-// Checkpoints and memories lie in one directory, and a step of the agent and what it
-// learned are one commit.
+// Command memory is an agent that remembers people across threads. What it learns about a user
+// in one conversation it knows in the next, even after a restart. Checkpoints and memories
+// are in one directory, and a step of the agent and what it learned are one commit.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// handler serves what is known of d.
+// handler serves the metrics and the health of d.
 func handler(d *disk.Saver) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(steleprom.NewCollector(d),

@@ -1,5 +1,5 @@
-// Command metrics runs a small graph over and over on a durable saver, and serves
-// what an operator wants to know of it:
+// Command metrics runs a small graph repeatedly on a durable saver, and serves its metrics and
+// its health:
 //
 //	go run ./examples/metrics -listen localhost:9464
 //	curl localhost:9464/metrics

@@ -1,8 +1,7 @@
-// Command resume shows what a checkpoint and pending writes are good for: a
-// graph of three parallel tasks is killed (SIGKILL) in the middle of their
-// superstep, when two have ended and the third has not. Resumed in another
-// process, it runs only the third. Each task appends a line to a file of its own
-// when it runs, so the files tell, whatever the store says.
+// Command resume shows the use of a checkpoint and pending writes. A graph of three parallel
+// tasks is killed (SIGKILL) in the middle of their superstep, when two have ended. Another
+// process resumes it and runs only the third. Each task appends a line to its own file when
+// it runs, so the files show what ran, whatever the store says.
 //
 //	go run ./examples/resume
 package main
@@ -126,8 +125,7 @@ func counts(dir string) ([]int, error) {
 	return out, nil
 }
 
-// forgetful hides the writes of tasks that ended: what resuming would be without
-// them.
+// forgetful hides the writes of tasks that ended, to show what resuming would be without them.
 type forgetful struct{ saver.Saver }
 
 // GetTuple reads a checkpoint as if no task had ended after it.

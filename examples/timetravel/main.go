@@ -46,7 +46,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if _, err := g.Invoke(ctx, at, state{"topic": ""}); err != nil {
 		return err
 	}
-	var before *pregel.StateSnapshot // the moment before "write" ran
+	var before *pregel.StateSnapshot // the state before "write" ran
 	for s, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// How Diff looks for what base and target share.
+// Parameters of the search for runs that base and target share.
 const (
 	window   = 8       // bytes compared to find a place to go on
 	stride   = 16      // every so many bytes of the base can be found
@@ -29,15 +29,15 @@ type differ struct {
 	shift        uint
 	indexed      bool
 
-	// Once searched for runs that lie elsewhere: both in one piece, copied to room
-	// where they are not.
+	// Both values in one piece each, for search. They are copied to room if they are not in
+	// one piece. Set on the first search.
 	flatBase, flatTarget []byte
 	room                 []byte
 }
 
 var differs = sync.Pool{New: func() any { return new(differ) }}
 
-// diff fills d.script with what makes target out of base; false if more than
+// diff fills d.script with the runs that make target from base. It returns false if more than
 // d.limit bytes of target are literal.
 func (d *differ) diff() bool {
 	p := prefix(d.base, 0, d.base.size, d.target, 0, d.target.size)
@@ -51,7 +51,7 @@ func (d *differ) diff() bool {
 	return d.lits <= d.limit
 }
 
-// middle makes target[j:jEnd], mostly out of base[i:iEnd].
+// middle makes target[j:jEnd], mostly from base[i:iEnd].
 func (d *differ) middle(i, j, iEnd, jEnd int) bool {
 	for j < jEnd {
 		if n := prefix(d.base, i, iEnd, d.target, j, jEnd); n >= window || n > 0 && j+n == jEnd {
@@ -78,7 +78,8 @@ func (d *differ) middle(i, j, iEnd, jEnd int) bool {
 	return true
 }
 
-// inPlace is how many bytes were replaced by as many others; 0 if they were not.
+// inPlace is how many bytes were replaced by the same number of bytes; 0 if there was another
+// kind of change.
 func (d *differ) inPlace(i, iEnd, j, jEnd int) int {
 	var room [2][resync + window]byte
 	n := min(resync+window, iEnd-i, jEnd-j)
@@ -91,13 +92,13 @@ func (d *differ) inPlace(i, iEnd, j, jEnd int) int {
 	return 0
 }
 
-// search finds the next run of target[j:jEnd] that lies anywhere in the base, and
-// where; if there is none it is empty, and at is jEnd.
+// search finds the next run of target[j:jEnd] that is anywhere in the base: n bytes at at, which
+// are at src in the base. If there is none, n is 0 and at is jEnd.
 func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 	if i == iEnd && !d.indexed {
-		// The base was found in its order and is used up: what follows was appended.
-		// It may resemble what stands before it, but runs that lead through every
-		// version of a chain cost reading more than they save.
+		// The whole base was found in order, so the rest of the target was appended.
+		// It may resemble earlier parts, but runs that refer to every version of a
+		// chain cost reading more than they save.
 		return i, jEnd, 0
 	}
 	if !d.indexed {
@@ -143,7 +144,7 @@ func (d *differ) build() {
 	}
 }
 
-// flatten brings both values into one piece each.
+// flatten sets flatBase and flatTarget.
 func (d *differ) flatten() {
 	d.flatBase, d.flatTarget = d.base.one, d.target.one
 	need := 0
@@ -163,7 +164,7 @@ func (d *differ) flatten() {
 	}
 }
 
-// release lets go of the values, and of room no pool should keep.
+// release drops the references to the values, and a room that is too large for the pool.
 func (d *differ) release() {
 	d.base, d.target, d.flatBase, d.flatTarget = nil, nil, nil, nil
 	if cap(d.room) > maxRoom {

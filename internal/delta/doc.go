@@ -1,9 +1,9 @@
-// Package delta says how one version of a value is made from another: as a patch,
-// a list of runs that are copied from the base and of literal bytes between them.
-// A value that grew by a message costs about that message.
+// Package delta makes patches between versions of a value. A patch is a list of runs that are
+// copied from the base, and of literal bytes between them. If a value grew by a message, the
+// patch is about as large as the message.
 //
-// A chain of patches is resolved at once (Resolve): each byte of the result is
-// copied one time, however many patches lead to it.
+// Resolve applies a whole chain of patches at once. Each byte of the result is copied once,
+// however long the chain is.
 //
 // docs/format/patch.md has the bytes. The package does no I/O and starts no
 // goroutine; everything in it is safe for concurrent use.

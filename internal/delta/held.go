@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// oneHeld: a value up to here is held in one piece. Looking after pieces costs
-	// about what copying it does.
+	// oneHeld: a value up to this size is held in one piece. Handling pieces would cost
+	// about as much as copying it.
 	oneHeld = 8 << 10
-	// heldShift and largeShift are the sizes of pieces, as powers of two: 4 KiB, and
-	// 64 KiB for values from largeHeld on, which would have too many else.
+	// heldShift and largeShift are the sizes of pieces, as powers of two: 4 KiB, and 64 KiB
+	// for values of at least largeHeld bytes, which would otherwise have too many.
 	heldShift, largeShift = 12, 16
 	largeHeld             = 1 << 20
-	// pieceCost is about what a piece takes besides its bytes.
+	// pieceCost is about the memory of a piece in addition to its bytes.
 	pieceCost = 24
 )
 
-// Held is a value in memory that the next version of it is compared with. A large
-// one lies in pieces, and a piece in which two versions agree is in memory once: to
-// hold the next version of a list that grew, the first piece and the last are
-// copied, and the others shared. Which pieces are shared also says, without looking
-// at the bytes again, where two versions are equal.
+// Held is a value in memory with which the next version of it is compared. A large value is
+// divided into pieces. If a piece is equal in two versions, they share it. So for the next
+// version of a list that grew, only the first piece and the last are copied. Where two
+// versions share pieces they are equal, which is known without comparing bytes.
 //
 // It is immutable and safe for concurrent use.
 type Held struct {
@@ -34,14 +33,13 @@ type Held struct {
 	size   int
 }
 
-// HoldOne holds b itself, in one piece. It must not be changed any more.
+// HoldOne holds b itself, in one piece. b must not be changed afterwards.
 func HoldOne(b []byte) *Held { return &Held{one: b, size: len(b)} }
 
-// Hold holds the value made of parts, one after the other, and returns its XXH64,
-// seed 0: both are done in one pass, as getting bytes from memory is what costs.
-// Pieces that are the same in was, at the same place, are shared with it; was may be
-// nil. A value that was given as one part of at most 8 KiB is held as it is and must
-// not be changed any more; of all others nothing is kept.
+// Hold holds the concatenation of parts and returns its XXH64, seed 0. It does both in one pass,
+// because reading memory dominates the cost. It shares pieces with was, the previous version,
+// if they are equal at the same place; was may be nil. A single part of at most 8 KiB is held
+// itself and must not be changed afterwards. All other parts are copied.
 func Hold(was *Held, parts ...[]byte) (*Held, uint64) {
 	size := 0
 	for _, p := range parts {
@@ -87,8 +85,8 @@ type reader struct {
 	off   int // in the first
 }
 
-// next is the next n bytes, of which there are as many; they are fresh where they
-// did not lie together.
+// next returns the next n bytes, which must exist. fresh: they were not contiguous, so b is a
+// copy.
 func (r *reader) next(n int) (b []byte, fresh bool) {
 	for {
 		p := r.parts[0][r.off:]
@@ -111,8 +109,8 @@ func (r *reader) next(n int) (b []byte, fresh bool) {
 // Len is the length of the value in bytes.
 func (h *Held) Len() int { return h.size }
 
-// Size is about how much memory the value takes, in bytes, what it shares with
-// other, which may be nil, left out.
+// Size is about how much memory the value takes, in bytes, without what it shares with other.
+// other may be nil.
 func (h *Held) Size(other *Held) int {
 	if h.pieces == nil {
 		if other != nil && h.size > 0 && other.size > 0 && other.pieces == nil && &h.one[0] == &other.one[0] {
@@ -131,7 +129,7 @@ func (h *Held) Size(other *Held) int {
 	return n
 }
 
-// Parts are the bytes of the value, one after the other. They must not be changed.
+// Parts are the pieces of the value, in order. They must not be changed.
 func (h *Held) Parts() [][]byte {
 	if h.pieces == nil {
 		return [][]byte{h.one}
@@ -139,8 +137,8 @@ func (h *Held) Parts() [][]byte {
 	return h.pieces
 }
 
-// Bytes returns the value, which must not be changed. If it lies in pieces it is
-// copied.
+// Bytes returns the value, which must not be changed. If it is divided into pieces, the result
+// is a copy.
 func (h *Held) Bytes() []byte {
 	if h.pieces == nil {
 		return h.one
@@ -163,7 +161,7 @@ func (h *Held) appendTo(dst []byte, off, end int) []byte {
 	return dst
 }
 
-// at is the bytes from i on, as many as lie together: at least one if i < h.size.
+// at is the contiguous bytes from i on: at least one if i < h.size.
 func (h *Held) at(i int) []byte {
 	if h.pieces == nil {
 		return h.one[i:]
@@ -171,7 +169,7 @@ func (h *Held) at(i int) []byte {
 	return h.pieces[i>>h.shift][i&(1<<h.shift-1):]
 }
 
-// before is the bytes up to i, as many as lie together: at least one if i > 0.
+// before is the contiguous bytes up to i: at least one if i > 0.
 func (h *Held) before(i int) []byte {
 	if h.pieces == nil {
 		return h.one[:i]
@@ -179,7 +177,7 @@ func (h *Held) before(i int) []byte {
 	return h.pieces[(i-1)>>h.shift][:(i-1)&(1<<h.shift-1)+1]
 }
 
-// window is n bytes at i, in buf if they do not lie together.
+// window is n bytes at i. If they are not contiguous, they are copied to buf.
 func (h *Held) window(i, n int, buf []byte) []byte {
 	if n == 0 {
 		return nil

@@ -16,16 +16,17 @@ const (
 )
 
 const (
-	// minPack: below it compressing costs more time than its bytes are worth: the
-	// patch of a chat's step stays raw, the patch of many steps does not.
+	// minPack: fewer literals are not compressed, because that would cost more time than
+	// the saved bytes are worth. So the patch of one step of a chat stays raw, and the
+	// patch of many steps does not.
 	minPack = 4 << 10
-	// zstdMaxRatio: a zstd block decodes to at most 128 KiB and takes at least 4
-	// bytes. Literals that claim more are not believed.
+	// zstdMaxRatio: a zstd block takes at least 4 bytes and decodes to at most 128 KiB.
+	// Literals that claim more are malformed.
 	zstdMaxRatio = 128 << 10 / 4
 )
 
-// Encoder and decoder are shared by the process: both are stateless between calls
-// and run no goroutine of their own.
+// The process shares one encoder and one decoder. Both are stateless between calls and start no
+// goroutine.
 var (
 	encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
@@ -37,7 +38,7 @@ var (
 	})
 )
 
-// pack compresses literals if that saves a quarter of them.
+// pack compresses literals if that saves a quarter of their size.
 func pack(lits []byte) (codec byte, stored []byte) {
 	if len(lits) < minPack {
 		return codecRaw, lits

@@ -53,8 +53,8 @@ func (s *script) end(i int) int {
 	return s.len
 }
 
-// Patch is a decoded patch: it makes a target of Len bytes out of a base of
-// BaseLen bytes. It is immutable.
+// Patch is a decoded patch. It makes a target of Len bytes from a base of BaseLen bytes. It is
+// immutable.
 type Patch struct {
 	BaseLen int
 	Sum     uint64 // XXH64, seed 0, of the target
@@ -69,9 +69,9 @@ func (p *Patch) Len() int { return p.script.len }
 // Size is about how much memory the patch takes, in bytes.
 func (p *Patch) Size() int { return 96 + 8*len(p.script.runs) + len(p.lits) }
 
-// Make returns the encoded patch that makes target, whose XXH64 is sum, out of
-// base; nil if it would take more than limit bytes. The result is fresh. Literals
-// are compressed where that pays.
+// Make returns the encoded patch that makes target from base. sum is the XXH64 of target. It
+// returns nil if the patch would take more than limit bytes. The result is a new slice. It
+// compresses literals if that is worth it.
 func Make(base, target []byte, sum uint64, limit int) []byte {
 	return makePatch(HoldOne(base), HoldOne(target), sum, limit, true)
 }
@@ -81,8 +81,7 @@ func Between(base, target *Held, sum uint64, limit int) []byte {
 	return makePatch(base, target, sum, limit, true)
 }
 
-// MakeRaw is Make without compression: for patches that lie together in a block
-// that is compressed as a whole.
+// MakeRaw is Make without compression, for patches in a block that is compressed as a whole.
 func MakeRaw(base, target []byte, sum uint64, limit int) []byte {
 	return makePatch(HoldOne(base), HoldOne(target), sum, limit, false)
 }
@@ -130,8 +129,8 @@ func (p *Patch) encode(compress bool) []byte {
 	return append(b, lits...)
 }
 
-// appendPairs writes the runs as pairs of literal and copy, either of which may be
-// empty, in front of it their number.
+// appendPairs writes the number of pairs and then the runs as pairs of a literal and a copy,
+// either of which may be empty.
 func (s *script) appendPairs(b []byte) []byte {
 	pairs, afterLit := 0, false
 	for _, r := range s.runs {
@@ -164,13 +163,12 @@ func (s *script) appendPairs(b []byte) []byte {
 	return b
 }
 
-// minPair is how few bytes a pair of runs takes.
+// minPair is the smallest number of bytes that a pair of runs takes.
 const minPair = 2
 
-// Decode reads an encoded patch. Any input gives a patch or an error; memory is
-// bounded by a small multiple of the input's length, and by base.MaxStored where
-// literals are compressed. The patch refers to b. An unknown codec is a
-// VersionError.
+// Decode reads an encoded patch. Any input gives a patch or an error. It needs at most a small
+// multiple of the input's length of memory, plus base.MaxStored if literals are compressed.
+// The patch refers to b. An unknown codec is a VersionError.
 func Decode(b []byte) (*Patch, error) {
 	d := decoder{base.Cursor{What: "patch", Left: b}}
 	codec := d.Byte()
@@ -203,7 +201,7 @@ func (d *decoder) size(what string) int {
 	return int(n)
 }
 
-// pairs reads the runs, which make exactly the target and copy only what is in the
+// pairs reads the runs. It checks that they make exactly the target, and copy only bytes in the
 // base.
 func (d *decoder) pairs(p *Patch) {
 	n := d.Count(minPair)

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// piece is a part of the result that still has to be found: n bytes at out, which
-// lie at src in the target of the next patch.
+// piece is a part of the result that is still missing: n bytes at out, which are at src in the
+// target of the next patch.
 type piece struct{ out, src, n uint32 }
 
-// pieces are scratch of a Resolve.
+// pieces are the scratch lists of a Resolve.
 type pieces struct{ cur, next []piece }
 
 var piecePool = sync.Pool{New: func() any { return new(pieces) }}
@@ -52,8 +52,8 @@ func Resolve(chain []*Patch, root []byte) ([]byte, error) {
 	return out, nil
 }
 
-// descend copies to out what of the wanted pieces of p's target is literal, and
-// appends to next what has to come from its base.
+// descend finds the wanted pieces of p's target. It copies their literal bytes to out, and
+// appends to next the pieces that come from the base.
 func (p *Patch) descend(out []byte, wanted, next []piece) []piece {
 	runs := p.script.runs
 	at := 0
@@ -61,7 +61,7 @@ func (p *Patch) descend(out []byte, wanted, next []piece) []piece {
 		if w.n == 0 {
 			continue
 		}
-		// Pieces mostly ascend; where they do not, the run is searched for.
+		// Pieces mostly ascend. If this one does not, its run must be searched.
 		if at >= len(runs) || runs[at].out > w.src || p.script.end(at) <= int(w.src) {
 			at = p.find(w.src)
 		}
@@ -84,7 +84,7 @@ func (p *Patch) descend(out []byte, wanted, next []piece) []piece {
 	return next
 }
 
-// appendPiece adds a piece, or makes the last one longer.
+// appendPiece adds a piece, or extends the last one.
 func appendPiece(to []piece, q piece) []piece {
 	if k := len(to) - 1; k >= 0 && to[k].out+to[k].n == q.out && to[k].src+to[k].n == q.src {
 		to[k].n += q.n

@@ -6,42 +6,42 @@ import (
 	"slices"
 )
 
-// View is a version of a value as pieces of bytes that others own: what the next
-// version of a chain is made of without copying this one. It is immutable and safe
-// for concurrent use; the bytes it was made of must not be changed.
+// View is a version of a value, as a list of parts that it shares with other versions and with
+// patches. So the next version of a chain is made without copying this one. It is immutable
+// and safe for concurrent use. The bytes that it was made from must not be changed.
 type View struct {
 	parts [][]byte // none is empty
 	ends  []uint32 // where each ends in the value
 	size  int
-	own   int // bytes that are in memory for the view's sake
-	holds int // bytes that are in memory as long as the view is, at most: its own, and those it was made of
+	own   int // bytes that only this view uses
+	holds int // upper bound for the bytes that the view keeps in memory: its own, and those that it shares
 	sum   uint64
-	known bool // sum is the value's: it was made by a patch
-	open  bool // the last part is the view's own and may be appended to
+	known bool // sum is set, because a patch made the value
+	open  bool // the last part belongs to this view and may be appended to
 }
 
 const (
-	// smallView: a value up to here is one piece of its own. Copying it costs less
-	// than looking after pieces.
+	// smallView: a value up to this size is copied into one part. That costs less than
+	// handling parts.
 	smallView = 2 << 10
-	// maxParts bounds the pieces of a larger one.
+	// maxParts bounds the number of parts.
 	maxParts = 512
-	// maxHeld is how many times its size a view may hold in memory: a piece of a large
-	// value keeps all of that.
+	// maxHeld bounds the memory that a view keeps, as a multiple of its size. A part of a
+	// large value keeps the whole value in memory.
 	maxHeld = 2
-	// smallPart: pieces below it that follow each other are copied into one. What is
-	// new in a version is often made of many.
+	// smallPart: adjacent parts below this size are copied into one. What is new in a
+	// version often consists of many of them.
 	smallPart = 1 << 10
 )
 
-// Whole is the view of a value stored whole.
+// Whole is the view of a value that was stored as a whole.
 func Whole(b []byte) *View {
 	v := &View{size: len(b)}
 	v.whole(b)
 	return v
 }
 
-// whole makes b, which is v's to share, the only piece.
+// whole makes b the only part. v owns b.
 func (v *View) whole(b []byte) {
 	v.parts, v.ends, v.own, v.holds, v.open = nil, nil, len(b), len(b), false
 	if len(b) > 0 {
@@ -52,18 +52,17 @@ func (v *View) whole(b []byte) {
 // Len is the length of the value in bytes.
 func (v *View) Len() int { return v.size }
 
-// Size is about how much memory the view keeps, in bytes, the literals of patches
-// left out.
+// Size is about how much memory the view takes, in bytes, without the literals of patches.
 func (v *View) Size() int {
 	return 96 + 28*cap(v.parts) + v.own
 }
 
-// Held is how much memory cannot be given back as long as the view is there, in bytes, at
-// most: what Size is, and the versions and patches that it shares bytes with. It is at most
-// twice the value's, and what Size is.
+// Held is an upper bound for the memory that the view keeps from being freed, in bytes: its
+// Size, and the versions and patches with which it shares bytes. It is at most Size plus
+// twice the size of the value.
 func (v *View) Held() int { return 96 + 28*cap(v.parts) + v.holds }
 
-// Sum is the XXH64, seed 0, that the value must have; not ok if no patch says so.
+// Sum is the XXH64, seed 0, that the value must have. ok is false if no patch made the value.
 func (v *View) Sum() (sum uint64, ok bool) { return v.sum, v.known }
 
 // Bytes returns the value in a fresh slice.
@@ -72,8 +71,8 @@ func (v *View) Bytes() []byte {
 	return bytes.Join(v.parts, nil)
 }
 
-// Single returns the value if it is one piece; not ok if it is several. Others hold
-// the piece, so it must not be changed.
+// Single returns the value if it is one part; ok is false if it has several. It must not be
+// changed, because others share it.
 func (v *View) Single() (b []byte, ok bool) {
 	if len(v.parts) != 1 {
 		return nil, len(v.parts) == 0
@@ -104,9 +103,9 @@ func (v *View) add(b []byte) {
 	v.parts, v.ends = append(v.parts, b), append(v.ends, end)
 }
 
-// On returns the view of p's target, p being a patch against v. It does one step of
-// what Resolve does for a chain, for callers that want the versions in between too.
-// An error wraps ErrChain. The caller checks the value against its sum.
+// On returns the view of p's target. p is a patch against v. It does one step of Resolve, for
+// callers that need the intermediate versions too. An error wraps ErrChain. The caller checks
+// the value against its sum.
 func (p *Patch) On(v *View) (*View, error) {
 	if p.BaseLen != v.size {
 		return nil, fmt.Errorf("%w: base of %d bytes, the patch is against %d", ErrChain, v.size, p.BaseLen)
@@ -134,7 +133,7 @@ func (p *Patch) On(v *View) (*View, error) {
 	return out, nil
 }
 
-// flat is p's target made of a value of one piece.
+// flat is p's target for a v with at most one part.
 func (p *Patch) flat(v *View) []byte {
 	var from []byte
 	if len(v.parts) > 0 {
@@ -153,7 +152,7 @@ func (p *Patch) flat(v *View) []byte {
 	return out
 }
 
-// pieces adds n bytes at off of v to out.
+// pieces adds n bytes of v at off to out.
 func (v *View) pieces(off, n uint32, out *View) {
 	i, found := slices.BinarySearch(v.ends, off)
 	if found {
