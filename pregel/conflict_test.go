@@ -40,10 +40,10 @@ func processes(n int) []*remote {
 	return all
 }
 
-// runTogether starts n runs on thread t at once, one on each graph in turn. A node
+// runConcurrently starts n runs on thread t at once, one on each graph in turn. A node
 // that runs waits at the gate that the graphs were built with until all others
 // have lost. It returns what the runs ended with.
-func runTogether(graphs []*pregel.Graph, input any, at pregel.Address, cfg pregel.RunOptions, n int, gate chan struct{}) []error {
+func runConcurrently(graphs []*pregel.Graph, input any, at pregel.Address, cfg pregel.RunOptions, n int, gate chan struct{}) []error {
 	errs := make([]error, n)
 	var left atomic.Int32
 	left.Store(int32(n))
@@ -123,7 +123,7 @@ func TestOneRunOnAThread(t *testing.T) {
 					at.CheckpointID = state.Address.CheckpointID
 				}
 				gate = make(chan struct{})
-				wantOneWinner(t, runTogether(graphs, input, at, cfg, 5, gate))
+				wantOneWinner(t, runConcurrently(graphs, input, at, cfg, 5, gate))
 				if n := ran.Load(); n != 1 {
 					t.Errorf("%d nodes ran, want 1", n)
 				}
@@ -164,7 +164,7 @@ func TestOneRunAmongProcesses(t *testing.T) {
 						loading.Wait()
 					})
 				}
-				wantOneWinner(t, runTogether(graphs, input, at, cfg, 5, nil))
+				wantOneWinner(t, runConcurrently(graphs, input, at, cfg, 5, nil))
 				if n := ran.Load(); name == "input" && d != pregel.Exit && n != 1 {
 					t.Errorf("%d nodes ran, want 1", n)
 				}
@@ -237,7 +237,7 @@ func TestRetriesWaitForTheThread(t *testing.T) {
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 		for name, s := range map[string]saver.Saver{"owner": memory.New(memory.Options{}), "table": processes(1)[0]} {
 			g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
-			for i, err := range runTogether([]*pregel.Graph{g}, 1, pregel.Thread("t"), pregel.RunOptions{ConflictRetries: 1, Durability: d}, 6, nil) {
+			for i, err := range runConcurrently([]*pregel.Graph{g}, 1, pregel.Thread("t"), pregel.RunOptions{ConflictRetries: 1, Durability: d}, 6, nil) {
 				if err != nil {
 					t.Errorf("%s %s: run %d: %v", name, d, i, err)
 				}
@@ -353,7 +353,7 @@ func TestForksSideBySide(t *testing.T) {
 	}
 	inside.Add(2)
 	at.CheckpointID = state.Address.CheckpointID
-	for i, err := range runTogether([]*pregel.Graph{g}, "fork", at, pregel.RunOptions{}, 2, nil) {
+	for i, err := range runConcurrently([]*pregel.Graph{g}, "fork", at, pregel.RunOptions{}, 2, nil) {
 		if err != nil {
 			t.Errorf("fork %d: %v", i, err)
 		}
@@ -430,7 +430,7 @@ func TestThreadOfPlainSaver(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked = true
-	wantOneWinner(t, runTogether(graphs, pregel.Command{Resume: "yes"}, at, pregel.RunOptions{}, 2, gate))
+	wantOneWinner(t, runConcurrently(graphs, pregel.Command{Resume: "yes"}, at, pregel.RunOptions{}, 2, gate))
 	if n := ran.Load(); n != 1 {
 		t.Errorf("%d nodes ran, want 1", n)
 	}

@@ -84,7 +84,7 @@ func (*dying) PutWrites(context.Context, saver.Config, []saver.Write, string, st
 }
 
 // A thread that a run has is left to it; so many are run at a time as was asked for.
-func TestRecoverBesideRuns(t *testing.T) {
+func TestRecoverDuringRuns(t *testing.T) {
 	p := &post{opts: graph.Options{Name: "post"}}
 	s := p.dies(t, "put 1")
 	for i := range 6 {

@@ -8,8 +8,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// together runs call for 0 to n-1 at the same time and returns the errors, by index.
-func (e *env) together(n int, call func(i int) error) []error {
+// concurrently runs call for 0 to n-1 at the same time and returns the errors, by index.
+func (e *env) concurrently(n int, call func(i int) error) []error {
 	e.Helper()
 	errs := make([]error, n)
 	start := make(chan struct{})
@@ -29,7 +29,7 @@ var concurrencyCases = []testCase{
 	{id: "concurrent", name: "writes of many tasks on one checkpoint", fn: func(e *env) {
 		cfg := e.put(step{id: id(1)})
 		const tasks, calls = 32, 4
-		for _, err := range e.together(tasks, func(i int) error {
+		for _, err := range e.concurrently(tasks, func(i int) error {
 			for j := range calls {
 				if err := e.s.PutWrites(e.ctx, cfg, writes("ch", i, fmt.Sprint("other-", j), j), fmt.Sprintf("task-%02d-%d", i, j), ""); err != nil {
 					return err
@@ -50,7 +50,7 @@ var concurrencyCases = []testCase{
 	}},
 	{id: "concurrent", name: "writes of one task: one call is first", fn: func(e *env) {
 		cfg := e.put(step{id: id(1)})
-		for _, err := range e.together(16, func(i int) error { return e.s.PutWrites(e.ctx, cfg, writes("a", i, "b", i), "task", "") }) {
+		for _, err := range e.concurrently(16, func(i int) error { return e.s.PutWrites(e.ctx, cfg, writes("a", i, "b", i), "task", "") }) {
 			e.ok("put writes", err)
 		}
 		ws := e.get(cfg).PendingWrites
@@ -59,7 +59,7 @@ var concurrencyCases = []testCase{
 	}},
 	{id: "concurrent", name: "threads, readers and deletions side by side", fn: func(e *env) {
 		const workers, rounds = 8, 12
-		for _, err := range e.together(workers, func(i int) error { return e.churn(i, rounds) }) {
+		for _, err := range e.concurrently(workers, func(i int) error { return e.churn(i, rounds) }) {
 			e.ok("worker", err)
 		}
 		for i := range workers {

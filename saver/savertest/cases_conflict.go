@@ -62,7 +62,7 @@ var conflictCases = []testCase{
 	{id: "expect head", name: "many writers, one head", fn: func(e *env) {
 		e.chain(1, 1)
 		won := 0
-		for _, err := range e.together(16, func(i int) error {
+		for _, err := range e.concurrently(16, func(i int) error {
 			return e.putIf(id(1), step{id: id(100 + i), parent: id(1), values: map[string]any{"writer": i}})
 		}) {
 			switch {

@@ -62,7 +62,7 @@ var ownerCases = []testCase{
 		begun := make(chan struct{}, 8)
 		ended := make(chan []error)
 		go func() {
-			ended <- e.together(8, func(int) error {
+			ended <- e.concurrently(8, func(int) error {
 				begun <- struct{}{}
 				release, err := e.s.(saver.Coordinator).Own(e.ctx, "t", true)
 				if err != nil {
