@@ -61,9 +61,9 @@ const (
 	codecZstd = 1
 )
 
-// appendImageFrame appends the frame for raw, which lies at off of the file.
-// With an encoder it is compressed if that saves at least a sixteenth.
-// In an encrypted file the content is sealed then.
+// appendImage appends the frame for raw, which is at off of the file. With an encoder it is
+// compressed if that saves at least a sixteenth. In an encrypted file the content is then
+// sealed.
 func (fr framer) appendImage(dst []byte, off int64, typ imageFrameType, count uint32, raw []byte, enc *zstd.Encoder) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, imageFrameHeader)...)

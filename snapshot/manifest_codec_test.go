@@ -83,7 +83,7 @@ var equateNil = cmp.Options{
 	cmp.FilterValues(func(a, b []ImageInfo) bool { return len(a)+len(b) == 0 }, cmp.Ignore()),
 }
 
-// base state of the rule tests: one of everything.
+// fullState is the base state of the rule tests: one of everything.
 func fullState() State {
 	st := firstState()
 	st.NextFileNum = 10

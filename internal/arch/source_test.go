@@ -77,13 +77,14 @@ func TestGoFiles(t *testing.T) {
 	}
 }
 
-// checkGoFile returns what is not documented.
+// checkGoFile returns the exported names without a comment, and the comments that begin with
+// another name than that of their function, method or type.
 func checkGoFile(fset *token.FileSet, name string, file *ast.File) []string {
-	if isTestFile(name) {
-		return nil
-	}
 	var bad []string
-	if file.Name.Name == "main" {
+	for _, id := range misnamed(file) {
+		bad = append(bad, fmt.Sprintf("%s: the comment of %s does not begin with its name", fset.Position(id.Pos()), id.Name))
+	}
+	if isTestFile(name) || file.Name.Name == "main" {
 		return bad
 	}
 	for _, id := range undocumented(file) {
@@ -91,6 +92,42 @@ func checkGoFile(fset *token.FileSet, name string, file *ast.File) []string {
 	}
 	return bad
 }
+
+// testFunc is the name of a function that go test calls. Its comment may be a sentence that says
+// what the test shows.
+var testFunc = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)([^a-z]|$)`)
+
+// misnamed returns the functions, methods and types, exported or not, whose comment does not
+// begin with their name.
+func misnamed(file *ast.File) []*ast.Ident {
+	var bad []*ast.Ident
+	check := func(id *ast.Ident, doc *ast.CommentGroup) {
+		text := doc.Text()
+		if rest, ok := strings.CutPrefix(text, id.Name); text != "" && (!ok || wordRune.MatchString(rest)) {
+			bad = append(bad, id)
+		}
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv != nil || !testFunc.MatchString(d.Name.Name) {
+				check(d.Name, d.Doc)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok && d.Lparen.IsValid() {
+					check(s.Name, s.Doc)
+				} else if ok {
+					check(s.Name, d.Doc)
+				}
+			}
+		}
+	}
+	return bad
+}
+
+// wordRune matches a text that goes on with the name before it.
+var wordRune = regexp.MustCompile(`^\w`)
 
 // undocumented returns the exported names without a comment: functions, methods
 // of exported types and of exported interfaces, types, constants and variables.
@@ -135,7 +172,7 @@ func undocumented(file *ast.File) []*ast.Ident {
 	return bad
 }
 
-// receiver is the name of the type a method belongs to.
+// receiver is the name of the type that a method belongs to.
 func receiver(f *ast.FuncDecl) string {
 	expr := f.Recv.List[0].Type
 	for {
@@ -203,6 +240,11 @@ func TestGoFilesNotices(t *testing.T) {
 		"variable":   "var V = 1",
 		"interface":  "// I is one.\ntype I interface{ M() }",
 		"with error": "const (\n\tc = 1\n\tD = 2\n)",
+		"function":   "// g does.\nfunc f() {}",
+		"longer":     "// fs are.\nfunc f() {}",
+		"renamed":    "type u struct{}\n\n// M does.\nfunc (u) m() {}",
+		"article":    "// A u is one.\ntype u struct{}",
+		"in a group": "type (\n\t// V is one.\n\tu struct{}\n)",
 	} {
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, "x.go", "package x\n"+src, parser.ParseComments)
@@ -214,7 +256,7 @@ func TestGoFilesNotices(t *testing.T) {
 		}
 	}
 	fset := token.NewFileSet()
-	good := "package x\n// F does.\nfunc F() {}\n// Kinds.\nconst (\n\tA = 1\n\tB = 2 // B is two.\n)\nfunc g() {}\ntype u struct{}\nfunc (u) M() {}\n"
+	good := "package x\n// F does.\nfunc F() {}\n// Kinds.\nconst (\n\tA = 1\n\tB = 2 // B is two.\n)\nfunc g() {}\n// u: one.\ntype u struct{}\nfunc (u) M() {}\n"
 	file, err := parser.ParseFile(fset, "x.go", good, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)

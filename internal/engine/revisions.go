@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/internal/storage"
 )
 
-// Line names a sequence of values, each of which is likely to resemble the one
+// Series names a sequence of values, each of which is likely to resemble the one
 // before: a channel of a partition. Group is for callers whose partitions have parts.
 // Names are compared, never stored.
 type Series struct{ Partition, Group, Name string }
@@ -25,7 +25,7 @@ const (
 	entryCost = 256
 )
 
-// version is the last published value of a series. It is immutable, but for pause.
+// revision is the last published value of a series. It is immutable, except for pause.
 type revision struct {
 	series Series
 	family uint64

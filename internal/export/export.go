@@ -58,11 +58,11 @@ type LostItem struct {
 	Key       string
 }
 
-// Export writes everything that can be read of an open store, as it is now, into a new
-// store in dir, which must be empty or missing; if this store is opened with keys, the
-// new one is encrypted with them. Partitions keep their births, items and
-// values their numbers, copies of a partition go on sharing what they share, and what is
-// remembered of deleted partitions is taken along. Nothing of this store is changed.
+// Run writes everything that can be read of an open store, as it is now, to a new store in
+// dir, which must be empty or missing. If this store is opened with keys, the new one is
+// encrypted with them. Partitions keep their births, and items and values their numbers.
+// Copies of a partition still share what they shared. The tombstones of deleted partitions
+// are copied. This store is not changed.
 //
 // The manifest is written last: until then dir is no store, and after an error the
 // files that were written are removed.

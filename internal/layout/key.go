@@ -178,7 +178,7 @@ func HotItems(items []*index.Item) []bool {
 	return hot
 }
 
-// LineOf is the engine's name for the values that a slot continues: those of a
+// SeriesOf is the engine's name for the values that a slot continues: those of a
 // channel in one namespace, or its checkpoint records. A task's write continues
 // nothing.
 func SeriesOf(it *index.Item, slot int) string {

@@ -44,7 +44,7 @@ func (o *Outputs) Written() int64 {
 	return n
 }
 
-// Rest is called between two pieces of work that read and write nothing.
+// Yield is called between two pieces of work that read and write nothing.
 func (o *Outputs) Yield() {
 	if o.limit != nil {
 		o.limit(0)

@@ -65,7 +65,7 @@ func (r *Reader) readFor(ctx context.Context, fam *index.Family, ref index.Ref, 
 	return r.ReadWithin(ctx, fam, ref, own)
 }
 
-// read does the work of Read for a call that is counted already.
+// ReadWithin does the work of Read for a call that is counted already.
 func (r *Reader) ReadWithin(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

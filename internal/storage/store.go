@@ -65,7 +65,7 @@ type counters struct {
 	Loads, Corruptions                  atomic.Uint64
 }
 
-// newStore returns one that holds nothing yet; opts have their defaults.
+// New returns a Store that holds nothing yet. opts have their defaults.
 func New(dir string, opts Options) *Store {
 	return &Store{Dir: dir, Opts: opts, DirectoryLimit: MaxDirectory, Index: index.New(opts.LoadedBytes()), cache: newBlockCache(opts.CacheBytes),
 		Files:    files.New(opts.FS, dir, func(err error) { opts.Logger.Warn("files", "error", err) }),

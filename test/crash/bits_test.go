@@ -26,7 +26,7 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// A specimen is one file of a store, read as the store reads it.
+// specimen is one file of a store, read as the store reads it.
 type specimen struct {
 	store, name string
 	kind        string // log, manifest, segment, image

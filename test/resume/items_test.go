@@ -44,7 +44,7 @@ func learner(a *acks) (*pregel.Graph, *store.Local, error) {
 	return g, items, err
 }
 
-// known are the items, and done what the newest checkpoint says was learned.
+// learned returns the items that are known, and what the newest checkpoint says was learned.
 func learned(a *acks, items *store.Local) (known, done []string, err error) {
 	c := context.Background()
 	found, err := items.Search(c, store.Query{ByKey: true, Limit: store.NoLimit})

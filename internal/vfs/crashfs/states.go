@@ -78,7 +78,8 @@ type generator struct {
 	stopped bool
 }
 
-// base fates: what the operations that a state is not about do.
+// all gives one fate to all operations on names and one to all writes of data. States are made
+// by changing single fates.
 func (g *generator) all(names, data how) map[int]fate {
 	v := make(map[int]fate, len(g.t.data)+8)
 	for _, list := range g.t.names {
