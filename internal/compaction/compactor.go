@@ -228,7 +228,7 @@ func (c *Compactor) noteCompact(i monitor.CompactInfo) {
 	}
 }
 
-// CompactAll is a turn of the compactor.
+// CompactDue merges, at Options.CompactRate, until nothing is due.
 func (c *Compactor) CompactDue(ctx context.Context) error {
 	if err := c.Enter(); err != nil {
 		return err

@@ -171,7 +171,7 @@ func (tx *Tx) place(r *wal.Record) {
 	tx.vals = nil
 }
 
-// queue is the state of commits that are prepared but not yet visible: those of the
+// unpublished is the state of commits that are prepared but not yet visible: those of the
 // batch being made, and of the one being synced meanwhile. It is used by the
 // committer only.
 type unpublished struct {

@@ -196,7 +196,7 @@ func tombstones(v *storage.View, first, last base.LSN) []index.Tombstone {
 	return out
 }
 
-// FlushIfDue flushes or writes an image if the log has grown enough for it.
+// WorkIfDue flushes or writes an image if the log has grown enough for it.
 func (f *Flusher) WorkIfDue(ctx context.Context) error {
 	f.images.Mu.Lock()
 	defer f.images.Mu.Unlock()
@@ -224,7 +224,7 @@ const maxIdleLogs = 8
 // closeTimeout bounds the flush of a Close.
 const closeTimeout = time.Minute
 
-// FlushAtClose leaves an image, so that the next Open replays nothing.
+// SaveAtClose leaves an image, so that the next Open replays nothing.
 func (f *Flusher) SaveAtClose() error {
 	f.images.Mu.Lock()
 	defer f.images.Mu.Unlock()

@@ -167,7 +167,7 @@ func (c *Chain) logPlace() snapshot.LogPlace {
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
 
-// enter makes the image part of the store. If it cannot, what changed since the
+// apply makes the image part of the store. If it cannot, what changed since the
 // last image still has to go into the next.
 func (j *writer) apply(edit snapshot.Edit) error {
 	_, err := j.Manifest.Apply(edit)

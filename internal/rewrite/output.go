@@ -120,7 +120,7 @@ func (j *output) abandon() {
 	j.RemoveQuietly(files.Segment, j.num)
 }
 
-// withdraw removes the complete segment if it surely did not become part of the
+// removeUnlessApplied removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *output) removeUnlessApplied(err error) {
 	if storage.NotApplied(err) {

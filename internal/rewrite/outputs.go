@@ -138,7 +138,7 @@ func (o *Outputs) Abandon(err error) error {
 	return err
 }
 
-// Enter makes the files known, so that what is published can be read at once.
+// Register makes the files known, so that what is published can be read at once.
 func (o *Outputs) Register() {
 	for _, j := range o.segments {
 		o.Files.AddKeyed(files.Segment, j.num, j.b.KeyID())
@@ -154,15 +154,16 @@ func (o *Outputs) Placed() []Placed {
 	return done
 }
 
-// Withdraw is output.withdraw for all.
+// RemoveUnlessApplied removes the complete segments if err says that they surely did not
+// become part of the store. The next try makes others.
 func (o *Outputs) RemoveUnlessApplied(err error) {
 	for _, j := range o.segments {
 		j.removeUnlessApplied(err)
 	}
 }
 
-// Install is output.install for all: first every value has its new place, then
-// what is left behind is forgotten.
+// Install tells the families where the values of the published segments lie now: first
+// every value has its new place, then what is left behind is forgotten.
 func (o *Outputs) Install() {
 	views := o.OtherViews()
 	for _, j := range o.segments {

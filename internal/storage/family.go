@@ -14,7 +14,7 @@ type Family struct {
 	Partitions []*index.Partition
 }
 
-// Names is a family and the names of its partitions in one view. Only while it
+// FamilyNames is a family and the names of its partitions in one view. Only while it
 // is worked on is anything of it in memory: see Open.
 type FamilyNames struct {
 	ID  uint64

@@ -90,7 +90,7 @@ func (s *Store) State() snapshot.State {
 	return s.Manifest.State()
 }
 
-// Floor is the last record that is in segments for good.
+// LastFlushed is the last record that is in segments for good.
 func (s *Store) LastFlushed() base.LSN {
 	f := s.Found.FloorLSN
 	if s.Manifest != nil {
