@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// call names one attempt at writing. The transaction looks whether its call was voided,
+// and leaves its name in what it writes. So a call whose answer was lost can be settled:
+// under the lock of the thread it is voided, and from then on either its trace is there or
+// it will never be written, however late its statements arrive.
+type call [16]byte
+
+func newCall() call {
+	var c call
+	rand.Read(c[:])
+	return c
+}
+
+// retries bounds how often a call is tried again after errors that pass.
+const retries = 6
+
+// backoff is how long to wait before try n, from 1 on: growing, bounded, and never the
+// same for two.
+func backoff(n int) time.Duration {
+	d := min(10*time.Millisecond<<(n-1), time.Second)
+	return d/2 + mathrand.N(d/2)
+}
+
+// again calls do until it succeeds, fails for good, or was tried often enough. do says
+// whether its error may pass.
+func again(ctx context.Context, do func() (retry bool, err error)) error {
+	for n := 1; ; n++ {
+		retry, err := do()
+		if err == nil || !retry || n > retries {
+			return err
+		}
+		if pause(ctx, backoff(n)) != nil {
+			return err
+		}
+	}
+}
+
+// write is a call that writes to one thread, as a batch of statements: one round trip, and
+// one transaction, which the Sync at the end of the batch commits. No statement of it may
+// be BEGIN or COMMIT.
+type write struct {
+	threadID string
+	// queue adds the statements that follow the lock of the thread.
+	queue func(b *pgx.Batch, c call)
+	// trace says whether the call c has been written; nil if it does no harm to write it
+	// twice.
+	trace func(b *pgx.Batch, c call, applied *bool)
+	// refused makes the error of a refusal by stele_refuse.
+	refused func(code, detail string) error
+}
+
+// run performs a write. It tries again what was rolled back for reasons that pass, what
+// was not sent, and what is known not to have been written.
+func (s *Saver) run(ctx context.Context, w write) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	err := again(ctx, func() (bool, error) {
+		c := newCall()
+		err := s.sendBatch(ctx, w.threadID, func(b *pgx.Batch) { w.queue(b, c) })
+		if err == nil {
+			return false, nil
+		}
+		if code, detail, ok := refusal(err); ok {
+			return false, w.refused(code, detail)
+		}
+		switch outcomeOf(err) {
+		case rolledBack:
+			return passing(err), s.translate(err)
+		case unsent:
+			return ctx.Err() == nil && !s.closed.Load(), err
+		}
+		s.remember(c, w.threadID)
+		if ctx.Err() != nil {
+			return false, outcomeUnknown(ctx.Err())
+		}
+		var applied bool
+		if settled := s.settle(ctx, c, w.threadID, w.trace, &applied); settled != nil {
+			return false, outcomeUnknown(err)
+		}
+		if applied {
+			return false, nil
+		}
+		return true, outcomeUnknown(err)
+	})
+	if s.closed.Load() && err != nil && !errors.Is(err, saver.ErrOutcomeUnknown) {
+		return saver.ErrClosed
+	}
+	return err
+}
+
+// sendBatch sends one transaction in one round trip.
+func (s *Saver) sendBatch(ctx context.Context, threadID string, queue func(b *pgx.Batch)) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return notSent{err}
+	}
+	defer conn.Release()
+	b := &pgx.Batch{}
+	if d := s.opts.StatementTimeout; d > 0 {
+		b.Queue("SELECT set_config('statement_timeout', $1, true)", timeoutText(d))
+	}
+	b.Queue("SELECT pg_advisory_xact_lock($1)", lockKey(s.schema, threadID))
+	queue(b)
+	return conn.SendBatch(ctx, b).Close()
+}
+
+// notSent is an error of the pool: pgconn.SafeToRetry knows it by its method.
+type notSent struct{ error }
+
+func (e notSent) SafeToRetry() bool { return true }
+func (e notSent) Unwrap() error     { return e.error }
+
+// remember notes that nobody knows whether c was written.
+func (s *Saver) remember(c call, threadID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending[c] = threadID
+}
+
+// settle makes sure that c has been written already or never will be, and asks trace
+// which.
+func (s *Saver) settle(ctx context.Context, c call, threadID string, trace func(*pgx.Batch, call, *bool), applied *bool) error {
+	err := again(ctx, func() (bool, error) {
+		err := s.sendBatch(ctx, threadID, func(b *pgx.Batch) {
+			b.Queue(s.sql.void, [16]byte(c), s.now())
+			if trace != nil {
+				trace(b, c, applied)
+			}
+		})
+		return err != nil && ctx.Err() == nil, err
+	})
+	if err == nil {
+		s.mu.Lock()
+		delete(s.pending, c)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// Sync implements saver.Coordinator: it settles the calls of unknown outcome. What
+// returned without an error is durable already, as far as the server's
+// synchronous_commit goes.
+func (s *Saver) Sync(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	pending := maps.Clone(s.pending)
+	s.mu.Unlock()
+	for c, threadID := range pending {
+		if err := s.settle(ctx, c, threadID, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inTx runs f in a transaction that holds the locks of threads, and tries again what was
+// rolled back for reasons that pass. f must not keep what it finds from one try to the
+// next.
+func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	keys := lockKeys(s.schema, threadIDs)
+	err := again(ctx, func() (bool, error) {
+		tx, err := s.pool.Begin(ctx)
+		if err != nil {
+			return ctx.Err() == nil && !s.closed.Load(), err
+		}
+		defer tx.Rollback(context.WithoutCancel(ctx))
+		if err := s.lockAll(ctx, tx, keys); err != nil {
+			return passing(err), s.translate(err)
+		}
+		if err := f(tx); err != nil {
+			return passing(err), s.translate(err)
+		}
+		if err := tx.Commit(ctx); err != nil {
+			if outcomeOf(err) == unknown {
+				return false, outcomeUnknown(err)
+			}
+			return passing(err), s.translate(err)
+		}
+		return false, nil
+	})
+	if err != nil && s.closed.Load() {
+		return saver.ErrClosed
+	}
+	return err
+}
+
+func (s *Saver) lockAll(ctx context.Context, tx pgx.Tx, keys []int64) error {
+	if d := s.opts.StatementTimeout; d > 0 {
+		if _, err := tx.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)", timeoutText(d)); err != nil {
+			return err
+		}
+	}
+	for _, key := range keys { // one by one: their order must be that of every other call
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", key); err != nil {
+			return err
+		}
+	}
+	return nil
+}

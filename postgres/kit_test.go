@@ -1,0 +1,68 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/savertest"
+)
+
+// shared is the cluster of all tests that do not stop it.
+var shared = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.New() })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if s, err := shared(); err == nil {
+		s.Close()
+	}
+	os.Exit(code)
+}
+
+func server(t testing.TB) *pgtest.Server {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		pgtest.Need(t, err)
+	}
+	return s
+}
+
+// open sets a schema up and opens it.
+func open(t testing.TB, url string, opts postgres.Options) *postgres.Saver {
+	t.Helper()
+	ctx := context.Background()
+	if err := postgres.Setup(ctx, url, opts); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(ctx, url, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+var schemas atomic.Int64
+
+// newSchema is a schema of its own in a database.
+func newSchema() string { return fmt.Sprintf("s%d", schemas.Add(1)) }
+
+// profile are the cases that LangGraph's schema does not allow. docs/postgres.md has the
+// table.
+var profile = map[string]string{
+	"values/names of every kind": "text columns hold UTF-8 without U+0000; other names are refused",
+}
+
+func TestKit(t *testing.T) {
+	url := server(t).Database(t)
+	savertest.RunWith(t, func(t *testing.T) saver.Saver {
+		return open(t, url, postgres.Options{Schema: newSchema()})
+	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
+}

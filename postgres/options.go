@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/serde"
+)
+
+// Options configure a Saver. The zero value is ready for use.
+type Options struct {
+	// Schema has the tables. "" is the first schema of the search path, where LangGraph's
+	// savers look as well.
+	Schema string
+	// Serializer encodes Go values and decodes stored ones. Nil is serde.Default(). Small
+	// plain values and metadata are stored as JSON, which it does not see, unless it
+	// encrypts: then values are not stored as JSON.
+	Serializer serde.Serializer
+	// Clock tells the time of writes and deletions. Nil is time.Now. The clocks of all
+	// programs on one database should agree.
+	Clock func() time.Time
+	// Random gives the fractions of minted versions, floats in [0,1). It must be safe for
+	// concurrent use. Nil is math/rand.
+	Random func() float64
+	// DeletedMemory is how long a deletion is remembered, so that a run that was under way
+	// does not bring the thread back in pieces. Zero is 30 days, negative not at all.
+	DeletedMemory time.Duration
+	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
+	// otherwise; 0 means for ever. Sweep deletes what is over it.
+	DefaultTTL time.Duration
+	// StatementTimeout bounds each statement on the server, waiting for a lock included.
+	// Zero is 30 seconds, negative the server's own setting. A call that is over it fails
+	// with context.DeadlineExceeded, and has written nothing.
+	StatementTimeout time.Duration
+	// LeaseTime is how long a thread stays owned after its owner died; see Saver.Own. Zero
+	// is 15 seconds.
+	LeaseTime time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Serializer == nil {
+		o.Serializer = serde.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.DeletedMemory == 0 {
+		o.DeletedMemory = rules.DefaultDeletedMemory
+	}
+	if o.StatementTimeout == 0 {
+		o.StatementTimeout = 30 * time.Second
+	}
+	if o.LeaseTime == 0 {
+		o.LeaseTime = 15 * time.Second
+	}
+	return o
+}

@@ -1,0 +1,234 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// Put implements saver.Saver.
+func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
+	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
+}
+
+// PutRequest implements saver.Coordinator: the checkpoint and the writes of the request
+// are one transaction and one round trip. Besides the errors of the contract there is
+// VersionTakenError. Changes of other stores are refused.
+func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.opts.Serializer, Borrow: true})
+	if err != nil {
+		return saver.Config{}, err
+	}
+	if len(req.Changes) > 0 {
+		return saver.Config{}, rules.Invalidf("changes[0]", "is of another store; a saver on PostgreSQL takes none")
+	}
+	rows, err := s.newPutRows(&plan)
+	if err != nil {
+		return saver.Config{}, err
+	}
+	err = s.run(ctx, write{
+		threadID: plan.Target.ThreadID,
+		queue:    func(b *pgx.Batch, c call) { s.queuePut(b, c, &plan, rows) },
+		trace: func(b *pgx.Batch, c call, applied *bool) {
+			b.Queue(s.sql.putTrace, plan.Target.ThreadID, plan.Target.Namespace, plan.Target.CheckpointID, [16]byte(c)).
+				QueryRow(func(row pgx.Row) error { return row.Scan(applied) })
+		},
+		refused: func(code, detail string) error { return putRefused(&plan, rows, code, detail) },
+	})
+	if err != nil {
+		return saver.Config{}, err
+	}
+	return plan.Target, nil
+}
+
+// putRows are the rows of a plan, column by column, as the statements take them.
+type putRows struct {
+	checkpoint, metadata string
+	note                 []byte
+
+	// The channels that got a version. What has no kind gets no blob: it stands in the
+	// checkpoint, or is empty.
+	channels, versions []string
+	kinds              []*string
+	blobs              [][]byte
+	minted             []bool
+
+	// The channels whose value is that of before, with their versions as JSON.
+	unchanged, unchangedVersions []string
+
+	writes writeRows
+}
+
+func (s *Saver) newPutRows(plan *rules.PutPlan) (*putRows, error) {
+	cp := &plan.Record.Checkpoint
+	if err := checkConfig(plan.Target); err != nil {
+		return nil, err
+	}
+	for field, id := range map[string]string{"checkpoint_id": plan.Record.Parent, "values_from": plan.Record.ValuesFrom} {
+		if err := checkText(field, id); err != nil {
+			return nil, err
+		}
+	}
+	if plan.ExpectHead != nil {
+		if err := checkText("expect_head", *plan.ExpectHead); err != nil {
+			return nil, err
+		}
+	}
+	for channel := range cp.Versions {
+		if err := checkCast("channel", channel); err != nil {
+			return nil, err
+		}
+	}
+	r := &putRows{}
+	inline := map[string]string{}
+	for i, channel := range plan.Record.Stored {
+		typed := plan.Values[i]
+		if err := checkCast("kind", typed.Kind); err != nil {
+			return nil, err
+		}
+		if text, ok := inlineText(typed); ok {
+			inline[channel] = text
+			r.fresh(channel, cp.Versions[channel], nil)
+			continue
+		}
+		if snapshot(typed) {
+			inline[channel] = "true"
+		}
+		r.fresh(channel, cp.Versions[channel], &typed)
+	}
+	for _, channel := range plan.Record.Emptied {
+		r.fresh(channel, cp.Versions[channel], nil)
+	}
+	for _, channel := range slices.Sorted(maps.Keys(cp.Versions)) {
+		if slices.Contains(r.channels, channel) {
+			continue
+		}
+		version, err := appendVersion(nil, "channel_versions", cp.Versions[channel])
+		if err != nil {
+			return nil, err
+		}
+		r.unchanged, r.unchangedVersions = append(r.unchanged, channel), append(r.unchangedVersions, string(version))
+	}
+	text, err := appendCheckpoint(nil, cp, inline)
+	if err != nil {
+		return nil, err
+	}
+	r.checkpoint = string(text)
+	md, err := rules.DecodeMetadata(plan.Record.Metadata, s.opts.Serializer)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = appendJSON(nil, "metadata", map[string]any(md)); err != nil {
+		return nil, err
+	}
+	r.metadata = string(text)
+	if r.note, err = encodeNote(plan.Record.Note); err != nil {
+		return nil, err
+	}
+	r.writes, err = newWriteRows(plan.Writes...)
+	return r, err
+}
+
+// fresh adds a channel that got a version; nil is no blob.
+func (r *putRows) fresh(channel string, version saver.Version, value *serde.Typed) {
+	r.channels, r.versions = append(r.channels, channel), append(r.versions, versionText(version))
+	r.minted = append(r.minted, minted(version))
+	if value == nil {
+		r.kinds, r.blobs = append(r.kinds, nil), append(r.blobs, nil)
+		return
+	}
+	r.kinds, r.blobs = append(r.kinds, &value.Kind), append(r.blobs, notNull(value.Data))
+}
+
+// notNull is data as a value that is not NULL.
+func notNull(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}
+
+// queuePut adds the statements of a put, which follow the lock of the thread. Each sees
+// what those before it did.
+func (s *Saver) queuePut(b *pgx.Batch, c call, plan *rules.PutPlan, r *putRows) {
+	at := plan.Target
+	b.Queue(s.sql.putGuard, at.ThreadID, at.Namespace, at.CheckpointID, [16]byte(c), s.rememberedSince(),
+		plan.Record.Parent, plan.Record.ValuesFrom, plan.ExpectHead, r.writes.named)
+	if len(r.channels) > 0 {
+		b.Queue(s.sql.putBlobs, at.ThreadID, at.Namespace, at.CheckpointID, r.channels, r.versions, r.kinds, r.blobs, r.minted)
+		b.Queue(s.sql.putUnblob, at.ThreadID, at.Namespace, r.channels, r.versions, r.kinds)
+	}
+	b.Queue(s.sql.putCheckpoint, at.ThreadID, at.Namespace, at.CheckpointID, plan.Record.Parent, plan.Record.Source(),
+		r.checkpoint, r.metadata, r.unchanged, r.unchangedVersions)
+	b.Queue(s.sql.putBeside, at.ThreadID, at.Namespace, at.CheckpointID, r.note, [16]byte(c))
+	s.queueWriteRows(b, at, &r.writes)
+	b.Queue(s.sql.touch, at.ThreadID, s.now())
+}
+
+// putRefused is the error of a put that stele_refuse ended.
+func putRefused(plan *rules.PutPlan, r *putRows, code, detail string) error {
+	at := plan.Target
+	switch code {
+	case refusedConflict:
+		return &saver.ConflictError{ThreadID: at.ThreadID, Namespace: at.Namespace, Expected: *plan.ExpectHead, Head: detail}
+	case refusedSource:
+		return notFound(at.At(plan.Record.ValuesFrom))
+	case refusedTaken:
+		i := slices.Index(r.channels, detail)
+		return &VersionTakenError{ThreadID: at.ThreadID, Namespace: at.Namespace, Channel: detail, Version: r.versions[i]}
+	}
+	return writeRefused(at.ThreadID, code, detail)
+}
+
+func notFound(cfg saver.Config) error {
+	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
+}
+
+// storedNote is a note as stele_checkpoints has it, in JSON. Names are bytes, as JSON and
+// text would not hold all of them.
+type storedNote struct {
+	Graph  []byte   `json:"graph,omitempty"`
+	Next   [][]byte `json:"next,omitempty"`
+	Stop   string   `json:"stop,omitempty"`
+	Deltas [][]byte `json:"deltas,omitempty"`
+}
+
+func encodeNote(n *saver.Note) ([]byte, error) {
+	if n == nil {
+		return nil, nil
+	}
+	stored := storedNote{Graph: []byte(n.Graph), Stop: string(n.Stop)}
+	for _, name := range n.Next {
+		stored.Next = append(stored.Next, []byte(name))
+	}
+	for _, name := range n.Deltas {
+		stored.Deltas = append(stored.Deltas, []byte(name))
+	}
+	return json.Marshal(stored)
+}
+
+func decodeNote(text []byte) (*saver.Note, error) {
+	if text == nil {
+		return nil, nil
+	}
+	var stored storedNote
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return nil, fmt.Errorf("note: %w: %w", saver.ErrCorrupt, err)
+	}
+	n := &saver.Note{Graph: string(stored.Graph), Stop: saver.Stop(stored.Stop)}
+	for _, name := range stored.Next {
+		n.Next = append(n.Next, string(name))
+	}
+	for _, name := range stored.Deltas {
+		n.Deltas = append(n.Deltas, string(name))
+	}
+	return n, nil
+}

@@ -1,0 +1,242 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// DeleteThread implements saver.Saver.
+func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
+	if err := checkThread(threadID); err != nil {
+		return err
+	}
+	return s.run(ctx, write{
+		threadID: threadID,
+		queue: func(b *pgx.Batch, c call) {
+			b.Queue(s.sql.voidGuard, [16]byte(c))
+			s.queueDelete(b, threadID)
+		},
+		refused: func(code, detail string) error { return writeRefused(threadID, code, detail) },
+	})
+}
+
+// queueDelete adds the statements that delete a thread and remember it.
+func (s *Saver) queueDelete(b *pgx.Batch, threadID string) {
+	b.Queue(s.sql.deleteRemember, threadID, s.now(), s.rememberedSince())
+	for _, sql := range s.sql.deleteTables {
+		b.Queue(sql, threadID)
+	}
+}
+
+// Prune implements saver.ThreadManager: all threads in one transaction. A checkpoint that
+// is kept keeps its parent's id, although the parent may be gone.
+//
+// Runs of Python may go on meanwhile where they append to the newest checkpoint; a fork of
+// one that is being removed may lose values.
+func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
+	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
+		return saver.Removal{}, err
+	}
+	for _, id := range threadIDs {
+		if err := checkThread(id); err != nil {
+			return saver.Removal{}, err
+		}
+	}
+	threads := slices.Compact(slices.Sorted(slices.Values(threadIDs)))
+	var done saver.Removal
+	err := s.inTx(ctx, threads, func(tx pgx.Tx) error {
+		done = saver.Removal{}
+		for _, id := range threads {
+			v, err := s.viewThread(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			if strategy == saver.PruneAll {
+				for _, n := range v.spaces {
+					n.count(n.all(), &done)
+				}
+				b := &pgx.Batch{}
+				s.queueDelete(b, id)
+				err = tx.SendBatch(ctx, b).Close()
+			} else {
+				err = s.keepLatest(ctx, tx, v, &done)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return saver.Removal{}, err
+	}
+	return done, nil
+}
+
+// keepLatest removes all but the newest checkpoint of each namespace, and what it needs.
+func (s *Saver) keepLatest(ctx context.Context, tx pgx.Tx, v *threadView, done *saver.Removal) error {
+	for ns, n := range v.spaces {
+		head := n.head()
+		if head == "" {
+			continue
+		}
+		gone := n.unneeded(v.id, ns, slices.DeleteFunc(slices.Collect(maps.Keys(n.checkpoints)), func(id string) bool { return id == head }), done)
+		for id := range n.writes {
+			if id < head && n.checkpoints[id] == nil {
+				gone = append(gone, id)
+			}
+		}
+		n.count(gone, done)
+		if err := s.removeCheckpoints(ctx, tx, v, ns, gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all are the ids that the namespace has checkpoints or writes of.
+func (n *spaceView) all() []string {
+	ids := slices.AppendSeq(slices.Collect(maps.Keys(n.checkpoints)), maps.Keys(n.writes))
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// count adds what removing ids removes.
+func (n *spaceView) count(ids []string, done *saver.Removal) {
+	for _, id := range ids {
+		if n.checkpoints[id] != nil {
+			done.Checkpoints++
+		}
+		done.Writes += len(n.writes[id])
+	}
+}
+
+// unneeded are those of ids that none of the other checkpoints needs to be read.
+func (n *spaceView) unneeded(threadID, ns string, ids []string, done *saver.Removal) []string {
+	kept := maps.Clone(n.checkpoints)
+	for _, id := range ids {
+		delete(kept, id)
+	}
+	support := rules.PruneMark(n, slices.Collect(maps.Keys(kept)))
+	var gone []string
+	for _, id := range ids {
+		if why, needed := support[id]; needed {
+			why.ThreadID, why.Namespace = threadID, ns
+			done.Keep(why)
+		} else {
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
+// DeleteForRuns implements saver.ThreadManager: all threads in one transaction.
+func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+	runs := slices.DeleteFunc(slices.Clone(runIDs), func(id string) bool { return id == "" || checkText("run_id", id) != nil })
+	if err := s.ready(ctx); err != nil || len(runs) == 0 {
+		return saver.Removal{}, err
+	}
+	// Which threads to lock is found first, what to remove under the locks.
+	const find = `SELECT thread_id, checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE metadata ->> 'run_id' = ANY($1) AND jsonb_typeof(metadata -> 'run_id') = 'string'`
+	rows, err := s.pool.Query(ctx, qualify(s.schema, `SELECT DISTINCT thread_id FROM (`+find+`) found`), runs)
+	if err != nil {
+		return saver.Removal{}, s.readError(ctx, s.translate(err))
+	}
+	threads, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return saver.Removal{}, s.readError(ctx, s.translate(err))
+	}
+	var done saver.Removal
+	err = s.inTx(ctx, threads, func(tx pgx.Tx) error {
+		done = saver.Removal{}
+		doomed := map[checkpointKey][]string{} // by thread and namespace
+		rows, err := tx.Query(ctx, qualify(s.schema, find+` AND thread_id = ANY($2)`), runs, threads)
+		if err != nil {
+			return err
+		}
+		var k checkpointKey
+		if _, err := pgx.ForEachRow(rows, []any{&k.thread, &k.ns, &k.id}, func() error {
+			at := checkpointKey{thread: k.thread, ns: k.ns}
+			doomed[at] = append(doomed[at], k.id)
+			return nil
+		}); err != nil {
+			return err
+		}
+		views := map[string]*threadView{}
+		for at, ids := range doomed {
+			v := views[at.thread]
+			if v == nil {
+				if v, err = s.viewThread(ctx, tx, at.thread); err != nil {
+					return err
+				}
+				views[at.thread] = v
+			}
+			n := v.spaces[at.ns]
+			gone := n.unneeded(at.thread, at.ns, ids, &done)
+			n.count(gone, &done)
+			if err := s.removeCheckpoints(ctx, tx, v, at.ns, gone); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return saver.Removal{}, err
+	}
+	return done, nil
+}
+
+// copyStatements copy a thread, $1, to another, $2. Rows of stele that are left of an
+// earlier thread of that name are gone by then.
+var copyStatements = []string{
+	`INSERT INTO @.checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+SELECT $2, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM @.checkpoints WHERE thread_id = $1`,
+	`INSERT INTO @.checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+SELECT $2, checkpoint_ns, channel, version, type, blob FROM @.checkpoint_blobs WHERE thread_id = $1`,
+	`INSERT INTO @.checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob, task_path)
+SELECT $2, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob, task_path FROM @.checkpoint_writes WHERE thread_id = $1`,
+	`INSERT INTO @.stele_checkpoints (thread_id, checkpoint_ns, checkpoint_id, attempts, note)
+SELECT $2, checkpoint_ns, checkpoint_id, attempts, note FROM @.stele_checkpoints WHERE thread_id = $1 ORDER BY seq`,
+	`INSERT INTO @.stele_calls (thread_id, checkpoint_ns, checkpoint_id, task_id, channels)
+SELECT $2, checkpoint_ns, checkpoint_id, task_id, channels FROM @.stele_calls WHERE thread_id = $1 ORDER BY seq`,
+}
+
+// CopyThread implements saver.ThreadManager. The copies share no bytes, as the schema has
+// values by thread.
+func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
+	for _, id := range []string{src, dst} {
+		if err := checkThread(id); err != nil {
+			return err
+		}
+	}
+	return s.inTx(ctx, []string{src, dst}, func(tx pgx.Tx) error {
+		const there = `(EXISTS (SELECT FROM @.checkpoints WHERE thread_id = ?) OR EXISTS (SELECT FROM @.checkpoint_writes WHERE thread_id = ?))`
+		var found, taken bool
+		if err := tx.QueryRow(ctx, qualify(s.schema, "SELECT "+numbered(there, "$1")+", "+numbered(there, "$2")), src, dst).Scan(&found, &taken); err != nil {
+			return err
+		}
+		if taken {
+			return fmt.Errorf("copy thread %q to %q: %w", src, dst, saver.ErrThreadExists)
+		}
+		if !found {
+			return nil
+		}
+		b := &pgx.Batch{}
+		for _, sql := range s.sql.deleteTables {
+			b.Queue(sql, dst)
+		}
+		for _, sql := range copyStatements {
+			b.Queue(qualify(s.schema, sql), src, dst)
+		}
+		b.Queue(s.sql.touch, dst, s.now())
+		b.Queue(qualify(s.schema, `DELETE FROM @.stele_deleted WHERE thread_id = $1`), dst)
+		return tx.SendBatch(ctx, b).Close()
+	})
+}

@@ -1,0 +1,265 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// retainPart is how many checkpoints one transaction of Retain removes at most, in one
+// namespace of one thread.
+const retainPart = 500
+
+// Retain implements saver.Retainer. What counts as bytes are values, metadata and pending
+// writes as they are stored, before the server compresses them; what stands in a
+// checkpoint counts for each.
+func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
+	if err := rules.ValidateRetention(policy); err != nil {
+		return saver.RetentionReport{}, err
+	}
+	for _, id := range policy.ThreadIDs {
+		if err := checkThread(id); err != nil {
+			return saver.RetentionReport{}, err
+		}
+	}
+	plans, rep, err := s.planRetain(ctx, policy)
+	if err != nil || dryRun {
+		return rep, err
+	}
+	rep = saver.RetentionReport{Left: rep.Left, StoreOver: rep.StoreOver}
+	for _, p := range plans {
+		again, err := s.retainThread(ctx, p.threadID, policy, p.now, p.cutoff)
+		if err != nil {
+			rep.Left = 0
+			return rep, err
+		}
+		rep.Left -= p.plan.Left
+		again.AddTo(&rep, p.threadID)
+	}
+	return rep, nil
+}
+
+// plannedRetain is what Retain is to do with a thread, as it was when it was planned.
+type plannedRetain struct {
+	threadID string
+	plan     *rules.RetainPlan
+	now      time.Time
+	cutoff   string
+}
+
+// planRetain says what goes from each thread. Nothing is locked.
+func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (plans []plannedRetain, rep saver.RetentionReport, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		plans, rep = nil, saver.RetentionReport{}
+		now, cutoff := s.now(), ""
+		ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
+		if policy.ThreadIDs == nil {
+			rows, err := tx.Query(ctx, s.sql.threadIDs, "")
+			if err != nil {
+				return err
+			}
+			if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+				return err
+			}
+			slices.Sort(ids)
+		}
+		views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ctx, tx, ids) }
+		if policy.StoreBytes > 0 {
+			var left int64
+			var err error
+			if cutoff, left, rep.StoreOver, err = rules.RetainCutoff(views, policy, now); err != nil {
+				return err
+			}
+			if rep.StoreOver && !policy.CutAnyway {
+				rep = saver.RetentionReport{}
+				return &saver.BudgetError{Budget: policy.StoreBytes, Least: left}
+			}
+		}
+		for view, err := range views() {
+			if err != nil {
+				return err
+			}
+			plan, err := rules.PlanRetain(view, policy, now, cutoff)
+			if err != nil {
+				return err
+			}
+			if plan.Over && !policy.CutAnyway {
+				rep = saver.RetentionReport{}
+				return &saver.BudgetError{ThreadID: view.ThreadID(), Budget: policy.ThreadBytes, Least: plan.Left}
+			}
+			plans = append(plans, plannedRetain{view.ThreadID(), plan, now, cutoff})
+			plan.AddTo(&rep, view.ThreadID())
+		}
+		return nil
+	})
+	return plans, rep, err
+}
+
+func (s *Saver) retainViews(ctx context.Context, tx pgx.Tx, ids []string) iter.Seq2[rules.RetainView, error] {
+	return func(yield func(rules.RetainView, error) bool) {
+		for _, id := range ids {
+			v, err := s.viewThread(ctx, tx, id)
+			if err == nil && v.empty() {
+				continue
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// retainThread removes what the policy does not keep of a thread, as it is now, in
+// transactions of a bounded size.
+func (s *Saver) retainThread(ctx context.Context, threadID string, policy saver.RetentionPolicy, now time.Time, cutoff string) (*rules.RetainPlan, error) {
+	var first *rules.RetainPlan
+	for {
+		var plan *rules.RetainPlan
+		left := 0
+		err := s.inTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
+			v, err := s.viewThread(ctx, tx, threadID)
+			if err != nil {
+				return err
+			}
+			if plan, err = rules.PlanRetain(v, policy, now, cutoff); err != nil {
+				return err
+			}
+			gone := plan.Gone[:min(len(plan.Gone), retainPart)]
+			left = len(plan.Gone) - len(gone)
+			byNamespace := map[string][]string{}
+			for _, c := range gone {
+				byNamespace[c.Namespace] = append(byNamespace[c.Namespace], c.ID)
+			}
+			for ns, ids := range byNamespace {
+				if err := s.removeCheckpoints(ctx, tx, v, ns, ids); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = plan
+		}
+		if left == 0 {
+			return first, nil
+		}
+	}
+}
+
+// SetTTL implements saver.Retainer.
+func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
+	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+		return err
+	}
+	if err := checkThread(threadID); err != nil {
+		return err
+	}
+	return s.inTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
+		states, err := s.threadStates(ctx, tx, threadID)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(states, func(t threadState) bool { return t.ThreadID == threadID })
+		if i < 0 {
+			return fmt.Errorf("set the TTL of thread %q: %w", threadID, saver.ErrNotFound)
+		}
+		_, err = tx.Exec(ctx, qualify(s.schema, `
+INSERT INTO @.stele_threads (thread_id, updated_at, ttl) VALUES ($1, $2, $3)
+ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, states[i].UpdatedAt, toMicroseconds(ttl))
+		return err
+	})
+}
+
+// TTLs are stored in microseconds, rounded down; NoTTL is -1.
+func toMicroseconds(ttl time.Duration) int64 {
+	if ttl < 0 {
+		return -1
+	}
+	return ttl.Microseconds()
+}
+
+func fromMicroseconds(n int64) time.Duration {
+	if n < 0 {
+		return saver.NoTTL
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// voidedFor is how long a call that was given up is kept from arriving late.
+const voidedFor = 24 * time.Hour
+
+// Sweep implements saver.Retainer. A thread of which no time of writing is known does not
+// expire. Besides, Sweep removes rows of stele's tables whose threads or checkpoints
+// Python has deleted.
+func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
+	rep := saver.SweepReport{}
+	var expired []string
+	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+		expired = nil
+		states, err := s.threadStates(ctx, tx, "")
+		for _, t := range states {
+			if s.expired(&t) {
+				expired = append(expired, t.ThreadID)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return rep, err
+	}
+	for _, id := range expired {
+		gone := false
+		err := s.inTx(ctx, []string{id}, func(tx pgx.Tx) error {
+			gone = false
+			states, err := s.threadStates(ctx, tx, id)
+			i := slices.IndexFunc(states, func(t threadState) bool { return t.ThreadID == id })
+			if err != nil || i < 0 || !s.expired(&states[i]) {
+				return err
+			}
+			b := &pgx.Batch{}
+			s.queueDelete(b, id)
+			gone = true
+			return tx.SendBatch(ctx, b).Close()
+		})
+		if err != nil {
+			return rep, err
+		}
+		if gone {
+			rep.Expired++
+		}
+	}
+	return rep, s.sweepOwn(ctx)
+}
+
+func (s *Saver) expired(t *threadState) bool {
+	return !t.UpdatedAt.IsZero() && rules.Expired(s.now(), t.UpdatedAt, t.ttl, s.opts.DefaultTTL)
+}
+
+// sweepOwn removes rows of stele's tables that nothing needs.
+func (s *Saver) sweepOwn(ctx context.Context) error {
+	return s.inTx(ctx, nil, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(qualify(s.schema, `DELETE FROM @.stele_voided WHERE at < $1`), s.now().Add(-voidedFor))
+		b.Queue(qualify(s.schema, `DELETE FROM @.stele_deleted WHERE at < $1`), s.now().Add(-max(s.opts.DeletedMemory, 0)))
+		b.Queue(qualify(s.schema, `
+DELETE FROM @.stele_checkpoints s WHERE NOT EXISTS (
+	SELECT FROM @.checkpoints c WHERE c.thread_id = s.thread_id AND c.checkpoint_ns = s.checkpoint_ns AND c.checkpoint_id = s.checkpoint_id)`))
+		b.Queue(qualify(s.schema, `
+DELETE FROM @.stele_calls s WHERE NOT EXISTS (
+	SELECT FROM @.checkpoint_writes w WHERE w.thread_id = s.thread_id AND w.checkpoint_ns = s.checkpoint_ns AND w.checkpoint_id = s.checkpoint_id)`))
+		b.Queue(qualify(s.schema, `
+DELETE FROM @.stele_threads t WHERE NOT EXISTS (SELECT FROM @.checkpoints c WHERE c.thread_id = t.thread_id)
+AND NOT EXISTS (SELECT FROM @.checkpoint_writes w WHERE w.thread_id = t.thread_id)`))
+		return tx.SendBatch(ctx, b).Close()
+	})
+}

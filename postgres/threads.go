@@ -1,0 +1,276 @@
+package postgres
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+func (st *statements) threadStatements(q func(string) string) {
+	// A thread is what has checkpoints or writes. Each step finds the next id by index.
+	st.threadIDs = q(`
+WITH RECURSIVE ids AS (
+	SELECT least((SELECT min(thread_id) FROM @.checkpoints), (SELECT min(thread_id) FROM @.checkpoint_writes)) AS id
+UNION ALL
+	SELECT least(
+		(SELECT min(thread_id) FROM @.checkpoints WHERE thread_id > ids.id),
+		(SELECT min(thread_id) FROM @.checkpoint_writes WHERE thread_id > ids.id))
+	FROM ids WHERE ids.id IS NOT NULL
+)
+SELECT id FROM ids WHERE id IS NOT NULL AND starts_with(id, $1)`)
+
+	// $1 threads. The newest time of a checkpoint is read only where the head is not
+	// stele's.
+	st.threadHeads = q(`
+SELECT i.id, coalesce(h.checkpoint_id, ''), s.note, t.updated_at, coalesce(t.ttl, 0),
+	CASE WHEN t.updated_at IS NULL OR h.checkpoint_id IS NOT NULL AND s.seq IS NULL THEN
+		(SELECT max(checkpoint ->> 'ts') FROM @.checkpoints WHERE thread_id = i.id) END
+FROM unnest($1::text[]) i(id)
+LEFT JOIN LATERAL (
+	SELECT checkpoint_id FROM @.checkpoints WHERE thread_id = i.id AND checkpoint_ns = ''
+	ORDER BY checkpoint_id DESC LIMIT 1) h ON true
+LEFT JOIN @.stele_checkpoints s ON s.thread_id = i.id AND s.checkpoint_ns = '' AND s.checkpoint_id = h.checkpoint_id
+LEFT JOIN @.stele_threads t ON t.thread_id = i.id`)
+
+	// $1 threads, $2 their heads.
+	st.threadWrites = q(`
+SELECT w.thread_id, w.task_id, w.channel FROM unnest($1::text[], $2::text[]) h(thread_id, id)
+JOIN @.checkpoint_writes w ON w.thread_id = h.thread_id AND w.checkpoint_ns = '' AND w.checkpoint_id = h.id`)
+	st.threadCalls = q(`
+SELECT c.thread_id, c.task_id, c.channels FROM unnest($1::text[], $2::text[]) h(thread_id, id)
+JOIN @.stele_calls c ON c.thread_id = h.thread_id AND c.checkpoint_ns = '' AND c.checkpoint_id = h.id ORDER BY c.seq`)
+}
+
+// threadState is what Threads and Sweep know of a thread.
+type threadState struct {
+	saver.ThreadInfo
+	ttl time.Duration
+}
+
+// Threads implements saver.ThreadManager. What q selects is read before the first is
+// yielded. A thread that Python wrote last was updated at the time of its newest
+// checkpoint.
+func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	return func(yield func(saver.ThreadInfo, error) bool) {
+		infos, err := s.threadInfos(ctx, q)
+		if err != nil {
+			yield(saver.ThreadInfo{}, err)
+			return
+		}
+		for _, info := range infos {
+			if err := s.ready(ctx); err != nil {
+				yield(saver.ThreadInfo{}, err)
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.ThreadInfo, error) {
+	if err := rules.ValidateThreadQuery(q); err != nil {
+		return nil, err
+	}
+	if err := checkText("prefix", q.Prefix); err != nil {
+		return nil, err
+	}
+	var infos []saver.ThreadInfo
+	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+		infos = nil
+		states, err := s.threadStates(ctx, tx, q.Prefix)
+		if err != nil {
+			return err
+		}
+		states = slices.DeleteFunc(states, func(t threadState) bool {
+			return t.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && t.Status != q.Status
+		})
+		matches, err := s.threadsMatching(ctx, tx, states, q.Metadata)
+		if err != nil {
+			return err
+		}
+		for _, t := range states {
+			if (len(q.Metadata) == 0 || matches[t.ThreadID]) && (q.Limit == 0 || len(infos) < q.Limit) {
+				infos = append(infos, t.ThreadInfo)
+			}
+		}
+		return nil
+	})
+	return infos, err
+}
+
+// threadStates are the threads whose ids begin with prefix, in order.
+func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, prefix string) ([]threadState, error) {
+	rows, err := tx.Query(ctx, s.sql.threadIDs, prefix)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	slices.Sort(ids)
+	if rows, err = tx.Query(ctx, s.sql.threadHeads, ids); err != nil {
+		return nil, err
+	}
+	states := map[string]*threadState{}
+	notes := map[string]*saver.Note{}
+	for rows.Next() {
+		t := &threadState{}
+		var note []byte
+		var updated *time.Time
+		var ttl int64
+		var newest *string
+		if err := rows.Scan(&t.ThreadID, &t.Head, &note, &updated, &ttl, &newest); err != nil {
+			return nil, err
+		}
+		t.UpdatedAt, t.ttl = updatedAt(updated, newest), fromMicroseconds(ttl)
+		if notes[t.ThreadID], err = decodeNote(note); err != nil {
+			return nil, err
+		}
+		states[t.ThreadID] = t
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	calls, err := s.headCalls(ctx, tx, states)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]threadState, 0, len(ids))
+	for _, id := range ids {
+		t := states[id]
+		if t.Head != "" {
+			t.Status = rules.StatusOf(notes[id], calls[id])
+			t.Describe(notes[id])
+		}
+		out = append(out, *t)
+	}
+	return out, nil
+}
+
+// updatedAt is the later of what stele noted and the time of the newest checkpoint, if
+// that counts.
+func updatedAt(noted *time.Time, newest *string) time.Time {
+	var at time.Time
+	if newest != nil {
+		if ts, err := time.Parse(time.RFC3339Nano, *newest); err == nil {
+			at = ts.Truncate(time.Microsecond)
+		}
+	}
+	if noted != nil && noted.After(at) {
+		at = *noted
+	}
+	return at.UTC()
+}
+
+// headCalls are the calls that wrote against the heads of threads, as rules.StatusOf takes
+// them.
+func (s *Saver) headCalls(ctx context.Context, tx pgx.Tx, states map[string]*threadState) (map[string][]rules.WriteCall, error) {
+	var threads, heads []string
+	for id, t := range states {
+		if t.Head != "" {
+			threads, heads = append(threads, id), append(heads, t.Head)
+		}
+	}
+	found := map[string]*headWrites{}
+	at := func(thread string) *headWrites {
+		if found[thread] == nil {
+			found[thread] = &headWrites{tasks: map[string][]string{}}
+		}
+		return found[thread]
+	}
+	var thread, task, channel string
+	b := &pgx.Batch{}
+	b.Queue(s.sql.threadWrites, threads, heads).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&thread, &task, &channel}, func() error {
+			h := at(thread)
+			h.tasks[task] = append(h.tasks[task], channel)
+			return nil
+		})
+		return err
+	})
+	b.Queue(s.sql.threadCalls, threads, heads).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&thread, &task, &channel}, func() error {
+			h := at(thread)
+			h.recorded = append(h.recorded, rules.NewWriteCall(task, strings.Split(channel, callSeparator)))
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	calls := map[string][]rules.WriteCall{}
+	for thread, h := range found {
+		calls[thread] = h.calls()
+	}
+	return calls, nil
+}
+
+// headWrites are the writes against a checkpoint: the channels of each task, and the calls
+// of stele from the first on that says more than that a task has ended.
+type headWrites struct {
+	tasks    map[string][]string
+	recorded []rules.WriteCall
+}
+
+// calls are the calls in an order that tells the same as the one in which they came. What
+// was not recorded came first. Without records, where Python wrote: tasks that stopped,
+// answers from outside, tasks that took an answer and stopped again, tasks that ended.
+func (h *headWrites) calls() []rules.WriteCall {
+	var stopped, answers, again, ended []rules.WriteCall
+	for task, channels := range h.tasks {
+		special := slices.DeleteFunc(slices.Clone(channels), func(c string) bool { return !signal(c) })
+		if len(special) < len(channels) {
+			ended = append(ended, rules.NewWriteCall(task, []string{ordinary}))
+		}
+		if len(special) == 0 {
+			continue
+		}
+		switch call := rules.NewWriteCall(task, special); {
+		case task == saver.NullTaskID:
+			answers = append(answers, call)
+		case call.Interrupt && call.Resume:
+			again = append(again, call)
+		default:
+			stopped = append(stopped, call)
+		}
+	}
+	if len(h.recorded) > 0 {
+		return append(ended, h.recorded...)
+	}
+	return slices.Concat(stopped, answers, again, ended)
+}
+
+// threadsMatching are the threads of which a checkpoint has metadata that matches filter.
+func (s *Saver) threadsMatching(ctx context.Context, tx pgx.Tx, states []threadState, filter map[string]any) (map[string]bool, error) {
+	if len(filter) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(states))
+	for i, t := range states {
+		ids[i] = t.ThreadID
+	}
+	matches := map[string]bool{}
+	sel := &selection{where: "true"}
+	sel.and("thread_id = ANY(?)", ids)
+	if text := contained(filter); text != "" {
+		sel.and("metadata @> ?::jsonb", text)
+	}
+	err := s.scanMetadata(ctx, tx, sel, func(k checkpointKey, md saver.Metadata) error {
+		if !matches[k.thread] && rules.MatchFilter(md, filter) {
+			matches[k.thread] = true
+		}
+		return nil
+	})
+	return matches, err
+}

@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+)
+
+// PutWrites implements saver.Saver: one transaction and one round trip.
+func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.opts.Serializer)
+	if err != nil {
+		return err
+	}
+	if err := checkConfig(cfg); err != nil {
+		return err
+	}
+	rows, err := newWriteRows(plan)
+	if err != nil {
+		return err
+	}
+	// Written twice, the rows are the same: on a channel that keeps the first the first
+	// stay, and others have what was last.
+	return s.run(ctx, write{
+		threadID: cfg.ThreadID,
+		queue: func(b *pgx.Batch, c call) {
+			b.Queue(s.sql.writesGuard, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, [16]byte(c), s.rememberedSince())
+			if len(writes) > 0 {
+				s.queueWriteRows(b, cfg, &rows)
+				b.Queue(s.sql.touch, cfg.ThreadID, s.now())
+			}
+		},
+		refused: func(code, detail string) error { return writeRefused(cfg.ThreadID, code, detail) },
+	})
+}
+
+// Codes of stele_refuse.
+const (
+	refusedVoided   = "voided"   // the call was given up before it arrived
+	refusedParent   = "parent"   // of a deleted thread
+	refusedWrites   = "writes"   // to a deleted thread
+	refusedSource   = "source"   // of values is not there
+	refusedConflict = "conflict" // the head is another
+	refusedTaken    = "taken"    // a version has another value
+)
+
+func writeRefused(threadID, code, detail string) error {
+	switch code {
+	case refusedParent:
+		return fmt.Errorf("thread %q: parent checkpoint %q: %w", threadID, detail, saver.ErrThreadDeleted)
+	case refusedWrites:
+		return fmt.Errorf("thread %q: writes to checkpoint %q: %w", threadID, detail, saver.ErrThreadDeleted)
+	}
+	return fmt.Errorf("refused: %s %s", code, detail)
+}
+
+// writeRows are the rows of checkpoint_writes and stele_calls that calls make, column by
+// column.
+type writeRows struct {
+	named []string // the checkpoints that the calls name, with or without writes
+
+	checkpoints, tasks, paths, channels, kinds []string
+	indexes                                    []int32
+	blobs                                      [][]byte
+
+	callCheckpoints, callTasks, callChannels []string // see stele_calls
+	callSpecial                              []bool
+}
+
+// newWriteRows applies the rule of repeated writes to those of one request: a statement
+// cannot meet the same row twice.
+func newWriteRows(plans ...rules.WritesPlan) (writeRows, error) {
+	r := writeRows{named: []string{}}
+	type key struct {
+		checkpoint, task string
+		index            int
+	}
+	at := map[key]int{}
+	for i := range plans {
+		p := &plans[i]
+		if err := checkWrites(p); err != nil {
+			return r, err
+		}
+		r.named = append(r.named, p.CheckpointID)
+		if len(p.Channels) > 0 {
+			r.addCall(p)
+		}
+		for j, channel := range p.Channels {
+			k := key{p.CheckpointID, p.TaskID, p.Index(j)}
+			n, again := at[k]
+			if again && k.index >= 0 {
+				continue
+			}
+			if !again {
+				n = len(r.tasks)
+				at[k] = n
+				r.grow()
+			}
+			r.checkpoints[n], r.tasks[n], r.paths[n], r.indexes[n] = p.CheckpointID, p.TaskID, p.TaskPath, int32(k.index)
+			r.channels[n], r.kinds[n], r.blobs[n] = channel, p.Values[j].Kind, notNull(p.Values[j].Data)
+		}
+	}
+	return r, nil
+}
+
+func (r *writeRows) grow() {
+	r.checkpoints, r.tasks, r.paths = append(r.checkpoints, ""), append(r.tasks, ""), append(r.paths, "")
+	r.channels, r.kinds = append(r.channels, ""), append(r.kinds, "")
+	r.indexes, r.blobs = append(r.indexes, 0), append(r.blobs, nil)
+}
+
+// addCall adds the row of stele_calls: the channels, each once, by which rules.StatusOf
+// judges. Ordinary ones are alike to it.
+func (r *writeRows) addCall(p *rules.WritesPlan) {
+	channels, special := []string{}, false
+	for _, channel := range p.Channels {
+		if signal(channel) {
+			special = true
+		} else {
+			channel = ordinary
+		}
+		if !slices.Contains(channels, channel) {
+			channels = append(channels, channel)
+		}
+	}
+	for i, checkpoint := range r.callCheckpoints { // what follows a special one counts as well
+		special = special || r.callSpecial[i] && checkpoint == p.CheckpointID
+	}
+	r.callCheckpoints, r.callTasks = append(r.callCheckpoints, p.CheckpointID), append(r.callTasks, p.TaskID)
+	r.callChannels, r.callSpecial = append(r.callChannels, strings.Join(channels, callSeparator)), append(r.callSpecial, special)
+}
+
+const (
+	ordinary      = "-" // stands for every channel that is no signal
+	callSeparator = "\n"
+)
+
+// signal reports whether a write on channel tells how far a run has come. The names are
+// LangGraph's reserved ones.
+func signal(channel string) bool {
+	return len(channel) > 4 && channel[:2] == "__" && channel[len(channel)-2:] == "__"
+}
+
+func (s *Saver) queueWriteRows(b *pgx.Batch, at saver.Config, r *writeRows) {
+	if len(r.tasks) == 0 {
+		return
+	}
+	b.Queue(s.sql.writes, at.ThreadID, at.Namespace, r.checkpoints, r.tasks, r.paths, r.indexes, r.channels, r.kinds, r.blobs)
+	b.Queue(s.sql.calls, at.ThreadID, at.Namespace, r.callCheckpoints, r.callTasks, r.callChannels, r.callSpecial)
+}
