@@ -25,25 +25,24 @@ func newCall() call {
 	return c
 }
 
-// retries bounds how often a call is tried again after errors that pass.
-const retries = 6
-
 // backoff is how long to wait before try n, from 1 on: growing, bounded, and never the
 // same for two.
 func backoff(n int) time.Duration {
-	d := min(10*time.Millisecond<<(n-1), time.Second)
+	d := min(10*time.Millisecond<<min(n-1, 10), time.Second)
 	return d/2 + mathrand.N(d/2)
 }
 
-// again calls do until it succeeds, fails for good, or was tried often enough. do says
+// again calls do until it succeeds, fails for good, or was tried for long enough. do says
 // whether its error may pass.
-func again(ctx context.Context, do func() (retry bool, err error)) error {
+func (s *Saver) again(ctx context.Context, do func() (retry bool, err error)) error {
+	begin := time.Now()
 	for n := 1; ; n++ {
 		retry, err := do()
-		if err == nil || !retry || n > retries {
+		if err == nil || !retry {
 			return err
 		}
-		if pause(ctx, backoff(n)) != nil {
+		wait := backoff(n)
+		if time.Since(begin)+wait > s.opts.RetryTime || pause(ctx, wait) != nil {
 			return err
 		}
 	}
@@ -69,7 +68,7 @@ func (s *Saver) run(ctx context.Context, w write) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	err := again(ctx, func() (bool, error) {
+	err := s.again(ctx, func() (bool, error) {
 		c := newCall()
 		err := s.sendBatch(ctx, w.threadID, func(b *pgx.Batch) { w.queue(b, c) })
 		if err == nil {
@@ -135,7 +134,7 @@ func (s *Saver) remember(c call, threadID string) {
 // settle makes sure that c has been written already or never will be, and asks trace
 // which.
 func (s *Saver) settle(ctx context.Context, c call, threadID string, trace func(*pgx.Batch, call, *bool), applied *bool) error {
-	err := again(ctx, func() (bool, error) {
+	err := s.again(ctx, func() (bool, error) {
 		err := s.sendBatch(ctx, threadID, func(b *pgx.Batch) {
 			b.Queue(s.sql.void, [16]byte(c), s.now())
 			if trace != nil {
@@ -178,7 +177,7 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 		return err
 	}
 	keys := lockKeys(s.schema, threadIDs)
-	err := again(ctx, func() (bool, error) {
+	err := s.again(ctx, func() (bool, error) {
 		tx, err := s.pool.Begin(ctx)
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err

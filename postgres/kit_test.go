@@ -66,3 +66,12 @@ func TestKit(t *testing.T) {
 		return open(t, url, postgres.Options{Schema: newSchema()})
 	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
 }
+
+func newServer() (*pgtest.Server, error) {
+	return pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on")
+}
+
+func need(t testing.TB, err error) {
+	t.Helper()
+	pgtest.Need(t, err)
+}

@@ -30,8 +30,13 @@ type Options struct {
 	DefaultTTL time.Duration
 	// StatementTimeout bounds each statement on the server, waiting for a lock included.
 	// Zero is 30 seconds, negative the server's own setting. A call that is over it fails
-	// with context.DeadlineExceeded, and has written nothing.
+	// with context.DeadlineExceeded, and has written nothing. What a new connection asks
+	// about its statements once is bounded by the context of the call alone.
 	StatementTimeout time.Duration
+	// RetryTime is how long a call is tried again while the server cannot be reached, or
+	// rolls it back for a reason that passes. The end of its context ends it earlier. Zero
+	// is 15 seconds, negative is not at all.
+	RetryTime time.Duration
 	// LeaseTime is how long a thread stays owned after its owner died; see Saver.Own. Zero
 	// is 15 seconds.
 	LeaseTime time.Duration
@@ -49,6 +54,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StatementTimeout == 0 {
 		o.StatementTimeout = 30 * time.Second
+	}
+	if o.RetryTime == 0 {
+		o.RetryTime = 15 * time.Second
 	}
 	if o.LeaseTime == 0 {
 		o.LeaseTime = 15 * time.Second

@@ -50,7 +50,7 @@ func (s *Saver) read(ctx context.Context, queue func(b *pgx.Batch)) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	err := again(ctx, func() (bool, error) {
+	err := s.again(ctx, func() (bool, error) {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err
@@ -87,7 +87,7 @@ func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	err := again(ctx, func() (bool, error) {
+	err := s.again(ctx, func() (bool, error) {
 		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err

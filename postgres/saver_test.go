@@ -1,0 +1,522 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+var ids atomic.Int64
+
+// nextID is a checkpoint id that grows.
+func nextID() string { return fmt.Sprintf("1f0f5200-24f1-6%03x-8000-bde4e02ab92b", ids.Add(1)) }
+
+// request is a put of values at minted versions.
+func request(t testing.TB, s saver.Saver, thread, parent string, values map[string]any) saver.PutRequest {
+	t.Helper()
+	cp := saver.Checkpoint{V: 4, ID: nextID(), TS: "2026-01-02T03:04:05+00:00", Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}}
+	for channel, v := range values {
+		version, err := s.NextVersion(saver.Version{}, channel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cp.Values[channel], cp.Versions[channel] = saver.ValueOf(v), version
+	}
+	return saver.PutRequest{
+		Config: saver.Config{ThreadID: thread, CheckpointID: parent}, Checkpoint: cp,
+		Metadata: saver.Metadata{"source": "loop", "step": 1}, NewVersions: cp.Versions,
+	}
+}
+
+func put(t testing.TB, s saver.Coordinator, thread, parent string, values map[string]any) saver.Config {
+	t.Helper()
+	cfg, err := s.PutRequest(t.Context(), request(t, s.(saver.Saver), thread, parent, values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func get(t testing.TB, s saver.Saver, cfg saver.Config) *saver.Tuple {
+	t.Helper()
+	tup, err := s.GetTuple(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tup
+}
+
+// awkward are values that JSON in PostgreSQL would change.
+func awkward() map[string]any {
+	return map[string]any{
+		"nul": "a\x00b", "huge": 1e300, "tiny": 5e-324, "whole": 1.0, "big whole": 1e22, "max": uint64(math.MaxUint64), "min": int64(math.MinInt64),
+		"inf": math.Inf(1), "negative zero": math.Copysign(0, -1), "nil": nil, "yes": true, "long": strings.Repeat("x", 5000),
+		"quotes": "\"'\\\n\t\x1f\u2028", "escape": `\u0000`, "empty": "", "point": 0.1, "list": []any{1.0, "a\x00b"}, "bytes": []byte{0, 255},
+	}
+}
+
+func TestAwkwardValuesSurvive(t *testing.T) {
+	s := open(t, server(t).Database(t), postgres.Options{})
+	want := awkward()
+	first := put(t, s, "t", "", want)
+	// An unchanged channel reads the same at the next checkpoint.
+	req := request(t, s, "t", first.CheckpointID, nil)
+	req.Checkpoint.Versions = get(t, s, first).Checkpoint.Versions
+	if _, err := s.PutRequest(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	for _, cfg := range []saver.Config{first, {ThreadID: "t"}} {
+		values := get(t, s, cfg).Checkpoint.Values
+		for channel, v := range want {
+			got, err := values[channel].Typed()
+			typed, _ := serde.Default().Encode(v)
+			if err != nil || !reflect.DeepEqual(got.Kind, typed.Kind) || string(got.Data) != string(typed.Data) {
+				t.Errorf("%s: got %v %v, want %v", channel, got, err, typed)
+			}
+		}
+	}
+	nan := get(t, s, put(t, s, "nan", "", map[string]any{"v": math.NaN()}))
+	if v, err := nan.Checkpoint.Values["v"].Any(); err != nil || !math.IsNaN(v.(float64)) {
+		t.Errorf("NaN: %v, %v", v, err)
+	}
+}
+
+// What cannot be stored is refused before anything is.
+func TestNamesAndMetadataThatAreRefused(t *testing.T) {
+	s := open(t, server(t).Database(t), postgres.Options{})
+	bad := map[string]func(r *saver.PutRequest){
+		"thread":           func(r *saver.PutRequest) { r.Config.ThreadID = "a\x00" },
+		"namespace":        func(r *saver.PutRequest) { r.Config.Namespace = "\xff" },
+		"parent":           func(r *saver.PutRequest) { r.Config.CheckpointID = "\x00" },
+		"id":               func(r *saver.PutRequest) { r.Checkpoint.ID = "\x00" },
+		"expected head":    func(r *saver.PutRequest) { r.Config.ExpectHead = saver.Head("\x00") },
+		"time":             func(r *saver.PutRequest) { r.Checkpoint.TS = "\x00" },
+		"channel":          func(r *saver.PutRequest) { r.Checkpoint.Versions["a\\b"] = saver.IntVersion(1) },
+		"version":          func(r *saver.PutRequest) { r.Checkpoint.Versions["v"] = saver.StringVersion("\x00") },
+		"infinite version": func(r *saver.PutRequest) { r.Checkpoint.Versions["v"] = saver.FloatVersion(math.Inf(1)) },
+		"seen":             func(r *saver.PutRequest) { r.Checkpoint.Seen = map[string]map[string]saver.Version{"\x00": {}} },
+		"updated":          func(r *saver.PutRequest) { r.Checkpoint.Updated = []string{"\xff"} },
+		"kind":             func(r *saver.PutRequest) { r.Checkpoint.Values["n"] = saver.ValueTyped(serde.Typed{Kind: `a\b`}) },
+		"metadata NUL":     func(r *saver.PutRequest) { r.Metadata["x"] = []any{"\x00"} },
+		"metadata key":     func(r *saver.PutRequest) { r.Metadata["a\x00"] = 1 },
+		"metadata NaN":     func(r *saver.PutRequest) { r.Metadata["x"] = math.NaN() },
+		"metadata -0.0":    func(r *saver.PutRequest) { r.Metadata["x"] = math.Copysign(0, -1) },
+		"metadata bytes":   func(r *saver.PutRequest) { r.Metadata["x"] = []byte{1} },
+		"task":             func(r *saver.PutRequest) { r.Writes[0].TaskID = `a\b` },
+		"path":             func(r *saver.PutRequest) { r.Writes[0].TaskPath = "\x00" },
+		"written channel":  func(r *saver.PutRequest) { r.Writes[0].Writes[0].Channel = `a\b` },
+	}
+	for name, spoil := range bad {
+		req := request(t, s, "t", "", map[string]any{"n": 1})
+		req.Writes = []saver.TaskWrites{{TaskID: "task", Writes: []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}}}
+		spoil(&req)
+		if _, err := s.PutRequest(t.Context(), req); !errors.Is(err, saver.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
+		t.Errorf("stored %+v, %v", info, err)
+	}
+	want := saver.Metadata{"f": 1e300, "whole": 1e17, "n": int64(1), "s": `\u0000 "`, "deep": map[string]any{"l": []any{1.0, nil}}}
+	req := request(t, s, "t", "", nil)
+	req.Metadata = want
+	cfg, err := s.PutRequest(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, s, cfg).Metadata; !reflect.DeepEqual(got, want) {
+		t.Errorf("metadata %#v, want %#v", got, want)
+	}
+}
+
+// A version has one value in the schema. A put that would change what another checkpoint
+// reads is refused, whichever of the two came first.
+func TestVersionsThatAreTaken(t *testing.T) {
+	s := open(t, server(t).Database(t), postgres.Options{})
+	at := func(thread, parent string, v any) (saver.Config, error) {
+		req := request(t, s, thread, parent, nil)
+		req.Checkpoint.Versions["ch"] = saver.IntVersion(7)
+		req.NewVersions = req.Checkpoint.Versions
+		if v != "nothing" {
+			req.Checkpoint.Values["ch"] = saver.ValueOf(v)
+		}
+		return s.PutRequest(t.Context(), req)
+	}
+	for name, pair := range map[string][2]any{
+		"lists": {[]any{1}, []any{2}}, "a scalar after a list": {[]any{1}, "scalar"}, "a list after a scalar": {"scalar", []any{1}},
+		"nothing after a list": {[]any{1}, "nothing"}, "a list after nothing": {"nothing", []any{1}},
+	} {
+		first, err := at(name, "", pair[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := get(t, s, first)
+		_, err = at(name, "", pair[1])
+		var taken *postgres.VersionTakenError
+		if !errors.Is(err, postgres.ErrVersionTaken) || !errors.As(err, &taken) || taken.Channel != "ch" || taken.Version != "7" {
+			t.Errorf("%s: %v", name, err)
+		}
+		a, _ := before.Checkpoint.Values["ch"].View()
+		b, _ := get(t, s, saver.Config{ThreadID: name}).Checkpoint.Values["ch"].View()
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: %v became %v", name, a, b)
+		}
+		if _, err := at(name, "", pair[0]); err != nil {
+			t.Errorf("%s: the same again: %v", name, err)
+		}
+	}
+}
+
+// counting counts how often a pool writes to the network before it reads.
+type counting struct {
+	net.Conn
+	trips *atomic.Int64
+	wrote atomic.Bool
+}
+
+func (c *counting) Write(b []byte) (int, error) { c.wrote.Store(true); return c.Conn.Write(b) }
+func (c *counting) Read(b []byte) (int, error) {
+	if c.wrote.Swap(false) {
+		c.trips.Add(1)
+	}
+	return c.Conn.Read(b)
+}
+
+func TestOneRoundTrip(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	cfg, err := postgres.ParseConfig(url + " pool_max_conns=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trips atomic.Int64
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		return &counting{Conn: c, trips: &trips}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := postgres.OpenPool(t.Context(), pool, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := []saver.Write{{Channel: "ch", Value: saver.ValueOf([]any{1})}}
+	step := func(parent saver.Config) (tips [3]int64, cfg saver.Config) {
+		req := request(t, s, "t", parent.CheckpointID, map[string]any{"n": 1, "list": []any{1, 2}})
+		req.Writes = []saver.TaskWrites{{TaskID: "with", Writes: write}}
+		was := trips.Load()
+		cfg, err := s.PutRequest(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tips[0] = trips.Load() - was
+		was = trips.Load()
+		if err := s.PutWrites(t.Context(), cfg, write, "task", ""); err != nil {
+			t.Fatal(err)
+		}
+		tips[1] = trips.Load() - was
+		was = trips.Load()
+		get(t, s, saver.Config{ThreadID: "t"})
+		tips[2] = trips.Load() - was
+		return tips, cfg
+	}
+	_, first := step(saver.Config{})
+	if got, _ := step(first); got != [3]int64{1, 1, 1} {
+		t.Errorf("round trips of put, put writes and get: %v, want one each", got)
+	}
+}
+
+// A lock that is held too long ends in a typed error, and nothing is written.
+func TestStatementTimeout(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	s, err := postgres.Open(t.Context(), url, postgres.Options{StatementTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	put(t, s, "warm", "", nil) // a connection describes its statements once
+	get(t, s, saver.Config{ThreadID: "warm"})
+	conn := connect(t, url)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE checkpoints"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.PutRequest(t.Context(), request(t, s, "t", "", nil))
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err = s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("get: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) {
+		t.Errorf("get afterwards: %v", err)
+	}
+}
+
+// relay is a proxy on a unix socket that loses answers on demand.
+type relay struct {
+	listener net.Listener
+	server   string
+	mu       sync.Mutex
+	cut      func(request []byte) bool // asked once for each chunk that a client sends
+	hold     chan struct{}             // a chunk that was cut is sent on when it is closed; nil: at once
+}
+
+func newRelay(t testing.TB, url string) (*relay, string) {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "relay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{server: filepath.Join(cfg.Host, ".s.PGSQL.5432")}
+	if r.listener, err = net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.listener.Close(); os.RemoveAll(dir) })
+	go func() {
+		for {
+			c, err := r.listener.Accept()
+			if err != nil {
+				return
+			}
+			go r.serve(c)
+		}
+	}()
+	return r, strings.Replace(url, cfg.Host, dir, 1)
+}
+
+func (r *relay) serve(client net.Conn) {
+	server, err := net.Dial("unix", r.server)
+	if err != nil {
+		client.Close()
+		return
+	}
+	var lost atomic.Bool
+	go func() {
+		b := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(b)
+			if err != nil || lost.Load() {
+				client.Close()
+				if err != nil {
+					return
+				}
+				continue
+			}
+			client.Write(b[:n])
+		}
+	}()
+	b := make([]byte, 1<<20)
+	for {
+		n, err := client.Read(b)
+		if n > 0 {
+			r.mu.Lock()
+			cut, hold := r.cut != nil && r.cut(b[:n]), r.hold
+			if cut {
+				r.cut = nil
+			}
+			r.mu.Unlock()
+			if cut {
+				lost.Store(true)
+				if hold != nil {
+					client.Close()
+					<-hold
+				}
+			}
+			server.Write(b[:n])
+			if cut {
+				time.AfterFunc(time.Second, func() { server.Close() }) // it has done its work long before
+				return
+			}
+		}
+		if err != nil {
+			if !lost.Load() {
+				server.Close()
+			}
+			return
+		}
+	}
+}
+
+// loseNext makes the next chunk with the text of a statement lose its answer.
+func (r *relay) loseNext(text string, hold chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut, r.hold = func(b []byte) bool { return strings.Contains(string(b), text) }, hold
+}
+
+// The answer to a commit is lost: the call finds out by itself that it was written, and
+// neither fails nor writes twice.
+func TestLostAnswers(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	r, through := newRelay(t, url)
+	s, err := postgres.Open(t.Context(), through, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	first := put(t, s, "t", "", map[string]any{"n": 1})
+	r.loseNext("INTO \"public\".stele_threads", nil)
+	req := request(t, s, "t", first.CheckpointID, map[string]any{"n": 2})
+	req.Config.ExpectHead = saver.Head(first.CheckpointID)
+	cfg, err := s.PutRequest(t.Context(), req)
+	if err != nil {
+		t.Fatalf("a put with a lost answer: %v", err)
+	}
+	if got := get(t, s, saver.Config{ThreadID: "t"}); got.Config.CheckpointID != cfg.CheckpointID {
+		t.Errorf("head %v, want %v", got.Config, cfg)
+	}
+	r.loseNext("INTO \"public\".checkpoint_writes", nil)
+	if err := s.PutWrites(t.Context(), cfg, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
+		t.Fatalf("writes with a lost answer: %v", err)
+	}
+	if got := get(t, s, cfg).PendingWrites; len(got) != 1 {
+		t.Errorf("writes %v", got)
+	}
+	if n := column(t, connect(t, url), `SELECT count(*)::text FROM stele_voided`)[0]; n != "2" {
+		t.Errorf("%s calls were settled, want 2", n)
+	}
+}
+
+// A call that was given up is settled by Sync: what arrives later writes nothing.
+func TestLateArrivalsWriteNothing(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	r, through := newRelay(t, url)
+	s, err := postgres.Open(t.Context(), through, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	first := put(t, s, "t", "", map[string]any{"n": 1})
+	put(t, s, "t", first.CheckpointID, map[string]any{"n": 2}) // every statement is described by now
+	arrive := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r.loseNext("INTO \"public\".stele_threads", arrive)
+	inner := r.cut
+	r.cut = func(b []byte) bool {
+		if inner(b) {
+			cancel()
+			return true
+		}
+		return false
+	}
+	req := request(t, s, "t", first.CheckpointID, map[string]any{"n": 3})
+	if _, err := s.PutRequest(ctx, req); !errors.Is(err, saver.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("put: %v, want ErrOutcomeUnknown", err)
+	}
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(arrive)
+	conn := connect(t, url)
+	for deadline := time.Now().Add(10 * time.Second); ; { // until the late transaction has ended
+		busy := column(t, conn, `SELECT pid::text FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stele' AND state <> 'idle'`)
+		if len(busy) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t", CheckpointID: req.Checkpoint.ID}); !errors.Is(err, saver.ErrNotFound) {
+		t.Errorf("what came late: %v, want ErrNotFound", err)
+	}
+}
+
+// An owner that died has the thread until its lease has run out.
+func TestLeaseOfTheDead(t *testing.T) {
+	url := server(t).Database(t)
+	a := open(t, url, postgres.Options{LeaseTime: 300 * time.Millisecond})
+	b := open(t, url, postgres.Options{LeaseTime: 300 * time.Millisecond})
+	release, err := a.Own(t.Context(), "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(900 * time.Millisecond)
+	for time.Now().Before(deadline) { // renewed
+		if _, err := b.Own(t.Context(), "t", false); !errors.Is(err, saver.ErrConflict) {
+			t.Fatalf("own: %v", err)
+		}
+	}
+	release()
+	release, err = b.Own(t.Context(), "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), `UPDATE stele_leases SET owner = gen_random_uuid(), expires_at = clock_timestamp() + interval '200 ms'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Own(t.Context(), "t", false); !errors.Is(err, saver.ErrConflict) {
+		t.Fatalf("own of a dead owner's thread: %v", err)
+	}
+	release, err = b.Own(t.Context(), "t", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if got := column(t, conn, `SELECT epoch::text FROM stele_leases`); len(got) != 1 || got[0] != "3" {
+		t.Errorf("epoch %v, want 3", got)
+	}
+}
+
+// The server restarts: calls that follow work, without anybody doing anything.
+func TestServerRestarts(t *testing.T) {
+	srv, err := newServer()
+	if err != nil {
+		need(t, err)
+	}
+	defer srv.Close()
+	s := open(t, srv.Database(t), postgres.Options{})
+	first := put(t, s, "t", "", map[string]any{"n": 1})
+	for _, mode := range []string{"immediate", "fast"} {
+		if err := srv.Stop(mode); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := s.PutRequest(t.Context(), request(t, s, "t", first.CheckpointID, map[string]any{"n": 2}))
+			ended <- err
+		}()
+		if err := srv.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatalf("put across a restart (%s): %v", mode, err)
+		}
+		get(t, s, saver.Config{ThreadID: "t"})
+	}
+}
