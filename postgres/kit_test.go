@@ -67,6 +67,16 @@ func TestKit(t *testing.T) {
 	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
 }
 
+// The whole kit once more with a pooler in between that gives each transaction another
+// server connection.
+func TestKitThroughPgBouncer(t *testing.T) {
+	srv := server(t)
+	url := srv.Bouncer(t, srv.Database(t))
+	savertest.RunWith(t, func(t *testing.T) saver.Saver {
+		return open(t, url, postgres.Options{Schema: newSchema()})
+	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
+}
+
 func newServer() (*pgtest.Server, error) {
 	return pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on")
 }

@@ -19,6 +19,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -518,5 +521,78 @@ func TestServerRestarts(t *testing.T) {
 			t.Fatalf("put across a restart (%s): %v", mode, err)
 		}
 		get(t, s, saver.Config{ThreadID: "t"})
+	}
+}
+
+// A graph stops at a question, and goes on by another Saver. Threads tells how far it is.
+func TestGraph(t *testing.T) {
+	url := server(t).Database(t)
+	run := func(input any) (*postgres.Saver, *pregel.Result) {
+		s := open(t, url, postgres.Options{})
+		g, err := graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+			Node("before", func(context.Context, any) (any, error) { return map[string]any{"log": []string{"before"}}, nil }).
+			Node("ask", func(ctx context.Context, _ any) (any, error) {
+				answer, err := pregel.AskFor[string](ctx, "who?")
+				if err != nil {
+					return nil, err
+				}
+				return map[string]any{"log": []string{fmt.Sprint("asked ", answer)}}, nil
+			}).
+			Sequence(graph.Start, "before", "ask", graph.End).
+			Compile(graph.Options{Saver: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := g.Invoke(t.Context(), pregel.Thread("t"), input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, res
+	}
+	status := func(s *postgres.Saver) (all []saver.Status) {
+		for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, info.Status)
+		}
+		return all
+	}
+	s, _ := run(map[string]any{"log": []string{"in"}})
+	if got := status(s); !reflect.DeepEqual(got, []saver.Status{saver.StatusWaiting}) {
+		t.Errorf("status %v, want waiting", got)
+	}
+	s, res := run(pregel.Command{Resume: "ada"})
+	if got := fmt.Sprint(res.Map()["log"]); got != "[in before asked ada]" {
+		t.Errorf("log %s", got)
+	}
+	if got := status(s); !reflect.DeepEqual(got, []saver.Status{saver.StatusDone}) {
+		t.Errorf("status %v, want done", got)
+	}
+}
+
+// Ids of LangGraph are in the same order by bytes and by the collations of languages.
+func TestOrderOfIDsByACollation(t *testing.T) {
+	s := open(t, server(t).Database(t, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"), postgres.Options{})
+	parent, want := "", []string{}
+	for _, id := range []string{"1ef4f797-8335-6428-8001-8a1503f9b875", "1ef4f797-8335-6429-8001-0a1503f9b875", "1ef4f797-8335-642a-8001-8a1503f9b875",
+		"1ef4f797-8335-64a0-8001-8a1503f9b875", "1ef4f797-9335-6428-8001-8a1503f9b875", "1f04f797-0335-6428-8001-8a1503f9b875"} {
+		req := request(t, s, "t", parent, nil)
+		req.Checkpoint.ID = id
+		req.Config.ExpectHead = saver.Head(parent)
+		if _, err := s.PutRequest(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		parent, want = id, append([]string{id}, want...)
+	}
+	var got []string
+	for tup, err := range s.List(t.Context(), saver.Query{ThreadID: "t"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, tup.Config.CheckpointID)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
 	}
 }
