@@ -1,3 +1,5 @@
+//go:build unix
+
 package postgres_test
 
 import (
@@ -8,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/internal/pgtest"
 	"github.com/stele-go/stele/saver"
@@ -70,6 +73,9 @@ func TestKit(t *testing.T) {
 // The whole kit once more with a pooler in between that gives each transaction another
 // server connection.
 func TestKitThroughPgBouncer(t *testing.T) {
+	if race.Enabled {
+		t.Skip("what the race detector sees is what it sees without a pooler")
+	}
 	srv := server(t)
 	url := srv.Bouncer(t, srv.Database(t))
 	savertest.RunWith(t, func(t *testing.T) saver.Saver {

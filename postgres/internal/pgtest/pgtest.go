@@ -1,5 +1,5 @@
-// Package pgtest starts PostgreSQL for tests: a cluster of its own in a temporary
-// directory, on a unix socket, as a user without privileges.
+//go:build unix
+
 package pgtest
 
 import (
