@@ -191,6 +191,11 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 		}
 		if err := tx.Commit(ctx); err != nil {
 			if outcomeOf(err) == unknown {
+				// The transaction holds the locks until it has ended, so that settling any
+				// call on its threads waits for it.
+				for _, id := range threadIDs {
+					s.remember(newCall(), id)
+				}
 				return false, outcomeUnknown(err)
 			}
 			return passing(err), s.translate(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -76,6 +77,7 @@ const (
 	codeTooLong          = "54000" // program_limit_exceeded: a key longer than an index holds
 	codeNoRights         = "42501"
 	codeReadOnly         = "25006"
+	codeDiskFull         = "53100"
 	codeSerialization    = "40001"
 	codeDeadlock         = "40P01"
 	codeUnique           = "23505"
@@ -125,6 +127,8 @@ func (s *Saver) translate(err error) error {
 	switch pg.Code {
 	case codeTooLong:
 		return fmt.Errorf("%w: %w", saver.ErrTooLarge, err)
+	case codeDiskFull:
+		return fmt.Errorf("the server: %w: %w", fault.ErrDiskFull, err)
 	case codeReadOnly:
 		return fmt.Errorf("%w: %w", saver.ErrReadOnly, err)
 	case codeNoRights:

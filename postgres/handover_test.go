@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -205,8 +206,8 @@ func TestHandOver(t *testing.T) {
 	}
 	stale := request(t, s, "go", head.Parent.CheckpointID, nil)
 	stale.Config.ExpectHead = saver.Head(head.Parent.CheckpointID)
-	if _, err := s.PutRequest(t.Context(), stale); err == nil {
-		t.Error("a put that expects the head before Python's succeeds")
+	if _, err := s.PutRequest(t.Context(), stale); !errors.Is(err, saver.ErrConflict) {
+		t.Errorf("a put that expects the head before Python's: %v, want ErrConflict", err)
 	}
 	next := request(t, s, "go", head.Config.CheckpointID, map[string]any{"last": "go"})
 	for channel, v := range head.Checkpoint.Versions {

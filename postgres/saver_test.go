@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -148,6 +149,20 @@ func TestNamesAndMetadataThatAreRefused(t *testing.T) {
 	}
 	if got := get(t, s, cfg).Metadata; !reflect.DeepEqual(got, want) {
 		t.Errorf("metadata %#v, want %#v", got, want)
+	}
+}
+
+// Names within the limits may together be longer than an index takes.
+func TestNamesThatAreTooLongTogether(t *testing.T) {
+	s := open(t, server(t).Database(t), postgres.Options{})
+	noise := make([]byte, 0, 2<<10)
+	for r := rand.New(rand.NewPCG(1, 2)); len(noise) < 2<<10; {
+		noise = append(noise, byte(' '+r.IntN(60)))
+	}
+	req := request(t, s, string(noise[:1<<10]), "", nil)
+	req.Config.Namespace = string(noise)
+	if _, err := s.PutRequest(t.Context(), req); !errors.Is(err, saver.ErrTooLarge) {
+		t.Errorf("put: %v, want ErrTooLarge", err)
 	}
 }
 
