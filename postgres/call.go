@@ -151,12 +151,18 @@ func (s *Saver) settle(ctx context.Context, c call, threadID string, trace func(
 	return err
 }
 
-// Sync implements saver.Coordinator: it settles the calls of unknown outcome. What
-// returned without an error is durable already, as far as the server's
-// synchronous_commit goes.
+// Sync implements saver.Coordinator: it settles the calls of unknown outcome, and makes
+// deferred writes durable by a commit of its own. Other calls that returned without an
+// error are durable already, as far as the server's synchronous_commit goes.
 func (s *Saver) Sync(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
+	}
+	if s.deferred.Swap(false) {
+		if err := s.settle(ctx, newCall(), "", nil, nil); err != nil {
+			s.deferred.Store(true)
+			return err
+		}
 	}
 	s.mu.Lock()
 	pending := maps.Clone(s.pending)

@@ -83,8 +83,9 @@ func TestKitThroughPgBouncer(t *testing.T) {
 	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
 }
 
-func newServer() (*pgtest.Server, error) {
-	return pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on")
+// newServer is a cluster of the test's own, which keeps what it commits.
+func newServer(settings ...string) (*pgtest.Server, error) {
+	return pgtest.New(append(settings, "fsync=on", "synchronous_commit=on", "full_page_writes=on")...)
 }
 
 func need(t testing.TB, err error) {

@@ -28,6 +28,8 @@ type Saver struct {
 	closed atomic.Bool
 	leases leases
 
+	deferred atomic.Bool // writes were deferred since the last Sync
+
 	mu      sync.Mutex
 	pending map[call]string // calls of unknown outcome, and their threads
 }

@@ -267,6 +267,50 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 }
 
+// Of the writers of many processes that put upon one head exactly one wins, and all learn
+// which.
+func TestOneWriterWins(t *testing.T) {
+	url := server(t).Database(t)
+	const writers, rounds = 6, 40
+	var savers []*postgres.Saver
+	for i := range writers {
+		savers = append(savers, open(t, url, postgres.Options{}))
+		put(t, savers[i], "warm", "", map[string]any{"n": 1}) // its connection has described the statements
+	}
+	head := put(t, savers[0], "t", "", map[string]any{"n": 1}).CheckpointID
+	for range rounds {
+		reqs, errs := make([]saver.PutRequest, writers), make([]error, writers)
+		for i := range reqs {
+			reqs[i] = request(t, savers[i], "t", head, map[string]any{"n": i, "list": []any{i}})
+			reqs[i].Config.ExpectHead = saver.Head(head)
+		}
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range writers {
+			wg.Go(func() {
+				<-start
+				_, errs[i] = savers[i].PutRequest(t.Context(), reqs[i])
+			})
+		}
+		close(start)
+		wg.Wait()
+		won := ""
+		for i, err := range errs {
+			switch {
+			case err == nil && won == "":
+				won = reqs[i].Checkpoint.ID
+			case err == nil:
+				t.Fatalf("%s and %s both are put upon %s", won, reqs[i].Checkpoint.ID, head)
+			case !errors.Is(err, saver.ErrConflict):
+				t.Fatal(err)
+			}
+		}
+		if head = get(t, savers[0], saver.Config{ThreadID: "t"}).Config.CheckpointID; head != won {
+			t.Fatalf("head %s, but %s won", head, won)
+		}
+	}
+}
+
 // A lock that is held too long ends in a typed error, and nothing is written.
 func TestStatementTimeout(t *testing.T) {
 	url := server(t).Database(t)
@@ -510,6 +554,39 @@ func TestLeaseOfTheDead(t *testing.T) {
 	release()
 	if got := column(t, conn, `SELECT epoch::text FROM stele_leases`); len(got) != 1 || got[0] != "3" {
 		t.Errorf("epoch %v, want 3", got)
+	}
+}
+
+// Deferred writes are durable when Sync, or a later put, has returned.
+func TestDeferredWritesSurvive(t *testing.T) {
+	srv, err := newServer("wal_writer_delay=10s")
+	if err != nil {
+		need(t, err)
+	}
+	defer srv.Close()
+	s := open(t, srv.Database(t), postgres.Options{})
+	at := put(t, s, "t", "", nil)
+	for i, flush := range []func(){
+		func() {
+			if err := s.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func() { put(t, s, "other", "", nil) },
+	} {
+		if err := s.PutWrites(saver.DeferSync(t.Context()), at, []saver.Write{{Channel: "ch", Value: saver.ValueOf(i)}}, fmt.Sprint("task", i), ""); err != nil {
+			t.Fatal(err)
+		}
+		flush()
+		if err := srv.Stop("immediate"); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(get(t, s, at).PendingWrites); n != i+1 {
+			t.Errorf("%d writes survive, want %d", n, i+1)
+		}
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// PutWrites implements saver.Saver: one transaction and one round trip.
+// PutWrites implements saver.Saver: one transaction and one round trip. Under
+// saver.DeferSync the server does not wait for its disk.
 func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
 	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.opts.Serializer)
 	if err != nil {
@@ -27,9 +28,16 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 	}
 	// Written twice, the rows are the same: on a channel that keeps the first the first
 	// stay, and others have what was last.
+	deferred := saver.SyncDeferred(ctx)
+	if deferred {
+		s.deferred.Store(true)
+	}
 	return s.run(ctx, write{
 		threadID: cfg.ThreadID,
 		queue: func(b *pgx.Batch, c call) {
+			if deferred { // a later commit flushes this one as well: the log has one order
+				b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+			}
 			b.Queue(s.sql.writesGuard, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, [16]byte(c), s.rememberedSince())
 			if len(writes) > 0 {
 				s.queueWriteRows(b, cfg, &rows)
