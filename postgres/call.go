@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	mathrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -115,7 +116,23 @@ func (s *Saver) sendBatch(ctx context.Context, threadID string, queue func(b *pg
 	}
 	b.Queue("SELECT pg_advisory_xact_lock($1)", lockKey(s.schema, threadID))
 	queue(b)
-	return conn.SendBatch(ctx, b).Close()
+	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
+}
+
+// unreplicated are the connections on which the server said, with the success of a commit,
+// that the wait for a replica was cancelled.
+var unreplicated sync.Map // *pgconn.PgConn
+
+var errUnreplicated = errors.New("committed, but the wait for a synchronous replica was cancelled")
+
+// committed is the error of a commit. What is on no replica may be lost in a failover.
+// Settling the call is a commit as well, which comes later in the log: once that is
+// replicated, so is this.
+func committed(conn *pgx.Conn, err error) error {
+	if _, ok := unreplicated.LoadAndDelete(conn.PgConn()); ok && err == nil {
+		return errUnreplicated
+	}
+	return err
 }
 
 // notSent is an error of the pool: pgconn.SafeToRetry knows it by its method.
@@ -184,7 +201,12 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 	}
 	keys := lockKeys(s.schema, threadIDs)
 	err := s.again(ctx, func() (bool, error) {
-		tx, err := s.pool.Begin(ctx)
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return ctx.Err() == nil && !s.closed.Load(), err
+		}
+		defer conn.Release()
+		tx, err := conn.Begin(ctx)
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
@@ -195,7 +217,7 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 		if err := f(tx); err != nil {
 			return passing(err), s.translate(err)
 		}
-		if err := tx.Commit(ctx); err != nil {
+		if err := committed(conn.Conn(), tx.Commit(ctx)); err != nil {
 			if outcomeOf(err) == unknown {
 				// The transaction holds the locks until it has ended, so that settling any
 				// call on its threads waits for it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stele-go/stele/saver"
@@ -45,7 +46,8 @@ var (
 // ParseConfig reads a connection string, a URL or keywords and values, and sets what a
 // Saver needs where the string does not say otherwise: statements that no pooler in
 // between has to know (pgx.QueryExecModeCacheDescribe), and a name for pg_stat_activity.
-// Connections are checked before use when they have been idle for a second.
+// Connections are checked before use when they have been idle for a second. It listens
+// for the server's notice that it gave up waiting for a replica.
 //
 // On a direct connection, default_query_exec_mode=cache_statement in the string saves the
 // server the planning.
@@ -59,6 +61,15 @@ func ParseConfig(connString string) (*pgxpool.Config, error) {
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "stele"
+	}
+	next := cfg.ConnConfig.OnNotice
+	cfg.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Routine == "SyncRepWaitForLSN" {
+			unreplicated.Store(conn, true)
+		}
+		if next != nil {
+			next(conn, n)
+		}
 	}
 	return cfg, nil
 }

@@ -564,6 +564,48 @@ func TestLeaseOfTheDead(t *testing.T) {
 	}
 }
 
+// A commit whose wait for a replica was cancelled is of unknown outcome, until a later one
+// is replicated.
+func TestCancelledReplication(t *testing.T) {
+	srv, err := newServer()
+	if err != nil {
+		need(t, err)
+	}
+	defer srv.Close()
+	url := srv.Database(t)
+	open(t, url, postgres.Options{})
+	s, err := postgres.Open(t.Context(), url, postgres.Options{RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	srv.Exec(t, url, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`, `SELECT pg_reload_conf()`)
+	req := request(t, s, "t", "", map[string]any{"n": 1})
+	conn := connect(t, url)
+	for column(t, conn, `SHOW synchronous_standby_names`)[0] == "" {
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.PutRequest(t.Context(), req)
+		ended <- err
+	}()
+	for err = nil; err == nil; {
+		select {
+		case err = <-ended:
+			if !errors.Is(err, saver.ErrOutcomeUnknown) {
+				t.Fatalf("put: %v, want ErrOutcomeUnknown", err)
+			}
+		default:
+			column(t, conn, `SELECT pg_cancel_backend(pid)::text FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+		}
+	}
+	srv.Exec(t, url, `ALTER SYSTEM RESET synchronous_standby_names`, `SELECT pg_reload_conf()`)
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	get(t, s, saver.Config{ThreadID: "t"})
+}
+
 // Deferred writes are durable when Sync, or a later put, has returned.
 func TestDeferredWritesSurvive(t *testing.T) {
 	srv, err := newServer("wal_writer_delay=10s")
