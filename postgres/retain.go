@@ -180,7 +180,7 @@ ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, states[i].
 	})
 }
 
-// TTLs are stored in microseconds, rounded down; NoTTL is -1.
+// toMicroseconds is a TTL as it is stored: in microseconds, rounded down; NoTTL is -1.
 func toMicroseconds(ttl time.Duration) int64 {
 	if ttl < 0 {
 		return -1
