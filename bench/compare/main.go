@@ -6,6 +6,7 @@
 //	go run .               # all engines, the sizes the budgets are for
 //	go run . -quick -run W1
 //	go run . -quick -run W2,fill,W5
+//	go run . -engines stele,pebble
 //	go run . -markdown f   # the tables again, from what the last run saved with -save
 //	go run . -edits        # one edit to the log: who notices?
 //	go run . -charts DIR   # charts of bytes, commits and open times, as SVG
@@ -66,9 +67,13 @@ func command() error {
 	beside := flag.Bool("beside", false, "compare puts with and without a compaction beside them instead")
 	puts := flag.Int("soak", 0, "run a day of so many puts instead")
 	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, fill, items, vector; all by default")
+	engines := flag.String("engines", "", "engines to compare, separated by commas, such as stele,pebble; all by default")
 	flag.Parse()
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
+	}
+	if *engines != "" {
+		o.peers = strings.Split(*engines, ",")
 	}
 	if o.rounds < 1 {
 		return fmt.Errorf("-rounds is %d; at least 1", o.rounds)

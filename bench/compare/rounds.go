@@ -24,6 +24,7 @@ type options struct {
 	limit  time.Duration // begin no further round after; 0: no limit
 	dir    string
 	only   []string
+	peers  []string // names of engines; none: all
 	save   string // file to keep the figures in
 	into   string // document to put the tables into
 }
@@ -71,8 +72,10 @@ func compare(o options, w io.Writer) error {
 	if o.quick {
 		r.size = quickSizes
 	}
-	r.choose()
-	if err = r.prepare(); err == nil {
+	if err = r.choose(); err == nil {
+		err = r.prepare()
+	}
+	if err == nil {
 		err = r.measure()
 	}
 	if err == nil {
@@ -95,9 +98,9 @@ func (r *run) tell(o options, w io.Writer) error {
 }
 
 // choose picks the engines.
-func (r *run) choose() {
+func (r *run) choose() error {
 	for _, e := range peer.Engines() {
-		if r.quick && !e.Quick {
+		if r.quick && !e.Quick || len(r.peers) > 0 && !slices.Contains(r.peers, e.Name) {
 			continue
 		}
 		if why := e.Why(); why != nil {
@@ -106,6 +109,10 @@ func (r *run) choose() {
 		}
 		r.engines = append(r.engines, e)
 	}
+	if len(r.engines) == 0 {
+		return errors.New("-engines: none of these is known, or can run here")
+	}
+	return nil
 }
 
 // prepare plans the rounds, and makes the stores that are only read.
