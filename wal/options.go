@@ -173,10 +173,17 @@ type Options struct {
 
 	// OnCreate is called by the committer for each new file, when the file, its header
 	// and its name are durable, and before its first frame is written. So a file that
-	// the manifest does not name holds no record. An error that matches ErrDiskFull or
-	// ENOSPC refuses the batch, and OnCreate is called again for the same file at the
-	// next commit. Any other error poisons the log, which then leaves the file alone:
-	// the manifest may name it.
+	// the manifest does not name holds no record.
+	//
+	// Apply has returned for every record of earlier files by then. The batch that the
+	// new file is for is prepared, and neither written nor applied. The next record is
+	// prepared after OnCreate has returned. So what the owner has applied is what the
+	// earlier files hold, no more and no less. Package internal/flush relies on this.
+	//
+	// An error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate is
+	// called again for the same file at the next commit; all of the above holds then
+	// too. Any other error poisons the log, which then leaves the file alone: the
+	// manifest may name it.
 	OnCreate func(FileInfo) error
 	// Apply is called by the committer for each batch, in LSN order, before any of its
 	// callers wakes. In SyncAlways the batch is durable by then, unless all of its

@@ -26,7 +26,7 @@ type Flusher struct {
 
 	unflushed  unflushed
 	sealed     sealView
-	patchFloor atomic.Uint64 // see MayBeBase
+	patchFloor atomic.Uint64 // the first record whose values may be bases
 }
 
 // New returns the flusher of a store that holds nothing yet.
@@ -48,10 +48,8 @@ func (f *Flusher) Committed(put []*index.Partition, lsn base.LSN, n int64) {
 // patches is how many values of that record's batch are patches.
 func (f *Flusher) LogBegun(patches int) { f.sealed.begun(f.Index, patches) }
 
-// MayBeBase reports whether a record prepared now may hold a patch against ref. A flush
-// takes a part of the log that no patch may reach into from behind it: what it leaves
-// behind there, dead or moved, nobody may need. So a base is never older than the last part
-// taken.
+// MayBeBase reports whether a record prepared now may hold a patch against ref: whether ref
+// is behind the last seal, and no flush is just setting the next.
 func (f *Flusher) MayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= f.patchFloor.Load() }
 
 // Loaded says that images which Open read hold items of families up to record last.
@@ -83,10 +81,8 @@ func (f *Flusher) FlushWithin(ctx context.Context) error {
 	return f.FlushLocked(ctx)
 }
 
-// FlushLocked does the work of Flush for who has entered the store and holds the lock of the images.
-//
-// A crash before the manifest edit leaves the log in charge and the new files
-// unknown; a crash after it finds segment and image complete and durable.
+// FlushLocked does the work of Flush for who has entered the store and holds Images.Mu. The
+// package comment has its steps.
 func (f *Flusher) FlushLocked(ctx context.Context) error {
 	if err := f.images.CheckPages(); err != nil {
 		return fmt.Errorf("flush: %w", err)

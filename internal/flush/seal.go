@@ -10,21 +10,17 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// sealLog ends the current log file, and returns a view of the store exactly as
-// its sealed files left it. A segment must not know more than that: should the
-// index ever be rebuilt from segments, the rest of the log is replayed on top.
+// sealLog ends the current log file, and returns a view of the store as the sealed files
+// left it: steps 1 to 4 of the package comment.
 func (f *Flusher) sealLog(ctx context.Context) (*storage.View, error) {
 	f.sealed.arm()
 	defer f.sealed.disarm()
-	// No patch behind the seal may be against a value before it: see MayBeBase.
-	// Records prepared until the seal is set hold none at all.
 	f.patchFloor.Store(noBase)
 	if err := f.Log.Rotate(ctx); err != nil {
 		f.patchFloor.Store(uint64(f.Index.LSN()) + 1)
 		return nil, err
 	}
 	v := f.WorkView(f.ViewTombstones)
-	// A file begun since has told what was before it, before its first record.
 	if before, ok := f.sealed.take(); ok {
 		v.Index = before
 	}
@@ -32,8 +28,8 @@ func (f *Flusher) sealLog(ctx context.Context) (*storage.View, error) {
 	return v, nil
 }
 
-// sealView catches the index between the last record of a sealed log file and the
-// first of the next.
+// sealView takes a view of the index between the last record of one log file and the first
+// of the next. While it is armed, the first file that may be begun behind the seal counts.
 type sealView struct {
 	mu    sync.Mutex
 	armed bool
@@ -52,9 +48,8 @@ func (s *sealView) disarm() {
 	s.armed, s.v = false, nil
 }
 
-// begun is called on the committer when a file is begun. A file whose first batch
-// holds patches, which were made before the seal was armed, is not where it can lie:
-// it then ends behind that file.
+// begun is called on the committer when a file is begun. patches is how many its first batch
+// holds; with any, the seal must not lie before it.
 func (s *sealView) begun(ix *index.Index, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
