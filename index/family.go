@@ -19,8 +19,8 @@ type Part struct {
 }
 
 // Family is a partition and its copies: the partitions that share stored values. It
-// knows where each value lies. Values move; refs do not. All methods are safe
-// for concurrent use.
+// knows where each value lies. Values move; refs do not. "The life of a place" in
+// internal/storage says who tells it, and when. All methods are safe for concurrent use.
 type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
 
@@ -136,8 +136,7 @@ func (f *Family) Add(values []ValueLoc) {
 }
 
 // AddMissing records places read from disk, but keeps those already known in files
-// that last: what is in memory is newer than any page, unless the page of an older
-// view told it. lasts must not call the family.
+// that last. lasts must not call the family.
 func (f *Family) AddMissing(values []ValueLoc, lasts func(base.FileNum) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +144,7 @@ func (f *Family) AddMissing(values []ValueLoc, lasts func(base.FileNum) bool) {
 }
 
 // Move installs new places for values that lie in one of the files from, or of which
-// nothing is known yet: somebody may just be reading an old page.
+// nothing is known yet.
 func (f *Family) Move(values []ValueLoc, from map[base.FileNum]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -132,9 +132,8 @@ func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
 	return l, true
 }
 
-// relocate tells the families where the values of the copied records lie now. It
-// asks every family in memory, which those that replay touched are, and not the
-// partitions the records name: a value may belong to a copy of a partition that is gone.
+// relocate tells the families in memory, which those that replay touched are, where the
+// values of the copied records lie now.
 func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
 	if len(moves.from) == 0 {
 		return

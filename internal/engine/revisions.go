@@ -238,9 +238,7 @@ func (e *Engine) publishRevisions(tx *Tx) {
 }
 
 // liveBase reports whether b may be the base of a value that is about to be put
-// into t. An image has the places of values that items refer to, and of their
-// bases. So the base must be referred to now: then every image before this record
-// has its place, and every later one has it on account of the patch.
+// into t. "Bases" in package storage says why not every value may.
 func (e *Engine) liveBase(t *index.Partition, b *revision) bool {
 	if b.family != t.Family.ID || !e.flusher.MayBeBase(b.ref) {
 		return false

@@ -133,8 +133,7 @@ func (j *output) discard() { j.RemoveQuietly(files.Segment, j.num) }
 
 // install tells the families where the values of a published segment lie now. Of a
 // family that nobody holds nothing is in memory, and who asks for it from now on
-// reads the new pages. What is left behind in the old files is referred to by
-// nobody, except open views.
+// reads the new pages.
 func (j *output) install() {
 	for _, pl := range j.done {
 		if fam := j.Index.HeldFamily(pl.Fam); fam != nil {

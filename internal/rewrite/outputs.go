@@ -162,8 +162,9 @@ func (o *Outputs) RemoveUnlessApplied(err error) {
 	}
 }
 
-// Install tells the families where the values of the published segments lie now: first
-// every value has its new place, then what is left behind is forgotten.
+// Install tells the families where the values of the published segments lie now, and forgets
+// what is left behind in the old files, unless a view may need it. "The life of a place" in
+// package storage has the protocol.
 func (o *Outputs) Install() {
 	views := o.OtherViews()
 	for _, j := range o.segments {

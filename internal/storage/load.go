@@ -43,7 +43,7 @@ func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error)
 // installs the result in the index if that still holds t: then nothing touched
 // the partition since.
 func (s *Store) Load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
-	floor := s.LastFlushed() // before the parts, as in loadFamily
+	floor := s.LastFlushed() // before the parts: see the package comment
 	pages, err := s.readPages(t.Family, v)
 	if err != nil {
 		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
@@ -59,9 +59,7 @@ func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
 	if first < 0 {
 		return nil
 	}
-	// The floor is read before the parts: deletions up to it are in segments that
-	// the parts read next include.
-	floor := s.LastFlushed()
+	floor := s.LastFlushed() // before the parts
 	pages, err := s.readPages(partitions[first].Family, v)
 	if err != nil {
 		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)
@@ -95,7 +93,7 @@ func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN
 }
 
 // readPages reads all pages of a family as a view has them, or the index if v is
-// nil, and tells the family where its values lie.
+// nil, and tells the family where its values lie. The package comment explains the order.
 func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
 		now, err := s.Index.Parts(fam.ID)
@@ -113,10 +111,6 @@ func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The family is shared with those who see newer pages, and the first place
-		// told of a value counts: it must be the one that outlives the view. Of what is
-		// deleted by now, only the pages of views tell the place, and the one told by an
-		// older view may lie in a file that this view does not hold.
 		if !slices.Equal(now, then) {
 			if _, err := s.readParts(fam, now, files.Latest); errors.Is(err, files.ErrGone) {
 				continue
@@ -129,10 +123,8 @@ func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, files.ErrGone)
 }
 
-// readParts reads pages of segments before pages of images: a value that was
-// flushed since an image was written lies in the segment, and its place in the
-// log is stale. The first place told counts, if its file lasts for a view of the
-// epoch.
+// readParts reads pages, those of segments before those of images. The first place told of a
+// value counts, if its file lasts for a view of the epoch.
 func (s *Store) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {

@@ -37,10 +37,8 @@ func (s *Store) ViewWithin() *View {
 	return &View{s: s, Index: s.Index.View(), epoch: epoch}
 }
 
-// WorkView is a view for a flush or a compaction. Such a view reads no value that
-// another of them moves: a flush takes what lies in the log, a compaction what lies
-// in segments. So neither keeps in memory, for the sake of the other, where values
-// lay that are gone.
+// WorkView is a view for a flush or a compaction, which needs no place that another of them
+// forgets.
 func (s *Store) WorkView(make func() *View) *View {
 	s.workViews.Add(1)
 	v := make()
@@ -51,7 +49,7 @@ func (s *Store) WorkView(make func() *View) *View {
 // OtherViews reports whether there are views besides those of flushes and compactions.
 func (s *Store) OtherViews() bool { return s.Files.ViewCount() > int(s.workViews.Load()) }
 
-// ViewTombstones is viewWithin that also knows the deleted partitions.
+// ViewTombstones is ViewWithin that also knows the deleted partitions.
 func (s *Store) ViewTombstones() *View {
 	epoch := s.Files.Pin()
 	return &View{s: s, Index: s.Index.ViewTombstones(), epoch: epoch}
