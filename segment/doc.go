@@ -7,7 +7,8 @@
 //
 // It stands at the top level of the module because it is a part of the design that is
 // worth reading by itself. Only this module can use it, since its functions take internal
-// types; internal/engine writes segments, and internal/backup and saver/admin read them.
+// types. Packages internal/rewrite and internal/export write segments; internal/storage and
+// what stands on it read them, and so do internal/backup and saver/admin.
 //
 // Between header and footer a segment is a sequence of frames. Each frame begins with a
 // checksum (XXH64) of all that follows in it, padding included, whose seed is made of the

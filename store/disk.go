@@ -97,7 +97,8 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 	}
 }
 
-// reading reads a value: Engine.ReadValue for a single one, Reader.Read for one of many.
+// reading reads a value: Store.ReadValue of package storage for a single one, Reader.Read for
+// one of many.
 type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
 
 func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (map[string]any, error) {

@@ -3,8 +3,8 @@
 //
 // It stands at the top level of the module because it is a part of the design that is
 // worth reading by itself. Only this module can use it, since its options take internal
-// types; internal/engine writes logs, and internal/backup, saver/disk and saver/admin
-// read them.
+// types. Package internal/engine writes logs; internal/files, internal/pin, internal/verify,
+// internal/backup and saver/admin read them.
 //
 // # Committing
 //

@@ -23,8 +23,8 @@ import (
 // ahead of them; and, except in SyncAlways, a syncer, which syncs in the background.
 //
 // Lock order, outermost first: logFile.smu, logFile.wmu, Log.mu. The locks of queue,
-// preallocator and markWriter are leaves. No callback but Options.Guard, which is called
-// under logFile.smu, runs under any of them.
+// preallocator and markWriter are leaves. No callback runs under any of them, except
+// Options.Guard, which runs under logFile.smu.
 type Log struct {
 	opts     Options
 	q        *queue

@@ -52,10 +52,11 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //
 //	base ← {vfs, seal} ← {wal, segment}    base ← index ← record    {base, vfs, seal, index} ← snapshot
 //	{wal, segment, snapshot} ← internal/files
-//	all of those ← storage ← rewrite ← {garbage, image} ← flush ← compaction ← scrub ← internal/engine
+//	all of those ← storage ← {garbage, rewrite ← image} ← flush ← compaction ← scrub ← internal/engine
 //	internal/engine ← {export, verify} ← internal/backup, and below the engine's work pin ← verify
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
-//	{saver, internal/engine} ← {internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
+//	{saver, index} ← internal/layout    {saver, internal/engine} ← internal/diskhook
+//	{internal/engine, internal/rules, internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
 //

@@ -21,13 +21,31 @@
 //
 // # Locks
 //
-// In this order. Only the first two are held across reads and writes of values and
-// pages. That of files.Set is held while a file is closed, and, where a store is opened to
-// be read only, while its files are opened:
+// These two are the outermost, in this order, and are held across all I/O of the work that
+// they are for. Who holds them may wait for the log, so no callback of the log takes them:
 //
-//	compaction.Compactor.Mu (one compaction at a time; held across its I/O)
-//	image.Chain.Mu (one of flush, image, end of a compaction at a time; held across their I/O)
-//	the lock of files.Set (open files and pins)
-//	index.Index.mu, then index.Family.mu
-//	cache shard
+//	compaction.Compactor.Mu   one compaction at a time
+//	image.Chain.Mu            one flush, image or end of a compaction at a time
+//
+// These are held across the I/O that they are named for, and while some of the locks below
+// them are taken:
+//
+//	recent.resolving (storage)       patches are applied, and the values that they lead to read
+//	segment.Reader.load              the contents of a segment are read, once
+//	the lock of file numbers (storage), then that of snapshot.Manifest
+//	                                 an edit is written and synced
+//	the lock of files.Set            a file is closed; in a store that is read only, opened
+//
+// These nest, and are held for no I/O of their own:
+//
+//	the lock of a sealView (flush), then that of index.Index
+//	the lock of an index.Family, then that of files.Set, or recent.mu (storage)
+//
+// All others are leaves: no lock is taken under them. Among them are those of the table of
+// families, of the caches, of garbage.Estimate, of the families that a flush has to look at,
+// of the throttle, and those of packages seal and vfs.
+//
+// Package wal has locks of its own; their order is at wal.Log. Of the locks above, only the
+// outermost two are held while the log is called. The log calls back without a lock, except
+// for wal.Options.Guard, which takes none of these.
 package engine

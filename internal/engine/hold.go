@@ -10,7 +10,7 @@ import (
 )
 
 // holdDir opens the directory of the store. From here on every file is reached through
-// it, and none by path: e.opts.FS is that one directory, wherever it is moved.
+// it, and none by path: Opts.FS is that one directory, wherever it is moved.
 func (e *Engine) holdDir() error {
 	d, err := vfs.Hold(e.Opts.FS, e.Dir)
 	if err != nil {

@@ -72,8 +72,8 @@ type imageLoad struct {
 // tablesLater reports whether the tables of partitions and families may stay on disk
 // until somebody looks into them. After a clean close with nothing to replay they may:
 // a damaged one then costs the partitions that may be in it until the store is opened
-// again, see noteBadPage. Else, as after a crash, all are read now, and made good at
-// once; a reader, which can make nothing good for the next, reads all too.
+// again, see storage.Store.NoteBadPage. Else, as after a crash, all are read now, and
+// made good at once; a reader, which can make nothing good for the next, reads all too.
 func (e *Engine) tablesLater(st snapshot.State) bool {
 	last := st.Images[len(st.Images)-1].LSN
 	return !e.Opts.ReadOnly && !e.Opts.AllowDamage && st.Clean != nil && st.Clean.LSN <= last

@@ -157,7 +157,7 @@ type decodedOp struct {
 	flags   uint8 // of a partition
 	id, key string
 	tomb    []byte
-	item    *index.Item // opPut
+	item    *index.Item // of record.OpPut
 	values  int
 }
 

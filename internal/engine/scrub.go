@@ -9,20 +9,9 @@ import (
 	"github.com/stele-go/stele/monitor"
 )
 
-// Scrub replaces every file of the store by one that holds only what is live. When
-// it returns nil, nothing that was deleted before the call is in any file of the
-// directory: not in a block, a page, a record, the name of a partition, or behind the
-// end of what is used. Files that a view needs, or a reader in another process
-// where that forbids removal, are waited for, until ctx ends.
-//
-// The store must hold something: if it does not, there may be nothing to flush or
-// compact, and so no reason for a new image.
-//
-// After an error, or a crash, the store is whole, some files may be the old ones
-// still, and calling again begins anew. Commits go on beside it.
-//
-// tell, unless it is nil, is called before each family is written and each time that
-// files are gone, on the goroutine of the call.
+// Scrub replaces every file of the store by one that holds only what is live; see package
+// scrub. Files that a view needs, or a reader in another process where that forbids removal,
+// are waited for, until ctx ends. Commits go on beside it. tell may be nil; see scrub.Run.
 func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) error {
 	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly

@@ -81,8 +81,8 @@ func (f *Flusher) FlushWithin(ctx context.Context) error {
 	return f.FlushLocked(ctx)
 }
 
-// FlushLocked does the work of Flush for who has entered the store and holds Images.Mu. The
-// package comment has its steps.
+// FlushLocked does the work of Flush for who has entered the store and holds the lock of the
+// images. The package comment has its steps.
 func (f *Flusher) FlushLocked(ctx context.Context) error {
 	if err := f.images.CheckPages(); err != nil {
 		return fmt.Errorf("flush: %w", err)

@@ -29,7 +29,7 @@ func (f *Flusher) sealLog(ctx context.Context) (*storage.View, error) {
 }
 
 // sealView takes a view of the index between the last record of one log file and the first
-// of the next. While it is armed, the first file that may be begun behind the seal counts.
+// of the next. While it is armed, the first file counts that may lie behind the seal.
 type sealView struct {
 	mu    sync.Mutex
 	armed bool

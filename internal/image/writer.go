@@ -31,7 +31,7 @@ type writer struct {
 	task
 	*Chain
 	st    snapshot.State
-	parts map[uint64][]index.Part // of families: what placed adds
+	parts map[uint64][]index.Part // of families: what Replaced.Placed adds
 	num   base.FileNum
 	w     *snapshot.ImageWriter
 }

@@ -222,7 +222,7 @@ func ParseItem(key string) (ItemKey, bool) {
 // ParseVersion reads the tag of a channel's slot, a packed version, for tools.
 func ParseVersion(tag string) (saver.Version, error) { return unpackVersion(tag) }
 
-// RecordLine is the line of checkpoint records; no channel's name begins like it.
+// RecordSeries is the series of checkpoint records; no channel's name begins like it.
 const RecordSeries = "\x00checkpoint"
 
 // ErasedHash stands for the id of a thread erased in the store with a number.

@@ -17,8 +17,9 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// Run replaces every file of a store. What it promises is at engine.Engine.Scrub, which has
-// entered the store.
+// Run replaces every file of a store, which its caller has entered. The package comment has
+// what it promises. tell, unless it is nil, is called before each family is written and each
+// time that files are gone, on the goroutine of the call.
 func Run(ctx context.Context, c *compaction.Compactor, f *flush.Flusher, images *image.Chain, tell func(monitor.EraseProgress)) error {
 	s := scrubber{Store: c.Store, compactor: c, flusher: f, images: images, tell: tell}
 	return s.run(ctx)
@@ -73,8 +74,7 @@ func (s *scrubber) told() {
 func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 	s.compactor.Mu.Lock()
 	defer s.compactor.Mu.Unlock()
-	// Nothing is being written while the files are listed, but for the log: a file
-	// that is begun later knows of no earlier commit as live what is deleted.
+	// With both locks held, nothing but the log is written while the files are listed.
 	if old, err = s.flushListed(ctx); err != nil {
 		return nil, err
 	}

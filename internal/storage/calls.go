@@ -14,7 +14,7 @@ type calls struct {
 }
 
 // Enter counts a call in, so that Close waits for it; ErrClosed after Close. If it returns
-// nil, the call ends with leave.
+// nil, the call ends with Leave.
 func (s *Store) Enter() error {
 	s.calls.life.RLock()
 	defer s.calls.life.RUnlock()
@@ -28,7 +28,7 @@ func (s *Store) Enter() error {
 // Leave ends a call.
 func (s *Store) Leave() { s.calls.wg.Done() }
 
-// RefuseCalls makes enter fail from now on.
+// RefuseCalls makes Enter fail from now on.
 func (s *Store) RefuseCalls() {
 	s.calls.life.Lock()
 	defer s.calls.life.Unlock()
@@ -38,7 +38,7 @@ func (s *Store) RefuseCalls() {
 // AwaitCalls returns when no call is in progress.
 func (s *Store) AwaitCalls() { s.calls.wg.Wait() }
 
-// Closed reports whether refuseCalls was called.
+// Closed reports whether RefuseCalls was called.
 func (s *Store) Closed() bool {
 	s.calls.life.RLock()
 	defer s.calls.life.RUnlock()

@@ -30,7 +30,7 @@
 //
 //   - A commit, with Family.Add, before the index shows its items. The refs are new, so there
 //     is nothing to replace. Replay does the same: no page tells of the records that it reads.
-//   - The pages of a partition that is loaded, with Family.AddMissing. A place that the family
+//   - Pages that are read, to load a partition or to merge it, with Family.AddMissing. A place that the family
 //     has already stays, since what is in memory is newer than any page; unless its file does
 //     not last for the reader, as explained below. A segment's page has the values of the
 //     segment, an image's page those of the log that its items need.
@@ -43,8 +43,8 @@
 //     partitions that records name: a value may belong to a copy of a partition that is gone.
 //   - A flush and a compaction once more, with Family.Forget, when all families have been told
 //     of the new places. What still lies in the old files then was not moved, because only
-//     views refer to it. If there are such views, nothing is forgotten. It costs memory until
-//     nobody holds the family.
+//     views may refer to it. While there are views except those of flushes and compactions,
+//     nothing is forgotten. That costs memory until nobody holds the family.
 //
 // # Files and epochs
 //
@@ -80,5 +80,5 @@
 //     tells the place of the base; every later one does so on account of the patch, whether or
 //     not an item still refers to the base. A base that was deleted before an image, and
 //     patched against after it, would be unknown to whoever opens the store from that image;
-//   - that lies behind the end of the last flush. See package flush.
+//   - that lies behind the seal of the last flush. See package flush.
 package storage

@@ -18,7 +18,7 @@ func (s *Store) LoadPartition(id string) (*index.Partition, error) {
 	return t, err
 }
 
-// loadFirst is loadPartition, and reports whether it was this call that loaded the partition.
+// loadFirst is LoadPartition, and reports whether it was this call that loaded the partition.
 func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error) {
 	for {
 		t, err := s.Index.Partition(id)

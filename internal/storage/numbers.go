@@ -54,7 +54,7 @@ func (s *Store) StartNumbers(next base.FileNum) {
 // SkipNumber leaves out a number that an unknown file has.
 func (s *Store) SkipNumber(n base.FileNum) { s.nums.next = max(s.nums.next, n+1) }
 
-// NextNumber is the number that takeNumber returns next.
+// NextNumber is the number that TakeNumber hands out next.
 func (s *Store) NextNumber() base.FileNum { return s.nums.next }
 
 // TakeNumber hands out a number before there is a manifest to reserve it.

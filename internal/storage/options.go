@@ -82,7 +82,7 @@ type Options struct {
 	// all of them.
 	Hot func(items []*index.Item) []bool
 
-	// Lines names the sequence of values that a slot of an item continues, so that a
+	// Series names the series of values that a slot of an item continues, so that a
 	// segment holds the older ones as patches; "" if it continues none. Names need be
 	// unique within a partition and its copies. Nil means that slots of one name do.
 	Series func(it *index.Item, slot int) string

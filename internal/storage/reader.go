@@ -47,12 +47,12 @@ func (r *Reader) End() {
 	}
 }
 
-// Read is Engine.ReadValue.
+// Read is Store.ReadValue.
 func (r *Reader) Read(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	return r.readFor(ctx, fam, ref, true)
 }
 
-// ReadShared is Engine.ReadShared.
+// ReadShared is Store.ReadShared.
 func (r *Reader) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	return r.readFor(ctx, fam, ref, false)
 }
