@@ -7,14 +7,14 @@
 //
 // # The steps
 //
-//  1. Arm. From now on the log tells the flush of each file that it begins (LogBegun),
-//     before the first record of the file.
-//  2. Allow no bases. The patch floor is raised above all records, so that a record that
+//  1. Allow no bases. The patch floor is raised above all records, so that a record that
 //     is prepared from now on holds no patch (MayBeBase).
+//  2. Arm. From now on the log tells the flush of each file that it begins (LogBegun),
+//     before the first record of the file.
 //  3. Rotate. The log serves wal.Log.Rotate when every batch before it is applied: it syncs
 //     the current file and ends it with a mark. The next commit begins a new file.
 //  4. Take a view at the seal. If a file that may lie behind the seal has been begun since
-//     step 1, LogBegun has taken a view of the index at that moment, and wal.Options.OnCreate
+//     step 2, LogBegun has taken a view of the index at that moment, and wal.Options.OnCreate
 //     promises that the index then held what the earlier files hold, no more and no less. If
 //     there is no such file, nothing was committed since step 3, and the view is taken now.
 //     The seal is behind the last record of the view. The patch floor becomes the first
@@ -45,11 +45,12 @@
 // No patch behind the seal may be against a value before it. So a flush finds the whole
 // chain of each patch in the files that it takes, and reads no value of a segment; and what
 // it leaves behind in them, because it is dead, is needed by no later record. A record that
-// is committed behind the rotation is prepared after step 2, and holds no patch until the
-// seal is known. But the log may begin a file between step 1 and the rotation, because the
-// file before it is full. If the first batch of that file holds patches, it was prepared
-// before step 2, and the seal must not lie before it: LogBegun takes no view. The rotation
-// ends that file too, and the seal lies at its end or later.
+// is committed behind the rotation is prepared after step 1, and holds no patch until the
+// seal is known. But the log may begin a file between step 2 and the rotation, because the
+// file before it is full. If the first batch of that file holds patches, some of it was
+// prepared before step 1, and the seal must not lie before it: LogBegun takes no view. The
+// rotation ends that file too, and the seal lies at its end or later. If it holds none, what
+// comes after it is prepared after step 2, and therefore after step 1.
 //
 // # A crash, and an error
 //

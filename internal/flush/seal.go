@@ -13,9 +13,9 @@ import (
 // sealLog ends the current log file, and returns a view of the store as the sealed files
 // left it: steps 1 to 4 of the package comment.
 func (f *Flusher) sealLog(ctx context.Context) (*storage.View, error) {
+	f.patchFloor.Store(noBase) // before arm: see the package comment
 	f.sealed.arm()
 	defer f.sealed.disarm()
-	f.patchFloor.Store(noBase)
 	if err := f.Log.Rotate(ctx); err != nil {
 		f.patchFloor.Store(uint64(f.Index.LSN()) + 1)
 		return nil, err
