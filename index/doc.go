@@ -4,7 +4,11 @@
 //
 // # Two levels
 //
-// A google/btree of partitions, ordered by id, leads to one immutable Partition each.
+// A google/btree, ordered by id, leads to one immutable Partition each: of all that were
+// loaded, or changed since the last image. Every other partition is a row of the tables, of
+// which each image of the chain has one and the newest wins. A table may lie on disk until
+// somebody looks into it. A look makes a cold Partition of a row.
+//
 // A resident partition holds its items in a tree of its own; a cold partition holds
 // none of them, only what was committed since it went cold, and its family says
 // where the rest lies on disk. Commits and replay only append.

@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/internal/base"
 )
 
-// Tombstone remembers a deleted partition: as a tombstone until a segment holds it, and,
-// if there is data, so that what hangs on the partition is refused.
+// Tombstone says that a partition was deleted. It is kept until a segment holds it; with
+// data, also for Options.DeletedMemory, so that late writes are refused.
 type Tombstone struct {
 	ID   string
 	LSN  base.LSN // the record that deleted it

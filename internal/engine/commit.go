@@ -180,10 +180,10 @@ type unpublished struct {
 	patches    int // values among them that are stored as patches
 }
 
-// changes are what the commits made of things, by id.
+// changes are what unpublished commits made of things, by id.
 type changes[T any] map[string]queued[T]
 
-// queued is what record lsn, the last to do so, made of something.
+// queued is a thing as record lsn left it, the newest unpublished record that changed it.
 type queued[T any] struct {
 	v   T
 	lsn base.LSN
@@ -219,7 +219,7 @@ func (q *unpublished) clear() {
 	q.patches = 0
 }
 
-func (c changes[T]) add(made *byName[T], lsn base.LSN) {
+func (c changes[T]) add(made *byID[T], lsn base.LSN) {
 	for i := range made.list {
 		c[made.list[i].id] = queued[T]{made.list[i].v, lsn}
 	}

@@ -84,7 +84,7 @@ func TestQueueOfBatches(t *testing.T) {
 // A list that became a map is still what a map would be.
 func TestByName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var got byName[int]
+		var got byID[int]
 		want := map[string]int{}
 		for i := range rapid.IntRange(0, 40).Draw(t, "sets") {
 			id := fmt.Sprint(rapid.IntRange(0, 20).Draw(t, "id"))

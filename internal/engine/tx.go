@@ -13,8 +13,8 @@ import (
 )
 
 // Value is a value to be stored, measured and checksummed by the caller so that
-// the committer does not have to touch its bytes. The bytes must not change
-// until the commit returns.
+// the committer does not have to touch its bytes. The bytes must not change any more: the
+// log may still read them after ErrOutcomeUnknown, and a series may keep them.
 type Value struct {
 	parts     [][]byte
 	size      int64
@@ -71,9 +71,9 @@ type Tx struct {
 	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
 
-	loaded     byName[*index.Partition] // as they were before the commit was queued
-	partitions byName[*index.Partition] // changed by this commit; nil: removed
-	tombs      byName[index.Tombstone]
+	loaded     byID[*index.Partition] // as they were before the commit was queued
+	partitions byID[*index.Partition] // changed by this commit; nil: removed
+	tombs      byID[index.Tombstone]
 	values     []txValue
 	patches    int   // of values
 	err        error // of loading a partition
@@ -82,7 +82,7 @@ type Tx struct {
 	fn  func(*Tx) error
 	log wal.Record
 	// Most commits are about one partition or two.
-	loadedRoom, partitionsRoom [2]named[*index.Partition]
+	loadedRoom, partitionsRoom [2]withID[*index.Partition]
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -178,7 +178,7 @@ func copyTombstone(id string, lsn base.LSN, now int64) index.Tombstone {
 const maxItemNames = 8 << 20
 
 // Put stores an item, replacing the one at key. A partition that does not exist
-// begins with it. An empty key suffix is not added: keys are the caller's.
+// begins with it.
 func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	if err := checkKeys(id, key); err != nil {
 		return err
@@ -322,30 +322,30 @@ func (tx *Tx) set(t *index.Partition) { tx.partitions.set(t.ID, t) }
 
 func checkKeys(id, key string) error {
 	if id == "" {
-		return fmt.Errorf("thread id is empty")
+		return fmt.Errorf("partition id is empty")
 	}
 	if len(id) > base.MaxKey || len(key) > base.MaxKey {
-		return fmt.Errorf("key of %d bytes in a thread of %d, the limit is %d: %w", len(key), len(id), base.MaxKey, fault.ErrTooLarge)
+		return fmt.Errorf("key of %d bytes in a partition with an id of %d, the limit is %d: %w", len(key), len(id), base.MaxKey, fault.ErrTooLarge)
 	}
 	return nil
 }
 
-// byName is a map from ids for what has few of them as a rule: a commit changes one
+// byID is a map from ids for what has few of them as a rule: a commit changes one
 // partition or two, for which a list is cheaper than a map. The zero value is empty.
-type byName[T any] struct {
-	list []named[T] // in the order they were first set
+type byID[T any] struct {
+	list []withID[T] // in the order they were first set
 	at   map[string]int
 }
 
-type named[T any] struct {
+type withID[T any] struct {
 	id string
 	v  T
 }
 
-// fewNames is how many ids are searched for one by one.
-const fewNames = 8
+// fewIDs is how many ids are searched for one by one.
+const fewIDs = 8
 
-func (b *byName[T]) find(id string) int {
+func (b *byID[T]) find(id string) int {
 	if b.at != nil {
 		if i, ok := b.at[id]; ok {
 			return i
@@ -361,7 +361,7 @@ func (b *byName[T]) find(id string) int {
 }
 
 // get returns what id was set to.
-func (b *byName[T]) get(id string) (v T, ok bool) {
+func (b *byID[T]) get(id string) (v T, ok bool) {
 	if i := b.find(id); i >= 0 {
 		return b.list[i].v, true
 	}
@@ -369,16 +369,16 @@ func (b *byName[T]) get(id string) (v T, ok bool) {
 }
 
 // set replaces what id was set to.
-func (b *byName[T]) set(id string, v T) {
+func (b *byID[T]) set(id string, v T) {
 	if i := b.find(id); i >= 0 {
 		b.list[i].v = v
 		return
 	}
-	b.list = append(b.list, named[T]{id, v})
+	b.list = append(b.list, withID[T]{id, v})
 	switch n := len(b.list); {
 	case b.at != nil:
 		b.at[id] = n - 1
-	case n > fewNames:
+	case n > fewIDs:
 		b.at = make(map[string]int, 2*n)
 		for i := range b.list {
 			b.at[b.list[i].id] = i

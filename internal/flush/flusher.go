@@ -36,8 +36,8 @@ func New(images *image.Chain, g *garbage.Estimate) *Flusher {
 	return f
 }
 
-// Committed says that a record, in n bytes of the log, put these partitions. Its LSN is at
-// least that of all before it.
+// Committed says that records, in n bytes of the log, put these partitions. lsn is that of
+// the last of them.
 func (f *Flusher) Committed(put []*index.Partition, lsn base.LSN, n int64) {
 	f.unflushed.add(put, lsn)
 	f.Throttle.Committed(n)

@@ -13,15 +13,18 @@ import (
 
 // Keys of the engine. docs/format/key.md has them byte by byte.
 //
-//	thread "t" + thread id     items: checkpoints and task writes
-//	thread "r" + run id        items: the threads the run stored checkpoints in
-//	thread "s" + labels        items of package store, which owns them; Erase deletes such threads
-//	thread "n" + group         results of package cache, which owns them
-//	thread "x" + hash          the memory of an erased thread
-//	thread "o"                 items: the stores this one was salvaged from
+//	partition "t" + thread id     items: checkpoints and task writes of a thread
+//	partition "r" + run id        items: the threads the run stored checkpoints in
+//	partition "s" + labels        items of package store, which owns them; Erase deletes such partitions
+//	partition "n" + group         results of package cache, which owns them
+//	partition "x" + hash          the memory of an erased thread
+//	partition "o"                 items: the stores this one was salvaged from
+//	partition "l"                 items: the TTLs of threads that have their own
+//	partition "e"                 items: erasures that files may still contradict
 //
 //	item "c" + ns + id         a checkpoint
 //	item "w" + ns + id + LSN   what one call wrote against a checkpoint
+//	item "a" + ns + id         how often runs began from a checkpoint
 //
 // A namespace, and an id within a key, is escaped and terminated, so that keys
 // sort as their parts do.
@@ -72,7 +75,7 @@ func unescape(key string) (s, rest string, ok bool) {
 	return "", "", false
 }
 
-// ThreadKey is the engine's thread of a thread.
+// ThreadKey is the id of a thread's partition.
 func ThreadKey(threadID string) string { return SpaceThread + threadID }
 
 // ItemsKey begins the keys of a namespace of package store and of all below it.
@@ -84,7 +87,7 @@ func ItemsKey(labels []string) string {
 	return key
 }
 
-// RunKey is the engine's thread of a run.
+// RunKey is the id of a run's partition.
 func RunKey(runID string) string { return spaceRun + runID }
 
 // CheckpointPrefix begins the keys of all checkpoints of a namespace.

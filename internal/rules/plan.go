@@ -21,8 +21,8 @@ type PutPlan struct {
 	// Record is the checkpoint without the bytes of its values. It shares no
 	// memory with the request, unless the checkpoint is Immutable.
 	Record Record
-	// Values are the bytes of the channels that Record.Stored names, in that order. The
-	// caller owns bytes that it gave as ValueTyped.
+	// Values are the bytes of the channels that Record.Stored names, in that order. Bytes
+	// that the caller gave as ValueTyped are shared with it, and not to be changed.
 	Values []serde.Typed
 	// Writes are stored with the checkpoint, in order. Each names the checkpoint that
 	// it belongs to.

@@ -47,7 +47,7 @@ func (r *Reader) End() {
 	}
 }
 
-// Read is Store.ReadValue.
+// Read is Store.ReadValue, with what this call keeps.
 func (r *Reader) Read(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	return r.readFor(ctx, fam, ref, true)
 }

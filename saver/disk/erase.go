@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// pendingErasures is a thread of the engine with an item for each erasure that files
+// pendingErasures is a partition with an item for each erasure that files
 // may still contradict; the key is the hash.
 const pendingErasures = "e"
 

@@ -17,9 +17,9 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// How a checkpoint is an item: the first slot names the parent (Name) and the run
-// (Tag) and holds the record; each further slot is a channel, its version, and
-// its value.
+// How a checkpoint is an item: slot 0 names the parent (Name) and the run (Tag) and holds the
+// record. With layout.FlagDeltas, slot 1 is the set of delta channels. Each further slot is a
+// channel, its version, and its value.
 //
 // How writes are an item: the first slot names task (Name) and path (Tag) and
 // holds no value; each further slot is a channel, the index, and the value.
@@ -323,11 +323,7 @@ func (p *diskPut) source(t *index.Partition) *index.Item {
 // inherit says what the unchanged channels refer to.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
 	source := channelSlots(p.source(t))
-	first := 1
-	if p.flags&layout.FlagDeltas != 0 {
-		first = 2
-	}
-	for i := first; i < len(p.slots); i++ {
+	for i := firstChannel(p.flags); i < len(p.slots); i++ {
 		if slot := &p.slots[i]; slot.Value == nil && !slot.Empty {
 			slot.Ref = inherit(t, ns, slot.Name, slot.Tag, source)
 		}
@@ -336,14 +332,18 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 
 // channelSlots are the channels of a checkpoint, in the order of names.
 func channelSlots(it *index.Item) []index.Slot {
-	first := 1
-	if it != nil && it.Flags&layout.FlagDeltas != 0 {
-		first = 2
-	}
-	if it == nil || len(it.Slots) < first {
+	if it == nil || len(it.Slots) < firstChannel(it.Flags) {
 		return nil
 	}
-	return it.Slots[first:]
+	return it.Slots[firstChannel(it.Flags):]
+}
+
+// firstChannel is the slot of a checkpoint's first channel.
+func firstChannel(flags uint8) int {
+	if flags&layout.FlagDeltas != 0 {
+		return 2
+	}
+	return 1
 }
 
 func findSlot(slots []index.Slot, channel string) *index.Slot {

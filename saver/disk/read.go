@@ -50,7 +50,8 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 }
 
 // lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
-// is none. First says that the thread was cold.
+// is none. First says that this call loaded the thread. Its newest values are read once, as
+// a rule.
 func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Item, first bool, err error) {
 	t, first, err = s.e.PartitionFirst(layout.ThreadKey(cfg.ThreadID))
 	if err != nil {

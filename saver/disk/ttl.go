@@ -15,7 +15,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// ttlThread is the engine's thread of TTLs: an item for each thread that has its
+// ttlThread is the partition of TTLs: an item for each thread that has its
 // own, with the thread's id as the key and the TTL as the tag of its slot.
 const ttlThread = "l"
 

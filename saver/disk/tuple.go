@@ -62,8 +62,9 @@ func stored(b []byte) (serde.Typed, error) {
 }
 
 // onceRef is a storedRef whose bytes were read together with others. It hands them out once;
-// later loads read the store again. Until then a weak pointer holds them, so that a program
-// that keeps tuples without reading their values does not keep the bytes.
+// later loads read the store again. Only a weak pointer leads to the bytes: they last until
+// the garbage collector runs, so that a program that keeps tuples without reading their
+// values does not keep the bytes.
 type onceRef struct {
 	storedRef
 	all   weak.Pointer[readTogether]
