@@ -59,9 +59,9 @@ import (
 // # The caller as committer
 //
 // A lone caller gains nothing from a second goroutine, and pays for waking it and
-// for being woken. So while the log is idle the committer that has the turn offers
-// it, and Commit takes it and runs the same stages on the caller's goroutine: see
-// lead. It does not if the context can be cancelled, since a caller in a sync cannot
+// for being woken. So while the log is idle the goroutine that has the turn offers
+// to lend it, and Commit borrows it and runs the same stages on the caller's
+// goroutine: see lead. It does not if the context can be cancelled, since a caller in a sync cannot
 // return before the device does, nor after a batch of several records, when company
 // is likely and leading would make batches smaller. docs/adr/0017-leading-caller.md
 // has the figures.
@@ -92,8 +92,10 @@ import (
 //
 // # Ownership
 //
-// The fields below belong to whoever has the turn. A batch that is being synced
-// belongs to the goroutine that syncs it until its result is in syncDone. What other
+// The fields below belong to whoever has Log.turn, or to the caller it is lent to. A
+// batch that is being synced belongs to the goroutine that syncs it until its result
+// is in syncDone. The turn is offered only when that result was taken and published,
+// so no batch of the other goroutine is in work while a caller leads. What other
 // goroutines may ask of the log's state is copied to Log.mu.
 type committer struct {
 	start Position // where the next file continues while there is no current one
@@ -498,10 +500,10 @@ func (l *Log) refuse(b *batch, err error) {
 }
 
 // rest waits until something is queued, or until the log has been idle for so long
-// that it writes a sync mark. While it waits a caller may take the turn; what is
+// that it writes a sync mark. While it waits a caller may borrow the turn; what is
 // queued behind that caller is served when it gives the turn back.
 func (l *Log) rest() {
-	l.q.offerTurn(l.c.lone)
+	l.q.offerLoan(l.c.lone)
 	for {
 		idle := false
 		select {
@@ -509,7 +511,7 @@ func (l *Log) rest() {
 		case <-l.c.idle.C:
 			idle = true
 		}
-		switch mine := l.q.reclaimTurn(); {
+		switch mine := l.q.endOffer(); {
 		case mine && idle:
 			l.idleMark()
 			return
@@ -521,7 +523,7 @@ func (l *Log) rest() {
 	}
 }
 
-// lead takes r through all stages on its caller's goroutine, after queue.takeTurn.
+// lead takes r through all stages on its caller's goroutine, after queue.takeLoan.
 // While the turn is offered nothing is being prepared, synced or published, so that
 // there is nothing else to do.
 //
@@ -534,7 +536,7 @@ func (l *Log) lead(r *request) {
 			l.c.batch, l.c.synced = &batch{}, nil
 			_ = l.fail("commit", errPanicked) // told to whoever calls next
 		}
-		l.q.returnTurn()
+		l.q.returnLoan()
 	}()
 	if err := l.prepare(r); err != nil {
 		r.finish(err)

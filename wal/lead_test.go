@@ -262,5 +262,5 @@ func TestLeadersAndQueue(t *testing.T) {
 func (q *queue) state() (offered, taken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.mu.turn == turnOffered, q.mu.turn == turnTaken
+	return q.mu.loan == loanOffered, q.mu.loan == loanTaken
 }

@@ -174,7 +174,7 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 		err = l.poisoned()
 	}
 	// A caller that can be cancelled must not be held up by a device that hangs.
-	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.takeTurn(r) {
+	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.takeLoan(r) {
 		l.lead(r)
 		err = <-r.done
 		l.reqs.put(r)

@@ -67,13 +67,14 @@ func (r *request) queuedSize() int64 {
 	return r.rec.Size
 }
 
-// turn says who may use the committer's state; see committer.
-type turn uint8
+// loan says whether the committer goroutine that has Log.turn lends it to a caller; see
+// committer.
+type loan uint8
 
 const (
-	turnHeld    turn = iota // a committer goroutine
-	turnOffered             // a committer goroutine that waits, until a caller takes it
-	turnTaken               // a caller
+	loanNone    loan = iota // the goroutine uses the turn itself
+	loanOffered             // the goroutine waits, and a caller may take the turn
+	loanTaken               // a caller leads
 )
 
 // queue holds requests in commit order, and the committer's offer to callers who find
@@ -89,7 +90,7 @@ type queue struct {
 		bytes  int64 // of waiting, not withdrawn requests
 		depth  int
 		closed bool
-		turn   turn
+		loan   loan
 		room   chan struct{} // closed and replaced when room appears; nil if nobody waits
 	}
 	// wake has capacity 1: a token means "look again".
@@ -200,8 +201,8 @@ func (q *queue) close() bool {
 	q.mu.Lock()
 	was := q.mu.closed
 	q.mu.closed = true
-	if q.mu.turn == turnOffered {
-		q.mu.turn = turnHeld
+	if q.mu.loan == loanOffered {
+		q.mu.loan = loanNone
 	}
 	if q.mu.room != nil {
 		close(q.mu.room)
@@ -239,48 +240,48 @@ func (q *queue) load() (int, int64) {
 	return q.mu.depth, q.mu.bytes
 }
 
-// offerTurn says that the committer waits. If may is set, a caller may take its turn.
-func (q *queue) offerTurn(may bool) {
+// offerLoan says that the committer waits. If may is set, a caller may borrow its turn.
+func (q *queue) offerLoan(may bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.turn = turnHeld
+	q.mu.loan = loanNone
 	if may && q.mu.depth == 0 && !q.mu.closed {
-		q.mu.turn = turnOffered
+		q.mu.loan = loanOffered
 	}
 }
 
-// reclaimTurn ends the offer. It reports false if a caller has the turn.
-func (q *queue) reclaimTurn() bool {
+// endOffer ends the offer. It reports false if a caller has the turn.
+func (q *queue) endOffer() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.mu.turn == turnTaken {
+	if q.mu.loan == loanTaken {
 		return false
 	}
-	q.mu.turn = turnHeld
+	q.mu.loan = loanNone
 	return true
 }
 
-// takeTurn gives the turn to the caller of r, if it is offered and nothing is queued.
-func (q *queue) takeTurn(r *request) bool {
+// takeLoan lends the turn to the caller of r, if it is offered and nothing is queued.
+func (q *queue) takeLoan(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.mu.turn != turnOffered || q.mu.depth > 0 {
+	if q.mu.loan != loanOffered || q.mu.depth > 0 {
 		return false
 	}
-	q.mu.turn = turnTaken
+	q.mu.loan = loanTaken
 	r.state = stateTaken
 	return true
 }
 
-// returnTurn gives the turn back. The offer stands again, unless the committer has
+// returnLoan gives the turn back. The offer stands again, unless the committer has
 // something to do.
-func (q *queue) returnTurn() {
+func (q *queue) returnLoan() {
 	q.mu.Lock()
-	q.mu.turn = turnHeld
+	q.mu.loan = loanNone
 	if q.mu.depth == 0 && !q.mu.closed {
-		q.mu.turn = turnOffered
+		q.mu.loan = loanOffered
 	}
-	offered := q.mu.turn == turnOffered
+	offered := q.mu.loan == loanOffered
 	q.mu.Unlock()
 	if !offered {
 		q.signal()
