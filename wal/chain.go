@@ -282,7 +282,7 @@ func (rv *recoverer) blank(num base.FileNum) (bool, error) {
 type Unnamed struct {
 	// LastLSN is the last record in it; 0 if it holds none.
 	LastLSN base.LSN
-	// Copy: Rewrite made it, and crashed before the manifest named it.
+	// Copy: CopyEnd made it, and crashed before the manifest named it.
 	Copy bool
 }
 

@@ -85,7 +85,7 @@ import (
 //   - before the write: nothing of the batch is in the log;
 //   - during the write or the sync: the log may end with any part of the batch. A
 //     frame that is not whole is a torn tail, which Recover cuts off. Frames that
-//     are whole are kept, although nobody was told of them, and Rewrite copies
+//     are whole are kept, although nobody was told of them, and CopyEnd copies
 //     them so that they do not depend on the page cache;
 //   - between the sync and the answer: the batch is in the log, and is replayed;
 //   - during a rotation: see openNext.

@@ -161,7 +161,7 @@ type crashes struct {
 	seen     map[string]bool
 	second   int // crashes within the recovery from another
 	torn     int
-	rewrites int
+	copies   int
 }
 
 // explore checks every crash of a life. every is the share of states whose
@@ -233,7 +233,7 @@ func (c *crashes) check(from *life, s crashfs.State, files []base.FileNum, acked
 		c.torn++
 	}
 	if r.Unpromised.Records > 0 {
-		c.rewrites++
+		c.copies++
 	}
 	if s.Cut() == from.fs.Len() && !r.Clean {
 		// Every life here ends with Close.
@@ -277,7 +277,7 @@ func (w *world) reopenCrashed(listed bool, acked base.LSN, v *life) (*Log, Recov
 	if err != nil {
 		return nil, r, got, err
 	}
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: w.keys}, r)
+	start, fi, err := copyEnd(CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: w.keys}, r)
 	if err != nil {
 		return nil, r, got, err
 	}
@@ -435,9 +435,9 @@ func TestCrash(t *testing.T) {
 				o.MaxTorn = max(2, 16/heavy) * scale
 				o.MaxSingle = max(2, 12/heavy) * scale
 				c.exploreFrom(start, v, o, max(4, seldom*(40+2*min(sc.heavy, 30))/scale))
-				t.Logf("%d crash states (%d within a recovery), %d distinct disks; %d with a torn tail, %d rewrites",
-					c.checked, c.second, len(c.distinct), c.torn, c.rewrites)
-				if c.torn == 0 || c.second == 0 || c.rewrites == 0 {
+				t.Logf("%d crash states (%d within a recovery), %d distinct disks; %d with a torn tail, %d copies",
+					c.checked, c.second, len(c.distinct), c.torn, c.copies)
+				if c.torn == 0 || c.second == 0 || c.copies == 0 {
 					t.Fatal("the crashes miss what they are for")
 				}
 				total += c.checked

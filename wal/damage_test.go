@@ -389,7 +389,7 @@ func TestAllowDamage(t *testing.T) {
 	if r.Damages < 2 || r.Damage[0].Offset != int64(at(30)) || r.Damage[0].Len != frameSize(400) {
 		t.Fatalf("%d damages, first %v", r.Damages, r.Damage[0])
 	}
-	if _, _, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum}, r); !errors.Is(err, fault.ErrCorrupt) {
+	if _, _, err := copyEnd(CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum}, r); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("a log read past damage can be rewritten: %v", err)
 	}
 }

@@ -41,7 +41,7 @@
 // After a failed sync the page cache proves nothing, so the log never tries again. It is
 // poisoned: all waiting and later calls get [fault.ErrPoisoned] with the first cause,
 // and the durable LSN stays where it was. Nor does the next open trust the page cache:
-// after any unclean end, [Rewrite] copies the frames above the highest promise to a new
+// after any unclean end, [CopyEnd] copies the frames above the highest promise to a new
 // file.
 //
 // The byte layout is in docs/format/log.md, and testdata has annotated dumps of it.

@@ -57,7 +57,7 @@ func TestEndCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, TempNum: r.End.File}
+	o := CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, TempNum: r.End.File}
 	var c *EndCopy
 	for range 2 { // the first is what a crash left
 		if c, err = CopyEnd(o, r); err != nil {

@@ -40,7 +40,7 @@ func parseName(name, suffix string) (base.FileNum, bool) {
 }
 
 // ParseTempName returns the number in the name of a file that was still being made when
-// its process died: that of the file it was to become, or RewriteOptions.TempNum.
+// its process died: that of the file it was to become, or CopyOptions.TempNum.
 func ParseTempName(name string) (base.FileNum, bool) {
 	return parseName(name, tempSuffix)
 }
@@ -65,7 +65,7 @@ const (
 	// frame is sealed.
 	fileSealed uint16 = 1 << 0
 
-	// fileCopy marks a file that Rewrite made. Until the manifest names it, it can be
+	// fileCopy marks a file that CopyEnd made. Until the manifest names it, it can be
 	// removed: its records are in another file too, or nobody was told of them.
 	fileCopy uint16 = 1 << 1
 

@@ -13,7 +13,7 @@ type HeaderInfo struct {
 	BaseLSN       base.LSN // of the first record of the file
 	Salt          uint64
 	Prev          Position // where the file before ends
-	Copy          bool     // Rewrite made it
+	Copy          bool     // CopyEnd made it
 	Encrypted     bool
 }
 

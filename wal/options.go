@@ -207,7 +207,7 @@ type Options struct {
 	// operations depends on the calls alone.
 	Inline bool
 
-	// Start is where the log continues, as Rewrite returned it.
+	// Start is where the log continues, as EndCopy.Publish returned it.
 	Start Position
 	// Origin is the id of the store, noted in the durable mark; 0 if there is none.
 	Origin uint64

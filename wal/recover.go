@@ -29,7 +29,7 @@ import (
 // been visited by then. A file of a newer format is a *fault.VersionError. An error of
 // visit ends Recover and is returned as it is.
 //
-// To continue the log, pass the result to Rewrite.
+// To continue the log, pass the result to CopyEnd.
 func Recover(o RecoverOptions, visit func(Entry) error) (Recovery, error) {
 	if o.AllowDamage && !o.ReadOnly {
 		return Recovery{}, errors.New("recover log: AllowDamage needs ReadOnly")

@@ -235,8 +235,8 @@ func TestRecoverWritesNothing(t *testing.T) {
 	}
 }
 
-// Rewrite reports the new place of each record it moves, large ones too.
-func TestRewriteMoves(t *testing.T) {
+// CopyEnd reports the new place of each record it copies, large ones too.
+func TestCopyEndMoves(t *testing.T) {
 	w := newWorld(vfs.NewMem(vfs.MemOptions{}))
 	l := w.open(t, func(o *Options) { o.Mode, o.FileSize = SyncNever, 8<<20 })
 	sizes := []int{10, 1200 << 10, 0, 300, 700 << 10, 64}
@@ -249,7 +249,7 @@ func TestRewriteMoves(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var moved []Entry
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Moved: func(_ int64, e Entry) error {
+	start, fi, err := copyEnd(CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Moved: func(_ int64, e Entry) error {
 		moved = append(moved, e)
 		return nil
 	}}, r)
@@ -271,8 +271,8 @@ func TestRewriteMoves(t *testing.T) {
 	}
 }
 
-// A failed Rewrite leaves the log as it was.
-func TestRewriteFails(t *testing.T) {
+// A failed CopyEnd or Publish leaves the log as it was.
+func TestCopyEndFails(t *testing.T) {
 	for _, kind := range []string{"create", "write", "sync", "rename", "syncdir"} {
 		h := &hookFS{FS: vfs.NewMem(vfs.MemOptions{})}
 		w := newWorld(h)

@@ -84,7 +84,7 @@ type Recovery struct {
 	Bytes   int64
 
 	// End is the place behind the last accepted frame. A reader may continue there
-	// later. A writer may not; see Rewrite.
+	// later. A writer may not; see EndCopy.
 	End Position
 	// Clean: the newest file ends with a close mark, or there is no file. Nothing was
 	// cut off, and nothing can have been lost unnoticed.
@@ -117,7 +117,7 @@ type Torn struct {
 }
 
 // Unpromised describes records that are valid but not covered by a promise. They may
-// exist in the page cache alone, so Rewrite copies them.
+// exist in the page cache alone, so CopyEnd copies them.
 type Unpromised struct {
 	Records  int64
 	Bytes    int64 // of payload

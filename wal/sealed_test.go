@@ -119,7 +119,7 @@ func TestSealedLog(t *testing.T) {
 		t.Fatalf("%d records, %d unpromised, %v", len(got), rec.Unpromised.Records, err)
 	}
 	moved := map[base.LSN]place{}
-	_, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: keys, Moved: func(_ int64, e Entry) error {
+	_, fi, err := copyEnd(CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: keys, Moved: func(_ int64, e Entry) error {
 		if !e.Sealed {
 			t.Error("a copied record is not told to be sealed")
 		}

@@ -116,7 +116,16 @@ func (w *world) recoverOptions() RecoverOptions {
 	return RecoverOptions{FS: w.fs, Dir: w.dir, Files: w.manifest(), Mark: mark, Keys: w.keys}
 }
 
-// reopen recovers, rewrites, sweeps, and opens the log for writing: what a
+// copyEnd is CopyEnd and Publish in one.
+func copyEnd(o CopyOptions, r Recovery) (Position, *FileInfo, error) {
+	c, err := CopyEnd(o, r)
+	if err != nil {
+		return Position{}, nil, err
+	}
+	return c.Publish()
+}
+
+// reopen recovers, copies the end, sweeps, and opens the log for writing: what a
 // store does at each start.
 func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, error) {
 	mark, err := ReadMark(w.fs, w.dir)
@@ -127,7 +136,7 @@ func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, erro
 	if err != nil {
 		return nil, r, got, err
 	}
-	start, fi, err := Rewrite(RewriteOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: w.keys}, r)
+	start, fi, err := copyEnd(CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum, Rand: w.salt, Keys: w.keys}, r)
 	if err != nil {
 		return nil, r, got, err
 	}

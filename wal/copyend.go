@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// RewriteOptions are what Rewrite needs. FS, Dir and NewFileNum are required.
-type RewriteOptions struct {
+// CopyOptions are what CopyEnd needs. FS, Dir and NewFileNum are required.
+type CopyOptions struct {
 	FS         vfs.FS
 	Dir        string
 	NewFileNum func() (base.FileNum, error)
@@ -27,29 +27,19 @@ type RewriteOptions struct {
 	Moved func(from int64, to Entry) error
 }
 
-// Rewrite readies a recovered log for writing, and returns the place where New continues
-// it. It is CopyEnd and Publish in one.
+// EndCopy readies a recovered log for writing. CopyEnd makes it, and Publish makes it part
+// of the log.
 //
 // Records above the highest promise may exist in the page cache alone. If there are any,
 // they are copied into a new file, encoded anew for their new place, synced, and closed
 // with a mark. The header of the new file says that the old one ends where the copy
 // begins (the cut), so that whatever the old file has behind that no longer counts. The
-// caller enters the returned file into the manifest before any commit. If there are no
-// such records, nothing is written and the FileInfo is nil: the header of the next file
-// makes the cut.
+// caller enters the published file into the manifest before any commit. If there are no
+// such records, nothing is written and Publish returns no FileInfo: the header of the
+// next file makes the cut.
 //
 // The old file is never written to. A crash at any point leaves the log as it was, with a
-// stray beside it, or rewritten. Both hold the same records.
-func Rewrite(o RewriteOptions, r Recovery) (Position, *FileInfo, error) {
-	c, err := CopyEnd(o, r)
-	if err != nil {
-		return Position{}, nil, err
-	}
-	return c.Publish()
-}
-
-// EndCopy is a copy of the end of a recovered log, in a file that is not part of the log
-// yet.
+// leftover or a stray beside it, or with the copy as its end. Both hold the same records.
 type EndCopy struct {
 	fs   vfs.FS
 	dir  string
@@ -58,29 +48,28 @@ type EndCopy struct {
 	info FileInfo
 }
 
-// CopyEnd is the first half of Rewrite. It makes the copy, durable, under a temporary
-// name.
-func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
+// CopyEnd makes the copy, durable, under a temporary name. See EndCopy.
+func CopyEnd(o CopyOptions, r Recovery) (*EndCopy, error) {
 	c := &EndCopy{fs: o.FS, dir: o.Dir, end: r.cut}
 	if r.Unpromised.Records == 0 {
 		return c, nil
 	}
 	if r.Damages > 0 {
-		return nil, fmt.Errorf("rewrite log: it was read past damage: %w", fault.ErrCorrupt)
+		return nil, fmt.Errorf("copy the end of the log: it was read past damage: %w", fault.ErrCorrupt)
 	}
 	if o.Rand == nil {
 		o.Rand = randomSalt
 	}
 	old, err := openFrames(o.FS, o.Dir, r.cut.File, base.MaxRecord, access{keys: o.Keys})
 	if err != nil {
-		return nil, fmt.Errorf("rewrite log: %w", err)
+		return nil, fmt.Errorf("copy the end of the log: %w", err)
 	}
 	defer old.close()
 	old.off, old.chain, old.last, old.limit = r.cut.Offset, r.cut.Chain, r.cut.NextLSN-1, r.End.Offset
 
 	num, err := o.NewFileNum()
 	if err != nil {
-		return nil, fmt.Errorf("rewrite log: number a file: %w", err)
+		return nil, fmt.Errorf("copy the end of the log: number a file: %w", err)
 	}
 	if o.TempNum == 0 {
 		o.TempNum = num
@@ -88,16 +77,16 @@ func CopyEnd(o RewriteOptions, r Recovery) (*EndCopy, error) {
 	c.temp = o.TempNum.String() + tempSuffix
 	f, err := createOver(o.FS, filepath.Join(o.Dir, c.temp))
 	if err != nil {
-		return nil, fmt.Errorf("rewrite log: create log %s: %w", num, err)
+		return nil, fmt.Errorf("copy the end of the log: create log %s: %w", num, err)
 	}
-	w := &rewriter{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, rewriteBuffer+rewriteBuffer/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
+	w := &endCopier{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, copyBuffer+copyBuffer/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
 	c.end, err = w.copy(old, r.End.NextLSN-1, o.Keys)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		c.Discard()
-		return nil, fmt.Errorf("rewrite log into %s: %w", num, err)
+		return nil, fmt.Errorf("copy the end of the log to %s: %w", num, err)
 	}
 	c.info = FileInfo{Num: num, BaseLSN: r.cut.NextLSN, Salt: w.hdr.salt, Prev: r.cut, KeyID: w.fr.seal.KeyID()}
 	return c, nil
@@ -118,14 +107,15 @@ func createOver(fsys vfs.FS, name string) (vfs.File, error) {
 // TempName is the name the copy has until Publish; "" if there is none.
 func (c *EndCopy) TempName() string { return c.temp }
 
-// Publish is the second half of Rewrite. It gives the copy its name, and can be called
-// once. After an error the copy is gone, or nothing refers to it.
+// Publish gives the copy its name, and returns the place where New continues the log and
+// the file for the manifest, which is nil if nothing was copied. It can be called once.
+// After an error the copy is gone, or nothing refers to it.
 func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	switch {
 	case c.info.Num == 0:
 		return c.end, nil, nil // nothing was copied
 	case c.temp == "":
-		return Position{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, errPublished)
+		return Position{}, nil, fmt.Errorf("copy the end of the log to %s: %w", c.info.Num, errPublished)
 	}
 	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, FileName(c.info.Num)))
 	if err == nil {
@@ -133,7 +123,7 @@ func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	}
 	if err != nil {
 		c.Discard()
-		return Position{}, nil, fmt.Errorf("rewrite log into %s: %w", c.info.Num, err)
+		return Position{}, nil, fmt.Errorf("copy the end of the log to %s: %w", c.info.Num, err)
 	}
 	c.temp = ""
 	return c.end, &c.info, nil
@@ -151,12 +141,12 @@ func (c *EndCopy) Discard() {
 	}
 }
 
-// rewriteBuffer is how much a rewriter writes at once. A larger buffer would cost more
+// copyBuffer is how much an endCopier writes at once. A larger buffer would cost more
 // than it saves in calls.
-const rewriteBuffer = 64 << 10
+const copyBuffer = 64 << 10
 
-// rewriter writes one file from its header to its close mark.
-type rewriter struct {
+// endCopier writes one file from its header to its close mark.
+type endCopier struct {
 	f     vfs.File
 	hdr   fileHeader
 	fr    framer
@@ -169,7 +159,7 @@ type rewriter struct {
 }
 
 // copy writes the records of old up to LSN last, the close mark, and syncs.
-func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Position, error) {
+func (w *endCopier) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Position, error) {
 	head, chain, sf, err := createSeal(keys, &w.hdr)
 	if err != nil {
 		return Position{}, err
@@ -208,7 +198,7 @@ func (w *rewriter) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (Po
 	return end, nil
 }
 
-func (w *rewriter) record(fr frame) error {
+func (w *endCopier) record(fr frame) error {
 	at := w.off + frameHeaderSize
 	w.frame(frameHeader{typ: frameRecord, lsn: fr.lsn, syncedTo: w.hdr.size()}, fr.payload)
 	if w.moved != nil {
@@ -217,13 +207,13 @@ func (w *rewriter) record(fr frame) error {
 			return err
 		}
 	}
-	if len(w.buf) < rewriteBuffer {
+	if len(w.buf) < copyBuffer {
 		return nil
 	}
 	return w.flush()
 }
 
-func (w *rewriter) frame(h frameHeader, parts ...[]byte) {
+func (w *endCopier) frame(h frameHeader, parts ...[]byte) {
 	before := len(w.buf)
 	var sum uint64
 	w.buf, sum = w.fr.append(w.buf, w.off, h, parts...)
@@ -231,7 +221,7 @@ func (w *rewriter) frame(h frameHeader, parts ...[]byte) {
 	w.chain = nextChain(w.chain, sum)
 }
 
-func (w *rewriter) flush() error {
+func (w *endCopier) flush() error {
 	if _, err := w.f.WriteAt(w.buf, w.at); err != nil {
 		return err
 	}
