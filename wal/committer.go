@@ -32,9 +32,9 @@ import (
 // what is durable at that moment, which is everything up to the end of the batch
 // before (see Recover for what promises are for).
 //
-// Sync. In SyncAlways one sync makes the whole batch durable. The durable mark
-// follows, and a check that the file still has its name and the store its lock:
-// what is acknowledged must be where the next Open will look for it.
+// Sync. In SyncAlways one sync makes the whole batch durable. A check follows that the
+// store still has its lock and the file its name: what is acknowledged must be where
+// the next Open will look for it. Then the durable mark is written.
 //
 // Publish. Options.Apply makes the batch visible to readers, and only then do its
 // callers wake. Nothing that a crash could still take back is ever read, or built
@@ -351,8 +351,8 @@ func (l *Log) finishSync(err error, grew time.Time) {
 		l.pace(len(b.reqs), grew)
 		return
 	}
-	l.refuse(b, err)
-	l.refuse(c.batch, err)
+	l.failBatch(b, err)
+	l.failBatch(c.batch, err)
 	c.batch = c.newBatch()
 	clear(c.pieces)
 	c.pieces = c.pieces[:0]
@@ -421,7 +421,7 @@ func (l *Log) commitBatch(leading bool) bool {
 	if f != nil {
 		l.prealloc.afterBatch(f, 0)
 	}
-	l.refuse(b, err)
+	l.failBatch(b, err)
 	return false
 }
 
@@ -482,9 +482,9 @@ func (l *Log) publish(b *batch) {
 	l.c.recycle(b)
 }
 
-// refuse fails a batch that was prepared and is not committed. Its LSNs go to the
-// next batch.
-func (l *Log) refuse(b *batch, err error) {
+// failBatch answers a batch that will not be acknowledged. If it found no space, or no
+// file, its LSNs go to the next batch. After a poison there is no next batch.
+func (l *Log) failBatch(b *batch, err error) {
 	l.count.refused.Add(int64(len(b.reqs)))
 	if isNoSpace(err) && l.poisoned() == nil {
 		l.noteFull(err)
