@@ -117,7 +117,7 @@ func (l *Log) checkReachable(f *logFile, upTo int64) error {
 // noteDurable writes the durable mark. It comes after the sync and before anybody is
 // told, so that the mark of a process that is killed covers all it acknowledged.
 func (l *Log) noteDurable(f *logFile, upTo int64, lsn base.LSN) {
-	if err := l.marks.write(f, upTo, lsn); err != nil && l.opts.Events.MarkFailed != nil {
+	if err := l.durableMark.write(f, upTo, lsn); err != nil && l.opts.Events.MarkFailed != nil {
 		l.opts.Events.MarkFailed(err)
 	}
 }
@@ -236,7 +236,7 @@ func (l *Log) seal() error {
 	// The next file continues before the mark: should a crash take the mark
 	// away, the chain still holds.
 	place := Position{NextLSN: l.c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
-	if err := l.writeMark(f, frameClose); err != nil {
+	if err := l.writeMarkFrame(f, frameClose); err != nil {
 		return err
 	}
 	if f.synced.Load() < f.end {

@@ -26,13 +26,13 @@ import (
 // preallocator and markWriter are leaves. No callback runs under any of them, except
 // Options.Guard, which runs under logFile.smu.
 type Log struct {
-	opts     Options
-	q        *queue
-	reqs     requests
-	prealloc *preallocator
-	syn      *syncer // nil in SyncAlways and with Options.Inline
-	marks    markWriter
-	count    counters
+	opts        Options
+	q           *queue
+	reqs        requests
+	prealloc    *preallocator
+	syn         *syncer // nil in SyncAlways and with Options.Inline
+	durableMark markWriter
+	count       counters
 
 	durable atomic.Uint64 // written under mu, so that poison freezes it
 	last    atomic.Uint64
@@ -70,8 +70,8 @@ func New(opts Options) (*Log, error) {
 		q:    newQueue(opts.MaxQueueBytes, opts.MaxQueueRecords),
 		turn: make(chan struct{}, 1),
 	}
-	l.marks.mu.lsn = opts.Start.NextLSN - 1
-	l.marks.fs, l.marks.dir, l.marks.origin = opts.FS, opts.Dir, opts.Origin
+	l.durableMark.mu.lsn = opts.Start.NextLSN - 1
+	l.durableMark.fs, l.durableMark.dir, l.durableMark.origin = opts.FS, opts.Dir, opts.Origin
 	l.mu.pos, l.mu.applied = opts.Start, opts.Start
 	l.durable.Store(uint64(opts.Start.NextLSN - 1))
 	l.last.Store(uint64(opts.Start.NextLSN - 1))
@@ -269,7 +269,7 @@ func (l *Log) finish() error {
 		l.prealloc.retire(cur)
 	}
 	l.prealloc.flushRetired()
-	l.marks.close()
+	l.durableMark.close()
 	return err
 }
 
@@ -381,11 +381,11 @@ func (l *Log) unsynced() int64 {
 
 // counters are what Metrics reads.
 type counters struct {
-	records, batches, bytes, refused atomic.Int64
-	syncs, syncNanos                 atomic.Int64
-	batchSize                        [monitor.BatchBuckets]atomic.Int64
-	syncTime                         [monitor.SyncBuckets]atomic.Int64
-	marks, rotations, preallocated   atomic.Int64
+	records, batches, bytes, refused   atomic.Int64
+	syncs, syncNanos                   atomic.Int64
+	batchSize                          [monitor.BatchBuckets]atomic.Int64
+	syncTime                           [monitor.SyncBuckets]atomic.Int64
+	syncMarks, rotations, preallocated atomic.Int64
 }
 
 func (c *counters) batch(records int) {
@@ -410,7 +410,7 @@ func (l *Log) Metrics() monitor.LogMetrics {
 		Refused:      c.refused.Load(),
 		Syncs:        c.syncs.Load(),
 		SyncTotal:    time.Duration(c.syncNanos.Load()),
-		Marks:        c.marks.Load(),
+		Marks:        c.syncMarks.Load(),
 		Rotations:    c.rotations.Load(),
 		Preallocated: c.preallocated.Load(),
 	}

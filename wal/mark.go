@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// MarkName is the name of the durable mark within the store.
+// MarkName is the name of the file of the durable mark within the store.
 const MarkName = "DURABLE"
 
 // MarkSlotSize is the size of a slot in the file of the mark, in bytes. The file has two

@@ -61,7 +61,7 @@ type recoverer struct {
 	last    base.LSN // of the last accepted record
 	known   bool     // last is known: a first file has been entered
 	payload int64    // bytes of all accepted records
-	marks   boundaries
+	bounds  boundaries
 }
 
 // logHeader is a file of the log with its header, or the reason why it has none.
@@ -346,7 +346,7 @@ func plausibleLSN(h *frameHeader, last base.LSN, gap int64) bool {
 func (rv *recoverer) newest(r *frameReader) error {
 	res := &rv.res
 	res.Promise = r.off // the header, or a place the caller knows to be durable
-	rv.marks.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})
+	rv.bounds.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})
 	for !res.Clean {
 		fr, ok, err := r.next()
 		if err != nil {
@@ -367,15 +367,15 @@ func (rv *recoverer) newest(r *frameReader) error {
 		}
 		if fr.syncedTo > res.Promise {
 			res.Promise = fr.syncedTo
-			rv.marks.promise(fr.syncedTo)
+			rv.bounds.promise(fr.syncedTo)
 		}
 		if fr.typ == frameRecord {
-			rv.marks.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})
+			rv.bounds.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})
 		}
 		res.Clean = fr.typ == frameClose
 	}
 	res.End = Position{NextLSN: rv.last + 1, File: r.hdr.num, Offset: r.off, Chain: r.chain}
-	c := rv.marks.cut()
+	c := rv.bounds.cut()
 	res.cut = Position{NextLSN: c.nextLSN, File: r.hdr.num, Offset: c.off, Chain: c.chain}
 	if n := int64(rv.last+1) - int64(c.nextLSN); n > 0 {
 		res.Unpromised = Unpromised{Records: n, FirstLSN: c.nextLSN, Bytes: rv.payload - c.payload}

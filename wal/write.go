@@ -188,9 +188,10 @@ func (l *Log) undo(f *logFile, cause error) error {
 	return fmt.Errorf("write log %s: %w: %w", f.info.Num, fault.ErrDiskFull, cause)
 }
 
-// writeMark appends a frame without payload. It is no error if there is no space for
-// it: the next frame overwrites what was written of it.
-func (l *Log) writeMark(f *logFile, typ frameType) error {
+// writeMarkFrame appends a sync mark or a close mark, which are frames without payload. It
+// is no error if there is no space for it: the next frame overwrites what was written of
+// it.
+func (l *Log) writeMarkFrame(f *logFile, typ frameType) error {
 	h := frameHeader{typ: typ, lsn: l.c.lsn - 1, syncedTo: f.synced.Load()}
 	b, sum := f.append(nil, f.end, h)
 	f.wmu.Lock()
@@ -238,7 +239,7 @@ func (l *Log) idleMark() {
 		l.c.idle.Reset(l.opts.IdleMark) // or the interval's sync is under way
 		return
 	}
-	if l.writeMark(f, frameSync) == nil {
-		l.count.marks.Add(1)
+	if l.writeMarkFrame(f, frameSync) == nil {
+		l.count.syncMarks.Add(1)
 	}
 }
