@@ -18,9 +18,10 @@ import (
 
 // Log is a log that is open for writing. All methods may be called concurrently.
 //
-// Up to four goroutines work for it, and Close waits for them: two committers, which
-// share the pipeline described at committer; a preallocator, which readies disk space
-// ahead of them; and, except in SyncAlways, a syncer, which syncs in the background.
+// Up to four goroutines work for it, and Close waits for them: two committer
+// goroutines, which share the pipeline described at committer; a preallocator, which
+// readies disk space ahead of them; and, except in SyncAlways, a syncer, which syncs in
+// the background.
 //
 // Lock order, outermost first: logFile.smu, logFile.wmu, Log.mu. The locks of queue,
 // preallocator and markWriter are leaves. No callback runs under any of them, except
