@@ -25,7 +25,8 @@ import (
 //
 // Lock order, outermost first: logFile.smu, logFile.wmu, Log.mu. The locks of queue,
 // preallocator and markWriter are leaves. No callback runs under any of them, except
-// Options.Guard, which runs under logFile.smu.
+// Options.Guard: after a sync it runs under logFile.smu. It runs under no lock where
+// nothing is synced: see checkGuard and commitBatch.
 type Log struct {
 	opts        Options
 	q           *queue
