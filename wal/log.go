@@ -101,8 +101,9 @@ func randomSalt() uint64 { return rand.Uint64() }
 // was written, and the next call may succeed); fault.ErrPoisoned (after a failed sync
 // the record may yet be found at the next open); fault.ErrClosed.
 //
-// If ctx cannot be cancelled and the log is idle, all this happens on the caller's
-// goroutine, the log's callbacks included.
+// If ctx cannot be cancelled, the log is idle, and the last batch was a single record or
+// there was none, all this happens on the caller's goroutine, the log's callbacks
+// included.
 func (l *Log) Commit(ctx context.Context, r *Record) error {
 	if r == nil || r.Prepare == nil {
 		return errors.New("commit: a record needs Prepare")

@@ -195,11 +195,9 @@ func (q *queue) withdraw(r *request) bool {
 	return true
 }
 
-// close refuses further requests; those queued are still served. It reports
-// false if the queue was closed before.
-func (q *queue) close() bool {
+// close refuses further requests; those queued are still served.
+func (q *queue) close() {
 	q.mu.Lock()
-	was := q.mu.closed
 	q.mu.closed = true
 	if q.mu.loan == loanOffered {
 		q.mu.loan = loanNone
@@ -210,7 +208,6 @@ func (q *queue) close() bool {
 	}
 	q.mu.Unlock()
 	q.signal()
-	return !was
 }
 
 // drained reports whether the queue is closed and nothing waits in it.
