@@ -94,9 +94,9 @@ import (
 //
 // The fields below belong to whoever has Log.turn, or to the caller it is lent to. A
 // batch that is being synced belongs to the goroutine that syncs it until its result
-// is in syncDone. The turn is offered only when that result was taken and published,
-// so no batch of the other goroutine is in work while a caller leads. What other
-// goroutines may ask of the log's state is copied to Log.mu.
+// is in syncDone. The turn is offered only when that result was taken and the callers
+// of the batch have their answers, so no batch of the other goroutine is in work while
+// a caller leads. What other goroutines may ask of the log's state is copied to Log.mu.
 type committer struct {
 	start Position // where the next file continues while there is no current one
 	lsn   base.LSN // of the next record to be written
