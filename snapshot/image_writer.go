@@ -106,9 +106,6 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.
 func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 
-// Header returns the header, with the salt that was drawn.
-func (w *ImageWriter) Header() ImageHeader { return w.h }
-
 // AddPage stores one page of a directory and returns its place, for a Part. A page larger than
 // MaxPage is refused with fault.ErrTooLarge.
 func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {

@@ -25,8 +25,8 @@ type options struct {
 	dir    string
 	only   []string
 	peers  []string // names of engines; none: all
-	save   string // file to keep the figures in
-	into   string // document to put the tables into
+	save   string   // file to keep the figures in
+	into   string   // document to put the tables into
 }
 
 // wants says whether a group of workloads is to be run.

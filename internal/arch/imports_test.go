@@ -88,7 +88,7 @@ var rules = []rule{
 	{"internal/scrub", append([]string{"internal/compaction", "internal/flush", "internal/image", "internal/storage"}, below...), []string{}},
 	{"internal/engine", append([]string{"internal/scrub", "internal/compaction", "internal/flush", "internal/image", "internal/garbage", "internal/storage"}, below...), []string{}},
 	{"internal/pin", below, []string{}},
-	{"internal/export", append([]string{"internal/engine", "internal/lost", "internal/storage"}, below...), []string{}},
+	{"internal/export", append([]string{"internal/lost", "internal/storage"}, below...), []string{}},
 	{"internal/verify", append([]string{"internal/engine", "internal/pin", "internal/lost", "internal/storage"}, below...), []string{}},
 	{"serde/...", []string{"internal/base", "serde/..."}, nil},
 	{"saver", []string{"serde", "internal/base"}, []string{}},

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/export"
 	"github.com/stele-go/stele/internal/pin"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/internal/verify"
@@ -124,7 +123,7 @@ func Restore(ctx context.Context, from, dir string, o Options) (*verify.Report, 
 	if err != nil {
 		return nil, fmt.Errorf("restore %s: %w", from, err)
 	}
-	to, err := export.HoldEmpty(o.Dest, dir)
+	to, err := vfs.HoldEmpty(o.Dest, dir)
 	if err != nil {
 		return nil, fmt.Errorf("restore to %s: %w", dir, err)
 	}

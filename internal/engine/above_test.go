@@ -18,7 +18,7 @@ func init() {
 		return rep.Damaged(), int64(rep.Records), nil
 	}
 	engine.ExportStore = func(ctx context.Context, e *engine.Engine, dir string) error {
-		_, err := export.Run(ctx, e, dir, export.Options{})
+		_, err := export.Run(ctx, e.Store, dir, export.Options{FS: e.Around()})
 		return err
 	}
 }

@@ -133,7 +133,7 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 	if err != nil {
 		return snapshot.State{}, err
 	}
-	st := snapshot.State{FormatVersion: StoreFormat, StoreID: known.StoreID, Created: known.Created, FloorLSN: 1, Options: known.Options}
+	st := snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: known.StoreID, Created: known.Created, FloorLSN: 1, Options: known.Options}
 	for _, n := range names {
 		if num, ok := wal.ParseFileName(n); ok {
 			st.Logs = append(st.Logs, snapshot.LogInfo{Num: num, BaseLSN: 1})

@@ -2,15 +2,10 @@ package engine
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/files"
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -83,30 +78,13 @@ func (e *Engine) findStoreID(st snapshot.State) uint64 {
 		if err != nil {
 			continue
 		}
-		info, err := aboutFile(f, name)
+		info, err := files.Inspect(f, name)
 		_ = f.Close() // only read from
 		if err == nil {
 			return info.StoreID
 		}
 	}
 	return 0
-}
-
-// aboutFile is what the encryption header of a file says.
-func aboutFile(f vfs.File, name string) (seal.Info, error) {
-	head := make([]byte, seal.FileHeaderSize+seal.HeaderSize)
-	n, err := f.ReadAt(head, 0)
-	if n < len(head) && err != nil && !errors.Is(err, io.EOF) {
-		return seal.Info{}, fmt.Errorf("read header of %s: %w", name, err)
-	}
-	return seal.Inspect(name, head[:seal.FileHeaderSize], head[seal.FileHeaderSize:max(n, seal.FileHeaderSize)])
-}
-
-// FileKeys are the keys for looking at one file alone, whatever store it is of: as
-// the file says, and no proof that it belongs anywhere. nil without a provider.
-func FileKeys(f vfs.File, name string, p seal.KeyProvider) *seal.Keyring {
-	info, _ := aboutFile(f, name) // a file without encryption needs none
-	return seal.New(p, nil).Keyring(info.StoreID, ^base.FileNum(0))
 }
 
 // sealedPlace is the place in the log of the bytes at offset at of a payload. In an

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -258,14 +257,14 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 		e.useKeys(st, rep.KeyID == "")
 		return st, err
 	}
-	if err := SyncParents(e.around, e.Dir); err != nil {
+	if err := vfs.SyncParents(e.around, e.Dir); err != nil {
 		return st, err
 	}
 	id := e.Opts.Rand()
 	for id == 0 {
 		id = e.Opts.Rand()
 	}
-	st = snapshot.State{FormatVersion: StoreFormat, StoreID: id, NextFileNum: 1, Created: e.Opts.Clock().UnixMicro(), FloorLSN: 1}
+	st = snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: id, NextFileNum: 1, Created: e.Opts.Clock().UnixMicro(), FloorLSN: 1}
 	if e.Manifest, err = snapshot.Create(e.Opts.FS, e.Dir, st, e.writeManifest()); err != nil {
 		return st, err
 	}
@@ -273,27 +272,6 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 	e.report.Created = true
 	return e.Manifest.State(), nil
 }
-
-// SyncParents makes the name of a new store durable, and those of the directories
-// above it: any of them may be new, made by this process or by one that died
-// since. It comes before the manifest, so that no store without a durable name
-// has one. Directories further up may be closed to us; then they are not new.
-func SyncParents(fsys vfs.FS, dir string) error {
-	parent := filepath.Dir(dir)
-	if err := fsys.SyncDir(parent); err != nil {
-		return fmt.Errorf("sync directory %s: %w", parent, err)
-	}
-	for d := filepath.Dir(parent); d != parent; parent, d = d, filepath.Dir(d) {
-		if err := fsys.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("sync directory %s: %w", d, err)
-		}
-	}
-	return nil
-}
-
-// StoreFormat is the format version of stores this build writes. It changes when
-// an older build would misread what is written; docs/format has its history.
-const StoreFormat = 1
 
 func (e *Engine) addFiles(st snapshot.State) {
 	for _, l := range st.Logs {

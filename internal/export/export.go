@@ -11,7 +11,6 @@ import (
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/lost"
 	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/storage"
@@ -22,7 +21,7 @@ import (
 
 // Options say how Run writes a new store.
 type Options struct {
-	FS vfs.FS // of the new store; nil means that of this one
+	FS vfs.FS // of the new store
 	// Replace gives the bytes that stand in the new store for a value that cannot be
 	// read, or nil: then the items that refer to it are left out. Nil as a function
 	// leaves all of them out.
@@ -66,21 +65,18 @@ type LostItem struct {
 //
 // The manifest is written last: until then dir is no store, and after an error the
 // files that were written are removed.
-func Run(ctx context.Context, e *engine.Engine, dir string, o Options) (*Report, error) {
-	if err := e.Enter(); err != nil {
+func Run(ctx context.Context, s *storage.Store, dir string, o Options) (*Report, error) {
+	if err := s.Enter(); err != nil {
 		return nil, err
 	}
-	defer e.Leave()
-	if o.FS == nil {
-		o.FS = e.Around()
-	}
-	held, err := HoldEmpty(o.FS, dir)
+	defer s.Leave()
+	held, err := vfs.HoldEmpty(o.FS, dir)
 	if err != nil {
 		return nil, fmt.Errorf("export to %s: %w", dir, err)
 	}
 	defer func() { _ = held.Close() }() // nothing is made any more
 	o.FS = held
-	x := &exporter{ctx: ctx, e: e, reads: e.Reader(), o: o, dir: dir, rep: &Report{}}
+	x := &exporter{ctx: ctx, s: s, reads: s.Reader(), o: o, dir: dir, rep: &Report{}}
 	if err := x.run(); err != nil {
 		_ = o.FS.Remove(x.path())
 		return nil, fmt.Errorf("export to %s: %w", dir, err)
@@ -89,36 +85,12 @@ func Run(ctx context.Context, e *engine.Engine, dir string, o Options) (*Report,
 	return x.rep, nil
 }
 
-// HoldEmpty makes dir, durably below its parents, and holds it. It refuses one that
-// holds anything: the error then matches fault.ErrNotEmpty.
-func HoldEmpty(fsys vfs.FS, dir string) (vfs.Dir, error) {
-	if err := fsys.MkdirAll(dir); err != nil {
-		return nil, err
-	}
-	d, err := vfs.Hold(fsys, dir)
-	if err != nil {
-		return nil, err
-	}
-	names, err := d.List(dir)
-	if err == nil && len(names) > 0 {
-		err = fmt.Errorf("%w: it holds %q; choose another", fault.ErrNotEmpty, names[0])
-	}
-	if err == nil {
-		err = engine.SyncParents(fsys, dir)
-	}
-	if err != nil {
-		_ = d.Close() // nothing was made in it
-		return nil, err
-	}
-	return d, nil
-}
-
 // exportNum is the number of the one segment of a new store.
 const exportNum base.FileNum = 1
 
 type exporter struct {
 	ctx   context.Context
-	e     *engine.Engine
+	s     *storage.Store
 	reads *storage.Reader
 	o     Options
 	dir   string
@@ -132,16 +104,16 @@ type exporter struct {
 func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
 
 func (x *exporter) run() error {
-	v := x.e.ViewTombstones()
+	v := x.s.ViewTombstones()
 	defer v.Release()
 	f, err := x.o.FS.Create(x.path())
 	if err != nil {
 		return err
 	}
 	for x.id == 0 {
-		x.id = x.e.Opts.Rand()
+		x.id = x.s.Opts.Rand()
 	}
-	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.e.Opts.Rand(), Keys: x.e.Keys.Keyring(x.id, 0)})
+	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.s.Opts.Rand(), Keys: x.s.Keys.Keyring(x.id, 0)})
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -167,9 +139,9 @@ func (x *exporter) run() error {
 
 // publish writes the manifest: from then on dir is a store.
 func (x *exporter) publish(seg snapshot.SegmentInfo) error {
-	st := snapshot.State{FormatVersion: engine.StoreFormat, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.e.Opts.Clock().UnixMicro(),
+	st := snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.s.Opts.Clock().UnixMicro(),
 		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
-	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.e.Opts.Rand, Keys: x.e.Keys})
+	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.s.Opts.Rand, Keys: x.s.Keys})
 	if err != nil {
 		return err
 	}
@@ -199,7 +171,7 @@ func (x *exporter) families(v *storage.View) error {
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
 func (x *exporter) family(v *storage.View, w *storage.Family) error {
-	x.e.RecentlySkipped() // of what came before
+	x.s.RecentlySkipped() // of what came before
 	if err := w.Load(v); err != nil {
 		if !errors.Is(err, fault.ErrCorrupt) {
 			return err
@@ -207,7 +179,7 @@ func (x *exporter) family(v *storage.View, w *storage.Family) error {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: idsOf(w), Err: err})
 		return nil
 	}
-	for _, err := range x.e.RecentlySkipped() {
+	for _, err := range x.s.RecentlySkipped() {
 		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: idsOf(w), Err: err})
 	}
 	if err := x.b.BeginFamily(w.Fam.ID); err != nil {
@@ -265,7 +237,7 @@ func (x *exporter) order(w *storage.Family) []slotUse {
 		for _, t := range w.Partitions {
 			var items []*index.Item
 			t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
-			for i, isHot := range x.e.Opts.Hot(items) {
+			for i, isHot := range x.s.Opts.Hot(items) {
 				if isHot == wanted {
 					take(t, items[i], isHot)
 				}

@@ -35,15 +35,21 @@ const (
 	SpaceItems   = "s" // a namespace of package store
 	SpaceResults = "n" // a group of package cache
 	SpaceErased  = "x" // the memory of an erased thread
-	// OriginThread has an item for each store that this one was salvaged from; the key
+	// OriginPartition has an item for each store that this one was salvaged from; the key
 	// is its number. Threads erased there are remembered by hashes with that number.
-	OriginThread = "o"
+	OriginPartition = "o"
+	// TTLPartition has an item for each thread with a TTL of its own: the key is the thread's
+	// id, the TTL the tag of its slot.
+	TTLPartition = "l"
+	// ErasuresPartition has an item for each erasure that files may still contradict; the key
+	// is the hash.
+	ErasuresPartition = "e"
 
 	// The first byte of an item's key says what the item is.
 
 	KeyCheckpoint = 'c' // a checkpoint
 	KeyWrites     = 'w' // what one call wrote against a checkpoint
-	keyAttempts   = 'a'
+	keyAttempts   = 'a' // how often runs began from a checkpoint
 
 	terminator = "\x00\x00"
 )

@@ -12,7 +12,7 @@ func TestKeyGolden(t *testing.T) {
 	for _, c := range []struct{ name, key, want string }{
 		{"thread", ThreadKey("one"), "74" + "6f6e65"},
 		{"erased thread", ErasedThread(1, "one"), "78" + hex.EncodeToString([]byte(ErasedHash(1, "one")))},
-		{"origins", OriginThread, "6f"},
+		{"origins", OriginPartition, "6f"},
 		{"run", RunKey("one"), "72" + "6f6e65"},
 		{"checkpoint", CheckpointKey("", "id"), "63" + "0000" + "6964"},
 		{"checkpoint of a subgraph", CheckpointKey("a|b", "id"), "63" + "617c62" + "0000" + "6964"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/stele-go/stele/fault"
 )
 
 // ErrDetached says that a name no longer leads to what was opened by it: that was removed,
@@ -193,4 +195,45 @@ func (d guarded) Remove(name string) error {
 		return err
 	}
 	return d.Dir.Remove(name)
+}
+
+// SyncParents makes the name of a new store durable, and those of the directories
+// above it: any of them may be new, made by this process or by one that died
+// since. It comes before the manifest, so that no store without a durable name
+// has one. Directories further up may be closed to us; then they are not new.
+func SyncParents(fsys FS, dir string) error {
+	parent := filepath.Dir(dir)
+	if err := fsys.SyncDir(parent); err != nil {
+		return fmt.Errorf("sync directory %s: %w", parent, err)
+	}
+	for d := filepath.Dir(parent); d != parent; parent, d = d, filepath.Dir(d) {
+		if err := fsys.SyncDir(d); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("sync directory %s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// HoldEmpty makes dir, durably below its parents, and holds it. It refuses one that
+// holds anything: the error then matches fault.ErrNotEmpty.
+func HoldEmpty(fsys FS, dir string) (Dir, error) {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	d, err := Hold(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.List(dir)
+	if err == nil && len(names) > 0 {
+		err = fmt.Errorf("%w: it holds %q; choose another", fault.ErrNotEmpty, names[0])
+	}
+	if err == nil {
+		err = SyncParents(fsys, dir)
+	}
+	if err != nil {
+		_ = d.Close() // nothing was made in it
+		return nil, err
+	}
+	return d, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/internal/record"
 	"github.com/stele-go/stele/internal/seal"
 	"github.com/stele-go/stele/segment"
@@ -35,7 +35,7 @@ func (d *dumper) head(err error, fields ...Field) (bool, error) {
 }
 
 // keys are the keys of the options that this file needs.
-func (d *dumper) keys() *seal.Keyring { return engine.FileKeys(d.f, d.name, d.a.Options.Keys) }
+func (d *dumper) keys() *seal.Keyring { return files.Keyring(d.f, d.name, d.a.Options.Keys) }
 
 func (d *dumper) log() error {
 	h, err := wal.Inspect(d.f, d.name, nil)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -20,7 +19,7 @@ type Format struct {
 // files.
 func Formats() []Format {
 	return []Format{
-		{"store", engine.StoreFormat, 1}, {"manifest", snapshot.FormatVersion, 1}, {"image", snapshot.ImageVersion, 1}, {"log", wal.FormatVersion, 1},
+		{"store", snapshot.FormatVersion, 1}, {"manifest", snapshot.FormatVersion, 1}, {"image", snapshot.ImageVersion, 1}, {"log", wal.FormatVersion, 1},
 		{"segment", segment.FormatVersion, 1}, {"backup", backup.FormatVersion, 1},
 	}
 }

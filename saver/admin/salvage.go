@@ -105,7 +105,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	}
 	defer func() { _ = d.Close() }() // read-only
 	e := diskhook.Engine(d)
-	exp, err := export.Run(ctx, e, out, export.Options{Replace: replacement, Progress: func(done, total int) {
+	exp, err := export.Run(ctx, e.Store, out, export.Options{FS: e.Around(), Replace: replacement, Progress: func(done, total int) {
 		if o.Progress != nil {
 			o.Progress(Progress{Step: "families", Done: int64(done), Total: int64(total)})
 		}

@@ -55,7 +55,7 @@ func (s *Saver) deletedMemory(tx *engine.Tx, threadID string) (d rules.Deleted, 
 // loadOrigins notes the numbers that erased threads are remembered under.
 func (s *Saver) loadOrigins() error {
 	s.origins = []uint64{s.e.StoreID()}
-	t, err := s.e.Partition(layout.OriginThread)
+	t, err := s.e.Partition(layout.OriginPartition)
 	if errors.Is(err, fault.ErrCorrupt) && s.opts.AllowDamage {
 		return nil // the engine lists the damage
 	}
@@ -78,7 +78,7 @@ func (s *Saver) adoptErasures(ctx context.Context, from *Saver) error {
 		return nil
 	}
 	key := string(binary.BigEndian.AppendUint64(nil, from.e.StoreID()))
-	err := s.e.Commit(ctx, []string{layout.OriginThread}, func(tx *engine.Tx) error { return tx.Put(layout.OriginThread, key, 0, nil) })
+	err := s.e.Commit(ctx, []string{layout.OriginPartition}, func(tx *engine.Tx) error { return tx.Put(layout.OriginPartition, key, 0, nil) })
 	if err == nil {
 		err = s.e.Sync(ctx)
 	}

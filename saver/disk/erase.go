@@ -14,10 +14,6 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// pendingErasures is a partition with an item for each erasure that files
-// may still contradict; the key is the hash.
-const pendingErasures = "e"
-
 // eraseBatch is how many threads and namespaces one commit of an erasure deletes.
 const eraseBatch = 64
 
@@ -118,7 +114,7 @@ func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 // eraseBatch deletes threads and namespaces in one record, and notes there that their
 // erasures are pending.
 func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
-	ids := map[string]bool{pendingErasures: true, ttlThread: true}
+	ids := map[string]bool{layout.ErasuresPartition: true, layout.TTLPartition: true}
 	for _, d := range batch {
 		if ids[d.id] = true; d.thread != "" {
 			ids[layout.SpaceErased+d.pending] = true
@@ -169,7 +165,7 @@ func (d *doomed) erase(tx *engine.Tx) error {
 			return err
 		}
 	}
-	return tx.Put(pendingErasures, d.pending, 0, nil)
+	return tx.Put(layout.ErasuresPartition, d.pending, 0, nil)
 }
 
 // PendingErasures is how many threads and namespace prefixes were erased by a call that
@@ -180,7 +176,7 @@ func (s *Saver) PendingErasures() (int, error) {
 }
 
 func (s *Saver) pending() ([]string, error) {
-	t, err := s.e.Partition(pendingErasures)
+	t, err := s.e.Partition(layout.ErasuresPartition)
 	if err != nil || t == nil {
 		return nil, err
 	}
@@ -206,12 +202,12 @@ func (s *Saver) finishErasures(ctx context.Context, tell func(monitor.EraseProgr
 	if err := s.e.Scrub(ctx, tell); err != nil {
 		return err
 	}
-	err = s.commitWith(ctx, map[string]bool{pendingErasures: true}, func(tx *engine.Tx, _ func(string) bool) error {
-		if err := tx.Delete(pendingErasures, keys...); err != nil {
+	err = s.commitWith(ctx, map[string]bool{layout.ErasuresPartition: true}, func(tx *engine.Tx, _ func(string) bool) error {
+		if err := tx.Delete(layout.ErasuresPartition, keys...); err != nil {
 			return err
 		}
-		if t := tx.Partition(pendingErasures); t != nil && t.Last("") == nil {
-			return tx.Drop(pendingErasures, nil)
+		if t := tx.Partition(layout.ErasuresPartition); t != nil && t.Last("") == nil {
+			return tx.Drop(layout.ErasuresPartition, nil)
 		}
 		return nil
 	})

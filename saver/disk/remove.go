@@ -118,7 +118,7 @@ func (s *Saver) deleteThreads(ctx context.Context, threadIDs []string) (saver.Re
 		return saver.Removal{}, err
 	}
 	var done saver.Removal
-	ids := map[string]bool{ttlThread: true}
+	ids := map[string]bool{layout.TTLPartition: true}
 	for _, id := range threadIDs {
 		ids[layout.ThreadKey(id)] = true
 	}

@@ -15,10 +15,6 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// ttlThread is the partition of TTLs: an item for each thread that has its
-// own, with the thread's id as the key and the TTL as the tag of its slot.
-const ttlThread = "l"
-
 func packTTL(d time.Duration) string {
 	if d != saver.NoTTL {
 		d /= time.Microsecond
@@ -49,14 +45,14 @@ func ttlOf(ttls *index.Partition, threadID string) time.Duration {
 
 // dropTTL forgets the TTL of a thread that is being deleted.
 func dropTTL(tx *engine.Tx, threadID string) error {
-	if t := tx.Partition(ttlThread); t == nil || t.Get(threadID) == nil {
+	if t := tx.Partition(layout.TTLPartition); t == nil || t.Get(threadID) == nil {
 		return nil
 	}
-	if err := tx.Delete(ttlThread, threadID); err != nil {
+	if err := tx.Delete(layout.TTLPartition, threadID); err != nil {
 		return err
 	}
-	if tx.Partition(ttlThread).Last("") == nil {
-		return tx.Drop(ttlThread, nil)
+	if tx.Partition(layout.TTLPartition).Last("") == nil {
+		return tx.Drop(layout.TTLPartition, nil)
 	}
 	return nil
 }
@@ -69,14 +65,14 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.e.Commit(ctx, []string{layout.ThreadKey(threadID), ttlThread}, func(tx *engine.Tx) error {
+	return s.e.Commit(ctx, []string{layout.ThreadKey(threadID), layout.TTLPartition}, func(tx *engine.Tx) error {
 		if tx.Partition(layout.ThreadKey(threadID)) == nil {
 			return fmt.Errorf("set the TTL of thread %q: %w", threadID, saver.ErrNotFound)
 		}
 		if ttl == 0 {
 			return dropTTL(tx, threadID)
 		}
-		return tx.Put(ttlThread, threadID, 0, []engine.SlotIn{{Tag: packTTL(ttl)}})
+		return tx.Put(layout.TTLPartition, threadID, 0, []engine.SlotIn{{Tag: packTTL(ttl)}})
 	})
 }
 
@@ -92,7 +88,7 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 }
 
 func (s *Saver) sweepWith(ctx context.Context, pause func()) (rep saver.SweepReport, err error) {
-	ttls, err := s.e.Partition(ttlThread)
+	ttls, err := s.e.Partition(layout.TTLPartition)
 	if err != nil || ttls == nil && s.opts.DefaultTTL == 0 {
 		return rep, err
 	}
@@ -141,7 +137,7 @@ func (s *Saver) expired(ttls *index.Partition, from string) (ids []string, next 
 
 // expire deletes those of the threads that have expired when its commit comes.
 func (s *Saver) expire(ctx context.Context, threadIDs []string) (n int, err error) {
-	ids := map[string]bool{ttlThread: true}
+	ids := map[string]bool{layout.TTLPartition: true}
 	for _, id := range threadIDs {
 		ids[layout.ThreadKey(id)] = true
 	}
@@ -151,7 +147,7 @@ func (s *Saver) expire(ctx context.Context, threadIDs []string) (n int, err erro
 		ok := true
 		for _, id := range threadIDs {
 			t := tx.Partition(layout.ThreadKey(id))
-			if t != nil && rules.Expired(time.UnixMicro(tx.Now()), time.UnixMicro(t.Updated), ttlOf(tx.Partition(ttlThread), id), s.opts.DefaultTTL) {
+			if t != nil && rules.Expired(time.UnixMicro(tx.Now()), time.UnixMicro(t.Updated), ttlOf(tx.Partition(layout.TTLPartition), id), s.opts.DefaultTTL) {
 				due, ok = append(due, id), needRuns(tx, id, need) && ok
 			}
 		}
