@@ -43,11 +43,18 @@ var shallowKeys = map[string]string{
 
 var ownTables = []string{"stele_threads", "stele_checkpoints", "stele_calls", "stele_deleted", "stele_voided", "stele_leases"}
 
-// inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use.
+// inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use. It
+// looks with one snapshot: else a Setup that runs at the same time would make tables after
+// they were looked for, and raise the version before it is read.
 func inspect(ctx context.Context, conn *pgx.Conn, schema string) (*found, error) {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
 	f := &found{schema: schema, version: -1, own: -1}
 	var encoding string
-	err := conn.QueryRow(ctx, `SELECT coalesce(nullif($1, ''), current_schema(), ''), current_setting('server_encoding')`, schema).Scan(&f.schema, &encoding)
+	err = tx.QueryRow(ctx, `SELECT coalesce(nullif($1, ''), current_schema(), ''), current_setting('server_encoding')`, schema).Scan(&f.schema, &encoding)
 	if err != nil {
 		return nil, err
 	}
@@ -57,17 +64,17 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (*found, error)
 	if encoding != "UTF8" {
 		return nil, f.refuse(ErrEncoding, "it is %s; create a database with ENCODING 'UTF8'", encoding)
 	}
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, f.schema).Scan(&f.exists); err != nil || !f.exists {
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, f.schema).Scan(&f.exists); err != nil || !f.exists {
 		return f, err
 	}
-	tables, err := f.tables(ctx, conn)
+	tables, err := f.tables(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.recognize(tables); err != nil {
 		return nil, err
 	}
-	return f, f.rightsError(f.versions(ctx, conn, tables))
+	return f, f.rightsError(f.versions(ctx, tx, tables))
 }
 
 func (f *found) refuse(reason error, format string, args ...any) error {
@@ -81,12 +88,12 @@ type table struct {
 	rights  bool     // the role may read and write it
 }
 
-func (f *found) tables(ctx context.Context, conn *pgx.Conn) (map[string]table, error) {
+func (f *found) tables(ctx context.Context, tx pgx.Tx) (map[string]table, error) {
 	names := slices.Clone(ownTables)
 	for name := range columns {
 		names = append(names, name)
 	}
-	rows, err := conn.Query(ctx, `
+	rows, err := tx.Query(ctx, `
 		SELECT c.relname,
 			ARRAY(SELECT a.attname || ' ' || format_type(a.atttypid, NULL) FROM pg_attribute a
 				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
@@ -142,7 +149,7 @@ func (f *found) recognize(tables map[string]table) error {
 }
 
 // versions reads how far the schema is migrated, and refuses the future.
-func (f *found) versions(ctx context.Context, conn *pgx.Conn, tables map[string]table) error {
+func (f *found) versions(ctx context.Context, tx pgx.Tx, tables map[string]table) error {
 	for _, list := range []struct {
 		table string
 		v     *int
@@ -155,7 +162,7 @@ func (f *found) versions(ctx context.Context, conn *pgx.Conn, tables map[string]
 		if _, ok := tables[list.table]; !ok {
 			continue
 		}
-		if err := conn.QueryRow(ctx, qualify(f.schema, "SELECT coalesce(max(v), -1) FROM @."+list.table)).Scan(list.v); err != nil {
+		if err := tx.QueryRow(ctx, qualify(f.schema, "SELECT coalesce(max(v), -1) FROM @."+list.table)).Scan(list.v); err != nil {
 			return err
 		}
 		if *list.v > list.known {
