@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	mathrand "math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -119,9 +118,9 @@ func (s *Saver) sendBatch(ctx context.Context, threadID string, queue func(b *pg
 	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
 }
 
-// unreplicated are the connections on which the server said, with the success of a commit,
-// that the wait for a replica was cancelled.
-var unreplicated sync.Map // *pgconn.PgConn
+// unreplicated marks a connection on which the server said, with the success of a commit,
+// that the wait for a replica was cancelled: see pgconn.PgConn.CustomData.
+const unreplicated = "stele: unreplicated"
 
 var errUnreplicated = errors.New("committed, but the wait for a synchronous replica was cancelled")
 
@@ -129,7 +128,10 @@ var errUnreplicated = errors.New("committed, but the wait for a synchronous repl
 // Settling the call is a commit as well, which comes later in the log: once that is
 // replicated, so is this.
 func committed(conn *pgx.Conn, err error) error {
-	if _, ok := unreplicated.LoadAndDelete(conn.PgConn()); ok && err == nil {
+	data := conn.PgConn().CustomData()
+	_, marked := data[unreplicated]
+	delete(data, unreplicated)
+	if marked && err == nil {
 		return errUnreplicated
 	}
 	return err
@@ -138,8 +140,11 @@ func committed(conn *pgx.Conn, err error) error {
 // notSent is an error of the pool: pgconn.SafeToRetry knows it by its method.
 type notSent struct{ error }
 
+// SafeToRetry is true: nothing of the call has left this program.
 func (e notSent) SafeToRetry() bool { return true }
-func (e notSent) Unwrap() error     { return e.error }
+
+// Unwrap returns the error of the pool.
+func (e notSent) Unwrap() error { return e.error }
 
 // remember notes that nobody knows whether c was written.
 func (s *Saver) remember(c call, threadID string) {

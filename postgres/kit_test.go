@@ -74,7 +74,7 @@ func TestKit(t *testing.T) {
 // server connection.
 func TestKitThroughPgBouncer(t *testing.T) {
 	if race.Enabled {
-		t.Skip("what the race detector sees is what it sees without a pooler")
+		t.Skip("not with -race: TestKit runs the same code of this module, and this test runs without it")
 	}
 	srv := server(t)
 	url := srv.Bouncer(t, srv.Database(t))

@@ -65,7 +65,7 @@ func ParseConfig(connString string) (*pgxpool.Config, error) {
 	next := cfg.ConnConfig.OnNotice
 	cfg.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if n.Routine == "SyncRepWaitForLSN" {
-			unreplicated.Store(conn, true)
+			conn.CustomData()[unreplicated] = true
 		}
 		if next != nil {
 			next(conn, n)

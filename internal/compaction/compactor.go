@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/flush"
@@ -48,10 +47,7 @@ func New(f *flush.Flusher, images *image.Chain, g *garbage.Estimate) *Compactor 
 // out those in which nothing has changed since. In an encrypted store every file is under
 // the current key afterwards.
 func (c *Compactor) Compact(ctx context.Context) error {
-	if c.Opts.ReadOnly {
-		return fault.ErrReadOnly
-	}
-	if err := c.Enter(); err != nil {
+	if err := c.EnterToWrite(); err != nil {
 		return err
 	}
 	defer c.Leave()
@@ -78,10 +74,7 @@ func (c *Compactor) Compact(ctx context.Context) error {
 // it did. The store does the same by
 // itself until nothing is left to merge.
 func (c *Compactor) CompactStep(ctx context.Context) (bool, error) {
-	if c.Opts.ReadOnly {
-		return false, fault.ErrReadOnly
-	}
-	if err := c.Enter(); err != nil {
+	if err := c.EnterToWrite(); err != nil {
 		return false, err
 	}
 	defer c.Leave()

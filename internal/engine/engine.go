@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/compaction"
 	"github.com/stele-go/stele/internal/files"
@@ -95,10 +94,7 @@ func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compa
 // WriteImage writes what changed since the last image, so that the next Open
 // replays less. The worker does it every Options.ImageBytes.
 func (e *Engine) WriteImage(ctx context.Context) error {
-	if e.Opts.ReadOnly {
-		return fault.ErrReadOnly
-	}
-	if err := e.Enter(); err != nil {
+	if err := e.EnterToWrite(); err != nil {
 		return err
 	}
 	defer e.Leave()

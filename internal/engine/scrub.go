@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/scrub"
 	"github.com/stele-go/stele/monitor"
 )
@@ -13,10 +12,7 @@ import (
 // scrub. Files that a view needs, or a reader in another process where that forbids removal,
 // are waited for, until ctx ends. Commits go on beside it. tell may be nil; see scrub.Run.
 func (e *Engine) Scrub(ctx context.Context, tell func(monitor.EraseProgress)) error {
-	if e.Opts.ReadOnly {
-		return fault.ErrReadOnly
-	}
-	if err := e.Enter(); err != nil {
+	if err := e.EnterToWrite(); err != nil {
 		return err
 	}
 	defer e.Leave()

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/garbage"
@@ -64,10 +63,7 @@ func (f *Flusher) Reset() { f.unflushed.reset() }
 // Flush moves what is in the log into a segment, so that the log can be removed.
 // It goes beside commits. A failure leaves the store as it was.
 func (f *Flusher) Flush(ctx context.Context) error {
-	if f.Opts.ReadOnly {
-		return fault.ErrReadOnly
-	}
-	if err := f.Enter(); err != nil {
+	if err := f.EnterToWrite(); err != nil {
 		return err
 	}
 	defer f.Leave()

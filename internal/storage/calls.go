@@ -25,6 +25,14 @@ func (s *Store) Enter() error {
 	return nil
 }
 
+// EnterToWrite is Enter for a call that writes: ErrReadOnly for a store that is only read.
+func (s *Store) EnterToWrite() error {
+	if s.Opts.ReadOnly {
+		return fault.ErrReadOnly
+	}
+	return s.Enter()
+}
+
 // Leave ends a call.
 func (s *Store) Leave() { s.calls.wg.Done() }
 

@@ -17,16 +17,16 @@ import (
 )
 
 // Store is a store as its files have it: the directory, the manifest that names the
-// files, the index of what is in them, and caches. It reads values and partitions, hands
-// out views and file numbers. Whatever works on a
-// store (commits, flushes, compactions, images, exports, checks) shares one.
+// files, the index of what is in them, and caches. It reads values and partitions, and hands
+// out views and file numbers. Whatever works on a store (commits, flushes, compactions,
+// images, exports, checks) shares one.
 type Store struct {
 	Dir  string
 	Opts Options
 
-	Held     vfs.Dir            // the directory, held open until the store is closed; Options.FS is the same
+	Held     vfs.Dir            // the directory, held open until the store is closed; Opts.FS is it behind the check of the lock
 	Manifest *snapshot.Manifest // nil if read-only
-	Found    snapshot.State     // the state of a read-only store
+	Found    snapshot.State     // the state as Open found it; a read-only store has no other
 	Log      *wal.Log           // nil if read-only
 	Keys     *seal.Keys         // nil without encryption
 	Files    *files.Set
@@ -44,7 +44,7 @@ type Store struct {
 
 	calls calls
 
-	DirectoryLimit int // maxDirectory; smaller in tests
+	DirectoryLimit int // MaxDirectory; smaller in tests
 
 	counters
 	Resolved   atomic.Int64           // patches applied by readers
