@@ -18,8 +18,8 @@ type PruneView interface {
 	Valueless(id string) (channels []string, told bool)
 	// HasValue reports whether checkpoint id has a value of the channel.
 	HasValue(id, channel string) bool
-	// HasWrite reports whether a pending write of checkpoint id is on the
-	// channel.
+	// HasWrite reports whether a pending write of checkpoint id is on the channel. What
+	// ResolveWrites drops does not count: see OnChannel.
 	HasWrite(id, channel string) bool
 	// Format is the checkpoint's V.
 	Format(id string) int

@@ -53,6 +53,13 @@ func ResolveWrites(writes []saver.PendingWrite) []saver.PendingWrite {
 	return kept
 }
 
+// OnChannel reports whether one of the writes of a checkpoint, given in commit order, is on
+// the channel when repeated ones are dropped. It may reuse the memory of writes.
+func OnChannel(writes []saver.PendingWrite, channel string) bool {
+	on := func(w saver.PendingWrite) bool { return w.Channel == channel }
+	return slices.ContainsFunc(writes, on) && slices.ContainsFunc(ResolveWrites(writes), on)
+}
+
 // fewWrites: up to this number of writes a linear search is faster than a map.
 const fewWrites = 8
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/stele-go/stele/index"
@@ -447,12 +448,18 @@ func (v diskPrune) HasValue(id, channel string) bool {
 
 // HasWrite implements PruneView.
 func (v diskPrune) HasWrite(id, channel string) bool {
-	found := false
+	var writes []saver.PendingWrite
 	v.t.Ascend(layout.WritesPrefix(v.ns, id), func(it *index.Item) bool {
-		found = slices.ContainsFunc(it.Slots[1:], func(s index.Slot) bool { return s.Name == channel })
-		return !found
+		for _, s := range it.Slots[1:] {
+			n, err := unpackIndex(s.Tag)
+			if err != nil {
+				n = math.MaxInt - len(writes) // damage keeps more, never less
+			}
+			writes = append(writes, saver.PendingWrite{TaskID: it.Slots[0].Name, Channel: s.Name, Index: n})
+		}
+		return true
 	})
-	return found
+	return rules.OnChannel(writes, channel)
 }
 
 // Format implements PruneView.

@@ -260,7 +260,13 @@ func (v pruneView) HasValue(id, channel string) bool {
 
 // HasWrite implements rules.PruneView.
 func (v pruneView) HasWrite(id, channel string) bool {
-	return slices.ContainsFunc(v.n.calls[id], func(c call) bool { return slices.Contains(c.Channels, channel) })
+	var writes []saver.PendingWrite
+	for _, c := range v.n.calls[id] {
+		for i, channel := range c.Channels {
+			writes = append(writes, saver.PendingWrite{TaskID: c.TaskID, Channel: channel, Index: c.Index(i)})
+		}
+	}
+	return rules.OnChannel(writes, channel)
 }
 
 // Format implements rules.PruneView.

@@ -79,6 +79,14 @@ var pruneCases = []testCase{
 		e.listed(saver.Query{ThreadID: "t"}, 3, 2)
 		e.values(e.get(head), map[string]any{"k": 1, saver.ChannelTasks: []any{"send"}})
 	}},
+	{id: "prune", name: "a write that was passed over keeps nothing", needs: PowerThreadManager, fn: func(e *env) {
+		e.put(step{v: 3, id: id(1)})
+		e.write(at(1), "task", "k", "first")
+		e.write(at(1), "task", saver.ChannelTasks, "again")
+		e.put(step{v: 3, id: id(2), parent: id(1)})
+		e.prune(saver.KeepLatest, "t")
+		e.listed(saver.Query{ThreadID: "t"}, 2)
+	}},
 	{id: "prune", name: "writes that wait for their checkpoint stay", needs: PowerThreadManager, fn: func(e *env) {
 		e.chain(2, 3)
 		e.write(at(4), "task", "ch", "early")
