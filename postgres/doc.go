@@ -21,7 +21,7 @@
 //	stele_calls        the order of calls that interrupt, resume or fail
 //	stele_deleted      what is remembered of deleted threads
 //	stele_voided       calls that were given up; see below
-//	stele_leases       who owns a thread, and the epoch of that
+//	stele_leases       the threads that are owned, and the epochs of that
 //
 // # Invariants
 //
@@ -53,6 +53,8 @@
 // The lock binds programs in Go. Python's savers take none, so that a run of theirs can
 // move the head of a thread at any time; ExpectHead sees that, if it was before.
 //
-// The first statement after the lock decides whether a call may write. It is where the
-// epoch of a lease can be looked at.
+// The first statement after the lock decides whether a call may write: it looks at the
+// epoch of the call's lease as well. A thread is taken over under the same lock. So what an
+// owner wrote is there before the next one has the thread, and what it sends later is
+// refused, however late it arrives.
 package postgres

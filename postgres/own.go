@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,43 +15,58 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// leases are the threads that a Saver owns, by the owner's name. One goroutine renews
-// them all while there are any.
+// leases are the threads that a Saver owns. One goroutine renews them all while there are
+// any.
 type leases struct {
 	mu   sync.Mutex
 	held map[string]*lease // by thread
 	stop context.CancelFunc
 }
 
+// lease is a row of stele_leases that this Saver made, and which is there until it is
+// released or somebody else takes the thread over. The row names the epoch, and a put looks
+// for the row under the lock of the thread, which taking a thread over needs as well. So
+// each put is before or behind the takeover, and the next owner sees all that the last one
+// wrote.
 type lease struct {
-	owner [16]byte
-	epoch int64
+	thread string
+	owner  [16]byte
+	epoch  int64
+	lost   chan struct{}
+	// renewed is when the last renewal that arrived was sent. No later than LeaseTime after
+	// it, somebody else may have the thread.
+	renewed time.Time
 }
 
 func (st *statements) ownerStatements(q func(string) string) {
-	// $1 thread, $2 owner, $3 how long, in microseconds. The clock is the server's. The
-	// epoch only grows.
+	// $1 thread, $2 owner, $3 how long, in microseconds. The clock is the server's. Epochs
+	// are of one sequence, so that they grow also where the row was removed. The owner is
+	// the same again where the answer of an earlier try was lost.
 	st.lease = q(`
-INSERT INTO @.stele_leases AS l (thread_id, owner, epoch, expires_at)
-VALUES ($1, $2, 1, clock_timestamp() + $3 * interval '1 microsecond')
-ON CONFLICT (thread_id) DO UPDATE SET owner = EXCLUDED.owner, epoch = l.epoch + 1, expires_at = EXCLUDED.expires_at
-WHERE l.expires_at <= clock_timestamp() RETURNING epoch`)
+INSERT INTO @.stele_leases AS l (thread_id, owner, expires_at)
+VALUES ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')
+ON CONFLICT (thread_id) DO UPDATE SET owner = EXCLUDED.owner, epoch = DEFAULT, expires_at = EXCLUDED.expires_at
+WHERE l.expires_at <= clock_timestamp() OR l.owner = EXCLUDED.owner RETURNING epoch`)
 	st.renew = q(`
 UPDATE @.stele_leases l SET expires_at = clock_timestamp() + $3 * interval '1 microsecond'
 FROM unnest($1::text[], $2::uuid[]) held(thread_id, owner)
-WHERE l.thread_id = held.thread_id AND l.owner = held.owner`)
+WHERE l.thread_id = held.thread_id AND l.owner = held.owner RETURNING l.owner`)
 	st.release = q(`
-UPDATE @.stele_leases l SET expires_at = '-infinity'
-FROM unnest($1::text[], $2::uuid[]) held(thread_id, owner)
+DELETE FROM @.stele_leases l USING unnest($1::text[], $2::uuid[]) held(thread_id, owner)
 WHERE l.thread_id = held.thread_id AND l.owner = held.owner`)
+	// $1 thread, $2 epoch.
+	st.fence = q(`
+SELECT @.stele_refuse('` + refusedFenced + `', '') WHERE NOT EXISTS (
+	SELECT FROM @.stele_leases WHERE thread_id = $1 AND epoch = $2)`)
 }
 
 // Own implements saver.Coordinator with a lease in a table of the database, which the
-// Saver renews until release is called. A process that dies has the thread until
-// Options.LeaseTime has passed. So has one that cannot reach the server for that long,
-// although it does not learn of it: nothing refuses its writes. Who waits asks again and
-// again.
-func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+// Saver renews until it is released. A process that died has the thread until
+// Options.LeaseTime has passed. One that slept for longer, or could not reach the server,
+// may find that somebody else has the thread: then Lease.Lost is closed, and its calls are
+// refused. Lost is closed as well when the server could not be reached for LeaseTime. Who
+// waits asks again and again.
+func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	if err := checkThread(threadID); err != nil {
 		return nil, err
 	}
@@ -59,7 +76,7 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release fu
 			return nil, err
 		}
 		if l != nil {
-			return sync.OnceFunc(func() { s.release(map[string]*lease{threadID: l}) }), nil
+			return saver.NewLease(threadID, l.epoch, l.lost, func() { s.release(l) }), nil
 		}
 		if !wait {
 			return nil, &saver.OwnedError{ThreadID: threadID}
@@ -75,14 +92,34 @@ func (s *Saver) acquire(ctx context.Context, threadID string) (*lease, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	l := &lease{}
+	l := &lease{thread: threadID, lost: make(chan struct{})}
 	rand.Read(l.owner[:])
-	err := s.pool.QueryRow(ctx, s.sql.lease, threadID, l.owner, s.opts.LeaseTime.Microseconds()).Scan(&l.epoch)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
+	taken := false
+	err := s.again(ctx, func() (bool, error) {
+		l.renewed = time.Now()
+		err := s.sendBatch(ctx, threadID, func(b *pgx.Batch) {
+			b.Queue(s.sql.lease, threadID, l.owner, s.opts.LeaseTime.Microseconds()).QueryRow(func(row pgx.Row) error {
+				err := row.Scan(&l.epoch)
+				if taken = errors.Is(err, pgx.ErrNoRows); taken {
+					return nil
+				}
+				return err
+			})
+		})
+		if err == nil {
+			return false, nil
+		}
+		retry := ctx.Err() == nil && !s.closed.Load() && (passing(err) || outcomeOf(err) != rolledBack)
+		return retry, s.readError(ctx, s.translate(err))
+	})
 	if err != nil {
-		return nil, s.readError(ctx, s.translate(err))
+		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer done()
+		s.send(ctx, l) // it may have been taken
+		return nil, err
+	}
+	if taken {
+		return nil, nil
 	}
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
@@ -100,27 +137,58 @@ func (s *Saver) renew(ctx context.Context) {
 	third := s.opts.LeaseTime / 3
 	for pause(ctx, third/2+mathrand.N(third/2+1)) == nil {
 		s.leases.mu.Lock()
-		threads, owners := columnsOf(s.leases.held)
+		held := slices.Collect(maps.Values(s.leases.held))
 		s.leases.mu.Unlock()
+		sent := time.Now()
 		renewing, done := context.WithTimeout(ctx, third)
-		s.pool.Exec(renewing, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds()) // an error is for the next round
+		renewed, err := s.renewed(renewing, held)
 		done()
+		s.leases.mu.Lock()
+		for _, l := range held {
+			switch {
+			case s.leases.held[l.thread] != l: // released meanwhile
+			case err == nil && renewed[l.owner]:
+				l.renewed = sent
+			case err == nil || time.Since(l.renewed) >= s.opts.LeaseTime:
+				delete(s.leases.held, l.thread)
+				close(l.lost)
+			}
+		}
+		s.leases.mu.Unlock()
 	}
 }
 
-func columnsOf(held map[string]*lease) (threads []string, owners [][16]byte) {
-	for threadID, l := range held {
-		threads, owners = append(threads, threadID), append(owners, l.owner)
+// renewed renews leases, and returns the owners of those that are there.
+func (s *Saver) renewed(ctx context.Context, held []*lease) (map[[16]byte]bool, error) {
+	threads, owners := columnsOf(held)
+	rows, err := s.pool.Query(ctx, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds())
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return nil, err
+	}
+	renewed := map[[16]byte]bool{}
+	for _, owner := range found {
+		renewed[owner] = true
+	}
+	return renewed, nil
+}
+
+func columnsOf(held []*lease) (threads []string, owners [][16]byte) {
+	for _, l := range held {
+		threads, owners = append(threads, l.thread), append(owners, l.owner)
 	}
 	return threads, owners
 }
 
-// release gives leases back. If that fails, they end by themselves.
-func (s *Saver) release(gone map[string]*lease) {
+// release gives leases back.
+func (s *Saver) release(gone ...*lease) {
 	s.leases.mu.Lock()
-	for threadID, l := range gone {
-		if s.leases.held[threadID] == l {
-			delete(s.leases.held, threadID)
+	for _, l := range gone {
+		if s.leases.held[l.thread] == l {
+			delete(s.leases.held, l.thread)
 		}
 	}
 	if len(s.leases.held) == 0 && s.leases.stop != nil {
@@ -128,23 +196,25 @@ func (s *Saver) release(gone map[string]*lease) {
 		s.leases.stop = nil
 	}
 	s.leases.mu.Unlock()
-	threads, owners := columnsOf(gone)
-	if len(threads) == 0 {
-		return
-	}
 	ctx, done := context.WithTimeout(context.Background(), s.opts.LeaseTime)
 	defer done()
+	s.send(ctx, gone...)
+}
+
+// send removes the rows of leases. If that fails, they run out by themselves.
+func (s *Saver) send(ctx context.Context, gone ...*lease) {
+	if len(gone) == 0 {
+		return
+	}
+	threads, owners := columnsOf(gone)
 	s.pool.Exec(ctx, s.sql.release, threads, owners)
 }
 
 func (s *Saver) releaseAll() {
 	s.leases.mu.Lock()
-	held := make(map[string]*lease, len(s.leases.held))
-	for threadID, l := range s.leases.held {
-		held[threadID] = l
-	}
+	held := slices.Collect(maps.Values(s.leases.held))
 	s.leases.mu.Unlock()
-	s.release(held)
+	s.release(held...)
 }
 
 // CountAttempt implements saver.Coordinator.
@@ -153,6 +223,14 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (n int, err 
 		return 0, err
 	}
 	err = s.inTx(ctx, []string{cfg.ThreadID}, func(tx pgx.Tx) error {
+		if cfg.Epoch != 0 {
+			if _, err := tx.Exec(ctx, s.sql.fence, cfg.ThreadID, cfg.Epoch); err != nil {
+				if code, detail, ok := refusal(err); ok {
+					return writeRefused(cfg, code, detail)
+				}
+				return err
+			}
+		}
 		err := tx.QueryRow(ctx, s.sql.attempt, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID).Scan(&n)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return notFound(cfg)

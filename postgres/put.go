@@ -161,7 +161,7 @@ func notNull(data []byte) []byte {
 func (s *Saver) queuePut(b *pgx.Batch, c call, plan *rules.PutPlan, r *putRows) {
 	at := plan.Target
 	b.Queue(s.sql.putGuard, at.ThreadID, at.Namespace, at.CheckpointID, [16]byte(c), s.rememberedSince(),
-		plan.Record.Parent, plan.Record.ValuesFrom, plan.ExpectHead, r.writes.named)
+		plan.Record.Parent, plan.Record.ValuesFrom, plan.ExpectHead, r.writes.named, plan.Epoch)
 	if len(r.channels) > 0 {
 		b.Queue(s.sql.putBlobs, at.ThreadID, at.Namespace, at.CheckpointID, r.channels, r.versions, r.kinds, r.blobs, r.minted)
 		b.Queue(s.sql.putUnblob, at.ThreadID, at.Namespace, r.channels, r.versions, r.kinds)
@@ -185,7 +185,8 @@ func putRefused(plan *rules.PutPlan, r *putRows, code, detail string) error {
 		i := slices.Index(r.channels, detail)
 		return &VersionTakenError{ThreadID: at.ThreadID, Namespace: at.Namespace, Channel: detail, Version: r.versions[i]}
 	}
-	return writeRefused(at.ThreadID, code, detail)
+	at.Epoch = plan.Epoch
+	return writeRefused(at, code, detail)
 }
 
 func notFound(cfg saver.Config) error {

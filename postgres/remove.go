@@ -23,7 +23,7 @@ func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
 			b.Queue(s.sql.voidGuard, [16]byte(c))
 			s.queueDelete(b, threadID)
 		},
-		refused: func(code, detail string) error { return writeRefused(threadID, code, detail) },
+		refused: func(code, detail string) error { return writeRefused(saver.Config{ThreadID: threadID}, code, detail) },
 	})
 }
 

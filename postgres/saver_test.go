@@ -522,48 +522,6 @@ func TestLateArrivalsWriteNothing(t *testing.T) {
 	}
 }
 
-// An owner keeps the thread by renewing its lease. One that died has it until the lease has
-// run out. The epoch grows with every owner.
-func TestLeaseOfTheDead(t *testing.T) {
-	url := server(t).Database(t)
-	a := open(t, url, postgres.Options{LeaseTime: 3 * time.Second})
-	b := open(t, url, postgres.Options{})
-	release, err := a.Own(t.Context(), "t", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := connect(t, url)
-	const expires = `SELECT expires_at::text FROM stele_leases`
-	for first := column(t, conn, expires)[0]; column(t, conn, expires)[0] == first; { // until it was renewed
-		time.Sleep(10 * time.Millisecond)
-	}
-	if _, err := b.Own(t.Context(), "t", false); !errors.Is(err, saver.ErrConflict) {
-		t.Fatalf("own of a thread that is owned: %v", err)
-	}
-	release()
-	if release, err = b.Own(t.Context(), "t", false); err != nil {
-		t.Fatal(err)
-	}
-	release()
-	die := func(lease string) {
-		if _, err := conn.Exec(t.Context(), `UPDATE stele_leases SET owner = gen_random_uuid(), expires_at = clock_timestamp() + $1::interval`, lease); err != nil {
-			t.Fatal(err)
-		}
-	}
-	die("1 hour")
-	if _, err := b.Own(t.Context(), "t", false); !errors.Is(err, saver.ErrConflict) {
-		t.Fatalf("own of a dead owner's thread: %v", err)
-	}
-	die("100 ms")
-	if release, err = b.Own(t.Context(), "t", true); err != nil {
-		t.Fatal(err)
-	}
-	release()
-	if got := column(t, conn, `SELECT epoch::text FROM stele_leases`); len(got) != 1 || got[0] != "3" {
-		t.Errorf("epoch %v, want 3", got)
-	}
-}
-
 // A commit whose wait for a replica was cancelled is of unknown outcome, until a later one
 // is replicated.
 func TestCancelledReplication(t *testing.T) {

@@ -12,7 +12,7 @@ type statements struct {
 	attempt                                                 string
 	voidGuard, deleteRemember                               string
 	deleteTables                                            []string
-	lease, renew, release                                   string
+	lease, renew, release, fence                            string
 	chain, chainWrites                                      string
 	threadIDs, threadHeads, threadWrites, threadCalls       string
 	schema                                                  string
@@ -30,11 +30,15 @@ ON CONFLICT (thread_id) DO UPDATE SET updated_at = EXCLUDED.updated_at`)
 
 	// $1 thread, $2 namespace, $3 id, $4 call, $5 since when deletions are remembered, $6
 	// parent, $7 where values come from, $8 expected head or NULL, $9 checkpoints that the
-	// writes of the request hang on. The first row that comes ends the transaction.
+	// writes of the request hang on, $10 epoch or 0. The first row that comes ends the
+	// transaction.
 	st.putGuard = q(`
 SELECT @.stele_refuse(code, detail) FROM (
 	SELECT '` + refusedVoided + `' AS code, '' AS detail
 	WHERE EXISTS (SELECT FROM @.stele_voided WHERE call = $4)
+UNION ALL
+	SELECT '` + refusedFenced + `', '' WHERE $10::bigint <> 0 AND NOT EXISTS (
+		SELECT FROM @.stele_leases WHERE thread_id = $1 AND epoch = $10)
 UNION ALL
 	SELECT '` + refusedParent + `', $6::text FROM @.stele_deleted d
 	WHERE d.thread_id = $1 AND d.at >= $5 AND $6 <> '' AND NOT EXISTS (
@@ -126,11 +130,15 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET note = EXCLU
 	st.putTrace = q(`
 SELECT EXISTS (SELECT FROM @.stele_checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3 AND call = $4)`)
 
-	// $1 thread, $2 namespace, $3 id, $4 call, $5 since when deletions are remembered.
+	// $1 thread, $2 namespace, $3 id, $4 call, $5 since when deletions are remembered, $6
+	// epoch or 0.
 	st.writesGuard = q(`
 SELECT @.stele_refuse(code, detail) FROM (
 	SELECT '` + refusedVoided + `' AS code, '' AS detail
 	WHERE EXISTS (SELECT FROM @.stele_voided WHERE call = $4)
+UNION ALL
+	SELECT '` + refusedFenced + `', '' WHERE $6::bigint <> 0 AND NOT EXISTS (
+		SELECT FROM @.stele_leases WHERE thread_id = $1 AND epoch = $6)
 UNION ALL
 	SELECT '` + refusedWrites + `', $3::text FROM @.stele_deleted d
 	WHERE d.thread_id = $1 AND d.at >= $5 AND NOT (

@@ -38,19 +38,20 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 			if deferred { // a later commit flushes this one as well: the log has one order
 				b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 			}
-			b.Queue(s.sql.writesGuard, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, [16]byte(c), s.rememberedSince())
+			b.Queue(s.sql.writesGuard, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, [16]byte(c), s.rememberedSince(), cfg.Epoch)
 			if len(writes) > 0 {
 				s.queueWriteRows(b, cfg, &rows)
 				b.Queue(s.sql.touch, cfg.ThreadID, s.now())
 			}
 		},
-		refused: func(code, detail string) error { return writeRefused(cfg.ThreadID, code, detail) },
+		refused: func(code, detail string) error { return writeRefused(cfg, code, detail) },
 	})
 }
 
 // Codes of stele_refuse.
 const (
 	refusedVoided   = "voided"   // the call was given up before it arrived
+	refusedFenced   = "fenced"   // the thread has no lease of this epoch
 	refusedParent   = "parent"   // of a deleted thread
 	refusedWrites   = "writes"   // to a deleted thread
 	refusedSource   = "source"   // of values is not there
@@ -58,8 +59,11 @@ const (
 	refusedTaken    = "taken"    // a version has another value
 )
 
-func writeRefused(threadID, code, detail string) error {
+func writeRefused(at saver.Config, code, detail string) error {
+	threadID := at.ThreadID
 	switch code {
+	case refusedFenced:
+		return &saver.FencedError{ThreadID: threadID, Epoch: at.Epoch}
 	case refusedParent:
 		return fmt.Errorf("thread %q: parent checkpoint %q: %w", threadID, detail, saver.ErrThreadDeleted)
 	case refusedWrites:

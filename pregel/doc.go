@@ -52,8 +52,11 @@
 // run with RunOptions.Shared. The run under way then fails with ErrConflict when it
 // stores its next checkpoint. The nodes before that checkpoint have run.
 //
-// If several processes write to one store, which the disk saver does not allow, the
-// saver should coordinate them. If it is no saver.Coordinator, only the condition on
+// If several processes write to one store, as on PostgreSQL, the saver coordinates them.
+// A run has a lease of its thread, and each of its saves has the lease's epoch. A process
+// that was stopped for longer than the lease lasts may find that another one took the
+// thread over. Its run then ends with saver.ErrFenced, the contexts of its nodes are
+// cancelled, and nothing that it saves is stored. If the saver is no saver.Coordinator, only the condition on
 // each checkpoint guards against other processes, and every save is waited for. Of
 // several runs that take input at the same head, all but one fail before their nodes
 // run, and a run whose head another one moved fails at its next checkpoint. A run that

@@ -10,15 +10,20 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// ownership is a run's claim to be the only one on its thread. Two things guard it. First,
+// ownership is a run's claim to be the only one on its thread. Three things guard it. First,
 // the saver's Own, or a table in this process if the saver has none, decides before the
-// thread is loaded, so the loser has done nothing yet. Second, every checkpoint is stored
-// on condition that the head is the one this run knows. That catches those who did not ask:
-// UpdateState, forks, Shared runs and other processes.
+// thread is loaded, so the loser has done nothing yet. Second, every save has the epoch of
+// the lease: a run that lost the thread to another, because its process was stopped for
+// longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
+// condition that the head is the one this run knows. That catches those who did not ask:
+// UpdateState, forks, Shared runs and programs in other languages.
 type ownership struct {
 	// again: the run lost the thread before and starts over. It waits for the thread.
-	again   bool
-	release func() // nil: nothing to release
+	again bool
+	lease *saver.Lease // nil: nothing to release
+	// epoch is that of the lease of this run, or of the graph around: every save has it.
+	// 0 is for forks, shared runs, and savers that know of none.
+	epoch int64
 	// taken is why the thread is not this run's; only a fork goes on with it.
 	taken error
 	// head is the newest checkpoint that this run knows. checked: checkpoints are stored on
@@ -40,11 +45,13 @@ func (l *loop) own(ctx context.Context) (err error) {
 	wait := o.again && outside != nil
 	s, ok := l.saver.(saver.Coordinator)
 	if ok {
-		o.release, err = s.Own(ctx, l.thread, wait)
+		o.lease, err = s.Own(ctx, l.thread, wait)
 	} else {
-		o.release, err = tables.own(ctx, l.g, l.saver, l.thread, wait)
+		o.lease, err = tables.own(ctx, l.g, l.saver, l.thread, wait)
 	}
 	switch {
+	case err == nil && ok:
+		o.epoch = o.lease.Epoch()
 	case errors.Is(err, ErrConflict):
 		o.taken = err
 		if l.addressed() {
@@ -81,10 +88,28 @@ func (l *loop) expected() *string {
 	return saver.Head(l.owned.head)
 }
 
+// untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
+// be running the thread: what this run stores is refused, and its tasks should not go on.
+func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
+	if l.owned.lease == nil || l.owned.lease.Lost() == nil {
+		return ctx, func() {}
+	}
+	lease := l.owned.lease
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lease.Lost():
+			cancel(&saver.FencedError{ThreadID: lease.ThreadID(), Epoch: lease.Epoch()})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // disown releases the thread. It is called when the run's saves have ended.
 func (l *loop) disown() {
-	if l.owned.release != nil {
-		l.owned.release()
+	if l.owned.lease != nil {
+		l.owned.lease.Release()
 	}
 }
 
@@ -102,23 +127,23 @@ type ownerTable struct {
 
 var tables = ownerTables{by: map[any]*ownerTable{}}
 
-// own does what saver.Coordinator.Own does, for a saver that is not a Coordinator. release must
-// be called once. For a saver that is not comparable, the graph is the key.
-func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadID string, wait bool) (release func(), err error) {
+// own does what saver.Coordinator.Own does, for a saver that is not a Coordinator and looks at
+// no epochs. For a saver that is not comparable, the graph is the key.
+func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadID string, wait bool) (*saver.Lease, error) {
 	var key any = s
 	if !reflect.ValueOf(s).Comparable() {
 		key = g
 	}
 	t := ts.use(key)
-	free, err := t.Own(ctx, threadID, wait)
+	lease, err := t.Own(ctx, threadID, wait)
 	if err != nil {
 		ts.leave(key)
 		return nil, err
 	}
-	return func() {
-		free()
+	return saver.NewLease(threadID, lease.Epoch(), nil, func() {
+		lease.Release()
 		ts.leave(key)
-	}, nil
+	}), nil
 }
 
 func (ts *ownerTables) use(key any) *ownerTable {

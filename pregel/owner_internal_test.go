@@ -22,7 +22,7 @@ func TestOwnerTablesKeepNothing(t *testing.T) {
 	ts.by = map[any]*ownerTable{}
 	g := &Graph{}
 	for _, s := range []saver.Saver{&uncomparable{}, uncomparable{}} {
-		release, err := ts.own(ctx, g, s, "t", false)
+		lease, err := ts.own(ctx, g, s, "t", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,11 +33,11 @@ func TestOwnerTablesKeepNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		release()
+		lease.Release()
 		if len(ts.by) != 1 {
 			t.Errorf("%T: %d tables while a thread is owned", s, len(ts.by))
 		}
-		other()
+		other.Release()
 		if len(ts.by) != 0 {
 			t.Errorf("%T: %d tables are kept", s, len(ts.by))
 		}

@@ -248,7 +248,7 @@ func (l *loop) countRecovery(ctx context.Context) error {
 		return nil
 	}
 	r.at = l.place
-	n, err := l.g.countAttempt(ctx, r.at)
+	n, err := l.g.countAttempt(ctx, r.at, l.owned.epoch)
 	if err != nil {
 		return err
 	}
@@ -282,12 +282,12 @@ func (l *loop) finishEarlier(ctx context.Context, at Address, o RunOptions, refu
 
 // countAttempt counts a recovery that is about to begin at a checkpoint. It does so before
 // anything runs, because a process that is killed can no longer count.
-func (g *Graph) countAttempt(ctx context.Context, at saver.Config) (int, error) {
+func (g *Graph) countAttempt(ctx context.Context, at saver.Config, epoch int64) (int, error) {
 	c, ok := g.opts.Saver.(saver.Coordinator)
 	if !ok {
 		return g.attempts.add(at, 1), nil
 	}
-	n, err := c.CountAttempt(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID})
+	n, err := c.CountAttempt(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID, Epoch: epoch})
 	if err != nil {
 		return 0, &PersistError{Op: fmt.Sprintf("count an attempt at recovery of thread %q", at.ThreadID), Err: err}
 	}

@@ -92,11 +92,11 @@ func TestRecoverDuringRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	release, err := s.Own(ctx, "t", false)
+	lease, err := s.Own(ctx, "t", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer release()
+	defer lease.Release()
 	var now, most atomic.Int32
 	p.sending = func(context.Context) error {
 		n := now.Add(1)

@@ -243,7 +243,7 @@ func checkMetadata(at saver.Config, s saver.Saver) error {
 // inherit makes the graph a part of the one whose task r runs.
 func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	outer := r.step.l
-	l.parent, l.thread, l.ways = r, outer.thread, outer.ways
+	l.parent, l.thread, l.ways, l.owned.epoch = r, outer.thread, outer.ways, outer.owned.epoch
 	o.Control = outer.opts.Control
 	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
 	if o.Context == nil {
@@ -290,6 +290,8 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 		l.g.guardHook("RunStart", func() { h(l.info()) })
 	}
 	err = l.enter(ctx)
+	ctx, stop := l.untilLost(ctx)
+	defer stop()
 	if err == nil {
 		err = l.supersteps(ctx)
 	}

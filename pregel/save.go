@@ -113,7 +113,7 @@ func (o *putWritesOp) save(ctx context.Context) error {
 
 // writesOp is the save of writes against a checkpoint of this graph.
 func (l *loop) writesOp(node string, at saver.Config, writes []saver.Write, taskID, path string) *saveOp {
-	at.Namespace = l.ns
+	at.Namespace, at.Epoch = l.ns, l.owned.epoch
 	put := &putWritesOp{s: l.saver, at: at, writes: writes, taskID: taskID, path: path}
 	op := &put.saveOp
 	op.run, op.what, op.barrier = put, "writes", taskID == nullTaskID
@@ -227,7 +227,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 		return err
 	}
 	at := l.place
-	at.Namespace = l.ns
+	at.Namespace, at.Epoch = l.ns, l.owned.epoch
 	at.ExpectHead = l.expected()
 	if l.place.CheckpointID != "" {
 		prev := l.place.At(l.place.CheckpointID)

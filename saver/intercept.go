@@ -263,16 +263,16 @@ func (s *interceptedCoordinator) Sync(ctx context.Context) error {
 	return s.around(ctx, Call{Method: "Sync"}, s.Coordinator.Sync)
 }
 
-// Own implements Coordinator. release is not intercepted.
-func (s *interceptedCoordinator) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
-	release, err = answer(ctx, s.around, Call{Method: "Own", Config: Config{ThreadID: threadID}}, func(ctx context.Context) (func(), error) {
+// Own implements Coordinator. Releasing the lease is not intercepted.
+func (s *interceptedCoordinator) Own(ctx context.Context, threadID string, wait bool) (*Lease, error) {
+	lease, err := answer(ctx, s.around, Call{Method: "Own", Config: Config{ThreadID: threadID}}, func(ctx context.Context) (*Lease, error) {
 		return s.Coordinator.Own(ctx, threadID, wait)
 	})
-	if err != nil && release != nil { // the interceptor failed after Own succeeded
-		release()
-		release = nil
+	if err != nil && lease != nil { // the interceptor failed after Own succeeded
+		lease.Release()
+		lease = nil
 	}
-	return release, err
+	return lease, err
 }
 
 // CountAttempt implements Coordinator.

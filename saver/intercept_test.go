@@ -229,7 +229,7 @@ func TestInterceptorStops(t *testing.T) {
 	if seen != 4 || !errors.Is(last, errRefused) { // one, then two and the error
 		t.Errorf("saw %d, and last %v", seen, last)
 	}
-	if release, err := after.(saver.Coordinator).Own(t.Context(), "t", false); release != nil || !errors.Is(err, errRefused) {
+	if lease, err := after.(saver.Coordinator).Own(t.Context(), "t", false); lease != nil || !errors.Is(err, errRefused) {
 		t.Errorf("own: %v", err)
 	}
 	if _, err := m.Own(t.Context(), "t", false); err != nil {

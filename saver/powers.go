@@ -35,16 +35,18 @@ type Coordinator interface {
 	// returns an error, including the context's, nothing is settled.
 	Sync(ctx context.Context) error
 
-	// Own makes the caller the owner of the thread until it calls release; calling
-	// release again does nothing. While somebody else owns the thread, Own fails at once
-	// with an OwnedError. With wait it waits until the thread is free, or fails with the
-	// error of ctx when ctx ends. Waiters are served in no particular order.
+	// Own makes the caller the owner of the thread until it releases the Lease. While
+	// somebody else owns the thread, Own fails at once with an OwnedError. With wait it
+	// waits until the thread is free, or fails with the error of ctx when ctx ends. Waiters
+	// are served in no particular order.
 	//
 	// An engine calls Own before it loads a thread. So if several runs start on a thread,
 	// all but one fail before they do anything. Ownership holds across all processes that
-	// can write to the store, and ends when a process dies. It is advisory: other calls
-	// work whoever owns the thread. Nothing is stored.
-	Own(ctx context.Context, threadID string, wait bool) (release func(), err error)
+	// can write to the store, and ends some time after a process died. It is advisory for
+	// calls without an epoch: they work whoever owns the thread. Calls with Config.Epoch
+	// are fenced; see Lease. An epoch is never used again, also after a restart or when the
+	// thread was deleted.
+	Own(ctx context.Context, threadID string, wait bool) (*Lease, error)
 
 	// CountAttempt counts a recovery that begins from the checkpoint that cfg names, or
 	// from the newest of the thread and namespace if it names none. It returns the number
@@ -53,8 +55,8 @@ type Coordinator interface {
 	// It is in no tuple. It is removed with its checkpoint, a copy of the thread has it,
 	// and another Put of the checkpoint's id does not change it.
 	//
-	// Errors: InvalidError, ErrNotFound, or one of the engine. After ErrOutcomeUnknown
-	// the attempt may have been counted.
+	// Errors: InvalidError, ErrNotFound, FencedError, or one of the engine. After
+	// ErrOutcomeUnknown the attempt may have been counted.
 	CountAttempt(ctx context.Context, cfg Config) (int, error)
 
 	// DeltaChannelHistory reads what is needed to rebuild delta channels: LangGraph's

@@ -8,54 +8,80 @@ import (
 )
 
 // Owners implements Own within one process, for savers whose store no other process can
-// write to. The zero Owners is ready to use and must not be copied. It is safe for
-// concurrent use and keeps nothing of threads that nobody owns.
+// write to. A lease lasts until it is released. The zero Owners is ready to use and must
+// not be copied. It is safe for concurrent use and keeps nothing of threads that nobody
+// owns.
 type Owners struct {
 	mu sync.Mutex
-	// held has a channel for each thread that is owned. It is closed when the owner
-	// releases the thread.
-	held map[string]chan struct{}
+	// epoch is that of the last lease.
+	epoch int64
+	held  map[string]*owner
 }
 
+// owner is a lease that was not released.
+type owner struct {
+	epoch int64
+	ended chan struct{} // closed when the thread is free again
+}
+
+// NewOwners is an Owners whose epochs are greater than after. A store that outlives its
+// process gives the time in microseconds: no process takes leases faster.
+func NewOwners(after int64) *Owners { return &Owners{epoch: max(after, 0)} }
+
 // Own implements saver.Coordinator.
-func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ended, taken := o.take(threadID)
+		by, taken := o.take(threadID)
 		switch {
 		case !taken:
-			return sync.OnceFunc(func() { o.free(threadID, ended) }), nil
+			return saver.NewLease(threadID, by.epoch, nil, func() { o.free(threadID, by) }), nil
 		case !wait:
 			return nil, &saver.OwnedError{ThreadID: threadID}
 		}
 		select {
-		case <-ended:
+		case <-by.ended:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// take takes the thread if it is free; else taken is true. ended is closed when the thread
-// is free again.
-func (o *Owners) take(threadID string) (ended chan struct{}, taken bool) {
+// Check returns a saver.FencedError if the thread is not owned by the lease with this
+// epoch; 0 is the epoch of calls that are not fenced. A call asks in the transaction that
+// writes, so that it is before or behind all calls of the next owner.
+func (o *Owners) Check(threadID string, epoch int64) error {
+	if epoch == 0 {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if ended, taken = o.held[threadID]; taken {
-		return ended, true
+	if by := o.held[threadID]; by == nil || by.epoch != epoch {
+		return &saver.FencedError{ThreadID: threadID, Epoch: epoch}
 	}
-	if o.held == nil {
-		o.held = map[string]chan struct{}{}
-	}
-	ended = make(chan struct{})
-	o.held[threadID] = ended
-	return ended, false
+	return nil
 }
 
-func (o *Owners) free(threadID string, ended chan struct{}) {
+// take takes the thread if it is free; else taken is true, and by has it.
+func (o *Owners) take(threadID string) (by *owner, taken bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if by, taken = o.held[threadID]; taken {
+		return by, true
+	}
+	if o.held == nil {
+		o.held = map[string]*owner{}
+	}
+	o.epoch++
+	by = &owner{epoch: o.epoch, ended: make(chan struct{})}
+	o.held[threadID] = by
+	return by, false
+}
+
+func (o *Owners) free(threadID string, by *owner) {
 	o.mu.Lock()
 	delete(o.held, threadID)
 	o.mu.Unlock()
-	close(ended)
+	close(by.ended)
 }

@@ -18,6 +18,8 @@ type PutPlan struct {
 	Target saver.Config
 	// ExpectHead is the condition of the request, or nil.
 	ExpectHead *string
+	// Epoch is the fencing token of the request, or 0.
+	Epoch int64
 	// Record is the checkpoint without the bytes of its values. It shares no
 	// memory with the request, unless the checkpoint is Immutable.
 	Record Record
@@ -132,6 +134,7 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 	plan := PutPlan{
 		Target:     cfg.At(cp.ID),
 		ExpectHead: cfg.ExpectHead,
+		Epoch:      cfg.Epoch,
 		Record:     Record{Checkpoint: enc.strip(cp), Parent: cfg.CheckpointID, Note: req.Note.Clone()},
 	}
 	if req.ValuesFrom != nil {

@@ -25,6 +25,9 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 	}
 	id, count := layout.ThreadKey(cfg.ThreadID), 0
 	err := s.e.CommitWith(ctx, engine.CommitOptions{}, []string{id}, func(tx *engine.Tx) error {
+		if err := s.owned.Check(cfg.ThreadID, cfg.Epoch); err != nil {
+			return err
+		}
 		t := tx.Partition(id)
 		at := findCheckpoint(t, cfg)
 		if at == nil {

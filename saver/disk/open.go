@@ -206,7 +206,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 		return nil, err
 	}
 	m := &meters{}
-	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, owned: &rules.Owners{}}
+	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, owned: rules.NewOwners(opts.now().UnixMicro())}
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -232,6 +232,14 @@ func (opts *Options) engine() storage.Options {
 	}
 }
 
+// now is the clock's time.
+func (o Options) now() time.Time {
+	if o.Clock != nil {
+		return o.Clock()
+	}
+	return time.Now()
+}
+
 // Close makes everything durable and releases the directory. It waits for calls
 // in progress; iterators must have ended. A second Close does nothing.
 func (s *Saver) Close() error {
@@ -239,8 +247,10 @@ func (s *Saver) Close() error {
 	return s.e.Close()
 }
 
-// Own implements saver.Coordinator.
-func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+// Own implements saver.Coordinator. No other process can write to the store, so a lease
+// lasts until it is released or the process ends. Epochs begin with the clock's time, in
+// microseconds, at which the store was opened.
+func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
 

@@ -259,6 +259,9 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 // the caller expects.
 func (p *diskPut) check(tx *engine.Tx, t *index.Partition) error {
 	target, parent := p.plan.Target, p.plan.Record.Parent
+	if err := p.s.owned.Check(target.ThreadID, p.plan.Epoch); err != nil {
+		return err
+	}
 	d, ok, err := p.s.deletedMemory(tx, target.ThreadID)
 	if err != nil {
 		return err
@@ -413,6 +416,9 @@ func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Conf
 	}
 	id := layout.ThreadKey(cfg.ThreadID)
 	return s.e.CommitWith(ctx, engine.CommitOptions{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: encoded}, []string{id}, func(tx *engine.Tx) error {
+		if err := s.owned.Check(cfg.ThreadID, cfg.Epoch); err != nil {
+			return err
+		}
 		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
 		if err != nil {
 			return err

@@ -18,6 +18,9 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
+	if err := s.owned.Check(cfg.ThreadID, cfg.Epoch); err != nil {
+		return 0, err
+	}
 	n := s.namespace(cfg.ThreadID, cfg.Namespace)
 	id := cmp.Or(cfg.CheckpointID, n.newest)
 	if n.checkpoints[id] == nil {

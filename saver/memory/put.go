@@ -55,6 +55,9 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 // checkPut refuses a plan before anything of it is stored. The caller holds mu.
 func (s *Saver) checkPut(plan *rules.PutPlan) error {
 	target, n := plan.Target, s.namespace(plan.Target.ThreadID, plan.Target.Namespace)
+	if err := s.owned.Check(target.ThreadID, plan.Epoch); err != nil {
+		return err
+	}
 	_, hasParent := n.checkpoints[plan.Record.Parent]
 	if d, ok := s.remembered(target.ThreadID); ok {
 		if err := d.CheckPut(target.ThreadID, plan.Record.Parent, hasParent); err != nil {
@@ -140,6 +143,9 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.owned.Check(cfg.ThreadID, cfg.Epoch); err != nil {
 		return err
 	}
 	if d, ok := s.remembered(cfg.ThreadID); ok {

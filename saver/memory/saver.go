@@ -129,7 +129,7 @@ func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, err
 }
 
 // Own implements saver.Coordinator.
-func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (release func(), err error) {
+func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
 

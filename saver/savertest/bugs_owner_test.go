@@ -3,43 +3,51 @@ package savertest
 import (
 	"context"
 	"errors"
+
+	"github.com/stele-go/stele/saver"
 )
 
 var ownerBugs = []bug{
 	{"everybody gets the thread", "owner", func(m *mutant) {
-		m.onOwn = func(ctx context.Context, _ string, _ bool) (func(), error) { return func() {}, ctx.Err() }
+		m.onOwn = func(ctx context.Context, _ string, _ bool) (*saver.Lease, error) {
+			return saver.NewLease("t", 1, nil, func() {}), ctx.Err()
+		}
 	}},
 	{"who has one thread has them all", "owner", func(m *mutant) {
-		m.onOwn = func(ctx context.Context, _ string, wait bool) (func(), error) { return m.Saver.Own(ctx, "any", wait) }
-	}},
-	{"releasing twice takes the thread from the next", "owner", func(m *mutant) {
-		holders := map[string]func(){}
-		m.onOwn = func(ctx context.Context, thread string, wait bool) (func(), error) {
-			release, err := m.Saver.Own(ctx, thread, wait)
+		m.onOwn = func(ctx context.Context, thread string, wait bool) (*saver.Lease, error) {
+			lease, err := m.Saver.Own(ctx, "any", wait)
 			if err != nil {
 				return nil, err
 			}
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			holders[thread] = release
-			return func() {
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				holders[thread]()
-			}, nil
+			return saver.NewLease(thread, lease.Epoch(), nil, lease.Release), nil
 		}
 	}},
 	{"the error tells nothing", "owner", func(m *mutant) {
-		m.onOwn = func(ctx context.Context, thread string, wait bool) (func(), error) {
-			release, err := m.Saver.Own(ctx, thread, wait)
+		m.onOwn = func(ctx context.Context, thread string, wait bool) (*saver.Lease, error) {
+			lease, err := m.Saver.Own(ctx, thread, wait)
 			if err != nil && ctx.Err() == nil {
 				err = errors.New("conflict")
 			}
-			return release, err
+			return lease, err
 		}
 	}},
+	{"put ignores epochs", "owner", func(m *mutant) { m.onPut = func(req *saver.PutRequest) { req.Config.Epoch = 0 } }},
+	{"put writes ignores epochs", "owner", func(m *mutant) {
+		m.onWrites = func(cfg *saver.Config, _ *[]saver.Write, _ *string) { cfg.Epoch = 0 }
+	}},
+	{"every lease has the same epoch", "owner", func(m *mutant) {
+		m.onOwn = func(ctx context.Context, thread string, wait bool) (*saver.Lease, error) {
+			lease, err := m.Saver.Own(ctx, thread, wait)
+			if err != nil {
+				return nil, err
+			}
+			return saver.NewLease(thread, 7, nil, lease.Release), nil
+		}
+		m.onPut = func(req *saver.PutRequest) { req.Config.Epoch = 0 }
+		m.onWrites = func(cfg *saver.Config, _ *[]saver.Write, _ *string) { cfg.Epoch = 0 }
+	}},
 	{"nobody waits", "owner", func(m *mutant) {
-		m.onOwn = func(ctx context.Context, thread string, _ bool) (func(), error) {
+		m.onOwn = func(ctx context.Context, thread string, _ bool) (*saver.Lease, error) {
 			return m.Saver.Own(ctx, thread, false)
 		}
 	}},

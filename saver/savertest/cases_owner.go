@@ -9,17 +9,46 @@ import (
 )
 
 // own asks for a thread without waiting for it.
-func (e *env) own(threadID string) (release func(), err error) {
+func (e *env) own(threadID string) (*saver.Lease, error) {
 	e.Helper()
 	return e.s.(saver.Coordinator).Own(e.ctx, threadID, false)
 }
 
 // owns is own of a thread that must be free.
-func (e *env) owns(threadID string) (release func()) {
+func (e *env) owns(threadID string) *saver.Lease {
 	e.Helper()
-	release, err := e.own(threadID)
+	lease, err := e.own(threadID)
 	e.ok("own "+threadID, err)
-	return release
+	e.equal("the thread of the lease", lease.ThreadID(), threadID)
+	return lease
+}
+
+// fenced checks that nothing can be written with the epoch of a lease that is gone, and
+// that nothing was.
+func (e *env) fenced(head saver.Config, epoch int64) {
+	e.Helper()
+	refused := func(what string, err error) {
+		e.Helper()
+		e.fails(what, err, saver.ErrFenced)
+		var f *saver.FencedError
+		if !errors.As(err, &f) || f.ThreadID != head.ThreadID || f.Epoch != epoch {
+			e.Fatalf("%s: error %v (%T) is no FencedError of thread %q and epoch %d", what, err, err, head.ThreadID, epoch)
+		}
+	}
+	at := head
+	at.Epoch = epoch
+	e.unchanged("a call with an epoch that is gone", func() {
+		cp := saver.Checkpoint{V: 4, ID: "999999", Versions: map[string]saver.Version{}}
+		_, err := e.s.Put(e.ctx, at, cp, saver.Metadata{}, nil)
+		refused("put", err)
+		_, err = e.s.(saver.Coordinator).PutRequest(e.ctx, saver.PutRequest{Config: at, Checkpoint: cp, Writes: []saver.TaskWrites{
+			{TaskID: "task", Writes: []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}}}})
+		refused("put with writes", err)
+		refused("put writes", e.s.PutWrites(e.ctx, at, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "late", ""))
+		refused("put no writes", e.s.PutWrites(e.ctx, at, nil, "late", ""))
+		_, err = e.s.(saver.Coordinator).CountAttempt(e.ctx, at)
+		refused("count an attempt", err)
+	})
 }
 
 // owned checks that somebody has the thread.
@@ -38,18 +67,18 @@ var ownerCases = []testCase{
 		first := e.owns("t")
 		e.owned("t")
 		other := e.owns("u")
-		first()
+		first.Release()
 		e.owned("u")
 		second := e.owns("t")
-		first() // once more does nothing
+		first.Release() // once more does nothing
 		e.owned("t")
-		second()
-		other()
-		e.owns("t")()
-		e.owns("u")()
+		second.Release()
+		other.Release()
+		e.owns("t").Release()
+		e.owns("u").Release()
 	}},
 	{id: "owner", name: "it binds nobody else", needs: PowerCoordinator, fn: func(e *env) {
-		defer e.owns("t")()
+		defer e.owns("t").Release()
 		e.chain(1, 2)
 		e.write(at(2), "task", "ch", 1)
 		e.listed(saver.Query{ThreadID: "t"}, 2, 1)
@@ -57,18 +86,18 @@ var ownerCases = []testCase{
 		e.owned("t")
 	}},
 	{id: "owner", name: "who waits gets it, one after another", needs: PowerCoordinator, fn: func(e *env) {
-		release := e.owns("t")
+		lease := e.owns("t")
 		var inside atomic.Int32
 		begun := make(chan struct{}, 8)
 		ended := make(chan []error)
 		go func() {
 			ended <- e.concurrently(8, func(int) error {
 				begun <- struct{}{}
-				release, err := e.s.(saver.Coordinator).Own(e.ctx, "t", true)
+				lease, err := e.s.(saver.Coordinator).Own(e.ctx, "t", true)
 				if err != nil {
 					return err
 				}
-				defer release()
+				defer lease.Release()
 				if n := inside.Add(1); n != 1 {
 					return errors.New("two have the thread")
 				}
@@ -80,14 +109,14 @@ var ownerCases = []testCase{
 			<-begun
 		}
 		e.owned("t")
-		release()
+		lease.Release()
 		for _, err := range <-ended {
 			e.ok("wait", err)
 		}
-		e.owns("t")()
+		e.owns("t").Release()
 	}},
 	{id: "owner", name: "waiting ends with the context", needs: PowerCoordinator, fn: func(e *env) {
-		release := e.owns("t")
+		lease := e.owns("t")
 		ctx, cancel := context.WithCancel(e.ctx)
 		ended := make(chan error, 1)
 		go func() {
@@ -96,9 +125,61 @@ var ownerCases = []testCase{
 		}()
 		cancel()
 		e.fails("wait", <-ended, context.Canceled)
-		release()
+		lease.Release()
 		_, err := e.s.(saver.Coordinator).Own(ctx, "t", false)
 		e.fails("own", err, context.Canceled)
-		e.owns("t")()
+		e.owns("t").Release()
+	}},
+	{id: "owner", name: "the owner writes with its epoch", needs: PowerCoordinator, fn: func(e *env) {
+		lease := e.owns("t")
+		at := saver.Config{ThreadID: "t", Epoch: lease.Epoch()}
+		put, err := e.s.Put(e.ctx, at, saver.Checkpoint{V: 4, ID: id(1)}, saver.Metadata{}, nil)
+		e.ok("put", err)
+		e.equal("where", put, saver.Config{ThreadID: "t", CheckpointID: id(1)})
+		at.CheckpointID = id(1)
+		e.ok("put writes", e.s.PutWrites(e.ctx, at, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "task", ""))
+		n, err := e.s.(saver.Coordinator).CountAttempt(e.ctx, at)
+		e.ok("count an attempt", err)
+		e.equal("attempts", n, 1)
+		at.Namespace = "node:1"
+		at.CheckpointID = ""
+		_, err = e.s.Put(e.ctx, at, saver.Checkpoint{V: 4, ID: id(1)}, saver.Metadata{}, nil)
+		e.ok("put in another namespace", err)
+		tup, err := e.s.GetTuple(e.ctx, saver.Config{ThreadID: "t", CheckpointID: id(1), Epoch: 1 << 40})
+		e.ok("reads ignore epochs", err)
+		e.equal("where", tup.Config, saver.Config{ThreadID: "t", CheckpointID: id(1)})
+		e.pending(tup, "task", "ch", 1)
+	}},
+	{id: "owner", name: "an epoch that is gone writes nothing", needs: PowerCoordinator, fn: func(e *env) {
+		e.chain(1, 2)
+		first := e.owns("t")
+		other := e.owns("u")
+		first.Release()
+		e.fenced(at(2), first.Epoch()) // nobody has the thread
+		second := e.owns("t")
+		if second.Epoch() <= first.Epoch() || first.Epoch() <= 0 {
+			e.Fatalf("epochs %d, %d do not grow", first.Epoch(), second.Epoch())
+		}
+		e.fenced(at(2), first.Epoch()) // another has it
+		e.fenced(at(2), second.Epoch()+1)
+		e.fenced(at(2), -1)
+		e.fenced(at(2), other.Epoch())  // of another thread
+		e.write(at(2), "task", "ch", 1) // without an epoch
+	}},
+	{id: "owner", name: "epochs outlive the thread", needs: PowerCoordinator, fn: func(e *env) {
+		e.chain(1, 2)
+		first := e.owns("t")
+		first.Release()
+		e.ok("delete", e.s.DeleteThread(e.ctx, "t"))
+		if m, ok := e.s.(saver.Retainer); ok {
+			_, err := m.Sweep(e.ctx)
+			e.ok("sweep", err)
+		}
+		second := e.owns("t")
+		if second.Epoch() <= first.Epoch() {
+			e.Fatalf("epochs %d, %d do not grow", first.Epoch(), second.Epoch())
+		}
+		e.put(step{id: id(3)})
+		e.fenced(at(3), first.Epoch())
 	}},
 }

@@ -34,7 +34,7 @@ type mutant struct {
 	onRemoved     func(done *saver.Removal) // by DeleteForRuns
 	onCopied      func(src, dst string)
 	deleteRuns    func(runs []string) bool
-	onOwn         func(ctx context.Context, thread string, wait bool) (func(), error)
+	onOwn         func(ctx context.Context, thread string, wait bool) (*saver.Lease, error)
 	unwaited      bool // ignore contexts
 
 	mu   sync.Mutex
@@ -131,7 +131,7 @@ func (m *mutant) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple
 	}
 }
 
-func (m *mutant) Own(ctx context.Context, thread string, wait bool) (func(), error) {
+func (m *mutant) Own(ctx context.Context, thread string, wait bool) (*saver.Lease, error) {
 	if m.onOwn != nil {
 		return m.onOwn(ctx, thread, wait)
 	}

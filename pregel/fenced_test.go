@@ -1,0 +1,101 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// Every save of a run that owns its thread has the epoch of the lease: those of graphs
+// inside, of delta channels under Exit, of interrupts, errors and recoveries. UpdateState
+// owns nothing.
+func TestEverySaveIsFenced(t *testing.T) {
+	for _, durability := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		t.Run(string(durability), func(t *testing.T) {
+			var mu sync.Mutex
+			saves, fenced := map[string]int{}, true
+			s := saver.Intercept(memory.New(memory.Options{}), func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+				if slices.Contains([]string{"PutRequest", "PutWrites", "CountAttempt"}, call.Method) {
+					mu.Lock()
+					saves[call.Method]++
+					if (call.Config.Epoch > 0) != fenced {
+						t.Errorf("%s at %+v: epoch %d", call.Method, call.Config, call.Config.Epoch)
+					}
+					mu.Unlock()
+				}
+				return next(ctx)
+			})
+			inner := must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+				Node("ask", func(ctx context.Context, _ any) (any, error) {
+					answer, err := pregel.Ask(ctx, "?")
+					return map[string]any{"log": []string{fmt.Sprint(answer)}}, err
+				}).Edge(graph.Start, "ask").Compile(graph.Options{}))
+			fail, goesAway := true, func() {}
+			g := must(graph.New(graph.Key("log", channel.Delta(50, func(v []string, ws [][]string) ([]string, error) { return append(v, slices.Concat(ws...)...), nil }))).
+				Node("first", func(context.Context, any) (any, error) {
+					goesAway()
+					return map[string]any{"log": []string{"first"}}, nil
+				}).
+				Node("inner", func(ctx context.Context, state any) (any, error) {
+					res, err := inner.Invoke(ctx, pregel.Inside(), state)
+					if err != nil {
+						return nil, err
+					}
+					return map[string]any{"log": res.Map()["log"]}, nil
+				}).
+				Node("last", func(context.Context, any) (any, error) {
+					if fail {
+						return nil, fmt.Errorf("fails")
+					}
+					return map[string]any{"log": []string{"last"}}, nil
+				}).
+				Edge(graph.Start, "first").Edge("first", "inner").Edge("inner", "last").
+				Compile(graph.Options{Name: "g", Saver: s}))
+			o := pregel.RunOptions{Durability: durability}
+			at := pregel.Thread("t")
+			if res, err := g.Invoke(t.Context(), at, map[string]any{"log": []string{"in"}}, o); err != nil || len(res.Interrupts) != 1 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			if _, err := g.Invoke(t.Context(), at, pregel.Command{Resume: "yes"}, o); err == nil {
+				t.Fatal("the last node should fail")
+			}
+			fail = false
+			if _, err := g.Invoke(t.Context(), at, nil, o); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			fenced = false
+			mu.Unlock()
+			if _, err := g.UpdateState(t.Context(), at, pregel.StateUpdate{Values: map[string]any{"log": []string{"by hand"}}, AsNode: "first"}); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			fenced = true
+			mu.Unlock()
+			ctx, cancel := context.WithCancel(t.Context())
+			goesAway = cancel
+			if _, err := g.Invoke(ctx, pregel.Thread("u"), map[string]any{"log": []string{"in"}}, o); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			goesAway = func() {}
+			report, err := g.Recover(t.Context(), pregel.RecoverOptions{})
+			if err != nil || len(report.Threads) == 0 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			for _, method := range []string{"PutRequest", "PutWrites", "CountAttempt"} {
+				if saves[method] == 0 {
+					t.Errorf("no %s in %v", method, saves)
+				}
+			}
+		})
+	}
+}
