@@ -1,0 +1,42 @@
+// Package runs makes runs of graphs durable: a program submits a run, and workers execute
+// it, in this process or in others, now or later. A run that was submitted is executed to
+// its end as long as one worker lives.
+//
+//	queue, err := runs.NewLocal(ctx, mem, runs.LocalOptions{}) // mem: store.On(disk, …)
+//	worker := &runs.Worker{Queue: queue, Saver: disk, Graphs: map[string]*pregel.Graph{"chat": g}}
+//	go worker.Run(ctx)
+//
+//	run, err := queue.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "chat"}, Input: in})
+//	run, err = runs.Wait(ctx, queue, run.ID)
+//
+// NewLocal is the queue of one process, beside the checkpoints in the saver's directory.
+// OpenQueue of module postgres is one for a fleet.
+//
+// # What is guaranteed
+//
+//   - A run is executed to its end, also if workers are killed on the way, up to
+//     Spec.Attempts times. Then it ends with Error and stays to be looked at, until Retry
+//     submits it again.
+//   - A new attempt goes on where the last one was. Tasks whose writes were stored do not
+//     run again. A task that was under way does; an effect outside counts once if it carries
+//     pregel.IdempotencyKey.
+//   - At most one worker's writes count. A worker that slept past its claim learns that it
+//     is void, and the fencing epochs of the saver refuse what it still stores; see
+//     saver.Lease.
+//   - Runs of one thread never overlap, and are begun in the order of their submission.
+//   - Events are stored before anybody sees them, in one order for all, numbered without
+//     gaps. Follow yields them from any number on, in any process.
+//
+// # How a run is executed
+//
+// A worker claims the run and renews the claim while the graph runs. The run's ID is the
+// graph's RunOptions.RunID, so that the thread's checkpoints say which run made them. When
+// an attempt begins, either the thread's newest checkpoint is of this run: then the graph
+// resumes from there. Or it is not: then the run has stored no checkpoint, and the graph is
+// given the input. A Command may have been stored without a checkpoint. So before the first
+// attempt the worker notes, by Queue.Mark, what was pending on the thread: if that has
+// changed at a later attempt, the command was taken, and the graph resumes.
+//
+// When a worker is told to stop, it asks its graphs to stop between supersteps, and gives
+// the runs back. Another worker goes on with them.
+package runs

@@ -1,0 +1,185 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/stele-go/stele/serde"
+)
+
+// Queue keeps runs. NewLocal makes one in the long-term store of a program, OpenQueue of
+// module postgres one on PostgreSQL; runstest has the tests of the contract. All methods are
+// safe for concurrent use. When a call returns nil, what it did is durable. Times are UTC in
+// whole microseconds.
+//
+// # Order
+//
+// Runs of one thread are begun one after another, in the order of their submission. A run
+// whose time has not come does not hold the others up, unless it was begun before. Of runs
+// on different threads those with the greatest priority come first, then those whose time
+// came first.
+//
+// # Claims
+//
+// A worker claims a run, renews the claim, and finishes it. A claim that is not renewed for
+// the queue's lease time is void, and the run can be claimed again. Each claim of a run has
+// a greater epoch. A call with an epoch that is not the newest, or of a run that has ended,
+// fails with ErrFenced and does nothing.
+type Queue interface {
+	// Submit stores a run. Errors: InvalidError, BusyError, KeyError.
+	Submit(ctx context.Context, req Request) (Run, error)
+
+	// Get returns a run, or ErrNotFound.
+	Get(ctx context.Context, id string) (Run, error)
+
+	// List yields the runs that q selects, in the order of their ids, oldest first.
+	List(ctx context.Context, q Query) iter.Seq2[Run, error]
+
+	// Cancel asks for the end of a run, with Interrupt or Rollback. One that no worker has
+	// is Interrupted at once, but one that was begun and is to be rolled back, which needs a
+	// worker. One that has ended stays as it is. A Rollback replaces an Interrupt. The
+	// answer is the run as it is then.
+	Cancel(ctx context.Context, id string, how Strategy) (Run, error)
+
+	// Retry makes a run that ended with Error, or was interrupted, pending again, with no
+	// attempt counted. It goes on where it was. On any other run it is an InvalidError.
+	Retry(ctx context.Context, id string) (Run, error)
+
+	// Claim takes the next run of one of the graphs; nil if there is none that may begin
+	// now. Then next is when one may, if that is known. A run that was claimed as often as
+	// it may be, and whose last claim is void, is not claimed: it ends with Error.
+	Claim(ctx context.Context, worker string, graphs []string) (claim *Claim, next time.Time, err error)
+
+	// Renew renews claims. It returns those that still hold, with what has become of the
+	// runs: Cancel may have been set.
+	Renew(ctx context.Context, claims []Claim) ([]Run, error)
+
+	// Mark notes something of the worker's with the run.
+	Mark(ctx context.Context, c Claim, mark string) error
+
+	// Append stores events, behind those that are there, and returns the number of the
+	// last. The numbers of a run's events begin with 1 and have no gaps.
+	Append(ctx context.Context, c Claim, events []Event) (last int64, err error)
+
+	// Finish ends the claim.
+	Finish(ctx context.Context, c Claim, o Outcome) error
+
+	// Events returns stored events of a run, from the one behind after, and no more than
+	// limit; 0 is no limit. Of a run that does not exist there are none.
+	Events(ctx context.Context, id string, after int64, limit int) ([]Event, error)
+
+	// Watch returns a channel that gets a value, soon, when something about the run has
+	// changed, its events included; with "" when there may be something for a worker to do:
+	// a run to begin or to cancel. Changes that come together may be one value. It is a
+	// hint, and may be lost: ask from time to time. stop ends it.
+	Watch(id string) (changed <-chan struct{}, stop func())
+
+	// PutSchedule stores a schedule, in place of one with its ID. Next is computed.
+	PutSchedule(ctx context.Context, s Schedule) (Schedule, error)
+	// Schedules returns all schedules, by ID.
+	Schedules(ctx context.Context) ([]Schedule, error)
+	// Advance moves Next of a schedule, if it is still from; else it does nothing.
+	Advance(ctx context.Context, id string, from, to time.Time) error
+	// DeleteSchedule removes a schedule. One that does not exist is no error.
+	DeleteSchedule(ctx context.Context, id string) error
+
+	// Sweep removes the runs that ended before a time, with their events, and returns how
+	// many.
+	Sweep(ctx context.Context, before time.Time) (int, error)
+
+	// LeaseTime is how long a claim holds without being renewed.
+	LeaseTime() time.Duration
+	// Serializer encodes inputs and events.
+	Serializer() serde.Serializer
+}
+
+// Query selects runs. The zero Query selects all.
+type Query struct {
+	ThreadID string
+	Graph    string
+	Status   Status
+	// After is the id behind which to begin; Limit is how many runs to yield, 0 for all.
+	After string
+	Limit int
+}
+
+// Claim is a run that a worker has.
+type Claim struct {
+	Run
+	// Discard: the run before this one on the thread was interrupted on purpose. What it
+	// left unfinished is not to be finished.
+	Discard bool
+}
+
+// Outcome is how a claim ends.
+type Outcome struct {
+	// Status is Success, Error or Interrupted; or Pending to give the run back.
+	Status  Status
+	Waiting bool   // see Run.Waiting
+	Error   string // see Run.Error
+	// After is when a run that is given back may be claimed again.
+	After time.Time
+	// Uncounted takes the attempt back: it was not the run's fault.
+	Uncounted bool
+}
+
+// Schedule submits a run again and again.
+type Schedule struct {
+	ID string `json:"id"`
+	// Cron is when: five fields, minute, hour, day of the month, month, day of the week, or
+	// a descriptor such as @daily or @every 1h30m, as package robfig/cron reads them. A
+	// prefix CRON_TZ=Europe/Berlin names the time zone; without one it is UTC.
+	Cron string `json:"cron"`
+	// Spec is the run. Without a thread each run has a new one.
+	Spec Spec `json:"spec"`
+	// Next is when the next run is due. Times that passed while no worker lived are made
+	// up for by one run.
+	Next time.Time `json:"next"`
+}
+
+// Errors of queues. Match with errors.Is.
+var (
+	// ErrNotFound: there is no such run.
+	ErrNotFound = errors.New("run not found")
+	// ErrFenced: the claim is void, or the run has ended. Nothing was done.
+	ErrFenced = errors.New("the claim of the run is void")
+	// ErrBusy matches every BusyError.
+	ErrBusy = errors.New("the thread is busy")
+	// ErrInvalid matches every InvalidError.
+	ErrInvalid = errors.New("invalid argument")
+	// ErrKey matches every KeyError.
+	ErrKey = errors.New("the key is taken by another run")
+)
+
+// BusyError is returned by Submit with Reject while the thread has a run that has not
+// ended.
+type BusyError struct{ ThreadID, RunID string }
+
+// Error names the thread and the run.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("thread %q is busy with run %s", e.ThreadID, e.RunID)
+}
+
+// Is makes every BusyError match ErrBusy.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// KeyError is returned by Submit if its key is that of a run for another graph or thread.
+type KeyError struct{ Key, RunID string }
+
+// Error names the key and the run that has it.
+func (e *KeyError) Error() string { return fmt.Sprintf("key %q is that of run %s", e.Key, e.RunID) }
+
+// Is makes every KeyError match ErrKey.
+func (e *KeyError) Is(target error) bool { return target == ErrKey }
+
+// InvalidError says which argument is wrong and why. Nothing was done.
+type InvalidError struct{ Field, Reason string }
+
+// Error is "invalid <field>: <reason>".
+func (e *InvalidError) Error() string { return "invalid " + e.Field + ": " + e.Reason }
+
+// Is makes every InvalidError match ErrInvalid.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }

@@ -1,0 +1,187 @@
+package runs
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/serde"
+)
+
+// The rules that all queues share.
+
+// DefaultAttempts is what Spec.Attempts is if it is 0.
+const DefaultAttempts = 3
+
+// maxName bounds ids, names and keys, in bytes.
+const maxName = 1 << 10
+
+// NewRun is the run that a request asks for, at a time, for implementers of Queue. It has
+// all defaults, an ID, and a thread. Errors: InvalidError, and those of the serializer.
+func NewRun(req Request, codec serde.Serializer, now time.Time) (Run, error) {
+	now = now.UTC().Truncate(time.Microsecond)
+	r := Run{Spec: req.Spec, Key: req.Key, Status: Pending, After: req.After.UTC().Truncate(time.Microsecond), Created: now}
+	if err := checkSpec(&r.Spec); err != nil {
+		return Run{}, err
+	}
+	if err := checkName("key", req.Key); err != nil {
+		return Run{}, err
+	}
+	if req.Input != nil || r.Input.Kind == "" {
+		typed, err := codec.Encode(req.Input)
+		if err != nil {
+			return Run{}, fmt.Errorf("input: %w", err)
+		}
+		r.Input = typed
+	}
+	r.ID = newID(now)
+	if r.ThreadID == "" {
+		r.ThreadID = newID(now)
+	}
+	if r.After.Before(now) {
+		r.After = now
+	}
+	return r, nil
+}
+
+// checkSpec refuses what no worker could run, and sets the defaults.
+func checkSpec(s *Spec) error {
+	if s.Graph == "" {
+		return &InvalidError{"graph", "missing; name the graph to run"}
+	}
+	for field, name := range map[string]string{"graph": s.Graph, "thread_id": s.ThreadID, "checkpoint_id": s.CheckpointID} {
+		if err := checkName(field, name); err != nil {
+			return err
+		}
+	}
+	if s.Multitask == "" {
+		s.Multitask = Enqueue
+	}
+	if s.Attempts == 0 {
+		s.Attempts = DefaultAttempts
+	}
+	switch {
+	case !slices.Contains([]Strategy{Enqueue, Reject, Interrupt, Rollback}, s.Multitask):
+		return &InvalidError{"multitask", fmt.Sprintf("%q is none; there are enqueue, reject, interrupt, rollback", s.Multitask)}
+	case s.Attempts < 0:
+		return &InvalidError{"attempts", "is negative; 0 is the default"}
+	case s.RecursionLimit < 0:
+		return &InvalidError{"recursion_limit", "is negative; 0 is the default"}
+	case !slices.Contains([]pregel.Durability{"", pregel.Sync, pregel.Async, pregel.Exit}, s.Durability):
+		return &InvalidError{"durability", fmt.Sprintf("%q is none; there are sync, async, exit", s.Durability)}
+	}
+	for field, m := range map[string]map[string]any{"metadata": s.Metadata, "configurable": s.Configurable, "context": s.Context} {
+		if _, err := json.Marshal(m); err != nil {
+			return &InvalidError{field, "is not plain JSON: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+func checkName(field, name string) error {
+	switch {
+	case len(name) > maxName:
+		return &InvalidError{field, fmt.Sprintf("has %d bytes, the limit is %d", len(name), maxName)}
+	case strings.ToValidUTF8(name, "") != name || strings.ContainsRune(name, 0):
+		return &InvalidError{field, "is not UTF-8 without U+0000"}
+	}
+	return nil
+}
+
+// CheckCancel refuses what is no way to cancel a run.
+func CheckCancel(how Strategy) error {
+	if how != Interrupt && how != Rollback {
+		return &InvalidError{"cancel", fmt.Sprintf("%q is none; there are interrupt and rollback", how)}
+	}
+	return nil
+}
+
+// CheckOutcome refuses an outcome that is none.
+func CheckOutcome(o Outcome) error {
+	if o.Status != Pending && !o.Status.Ended() {
+		return &InvalidError{"status", fmt.Sprintf("%q is no outcome", o.Status)}
+	}
+	return nil
+}
+
+// GivenUp is the error of a run that was claimed as often as it may be, if no attempt left
+// one.
+func GivenUp(r Run) string {
+	return fmt.Sprintf("given up: %d attempts were begun, and no worker came to an end", r.Attempt)
+}
+
+// SameKey is nil if a stored run is what a request with its key asks for; else a KeyError.
+func SameKey(stored Run, asked Request) error {
+	if stored.Graph != asked.Graph || asked.ThreadID != "" && stored.ThreadID != asked.ThreadID {
+		return &KeyError{Key: stored.Key, RunID: stored.ID}
+	}
+	return nil
+}
+
+// NewSchedule is a schedule as it is stored at a time: checked, and with Next.
+func NewSchedule(s Schedule, codec serde.Serializer, now time.Time) (Schedule, error) {
+	if s.ID == "" {
+		return s, &InvalidError{"schedule", "has no ID"}
+	}
+	if err := checkName("schedule", s.ID); err != nil {
+		return s, err
+	}
+	if err := checkSpec(&s.Spec); err != nil {
+		return s, err
+	}
+	if s.Spec.Input.Kind == "" {
+		typed, err := codec.Encode(nil)
+		if err != nil {
+			return s, err
+		}
+		s.Spec.Input = typed
+	}
+	next, err := nextTime(s.Cron, now)
+	s.Next = next
+	return s, err
+}
+
+// nextTime is the first time after now that a cron expression names.
+func nextTime(expression string, now time.Time) (time.Time, error) {
+	if !strings.HasPrefix(expression, "CRON_TZ=") && !strings.HasPrefix(expression, "TZ=") {
+		now = now.UTC()
+	}
+	at, err := cron.ParseStandard(expression)
+	if err != nil {
+		return time.Time{}, &InvalidError{"cron", err.Error()}
+	}
+	next := at.Next(now)
+	if next.IsZero() {
+		return next, &InvalidError{"cron", fmt.Sprintf("%q names no time", expression)}
+	}
+	return next.UTC(), nil
+}
+
+var lastID struct {
+	sync.Mutex
+	at uint64
+}
+
+// newID is a UUID of version 7 (RFC 9562): its first 60 bits grow with each ID of this
+// process, and with time.
+func newID(now time.Time) string {
+	lastID.Lock()
+	at := max(uint64(now.UnixMilli())<<12|uint64(now.Nanosecond()%1e6)<<12/1e6, lastID.at+1)
+	lastID.at = at
+	lastID.Unlock()
+	var b [16]byte
+	rand.Read(b[8:])
+	binary.BigEndian.PutUint64(b[:8], at>>12<<16|7<<12|at&0xfff)
+	b[8] = b[8]&0x3f | 0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}

@@ -1,0 +1,120 @@
+package runs
+
+import (
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/serde"
+)
+
+// Status says how far a run has come. The words are those of LangGraph's server.
+type Status string
+
+const (
+	// Pending: the run waits for a worker, for its time, or for its thread.
+	Pending Status = "pending"
+	// Running: a worker has it.
+	Running Status = "running"
+	// Success: the run came to its end, to a question, or to a breakpoint. Run.Waiting
+	// tells them apart.
+	Success Status = "success"
+	// Error: the run failed for good. Run.Error says why. Retry submits it again.
+	Error Status = "error"
+	// Interrupted: the run was cancelled. With Run.Cancel = Rollback, what it stored was
+	// removed.
+	Interrupted Status = "interrupted"
+)
+
+// Ended reports whether no worker will do anything for a run of this status.
+func (s Status) Ended() bool { return s == Success || s == Error || s == Interrupted }
+
+// Strategy says what becomes of a run that is submitted for a thread with another run that
+// has not ended: LangGraph's multitask strategies.
+type Strategy string
+
+const (
+	// Enqueue: it waits until the runs before it have ended. This is the default.
+	Enqueue Strategy = "enqueue"
+	// Reject: Submit fails with a BusyError.
+	Reject Strategy = "reject"
+	// Interrupt cancels the others and keeps what they stored. The new run begins from
+	// there; what they left unfinished is not finished.
+	Interrupt Strategy = "interrupt"
+	// Rollback cancels the others and removes the checkpoints they made.
+	Rollback Strategy = "rollback"
+)
+
+// Spec is what a run is to do. It is stored. Metadata, Configurable and Context are plain
+// JSON: numbers in them are read back as float64.
+type Spec struct {
+	// ThreadID is the thread; "" makes Submit choose a new one.
+	ThreadID string `json:"thread_id,omitempty"`
+	// Graph is the name of the graph, by which workers know it. Required.
+	Graph string `json:"graph"`
+	// Input is what the graph is invoked with: values, a pregel.Command, or nil to go on
+	// with what is left on the thread.
+	Input serde.Typed `json:"input"`
+	// CheckpointID is the checkpoint to begin from; "" is the newest.
+	CheckpointID string `json:"checkpoint_id,omitempty"`
+	// Options of the run, as in pregel.RunOptions.
+	Metadata        map[string]any    `json:"metadata,omitempty"`
+	Configurable    map[string]any    `json:"configurable,omitempty"`
+	Context         map[string]any    `json:"context,omitempty"`
+	Tags            []string          `json:"tags,omitempty"`
+	RecursionLimit  int               `json:"recursion_limit,omitempty"`
+	Durability      pregel.Durability `json:"durability,omitempty"`
+	InterruptBefore []string          `json:"interrupt_before,omitempty"`
+	InterruptAfter  []string          `json:"interrupt_after,omitempty"`
+	// Modes are the events to keep; see Event. None keeps those that tell how the run
+	// goes, but none of the graph.
+	Modes     []pregel.Mode `json:"modes,omitempty"`
+	Subgraphs bool          `json:"subgraphs,omitempty"`
+	// Multitask is what the run does on a busy thread; "" is Enqueue.
+	Multitask Strategy `json:"multitask,omitempty"`
+	// Priority: of runs on different threads, those with a greater one are begun first.
+	Priority int `json:"priority,omitempty"`
+	// Attempts bounds how often the run is begun; 0 is 3. See Worker.
+	Attempts int `json:"attempts,omitempty"`
+}
+
+// Request is a run to submit.
+type Request struct {
+	Spec
+	// Input is encoded into Spec.Input, unless it is nil.
+	Input any
+	// Key makes the submission idempotent: a second one with the same key is the first
+	// run, whatever has become of it, as long as the queue keeps it.
+	Key string
+	// After is when the run may begin, earliest; zero is now.
+	After time.Time
+}
+
+// Run is a run as its queue keeps it.
+type Run struct {
+	Spec
+	// ID names the run. It is the run_id in the metadata of its checkpoints. IDs grow with
+	// time.
+	ID     string `json:"id"`
+	Key    string `json:"key,omitempty"`
+	Status Status `json:"status"`
+	// Attempt counts how often a worker has begun the run. It goes on where the last
+	// attempt was: tasks whose writes were stored do not run again.
+	Attempt int `json:"attempt,omitempty"`
+	// Waiting: the run ended at a question or a breakpoint.
+	Waiting bool `json:"waiting,omitempty"`
+	// Error is why the last attempt failed.
+	Error string `json:"error,omitempty"`
+	// Cancel is the cancellation that was asked for: "", Interrupt or Rollback.
+	Cancel Strategy `json:"cancel,omitempty"`
+	// Worker is the name of the worker that has the run, or had it last.
+	Worker string `json:"worker,omitempty"`
+	// Epoch is the number of the claim: it grows with every claim. See Claim.
+	Epoch int64 `json:"epoch,omitempty"`
+	// Mark is what the worker noted; see Queue.Mark.
+	Mark string `json:"mark,omitempty"`
+	// After is when the run may begin; of a run that failed, when it may be tried again.
+	After   time.Time `json:"after"`
+	Created time.Time `json:"created"`
+	Started time.Time `json:"started,omitzero"` // first claimed
+	Ended   time.Time `json:"ended,omitzero"`
+}

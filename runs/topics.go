@@ -1,0 +1,43 @@
+package runs
+
+import "sync"
+
+// Topics tell watchers that something has changed, for implementers of Queue. The zero
+// Topics is ready for use. It is safe for concurrent use.
+type Topics struct {
+	mu sync.Mutex
+	by map[string]map[chan struct{}]bool
+}
+
+// Watch implements Queue.
+func (t *Topics) Watch(id string) (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.by == nil {
+		t.by = map[string]map[chan struct{}]bool{}
+	}
+	if t.by[id] == nil {
+		t.by[id] = map[chan struct{}]bool{}
+	}
+	t.by[id][c] = true
+	return c, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if delete(t.by[id], c); len(t.by[id]) == 0 {
+			delete(t.by, id)
+		}
+	}
+}
+
+// Changed tells those who watch id.
+func (t *Topics) Changed(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.by[id] {
+		select {
+		case c <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+}
