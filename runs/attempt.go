@@ -1,0 +1,207 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+)
+
+// invoke runs the graph of a run, from where the thread is.
+func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
+	c := j.claim
+	g := w.Graphs[c.Graph]
+	if g == nil {
+		return false, fmt.Errorf("%w: this worker has no graph %q", pregel.ErrInvalidGraph, c.Graph)
+	}
+	events := newRecorder(ctx, w.Queue, c, j.cancel)
+	defer func() {
+		if err != nil {
+			events.add(Event{Kind: KindError, Data: text(w.Queue, err.Error())})
+		}
+		if closed := events.close(); err == nil {
+			err = closed
+		}
+	}()
+	events.add(Event{Kind: KindAttempt, Data: text(w.Queue, c.Worker)})
+	b, err := w.beginning(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	if b.over {
+		return b.waiting, nil
+	}
+	o := pregel.RunOptions{
+		RunID: c.ID, Metadata: c.Metadata, Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
+		Durability: c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
+		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control,
+	}
+	if c.Discard {
+		o.Unfinished = pregel.DiscardUnfinished
+	}
+	if len(o.Modes) == 0 {
+		o.Modes = []pregel.Mode{pregel.ModeUpdates}
+	}
+	if w.Context != nil {
+		if o.Context, err = w.Context(c.Run); err != nil {
+			return false, fmt.Errorf("context: %w", err)
+		}
+	} else if c.Context != nil {
+		o.Context = c.Context
+	}
+	for ev, err := range g.Stream(ctx, b.at, b.input, o) {
+		if err != nil {
+			return false, err
+		}
+		if len(c.Modes) == 0 {
+			continue
+		}
+		data, err := eventData(w.Queue.Serializer(), ev)
+		if err != nil {
+			return false, fmt.Errorf("event of mode %s: %w", ev.Mode, err)
+		}
+		events.add(Event{Kind: kindOf(ev.Mode), Namespace: ev.NS, Data: data})
+	}
+	_, info, err := w.thread(ctx, c.ThreadID)
+	return info.Status == saver.StatusWaiting, err
+}
+
+// beginning is how an attempt begins.
+type beginning struct {
+	at    pregel.Address
+	input any
+	// over: an earlier attempt came to the end, and only that was not reported.
+	over, waiting bool
+}
+
+// beginning finds out what earlier attempts have done. The package documentation has the
+// rule.
+func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error) {
+	b.at = pregel.Thread(c.ThreadID)
+	b.at.CheckpointID = c.CheckpointID
+	if b.input, err = w.Queue.Serializer().Decode(c.Input); err != nil {
+		return b, fmt.Errorf("%w: input: %w", pregel.ErrInvalidUpdate, err)
+	}
+	head, info, err := w.thread(ctx, c.ThreadID)
+	if err != nil {
+		return b, err
+	}
+	took := head != nil && head.Metadata.RunID() == c.ID
+	if isCommand(b.input) && !took {
+		now, err := pendingMark(head)
+		if err != nil {
+			return b, err
+		}
+		if c.Mark == "" {
+			return b, w.Queue.Mark(ctx, c, now)
+		}
+		took = c.Mark != now
+	}
+	if took {
+		b.at, b.input = pregel.Thread(c.ThreadID), nil
+		b.waiting = info.Status == saver.StatusWaiting
+		b.over = b.waiting || info.Status == saver.StatusDone
+	}
+	return b, nil
+}
+
+// thread is the newest checkpoint of a thread, nil if it has none, and how far it is.
+func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, saver.ThreadInfo, error) {
+	head, err := w.Saver.GetTuple(ctx, saver.Config{ThreadID: threadID})
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, saver.ThreadInfo{}, nil
+	}
+	m, ok := w.Saver.(saver.ThreadManager)
+	if err != nil || !ok {
+		return head, saver.ThreadInfo{}, err
+	}
+	// Of the ids that begin with the thread's its own is the first.
+	for info, err := range m.Threads(ctx, saver.ThreadQuery{Prefix: threadID, Limit: 1}) {
+		if err != nil {
+			return head, info, err
+		}
+		if info.ThreadID == threadID {
+			return head, info, nil
+		}
+	}
+	return head, saver.ThreadInfo{}, nil
+}
+
+func isCommand(input any) bool {
+	switch input.(type) {
+	case pregel.Command, *pregel.Command:
+		return true
+	}
+	return false
+}
+
+// pendingMark names what a command changes before a checkpoint is made: the checkpoint that
+// the thread is at, and the pending writes there that are of no task or are answers.
+func pendingMark(head *saver.Tuple) (string, error) {
+	sum := sha256.New()
+	id := ""
+	if head != nil {
+		id = head.Config.CheckpointID
+		for _, w := range head.PendingWrites {
+			if w.TaskID != saver.NullTaskID && w.Channel != saver.ChannelResume {
+				continue
+			}
+			typed, err := w.Value.Typed()
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(sum, "%q %d %q %q %x\n", w.TaskID, w.Index, w.Channel, typed.Kind, typed.Data)
+		}
+	}
+	return id + "/" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
+
+// recorder stores events in order, those that came while a batch was being stored as the
+// next one.
+type recorder struct {
+	events chan Event
+	ended  chan error
+}
+
+func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc) *recorder {
+	r := &recorder{events: make(chan Event, 256), ended: make(chan error, 1)}
+	go func() {
+		var failed error
+		for ev := range r.events {
+			batch := []Event{ev}
+			for more := true; more && len(batch) < 1000; {
+				select {
+				case ev, ok := <-r.events:
+					if more = ok; ok {
+						batch = append(batch, ev)
+					}
+				default:
+					more = false
+				}
+			}
+			if failed != nil {
+				continue
+			}
+			// What ended is stored also when the run was cancelled.
+			if _, failed = q.Append(context.WithoutCancel(ctx), c, batch); failed != nil {
+				cancel(failed)
+			}
+		}
+		r.ended <- failed
+	}()
+	return r
+}
+
+func (r *recorder) add(ev Event) { r.events <- ev }
+
+func (r *recorder) close() error {
+	close(r.events)
+	if err := <-r.ended; err != nil {
+		return fmt.Errorf("store events: %w", err)
+	}
+	return nil
+}

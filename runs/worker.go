@@ -1,0 +1,364 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	mathrand "math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+)
+
+// Worker executes the runs of a queue. Set the fields before Run and do not change them
+// then.
+type Worker struct {
+	// Queue has the runs. Required.
+	Queue Queue
+	// Saver is that of the graphs. Required. It should be a saver.Coordinator and a
+	// saver.ThreadManager, as those of stele are: without leases a worker that slept past
+	// its claim could still store, and without threads a run cannot be rolled back.
+	Saver saver.Saver
+	// Graphs are those that this worker runs, by the names that Spec.Graph gives.
+	Graphs map[string]*pregel.Graph
+	// Concurrency is how many runs are executed at a time; 0 is 16.
+	Concurrency int
+	// Name names the worker in its runs. "" is the host, the process and a random part.
+	Name string
+	// Context makes what nodes get as their context of Spec.Context; nil hands them the map.
+	Context func(Run) (any, error)
+	// Final reports whether an error cannot pass, so that the run ends with it at once. Nil
+	// is Final, the function. Other errors are tried again, after Backoff, as often as
+	// Spec.Attempts allows.
+	Final func(error) bool
+	// Backoff is how long a failed run waits before its next attempt. Nil is a second,
+	// doubled with every attempt, up to a minute, and a random part of that.
+	Backoff func(attempt int) time.Duration
+	// DrainTimeout is how long Run waits, when it is told to stop, for supersteps to end.
+	// After it they are cancelled. 0 is 10 seconds.
+	DrainTimeout time.Duration
+	// Logger reports what went wrong. Nil is slog.Default().
+	Logger *slog.Logger
+
+	mu   sync.Mutex
+	jobs map[string]*job // by run
+}
+
+// job is a run that the worker executes.
+type job struct {
+	claim   Claim
+	control pregel.Control
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	renewed time.Time // when the last renewal that was answered had been sent
+}
+
+// Why a run's context ends.
+var (
+	errCancelled = errors.New("the run was cancelled")
+	errStopping  = errors.New("the worker stops")
+)
+
+// Final reports whether an attempt failed for a reason that the next one would meet as well:
+// the graph, the input or the options are wrong, another program has moved the thread's
+// head, or the thread was given up.
+func Final(err error) bool {
+	for _, final := range []error{
+		pregel.ErrInvalidGraph, pregel.ErrInvalidArgument, pregel.ErrInvalidUpdate, pregel.ErrEmptyInput, pregel.ErrNoInterrupt,
+		pregel.ErrUnknownInterrupt, pregel.ErrAmbiguousResume, pregel.ErrRecursionLimit, pregel.ErrConflict, pregel.ErrGivenUp,
+		pregel.ErrUnknownNode, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
+	} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// Run executes runs until ctx ends. Then it begins no more, asks the graphs to stop after
+// their superstep, gives the runs back to the queue, and returns nil. Any number of workers
+// may run on one queue, in any number of processes. It returns an error only if the worker
+// cannot work at all; what goes wrong later is logged, and tried again.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.Queue == nil || w.Saver == nil || len(w.Graphs) == 0 {
+		return &InvalidError{"worker", "needs a Queue, a Saver and Graphs"}
+	}
+	name := w.Name
+	if name == "" {
+		host, _ := os.Hostname()
+		name = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:6])
+	}
+	w.mu.Lock()
+	w.jobs = map[string]*job{}
+	w.mu.Unlock()
+	changed, stop := w.Queue.Watch("")
+	defer stop()
+	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		w.renew(work)
+	}()
+	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
+	var running sync.WaitGroup
+	schedules := time.Time{} // when to look at them
+	for ctx.Err() == nil {
+		now := time.Now()
+		if !now.Before(schedules) {
+			w.fire(ctx)
+			schedules = now.Add(pollEvery)
+		}
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		claim, next, err := w.Queue.Claim(ctx, name, slices.Sorted(maps.Keys(w.Graphs)))
+		if err == nil && claim != nil {
+			j := w.begin(work, *claim)
+			running.Go(func() {
+				defer func() { <-free }()
+				w.execute(j)
+			})
+			continue
+		}
+		<-free
+		if err != nil && ctx.Err() == nil {
+			w.logger().Error("claim a run", "error", err)
+		}
+		idle := pollEvery
+		if err == nil && !next.IsZero() {
+			idle = min(max(time.Until(next), time.Millisecond), idle)
+		}
+		w.idle(ctx, changed, idle)
+	}
+	w.drain(end, &running)
+	end(nil)
+	<-renewing
+	return nil
+}
+
+// idle waits until there may be something to do. A change may also be a cancellation of a
+// run that is being executed.
+func (w *Worker) idle(ctx context.Context, changed <-chan struct{}, most time.Duration) {
+	_ = pause(ctx, changed, most)
+	w.renewAll(ctx)
+}
+
+// drain waits for the runs to stop.
+func (w *Worker) drain(end context.CancelCauseFunc, running *sync.WaitGroup) {
+	w.mu.Lock()
+	for _, j := range w.jobs {
+		j.control.RequestDrain("the worker stops")
+	}
+	w.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(ended)
+	}()
+	t := time.NewTimer(cmp.Or(w.DrainTimeout, 10*time.Second))
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+		w.mu.Lock()
+		for _, j := range w.jobs {
+			j.cancel(errStopping)
+		}
+		w.mu.Unlock()
+		<-ended
+	}
+}
+
+// renew keeps the claims until ctx ends.
+func (w *Worker) renew(ctx context.Context) {
+	third := w.Queue.LeaseTime() / 3
+	for pause(ctx, nil, third/2+mathrand.N(third/2+1)) == nil {
+		w.renewAll(ctx)
+	}
+}
+
+// renewAll renews the claims, and cancels runs that are to be cancelled or whose claims are
+// void.
+func (w *Worker) renewAll(ctx context.Context) {
+	w.mu.Lock()
+	held := maps.Clone(w.jobs)
+	claims := make([]Claim, 0, len(held))
+	for _, j := range held {
+		claims = append(claims, j.claim)
+	}
+	w.mu.Unlock()
+	if len(held) == 0 {
+		return
+	}
+	sent := time.Now()
+	renewing, done := context.WithTimeout(ctx, w.Queue.LeaseTime()/3)
+	found, err := w.Queue.Renew(renewing, claims)
+	done()
+	if err != nil && ctx.Err() == nil {
+		w.logger().Error("renew claims", "error", err)
+	}
+	runs := map[string]Run{}
+	for _, r := range found {
+		runs[r.ID] = r
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, j := range held {
+		r, ok := runs[id]
+		switch {
+		case ok && r.Cancel != "":
+			j.claim.Cancel, j.renewed = r.Cancel, sent
+			j.cancel(errCancelled)
+		case ok:
+			j.renewed = sent
+		case err == nil || time.Since(j.renewed) >= w.Queue.LeaseTime():
+			j.cancel(ErrFenced)
+		}
+	}
+}
+
+// begin makes a claim a job of the worker's.
+func (w *Worker) begin(ctx context.Context, c Claim) *job {
+	j := &job{claim: c, renewed: time.Now()}
+	j.ctx, j.cancel = context.WithCancelCause(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs[c.ID] = j
+	return j
+}
+
+// execute makes an attempt at a run and reports what became of it.
+func (w *Worker) execute(j *job) {
+	ctx, c := j.ctx, j.claim
+	defer j.cancel(nil)
+	defer func() {
+		w.mu.Lock()
+		delete(w.jobs, c.ID)
+		w.mu.Unlock()
+	}()
+	o, report := w.attempt(ctx, j)
+	if !report {
+		return
+	}
+	end := context.WithoutCancel(ctx)
+	for begin := time.Now(); ; {
+		err := w.Queue.Finish(end, c, o)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, ErrFenced) || time.Since(begin) > w.Queue.LeaseTime() { // somebody else goes on with it
+			w.logger().Warn("the claim of a run is void", "run", c.ID, "error", err)
+			return
+		}
+		w.logger().Error("finish a run", "run", c.ID, "error", err)
+		_ = pause(end, nil, time.Second)
+	}
+}
+
+// attempt executes a run, and says how its claim ends; report is false if the claim is void.
+func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
+	c := j.claim
+	err := error(nil)
+	if c.Cancel == "" {
+		o.Waiting, err = w.invoke(ctx, j)
+	} else { // it was asked for while no worker had the run
+		err = errCancelled
+	}
+	var drained *pregel.DrainedError
+	var owned *saver.OwnedError
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrFenced):
+		return o, false
+	case err == nil:
+		o.Status = Success
+		return o, true
+	case errors.Is(cause, errCancelled) || errors.Is(err, errCancelled):
+		return w.cancelled(context.WithoutCancel(ctx), j), true
+	case errors.Is(cause, errStopping) || errors.As(err, &drained):
+		return Outcome{Status: Pending, Uncounted: true}, true
+	case errors.As(err, &owned): // somebody runs the thread without the queue
+		return Outcome{Status: Pending, Uncounted: true, After: time.Now().Add(backoff(1) / 4)}, true
+	}
+	w.logger().Warn("an attempt at a run failed", "run", c.ID, "attempt", c.Attempt, "error", err)
+	o.Error = err.Error()
+	final := Final
+	if w.Final != nil {
+		final = w.Final
+	}
+	if final(err) || c.Attempt >= c.Attempts {
+		o.Status = Error
+		return o, true
+	}
+	o.Status = Pending
+	if w.Backoff != nil {
+		o.After = time.Now().Add(w.Backoff(c.Attempt))
+	} else {
+		o.After = time.Now().Add(backoff(c.Attempt))
+	}
+	return o, true
+}
+
+// backoff grows, is bounded, and is never the same for two.
+func backoff(attempt int) time.Duration {
+	d := min(time.Second<<min(max(attempt-1, 0), 6), time.Minute)
+	return d/2 + mathrand.N(d/2)
+}
+
+// cancelled is the outcome of a run that was cancelled, when it is over.
+func (w *Worker) cancelled(ctx context.Context, j *job) Outcome {
+	w.mu.Lock()
+	how := j.claim.Cancel
+	w.mu.Unlock()
+	if how == Rollback {
+		m, ok := w.Saver.(saver.ThreadManager)
+		if !ok {
+			return Outcome{Status: Interrupted, Error: fmt.Sprintf("not rolled back: a %T cannot delete runs", w.Saver)}
+		}
+		if _, err := m.DeleteForRuns(ctx, []string{j.claim.ID}); err != nil {
+			w.logger().Error("roll a run back", "run", j.claim.ID, "error", err)
+			return Outcome{Status: Pending, Uncounted: true, After: time.Now().Add(backoff(1))}
+		}
+	}
+	return Outcome{Status: Interrupted}
+}
+
+// fire submits the runs of schedules that are due. The key makes one run of what several
+// workers submit.
+func (w *Worker) fire(ctx context.Context) {
+	schedules, err := w.Queue.Schedules(ctx)
+	for _, s := range schedules {
+		now := time.Now()
+		if s.Next.After(now) {
+			continue
+		}
+		next, nextErr := nextTime(s.Cron, now)
+		if nextErr == nil {
+			_, nextErr = w.Queue.Submit(ctx, Request{Spec: s.Spec, Key: "schedule/" + s.ID + "/" + s.Next.UTC().Format(time.RFC3339)})
+		}
+		if nextErr == nil || errors.Is(nextErr, ErrBusy) {
+			nextErr = w.Queue.Advance(ctx, s.ID, s.Next, next)
+		}
+		err = errors.Join(err, nextErr)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.logger().Error("schedules", "error", err)
+	}
+}
+
+func (w *Worker) logger() *slog.Logger {
+	if w.Logger != nil {
+		return w.Logger
+	}
+	return slog.Default()
+}

@@ -1,0 +1,424 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// house is a program: a saver, a queue, and graphs of one list, "log".
+type house struct {
+	*testing.T
+	saver  *memory.Saver
+	queue  *runs.Local
+	graphs map[string]*pregel.Graph
+}
+
+type node func(ctx context.Context, log []string) (string, error)
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	mem := must(store.NewMemory(store.Options{}))
+	return &house{T: t, saver: memory.New(memory.Options{}), queue: must(runs.NewLocal(t.Context(), mem, runs.LocalOptions{})), graphs: map[string]*pregel.Graph{}}
+}
+
+// add makes a graph of nodes in a row.
+func (h *house) add(name string, nodes ...node) {
+	h.Helper()
+	b := graph.New(graph.Key("log", channel.Reduce(channel.Append[string])))
+	from := graph.Start
+	for i, f := range nodes {
+		at := fmt.Sprint("n", i)
+		b = b.Node(at, func(ctx context.Context, state any) (any, error) {
+			log, _ := state.(map[string]any)["log"].([]string)
+			said, err := f(ctx, log)
+			if err != nil {
+				return nil, err
+			}
+			return map[string]any{"log": []string{said}}, nil
+		}).Edge(from, at)
+		from = at
+	}
+	h.graphs[name] = must(b.Compile(graph.Options{Name: name, Saver: h.saver}))
+}
+
+func says(word string) node {
+	return func(context.Context, []string) (string, error) { return word, nil }
+}
+
+func (h *house) worker() *runs.Worker {
+	return &runs.Worker{Queue: h.queue, Saver: h.saver, Graphs: h.graphs, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Backoff: func(int) time.Duration { return time.Millisecond }}
+}
+
+// start runs a worker until stop is called, or the test ends.
+func (h *house) start(w *runs.Worker) (stop func()) {
+	h.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			h.Errorf("worker: %v", err)
+		}
+	})
+	h.Cleanup(stop)
+	return stop
+}
+
+func (h *house) submit(req runs.Request) runs.Run {
+	h.Helper()
+	if req.Graph == "" {
+		req.Graph = "g"
+	}
+	if req.ThreadID == "" {
+		req.ThreadID = "t"
+	}
+	r, err := h.queue.Submit(h.Context(), req)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return r
+}
+
+func in(word string) map[string]any { return map[string]any{"log": []string{word}} }
+
+// wait waits for the end of a run, which must be as asked.
+func (h *house) wait(r runs.Run, want runs.Status) runs.Run {
+	h.Helper()
+	r, err := runs.Wait(h.Context(), h.queue, r.ID)
+	if err != nil || r.Status != want {
+		h.Fatalf("%s: %s %q, %v; want %s", r.ID, r.Status, r.Error, err, want)
+	}
+	return r
+}
+
+func (h *house) log(want ...string) {
+	h.Helper()
+	st, err := h.graphs["g"].GetState(h.Context(), pregel.Thread("t"))
+	if err != nil {
+		h.Fatal(err)
+	}
+	values, _ := st.Values.(map[string]any)
+	got, _ := values["log"].([]string)
+	if !slices.Equal(got, want) {
+		h.Fatalf("log %q, want %q", got, want)
+	}
+}
+
+func TestRunsOfAThread(t *testing.T) {
+	h := newHouse(t)
+	h.add("g", says("a"), says("b"))
+	var all []runs.Run
+	for i := range 3 {
+		all = append(all, h.submit(runs.Request{Input: in(fmt.Sprint(i)), Spec: runs.Spec{Modes: []pregel.Mode{pregel.ModeUpdates}}}))
+	}
+	followed := make(chan []runs.Event)
+	go func() {
+		var events []runs.Event
+		for ev, err := range runs.Follow(context.Background(), h.queue, all[2].ID, 0) {
+			if err != nil {
+				t.Error(err)
+			}
+			events = append(events, ev)
+		}
+		followed <- events
+	}()
+	h.start(h.worker())
+	for _, r := range all {
+		h.wait(r, runs.Success)
+	}
+	h.log("0", "a", "b", "1", "a", "b", "2", "a", "b")
+	events := <-followed
+	kinds := []runs.Kind{}
+	for i, ev := range events {
+		if ev.Seq != int64(i)+1 || ev.Attempt != 1 {
+			t.Errorf("event %d: %+v", i, ev)
+		}
+		kinds = append(kinds, ev.Kind)
+	}
+	if want := []runs.Kind{runs.KindAttempt, "updates", "updates", runs.KindEnd}; !slices.Equal(kinds, want) {
+		t.Errorf("events %v, want %v", kinds, want)
+	}
+	if v := must(h.queue.Serializer().Decode(events[2].Data)); fmt.Sprint(v) != "map[n1:map[log:[b]]]" {
+		t.Errorf("update %v", v)
+	}
+}
+
+// A run that failed goes on where it was; nodes that ended do not run again.
+func TestRetry(t *testing.T) {
+	h := newHouse(t)
+	var firsts, fails atomic.Int32
+	fails.Store(2)
+	h.add("g", func(context.Context, []string) (string, error) {
+		firsts.Add(1)
+		return "a", nil
+	}, func(context.Context, []string) (string, error) {
+		if fails.Add(-1) >= 0 {
+			return "", errors.New("not yet")
+		}
+		return "b", nil
+	})
+	h.start(h.worker())
+	r := h.wait(h.submit(runs.Request{Input: in("x")}), runs.Success)
+	h.log("x", "a", "b")
+	if r.Attempt != 3 || firsts.Load() != 1 {
+		t.Errorf("attempt %d, the first node ran %d times", r.Attempt, firsts.Load())
+	}
+	fails.Store(3)
+	r = h.wait(h.submit(runs.Request{Input: in("y")}), runs.Error)
+	if r.Error == "" || r.Attempt != 3 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := h.queue.Retry(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.wait(r, runs.Success)
+	h.log("x", "a", "b", "y", "a", "b")
+	if firsts.Load() != 2 {
+		t.Errorf("the first node ran %d times", firsts.Load())
+	}
+}
+
+// A worker that is told to stop gives its runs back; another goes on with them.
+func TestDrain(t *testing.T) {
+	h := newHouse(t)
+	entered, leave := make(chan bool, 1), make(chan bool)
+	var firsts atomic.Int32
+	h.add("g", func(context.Context, []string) (string, error) {
+		firsts.Add(1)
+		entered <- true
+		<-leave
+		return "a", nil
+	}, says("b"))
+	stop := h.start(h.worker())
+	r := h.submit(runs.Request{Input: in("x")})
+	<-entered
+	go close(leave)
+	stop()
+	if got := must(h.queue.Get(t.Context(), r.ID)); got.Status == runs.Pending && got.Attempt != 0 {
+		t.Errorf("attempt %d counts", got.Attempt)
+	}
+	h.start(h.worker())
+	h.wait(r, runs.Success)
+	h.log("x", "a", "b")
+	if firsts.Load() != 1 {
+		t.Errorf("the first node ran %d times", firsts.Load())
+	}
+}
+
+// blocking blocks its first caller until its context ends.
+func blocking(entered chan<- bool) node {
+	var once atomic.Bool
+	return func(ctx context.Context, _ []string) (string, error) {
+		if once.Swap(true) {
+			return "b", nil
+		}
+		entered <- true
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}
+}
+
+// A run that was interrupted keeps what it stored. The next one does not finish it.
+func TestInterrupt(t *testing.T) {
+	for _, how := range []string{"by hand", "by the next"} {
+		t.Run(how, func(t *testing.T) {
+			h := newHouse(t)
+			entered := make(chan bool, 1)
+			h.add("g", says("a"), blocking(entered))
+			h.start(h.worker())
+			first := h.submit(runs.Request{Input: in("x")})
+			<-entered
+			next := runs.Request{Input: in("y")}
+			if how == "by hand" {
+				if _, err := h.queue.Cancel(t.Context(), first.ID, runs.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				next.Multitask = runs.Interrupt
+			}
+			second := h.submit(next)
+			h.wait(first, runs.Interrupted)
+			h.wait(second, runs.Success)
+			h.log("x", "a", "y", "a", "b")
+		})
+	}
+}
+
+// A run that was rolled back leaves the thread as it found it.
+func TestRollback(t *testing.T) {
+	h := newHouse(t)
+	entered := make(chan bool, 1)
+	h.add("h", says("before"))
+	h.add("g", says("a"), blocking(entered))
+	h.start(h.worker())
+	h.wait(h.submit(runs.Request{Spec: runs.Spec{Graph: "h"}, Input: in("w")}), runs.Success)
+	first := h.submit(runs.Request{Input: in("x")})
+	<-entered
+	second := h.submit(runs.Request{Input: in("y"), Spec: runs.Spec{Multitask: runs.Rollback}})
+	if got := h.wait(first, runs.Interrupted); got.Cancel != runs.Rollback {
+		t.Errorf("%+v", got)
+	}
+	h.wait(second, runs.Success)
+	h.log("w", "before", "y", "a", "b")
+}
+
+// A question ends its run; the answer is a run of its own. What crashed after the answer was
+// stored does not answer the next question with it.
+func TestAnswers(t *testing.T) {
+	h := newHouse(t)
+	dies := make(chan bool, 1)
+	h.add("g", func(ctx context.Context, _ []string) (string, error) {
+		one, err := pregel.AskFor[string](ctx, "one?")
+		if err != nil {
+			return "", err
+		}
+		select {
+		case <-dies:
+			return "", errors.New("dies")
+		default:
+		}
+		two, err := pregel.AskFor[string](ctx, "two?")
+		return one + two, err
+	})
+	stop := h.start(h.worker())
+	if r := h.wait(h.submit(runs.Request{Input: in("x")}), runs.Success); !r.Waiting {
+		t.Errorf("%+v does not wait", r)
+	}
+	dies <- true // the first attempt at the answer fails after the answer was taken
+	if r := h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: "1"}}), runs.Success); !r.Waiting || r.Attempt != 2 {
+		t.Errorf("%+v does not wait", r)
+	}
+	if r := h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: "2"}}), runs.Success); r.Waiting {
+		t.Errorf("%+v waits", r)
+	}
+	h.log("x", "12")
+	if r := h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: "3"}}), runs.Error); r.Attempt != 1 {
+		t.Errorf("%+v", r)
+	}
+	stop()
+}
+
+// A run waits while a program runs the thread without the queue.
+func TestThreadOfAnother(t *testing.T) {
+	h := newHouse(t)
+	h.add("g", says("a"))
+	lease, err := h.saver.Own(t.Context(), "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, stop := h.queue.Watch("")
+	defer stop()
+	h.start(h.worker())
+	r := h.submit(runs.Request{Input: in("x")})
+	for got := r; got.Worker == "" || got.Status != runs.Pending; { // claimed, and given back
+		select {
+		case <-changed:
+		case <-time.After(10 * time.Millisecond):
+		}
+		got = must(h.queue.Get(t.Context(), r.ID))
+	}
+	lease.Release()
+	if got := h.wait(r, runs.Success); got.Attempt != 1 {
+		t.Errorf("%+v: busy attempts count", got)
+	}
+}
+
+// A worker whose claim is void stops the graph, and reports nothing of the run.
+func TestVoidClaim(t *testing.T) {
+	h := newHouse(t)
+	entered, why := make(chan bool, 1), make(chan error, 1)
+	h.add("g", says("a"), func(ctx context.Context, _ []string) (string, error) {
+		entered <- true
+		<-ctx.Done()
+		why <- context.Cause(ctx)
+		return "", context.Cause(ctx)
+	})
+	q := &deaf{Queue: h.queue}
+	w := h.worker()
+	w.Queue = q
+	stop := h.start(w)
+	r := h.submit(runs.Request{Input: in("x")})
+	<-entered
+	q.void.Store(true)
+	h.queue.Changed("") // so that it asks
+	if err := <-why; !errors.Is(err, runs.ErrFenced) {
+		t.Errorf("the node was ended by %v", err)
+	}
+	stop()
+	if got := must(h.queue.Get(t.Context(), r.ID)); got.Status != runs.Running || got.Error != "" {
+		t.Errorf("%+v: who lost the claim has reported", got)
+	}
+	h.log("x", "a")
+}
+
+// deaf is a queue whose claims are void from some time on, as far as one worker sees.
+type deaf struct {
+	runs.Queue
+	void atomic.Bool
+}
+
+func (q *deaf) Renew(ctx context.Context, claims []runs.Claim) ([]runs.Run, error) {
+	if q.void.Load() {
+		return nil, nil
+	}
+	return q.Queue.Renew(ctx, claims)
+}
+
+// Two workers make one run of each time of a schedule.
+func TestSchedule(t *testing.T) {
+	h := newHouse(t)
+	h.add("g", says("a"))
+	s, err := h.queue.PutSchedule(t.Context(), runs.Schedule{ID: "s", Cron: "@every 1s", Spec: runs.Spec{Graph: "g", ThreadID: "t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Spec.Input = must(h.queue.Serializer().Encode(in("x")))
+	if _, err := h.queue.PutSchedule(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	h.start(h.worker())
+	h.start(h.worker())
+	for n := 0; n < 2; time.Sleep(10 * time.Millisecond) {
+		n = 0
+		for r, err := range h.queue.List(t.Context(), runs.Query{Status: runs.Success}) {
+			if err != nil || r.Key == "" {
+				t.Fatal(r, err)
+			}
+			n++
+		}
+	}
+	if err := h.queue.DeleteSchedule(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	for r := range h.queue.List(t.Context(), runs.Query{}) {
+		if keys[r.Key] {
+			t.Errorf("key %s twice", r.Key)
+		}
+		keys[r.Key] = true
+	}
+}
