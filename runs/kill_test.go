@@ -1,0 +1,116 @@
+package runs_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/runs/runstest"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/store"
+)
+
+// tortureDir in the environment makes of this test binary a process of TestKills.
+const tortureDir = "STELE_TORTURE_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(tortureDir); dir != "" {
+		if err := tortured(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func environment(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// openTorture opens the program of TestKills.
+func openTorture(ctx context.Context, dir string) (x *runstest.Torture, closes func() error, err error) {
+	s, err := disk.Open(filepath.Join(dir, "data"), disk.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	x = &runstest.Torture{Dir: dir, Saver: s, Threads: 8, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1))}
+	mem, err := store.On(s, store.Options{})
+	if err == nil {
+		x.Queue, err = runs.NewLocal(ctx, mem, runs.LocalOptions{})
+	}
+	return x, s.Close, err
+}
+
+func tortured(dir string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	x, closes, err := openTorture(ctx, dir)
+	if err != nil {
+		return err
+	}
+	worked := make(chan error, 1)
+	go func() { worked <- x.Work(ctx) }()
+	if err := x.Drive(ctx); err != nil {
+		return err
+	}
+	cancel()
+	if err := <-worked; err != nil {
+		return err
+	}
+	return closes()
+}
+
+// TestKills kills a program at random, again and again: every run comes to its end, every
+// effect counts once, and no task begins again after its writes were acknowledged.
+// STELE_SEED repeats the times, STELE_TORTURE_RUNS makes it longer.
+func TestKills(t *testing.T) {
+	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
+	t.Logf("STELE_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	dir := t.TempDir()
+	kills := 0
+	for done := false; !done; {
+		p := exec.Command(os.Args[0])
+		p.Env = append(os.Environ(), tortureDir+"="+dir, "STELE_SEED="+strconv.Itoa(random.IntN(1e9)))
+		p.Stderr = os.Stderr
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- p.Wait() }()
+		kill := time.NewTimer(time.Duration(30+random.IntN(120+20*kills)) * time.Millisecond)
+		select {
+		case err := <-ended:
+			if done = true; err != nil {
+				t.Fatal(err)
+			}
+		case <-kill.C:
+			_ = p.Process.Kill()
+			if err := <-ended; err == nil {
+				done = true
+			}
+			kills++
+		}
+		kill.Stop()
+	}
+	x, closes, err := openTorture(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closes()
+	if err := x.Check(t.Context()); err != nil {
+		t.Errorf("after %d kills:\n%v", kills, err)
+	}
+	t.Logf("%d kills", kills)
+}
