@@ -55,6 +55,8 @@ type write struct {
 	threadID string
 	// queue adds the statements that follow the lock of the thread.
 	queue func(b *pgx.Batch, c call)
+	// locks: what queue adds takes the lock itself, as putFunction does.
+	locks bool
 	// trace says whether the call c has been written; nil if it does no harm to write it
 	// twice.
 	trace func(b *pgx.Batch, c call, applied *bool)
@@ -70,7 +72,12 @@ func (s *Saver) run(ctx context.Context, w write) error {
 	}
 	err := s.again(ctx, func() (bool, error) {
 		c := newCall()
-		err := s.sendBatch(ctx, w.threadID, func(b *pgx.Batch) { w.queue(b, c) })
+		err := s.sendBatch(ctx, func(b *pgx.Batch) {
+			if !w.locks {
+				s.queueLock(b, w.threadID)
+			}
+			w.queue(b, c)
+		})
 		if err == nil {
 			return false, nil
 		}
@@ -103,7 +110,7 @@ func (s *Saver) run(ctx context.Context, w write) error {
 }
 
 // sendBatch sends one transaction in one round trip.
-func (s *Saver) sendBatch(ctx context.Context, threadID string, queue func(b *pgx.Batch)) error {
+func (s *Saver) sendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return notSent{err}
@@ -113,9 +120,13 @@ func (s *Saver) sendBatch(ctx context.Context, threadID string, queue func(b *pg
 	if d := s.opts.StatementTimeout; d > 0 {
 		b.Queue("SELECT set_config('statement_timeout', $1, true)", timeoutText(d))
 	}
-	b.Queue("SELECT pg_advisory_xact_lock($1)", lockKey(s.schema, threadID))
 	queue(b)
 	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
+}
+
+// queueLock takes the lock of a thread, for the statements that follow.
+func (s *Saver) queueLock(b *pgx.Batch, threadID string) {
+	b.Queue("SELECT pg_advisory_xact_lock($1)", lockKey(s.schema, threadID))
 }
 
 // unreplicated marks a connection on which the server said, with the success of a commit,
@@ -157,7 +168,8 @@ func (s *Saver) remember(c call, threadID string) {
 // which.
 func (s *Saver) settle(ctx context.Context, c call, threadID string, trace func(*pgx.Batch, call, *bool), applied *bool) error {
 	err := s.again(ctx, func() (bool, error) {
-		err := s.sendBatch(ctx, threadID, func(b *pgx.Batch) {
+		err := s.sendBatch(ctx, func(b *pgx.Batch) {
+			s.queueLock(b, threadID)
 			b.Queue(s.sql.void, [16]byte(c), s.now())
 			if trace != nil {
 				trace(b, c, applied)

@@ -97,7 +97,8 @@ func (s *Saver) acquire(ctx context.Context, threadID string) (*lease, error) {
 	taken := false
 	err := s.again(ctx, func() (bool, error) {
 		l.renewed = time.Now()
-		err := s.sendBatch(ctx, threadID, func(b *pgx.Batch) {
+		err := s.sendBatch(ctx, func(b *pgx.Batch) {
+			s.queueLock(b, threadID)
 			b.Queue(s.sql.lease, threadID, l.owner, s.opts.LeaseTime.Microseconds()).QueryRow(func(row pgx.Row) error {
 				err := row.Scan(&l.epoch)
 				if taken = errors.Is(err, pgx.ErrNoRows); taken {

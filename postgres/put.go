@@ -36,6 +36,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	}
 	err = s.run(ctx, write{
 		threadID: plan.Target.ThreadID,
+		locks:    true,
 		queue:    func(b *pgx.Batch, c call) { s.queuePut(b, c, &plan, rows) },
 		trace: func(b *pgx.Batch, c call, applied *bool) {
 			b.Queue(s.sql.putTrace, plan.Target.ThreadID, plan.Target.Namespace, plan.Target.CheckpointID, [16]byte(c)).
@@ -156,21 +157,17 @@ func notNull(data []byte) []byte {
 	return data
 }
 
-// queuePut adds the statements of a put, which follow the lock of the thread. Each sees
-// what those before it did.
+// queuePut adds the call of putFunction, which takes the lock of the thread.
 func (s *Saver) queuePut(b *pgx.Batch, c call, plan *rules.PutPlan, r *putRows) {
-	at := plan.Target
-	b.Queue(s.sql.putGuard, at.ThreadID, at.Namespace, at.CheckpointID, [16]byte(c), s.rememberedSince(),
-		plan.Record.Parent, plan.Record.ValuesFrom, plan.ExpectHead, r.writes.named, plan.Epoch)
-	if len(r.channels) > 0 {
-		b.Queue(s.sql.putBlobs, at.ThreadID, at.Namespace, at.CheckpointID, r.channels, r.versions, r.kinds, r.blobs, r.minted)
-		b.Queue(s.sql.putUnblob, at.ThreadID, at.Namespace, r.channels, r.versions, r.kinds)
-	}
-	b.Queue(s.sql.putCheckpoint, at.ThreadID, at.Namespace, at.CheckpointID, plan.Record.Parent, plan.Record.Source(),
-		r.checkpoint, r.metadata, r.unchanged, r.unchangedVersions)
-	b.Queue(s.sql.putBeside, at.ThreadID, at.Namespace, at.CheckpointID, r.note, [16]byte(c))
-	s.queueWriteRows(b, at, &r.writes)
-	b.Queue(s.sql.touch, at.ThreadID, s.now())
+	args := append(s.callArgs(plan.Target, c, plan.Epoch),
+		plan.Record.Parent, plan.Record.ValuesFrom, plan.Record.Source(), plan.ExpectHead, r.writes.named,
+		r.channels, r.versions, r.kinds, r.blobs, r.minted, r.unchanged, r.unchangedVersions, r.checkpoint, r.metadata, r.note)
+	b.Queue(s.sql.put, r.writes.appendTo(args)...)
+}
+
+// callArgs are the arguments for callParameters.
+func (s *Saver) callArgs(at saver.Config, c call, epoch int64) []any {
+	return append(make([]any, 0, 34), lockKey(s.schema, at.ThreadID), [16]byte(c), s.rememberedSince(), epoch, s.now(), at.ThreadID, at.Namespace, at.CheckpointID)
 }
 
 // putRefused is the error of a put that stele_refuse ended.

@@ -103,6 +103,8 @@ var ownMigrations = []string{
 	BEGIN
 		RAISE EXCEPTION USING ERRCODE = '` + codeRefused + `', MESSAGE = 'stele: ' || code, DETAIL = detail;
 	END $$`,
+	putFunction,
+	writesFunction,
 }
 
 // Setup makes the tables that are missing in the schema, and brings those that LangGraph

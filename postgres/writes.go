@@ -34,15 +34,12 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 	}
 	return s.run(ctx, write{
 		threadID: cfg.ThreadID,
+		locks:    true,
 		queue: func(b *pgx.Batch, c call) {
 			if deferred { // a later commit flushes this one as well: the log has one order
 				b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 			}
-			b.Queue(s.sql.writesGuard, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, [16]byte(c), s.rememberedSince(), cfg.Epoch)
-			if len(writes) > 0 {
-				s.queueWriteRows(b, cfg, &rows)
-				b.Queue(s.sql.touch, cfg.ThreadID, s.now())
-			}
+			b.Queue(s.sql.putWrites, rows.appendTo(s.callArgs(cfg, c, cfg.Epoch))...)
 		},
 		refused: func(code, detail string) error { return writeRefused(cfg, code, detail) },
 	})
@@ -159,10 +156,8 @@ func signal(channel string) bool {
 	return len(channel) > 4 && channel[:2] == "__" && channel[len(channel)-2:] == "__"
 }
 
-func (s *Saver) queueWriteRows(b *pgx.Batch, at saver.Config, r *writeRows) {
-	if len(r.tasks) == 0 {
-		return
-	}
-	b.Queue(s.sql.writes, at.ThreadID, at.Namespace, r.checkpoints, r.tasks, r.paths, r.indexes, r.channels, r.kinds, r.blobs)
-	b.Queue(s.sql.calls, at.ThreadID, at.Namespace, r.callCheckpoints, r.callTasks, r.callChannels, r.callSpecial)
+// appendTo appends the arguments for writesParameters.
+func (r *writeRows) appendTo(args []any) []any {
+	return append(args, r.checkpoints, r.tasks, r.paths, r.indexes, r.channels, r.kinds, r.blobs,
+		r.callCheckpoints, r.callTasks, r.callChannels, r.callSpecial)
 }

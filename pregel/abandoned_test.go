@@ -97,6 +97,7 @@ func TestCrashBetweenTurns(t *testing.T) {
 		}
 		return nil
 	})
+	s.whole = true
 	log := graph.Key("log", channel.Delta(50, func(v []string, ws [][]string) ([]string, error) {
 		for _, w := range ws {
 			v = append(v, w...)

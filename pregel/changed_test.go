@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/savertest"
 )
 
 // step is a node that appends its name to the state.
@@ -54,6 +55,10 @@ func cutIn(t *testing.T, name string, withC bool) *memory.Saver {
 type told struct {
 	*memory.Saver
 	after func()
+}
+
+func (s *told) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	return savertest.Apart(c, req, s.PutWrites, s.Saver.PutRequest)
 }
 
 func (s *told) PutWrites(c context.Context, cfg saver.Config, writes []saver.Write, id, path string) error {

@@ -42,7 +42,13 @@ func (m *mortal) PutRequest(c context.Context, req saver.PutRequest) (saver.Conf
 	if !m.alive() {
 		return saver.Config{}, errDead
 	}
-	return m.Saver.PutRequest(c, req)
+	at, err := m.Saver.PutRequest(c, req)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range req.Writes {
+		m.stored[w.TaskID] = m.stored[w.TaskID] || err == nil
+	}
+	return at, err
 }
 
 func (m *mortal) PutWrites(c context.Context, cfg saver.Config, w []saver.Write, id, path string) error {

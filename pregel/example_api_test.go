@@ -213,7 +213,6 @@ func ExampleHooks() {
 	// stored checkpoint <nil>
 	// step 0 [add]
 	// task add <nil>
-	// stored writes <nil>
 	// stored checkpoint <nil>
 	// run done <nil>
 }

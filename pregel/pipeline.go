@@ -86,6 +86,7 @@ type pipeline struct {
 	moved   *sync.Cond
 	waiting int       // goroutines that wait for moved
 	queue   []*saveOp // not begun yet
+	held    *saveOp   // comes behind the queue, once something else does
 	running int       // saves under way
 	alone   bool      // the one under way is a barrier
 	slow    bool      // the last save took as long as slowSave
@@ -125,6 +126,7 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 func (p *pipeline) submit(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.release()
 	for len(p.queue) >= pipelineDepth {
 		p.begin()
 		p.wait()
@@ -133,12 +135,29 @@ func (p *pipeline) submit(op *saveOp) {
 	p.begin()
 }
 
-// hold adds a save to the queue without starting it. It starts with the next save, which
-// follows at once.
+// hold adds a save without starting it. It starts with the next save, or unheld takes it
+// back: the checkpoint that follows at once may take its writes along.
 func (p *pipeline) hold(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.queue = append(p.queue, op)
+	p.release()
+	p.held = op
+}
+
+// unheld takes back what hold was given; nil if there is nothing, or it was begun.
+func (p *pipeline) unheld() *saveOp {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	op := p.held
+	p.held = nil
+	return op
+}
+
+// release queues the save that is held. The caller holds mu.
+func (p *pipeline) release() {
+	if p.held != nil {
+		p.queue, p.held = append(p.queue, p.held), nil
+	}
 }
 
 // begin starts the saves that may begin, each in a goroutine. The caller holds mu.
@@ -160,6 +179,7 @@ func (p *pipeline) begin() {
 // store adds a save to the queue and waits for it.
 func (p *pipeline) store(op *saveOp) error {
 	p.mu.Lock()
+	p.release()
 	if p.running == 0 && len(p.queue) == 0 {
 		p.running, p.alone = 1, true
 		p.mu.Unlock()
@@ -180,6 +200,7 @@ func (p *pipeline) store(op *saveOp) error {
 func (p *pipeline) await(op *saveOp) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.release()
 	p.begin()
 	for !op.ended {
 		p.wait()
@@ -303,6 +324,7 @@ func (p *pipeline) firstError() error {
 func (p *pipeline) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.release()
 	p.begin()
 	for p.running > 0 || len(p.queue) > 0 {
 		p.wait()

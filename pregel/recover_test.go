@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/savertest"
 )
 
 // Recover runs what this graph left, and reports the rest.
@@ -77,6 +78,10 @@ type dying struct {
 	saver.Saver
 	saver.ThreadManager
 	saver.Coordinator
+}
+
+func (d *dying) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	return savertest.Apart(c, req, d.PutWrites, d.Coordinator.PutRequest)
 }
 
 func (*dying) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {

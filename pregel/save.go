@@ -3,6 +3,7 @@ package pregel
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -130,11 +131,9 @@ func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, 
 // submit submits a save of writes. last: they are those of the last task of the superstep, so
 // its checkpoint follows at once.
 func (l *loop) submit(op *saveOp, last bool) {
-	// Without a codec the saver encodes the values, which must not change meanwhile. And a
-	// Sync run has nothing else to do while the last writes of a superstep are stored,
-	// because its checkpoint waits for them.
+	// Without a codec the saver encodes the values, which must not change meanwhile.
 	switch {
-	case l.codec == nil || last && l.opts.Durability == Sync:
+	case l.codec == nil:
 		_ = l.pipe.store(op) // the pipeline keeps the error
 	case last:
 		l.pipe.hold(op)
@@ -211,13 +210,24 @@ type putOp struct {
 	changes []saver.Change
 	writes  []saver.TaskWrites
 	note    *saver.Note
+	// last are the writes of the task that ended last, which go with the checkpoint that they
+	// made: one commit for both. If it is refused they are stored by themselves, so that the
+	// task does not run again. May be nil.
+	last *putWritesOp
 }
 
 func (o *putOp) save(ctx context.Context) error {
 	if _, ok := o.s.(saver.Coordinator); len(o.changes) > 0 && !ok {
 		return &saver.InvalidError{Field: "changes", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
 	}
-	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: o.writes, Changes: o.changes, Note: o.note})
+	writes := o.writes
+	if w := o.last; w != nil {
+		writes = append(writes, saver.TaskWrites{CheckpointID: w.at.CheckpointID, TaskID: w.taskID, TaskPath: w.path, Writes: w.writes})
+	}
+	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: writes, Changes: o.changes, Note: o.note})
+	if err != nil && o.last != nil && !errors.Is(err, saver.ErrOutcomeUnknown) {
+		err = alsoFailed(err, o.last.save(ctx))
+	}
 	return err
 }
 
@@ -237,6 +247,11 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	}
 	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.withNext, note: l.note(exiting)}
 	l.withNext = nil
+	if _, ok := l.saver.(saver.Coordinator); ok {
+		if held := l.pipe.unheld(); held != nil {
+			put.last, _ = held.run.(*putWritesOp)
+		}
+	}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
 	l.lastPut, l.owned.head = op, cp.ID

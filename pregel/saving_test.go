@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/savertest"
 )
 
 // refusing is a saver that fails where it is told to.
@@ -25,6 +26,10 @@ type refusing struct {
 var errDisk = errors.New("no more disk")
 
 func (r *refusing) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	return savertest.Apart(c, req, r.PutWrites, r.putRequest)
+}
+
+func (r *refusing) putRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	r.mu.Lock()
 	r.put++
 	n := r.put

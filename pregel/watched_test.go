@@ -9,11 +9,13 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/savertest"
 )
 
 // watched is a saver that notes what is asked of it and what was answered, and
 // does as before says first: wait, or fail.
 type watched struct {
+	whole bool // what is one request is watched as one
 	*memory.Saver
 	before func(ctx context.Context, op string) error
 
@@ -60,6 +62,13 @@ func (w *watched) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, 
 }
 
 func (w *watched) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	if w.whole {
+		return w.putRequest(c, req)
+	}
+	return savertest.Apart(c, req, w.PutWrites, w.putRequest)
+}
+
+func (w *watched) putRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	step, _ := req.Metadata.Step()
 	op := fmt.Sprintf("put %d", step)
 	if err := w.ask(c, op); err != nil {

@@ -44,32 +44,50 @@ func (s *telling) tell() {
 	s.writes = nil
 }
 
-// PutRequest stores a checkpoint and tells of it.
+// PutRequest stores a checkpoint, and with it the writes of the task that ended last, and
+// tells of them.
 func (s *telling) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	s.wait()
 	s.tell()
-	fmt.Fprintln(s.out, "put called with checkpoint for step", req.Metadata["step"])
+	with := ""
+	for _, w := range req.Writes {
+		told, err := tellOf(w.Writes)
+		if err != nil {
+			return saver.Config{}, err
+		}
+		with += ", with writes " + told
+	}
+	fmt.Fprintf(s.out, "put called with checkpoint for step %v%s\n", req.Metadata["step"], with)
 	return s.Saver.PutRequest(ctx, req)
 }
 
 // PutWrites stores writes and tells of them.
 func (s *telling) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
 	s.wait()
+	told, err := tellOf(writes)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.writes = append(s.writes, told)
+	s.mu.Unlock()
+	return s.Saver.PutWrites(ctx, cfg, writes, taskID, path)
+}
+
+// tellOf is what a task wrote, as text.
+func tellOf(writes []saver.Write) (string, error) {
 	var told []string
 	for _, w := range writes {
 		v, err := w.Value.Any()
 		if err != nil {
-			return err
+			return "", err
 		}
 		if w.Channel == "__interrupt__" {
 			v = "…"
 		}
 		told = append(told, fmt.Sprintf("%s: %v", w.Channel, v))
 	}
-	s.mu.Lock()
-	s.writes = append(s.writes, strings.Join(told, ", "))
-	s.mu.Unlock()
-	return s.Saver.PutWrites(ctx, cfg, writes, taskID, path)
+	return strings.Join(told, ", "), nil
 }
 
 func (s *telling) wait() {

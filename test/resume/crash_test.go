@@ -74,6 +74,10 @@ func (a *acks) PutRequest(c context.Context, req saver.PutRequest) (saver.Config
 	at, err := a.Saver.PutRequest(c, req)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, w := range req.Writes {
+		a.answers = append(a.answers, a.fs.Len())
+		a.deferred = append(a.deferred, ack{a.fs.Len(), w.TaskID, output(w.Writes) && w.TaskID != nullTask})
+	}
 	a.put = append(a.put, ack{at: a.fs.Len()})
 	a.settle()
 	return at, err
@@ -81,15 +85,19 @@ func (a *acks) PutRequest(c context.Context, req saver.PutRequest) (saver.Config
 
 func (a *acks) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write, id, path string) error {
 	err := a.Saver.PutWrites(c, cfg, ws, id, path)
-	out := slices.ContainsFunc(ws, func(w saver.Write) bool {
-		return w.Channel != "__interrupt__" && w.Channel != "__resume__"
-	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers = append(a.answers, a.fs.Len())
-	a.deferred = append(a.deferred, ack{a.fs.Len(), id, out && id != nullTask})
+	a.deferred = append(a.deferred, ack{a.fs.Len(), id, output(ws) && id != nullTask})
 	a.settle()
 	return err
+}
+
+// output reports whether a task that wrote this has ended.
+func output(ws []saver.Write) bool {
+	return slices.ContainsFunc(ws, func(w saver.Write) bool {
+		return w.Channel != "__interrupt__" && w.Channel != "__resume__"
+	})
 }
 
 const nullTask = "00000000-0000-0000-0000-000000000000"

@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/savertest"
 )
 
 // ledger is a disk saver that notes what it stored, in order, and makes one save
@@ -87,6 +88,10 @@ func (l *ledger) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, m
 }
 
 func (l *ledger) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	return savertest.Apart(c, req, l.PutWrites, l.putRequest)
+}
+
+func (l *ledger) putRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, err := l.Saver.PutRequest(c, req)
