@@ -459,7 +459,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 	defer s.Close()
 	first := put(t, s, "t", "", map[string]any{"n": 1})
-	r.loseNext("INTO \"public\".stele_threads", nil)
+	r.loseNext("\"public\".stele_put(", nil)
 	req := request(t, s, "t", first.CheckpointID, map[string]any{"n": 2})
 	req.Config.ExpectHead = saver.Head(first.CheckpointID)
 	cfg, err := s.PutRequest(t.Context(), req)
@@ -469,7 +469,7 @@ func TestLostAnswers(t *testing.T) {
 	if got := get(t, s, saver.Config{ThreadID: "t"}); got.Config.CheckpointID != cfg.CheckpointID {
 		t.Errorf("head %v, want %v", got.Config, cfg)
 	}
-	r.loseNext("INTO \"public\".checkpoint_writes", nil)
+	r.loseNext("\"public\".stele_put_writes(", nil)
 	if err := s.PutWrites(t.Context(), cfg, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
 		t.Fatalf("writes with a lost answer: %v", err)
 	}
@@ -495,7 +495,7 @@ func TestLateArrivalsWriteNothing(t *testing.T) {
 	put(t, s, "t", first.CheckpointID, map[string]any{"n": 2}) // every statement is described by now
 	arrive := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
-	r.loseNext("INTO \"public\".stele_threads", arrive)
+	r.loseNext("\"public\".stele_put(", arrive)
 	inner := r.cut
 	r.cut = func(b []byte) bool {
 		if inner(b) {

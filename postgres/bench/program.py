@@ -2,7 +2,7 @@
 
 Reads one request a line and answers each with one line, both JSON:
 
-    {"url": "host=/tmp/x user=postgres dbname=py", "threads": 8, "seconds": 3, "nodes": 20}
+    {"url": "host=localhost user=postgres dbname=python", "threads": 8, "seconds": 3, "nodes": 20}
     {"seconds": 3.1, "cpu": 2.9, "supersteps": 1240}
 
 threads is how many run side by side, each on threads of its own, one after another. A
