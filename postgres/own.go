@@ -76,7 +76,7 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lea
 			return nil, err
 		}
 		if l != nil {
-			return saver.NewLease(threadID, l.epoch, l.lost, func() { s.release(l) }), nil
+			return saver.NewLease(threadID, l.epoch, l.lost, func() bool { return s.holds(l) }, func() { s.release(l) }), nil
 		}
 		if !wait {
 			return nil, &saver.OwnedError{ThreadID: threadID}
@@ -85,6 +85,13 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lea
 			return nil, err
 		}
 	}
+}
+
+// holds reports whether nobody else can have taken the lease, as far as the clock tells.
+func (s *Saver) holds(l *lease) bool {
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	return time.Since(l.renewed) < s.opts.LeaseTime
 }
 
 // acquire takes the lease of a thread if it is free; nil if it is not.

@@ -103,6 +103,9 @@ func TestOwnerThatSlept(t *testing.T) {
 	}
 	select {
 	case <-lease.Lost():
+		if lease.Held() {
+			t.Error("a lost lease is held")
+		}
 	case <-time.After(time.Minute):
 		t.Error("who slept does not learn that the lease is lost")
 	}

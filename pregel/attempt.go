@@ -194,6 +194,9 @@ func (s *superstep) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
 	defer run.ctx.end()
+	if err := s.l.owned.fenced(); err != nil {
+		return err
+	}
 	if !bounded && s.l.g.opts.StepTimeout == 0 {
 		return guard(run.invoke)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -98,4 +99,38 @@ func TestEverySaveIsFenced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A task does not begin once the lease may have run out: another process may have taken the
+// thread over, and have run the task already.
+func TestNoTaskWithoutLease(t *testing.T) {
+	s := &expiring{Saver: memory.New(memory.Options{})}
+	inside := must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+		Node("deep", func(context.Context, any) (any, error) {
+			t.Error("a task began without a lease")
+			return nil, nil
+		}).Edge(graph.Start, "deep").Compile(graph.Options{}))
+	g := must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+		Node("sleeps", func(ctx context.Context, state any) (any, error) {
+			s.expired.Store(true)
+			_, err := inside.Invoke(ctx, pregel.Inside(), state)
+			return nil, err
+		}).Edge(graph.Start, "sleeps").Compile(graph.Options{Name: "g", Saver: s}))
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"log": []string{"in"}}); !errors.Is(err, saver.ErrFenced) {
+		t.Errorf("the run ended with %v, want ErrFenced", err)
+	}
+}
+
+// expiring is a saver whose leases are over, by the clock of the process.
+type expiring struct {
+	*memory.Saver
+	expired atomic.Bool
+}
+
+func (s *expiring) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
+	lease, err := s.Saver.Own(ctx, threadID, wait)
+	if err != nil {
+		return nil, err
+	}
+	return saver.NewLease(threadID, lease.Epoch(), nil, func() bool { return !s.expired.Load() }, lease.Release), nil
 }

@@ -21,8 +21,9 @@ type ownership struct {
 	// again: the run lost the thread before and starts over. It waits for the thread.
 	again bool
 	lease *saver.Lease // nil: nothing to release
-	// epoch is that of the lease of this run, or of the graph around: every save has it.
-	// 0 is for forks, shared runs, and savers that know of none.
+	// under is the lease of this run, or of the graph around, and epoch that of it: every
+	// save has it. nil and 0 are for forks, shared runs, and savers that know of none.
+	under *saver.Lease
 	epoch int64
 	// taken is why the thread is not this run's; only a fork goes on with it.
 	taken error
@@ -51,7 +52,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 	}
 	switch {
 	case err == nil && ok:
-		o.epoch = o.lease.Epoch()
+		o.under, o.epoch = o.lease, o.lease.Epoch()
 	case errors.Is(err, ErrConflict):
 		o.taken = err
 		if l.addressed() {
@@ -106,6 +107,15 @@ func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
 	return ctx, func() { cancel(nil) }
 }
 
+// fenced is the error of a task that must not run: another process may have taken the thread
+// over while this one was stopped, and have run the task already.
+func (o *ownership) fenced() error {
+	if o.under == nil || o.under.Held() {
+		return nil
+	}
+	return &saver.FencedError{ThreadID: o.under.ThreadID(), Epoch: o.epoch}
+}
+
 // disown releases the thread. It is called when the run's saves have ended.
 func (l *loop) disown() {
 	if l.owned.lease != nil {
@@ -140,7 +150,7 @@ func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadI
 		ts.leave(key)
 		return nil, err
 	}
-	return saver.NewLease(threadID, lease.Epoch(), nil, func() {
+	return saver.NewLease(threadID, lease.Epoch(), nil, nil, func() {
 		lease.Release()
 		ts.leave(key)
 	}), nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
 )
 
 // RetryPolicy says which errors of a node are retried, and when. A zero field has
@@ -96,7 +97,7 @@ func httpStatus(err error) (status int, ok bool) {
 
 // isLasting reports whether a second attempt would fail as the first did.
 func isLasting(err error) bool {
-	for _, is := range []error{ErrInvalidUpdate, context.Canceled, context.DeadlineExceeded} {
+	for _, is := range []error{ErrInvalidUpdate, saver.ErrFenced, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -243,7 +243,8 @@ func checkMetadata(at saver.Config, s saver.Saver) error {
 // inherit makes the graph a part of the one whose task r runs.
 func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	outer := r.step.l
-	l.parent, l.thread, l.ways, l.owned.epoch = r, outer.thread, outer.ways, outer.owned.epoch
+	l.parent, l.thread, l.ways = r, outer.thread, outer.ways
+	l.owned.under, l.owned.epoch = outer.owned.under, outer.owned.epoch
 	o.Control = outer.opts.Control
 	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
 	if o.Context == nil {

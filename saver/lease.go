@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrFenced matches every FencedError.
@@ -40,14 +41,21 @@ type Lease struct {
 	threadID string
 	epoch    int64
 	lost     <-chan struct{}
+	held     func() bool
 	release  func()
+	released atomic.Bool
 }
 
 // NewLease is a Lease for implementers of Coordinator. lost is closed when the saver finds
-// out that the lease is lost, and is nil if that cannot happen. release is called once, at
-// the first Release.
-func NewLease(threadID string, epoch int64, lost <-chan struct{}, release func()) *Lease {
-	return &Lease{threadID: threadID, epoch: epoch, lost: lost, release: sync.OnceFunc(release)}
+// out that the lease is lost, and held tells by the clock of this process whether it can have
+// been lost; both are nil if that cannot happen. release is called once, at the first Release.
+func NewLease(threadID string, epoch int64, lost <-chan struct{}, held func() bool, release func()) *Lease {
+	l := &Lease{threadID: threadID, epoch: epoch, lost: lost, held: held}
+	l.release = sync.OnceFunc(func() {
+		l.released.Store(true)
+		release()
+	})
+	return l
 }
 
 // ThreadID is the thread that is owned.
@@ -62,6 +70,19 @@ func (l *Lease) Epoch() int64 { return l.epoch }
 // it may come late; what protects the thread is the epoch. Lost is nil where a lease ends
 // only with its process.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Held reports whether the lease holds for certain, as far as this process knows without
+// asking: it was renewed within its time, by a clock that goes on while the process is
+// stopped, and it was not released. So an owner that wakes up late sees it at once, before
+// Lost is closed. An engine asks before it runs a task.
+func (l *Lease) Held() bool {
+	select {
+	case <-l.lost:
+		return false
+	default:
+		return !l.released.Load() && (l.held == nil || l.held())
+	}
+}
 
 // Release gives the thread back. Calls with the epoch of the lease should have returned.
 // Those that come later fail with a FencedError. Releasing again does nothing.

@@ -37,7 +37,7 @@ func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (*saver.Le
 		by, taken := o.take(threadID)
 		switch {
 		case !taken:
-			return saver.NewLease(threadID, by.epoch, nil, func() { o.free(threadID, by) }), nil
+			return saver.NewLease(threadID, by.epoch, nil, nil, func() { o.free(threadID, by) }), nil
 		case !wait:
 			return nil, &saver.OwnedError{ThreadID: threadID}
 		}

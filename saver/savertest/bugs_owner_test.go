@@ -10,7 +10,7 @@ import (
 var ownerBugs = []bug{
 	{"everybody gets the thread", "owner", func(m *mutant) {
 		m.onOwn = func(ctx context.Context, _ string, _ bool) (*saver.Lease, error) {
-			return saver.NewLease("t", 1, nil, func() {}), ctx.Err()
+			return saver.NewLease("t", 1, nil, nil, func() {}), ctx.Err()
 		}
 	}},
 	{"who has one thread has them all", "owner", func(m *mutant) {
@@ -19,7 +19,7 @@ var ownerBugs = []bug{
 			if err != nil {
 				return nil, err
 			}
-			return saver.NewLease(thread, lease.Epoch(), nil, lease.Release), nil
+			return saver.NewLease(thread, lease.Epoch(), nil, nil, lease.Release), nil
 		}
 	}},
 	{"the error tells nothing", "owner", func(m *mutant) {
@@ -41,7 +41,7 @@ var ownerBugs = []bug{
 			if err != nil {
 				return nil, err
 			}
-			return saver.NewLease(thread, 7, nil, lease.Release), nil
+			return saver.NewLease(thread, 7, nil, nil, lease.Release), nil
 		}
 		m.onPut = func(req *saver.PutRequest) { req.Config.Epoch = 0 }
 		m.onWrites = func(cfg *saver.Config, _ *[]saver.Write, _ *string) { cfg.Epoch = 0 }

@@ -132,6 +132,11 @@ var ownerCases = []testCase{
 	}},
 	{id: "owner", name: "the owner writes with its epoch", needs: PowerCoordinator, fn: func(e *env) {
 		lease := e.owns("t")
+		e.equal("held", lease.Held(), true)
+		defer func() {
+			lease.Release()
+			e.equal("held after the release", lease.Held(), false)
+		}()
 		at := saver.Config{ThreadID: "t", Epoch: lease.Epoch()}
 		put, err := e.s.Put(e.ctx, at, saver.Checkpoint{V: 4, ID: id(1)}, saver.Metadata{}, nil)
 		e.ok("put", err)
