@@ -1,0 +1,140 @@
+package transfer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+)
+
+// Entry is a checkpoint and all that belongs to it, with the typed bytes of its values in
+// memory.
+type Entry struct {
+	// Config names the checkpoint.
+	Config saver.Config
+	// Parent is the id of the parent; "" if there is none. The parent need not exist.
+	Parent string
+	V      int
+	TS     string
+	// Channels are ascending by name, each once.
+	Channels []Channel
+	Seen     map[string]map[string]saver.Version
+	Updated  []string // nil if unknown
+	Metadata saver.Metadata
+	// Writes are in the order of (task path, task id, index).
+	Writes []PendingWrite
+	Note   *saver.Note
+}
+
+// Channel is a channel of a checkpoint.
+type Channel struct {
+	Name    string
+	Version saver.Version
+	// State says whether the channel has a value, and where it is.
+	State ChannelState
+	// Value is set if State is Given.
+	Value serde.Typed
+}
+
+// ChannelState says which value a channel of an Entry has.
+type ChannelState uint8
+
+// The states of a Channel.
+const (
+	Empty ChannelState = iota // the channel has no value
+	Given                     // Channel.Value
+	Same                      // the value, and the version, that the channel has in the parent, an earlier entry
+)
+
+// PendingWrite is a pending write with its typed bytes.
+type PendingWrite struct {
+	TaskID, TaskPath, Channel string
+	Index                     int
+	Value                     serde.Typed
+}
+
+// EntryOf makes an Entry of a tuple. It reads all values. A value that cannot be read is an
+// error that names it.
+//
+// Savers show packets of checkpoints of format 3 or older as a channel of the checkpoint,
+// although they are stored as writes of the parent. The entry has them only as these writes.
+func EntryOf(tup *saver.Tuple) (*Entry, error) {
+	cp := &tup.Checkpoint
+	e := &Entry{Config: tup.Config.At(tup.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated, Metadata: tup.Metadata, Note: tup.Note}
+	if tup.Parent != nil {
+		e.Parent = tup.Parent.CheckpointID
+	}
+	for name, version := range cp.Versions {
+		v := cp.Values[name]
+		switch {
+		case name == saver.ChannelTasks && v.IsNative() && cp.V < firstVersionWithTasks:
+			continue
+		case v.IsZero():
+			e.Channels = append(e.Channels, Channel{Name: name, Version: version})
+			continue
+		}
+		typed, err := v.Typed()
+		if err != nil {
+			return nil, fmt.Errorf("channel %q: %w", name, err)
+		}
+		e.Channels = append(e.Channels, Channel{name, version, Given, typed})
+	}
+	for _, w := range tup.PendingWrites {
+		typed, err := w.Value.Typed()
+		if err != nil {
+			return nil, fmt.Errorf("write of task %q on channel %q: %w", w.TaskID, w.Channel, err)
+		}
+		e.Writes = append(e.Writes, PendingWrite{w.TaskID, w.TaskPath, w.Channel, w.Index, typed})
+	}
+	e.sort()
+	return e, nil
+}
+
+// firstVersionWithTasks is the first format of checkpoints that stores packets in a channel.
+const firstVersionWithTasks = 4
+
+// sort brings channels and writes into the order of an Entry.
+func (e *Entry) sort() {
+	slices.SortFunc(e.Channels, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(e.Writes, func(a, b PendingWrite) int {
+		return cmp.Or(cmp.Compare(a.TaskPath, b.TaskPath), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Index, b.Index))
+	})
+}
+
+// bytes is about how much memory the values of e take.
+func (e *Entry) bytes() (n int64) {
+	for i := range e.Channels {
+		n += int64(len(e.Channels[i].Value.Data))
+	}
+	for i := range e.Writes {
+		n += int64(len(e.Writes[i].Value.Data))
+	}
+	return n
+}
+
+// request is the call that stores e.
+func (e *Entry) request() (saver.PutRequest, error) {
+	cfg := e.Config
+	cfg.CheckpointID = e.Parent
+	req := saver.PutRequest{Config: cfg, Metadata: e.Metadata, Note: e.Note, NewVersions: map[string]saver.Version{},
+		Checkpoint: saver.Checkpoint{V: e.V, ID: e.Config.CheckpointID, TS: e.TS, Seen: e.Seen, Updated: e.Updated,
+			Values: map[string]saver.Value{}, Versions: make(map[string]saver.Version, len(e.Channels))}}
+	for _, c := range e.Channels {
+		req.Checkpoint.Versions[c.Name] = c.Version
+		switch {
+		case c.State == Given:
+			req.Checkpoint.Values[c.Name] = saver.ValueTyped(c.Value)
+			req.NewVersions[c.Name] = c.Version
+		case c.State == Empty && !c.Version.IsNull():
+			// Named, or the channel would take the value that another checkpoint of the
+			// namespace has at this version.
+			req.NewVersions[c.Name] = c.Version
+		}
+	}
+	var err error
+	req.Writes, err = taskWrites(e.Writes)
+	return req, err
+}

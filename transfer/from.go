@@ -1,0 +1,134 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// FromSaver is a saver as a source. The saver must be a saver.ThreadManager.
+//
+// The threads are those that it has when the iteration begins; the checkpoints of a thread
+// those that it has when its turn comes. A checkpoint that is removed meanwhile is left out.
+// The threads should not be written to: of a thread that is, an older part may be copied.
+func FromSaver(s saver.Saver) Source { return &saverSource{s} }
+
+type saverSource struct{ s saver.Saver }
+
+// Entries implements Source.
+func (s *saverSource) Entries(ctx context.Context, sel Selection) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		ids, err := s.threads(ctx, sel)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, id := range ids {
+			if !s.thread(ctx, id, yield) {
+				return
+			}
+		}
+	}
+}
+
+// threads are the ids of the threads that sel selects, ascending.
+func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, error) {
+	m, ok := s.s.(saver.ThreadManager)
+	if !ok {
+		return nil, errors.New("the source cannot list its threads")
+	}
+	var ids []string
+	for t, err := range m.Threads(ctx, saver.ThreadQuery{Prefix: sel.Prefix, Metadata: sel.Metadata}) {
+		if err != nil {
+			return nil, err
+		}
+		if sel.Threads == nil || slices.Contains(sel.Threads, t.ThreadID) {
+			ids = append(ids, t.ThreadID)
+		}
+	}
+	return ids, nil
+}
+
+// listed is how many checkpoints are listed at a time.
+const listed = 64
+
+// thread yields the checkpoints of a thread. It reports whether the iteration goes on.
+func (s *saverSource) thread(ctx context.Context, id string, yield func(*Entry, error) bool) bool {
+	spaces, err := s.list(ctx, id)
+	if err != nil {
+		return yield(nil, err) && false
+	}
+	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
+		for _, n := range ParentsFirst(spaces[ns]) {
+			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
+			e, err := readEntry(ctx, s.s, cfg)
+			switch {
+			case errors.Is(err, saver.ErrNotFound):
+				continue
+			case err != nil && (ctx.Err() != nil || !errors.Is(err, saver.ErrCorrupt)):
+				return yield(nil, err) && false
+			case err != nil:
+				err = &Rejected{Config: cfg, What: "checkpoint", Name: n.ID, Reason: err}
+				e = nil
+			}
+			if !yield(e, err) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// readEntry is the checkpoint that cfg names.
+func readEntry(ctx context.Context, s saver.Saver, cfg saver.Config) (*Entry, error) {
+	tup, err := s.GetTuple(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return EntryOf(tup)
+}
+
+// list is the ids and parents of a thread, by namespace. It lists the thread in parts, from
+// the greatest id down, as a saver may read a listing into memory as a whole. Ids that are in
+// several namespaces stand together, so a part begins with the id that the last one ended
+// with, and what was seen is passed over.
+func (s *saverSource) list(ctx context.Context, id string) (map[string][]Node, error) {
+	spaces := map[string][]Node{}
+	seen := map[place]bool{}
+	q := saver.Query{ThreadID: id, Limit: listed}
+	for {
+		n, fresh, last := 0, 0, ""
+		for tup, err := range s.s.List(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			n++
+			cfg := tup.Config
+			last = cfg.CheckpointID
+			at := place{cfg.Namespace, cfg.CheckpointID}
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			fresh++
+			node := Node{ID: cfg.CheckpointID}
+			if tup.Parent != nil {
+				node.Parent = tup.Parent.CheckpointID
+			}
+			spaces[cfg.Namespace] = append(spaces[cfg.Namespace], node)
+		}
+		switch {
+		case n < q.Limit:
+			return spaces, nil
+		case fresh == 0:
+			q.Limit *= 2
+		default:
+			q.Before = strings.Clone(last) + "\x01"
+		}
+	}
+}

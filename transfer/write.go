@@ -1,0 +1,157 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Write writes what o selects of src as NDJSON. It verifies nothing; WriteFile does.
+func Write(ctx context.Context, src Source, w io.Writer, o Options) (Report, error) {
+	x := &writer{w: bufio.NewWriterSize(w, 1<<20), o: o}
+	err := x.write(ctx, src)
+	return x.rep, err
+}
+
+// WriteFile is Write to a file that must not exist, unless o.Replace is set. It writes
+// path.part, reads it back, makes it durable and then gives it its name: a file of that name
+// is whole. A call that was killed leaves path.part, which the next call begins anew.
+func WriteFile(ctx context.Context, src Source, path string, o Options) (Report, error) {
+	if _, err := os.Lstat(path); !o.Replace && !errors.Is(err, fs.ErrNotExist) {
+		return Report{}, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return Report{}, err
+	}
+	x := &writer{w: bufio.NewWriterSize(f, 1<<20), o: o}
+	err = x.write(ctx, src)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return x.rep, err
+	}
+	if err := x.verify(ctx, part); err != nil {
+		return x.rep, err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return x.rep, err
+	}
+	return x.rep, syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable, where the system can.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, fs.ErrPermission) { // Windows
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
+
+// writer writes one file.
+type writer struct {
+	w     *bufio.Writer
+	o     Options
+	rep   Report
+	track tracker
+	sums  []check
+}
+
+func (x *writer) write(ctx context.Context, src Source) error {
+	if err := x.line(headerLine{kindHeader, format}); err != nil {
+		return err
+	}
+	if err := each(ctx, src, &x.o, &x.rep, x.entry); err != nil {
+		return err
+	}
+	if err := x.line(endLine{kindEnd, x.rep.Checkpoints}); err != nil {
+		return err
+	}
+	return x.w.Flush()
+}
+
+func (x *writer) line(v any) error {
+	data, err := plainJSON(v)
+	if err != nil {
+		return err
+	}
+	if len(data) > MaxLine {
+		return fmt.Errorf("%w: %d bytes, the limit is %d", errLongLine, len(data), MaxLine)
+	}
+	_, err = x.w.Write(append(data, '\n'))
+	return err
+}
+
+func (x *writer) entry(_ context.Context, e *Entry) error {
+	x.track.begin(e)
+	begun := len(x.track.have) == 0
+	rejected := func(err error) error {
+		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Entry: e, Reason: err}
+	}
+	have, err := x.track.resolve(e)
+	if err != nil {
+		return rejected(err)
+	}
+	s, err := e.digest(have)
+	if err != nil {
+		return rejected(err)
+	}
+	small := x.track.shrink(e, have)
+	l, err := newCheckpointLine(small)
+	if err != nil {
+		return rejected(err)
+	}
+	if err := x.line(l); errors.Is(err, errLongLine) {
+		return rejected(err)
+	} else if err != nil {
+		return err
+	}
+	x.track.done(e, have)
+	x.sums = append(x.sums, check{e.Config, s})
+	x.rep.Checkpoints++
+	x.rep.Copied++
+	x.rep.Writes += len(e.Writes)
+	if x.rep.Bytes += small.bytes(); begun {
+		x.rep.Threads++
+	}
+	return nil
+}
+
+// verify reads the file back.
+func (x *writer) verify(ctx context.Context, path string) error {
+	var t tracker
+	for e, err := range FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) }).Entries(ctx, Selection{}) {
+		if err != nil {
+			return fmt.Errorf("%s: %w: %w", path, ErrNotEqual, err)
+		}
+		t.begin(e)
+		have, err := t.resolve(e)
+		var got sum
+		if err == nil {
+			got, err = e.digest(have)
+		}
+		if at := x.rep.Verified; err != nil || at >= len(x.sums) || got != x.sums[at].sum {
+			return &NotEqualError{e.Config, err}
+		}
+		t.done(e, have)
+		if x.rep.Verified++; x.o.Progress != nil {
+			x.o.Progress("verify", x.rep.Verified)
+		}
+	}
+	if x.rep.Verified != len(x.sums) {
+		return fmt.Errorf("%s: %w: it has %d checkpoints of %d", path, ErrNotEqual, x.rep.Verified, len(x.sums))
+	}
+	return nil
+}
