@@ -1,10 +1,10 @@
-// Command stele looks into stores, checks them, copies them, and saves what can be
+// Command stele looks into stores, checks them, copies them in and out, and saves what can be
 // saved of damaged ones. docs/operations.md says when to use what.
 //
-//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|salvage|backup|restore|version
+//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|salvage|backup|restore|import|export|version
 //
-// Every command but compact and erase --yes works beside a running writer, without the
-// store's lock, and changes nothing in the store. With --json every command writes JSON: one object,
+// Every command but compact, erase --yes and import works beside a running writer, without
+// the store's lock, and changes nothing in the store. With --json every command writes JSON: one object,
 // or, where a list may be long (threads, log, dump), one object a line.
 //
 // SIGINT and SIGTERM end every command. One that only reads ends within a second,
@@ -14,7 +14,8 @@
 // # Exit codes
 //
 //	0  done; verify: nothing is damaged; salvage: nothing is lost
-//	1  verify: damage was found; salvage: the new store is there, but not everything is in it
+//	1  verify: damage was found; salvage: the new store is there, but not everything is in it;
+//	   import, export: something could not be copied, and was kept apart
 //	2  the command could not do its work: bad arguments, no store, damage, a device error
 //	   or it was told to end (SIGINT, SIGTERM)
 //	3  the store, or the backup directory, is locked by another process

@@ -22,6 +22,9 @@ func wrongCommand(line string) string {
 	root := (&app{}).root()
 	root.InitDefaultCompletionCmd()
 	commands := root.Commands()
+	for _, c := range root.Commands() {
+		commands = append(commands, c.Commands()...)
+	}
 	if args := strings.Fields(line); args[0] == "stele" {
 		found, rest, err := root.Find(args[1:])
 		if err != nil || found == root {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/transfer"
+	"github.com/stele-go/stele/transfer/sqlite"
 )
 
 // Exit codes; see the package comment.
@@ -60,21 +62,21 @@ func (a *app) root() *cobra.Command {
 		Short: "Look into stele stores, check them, copy them, save what can be saved",
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
-Every command but compact and erase --yes works beside a running writer and changes nothing.
-Exit codes: 0 done, 1 damage found or something lost, 2 could not do it, 3 locked.`,
+Every command but compact, erase --yes and import works beside a running writer and changes nothing.
+Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
-		a.verifyCmd(), a.dumpCmd(), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.versionCmd())
+		a.verifyCmd(), a.dumpCmd(), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), a.versionCmd())
 	return root
 }
 
 // problem is an error as --json writes it.
 type problem struct {
 	Error  string `json:"error"`
-	Kind   string `json:"kind"` // "erase_unfinished", "locked", "not_regular", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "other"
+	Kind   string `json:"kind"` // "erase_unfinished", "locked", "not_regular", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "differs", "not_equal", "not_ndjson", "truncated", "not_sqlite", "other"
 	File   string `json:"file,omitempty"`
 	Offset *int64 `json:"offset,omitempty"`
 	Holder string `json:"holder,omitempty"`
@@ -87,6 +89,7 @@ var kinds = []struct {
 }{
 	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", fault.ErrLocked}, {"not_regular", fault.ErrNotRegular}, {"version", fault.ErrVersion}, {"not_store", fault.ErrNotStore}, {"damage", saver.ErrCorrupt},
 	{"disk_full", fault.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
+	{"differs", transfer.ErrDiffers}, {"not_equal", transfer.ErrNotEqual}, {"not_ndjson", transfer.ErrFormat}, {"truncated", transfer.ErrTruncated}, {"not_sqlite", sqlite.ErrForeign},
 }
 
 // report writes an error to stderr, for people or for machines.

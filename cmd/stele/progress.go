@@ -65,7 +65,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // counted are the steps whose progress is a number of items. Others count bytes.
-var counted = map[string]bool{"index": true, "checkpoints": true, "families": true, "old files": true}
+var counted = map[string]bool{"index": true, "checkpoints": true, "families": true, "old files": true, "copy": true, "verify": true}
 
 func (b *bar) tell(p admin.Progress) {
 	b.mu.Lock()

@@ -75,4 +75,9 @@ func TestWhoWrites(t *testing.T) {
 			t.Errorf("%s only reads: %t", command, got)
 		}
 	}
+	for _, command := range [][]string{{"import", "sqlite"}, {"import", "postgres"}, {"import", "ndjson"}, {"export", "postgres"}, {"export", "ndjson"}} {
+		if onlyReads(append(command, "FROM", "TO")) {
+			t.Errorf("%v passes for a command that only reads", command)
+		}
+	}
 }

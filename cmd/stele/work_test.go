@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,9 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(1)
+	}
+	if args := os.Getenv(childImport); args != "" {
+		os.Exit(run(context.Background(), strings.Split(args, "\n"), io.Discard, os.Stderr))
 	}
 	if command := os.Getenv(childStuck); command != "" {
 		os.Exit(stuck(command))

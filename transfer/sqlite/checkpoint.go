@@ -201,3 +201,36 @@ func metadata(t serde.Typed, text []byte) (saver.Metadata, error) {
 	}
 	return md, nil
 }
+
+// snapshots are the snapshots of delta channels that the checkpoints of a namespace have, by
+// their ids.
+type snapshots map[string]map[string]transfer.Channel
+
+// complete gives e the snapshots of its parent that are also its own. A graph puts a snapshot
+// with one checkpoint. The next ones have the channel at the same version and have no value
+// for it. Savers that store values by their versions show it there too, and so does the
+// contract of package saver; LangGraph's SQLite saver does not.
+func (s snapshots) complete(e *transfer.Entry) {
+	parent, own := s[e.Parent], map[string]transfer.Channel{}
+	for i := range e.Channels {
+		c := &e.Channels[i]
+		if p, ok := parent[c.Name]; ok && c.State == transfer.Empty && c.Version == p.Version {
+			*c = p
+		}
+		if c.State == transfer.Given && isSnapshot(c.Value) {
+			own[c.Name] = *c
+		}
+	}
+	if len(own) > 0 {
+		s[e.Config.CheckpointID] = own
+	}
+}
+
+// isSnapshot reports whether a value is LangGraph's snapshot of a delta channel.
+func isSnapshot(t serde.Typed) bool {
+	if t.Kind != serde.KindMsgpack {
+		return false
+	}
+	h, body, err := head(t.Data)
+	return err == nil && h.kind == ext && int8(body[0]) == serde.ExtDelta
+}

@@ -24,6 +24,10 @@
 // no place for it, LangGraph's neither, and a graph makes the value again. So it is left out
 // if it is empty: null, [], {} or "".
 //
+// The snapshot of a delta channel stays the value of the channel in the next checkpoints, as
+// long as its version does. LangGraph's SQLite saver shows it in the first of them alone; its
+// other savers, and stele's, show it in all.
+//
 // A write on a special channel has the index of that channel, whatever the row says.
 //
 // # What cannot be read

@@ -231,6 +231,7 @@ func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Ent
 		return err
 	}
 	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
+		have := snapshots{}
 		for _, n := range transfer.ParentsFirst(spaces[ns]) {
 			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
 			e, lost, err := s.entry(ctx, cfg, n.Parent)
@@ -242,7 +243,10 @@ func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Ent
 					return errStopped
 				}
 			}
-			if e != nil && !yield(e, nil) {
+			if e == nil {
+				continue
+			}
+			if have.complete(e); !yield(e, nil) {
 				return errStopped
 			}
 		}

@@ -1,0 +1,169 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// need skips the test aloud where what it needs is not installed, or fails it where CI or
+// STELE_REQUIRE_POSTGRES is set.
+func need(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" || os.Getenv("STELE_REQUIRE_POSTGRES") != "" {
+		t.Fatalf("this test needs a server: %v; apt-get install postgresql", err)
+	}
+	fmt.Fprintf(os.Stderr, "NOT RUN: %s: %v; apt-get install postgresql\n", t.Name(), err)
+	t.Skip(err)
+}
+
+// server starts PostgreSQL for a test: a cluster of its own on a unix socket, as a user
+// without privileges. It returns the connection string of an empty database.
+func server(t *testing.T) string {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		path, err := exec.LookPath("initdb")
+		need(t, err)
+		found = []string{path}
+	}
+	slices.SortFunc(found, func(a, b string) int { return len(a) - len(b) })
+	initdb, err := filepath.EvalSymlinks(found[len(found)-1])
+	need(t, err)
+	dir, err := os.MkdirTemp("/tmp", "stele-pg-") // a socket's path is short
+	need(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	var cred *syscall.Credential
+	if os.Getuid() == 0 { // whom PostgreSQL refuses
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			u, err = user.Lookup("nobody")
+		}
+		need(t, err)
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		need(t, os.Chown(dir, uid, gid))
+	}
+	need(t, os.Chmod(dir, 0o755))
+	data := filepath.Join(dir, "data")
+	command := func(name string, args ...string) error {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out")) // a file: what the program leaves running would hold a pipe open
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		cmd := exec.Command(filepath.Join(filepath.Dir(initdb), name), args...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = dir, out, out, &syscall.SysProcAttr{Credential: cred}
+		if err := cmd.Run(); err != nil {
+			text, _ := os.ReadFile(out.Name())
+			return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(text))
+		}
+		return nil
+	}
+	need(t, command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"))
+	settings := fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories=%s -c fsync=off -c synchronous_commit=off -c full_page_writes=off", dir)
+	need(t, command("pg_ctl", "-D", data, "-w", "-l", filepath.Join(dir, "log"), "-o", settings, "start"))
+	t.Cleanup(func() {
+		if err := command("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"); err != nil {
+			t.Error(err)
+		}
+	})
+	return "host=" + dir + " user=postgres dbname=postgres"
+}
+
+// langgraph is a Python that has LangGraph and its saver on PostgreSQL: that of the
+// environment which STELE_POSTGRES_VENV names, completed if something is missing, or of a
+// fresh one.
+func langgraph(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("STELE_POSTGRES_VENV")
+	if dir == "" {
+		dir = filepath.Join(t.TempDir(), "venv")
+	}
+	bin := filepath.Join(dir, "bin", "python")
+	if exec.Command(bin, "-c", "import langgraph.types, langgraph.checkpoint.postgres, psycopg").Run() == nil {
+		return bin
+	}
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", dir},
+		{bin, "-m", "pip", "install", "-q", "langgraph==1.2.22", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			need(t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))
+		}
+	}
+	return bin
+}
+
+// TestThereAndBack: what LangGraph's SQLite saver has goes into a store, into NDJSON, into
+// another store and into PostgreSQL, where LangGraph reads the same tuples as in SQLite (and a snapshot that stays); and
+// back into a store, which is equal to the first.
+func TestThereAndBack(t *testing.T) {
+	url, python := server(t), langgraph(t)
+	tmp := t.TempDir()
+	in := func(name string) string { return filepath.Join(tmp, name) }
+	for _, args := range [][]string{
+		{"import", "sqlite", recorded + "graphs.sqlite", in("one")},
+		{"export", "ndjson", in("one"), in("one.ndjson")},
+		{"import", "ndjson", in("one.ndjson"), in("two")},
+		{"export", "postgres", in("two"), url, "--setup"},
+		{"export", "postgres", in("two"), url},
+		{"import", "postgres", url, in("three")},
+		{"import", "postgres", url, in("three")},
+	} {
+		if out, errOut, code := stele(t, args...); code != exitDone || !strings.Contains(out, "verified") {
+			kept, _ := os.ReadFile(in("two.rejects.ndjson"))
+			t.Log(string(kept))
+			t.Fatalf("%v: exit code %d, %s%s", args, code, out, errOut)
+		}
+	}
+	if one, three := exported(t, in("one")), exported(t, in("three")); one != three {
+		t.Errorf("the first store\n%s\nwhat came back\n%s", one, three)
+	}
+
+	cmd := exec.CommandContext(t.Context(), python, recorded+"record.py", "pg", url)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	got, want := strings.Split(strings.TrimSpace(string(out)), "\n"), staying(t, tuples(t, "graphs"))
+	if len(got) != len(want) {
+		t.Fatalf("LangGraph reads %d tuples in PostgreSQL, %d in SQLite", len(got), len(want))
+	}
+	for i := range got {
+		if canonical(t, got[i]) != canonical(t, want[i]) {
+			t.Errorf("LangGraph reads in PostgreSQL\n%s\nin SQLite\n%s", got[i], want[i])
+		}
+	}
+
+	// The files of other releases, each in a schema of its own.
+	for _, name := range []string{"v1", "v2", "js"} {
+		for _, args := range [][]string{
+			{"import", "sqlite", recorded + name + ".sqlite", in(name)}, {"export", "postgres", in(name), url, "--schema", name, "--setup"},
+			{"import", "postgres", url, in(name + ".back"), "--schema", name},
+		} {
+			if out, errOut, code := stele(t, args...); code != exitDone {
+				t.Fatalf("%v: exit code %d, %s%s", args, code, out, errOut)
+			}
+		}
+		if there, back := exported(t, in(name)), exported(t, in(name+".back")); there != back {
+			t.Errorf("%s: the store\n%s\nwhat came back\n%s", name, there, back)
+		}
+	}
+}
