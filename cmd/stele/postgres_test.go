@@ -152,6 +152,46 @@ func TestThereAndBack(t *testing.T) {
 		}
 	}
 
+	// What PostgreSQL cannot hold is kept apart, and named; notes come along.
+	checkpoint := func(id, parent, more string) string {
+		return `{"kind":"checkpoint","thread":"odd","id":"` + id + `",` + parent + `"v":4,"ts":"t","metadata":{},` + more + "}\n"
+	}
+	value := func(data string) string { return `"value":{"type":"bytes","data":"` + data + `"}` }
+	odd := `{"kind":"stele","format":1}` + "\n" +
+		checkpoint("1", "", `"channels":[{"name":"a","version":1,`+value("AA==")+`}],"note":{"graph":"g","next":["n"],"stop":"breakpoint","deltas":["a"]}`) +
+		checkpoint("2", `"parent":"1",`, `"channels":[{"name":"a","version":2,`+value("AQ==")+`},{"name":"b","version":1,`+value("Ag==")+`}]`) +
+		checkpoint("3", `"parent":"1",`, `"channels":[{"name":"a","version":2,`+value("Aw==")+`}]`) +
+		checkpoint("4", `"parent":"2",`, `"channels":[{"name":"b\\","version":1,`+value("AA==")+`}]`) +
+		checkpoint("5", `"parent":"4",`, `"channels":[{"name":"b","version":1,`+value("Ag==")+`}]`) +
+		`{"kind":"end","checkpoints":5}` + "\n"
+	if err := os.WriteFile(in("odd.ndjson"), []byte(odd), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, args := range [][]string{
+		{"import", "ndjson", in("odd.ndjson"), in("odd")}, {"export", "postgres", in("odd"), url, "--schema", "odd", "--setup"},
+		{"export", "postgres", in("odd"), url, "--schema", "odd", "--rejects", in("again")}, {"import", "postgres", url, in("odd.back"), "--schema", "odd"},
+	} {
+		want := exitDone
+		if args[0] == "export" {
+			want = exitFound
+		}
+		out, errOut, code := stele(t, args...)
+		if code != want || i == 2 && !strings.Contains(out, "3 of them there before") {
+			t.Errorf("%v: exit code %d, %s%s", args, code, out, errOut)
+		}
+	}
+	kept, err := os.ReadFile(in("odd.rejects.ndjson"))
+	if lines := strings.Split(string(kept), "\n"); err != nil || len(lines) != 3 || !strings.Contains(lines[0], `"thread":"odd","namespace":"","id":"3"`) ||
+		!strings.Contains(lines[0], "another value at version") || !strings.Contains(lines[1], `"id":"4"`) || !strings.Contains(lines[1], "backslash") {
+		t.Errorf("%v: kept apart\n%s", err, kept)
+	}
+	if again, err := os.ReadFile(in("again")); err != nil || !bytes.Equal(again, kept) {
+		t.Errorf("%v: kept apart the second time\n%s", err, again)
+	}
+	if back := exported(t, in("odd.back")); !strings.Contains(back, `"note":{"graph":"g","next":["n"],"stop":"breakpoint","deltas":["a"]}`) || strings.Count(back, `"kind":"checkpoint"`) != 3 {
+		t.Errorf("what came back:\n%s", back)
+	}
+
 	// The files of other releases, each in a schema of its own.
 	for _, name := range []string{"v1", "v2", "js"} {
 		for _, args := range [][]string{

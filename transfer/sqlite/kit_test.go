@@ -28,7 +28,7 @@ type file struct {
 
 func newFile(t *testing.T, schema string) *file {
 	t.Helper()
-	f := &file{t: t, path: filepath.Join(t.TempDir(), "f.sqlite")}
+	f := &file{t: t, path: filepath.Join(t.TempDir(), "a b%20#.sqlite")}
 	var err error
 	if f.db, err = sql.Open("sqlite", f.path); err != nil {
 		t.Fatal(err)

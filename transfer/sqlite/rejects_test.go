@@ -151,4 +151,19 @@ func TestWAL(t *testing.T) {
 	if rep, _ := copyTo(t, src, memory.New(memory.Options{})); rep.Checkpoints != 3 {
 		t.Errorf("%+v", rep)
 	}
+	if err := f.db.Close(); err != nil { // it removes the log
+		t.Fatal(err)
+	}
+	if err := src.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(f.path + "-wal"); err == nil {
+		t.Skip("the log stays on this system")
+	}
+	if err := os.Mkdir(f.path+"-shm", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	if rep, _ := copyTo(t, open(t, f.path), memory.New(memory.Options{})); rep.Checkpoints != 4 {
+		t.Errorf("without a file beside it: %+v", rep)
+	}
 }
