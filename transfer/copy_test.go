@@ -408,3 +408,28 @@ func TestGap(t *testing.T) {
 		t.Errorf("%+v, %q, %v", rep, rejected, err)
 	}
 }
+
+// Each has its own at one version: no value, or another one than its parent.
+func TestOneVersion(t *testing.T) {
+	src, dst := newMemory(), newMemory()
+	one := map[string]saver.Version{"a": saver.IntVersion(1)}
+	req := saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{V: 4, ID: "1", Versions: one, Values: map[string]saver.Value{"a": saver.ValueOf("x")}}, NewVersions: one}
+	put(t, src, req)
+	req.Checkpoint.ID, req.Checkpoint.Values = "2", nil
+	put(t, src, req)
+	req.Checkpoint.ID, req.Checkpoint.Values, req.Config.CheckpointID = "3", map[string]saver.Value{"a": saver.ValueOf("y")}, "1"
+	put(t, src, req)
+	mustCopy(t, transfer.FromSaver(src), dst)
+	for id, want := range map[string]any{"1": "x", "2": nil, "3": "y"} {
+		tup, err := dst.GetTuple(t.Context(), saver.Config{ThreadID: "t", CheckpointID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, ok := tup.Checkpoint.Values["a"]
+		if ok != (want != nil) {
+			t.Errorf("%s has %v", id, v)
+		} else if got, err := v.Any(); ok && (err != nil || got != want) {
+			t.Errorf("%s has %v, %v", id, got, err)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func (t *tracker) resolve(e *Entry) (channels, error) {
 // shrink is e without the values that are also those of its parent; they become Same.
 func (t *tracker) shrink(e *Entry, have channels) *Entry {
 	parent := t.have[place{e.Config.Namespace, e.Parent}]
-	if e.Parent == "" || parent == nil {
+	if parent == nil {
 		return e
 	}
 	small := *e

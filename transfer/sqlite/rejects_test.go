@@ -26,8 +26,8 @@ func TestRejectsRows(t *testing.T) {
 	f.exec("UPDATE checkpoints SET checkpoint = ? WHERE checkpoint_id = ?", good[:len(good)-1], steps[1].id)
 	f.exec("UPDATE checkpoints SET type = 'msgpack+aes' WHERE checkpoint_id = ?", steps[3].id)
 	f.exec("UPDATE checkpoints SET metadata = '{' WHERE checkpoint_id = ?", steps[4].id)
-	f.write("t", "", steps[5].id, "task", "~1", 0, "a", "msgpack", []byte{0x91})            // ends early
-	f.write("t", "", steps[5].id, "task", "~1", 1, "b", "msgpack", packed(t, "kept").Data)  // of the same task
+	f.write("t", "", steps[5].id, "task", "~1", 0, "a", "msgpack", packed(t, "fine").Data)
+	f.write("t", "", steps[5].id, "task", "~1", 1, "b", "msgpack", []byte{0x91}) // ends early
 	f.write("t", "", steps[5].id, "task2", "~1", 0, "a", "msgpack", packed(t, "kept").Data) // kept
 	f.write("t", "", steps[5].id, "task3", "", -7, "a", "msgpack", []byte{0xc0})            // an index that there is not
 	f.write("t", "", steps[5].id, "task4", "", 0, saver.ChannelResume, "msgpack", []byte{0x01})
@@ -60,8 +60,8 @@ func TestRejectsRows(t *testing.T) {
 		"t " + steps[4].id + " field metadata msgpack",
 		"t " + steps[5].id + " write task3 -7 a msgpack",
 		"t " + steps[5].id + " write task4 -4 __resume__ msgpack",
-		"t " + steps[5].id + " write task 0 a msgpack",
 		"t " + steps[5].id + " write task 1 b msgpack",
+		"t " + steps[5].id + " write task 0 a msgpack",
 		"t gone write task 0 a msgpack",
 		"wrong id 1 checkpoint 1 msgpack",
 		"wrong id 1 field metadata text",
