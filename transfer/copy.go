@@ -109,10 +109,10 @@ func Copy(ctx context.Context, src Source, dst Target, o Options) (Report, error
 	return c.rep, c.verify(ctx)
 }
 
-// each calls do for every entry of src, and counts and reports what is rejected.
-func each(ctx context.Context, src Source, o *Options, rep *Report, do func(context.Context, *Entry) error) error {
+// each calls do for every tuple of src, and counts and reports what is rejected.
+func each(ctx context.Context, src Source, o *Options, rep *Report, do func(context.Context, *Tuple) error) error {
 	done := 0
-	for e, err := range src.Entries(ctx, o.Select) {
+	for e, err := range src.Tuples(ctx, o.Select) {
 		if err == nil {
 			err = do(ctx, e)
 		}
@@ -145,7 +145,7 @@ func (o *Options) reject(rep *Report, r *Rejected) error {
 
 // withoutNUL is e as savers store it: every saver takes U+0000 out of the texts of metadata.
 // The text with it is rejected.
-func (o *Options) withoutNUL(rep *Report, e *Entry) (*Entry, error) {
+func (o *Options) withoutNUL(rep *Report, e *Tuple) (*Tuple, error) {
 	clean := e
 	for name, v := range e.Metadata {
 		text, ok := v.(string)
@@ -184,8 +184,8 @@ type check struct {
 	sum sum
 }
 
-// copy brings one entry to the target.
-func (c *copier) copy(ctx context.Context, e *Entry) error {
+// copy brings one tuple to the target.
+func (c *copier) copy(ctx context.Context, e *Tuple) error {
 	c.track.begin(e)
 	e, err := c.o.withoutNUL(&c.rep, e)
 	if err == nil {
@@ -196,11 +196,11 @@ func (c *copier) copy(ctx context.Context, e *Entry) error {
 	}
 	have, err := c.track.resolve(e)
 	if err != nil {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Entry: e, Reason: err}
+		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
 	}
 	want, err := e.digest(have)
 	if err != nil {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Entry: e, Reason: err}
+		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
 	}
 	there, equal, err := c.there(ctx, e.Config, want)
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *copier) copy(ctx context.Context, e *Entry) error {
 		small := c.track.shrink(e, have)
 		if err := c.put(ctx, small); err != nil {
 			if c.refused(err) {
-				return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Entry: e, Reason: err}
+				return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
 			}
 			return err
 		}
@@ -237,10 +237,10 @@ func (c *copier) copy(ctx context.Context, e *Entry) error {
 	return nil
 }
 
-func (c *copier) put(ctx context.Context, e *Entry) error {
+func (c *copier) put(ctx context.Context, e *Tuple) error {
 	req, err := e.request()
 	if err != nil {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Entry: e, Reason: err}
+		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
 	}
 	_, err = c.dst.PutRequest(ctx, req)
 	return err
@@ -262,7 +262,7 @@ func (c *copier) there(ctx context.Context, cfg saver.Config, want sum) (there, 
 
 // digestIn is the digest of a checkpoint as s has it.
 func digestIn(ctx context.Context, s saver.Saver, cfg saver.Config) (sum, error) {
-	e, err := readEntry(ctx, s, cfg)
+	e, err := readTuple(ctx, s, cfg)
 	if err != nil {
 		return sum{}, err
 	}

@@ -130,7 +130,7 @@ func sumOf(t serde.Typed) sum {
 }
 
 // digest sums all of e, with what its channels have.
-func (e *Entry) digest(have channels) (sum, error) {
+func (e *Tuple) digest(have channels) (sum, error) {
 	h := newHasher()
 	for _, s := range []string{e.Config.ThreadID, e.Config.Namespace, e.Config.CheckpointID, e.Parent, e.TS} {
 		h.text(s)

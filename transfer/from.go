@@ -20,9 +20,9 @@ func FromSaver(s saver.Saver) Source { return &saverSource{s} }
 
 type saverSource struct{ s saver.Saver }
 
-// Entries implements Source.
-func (s *saverSource) Entries(ctx context.Context, sel Selection) iter.Seq2[*Entry, error] {
-	return func(yield func(*Entry, error) bool) {
+// Tuples implements Source.
+func (s *saverSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, error] {
+	return func(yield func(*Tuple, error) bool) {
 		ids, err := s.threads(ctx, sel)
 		if err != nil {
 			yield(nil, err)
@@ -58,7 +58,7 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 const listed = 64
 
 // thread yields the checkpoints of a thread. It reports whether the iteration goes on.
-func (s *saverSource) thread(ctx context.Context, id string, yield func(*Entry, error) bool) bool {
+func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, error) bool) bool {
 	spaces, err := s.list(ctx, id)
 	if err != nil {
 		return yield(nil, err) && false
@@ -66,7 +66,7 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Entry, 
 	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
 		for _, n := range ParentsFirst(spaces[ns]) {
 			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
-			e, err := readEntry(ctx, s.s, cfg)
+			e, err := readTuple(ctx, s.s, cfg)
 			switch {
 			case errors.Is(err, saver.ErrNotFound):
 				continue
@@ -84,13 +84,13 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Entry, 
 	return true
 }
 
-// readEntry is the checkpoint that cfg names.
-func readEntry(ctx context.Context, s saver.Saver, cfg saver.Config) (*Entry, error) {
+// readTuple is the checkpoint that cfg names.
+func readTuple(ctx context.Context, s saver.Saver, cfg saver.Config) (*Tuple, error) {
 	tup, err := s.GetTuple(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return EntryOf(tup)
+	return TupleOf(tup)
 }
 
 // list is the ids and parents of a thread, by namespace. It lists the thread in parts, from

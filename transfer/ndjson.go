@@ -232,7 +232,7 @@ func (v *valueLine) typed() (serde.Typed, error) {
 }
 
 // newCheckpointLine is e as a line.
-func newCheckpointLine(e *Entry) (*checkpointLine, error) {
+func newCheckpointLine(e *Tuple) (*checkpointLine, error) {
 	l := &checkpointLine{Kind: kindCheckpoint, Thread: text(e.Config.ThreadID), Namespace: text(e.Config.Namespace), ID: text(e.Config.CheckpointID),
 		V: e.V, TS: text(e.TS), Updated: texts(e.Updated), Channels: []channelLine{}, Seen: []seenLine{}, Writes: []writeLine{}}
 	if e.Parent != "" {
@@ -276,12 +276,12 @@ func newCheckpointLine(e *Entry) (*checkpointLine, error) {
 	return l, nil
 }
 
-// entry is the checkpoint that l describes.
-func (l *checkpointLine) entry() (*Entry, error) {
+// tuple is the checkpoint that l describes.
+func (l *checkpointLine) tuple() (*Tuple, error) {
 	if l.Thread == "" || l.ID == "" {
 		return nil, errors.New("a checkpoint has no thread or no id")
 	}
-	e := &Entry{Config: saver.Config{ThreadID: string(l.Thread), Namespace: string(l.Namespace), CheckpointID: string(l.ID)},
+	e := &Tuple{Config: saver.Config{ThreadID: string(l.Thread), Namespace: string(l.Namespace), CheckpointID: string(l.ID)},
 		V: l.V, TS: string(l.TS), Updated: strs(l.Updated), Seen: make(map[string]map[string]saver.Version, len(l.Seen))}
 	if l.Parent != nil {
 		e.Parent = string(*l.Parent)

@@ -14,10 +14,10 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-// entries reads a file in memory with lines of at most max bytes.
-func entries(data []byte, max int) (good []*Entry, rejected []*Rejected, err error) {
+// tuples reads a file in memory with lines of at most max bytes.
+func tuples(data []byte, max int) (good []*Tuple, rejected []*Rejected, err error) {
 	src := &ndjsonSource{func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }, max}
-	for e, err := range src.Entries(context.Background(), Selection{}) {
+	for e, err := range src.Tuples(context.Background(), Selection{}) {
 		var r *Rejected
 		switch {
 		case errors.As(err, &r):
@@ -72,19 +72,19 @@ func TestPageShowsAFile(t *testing.T) {
 func TestCutFile(t *testing.T) {
 	whole := []byte(example(t))
 	for n := range len(whole) - 1 {
-		_, rejected, err := entries(whole[:n], MaxLine)
+		_, rejected, err := tuples(whole[:n], MaxLine)
 		if err == nil || !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrFormat) {
 			t.Errorf("cut at %d: %v, %d lines rejected", n, err, len(rejected))
 		}
 	}
 	lines := bytes.SplitAfter(whole, []byte("\n"))
-	if _, _, err := entries(bytes.Join(append(lines[:1:1], lines[2:]...), nil), MaxLine); !errors.Is(err, ErrTruncated) {
+	if _, _, err := tuples(bytes.Join(append(lines[:1:1], lines[2:]...), nil), MaxLine); !errors.Is(err, ErrTruncated) {
 		t.Errorf("without a line: %v", err)
 	}
-	if _, _, err := entries(append(whole, "{}\n"...), MaxLine); !errors.Is(err, ErrFormat) {
+	if _, _, err := tuples(append(whole, "{}\n"...), MaxLine); !errors.Is(err, ErrFormat) {
 		t.Errorf("with a line behind the last: %v", err)
 	}
-	if _, _, err := entries([]byte(`{"kind":"stele","format":2}`+"\n"), MaxLine); !errors.Is(err, ErrFormat) {
+	if _, _, err := tuples([]byte(`{"kind":"stele","format":2}`+"\n"), MaxLine); !errors.Is(err, ErrFormat) {
 		t.Errorf("of a newer format: %v", err)
 	}
 }
@@ -111,9 +111,9 @@ func TestWrongLines(t *testing.T) {
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"ts":"` + strings.Repeat("x", 2000) + `"}`,
 	} {
 		data := `{"kind":"stele","format":1}` + "\n" + line + "\n" + `{"kind":"checkpoint","thread":"t","id":"2","metadata":{}}` + "\n" + `{"kind":"end","checkpoints":2}`
-		good, rejected, err := entries([]byte(data), 1000)
+		good, rejected, err := tuples([]byte(data), 1000)
 		if err != nil || len(good) != 1 || len(rejected) != 1 || rejected[0].Name != "2" || !errors.Is(rejected[0], ErrLine) || !strings.HasPrefix(line, string(rejected[0].Raw)) {
-			t.Errorf("%s: %d entries, rejected %v, %v", line, len(good), rejected, err)
+			t.Errorf("%s: %d tuples, rejected %v, %v", line, len(good), rejected, err)
 		}
 	}
 	if err := checkParts(bytes.Repeat([]byte(`["\",",`), maxParts)); err == nil {
@@ -131,7 +131,7 @@ func TestLostParent(t *testing.T) {
 	var rejected []*Rejected
 	src := FromNDJSON(func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(strings.Join(lines, ""))), nil })
 	rep, err := Copy(t.Context(), src, memory.New(memory.Options{}), Options{Reject: func(r *Rejected) error { rejected = append(rejected, r); return nil }})
-	if err != nil || rep.Checkpoints != 0 || len(rejected) != 2 || !errors.Is(rejected[1], errNoBase) || rejected[1].Entry == nil {
+	if err != nil || rep.Checkpoints != 0 || len(rejected) != 2 || !errors.Is(rejected[1], errNoBase) || rejected[1].Tuple == nil {
 		t.Errorf("%+v, %v, %v", rep, rejected, err)
 	}
 }
@@ -142,7 +142,7 @@ func FuzzNDJSON(f *testing.F) {
 	f.Add([]byte(example(f)))
 	f.Add([]byte(`{"kind":"stele","format":1}` + "\n" + `{"kind":"checkpoint","thread":{"base64":"/w=="},"id":"1","metadata_value":{"type":"msgpack","data":"gA=="},"channels":[{"name":"","version":1.5}],"note":{"graph":"g","next":null,"stop":"","deltas":[]}}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		good, rejected, _ := entries(data, 4096)
+		good, rejected, _ := tuples(data, 4096)
 		for _, r := range rejected {
 			if len(r.Raw) > 4096 {
 				t.Fatalf("a line of %d bytes", len(r.Raw))

@@ -49,9 +49,9 @@ type ndjsonSource struct {
 	maxLine int
 }
 
-// Entries implements Source.
-func (s *ndjsonSource) Entries(ctx context.Context, sel Selection) iter.Seq2[*Entry, error] {
-	return func(yield func(*Entry, error) bool) {
+// Tuples implements Source.
+func (s *ndjsonSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, error] {
+	return func(yield func(*Tuple, error) bool) {
 		var matching map[string]bool
 		if len(sel.Metadata) > 0 {
 			if err := rules.ValidateFilter(sel.Metadata); err != nil {
@@ -59,7 +59,7 @@ func (s *ndjsonSource) Entries(ctx context.Context, sel Selection) iter.Seq2[*En
 				return
 			}
 			matching = map[string]bool{}
-			err := s.each(ctx, func(e *Entry, err error) bool {
+			err := s.each(ctx, func(e *Tuple, err error) bool {
 				if err == nil && rules.MatchFilter(e.Metadata, sel.Metadata) {
 					matching[e.Config.ThreadID] = true
 				}
@@ -70,7 +70,7 @@ func (s *ndjsonSource) Entries(ctx context.Context, sel Selection) iter.Seq2[*En
 				return
 			}
 		}
-		err := s.each(ctx, func(e *Entry, err error) bool {
+		err := s.each(ctx, func(e *Tuple, err error) bool {
 			if err == nil && !(sel.has(e.Config.ThreadID) && (matching == nil || matching[e.Config.ThreadID])) {
 				return true
 			}
@@ -87,11 +87,11 @@ func (s *Selection) has(threadID string) bool {
 	return strings.HasPrefix(threadID, s.Prefix) && (s.Threads == nil || slices.Contains(s.Threads, threadID))
 }
 
-// errStopped: who takes the entries wants no more.
+// errStopped: who takes the tuples wants no more.
 var errStopped = errors.New("stopped")
 
 // each calls do for every checkpoint of the file, or with a Rejected.
-func (s *ndjsonSource) each(ctx context.Context, do func(*Entry, error) bool) error {
+func (s *ndjsonSource) each(ctx context.Context, do func(*Tuple, error) bool) error {
 	f, err := s.open()
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func readHeader(line []byte) error {
 }
 
 // decodeLine reads a line after the header: the last one, or a checkpoint.
-func decodeLine(line []byte) (*endLine, *Entry, error) {
+func decodeLine(line []byte) (*endLine, *Tuple, error) {
 	if err := checkParts(line); err != nil {
 		return nil, nil, err
 	}
@@ -171,7 +171,7 @@ func decodeLine(line []byte) (*endLine, *Entry, error) {
 		if err := strict(line, &l); err != nil {
 			return nil, nil, err
 		}
-		e, err := l.entry()
+		e, err := l.tuple()
 		return nil, e, err
 	}
 	return nil, nil, fmt.Errorf("kind %q is unknown", kind.Kind)

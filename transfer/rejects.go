@@ -20,8 +20,8 @@ func NewRejects(path string) *Rejects { return &Rejects{path: path} }
 func (j *Rejects) Add(r *Rejected) error {
 	l := rejectedLine{Kind: kindRejected, What: r.What, Name: text(r.Name), Thread: text(r.Config.ThreadID), Namespace: text(r.Config.Namespace),
 		ID: text(r.Config.CheckpointID), Reason: r.Reason.Error(), Type: text(r.Kind), Data: r.Raw}
-	if r.Entry != nil {
-		c, err := newCheckpointLine(r.Entry)
+	if r.Tuple != nil {
+		c, err := newCheckpointLine(r.Tuple)
 		if err != nil {
 			l.Reason += "; not shown: " + err.Error()
 		}

@@ -10,10 +10,10 @@ import (
 
 // Source gives checkpoints.
 type Source interface {
-	// Entries yields the checkpoints that sel selects. All of a thread come together, and a
+	// Tuples yields the checkpoints that sel selects. All of a thread come together, and a
 	// checkpoint comes after its parent. A *Rejected as error says that something cannot
 	// be read; the iteration goes on after it. Any other error is yielded once and last.
-	Entries(ctx context.Context, sel Selection) iter.Seq2[*Entry, error]
+	Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, error]
 }
 
 // Selection selects threads. The zero Selection selects all. A thread is selected if all
@@ -38,12 +38,12 @@ type Rejected struct {
 	What string
 	// Name says which channel or field it is, or which task and index, or which line.
 	Name string
-	// Kind and Raw are its bytes, as the source has them. Raw is nil if Entry is set, or
+	// Kind and Raw are its bytes, as the source has them. Raw is nil if Tuple is set, or
 	// if the source could not give them.
 	Kind string
 	Raw  []byte
-	// Entry is the checkpoint, if the source could read it and the target refused it.
-	Entry *Entry
+	// Tuple is the checkpoint, if the source could read it and the target refused it.
+	Tuple *Tuple
 	// Reason is why.
 	Reason error
 }

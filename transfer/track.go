@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// errNoBase is the reason why an entry is rejected whose values are those of one that was.
+// errNoBase is the reason why a tuple is rejected whose values are those of one that was.
 var errNoBase = errors.New("it has values of a checkpoint that was not copied")
 
 // tracker knows what the checkpoints of one thread have that were copied. It is not safe for
@@ -16,7 +16,7 @@ type tracker struct {
 }
 
 // begin forgets the thread before, if e is of another.
-func (t *tracker) begin(e *Entry) {
+func (t *tracker) begin(e *Tuple) {
 	if t.have == nil || t.thread != e.Config.ThreadID {
 		t.thread, t.have = e.Config.ThreadID, map[place]channels{}
 	}
@@ -26,7 +26,7 @@ func (t *tracker) begin(e *Entry) {
 type place struct{ namespace, id string }
 
 // resolve is what the channels of e have.
-func (t *tracker) resolve(e *Entry) (channels, error) {
+func (t *tracker) resolve(e *Tuple) (channels, error) {
 	parent := t.have[place{e.Config.Namespace, e.Parent}]
 	have := make(channels, len(e.Channels))
 	for _, c := range e.Channels {
@@ -50,7 +50,7 @@ func (t *tracker) resolve(e *Entry) (channels, error) {
 }
 
 // shrink is e without the values that are also those of its parent; they become Same.
-func (t *tracker) shrink(e *Entry, have channels) *Entry {
+func (t *tracker) shrink(e *Tuple, have channels) *Tuple {
 	parent := t.have[place{e.Config.Namespace, e.Parent}]
 	if parent == nil {
 		return e
@@ -67,6 +67,6 @@ func (t *tracker) shrink(e *Entry, have channels) *Entry {
 }
 
 // done says that e is in the target.
-func (t *tracker) done(e *Entry, have channels) {
+func (t *tracker) done(e *Tuple, have channels) {
 	t.have[place{e.Config.Namespace, e.Config.CheckpointID}] = have
 }

@@ -73,7 +73,7 @@ func (x *writer) write(ctx context.Context, src Source) error {
 	if err := x.line(headerLine{kindHeader, format}); err != nil {
 		return err
 	}
-	if err := each(ctx, src, &x.o, &x.rep, x.entry); err != nil {
+	if err := each(ctx, src, &x.o, &x.rep, x.tuple); err != nil {
 		return err
 	}
 	if err := x.line(endLine{kindEnd, x.rep.Checkpoints}); err != nil {
@@ -94,11 +94,11 @@ func (x *writer) line(v any) error {
 	return err
 }
 
-func (x *writer) entry(_ context.Context, e *Entry) error {
+func (x *writer) tuple(_ context.Context, e *Tuple) error {
 	x.track.begin(e)
 	begun := len(x.track.have) == 0
 	rejected := func(err error) error {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Entry: e, Reason: err}
+		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
 	}
 	have, err := x.track.resolve(e)
 	if err != nil {
@@ -132,7 +132,7 @@ func (x *writer) entry(_ context.Context, e *Entry) error {
 // verify reads the file back.
 func (x *writer) verify(ctx context.Context, path string) error {
 	var t tracker
-	for e, err := range FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) }).Entries(ctx, Selection{}) {
+	for e, err := range FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) }).Tuples(ctx, Selection{}) {
 		if err != nil {
 			return fmt.Errorf("%s: %w: %w", path, ErrNotEqual, err)
 		}

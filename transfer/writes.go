@@ -14,7 +14,7 @@ const maxIndex = 1<<16 - 3
 // write from its position in the call, and keeps the first write at an index, on a special
 // channel the last. So where a position is not taken, a write stands there that changes
 // nothing: a special one of the same call, which replaces itself, or any, if an earlier call
-// has stored the index. Writes must be in the order of an Entry.
+// has stored the index. Writes must be in the order of a Tuple.
 //
 // Writes with which this cannot be done are an error that names the task.
 func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
@@ -75,7 +75,7 @@ func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
 
 // placed is e without the writes of tasks that cannot be stored at their indexes. These are
 // rejected: all of a task, because a task with a part of its writes would pass for done.
-func (o *Options) placed(rep *Report, e *Entry) (*Entry, error) {
+func (o *Options) placed(rep *Report, e *Tuple) (*Tuple, error) {
 	if _, err := taskWrites(e.Writes); err == nil {
 		return e, nil
 	}

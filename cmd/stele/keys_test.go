@@ -51,6 +51,8 @@ func TestKeys(t *testing.T) {
 		{[]string{"verify", dir}, ""},
 		{[]string{"compact", dir}, ""},
 		{[]string{"erase", dir, "--filter", "step:=0"}, "alice"},
+		{[]string{"export", "ndjson", dir, "-"}, `"thread":"alice"`},
+		{[]string{"import", "sqlite", recorded + "v1.sqlite", dir}, "verified"},
 		{[]string{"erase", dir, "--thread", "nobody", "--yes"}, "erased 0 threads"},
 		{[]string{"backup", dir, backup}, ""},
 		{[]string{"restore", backup, restored}, ""},

@@ -24,6 +24,7 @@ type transferFlags struct {
 	threads, filters        []string
 	prefix, rejects, schema string
 	replace, setup          bool
+	items                   int // of a long-term store beside the checkpoints, which are not copied
 }
 
 func (f *transferFlags) register(cmd *cobra.Command) *cobra.Command {
@@ -59,6 +60,7 @@ type transferReport struct {
 	To   string `json:"to"`
 	transfer.Report
 	RejectsFile string        `json:"rejects_file,omitempty"`
+	ItemsLeft   int           `json:"items_left"` // of a long-term store, not copied
 	Took        time.Duration `json:"took_ns"`
 }
 
@@ -110,6 +112,9 @@ of LangGraph's SQLite store are not copied.
 				return err
 			}
 			total, err := src.Count(cmd.Context())
+			if err == nil {
+				f.items, err = src.Items(cmd.Context())
+			}
 			if err == nil {
 				err = a.importFrom(cmd.Context(), args[0], src, total, args[1], &f)
 			}
@@ -273,7 +278,7 @@ func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, t
 		o.Progress = transferProgress(tell, total)
 	}
 	begin := time.Now()
-	rep := transferReport{From: from, To: to}
+	rep := transferReport{From: from, To: to, ItemsLeft: f.items}
 	rep.Report, err = run(access, o)
 	stop()
 	rep.Took, rep.RejectsFile = time.Since(begin), rejects.Path()
@@ -310,6 +315,9 @@ func transferProgress(tell func(admin.Progress), total int) func(step string, do
 }
 
 func printTransfer(p *printer, rep *transferReport, hint string) {
+	if rep.ItemsLeft > 0 {
+		p.line("NOTE    %s of LangGraph's store in the file: import copies checkpoints, and no items", plural(rep.ItemsLeft, "item"))
+	}
 	if rep.Checkpoints == 0 && rep.Rejected == 0 {
 		p.line("nothing to copy")
 		p.hint(hint)

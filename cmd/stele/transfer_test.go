@@ -117,7 +117,7 @@ func TestTransferOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.Exec("UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 100) WHERE thread_id = 'done' AND parent_checkpoint_id IS NULL"); err != nil {
+			if _, err := db.Exec("UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 100) WHERE thread_id = 'done' AND parent_checkpoint_id IS NULL; CREATE TABLE store (prefix text, key text, value text); INSERT INTO store VALUES ('a', 'b', '{}')"); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Close(); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // checkpoint fills in e from the object of a row. It returns the fields that the contract has
 // no place for. sends reports whether the parent has writes on the channel of packets.
-func checkpoint(e *transfer.Entry, t serde.Typed, sends func() (bool, error)) (lost []*transfer.Rejected, err error) {
+func checkpoint(e *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (lost []*transfer.Rejected, err error) {
 	fields, err := split(t)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ type snapshots map[string]map[string]transfer.Channel
 // with one checkpoint. The next ones have the channel at the same version and have no value
 // for it. Savers that store values by their versions show it there too, and so does the
 // contract of package saver; LangGraph's SQLite saver does not.
-func (s snapshots) complete(e *transfer.Entry) {
+func (s snapshots) complete(e *transfer.Tuple) {
 	parent, own := s[e.Parent], map[string]transfer.Channel{}
 	for i := range e.Channels {
 		c := &e.Channels[i]

@@ -30,6 +30,9 @@
 //
 // A write on a special channel has the index of that channel, whatever the row says.
 //
+// Items of LangGraph's long-term store, which may be in the same file, are not read; see
+// Source.Items.
+//
 // # What cannot be read
 //
 // A row that does not decode is a transfer.Rejected with its bytes: damaged msgpack or JSON, a

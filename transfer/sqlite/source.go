@@ -147,9 +147,20 @@ func (s *Source) Count(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Entries implements transfer.Source.
-func (s *Source) Entries(ctx context.Context, sel transfer.Selection) iter.Seq2[*transfer.Entry, error] {
-	return func(yield func(*transfer.Entry, error) bool) {
+// Items is the number of items of LangGraph's long-term store that the file also has. They are
+// not read.
+func (s *Source) Items(ctx context.Context) (n int, err error) {
+	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'store'").Scan(&n)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM store").Scan(&n)
+	return n, err
+}
+
+// Tuples implements transfer.Source.
+func (s *Source) Tuples(ctx context.Context, sel transfer.Selection) iter.Seq2[*transfer.Tuple, error] {
+	return func(yield func(*transfer.Tuple, error) bool) {
 		ids, err := s.threads(ctx, sel)
 		for _, id := range ids {
 			if err != nil {
@@ -163,7 +174,7 @@ func (s *Source) Entries(ctx context.Context, sel transfer.Selection) iter.Seq2[
 	}
 }
 
-// errStopped: who takes the entries wants no more.
+// errStopped: who takes the tuples wants no more.
 var errStopped = errors.New("stopped")
 
 // threads are the ids that sel selects, ascending.
@@ -216,7 +227,7 @@ func kindOf(kind sql.NullString) string {
 }
 
 // thread yields the checkpoints of a thread.
-func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Entry, error) bool) error {
+func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Tuple, error) bool) error {
 	spaces := map[string][]transfer.Node{}
 	err := s.rows(ctx, func(scan func(...any) error) error {
 		var ns, cp string
@@ -234,7 +245,7 @@ func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Ent
 		have := snapshots{}
 		for _, n := range transfer.ParentsFirst(spaces[ns]) {
 			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
-			e, lost, err := s.entry(ctx, cfg, n.Parent)
+			e, lost, err := s.tuple(ctx, cfg, n.Parent)
 			if err != nil {
 				return err
 			}
@@ -255,7 +266,7 @@ func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Ent
 }
 
 // strays yields the writes of a thread whose checkpoints are not there.
-func (s *Source) strays(ctx context.Context, id string, yield func(*transfer.Entry, error) bool) error {
+func (s *Source) strays(ctx context.Context, id string, yield func(*transfer.Tuple, error) bool) error {
 	var places []saver.Config
 	err := s.rows(ctx, func(scan func(...any) error) error {
 		cfg := saver.Config{ThreadID: id}
@@ -284,8 +295,8 @@ func (s *Source) strays(ctx context.Context, id string, yield func(*transfer.Ent
 	return nil
 }
 
-// entry reads a checkpoint. It is nil if the row does not decode.
-func (s *Source) entry(ctx context.Context, cfg saver.Config, parent string) (e *transfer.Entry, lost []*transfer.Rejected, err error) {
+// tuple reads a checkpoint. It is nil if the row does not decode.
+func (s *Source) tuple(ctx context.Context, cfg saver.Config, parent string) (e *transfer.Tuple, lost []*transfer.Rejected, err error) {
 	var kind sql.NullString
 	var object, text []byte
 	err = s.tx.QueryRowContext(ctx, "SELECT type, checkpoint, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
@@ -298,7 +309,7 @@ func (s *Source) entry(ctx context.Context, cfg saver.Config, parent string) (e 
 		return nil, nil, err
 	}
 	t := serde.Typed{Kind: kindOf(kind), Data: object}
-	e = &transfer.Entry{Config: cfg, Parent: parent, Writes: writes, Seen: map[string]map[string]saver.Version{}}
+	e = &transfer.Tuple{Config: cfg, Parent: parent, Writes: writes, Seen: map[string]map[string]saver.Version{}}
 	fields, derr := checkpoint(e, t, func() (bool, error) { return s.hasPackets(ctx, cfg.At(parent)) })
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()

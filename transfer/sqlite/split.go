@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// field is an entry of an object, with the bytes that its value has there.
+// field is a member of an object, with the bytes that its value has there.
 type field struct {
 	name  string
 	value serde.Typed

@@ -10,9 +10,9 @@ import (
 	"github.com/stele-go/stele/serde"
 )
 
-// Entry is a checkpoint and all that belongs to it, with the typed bytes of its values in
-// memory.
-type Entry struct {
+// Tuple is a checkpoint and all that belongs to it, as saver.Tuple, with the typed bytes of
+// its values in memory.
+type Tuple struct {
 	// Config names the checkpoint.
 	Config saver.Config
 	// Parent is the id of the parent; "" if there is none. The parent need not exist.
@@ -39,14 +39,14 @@ type Channel struct {
 	Value serde.Typed
 }
 
-// ChannelState says which value a channel of an Entry has.
+// ChannelState says which value a channel of a Tuple has.
 type ChannelState uint8
 
 // The states of a Channel.
 const (
 	Empty ChannelState = iota // the channel has no value
 	Given                     // Channel.Value
-	Same                      // the value, and the version, that the channel has in the parent, an earlier entry
+	Same                      // the value, and the version, that the channel has in the parent, an earlier tuple
 )
 
 // PendingWrite is a pending write with its typed bytes.
@@ -56,14 +56,14 @@ type PendingWrite struct {
 	Value                     serde.Typed
 }
 
-// EntryOf makes an Entry of a tuple. It reads all values. A value that cannot be read is an
+// TupleOf makes a Tuple of one that a saver returned. It reads all values. A value that cannot be read is an
 // error that names it.
 //
 // Savers show packets of checkpoints of format 3 or older as a channel of the checkpoint,
-// although they are stored as writes of the parent. The entry has them only as these writes.
-func EntryOf(tup *saver.Tuple) (*Entry, error) {
+// although they are stored as writes of the parent. The tuple has them only as these writes.
+func TupleOf(tup *saver.Tuple) (*Tuple, error) {
 	cp := &tup.Checkpoint
-	e := &Entry{Config: tup.Config.At(tup.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated, Metadata: tup.Metadata, Note: tup.Note}
+	e := &Tuple{Config: tup.Config.At(tup.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated, Metadata: tup.Metadata, Note: tup.Note}
 	if tup.Parent != nil {
 		e.Parent = tup.Parent.CheckpointID
 	}
@@ -96,8 +96,8 @@ func EntryOf(tup *saver.Tuple) (*Entry, error) {
 // firstVersionWithTasks is the first format of checkpoints that stores packets in a channel.
 const firstVersionWithTasks = 4
 
-// sort brings channels and writes into the order of an Entry.
-func (e *Entry) sort() {
+// sort brings channels and writes into the order of a Tuple.
+func (e *Tuple) sort() {
 	slices.SortFunc(e.Channels, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(e.Writes, func(a, b PendingWrite) int {
 		return cmp.Or(cmp.Compare(a.TaskPath, b.TaskPath), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Index, b.Index))
@@ -105,7 +105,7 @@ func (e *Entry) sort() {
 }
 
 // bytes is about how much memory the values of e take.
-func (e *Entry) bytes() (n int64) {
+func (e *Tuple) bytes() (n int64) {
 	for i := range e.Channels {
 		n += int64(len(e.Channels[i].Value.Data))
 	}
@@ -116,7 +116,7 @@ func (e *Entry) bytes() (n int64) {
 }
 
 // request is the call that stores e.
-func (e *Entry) request() (saver.PutRequest, error) {
+func (e *Tuple) request() (saver.PutRequest, error) {
 	cfg := e.Config
 	cfg.CheckpointID = e.Parent
 	req := saver.PutRequest{Config: cfg, Metadata: e.Metadata, Note: e.Note, NewVersions: map[string]saver.Version{},
