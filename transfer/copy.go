@@ -93,7 +93,7 @@ func (e *NotEqualError) Unwrap() error { return e.Reason }
 
 // Copy copies what o selects of src to dst, and verifies it. The package documentation has
 // the protocol. It reads src once. It keeps about 200 bytes of memory for each checkpoint,
-// and for the thread at hand about 100 bytes for each channel of each checkpoint.
+// and for the thread at hand about 150 bytes for each channel of each checkpoint.
 //
 // Do not run graphs on these threads of dst meanwhile. Copy ends at the first error that is
 // not about one checkpoint alone; the report says what was done before. The same call again
@@ -112,9 +112,9 @@ func Copy(ctx context.Context, src Source, dst Target, o Options) (Report, error
 // each calls do for every tuple of src, and counts and reports what is rejected.
 func each(ctx context.Context, src Source, o *Options, rep *Report, do func(context.Context, *Tuple) error) error {
 	done := 0
-	for e, err := range src.Tuples(ctx, o.Select) {
+	for tup, err := range src.Tuples(ctx, o.Select) {
 		if err == nil {
-			err = do(ctx, e)
+			err = do(ctx, tup)
 		}
 		var r *Rejected
 		switch {
@@ -143,22 +143,22 @@ func (o *Options) reject(rep *Report, r *Rejected) error {
 	return o.Reject(r)
 }
 
-// withoutNUL is e as savers store it: every saver takes U+0000 out of the texts of metadata.
+// withoutNUL is tup as savers store it: every saver takes U+0000 out of the texts of metadata.
 // The text with it is rejected.
-func (o *Options) withoutNUL(rep *Report, e *Tuple) (*Tuple, error) {
-	clean := e
-	for name, v := range e.Metadata {
+func (o *Options) withoutNUL(rep *Report, tup *Tuple) (*Tuple, error) {
+	clean := tup
+	for name, v := range tup.Metadata {
 		text, ok := v.(string)
 		if !ok || strings.IndexByte(text, 0) < 0 {
 			continue
 		}
-		if clean == e {
-			c := *e
-			c.Metadata = maps.Clone(e.Metadata)
+		if clean == tup {
+			c := *tup
+			c.Metadata = maps.Clone(tup.Metadata)
 			clean = &c
 		}
 		clean.Metadata[name] = strings.ReplaceAll(text, "\x00", "")
-		r := &Rejected{Config: e.Config, What: "field", Name: "metadata." + name, Kind: "text", Raw: []byte(text), Reason: errNUL}
+		r := &Rejected{Config: tup.Config, What: "field", Name: "metadata." + name, Kind: "text", Raw: []byte(text), Reason: errNUL}
 		if err := o.reject(rep, r); err != nil {
 			return nil, err
 		}
@@ -185,62 +185,62 @@ type check struct {
 }
 
 // copy brings one tuple to the target.
-func (c *copier) copy(ctx context.Context, e *Tuple) error {
-	c.track.begin(e)
-	e, err := c.o.withoutNUL(&c.rep, e)
+func (c *copier) copy(ctx context.Context, tup *Tuple) error {
+	c.track.begin(tup)
+	tup, err := c.o.withoutNUL(&c.rep, tup)
 	if err == nil {
-		e, err = c.o.placed(&c.rep, e)
+		tup, err = c.o.placed(&c.rep, tup)
 	}
 	if err != nil {
 		return err
 	}
-	have, err := c.track.resolve(e)
+	have, err := c.track.resolve(tup)
 	if err != nil {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
+		return &Rejected{Config: tup.Config, What: "checkpoint", Name: tup.Config.CheckpointID, Tuple: tup, Reason: err}
 	}
-	want, err := e.digest(have)
+	want, err := tup.digest(have)
 	if err != nil {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
+		return &Rejected{Config: tup.Config, What: "checkpoint", Name: tup.Config.CheckpointID, Tuple: tup, Reason: err}
 	}
-	there, equal, err := c.there(ctx, e.Config, want)
+	there, equal, err := c.there(ctx, tup.Config, want)
 	if err != nil {
 		return err
 	}
 	if there && !equal && !c.o.Replace {
-		return &DiffersError{e.Config}
+		return &DiffersError{tup.Config}
 	}
 	if !equal {
-		small := c.track.shrink(e, have)
+		small := c.track.shrink(tup, have)
 		if err := c.put(ctx, small); err != nil {
 			if c.refused(err) {
-				return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
+				return &Rejected{Config: tup.Config, What: "checkpoint", Name: tup.Config.CheckpointID, Tuple: tup, Reason: err}
 			}
 			return err
 		}
 		if c.rep.Bytes += small.bytes(); there {
-			if _, equal, err := c.there(ctx, e.Config, want); err != nil || !equal {
-				return errors.Join(&DiffersError{e.Config}, err)
+			if _, equal, err := c.there(ctx, tup.Config, want); err != nil || !equal {
+				return errors.Join(&DiffersError{tup.Config}, err)
 			}
 			c.rep.Replaced++
 		} else {
 			c.rep.Copied++
 		}
 	}
-	c.track.done(e, have)
-	c.checks = append(c.checks, check{e.Config, want})
+	c.track.done(tup, have)
+	c.checks = append(c.checks, check{tup.Config, want})
 	c.rep.Checkpoints++
-	c.rep.Writes += len(e.Writes)
-	if c.rep.Threads == 0 || c.threads != e.Config.ThreadID {
-		c.threads = e.Config.ThreadID
+	c.rep.Writes += len(tup.Writes)
+	if c.rep.Threads == 0 || c.threads != tup.Config.ThreadID {
+		c.threads = tup.Config.ThreadID
 		c.rep.Threads++
 	}
 	return nil
 }
 
-func (c *copier) put(ctx context.Context, e *Tuple) error {
-	req, err := e.request()
+func (c *copier) put(ctx context.Context, tup *Tuple) error {
+	req, err := tup.request()
 	if err != nil {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
+		return &Rejected{Config: tup.Config, What: "checkpoint", Name: tup.Config.CheckpointID, Tuple: tup, Reason: err}
 	}
 	_, err = c.dst.PutRequest(ctx, req)
 	return err
@@ -262,15 +262,15 @@ func (c *copier) there(ctx context.Context, cfg saver.Config, want sum) (there, 
 
 // digestIn is the digest of a checkpoint as s has it.
 func digestIn(ctx context.Context, s saver.Saver, cfg saver.Config) (sum, error) {
-	e, err := readTuple(ctx, s, cfg)
+	tup, err := readTuple(ctx, s, cfg)
 	if err != nil {
 		return sum{}, err
 	}
-	have, err := (&tracker{}).resolve(e)
+	have, err := (&tracker{}).resolve(tup)
 	if err != nil {
 		return sum{}, err
 	}
-	return e.digest(have)
+	return tup.digest(have)
 }
 
 func (c *copier) refused(err error) bool {

@@ -129,13 +129,13 @@ func sumOf(t serde.Typed) sum {
 	return h.sum()
 }
 
-// digest sums all of e, with what its channels have.
-func (e *Tuple) digest(have channels) (sum, error) {
+// digest sums all of tup, with what its channels have.
+func (tup *Tuple) digest(have channels) (sum, error) {
 	h := newHasher()
-	for _, s := range []string{e.Config.ThreadID, e.Config.Namespace, e.Config.CheckpointID, e.Parent, e.TS} {
+	for _, s := range []string{tup.Config.ThreadID, tup.Config.Namespace, tup.Config.CheckpointID, tup.Parent, tup.TS} {
 		h.text(s)
 	}
-	h.num('v', uint64(e.V))
+	h.num('v', uint64(tup.V))
 	h.num('c', uint64(len(have)))
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		c := have[name]
@@ -147,32 +147,32 @@ func (e *Tuple) digest(have channels) (sum, error) {
 			h.num('0', 0)
 		}
 	}
-	h.num('m', uint64(len(e.Seen)))
-	for _, node := range slices.Sorted(maps.Keys(e.Seen)) {
+	h.num('m', uint64(len(tup.Seen)))
+	for _, node := range slices.Sorted(maps.Keys(tup.Seen)) {
 		h.text(node)
-		h.versions(e.Seen[node])
+		h.versions(tup.Seen[node])
 	}
-	if e.Updated == nil {
+	if tup.Updated == nil {
 		h.num('0', 0)
 	} else {
-		h.texts(e.Updated)
+		h.texts(tup.Updated)
 	}
-	h.data(map[string]any(e.Metadata))
-	h.num('w', uint64(len(e.Writes)))
-	for _, w := range e.Writes {
+	h.data(map[string]any(tup.Metadata))
+	h.num('w', uint64(len(tup.Writes)))
+	for _, w := range tup.Writes {
 		h.text(w.TaskID)
 		h.text(w.TaskPath)
 		h.text(w.Channel)
 		h.num('i', uint64(w.Index))
 		h.typed(w.Value)
 	}
-	if e.Note == nil {
+	if tup.Note == nil {
 		h.num('0', 0)
 	} else {
-		h.text(e.Note.Graph)
-		h.texts(e.Note.Next)
-		h.text(string(e.Note.Stop))
-		h.texts(e.Note.Deltas)
+		h.text(tup.Note.Graph)
+		h.texts(tup.Note.Next)
+		h.text(string(tup.Note.Stop))
+		h.texts(tup.Note.Deltas)
 	}
 	if h.err != nil {
 		return sum{}, fmt.Errorf("metadata: %w", h.err)

@@ -66,7 +66,7 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
 		for _, n := range ParentsFirst(spaces[ns]) {
 			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
-			e, err := readTuple(ctx, s.s, cfg)
+			tup, err := readTuple(ctx, s.s, cfg)
 			switch {
 			case errors.Is(err, saver.ErrNotFound):
 				continue
@@ -74,9 +74,9 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 				return yield(nil, err) && false
 			case err != nil:
 				err = &Rejected{Config: cfg, What: "checkpoint", Name: n.ID, Reason: err}
-				e = nil
+				tup = nil
 			}
-			if !yield(e, err) {
+			if !yield(tup, err) {
 				return false
 			}
 		}

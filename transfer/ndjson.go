@@ -231,14 +231,14 @@ func (v *valueLine) typed() (serde.Typed, error) {
 	return serde.Typed{Kind: string(v.Type), Data: v.Data}, nil
 }
 
-// newCheckpointLine is e as a line.
-func newCheckpointLine(e *Tuple) (*checkpointLine, error) {
-	l := &checkpointLine{Kind: kindCheckpoint, Thread: text(e.Config.ThreadID), Namespace: text(e.Config.Namespace), ID: text(e.Config.CheckpointID),
-		V: e.V, TS: text(e.TS), Updated: texts(e.Updated), Channels: []channelLine{}, Seen: []seenLine{}, Writes: []writeLine{}}
-	if e.Parent != "" {
-		l.Parent = (*text)(&e.Parent)
+// newCheckpointLine is tup as a line.
+func newCheckpointLine(tup *Tuple) (*checkpointLine, error) {
+	l := &checkpointLine{Kind: kindCheckpoint, Thread: text(tup.Config.ThreadID), Namespace: text(tup.Config.Namespace), ID: text(tup.Config.CheckpointID),
+		V: tup.V, TS: text(tup.TS), Updated: texts(tup.Updated), Channels: []channelLine{}, Seen: []seenLine{}, Writes: []writeLine{}}
+	if tup.Parent != "" {
+		l.Parent = (*text)(&tup.Parent)
 	}
-	for _, c := range e.Channels {
+	for _, c := range tup.Channels {
 		line := channelLine{Name: text(c.Name), Version: version(c.Version), Same: c.State == Same}
 		if c.State == Given {
 			v := newValueLine(c.Value)
@@ -246,20 +246,20 @@ func newCheckpointLine(e *Tuple) (*checkpointLine, error) {
 		}
 		l.Channels = append(l.Channels, line)
 	}
-	for _, node := range slices.Sorted(maps.Keys(e.Seen)) {
+	for _, node := range slices.Sorted(maps.Keys(tup.Seen)) {
 		line := seenLine{Node: text(node), Channels: []versionLine{}}
-		for _, name := range slices.Sorted(maps.Keys(e.Seen[node])) {
-			line.Channels = append(line.Channels, versionLine{text(name), version(e.Seen[node][name])})
+		for _, name := range slices.Sorted(maps.Keys(tup.Seen[node])) {
+			line.Channels = append(line.Channels, versionLine{text(name), version(tup.Seen[node][name])})
 		}
 		l.Seen = append(l.Seen, line)
 	}
-	for _, w := range e.Writes {
+	for _, w := range tup.Writes {
 		l.Writes = append(l.Writes, writeLine{text(w.TaskID), text(w.TaskPath), w.Index, text(w.Channel), newValueLine(w.Value)})
 	}
-	if n := e.Note; n != nil {
+	if n := tup.Note; n != nil {
 		l.Note = &noteLine{text(n.Graph), texts(n.Next), text(n.Stop), texts(n.Deltas)}
 	}
-	md := map[string]any(e.Metadata)
+	md := map[string]any(tup.Metadata)
 	if md == nil {
 		md = map[string]any{}
 	}
@@ -281,27 +281,27 @@ func (l *checkpointLine) tuple() (*Tuple, error) {
 	if l.Thread == "" || l.ID == "" {
 		return nil, errors.New("a checkpoint has no thread or no id")
 	}
-	e := &Tuple{Config: saver.Config{ThreadID: string(l.Thread), Namespace: string(l.Namespace), CheckpointID: string(l.ID)},
+	tup := &Tuple{Config: saver.Config{ThreadID: string(l.Thread), Namespace: string(l.Namespace), CheckpointID: string(l.ID)},
 		V: l.V, TS: string(l.TS), Updated: strs(l.Updated), Seen: make(map[string]map[string]saver.Version, len(l.Seen))}
 	if l.Parent != nil {
-		e.Parent = string(*l.Parent)
+		tup.Parent = string(*l.Parent)
 	}
 	for i := range l.Channels {
 		c, err := l.Channels[i].channel()
 		if err != nil {
 			return nil, fmt.Errorf("channel %q: %w", string(l.Channels[i].Name), err)
 		}
-		e.Channels = append(e.Channels, c)
+		tup.Channels = append(tup.Channels, c)
 	}
 	for _, s := range l.Seen {
-		if _, twice := e.Seen[string(s.Node)]; twice {
+		if _, twice := tup.Seen[string(s.Node)]; twice {
 			return nil, fmt.Errorf("node %q is given twice", string(s.Node))
 		}
 		versions := make(map[string]saver.Version, len(s.Channels))
 		for _, c := range s.Channels {
 			versions[string(c.Name)] = saver.Version(c.Version)
 		}
-		e.Seen[string(s.Node)] = versions
+		tup.Seen[string(s.Node)] = versions
 	}
 	for i := range l.Writes {
 		w := &l.Writes[i]
@@ -309,20 +309,20 @@ func (l *checkpointLine) tuple() (*Tuple, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write %d: %w", i, err)
 		}
-		e.Writes = append(e.Writes, PendingWrite{string(w.Task), string(w.Path), string(w.Channel), w.Index, typed})
+		tup.Writes = append(tup.Writes, PendingWrite{string(w.Task), string(w.Path), string(w.Channel), w.Index, typed})
 	}
 	if n := l.Note; n != nil {
-		e.Note = &saver.Note{Graph: string(n.Graph), Next: strs(n.Next), Stop: saver.Stop(n.Stop), Deltas: strs(n.Deltas)}
+		tup.Note = &saver.Note{Graph: string(n.Graph), Next: strs(n.Next), Stop: saver.Stop(n.Stop), Deltas: strs(n.Deltas)}
 	}
-	e.sort()
-	for i := 1; i < len(e.Channels); i++ {
-		if e.Channels[i].Name == e.Channels[i-1].Name {
-			return nil, fmt.Errorf("channel %q is given twice", e.Channels[i].Name)
+	tup.sort()
+	for i := 1; i < len(tup.Channels); i++ {
+		if tup.Channels[i].Name == tup.Channels[i-1].Name {
+			return nil, fmt.Errorf("channel %q is given twice", tup.Channels[i].Name)
 		}
 	}
 	var err error
-	e.Metadata, err = l.metadata()
-	return e, err
+	tup.Metadata, err = l.metadata()
+	return tup, err
 }
 
 func (l *channelLine) channel() (Channel, error) {

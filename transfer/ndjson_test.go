@@ -17,7 +17,7 @@ import (
 // tuples reads a file in memory with lines of at most max bytes.
 func tuples(data []byte, max int) (good []*Tuple, rejected []*Rejected, err error) {
 	src := &ndjsonSource{func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }, max}
-	for e, err := range src.Tuples(context.Background(), Selection{}) {
+	for tup, err := range src.Tuples(context.Background(), Selection{}) {
 		var r *Rejected
 		switch {
 		case errors.As(err, &r):
@@ -25,7 +25,7 @@ func tuples(data []byte, max int) (good []*Tuple, rejected []*Rejected, err erro
 		case err != nil:
 			return good, rejected, err
 		default:
-			good = append(good, e)
+			good = append(good, tup)
 		}
 	}
 	return good, rejected, nil
@@ -148,8 +148,8 @@ func FuzzNDJSON(f *testing.F) {
 				t.Fatalf("a line of %d bytes", len(r.Raw))
 			}
 		}
-		for _, e := range good {
-			l, err := newCheckpointLine(e)
+		for _, tup := range good {
+			l, err := newCheckpointLine(tup)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,9 +59,9 @@ func (s *ndjsonSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tup
 				return
 			}
 			matching = map[string]bool{}
-			err := s.each(ctx, func(e *Tuple, err error) bool {
-				if err == nil && rules.MatchFilter(e.Metadata, sel.Metadata) {
-					matching[e.Config.ThreadID] = true
+			err := s.each(ctx, func(tup *Tuple, err error) bool {
+				if err == nil && rules.MatchFilter(tup.Metadata, sel.Metadata) {
+					matching[tup.Config.ThreadID] = true
 				}
 				return true
 			})
@@ -70,11 +70,11 @@ func (s *ndjsonSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tup
 				return
 			}
 		}
-		err := s.each(ctx, func(e *Tuple, err error) bool {
-			if err == nil && !(sel.has(e.Config.ThreadID) && (matching == nil || matching[e.Config.ThreadID])) {
+		err := s.each(ctx, func(tup *Tuple, err error) bool {
+			if err == nil && !(sel.has(tup.Config.ThreadID) && (matching == nil || matching[tup.Config.ThreadID])) {
 				return true
 			}
-			return yield(e, err)
+			return yield(tup, err)
 		})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
@@ -120,7 +120,7 @@ func (s *ndjsonSource) each(ctx context.Context, do func(*Tuple, error) bool) er
 		case err != nil && !errors.Is(err, errLongLine):
 			return err
 		}
-		end, e, lerr := decodeLine(line)
+		end, tup, lerr := decodeLine(line)
 		if err = errors.Join(err, lerr); err == nil && end != nil {
 			if end.Checkpoints != checkpoints {
 				return fmt.Errorf("%w: it had %d checkpoints, and has %d", ErrTruncated, end.Checkpoints, checkpoints)
@@ -132,9 +132,9 @@ func (s *ndjsonSource) each(ctx context.Context, do func(*Tuple, error) bool) er
 		}
 		checkpoints++
 		if err != nil {
-			e, err = nil, &Rejected{What: "line", Name: fmt.Sprint(r.n), Raw: bytes.Clone(line), Reason: fmt.Errorf("%w: %w", ErrLine, err)}
+			tup, err = nil, &Rejected{What: "line", Name: fmt.Sprint(r.n), Raw: bytes.Clone(line), Reason: fmt.Errorf("%w: %w", ErrLine, err)}
 		}
-		if !do(e, err) {
+		if !do(tup, err) {
 			return errStopped
 		}
 	}
@@ -171,8 +171,8 @@ func decodeLine(line []byte) (*endLine, *Tuple, error) {
 		if err := strict(line, &l); err != nil {
 			return nil, nil, err
 		}
-		e, err := l.tuple()
-		return nil, e, err
+		tup, err := l.tuple()
+		return nil, tup, err
 	}
 	return nil, nil, fmt.Errorf("kind %q is unknown", kind.Kind)
 }

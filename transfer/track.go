@@ -15,28 +15,28 @@ type tracker struct {
 	have   map[place]channels
 }
 
-// begin forgets the thread before, if e is of another.
-func (t *tracker) begin(e *Tuple) {
-	if t.have == nil || t.thread != e.Config.ThreadID {
-		t.thread, t.have = e.Config.ThreadID, map[place]channels{}
+// begin forgets the thread before, if tup is of another.
+func (t *tracker) begin(tup *Tuple) {
+	if t.have == nil || t.thread != tup.Config.ThreadID {
+		t.thread, t.have = tup.Config.ThreadID, map[place]channels{}
 	}
 }
 
 // place names a checkpoint of a thread.
 type place struct{ namespace, id string }
 
-// resolve is what the channels of e have.
-func (t *tracker) resolve(e *Tuple) (channels, error) {
-	parent := t.have[place{e.Config.Namespace, e.Parent}]
-	have := make(channels, len(e.Channels))
-	for _, c := range e.Channels {
+// resolve is what the channels of tup have.
+func (t *tracker) resolve(tup *Tuple) (channels, error) {
+	parent := t.have[place{tup.Config.Namespace, tup.Parent}]
+	have := make(channels, len(tup.Channels))
+	for _, c := range tup.Channels {
 		h := held{version: c.Version}
 		switch c.State {
 		case Given:
 			h.full, h.value = true, sumOf(c.Value)
 		case Same:
 			if parent == nil {
-				return nil, fmt.Errorf("parent %q: %w", e.Parent, errNoBase)
+				return nil, fmt.Errorf("parent %q: %w", tup.Parent, errNoBase)
 			}
 			p, ok := parent[c.Name]
 			if !ok || p.version != c.Version {
@@ -49,15 +49,15 @@ func (t *tracker) resolve(e *Tuple) (channels, error) {
 	return have, nil
 }
 
-// shrink is e without the values that are also those of its parent; they become Same.
-func (t *tracker) shrink(e *Tuple, have channels) *Tuple {
-	parent := t.have[place{e.Config.Namespace, e.Parent}]
+// shrink is tup without the values that are also those of its parent; they become Same.
+func (t *tracker) shrink(tup *Tuple, have channels) *Tuple {
+	parent := t.have[place{tup.Config.Namespace, tup.Parent}]
 	if parent == nil {
-		return e
+		return tup
 	}
-	small := *e
+	small := *tup
 	small.Channels = nil
-	for _, c := range e.Channels {
+	for _, c := range tup.Channels {
 		if p, ok := parent[c.Name]; ok && c.State == Given && p == have[c.Name] {
 			c = Channel{Name: c.Name, Version: c.Version, State: Same}
 		}
@@ -66,7 +66,7 @@ func (t *tracker) shrink(e *Tuple, have channels) *Tuple {
 	return &small
 }
 
-// done says that e is in the target.
-func (t *tracker) done(e *Tuple, have channels) {
-	t.have[place{e.Config.Namespace, e.Config.CheckpointID}] = have
+// done says that tup is in the target.
+func (t *tracker) done(tup *Tuple, have channels) {
+	t.have[place{tup.Config.Namespace, tup.Config.CheckpointID}] = have
 }

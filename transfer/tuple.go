@@ -61,11 +61,11 @@ type PendingWrite struct {
 //
 // Savers show packets of checkpoints of format 3 or older as a channel of the checkpoint,
 // although they are stored as writes of the parent. The tuple has them only as these writes.
-func TupleOf(tup *saver.Tuple) (*Tuple, error) {
-	cp := &tup.Checkpoint
-	e := &Tuple{Config: tup.Config.At(tup.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated, Metadata: tup.Metadata, Note: tup.Note}
-	if tup.Parent != nil {
-		e.Parent = tup.Parent.CheckpointID
+func TupleOf(from *saver.Tuple) (*Tuple, error) {
+	cp := &from.Checkpoint
+	tup := &Tuple{Config: from.Config.At(from.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated, Metadata: from.Metadata, Note: from.Note}
+	if from.Parent != nil {
+		tup.Parent = from.Parent.CheckpointID
 	}
 	for name, version := range cp.Versions {
 		v := cp.Values[name]
@@ -73,56 +73,56 @@ func TupleOf(tup *saver.Tuple) (*Tuple, error) {
 		case name == saver.ChannelTasks && v.IsNative() && cp.V < firstVersionWithTasks:
 			continue
 		case v.IsZero():
-			e.Channels = append(e.Channels, Channel{Name: name, Version: version})
+			tup.Channels = append(tup.Channels, Channel{Name: name, Version: version})
 			continue
 		}
 		typed, err := v.Typed()
 		if err != nil {
 			return nil, fmt.Errorf("channel %q: %w", name, err)
 		}
-		e.Channels = append(e.Channels, Channel{name, version, Given, typed})
+		tup.Channels = append(tup.Channels, Channel{name, version, Given, typed})
 	}
-	for _, w := range tup.PendingWrites {
+	for _, w := range from.PendingWrites {
 		typed, err := w.Value.Typed()
 		if err != nil {
 			return nil, fmt.Errorf("write of task %q on channel %q: %w", w.TaskID, w.Channel, err)
 		}
-		e.Writes = append(e.Writes, PendingWrite{w.TaskID, w.TaskPath, w.Channel, w.Index, typed})
+		tup.Writes = append(tup.Writes, PendingWrite{w.TaskID, w.TaskPath, w.Channel, w.Index, typed})
 	}
-	e.sort()
-	return e, nil
+	tup.sort()
+	return tup, nil
 }
 
 // firstVersionWithTasks is the first format of checkpoints that stores packets in a channel.
 const firstVersionWithTasks = 4
 
 // sort brings channels and writes into the order of a Tuple.
-func (e *Tuple) sort() {
-	slices.SortFunc(e.Channels, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortStableFunc(e.Writes, func(a, b PendingWrite) int {
+func (tup *Tuple) sort() {
+	slices.SortFunc(tup.Channels, func(a, b Channel) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(tup.Writes, func(a, b PendingWrite) int {
 		return cmp.Or(cmp.Compare(a.TaskPath, b.TaskPath), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Index, b.Index))
 	})
 }
 
-// bytes is about how much memory the values of e take.
-func (e *Tuple) bytes() (n int64) {
-	for i := range e.Channels {
-		n += int64(len(e.Channels[i].Value.Data))
+// bytes is about how much memory the values of tup take.
+func (tup *Tuple) bytes() (n int64) {
+	for i := range tup.Channels {
+		n += int64(len(tup.Channels[i].Value.Data))
 	}
-	for i := range e.Writes {
-		n += int64(len(e.Writes[i].Value.Data))
+	for i := range tup.Writes {
+		n += int64(len(tup.Writes[i].Value.Data))
 	}
 	return n
 }
 
-// request is the call that stores e.
-func (e *Tuple) request() (saver.PutRequest, error) {
-	cfg := e.Config
-	cfg.CheckpointID = e.Parent
-	req := saver.PutRequest{Config: cfg, Metadata: e.Metadata, Note: e.Note, NewVersions: map[string]saver.Version{},
-		Checkpoint: saver.Checkpoint{V: e.V, ID: e.Config.CheckpointID, TS: e.TS, Seen: e.Seen, Updated: e.Updated,
-			Values: map[string]saver.Value{}, Versions: make(map[string]saver.Version, len(e.Channels))}}
-	for _, c := range e.Channels {
+// request is the call that stores tup.
+func (tup *Tuple) request() (saver.PutRequest, error) {
+	cfg := tup.Config
+	cfg.CheckpointID = tup.Parent
+	req := saver.PutRequest{Config: cfg, Metadata: tup.Metadata, Note: tup.Note, NewVersions: map[string]saver.Version{},
+		Checkpoint: saver.Checkpoint{V: tup.V, ID: tup.Config.CheckpointID, TS: tup.TS, Seen: tup.Seen, Updated: tup.Updated,
+			Values: map[string]saver.Value{}, Versions: make(map[string]saver.Version, len(tup.Channels))}}
+	for _, c := range tup.Channels {
 		req.Checkpoint.Versions[c.Name] = c.Version
 		switch {
 		case c.State == Given:
@@ -135,6 +135,6 @@ func (e *Tuple) request() (saver.PutRequest, error) {
 		}
 	}
 	var err error
-	req.Writes, err = taskWrites(e.Writes)
+	req.Writes, err = taskWrites(tup.Writes)
 	return req, err
 }

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/stele-go/stele/internal/vfs"
 )
 
 // Write writes what o selects of src as NDJSON. It verifies nothing; WriteFile does.
@@ -44,20 +46,7 @@ func WriteFile(ctx context.Context, src Source, path string, o Options) (Report,
 	if err := os.Rename(part, path); err != nil {
 		return x.rep, err
 	}
-	return x.rep, syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory durable, where the system can.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, fs.ErrPermission) { // Windows
-		err = nil
-	}
-	return errors.Join(err, d.Close())
+	return x.rep, vfs.OS{}.SyncDir(filepath.Dir(path))
 }
 
 // writer writes one file.
@@ -94,21 +83,21 @@ func (x *writer) line(v any) error {
 	return err
 }
 
-func (x *writer) tuple(_ context.Context, e *Tuple) error {
-	x.track.begin(e)
+func (x *writer) tuple(_ context.Context, tup *Tuple) error {
+	x.track.begin(tup)
 	begun := len(x.track.have) == 0
 	rejected := func(err error) error {
-		return &Rejected{Config: e.Config, What: "checkpoint", Name: e.Config.CheckpointID, Tuple: e, Reason: err}
+		return &Rejected{Config: tup.Config, What: "checkpoint", Name: tup.Config.CheckpointID, Tuple: tup, Reason: err}
 	}
-	have, err := x.track.resolve(e)
+	have, err := x.track.resolve(tup)
 	if err != nil {
 		return rejected(err)
 	}
-	s, err := e.digest(have)
+	s, err := tup.digest(have)
 	if err != nil {
 		return rejected(err)
 	}
-	small := x.track.shrink(e, have)
+	small := x.track.shrink(tup, have)
 	l, err := newCheckpointLine(small)
 	if err != nil {
 		return rejected(err)
@@ -118,11 +107,11 @@ func (x *writer) tuple(_ context.Context, e *Tuple) error {
 	} else if err != nil {
 		return err
 	}
-	x.track.done(e, have)
-	x.sums = append(x.sums, check{e.Config, s})
+	x.track.done(tup, have)
+	x.sums = append(x.sums, check{tup.Config, s})
 	x.rep.Checkpoints++
 	x.rep.Copied++
-	x.rep.Writes += len(e.Writes)
+	x.rep.Writes += len(tup.Writes)
 	if x.rep.Bytes += small.bytes(); begun {
 		x.rep.Threads++
 	}
@@ -132,20 +121,20 @@ func (x *writer) tuple(_ context.Context, e *Tuple) error {
 // verify reads the file back.
 func (x *writer) verify(ctx context.Context, path string) error {
 	var t tracker
-	for e, err := range FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) }).Tuples(ctx, Selection{}) {
+	for tup, err := range FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) }).Tuples(ctx, Selection{}) {
 		if err != nil {
 			return fmt.Errorf("%s: %w: %w", path, ErrNotEqual, err)
 		}
-		t.begin(e)
-		have, err := t.resolve(e)
+		t.begin(tup)
+		have, err := t.resolve(tup)
 		var got sum
 		if err == nil {
-			got, err = e.digest(have)
+			got, err = tup.digest(have)
 		}
 		if at := x.rep.Verified; err != nil || at >= len(x.sums) || got != x.sums[at].sum {
-			return &NotEqualError{e.Config, err}
+			return &NotEqualError{tup.Config, err}
 		}
-		t.done(e, have)
+		t.done(tup, have)
 		if x.rep.Verified++; x.o.Progress != nil {
 			x.o.Progress("verify", x.rep.Verified)
 		}

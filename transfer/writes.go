@@ -73,20 +73,20 @@ func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
 	return calls, nil
 }
 
-// placed is e without the writes of tasks that cannot be stored at their indexes. These are
+// placed is tup without the writes of tasks that cannot be stored at their indexes. These are
 // rejected: all of a task, because a task with a part of its writes would pass for done.
-func (o *Options) placed(rep *Report, e *Tuple) (*Tuple, error) {
-	if _, err := taskWrites(e.Writes); err == nil {
-		return e, nil
+func (o *Options) placed(rep *Report, tup *Tuple) (*Tuple, error) {
+	if _, err := taskWrites(tup.Writes); err == nil {
+		return tup, nil
 	}
-	small := *e
+	small := *tup
 	small.Writes = nil
 	reasons := map[string]error{}
-	for _, w := range e.Writes {
+	for _, w := range tup.Writes {
 		reason, seen := reasons[w.TaskID]
 		if !seen {
 			var task []PendingWrite
-			for _, other := range e.Writes {
+			for _, other := range tup.Writes {
 				if other.TaskID == w.TaskID {
 					task = append(task, other)
 				}
@@ -96,7 +96,7 @@ func (o *Options) placed(rep *Report, e *Tuple) (*Tuple, error) {
 		}
 		if reason == nil {
 			small.Writes = append(small.Writes, w)
-		} else if err := o.reject(rep, RejectedWrite(e.Config, w, reason)); err != nil {
+		} else if err := o.reject(rep, RejectedWrite(tup.Config, w, reason)); err != nil {
 			return nil, err
 		}
 	}

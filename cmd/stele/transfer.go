@@ -269,7 +269,10 @@ func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, t
 	}
 	path := f.rejects
 	if path == "" {
-		path = filepath.Clean(beside) + ".rejects.ndjson"
+		if path, err = filepath.Abs(beside); err != nil { // which makes a name of "."
+			return err
+		}
+		path += ".rejects.ndjson"
 	}
 	rejects := transfer.NewRejects(path)
 	o.Reject = rejects.Add

@@ -11,15 +11,15 @@ import (
 	"github.com/stele-go/stele/transfer"
 )
 
-// checkpoint fills in e from the object of a row. It returns the fields that the contract has
+// checkpoint fills in tup from the object of a row. It returns the fields that the contract has
 // no place for. sends reports whether the parent has writes on the channel of packets.
-func checkpoint(e *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (lost []*transfer.Rejected, err error) {
+func checkpoint(tup *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (lost []*transfer.Rejected, err error) {
 	fields, err := split(t)
 	if err != nil {
 		return nil, err
 	}
 	lose := func(what, name string, v serde.Typed, reason error) {
-		lost = append(lost, &transfer.Rejected{Config: e.Config, What: what, Name: name, Kind: v.Kind, Raw: v.Data, Reason: reason})
+		lost = append(lost, &transfer.Rejected{Config: tup.Config, What: what, Name: name, Kind: v.Kind, Raw: v.Data, Reason: reason})
 	}
 	values, versions := map[string]serde.Typed{}, map[string]saver.Version{}
 	var packets serde.Typed
@@ -27,14 +27,14 @@ func checkpoint(e *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (l
 		var ferr error
 		switch f.name {
 		case "v":
-			e.V, ferr = decode[int](f.value)
+			tup.V, ferr = decode[int](f.value)
 		case "id":
 			var id string
-			if id, ferr = decode[string](f.value); ferr == nil && id != e.Config.CheckpointID {
-				ferr = fmt.Errorf("it is %q, in the row %q", id, e.Config.CheckpointID)
+			if id, ferr = decode[string](f.value); ferr == nil && id != tup.Config.CheckpointID {
+				ferr = fmt.Errorf("it is %q, in the row %q", id, tup.Config.CheckpointID)
 			}
 		case "ts":
-			e.TS, ferr = decode[string](f.value)
+			tup.TS, ferr = decode[string](f.value)
 		case "channel_values":
 			if isNull(f.value) {
 				continue
@@ -47,12 +47,12 @@ func checkpoint(e *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (l
 		case "channel_versions":
 			versions, ferr = versionsOf(f.value)
 		case "versions_seen":
-			e.Seen, ferr = seenOf(f.value)
+			tup.Seen, ferr = seenOf(f.value)
 		case "updated_channels":
 			if !isNull(f.value) {
-				e.Updated, ferr = decode[[]string](f.value)
-				if e.Updated == nil {
-					e.Updated = []string{}
+				tup.Updated, ferr = decode[[]string](f.value)
+				if tup.Updated == nil {
+					tup.Updated = []string{}
 				}
 			}
 		case "pending_sends":
@@ -72,7 +72,7 @@ func checkpoint(e *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (l
 		case err != nil:
 			return nil, err
 		case has: // a saver derives them
-		case e.V >= 4:
+		case tup.V >= 4:
 			lose("field", "pending_sends", packets, errors.New("a checkpoint of this format has no such field"))
 		default:
 			var newest saver.Version
@@ -92,14 +92,14 @@ func checkpoint(e *transfer.Tuple, t serde.Typed, sends func() (bool, error)) (l
 		delete(values, name)
 		switch {
 		case !has:
-			e.Channels = append(e.Channels, transfer.Channel{Name: name, Version: version})
+			tup.Channels = append(tup.Channels, transfer.Channel{Name: name, Version: version})
 		case version.IsNull():
 			if !isEmpty(v) {
 				lose("channel", name, v, errNoVersion)
 			}
-			e.Channels = append(e.Channels, transfer.Channel{Name: name, Version: version})
+			tup.Channels = append(tup.Channels, transfer.Channel{Name: name, Version: version})
 		default:
-			e.Channels = append(e.Channels, transfer.Channel{Name: name, Version: version, State: transfer.Given, Value: v})
+			tup.Channels = append(tup.Channels, transfer.Channel{Name: name, Version: version, State: transfer.Given, Value: v})
 		}
 	}
 	for name, v := range values {
@@ -206,14 +206,14 @@ func metadata(t serde.Typed, text []byte) (saver.Metadata, error) {
 // their ids.
 type snapshots map[string]map[string]transfer.Channel
 
-// complete gives e the snapshots of its parent that are also its own. A graph puts a snapshot
+// complete gives tup the snapshots of its parent that are also its own. A graph puts a snapshot
 // with one checkpoint. The next ones have the channel at the same version and have no value
 // for it. Savers that store values by their versions show it there too, and so does the
 // contract of package saver; LangGraph's SQLite saver does not.
-func (s snapshots) complete(e *transfer.Tuple) {
-	parent, own := s[e.Parent], map[string]transfer.Channel{}
-	for i := range e.Channels {
-		c := &e.Channels[i]
+func (s snapshots) complete(tup *transfer.Tuple) {
+	parent, own := s[tup.Parent], map[string]transfer.Channel{}
+	for i := range tup.Channels {
+		c := &tup.Channels[i]
 		if p, ok := parent[c.Name]; ok && c.State == transfer.Empty && c.Version == p.Version {
 			*c = p
 		}
@@ -222,7 +222,7 @@ func (s snapshots) complete(e *transfer.Tuple) {
 		}
 	}
 	if len(own) > 0 {
-		s[e.Config.CheckpointID] = own
+		s[tup.Config.CheckpointID] = own
 	}
 }
 

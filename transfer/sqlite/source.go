@@ -245,7 +245,7 @@ func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Tup
 		have := snapshots{}
 		for _, n := range transfer.ParentsFirst(spaces[ns]) {
 			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
-			e, lost, err := s.tuple(ctx, cfg, n.Parent)
+			tup, lost, err := s.tuple(ctx, cfg, n.Parent)
 			if err != nil {
 				return err
 			}
@@ -254,10 +254,10 @@ func (s *Source) thread(ctx context.Context, id string, yield func(*transfer.Tup
 					return errStopped
 				}
 			}
-			if e == nil {
+			if tup == nil {
 				continue
 			}
-			if have.complete(e); !yield(e, nil) {
+			if have.complete(tup); !yield(tup, nil) {
 				return errStopped
 			}
 		}
@@ -296,7 +296,7 @@ func (s *Source) strays(ctx context.Context, id string, yield func(*transfer.Tup
 }
 
 // tuple reads a checkpoint. It is nil if the row does not decode.
-func (s *Source) tuple(ctx context.Context, cfg saver.Config, parent string) (e *transfer.Tuple, lost []*transfer.Rejected, err error) {
+func (s *Source) tuple(ctx context.Context, cfg saver.Config, parent string) (tup *transfer.Tuple, lost []*transfer.Rejected, err error) {
 	var kind sql.NullString
 	var object, text []byte
 	err = s.tx.QueryRowContext(ctx, "SELECT type, checkpoint, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
@@ -309,8 +309,8 @@ func (s *Source) tuple(ctx context.Context, cfg saver.Config, parent string) (e 
 		return nil, nil, err
 	}
 	t := serde.Typed{Kind: kindOf(kind), Data: object}
-	e = &transfer.Tuple{Config: cfg, Parent: parent, Writes: writes, Seen: map[string]map[string]saver.Version{}}
-	fields, derr := checkpoint(e, t, func() (bool, error) { return s.hasPackets(ctx, cfg.At(parent)) })
+	tup = &transfer.Tuple{Config: cfg, Parent: parent, Writes: writes, Seen: map[string]map[string]saver.Version{}}
+	fields, derr := checkpoint(tup, t, func() (bool, error) { return s.hasPackets(ctx, cfg.At(parent)) })
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
@@ -325,13 +325,13 @@ func (s *Source) tuple(ctx context.Context, cfg saver.Config, parent string) (e 
 		return nil, lost, nil
 	}
 	lost = append(lost, fields...)
-	if e.Metadata, err = metadata(t, text); err != nil {
+	if tup.Metadata, err = metadata(t, text); err != nil {
 		// Without its metadata a checkpoint can still be resumed.
 		lost = append(lost, &transfer.Rejected{Config: cfg, What: "field", Name: "metadata", Kind: t.Kind, Raw: text, Reason: err})
-		e.Metadata = saver.Metadata{}
+		tup.Metadata = saver.Metadata{}
 	}
-	slices.SortFunc(e.Channels, func(a, b transfer.Channel) int { return strings.Compare(a.Name, b.Name) })
-	return e, lost, nil
+	slices.SortFunc(tup.Channels, func(a, b transfer.Channel) int { return strings.Compare(a.Name, b.Name) })
+	return tup, lost, nil
 }
 
 func rejectedRow(cfg saver.Config, t serde.Typed, err error) *transfer.Rejected {
