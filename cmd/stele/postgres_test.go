@@ -135,14 +135,18 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("the first store\n%s\nwhat came back\n%s", one, three)
 	}
 
-	cmd := exec.CommandContext(t.Context(), python, recorded+"record.py", "pg", url)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
+	record := func(command string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), python, recorded+"record.py", command, url)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", command, err, &stderr)
+		}
+		return string(out)
 	}
-	got, want := strings.Split(strings.TrimSpace(string(out)), "\n"), staying(t, tuples(t, "graphs"))
+	got, want := strings.Split(strings.TrimSpace(record("pg")), "\n"), staying(t, tuples(t, "graphs"))
 	if len(got) != len(want) {
 		t.Fatalf("LangGraph reads %d tuples in PostgreSQL, %d in SQLite", len(got), len(want))
 	}
@@ -150,6 +154,12 @@ func TestThereAndBack(t *testing.T) {
 		if canonical(t, got[i]) != canonical(t, want[i]) {
 			t.Errorf("LangGraph reads in PostgreSQL\n%s\nin SQLite\n%s", got[i], want[i])
 		}
+	}
+
+	// Python goes on with the threads as it does in SQLite.
+	resumed, err := os.ReadFile(recorded + "graphs.resumed")
+	if got := record("resume"); err != nil || got != string(resumed) {
+		t.Errorf("%v: LangGraph goes on in PostgreSQL\n%s\nin SQLite\n%s", err, got, resumed)
 	}
 
 	// What PostgreSQL cannot hold is kept apart, and named; notes come along.

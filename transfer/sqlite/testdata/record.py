@@ -3,6 +3,8 @@
     record.py graphs FILE   runs real graphs on a new file (langgraph-checkpoint-sqlite 3.1.2)
     record.py old FILE      runs a small graph on a new file; for old releases
     record.py show FILE     prints all tuples of a file, a line of JSON for each
+    record.py resume WHERE  goes on with threads of graphs in a file or a database, and prints
+                            their states
     record.py pg URL        prints all tuples of a database, as LangGraph's saver on PostgreSQL
                             reads them
 
@@ -47,12 +49,50 @@ def dump(saver):
         print(json.dumps(line))
 
 
+def asking(saver):
+    """A graph whose inner graph asks a question."""
+    from langgraph.graph import START, StateGraph
+    from langgraph.types import interrupt
+
+    class Inner(TypedDict):
+        text: str
+
+    def ask(state):
+        return {"text": state["text"] + " " + interrupt({"question": "may I?", "about": state["text"]})}
+
+    inner = StateGraph(Inner)
+    inner.add_node("prepare", lambda s: {"text": s["text"].upper()})
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "prepare")
+    inner.add_edge("prepare", "ask")
+    inner = inner.compile()
+    outer = StateGraph(Inner)
+    outer.add_node("inner", inner)
+    outer.add_node("after", lambda s: {"text": s["text"] + "!"})
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", "after")
+    return outer.compile(checkpointer=saver)
+
+
+def logging(saver):
+    """A graph with a delta channel."""
+    from langgraph.channels import DeltaChannel
+    from langgraph.graph import START, StateGraph
+
+    class Log(TypedDict):
+        log: Annotated[list, DeltaChannel(lambda state, writes: state + [x for w in writes for x in w], snapshot_frequency=3)]
+
+    delta = StateGraph(Log)
+    delta.add_node("step", lambda s: {"log": [f"step {len(s['log'])}"]})
+    delta.add_edge(START, "step")
+    return delta.compile(checkpointer=saver)
+
+
 def graphs(conn):
     from langchain_core.messages import AIMessage, HumanMessage
-    from langgraph.channels import DeltaChannel
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.graph import END, START, StateGraph, add_messages
-    from langgraph.types import Command, Send, interrupt
+    from langgraph.types import Command, Send
 
     saver = SqliteSaver(conn)
 
@@ -96,35 +136,12 @@ def graphs(conn):
     fan = fan.compile(checkpointer=saver)
     fan.invoke({"items": [], "out": []}, {"configurable": {"thread_id": "fan"}})
 
-    class Inner(TypedDict):
-        text: str
-
-    def ask(state):
-        return {"text": state["text"] + " " + interrupt({"question": "may I?", "about": state["text"]})}
-
-    inner = StateGraph(Inner)
-    inner.add_node("prepare", lambda s: {"text": s["text"].upper()})
-    inner.add_node("ask", ask)
-    inner.add_edge(START, "prepare")
-    inner.add_edge("prepare", "ask")
-    inner = inner.compile()
-    outer = StateGraph(Inner)
-    outer.add_node("inner", inner)
-    outer.add_node("after", lambda s: {"text": s["text"] + "!"})
-    outer.add_edge(START, "inner")
-    outer.add_edge("inner", "after")
-    outer = outer.compile(checkpointer=saver)
+    outer = asking(saver)
     outer.invoke({"text": "waits"}, {"configurable": {"thread_id": "waiting"}})
     outer.invoke({"text": "goes on"}, {"configurable": {"thread_id": "resumed"}})
     outer.invoke(Command(resume="yes"), {"configurable": {"thread_id": "resumed"}})
 
-    class Log(TypedDict):
-        log: Annotated[list, DeltaChannel(lambda state, writes: state + [x for w in writes for x in w], snapshot_frequency=3)]
-
-    delta = StateGraph(Log)
-    delta.add_node("step", lambda s: {"log": [f"step {len(s['log'])}"]})
-    delta.add_edge(START, "step")
-    delta = delta.compile(checkpointer=saver)
+    delta = logging(saver)
     for n in range(4):
         delta.invoke({"log": [f"input {n}"]}, {"configurable": {"thread_id": "delta"}})
 
@@ -144,6 +161,18 @@ def graphs(conn):
         both.invoke({"a": ["begin"]}, {"configurable": {"thread_id": "failed"}})
     except ValueError:
         pass
+
+
+def resume(saver):
+    from langgraph.types import Command
+
+    outer, delta = asking(saver), logging(saver)
+    waiting, log = ({"configurable": {"thread_id": thread}} for thread in ("waiting", "delta"))
+    print(json.dumps(delta.get_state(log).values))
+    for state in delta.get_state_history(log):
+        print(json.dumps([state.metadata["step"], state.values]))
+    print(json.dumps(outer.invoke(Command(resume="yes"), waiting)))
+    print(json.dumps(delta.invoke({"log": ["more"]}, log)))
 
 
 def old(conn):
@@ -178,17 +207,22 @@ def old(conn):
 
 def main():
     command, where = sys.argv[1:]
-    if command == "pg":
+    if where.startswith("host="):
         from langgraph.checkpoint.postgres import PostgresSaver
 
         with PostgresSaver.from_conn_string(where) as saver:
-            dump(saver)
+            {"pg": dump, "resume": resume}[command](saver)
         return
     conn = sqlite3.connect(where, check_same_thread=False)
     if command == "graphs":
         graphs(conn)
     elif command == "old":
         old(conn)
+    elif command == "resume":
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        resume(SqliteSaver(conn))
+        return
     else:
         from langgraph.checkpoint.sqlite import SqliteSaver
 
