@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,8 +32,8 @@ func need(t *testing.T, err error) {
 }
 
 // server starts PostgreSQL for a test: a cluster of its own on a unix socket, as a user
-// without privileges. It returns the connection string of an empty database.
-func server(t *testing.T) string {
+// without privileges. It returns the connection strings of two empty databases.
+func server(t *testing.T) (one, two string) {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
@@ -40,7 +41,7 @@ func server(t *testing.T) string {
 		need(t, err)
 		found = []string{path}
 	}
-	slices.SortFunc(found, func(a, b string) int { return len(a) - len(b) })
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }) // 15 after 9
 	initdb, err := filepath.EvalSymlinks(found[len(found)-1])
 	need(t, err)
 	dir, err := os.MkdirTemp("/tmp", "stele-pg-") // a socket's path is short
@@ -82,7 +83,9 @@ func server(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	return "host=" + dir + " user=postgres dbname=postgres"
+	need(t, command("createdb", "-h", dir, "-U", "postgres", "two"))
+	one = "host=" + dir + " user=postgres dbname=postgres"
+	return one, strings.Replace(one, "dbname=postgres", "dbname=two", 1)
 }
 
 // langgraph is a Python that has LangGraph and its saver on PostgreSQL: that of the
@@ -113,7 +116,8 @@ func langgraph(t *testing.T) string {
 // another store and into PostgreSQL, where LangGraph reads the same tuples as in SQLite (and a snapshot that stays); and
 // back into a store, which is equal to the first.
 func TestThereAndBack(t *testing.T) {
-	url, python := server(t), langgraph(t)
+	url, pythons := server(t)
+	python := langgraph(t)
 	tmp := t.TempDir()
 	in := func(name string) string { return filepath.Join(tmp, name) }
 	for _, args := range [][]string{
@@ -135,7 +139,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("the first store\n%s\nwhat came back\n%s", one, three)
 	}
 
-	record := func(command string) string {
+	record := func(command, url string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), python, recorded+"record.py", command, url)
 		var stderr bytes.Buffer
@@ -146,7 +150,7 @@ func TestThereAndBack(t *testing.T) {
 		}
 		return string(out)
 	}
-	got, want := strings.Split(strings.TrimSpace(record("pg")), "\n"), staying(t, tuples(t, "graphs"))
+	got, want := strings.Split(strings.TrimSpace(record("pg", url)), "\n"), staying(t, tuples(t, "graphs"))
 	if len(got) != len(want) {
 		t.Fatalf("LangGraph reads %d tuples in PostgreSQL, %d in SQLite", len(got), len(want))
 	}
@@ -158,7 +162,7 @@ func TestThereAndBack(t *testing.T) {
 
 	// Python goes on with the threads as it does in SQLite.
 	resumed, err := os.ReadFile(recorded + "graphs.resumed")
-	if got := record("resume"); err != nil || got != string(resumed) {
+	if got := record("resume", url); err != nil || got != string(resumed) {
 		t.Errorf("%v: LangGraph goes on in PostgreSQL\n%s\nin SQLite\n%s", err, got, resumed)
 	}
 
@@ -200,6 +204,15 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if back := exported(t, in("odd.back")); !strings.Contains(back, `"note":{"graph":"g","next":["n"],"stop":"breakpoint","deltas":["a"]}`) || strings.Count(back, `"kind":"checkpoint"`) != 3 {
 		t.Errorf("what came back:\n%s", back)
+	}
+
+	// A database that LangGraph alone has used gets the tables that stele needs only if told.
+	record("ask", pythons)
+	if _, errOut, code := stele(t, "import", "postgres", pythons, in("asked")); code != exitFailed || !strings.Contains(errOut, "--setup") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+	if out, errOut, code := stele(t, "import", "postgres", pythons, in("asked"), "--setup"); code != exitDone || !strings.Contains(out, "5 checkpoints") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 
 	// The files of other releases, each in a schema of its own.

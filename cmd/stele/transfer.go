@@ -43,7 +43,8 @@ func (f *transferFlags) registerReplace(cmd *cobra.Command, what string) *cobra.
 
 const replacesCheckpoints = "put checkpoints again that are there with other content; pending writes that are there stay"
 
-func (f *transferFlags) registerSchema(cmd *cobra.Command) *cobra.Command {
+func (f *transferFlags) registerDatabase(cmd *cobra.Command, setup string) *cobra.Command {
+	cmd.Flags().BoolVar(&f.setup, "setup", false, setup)
 	cmd.Flags().StringVar(&f.schema, "schema", "", "schema that has the tables (default: the first of the search path)")
 	return cmd
 }
@@ -125,24 +126,27 @@ of LangGraph's SQLite store are not copied.
 
 func (a *app) importPostgresCmd() *cobra.Command {
 	var f transferFlags
-	return f.registerSchema(f.registerReplace(f.register(&cobra.Command{
+	return f.registerDatabase(f.registerReplace(f.register(&cobra.Command{
 		Use: "postgres URL DIR", Short: "Copy the database of LangGraph's saver, or of stele's, into a store",
 		Long: `Copy a database of LangGraph's saver on PostgreSQL, or of stele's, into the store in DIR,
 which is made if it is missing. URL is a connection string; what it leaves out, such as the
-password, is taken from the environment (PGPASSWORD) and the password file. Nothing is
-written to the database.
+password, is taken from the environment (PGPASSWORD) and the password file.
+
+A database that only LangGraph has used needs --setup once: it adds the tables that stele
+reads beside LangGraph's, and changes nothing in these. Otherwise nothing is written to the
+database.
 ` + resumes,
 		Example: `  stele import postgres 'host=db dbname=agents user=app' store`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := postgres.Open(cmd.Context(), args[0], postgres.Options{Schema: f.schema})
+			s, err := f.database(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			err = a.importFrom(cmd.Context(), "PostgreSQL", transfer.FromSaver(s), 0, args[1], &f)
 			return errors.Join(err, s.Close())
 		},
-	}), replacesCheckpoints))
+	}), replacesCheckpoints), "make the tables of stele that are missing in the database")
 }
 
 func (a *app) importNDJSONCmd() *cobra.Command {
@@ -184,7 +188,7 @@ func (a *app) importFrom(ctx context.Context, from string, src transfer.Source, 
 
 func (a *app) exportPostgresCmd() *cobra.Command {
 	var f transferFlags
-	cmd := f.registerSchema(f.registerReplace(f.register(&cobra.Command{
+	return f.registerDatabase(f.registerReplace(f.register(&cobra.Command{
 		Use: "postgres DIR URL", Short: "Copy a store into the database of LangGraph's saver on PostgreSQL",
 		Long: `Copy the store in DIR into a database in which LangGraph's saver and stele's work. URL is a
 connection string; what it leaves out, such as the password, is taken from the environment
@@ -196,30 +200,37 @@ channel and a version of it. A checkpoint that it refuses is kept apart.
 		Example: `  stele export postgres store 'host=db dbname=agents user=app' --setup`,
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, opts := cmd.Context(), postgres.Options{Schema: f.schema}
 			return a.transfer(&f, a.out, args[0], "PostgreSQL", args[0], 0, func(access admin.Access, o transfer.Options) (transfer.Report, error) {
 				d, err := access.Open(args[0], true)
 				if err != nil {
 					return transfer.Report{}, err
 				}
 				defer func() { _ = d.Close() }() // read-only
-				if f.setup {
-					if err := postgres.Setup(ctx, args[1], opts); err != nil {
-						return transfer.Report{}, err
-					}
-				}
-				s, err := postgres.Open(ctx, args[1], opts)
+				s, err := f.database(cmd.Context(), args[1])
 				if err != nil {
 					return transfer.Report{}, err
 				}
 				o.Refused = func(err error) bool { return errors.Is(err, postgres.ErrVersionTaken) }
-				rep, err := transfer.Copy(ctx, transfer.FromSaver(d), s, o)
+				rep, err := transfer.Copy(cmd.Context(), transfer.FromSaver(d), s, o)
 				return rep, errors.Join(err, s.Close())
 			})
 		},
-	}), replacesCheckpoints))
-	cmd.Flags().BoolVar(&f.setup, "setup", false, "make the tables that are missing")
-	return cmd
+	}), replacesCheckpoints), "make the tables that are missing")
+}
+
+// database opens a database, and sets it up before if the flags say so.
+func (f *transferFlags) database(ctx context.Context, url string) (*postgres.Saver, error) {
+	opts := postgres.Options{Schema: f.schema}
+	if f.setup {
+		if err := postgres.Setup(ctx, url, opts); err != nil {
+			return nil, err
+		}
+	}
+	s, err := postgres.Open(ctx, url, opts)
+	if errors.Is(err, postgres.ErrNotSetUp) {
+		err = fmt.Errorf("%w; --setup makes them", err)
+	}
+	return s, err
 }
 
 func (a *app) exportNDJSONCmd() *cobra.Command {

@@ -5,6 +5,7 @@
     record.py show FILE     prints all tuples of a file, a line of JSON for each
     record.py resume WHERE  goes on with threads of graphs in a file or a database, and prints
                             their states
+    record.py ask URL       sets a database up, and runs a graph that waits for an answer
     record.py pg URL        prints all tuples of a database, as LangGraph's saver on PostgreSQL
                             reads them
 
@@ -211,7 +212,11 @@ def main():
         from langgraph.checkpoint.postgres import PostgresSaver
 
         with PostgresSaver.from_conn_string(where) as saver:
-            {"pg": dump, "resume": resume}[command](saver)
+            if command == "ask":
+                saver.setup()
+                asking(saver).invoke({"text": "waits"}, {"configurable": {"thread_id": "waiting"}})
+            else:
+                {"pg": dump, "resume": resume}[command](saver)
         return
     conn = sqlite3.connect(where, check_same_thread=False)
     if command == "graphs":
