@@ -21,6 +21,13 @@ import (
 var shared = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.New() })
 
 func TestMain(m *testing.M) {
+	if os.Getenv(fleetDir) != "" {
+		if err := fleetWorker(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if s, err := shared(); err == nil {
 		s.Close()

@@ -354,6 +354,17 @@ type relay struct {
 	cut      func(request []byte) bool // asked once for each chunk that a client sends
 	hold     chan struct{}             // a chunk that was cut is sent on when it is closed; nil: at once
 	answered chan struct{}             // gets a value when the server answers to such a chunk
+	conns    []net.Conn
+}
+
+// breakAll breaks all connections.
+func (r *relay) breakAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns = nil
 }
 
 func newRelay(t testing.TB, url string) (*relay, string) {
@@ -389,6 +400,9 @@ func (r *relay) serve(client net.Conn) {
 		client.Close()
 		return
 	}
+	r.mu.Lock()
+	r.conns = append(r.conns, client, server)
+	r.mu.Unlock()
 	var lost atomic.Bool
 	go func() {
 		b := make([]byte, 1<<16)
