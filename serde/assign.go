@@ -81,6 +81,9 @@ func (f *filler) assign(dst reflect.Value, v any) error {
 		}
 		return nil
 	}
+	if ok, err := f.decodeItself(dst, v); ok {
+		return err
+	}
 	if dst.CanAddr() && reflect.PointerTo(dst.Type()).Implements(textUnmarshalerType) {
 		if text, ok := textOf(v); ok {
 			if err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {

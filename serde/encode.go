@@ -171,6 +171,12 @@ func (e *encoder) plain(v any) error {
 		return e.ext(v)
 	case fieldList:
 		return e.fields(v)
+	case Fields:
+		list := make(fieldList, len(v))
+		for i, f := range v {
+			list[i] = pair{f.Name, f.Value}
+		}
+		return e.value(list)
 	default:
 		if done, err := e.native(v); done {
 			return err

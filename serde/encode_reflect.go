@@ -12,8 +12,8 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// reflected writes types that plain and native do not handle: registered types, errors, types
-// with a text form, and others by their kind.
+// reflected writes types that plain and native do not handle: registered types, those that
+// encode themselves, errors, types with a text form, and others by their kind.
 func (e *encoder) reflected(v reflect.Value) error {
 	t := v.Type()
 	if reg := e.c.opts.Registry.byType[t]; reg != nil {
@@ -23,6 +23,8 @@ func (e *encoder) reflected(v reflect.Value) error {
 		return e.pointed(v)
 	}
 	switch {
+	case encodesItself(t):
+		return e.itself(v)
 	case t.Implements(errorType):
 		e.buf = appendStr(e.buf, v.Interface().(error).Error())
 		return nil
@@ -42,7 +44,7 @@ func (e *encoder) pointed(v reflect.Value) error {
 		return nil
 	}
 	t := v.Type()
-	if t.Kind() == reflect.Pointer && !isNative(t.Elem()) && e.c.opts.Registry.byType[t.Elem()] == nil {
+	if t.Kind() == reflect.Pointer && !isNative(t.Elem()) && e.c.opts.Registry.byType[t.Elem()] == nil && !encodesItself(t.Elem()) {
 		switch {
 		case t.Implements(errorType):
 			e.buf = appendStr(e.buf, v.Interface().(error).Error())
