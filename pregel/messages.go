@@ -36,11 +36,12 @@ func (m *messageLog) know(input any) {
 }
 
 func (m *messageLog) markAll(v any) {
-	mapMessages(v, func(x channel.Message) channel.Message {
-		if x.ID != "" {
-			m.mark(x.ID)
+	mapMessages(v, func(x channel.Identified) string {
+		id := x.MessageID()
+		if id != "" {
+			m.mark(id)
 		}
-		return x
+		return id
 	})
 }
 
@@ -110,11 +111,11 @@ func (l *loop) name(out any) any {
 	if l.messages == nil {
 		return out
 	}
-	return mapMessages(out, func(m channel.Message) channel.Message {
-		if m.ID == "" {
-			m.ID = l.env().MessageID()
+	return mapMessages(out, func(m channel.Identified) string {
+		if id := m.MessageID(); id != "" {
+			return id
 		}
-		return m
+		return l.env().MessageID()
 	})
 }
 
@@ -124,11 +125,11 @@ func (l *loop) emitMessages(t *task) {
 	if l.messages == nil || t.hidden() {
 		return
 	}
-	mapMessages(t.returned, func(m channel.Message) channel.Message {
-		if l.messages.mark(m.ID) {
+	mapMessages(t.returned, func(m channel.Identified) string {
+		if l.messages.mark(m.MessageID()) {
 			l.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(t, l.step, l.ns)}})
 		}
-		return m
+		return m.MessageID()
 	})
 	t.returned = nil
 }
@@ -138,16 +139,16 @@ func isState(v any) bool {
 	switch v.(type) {
 	case map[string]any, Pairs:
 		return true
-	case nil, channel.Message, *channel.Message, Send, *Send, Command, *Command:
+	case nil, channel.Identified, Send, *Send, Command, *Command:
 		return false
 	}
 	return reflect.Indirect(reflect.ValueOf(v)).Kind() == reflect.Struct
 }
 
-// mapMessages applies f to every message in v, the input or output of a node: to v itself, the
-// elements of a list, the values of a state and their elements, and the update of a Command.
-// If nothing changes, it returns v itself.
-func mapMessages(v any, f func(channel.Message) channel.Message) any {
+// mapMessages gives every message in v, the input or output of a node, the id that f returns for
+// it: v itself, the elements of a list, the values of a state and their elements, and the update
+// of a Command. If no id changes, it returns v itself.
+func mapMessages(v any, f func(channel.Identified) string) any {
 	switch x := v.(type) {
 	case Command:
 		x.Update = mapState(x.Update, f)
@@ -177,7 +178,7 @@ func mapMessages(v any, f func(channel.Message) channel.Message) any {
 }
 
 // mapState is mapMessages for values other than Commands.
-func mapState(v any, f func(channel.Message) channel.Message) any {
+func mapState(v any, f func(channel.Identified) string) any {
 	switch x := v.(type) {
 	case map[string]any:
 		var out map[string]any
@@ -210,7 +211,7 @@ func mapState(v any, f func(channel.Message) channel.Message) any {
 }
 
 // mapFields is mapState for a struct.
-func mapFields(v any, f func(channel.Message) channel.Message) any {
+func mapFields(v any, f func(channel.Identified) string) any {
 	rv := reflect.Indirect(reflect.ValueOf(v))
 	out := reflect.New(rv.Type()).Elem()
 	out.Set(rv)
@@ -232,48 +233,61 @@ func mapFields(v any, f func(channel.Message) channel.Message) any {
 
 // mapList is mapMessages for a message or a list of messages. It reports whether it made a
 // copy.
-func mapList(v any, f func(channel.Message) channel.Message) (any, bool) {
-	switch x := v.(type) {
-	case channel.Message:
-		n := f(x)
-		return n, n.ID != x.ID
-	case *channel.Message:
-		if x == nil {
+func mapList(v any, f func(channel.Identified) string) (any, bool) {
+	if m, ok := identified(v); ok {
+		id := f(m)
+		if id == m.MessageID() {
 			return v, false
 		}
-		n := f(*x)
-		return &n, n.ID != x.ID
-	case []channel.Message:
-		var out []channel.Message
-		for i, m := range x {
-			if n := f(m); n.ID != m.ID {
-				if out == nil {
-					out = slices.Clone(x)
-				}
-				out[i] = n
-			}
-		}
-		if out != nil {
-			return out, true
-		}
-	case []any:
-		var out []any
-		for i, e := range x {
-			switch e.(type) {
-			case channel.Message, *channel.Message:
-			default:
-				continue
-			}
-			if n, changed := mapList(e, f); changed {
-				if out == nil {
-					out = slices.Clone(x)
-				}
-				out[i] = n
-			}
-		}
-		if out != nil {
-			return out, true
-		}
+		return renamed(reflect.TypeOf(v), m, id).Interface(), true
 	}
-	return v, false
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice {
+		return v, false
+	}
+	if t := list.Type().Elem(); t.Kind() != reflect.Interface && !t.Implements(identifiedType) {
+		return v, false
+	}
+	var out reflect.Value
+	for i := range list.Len() {
+		m, ok := identified(list.Index(i).Interface())
+		if !ok {
+			continue
+		}
+		id := f(m)
+		if id == m.MessageID() {
+			continue
+		}
+		if !out.IsValid() {
+			out = reflect.MakeSlice(list.Type(), list.Len(), list.Len())
+			reflect.Copy(out, list)
+		}
+		out.Index(i).Set(renamed(reflect.TypeOf(m), m, id))
+	}
+	if !out.IsValid() {
+		return v, false
+	}
+	return out.Interface(), true
+}
+
+// renamed is a copy of m, which is a t, with another id.
+func renamed(t reflect.Type, m channel.Identified, id string) reflect.Value {
+	named := reflect.ValueOf(m.WithMessageID(id))
+	if t.Kind() != reflect.Pointer || named.Kind() == reflect.Pointer {
+		return named
+	}
+	p := reflect.New(t.Elem())
+	p.Elem().Set(named)
+	return p
+}
+
+var identifiedType = reflect.TypeFor[channel.Identified]()
+
+// identified is v as a message; false if it is none, or a nil pointer.
+func identified(v any) (channel.Identified, bool) {
+	m, ok := v.(channel.Identified)
+	if rv := reflect.ValueOf(v); ok && rv.Kind() == reflect.Pointer && rv.IsNil() {
+		return nil, false
+	}
+	return m, ok
 }

@@ -50,6 +50,13 @@ type Channel interface {
 	Equal(other Channel) bool
 }
 
+// Declared is a type of a state's field that knows its channel: a schema made of a struct keeps
+// the field in it, unless it is told another.
+type Declared interface {
+	// Channel returns a new channel. The receiver is a zero value.
+	Channel() Channel
+}
+
 // Check returns the error with which Update would refuse values because of their types or
 // number. It calls no reducer, so it does not find what a reducer would refuse. The channel
 // does not change.

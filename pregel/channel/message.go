@@ -22,6 +22,20 @@ type Message struct {
 	Extra      map[string]any `json:"extra,omitempty"`
 }
 
+// Identified is a message of any type: one that has an id, by which a stream shows it once.
+type Identified interface {
+	// MessageID is the id; empty if it has none.
+	MessageID() string
+	// WithMessageID returns a copy, of the same type, with another id.
+	WithMessageID(id string) any
+}
+
+// MessageID implements Identified.
+func (m Message) MessageID() string { return m.ID }
+
+// WithMessageID implements Identified.
+func (m Message) WithMessageID(id string) any { m.ID = id; return m }
+
 // RemoveMessage is the message that removes the one with this id, or, with
 // RemoveAll, all before it.
 func RemoveMessage(id string) Message { return Message{ID: id, Role: RoleRemove} }
@@ -41,15 +55,13 @@ func Messages(newID func() string) Channel {
 	if newID == nil {
 		newID = NewMessageID
 	}
-	c := Fold(nil, func(left []Message, right any) ([]Message, error) {
+	return FoldAccepted(func(left []Message, right any) ([]Message, error) {
 		list, err := messageList(right)
 		if err != nil {
 			return nil, err
 		}
 		return AddMessages(left, list, newID)
-	}).(*fold[[]Message, any])
-	c.accepts = areMessages
-	return c
+	}, areMessages)
 }
 
 // areMessages reports whether messageList can read v.

@@ -44,6 +44,14 @@ func Fold[T, U any](initial func() T, f func(value T, write U) (T, error)) Chann
 	return c
 }
 
+// FoldAccepted is Fold from the zero value of T, for a reducer that cannot read every write.
+// accepts says why it cannot read one, so that the write is refused before anything is stored.
+func FoldAccepted[T, U any](f func(value T, write U) (T, error), accepts func(write U) error) Channel {
+	c := Fold(nil, f).(*fold[T, U])
+	c.accepts = accepts
+	return c
+}
+
 // zeroOf is the empty value of T; ok is false if T has none.
 func zeroOf[T any]() (v T, ok bool) {
 	t := reflect.TypeFor[T]()

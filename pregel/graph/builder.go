@@ -85,9 +85,10 @@ func New(fields ...Field) *Builder {
 	return &Builder{schema: s, err: err}
 }
 
-// Of begins a graph whose state is the struct T. Its exported fields are the keys, each a
-// LastValue unless a Field of that name says otherwise. Nodes get a T. They return a T,
-// whose fields are written unless they are zero, or any other update.
+// Of begins a graph whose state is the struct T. Its exported fields, and those of structs that
+// it embeds, are the keys. Each is a LastValue, unless its type is a channel.Declared, or a
+// Field of that name says otherwise. Nodes get a T. They return a T, whose fields are written
+// unless they are zero, or any other update.
 //
 // A field keeps its type after a restart. What is in a field of type any, or in a map of
 // any, does not; see Types of values in package pregel. Options.RoundTrip exposes that in a
@@ -99,7 +100,7 @@ func Of[T any](fields ...Field) *Builder {
 			err = &pregel.GraphError{Channel: f.Name, Reason: "is no field of the state"}
 		}
 		if err == nil {
-			err = s.add(f)
+			err = s.override(f)
 		}
 	}
 	return &Builder{schema: s, err: err}

@@ -41,6 +41,9 @@ type schema struct {
 	// typ is the struct nodes get; nil for a map.
 	typ    reflect.Type
 	fields map[string][]int // key to field index
+	// declared are the keys whose channel comes from the type of their field. A Field
+	// replaces it.
+	declared map[string]bool
 }
 
 func newSchema(fields []Field) (*schema, error) {
@@ -106,25 +109,86 @@ func (s *schema) shown(keys []string) pregel.Keys {
 	return pregel.Many(keys...)
 }
 
-// structSchema makes the keys of a struct's exported fields. A field's key is
-// the name in its stele or json tag, or its own; "-" leaves it out.
+// structSchema makes the keys of a struct's exported fields. A field's key is the name in its
+// stele or json tag, or its own; "-" leaves it out. The fields of an embedded struct without a
+// tag are keys too, unless a field around it has the same key. A field is kept in the channel
+// that its type declares, or else in a LastValue.
 func structSchema(t reflect.Type) (*schema, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, &pregel.GraphError{Reason: fmt.Sprintf("a state is a struct, not %v", t)}
 	}
-	s := &schema{channels: map[string]channel.Channel{}, managed: map[string]channel.Managed{}, typ: t, fields: map[string][]int{}}
-	for i := range t.NumField() {
-		name, ok := fieldKey(t.Field(i))
-		if !ok {
-			continue
+	s := &schema{channels: map[string]channel.Channel{}, managed: map[string]channel.Managed{}, typ: t, fields: map[string][]int{}, declared: map[string]bool{}}
+	for _, f := range stateFields(t) {
+		ch := channel.LastValueOf(f.typ)
+		if d, ok := reflect.Zero(f.typ).Interface().(channel.Declared); ok {
+			ch, s.declared[f.key] = d.Channel(), true
 		}
-		if err := s.add(Key(name, channel.LastValueOf(t.Field(i).Type))); err != nil {
+		if err := s.add(Key(f.key, ch)); err != nil {
 			return nil, err
 		}
-		s.fields[name] = t.Field(i).Index
+		s.fields[f.key] = f.index
 	}
 	return s, nil
 }
+
+// override is add for a Field that is given beside the struct.
+func (s *schema) override(f Field) error {
+	if s.declared[f.Name] && f.Channel != nil {
+		s.channels[f.Name] = f.Channel
+		delete(s.declared, f.Name)
+		return nil
+	}
+	return s.add(f)
+}
+
+// stateField is a field of a struct that is a key of the state.
+type stateField struct {
+	key   string
+	index []int
+	typ   reflect.Type
+}
+
+// stateFields are the keys of a struct, in the order of their fields.
+func stateFields(t reflect.Type) (out []stateField) {
+	own := map[string]bool{}
+	for i := range t.NumField() {
+		if f := t.Field(i); !isEmbedded(f) {
+			key, ok := fieldKey(f)
+			own[key] = own[key] || ok
+		}
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !isEmbedded(f) {
+			if key, ok := fieldKey(f); ok {
+				out = append(out, stateField{key, f.Index, f.Type})
+			}
+			continue
+		}
+		for _, in := range stateFields(f.Type) {
+			if !own[in.key] {
+				own[in.key] = true
+				in.index = append([]int{i}, in.index...)
+				out = append(out, in)
+			}
+		}
+	}
+	return out
+}
+
+// isEmbedded reports whether the fields of f are keys: f is an embedded struct that has any,
+// and no tag.
+func isEmbedded(f reflect.StructField) bool {
+	if !f.Anonymous || !f.IsExported() || f.Type.Kind() != reflect.Struct || isDeclared(f.Type) {
+		return false
+	}
+	if key, ok := fieldKey(f); !ok || key != f.Name {
+		return false
+	}
+	return len(stateFields(f.Type)) > 0
+}
+
+func isDeclared(t reflect.Type) bool { return t.Implements(reflect.TypeFor[channel.Declared]()) }
 
 func fieldKey(f reflect.StructField) (string, bool) {
 	if !f.IsExported() {
@@ -183,10 +247,9 @@ func structPairs(v any) (pregel.Pairs, bool) {
 		return nil, false
 	}
 	pairs := pregel.Pairs{}
-	for i := range rv.NumField() {
-		name, ok := fieldKey(rv.Type().Field(i))
-		if ok && !rv.Field(i).IsZero() {
-			pairs = append(pairs, pregel.Pair{Key: name, Value: rv.Field(i).Interface()})
+	for _, f := range stateFields(rv.Type()) {
+		if v := rv.FieldByIndex(f.index); !v.IsZero() {
+			pairs = append(pairs, pregel.Pair{Key: f.key, Value: v.Interface()})
 		}
 	}
 	return pairs, true
