@@ -1,0 +1,445 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Chunk is a part of a message, as a model streams it. Parts add up to a message; see Add and
+// Whole.
+//
+// A model sends a tool call as ToolCallChunks, whose Args are pieces of a JSON text. The
+// ToolCalls and InvalidToolCalls of a chunk are made from its ToolCallChunks by Add and Whole:
+// a text that is JSON, or the beginning of an object in JSON, is a tool call; any other is an
+// invalid one. So after each part they say what the call is so far. A chunk that has ToolCalls
+// and no ToolCallChunks stands for whole calls.
+type Chunk struct {
+	Message
+	ToolCallChunks []ToolCallChunk
+	// Last: the message has no parts after this one.
+	Last bool
+}
+
+// ToolCallChunk is a part of a tool call. Parts with an equal Index that is not nil, and ids
+// that are equal or empty, belong to one call: their texts are joined.
+type ToolCallChunk struct {
+	Name  string
+	Args  string
+	ID    string
+	Index *int
+}
+
+// EncodeValue implements serde.ValueEncoder: what is stored is the chunk of LangChain's Python.
+func (c Chunk) EncodeValue() (v any, extra int64, err error) { return encode(&c, true) }
+
+// DecodeValue implements serde.ValueDecoder. It reads a chunk; a whole message is ErrNotMessage.
+func (c *Chunk) DecodeValue(v any, meter func(bytes int64) error) error {
+	read, isChunk, err := fromStored(v, meter)
+	if err == nil && !isChunk {
+		err = fmt.Errorf("%w: %s is no chunk", ErrNotMessage, describe(v))
+	}
+	if err != nil {
+		return err
+	}
+	*c = read
+	return nil
+}
+
+// WithMessageID returns a copy of c with another id.
+func (c Chunk) WithMessageID(id string) any { c.ID = id; return c }
+
+// MarshalJSON writes the fields of the chunk, as Message.MarshalJSON does.
+func (c Chunk) MarshalJSON() ([]byte, error) {
+	cl, ok := classOf(c.Type)
+	if !ok || c.Type == TypeRemove {
+		return nil, fmt.Errorf("%w: its type is %q", ErrNotMessage, c.Type)
+	}
+	return appendFields(nil, c.fresh(true, cl.name+"Chunk"))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Chunk) UnmarshalJSON(data []byte) error {
+	v, err := parseJSON(string(data), false)
+	if err != nil {
+		return err
+	}
+	stored, _ := v.(map[string]any)
+	kind, _ := stored["type"].(string)
+	cl, isChunk, ok := classNamed(kind)
+	if !ok || !isChunk {
+		return fmt.Errorf("%w: no chunk", ErrNotMessage)
+	}
+	read := Chunk{Message: Message{Type: cl.typ}}
+	if err := read.load(stored, true, unmetered); err != nil {
+		return err
+	}
+	*c = read
+	return nil
+}
+
+// Prefixes of ids that LangChain makes, which give way to those of a provider.
+const (
+	autoPrefix = "lc_"
+	runPrefix  = "lc_run-"
+)
+
+// Add returns the chunk that c and more make together, in this order, as LangChain adds chunks.
+// Texts are joined; blocks and tool call chunks with the same index are merged, in whatever
+// order they come; usage is added; maps are merged key by key. The name, and what is in Extra,
+// is dropped. The id is the first that a provider has given. c and more do not change.
+//
+// The error is ErrMerge if values differ in type, or the chunks in their tool call, function or
+// role.
+func (c Chunk) Add(more ...Chunk) (Chunk, error) {
+	if c.Type == TypeAI && !slices.ContainsFunc(more, func(o Chunk) bool { return o.Type != TypeAI }) {
+		return addAI(c, more)
+	}
+	sum := c
+	for _, o := range more {
+		var err error
+		if sum.Type == TypeAI && o.Type == TypeAI {
+			sum, err = addAI(sum, []Chunk{o})
+		} else {
+			sum, err = addOther(sum, o)
+		}
+		if err != nil {
+			return Chunk{}, err
+		}
+	}
+	return sum, nil
+}
+
+// addAI adds chunks of AI messages.
+func addAI(c Chunk, more []Chunk) (Chunk, error) {
+	c.settle()
+	sum := Chunk{Message: Message{Type: TypeAI, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Usage: c.Usage}, Last: c.Last}
+	sum.ToolCallChunks = slices.Clone(c.ToolCallChunks)
+	ids := []string{c.ID}
+	for i := range more {
+		o := more[i]
+		o.settle()
+		if err := sum.merge(&o.Message); err != nil {
+			return Chunk{}, err
+		}
+		for _, part := range o.ToolCallChunks {
+			sum.ToolCallChunks = addToolCallChunk(sum.ToolCallChunks, part)
+		}
+		sum.Usage = addUsage(sum.Usage, o.Usage)
+		sum.Last = sum.Last || o.Last
+		ids = append(ids, o.ID)
+	}
+	sum.ID = bestID(ids)
+	sum.settle()
+	return sum, nil
+}
+
+// merge appends the content and the maps of m.
+func (c *Chunk) merge(m *Message) error {
+	if err := c.mergeContent(m); err != nil {
+		return err
+	}
+	var err error
+	if c.AdditionalKwargs, err = mergeMaps(c.AdditionalKwargs, m.AdditionalKwargs, 0); err != nil {
+		return fmt.Errorf("additional_kwargs: %w", err)
+	}
+	if c.ResponseMetadata, err = mergeMaps(c.ResponseMetadata, m.ResponseMetadata, 0); err != nil {
+		return fmt.Errorf("response_metadata: %w", err)
+	}
+	return nil
+}
+
+// bestID is the first id of a provider, else the first of a run, else the first.
+func bestID(ids []string) string {
+	best, rank := "", -1
+	for _, id := range ids {
+		r := 0
+		switch {
+		case id == "":
+			continue
+		case !strings.HasPrefix(id, autoPrefix):
+			return id
+		case strings.HasPrefix(id, runPrefix):
+			r = 1
+		}
+		if r > rank {
+			best, rank = id, r
+		}
+	}
+	return best
+}
+
+// addToolCallChunk merges part into the first of list that belongs to the same call, or appends
+// it.
+func addToolCallChunk(list []ToolCallChunk, part ToolCallChunk) []ToolCallChunk {
+	if part.Index != nil {
+		for i := range list {
+			old := &list[i]
+			if old.Index == nil || *old.Index != *part.Index || old.ID != "" && part.ID != "" && old.ID != part.ID {
+				continue
+			}
+			old.Name += part.Name
+			old.Args += part.Args
+			if old.ID == "" {
+				old.ID = part.ID
+			}
+			return list
+		}
+	}
+	return append(list, part)
+}
+
+func addUsage(a, b *Usage) *Usage {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return &Usage{
+		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens, TotalTokens: a.TotalTokens + b.TotalTokens,
+		InputDetails: addDetails(a.InputDetails, b.InputDetails), OutputDetails: addDetails(a.OutputDetails, b.OutputDetails),
+	}
+}
+
+func addDetails(a, b map[string]int64) map[string]int64 {
+	if a == nil && b == nil {
+		return nil
+	}
+	out := make(map[string]int64, len(a)+len(b))
+	for k, n := range a {
+		out[k] += n
+	}
+	for k, n := range b {
+		out[k] += n
+	}
+	return out
+}
+
+// addOther adds chunks of which one is no AI message. The sum has the type of the first.
+func addOther(c, o Chunk) (Chunk, error) {
+	sum := Chunk{Message: Message{Type: c.Type, ID: c.ID, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Role: c.Role}}
+	var err error
+	switch {
+	case c.Type == TypeTool && o.Type == TypeTool:
+		if c.ToolCallID != o.ToolCallID {
+			return Chunk{}, fmt.Errorf("%w: results of the calls %q and %q", ErrMerge, c.ToolCallID, o.ToolCallID)
+		}
+		sum.ToolCallID, sum.Status = c.ToolCallID, StatusSuccess
+		if c.Status == StatusError || o.Status == StatusError {
+			sum.Status = StatusError
+		}
+		if sum.Artifact, err = mergeAny(c.Artifact, o.Artifact); err != nil {
+			return Chunk{}, fmt.Errorf("artifact: %w", err)
+		}
+	case c.Type == TypeFunction && o.Type == TypeFunction:
+		if c.Name != o.Name {
+			return Chunk{}, fmt.Errorf("%w: results of the functions %q and %q", ErrMerge, c.Name, o.Name)
+		}
+		sum.Name = c.Name
+	case c.Type == TypeChat && o.Type == TypeChat && c.Role != o.Role:
+		return Chunk{}, fmt.Errorf("%w: messages of the roles %q and %q", ErrMerge, c.Role, o.Role)
+	case c.Type == TypeTool || c.Type == TypeFunction:
+		return Chunk{}, fmt.Errorf("%w: a message of type %q and one of type %q", ErrMerge, c.Type, o.Type)
+	}
+	if err := sum.merge(&o.Message); err != nil {
+		return Chunk{}, err
+	}
+	sum.settle()
+	return sum, nil
+}
+
+// settle makes the tool calls from their parts, or the parts from calls that came whole.
+func (c *Chunk) settle() {
+	if c.Type != TypeAI {
+		return
+	}
+	if raw, ok := c.AdditionalKwargs["tool_calls"].([]any); ok && len(c.ToolCallChunks)+len(c.ToolCalls)+len(c.InvalidToolCalls) == 0 {
+		c.ToolCallChunks = openAIChunks(raw)
+	}
+	if len(c.ToolCallChunks) == 0 {
+		c.splitCalls()
+	} else {
+		c.ToolCalls, c.InvalidToolCalls = nil, nil
+		for _, part := range c.ToolCallChunks {
+			args, ok := map[string]any{}, true
+			if part.Args != "" {
+				var v any
+				if v, ok = parsePartial(part.Args); ok {
+					args, ok = v.(map[string]any)
+				}
+			}
+			if ok {
+				c.ToolCalls = append(c.ToolCalls, ToolCall{Name: part.Name, Args: args, ID: part.ID})
+			} else {
+				c.InvalidToolCalls = append(c.InvalidToolCalls, InvalidToolCall{Name: part.Name, Args: part.Args, ID: part.ID})
+			}
+		}
+	}
+	if c.Last && c.ResponseMetadata["output_version"] == "v1" && c.Blocks != nil {
+		c.settleBlocks()
+	}
+}
+
+// splitCalls makes a part of each call.
+func (c *Chunk) splitCalls() {
+	c.ToolCallChunks = nil
+	for _, call := range c.ToolCalls {
+		args := call.Args
+		if args == nil {
+			args = map[string]any{}
+		}
+		text, err := dumps(args)
+		if err != nil { // not JSON, so it cannot have come from a model
+			continue
+		}
+		c.ToolCallChunks = append(c.ToolCallChunks, ToolCallChunk{Name: call.Name, Args: text, ID: call.ID})
+	}
+	for _, call := range c.InvalidToolCalls {
+		c.ToolCallChunks = append(c.ToolCallChunks, ToolCallChunk{Name: call.Name, Args: call.Args, ID: call.ID})
+	}
+}
+
+// settleBlocks puts the calls of a finished message in place of their parts among its blocks,
+// for providers that send them there.
+func (c *Chunk) settleBlocks() {
+	calls := map[string]ToolCall{}
+	if len(c.ToolCallChunks) > 0 {
+		for _, call := range c.ToolCalls {
+			calls[call.ID] = call
+		}
+	}
+	c.Blocks = slices.Clone(c.Blocks)
+	for i, e := range c.Blocks {
+		block, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		id, _ := block["id"].(string)
+		call, known := calls[id]
+		switch kind := block["type"]; {
+		case kind == "tool_call_chunk" && id != "" && known:
+			whole := Block{"type": "tool_call", "name": call.Name, "args": call.Args, "id": call.ID}
+			if extras, ok := block["extras"]; ok {
+				whole["extras"] = extras
+			}
+			c.Blocks[i] = whole
+		case kind == "server_tool_call" || kind == "server_tool_call_chunk":
+			if whole, ok := serverToolCall(block); ok {
+				c.Blocks[i] = whole
+			}
+		}
+	}
+}
+
+// serverToolCall is a block of a call that the provider itself runs, with its arguments read.
+func serverToolCall(block Block) (Block, bool) {
+	args := block["args"]
+	if !truthy(args) {
+		args = "{}"
+	}
+	text, ok := args.(string)
+	if !ok {
+		return nil, false
+	}
+	v, err := parseJSON(text, true)
+	read, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return nil, false
+	}
+	out := make(Block, len(block))
+	for k, x := range block {
+		out[k] = x
+	}
+	out["type"], out["args"] = "server_tool_call", read
+	return out, true
+}
+
+// openAIChunks reads parts of tool calls in OpenAI's form. It returns nil if they do not have
+// it.
+func openAIChunks(raw []any) []ToolCallChunk {
+	var out []ToolCallChunk
+	for _, e := range raw {
+		call, ok := e.(map[string]any)
+		if !ok {
+			return nil
+		}
+		var part ToolCallChunk
+		if f, ok := call["function"]; ok {
+			function, _ := f.(map[string]any)
+			name, hasName := function["name"]
+			args, hasArgs := function["arguments"]
+			if !hasName || !hasArgs || !loadText(&part.Name, name) || !loadText(&part.Args, args) {
+				return nil
+			}
+		}
+		if n, ok := intOf(call["index"]); ok {
+			i := int(n)
+			part.Index = &i
+		}
+		if !loadText(&part.ID, call["id"]) {
+			return nil
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+// openAICalls reads tool calls in OpenAI's form. ok is false if they do not have it.
+func openAICalls(raw []any) (calls []ToolCall, invalid []InvalidToolCall, ok bool) {
+	for _, e := range raw {
+		call, isMap := e.(map[string]any)
+		if !isMap {
+			return nil, nil, false
+		}
+		f, has := call["function"]
+		if !has {
+			continue
+		}
+		function, _ := f.(map[string]any)
+		var name, id string
+		text, isText := function["arguments"].(string)
+		if _, hasName := function["name"]; !hasName || !isText || !loadText(&name, function["name"]) || !loadText(&id, call["id"]) {
+			return nil, nil, false
+		}
+		v, err := parseJSON(text, true)
+		args, isArgs := v.(map[string]any)
+		switch {
+		case err != nil:
+			invalid = append(invalid, InvalidToolCall{Name: name, Args: text, ID: id})
+		case isArgs:
+			calls = append(calls, ToolCall{Name: name, Args: args, ID: id})
+		case !truthy(v):
+			calls = append(calls, ToolCall{Name: name, Args: map[string]any{}, ID: id})
+		default:
+			return nil, nil, false
+		}
+	}
+	return calls, invalid, true
+}
+
+// Whole returns the message that c is so far. ToolCallChunks are left out; the calls that they
+// make are in ToolCalls and InvalidToolCalls.
+func (c Chunk) Whole() (Message, error) {
+	c.settle()
+	m := c.Message
+	m.origin = nil
+	m.readKwargs()
+	if c.Type == TypeRemove {
+		return m, fmt.Errorf("%w: a chunk of type %q", ErrNotMessage, c.Type)
+	}
+	return m, nil
+}
+
+// readKwargs sets the tool calls from AdditionalKwargs, where providers put them once, if there
+// are no others.
+func (m *Message) readKwargs() {
+	if m.Type != TypeAI || len(m.ToolCalls)+len(m.InvalidToolCalls) > 0 {
+		return
+	}
+	if raw, ok := m.AdditionalKwargs["tool_calls"].([]any); ok {
+		if calls, invalid, ok := openAICalls(raw); ok {
+			m.ToolCalls, m.InvalidToolCalls = calls, invalid
+		}
+	}
+}

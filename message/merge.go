@@ -1,0 +1,270 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// ErrMerge: two messages, or parts of them, cannot be added up.
+var ErrMerge = errors.New("cannot be merged")
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+// kindOf is the Python type that v would be.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return "bool"
+	case int, int8, int16, int32, int64, uint8, uint16, uint32, uint64, uint:
+		return "int"
+	case float64, float32:
+		return "float"
+	case string:
+		return "str"
+	case map[string]any:
+		return "dict"
+	case []any:
+		return "list"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// mergeMaps merges maps key by key, as LangChain's merge_dicts: texts are joined, numbers
+// added, lists and maps merged. The result shares nothing with left that is changed later.
+func mergeMaps(left, right map[string]any, depth int) (map[string]any, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%w: %w", ErrMerge, errNesting)
+	}
+	merged := make(map[string]any, len(left)+len(right))
+	maps.Copy(merged, left)
+	for _, k := range sortedKeys(right) { // sorted: of two errors the same one wins each time
+		v := right[k]
+		old, had := merged[k]
+		if !had || v != nil && old == nil {
+			merged[k] = v
+			continue
+		}
+		if v == nil {
+			continue
+		}
+		out, err := mergeValues(k, old, v, depth)
+		if err != nil {
+			return nil, err
+		}
+		merged[k] = out
+	}
+	return merged, nil
+}
+
+// mergeValues merges the values of key, neither of which is nil.
+func mergeValues(key string, old, v any, depth int) (any, error) {
+	kind := kindOf(old)
+	if kind != kindOf(v) {
+		return nil, fmt.Errorf("%w: %q is a %s and a %s", ErrMerge, key, kind, kindOf(v))
+	}
+	switch old := old.(type) {
+	case string:
+		v := v.(string) //nolint:errcheck // of the same kind
+		switch {
+		case key == "index" && strings.HasPrefix(old, "lc_"),
+			(key == "id" || key == "output_version" || key == "model_provider") && old == v:
+			return old, nil
+		}
+		return old + v, nil
+	case map[string]any:
+		return mergeMaps(old, v.(map[string]any), depth+1) //nolint:errcheck // of the same kind
+	case []any:
+		return mergeLists(old, v.([]any), depth+1) //nolint:errcheck // of the same kind
+	}
+	if same(old, v) || kind == "int" && equalNumbers(old, v) {
+		return old, nil
+	}
+	if kind == "int" {
+		if key == "index" || key == "created" || key == "timestamp" {
+			return v, nil
+		}
+		a, ok1 := intOf(old)
+		b, ok2 := intOf(v)
+		if !ok1 || !ok2 || b > 0 && a > math.MaxInt64-b || b < 0 && a < math.MinInt64-b {
+			return nil, fmt.Errorf("%w: %q: %w", ErrMerge, key, errNumber)
+		}
+		return a + b, nil
+	}
+	return nil, fmt.Errorf("%w: %q is two different values of type %s", ErrMerge, key, kind)
+}
+
+// number is v as a float, if Python takes it as a number; True is one.
+func number(v any) (float64, bool) {
+	switch x := v.(type) {
+	case bool:
+		if x {
+			return 1, true
+		}
+		return 0, true
+	case float64:
+		return x, true
+	case uint64:
+		return float64(x), true
+	}
+	n, ok := intOf(v)
+	return float64(n), ok
+}
+
+func equalNumbers(a, b any) bool {
+	if x, ok := intOf(a); ok {
+		if y, ok := intOf(b); ok {
+			return x == y
+		}
+	}
+	x, ok1 := number(a)
+	y, ok2 := number(b)
+	return ok1 && ok2 && x == y
+}
+
+// mergeLists appends right to left, but for blocks of an index that left has: those are merged
+// into the block of left. It is LangChain's merge_lists.
+func mergeLists(left, right []any, depth int) ([]any, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%w: %w", ErrMerge, errNesting)
+	}
+	merged := slices.Clone(left)
+	if merged == nil {
+		merged = []any{}
+	}
+	for _, e := range right {
+		block, ok := e.(map[string]any)
+		at := -1
+		if ok {
+			at = sameBlock(merged, block)
+		}
+		if at < 0 {
+			merged = append(merged, e)
+			continue
+		}
+		old := merged[at].(map[string]any) //nolint:errcheck // sameBlock finds no other
+		more, err := withoutType(old, block)
+		if err != nil {
+			return nil, err
+		}
+		if merged[at], err = mergeMaps(old, more, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return merged, nil
+}
+
+// sameBlock is the place of the block in list with the index of block, and no other id; -1 if
+// there is none.
+func sameBlock(list []any, block map[string]any) int {
+	index := block["index"]
+	text, isText := index.(string)
+	if kind := kindOf(index); kind != "int" && kind != "bool" && (!isText || !strings.HasPrefix(text, "lc_")) {
+		return -1
+	}
+	return slices.IndexFunc(list, func(e any) bool {
+		old, ok := e.(map[string]any)
+		if !ok {
+			return false
+		}
+		at, has := old["index"]
+		return has && (isText && at == text || !isText && equalNumbers(at, index)) &&
+			(noID(old["id"]) || noID(block["id"]) || same(old["id"], block["id"]))
+	})
+}
+
+func noID(v any) bool { return v == nil || v == "" }
+
+// withoutType is what of block is merged into old: all but its type. The value of a block that
+// is not standard goes to the extras of one that is.
+func withoutType(old, block map[string]any) (map[string]any, error) {
+	value, hasValue := block["value"]
+	if !truthy(old["type"]) || block["type"] != "non_standard" || !hasValue {
+		out := maps.Clone(block)
+		delete(out, "type")
+		return out, nil
+	}
+	inner, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%w: the value of a block is a %s", ErrMerge, kindOf(value))
+	}
+	inner = maps.Clone(inner)
+	delete(inner, "type")
+	if old["type"] != "non_standard" {
+		return map[string]any{"extras": inner}, nil
+	}
+	return map[string]any{"value": inner, "index": block["index"]}, nil
+}
+
+// truthy is Python's bool(v).
+func truthy(v any) bool {
+	switch x := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return x
+	case string:
+		return x != ""
+	case []any:
+		return len(x) > 0
+	case map[string]any:
+		return len(x) > 0
+	}
+	n, ok := number(v)
+	return !ok || n != 0
+}
+
+// mergeAny merges values of any kind, as LangChain's merge_obj.
+func mergeAny(left, right any) (any, error) {
+	switch {
+	case left == nil:
+		return right, nil
+	case right == nil:
+		return left, nil
+	case kindOf(left) != kindOf(right):
+		return nil, fmt.Errorf("%w: a %s and a %s", ErrMerge, kindOf(left), kindOf(right))
+	}
+	switch x := left.(type) {
+	case string:
+		return x + right.(string), nil //nolint:errcheck // of the same kind
+	case map[string]any:
+		return mergeMaps(x, right.(map[string]any), 0) //nolint:errcheck // of the same kind
+	case []any:
+		return mergeLists(x, right.([]any), 0) //nolint:errcheck // of the same kind
+	}
+	if same(left, right) || kindOf(left) == "int" && equalNumbers(left, right) {
+		return left, nil
+	}
+	return nil, fmt.Errorf("%w: two different values of type %s", ErrMerge, kindOf(left))
+}
+
+// mergeContent appends the content of m to that of c.
+func (c *Chunk) mergeContent(m *Message) error {
+	switch {
+	case c.Blocks == nil && m.Blocks == nil:
+		c.Content += m.Content
+	case c.Blocks == nil:
+		c.Blocks = append([]any{c.Content}, m.Blocks...)
+		c.Content = ""
+	case m.Blocks != nil:
+		merged, err := mergeLists(c.Blocks, m.Blocks, 0)
+		if err != nil {
+			return fmt.Errorf("content: %w", err)
+		}
+		c.Blocks = merged
+	case len(c.Blocks) > 0:
+		last := len(c.Blocks) - 1
+		if s, ok := c.Blocks[last].(string); ok {
+			c.Blocks = slices.Clone(c.Blocks)
+			c.Blocks[last] = s + m.Content
+		} else if m.Content != "" {
+			c.Blocks = append(slices.Clip(c.Blocks), m.Content)
+		}
+	}
+	return nil
+}
