@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stele-go/stele/internal/pyrepr"
 )
 
 // Models send the arguments of tool calls as JSON, in pieces. What LangChain makes of them
@@ -463,7 +465,7 @@ escape:
 	return b
 }
 
-// floatText is Python's repr of a float.
+// floatText is a float in Python's JSON.
 func floatText(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -473,12 +475,5 @@ func floatText(f float64) string {
 	case math.IsInf(f, -1):
 		return "-Infinity"
 	}
-	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
-		return strconv.FormatFloat(f, 'e', -1, 64)
-	}
-	s := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
+	return pyrepr.Float(f)
 }

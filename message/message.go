@@ -1,6 +1,7 @@
 package message
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -223,6 +224,22 @@ type ToolCall struct {
 	Args map[string]any
 	// ID links the call to its result, Message.ToolCallID.
 	ID string
+}
+
+// EncodeValue implements serde.ValueEncoder: what is stored is LangChain's tool call.
+func (c ToolCall) EncodeValue() (v any, extra int64, err error) {
+	return toolCallValue(c, nil), 0, nil
+}
+
+// DecodeValue implements serde.ValueDecoder.
+func (c *ToolCall) DecodeValue(v any, _ func(bytes int64) error) error {
+	m, _ := v.(map[string]any)
+	read, ok := loadToolCall(m)
+	if !ok {
+		return fmt.Errorf("no tool call: %s", describe(v))
+	}
+	*c = read
+	return nil
 }
 
 func (c ToolCall) equal(d ToolCall) bool {

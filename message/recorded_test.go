@@ -431,3 +431,12 @@ func TestPartialArguments(t *testing.T) {
 		}
 	}
 }
+
+func TestCountApproximately(t *testing.T) {
+	for i, c := range recorded().Count {
+		if got := message.CountApproximately(c.In); got != c.Out {
+			t.Errorf("case %d: %s\n got %d, want %d", i, show(c.In), got, c.Out)
+		}
+	}
+	t.Logf("counts: %d, 0 different", len(recorded().Count))
+}

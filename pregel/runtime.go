@@ -96,6 +96,17 @@ func (r *taskRun) readOwn(sel Keys) (v any, err error) {
 	return v, err
 }
 
+// ReadState returns the state of the graph whose task this is, as it is where the superstep began:
+// the value of a single channel, or a map[string]any. It is for a node that got something else as
+// its input, from a Send. The error is ErrOutsideTask if the task has ended.
+func ReadState(ctx context.Context) (any, error) {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	return r.readOwn(r.step.l.g.stream)
+}
+
 // TaskInfo is what a running task may know about itself.
 type TaskInfo struct {
 	Node string
@@ -167,12 +178,33 @@ func Ask(ctx context.Context, question any, opts ...AskOptions) (answer any, err
 	return ask(ctx, question, func(any) error { return nil }, opts)
 }
 
+// AskAfter returns a context in which a question waits, before it is asked, until all of earlier
+// are closed. It is for a node that does parts of its work side by side: its questions must come
+// in the same order each time it runs, because their answers do.
+func AskAfter(ctx context.Context, earlier []chan struct{}) context.Context {
+	if len(earlier) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, askAfterKey{}, earlier)
+}
+
+type askAfterKey struct{}
+
 // ask is Ask with a check of the answer. An answer that accept refuses is not recorded as
 // given, so that the question waits for another.
 func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (answer any, err error) {
 	r, err := runFrom(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
+	}
+	if earlier, ok := ctx.Value(askAfterKey{}).([]chan struct{}); ok {
+		for _, done := range earlier {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
 	}
 	pad := r.task.pad
 	n := int(pad.asked.Add(1) - 1)

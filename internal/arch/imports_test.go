@@ -57,7 +57,7 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, index} ← internal/layout    {saver, internal/engine} ← internal/diskhook
 //	{internal/engine, internal/rules, internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
-//	{serde, pregel/channel} ← message
+//	{serde, pregel/channel} ← message    {message, pregel} ← tool
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
 //
@@ -105,12 +105,14 @@ var rules = []rule{
 	{"store/storetest", []string{"store", "saver"}, []string{}},
 	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage", "internal/metric", "internal/base"}, []string{}},
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
-	{"message", []string{"pregel/channel", "serde"}, []string{}},
+	{"message", []string{"internal/pyrepr", "pregel/channel", "serde"}, []string{}},
+	{"tool", []string{"internal/pyrepr", "message", "pregel/..."}, []string{}},
+	{"internal/pyrepr", nil, []string{}},
 	{"internal/arch", nil, []string{}},
 	{"internal/golden", nil, []string{}},
 	{"test/...", []string{anything}, append(slices.Clone(allowedModules), testModules...)},
 	{"bench/...", []string{anything}, nil},
-	{"examples/...", []string{"store", "cache", "message", "saver/...", "pregel/...", "serde/...", "test/kill"}, []string{}},
+	{"examples/...", []string{"store", "cache", "message", "tool", "saver/...", "pregel/...", "serde/...", "test/kill"}, []string{}},
 }
 
 func (r rule) allows(pkg string) bool {

@@ -444,5 +444,5 @@ write("random.json.gz", {
     "add": [adds() for _ in range(400)],
     "sum": [sums() for _ in range(600)],
     "json": whole_json(),
-    "count": [counts() for _ in range(200)],
+    "count": [counts() for _ in range(300)],
 })

@@ -1,0 +1,345 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/tool"
+)
+
+type state struct {
+	message.State
+	Topic string `json:"topic"`
+}
+
+// agent is a graph of a model that makes calls once, and a node that runs them.
+func agent(t *testing.T, n *tool.Node, o graph.Options, calls ...message.ToolCall) *pregel.Graph {
+	t.Helper()
+	b := graph.Of[state]()
+	b.Node("model", graph.Typed(func(_ context.Context, s state) (any, error) {
+		m := message.AI("done")
+		if s.Messages[len(s.Messages)-1].Type == message.TypeHuman {
+			m = message.AI("", calls...)
+		}
+		return map[string]any{"messages": m}, nil
+	}))
+	b.Node("tools", n.Run)
+	b.Edge(graph.Start, "model")
+	b.Conditional("model", "route", tool.Condition, "tools", graph.End)
+	b.Edge("tools", "model")
+	return must(b.Compile(o))
+}
+
+var hi = map[string]any{"messages": message.Human("hi")}
+
+func texts(v any) (out []string) {
+	list, err := message.FromList(v.(map[string]any)["messages"])
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, m := range list {
+		out = append(out, m.Text())
+	}
+	return out
+}
+
+func calls(names ...string) (out []message.ToolCall) {
+	for i, n := range names {
+		out = append(out, message.ToolCall{Name: n, ID: fmt.Sprint("c", i), Args: map[string]any{"text": fmt.Sprint(i)}})
+	}
+	return out
+}
+
+// TestSideBySide: calls of one message run at the same time, and are answered in their order.
+func TestSideBySide(t *testing.T) {
+	const n = 8
+	var mu sync.Mutex
+	here := 0
+	all := make(chan struct{})
+	meet := must(tool.New("meet", "", object, func(ctx context.Context, in text) (string, error) {
+		mu.Lock()
+		if here++; here == n {
+			close(all)
+		}
+		mu.Unlock()
+		select {
+		case <-all:
+			return in.Text, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}))
+	res := must(agent(t, must(tool.NewNode(tool.Options{}, meet)), graph.Options{}, calls(slices.Repeat([]string{"meet"}, n)...)...).Invoke(ctx, pregel.Address{}, hi))
+	if got, want := strings.Join(texts(res.Map())[2:], ""), "01234567done"; got != want {
+		t.Errorf("answers %q, want %q", got, want)
+	}
+}
+
+// TestRuntime: a tool reads the state, the context and the store of its run, and sends progress.
+func TestRuntime(t *testing.T) {
+	look := must(tool.New("look", "", object, func(ctx context.Context, in text) (string, error) {
+		s, err := tool.State[state](ctx)
+		if err != nil {
+			return "", err
+		}
+		info, ok := pregel.Task(ctx)
+		if !ok || info.Store == nil {
+			return "", errors.New("no task")
+		}
+		if err := info.Store.Put(ctx, []string{"x"}, in.Text, map[string]any{"seen": true}); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s %d %v", s.Topic, len(s.Messages), info.Context), pregel.Emit(ctx, "looking "+in.Text)
+	}))
+	long := must(store.NewMemory(store.Options{}))
+	n := must(tool.NewNode(tool.Options{}, look))
+	g := agent(t, n, graph.Options{Store: long}, calls("look")...)
+	var progress []any
+	for e, err := range g.Stream(ctx, pregel.Address{}, map[string]any{"messages": message.Human("hi"), "topic": "tea"}, pregel.RunOptions{Context: 7, Modes: []pregel.Mode{pregel.ModeCustom, pregel.ModeValues}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Mode == pregel.ModeCustom {
+			progress = append(progress, e.Data)
+		} else if got := texts(e.Data); len(got) == 4 && got[2] != "tea 2 7" {
+			t.Errorf("answer %q", got[2])
+		}
+	}
+	if fmt.Sprint(progress) != "[looking 0]" {
+		t.Errorf("progress %v", progress)
+	}
+	if item, err := long.Get(ctx, []string{"x"}, "0"); err != nil || item == nil {
+		t.Errorf("store: %v %v", item, err)
+	}
+	if _, err := tool.State[state](ctx); !errors.Is(err, tool.ErrOutsideCall) {
+		t.Errorf("outside: %v", err)
+	}
+}
+
+// TestQuestions: two tools of one message ask; each gets the answer to its own question, whichever
+// comes first.
+func TestQuestions(t *testing.T) {
+	for range 20 {
+		var once sync.Once
+		ready := make(chan struct{})
+		ask := must(tool.New("ask", "", object, func(ctx context.Context, in text) (string, error) {
+			if in.Text == "1" {
+				once.Do(func() { close(ready) })
+			} else { // it comes second, if it may
+				<-ready
+				for range 100 {
+					runtime.Gosched()
+				}
+			}
+			answer, err := pregel.AskFor[string](ctx, "question "+in.Text)
+			return "answer " + answer, err
+		}))
+		g := agent(t, must(tool.NewNode(tool.Options{Errors: tool.AnswerErrors}, ask)), graph.Options{Saver: memory.New(memory.Options{})}, calls("ask", "ask")...)
+		at := pregel.Address{ThreadID: "1"}
+		var input any = hi
+		var asked []any
+		for i := range 3 {
+			res, err := g.Invoke(ctx, at, input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, in := range res.Interrupts {
+				asked = append(asked, in.Value)
+			}
+			if i == 2 {
+				if got, want := strings.Join(texts(res.Map()), ", "), "hi, , answer to 0, answer to 1, done"; got != want {
+					t.Fatalf("%q, want %q", got, want)
+				}
+			}
+			input = pregel.Command{Resume: fmt.Sprint("to ", i)}
+		}
+		if fmt.Sprint(asked) != "[question 0 question 1]" {
+			t.Fatalf("asked %v", asked)
+		}
+	}
+}
+
+// TestSend: calls that are sent run as tasks of their own: those that do not ask run once, and
+// each knows the state.
+func TestSend(t *testing.T) {
+	var mu sync.Mutex
+	ran := map[string]int{}
+	work := must(tool.New("work", "", object, func(ctx context.Context, in text) (string, error) {
+		s, err := tool.State[state](ctx)
+		if err != nil {
+			return "", err
+		}
+		mu.Lock()
+		ran[in.Text]++
+		mu.Unlock()
+		if in.Text != "1" {
+			return s.Topic + in.Text, nil
+		}
+		return pregel.AskFor[string](ctx, "sure?")
+	}))
+	n := must(tool.NewNode(tool.Options{}, work))
+	b := graph.Of[state]()
+	b.Node("model", graph.Typed(func(context.Context, state) (any, error) {
+		return map[string]any{"messages": message.AI("", calls("work", "work", "work")...)}, nil
+	}))
+	b.Node("tools", n.Run)
+	b.Edge(graph.Start, "model")
+	b.Conditional("model", "route", func(_ context.Context, v any) (any, error) {
+		s, err := channel.Convert[state](v)
+		if err != nil {
+			return nil, err
+		}
+		return tool.Send("tools", s.Messages[len(s.Messages)-1].ToolCalls), nil
+	}, "tools")
+	g := must(b.Compile(graph.Options{Saver: memory.New(memory.Options{}), RoundTrip: true}))
+	at := pregel.Address{ThreadID: "1"}
+	must(g.Invoke(ctx, at, map[string]any{"messages": message.Human("hi"), "topic": "t"}))
+	res := must(g.Invoke(ctx, at, pregel.Command{Resume: "yes"}))
+	if got := strings.Join(texts(res.Map())[2:], " "); got != "t0 yes t2" {
+		t.Errorf("answers %q", got)
+	}
+	if fmt.Sprint(ran) != "map[0:1 1:2 2:1]" {
+		t.Errorf("ran %v", ran)
+	}
+}
+
+// TestFailures: what always ends the node, whatever the policy is.
+func TestFailures(t *testing.T) {
+	boom := must(tool.New("boom", "", object, func(context.Context, text) (string, error) { panic("boom") }))
+	leave := must(tool.New("leave", "", object, func(context.Context, text) (string, error) { runtime.Goexit(); return "", nil }))
+	fine := must(tool.New("fine", "", object, func(context.Context, text) (string, error) { return "fine", nil }))
+	wrong := must(tool.New("wrong", "", object, func(ctx context.Context, _ text) (string, error) {
+		n, err := pregel.AskFor[int](ctx, "a number?")
+		return fmt.Sprint(n), err
+	}))
+	policies := 0
+	n := must(tool.NewNode(tool.Options{Errors: func(context.Context, message.ToolCall, error) (string, error) {
+		policies++
+		return "answered", nil
+	}}, boom, leave, fine, wrong))
+	var panicked *pregel.PanicError
+	if _, err := agent(t, n, graph.Options{}, calls("fine", "boom")...).Invoke(ctx, pregel.Address{}, hi); !errors.As(err, &panicked) || !strings.Contains(err.Error(), `tool call 1, "boom"`) {
+		t.Errorf("a panic: %v", err)
+	}
+	if _, err := agent(t, n, graph.Options{}, calls("leave")...).Invoke(ctx, pregel.Address{}, hi); err == nil || !strings.Contains(err.Error(), "ended its goroutine") {
+		t.Errorf("a goroutine that ended: %v", err)
+	}
+	g := agent(t, n, graph.Options{Saver: memory.New(memory.Options{})}, calls("wrong")...)
+	at := pregel.Address{ThreadID: "1"}
+	must(g.Invoke(ctx, at, hi))
+	if _, err := g.Invoke(ctx, at, pregel.Command{Resume: "no number"}); err == nil {
+		t.Error("a wrong answer is told to the model")
+	}
+	if res := must(g.Invoke(ctx, at, pregel.Command{Resume: 7})); texts(res.Map())[2] != "7" {
+		t.Errorf("answers %q", texts(res.Map()))
+	}
+	if policies > 0 {
+		t.Errorf("the policy was asked %d times", policies)
+	}
+}
+
+// TestWrap: a wrapper sees each call with its tool, and may change it, repeat it, or answer for it.
+func TestWrap(t *testing.T) {
+	tries := 0
+	flaky := must(tool.New("flaky", "", object, func(_ context.Context, in text) (string, error) {
+		if tries++; tries < 3 {
+			return "", errors.New("busy")
+		}
+		return in.Text, nil
+	}))
+	n := must(tool.NewNode(tool.Options{Errors: tool.AnswerErrors, Wrap: func(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
+		switch r.Name {
+		case "late":
+			return message.ToolResult(r.ToolCall, "made up"), nil
+		case "never":
+			return nil, errors.New("refused")
+		case "text":
+			return "just a text", nil
+		case "nothing":
+			return nil, nil
+		case "command":
+			return &pregel.Command{Update: map[string]any{"messages": message.ToolResult(r.ToolCall, "by command")}}, nil
+		}
+		r.Args = map[string]any{"text": "changed"}
+		for {
+			out, err := run(ctx, r)
+			if m, ok := out.(message.Message); err != nil || !ok || m.Status == message.StatusSuccess {
+				return out, err
+			}
+		}
+	}}, flaky))
+	res := must(agent(t, n, graph.Options{}, calls("flaky", "late", "never", "text", "nothing", "command")...).Invoke(ctx, pregel.Address{}, hi))
+	if got, want := strings.Join(texts(res.Map())[2:8], "|"), "changed|made up|Error: refused\n Please fix your mistakes.|just a text|null|by command"; got != want || tries != 3 {
+		t.Errorf("%q after %d tries, want %q", got, tries, want)
+	}
+}
+
+func TestDefinitions(t *testing.T) {
+	list := tools()
+	defs := must(tool.NewNode(tool.Options{}, list...)).Definitions()
+	if len(defs) != len(list) || defs[0].Name != "add" || defs[0].Description != "Adds." || string(defs[0].Parameters) != `{"required":["a","b"],"type":"object"}` {
+		t.Errorf("%+v", defs)
+	}
+	f := func(context.Context, text) (string, error) { return "", nil }
+	for name, make := range map[string]func() (any, error){
+		"no name":    func() (any, error) { return tool.New("", "", object, f) },
+		"no schema":  func() (any, error) { return tool.New("x", "", nil, f) },
+		"bad schema": func() (any, error) { return tool.New("x", "", tool.Unchecked("{"), f) },
+		"two":        func() (any, error) { return tool.NewNode(tool.Options{}, list[0], list[0]) },
+		"nil":        func() (any, error) { return tool.NewNode(tool.Options{}, nil) },
+	} {
+		if _, err := make(); !errors.Is(err, tool.ErrDefinition) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestInputs: what a node cannot find calls in is an error.
+func TestInputs(t *testing.T) {
+	n := must(tool.NewNode(tool.Options{}, tools()...))
+	for _, in := range []any{nil, 7, map[string]any{}, map[string]any{"messages": message.List{}}, message.List{message.Human("x")}, struct{ X int }{}, []any{map[string]any{"type": "tool_call"}}} {
+		if _, err := n.Run(ctx, in); !errors.Is(err, tool.ErrNoMessage) && !errors.Is(err, message.ErrNotMessage) {
+			t.Errorf("%v: %v", in, err)
+		}
+	}
+	stored := []any{map[string]any{"type": "tool_call", "name": "echo", "args": map[string]any{"text": "x"}, "id": "1"}}
+	if out, err := n.Run(ctx, stored); err != nil || texts(out)[0] != "x" {
+		t.Errorf("stored calls: %v %v", out, err)
+	}
+}
+
+// FuzzArguments: whatever arguments a model sends, they are read or refused.
+func FuzzArguments(f *testing.F) {
+	f.Add(`{"a":1,"b":2}`)
+	f.Add(`{"a":"x"}`)
+	f.Add(`{"a":1e999,"A":{"b":[]}}`)
+	n := must(tool.NewNode(tool.Options{}, tools()...))
+	f.Fuzz(func(t *testing.T, args string) {
+		var m message.Message
+		call := map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{"id": "1", "function": map[string]any{"name": "add", "arguments": args}}}}
+		m, err := message.From(call)
+		if err != nil {
+			return
+		}
+		out, err := n.Run(ctx, []message.Message{m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := out.(message.List); len(list) != 1 || !json.Valid([]byte(list[0].Content)) && list[0].Status != message.StatusError {
+			t.Errorf("%s: %v", args, out)
+		}
+	})
+}
