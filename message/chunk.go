@@ -24,10 +24,10 @@ type Chunk struct {
 // ToolCallChunk is a part of a tool call. Parts with an equal Index that is not nil, and ids
 // that are equal or empty, belong to one call: their texts are joined.
 type ToolCallChunk struct {
-	Name  string
-	Args  string
-	ID    string
-	Index *int
+	Name  string `json:"name"`
+	Args  string `json:"args"`
+	ID    string `json:"id"`
+	Index *int   `json:"index"`
 }
 
 // EncodeValue implements serde.ValueEncoder: what is stored is the chunk of LangChain's Python.
@@ -55,7 +55,7 @@ func (c Chunk) MarshalJSON() ([]byte, error) {
 	if !ok || c.Type == TypeRemove {
 		return nil, fmt.Errorf("%w: its type is %q", ErrNotMessage, c.Type)
 	}
-	return appendFields(nil, c.fresh(true, cl.name+"Chunk"))
+	return pythonJSON.fields(nil, c.fresh(true, cl.name+"Chunk"), 0)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -90,7 +90,7 @@ const (
 // is dropped. The id is the first that a provider has given. c and more do not change.
 //
 // The error is ErrMerge if values differ in type, or the chunks in their tool call, function or
-// role.
+// role, or if the arguments of a tool call that came whole are no JSON.
 func (c Chunk) Add(more ...Chunk) (Chunk, error) {
 	if c.Type == TypeAI && !slices.ContainsFunc(more, func(o Chunk) bool { return o.Type != TypeAI }) {
 		return addAI(c, more)
@@ -112,13 +112,17 @@ func (c Chunk) Add(more ...Chunk) (Chunk, error) {
 
 // addAI adds chunks of AI messages.
 func addAI(c Chunk, more []Chunk) (Chunk, error) {
-	c.settle()
+	if err := c.settle(); err != nil {
+		return Chunk{}, err
+	}
 	sum := Chunk{Message: Message{Type: TypeAI, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Usage: c.Usage}, Last: c.Last}
 	sum.ToolCallChunks = slices.Clone(c.ToolCallChunks)
 	ids := []string{c.ID}
 	for i := range more {
 		o := more[i]
-		o.settle()
+		if err := o.settle(); err != nil {
+			return Chunk{}, err
+		}
 		if err := sum.merge(&o.Message); err != nil {
 			return Chunk{}, err
 		}
@@ -130,8 +134,7 @@ func addAI(c Chunk, more []Chunk) (Chunk, error) {
 		ids = append(ids, o.ID)
 	}
 	sum.ID = bestID(ids)
-	sum.settle()
-	return sum, nil
+	return sum, sum.settle()
 }
 
 // merge appends the content and the maps of m.
@@ -245,20 +248,21 @@ func addOther(c, o Chunk) (Chunk, error) {
 	if err := sum.merge(&o.Message); err != nil {
 		return Chunk{}, err
 	}
-	sum.settle()
-	return sum, nil
+	return sum, sum.settle()
 }
 
 // settle makes the tool calls from their parts, or the parts from calls that came whole.
-func (c *Chunk) settle() {
+func (c *Chunk) settle() error {
 	if c.Type != TypeAI {
-		return
+		return nil
 	}
 	if raw, ok := c.AdditionalKwargs["tool_calls"].([]any); ok && len(c.ToolCallChunks)+len(c.ToolCalls)+len(c.InvalidToolCalls) == 0 {
 		c.ToolCallChunks = openAIChunks(raw)
 	}
 	if len(c.ToolCallChunks) == 0 {
-		c.splitCalls()
+		if err := c.splitCalls(); err != nil {
+			return err
+		}
 	} else {
 		c.ToolCalls, c.InvalidToolCalls = nil, nil
 		for _, part := range c.ToolCallChunks {
@@ -279,10 +283,11 @@ func (c *Chunk) settle() {
 	if c.Last && c.ResponseMetadata["output_version"] == "v1" && c.Blocks != nil {
 		c.settleBlocks()
 	}
+	return nil
 }
 
 // splitCalls makes a part of each call.
-func (c *Chunk) splitCalls() {
+func (c *Chunk) splitCalls() error {
 	c.ToolCallChunks = nil
 	for _, call := range c.ToolCalls {
 		args := call.Args
@@ -290,14 +295,15 @@ func (c *Chunk) splitCalls() {
 			args = map[string]any{}
 		}
 		text, err := dumps(args)
-		if err != nil { // not JSON, so it cannot have come from a model
-			continue
+		if err != nil {
+			return fmt.Errorf("%w: the arguments of tool call %q: %w", ErrMerge, call.ID, err)
 		}
 		c.ToolCallChunks = append(c.ToolCallChunks, ToolCallChunk{Name: call.Name, Args: text, ID: call.ID})
 	}
 	for _, call := range c.InvalidToolCalls {
 		c.ToolCallChunks = append(c.ToolCallChunks, ToolCallChunk{Name: call.Name, Args: call.Args, ID: call.ID})
 	}
+	return nil
 }
 
 // settleBlocks puts the calls of a finished message in place of their parts among its blocks,
@@ -419,9 +425,12 @@ func openAICalls(raw []any) (calls []ToolCall, invalid []InvalidToolCall, ok boo
 }
 
 // Whole returns the message that c is so far. ToolCallChunks are left out; the calls that they
-// make are in ToolCalls and InvalidToolCalls.
+// make are in ToolCalls and InvalidToolCalls. The error is ErrNotMessage for a chunk of a removal,
+// and ErrMerge as in Add.
 func (c Chunk) Whole() (Message, error) {
-	c.settle()
+	if err := c.settle(); err != nil {
+		return Message{}, err
+	}
 	m := c.Message
 	m.origin = nil
 	m.readKwargs()

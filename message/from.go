@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -18,6 +19,7 @@ func unmetered(int64) error { return nil }
 //   - a text, which is a message from a human,
 //   - the pair of a role and a content, as []any or []string,
 //   - a map with "role" or "type", and "content", in LangChain's or OpenAI's form,
+//   - a channel.Message, also one that was stored; its Extra goes to AdditionalKwargs, as "extra",
 //   - a message of LangChain's that was read from a checkpoint: an *serde.Ext that Python
 //     stored, or a map {"lc": 1, …} that JavaScript stored.
 //
@@ -28,10 +30,16 @@ func From(v any) (Message, error) { return from(v, unmetered) }
 func from(v any, meter func(int64) error) (Message, error) {
 	switch x := v.(type) {
 	case Message:
-		return x, nil
+		return x, x.check()
 	case *Message:
 		if x != nil {
-			return *x, nil
+			return *x, x.check()
+		}
+	case channel.Message:
+		return fromPlain(x)
+	case *channel.Message:
+		if x != nil {
+			return fromPlain(*x)
 		}
 	case Chunk:
 		return x.Whole()
@@ -89,9 +97,11 @@ func FromList(v any) ([]Message, error) {
 	case nil:
 		return nil, nil
 	case List:
-		return x, nil
+		return checked(x)
 	case []Message:
-		return x, nil
+		return checked(x)
+	case []channel.Message:
+		return fromEach(x)
 	case []any:
 		return fromEach(x)
 	case []Chunk:
@@ -104,6 +114,41 @@ func FromList(v any) ([]Message, error) {
 		return nil, err
 	}
 	return []Message{m}, nil
+}
+
+// checked is list, if all of it are messages.
+func checked(list []Message) ([]Message, error) {
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	return list, nil
+}
+
+// check refuses a message of a type that cannot be stored.
+func (m *Message) check() error {
+	if _, ok := classOf(m.Type); !ok {
+		return fmt.Errorf("%w: its type is %q", ErrNotMessage, m.Type)
+	}
+	return nil
+}
+
+// fromPlain reads a message of package channel, which is stored as a map.
+func fromPlain(x channel.Message) (Message, error) {
+	if x.Role == channel.RoleRemove {
+		return Remove(x.ID), nil
+	}
+	described := map[string]any{"role": x.Role, "content": x.Content}
+	for name, text := range map[string]string{"id": x.ID, "name": x.Name, "tool_call_id": x.ToolCallID} {
+		if text != "" {
+			described[name] = text
+		}
+	}
+	if x.Extra != nil {
+		described["extra"] = x.Extra
+	}
+	return fromMap(described)
 }
 
 func fromEach[T any](list []T) ([]Message, error) {

@@ -132,6 +132,29 @@ func TestThreadOfPython(t *testing.T) {
 	}
 }
 
+// TestThreadOfPlainMessages: a graph that kept its conversation in channel.Messages goes on with
+// this package's.
+func TestThreadOfPlainMessages(t *testing.T) {
+	s := memory.New(memory.Options{})
+	b := graph.New(graph.Key("messages", channel.Messages(nil)))
+	b.Node("n", func(context.Context, any) (any, error) {
+		return map[string]any{"messages": []channel.Message{{Role: "tool", Content: "x", ToolCallID: "c", Name: "f", Extra: map[string]any{"a": 1}}}}, nil
+	})
+	b.Sequence(graph.Start, "n")
+	at := pregel.Address{ThreadID: "1"}
+	if _, err := compile(t, b, graph.Options{Saver: s}).Invoke(ctx, at, map[string]any{"messages": channel.Message{ID: "h", Role: "human", Content: []any{"hi"}}}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := echo(t, s).Invoke(ctx, at, map[string]any{"messages": []channel.Message{{Role: "user", Content: "more"}, channel.RemoveMessage("h")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := res.Map()["messages"].(message.List)
+	if len(list) != 3 || list[0].ToolCallID != "c" || list[0].Name != "f" || show(list[0].AdditionalKwargs) != `{"extra":{"a":1}}` || list[1].Type != message.TypeHuman {
+		t.Errorf("%s", show(list))
+	}
+}
+
 // TestChannelRefuses: what is no message, and the removal of what is not there, is refused
 // before the run begins, or as the error of the step.
 func TestChannelRefuses(t *testing.T) {
@@ -139,6 +162,9 @@ func TestChannelRefuses(t *testing.T) {
 	var update *channel.UpdateError
 	if _, err := g.Invoke(ctx, pregel.Address{ThreadID: "1"}, map[string]any{"messages": 7}); !errors.Is(err, message.ErrNotMessage) || !errors.As(err, &update) {
 		t.Errorf("a number: %v", err)
+	}
+	if _, err := g.Invoke(ctx, pregel.Address{ThreadID: "1"}, map[string]any{"messages": message.List{{Type: "robot"}}}); !errors.Is(err, message.ErrNotMessage) || !errors.As(err, &update) {
+		t.Errorf("a type that there is not: %v", err)
 	}
 	var unknown *message.UnknownIDError
 	if _, err := g.Invoke(ctx, pregel.Address{ThreadID: "1"}, map[string]any{"messages": message.Remove("x")}); !errors.As(err, &unknown) || unknown.ID != "x" {

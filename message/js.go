@@ -276,7 +276,11 @@ func (c *Chunk) appendKwargs(b []byte, stored []jsField) ([]byte, error) {
 			continue
 		}
 		had[name] = true
-		text, err := appendJSON(nil, f.value(c, nil))
+		v := f.value(c, nil)
+		if name == "content" && c.Type == TypeRemove && v == "" {
+			v = []any{} // as it is there
+		}
+		text, err := javaScriptJSON.value(nil, v, 0)
 		if err != nil {
 			return nil, fmt.Errorf("field %q: %w", name, err)
 		}
@@ -286,7 +290,7 @@ func (c *Chunk) appendKwargs(b []byte, stored []jsField) ([]byte, error) {
 		if had[name] {
 			continue
 		}
-		text, err := appendJSON(nil, c.Extra[name])
+		text, err := javaScriptJSON.value(nil, c.Extra[name], 0)
 		if err != nil {
 			return nil, fmt.Errorf("field %q: %w", name, err)
 		}
@@ -311,7 +315,7 @@ func (c *Chunk) jsText(s jsField) (text string, ok bool, err error) {
 	} else if !isExtra {
 		return s.text, isUndefined(before), nil
 	}
-	b, err := appendJSON(nil, now)
+	b, err := javaScriptJSON.value(nil, now, 0)
 	if err != nil {
 		return "", false, err
 	}

@@ -220,10 +220,10 @@ func (m Message) WithMessageID(id string) any { m.ID = id; return m }
 
 // ToolCall is a request of a model to run a tool.
 type ToolCall struct {
-	Name string
-	Args map[string]any
+	Name string         `json:"name"`
+	Args map[string]any `json:"args"`
 	// ID links the call to its result, Message.ToolCallID.
-	ID string
+	ID string `json:"id"`
 }
 
 // EncodeValue implements serde.ValueEncoder: what is stored is LangChain's tool call.
@@ -248,21 +248,21 @@ func (c ToolCall) equal(d ToolCall) bool {
 
 // InvalidToolCall is a request to run a tool whose arguments could not be read.
 type InvalidToolCall struct {
-	Name  string
-	Args  string // as the model sent them
-	ID    string
-	Error string // why, if that is known
+	Name  string `json:"name"`
+	Args  string `json:"args"` // as the model sent them
+	ID    string `json:"id"`
+	Error string `json:"error"` // why, if that is known
 }
 
 // Usage counts the tokens of a call of a model. The details are by kind: "audio",
 // "cache_creation" and "cache_read" of the input, "audio" and "reasoning" of the output, and
 // others that a provider has.
 type Usage struct {
-	InputTokens   int64
-	OutputTokens  int64
-	TotalTokens   int64
-	InputDetails  map[string]int64
-	OutputDetails map[string]int64
+	InputTokens   int64            `json:"input_tokens"`
+	OutputTokens  int64            `json:"output_tokens"`
+	TotalTokens   int64            `json:"total_tokens"`
+	InputDetails  map[string]int64 `json:"input_token_details,omitempty"`
+	OutputDetails map[string]int64 `json:"output_token_details,omitempty"`
 }
 
 func (u Usage) equal(v Usage) bool {

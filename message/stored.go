@@ -237,7 +237,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	if _, ok := classOf(m.Type); !ok {
 		return nil, fmt.Errorf("%w: its type is %q", ErrNotMessage, m.Type)
 	}
-	return appendFields(nil, c.fresh(false, ""))
+	return pythonJSON.fields(nil, c.fresh(false, ""), 0)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and the other forms that From reads.
@@ -273,32 +273,40 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// appendFields writes fields as a JSON object, in their order.
-func appendFields(b []byte, list serde.Fields) ([]byte, error) {
+// writer writes JSON as a language does: Python tells a float that is a whole number from an
+// integer, and JavaScript does not.
+type writer int
+
+const (
+	pythonJSON writer = iota
+	javaScriptJSON
+)
+
+// fields writes a JSON object, with its members in their order.
+func (w writer) fields(b []byte, list serde.Fields, depth int) ([]byte, error) {
 	b = append(b, '{')
 	for i, f := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		key, err := json.Marshal(f.Name)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, key...), ':')
-		if b, err = appendJSON(b, f.Value); err != nil {
+		var err error
+		if b, err = w.value(append(appendText(b, f.Name), ':'), f.Value, depth+1); err != nil {
 			return nil, fmt.Errorf("field %q: %w", f.Name, err)
 		}
 	}
 	return append(b, '}'), nil
 }
 
-func appendJSON(b []byte, v any) ([]byte, error) {
+func (w writer) value(b []byte, v any, depth int) ([]byte, error) {
+	if depth > maxNesting {
+		return nil, errNesting
+	}
 	switch x := v.(type) {
 	case serde.Fields:
-		return appendFields(b, x)
+		return w.fields(b, x, depth)
 	case []any:
 		if x != nil {
-			return appendList(b, x)
+			return w.list(b, x, depth)
 		}
 		return append(b, "[]"...), nil
 	case map[string]any:
@@ -309,27 +317,29 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 		for _, k := range slices.Sorted(maps.Keys(x)) {
 			list = append(list, serde.Field{Name: k, Value: x[k]})
 		}
-		return appendFields(b, list)
+		return w.fields(b, list, depth)
 	case string:
 		return appendText(b, x), nil
 	case float64:
 		if math.IsNaN(x) || math.IsInf(x, 0) { // JSON has none
 			return append(b, "null"...), nil
 		}
-		return append(b, floatText(x)...), nil
+		if w == pythonJSON {
+			return append(b, floatText(x)...), nil
+		}
 	}
 	text, err := json.Marshal(v)
 	return append(b, text...), err
 }
 
-func appendList(b []byte, list []any) ([]byte, error) {
+func (w writer) list(b []byte, list []any, depth int) ([]byte, error) {
 	b = append(b, '[')
 	for i, x := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = appendJSON(b, x); err != nil {
+		if b, err = w.value(b, x, depth+1); err != nil {
 			return nil, err
 		}
 	}

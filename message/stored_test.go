@@ -161,6 +161,37 @@ func TestZeroMessage(t *testing.T) {
 	}
 }
 
+// TestCycle: a message that contains itself is refused, and does not end the process.
+func TestCycle(t *testing.T) {
+	m := message.AI("", message.ToolCall{Name: "f", Args: map[string]any{}})
+	m.ToolCalls[0].Args["self"] = m.ToolCalls[0].Args
+	m.AdditionalKwargs = m.ToolCalls[0].Args
+	if _, err := m.MarshalJSON(); err == nil {
+		t.Error("MarshalJSON")
+	}
+	if _, err := message.EncodeJS([]message.Message{m}); err == nil {
+		t.Error("EncodeJS")
+	}
+	if _, err := serde.Default().Encode(m); !errors.Is(err, serde.ErrDepth) {
+		t.Errorf("Encode: %v", err)
+	}
+	c := message.Chunk{Message: m}
+	if _, err := c.Add(c); !errors.Is(err, message.ErrMerge) {
+		t.Errorf("Add: %v", err)
+	}
+	c.AdditionalKwargs = nil
+	if _, err := c.Whole(); !errors.Is(err, message.ErrMerge) {
+		t.Errorf("Whole: %v", err)
+	}
+	c.ToolCalls = []message.ToolCall{{Name: "f", Args: map[string]any{"x": make(chan int)}}}
+	if _, err := c.Add(); !errors.Is(err, message.ErrMerge) {
+		t.Errorf("arguments that are no JSON: %v", err)
+	}
+	if n := message.CountApproximately([]message.Message{m}); n == 0 {
+		t.Error("CountApproximately")
+	}
+}
+
 func TestFromRefuses(t *testing.T) {
 	ext := func(module, name string, v any) any { return serde.NewExt(serde.ExtPydanticV2, module, name, v, "") }
 	for _, v := range []any{

@@ -343,3 +343,43 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// TestCommands: a tool changes the state and steers its graph, beside tools that answer, and the
+// graph around.
+func TestCommands(t *testing.T) {
+	move := must(tool.New("move", "", object, func(ctx context.Context, _ text) (pregel.Command, error) {
+		call, _ := tool.CallOf(ctx)
+		return pregel.Command{Update: map[string]any{"topic": "moved", "messages": message.ToolResult(call.ToolCall, "moving")}, Goto: "other"}, nil
+	}))
+	leave := must(tool.New("leave", "", object, func(ctx context.Context, _ text) (pregel.Command, error) {
+		call, _ := tool.CallOf(ctx)
+		return pregel.Command{Graph: pregel.Parent, Update: map[string]any{"messages": message.ToolResult(call.ToolCall, "leaving")}, Goto: "outside"}, nil
+	}))
+	fine := must(tool.New("fine", "", object, func(context.Context, text) (string, error) { return "fine", nil }))
+	build := func(names ...string) *graph.Builder {
+		b := graph.Of[state]()
+		b.Node("model", graph.Typed(func(context.Context, state) (any, error) {
+			return map[string]any{"messages": message.AI("", calls(names...)...)}, nil
+		}))
+		b.Node("tools", must(tool.NewNode(tool.Options{}, move, leave, fine)).Run, graph.NodeOptions{Targets: []string{"other"}})
+		b.Node("other", graph.Typed(func(_ context.Context, s state) (any, error) {
+			return map[string]any{"messages": message.AI("in " + s.Topic)}, nil
+		}))
+		return b.Sequence(graph.Start, "model", "tools")
+	}
+	res := must(must(build("fine", "move").Compile(graph.Options{RoundTrip: true})).Invoke(ctx, pregel.Address{}, hi))
+	if got := strings.Join(texts(res.Map()), ", "); got != "hi, , fine, moving, in moved" {
+		t.Errorf("%q", got)
+	}
+	inner := must(build("leave").Compile(graph.Options{}))
+	b := graph.Of[state]()
+	b.Subgraph("inner", inner)
+	b.Node("outside", graph.Typed(func(context.Context, state) (any, error) {
+		return map[string]any{"messages": message.AI("outside")}, nil
+	}))
+	b.Edge(graph.Start, "inner")
+	res = must(must(b.Compile(graph.Options{})).Invoke(ctx, pregel.Address{}, hi))
+	if got := strings.Join(texts(res.Map()), ", "); got != "hi, leaving, outside" {
+		t.Errorf("%q", got)
+	}
+}
