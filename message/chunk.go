@@ -1,6 +1,7 @@
 package message
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ const (
 // is dropped. The id is the first that a provider has given. c and more do not change.
 //
 // The error is ErrMerge if values differ in type, or the chunks in their tool call, function or
-// role, or if the arguments of a tool call that came whole are no JSON.
+// role, or if a tool call that came whole is none.
 func (c Chunk) Add(more ...Chunk) (Chunk, error) {
 	if c.Type == TypeAI && !slices.ContainsFunc(more, func(o Chunk) bool { return o.Type != TypeAI }) {
 		return addAI(c, more)
@@ -257,7 +258,10 @@ func (c *Chunk) settle() error {
 		return nil
 	}
 	if raw, ok := c.AdditionalKwargs["tool_calls"].([]any); ok && len(c.ToolCallChunks)+len(c.ToolCalls)+len(c.InvalidToolCalls) == 0 {
-		c.ToolCallChunks = openAIChunks(raw)
+		var err error
+		if c.ToolCallChunks, err = openAIChunks(raw); err != nil {
+			return fmt.Errorf("%w: %w", ErrMerge, err)
+		}
 	}
 	if len(c.ToolCallChunks) == 0 {
 		if err := c.splitCalls(); err != nil {
@@ -361,67 +365,80 @@ func serverToolCall(block Block) (Block, bool) {
 	return out, true
 }
 
-// openAIChunks reads parts of tool calls in OpenAI's form. It returns nil if they do not have
-// it.
-func openAIChunks(raw []any) []ToolCallChunk {
+// errOpenAI: a tool call has OpenAI's form, with a value that a tool call cannot have.
+var errOpenAI = errors.New("a tool call in additional_kwargs has a name, an id or arguments of the wrong type")
+
+// openAIFunction is the name and the arguments of a tool call in OpenAI's form. has is false if
+// the call has no function, and ok is false if it has another form.
+func openAIFunction(e any) (call map[string]any, name, args any, has, ok bool) {
+	if call, ok = e.(map[string]any); !ok {
+		return nil, nil, nil, false, false
+	}
+	f, has := call["function"]
+	if !has {
+		return call, nil, nil, false, true
+	}
+	function, _ := f.(map[string]any)
+	name, hasName := function["name"]
+	args, hasArgs := function["arguments"]
+	return call, name, args, true, hasName && hasArgs
+}
+
+// openAIChunks reads parts of tool calls in OpenAI's form. It returns none if one has another
+// form.
+func openAIChunks(raw []any) ([]ToolCallChunk, error) {
 	var out []ToolCallChunk
+	wrong := false
 	for _, e := range raw {
-		call, ok := e.(map[string]any)
+		call, name, args, _, ok := openAIFunction(e)
 		if !ok {
-			return nil
+			return nil, nil
 		}
 		var part ToolCallChunk
-		if f, ok := call["function"]; ok {
-			function, _ := f.(map[string]any)
-			name, hasName := function["name"]
-			args, hasArgs := function["arguments"]
-			if !hasName || !hasArgs || !loadText(&part.Name, name) || !loadText(&part.Args, args) {
-				return nil
-			}
-		}
-		if n, ok := intOf(call["index"]); ok {
+		n, isInt := intOf(call["index"])
+		if isInt {
 			i := int(n)
 			part.Index = &i
 		}
-		if !loadText(&part.ID, call["id"]) {
-			return nil
-		}
+		wrong = wrong || !loadText(&part.Name, name) || !loadText(&part.Args, args) || !loadText(&part.ID, call["id"]) || !isInt && call["index"] != nil
 		out = append(out, part)
 	}
-	return out
+	if wrong {
+		return nil, errOpenAI
+	}
+	return out, nil
 }
 
-// openAICalls reads tool calls in OpenAI's form. ok is false if they do not have it.
-func openAICalls(raw []any) (calls []ToolCall, invalid []InvalidToolCall, ok bool) {
+// openAICalls reads tool calls in OpenAI's form. It returns none if one has another form.
+func openAICalls(raw []any) (calls []ToolCall, invalid []InvalidToolCall, err error) {
+	wrong := false
 	for _, e := range raw {
-		call, isMap := e.(map[string]any)
-		if !isMap {
-			return nil, nil, false
-		}
-		f, has := call["function"]
-		if !has {
+		call, name, args, has, ok := openAIFunction(e)
+		if ok && !has {
 			continue
 		}
-		function, _ := f.(map[string]any)
-		var name, id string
-		text, isText := function["arguments"].(string)
-		if _, hasName := function["name"]; !hasName || !isText || !loadText(&name, function["name"]) || !loadText(&id, call["id"]) {
-			return nil, nil, false
+		text, isText := args.(string)
+		if !ok || !isText {
+			return nil, nil, nil
 		}
+		var c ToolCall
+		wrong = wrong || !loadText(&c.Name, name) || !loadText(&c.ID, call["id"])
 		v, err := parseJSON(text, true)
-		args, isArgs := v.(map[string]any)
-		switch {
-		case err != nil:
-			invalid = append(invalid, InvalidToolCall{Name: name, Args: text, ID: id})
-		case isArgs:
-			calls = append(calls, ToolCall{Name: name, Args: args, ID: id})
-		case !truthy(v):
-			calls = append(calls, ToolCall{Name: name, Args: map[string]any{}, ID: id})
-		default:
-			return nil, nil, false
+		if err != nil {
+			invalid = append(invalid, InvalidToolCall{Name: c.Name, Args: text, ID: c.ID})
+			continue
 		}
+		c.Args, ok = v.(map[string]any)
+		if !truthy(v) {
+			c.Args, ok = map[string]any{}, true
+		}
+		wrong = wrong || !ok
+		calls = append(calls, c)
 	}
-	return calls, invalid, true
+	if wrong {
+		return nil, nil, errOpenAI
+	}
+	return calls, invalid, nil
 }
 
 // Whole returns the message that c is so far. ToolCallChunks are left out; the calls that they
@@ -433,7 +450,9 @@ func (c Chunk) Whole() (Message, error) {
 	}
 	m := c.Message
 	m.origin = nil
-	m.readKwargs()
+	if err := m.readKwargs(); err != nil {
+		return Message{}, fmt.Errorf("%w: %w", ErrMerge, err)
+	}
 	if c.Type == TypeRemove {
 		return m, fmt.Errorf("%w: a chunk of type %q", ErrNotMessage, c.Type)
 	}
@@ -442,13 +461,12 @@ func (c Chunk) Whole() (Message, error) {
 
 // readKwargs sets the tool calls from AdditionalKwargs, where providers put them once, if there
 // are no others.
-func (m *Message) readKwargs() {
+func (m *Message) readKwargs() (err error) {
 	if m.Type != TypeAI || len(m.ToolCalls)+len(m.InvalidToolCalls) > 0 {
-		return
+		return nil
 	}
 	if raw, ok := m.AdditionalKwargs["tool_calls"].([]any); ok {
-		if calls, invalid, ok := openAICalls(raw); ok {
-			m.ToolCalls, m.InvalidToolCalls = calls, invalid
-		}
+		m.ToolCalls, m.InvalidToolCalls, err = openAICalls(raw)
 	}
+	return err
 }

@@ -283,7 +283,9 @@ func describedBy(role string, content any, rest map[string]any) (Message, error)
 			return fail("it has no id")
 		}
 	}
-	m.readKwargs()
+	if err := m.readKwargs(); err != nil {
+		return fail("%v", err)
+	}
 	return m, nil
 }
 

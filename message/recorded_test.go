@@ -84,6 +84,11 @@ var recorded = sync(func() (r struct {
 		Args string
 		Sum  message.Chunk
 	}
+	Raw []struct {
+		Raw     json.RawMessage
+		Chunk   outcome[message.Chunk]
+		Message outcome[message.Message]
+	}
 	Count []struct {
 		In  []message.Message
 		Out int
@@ -428,6 +433,28 @@ func TestPartialArguments(t *testing.T) {
 		}
 		if !sameChunk(sum, c.Sum) {
 			t.Errorf("%s:\n got %s\nwant %s", c.Args, show(sum), show(c.Sum))
+		}
+	}
+}
+
+// TestCallsOfOpenAI: tool calls in AdditionalKwargs, where providers once put them, are read if there
+// are no others.
+func TestCallsOfOpenAI(t *testing.T) {
+	for _, c := range recorded().Raw {
+		v, err := serde.Default().Decode(serde.Typed{Kind: serde.KindJSON, Data: c.Raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kwargs := map[string]any{"tool_calls": v}
+		part := message.Chunk{Message: message.AI("")}
+		part.AdditionalKwargs = kwargs
+		sum, err := part.Add()
+		if (err != nil) != (c.Chunk.Error != "") || err == nil && !sameChunk(sum, c.Chunk.Out) {
+			t.Errorf("chunk %s:\n got %s %v\nwant %s %s", c.Raw, show(sum), err, show(c.Chunk.Out), c.Chunk.Error)
+		}
+		m, err := message.From(map[string]any{"role": "assistant", "content": "", "additional_kwargs": kwargs})
+		if (err != nil) != (c.Message.Error != "") || err == nil && !message.Equal(m, c.Message.Out) {
+			t.Errorf("message %s:\n got %s %v\nwant %s %s", c.Raw, show(m), err, show(c.Message.Out), c.Message.Error)
 		}
 	}
 }

@@ -247,6 +247,59 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestChunkJSON: the JSON of a chunk has LangChain's fields, and is read again.
+func TestChunkJSON(t *testing.T) {
+	for _, s := range python().Chunks {
+		var c, back message.Chunk
+		decodeInto(t, s.Data, &c)
+		text, err := json.Marshal(c)
+		if err == nil {
+			err = json.Unmarshal(text, &back)
+		}
+		if err != nil || !sameChunk(c, back) {
+			t.Errorf("%s: %s %v", text, show(back), err)
+		}
+		var m message.Message
+		if err := json.Unmarshal(text, &m); err != nil || m.Type != c.Type || m.Text() != c.Text() {
+			t.Errorf("%s as a message: %s %v", text, show(m), err)
+		}
+	}
+}
+
+// TestToolCallBytes: a tool call that stands alone, as what is sent to a node, is stored as
+// LangChain's.
+func TestToolCallBytes(t *testing.T) {
+	c := message.ToolCall{Name: "f", Args: map[string]any{"a": int64(1)}}
+	data := encoded(t, []any{c})
+	if want := "\x91\x84\xa4name\xa1f\xa4args\x81\xa1a\x01\xa2id\xc0\xa4type\xa9tool_call"; string(data) != want {
+		t.Errorf("%q, want %q", data, want)
+	}
+	var back []message.ToolCall
+	decodeInto(t, data, &back)
+	if len(back) != 1 || back[0].Name != "f" || back[0].Args["a"] != int64(1) || back[0].ID != "" {
+		t.Errorf("%+v", back)
+	}
+	var one message.ToolCall
+	if err := serde.Assign(&one, "text"); err == nil {
+		t.Error("a text is a tool call")
+	}
+}
+
+// TestBlocks: the blocks that this package makes are LangChain's.
+func TestBlocks(t *testing.T) {
+	m := message.Message{Type: message.TypeHuman, Blocks: []any{message.TextBlock("a"), "b", message.ImageURL("u"), message.Block{"type": "odd", "text": "x"}}}
+	if m.Text() != "ab" {
+		t.Errorf("text %q", m.Text())
+	}
+	if got := show(m.Blocks); got != `[{"text":"a","type":"text"},"b",{"image_url":{"url":"u"},"type":"image_url"},{"text":"x","type":"odd"}]` {
+		t.Error(got)
+	}
+	r := message.ToolResult(message.ToolCall{Name: "f", ID: "c"}, "x")
+	if r.Type != message.TypeTool || r.Name != "f" || r.ToolCallID != "c" || r.Content != "x" {
+		t.Error(show(r))
+	}
+}
+
 // heavy is a list of messages that take much more memory than their bytes.
 func heavy(n int) message.List {
 	m := message.AI("")

@@ -270,6 +270,8 @@ func TestWrap(t *testing.T) {
 			return "just a text", nil
 		case "nothing":
 			return nil, nil
+		case "many":
+			return []any{&pregel.Command{Update: map[string]any{"topic": "t"}}, message.ToolResult(r.ToolCall, "of many")}, nil
 		case "command":
 			return &pregel.Command{Update: map[string]any{"messages": message.ToolResult(r.ToolCall, "by command")}}, nil
 		}
@@ -281,8 +283,8 @@ func TestWrap(t *testing.T) {
 			}
 		}
 	}}, flaky))
-	res := must(agent(t, n, graph.Options{}, calls("flaky", "late", "never", "text", "nothing", "command")...).Invoke(ctx, pregel.Address{}, hi))
-	if got, want := strings.Join(texts(res.Map())[2:8], "|"), "changed|made up|Error: refused\n Please fix your mistakes.|just a text|null|by command"; got != want || tries != 3 {
+	res := must(agent(t, n, graph.Options{}, calls("flaky", "late", "never", "text", "nothing", "command", "many")...).Invoke(ctx, pregel.Address{}, hi))
+	if got, want := strings.Join(texts(res.Map())[2:9], "|"), "changed|made up|Error: refused\n Please fix your mistakes.|just a text|null|by command|of many"; got != want || tries != 3 {
 		t.Errorf("%q after %d tries, want %q", got, tries, want)
 	}
 }
@@ -307,12 +309,44 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestToolMessages: the blocks of a tool's own message must be those of a content, or it is JSON.
+func TestToolMessages(t *testing.T) {
+	own := func(m message.Message) (message.Message, error) {
+		n := must(tool.NewNode(tool.Options{}, must(tool.New("own", "", object, func(context.Context, text) (message.Message, error) { return m, nil }))))
+		out, err := n.Run(ctx, []message.Message{message.AI("", calls("own")...)})
+		if err != nil {
+			return message.Message{}, err
+		}
+		return out.(message.List)[0], nil
+	}
+	blocks := message.Message{Type: message.TypeTool, ToolCallID: "c0", Blocks: []any{message.TextBlock("a")}}
+	if m, err := own(blocks); err != nil || len(m.Blocks) != 1 {
+		t.Errorf("%+v %v", m, err)
+	}
+	blocks.Blocks = []any{"a", message.Block{"type": "odd"}}
+	if m, err := own(blocks); err != nil || m.Blocks != nil || m.Content != `["a", {"type": "odd"}]` {
+		t.Errorf("%+v %v", m, err)
+	}
+	blocks.Blocks = []any{make(chan int)}
+	if _, err := own(blocks); !errors.Is(err, tool.ErrAnswer) {
+		t.Errorf("a channel: %v", err)
+	}
+	if _, err := own(message.AI("x")); !errors.Is(err, tool.ErrAnswer) {
+		t.Errorf("an AI message: %v", err)
+	}
+}
+
 // TestInputs: what a node cannot find calls in is an error.
 func TestInputs(t *testing.T) {
 	n := must(tool.NewNode(tool.Options{}, tools()...))
 	for _, in := range []any{nil, 7, map[string]any{}, map[string]any{"messages": message.List{}}, message.List{message.Human("x")}, struct{ X int }{}, []any{map[string]any{"type": "tool_call"}}} {
 		if _, err := n.Run(ctx, in); !errors.Is(err, tool.ErrNoMessage) && !errors.Is(err, message.ErrNotMessage) {
 			t.Errorf("%v: %v", in, err)
+		}
+	}
+	for _, in := range []any{message.ToolCall{Name: "echo", Args: map[string]any{"text": "x"}}, []message.ToolCall{{Name: "echo", Args: map[string]any{"text": "x"}}}} {
+		if out, err := n.Run(ctx, in); err != nil || texts(out)[0] != "x" {
+			t.Errorf("%T: %v %v", in, out, err)
 		}
 	}
 	stored := []any{map[string]any{"type": "tool_call", "name": "echo", "args": map[string]any{"text": "x"}, "id": "1"}}

@@ -1,10 +1,10 @@
 """Records what LangChain's messages are and do, for the tests of package message.
 
-    python -m venv venv && venv/bin/pip install langchain-core==1.7.2 langgraph==1.2.22
-    venv/bin/python record.py
+    python -m venv venv && venv/bin/pip install -r ../../test/parity/requirements.txt
+    PYTHONHASHSEED=0 venv/bin/python record.py [directory]
 
 It writes python.json, what LangGraph stores for messages, and random.json.gz, what
-LangChain answers to random calls.
+LangChain answers to random calls, into the directory, or beside itself.
 """
 
 import base64
@@ -14,18 +14,19 @@ import math
 import os
 import random
 import re
+import sys
 import uuid
 
 from langchain_core.messages import (
     AIMessage, AIMessageChunk, ChatMessage, ChatMessageChunk, FunctionMessage, FunctionMessageChunk, HumanMessage,
     HumanMessageChunk, RemoveMessage, SystemMessage, SystemMessageChunk, ToolMessage, ToolMessageChunk, filter_messages,
-    merge_message_runs, message_chunk_to_message, trim_messages,
+    convert_to_messages, merge_message_runs, message_chunk_to_message, trim_messages,
 )
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph.message import add_messages
 
-here = os.path.dirname(os.path.abspath(__file__))
+here = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 serde = JsonPlusSerializer()
 
 
@@ -176,7 +177,7 @@ def common():
 
 
 def calls(n=3):
-    return [call(some("f", "g"), {"a": some(1, "x", 1.5, None)}, some("c0", "c1", "c2", None)) for _ in range(rnd.randrange(n))]
+    return [call(some("f", "g"), {"a": some(1, "x", 1.5, None, "é😀\x01\x7f\"")}, some("c0", "c1", "c2", None)) for _ in range(rnd.randrange(n))]
 
 
 def message(kinds="haasttfcr"):
@@ -348,7 +349,7 @@ def parts():
                 kw["name"] = some("f", "f", "f", "g")
             c = {"h": HumanMessageChunk, "s": SystemMessageChunk, "t": ToolMessageChunk, "f": FunctionMessageChunk, "c": ChatMessageChunk, "a": AIMessageChunk}[k]
             if k == "t":
-                kw |= {"tool_call_id": some("c0", "c0", "c0", "c1"), "artifact": some(None, "x", {"a": "b"}, [1]), "status": some("success", "error")}
+                kw |= {"tool_call_id": some("c0", "c0", "c0", "c1"), "artifact": some(None, "x", {"a": "b"}, [1], 1, 1, 2, 1.5, True), "status": some("success", "error")}
             if k == "c":
                 kw["role"] = some("boss", "boss", "peer")
             out.append(c(content(), **kw))
@@ -414,6 +415,23 @@ def whole_json():
     return [{"args": t, "sum": compact(AIMessageChunk("", tool_call_chunks=[{"name": "f", "args": t, "id": "c", "index": 0}]))} for t in JSONS]
 
 
+RAW = [
+    [], [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}], [{"id": None, "index": 2, "function": {"name": None, "arguments": ""}}],
+    [{"id": "c", "function": {"name": "f", "arguments": "{"}}, {"id": "d", "function": {"name": "g", "arguments": "null"}}, {"id": "e"}],
+    [{"function": {"name": "f", "arguments": "[1]"}}], [{"function": {"name": "f"}}], [{"function": {"arguments": "{}"}}], [{"function": {"name": "f", "arguments": {}}}],
+    [{"id": 7, "function": {"name": "f", "arguments": "{}"}}], [{"id": "c", "function": {"name": "f", "arguments": "0"}}], ["text"], "text", None, [{"id": "c", "function": {"name": "f", "arguments": '"x\ny"'}}],
+]
+
+
+def raw():
+    """What is made of tool calls in the form of OpenAI, where providers once put them."""
+    return [{
+        "raw": r,
+        "chunk": attempt(lambda: AIMessageChunk("", additional_kwargs={"tool_calls": r}), compact),
+        "message": attempt(lambda: convert_to_messages([{"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": r}}])[0], compact),
+    } for r in RAW]
+
+
 def counts():
     ms = conversation(kinds="haast")
     return {"in": compacts(ms), "out": count_tokens_approximately(ms)}
@@ -444,5 +462,6 @@ write("random.json.gz", {
     "add": [adds() for _ in range(400)],
     "sum": [sums() for _ in range(600)],
     "json": whole_json(),
+    "raw": raw(),
     "count": [counts() for _ in range(300)],
 })

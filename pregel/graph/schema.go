@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -149,7 +150,18 @@ type stateField struct {
 }
 
 // stateFields are the keys of a struct, in the order of their fields.
-func stateFields(t reflect.Type) (out []stateField) {
+func stateFields(t reflect.Type) []stateField {
+	if known, ok := fieldsOf.Load(t); ok {
+		return known.([]stateField) //nolint:errcheck // holds nothing else
+	}
+	out := listFields(t)
+	fieldsOf.Store(t, out)
+	return out
+}
+
+var fieldsOf sync.Map // reflect.Type → []stateField; types are as many as the program has
+
+func listFields(t reflect.Type) (out []stateField) {
 	own := map[string]bool{}
 	for i := range t.NumField() {
 		if f := t.Field(i); !isEmbedded(f) {
@@ -168,8 +180,7 @@ func stateFields(t reflect.Type) (out []stateField) {
 		for _, in := range stateFields(f.Type) {
 			if !own[in.key] {
 				own[in.key] = true
-				in.index = append([]int{i}, in.index...)
-				out = append(out, in)
+				out = append(out, stateField{in.key, append([]int{i}, in.index...), in.typ})
 			}
 		}
 	}

@@ -30,3 +30,12 @@ cd -- "$here"
 	exit 1
 }
 "$venv/bin/python" -m recorder.compare "$here/fixtures" "$work/first"
+
+# The same for packages message and tool, whose recorders need nothing else.
+tree=$here/../..
+PYTHONHASHSEED=0 "$venv/bin/python" -W ignore "$tree/message/testdata/record.py" "$work"
+"$venv/bin/python" -W ignore "$tree/tool/testdata/record.py" "$work" >/dev/null
+gzip -dc "$work/random.json.gz" >"$work/random.json"
+gzip -dc "$tree/message/testdata/random.json.gz" | cmp - "$work/random.json"
+cmp "$tree/message/testdata/python.json" "$work/python.json"
+cmp "$tree/tool/testdata/node.json" "$work/node.json"

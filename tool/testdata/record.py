@@ -1,14 +1,15 @@
 """Records what LangGraph's ToolNode answers, for the tests of package tool.
 
-    python -m venv venv && venv/bin/pip install langchain-core==1.7.2 langgraph==1.2.22 langgraph-prebuilt==1.1.2
-    venv/bin/python record.py
+    python -m venv venv && venv/bin/pip install -r ../../test/parity/requirements.txt
+    venv/bin/python record.py [directory]
 
-It writes node.json. The tools here have twins in node_test.go.
+It writes node.json into the directory, or beside itself. The tools here have twins in node_test.go.
 """
 
 import json
 import os
 import random
+import sys
 from typing import Annotated
 
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -17,7 +18,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
-here = os.path.dirname(os.path.abspath(__file__))
+here = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 
 
 class Failure(Exception):
