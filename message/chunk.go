@@ -38,7 +38,7 @@ func (c Chunk) EncodeValue() (v any, extra int64, err error) { return encode(&c,
 func (c *Chunk) DecodeValue(v any, meter func(bytes int64) error) error {
 	read, isChunk, err := fromStored(v, meter)
 	if err == nil && !isChunk {
-		err = fmt.Errorf("%w: %s is no chunk", ErrNotMessage, describe(v))
+		err = fmt.Errorf("%w: %s is no chunk", ErrNotMessage, typeOf(v))
 	}
 	if err != nil {
 		return err

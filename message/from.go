@@ -51,12 +51,12 @@ func from(v any, meter func(int64) error) (Message, error) {
 		return Human(x), nil
 	case []string:
 		if len(x) == 2 {
-			return described(x[0], x[1], nil)
+			return describe(x[0], x[1], nil)
 		}
 	case []any:
 		if len(x) == 2 {
 			if role, ok := x[0].(string); ok {
-				return described(role, x[1], nil)
+				return describe(role, x[1], nil)
 			}
 		}
 	case map[string]any:
@@ -66,7 +66,7 @@ func from(v any, meter func(int64) error) (Message, error) {
 		return fromMap(x)
 	case *serde.Ext:
 	default:
-		return Message{}, fmt.Errorf("%w: %s", ErrNotMessage, describe(v))
+		return Message{}, fmt.Errorf("%w: %s", ErrNotMessage, typeOf(v))
 	}
 	c, isChunk, err := fromStored(v, meter)
 	if err != nil {
@@ -88,7 +88,7 @@ func fromStored(v any, meter func(int64) error) (c Chunk, isChunk bool, err erro
 			return fromEnvelope(x, meter)
 		}
 	}
-	return Chunk{}, false, fmt.Errorf("%w: %s", ErrNotMessage, describe(v))
+	return Chunk{}, false, fmt.Errorf("%w: %s", ErrNotMessage, typeOf(v))
 }
 
 // FromList reads a list of messages, or a single one, as From reads each.
@@ -179,17 +179,13 @@ func fromMap(described map[string]any) (Message, error) {
 	if !isText || !hasContent {
 		return Message{}, fmt.Errorf("%w: a map with the keys %q; it needs role or type, and content", ErrNotMessage, sortedKeys(described))
 	}
-	return describedBy(name, content, rest)
+	return describe(name, content, rest)
 }
 
-// described is a message of a role. Roles are LangChain's types, and OpenAI's names for them.
-func described(role string, content any, rest map[string]any) (Message, error) {
-	return describedBy(role, content, rest)
-}
-
-// describedBy is described with further fields. Those that are not known go to
-// AdditionalKwargs, as LangChain has it. It changes rest.
-func describedBy(role string, content any, rest map[string]any) (Message, error) {
+// describe makes a message of a role, a content and further fields. Roles are LangChain's types,
+// and OpenAI's names for them. Fields that are not known go to AdditionalKwargs, as LangChain has
+// it. It changes rest.
+func describe(role string, content any, rest map[string]any) (Message, error) {
 	var m Message
 	fail := func(format string, args ...any) (Message, error) {
 		return Message{}, fmt.Errorf("%w: role %q: %s", ErrNotMessage, role, fmt.Sprintf(format, args...))

@@ -132,6 +132,44 @@ func TestThreadOfPython(t *testing.T) {
 	}
 }
 
+// TestThreadOfJavaScript: a graph reads a thread whose messages JavaScript stored, and goes on with
+// it.
+func TestThreadOfJavaScript(t *testing.T) {
+	s := memory.New(memory.Options{})
+	at := pregel.Address{ThreadID: "1"}
+	if _, err := echo(t, s).Invoke(ctx, at, map[string]any{"messages": "hi"}); err != nil {
+		t.Fatal(err)
+	}
+	tuple, err := s.GetTuple(ctx, saver.Config{ThreadID: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp := tuple.Checkpoint
+	cp.ID = "f" + cp.ID[1:] // a newer one
+	cp.Values["messages"] = saver.ValueTyped(serde.Typed{Kind: serde.KindJSON, Data: []byte(javascript().List)})
+	version, err := s.NextVersion(cp.Versions["messages"], "messages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp.Versions["messages"] = version
+	if _, err := s.Put(ctx, saver.Config{ThreadID: "1", CheckpointID: tuple.Checkpoint.ID}, cp, tuple.Metadata, map[string]saver.Version{"messages": version}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := echo(t, s).Invoke(ctx, at, map[string]any{"messages": "go on"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := res.Map()["messages"].(message.List)
+	if len(list) < 10 || list[len(list)-1].Text() != "re: go on" || list[len(list)-2].Text() != "go on" {
+		t.Errorf("%s", show(list))
+	}
+	var stored message.List
+	decodeInto(t, storedMessages(t, s, "1"), &stored)
+	if !slices.EqualFunc(list, stored, message.Equal) {
+		t.Errorf("stored %s", show(stored))
+	}
+}
+
 // TestThreadOfPlainMessages: a graph that kept its conversation in channel.Messages goes on with
 // this package's.
 func TestThreadOfPlainMessages(t *testing.T) {

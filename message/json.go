@@ -30,8 +30,8 @@ type syntaxError struct{ at int }
 // Error names the offset.
 func (e *syntaxError) Error() string { return "not JSON at byte " + strconv.Itoa(e.at) }
 
-// jsonParser reads one JSON text as Python's json.loads does. Its first n bytes are in text,
-// and the rest is in tail.
+// jsonParser reads one JSON text as Python's json.loads does. If it is not strict, strings may
+// hold control characters.
 type jsonParser struct {
 	text   string
 	off    int

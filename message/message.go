@@ -236,7 +236,7 @@ func (c *ToolCall) DecodeValue(v any, _ func(bytes int64) error) error {
 	m, _ := v.(map[string]any)
 	read, ok := loadToolCall(m)
 	if !ok {
-		return fmt.Errorf("no tool call: %s", describe(v))
+		return fmt.Errorf("no tool call: %s", typeOf(v))
 	}
 	*c = read
 	return nil

@@ -198,12 +198,12 @@ func (c *Chunk) load(stored map[string]any, isChunk bool, meter func(int64) erro
 // fromExt reads a message or a chunk that Python stored.
 func fromExt(x *serde.Ext, meter func(int64) error) (c Chunk, isChunk bool, err error) {
 	if x == nil || !strings.HasPrefix(x.Module, messageModules) {
-		return Chunk{}, false, fmt.Errorf("%w: %s", ErrNotMessage, describe(x))
+		return Chunk{}, false, fmt.Errorf("%w: %s", ErrNotMessage, typeOf(x))
 	}
 	cl, isChunk, ok := classNamed(x.Name)
 	stored := x.Fields()
 	if !ok || stored == nil {
-		return Chunk{}, false, fmt.Errorf("%w: %s", ErrNotMessage, describe(x))
+		return Chunk{}, false, fmt.Errorf("%w: %s", ErrNotMessage, typeOf(x))
 	}
 	if err := meter(originSize); err != nil {
 		return Chunk{}, false, err
@@ -213,8 +213,8 @@ func fromExt(x *serde.Ext, meter func(int64) error) (c Chunk, isChunk bool, err 
 	return c, isChunk, c.load(stored, isChunk, meter)
 }
 
-// describe names the type of v for an error.
-func describe(v any) string {
+// typeOf names the type of v for an error.
+func typeOf(v any) string {
 	if x, ok := v.(*serde.Ext); ok {
 		switch {
 		case x == nil:

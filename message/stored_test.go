@@ -266,6 +266,41 @@ func TestChunkJSON(t *testing.T) {
 	}
 }
 
+// TestGrown: a conversation that grew is encoded at the cost of its new messages.
+func TestGrown(t *testing.T) {
+	list := talk(20)
+	var read message.List
+	decodeInto(t, encoded(t, list), &read)
+	for _, l := range []message.List{list, read} {
+		was, err := serde.Default().Encode(l[:17])
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, ok := serde.Default().EncodeGrown(was, l, 3)
+		if got := append(append(g.Head, was.Data[g.From:]...), g.Tail...); !ok || !bytes.Equal(got, encoded(t, l)) {
+			t.Errorf("%v, %d bytes", ok, len(got))
+		}
+	}
+}
+
+// TestOldForms: messages that older releases of LangGraph stored, as models of pydantic 1 and as
+// JSON, read as the same.
+func TestOldForms(t *testing.T) {
+	want := message.Message{Type: message.TypeHuman, Content: "hi", ID: "1", Extra: map[string]any{"example": false}}
+	fields := serde.Fields{{Name: "content", Value: "hi"}, {Name: "type", Value: "human"}, {Name: "id", Value: "1"}, {Name: "example", Value: false}}
+	data := encoded(t, serde.NewExt(serde.ExtPydanticV1, "langchain_core.messages.human", "HumanMessage", fields, ""))
+	var m message.Message
+	decodeInto(t, data, &m)
+	if !message.Equal(m, want) || !bytes.Equal(encoded(t, m), data) {
+		t.Errorf("pydantic 1: %s", show(m))
+	}
+	text := `{"lc":2,"type":"constructor","id":["langchain_core","messages","human","HumanMessage"],"method":[null,"construct"],"args":[],"kwargs":{"content":"hi","type":"human","id":"1","example":false}}`
+	m = message.Message{}
+	if err := serde.Default().DecodeInto(serde.Typed{Kind: serde.KindJSON, Data: []byte(text)}, &m); err != nil || !message.Equal(m, want) {
+		t.Errorf("JSON: %s %v", show(m), err)
+	}
+}
+
 // TestToolCallBytes: a tool call that stands alone, as what is sent to a node, is stored as
 // LangChain's.
 func TestToolCallBytes(t *testing.T) {
