@@ -15,7 +15,8 @@
 //		return State{State: message.State{Messages: message.List{message.AI("hello")}}}, nil
 //	}))
 //
-// [Trim], [Filter] and [MergeRuns] choose what of a conversation a model sees.
+// [DeltaChannel] keeps it as the messages that were written. [Trim], [Filter] and [MergeRuns] choose
+// what of a conversation a model sees.
 //
 // # What is stored
 //

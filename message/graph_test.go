@@ -132,6 +132,39 @@ func TestThreadOfPython(t *testing.T) {
 	}
 }
 
+// TestDeltaInGraph: a conversation in a DeltaChannel gets its ids before it is stored, and is the
+// same when it is read again from what was written.
+func TestDeltaInGraph(t *testing.T) {
+	s := memory.New(memory.Options{})
+	n := 0
+	newID := counter("d")
+	run := func() message.List {
+		b := graph.Of[chat](graph.Key("messages", message.DeltaChannel(2, newID)))
+		b.Node("model", graph.Typed(func(_ context.Context, s chat) (any, error) {
+			n++
+			return map[string]any{"messages": []any{message.AI(fmt.Sprint("answer ", n)), "and you?"}}, nil
+		}))
+		b.Sequence(graph.Start, "model")
+		res, err := compile(t, b, graph.Options{Saver: s}).Invoke(ctx, pregel.Address{ThreadID: "1"}, map[string]any{"messages": "hi"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Map()["messages"].(message.List)
+	}
+	var before message.List
+	for range 5 {
+		list := run()
+		if len(list) != len(before)+3 || !slices.EqualFunc(list[:len(before)], before, message.Equal) || slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == "" }) {
+			t.Fatalf("%s\nafter %s", show(list), show(before))
+		}
+		before = list
+	}
+	g := compile(t, graph.Of[chat](graph.Key("messages", message.DeltaChannel(2, nil))).Node("n", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "n"), graph.Options{Saver: memory.New(memory.Options{})})
+	if _, err := g.Invoke(ctx, pregel.Address{ThreadID: "1"}, map[string]any{"messages": 7}); !errors.Is(err, message.ErrNotMessage) {
+		t.Errorf("a number: %v", err)
+	}
+}
+
 // TestThreadOfJavaScript: a graph reads a thread whose messages JavaScript stored, and goes on with
 // it.
 func TestThreadOfJavaScript(t *testing.T) {

@@ -89,6 +89,11 @@ var recorded = sync(func() (r struct {
 		Chunk   outcome[message.Chunk]
 		Message outcome[message.Message]
 	}
+	Delta []struct {
+		outcome[[]message.Message]
+		State  []message.Message
+		Writes [][]message.Message
+	}
 	Count []struct {
 		In  []message.Message
 		Out int
@@ -435,6 +440,42 @@ func TestPartialArguments(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.Args, show(sum), show(c.Sum))
 		}
 	}
+}
+
+// TestDeltaChannel: what a DeltaChannel makes of writes is what LangGraph's reducer makes of them, and
+// does not depend on how they are grouped.
+func TestDeltaChannel(t *testing.T) {
+	for i, c := range recorded().Delta {
+		one := message.DeltaChannel(0, nil).Named("messages")
+		each := one.Copy()
+		all := []any{message.List(c.State)}
+		for _, w := range c.Writes {
+			all = append(all, message.List(w))
+		}
+		// a state of one's own may hold an id twice, which writes cannot make
+		ids := map[string]bool{}
+		twice := slices.ContainsFunc(c.State, func(m message.Message) bool {
+			seen := ids[m.ID]
+			ids[m.ID] = m.ID != ""
+			return seen
+		})
+		if twice {
+			continue
+		}
+		_, err := one.Update(all)
+		got, _ := one.Get()
+		list, _ := got.(message.List)
+		check(t, i, c, list, err, c.outcome)
+		for _, w := range all {
+			if _, err := each.Update([]any{w}); err != nil {
+				t.Error(err)
+			}
+		}
+		if again, _ := each.Get(); !slices.EqualFunc(again.(message.List), list, message.Equal) {
+			t.Errorf("case %d: one by one: %s, at once %s", i, show(again), show(list))
+		}
+	}
+	t.Logf("deltas: %d, 0 different", len(recorded().Delta))
 }
 
 // TestCallsOfOpenAI: tool calls in AdditionalKwargs, where providers once put them, are read if there

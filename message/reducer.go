@@ -43,10 +43,7 @@ func Channel(newID func() string) channel.Channel {
 			return nil, err
 		}
 		return add(left, list, newID)
-	}, func(right any) error {
-		_, err := FromList(right)
-		return err
-	})
+	}, accepts)
 }
 
 // UnknownIDError: a message to remove is not in the list.

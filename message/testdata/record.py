@@ -24,7 +24,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import _messages_delta_reducer, add_messages
 
 here = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 serde = JsonPlusSerializer()
@@ -415,6 +415,18 @@ def whole_json():
     return [{"args": t, "sum": compact(AIMessageChunk("", tool_call_chunks=[{"name": "f", "args": t, "id": "c", "index": 0}]))} for t in JSONS]
 
 
+def deltas():
+    state = [message("hast") for _ in range(rnd.randrange(4))]
+    writes = []
+    for _ in range(rnd.randrange(4)):
+        w = [message("hastr") for _ in range(rnd.randrange(3))]
+        writes.append(w[0] if len(w) == 1 and rnd.random() < 0.5 else w)
+    return {
+        "state": compacts(state), "writes": [compacts(w if isinstance(w, list) else [w]) for w in writes],
+        **attempt(lambda: _messages_delta_reducer(state, writes), compacts),
+    }
+
+
 RAW = [
     [], [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}], [{"id": None, "index": 2, "function": {"name": None, "arguments": ""}}],
     [{"id": "c", "function": {"name": "f", "arguments": "{"}}, {"id": "d", "function": {"name": "g", "arguments": "null"}}, {"id": "e"}],
@@ -464,4 +476,5 @@ write("random.json.gz", {
     "json": whole_json(),
     "raw": raw(),
     "count": [counts() for _ in range(300)],
+    "delta": [deltas() for _ in range(300)],
 })

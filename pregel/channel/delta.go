@@ -30,8 +30,9 @@ type delta[T, W any] struct {
 	accepts   func(W) error // why the reducer cannot read a write; nil: it can read all
 	frequency int
 
-	newID        func() string // names messages; nil: random UUIDs
-	messagesOnly bool          // all writes are messages
+	newID        func() string       // names messages; nil: random UUIDs
+	messagesOnly bool                // all writes are messages
+	name         func(write any) any // names what is written; nil: Messages are named
 }
 
 // Delta is a channel that folds all writes of a superstep at once. Its reducer must be
@@ -48,6 +49,15 @@ func Delta[T, W any](frequency int, reduce func(value T, writes []W) (T, error))
 		frequency = DefaultSnapshotFrequency
 	}
 	return &delta[T, W]{reduce: reduce, frequency: frequency}
+}
+
+// DeltaAccepted is Delta for a reducer that cannot read every write, and whose writes have ids.
+// accepts says why it cannot read one, so that the write is refused before anything is stored. name
+// returns a write with an id for each part that has none; see Namer.
+func DeltaAccepted[T, W any](frequency int, reduce func(value T, writes []W) (T, error), accepts func(write W) error, name func(write any) any) Channel {
+	c := Delta(frequency, reduce).(*delta[T, W])
+	c.accepts, c.name = accepts, name
+	return c
 }
 
 func (c *delta[T, W]) fresh(key string) *delta[T, W] {

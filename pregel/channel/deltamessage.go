@@ -72,6 +72,9 @@ func foldMessages(state []Message, writes []any) ([]Message, error) {
 // Name implements Namer. In a channel of messages, a map that describes a message becomes a
 // Message. In other channels it does so only in a list; a single map gets an id.
 func (c *delta[T, W]) Name(value any) any {
+	if c.name != nil {
+		return c.name(value)
+	}
 	if ow, ok := serde.AsOverwrite(value); ok {
 		if named, changed := c.nameList(ow.Value, c.messagesOnly); changed {
 			return serde.Overwrite{Value: named}
