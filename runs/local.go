@@ -39,7 +39,7 @@ type Local struct {
 	// mu orders all changes. An item is written under it, before the change is seen.
 	mu        sync.Mutex
 	open      map[string]*localRun // by id: those that have not ended
-	ended     map[string]Status    // by thread: how the last run that ended did
+	ended     map[string]Run       // by thread: of the runs that were begun, the last that ended
 	keys      map[string]string    // key to id
 	schedules map[string]Schedule
 }
@@ -78,8 +78,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, ended: map[string]Status{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
-	last := map[string]time.Time{} // of the threads
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, ended: map[string]Run{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
 	for r, err := range scan[storedRun](ctx, items, runsSpace) {
 		if err != nil {
 			return nil, err
@@ -92,8 +91,8 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 				return nil, err
 			}
 			q.open[r.ID] = &localRun{storedRun: r} // a claim of an earlier process is void
-		} else if !r.Ended.Before(last[r.ThreadID]) {
-			last[r.ThreadID], q.ended[r.ThreadID] = r.Ended, r.Status
+		} else {
+			q.noteEnd(r.Run)
 		}
 	}
 	for s, err := range scan[Schedule](ctx, items, schedulesSpace) {
@@ -103,6 +102,30 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		q.schedules[s.ID] = s
 	}
 	return q, nil
+}
+
+// noteEnd remembers a run that ended, if it left something on its thread.
+func (q *Local) noteEnd(r Run) {
+	if r.Epoch > 0 && !r.Ended.Before(q.ended[r.ThreadID].Ended) {
+		q.ended[r.ThreadID] = Run{ID: r.ID, Status: r.Status, Ended: r.Ended}
+	}
+}
+
+// forgetEnd undoes noteEnd for a run that goes on: what ended before it counts again.
+func (q *Local) forgetEnd(ctx context.Context, r Run) error {
+	if q.ended[r.ThreadID].ID != r.ID {
+		return nil
+	}
+	delete(q.ended, r.ThreadID)
+	for other, err := range q.List(ctx, Query{ThreadID: r.ThreadID}) {
+		if err != nil {
+			return err
+		}
+		if other.ID != r.ID && other.Status.Ended() {
+			q.noteEnd(other)
+		}
+	}
+	return nil
 }
 
 // Serializer implements Queue.
@@ -227,17 +250,27 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run) error {
 	if err != nil {
 		return err
 	}
-	if _, err := q.items.Batch(ctx, append(ops, op)...); err != nil {
+	if err := q.write(ctx, append(ops, op)...); err != nil {
 		return err
 	}
 	r.storedRun = stored
 	if to.Status.Ended() {
 		delete(q.open, to.ID)
-		q.ended[to.ThreadID] = to.Status
+		q.noteEnd(to)
 	}
 	q.Changed(to.ID)
 	q.Changed("")
 	return nil
+}
+
+// write stores items. It is not given up half way: what is in memory would no longer be
+// what is stored.
+func (q *Local) write(ctx context.Context, ops ...store.Op) error {
+	if err := ctx.Err(); err != nil || len(ops) == 0 {
+		return err
+	}
+	_, err := q.items.Batch(context.WithoutCancel(ctx), ops...)
+	return err
 }
 
 // Get implements Queue.
@@ -258,6 +291,9 @@ func (q *Local) get(ctx context.Context, id string) (Run, error) {
 // stored is a run that may have ended.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 	var r storedRun
+	if checkName("run", id) != nil {
+		return r, ErrNotFound
+	}
 	err := get(ctx, q.items, runsSpace, id, &r)
 	return r, err
 }
@@ -299,7 +335,7 @@ func (q *Local) cancel(ctx context.Context, r *localRun, how Strategy) (Run, err
 	if to.Cancel != Rollback {
 		to.Cancel = how
 	}
-	if to.Status == Pending && (to.Cancel == Interrupt || to.Started.IsZero()) {
+	if to.Status == Pending && (to.Cancel == Interrupt || to.Epoch == 0) {
 		to.Status, to.Ended = Interrupted, q.now()
 	}
 	if now := q.now(); to.After.After(now) { // a rollback need not wait
@@ -317,12 +353,16 @@ func (q *Local) Retry(ctx context.Context, id string) (Run, error) {
 		return Run{}, err
 	}
 	r := stored.Run
-	if r.Status != Error && r.Status != Interrupted || r.Cancel == Rollback {
-		return r, &InvalidError{"run", fmt.Sprintf("%s is %s; only one that failed or was interrupted can be tried again", id, r.Status)}
+	if err := CheckRetry(r); err != nil {
+		return r, err
 	}
-	r.Status, r.Attempt, r.Cancel, r.Error, r.After, r.Ended = Pending, 0, "", "", q.now(), time.Time{}
+	r.Status, r.Attempt, r.Cancel, r.Error, r.Waiting, r.After = Pending, 0, "", "", false, q.now()
+	r.Started, r.Ended = time.Time{}, time.Time{}
 	l := &localRun{storedRun: stored}
 	if err := q.save(ctx, l, r); err != nil {
+		return Run{}, err
+	}
+	if err := q.forgetEnd(ctx, r); err != nil {
 		return Run{}, err
 	}
 	q.open[id] = l
@@ -331,6 +371,9 @@ func (q *Local) Retry(ctx context.Context, id string) (Run, error) {
 
 // Claim implements Queue.
 func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Claim, time.Time, error) {
+	if err := CheckText("worker", worker); err != nil {
+		return nil, time.Time{}, err
+	}
 	for {
 		q.mu.Lock()
 		best, next := q.next(graphs)
@@ -384,7 +427,7 @@ func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, 
 		return nil, time.Time{}, err
 	}
 	r.until = now.Add(q.opts.LeaseTime)
-	return &Claim{Run: to, Discard: q.ended[to.ThreadID] == Interrupted}, time.Time{}, nil
+	return &Claim{Run: to, Discard: q.ended[to.ThreadID].Status == Interrupted}, time.Time{}, nil
 }
 
 // giveUp ends a run that was claimed as often as it may be.
@@ -403,14 +446,17 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 }
 
 // blocked reports whether a run must wait for another one of its thread: one that was
-// submitted earlier and is due, and any that was begun.
+// begun, and, of those that are due, one that was submitted earlier. A run that was begun
+// has the thread until it ends, so that there is one at most.
 func (q *Local) blocked(r *localRun, now time.Time) bool {
+	if !r.Started.IsZero() {
+		return false
+	}
 	for _, other := range q.open {
 		if other == r || other.ThreadID != r.ThreadID {
 			continue
 		}
-		begun := other.Status == Running || !other.Started.IsZero()
-		if begun && r.Started.IsZero() || other.ID < r.ID && (begun || !other.After.After(now)) {
+		if !other.Started.IsZero() || other.ID < r.ID && !other.After.After(now) {
 			return true
 		}
 	}
@@ -454,6 +500,9 @@ func (q *Local) Renew(_ context.Context, claims []Claim) ([]Run, error) {
 
 // Mark implements Queue.
 func (q *Local) Mark(ctx context.Context, c Claim, mark string) error {
+	if err := CheckText("mark", mark); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r, err := q.held(c)
@@ -477,14 +526,19 @@ func (q *Local) Finish(ctx context.Context, c Claim, o Outcome) error {
 		return err
 	}
 	to := r.Run
-	to.Status, to.Waiting, to.Error = o.Status, o.Waiting, o.Error
+	to.Status, to.Waiting, to.Error = o.Status, o.Waiting, Text(o.Error)
 	if o.Uncounted && to.Attempt > 0 {
 		to.Attempt--
 	}
-	if to.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() {
-		to.After = q.now()
+	if to.Status == Pending {
+		if to.Cancel == Interrupt { // it was asked for, and no worker has the run now
+			to.Status = Interrupted
+		}
+		if to.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() {
+			to.After = q.now()
+		}
 	}
-	if o.Status.Ended() {
+	if to.Status.Ended() {
 		to.Ended = q.now()
 	}
 	return q.save(ctx, r, to)
@@ -492,6 +546,9 @@ func (q *Local) Finish(ctx context.Context, c Claim, o Outcome) error {
 
 // Append implements Queue. Runs append beside one another.
 func (q *Local) Append(ctx context.Context, c Claim, events []Event) (int64, error) {
+	if err := CheckEvents(events); err != nil {
+		return 0, err
+	}
 	_, unlock := q.lock(c.ID)
 	r, err := q.held(c)
 	if err != nil {
@@ -501,8 +558,8 @@ func (q *Local) Append(ctx context.Context, c Claim, events []Event) (int64, err
 	ops, err := q.eventOps(r.storedRun, events)
 	q.mu.Unlock()
 	defer r.appending.Unlock()
-	if err == nil && len(ops) > 0 {
-		_, err = q.items.Batch(ctx, ops...)
+	if err == nil {
+		err = q.write(ctx, ops...)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -546,8 +603,11 @@ func (q *Local) lastSeq(ctx context.Context, r storedRun) (int64, error) {
 
 // Events implements Queue.
 func (q *Local) Events(ctx context.Context, id string, after int64, limit int) ([]Event, error) {
+	if checkName("run", id) != nil {
+		return nil, nil
+	}
 	var out []Event
-	for seq := after + 1; limit == 0 || len(out) < limit; seq++ {
+	for seq := max(after, 0) + 1; limit == 0 || len(out) < limit; seq++ {
 		var ev Event
 		err := get(ctx, q.items, eventsOf(id), seqKey(seq), &ev)
 		if errors.Is(err, ErrNotFound) {
@@ -577,7 +637,7 @@ func (q *Local) saveSchedule(ctx context.Context, s Schedule) error {
 	if err != nil {
 		return err
 	}
-	if _, err := q.items.Batch(ctx, op); err != nil {
+	if err := q.write(ctx, op); err != nil {
 		return err
 	}
 	q.schedules[s.ID] = s
@@ -600,7 +660,7 @@ func (q *Local) Advance(ctx context.Context, id string, from, to time.Time) erro
 	if !ok || !s.Next.Equal(from) {
 		return nil
 	}
-	s.Next = to.UTC()
+	s.Next = to.UTC().Truncate(time.Microsecond)
 	return q.saveSchedule(ctx, s)
 }
 
@@ -608,7 +668,10 @@ func (q *Local) Advance(ctx context.Context, id string, from, to time.Time) erro
 func (q *Local) DeleteSchedule(ctx context.Context, id string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err := q.items.Delete(ctx, schedulesSpace, id); err != nil {
+	if _, ok := q.schedules[id]; !ok {
+		return nil
+	}
+	if err := q.write(ctx, store.PutOp{Namespace: schedulesSpace, Key: id}); err != nil {
 		return err
 	}
 	delete(q.schedules, id)
@@ -625,34 +688,48 @@ func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 		if !r.Status.Ended() || !r.Ended.Before(before) {
 			continue
 		}
-		if err := q.remove(ctx, r); err != nil {
+		removed, err := q.remove(ctx, r.ID, before)
+		if err != nil {
 			return n, err
 		}
-		n++
+		if removed {
+			n++
+		}
 	}
 	return n, nil
 }
 
+// removed bounds what one write of remove deletes.
+const removed = 1000
+
 // remove removes the events of a run, last ones first, and then the run: what a crash
-// leaves is found again.
-func (q *Local) remove(ctx context.Context, r storedRun) error {
+// leaves is found again. It looks at the run once more, as it may have been tried again.
+func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open[r.ID] != nil { // tried again meanwhile
-		return nil
+	r, err := q.stored(ctx, id)
+	if errors.Is(err, ErrNotFound) || err == nil && (!r.Status.Ended() || !r.Ended.Before(before)) {
+		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+	var ops []store.Op
 	for seq := r.Seq; seq > 0; seq-- {
-		if err := q.items.Delete(ctx, eventsOf(r.ID), seqKey(seq)); err != nil {
-			return err
+		if ops = append(ops, store.PutOp{Namespace: eventsOf(id), Key: seqKey(seq)}); len(ops) == removed {
+			if err := q.write(ctx, ops...); err != nil {
+				return false, err
+			}
+			ops = nil
 		}
 	}
-	if err := q.items.Delete(ctx, runsSpace, r.ID); err != nil {
-		return err
+	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id})...); err != nil {
+		return false, err
 	}
 	if q.keys[r.Key] == r.ID {
 		delete(q.keys, r.Key)
 	}
-	return nil
+	return true, nil
 }
 
 // The items are values as JSON: Run, Event and Schedule say how.

@@ -18,7 +18,9 @@ import (
 // # Order
 //
 // Runs of one thread are begun one after another, in the order of their submission. A run
-// whose time has not come does not hold the others up, unless it was begun before. Of runs
+// whose time has not come does not hold the others up. A run that was begun has the thread
+// until it ends, also while it waits for its next attempt. One that is tried again by Retry
+// takes its place by its submission, as if it had not been begun. Of runs
 // on different threads those with the greatest priority come first, then those whose time
 // came first.
 //
@@ -64,7 +66,7 @@ type Queue interface {
 	// last. The numbers of a run's events begin with 1 and have no gaps.
 	Append(ctx context.Context, c Claim, events []Event) (last int64, err error)
 
-	// Finish ends the claim.
+	// Finish ends the claim. A run that is given back, and is to be interrupted, has ended.
 	Finish(ctx context.Context, c Claim, o Outcome) error
 
 	// Events returns stored events of a run, from the one behind after, and no more than
@@ -109,8 +111,8 @@ type Query struct {
 // Claim is a run that a worker has.
 type Claim struct {
 	Run
-	// Discard: the run before this one on the thread was interrupted on purpose. What it
-	// left unfinished is not to be finished.
+	// Discard: of the other runs of the thread that were begun, the one that ended last was
+	// interrupted on purpose. What it left unfinished is not to be finished.
 	Discard bool
 }
 

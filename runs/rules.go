@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/robfig/cron/v3"
 
@@ -88,13 +89,10 @@ func checkSpec(s *Spec) error {
 }
 
 func checkName(field, name string) error {
-	switch {
-	case len(name) > maxName:
+	if len(name) > maxName {
 		return &InvalidError{field, fmt.Sprintf("has %d bytes, the limit is %d", len(name), maxName)}
-	case strings.ToValidUTF8(name, "") != name || strings.ContainsRune(name, 0):
-		return &InvalidError{field, "is not UTF-8 without U+0000"}
 	}
-	return nil
+	return CheckText(field, name)
 }
 
 // CheckCancel refuses what is no way to cancel a run.
@@ -109,6 +107,40 @@ func CheckCancel(how Strategy) error {
 func CheckOutcome(o Outcome) error {
 	if o.Status != Pending && !o.Status.Ended() {
 		return &InvalidError{"status", fmt.Sprintf("%q is no outcome", o.Status)}
+	}
+	return nil
+}
+
+// CheckRetry refuses a run that cannot be tried again.
+func CheckRetry(r Run) error {
+	if r.Status != Error && r.Status != Interrupted || r.Cancel == Rollback {
+		return &InvalidError{"run", fmt.Sprintf("%s is %s; only one that failed or was interrupted, and was not rolled back, can be tried again", r.ID, r.Status)}
+	}
+	return nil
+}
+
+// CheckText refuses what is not UTF-8 without U+0000.
+func CheckText(field, s string) error {
+	if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+		return &InvalidError{field, "is not UTF-8 without U+0000"}
+	}
+	return nil
+}
+
+// Text is s as text that can be stored: what is not UTF-8, or U+0000, becomes U+FFFD.
+func Text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// CheckEvents refuses events that cannot be stored.
+func CheckEvents(events []Event) error {
+	for _, ev := range events {
+		if err := checkName("kind", string(ev.Kind)); err != nil {
+			return err
+		}
+		if err := checkName("kind of the data", ev.Data.Kind); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -154,6 +186,9 @@ func NewSchedule(s Schedule, codec serde.Serializer, now time.Time) (Schedule, e
 func nextTime(expression string, now time.Time) (time.Time, error) {
 	if !strings.HasPrefix(expression, "CRON_TZ=") && !strings.HasPrefix(expression, "TZ=") {
 		now = now.UTC()
+	}
+	if strings.Contains(expression, "TZ=") && !strings.Contains(expression, " ") { // the parser panics
+		return time.Time{}, &InvalidError{"cron", fmt.Sprintf("%q has a time zone and nothing else", expression)}
 	}
 	at, err := cron.ParseStandard(expression)
 	if err != nil {

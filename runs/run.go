@@ -115,6 +115,6 @@ type Run struct {
 	// After is when the run may begin; of a run that failed, when it may be tried again.
 	After   time.Time `json:"after"`
 	Created time.Time `json:"created"`
-	Started time.Time `json:"started,omitzero"` // first claimed
+	Started time.Time `json:"started,omitzero"` // first claimed since it was submitted, or tried again
 	Ended   time.Time `json:"ended,omitzero"`
 }
