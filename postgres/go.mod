@@ -5,6 +5,7 @@ go 1.25.0
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/stele-go/stele v0.1.0
+	github.com/stele-go/stele/runs v0.1.0
 )
 
 require (
@@ -15,6 +16,7 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
@@ -22,3 +24,5 @@ require (
 )
 
 replace github.com/stele-go/stele => ..
+
+replace github.com/stele-go/stele/runs => ../runs

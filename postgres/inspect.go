@@ -41,7 +41,8 @@ var shallowKeys = map[string]string{
 	"checkpoint_blobs": "thread_id, checkpoint_ns, channel",
 }
 
-var ownTables = []string{"stele_threads", "stele_checkpoints", "stele_calls", "stele_deleted", "stele_voided", "stele_leases"}
+var ownTables = []string{"stele_threads", "stele_checkpoints", "stele_calls", "stele_deleted", "stele_voided", "stele_leases",
+	"stele_runs", "stele_run_events", "stele_schedules"}
 
 // inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use. It
 // looks with one snapshot: else a Setup that runs at the same time would make tables after

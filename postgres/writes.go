@@ -54,6 +54,7 @@ const (
 	refusedSource   = "source"   // of values is not there
 	refusedConflict = "conflict" // the head is another
 	refusedTaken    = "taken"    // a version has another value
+	refusedBusy     = "busy"     // the thread has a run that has not ended
 )
 
 func writeRefused(at saver.Config, code, detail string) error {

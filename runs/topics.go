@@ -41,3 +41,17 @@ func (t *Topics) Changed(id string) {
 		}
 	}
 }
+
+// ChangedAll tells everybody, as it is not known what has changed.
+func (t *Topics) ChangedAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, watching := range t.by {
+		for c := range watching {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// claimGrace is how long a claim that is under way goes on when its context has ended.
+const claimGrace = time.Second
+
+// Claim implements runs.Queue: one statement.
+func (q *Queue) Claim(ctx context.Context, worker string, graphs []string) (*runs.Claim, time.Time, error) {
+	if err := runs.CheckText("worker", worker); err != nil {
+		return nil, time.Time{}, err
+	}
+	if err := q.s.ready(ctx); err != nil {
+		return nil, time.Time{}, err
+	}
+	known := slices.DeleteFunc(slices.Clone(graphs), func(g string) bool { return checkText("graph", g) != nil })
+	if len(known) == 0 {
+		return nil, time.Time{}, nil
+	}
+	// A claim whose answer does not arrive holds its run for LeaseTime.
+	graced, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(claimGrace, cancel) })()
+	for {
+		got, err := q.claim(ctx, graced, worker, known)
+		switch {
+		case err != nil:
+			return nil, time.Time{}, q.s.readError(ctx, err)
+		case !got.gone:
+			return got.claim, got.next, nil
+		}
+		if err := q.giveUp(ctx, got.id); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+}
+
+// claimed is what a claim statement found.
+type claimed struct {
+	id    string // "" if there is no run to claim
+	gone  bool   // it was claimed as often as it may be
+	claim *runs.Claim
+	next  time.Time
+}
+
+// claim claims a run, and tries again. ctx ends the tries, graced the statement.
+func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []string) (got claimed, err error) {
+	c := newCall()
+	lost := false
+	err = q.s.again(ctx, func() (bool, error) {
+		err := q.s.sendBatch(graced, func(b *pgx.Batch) {
+			got = claimed{}
+			if lost { // an earlier try may have claimed a run
+				b.Queue(q.sql.claimedBy, [16]byte(c)).QueryRow(got.scan)
+				return
+			}
+			b.Queue(q.sql.claim, worker, graphs, q.opts.LeaseTime.Microseconds(), q.clock(), [16]byte(c), q.channel).QueryRow(got.scan)
+		})
+		if err == nil {
+			if lost && got.id == "" {
+				lost = false
+				return true, errors.New("the answer to a claim was lost")
+			}
+			return false, nil
+		}
+		retry := ctx.Err() == nil && !q.s.closed.Load()
+		var pg *pgconn.PgError
+		switch {
+		case errors.As(err, &pg) && pg.Code == codeUnique: // another run of the thread was begun meanwhile
+			return retry, err
+		case outcomeOf(err) == rolledBack:
+			return retry && passing(err), q.s.translate(err)
+		case outcomeOf(err) == unknown:
+			lost = true
+		}
+		return retry, err
+	})
+	if err == nil && got.claim != nil {
+		q.tell(got.id)
+	}
+	return got, err
+}
+
+// scan reads the row of the statements claim and claimedBy.
+func (c *claimed) scan(row pgx.Row) error {
+	var id *string
+	var gone *bool
+	var next *time.Time
+	var discard bool
+	var notified any
+	var r runRow
+	err := row.Scan(append([]any{&id, &gone, &next, &discard, &notified}, r.targets()...)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.next, c.id, c.gone = utc(next), orZero(id), orZero(gone)
+	if c.id == "" || c.gone {
+		return nil
+	}
+	run, err := r.run()
+	c.claim = &runs.Claim{Run: run, Discard: discard}
+	return err
+}
+
+// giveUp ends a run that was claimed as often as it may be, if it still is as it was found.
+func (q *Queue) giveUp(ctx context.Context, id string) error {
+	r, err := q.Get(ctx, id)
+	if errors.Is(err, runs.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	end, err := q.endOf(runs.Error)
+	if err != nil {
+		return err
+	}
+	_, _, err = q.change(ctx, id, func(b *pgx.Batch, c call) {
+		b.Queue(q.sql.giveUp, id, r.Epoch, runs.GivenUp(r), end.Kind, end.Data, q.clock(), [16]byte(c), q.channel)
+	})
+	if errors.Is(err, runs.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Renew implements runs.Queue: all in one statement.
+func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (held []runs.Run, err error) {
+	var ids []string
+	var epochs []int64
+	for _, c := range claims {
+		if checkText("run", c.ID) == nil {
+			ids, epochs = append(ids, c.ID), append(epochs, c.Epoch)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, q.s.ready(ctx)
+	}
+	err = q.send(ctx, func(b *pgx.Batch) {
+		held = nil
+		b.Queue(q.sql.renew, ids, epochs, q.opts.LeaseTime.Microseconds(), q.clock()).Query(func(rows pgx.Rows) (err error) {
+			held, err = collectRuns(rows)
+			return err
+		})
+	})
+	return held, err
+}
+
+// held performs a write that a claim allows. A statement of it refuses one that is void.
+func (q *Queue) held(ctx context.Context, c runs.Claim, queue func(b *pgx.Batch, c call), trace func(b *pgx.Batch, c call, applied *bool)) error {
+	fenced := fmt.Errorf("run %q, epoch %d: %w", c.ID, c.Epoch, runs.ErrFenced)
+	if checkText("run", c.ID) != nil {
+		return fenced
+	}
+	return q.s.run(ctx, write{
+		threadID: runLock(c.ID),
+		queue: func(b *pgx.Batch, name call) {
+			b.Queue(q.s.sql.voidGuard, [16]byte(name))
+			queue(b, name)
+		},
+		trace: trace,
+		refused: func(code, detail string) error {
+			if code == refusedFenced {
+				return fenced
+			}
+			return fmt.Errorf("refused: %s %s", code, detail)
+		},
+	})
+}
+
+// Mark implements runs.Queue.
+func (q *Queue) Mark(ctx context.Context, c runs.Claim, mark string) error {
+	if err := runs.CheckText("mark", mark); err != nil {
+		return err
+	}
+	err := q.held(ctx, c, func(b *pgx.Batch, _ call) { b.Queue(q.sql.mark, c.ID, c.Epoch, mark, q.channel) }, nil)
+	if err == nil {
+		q.tell(c.ID)
+	}
+	return err
+}
+
+// Finish implements runs.Queue: one round trip.
+func (q *Queue) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error {
+	if err := runs.CheckOutcome(o); err != nil {
+		return err
+	}
+	interrupted, err := q.endOf(runs.Interrupted)
+	if err != nil {
+		return err
+	}
+	end, err := q.endOf(o.Status)
+	if err != nil {
+		return err
+	}
+	err = q.held(ctx, c, func(b *pgx.Batch, name call) {
+		b.Queue(q.sql.finish, c.ID, c.Epoch, string(o.Status), o.Waiting, runs.Text(o.Error), stamp(o.After), o.Uncounted,
+			end.Kind, end.Data, interrupted.Kind, interrupted.Data, q.clock(), [16]byte(name), q.channel)
+	}, func(b *pgx.Batch, name call, applied *bool) {
+		b.Queue(q.sql.changedBy, c.ID, [16]byte(name)).QueryRow(func(row pgx.Row) error { return row.Scan(applied) })
+	})
+	if err == nil {
+		q.tell("", c.ID)
+	}
+	return err
+}
+
+// Append implements runs.Queue: one round trip. The row of the run counts its events, and is
+// locked by each transaction that stores some, so that their order is that of the commits.
+func (q *Queue) Append(ctx context.Context, c runs.Claim, events []runs.Event) (last int64, err error) {
+	if err := runs.CheckEvents(events); err != nil {
+		return 0, err
+	}
+	kinds, dataKinds := make([]string, len(events)), make([]string, len(events))
+	spaces, data := make([]*string, len(events)), make([][]byte, len(events))
+	for i, ev := range events {
+		kinds[i], dataKinds[i], data[i] = string(ev.Kind), ev.Data.Kind, notNull(ev.Data.Data)
+		if len(ev.Namespace) > 0 {
+			text, err := json.Marshal(ev.Namespace)
+			if err != nil {
+				return 0, err
+			}
+			space := string(text)
+			spaces[i] = &space
+		}
+	}
+	err = q.held(ctx, c, func(b *pgx.Batch, name call) {
+		b.Queue(q.sql.append, c.ID, c.Epoch, kinds, spaces, dataKinds, data, q.clock(), [16]byte(name), q.channel).QueryRow(func(row pgx.Row) error {
+			var notified any
+			return row.Scan(&notified, &last)
+		})
+	}, func(b *pgx.Batch, name call, applied *bool) {
+		b.Queue(q.sql.appendedBy, c.ID, [16]byte(name)).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&last)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			*applied = err == nil
+			return err
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	q.tell(c.ID)
+	return last, nil
+}
+
+// Events implements runs.Queue.
+func (q *Queue) Events(ctx context.Context, id string, after int64, limit int) (found []runs.Event, err error) {
+	if checkText("run", id) != nil {
+		return nil, nil
+	}
+	var most *int
+	if limit > 0 {
+		most = &limit
+	}
+	err = q.s.read(ctx, func(b *pgx.Batch) {
+		found = nil
+		b.Queue(q.sql.events, id, after, most).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var ev runs.Event
+				var space []byte
+				if err := rows.Scan(&ev.Seq, &ev.Attempt, &ev.Kind, &space, &ev.Data.Kind, &ev.Data.Data, &ev.Time); err != nil {
+					return err
+				}
+				if space != nil {
+					if err := json.Unmarshal(space, &ev.Namespace); err != nil {
+						return fmt.Errorf("run %s: event %d: %w", id, ev.Seq, err)
+					}
+				}
+				ev.Time = ev.Time.UTC()
+				found = append(found, ev)
+			}
+			return rows.Err()
+		})
+	})
+	return found, err
+}
