@@ -3,8 +3,15 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/postgres"
@@ -44,4 +51,347 @@ func TestQueueKitThroughPgBouncer(t *testing.T) {
 	}
 	srv := server(t)
 	runstest.Run(t, queues(t, srv.Bouncer(t, srv.Database(t))))
+}
+
+func submit(t testing.TB, q runs.Queue, thread string) runs.Run {
+	t.Helper()
+	r, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "g"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func claim(t testing.TB, q runs.Queue) *runs.Claim {
+	t.Helper()
+	c, _, err := q.Claim(t.Context(), "w", []string{"g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Two claims that saw different moments take two runs of one thread: the later one finds
+// that out, and takes neither.
+func TestClaimsOfOneThreadAtOnce(t *testing.T) {
+	url := server(t).Database(t)
+	q := openQueue(t, open(t, url, postgres.Options{}), postgres.QueueOptions{})
+	first, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}, After: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit(t, q, "t")
+	conn := connect(t, url)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), `UPDATE stele_runs SET status = 'running', started_at = now(), due_at = now() + interval '1 hour' WHERE id = $1`, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *runs.Claim)
+	go func() {
+		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- c
+	}()
+	look := connect(t, url)
+	for deadline := time.Now().Add(time.Minute); len(column(t, look, `SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)) == 0; {
+		select {
+		case c := <-got:
+			t.Fatalf("claimed %+v while another claim of the thread is under way", c)
+		default:
+			if time.Now().After(deadline) {
+				t.Fatal("the claim does not wait for the other")
+			}
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-got; c != nil {
+		t.Errorf("claimed %+v while %s runs", c, first.ID)
+	}
+}
+
+// The answer to a commit is lost: the call finds out by itself what became of it, and does
+// nothing twice.
+func TestLostAnswersOfQueues(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	r, through := newRelay(t, url+" pool_max_conns=1")
+	s, err := postgres.Open(t.Context(), through, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	q := openQueue(t, s, postgres.QueueOptions{})
+	ctx := t.Context()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose := func(string) {}
+	n := 0
+	cycle := func() {
+		n++
+		thread := fmt.Sprint("t", n)
+		lose("submit")
+		run, err := q.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "g", Multitask: runs.Reject}})
+		check(err)
+		lose("claim")
+		c := claim(t, q)
+		if c == nil || c.ID != run.ID || c.Attempt != 1 || c.Epoch != 1 {
+			t.Fatalf("claimed %+v", c)
+		}
+		lose("append")
+		last, err := q.Append(ctx, *c, []runs.Event{{Kind: "a"}, {Kind: "b"}})
+		check(err)
+		if last != 2 {
+			t.Fatalf("the last event is %d", last)
+		}
+		lose("cancel")
+		got, err := q.Cancel(ctx, run.ID, runs.Interrupt)
+		check(err)
+		if got.Cancel != runs.Interrupt {
+			t.Fatalf("cancelled %+v", got)
+		}
+		lose("finish")
+		check(q.Finish(ctx, *c, runs.Outcome{Status: runs.Interrupted}))
+		lose("retry")
+		got, err = q.Retry(ctx, run.ID)
+		check(err)
+		if got.Status != runs.Pending {
+			t.Fatalf("tried again %+v", got)
+		}
+		c = claim(t, q)
+		check(q.Finish(ctx, *c, runs.Outcome{Status: runs.Success}))
+		events, err := q.Events(ctx, run.ID, 0, 0)
+		check(err)
+		var kinds []runs.Kind
+		for _, ev := range events {
+			kinds = append(kinds, ev.Kind)
+		}
+		if want := []runs.Kind{"a", "b", runs.KindEnd, runs.KindEnd}; !slices.Equal(kinds, want) {
+			t.Fatalf("events %v, want %v", kinds, want)
+		}
+	}
+	conn := connect(t, url)
+	voided := func() string { return column(t, conn, `SELECT count(*)::text FROM stele_voided`)[0] }
+	for what, text := range map[string]string{
+		"submit": "INSERT INTO \"public\".stele_runs (", "claim": "SKIP LOCKED", "append": "WITH ORDINALITY e(kind", "cancel": "least(r.after_at", "finish": "greatest(r.attempt", "retry": "status IN ('error', 'interrupted')",
+	} {
+		lose = func(string) {}
+		cycle() // every statement is described by now
+		before := voided()
+		lost := false
+		lose = func(now string) {
+			if now == what {
+				r.loseNext(text, nil)
+				lost = true
+			}
+		}
+		cycle()
+		if after := voided(); !lost || (after == before) != (what == "claim") {
+			t.Errorf("%s: calls that were settled: %s, then %s", what, before, after)
+		}
+	}
+	if n := column(t, conn, `SELECT count(*)::text FROM stele_runs`)[0]; n != "12" {
+		t.Errorf("%s runs, want 12", n)
+	}
+}
+
+// A notification tells other processes, and a connection that was lost is opened again.
+func TestHints(t *testing.T) {
+	url := server(t).Database(t)
+	watching := openQueue(t, open(t, url, postgres.Options{}), postgres.QueueOptions{PollEvery: time.Hour})
+	other := openQueue(t, open(t, url, postgres.Options{}), postgres.QueueOptions{})
+	changed, stop := watching.Watch("")
+	defer stop()
+	soon := func(what string) {
+		t.Helper()
+		select {
+		case <-changed:
+		case <-time.After(time.Minute):
+			t.Fatalf("no hint: %s", what)
+		}
+	}
+	conn := connect(t, url)
+	const listener = `FROM pg_stat_activity WHERE application_name LIKE '% listener' AND query LIKE 'LISTEN%' AND state = 'idle'`
+	for range 2 {
+		for len(column(t, conn, `SELECT pid::text `+listener)) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		soon("it listens")
+		for n := 0; n < 3; n++ {
+			for len(changed) > 0 {
+				<-changed
+			}
+			submit(t, other, "t")
+			soon("a run was submitted")
+		}
+		column(t, conn, `SELECT pg_terminate_backend(pid)::text `+listener)
+		soon("the connection was lost")
+	}
+}
+
+// Behind a pooler nobody listens, and those who watch look by themselves.
+func TestHintsThroughPgBouncer(t *testing.T) {
+	srv := server(t)
+	url := srv.Database(t)
+	q := openQueue(t, open(t, srv.Bouncer(t, url), postgres.Options{}), postgres.QueueOptions{PollEvery: time.Millisecond})
+	changed, stop := q.Watch("any")
+	defer stop()
+	for range 10 {
+		select {
+		case <-changed:
+		case <-time.After(time.Minute):
+			t.Fatal("no hint")
+		}
+	}
+	if got := column(t, connect(t, url), `SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'`); len(got) > 0 {
+		t.Errorf("somebody listens: %v", got)
+	}
+}
+
+// A claim that is under way when its context ends is waited for: else nobody would know that
+// the run is claimed. A machine that stalls for longer than that gets another try.
+func TestClaimOutlivesItsContext(t *testing.T) {
+	url := server(t).Database(t)
+	q := openQueue(t, open(t, url, postgres.Options{}), postgres.QueueOptions{})
+	conn, look := connect(t, url), connect(t, url)
+	for try := 0; ; try++ {
+		r := submit(t, q, "")
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE stele_runs IN ACCESS EXCLUSIVE MODE`); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		type answer struct {
+			claim *runs.Claim
+			err   error
+		}
+		got := make(chan answer)
+		go func() {
+			c, _, err := q.Claim(ctx, "w", []string{"g"})
+			got <- answer{c, err}
+		}()
+		for len(column(t, look, `SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a := <-got
+		if a.err == nil && a.claim != nil && a.claim.ID == r.ID {
+			return
+		}
+		if !errors.Is(a.err, context.Canceled) || try == 5 {
+			t.Fatalf("claim %+v, %v", a.claim, a.err)
+		}
+		if _, err := q.Cancel(t.Context(), r.ID, runs.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSubmitToClaim measures how long after a submission a waiting worker of another
+// process has the run, with nothing else to do.
+func BenchmarkSubmitToClaim(b *testing.B) {
+	url := server(b).Database(b)
+	producer := openQueue(b, open(b, url, postgres.Options{}), postgres.QueueOptions{})
+	worker := openQueue(b, open(b, url, postgres.Options{}), postgres.QueueOptions{})
+	ctx, cancel := context.WithCancel(context.Background())
+	claimed, ended := make(chan time.Time), make(chan struct{})
+	defer func() { <-ended }()
+	defer cancel()
+	go func() {
+		defer close(ended)
+		changed, stop := worker.Watch("")
+		defer stop()
+		for ctx.Err() == nil {
+			c, _, err := worker.Claim(ctx, "w", []string{"g"})
+			if c == nil {
+				if err != nil && ctx.Err() == nil {
+					b.Error(err)
+				}
+				select {
+				case <-changed:
+				case <-ctx.Done():
+				}
+				continue
+			}
+			claimed <- time.Now()
+			if err := worker.Finish(context.WithoutCancel(ctx), *c, runs.Outcome{Status: runs.Success}); err != nil {
+				b.Error(err)
+			}
+		}
+	}()
+	submit(b, producer, "warm")
+	<-claimed
+	var took []time.Duration
+	for b.Loop() {
+		time.Sleep(5 * time.Millisecond) // the worker waits again
+		begin := time.Now()
+		submit(b, producer, "")
+		took = append(took, (<-claimed).Sub(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+}
+
+// BenchmarkClaim measures a claim and its end beside 100,000 runs that have ended and 10,000
+// that wait, of as many threads, of one thread that is busy, or for their time.
+func BenchmarkClaim(b *testing.B) {
+	for _, shape := range []struct{ name, thread, after string }{
+		{"many threads", "'t' || i", "now()"}, {"one thread", "'busy'", "now()"}, {"delayed", "'t' || i", "now() + interval '1 day'"},
+	} {
+		b.Run(shape.name, func(b *testing.B) {
+			url := server(b).Database(b)
+			q := openQueue(b, open(b, url, postgres.Options{}), postgres.QueueOptions{})
+			conn, err := pgx.Connect(context.Background(), url)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			insert := `INSERT INTO stele_runs (id, thread_id, graph, status, priority, attempts, spec, due_at, after_at, created_at, started_at, ended_at)
+				SELECT `
+			for _, sql := range []string{
+				insert + `'0' || i, 't' || i % 5000, 'g', 'success', 0, 3, '{"graph": "g"}', NULL, now(), now(), now(), now() FROM generate_series(1, 100000) i`,
+				insert + `'1' || lpad(i::text, 9, '0'), ` + shape.thread + `, 'g', CASE i WHEN 1 THEN 'running' ELSE 'pending' END, 1, 3, '{"graph": "g"}',
+					CASE i WHEN 1 THEN now() + interval '1 day' ELSE ` + shape.after + ` END, ` + shape.after + `, now(), CASE i WHEN 1 THEN now() END, NULL FROM generate_series(1, 10000) i`,
+				`ANALYZE stele_runs`,
+			} {
+				if _, err := conn.Exec(context.Background(), sql); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var took []time.Duration
+			for b.Loop() {
+				submit(b, q, "") // behind them all
+				begin := time.Now()
+				c := claim(b, q)
+				took = append(took, time.Since(begin))
+				if c == nil {
+					b.Fatal("nothing was claimed")
+				}
+				if err := q.Finish(context.Background(), *c, runs.Outcome{Status: runs.Success}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "claim-p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "claim-p99-ms")
+		})
+	}
 }

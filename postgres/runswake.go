@@ -57,6 +57,7 @@ func (q *Queue) hear(ctx context.Context, ok func()) error {
 			return err
 		}
 	}
+	to.RuntimeParams["application_name"] += " listener"
 	asking := max(q.opts.PollEvery, time.Second)
 	connecting, done := context.WithTimeout(ctx, 10*asking)
 	defer done()
