@@ -22,6 +22,9 @@
 //	stele_deleted      what is remembered of deleted threads
 //	stele_voided       calls that were given up; see below
 //	stele_leases       the threads that are owned, and the epochs of that
+//	stele_runs         durable runs; this and the next two are those of a Queue
+//	stele_run_events   their events
+//	stele_schedules    what submits runs again and again
 //
 // # Invariants
 //
@@ -32,9 +35,9 @@
 //   - Put and PutWrites are one batch: one round trip, committed by the Sync at its end. A
 //     statement that finds a reason to refuse raises an error by stele_refuse, which ends
 //     the batch and rolls it back.
-//   - Nothing needs a session: no named prepared statements, no session locks, no LISTEN.
-//     The next transaction may be on another server connection, as with PgBouncer in
-//     transaction mode.
+//   - Nothing needs a session: no named prepared statements, no session locks. The next
+//     transaction may be on another server connection, as with PgBouncer in transaction
+//     mode. Only a Queue listens, and does without where it cannot.
 //   - A checkpoint names its values by the versions of their channels. A blob never changes
 //     while a checkpoint other than the one being put names it: a put that would change
 //     what another reads is refused with a VersionTakenError. So forks never mix, for

@@ -304,6 +304,35 @@ func TestClaimOutlivesItsContext(t *testing.T) {
 	}
 }
 
+// Two workers with connections of their own, and a third program that submits: runs end as
+// those of an undisturbed program do.
+func TestWorkers(t *testing.T) {
+	url, dir := server(t).Database(t), t.TempDir()
+	program := func() *runstest.Torture {
+		s := open(t, url, postgres.Options{})
+		return &runstest.Torture{Dir: dir, Saver: s, Queue: openQueue(t, s, postgres.QueueOptions{}), Threads: 4, Runs: 2, Seed: 1}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	worked := make(chan error)
+	for range 2 {
+		x := program()
+		go func() { worked <- x.Work(ctx) }()
+	}
+	x := program()
+	if err := x.Drive(t.Context()); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	for range 2 {
+		if err := <-worked; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := x.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // BenchmarkSubmitToClaim measures how long after a submission a waiting worker of another
 // process has the run, with nothing else to do.
 func BenchmarkSubmitToClaim(b *testing.B) {

@@ -47,6 +47,10 @@ func (q *Queue) Claim(ctx context.Context, worker string, graphs []string) (*run
 	}
 }
 
+// inOrder makes the planner walk the index of the runs that wait: with the statistics of a
+// table that was small a moment ago it would look at all of them, and sort.
+const inOrder = `SELECT set_config('enable_sort', 'off', true)`
+
 // claimed is what a claim statement found.
 type claimed struct {
 	id    string // "" if there is no run to claim
@@ -66,6 +70,7 @@ func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []strin
 				b.Queue(q.sql.claimedBy, [16]byte(c)).QueryRow(got.scan)
 				return
 			}
+			b.Queue(inOrder)
 			b.Queue(q.sql.claim, worker, graphs, q.opts.LeaseTime.Microseconds(), q.clock(), [16]byte(c), q.channel).QueryRow(got.scan)
 		})
 		if err == nil {

@@ -92,7 +92,9 @@ WITH ` + clockOf("$2") + `, r AS (
 SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
 	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. The
-	// scalar sub-select keeps the planner from joining all runs that wait with one another.
+	// threads that have a run that was begun are few, and the server keeps them in a hash
+	// table: most runs behind a busy thread are done with by that. The scalar sub-select keeps
+	// the planner from joining all runs that wait with one another.
 	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
 		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
@@ -101,9 +103,10 @@ WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
 	FROM @.stele_runs r
 	WHERE r.ended_at IS NULL AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
-	AND (r.started_at IS NOT NULL OR (
-		SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
-		AND (o.started_at IS NOT NULL OR o.seq < r.seq AND o.after_at <= (SELECT now FROM t)) LIMIT 1) IS NULL)
+	AND (r.started_at IS NOT NULL OR r.thread_id NOT IN (
+		SELECT thread_id FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL)
+	AND (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
+		AND o.seq < r.seq AND o.after_at <= (SELECT now FROM t) LIMIT 1) IS NULL)
 	ORDER BY r.priority DESC, r.after_at, r.seq LIMIT 1
 	FOR UPDATE OF r SKIP LOCKED
 ), r AS (
