@@ -4,13 +4,15 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
 #   KILLS          killed processes                       (default 1000)
 #   MODEL_CHECKS   random programs under random options   (default 4000)
 #   POWER_LOSSES   power losses of a real file system     (default 100)
+#   RUNS           durable runs on each thread of killed programs (default 300)
+#   FLEET_RUNS     the same of a fleet on PostgreSQL      (default 125: 4,000 runs)
 #   FUZZTIME       of each fuzz target                    (default 60s)
 set -uo pipefail
 
@@ -27,7 +29,7 @@ run() {
 		grep -vE '^(=== |--- PASS)' "$work/out" | tail -n 200
 		return 1
 	}
-	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|ok)' "$work/out"
+	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok)' "$work/out"
 }
 
 part_crash() { run ./test/crash TestCrashStates CRASH_STATES="${CRASH_STATES:-300000}"; }
@@ -59,11 +61,15 @@ part_logs() { run ./wal TestCrash WAL_CRASH_SCALE=4 SEED="${RANDOM}"; }
 
 part_devices() { run ./test/crash 'TestPowerLossOnDevice|TestFullDevice' POWER_LOSSES="${POWER_LOSSES:-100}"; }
 
+part_runs() { (cd runs && run . TestKills STELE_TORTURE_RUNS="${RUNS:-300}"); }
+
+part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:-125}" STELE_REQUIRE_POSTGRES=1); }
+
 part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash .ci/run fuzz; }
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2
