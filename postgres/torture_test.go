@@ -89,6 +89,34 @@ func (f *fleet) signal(i int, s syscall.Signal) {
 	_ = f.workers[i].Process.Signal(s)
 }
 
+// newFleet starts worker processes that reach the database by these connection strings.
+func newFleet(t *testing.T, r *rand.Rand, urls ...string) *fleet {
+	t.Helper()
+	f := &fleet{T: t, dir: t.TempDir(), urls: urls, workers: make([]*exec.Cmd, 4)}
+	for i := range f.workers {
+		f.start(i, r.IntN(1e9))
+	}
+	t.Cleanup(func() {
+		for i, w := range f.workers {
+			f.signal(i, syscall.SIGCONT)
+			_ = w.Process.Kill()
+			_ = w.Wait()
+		}
+		if t.Failed() {
+			log, _ := os.ReadFile(f.dir + "/worker.log")
+			t.Logf("workers said:\n%s", tail(string(log), 60))
+		}
+	})
+	return f
+}
+
+// seeded is the source of a test's disturbances.
+func seeded(t *testing.T) *rand.Rand {
+	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
+	t.Logf("STELE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
 // TestFleet lets worker processes execute runs on one database, while they are killed,
 // stopped for longer than their leases, and cut off, and while the server is stopped at once
 // and started again. Half of the workers reach it through PgBouncer, the others through a
@@ -106,24 +134,8 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut, cutURL := newRelay(t, url)
-	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
-	t.Logf("STELE_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	f := &fleet{T: t, dir: t.TempDir(), urls: []string{srv.Bouncer(t, url), cutURL}, workers: make([]*exec.Cmd, 4)}
-	for i := range f.workers {
-		f.start(i, r.IntN(1e9))
-	}
-	t.Cleanup(func() {
-		for i, w := range f.workers {
-			f.signal(i, syscall.SIGCONT)
-			_ = w.Process.Kill()
-			_ = w.Wait()
-		}
-		if t.Failed() {
-			log, _ := os.ReadFile(f.dir + "/worker.log")
-			t.Logf("workers said:\n%s", tail(string(log), 60))
-		}
-	})
+	r := seeded(t)
+	f := newFleet(t, r, srv.Bouncer(t, url), cutURL)
 	x, closes, err := openFleet(t.Context(), f.dir, url)
 	if err != nil {
 		t.Fatal(err)
@@ -170,6 +182,77 @@ func TestFleet(t *testing.T) {
 		t.Errorf("after %v:\n%v", counts, err)
 	}
 	fmt.Printf("fleet: %d runs of %d threads, disturbed by %v\n", 2*x.Threads*x.Runs, x.Threads, counts)
+}
+
+// TestFailover loses the primary under a fleet: it is killed, or it stops and comes back when
+// the standby has been promoted. What was acknowledged was on the standby. A worker that still
+// talks to the old primary gets no commit through, since that waits for a standby it has lost.
+func TestFailover(t *testing.T) {
+	for _, how := range []string{"killed", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			primary, err := newServer()
+			if err != nil {
+				need(t, err)
+			}
+			t.Cleanup(primary.Close)
+			old := primary.Database(t)
+			if err := postgres.Setup(t.Context(), old, postgres.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			standby, err := primary.Standby()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(standby.Close)
+			url := strings.Replace(old, primary.Dir, primary.Dir+","+standby.Dir, 1) + " target_session_attrs=read-write"
+			r := seeded(t)
+			f := newFleet(t, r, url)
+			x, closes, err := openFleet(t.Context(), f.dir, url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { closes() }()
+			driven := make(chan error, 1)
+			driving, stop := context.WithCancel(t.Context())
+			go func() { driven <- x.Drive(driving) }()
+			time.Sleep(time.Duration(500+r.IntN(1500)) * time.Millisecond)
+			if how == "killed" {
+				if err := primary.Stop("immediate"); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := primary.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if err := standby.Promote(); err != nil {
+				t.Fatal(err)
+			}
+			if how == "stopped" {
+				if err := primary.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond) // some still talk to it
+				if err := primary.Stop("immediate"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// Those who wait for an answer of the old primary's learn by its end. The driver
+			// begins once more: its keys make one run of what it submits twice.
+			var ended error
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+				if ended = <-driven; ended == nil || driving.Err() != nil {
+					break
+				}
+				go func() { driven <- x.Drive(driving) }()
+			}
+			stop()
+			if ended != nil {
+				t.Error(ended)
+			}
+			if err := x.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func tail(text string, lines int) string {

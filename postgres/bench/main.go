@@ -6,6 +6,8 @@
 //	go run ./bench -python P   # in the directory of module postgres; P has langgraph,
 //	                           # langgraph-checkpoint-postgres and psycopg[binary,pool]
 //
+//	go run ./bench -fleet      # runs of 1, 2, 4, 8 workers; from Submit to the first node
+//
 // It starts a cluster of its own, whose commits reach the disk. Of each figure the median
 // over the rounds is shown.
 package main
@@ -33,9 +35,13 @@ func main() {
 	program := flag.String("program", filepath.Join("bench", "program.py"), "LangGraph's side")
 	rounds := flag.Int("rounds", 5, "rounds")
 	seconds := flag.Float64("seconds", 3, "length of one measurement")
+	onlyFleet := flag.Bool("fleet", false, "measure workers and their runs instead, without LangGraph")
 	child := flag.Bool("child", false, "be stele's side: answer requests on standard input")
 	flag.Parse()
 	run := func() error { return compare(*python, *program, *rounds, *seconds) }
+	if *onlyFleet {
+		run = fleet
+	}
 	if *child {
 		run = func() error { return serve(os.Stdin, os.Stdout) }
 	}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
+)
+
+// worker is a worker with connections of its own, as a process has.
+type worker struct {
+	saver *postgres.Saver
+	queue *postgres.Queue
+	stop  func()
+}
+
+// startWorker starts a worker of a graph of three nodes. begun is told of each first node.
+func startWorker(ctx context.Context, url string, lease time.Duration, begun func(thread string)) (*worker, error) {
+	s, err := postgres.Open(ctx, url+" default_query_exec_mode=cache_statement", postgres.Options{LeaseTime: lease})
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{saver: s, queue: postgres.OpenQueue(s, postgres.QueueOptions{LeaseTime: lease})}
+	step := func(first bool) pregel.Func {
+		return func(ctx context.Context, _ any) (any, error) {
+			if info, _ := pregel.Task(ctx); first {
+				begun(info.ThreadID)
+			}
+			return map[string]any{"sum": 1}, nil
+		}
+	}
+	g, err := graph.New(graph.Key("sum", channel.Reduce(channel.Add[int]))).
+		Node("a", step(true)).Node("b", step(false)).Node("c", step(false)).
+		Sequence(graph.Start, "a", "b", "c").Compile(graph.Options{Name: "three", Saver: s})
+	if err != nil {
+		return nil, err
+	}
+	working, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = (&runs.Worker{Queue: w.queue, Saver: s, Graphs: map[string]*pregel.Graph{"three": g}, Concurrency: 8,
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}).Run(working)
+	}()
+	w.stop = func() {
+		end()
+		<-ended
+		w.queue.Close()
+		s.Close()
+	}
+	return w, nil
+}
+
+// fleet prints how many runs workers do, and how soon one begins.
+func fleet() error {
+	server, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=256MB")
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	ctx, url := context.Background(), server.URL("postgres")
+	if err := postgres.Setup(ctx, url, postgres.Options{}); err != nil {
+		return err
+	}
+	s, err := postgres.Open(ctx, url, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	q := postgres.OpenQueue(s, postgres.QueueOptions{})
+	defer q.Close()
+	submit := func(thread string) (runs.Run, error) {
+		return q.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "three"}, Input: map[string]any{"sum": 0}})
+	}
+	fmt.Println("workers  runs/s")
+	for _, n := range []int{1, 2, 4, 8} {
+		const many = 400
+		var last runs.Run
+		for i := range many {
+			if last, err = submit(fmt.Sprint("many-", n, "-", i)); err != nil {
+				return err
+			}
+		}
+		var workers []*worker
+		begin := time.Now()
+		for range n {
+			w, err := startWorker(ctx, url, 15*time.Second, func(string) {})
+			if err != nil {
+				return err
+			}
+			workers = append(workers, w)
+		}
+		for left := true; left; {
+			if _, err := runs.Wait(ctx, q, last.ID); err != nil {
+				return err
+			}
+			left = false
+			for _, status := range []runs.Status{runs.Pending, runs.Running} {
+				for range q.List(ctx, runs.Query{Status: status, Limit: 1}) {
+					left = true
+				}
+			}
+		}
+		fmt.Printf("%7d  %6.0f\n", n, many/time.Since(begin).Seconds())
+		for _, w := range workers {
+			w.stop()
+		}
+	}
+
+	var mu sync.Mutex
+	begun := map[string]time.Time{}
+	w, err := startWorker(ctx, url, time.Second, func(thread string) {
+		mu.Lock()
+		defer mu.Unlock()
+		begun[thread] = time.Now()
+	})
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	var took []time.Duration
+	for i := range 300 {
+		thread := fmt.Sprint("idle-", i)
+		at := time.Now()
+		r, err := submit(thread)
+		if err == nil {
+			_, err = runs.Wait(ctx, q, r.ID)
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		took = append(took, begun[thread].Sub(at))
+		mu.Unlock()
+	}
+	slices.Sort(took)
+	fmt.Printf("\nfrom Submit to the first node, idle: p50 %v, p99 %v\n", took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond))
+	return nil
+}
