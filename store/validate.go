@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -14,8 +15,8 @@ const (
 	maxLabels    = 64
 	maxNamespace = 2 << 10 // bytes of all labels
 	maxKey       = 2 << 10
-	maxBatch     = 10_000 // operations of one Batch
-	maxVectors   = 1 << 12
+	maxBatch     = storehook.MaxBatch
+	maxVectors   = storehook.MaxVectors
 	// maxComponent keeps the square of a distance within float32.
 	maxComponent = 1e16
 	// MaxDims is the largest dimension of an index.
