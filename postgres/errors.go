@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Errors of Open and Setup: what is in the schema, or may be done in it, is not what the
+// Errors of Open and Setup, and of their likes for a store: what is in the schema, or may be done in it, is not what the
 // saver needs. Nothing was changed. Match with errors.Is; the message names the schema
 // and says what to do.
 var (
@@ -32,6 +32,9 @@ var (
 	ErrRights = errors.New("the role has not the rights")
 	// ErrEncoding: the database does not store text as UTF-8. Create one that does.
 	ErrEncoding = errors.New("the encoding of the database is not UTF-8")
+	// ErrDimensions: the table of vectors was made for vectors of another length than those
+	// of the index. Use another schema. Only stores give it.
+	ErrDimensions = errors.New("the table of vectors has another dimension")
 )
 
 // SchemaError is what Open and Setup say of a schema they cannot use. It matches one of
@@ -82,6 +85,7 @@ const (
 	codeDeadlock         = "40P01"
 	codeUnique           = "23505"
 	codeDuplicateTable   = "42P07"
+	codeUndefinedTable   = "42P01"
 	codeCannotConnectNow = "57P03"
 	codeCanceled         = "57014" // a statement timeout
 )

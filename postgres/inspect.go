@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,10 +45,25 @@ var shallowKeys = map[string]string{
 var ownTables = []string{"stele_threads", "stele_checkpoints", "stele_calls", "stele_deleted", "stele_voided", "stele_leases",
 	"stele_runs", "stele_run_events", "stele_schedules"}
 
-// inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use. It
-// looks with one snapshot: else a Setup that runs at the same time would make tables after
-// they were looked for, and raise the version before it is read.
+// inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use.
 func inspect(ctx context.Context, conn *pgx.Conn, schema string) (*found, error) {
+	names := slices.Concat(ownTables, slices.Collect(maps.Keys(columns)), []string{"stele_migrations"})
+	return look(ctx, conn, schema, func(f *found, tx pgx.Tx) error {
+		tables, err := f.tables(ctx, tx, names)
+		if err != nil {
+			return err
+		}
+		if err := f.recognize(tables); err != nil {
+			return err
+		}
+		return f.versions(ctx, tx, tables)
+	})
+}
+
+// look calls further for a schema that exists, and is in a database that can be used. All
+// is seen with one snapshot: else a Setup that runs at the same time would make tables after
+// they were looked for, and raise the version before it is read.
+func look(ctx context.Context, conn *pgx.Conn, schema string, further func(f *found, tx pgx.Tx) error) (*found, error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, err
@@ -68,14 +84,10 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (*found, error)
 	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, f.schema).Scan(&f.exists); err != nil || !f.exists {
 		return f, err
 	}
-	tables, err := f.tables(ctx, tx)
-	if err != nil {
-		return nil, err
+	if err := further(f, tx); err != nil {
+		return nil, f.rightsError(err)
 	}
-	if err := f.recognize(tables); err != nil {
-		return nil, err
-	}
-	return f, f.rightsError(f.versions(ctx, tx, tables))
+	return f, nil
 }
 
 func (f *found) refuse(reason error, format string, args ...any) error {
@@ -89,11 +101,8 @@ type table struct {
 	rights  bool     // the role may read and write it
 }
 
-func (f *found) tables(ctx context.Context, tx pgx.Tx) (map[string]table, error) {
-	names := slices.Clone(ownTables)
-	for name := range columns {
-		names = append(names, name)
-	}
+// tables looks for tables of these names, and notes in lacks those that the role may not use.
+func (f *found) tables(ctx context.Context, tx pgx.Tx, names []string) (map[string]table, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT c.relname,
 			ARRAY(SELECT a.attname || ' ' || format_type(a.atttypid, NULL) FROM pg_attribute a
@@ -105,7 +114,7 @@ func (f *found) tables(ctx context.Context, tx pgx.Tx) (map[string]table, error)
 			has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
 				AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = ANY($2) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`, f.schema, append(names, "stele_migrations"))
+		WHERE n.nspname = $1 AND c.relname = ANY($2) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`, f.schema, names)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +126,7 @@ func (f *found) tables(ctx context.Context, tx pgx.Tx) (map[string]table, error)
 			return nil, err
 		}
 		tables[name] = t
-		if !t.rights && name != "checkpoint_migrations" && name != "stele_migrations" {
+		if !t.rights && !strings.HasSuffix(name, "_migrations") {
 			f.lacks = append(f.lacks, name)
 		}
 	}
@@ -132,6 +141,11 @@ func (f *found) recognize(tables map[string]table) error {
 			return f.refuse(ErrShallow, "table %s has the primary key (%s); set Options.Schema to another schema", name, t.key)
 		}
 	}
+	return f.fits(tables, columns, primaryKeys)
+}
+
+// fits refuses tables that have not these columns, or other primary keys.
+func (f *found) fits(tables map[string]table, columns map[string][]string, keys map[string]string) error {
 	for name, want := range columns {
 		t, ok := tables[name]
 		if !ok {
@@ -142,7 +156,7 @@ func (f *found) recognize(tables map[string]table) error {
 				return f.refuse(ErrForeign, "table %s has the columns (%s), and not %q; set Options.Schema to another schema", name, strings.Join(t.columns, ", "), column)
 			}
 		}
-		if key := primaryKeys[name]; key != "" && t.key != key {
+		if key := keys[name]; key != "" && t.key != key {
 			return f.refuse(ErrForeign, "table %s has the primary key (%s), and not (%s); set Options.Schema to another schema", name, t.key, key)
 		}
 	}

@@ -18,7 +18,18 @@ import (
 )
 
 // shared is the cluster of all tests that do not stop it.
-var shared = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.New() })
+var shared = sync.OnceValues(func() (*pgtest.Server, error) { return started(pgtest.New()) })
+
+// clusters are those that the end of the tests closes.
+var clusters []*pgtest.Server
+
+// started notes a cluster of several tests.
+func started(s *pgtest.Server, err error) (*pgtest.Server, error) {
+	if err == nil {
+		clusters = append(clusters, s)
+	}
+	return s, err
+}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(fleetDir) != "" {
@@ -29,7 +40,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
-	if s, err := shared(); err == nil {
+	for _, s := range clusters {
 		s.Close()
 	}
 	os.Exit(code)

@@ -98,8 +98,8 @@ func Open(ctx context.Context, connString string, opts Options) (*Saver, error) 
 // OpenPool is Open with a pool of the caller's, made of ParseConfig, which stays open when
 // the Saver is closed.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Saver, error) {
-	if mode := pool.Config().ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeSimpleProtocol || mode == pgx.QueryExecModeExec {
-		return nil, fmt.Errorf("the pool's query exec mode is %v, which does not carry typed parameters; use postgres.ParseConfig", mode)
+	if err := checkPool(pool); err != nil {
+		return nil, err
 	}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -116,6 +116,15 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Saver, er
 	s := &Saver{opts: opts.withDefaults(), pool: pool, schema: found.schema, sql: newStatements(found.schema), pending: map[call]string{}}
 	s.leases.held = map[string]*lease{}
 	return s, nil
+}
+
+// checkPool refuses a pool that does not send what statements need.
+func checkPool(pool *pgxpool.Pool) error {
+	mode := pool.Config().ConnConfig.DefaultQueryExecMode
+	if mode == pgx.QueryExecModeSimpleProtocol || mode == pgx.QueryExecModeExec {
+		return fmt.Errorf("the pool's query exec mode is %v, which does not carry typed parameters; use postgres.ParseConfig", mode)
+	}
+	return nil
 }
 
 // Close ends the Saver: later calls fail with saver.ErrClosed, and the threads it owns

