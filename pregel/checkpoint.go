@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -105,15 +106,20 @@ func isNew(previous map[string]saver.Version, ch string, v saver.Version) bool {
 
 // hydrate makes a graph's channels from a stored checkpoint. Delta channels that
 // the checkpoint does not hold are rebuilt from their history, all in one read.
-func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp *saver.Checkpoint) (*channelSet, error) {
+// renamed are the channels whose history is under a former name.
+func (g *Graph) hydrate(ctx context.Context, s saver.Saver, at saver.Config, cp *saver.Checkpoint, renamed map[string]string) (*channelSet, error) {
 	set := &channelSet{names: g.specs.names, index: g.specs.index, list: make([]channel.Channel, len(g.specs.names))}
-	histories, err := deltaHistory(ctx, s, at, slices.Concat(withoutValue(g.deltas, cp), g.replayed(cp)))
+	replayed := slices.Concat(withoutValue(g.deltas, cp), g.replayed(cp))
+	for i, name := range replayed {
+		replayed[i] = cmp.Or(renamed[name], name)
+	}
+	histories, err := deltaHistory(ctx, s, at, replayed)
 	if err != nil {
 		return nil, err
 	}
 	for i, name := range g.specs.names {
 		spec := g.specs.list[i]
-		if h, ok := histories[name]; ok {
+		if h, ok := histories[cmp.Or(renamed[name], name)]; ok {
 			if set.list[i], err = replayChannel(spec, h); err != nil {
 				return nil, err
 			}
@@ -180,13 +186,16 @@ func replayChannel(spec channel.Channel, h saver.DeltaHistory) (channel.Channel,
 		}
 	}
 	if d, ok := ch.(channel.DeltaChannel); ok {
-		return ch, d.Replay(writes)
+		if err := d.Replay(writes); err != nil {
+			return nil, &channel.RestoreError{Key: spec.Key(), Err: err}
+		}
+		return ch, nil
 	}
 	// The writes span supersteps, so each is a separate update. One call would report
 	// two Overwrites of two supersteps as a conflict.
 	for _, w := range writes {
 		if _, err := ch.Update([]any{w}); err != nil {
-			return nil, err
+			return nil, &channel.RestoreError{Key: spec.Key(), Err: err}
 		}
 	}
 	return ch, nil

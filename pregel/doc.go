@@ -6,14 +6,18 @@
 // dies resumes where it was, and no finished task runs again.
 //
 // There are three ways to build a graph. Package graph builds graphs over a shared
-// state. Entrypoint and NewTask turn functions into durable ones. NodeBuilder and New
-// build anything else.
+// state, a struct or a map. Entrypoint and NewTask turn functions into durable ones.
+// NodeBuilder and New build anything else.
 //
-//	g, err := graph.New(graph.Key("n", channel.LastValue[int]())).
-//		Node("double", double).
+//	type Numbers struct{ N int }
+//	g, err := graph.For[Numbers]().
+//		Node("double", double). // func(ctx context.Context, n *Numbers) (graph.Update, error)
 //		Edge(graph.Start, "double").
 //		Compile(graph.Options{Saver: s})
-//	res, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 21})
+//	res, err := g.Run(ctx, pregel.Thread("t"), Numbers{N: 21})
+//
+// This package speaks of graphs of any kind: their input, state and answers are of type
+// any. A typed graph has the same behaviour.
 //
 // An Address says where a call works: on which thread, and at which checkpoint if not
 // the newest. RunOptions say how a run is run.
@@ -114,7 +118,8 @@
 // its type is registered with the serializer (serde.Registry): a struct becomes a
 // map[string]any, an int an int64, a []Call a []any. A type assertion that worked in
 // one process then fails in the next. Options.RoundTrip exposes this in the first test:
-// it encodes and decodes every value between supersteps, as if the process had died.
+// it encodes and decodes every value between supersteps, as if the process had died. In a
+// typed graph (graph.For) a value has what it will be read as from the start.
 //
 // # What is stored when
 //

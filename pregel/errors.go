@@ -64,10 +64,11 @@ var (
 type GraphError struct {
 	Node    string // "" if it is about no node
 	Channel string // "" if it is about no channel
+	Field   string // of the state of a typed graph, as in Go; "" if it is about none
 	Reason  string
 }
 
-// Error names node and channel.
+// Error names node, channel and field.
 func (e *GraphError) Error() string {
 	var b strings.Builder
 	b.WriteString("invalid graph")
@@ -76,6 +77,9 @@ func (e *GraphError) Error() string {
 	}
 	if e.Channel != "" {
 		fmt.Fprintf(&b, ": channel %q", e.Channel)
+	}
+	if e.Field != "" {
+		fmt.Fprintf(&b, ": field %s", e.Field)
 	}
 	return b.String() + ": " + e.Reason
 }
@@ -371,6 +375,23 @@ func (e *EncodeError) Error() string {
 
 // Unwrap returns the serializer's error.
 func (e *EncodeError) Unwrap() error { return e.Err }
+
+// StoredTypeError: a value that is stored for a thread cannot be read as what the graph's
+// channel holds now, because the graph has changed or the value is damaged. Nothing was run
+// or stored, and a graph with the old channel can go on. Err is a *channel.RestoreError.
+type StoredTypeError struct {
+	ThreadID, Namespace, CheckpointID string
+	Channel                           string
+	Err                               error
+}
+
+// Error names the thread, the checkpoint and the channel.
+func (e *StoredTypeError) Error() string {
+	return fmt.Sprintf("thread %q, checkpoint %s: %v", e.ThreadID, e.CheckpointID, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *StoredTypeError) Unwrap() error { return e.Err }
 
 // isBubble reports whether err is not a failure but a message to the graph.
 func isBubble(err error) bool {

@@ -86,6 +86,11 @@ type Spec struct {
 	// Migrate brings checkpoints of older layouts to the graph's channels; may
 	// be nil.
 	Migrate func(cp *saver.Checkpoint) error
+	// Aliases are former names of channels, with the names they have now. What a stored
+	// checkpoint or a pending write has under a former name is read under the new one. The
+	// next checkpoint is stored with the new name. If a checkpoint has both, the new one
+	// counts.
+	Aliases map[string]string
 	// Edges are for drawing only.
 	Edges []Edge
 }
@@ -138,6 +143,9 @@ func New(spec Spec, opts Options) (*Graph, error) {
 		return nil, err
 	}
 	if err := g.checkKeys(); err != nil {
+		return nil, err
+	}
+	if err := g.checkAliases(); err != nil {
 		return nil, err
 	}
 	for _, names := range [][]string{opts.InterruptBefore, opts.InterruptAfter} {

@@ -72,6 +72,9 @@ type threadState struct {
 	cp      *liveCheckpoint
 	set     *channelSet
 	pending []pendingWrite
+	// renamed are the channels that the checkpoint has under a former name. Under the new
+	// one they are not stored yet.
+	renamed map[string]string
 }
 
 // position is how far a run has come.

@@ -138,7 +138,11 @@ func (g *Graph) deltasOf(replayed []string) []string { return union(g.deltas, re
 func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	n := &saver.Note{Graph: u.g.noted(), Stop: saver.StopBreakpoint}
 	if u.saved != nil {
-		n.Deltas = u.g.deltasOf(u.g.replayed(&u.saved.Checkpoint))
+		replayed := u.g.replayed(&u.saved.Checkpoint)
+		for _, former := range u.renamed { // a copy has the former names
+			replayed = append(replayed, former)
+		}
+		n.Deltas = u.g.deltasOf(replayed)
 	} else {
 		n.Deltas = u.g.deltasOf(nil)
 	}

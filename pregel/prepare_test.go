@@ -18,7 +18,7 @@ func TestNothingToPrepare(t *testing.T) { // ALG-02
 	env := Environment{}.withDefaults()
 	for name, g := range map[string]*Graph{"no nodes": none, "one node": one} {
 		for _, updated := range [][]string{nil, {}, {"in"}} {
-			set, err := g.hydrate(t.Context(), nil, saver.Config{}, &saver.Checkpoint{})
+			set, err := g.hydrate(t.Context(), nil, saver.Config{}, &saver.Checkpoint{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

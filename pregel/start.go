@@ -34,7 +34,7 @@ func (l *loop) enter(ctx context.Context) error {
 		l.md, l.place.ThreadID, l.place.Namespace = saver.Metadata{"step": -2}, base.ThreadID, base.Namespace
 	} else {
 		_, l.stopped = withoutStops(saved.PendingWrites)
-		l.replayed = l.g.replayed(&saved.Checkpoint)
+		l.replayed = l.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
 	for _, w := range l.pending {
 		l.has[w.taskID] = true
@@ -54,7 +54,7 @@ func (l *loop) enter(ctx context.Context) error {
 	}
 	l.step = stepOf(l.md) + 1
 	l.stop = l.step + l.opts.RecursionLimit + 1
-	l.stored = maps.Clone(l.cp.versions)
+	l.stored = l.storedVersions()
 	if len(l.cp.updated) > 0 {
 		l.updated = union(l.cp.updated, nil)
 	}
@@ -66,18 +66,24 @@ func (l *loop) enter(ctx context.Context) error {
 func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t threadState, err error) {
 	if saved == nil {
 		t.cp = emptyCheckpoint(&g.env)
-		t.set, err = g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{})
+		t.set, err = g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{}, nil)
 		return t, err
 	}
 	if err := g.migrate(&saved.Checkpoint); err != nil {
 		return t, err
 	}
-	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&saved.Checkpoint)}
+	cp, renamed := g.withNewNames(saved.Checkpoint)
+	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed}
 	if t.pending, err = loadPending(saved.PendingWrites); err != nil {
 		return t, err
 	}
-	t.set, err = g.hydrate(ctx, s, saved.Config, &saved.Checkpoint)
-	return t, err
+	for i := range t.pending {
+		t.pending[i].channel = g.newName(t.pending[i].channel)
+	}
+	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
+		return t, unreadable(saved, err)
+	}
+	return t, nil
 }
 
 // stepOf is the step that metadata names.
@@ -184,6 +190,9 @@ func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *sa
 // begin decides how the run begins, and makes the state from which the first superstep starts.
 func (l *loop) begin(ctx context.Context) error {
 	l.delta = newDeltaState(l.g, l.place, l.pending)
+	for name := range l.renamed {
+		l.g.addDelta(l.delta.forced, name)
+	}
 	if err := l.decide(ctx); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/saver"
@@ -103,7 +102,10 @@ func (u *updater) load(ctx context.Context) error {
 		return err
 	}
 	u.g.env.IDs.Observe(u.cp.id)
-	u.stored = maps.Clone(u.cp.versions)
+	u.stored = u.storedVersions()
+	for name := range u.renamed {
+		u.g.addDelta(u.forced, name)
+	}
 	if u.first {
 		for _, w := range u.pending {
 			u.g.addDelta(u.forced, w.channel)
@@ -443,6 +445,9 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 		return Address{}, err
 	}
 	own := cp.clone()
+	if len(u.renamed) > 0 { // a copy shares the values of the original, and so has its names
+		own.versions, own.seen = u.saved.Checkpoint.Versions, u.saved.Checkpoint.Seen
+	}
 	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
 	md := saver.Metadata{"source": "fork", "step": stepOf(u.md) + 1, "parents": u.parents()}
 	if c, ok := u.saved.Metadata[keyDeltaCounters]; ok {

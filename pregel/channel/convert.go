@@ -46,7 +46,7 @@ func Convert[T any](v any) (T, error) {
 	if out, ok := convertNumber(rv, want); ok {
 		return out.Interface().(T), nil
 	}
-	if isScalar(rv.Kind()) != isScalar(want.Kind()) || isScalar(want.Kind()) && rv.Kind() != want.Kind() {
+	if otherKind(rv.Kind(), want) {
 		return zero, &TypeError{Want: want, Got: v}
 	}
 	if rv.Type().ConvertibleTo(want) && rv.Kind() == want.Kind() {
