@@ -76,6 +76,7 @@ type Builder struct {
 	input    []string
 	output   []string
 	defaults NodeOptions
+	aliases  map[string]string // former names of keys
 	err      error
 }
 
@@ -88,7 +89,8 @@ func New(fields ...Field) *Builder {
 // Of begins a graph whose state is the struct T. Its exported fields, and those of structs that
 // it embeds, are the keys. Each is a LastValue, unless its type is a channel.Declared, or a
 // Field of that name says otherwise. Nodes get a T. They return a T, whose fields are written
-// unless they are zero, or any other update.
+// unless they are zero, or any other update. For makes a graph over a struct whose updates,
+// runs and results are typed as well.
 //
 // A field keeps its type after a restart. What is in a field of type any, or in a map of
 // any, does not; see Types of values in package pregel. Options.RoundTrip exposes that in a

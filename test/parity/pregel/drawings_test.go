@@ -28,12 +28,12 @@ func drawnName(s string) string {
 }
 
 // drawn is a graph as built of drawings.py makes it.
-func drawn(nodes string, edges ...any) *graph.Builder {
+func drawn(nodes string, edges ...any) *program {
 	return connect(withLetters(builder(), nodes), edges)
 }
 
 // withLetters adds a node for each letter.
-func withLetters(b *graph.Builder, nodes string) *graph.Builder {
+func withLetters(b *program, nodes string) *program {
 	for _, n := range strings.Split(nodes, "") {
 		b.Node(n, adds(n))
 	}
@@ -41,7 +41,7 @@ func withLetters(b *graph.Builder, nodes string) *graph.Builder {
 }
 
 // connect adds edges as built of drawings.py does.
-func connect(b *graph.Builder, edges []any) *graph.Builder {
+func connect(b *program, edges []any) *program {
 	path := func(context.Context, any) (any, error) { return "a", nil }
 	for _, e := range edges {
 		switch e := e.(type) {
@@ -76,7 +76,7 @@ func drawings(t *testing.T) map[string]pregel.Drawing {
 }
 
 func plainDrawings(t *testing.T) map[string]*pregel.Graph {
-	compiled := func(b *graph.Builder, o graph.Options) *pregel.Graph {
+	compiled := func(b *program, o graph.Options) *pregel.Graph {
 		g, err := b.Compile(o)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func plainDrawings(t *testing.T) map[string]*pregel.Graph {
 
 // insideDrawings are graphs that are drawn with those inside: x is one.
 func insideDrawings(t *testing.T) map[string]*pregel.Graph {
-	compiled := func(b *graph.Builder) *pregel.Graph {
+	compiled := func(b *program) *pregel.Graph {
 		g, err := b.Compile(graph.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -65,7 +66,8 @@ type trace struct {
 	metadata   bool // of tasks is shown
 	wide       bool // tasks of a superstep run at once, not one after another
 	lines      []string
-	life       *life // what it can be taken up from after a crash
+	typed      *typedUse // nil: the untyped face
+	life       *life     // what it can be taken up from after a crash
 }
 
 // failer is what a trace needs of a test. Processes that are killed have none.
@@ -148,7 +150,7 @@ func (tr *trace) runModes(g *pregel.Graph, input any, cfg config, modes ...prege
 		}
 		tr.put(map[string]any{"call": "run"})
 		cfg.Modes = modes
-		for e, err := range g.Stream(ctx, cfg.Address, input, cfg.RunOptions) {
+		for e, err := range tr.events(g, cfg, input) {
 			if err != nil {
 				tr.error(err)
 				break
@@ -157,6 +159,17 @@ func (tr *trace) runModes(g *pregel.Graph, input any, cfg config, modes ...prege
 		}
 		return nil
 	})
+}
+
+// events runs g with the face that the trace uses.
+func (tr *trace) events(g *pregel.Graph, cfg config, input any) iter.Seq2[pregel.Event, error] {
+	if tr.typed != nil && tr.typed.made[g] != nil {
+		if events, ok := tr.typed.made[g].stream(ctx, cfg, input); ok {
+			return events
+		}
+		tr.typed.past(notTaken(input, cfg))
+	}
+	return g.Stream(ctx, cfg.Address, input, cfg.RunOptions)
 }
 
 func (tr *trace) event(e pregel.Event) {
@@ -260,7 +273,13 @@ func (tr *trace) state(g *pregel.Graph, subgraphs bool, cfgs ...config) *pregel.
 		cfg = cfgs[0]
 	}
 	return call(tr, "state", func(bool) *pregel.StateSnapshot {
-		s, err := g.GetState(ctx, cfg.Address, pregel.StateOptions{Subgraphs: subgraphs})
+		get := g.GetState
+		if tr.typed != nil && tr.typed.made[g] != nil {
+			get = func(ctx context.Context, a pregel.Address, opts ...pregel.StateOptions) (*pregel.StateSnapshot, error) {
+				return tr.typed.made[g].state(ctx, a, opts[0])
+			}
+		}
+		s, err := get(ctx, cfg.Address, pregel.StateOptions{Subgraphs: subgraphs})
 		if err != nil {
 			tr.t.Fatal(err)
 		}
@@ -275,7 +294,11 @@ func (tr *trace) history(g *pregel.Graph) []*pregel.StateSnapshot {
 
 func (tr *trace) historyOf(g *pregel.Graph, cfg config) []*pregel.StateSnapshot {
 	return call(tr, "history", func(bool) (out []*pregel.StateSnapshot) {
-		for s, err := range g.GetStateHistory(ctx, cfg.Address, pregel.HistoryQuery{}) {
+		states := g.GetStateHistory(ctx, cfg.Address, pregel.HistoryQuery{})
+		if tr.typed != nil && tr.typed.made[g] != nil {
+			states = tr.typed.made[g].history(ctx, cfg.Address)
+		}
+		for s, err := range states {
 			if err != nil {
 				tr.t.Fatal(err)
 			}
@@ -288,7 +311,7 @@ func (tr *trace) historyOf(g *pregel.Graph, cfg config) []*pregel.StateSnapshot 
 
 func (tr *trace) update(g *pregel.Graph, cfg config, u pregel.StateUpdate) config {
 	return call(tr, "update", func(bool) config {
-		out, err := g.UpdateState(ctx, cfg.Address, u)
+		out, err := tr.updated(g, cfg, u)
 		if err != nil {
 			tr.error(err)
 			return cfg
@@ -296,6 +319,17 @@ func (tr *trace) update(g *pregel.Graph, cfg config, u pregel.StateUpdate) confi
 		tr.put(map[string]any{"updated": place(&out)})
 		return on(out)
 	})
+}
+
+// updated updates the state with the face that the trace uses.
+func (tr *trace) updated(g *pregel.Graph, cfg config, u pregel.StateUpdate) (pregel.Address, error) {
+	if tr.typed != nil && tr.typed.made[g] != nil {
+		if out, err, ok := tr.typed.made[g].update(ctx, cfg.Address, u); ok {
+			return out, err
+		}
+		tr.typed.past(several)
+	}
+	return g.UpdateState(ctx, cfg.Address, u)
 }
 
 // dump writes everything the saver holds.

@@ -163,7 +163,7 @@ func (p pairs) plain() any {
 	return pregel.Pairs(p)
 }
 
-func (s *spec) builder() *graph.Builder {
+func (s *spec) builder() *program {
 	kinds := map[string]func() channel.Channel{
 		"any": channel.AnyValue[string], "delta": func() channel.Channel { return deltaItems(s.Frequency) },
 		"eph": func() channel.Channel { return channel.Ephemeral[string](channel.Guarded) }, "last": channel.LastValue[string],
@@ -177,7 +177,7 @@ func (s *spec) builder() *graph.Builder {
 	for _, k := range slices.Sorted(maps.Keys(s.Keys)) {
 		fields = append(fields, graph.Key(k, kinds[s.Keys[k]]()))
 	}
-	return graph.New(fields...)
+	return newProgram(fields...)
 }
 
 // told is a word for what a node was given.
@@ -266,7 +266,7 @@ func targets(list []dest) []any {
 	return out
 }
 
-func (r *random) node(b *graph.Builder, n nodeSpec, path string, opts graph.NodeOptions) {
+func (r *random) node(b *program, n nodeSpec, path string, opts graph.NodeOptions) {
 	if n.Sub == nil {
 		b.Node(n.Name, r.body(n, path), opts)
 		return

@@ -97,7 +97,7 @@ func mixedReturns(tr *trace) {
 }
 
 func rootState(tr *trace) {
-	b := graph.New(graph.Root(channel.Reduce(channel.Add[string])))
+	b := newProgram(graph.Root(channel.Reduce(channel.Add[string])))
 	b.Node("a", returns([]pregel.Command{{Update: "a1"}, {Update: "a2"}})).Node("b", returns("b"))
 	g := tr.saved(b.Sequence(graph.Start, "a", "b"))
 	tr.run(g, "")
@@ -255,10 +255,10 @@ func calledStateless(tr *trace) {
 
 func subgraphOfOtherKeys(tr *trace) {
 	steps := graph.Key("steps", channel.Reduce(channel.Append[string]))
-	inner := graph.New(steps, graph.Key("note", channel.LastValue[string]()))
+	inner := newProgram(steps, graph.Key("note", channel.LastValue[string]()))
 	inner.Node("i", returns(m{"note": "private"}))
 	inner.Node("j", func(_ context.Context, s any) (any, error) { return in(s.(m)["note"].(string)), nil })
-	b := graph.New(steps, graph.Key("shown", channel.LastValue[string]()))
+	b := newProgram(steps, graph.Key("shown", channel.LastValue[string]()))
 	b.Node("a", returns(m{"shown": "x"}))
 	b.Subgraph("sub", tr.compile(inner.Sequence(graph.Start, "i", "j"), graph.Options{}))
 	b.Node("z", func(_ context.Context, s any) (any, error) {

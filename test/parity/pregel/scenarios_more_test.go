@@ -39,7 +39,7 @@ func items(s any) []string {
 }
 
 func deltaGraph(tr *trace, frequency int) *pregel.Graph {
-	b := graph.New(graph.Key("items", deltaItems(frequency)), graph.Key("n", channel.LastValue[int]()))
+	b := newProgram(graph.Key("items", deltaItems(frequency)), graph.Key("n", channel.LastValue[int]()))
 	b.Node("a", func(_ context.Context, s any) (any, error) {
 		return m{"items": []string{fmt.Sprint("a", len(items(s)))}}, nil
 	})
@@ -82,7 +82,7 @@ func deltaUpdates(tr *trace) {
 }
 
 func deltaInterrupt(tr *trace) {
-	b := graph.New(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
+	b := newProgram(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
 	b.Node("a", func(context.Context, any) (any, error) { return m{"items": []string{"a"}}, nil })
 	b.Node("ask", func(ctx context.Context, _ any) (any, error) {
 		v, err := pregel.AskFor[string](ctx, "?")
@@ -155,7 +155,7 @@ func newCache(tr *trace) cache.Cache {
 }
 
 func nodeCache(tr *trace) {
-	b := graph.New(graph.Key("key", channel.LastValue[int]()), graph.Key("steps", channel.Reduce(channel.Append[string])))
+	b := newProgram(graph.Key("key", channel.LastValue[int]()), graph.Key("steps", channel.Reduce(channel.Append[string])))
 	b.Node("work", func(ctx context.Context, _ any) (any, error) { tr.does(ctx, "work", nil); return in("w"), nil },
 		graph.NodeOptions{Cache: &pregel.CachePolicy{Key: func(s any) (string, error) { return fmt.Sprint(s.(m)["key"]), nil }}})
 	addNodes(b, "z")
@@ -200,7 +200,7 @@ func customStream(tr *trace) {
 }
 
 func managedValues(tr *trace) {
-	b := graph.New(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Computed("last", channel.IsLastStep), graph.Computed("left", channel.RemainingSteps))
+	b := newProgram(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Computed("last", channel.IsLastStep), graph.Computed("left", channel.RemainingSteps))
 	python := map[any]string{true: "True", false: "False"}
 	b.Node("a", func(_ context.Context, s any) (any, error) {
 		return in(fmt.Sprint(python[s.(m)["last"]], " ", s.(m)["left"])), nil
@@ -311,6 +311,7 @@ func threeLevels(tr *trace) {
 func bulkUpdates(tr *trace) {
 	g := tr.line([]string{"a", "b"}, graph.Options{})
 	call(tr, "update", func(bool) any {
+		tr.typed.past(several)
 		out, err := g.BulkUpdateState(ctx, tr.config().Address, [][]pregel.StateUpdate{
 			{{Values: in("in"), AsNode: pregel.Input}},
 			{{Values: in("in"), AsNode: pregel.Start}},
@@ -330,7 +331,7 @@ func bulkUpdates(tr *trace) {
 }
 
 func untracked(tr *trace) {
-	b := graph.New(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("secret", channel.UntrackedValue[string](channel.Guarded)))
+	b := newProgram(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("secret", channel.UntrackedValue[string](channel.Guarded)))
 	secret := func(s any) string {
 		if v, ok := s.(m)["secret"].(string); ok {
 			return v

@@ -35,7 +35,7 @@ func deltaMixedDurability(tr *trace) {
 }
 
 func deltaBound(tr *trace) {
-	b := graph.New(graph.Key("left", deltaItems(100000)), graph.Key("right", deltaItems(100000)), graph.Key("n", channel.LastValue[int]()))
+	b := newProgram(graph.Key("left", deltaItems(100000)), graph.Key("right", deltaItems(100000)), graph.Key("n", channel.LastValue[int]()))
 	b.Node("loop", func(_ context.Context, s any) (any, error) { return m{"n": s.(m)["n"].(int) + 1}, nil })
 	b.Edge(graph.Start, "loop").Conditional("loop", "again", func(_ context.Context, s any) (any, error) {
 		if s.(m)["n"].(int) < 2497 {
@@ -115,7 +115,7 @@ func threeLevelsReplayed(tr *trace) {
 }
 
 func forkDropsWrites(tr *trace) {
-	b := graph.New(graph.Key("n", channel.Reduce(func(a, b int) int { return a + b })))
+	b := newProgram(graph.Key("n", channel.Reduce(func(a, b int) int { return a + b })))
 	b.Node("a", returns(m{"n": 10})).Node("b", func(ctx context.Context, _ any) (any, error) {
 		n, err := pregel.AskFor[int](ctx, "?")
 		return m{"n": n}, err

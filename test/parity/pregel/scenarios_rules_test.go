@@ -46,7 +46,7 @@ func b2i(b bool) int {
 func keysOf(s any) string { return strings.Join(slices.Sorted(maps.Keys(s.(m))), " ") }
 
 func branchReads(tr *trace) {
-	b := graph.New(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("secret", channel.LastValue[string]()))
+	b := newProgram(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("secret", channel.LastValue[string]()))
 	shown := graph.NodeOptions{Reads: []string{"steps"}}
 	said := func(name, to string) graph.Path {
 		return func(ctx context.Context, s any) (any, error) { return to, pregel.Emit(ctx, name+": "+keysOf(s)) }
@@ -312,7 +312,7 @@ func storeInNodes(tr *trace) {
 }
 
 func nodeNamedAsKey(tr *trace) {
-	b := graph.New(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("draft", channel.LastValue[string]()))
+	b := newProgram(graph.Key("steps", channel.Reduce(channel.Append[string])), graph.Key("draft", channel.LastValue[string]()))
 	steps := func(s any) []string { return s.(m)["steps"].([]string) }
 	b.Node("draft", func(_ context.Context, s any) (any, error) {
 		return pregel.Pairs{{Key: "draft", Value: "Dear " + strings.Join(steps(s), " ")}, {Key: "steps", Value: []string{"drafted"}}}, nil

@@ -18,8 +18,8 @@ func init() {
 
 // forked is the graph of scenarios_shown.py.
 func forked(tr *trace, o graph.Options) *pregel.Graph {
-	keys := func() *graph.Builder {
-		return graph.New(graph.Key("a", channel.LastValue[int]()), graph.Key("n", channel.Reduce(channel.Append[string])))
+	keys := func() *program {
+		return newProgram(graph.Key("a", channel.LastValue[int]()), graph.Key("n", channel.Reduce(channel.Append[string])))
 	}
 	inner := tr.compile(keys().Node("deep", func(context.Context, any) (any, error) {
 		return m{"a": 7, "n": []string{"deep"}}, nil

@@ -40,6 +40,7 @@ func (tr *trace) resume(g *pregel.Graph, answers ...string) {
 
 func (tr *trace) bulk(g *pregel.Graph, steps ...[]pregel.StateUpdate) {
 	call(tr, "update", func(bool) any {
+		tr.typed.past(several)
 		if _, err := g.BulkUpdateState(ctx, tr.config().Address, steps); err != nil {
 			tr.error(err)
 		}
@@ -242,7 +243,7 @@ func deltaFreshUpdates(tr *trace) {
 }
 
 func deltaFromList(tr *trace) {
-	b := graph.New(graph.Key("items", channel.LastValue[[]string]()), graph.Key("n", channel.LastValue[int]()))
+	b := newProgram(graph.Key("items", channel.LastValue[[]string]()), graph.Key("n", channel.LastValue[int]()))
 	b.Node("a", func(_ context.Context, s any) (any, error) {
 		return m{"items": append(slices.Clone(items(s)), "old")}, nil
 	})
@@ -258,7 +259,7 @@ func deltaFromList(tr *trace) {
 }
 
 func deltaOverwritten(tr *trace) {
-	b := graph.New(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
+	b := newProgram(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
 	b.Node("a", func(context.Context, any) (any, error) {
 		return m{"items": pregel.Overwrite{Value: []string{"reset"}}}, nil
 	})
@@ -270,7 +271,7 @@ func deltaOverwritten(tr *trace) {
 }
 
 func deltaFailing(tr *trace) {
-	b := graph.New(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
+	b := newProgram(graph.Key("items", deltaItems(100)), graph.Key("n", channel.LastValue[int]()))
 	b.Node("a", func(context.Context, any) (any, error) { return m{"items": []string{"a"}}, nil })
 	b.Node("f", func(ctx context.Context, _ any) (any, error) {
 		if tr.does(ctx, "f", nil) == 1 {

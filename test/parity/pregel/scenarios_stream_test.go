@@ -29,7 +29,7 @@ func canonMessage(id, role, content any) any {
 
 var every = []pregel.Mode{pregel.ModeValues, pregel.ModeUpdates, pregel.ModeCustom, pregel.ModeMessages, pregel.ModeCheckpoints, pregel.ModeTasks, pregel.ModeDebug}
 
-func chat() *graph.Builder { return graph.New(graph.Key("messages", channel.Messages(nil))) }
+func chat() *program { return newProgram(graph.Key("messages", channel.Messages(nil))) }
 
 func ai(text, id string) channel.Message { return channel.Message{ID: id, Role: "ai", Content: text} }
 
@@ -171,7 +171,7 @@ func taskMetadata(tr *trace) {
 }
 
 func deltaMessages(tr *trace) {
-	b := graph.New(graph.Key("messages", channel.DeltaMessages(1000, numbered())))
+	b := newProgram(graph.Key("messages", channel.DeltaMessages(1000, numbered())))
 	b.Node("bot", says(ai("one", ""), ai("two", "m2")))
 	b.Node("dict", returns(m{"messages": m{"role": "ai", "content": "three"}}))
 	b.Node("dicts", returns(m{"messages": []any{m{"role": "user", "content": "four"}, m{"type": "ai", "content": "five", "id": "m5"}}}))

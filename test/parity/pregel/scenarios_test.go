@@ -23,8 +23,8 @@ var scenarios = map[string]func(*trace){
 
 type m = map[string]any
 
-func builder() *graph.Builder {
-	return graph.New(graph.Key("steps", channel.Reduce(channel.Append[string])))
+func builder() *program {
+	return newProgram(graph.Key("steps", channel.Reduce(channel.Append[string])))
 }
 
 func adds(words ...string) pregel.Func {
@@ -33,19 +33,27 @@ func adds(words ...string) pregel.Func {
 
 func in(words ...string) m { return m{"steps": append([]string{}, words...)} }
 
-func (tr *trace) compile(b *graph.Builder, o graph.Options) *pregel.Graph {
+func (tr *trace) compile(b *program, o graph.Options) *pregel.Graph {
 	o.Env, o.LangGraph = tr.env, true
 	if o.Hooks.TaskStart == nil {
 		o.Hooks.TaskStart = tr.hooks().TaskStart
 	}
-	g, err := b.Compile(o)
+	g, err := tr.made(b, o)
 	if err != nil {
 		tr.t.Fatal(err)
 	}
 	return g
 }
 
-func (tr *trace) saved(b *graph.Builder) *pregel.Graph {
+// made compiles b with the builder that the trace uses.
+func (tr *trace) made(b *program, o graph.Options) (*pregel.Graph, error) {
+	if tr.typed != nil {
+		return tr.typed.compile(tr, b, o)
+	}
+	return b.Compile(o)
+}
+
+func (tr *trace) saved(b *program) *pregel.Graph {
 	return tr.compile(b, graph.Options{Saver: tr.saver})
 }
 
@@ -69,7 +77,7 @@ func stepsLine(tr *trace) {
 	tr.run(g, nil, tr.config("fresh"))
 }
 
-func addNodes(b *graph.Builder, names ...string) {
+func addNodes(b *program, names ...string) {
 	for _, n := range names {
 		b.Node(n, adds(n))
 	}
@@ -258,7 +266,7 @@ func failureAndResume(tr *trace) {
 }
 
 func concurrentUpdate(tr *trace) {
-	b := graph.New(graph.Key("x", channel.LastValue[int]()))
+	b := newProgram(graph.Key("x", channel.LastValue[int]()))
 	for i, n := range []string{"a", "b"} {
 		b.Node(n, func(context.Context, any) (any, error) { return m{"x": i + 1}, nil }).Edge(graph.Start, n)
 	}
