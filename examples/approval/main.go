@@ -13,7 +13,6 @@ import (
 	"os"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -43,27 +42,31 @@ func main() {
 	}
 }
 
-func build(s saver.Saver) (*pregel.Graph, error) {
-	return graph.Of[Payment]().
-		Node("approve", graph.Typed(func(ctx context.Context, p Payment) (any, error) {
-			approved := pregel.Command{Update: Payment{Status: "approved"}, Goto: "pay"}
-			if p.Amount <= 100 {
-				return approved, nil
-			}
-			// Without an answer this is an error that stops the run; with one the
-			// node is run again from its start and gets it here.
-			ok, err := pregel.AskFor[bool](ctx, Question{"pay " + p.To + "?", p.Amount})
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				return pregel.Command{Update: Payment{Status: "refused"}, Goto: graph.End}, nil
-			}
-			return approved, nil
-		}), graph.NodeOptions{Targets: []string{"pay"}}).
-		Node("pay", graph.Typed(func(_ context.Context, p Payment) (any, error) {
-			return Payment{Status: "paid to " + p.To}, nil
-		})).
+func approve(ctx context.Context, p *Payment) (graph.Update, error) {
+	approved := graph.Write(&p.Status, "approved").Goto("pay")
+	if p.Amount <= 100 {
+		return approved, nil
+	}
+	// Without an answer this is an error that stops the run; with one the node is run
+	// again from its start and gets it here.
+	ok, err := pregel.AskFor[bool](ctx, Question{"pay " + p.To + "?", p.Amount})
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return graph.Write(&p.Status, "refused"), nil
+	}
+	return approved, nil
+}
+
+func pay(_ context.Context, p *Payment) (graph.Update, error) {
+	return graph.Write(&p.Status, "paid to "+p.To), nil
+}
+
+func build(s saver.Saver) (*graph.Graph[Payment], error) {
+	return graph.For[Payment]().
+		Node("approve", approve, graph.NodeOptions{Targets: []string{"pay"}}).
+		Node("pay", pay).
 		Edge(graph.Start, "approve").
 		Compile(graph.Options{Saver: s})
 }
@@ -80,24 +83,24 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	}
 	for thread, answer := range []bool{true, false} {
 		at := pregel.Thread(fmt.Sprint("payment-", thread))
-		res, err := g.Invoke(ctx, at, map[string]any{"to": "Ada", "amount": 500})
+		res, err := g.Run(ctx, at, Payment{To: "Ada", Amount: 500})
 		if err != nil {
 			return err
 		}
-		q, err := channel.Convert[Question](res.Interrupts[0].Value)
+		q, err := graph.QuestionOf[Question](res.Waiting[0])
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "waiting: %s %d\n", q.Text, q.Amount)
-		state, err := g.GetState(ctx, at)
+		state, err := g.State(ctx, at)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "stored, next:", state.Next)
-		if res, err = g.Invoke(ctx, at, pregel.Command{Resume: answer}); err != nil {
+		if res, err = g.Resume(ctx, at, answer); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "answered %v: %v\n", answer, res.Map()["status"])
+		fmt.Fprintf(out, "answered %v: %s\n", answer, res.State.Status)
 	}
 	return nil
 }

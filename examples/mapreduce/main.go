@@ -14,12 +14,16 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
 )
 
-type state = map[string]any
+// Text is the state.
+type Text struct {
+	Body    string   `json:"body"`
+	Counts  []string `json:"counts" state:"append"`
+	Summary string   `json:"summary"`
+}
 
 func main() {
 	if err := run(context.Background(), os.Stdout); err != nil {
@@ -27,37 +31,33 @@ func main() {
 	}
 }
 
+func countWords(_ context.Context, line string, t *Text) (graph.Update, error) {
+	return graph.Write(&t.Counts, []string{fmt.Sprintf("%d words in %q", len(strings.Fields(line)), line)}), nil
+}
+
+func sum(_ context.Context, t *Text) (graph.Update, error) {
+	return graph.Write(&t.Summary, fmt.Sprint(len(t.Counts), " lines counted")), nil
+}
+
 func run(ctx context.Context, out io.Writer) error {
-	g, err := graph.New(
-		graph.Key("text", channel.LastValue[string]()),
-		graph.Key("counts", channel.Reduce(channel.Append[string])),
-		graph.Key("summary", channel.LastValue[string]()),
-	).
-		Node("split", func(_ context.Context, in any) (any, error) {
-			var sends []pregel.Send
-			for _, line := range strings.Split(in.(state)["text"].(string), "\n") {
-				sends = append(sends, pregel.Send{Node: "count", Arg: line})
-			}
-			return pregel.Command{Goto: sends}, nil
-		}).
-		Node("count", pregel.NodeOf(func(_ context.Context, line string) (any, error) {
-			return state{"counts": []string{fmt.Sprintf("%d words in %q", len(strings.Fields(line)), line)}}, nil
-		})).
-		Node("sum", func(_ context.Context, in any) (any, error) {
-			return state{"summary": fmt.Sprint(len(in.(state)["counts"].([]string)), " lines counted")}, nil
-		}).
+	b := graph.For[Text]()
+	count := graph.Worker(b, "count", countWords)
+	g, err := b.Node("split", func(_ context.Context, t *Text) (graph.Update, error) {
+		return count.Send(strings.Split(t.Body, "\n")...), nil
+	}).
+		Node("sum", sum).
 		Edge(graph.Start, "split").Edge("count", "sum").Edge("sum", graph.End).
 		Compile(graph.Options{Saver: memory.New(memory.Options{})})
 	if err != nil {
 		return err
 	}
-	res, err := g.Invoke(ctx, pregel.Thread("hamlet"), state{"text": "to be\nor not to be\nthat is"}, pregel.RunOptions{MaxConcurrency: 2})
+	res, err := g.Run(ctx, pregel.Thread("hamlet"), Text{Body: "to be\nor not to be\nthat is"}, pregel.RunOptions{MaxConcurrency: 2})
 	if err != nil {
 		return err
 	}
-	for _, c := range res.Map()["counts"].([]string) {
+	for _, c := range res.State.Counts {
 		fmt.Fprintln(out, c)
 	}
-	fmt.Fprintln(out, res.Map()["summary"])
+	fmt.Fprintln(out, res.State.Summary)
 	return nil
 }

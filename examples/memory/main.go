@@ -11,23 +11,27 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
 
+// Talk is the state.
+type Talk struct {
+	Text  string `json:"text"`
+	Reply string `json:"reply"`
+}
+
 // answer learns from "I like …", and greets with what it knows of the user, who
 // is named by the run's config and not by the thread.
-func answer(ctx context.Context, state any) (any, error) {
+func answer(ctx context.Context, t *Talk) (graph.Update, error) {
 	task, _ := pregel.Task(ctx)
 	facts := store.Namespace{"users", fmt.Sprint(task.Configurable["user"]), "facts"}
-	text := state.(map[string]any)["text"].(string)
-	if thing, ok := strings.CutPrefix(text, "I like "); ok {
+	if thing, ok := strings.CutPrefix(t.Text, "I like "); ok {
 		if err := task.Store.Put(ctx, facts, thing, map[string]any{"likes": thing}); err != nil {
 			return nil, err
 		}
-		return map[string]any{"reply": "Noted: " + thing + "."}, nil
+		return graph.Write(&t.Reply, "Noted: "+thing+"."), nil
 	}
 	known, err := task.Store.Search(ctx, store.Query{Prefix: facts, ByKey: true})
 	if err != nil {
@@ -38,9 +42,9 @@ func answer(ctx context.Context, state any) (any, error) {
 		likes = append(likes, f.Value["likes"].(string))
 	}
 	if len(likes) == 0 {
-		return map[string]any{"reply": "Hello! We have not met."}, nil
+		return graph.Write(&t.Reply, "Hello! We have not met."), nil
 	}
-	return map[string]any{"reply": "Hello! You like " + strings.Join(likes, " and ") + "."}, nil
+	return graph.Write(&t.Reply, "Hello! You like "+strings.Join(likes, " and ")+"."), nil
 }
 
 // life is one life of the process: it opens the directory, talks, and ends.
@@ -55,7 +59,7 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 		return err
 	}
 	defer memories.Close()
-	g, err := graph.New(graph.Key("text", channel.LastValue[string]()), graph.Key("reply", channel.LastValue[string]())).
+	g, err := graph.For[Talk]().
 		Node("answer", answer).Sequence(graph.Start, "answer", graph.End).
 		Compile(graph.Options{Saver: sv, Store: memories, AtomicStore: true})
 	if err != nil {
@@ -63,11 +67,11 @@ func life(dir string, talk func(say func(thread, user, text string) error) error
 	}
 	return talk(func(thread, user, text string) error {
 		at, opts := pregel.Thread(thread), pregel.RunOptions{Configurable: map[string]any{"user": user}}
-		res, err := g.Invoke(context.Background(), at, map[string]any{"text": text}, opts)
+		res, err := g.Run(context.Background(), at, Talk{Text: text}, opts)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s, %s: %q %s\n", thread, user, text, res.Map()["reply"])
+		fmt.Printf("%s, %s: %q %s\n", thread, user, text, res.State.Reply)
 		return nil
 	})
 }

@@ -13,12 +13,21 @@ import (
 	"os"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
 )
 
-type state = map[string]any
+// Article is the state of the outer graph, and Review that of the inner one.
+type (
+	Article struct {
+		Text string `json:"text"`
+		Done string `json:"done"`
+	}
+	Review struct {
+		Draft  string `json:"draft"`
+		Better string `json:"better"`
+	}
+)
 
 func main() {
 	if err := run(context.Background(), os.Stdout); err != nil {
@@ -26,28 +35,38 @@ func main() {
 	}
 }
 
-// say is a node that sets a key.
-func say(key, text string) pregel.Func {
-	return func(context.Context, any) (any, error) { return state{key: text}, nil }
+func compose(_ context.Context, r *Review) (graph.Update, error) {
+	return graph.Write(&r.Draft, "a first draft"), nil
 }
 
-func build() (*pregel.Graph, error) {
-	draft, text := graph.Key("draft", channel.LastValue[string]()), graph.Key("text", channel.LastValue[string]())
-	// It shares the key "text" with the outer graph; "draft" is its own.
-	review, err := graph.New(text, draft).
-		Node("compose", say("draft", "a first draft")).
-		Node("edit", func(ctx context.Context, in any) (any, error) {
-			better, err := pregel.AskFor[string](ctx, fmt.Sprintf("improve %q", in.(state)["draft"]))
-			return state{"text": better}, err
-		}).
+func edit(ctx context.Context, r *Review) (graph.Update, error) {
+	better, err := pregel.AskFor[string](ctx, fmt.Sprintf("improve %q", r.Draft))
+	if err != nil {
+		return nil, err
+	}
+	return graph.Write(&r.Better, better), nil
+}
+
+func build() (*graph.Graph[Article], error) {
+	inner, err := graph.For[Review]().Node("compose", compose).Node("edit", edit).
 		Sequence(graph.Start, "compose", "edit", graph.End).
 		Compile(graph.Options{Name: "review"})
 	if err != nil {
 		return nil, err
 	}
-	return graph.New(text, graph.Key("done", channel.LastValue[string]())).
-		Subgraph("review", review).
-		Node("publish", say("done", "published")).
+	review := func(ctx context.Context, a *Article) (graph.Update, error) {
+		res, err := inner.Run(ctx, pregel.Inside(), Review{Draft: a.Text})
+		if err != nil {
+			return nil, err // also a question: the outer run stops too
+		}
+		return graph.Write(&a.Text, res.State.Better), nil
+	}
+	publish := func(_ context.Context, a *Article) (graph.Update, error) {
+		return graph.Write(&a.Done, "published"), nil
+	}
+	return graph.For[Article]().
+		Node("review", review, graph.NodeOptions{Subgraphs: []*pregel.Graph{inner.Untyped()}}).
+		Node("publish", publish).
 		Sequence(graph.Start, "review", "publish", graph.End).
 		Compile(graph.Options{Saver: memory.New(memory.Options{})})
 }
@@ -58,20 +77,20 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	at := pregel.Thread("t")
-	res, err := g.Invoke(ctx, at, state{"text": ""})
+	res, err := g.Run(ctx, at, Article{})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "asked:", res.Interrupts[0].Value)
-	outer, err := g.GetState(ctx, at, pregel.StateOptions{Subgraphs: true})
+	fmt.Fprintln(out, "asked:", res.Waiting[0].Value)
+	outer, err := g.State(ctx, at, pregel.StateOptions{Subgraphs: true})
 	if err != nil {
 		return err
 	}
 	inner := outer.Tasks[0].State
 	fmt.Fprintf(out, "outside next %v, inside next %v with %v\n", outer.Next, inner.Next, inner.Map()["draft"])
-	if res, err = g.Invoke(ctx, at, pregel.Command{Resume: "a better text"}); err != nil {
+	if res, err = g.Resume(ctx, at, "a better text"); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v: %v\n", res.Map()["done"], res.Map()["text"])
+	fmt.Fprintf(out, "%s: %s\n", res.State.Done, res.State.Text)
 	return nil
 }

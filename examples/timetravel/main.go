@@ -13,13 +13,16 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 )
 
-type state = map[string]any
+// Joke is the state.
+type Joke struct {
+	Topic string `json:"topic"`
+	Text  string `json:"text"`
+}
 
 func main() {
 	if err := run(context.Background(), os.Stdout); err != nil {
@@ -27,11 +30,11 @@ func main() {
 	}
 }
 
-func build(s saver.Saver) (*pregel.Graph, error) {
-	return graph.New(graph.Key("topic", channel.LastValue[string]()), graph.Key("joke", channel.LastValue[string]())).
-		Node("choose", func(context.Context, any) (any, error) { return state{"topic": "cats"}, nil }).
-		Node("write", func(_ context.Context, in any) (any, error) {
-			return state{"joke": fmt.Sprint("a joke about ", in.(state)["topic"])}, nil
+func build(s saver.Saver) (*graph.Graph[Joke], error) {
+	return graph.For[Joke]().
+		Node("choose", func(_ context.Context, j *Joke) (graph.Update, error) { return graph.Write(&j.Topic, "cats"), nil }).
+		Node("write", func(_ context.Context, j *Joke) (graph.Update, error) {
+			return graph.Write(&j.Text, "a joke about "+j.Topic), nil
 		}).
 		Sequence(graph.Start, "choose", "write", graph.End).
 		Compile(graph.Options{Saver: s})
@@ -43,36 +46,32 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	at := pregel.Thread("t")
-	if _, err := g.Invoke(ctx, at, state{"topic": ""}); err != nil {
+	if _, err := g.Run(ctx, at, Joke{}); err != nil {
 		return err
 	}
-	var before *pregel.StateSnapshot // the state before "write" ran
-	for s, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
+	var before *graph.Snapshot[Joke] // the state before "write" ran
+	for s, err := range g.History(ctx, at, pregel.HistoryQuery{}) {
 		if err != nil {
 			return err
 		}
 		step, _ := s.Metadata.Step()
-		fmt.Fprintf(out, "step %d, next %v: %v\n", step, s.Next, s.Values)
+		fmt.Fprintf(out, "step %d, next %v: %+v\n", step, s.Next, s.State)
 		if slices.Contains(s.Next, "write") {
 			before = s
 		}
 	}
 
-	fork, err := g.UpdateState(ctx, before.Address, pregel.StateUpdate{Values: state{"topic": "dogs"}})
+	res, err := g.Fork(ctx, before.Address, func(j *Joke) graph.Update { return graph.Write(&j.Topic, "dogs") })
 	if err != nil {
 		return err
 	}
-	res, err := g.Invoke(ctx, fork, nil)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "forked:", res.Map()["joke"])
+	fmt.Fprintln(out, "forked:", res.State.Text)
 
 	// The old branch is still there: replaying from its checkpoint runs "write"
 	// again with the old topic.
-	if res, err = g.Invoke(ctx, before.Address, nil); err != nil {
+	if res, err = g.Continue(ctx, before.Address); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "replayed:", res.Map()["joke"])
+	fmt.Fprintln(out, "replayed:", res.State.Text)
 	return nil
 }
