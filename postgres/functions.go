@@ -70,26 +70,30 @@ END $$`
 // request hang on.
 //
 // The channels that got a version: p_channels, p_versions, p_kinds, NULL for no blob,
-// p_blobs, and p_minted, whether nobody else can have the version. A channel is refused if
+// p_blobs, and p_minted, whether nobody else can have the version; p_fresh of them have a
+// blob, and p_all_minted is p_minted of all. A channel is refused if
 // another checkpoint has the same version of it and would read something else afterwards:
 // because the blob differs, or because there is none so far, which is seen by looking at all
 // checkpoints of the namespace. Where a value stands in the checkpoint's JSON a blob would
 // be read before it. One is there only if this checkpoint was put before: the check has
 // looked.
 //
-// The channels whose value is that of before: p_unchanged, with p_unchanged_versions as
-// JSON. Blobs need nothing: they are found by their versions. What stands in a checkpoint is
-// copied from the source if that has the same version, else from the checkpoint that got it
-// last: one whose parent does not have it.
+// The other channels of the checkpoint have their value of before. Blobs need nothing: they
+// are found by their versions. What stands in a checkpoint is copied from the source if that
+// has the same version, else from the checkpoint that got it last: one whose parent does not
+// have it.
 const putFunction = `CREATE OR REPLACE FUNCTION @.stele_put(` + callParameters + `,
 	p_parent TEXT, p_values_from TEXT, p_source TEXT, p_expect TEXT, p_named TEXT[],
 	p_channels TEXT[], p_versions TEXT[], p_kinds TEXT[], p_blobs BYTEA[], p_minted BOOL[],
-	p_unchanged TEXT[], p_unchanged_versions TEXT[], p_checkpoint TEXT, p_metadata TEXT, p_note BYTEA,
+	p_fresh INT, p_all_minted BOOL, p_checkpoint TEXT, p_metadata TEXT, p_note BYTEA,
 	` + writesParameters + `) RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_deleted TEXT;
 	v_text TEXT;
 	v_checkpoint JSONB := p_checkpoint;
+	v_looks BOOL;
+	v_rows INT;
+	v_versions JSONB;
 	v_source_versions JSONB;
 	v_source_values JSONB;
 	v_inherited JSONB;
@@ -118,7 +122,24 @@ BEGIN` + guardOfAll + `
 		END IF;
 	END IF;
 
-	IF cardinality(p_channels) > 0 THEN
+	-- Versions that nobody else can have need no look at other checkpoints, unless a blob is
+	-- there all the same. A subquery for each row, not a join, keeps to the index.
+	v_looks := NOT p_all_minted;
+	IF p_all_minted AND p_fresh > 0 THEN
+		INSERT INTO @.checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+		SELECT p_thread, p_ns, f.channel, f.version, f.kind, f.blob
+		FROM unnest(p_channels, p_versions, p_kinds, p_blobs) f(channel, version, kind, blob) WHERE f.kind IS NOT NULL
+		ON CONFLICT DO NOTHING;
+		GET DIAGNOSTICS v_rows = ROW_COUNT;
+		v_looks := v_rows < p_fresh;
+	END IF;
+	IF NOT v_looks AND p_fresh < cardinality(p_channels) THEN
+		SELECT bool_or((
+			SELECT true FROM @.checkpoint_blobs b
+			WHERE b.thread_id = p_thread AND b.checkpoint_ns = p_ns AND b.channel = f.channel AND b.version = f.version LIMIT 1))
+		INTO v_looks FROM unnest(p_channels, p_versions, p_kinds) f(channel, version, kind) WHERE f.kind IS NULL;
+	END IF;
+	IF v_looks THEN
 		PERFORM @.stele_refuse('` + refusedTaken + `', f.channel)
 		FROM unnest(p_channels, p_versions, p_kinds, p_blobs, p_minted) f(channel, version, kind, blob, minted)
 		LEFT JOIN @.checkpoint_blobs b
@@ -134,31 +155,31 @@ BEGIN` + guardOfAll + `
 		ON CONFLICT (thread_id, checkpoint_ns, channel, version)
 		DO UPDATE SET type = EXCLUDED.type, blob = EXCLUDED.blob
 		WHERE (b.type, b.blob) IS DISTINCT FROM (EXCLUDED.type, EXCLUDED.blob);
-		IF array_position(p_kinds, NULL) IS NOT NULL THEN
-			DELETE FROM @.checkpoint_blobs b USING unnest(p_channels, p_versions, p_kinds) f(channel, version, kind)
-			WHERE f.kind IS NULL AND b.thread_id = p_thread AND b.checkpoint_ns = p_ns AND b.channel = f.channel AND b.version = f.version;
-		END IF;
+		DELETE FROM @.checkpoint_blobs b USING unnest(p_channels, p_versions, p_kinds) f(channel, version, kind)
+		WHERE f.kind IS NULL AND b.thread_id = p_thread AND b.checkpoint_ns = p_ns AND b.channel = f.channel AND b.version = f.version;
 	END IF;
 
-	IF cardinality(p_unchanged) > 0 THEN
+	v_versions := (v_checkpoint -> 'channel_versions') - coalesce(p_channels, '{}');
+	IF v_versions <> '{}' THEN
 		SELECT c.checkpoint -> 'channel_versions', c.checkpoint -> 'channel_values' INTO v_source_versions, v_source_values
 		FROM @.checkpoints c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = p_source;
-		SELECT jsonb_object_agg(u.channel, v_source_values -> u.channel) INTO v_inherited
-		FROM unnest(p_unchanged, p_unchanged_versions) u(channel, version)
-		WHERE v_source_versions -> u.channel = u.version::jsonb AND v_source_values ? u.channel;
-		SELECT jsonb_object_agg(u.channel, l.value) INTO v_others
-		FROM unnest(p_unchanged, p_unchanged_versions) u(channel, version)
-		CROSS JOIN LATERAL (
-			SELECT c.checkpoint -> 'channel_values' -> u.channel AS value
-			FROM @.checkpoints c LEFT JOIN @.stele_checkpoints s USING (thread_id, checkpoint_ns, checkpoint_id)
-			WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint -> 'channel_versions' -> u.channel = u.version::jsonb
-			AND NOT EXISTS (
-				SELECT FROM @.checkpoints p
-				WHERE p.thread_id = p_thread AND p.checkpoint_ns = p_ns AND p.checkpoint_id = c.parent_checkpoint_id
-				AND p.checkpoint -> 'channel_versions' -> u.channel = u.version::jsonb)
-			ORDER BY s.seq DESC NULLS LAST, c.checkpoint_id DESC LIMIT 1
-		) l
-		WHERE (v_source_versions -> u.channel = u.version::jsonb) IS NOT TRUE AND l.value IS NOT NULL;
+		SELECT jsonb_object_agg(s.key, s.value) INTO v_inherited FROM jsonb_each(v_source_values) s
+		WHERE v_source_versions -> s.key = v_versions -> s.key;
+		IF NOT coalesce(v_source_versions, '{}') @> v_versions THEN
+			SELECT jsonb_object_agg(u.key, l.value) INTO v_others
+			FROM jsonb_each(v_versions) u
+			CROSS JOIN LATERAL (
+				SELECT c.checkpoint -> 'channel_values' -> u.key AS value
+				FROM @.checkpoints c LEFT JOIN @.stele_checkpoints s USING (thread_id, checkpoint_ns, checkpoint_id)
+				WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint -> 'channel_versions' -> u.key = u.value
+				AND NOT EXISTS (
+					SELECT FROM @.checkpoints p
+					WHERE p.thread_id = p_thread AND p.checkpoint_ns = p_ns AND p.checkpoint_id = c.parent_checkpoint_id
+					AND p.checkpoint -> 'channel_versions' -> u.key = u.value)
+				ORDER BY s.seq DESC NULLS LAST, c.checkpoint_id DESC LIMIT 1
+			) l
+			WHERE (v_source_versions -> u.key = u.value) IS NOT TRUE AND l.value IS NOT NULL;
+		END IF;
 		IF v_inherited IS NOT NULL OR v_others IS NOT NULL THEN
 			v_checkpoint := jsonb_set(v_checkpoint, '{channel_values}',
 				coalesce(v_inherited, '{}') || coalesce(v_others, '{}') || (v_checkpoint -> 'channel_values'));

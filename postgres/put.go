@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -61,9 +60,7 @@ type putRows struct {
 	kinds              []*string
 	blobs              [][]byte
 	minted             []bool
-
-	// The channels whose value is that of before, with their versions as JSON.
-	unchanged, unchangedVersions []string
+	stored             int // how many have a blob
 
 	writes writeRows
 }
@@ -108,16 +105,6 @@ func (s *Saver) newPutRows(plan *rules.PutPlan) (*putRows, error) {
 	for _, channel := range plan.Record.Emptied {
 		r.fresh(channel, cp.Versions[channel], nil)
 	}
-	for _, channel := range slices.Sorted(maps.Keys(cp.Versions)) {
-		if slices.Contains(r.channels, channel) {
-			continue
-		}
-		version, err := appendVersion(nil, "channel_versions", cp.Versions[channel])
-		if err != nil {
-			return nil, err
-		}
-		r.unchanged, r.unchangedVersions = append(r.unchanged, channel), append(r.unchangedVersions, string(version))
-	}
 	text, err := appendCheckpoint(nil, cp, inline)
 	if err != nil {
 		return nil, err
@@ -146,6 +133,7 @@ func (r *putRows) fresh(channel string, version saver.Version, value *serde.Type
 		r.kinds, r.blobs = append(r.kinds, nil), append(r.blobs, nil)
 		return
 	}
+	r.stored++
 	r.kinds, r.blobs = append(r.kinds, &value.Kind), append(r.blobs, notNull(value.Data))
 }
 
@@ -161,7 +149,7 @@ func notNull(data []byte) []byte {
 func (s *Saver) queuePut(b *pgx.Batch, c call, plan *rules.PutPlan, r *putRows) {
 	args := append(s.callArgs(plan.Target, c, plan.Epoch),
 		plan.Record.Parent, plan.Record.ValuesFrom, plan.Record.Source(), plan.ExpectHead, r.writes.named,
-		r.channels, r.versions, r.kinds, r.blobs, r.minted, r.unchanged, r.unchangedVersions, r.checkpoint, r.metadata, r.note)
+		r.channels, r.versions, r.kinds, r.blobs, r.minted, r.stored, !slices.Contains(r.minted, false), r.checkpoint, r.metadata, r.note)
 	b.Queue(s.sql.put, r.writes.appendTo(args)...)
 }
 

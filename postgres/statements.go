@@ -28,7 +28,7 @@ ON CONFLICT (thread_id) DO UPDATE SET updated_at = EXCLUDED.updated_at`)
 
 	const call = `$1::bigint, $2::uuid, $3::timestamptz, $4::bigint, $5::timestamptz, $6::text, $7::text, $8::text, `
 	st.put = q(`SELECT @.stele_put(` + call + `$9::text, $10::text, $11::text, $12::text, $13::text[],
-	$14::text[], $15::text[], $16::text[], $17::bytea[], $18::bool[], $19::text[], $20::text[], $21::text, $22::text, $23::bytea,
+	$14::text[], $15::text[], $16::text[], $17::bytea[], $18::bool[], $19::int, $20::bool, $21::text, $22::text, $23::bytea,
 	$24::text[], $25::text[], $26::text[], $27::int[], $28::text[], $29::text[], $30::bytea[], $31::text[], $32::text[], $33::text[], $34::bool[])`)
 	st.putWrites = q(`SELECT @.stele_put_writes(` + call + `
 	$9::text[], $10::text[], $11::text[], $12::int[], $13::text[], $14::text[], $15::bytea[], $16::text[], $17::text[], $18::text[], $19::bool[])`)
