@@ -38,9 +38,10 @@ type Local struct {
 
 	// mu orders all changes. An item is written under it, before the change is seen.
 	mu        sync.Mutex
-	open      map[string]*localRun // by id: those that have not ended
-	ended     map[string]Run       // by thread: of the runs that were begun, the last that ended
-	keys      map[string]string    // key to id
+	open      map[string]*localRun            // by id: those that have not ended
+	threads   map[string]map[string]*localRun // the same by thread and id
+	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
+	keys      map[string]string               // key to id
 	schedules map[string]Schedule
 }
 
@@ -78,7 +79,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, ended: map[string]Run{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
 	for r, err := range scan[storedRun](ctx, items, runsSpace) {
 		if err != nil {
 			return nil, err
@@ -90,7 +91,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			if r.Seq, err = q.lastSeq(ctx, r); err != nil {
 				return nil, err
 			}
-			q.open[r.ID] = &localRun{storedRun: r} // a claim of an earlier process is void
+			q.add(&localRun{storedRun: r}) // a claim of an earlier process is void
 		} else {
 			q.noteEnd(r.Run)
 		}
@@ -102,6 +103,23 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		q.schedules[s.ID] = s
 	}
 	return q, nil
+}
+
+// add adds a run that has not ended. The caller holds mu.
+func (q *Local) add(r *localRun) {
+	q.open[r.ID] = r
+	if q.threads[r.ThreadID] == nil {
+		q.threads[r.ThreadID] = map[string]*localRun{}
+	}
+	q.threads[r.ThreadID][r.ID] = r
+}
+
+// drop removes a run that has ended. The caller holds mu.
+func (q *Local) drop(r Run) {
+	delete(q.open, r.ID)
+	if delete(q.threads[r.ThreadID], r.ID); len(q.threads[r.ThreadID]) == 0 {
+		delete(q.threads, r.ThreadID)
+	}
 }
 
 // noteEnd remembers a run that ended, if it left something on its thread.
@@ -169,7 +187,7 @@ func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
 	if err := q.save(ctx, l, r); err != nil {
 		return Run{}, err
 	}
-	q.open[r.ID] = l
+	q.add(l)
 	if r.Key != "" {
 		q.keys[r.Key] = r.ID
 	}
@@ -179,10 +197,8 @@ func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
 // ofThread are the runs of a thread that have not ended, in order. The caller holds mu.
 func (q *Local) ofThread(threadID string) []*localRun {
 	var found []*localRun
-	for _, r := range q.open {
-		if r.ThreadID == threadID {
-			found = append(found, r)
-		}
+	for _, r := range q.threads[threadID] {
+		found = append(found, r)
 	}
 	slices.SortFunc(found, func(a, b *localRun) int { return strings.Compare(a.ID, b.ID) })
 	return found
@@ -255,7 +271,7 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run) error {
 	}
 	r.storedRun = stored
 	if to.Status.Ended() {
-		delete(q.open, to.ID)
+		q.drop(to)
 		q.noteEnd(to)
 	}
 	q.Changed(to.ID)
@@ -365,7 +381,7 @@ func (q *Local) Retry(ctx context.Context, id string) (Run, error) {
 	if err := q.forgetEnd(ctx, r); err != nil {
 		return Run{}, err
 	}
-	q.open[id] = l
+	q.add(l)
 	return r, nil
 }
 
@@ -452,8 +468,8 @@ func (q *Local) blocked(r *localRun, now time.Time) bool {
 	if !r.Started.IsZero() {
 		return false
 	}
-	for _, other := range q.open {
-		if other == r || other.ThreadID != r.ThreadID {
+	for _, other := range q.threads[r.ThreadID] {
+		if other == r {
 			continue
 		}
 		if !other.Started.IsZero() || other.ID < r.ID && !other.After.After(now) {
