@@ -32,9 +32,9 @@
 //     first, in the transaction. Each later statement of it has a snapshot of its own,
 //     taken under the lock, so that it sees what all earlier calls of stele left. A lock is
 //     never held over a call to user code.
-//   - Put and PutWrites are one batch: one round trip, committed by the Sync at its end. A
-//     statement that finds a reason to refuse raises an error by stele_refuse, which ends
-//     the batch and rolls it back.
+//   - Put and PutWrites are calls of the functions stele_put and stele_put_writes, each in
+//     one batch: one round trip, committed by the Sync at its end. What finds a reason to
+//     refuse raises an error by stele_refuse, which ends the batch and rolls it back.
 //   - Nothing needs a session: no named prepared statements, no session locks. The next
 //     transaction may be on another server connection, as with PgBouncer in transaction
 //     mode. Only a Queue listens, and does without where it cannot.
