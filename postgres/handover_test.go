@@ -4,6 +4,7 @@ package postgres_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,9 @@ import (
 
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 )
@@ -163,6 +167,36 @@ func same(t *testing.T, lines []string, s saver.Saver) {
 				}
 			}
 		}
+	}
+}
+
+// A Python program proves no epoch: it may move the head of a thread that a Go run owns. The
+// run then stops with ErrConflict at its next checkpoint, and what Python put stays.
+func TestPythonMovesTheHead(t *testing.T) {
+	url := server(t).Database(t)
+	python := python(t)
+	s := open(t, url, postgres.Options{})
+	late := false
+	g, err := graph.New(graph.Key("n", channel.LastValue[int]())).
+		Node("one", func(context.Context, any) (any, error) {
+			script(t, python, "move", url, "")
+			return map[string]any{"n": 1}, nil
+		}).
+		Node("two", func(context.Context, any) (any, error) {
+			late = true
+			return map[string]any{"n": 2}, nil
+		}).
+		Sequence(graph.Start, "one", "two").
+		Compile(graph.Options{Name: "g", Saver: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Invoke(t.Context(), pregel.Thread("moved"), map[string]any{"n": 0}, pregel.RunOptions{Durability: pregel.Sync})
+	if !errors.Is(err, pregel.ErrConflict) || late {
+		t.Errorf("the run ended with %v, and went on: %t; want ErrConflict", err, late)
+	}
+	if head := get(t, s, saver.Config{ThreadID: "moved"}); fmt.Sprint(head.Metadata["step"]) != "99" {
+		t.Errorf("the head is %+v, want Python's", head.Metadata)
 	}
 }
 

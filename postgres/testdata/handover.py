@@ -4,6 +4,7 @@
     handover.py read URL     prints what it reads of all threads
     handover.py filter URL   prints the ids that the filters on standard input select
     handover.py resume URL   puts a checkpoint upon the newest of thread "go"
+    handover.py move URL     puts a checkpoint of now upon the newest of thread "moved"
 """
 
 import datetime
@@ -101,6 +102,13 @@ def resume(saver):
         fresh=["from"], before=cp["channel_versions"], metadata={"user": "python"})
 
 
+def move(saver):
+    config = {"configurable": {"thread_id": "moved", "checkpoint_ns": ""}}
+    tup = saver.get_tuple(config)
+    cp = {**tup.checkpoint, **{k: v for k, v in empty_checkpoint().items() if k in ("id", "ts")}}
+    saver.put(tup.config, cp, {"source": "update", "step": 99, "parents": {}}, {})
+
+
 command, url = sys.argv[1:]
 with PostgresSaver.from_conn_string(url) as saver:
     if command == "write":
@@ -112,6 +120,8 @@ with PostgresSaver.from_conn_string(url) as saver:
         dump(saver)
     elif command == "resume":
         resume(saver)
+    elif command == "move":
+        move(saver)
     elif command == "filter":
         for filter in json.load(sys.stdin):
             print(json.dumps([t.config["configurable"]["checkpoint_id"] for t in saver.list(None, filter=filter)]))
