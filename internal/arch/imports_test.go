@@ -57,7 +57,7 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, index} ← internal/layout    {saver, internal/engine} ← internal/diskhook
 //	{internal/engine, internal/rules, internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
-//	{serde, pregel/channel} ← message    {message, pregel} ← tool
+//	{serde, pregel/channel} ← message    {message, pregel} ← tool ← model ← agent
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
 //
@@ -108,12 +108,14 @@ var rules = []rule{
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
 	{"message", []string{"internal/pyrepr", "pregel/channel", "serde"}, []string{}},
 	{"tool", []string{"internal/pyrepr", "message", "pregel/..."}, []string{}},
+	{"model", []string{"message", "tool", "pregel/..."}, []string{}},
+	{"agent", []string{"internal/pyrepr", "message", "model", "tool", "pregel/...", "serde"}, []string{}},
 	{"internal/pyrepr", nil, []string{}},
 	{"internal/arch", nil, []string{}},
 	{"internal/golden", nil, []string{}},
 	{"test/...", []string{anything}, append(slices.Clone(allowedModules), testModules...)},
 	{"bench/...", []string{anything}, nil},
-	{"examples/...", []string{"store", "cache", "message", "tool", "saver/...", "pregel/...", "serde/...", "test/kill"}, []string{}},
+	{"examples/...", []string{"store", "cache", "message", "tool", "model", "agent", "saver/...", "pregel/...", "serde/...", "test/kill"}, []string{}},
 }
 
 func (r rule) allows(pkg string) bool {
