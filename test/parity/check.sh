@@ -39,3 +39,10 @@ gzip -dc "$work/random.json.gz" >"$work/random.json"
 gzip -dc "$tree/message/testdata/random.json.gz" | cmp - "$work/random.json"
 cmp "$tree/message/testdata/python.json" "$work/python.json"
 cmp "$tree/tool/testdata/node.json" "$work/node.json"
+
+# Package agent, with the LangChain that it is compared with. Its langchain-core is a newer one.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+	--target "$work/langchain" langchain==1.5.0 langchain-core==1.8.2
+PYTHONPATH="$work/langchain" "$venv/bin/python" -W ignore "$tree/agent/testdata/record.py" "$work" >/dev/null
+gzip -dc "$work/agent.json.gz" >"$work/agent.json"
+gzip -dc "$tree/agent/testdata/agent.json.gz" | cmp - "$work/agent.json"

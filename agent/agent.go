@@ -1,0 +1,301 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/tool"
+)
+
+// Options are options of an agent. The zero value is an agent without tools.
+type Options struct {
+	// Name is the name of the agent: that of its graph, and of the messages of its model.
+	Name string
+	// System is the system prompt. The model gets it before the messages; it is not stored.
+	System string
+	Tools  []tool.Tool
+	// Errors says what an error of a tool becomes. Nil is tool.AnswerInvalid.
+	Errors tool.ErrorPolicy
+	// Response is the form of the answer; nil is a message.
+	Response *Response
+	// State are keys of the state beside those of the agent. They are part of its input and its
+	// result.
+	State []graph.Field
+	// Middleware are called in this order; the first is the outermost.
+	Middleware []Middleware
+	// Graph are the options of the graph. Its Name is Options.Name, unless that is empty.
+	Graph graph.Options
+}
+
+// The keys of an agent's state.
+const (
+	KeyMessages = "messages"            // a message.List
+	KeyResponse = "structured_response" // the structured answer; see Response
+	KeyJump     = "jump_to"             // a Jump; see Middleware
+)
+
+// The nodes of an agent. Those of middleware have the names "<middleware>.before_agent",
+// "<middleware>.before_model", "<middleware>.after_model" and "<middleware>.after_agent".
+const (
+	NodeModel = "model"
+	NodeTools = "tools"
+)
+
+// DefaultRecursionLimit is the number of supersteps that LangChain gives an agent. Set it in
+// pregel.RunOptions if a smaller bound is wanted: an agent whose model never stops calling tools
+// ends there, with a *pregel.RecursionError.
+const DefaultRecursionLimit = 9999
+
+// ErrOptions: an agent cannot be made of these options.
+var ErrOptions = errors.New("unusable agent options")
+
+// ErrUnknownTool: a Middleware gave the model a tool that the agent does not have.
+var ErrUnknownTool = errors.New("the agent does not have this tool")
+
+// Say is the input of a run: what a person says.
+func Say(text string) map[string]any {
+	return map[string]any{KeyMessages: message.Human(text)}
+}
+
+// Messages are the messages in a state: that which a hook gets, or the result of a run.
+func Messages(state map[string]any) ([]message.Message, error) {
+	return message.FromList(state[KeyMessages])
+}
+
+// ReturnDirect marks a tool whose answer is the answer of the agent: if the model calls no other
+// in the same message, it is not asked again.
+func ReturnDirect(t tool.Tool) tool.Tool { return direct{t} }
+
+type direct struct{ tool.Tool }
+
+// agent is what the nodes and edges of a graph know.
+type agent struct {
+	model  model.Model
+	opts   Options
+	tools  []tool.Tool
+	byName map[string]tool.Tool
+	defs   []tool.Definition
+	wraps  bool // whether a middleware wraps tools
+}
+
+// New makes an agent. The error is ErrOptions, tool.ErrDefinition for two tools with one name, or
+// a *pregel.GraphError.
+func New(m model.Model, o Options) (*pregel.Graph, error) {
+	if m == nil {
+		return nil, fmt.Errorf("%w: no model", ErrOptions)
+	}
+	a := &agent{model: m, opts: o, byName: map[string]tool.Tool{}}
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	node, err := tool.NewNode(tool.Options{Errors: o.Errors, Wrap: a.wrapTool()}, a.tools...)
+	if err != nil {
+		return nil, err
+	}
+	a.defs = node.Definitions()
+	for i, t := range a.tools {
+		if a.opts.Response.has(a.defs[i].Name) {
+			return nil, fmt.Errorf("%w: a tool and a form of the answer have the name %q", ErrOptions, a.defs[i].Name)
+		}
+		a.byName[a.defs[i].Name] = t
+	}
+	b := graph.New(a.fields()...)
+	b.Input(a.shown(false)...).Output(a.shown(true)...)
+	b.Node(NodeModel, a.ask)
+	if a.hasTools() {
+		b.Node(NodeTools, node.Run)
+	}
+	a.connect(b)
+	if o.Name != "" {
+		o.Graph.Name = o.Name
+	}
+	return b.Compile(o.Graph)
+}
+
+// check finds what is wrong with the options, and collects the tools.
+func (a *agent) check() error {
+	if err := a.opts.Response.check(); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for i, m := range a.opts.Middleware {
+		switch {
+		case m.err != nil:
+			return m.err
+		case m.Name == "":
+			return fmt.Errorf("%w: middleware %d has no name", ErrOptions, i)
+		case names[m.Name]:
+			return fmt.Errorf("%w: two middleware have the name %q", ErrOptions, m.Name)
+		}
+		names[m.Name] = true
+		a.tools = append(a.tools, m.Tools...)
+		a.wraps = a.wraps || m.WrapTool != nil
+	}
+	a.tools = append(a.tools, a.opts.Tools...)
+	for i, f := range a.opts.State {
+		switch f.Name {
+		case KeyMessages, KeyResponse, KeyJump, "":
+			return fmt.Errorf("%w: the state has a key %q of its own", ErrOptions, f.Name)
+		}
+		if slices.ContainsFunc(a.opts.State[:i], func(g graph.Field) bool { return g.Name == f.Name }) {
+			return fmt.Errorf("%w: the state has the key %q twice", ErrOptions, f.Name)
+		}
+	}
+	return nil
+}
+
+// hasTools reports whether there is a node of tools. A middleware that wraps them may run some
+// that the agent does not have.
+func (a *agent) hasTools() bool { return len(a.tools) > 0 || a.wraps }
+
+// fields are the keys of the state. Of several with one name, the program's own counts, then the
+// first middleware's.
+func (a *agent) fields() []graph.Field {
+	out := []graph.Field{
+		graph.Key(KeyMessages, message.Channel(nil)),
+		graph.Key(KeyJump, channel.Ephemeral[any](channel.Guarded)),
+		graph.Key(KeyResponse, channel.LastValue[any]()),
+	}
+	out = append(out, a.opts.State...)
+	for _, m := range a.opts.Middleware {
+		for _, f := range m.State {
+			if !slices.ContainsFunc(out, func(g graph.Field) bool { return g.Name == f.Name }) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// shown are the keys of the input or the result.
+func (a *agent) shown(result bool) []string {
+	out := []string{KeyMessages}
+	if result {
+		out = append(out, KeyResponse)
+	}
+	for _, f := range a.opts.State {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+// ask is the node of the model.
+func (a *agent) ask(ctx context.Context, input any) (any, error) {
+	state, err := stateOf(input)
+	if err != nil {
+		return nil, err
+	}
+	list, err := Messages(state)
+	if err != nil {
+		return nil, err
+	}
+	repaired, changed := answerInvalid(list)
+	r := ModelRequest{Model: a.model, Messages: repaired, Tools: slices.Clone(a.defs), Response: a.opts.Response, State: state}
+	if a.opts.System != "" {
+		r.System = message.System(a.opts.System)
+	}
+	res, err := a.wrapModel()(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	messages := res.Messages
+	if changed {
+		messages = slices.Concat([]message.Message{message.Remove(message.RemoveAllID)}, repaired, messages)
+	}
+	update := pregel.Pairs{{Key: KeyMessages, Value: messages}}
+	if res.Response != nil || a.opts.Response != nil { // an old answer must not stand for a new one
+		update = append(update, pregel.Pair{Key: KeyResponse, Value: res.Response})
+	}
+	out := []any{pregel.Command{Update: update}}
+	for _, u := range res.Updates {
+		out = append(out, pregel.Command{Update: u})
+	}
+	return out, nil
+}
+
+// stateOf is the input of a node as a map.
+func stateOf(input any) (map[string]any, error) {
+	state, ok := input.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the state of an agent is a %T", input)
+	}
+	return state, nil
+}
+
+// answerInvalid puts an answer behind each invalid tool call that has none: providers refuse a
+// conversation in which a call is not answered. It reports whether there was one.
+func answerInvalid(list []message.Message) ([]message.Message, bool) {
+	answered := map[string]bool{}
+	for _, m := range list {
+		if m.Type == message.TypeTool {
+			answered[m.ToolCallID] = true
+		}
+	}
+	out := make([]message.Message, 0, len(list))
+	for _, m := range list {
+		out = append(out, m)
+		if m.Type != message.TypeAI {
+			continue
+		}
+		for _, c := range m.InvalidToolCalls {
+			if c.ID == "" || answered[c.ID] {
+				continue
+			}
+			name := c.Name
+			if name == "" {
+				name = "unknown"
+			}
+			text := fmt.Sprintf("Tool call %s with id %s could not be executed - arguments were malformed or truncated.", name, c.ID)
+			out = append(out, failed(message.ToolCall{Name: name, ID: c.ID}, text))
+			answered[c.ID] = true
+		}
+	}
+	return out, len(out) != len(list)
+}
+
+// failed is the answer to a call that did not succeed.
+func failed(call message.ToolCall, text string) message.Message {
+	m := message.ToolResult(call, text)
+	m.Status = message.StatusError
+	return m
+}
+
+// call asks the model of a request, and reads its answer.
+func (a *agent) call(ctx context.Context, r ModelRequest) (ModelResponse, error) {
+	if !a.wraps {
+		for _, d := range r.Tools {
+			if a.byName[d.Name] == nil {
+				return ModelResponse{}, fmt.Errorf("%w: %q", ErrUnknownTool, d.Name)
+			}
+		}
+	}
+	q := model.Request{Messages: r.Messages, Tools: r.Tools, ToolChoice: r.ToolChoice, Settings: r.Settings}
+	if !r.System.IsZero() {
+		q.Messages = slices.Concat([]message.Message{r.System}, q.Messages)
+	}
+	strategy, err := r.Response.bind(a.opts.Response, r.Model, &q)
+	if err != nil {
+		return ModelResponse{}, err
+	}
+	answer, err := model.Call(ctx, r.Model, q)
+	if err != nil {
+		return ModelResponse{}, err
+	}
+	if a.opts.Name != "" {
+		answer.Name = a.opts.Name
+	}
+	switch strategy {
+	case ByProvider:
+		return r.Response.parse(answer)
+	case ByTool:
+		return r.Response.called(ctx, answer)
+	}
+	return ModelResponse{Messages: []message.Message{answer}}, nil
+}

@@ -1,0 +1,325 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/tool"
+)
+
+func echo(id, text string) message.ToolCall {
+	return message.ToolCall{Name: "echo", ID: id, Args: map[string]any{"text": text}}
+}
+
+// TestOptions: an agent that cannot be made is an error that says why.
+func TestOptions(t *testing.T) {
+	m := model.NewScripted()
+	form := agent.Form{Name: "City", Schema: named{}}
+	with := func(list ...agent.Middleware) agent.Options { return agent.Options{Middleware: list} }
+	hello := func(context.Context, map[string]any) (any, error) { return nil, nil }
+	for name, o := range map[string]agent.Options{
+		"no name":           with(agent.Middleware{BeforeModel: hello}),
+		"two of one name":   with(agent.Middleware{Name: "a"}, agent.Middleware{Name: "a"}),
+		"own messages":      {State: []graph.Field{graph.Key("messages", nil)}},
+		"a key twice":       {State: []graph.Field{graph.Key("a", nil), graph.Key("a", nil)}},
+		"no forms":          {Response: &agent.Response{}},
+		"two for provider":  {Response: &agent.Response{Strategy: agent.ByProvider, Forms: []agent.Form{form, {Name: "Land", Schema: named{}}}}},
+		"strategy":          {Response: &agent.Response{Strategy: "guess", Forms: []agent.Form{form}}},
+		"form of no name":   {Response: &agent.Response{Forms: []agent.Form{{Schema: named{}}}}},
+		"forms of one name": {Response: &agent.Response{Forms: []agent.Form{form, form}}},
+		"form of no JSON":   {Response: &agent.Response{Forms: []agent.Form{{Name: "a", Schema: tool.Unchecked("{")}}}},
+		"tool and form":     {Tools: tools([]string{"echo"}), Response: &agent.Response{Forms: []agent.Form{{Name: "echo", Schema: named{}}}}},
+		"no limit":          with(agent.LimitModelCalls(agent.Limit{})),
+		"continue":          with(agent.LimitModelCalls(agent.Limit{Run: 1, Exceeded: agent.Continue})),
+		"run above thread":  with(agent.LimitToolCalls("", agent.Limit{Run: 2, Thread: 1})),
+		"negative":          with(agent.LimitToolCalls("", agent.Limit{Run: -1})),
+		"no fallback":       with(agent.Fallback()),
+		"nil fallback":      with(agent.Fallback(nil)),
+		"negative delay":    with(agent.RetryModel(agent.Retry{MaxDelay: -1})),
+		"negative factor":   with(agent.RetryTools(agent.Retry{Factor: -1})),
+		"decision":          with(agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"a": {Decisions: []agent.DecisionType{"shrug"}}}})),
+		"no model":          with(agent.Summarize(agent.Summary{Triggers: []agent.Trigger{{Messages: 3}}})),
+		"no trigger":        with(agent.Summarize(agent.Summary{Model: m})),
+		"empty trigger":     with(agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{}}})),
+		"two ways to keep":  with(agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1, Tokens: 1}})),
+	} {
+		if _, err := agent.New(m, o); !errors.Is(err, agent.ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := agent.New(nil, agent.Options{}); !errors.Is(err, agent.ErrOptions) {
+		t.Errorf("no model: %v", err)
+	}
+	if _, err := agent.New(m, agent.Options{Tools: tools([]string{"echo", "echo"})}); !errors.Is(err, tool.ErrDefinition) {
+		t.Errorf("two tools: %v", err)
+	}
+}
+
+// TestShown: mode messages shows the words of an agent once each, and no summary.
+func TestShown(t *testing.T) {
+	m := model.NewScripted(model.Calls(echo("1", "x")), model.Text("well then done"))
+	summary := agent.Summarize(agent.Summary{Model: model.NewScripted(model.Text("it was so")), Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1}})
+	g := must(agent.New(m, agent.Options{Tools: tools([]string{"echo"}), Middleware: []agent.Middleware{summary}}))
+	var words []string
+	for e, err := range g.Stream(ctx, pregel.Address{}, agent.Say("hi"), pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := e.Data.(pregel.MessageEvent)
+		if c, ok := event.Message.(message.Chunk); ok && c.Content != "" {
+			words = append(words, c.Content)
+		} else if m, ok := event.Message.(message.Message); ok && m.Type == message.TypeAI {
+			t.Errorf("shown again: %q", m.Text())
+		}
+	}
+	if got := strings.Join(words, "|"); got != "well |then |done" {
+		t.Errorf("shown %q", got)
+	}
+}
+
+// TestDecideAfterRestart: the decisions of a person are given as Go values, and what crosses a
+// superstep may come from the store.
+func TestDecideAfterRestart(t *testing.T) {
+	sv := memory.New(memory.Options{})
+	build := func(answers ...model.Answer) *pregel.Graph {
+		described := agent.Gate{
+			Describe: func(_ context.Context, c message.ToolCall, _ map[string]any) (string, error) {
+				return "say " + c.ID, nil
+			},
+			When: func(_ context.Context, c message.ToolCall, _ map[string]any) (bool, error) {
+				return c.ID != "free", nil
+			},
+		}
+		return must(agent.New(model.NewScripted(answers...), agent.Options{
+			Tools:      tools([]string{"echo"}),
+			Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": described}, Notice: "Edited."})},
+			Graph:      graph.Options{Saver: sv, RoundTrip: true},
+		}))
+	}
+	at := pregel.Thread("1")
+	must(build(model.Calls(echo("1", "a"), echo("free", "b"), echo("3", "c"))).Invoke(ctx, at, agent.Say("hi")))
+	g := build(model.Text("done"))
+	q := must(channel.Convert[agent.ReviewRequest](must(g.GetState(ctx, at)).Interrupts[0].Value))
+	if len(q.Actions) != 2 || q.Actions[1].Description != "say 3" || q.Actions[0].Args["text"] != "a" || q.Configs[0].Name != "echo" || len(q.Configs[0].Decisions) != 4 {
+		t.Errorf("asked %+v", q)
+	}
+	res := must(g.Invoke(ctx, at, pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{
+		{Type: agent.Edit, Edited: &agent.Action{Name: "echo", Args: map[string]any{"text": `<"b", {c}: "\">`}}}, {Type: agent.Reject, Message: "no"},
+	}}}))
+	var texts []string
+	for _, m := range must(agent.Messages(res.Map()))[2:] {
+		texts = append(texts, m.Text())
+	}
+	slices.Sort(texts)
+	want := []string{
+		"Edited. Executed instead: echo with arguments {\"text\": \"<\\\"b\\\", {c}: \\\"\\\\\\\">\"}.\n\nTool response:\n<\"b\", {c}: \"\\\">",
+		"User rejected the tool call for `echo` with reason: no", "b", "done",
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("got %q, want %q", texts, want)
+	}
+}
+
+// TestUnusableEdit: an edit needs the edited call, and a call with an id.
+func TestUnusableEdit(t *testing.T) {
+	for id, edited := range map[string]*agent.Action{"1": nil, "2": {}, "": {Name: "echo"}} {
+		g := must(agent.New(model.NewScripted(model.Calls(echo(id, "a"))), agent.Options{
+			Tools:      tools([]string{"echo"}),
+			Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": {}}})},
+			Graph:      graph.Options{Saver: memory.New(memory.Options{})},
+		}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+		answer := agent.ReviewAnswer{Decisions: []agent.Decision{{Type: agent.Edit, Edited: edited}}}
+		if _, err := g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: answer}); !errors.Is(err, agent.ErrDecision) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// TestEditedCommand: the notice is put before the answer of a tool that returns a Command, and of
+// one that returns blocks.
+func TestEditedCommand(t *testing.T) {
+	set := must(tool.New("set", "", object, func(ctx context.Context, in text) (any, error) {
+		call, _ := tool.CallOf(ctx)
+		if in.Text == "blocks" {
+			return []message.Block{message.TextBlock("b")}, nil
+		}
+		if in.Text == "" {
+			return message.ToolResult(call.ToolCall, ""), nil
+		}
+		return []any{pregel.Command{Update: map[string]any{"messages": message.ToolResult(call.ToolCall, in.Text)}}}, nil
+	}))
+	for text, want := range map[string]string{"c": "N Executed instead: set with arguments {\"text\": \"c\"}.\n\nTool response:\nc", "blocks": "N Executed instead: set with arguments {\"text\": \"blocks\"}.\n\nTool response:b", "": "N Executed instead: set with arguments {\"text\": \"\"}."} {
+		g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "set", ID: "1"}), model.Text("done")), agent.Options{
+			Tools:      []tool.Tool{set},
+			Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Notice: "N", Tools: map[string]agent.Gate{"set": {}}})},
+			Graph:      graph.Options{Saver: memory.New(memory.Options{})},
+		}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+		res := must(g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{{Type: agent.Edit, Edited: &agent.Action{Name: "set", Args: map[string]any{"text": text}}}}}}))
+		if got := must(agent.Messages(res.Map()))[2].Text(); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestJumpNotAllowed: a hook that jumps where it may not fails the run.
+func TestJumpNotAllowed(t *testing.T) {
+	for _, out := range []any{map[string]any{"jump_to": agent.JumpEnd}, pregel.Command{Update: map[string]any{"jump_to": "nowhere"}}, map[string]any{"jump_to": "tools"}} {
+		m := agent.Middleware{Name: "m", Jumps: []agent.Jump{agent.JumpModel, agent.JumpTools}, AfterModel: func(context.Context, map[string]any) (any, error) { return out, nil }}
+		g := must(agent.New(model.NewScripted(model.Text("a")), agent.Options{Middleware: []agent.Middleware{m}}))
+		var jump *agent.JumpError
+		if _, err := g.Invoke(ctx, pregel.Address{}, agent.Say("hi")); !errors.As(err, &jump) || jump.Node != "m.after_model" {
+			t.Errorf("%v: %v", out, err)
+		}
+	}
+}
+
+// TestUnknownTool: a middleware may not give the model a tool that nobody can run; one that runs it
+// may.
+func TestUnknownTool(t *testing.T) {
+	add := agent.Middleware{Name: "add", WrapModel: func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+		r.Tools = append(r.Tools, tool.Definition{Name: "magic"})
+		res, err := next(ctx, r)
+		res.Updates = append(res.Updates, map[string]any{"topic": "magic"})
+		return res, err
+	}}
+	state := []graph.Field{graph.Key("topic", channel.LastValue[string]())}
+	g := must(agent.New(model.NewScripted(), agent.Options{Middleware: []agent.Middleware{add}, State: state}))
+	if _, err := g.Invoke(ctx, pregel.Address{}, agent.Say("hi")); !errors.Is(err, agent.ErrUnknownTool) {
+		t.Errorf("error %v", err)
+	}
+	run := agent.Middleware{Name: "run", WrapTool: func(_ context.Context, r tool.Request, _ tool.Runner) (any, error) {
+		return "it is " + r.Name, nil
+	}}
+	m := model.NewScripted(model.Calls(message.ToolCall{Name: "magic", ID: "1"}), model.Text("done"))
+	g = must(agent.New(m, agent.Options{Middleware: []agent.Middleware{add, run}, State: state}))
+	res := must(g.Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	if got := must(agent.Messages(res.Map()))[2].Text(); got != "it is magic" || res.Map()["topic"] != "magic" {
+		t.Errorf("answer %q, topic %v", got, res.Map()["topic"])
+	}
+}
+
+// TestResponseOf: a structured answer is read as a struct; forms that the agent was made without
+// are refused.
+func TestResponseOf(t *testing.T) {
+	type city struct {
+		Name string `json:"name"`
+	}
+	form := agent.Form{Name: "City", Schema: named{}}
+	g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "City", ID: "1", Args: map[string]any{"name": "Oslo"}})), agent.Options{Response: &agent.Response{Forms: []agent.Form{form}}}))
+	res := must(g.Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	if got, err := agent.ResponseOf[city](res.Map()); err != nil || got.Name != "Oslo" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, err := agent.ResponseOf[int](res.Map()); err == nil {
+		t.Error("an object was read as a number")
+	}
+	if _, err := agent.ResponseOf[city](nil); !errors.Is(err, agent.ErrNoResponse) {
+		t.Errorf("error %v", err)
+	}
+	other := agent.Middleware{Name: "other", WrapModel: func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+		r.Response = &agent.Response{Forms: []agent.Form{{Name: "Land", Schema: named{}}}}
+		return next(ctx, r)
+	}}
+	g = must(agent.New(model.NewScripted(), agent.Options{Response: &agent.Response{Forms: []agent.Form{form}}, Middleware: []agent.Middleware{other}}))
+	if _, err := g.Invoke(ctx, pregel.Address{}, agent.Say("hi")); !errors.Is(err, agent.ErrOptions) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// busy is what a provider says that has too much to do.
+type busy struct{ after time.Duration }
+
+func (b busy) Error() string             { return "busy" }
+func (b busy) RetryAfter() time.Duration { return b.after }
+
+// TestRetryWaits: a retry waits as long as the provider says, and no longer than the run lives.
+func TestRetryWaits(t *testing.T) {
+	within, cancel := context.WithCancel(ctx)
+	m := model.NewScriptedFunc(func(context.Context, model.Request) (model.Answer, error) {
+		time.AfterFunc(time.Millisecond, cancel)
+		return model.Fail(fmt.Errorf("asking: %w", busy{time.Hour})), nil
+	})
+	g := must(agent.New(m, agent.Options{Middleware: []agent.Middleware{agent.RetryModel(agent.Retry{Delay: -1})}}))
+	if _, err := g.Invoke(within, pregel.Address{}, agent.Say("hi")); !errors.Is(err, context.Canceled) || len(m.Requests()) != 1 {
+		t.Errorf("asked %d times: %v", len(m.Requests()), err)
+	}
+}
+
+// TestRetryAsksNobodyTwice: a question of a tool is no failure; an error that is not to be tried
+// again is returned.
+func TestRetryAsksNobodyTwice(t *testing.T) {
+	calls := 0
+	once := must(tool.New("once", "", object, func(ctx context.Context, in text) (string, error) {
+		calls++
+		if in.Text == "ask" {
+			return pregel.AskFor[string](ctx, "sure?")
+		}
+		return "", errors.ErrUnsupported
+	}))
+	for text, on := range map[string]func(error) bool{"ask": nil, "fail": func(err error) bool { return !errors.Is(err, errors.ErrUnsupported) }} {
+		calls = 0
+		g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "once", ID: "1", Args: map[string]any{"text": text}})), agent.Options{
+			Tools: []tool.Tool{once}, Graph: graph.Options{Saver: memory.New(memory.Options{})},
+			Middleware: []agent.Middleware{agent.RetryTools(agent.Retry{Delay: -1, On: on}), agent.Fallback(model.NewScripted())},
+		}))
+		res, err := g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi"))
+		if calls != 1 || text == "ask" && (err != nil || len(res.Interrupts) != 1) || text == "fail" && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: called %d times: %v", text, calls, err)
+		}
+	}
+}
+
+// TestFailedText: the text for the last error is the program's own.
+func TestFailedText(t *testing.T) {
+	fail := model.Fail(errors.New("no"))
+	for want, o := range map[string]agent.Retry{"sorry: no": {Failed: func(err error) string { return "sorry: " + err.Error() }}, "Model call failed after 1 attempt: no": {}} {
+		o.Retries = -1
+		g := must(agent.New(model.NewScripted(fail), agent.Options{Middleware: []agent.Middleware{agent.RetryModel(o)}}))
+		res := must(g.Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+		if got := must(agent.Messages(res.Map()))[1].Text(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestSummaryFails: without a summary the run fails, and nothing is removed; what is to be
+// summarized is bounded.
+func TestSummaryFails(t *testing.T) {
+	boom := errors.New("boom")
+	asked := model.NewScripted(model.Fail(boom), model.Fail(boom), model.Text(" so "))
+	s := agent.Summary{Model: asked, Triggers: []agent.Trigger{{Messages: 2}}, Keep: agent.Trigger{Messages: 1}, Retry: agent.Retry{Delay: -1, Retries: 1}, Prompt: "short: {messages}"}
+	g := must(agent.New(model.NewScripted(model.Text("a"), model.Text("b")), agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+	at := pregel.Thread("1")
+	must(g.Invoke(ctx, at, agent.Say("hi")))
+	if _, err := g.Invoke(ctx, at, agent.Say("more")); !errors.Is(err, boom) {
+		t.Errorf("error %v", err)
+	}
+	res := must(g.Invoke(ctx, at, nil))
+	if got := must(agent.Messages(res.Map()))[0].Text(); got != "Here is a summary of the conversation to date:\n\nso" {
+		t.Errorf("got %q", got)
+	}
+	if got := asked.Requests()[2].Messages[0].Text(); got != "short: human: hi\nai: a" {
+		t.Errorf("asked %q", got)
+	}
+	s.MaxTokens, s.Model = 1, model.NewScripted()
+	g = must(agent.New(model.NewScripted(model.Text("a"), model.Text("b")), agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+	must(g.Invoke(ctx, at, agent.Say("hi")))
+	res = must(g.Invoke(ctx, at, agent.Say("more")))
+	if got := must(agent.Messages(res.Map()))[0].Text(); !strings.Contains(got, "too long to summarize") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,52 @@
+// Package agent makes agents: graphs in which a model calls tools until it has an answer. It is
+// LangChain's create_agent.
+//
+//	g, err := agent.New(m, agent.Options{
+//		System: "You are a travel agent.",
+//		Tools:  []tool.Tool{weather, mail},
+//		Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"mail": {}}})},
+//		Graph:  graph.Options{Saver: s},
+//	})
+//	res, err := g.Invoke(ctx, pregel.Thread("ada"), agent.Say("Will I need a coat in Oslo?"))
+//
+// What New makes is a *pregel.Graph like any other: it streams, stops for questions, resumes after
+// a crash, and can be a graph inside another.
+//
+// # The graph
+//
+// Node "model" asks the model. Each tool call of its answer is a task of its own of node "tools",
+// so that a call that has ended does not run again when another asks a person or the process dies.
+// Then the model is asked again. The agent ends when the model calls no tool, when all tools that
+// it called are ReturnDirect, or when it gave its structured answer. The state has the keys
+// "messages" and "structured_response", the keys of Options.State, and those of middleware.
+//
+// # Structured answers
+//
+// With Options.Response the agent ends with an answer in a form, under the key
+// "structured_response". A model that has a way of its own to keep to a form is asked for that;
+// any other gets one more tool for each form, and must call a tool. See Response.
+//
+// # Middleware
+//
+// A Middleware is a set of functions around the parts of an agent, all optional. BeforeAgent,
+// BeforeModel, AfterModel and AfterAgent are nodes: they get the state and return an update.
+// WrapModel and WrapTool are called in place of a call of the model or of a tool, and run it. Of
+// several, the first is the outermost: its Before functions run first and its After functions
+// last. A node's update may have the key "jump_to", a Jump, which says where the agent goes on.
+//
+// # What is stored
+//
+// Nodes, keys and texts have LangChain's names, so that a thread of an agent in Python goes on in
+// Go. Checkpoints and pending writes are compared with those of LangChain 1.5 in the tests.
+//
+// # What differs from LangChain
+//
+//   - Why a structured answer does not fit is said by its schema, not by pydantic.
+//   - A hook that jumps where its Middleware.Jumps does not allow is an error. LangChain ignores
+//     the jump.
+//   - Answers in a form are checked against a schema that is JSON, too.
+//   - A call that a person edits into one of a tool that is not there is answered like any call of
+//     such a tool. LangChain fails the run.
+//   - The prompt of summaries is stele's own. Tokens that a provider reports do not trigger one.
+//   - Auto gives several forms to the model as tools, also if it could keep to one by itself.
+package agent

@@ -1,0 +1,303 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/tool"
+)
+
+// Jump says where an agent goes on.
+type Jump string
+
+// The places where an agent can go on.
+const (
+	JumpModel Jump = "model" // the model, and the BeforeModel functions before it
+	JumpTools Jump = "tools" // the tools that the newest AI message calls
+	JumpEnd   Jump = "end"   // the end, and the AfterAgent functions before it
+)
+
+// connect adds the hooks of the middleware, and the edges:
+//
+//	start → BeforeAgent… → BeforeModel… → model → AfterModel… (in reverse) → tools → BeforeModel…
+//	                                                                       → AfterAgent… (in reverse) → end
+func (a *agent) connect(b *graph.Builder) {
+	beforeAgent := a.hooks(b, "before_agent", false, func(m Middleware) Hook { return m.BeforeAgent })
+	beforeModel := a.hooks(b, "before_model", false, func(m Middleware) Hook { return m.BeforeModel })
+	afterModel := a.hooks(b, "after_model", true, func(m Middleware) Hook { return m.AfterModel })
+	afterAgent := a.hooks(b, "after_agent", true, func(m Middleware) Hook { return m.AfterAgent })
+	to := destinations{model: first(beforeModel, NodeModel), end: first(afterAgent, graph.End)}
+
+	b.Edge(graph.Start, first(beforeAgent, to.model))
+	a.chain(b, beforeAgent, to.model, to)
+	a.chain(b, beforeModel, NodeModel, to)
+	a.chain(b, afterAgent, graph.End, to)
+
+	exit := node{name: NodeModel}
+	if n := len(afterModel); n > 0 {
+		b.Edge(NodeModel, afterModel[0].name)
+		a.chain(b, afterModel[:n-1], afterModel[n-1].name, to)
+		exit = afterModel[n-1]
+	}
+	forms := a.opts.Response.asTools()
+	switch {
+	case a.hasTools():
+		b.Conditional(exit.name, "next", a.afterModel(to), to.model, NodeTools, to.end)
+		b.Conditional(NodeTools, "next", a.afterTools(to), to.model, to.end)
+	case forms:
+		b.Conditional(exit.name, "next", untilAnswer(to), to.model, to.end)
+	case exit.name == NodeModel:
+		b.Edge(exit.name, to.end)
+	default:
+		a.chain(b, []node{exit}, to.end, to)
+	}
+}
+
+// node is the node of a hook.
+type node struct {
+	name  string
+	jumps []Jump
+}
+
+// destinations are the nodes where jumps lead.
+type destinations struct{ model, end string }
+
+// first is the first of the nodes, or what comes after them.
+func first(nodes []node, after string) string {
+	if len(nodes) > 0 {
+		return nodes[0].name
+	}
+	return after
+}
+
+// hooks adds a node for each middleware that has the hook, and returns them in the order in which
+// they run.
+func (a *agent) hooks(b *graph.Builder, name string, reverse bool, of func(Middleware) Hook) (out []node) {
+	for _, m := range a.opts.Middleware {
+		hook := of(m)
+		if hook == nil {
+			continue
+		}
+		n := node{m.Name + "." + name, m.Jumps}
+		b.Node(n.name, a.hookNode(n, hook))
+		out = append(out, n)
+	}
+	if reverse {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// hookNode is the function of a hook's node. It refuses a jump that is not allowed.
+func (a *agent) hookNode(n node, hook Hook) func(ctx context.Context, input any) (any, error) {
+	return func(ctx context.Context, input any) (any, error) {
+		state, err := stateOf(input)
+		if err != nil {
+			return nil, err
+		}
+		out, err := hook(ctx, state)
+		if err != nil {
+			return nil, err
+		}
+		update := out
+		if c, ok := out.(pregel.Command); ok {
+			update = c.Update
+		}
+		pairs, _ := pregel.PairsOf(update)
+		for _, p := range pairs {
+			if p.Key != KeyJump || p.Value == nil {
+				continue
+			}
+			if j, ok := jumpOf(p.Value); !ok || !slices.Contains(n.jumps, j) || j == JumpTools && !a.hasTools() {
+				return nil, &JumpError{n.name, p.Value}
+			}
+		}
+		return out, nil
+	}
+}
+
+// jumpOf reads a jump, also one that was stored.
+func jumpOf(v any) (Jump, bool) {
+	switch x := v.(type) {
+	case Jump:
+		return x, true
+	case string:
+		return Jump(x), true
+	}
+	return "", false
+}
+
+// chain leads from each node to the next, and from the last to after, unless it jumps.
+func (a *agent) chain(b *graph.Builder, nodes []node, after string, to destinations) {
+	for i, n := range nodes {
+		next := first(nodes[i+1:], after)
+		if len(n.jumps) == 0 {
+			b.Edge(n.name, next)
+			continue
+		}
+		ends := []string{next}
+		for _, j := range n.jumps {
+			if end := to.of(j); !slices.Contains(ends, end) && (j != JumpTools || a.hasTools()) {
+				ends = append(ends, end)
+			}
+		}
+		b.Conditional(n.name, "next", to.jumpOr(next), ends...)
+	}
+}
+
+// of is the node where a jump leads.
+func (to destinations) of(j Jump) string {
+	switch j {
+	case JumpModel:
+		return to.model
+	case JumpEnd:
+		return to.end
+	}
+	return NodeTools
+}
+
+// JumpError: a hook of a middleware jumps where it may not; see Middleware.Jumps.
+type JumpError struct {
+	Node string // the node of the hook
+	Jump any    // what it wrote to "jump_to"
+}
+
+// Error names the node and the jump.
+func (e *JumpError) Error() string {
+	return fmt.Sprintf("%s: jump to %v is not among the middleware's jumps", e.Node, e.Jump)
+}
+
+// jump is where the update of a node jumps; "" if it does not.
+func (to destinations) jump(state any) (string, error) {
+	s, err := stateOf(state)
+	if err != nil {
+		return "", err
+	}
+	if j, ok := jumpOf(s[KeyJump]); ok {
+		return to.of(j), nil
+	}
+	return "", nil
+}
+
+// jumpOr is the path behind a hook.
+func (to destinations) jumpOr(next string) graph.Path {
+	return func(_ context.Context, state any) (any, error) {
+		if name, err := to.jump(state); err != nil || name != "" {
+			return name, err
+		}
+		return next, nil
+	}
+}
+
+// afterModel is the path behind the model and its hooks.
+func (a *agent) afterModel(to destinations) graph.Path {
+	return func(_ context.Context, state any) (any, error) {
+		if name, err := to.jump(state); err != nil || name != "" {
+			return name, err
+		}
+		s, err := stateOf(state)
+		if err != nil {
+			return nil, err
+		}
+		asked, answers, err := lastCalls(s)
+		if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
+			return to.end, err
+		}
+		var left []message.ToolCall
+		for _, c := range asked.ToolCalls {
+			answered := slices.ContainsFunc(answers, func(m message.Message) bool { return m.ToolCallID == c.ID })
+			if !answered && !a.opts.Response.has(c.Name) {
+				left = append(left, c)
+			}
+		}
+		switch {
+		case len(left) > 0:
+			return tool.Send(NodeTools, left), nil
+		case s[KeyResponse] != nil:
+			return to.end, nil
+		}
+		return to.model, nil // somebody else has answered all calls
+	}
+}
+
+// untilAnswer is the path behind the model of an agent that has no tools but the forms of its
+// answer.
+func untilAnswer(to destinations) graph.Path {
+	return func(_ context.Context, state any) (any, error) {
+		if name, err := to.jump(state); err != nil || name != "" {
+			return name, err
+		}
+		s, err := stateOf(state)
+		if err != nil {
+			return nil, err
+		}
+		if s[KeyResponse] != nil {
+			return to.end, nil
+		}
+		return to.model, nil
+	}
+}
+
+// afterTools is the path behind the tools.
+func (a *agent) afterTools(to destinations) graph.Path {
+	return func(_ context.Context, state any) (any, error) {
+		s, err := stateOf(state)
+		if err != nil {
+			return nil, err
+		}
+		asked, answers, err := lastCalls(s)
+		if err != nil || asked == nil {
+			return to.model, err
+		}
+		ran := map[string]string{} // the tool that answered a call, which may be another than it named
+		for _, m := range answers {
+			if a.byName[m.Name] != nil {
+				ran[m.ToolCallID] = m.Name
+			}
+			if a.opts.Response.has(m.Name) && m.Status != message.StatusError {
+				return to.end, nil
+			}
+		}
+		some, all := false, true
+		for _, c := range asked.ToolCalls {
+			name, ok := ran[c.ID]
+			if !ok {
+				name = c.Name
+			}
+			if t := a.byName[name]; t != nil {
+				_, isDirect := t.(direct)
+				some, all = true, all && isDirect
+			}
+		}
+		if some && all {
+			return to.end, nil
+		}
+		return to.model, nil
+	}
+}
+
+// lastCalls are the newest AI message in a state, nil if there is none, and the tool messages
+// behind it.
+func lastCalls(state map[string]any) (*message.Message, []message.Message, error) {
+	list, err := Messages(state)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Type != message.TypeAI {
+			continue
+		}
+		var answers []message.Message
+		for _, m := range list[i+1:] {
+			if m.Type == message.TypeTool {
+				answers = append(answers, m)
+			}
+		}
+		return &list[i], answers, nil
+	}
+	return nil, nil, nil
+}

@@ -1,0 +1,328 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/internal/pyrepr"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/tool"
+)
+
+// Review is the options of AskPerson.
+type Review struct {
+	// Tools are the tools whose calls a person decides, by name. Other calls run unasked.
+	Tools map[string]Gate
+	// Prefix begins the description of a call that its Gate does not describe; empty is "Tool
+	// execution requires approval".
+	Prefix string
+	// Notice is put before the answer to a call that a person edited, so that the model does not
+	// try the first one again. Empty is LangChain's text.
+	Notice string
+	// NoNotice leaves the answer as it is.
+	NoNotice bool
+}
+
+// Gate says how a person decides calls of a tool. The zero Gate allows every decision.
+type Gate struct {
+	// Decisions are those that are allowed; nil allows all.
+	Decisions []DecisionType
+	// Describe describes a call to the person. Nil tells its name and arguments.
+	Describe func(ctx context.Context, call message.ToolCall, state map[string]any) (string, error)
+	// When says which calls need a decision; nil is all. It is called again on the answer, and
+	// must say the same then.
+	When func(ctx context.Context, call message.ToolCall, state map[string]any) (bool, error)
+}
+
+// DecisionType is what a person decides.
+type DecisionType string
+
+// The decisions.
+const (
+	Approve DecisionType = "approve" // the call runs
+	Edit    DecisionType = "edit"    // another call runs in its place
+	Reject  DecisionType = "reject"  // it does not run, and the model is told so
+	Respond DecisionType = "respond" // it does not run; the person answers in its place
+)
+
+var allDecisions = []DecisionType{Approve, Edit, Reject, Respond}
+
+// ReviewRequest is the question of AskPerson, in LangChain's form. Of an interrupt's value
+// channel.Convert[ReviewRequest] makes one.
+type ReviewRequest struct {
+	Actions []ActionRequest `json:"action_requests"`
+	Configs []ReviewConfig  `json:"review_configs"`
+}
+
+// ActionRequest is a call that a person decides.
+type ActionRequest struct {
+	Name        string         `json:"name"`
+	Args        map[string]any `json:"args"`
+	Description string         `json:"description"`
+}
+
+// ReviewConfig says what may be decided about the call at the same place of the list.
+type ReviewConfig struct {
+	Name      string         `json:"action_name"`
+	Decisions []DecisionType `json:"allowed_decisions"`
+}
+
+// ReviewAnswer is the answer to a ReviewRequest: a decision for each call, in their order. It is
+// what to resume with: pregel.Command{Resume: ReviewAnswer{…}}.
+type ReviewAnswer struct {
+	Decisions []Decision `json:"decisions"`
+}
+
+// Decision is what a person decided about a call.
+type Decision struct {
+	Type DecisionType `json:"type"`
+	// Message is, for Reject, why; for Respond, the answer.
+	Message string `json:"message,omitempty"`
+	// Edited is, for Edit, the call that runs.
+	Edited *Action `json:"edited_action,omitempty"`
+}
+
+// Action is a call without an id.
+type Action struct {
+	Name string         `json:"name"`
+	Args map[string]any `json:"args"`
+}
+
+// ErrDecision: the answer to a ReviewRequest does not decide its calls. The run fails and nothing
+// runs; a run with another answer is possible.
+var ErrDecision = errors.New("unusable decision")
+
+const editNotice = "Note: a human reviewer replaced this tool call before it ran. The call recorded in " +
+	"your message is the one you produced, not the one that executed. This was " +
+	"intentional and authorized. Do not re-issue your original call."
+
+const keyEdited = "hitl_edited_tool_calls"
+
+// AskPerson is a Middleware that asks a person before tools run: LangChain's
+// HumanInTheLoopMiddleware. After each answer of the model it asks one question about all calls
+// that need a decision, an interrupt whose value is a ReviewRequest, and waits for a ReviewAnswer.
+// The graph needs a saver. A call that was edited is stored as the model made it.
+func AskPerson(o Review) Middleware {
+	h := &human{o}
+	if h.Prefix == "" {
+		h.Prefix = "Tool execution requires approval"
+	}
+	if h.Notice == "" {
+		h.Notice = editNotice
+	}
+	m := Middleware{
+		Name:       "HumanInTheLoopMiddleware",
+		State:      []graph.Field{graph.Key(keyEdited, channel.LastValue[map[string]any]())},
+		AfterModel: h.afterModel,
+		WrapTool:   h.wrapTool,
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Tools)) {
+		for _, d := range o.Tools[name].Decisions {
+			if !slices.Contains(allDecisions, d) {
+				m.err = fmt.Errorf("%w: tool %q: there is no decision %q", ErrOptions, name, d)
+			}
+		}
+	}
+	return m
+}
+
+type human struct{ Review }
+
+// gated are the calls that need a decision, by their place in the list.
+func (h *human) gated(ctx context.Context, calls []message.ToolCall, state map[string]any) (places []int, q ReviewRequest, err error) {
+	for i, c := range calls {
+		gate, ok := h.Tools[c.Name]
+		if ok && gate.When != nil {
+			ok, err = gate.When(ctx, c, state)
+		}
+		if err != nil {
+			return nil, q, err
+		}
+		if !ok {
+			continue
+		}
+		args := c.Args
+		if args == nil {
+			args = map[string]any{}
+		}
+		text := fmt.Sprintf("%s\n\nTool: %s\nArgs: %s", h.Prefix, c.Name, pyrepr.String(args))
+		if gate.Describe != nil {
+			if text, err = gate.Describe(ctx, c, state); err != nil {
+				return nil, q, err
+			}
+		}
+		places = append(places, i)
+		q.Actions = append(q.Actions, ActionRequest{c.Name, args, text})
+		q.Configs = append(q.Configs, ReviewConfig{c.Name, gate.decisions()})
+	}
+	return places, q, nil
+}
+
+func (g Gate) decisions() []DecisionType {
+	if g.Decisions == nil {
+		return allDecisions
+	}
+	return g.Decisions
+}
+
+func (h *human) afterModel(ctx context.Context, state map[string]any) (any, error) {
+	asked, _, err := lastCalls(state)
+	if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
+		return nil, err
+	}
+	places, q, err := h.gated(ctx, asked.ToolCalls, state)
+	if err != nil {
+		return nil, err
+	}
+	if len(places) == 0 {
+		if old, _ := state[keyEdited].(map[string]any); len(old) > 0 {
+			return map[string]any{keyEdited: map[string]any{}}, nil
+		}
+		return nil, nil
+	}
+	answer, err := pregel.AskFor[ReviewAnswer](ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Decisions) != len(places) {
+		return nil, fmt.Errorf("%w: %d decisions for %d calls", ErrDecision, len(answer.Decisions), len(places))
+	}
+	messages := []message.Message{*asked}
+	edited := map[string]any{}
+	for i, d := range answer.Decisions {
+		call := asked.ToolCalls[places[i]]
+		if !slices.Contains(q.Configs[i].Decisions, d.Type) {
+			return nil, fmt.Errorf("%w: %q is not among %v for a call of %q", ErrDecision, d.Type, q.Configs[i].Decisions, call.Name)
+		}
+		switch d.Type {
+		case Reject:
+			text := fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message)
+			if d.Message == "" {
+				text = fmt.Sprintf("User rejected the tool call for `%s` with id %s. The tool was not executed. Do not retry this tool call unless the user explicitly requests it.", call.Name, call.ID)
+			}
+			messages = append(messages, failed(call, text))
+		case Respond:
+			messages = append(messages, message.ToolResult(call, d.Message))
+		case Edit:
+			if d.Edited == nil || d.Edited.Name == "" {
+				return nil, fmt.Errorf("%w: an edit of a call of %q without the edited call", ErrDecision, call.Name)
+			}
+			if call.ID == "" {
+				return nil, fmt.Errorf("%w: an edit of a call of %q that has no id", ErrDecision, call.Name)
+			}
+			args := d.Edited.Args
+			if args == nil {
+				args = map[string]any{}
+			}
+			edited[call.ID] = map[string]any{"name": d.Edited.Name, "args": args}
+		}
+	}
+	return pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, nil
+}
+
+func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
+	state, _ := r.State.(map[string]any)
+	edited, _ := state[keyEdited].(map[string]any)
+	if edited[r.ID] == nil || r.ID == "" {
+		return next(ctx, r)
+	}
+	action, err := channel.Convert[Action](edited[r.ID])
+	if err != nil {
+		return nil, fmt.Errorf("edited call: %w", err)
+	}
+	r.Name, r.Args = action.Name, action.Args
+	out, err := next(ctx, r)
+	if err != nil || h.NoNotice {
+		return out, err
+	}
+	var args bytes.Buffer
+	enc := json.NewEncoder(&args)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(action.Args); err != nil {
+		return nil, fmt.Errorf("edited call: %w", err)
+	}
+	return notice(out, r.ID, fmt.Sprintf("%s Executed instead: %s with arguments %s.", h.Notice, action.Name, spaced(bytes.TrimSpace(args.Bytes()))))
+}
+
+// spaced is a JSON text with the spaces that Python puts into it.
+func spaced(text []byte) string {
+	var b strings.Builder
+	quoted, escaped := false, false
+	for _, c := range text {
+		b.WriteByte(c)
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == ':'):
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+// notice puts a text before the answer to a call.
+func notice(answer any, id, text string) (any, error) {
+	switch x := answer.(type) {
+	case message.Message:
+		if x.Type != message.TypeTool || x.ToolCallID != id {
+			return x, nil
+		}
+		if x.Blocks != nil {
+			x.Blocks = slices.Concat([]any{message.TextBlock(text + "\n\nTool response:")}, x.Blocks)
+		} else if x.Content != "" {
+			x.Content = text + "\n\nTool response:\n" + x.Content
+		} else {
+			x.Content = text
+		}
+		return x, nil
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			var err error
+			if out[i], err = notice(e, id, text); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case pregel.Command:
+		update, ok := pregel.PairsOf(x.Update)
+		if !ok {
+			return x, nil
+		}
+		update = slices.Clone(update)
+		for i, p := range update {
+			if p.Key != KeyMessages {
+				continue
+			}
+			list, err := message.FromList(p.Value)
+			if err != nil {
+				return nil, err
+			}
+			list = slices.Clone(list)
+			for j, m := range list {
+				named, err := notice(m, id, text)
+				if err != nil {
+					return nil, err
+				}
+				list[j] = named.(message.Message)
+			}
+			update[i].Value = list
+		}
+		x.Update = update
+		return x, nil
+	}
+	return answer, nil
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/tool"
+)
+
+// Middleware is a set of functions around the parts of an agent. All but the Name are optional.
+// The functions are called by several runs at once.
+type Middleware struct {
+	// Name names the nodes of the hooks. No two of an agent have the same.
+	Name string
+	// Tools are tools of the middleware, beside those of the agent.
+	Tools []tool.Tool
+	// State are keys of the state for the middleware. They are neither part of the input nor of
+	// the result.
+	State []graph.Field
+	// BeforeAgent and AfterAgent run once in a run, BeforeModel and AfterModel around each call
+	// of the model.
+	BeforeAgent, BeforeModel, AfterModel, AfterAgent Hook
+	// Jumps are where the hooks may jump.
+	Jumps []Jump
+	// WrapModel is called in place of each call of the model; next makes it. It may call next
+	// with another request, several times, or not at all, and return another response. It must
+	// not change what lists and maps of the request hold; it may replace them.
+	WrapModel func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error)
+	// WrapTool is called in place of each call of a tool; next runs it, and
+	// returns a message.Message, a pregel.Command, or a []any of them. So does WrapTool, or it
+	// returns a text. See tool.Options.Wrap. A call with another name goes to the tool with that
+	// name. An error of a tool for which Options.Errors has an answer is an answer to it.
+	WrapTool func(ctx context.Context, r tool.Request, next tool.Runner) (any, error)
+
+	err error // what is wrong with it
+}
+
+// Hook is a node of a middleware. It gets the state, which it must not change, and returns an
+// update, as any node does: nil, a map, pregel.Pairs. With the key "jump_to" the update says where
+// the agent goes on, a Jump. It may ask a person, as any node.
+type Hook func(ctx context.Context, state map[string]any) (any, error)
+
+// ModelRequest is a call of the model that is about to be made.
+type ModelRequest struct {
+	Model model.Model
+	// System is the system message; the zero Message is none.
+	System   message.Message
+	Messages []message.Message
+	// Tools are those that the model may call: some of the agent's. A middleware that runs a
+	// tool by itself, in WrapTool, may add one that the agent does not have.
+	Tools      []tool.Definition
+	ToolChoice string
+	// Response is the form of the answer: that of the agent, or one with some of its forms.
+	Response *Response
+	Settings map[string]any
+	// State is the state of the agent.
+	State map[string]any
+}
+
+// ModelResponse is the answer of the model.
+type ModelResponse struct {
+	// Messages are written to the state: the message of the model and, with a structured answer,
+	// the tool message that answers it.
+	Messages []message.Message
+	// Response is the structured answer; nil if there is none.
+	Response any
+	// Updates are further updates of the state, written after the messages.
+	Updates []any
+}
+
+// ModelHandler makes a call of the model.
+type ModelHandler func(ctx context.Context, r ModelRequest) (ModelResponse, error)
+
+// wrapModel is the call of the model in all its middleware.
+func (a *agent) wrapModel() ModelHandler {
+	handler := ModelHandler(a.call)
+	for i := len(a.opts.Middleware) - 1; i >= 0; i-- {
+		if wrap := a.opts.Middleware[i].WrapModel; wrap != nil {
+			next := handler
+			handler = func(ctx context.Context, r ModelRequest) (ModelResponse, error) { return wrap(ctx, r, next) }
+		}
+	}
+	return handler
+}
+
+// wrapTool is a tool.Options.Wrap of all middleware; nil if none wraps tools.
+func (a *agent) wrapTool() func(context.Context, tool.Request, tool.Runner) (any, error) {
+	var all func(context.Context, tool.Request, tool.Runner) (any, error)
+	for i := len(a.opts.Middleware) - 1; i >= 0; i-- {
+		wrap := a.opts.Middleware[i].WrapTool
+		if wrap == nil {
+			continue
+		}
+		inner := all
+		if inner == nil {
+			inner = a.runTool
+		}
+		all = func(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
+			out, err := wrap(ctx, r, func(ctx context.Context, r tool.Request) (any, error) { return inner(ctx, r, run) })
+			if text, ok := out.(string); ok && err == nil {
+				return message.ToolResult(r.ToolCall, text), nil
+			}
+			return out, err
+		}
+	}
+	return all
+}
+
+// runTool runs a call behind all middleware. If one of them gave it to another tool, that is found
+// by its name.
+func (a *agent) runTool(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
+	if r.Tool == nil || r.Tool.Definition().Name != r.Name {
+		r.Tool = a.byName[r.Name]
+	}
+	return run(ctx, r)
+}

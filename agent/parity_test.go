@@ -1,0 +1,574 @@
+package agent_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/tool"
+)
+
+var ctx = context.Background()
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Boom is the error of what fails on purpose.
+type Boom struct{ text string }
+
+func (b *Boom) Error() string { return b.text }
+
+// scenario is one of testdata/scenarios.py.
+type scenario struct {
+	Name       string
+	Agent      string `json:"name of agent"`
+	System     string
+	Model      []answer
+	Tools      []string
+	State      bool
+	Middleware []struct {
+		Kind    string
+		Options json.RawMessage
+	}
+	Response *struct {
+		Strategy agent.Strategy
+		Forms    []string
+		Answer   string
+		Errors   string
+	}
+	Auto, Structured bool
+	Runs             []map[string]any
+}
+
+type answer struct {
+	Text    string
+	Calls   []message.ToolCall
+	Invalid []message.InvalidToolCall
+	Error   string
+}
+
+// trace is what came of a scenario.
+type trace struct {
+	Outcomes    []map[string]any `json:"outcomes"`
+	Checkpoints []map[string]any `json:"checkpoints"`
+	Asked       []map[string]any `json:"asked"`
+}
+
+// asked collects the requests of all models of a scenario.
+type asked struct {
+	mu  sync.Mutex
+	all []map[string]any
+}
+
+func (a *asked) script(label string, answers []answer) *model.Scripted {
+	next := 0
+	return model.NewScriptedFunc(func(_ context.Context, r model.Request) (model.Answer, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		e := map[string]any{"model": label, "choice": r.ToolChoice, "format": "", "tools": []any{}, "messages": []any{}}
+		for _, t := range r.Tools {
+			e["tools"] = append(e["tools"].([]any), t.Name)
+		}
+		for _, m := range r.Messages {
+			if label != "summary" { // its prompt is stele's own
+				e["messages"] = append(e["messages"].([]any), []any{string(m.Type), m.Text()})
+			}
+		}
+		if r.Format != nil {
+			e["format"] = r.Format.Name
+		}
+		a.all = append(a.all, e)
+		if next == len(answers) {
+			return model.Answer{}, model.ErrScriptEnded
+		}
+		s := answers[next]
+		next++
+		if s.Error != "" {
+			return model.Fail(&Boom{s.Error}), nil
+		}
+		m := message.AI(s.Text, s.Calls...)
+		m.InvalidToolCalls = s.Invalid
+		return model.Answer{Message: m}, nil
+	})
+}
+
+var object = tool.Unchecked(`{"type":"object"}`)
+
+type text struct {
+	Text string `json:"text"`
+}
+
+// tools are the twins of those in testdata/record.py.
+func tools(names []string) (out []tool.Tool) {
+	failures := 0
+	have := map[string]tool.Tool{
+		"add": must(tool.New("add", "Adds.", object, func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })),
+		"flaky": must(tool.New("flaky", "Fails twice.", object, func(_ context.Context, in text) (string, error) {
+			if failures++; failures < 3 {
+				return "", &Boom{in.Text}
+			}
+			return in.Text, nil
+		})),
+		"echo":  must(tool.New("echo", "Echoes.", object, func(_ context.Context, in text) (string, error) { return in.Text, nil })),
+		"final": agent.ReturnDirect(must(tool.New("final", "Ends.", object, func(_ context.Context, in text) (string, error) { return in.Text, nil }))),
+		"fail":  must(tool.New("fail", "Fails.", object, func(_ context.Context, in text) (string, error) { return "", &Boom{in.Text} })),
+		"ask": must(tool.New("ask", "Asks.", object, func(ctx context.Context, in text) (string, error) {
+			answer, err := pregel.AskFor[string](ctx, in.Text)
+			return "said " + answer, err
+		})),
+		"topic": must(tool.New("topic", "Sets the topic.", object, func(ctx context.Context, in text) (any, error) {
+			m := message.Message{Type: message.TypeTool, Name: "topic", Content: "set", ToolCallID: "c0"}
+			return pregel.Command{Update: pregel.Pairs{{Key: "topic", Value: in.Text}, {Key: "messages", Value: []any{m}}}}, nil
+		})),
+	}
+	for _, n := range names {
+		out = append(out, have[n])
+	}
+	return out
+}
+
+// named is the schema of an object with a name.
+type named struct{}
+
+func (named) MarshalJSON() ([]byte, error) {
+	return []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`), nil
+}
+
+func (named) Validate(args map[string]any) error {
+	if _, ok := args["name"].(string); !ok {
+		return errors.New("name: Field required")
+	}
+	return nil
+}
+
+func (s *scenario) response() *agent.Response {
+	if s.Auto {
+		return &agent.Response{Forms: []agent.Form{{Name: "City", Schema: named{}}}}
+	}
+	if s.Response == nil {
+		return nil
+	}
+	r := &agent.Response{Strategy: s.Response.Strategy, Answer: s.Response.Answer}
+	for _, f := range s.Response.Forms {
+		r.Forms = append(r.Forms, agent.Form{Name: f, Schema: named{}})
+	}
+	say := func(text string) func(context.Context, error) (string, error) {
+		return func(context.Context, error) (string, error) { return text, nil }
+	}
+	switch s.Response.Errors {
+	case "":
+		r.Errors = say("does not fit")
+	case "text":
+		r.Errors = say("try again")
+	case "stop":
+		r.Errors = func(_ context.Context, err error) (string, error) { return "", err }
+	}
+	return r
+}
+
+// middleware makes the twin of make_middleware.
+func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware {
+	var o struct {
+		Tools     json.RawMessage
+		Models    [][]answer
+		Answers   []answer
+		Trigger   [][2]any
+		Keep      [2]any
+		Run       int            `json:"run_limit"`
+		Thread    int            `json:"thread_limit"`
+		Exit      agent.Exceeded `json:"exit_behavior"`
+		Tool      string         `json:"tool_name"`
+		Retries   int            `json:"max_retries"`
+		OnFailure string         `json:"on_failure"`
+	}
+	if options != nil {
+		must(0, json.Unmarshal(options, &o))
+	}
+	retry := agent.Retry{Retries: o.Retries, Delay: -1, Stop: o.OnFailure == "error"}
+	size := func(v [2]any) agent.Trigger {
+		if n := int(v[1].(float64)); v[0] == "messages" {
+			return agent.Trigger{Messages: n}
+		}
+		return agent.Trigger{Tokens: int(v[1].(float64))}
+	}
+	switch kind {
+	case "human":
+		var gates map[string][]agent.DecisionType
+		must(0, json.Unmarshal(o.Tools, &gates))
+		r := agent.Review{Tools: map[string]agent.Gate{}}
+		for name, decisions := range gates {
+			if len(decisions) == 0 {
+				decisions = nil
+			}
+			r.Tools[name] = agent.Gate{Decisions: decisions}
+		}
+		return agent.AskPerson(r)
+	case "model limit":
+		return agent.LimitModelCalls(agent.Limit{Run: o.Run, Thread: o.Thread, Exceeded: o.Exit})
+	case "tool limit":
+		return agent.LimitToolCalls(o.Tool, agent.Limit{Run: o.Run, Thread: o.Thread, Exceeded: o.Exit})
+	case "model retry":
+		return agent.RetryModel(retry)
+	case "tool retry":
+		var names []string
+		if o.Tools != nil {
+			must(0, json.Unmarshal(o.Tools, &names))
+		}
+		return agent.RetryTools(retry, names...)
+	case "fallback":
+		var models []model.Model
+		for i, a := range o.Models {
+			models = append(models, q.script(fmt.Sprint("other ", i), a))
+		}
+		return agent.Fallback(models...)
+	case "summary":
+		s := agent.Summary{Model: q.script("summary", o.Answers), Keep: size(o.Keep), Count: func(list []message.Message) (n int) {
+			for _, m := range list {
+				n += len(m.Text())
+			}
+			return n
+		}}
+		for _, t := range o.Trigger {
+			s.Triggers = append(s.Triggers, size(t))
+		}
+		return agent.Summarize(s)
+	}
+	return hooks(options)
+}
+
+type on struct {
+	Say, As, When, Jump    string
+	System, Answer, Prefix string
+	Tools                  []string
+	Twice                  bool
+}
+
+// hooks makes the twin of make_hooks.
+func hooks(options json.RawMessage) agent.Middleware {
+	var o struct {
+		Name  string
+		Jumps []agent.Jump
+		On    map[string]on
+	}
+	must(0, json.Unmarshal(options, &o))
+	m := agent.Middleware{Name: o.Name, Jumps: o.Jumps}
+	hook := func(which string) agent.Hook {
+		at, ok := o.On[which]
+		if !ok {
+			return nil
+		}
+		return func(_ context.Context, state map[string]any) (any, error) {
+			list := must(agent.Messages(state))
+			if !strings.Contains(list[len(list)-1].Text(), at.When) {
+				return nil, nil
+			}
+			out := pregel.Pairs{}
+			if at.Say != "" {
+				said := message.AI(at.Say)
+				if at.As == "human" {
+					said = message.Human(at.Say)
+				}
+				out = append(out, pregel.Pair{Key: "messages", Value: []message.Message{said}})
+			}
+			if at.Jump != "" {
+				out = append(out, pregel.Pair{Key: "jump_to", Value: at.Jump})
+			}
+			if len(out) == 0 {
+				return nil, nil
+			}
+			return out, nil
+		}
+	}
+	m.BeforeAgent, m.BeforeModel, m.AfterModel, m.AfterAgent = hook("before_agent"), hook("before_model"), hook("after_model"), hook("after_agent")
+	if at, ok := o.On["wrap_model"]; ok {
+		m.WrapModel = func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+			if at.System != "" {
+				r.System = message.System(at.System)
+			}
+			if at.Tools != nil {
+				r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(d tool.Definition) bool { return !slices.Contains(at.Tools, d.Name) })
+			}
+			if at.Answer != "" {
+				return agent.ModelResponse{Messages: []message.Message{message.AI(at.Answer)}}, nil
+			}
+			res, err := next(ctx, r)
+			if at.Twice {
+				return next(ctx, r)
+			}
+			return res, err
+		}
+	}
+	if at, ok := o.On["wrap_tool"]; ok {
+		m.WrapTool = func(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
+			if at.Answer != "" {
+				return at.Answer, nil
+			}
+			out, err := next(ctx, r)
+			if answer, ok := out.(message.Message); ok {
+				answer.Content = at.Prefix + answer.Content
+				return answer, err
+			}
+			return out, err
+		}
+	}
+	return m
+}
+
+// play runs a scenario with stele.
+func (s *scenario) play(t *testing.T) trace {
+	t.Helper()
+	q := &asked{}
+	sv := memory.New(memory.Options{})
+	o := agent.Options{Name: s.Agent, System: s.System, Tools: tools(s.Tools), Response: s.response(), Graph: graph.Options{Saver: sv}}
+	if s.State {
+		o.State = []graph.Field{graph.Key("topic", channel.LastValue[string]())}
+	}
+	for _, m := range s.Middleware {
+		o.Middleware = append(o.Middleware, middleware(m.Kind, m.Options, q))
+	}
+	g, err := agent.New(q.script("main", s.Model).WithProfile(model.Profile{StructuredOutput: s.Structured}), o)
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	out := trace{Asked: []map[string]any{}}
+	for _, r := range s.Runs {
+		var input any
+		if answer, ok := r["resume"]; ok {
+			input = pregel.Command{Resume: answer}
+		} else if r["again"] == nil {
+			said := message.Human(r["say"].(string))
+			said.ID = r["id"].(string)
+			state := map[string]any{"messages": []any{said}}
+			more, _ := r["state"].(map[string]any)
+			for k, v := range more {
+				state[k] = v
+			}
+			input = state
+		}
+		res, err := g.Invoke(ctx, pregel.Thread("1"), input, pregel.RunOptions{Durability: pregel.Sync})
+		if err != nil {
+			out.Outcomes = append(out.Outcomes, map[string]any{"error": errorName(err)})
+			continue
+		}
+		keys, texts := []any{}, []any{}
+		for k := range res.Map() {
+			keys = append(keys, k)
+		}
+		slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		for _, m := range must(agent.Messages(res.Map())) {
+			texts = append(texts, m.Text())
+		}
+		out.Outcomes = append(out.Outcomes, map[string]any{"keys": keys, "texts": texts})
+	}
+	out.Asked = append(out.Asked, q.all...)
+	shown := shower{ids: map[string]string{}}
+	var tuples []*saver.Tuple
+	for tuple, err := range sv.List(ctx, saver.Query{ThreadID: "1"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuples = append(tuples, tuple)
+	}
+	slices.Reverse(tuples)
+	var snapshots []*pregel.StateSnapshot
+	for snapshot, err := range g.GetStateHistory(ctx, pregel.Thread("1"), pregel.HistoryQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshots = append(snapshots, snapshot)
+	}
+	slices.Reverse(snapshots)
+	for i, tuple := range tuples {
+		values := map[string]any{}
+		for k, v := range tuple.Checkpoint.Values {
+			values[k] = shown.show(must(v.Any()))
+		}
+		out.Checkpoints = append(out.Checkpoints, map[string]any{
+			"step": tuple.Metadata["step"], "source": tuple.Metadata["source"], "next": append([]string{}, snapshots[i].Next...), "values": values,
+		})
+	}
+	for i, tuple := range tuples {
+		type write struct {
+			task  int
+			shown []any
+		}
+		var writes []write
+		for _, w := range tuple.PendingWrites {
+			at := write{-1, []any{"", w.Channel, "error"}}
+			for n, task := range snapshots[i].Tasks {
+				if task.ID == w.TaskID {
+					at.task, at.shown[0] = n, task.Name
+				}
+			}
+			if w.Channel != "__error__" {
+				at.shown[2] = shower{}.show(must(w.Value.Any()))
+			}
+			writes = append(writes, at)
+		}
+		slices.SortStableFunc(writes, func(a, b write) int { return a.task - b.task })
+		list := []any{}
+		for _, w := range writes {
+			list = append(list, w.shown)
+		}
+		out.Checkpoints[i]["writes"] = list
+	}
+	return out
+}
+
+// errorName is the name that Python's error has.
+func errorName(err error) string {
+	var boom *Boom
+	var limit *agent.LimitError
+	var response *agent.ResponseError
+	switch {
+	case errors.As(err, &boom):
+		return "Boom"
+	case errors.As(err, &limit) && strings.HasPrefix(limit.Error(), "Model"):
+		return "ModelCallLimitExceededError"
+	case errors.As(err, &limit):
+		return "ToolCallLimitExceededError"
+	case errors.As(err, &response):
+		return "StructuredOutputValidationError"
+	case errors.Is(err, agent.ErrDecision):
+		return "ValueError"
+	}
+	return err.Error()
+}
+
+// shower shows values as the recording does: ids of messages in the order in which they come, or
+// none.
+type shower struct{ ids map[string]string }
+
+func (s shower) show(v any) any {
+	switch x := v.(type) {
+	case message.Message:
+		var fields map[string]any
+		must(0, json.Unmarshal(must(json.Marshal(x)), &fields))
+		for k, v := range fields {
+			if empty := v == nil || v == "" || reflect.DeepEqual(v, map[string]any{}) || reflect.DeepEqual(v, []any{}); empty && k != "content" {
+				delete(fields, k)
+			}
+		}
+		if x.ID != "" && x.ID != message.RemoveAllID {
+			delete(fields, "id")
+			if s.ids != nil {
+				if s.ids[x.ID] == "" {
+					s.ids[x.ID] = fmt.Sprint("m", len(s.ids))
+				}
+				fields["id"] = s.ids[x.ID]
+			}
+		}
+		return fields
+	case *serde.Ext:
+		return s.show(must(message.From(x)))
+	case pregel.Send:
+		return map[string]any{"send": x.Node, "arg": s.show(x.Arg)}
+	case pregel.Interrupt:
+		return map[string]any{"interrupt": s.show(x.Value)}
+	}
+	switch rv := reflect.ValueOf(v); rv.Kind() {
+	case reflect.Map:
+		out := map[string]any{}
+		for _, k := range rv.MapKeys() {
+			out[k.String()] = s.show(rv.MapIndex(k).Interface())
+		}
+		return out
+	case reflect.Slice:
+		out := []any{}
+		for i := range rv.Len() {
+			out = append(out, s.show(rv.Index(i).Interface()))
+		}
+		return out
+	}
+	return v
+}
+
+// plain is v as JSON has it.
+func plain(v any) (out any) {
+	must(0, json.Unmarshal(must(json.Marshal(v)), &out))
+	return out
+}
+
+// difference is the first place where two traces differ.
+func difference(at string, got, want any) string {
+	if reflect.DeepEqual(got, want) {
+		return ""
+	}
+	switch w := want.(type) {
+	case map[string]any:
+		if g, ok := got.(map[string]any); ok {
+			for _, k := range slices.Sorted(keysOf(g, w)) {
+				if d := difference(at+"."+k, g[k], w[k]); d != "" {
+					return d
+				}
+			}
+		}
+	case []any:
+		if g, ok := got.([]any); ok && len(g) == len(w) {
+			for i := range w {
+				if d := difference(fmt.Sprint(at, "[", i, "]"), g[i], w[i]); d != "" {
+					return d
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("%s:\n got %s\nwant %s", at, must(json.Marshal(got)), must(json.Marshal(want)))
+}
+
+func keysOf(maps ...map[string]any) func(yield func(string) bool) {
+	all := map[string]bool{}
+	for _, m := range maps {
+		for k := range m {
+			all[k] = true
+		}
+	}
+	return func(yield func(string) bool) {
+		for k := range all {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// TestParity: what an agent stores, asks its models and answers is what LangChain's create_agent
+// does.
+func TestParity(t *testing.T) {
+	z := must(gzip.NewReader(bytes.NewReader(must(os.ReadFile("testdata/agent.json.gz")))))
+	var all []struct {
+		Scenario scenario
+		Trace    any
+	}
+	must(0, json.Unmarshal(must(io.ReadAll(z)), &all))
+	different := 0
+	for _, r := range all {
+		if d := difference("", plain(r.Scenario.play(t)), r.Trace); d != "" {
+			different++
+			t.Errorf("%s%s", r.Scenario.Name, d)
+		}
+	}
+	t.Logf("scenarios: %d of %d, %d different", len(all)-different, len(all), different)
+}

@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+)
+
+// Summary is the options of Summarize.
+type Summary struct {
+	// Model writes the summaries.
+	Model model.Model
+	// Triggers say when: if one of them is met.
+	Triggers []Trigger
+	// Keep is how much of the end of the conversation stays as it is: a number of Messages, or
+	// as many as have so many Tokens. The zero value is 20 messages. A tool call and its answer
+	// are not taken apart.
+	Keep Trigger
+	// Count counts tokens; nil is message.CountApproximately.
+	Count func([]message.Message) int
+	// Prompt is what the model is told. {messages} in it stands for the conversation. Empty is a
+	// prompt that asks for what matters, in sections.
+	Prompt string
+	// MaxTokens bounds what the model is given to summarize: the end of it. 0 is 4000, and a
+	// negative number no bound.
+	MaxTokens int
+	// Retry says how a failed call of the model is tried again. The last error ends the run.
+	Retry Retry
+}
+
+// Trigger is a size of a conversation. All of its fields that are not 0 must be reached.
+type Trigger struct {
+	Messages, Tokens int
+}
+
+const summaryPrompt = `Write a summary of the conversation below. It will take the place of the conversation, which nobody will see again, so keep what is needed to go on. Answer with the summary alone, in four sections. Write "None" in a section that is empty.
+
+## Goal
+What the person wants.
+
+## What happened
+What was found, decided and done, with the reasons; what was tried and did not work.
+
+## Things
+Files, orders, addresses and other things that were made, changed or looked up, with their names.
+
+## Next
+What is still to be done.
+
+<messages>
+{messages}
+</messages>`
+
+// Summarize is a Middleware that puts a summary in the place of the beginning of a long
+// conversation: LangChain's SummarizationMiddleware. It looks before each call of the model. The
+// messages that were summarized are removed from the state; earlier checkpoints have them. The
+// summary is a message from a human, whose AdditionalKwargs have "lc_source": "summarization".
+// Its tokens are not shown in mode messages.
+func Summarize(o Summary) Middleware {
+	m := Middleware{Name: "SummarizationMiddleware", err: o.Retry.check()}
+	if o.Keep == (Trigger{}) {
+		o.Keep.Messages = 20
+	}
+	if o.Count == nil {
+		o.Count = message.CountApproximately
+	}
+	if o.Prompt == "" {
+		o.Prompt = summaryPrompt
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = 4000
+	}
+	o.Retry.Stop = true
+	negative := func(t Trigger) bool { return t.Messages < 0 || t.Tokens < 0 || t == (Trigger{}) }
+	switch {
+	case o.Model == nil:
+		m.err = fmt.Errorf("%w: summaries without a model", ErrOptions)
+	case negative(o.Keep) || o.Keep.Messages > 0 && o.Keep.Tokens > 0 || slices.ContainsFunc(o.Triggers, negative):
+		m.err = fmt.Errorf("%w: summaries: a size that is none", ErrOptions)
+	case len(o.Triggers) == 0:
+		m.err = fmt.Errorf("%w: summaries without a trigger", ErrOptions)
+	}
+	m.BeforeModel = func(ctx context.Context, state map[string]any) (any, error) {
+		list, err := Messages(state)
+		if err != nil || !o.due(list) {
+			return nil, err
+		}
+		cut := o.cut(list)
+		if cut <= 0 {
+			return nil, nil
+		}
+		text, err := o.write(ctx, list[:cut])
+		if err != nil {
+			return nil, fmt.Errorf("summary: %w", err)
+		}
+		summary := message.Human("Here is a summary of the conversation to date:\n\n" + text)
+		summary.AdditionalKwargs = map[string]any{"lc_source": "summarization"}
+		return map[string]any{KeyMessages: slices.Concat([]message.Message{message.Remove(message.RemoveAllID), summary}, list[cut:])}, nil
+	}
+	return m
+}
+
+// due reports whether a conversation is long enough.
+func (o *Summary) due(list []message.Message) bool {
+	return slices.ContainsFunc(o.Triggers, func(t Trigger) bool {
+		return len(list) >= t.Messages && (t.Tokens == 0 || o.Count(list) >= t.Tokens)
+	})
+}
+
+// cut is where the part that is kept begins.
+func (o *Summary) cut(list []message.Message) int {
+	if o.Keep.Messages > 0 {
+		if len(list) <= o.Keep.Messages {
+			return 0
+		}
+		return whole(list, len(list)-o.Keep.Messages)
+	}
+	if o.Count(list) <= o.Keep.Tokens {
+		return 0
+	}
+	at := 0
+	for at < len(list)-1 && o.Count(list[at:]) > o.Keep.Tokens {
+		at++
+	}
+	return whole(list, at)
+}
+
+// whole moves a cut before the AI message whose calls the messages at the cut answer. If there is
+// none, it moves behind the answers.
+func whole(list []message.Message, cut int) int {
+	answered := map[string]bool{}
+	end := cut
+	for ; end < len(list) && list[end].Type == message.TypeTool; end++ {
+		answered[list[end].ToolCallID] = true
+	}
+	if end == cut {
+		return cut
+	}
+	for i := cut - 1; i >= 0; i-- {
+		if list[i].Type == message.TypeAI && slices.ContainsFunc(list[i].ToolCalls, func(c message.ToolCall) bool { return c.ID != "" && answered[c.ID] }) {
+			return i
+		}
+	}
+	return end
+}
+
+// write asks the model for a summary.
+func (o *Summary) write(ctx context.Context, list []message.Message) (string, error) {
+	if o.MaxTokens > 0 {
+		trimmed, err := message.Trim(list, message.TrimOptions{
+			MaxTokens: o.MaxTokens, Count: o.Count, StartOn: []message.Type{message.TypeHuman}, AllowPartial: true, IncludeSystem: true,
+		})
+		if err != nil {
+			return "", err
+		}
+		if list = trimmed; len(list) == 0 {
+			return "Previous conversation was too long to summarize.", nil
+		}
+	}
+	var told strings.Builder
+	for _, m := range list {
+		fmt.Fprintf(&told, "%s: %s\n", m.Type, m.Text())
+		for _, c := range m.ToolCalls {
+			args, err := json.Marshal(c.Args)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&told, "%s calls %s %s\n", m.Type, c.Name, args)
+		}
+	}
+	prompt := strings.ReplaceAll(o.Prompt, "{messages}", strings.TrimSuffix(told.String(), "\n"))
+	var answer message.Message
+	_, err := o.Retry.try(ctx, func() (err error) {
+		answer, err = model.Collect(ctx, o.Model, model.Request{Messages: []message.Message{message.Human(prompt)}})
+		return err
+	})
+	return strings.TrimSpace(answer.Text()), err
+}

@@ -1,0 +1,167 @@
+"""The scenarios that record.py runs. They are plain data, which the Go test reads from agent.json.gz."""
+
+
+def call(name, id="c0", /, **args):
+    return {"name": name, "args": args, "id": id}
+
+
+def calls(*list):
+    return {"calls": [*list]}
+
+
+def text(t):
+    return {"text": t}
+
+
+HI = [{"say": "hi", "id": "h1"}]
+ADD = call("add", a=1, b=2)
+
+
+def echo(n, t="e"):
+    return call("echo", f"c{n}", text=f"{t}{n}")
+
+
+def human(**tools):
+    return [{"kind": "human", "options": {"tools": tools}}]
+
+
+def decide(*d):
+    return {"resume": {"decisions": list(d)}}
+
+
+def hooks(name, jumps=(), **on):
+    return {"kind": "hooks", "options": {"name": name, "jumps": list(jumps), "on": on}}
+
+
+APPROVE = {"type": "approve"}
+SCENARIOS = []
+
+
+def scenario(name, model, runs=HI, **more):
+    SCENARIOS.append({"name": name, "model": model, "runs": runs, **more})
+
+
+# The loop.
+scenario("answer", [text("hello")])
+scenario("system prompt and name", [text("hello")], system="Be kind.", **{"name of agent": "kim"})
+scenario("two turns", [text("hello"), text("again")], runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("tool", [calls(ADD), text("3")], tools=["add"])
+scenario("tool and system", [calls(ADD), text("3")], tools=["add", "echo"], system="Count.")
+scenario("parallel tools", [calls(ADD, echo(1), echo(2)), text("done")], tools=["add", "echo"])
+scenario("tools in turn", [calls(echo(0)), calls(echo(1)), text("done")], tools=["echo"])
+scenario("unknown tool", [calls(call("nope", text="a")), text("sorry")], tools=["echo"])
+scenario("call without tools", [calls(echo(0))])
+scenario("invalid call", [{"text": "", "invalid": [{"name": "echo", "args": "nope", "id": "c9"}]}, text("sorry")], tools=["echo"],
+         runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("invalid and valid call", [{"invalid": [{"name": "echo", "args": "nope", "id": "c9"}], "calls": [echo(0)]}, text("sorry")], tools=["echo"])
+scenario("tool fails", [calls(call("fail", text="no"))], tools=["fail"])
+scenario("one of two fails", [calls(echo(0), call("fail", "c1", text="no"))], tools=["echo", "fail"])
+scenario("model fails", [{"error": "no"}])
+scenario("model fails after a tool, and is tried again", [calls(echo(0)), {"error": "no"}, text("done")], tools=["echo"], runs=[*HI, {"again": True}])
+scenario("return direct", [calls(call("final", text="end"))], tools=["final", "echo"])
+scenario("return direct and another", [calls(call("final", text="end"), echo(1)), text("done")], tools=["final", "echo"])
+scenario("two return direct", [calls(call("final", text="end"), call("final", "c1", text="end"))], tools=["final"])
+scenario("tool asks", [calls(call("ask", text="sure?")), text("done")], tools=["ask"], runs=[*HI, {"resume": "yes"}])
+scenario("tool asks beside another", [calls(echo(0), call("ask", "c1", text="sure?")), text("done")], tools=["ask", "echo"], runs=[*HI, {"resume": "yes"}])
+scenario("state of one's own", [calls(call("topic", text="tea")), text("done")], tools=["topic"], state=True,
+         runs=[{"say": "hi", "id": "h1", "state": {"topic": "milk"}}])
+scenario("private state is no input", [text("done")], runs=[{"say": "hi", "id": "h1", "state": {"jump_to": "end", "structured_response": 1}}])
+
+# Structured answers.
+CITY = {"strategy": "tool", "forms": ["City"], "answer": "got it"}
+scenario("response", [calls(call("City", name="Oslo"))], response=CITY)
+scenario("response told", [calls(call("City", name="Oslo"))], response={"strategy": "tool", "forms": ["City"]})
+scenario("response after a tool", [calls(echo(0)), calls(call("City", "c1", name="Oslo"))], tools=["echo"], response=CITY)
+scenario("response beside a tool", [calls(echo(0), call("City", "c1", name="Oslo"))], tools=["echo"], response=CITY)
+scenario("response wrong, then right", [calls(call("City", nme="Oslo")), calls(call("City", "c1", name="Oslo"))], response=CITY)
+scenario("response wrong, with tools", [calls(call("City", nme="Oslo")), calls(call("City", "c1", name="Oslo"))], tools=["echo"], response=CITY)
+scenario("response wrong, a text", [calls(call("City", nme="Oslo")), calls(call("City", "c1", name="Oslo"))], response={**CITY, "errors": "text"})
+scenario("response wrong, stop", [calls(call("City", nme="Oslo"))], response={**CITY, "errors": "stop"})
+scenario("two responses", [calls(call("City", name="Oslo"), call("City", "c1", name="Bergen")), calls(call("City", "c2", name="Oslo"))],
+         response={**CITY, "errors": "default"})
+scenario("one of two forms", [calls(call("Land", name="Norway"))], response={**CITY, "forms": ["City", "Land"]})
+scenario("two forms at once", [calls(call("City", name="Oslo"), call("Land", "c1", name="Norway")), calls(call("Land", "c2", name="Norway"))],
+         response={**CITY, "forms": ["City", "Land"], "errors": "default"})
+scenario("no response with tools", [text("no")], tools=["echo"], response=CITY)
+scenario("no response at first", [text("no"), calls(call("City", name="Oslo"))], response=CITY)
+scenario("response in each turn", [calls(call("City", name="Oslo")), calls(call("City", "c1", name="Bergen"))], response=CITY,
+         runs=[*HI, {"say": "more", "id": "h2"}])
+PROVIDER = {"strategy": "provider", "forms": ["City"]}
+scenario("provider", [text('{"name": "Oslo"}')], response=PROVIDER)
+scenario("provider after a tool", [calls(echo(0)), text('{"name": "Oslo"}')], tools=["echo"], response=PROVIDER)
+scenario("provider without json", [text("Oslo")], response=PROVIDER)
+scenario("provider wrong", [text('{"nme": "Oslo"}')], response=PROVIDER)
+scenario("auto, the model can", [text('{"name": "Oslo"}')], auto=True, structured=True)
+
+# A person decides.
+MAIL = [calls(echo(0)), text("done")]
+scenario("approve", MAIL, runs=[*HI, decide(APPROVE)], tools=["echo"], middleware=human(echo=[]))
+scenario("edit", MAIL, runs=[*HI, decide({"type": "edit", "edited_action": {"name": "echo", "args": {"text": "mine"}}})], tools=["echo"], middleware=human(echo=[]))
+scenario("edit to another tool", MAIL, runs=[*HI, decide({"type": "edit", "edited_action": {"name": "final", "args": {"text": "mine"}}})], tools=["echo", "final"], middleware=human(echo=[]))
+scenario("reject", MAIL, runs=[*HI, decide({"type": "reject"})], tools=["echo"], middleware=human(echo=[]))
+scenario("reject with a reason", MAIL, runs=[*HI, decide({"type": "reject", "message": "too loud"})], tools=["echo"], middleware=human(echo=[]))
+scenario("respond", MAIL, runs=[*HI, decide({"type": "respond", "message": "I am the echo"})], tools=["echo"], middleware=human(echo=[]))
+scenario("decide two of three", [calls(echo(0), ADD | {"id": "c1"}, echo(2)), text("done")], tools=["echo", "add"], middleware=human(echo=["approve", "reject"]),
+         runs=[*HI, decide(APPROVE, {"type": "reject"})])
+scenario("decide all ways", [calls(echo(0), echo(1), echo(2), echo(3)), text("done")], tools=["echo"], middleware=human(echo=[]),
+         runs=[*HI, decide(APPROVE, {"type": "reject"}, {"type": "respond", "message": "x"}, {"type": "edit", "edited_action": {"name": "echo", "args": {"text": "mine"}}})])
+scenario("ungated", [calls(echo(0)), text("done")], tools=["echo", "add"], middleware=human(add=[]))
+scenario("decision not allowed", MAIL, runs=[*HI, decide({"type": "reject"})], tools=["echo"], middleware=human(echo=["approve"]))
+scenario("too few decisions", MAIL, runs=[*HI, decide()], tools=["echo"], middleware=human(echo=[]))
+scenario("edit, then a call that is not gated", [calls(echo(0)), calls(call("add", "c1", a=1, b=2)), text("done")], tools=["echo", "add"], middleware=human(echo=[]),
+         runs=[*HI, decide({"type": "edit", "edited_action": {"name": "echo", "args": {"text": "mine"}}})])
+
+# Limits.
+LOOP = [calls(echo(0)), calls(echo(1)), calls(echo(2)), text("done")]
+
+
+def limit(kind, **o):
+    return [{"kind": kind, "options": o}]
+
+
+scenario("model limit of a run", LOOP, tools=["echo"], middleware=limit("model limit", run_limit=2))
+scenario("model limit of a thread", [text("a"), text("b")], middleware=limit("model limit", thread_limit=1), runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("model limit, error", LOOP, tools=["echo"], middleware=limit("model limit", run_limit=1, exit_behavior="error"))
+scenario("tool limit", LOOP, tools=["echo"], middleware=limit("tool limit", run_limit=1))
+scenario("tool limit of a thread", [calls(echo(0)), text("a"), calls(echo(1)), text("b")], tools=["echo"], middleware=limit("tool limit", thread_limit=1), runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("tool limit, end", [calls(echo(0), ADD | {"id": "c1"}, echo(2))], tools=["echo", "add"], middleware=limit("tool limit", run_limit=1, tool_name="echo", exit_behavior="end"))
+scenario("tool limit, error", [calls(echo(0), echo(1))], tools=["echo"], middleware=limit("tool limit", run_limit=1, thread_limit=1, exit_behavior="error"))
+scenario("tool limit of one tool", [calls(echo(0), echo(1), ADD | {"id": "c2"}), text("done")], tools=["echo", "add"], middleware=limit("tool limit", run_limit=1, tool_name="echo"))
+
+# Retry and fallback.
+NO = {"error": "no"}
+scenario("model retry", [NO, NO, text("hello")], middleware=limit("model retry"))
+scenario("model retry in vain", [NO, NO], middleware=limit("model retry", max_retries=1))
+scenario("model retry, error", [NO, NO], middleware=limit("model retry", max_retries=1, on_failure="error"))
+scenario("tool retry", [calls(call("flaky", text="f")), text("done")], tools=["flaky"], middleware=limit("tool retry"))
+scenario("tool retry in vain", [calls(call("fail", text="f")), text("done")], tools=["fail"], middleware=limit("tool retry", max_retries=1))
+scenario("tool retry of another", [calls(call("fail", text="f"))], tools=["fail", "echo"], middleware=limit("tool retry", max_retries=1, tools=["echo"]))
+scenario("tool retry, error", [calls(call("fail", text="f"))], tools=["fail"], middleware=limit("tool retry", max_retries=1, on_failure="error"))
+scenario("fallback", [NO], middleware=limit("fallback", models=[[NO], [text("hello")]]))
+scenario("fallback in vain", [NO], middleware=limit("fallback", models=[[NO]]))
+
+# Summaries.
+scenario("summary", [text("a"), text("b"), text("c")], runs=[*HI, {"say": "more", "id": "h2"}, {"say": "end", "id": "h3"}],
+         middleware=[{"kind": "summary", "options": {"answers": [text("SUM")], "trigger": [["messages", 4]], "keep": ["messages", 2]}}])
+scenario("summary keeps calls whole", [calls(echo(0), echo(1)), text("b")], tools=["echo"],
+         middleware=[{"kind": "summary", "options": {"answers": [text("SUM")], "trigger": [["messages", 4]], "keep": ["messages", 1]}}])
+scenario("summary by tokens", [text("aaaa"), text("bb")], runs=[*HI, {"say": "more", "id": "h2"}],
+         middleware=[{"kind": "summary", "options": {"answers": [text("SUM")], "trigger": [["tokens", 9]], "keep": ["tokens", 5]}}])
+
+# Middleware of one's own.
+ALL = ("before_agent", "before_model", "after_model", "after_agent")
+say = {w: {"say": w, "as": "human"} for w in ("before_agent", "before_model")}
+scenario("all hooks", [calls(echo(0)), text("done")], tools=["echo"],
+         middleware=[hooks("A", **say, after_model={}, after_agent={"say": "bye"}), hooks("B", **say, after_model={}, after_agent={})])
+scenario("before agent ends", [], middleware=[hooks("A", ["end"], before_agent={"say": "no", "jump": "end"}, after_agent={"say": "bye"})])
+scenario("before model ends", [], middleware=[hooks("A", ["end"], before_model={"say": "no", "jump": "end"}), hooks("B", before_model={})])
+scenario("after model goes back", [text("bad"), text("good")], middleware=[hooks("A", ["model"], after_model={"when": "bad", "say": "better!", "as": "human", "jump": "model"})])
+scenario("after model goes back, with tools", [text("bad"), text("good")], tools=["echo"], middleware=[hooks("A", ["model"], after_model={"when": "bad", "say": "better!", "as": "human", "jump": "model"}), hooks("B", before_model={}, after_model={})])
+scenario("after model ends", [calls(echo(0))], tools=["echo"], middleware=[hooks("A", ["end"], after_model={"jump": "end"}, after_agent={"say": "bye"})])
+scenario("wrap model", [text("hello")], middleware=[hooks("A", wrap_model={"system": "Be brief."})], system="Be kind.")
+scenario("wrap model, fewer tools", [text("hello")], tools=["echo", "add"], middleware=[hooks("A", wrap_model={"tools": ["add"]})])
+scenario("wrap model, no call", [], middleware=[hooks("A", wrap_model={"answer": "canned"}), hooks("B", wrap_model={"system": "x"})])
+scenario("wrap model, two calls", [text("a"), text("b")], middleware=[hooks("A", wrap_model={"twice": True})])
+scenario("wrap tool", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"prefix": "A:"}), hooks("B", wrap_tool={"prefix": "B:"})])
+scenario("wrap tool, no call", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"prefix": "A:"}), hooks("B", wrap_tool={"answer": "canned"})])
+scenario("limits and a person", LOOP, tools=["echo"], middleware=[*limit("tool limit", run_limit=1), *human(echo=[])], runs=[*HI, decide(APPROVE), decide(APPROVE), decide(APPROVE)])
