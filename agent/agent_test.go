@@ -240,6 +240,26 @@ func TestResponseOf(t *testing.T) {
 	}
 }
 
+// TestProviderText: an answer in the provider's own way keeps its integers; a text that is no object
+// is a *ResponseError.
+func TestProviderText(t *testing.T) {
+	r := &agent.Response{Strategy: agent.ByProvider, Forms: []agent.Form{{Name: "City", Schema: named{}, Strict: true}}}
+	m := model.NewScripted(model.Text(`{"name": "Oslo", "people": 717710}`))
+	res := must(must(agent.New(m, agent.Options{Response: r})).Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	if got := res.Map()[agent.KeyResponse].(map[string]any)["people"]; got != int64(717710) {
+		t.Errorf("got %v, a %T", got, got)
+	}
+	if f := m.Requests()[0].Format; f == nil || !f.Strict || f.Name != "City" || !strings.Contains(string(f.Schema), "required") {
+		t.Errorf("format %+v", f)
+	}
+	for _, text := range []string{"[1]", "null", "", `{"name": "Oslo"} and more`, `{"name": 1}`} {
+		var wrong *agent.ResponseError
+		if _, err := must(agent.New(model.NewScripted(model.Text(text)), agent.Options{Response: r})).Invoke(ctx, pregel.Address{}, agent.Say("hi")); !errors.As(err, &wrong) || wrong.Message.Text() != text {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // busy is what a provider says that has too much to do.
 type busy struct{ after time.Duration }
 

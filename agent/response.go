@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/tool"
 )
 
@@ -172,17 +173,28 @@ func (r *Response) bind(of *Response, m model.Model, q *model.Request) (Strategy
 	return strategy, nil
 }
 
+// object reads a JSON object. A number without a fraction is an integer, as it is in the arguments
+// of a tool call.
+func object(text string) (map[string]any, error) {
+	v, err := serde.Default().Decode(serde.Typed{Kind: serde.KindJSON, Data: []byte(text)})
+	if err != nil {
+		return nil, fmt.Errorf("expected a JSON object: %w", err)
+	}
+	o, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("expected a JSON object, not a %T", v)
+	}
+	return o, nil
+}
+
 // parse reads an answer that the model gave as a text. A message with tool calls is no answer yet.
 func (r *Response) parse(m message.Message) (ModelResponse, error) {
 	res := ModelResponse{Messages: []message.Message{m}}
 	if len(m.ToolCalls) > 0 {
 		return res, nil
 	}
-	var v map[string]any
-	err := json.Unmarshal([]byte(m.Text()), &v)
-	if err != nil {
-		err = fmt.Errorf("expected a JSON object: %w", err)
-	} else {
+	v, err := object(m.Text())
+	if err == nil {
 		err = r.Forms[0].Schema.Validate(v)
 	}
 	if err != nil {
