@@ -28,7 +28,9 @@ require (
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/stele-go/stele/runs v0.1.0 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
@@ -42,5 +44,7 @@ require (
 replace github.com/stele-go/stele => ../..
 
 replace github.com/stele-go/stele/postgres => ../../postgres
+
+replace github.com/stele-go/stele/runs => ../../runs
 
 replace github.com/stele-go/stele/transfer => ../../transfer
