@@ -81,7 +81,7 @@ END $$`
 // The other channels of the checkpoint have their value of before. Blobs need nothing: they
 // are found by their versions. What stands in a checkpoint is copied from the source if that
 // has the same version, else from the checkpoint that got it last: one whose parent does not
-// have it.
+// have it, if there is one. There is none where checkpoints are ancestors of each other.
 const putFunction = `CREATE OR REPLACE FUNCTION @.stele_put(` + callParameters + `,
 	p_parent TEXT, p_values_from TEXT, p_source TEXT, p_expect TEXT, p_named TEXT[],
 	p_channels TEXT[], p_versions TEXT[], p_kinds TEXT[], p_blobs BYTEA[], p_minted BOOL[],
@@ -172,11 +172,10 @@ BEGIN` + guardOfAll + `
 				SELECT c.checkpoint -> 'channel_values' -> u.key AS value
 				FROM @.checkpoints c LEFT JOIN @.stele_checkpoints s USING (thread_id, checkpoint_ns, checkpoint_id)
 				WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint -> 'channel_versions' -> u.key = u.value
-				AND NOT EXISTS (
+				ORDER BY EXISTS (
 					SELECT FROM @.checkpoints p
 					WHERE p.thread_id = p_thread AND p.checkpoint_ns = p_ns AND p.checkpoint_id = c.parent_checkpoint_id
-					AND p.checkpoint -> 'channel_versions' -> u.key = u.value)
-				ORDER BY s.seq DESC NULLS LAST, c.checkpoint_id DESC LIMIT 1
+					AND p.checkpoint -> 'channel_versions' -> u.key = u.value), s.seq DESC NULLS LAST, c.checkpoint_id DESC LIMIT 1
 			) l
 			WHERE (v_source_versions -> u.key = u.value) IS NOT TRUE AND l.value IS NOT NULL;
 		END IF;
