@@ -64,7 +64,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("event of mode %s: %w", ev.Mode, err)
 		}
-		events.add(Event{Kind: kindOf(ev.Mode), Namespace: ev.NS, Data: data})
+		events.add(Event{Kind: Kind(ev.Mode), Namespace: ev.NS, Data: data})
 	}
 	_, info, err := w.thread(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err

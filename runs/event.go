@@ -3,7 +3,6 @@ package runs
 import (
 	"time"
 
-	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -36,6 +35,3 @@ const (
 	// KindEnd: the run has ended; Data is its status. It is the last event.
 	KindEnd Kind = "end"
 )
-
-// kindOf is the kind of an event of a graph.
-func kindOf(m pregel.Mode) Kind { return Kind(m) }

@@ -83,10 +83,19 @@ type smallest struct {
 	at    []int
 }
 
-func (s *smallest) Len() int           { return len(s.at) }
+// Len implements heap.Interface.
+func (s *smallest) Len() int { return len(s.at) }
+
+// Less implements heap.Interface.
 func (s *smallest) Less(i, j int) bool { return s.nodes[s.at[i]].ID < s.nodes[s.at[j]].ID }
-func (s *smallest) Swap(i, j int)      { s.at[i], s.at[j] = s.at[j], s.at[i] }
-func (s *smallest) Push(x any)         { s.at = append(s.at, x.(int)) }
+
+// Swap implements heap.Interface.
+func (s *smallest) Swap(i, j int) { s.at[i], s.at[j] = s.at[j], s.at[i] }
+
+// Push implements heap.Interface. x is an index.
+func (s *smallest) Push(x any) { s.at = append(s.at, x.(int)) }
+
+// Pop implements heap.Interface.
 func (s *smallest) Pop() any {
 	x := s.at[len(s.at)-1]
 	s.at = s.at[:len(s.at)-1]

@@ -1,0 +1,183 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Claim implements Queue.
+func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Claim, time.Time, error) {
+	if err := CheckText("worker", worker); err != nil {
+		return nil, time.Time{}, err
+	}
+	for {
+		q.mu.Lock()
+		best, next := q.next(graphs)
+		if best == nil || best.Attempt < best.Attempts || best.Cancel != "" {
+			defer q.mu.Unlock()
+			if best == nil {
+				return nil, next, nil
+			}
+			return q.claim(ctx, best, worker)
+		}
+		q.mu.Unlock()
+		if err := q.giveUp(ctx, best.ID); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+}
+
+// next is the run to claim; if there is none, when there may be one.
+func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
+	now := q.now()
+	for _, r := range q.open {
+		if !slices.Contains(graphs, r.Graph) {
+			continue
+		}
+		at := r.After
+		if r.Status == Running {
+			at = r.until
+		}
+		switch {
+		case at.After(now):
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		case q.blocked(r, now):
+		case best == nil || before(r, best):
+			best = r
+		}
+	}
+	return best, next
+}
+
+func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, time.Time, error) {
+	now, to := q.now(), r.Run
+	to.Status, to.Worker = Running, worker
+	to.Attempt++
+	to.Epoch++
+	if to.Started.IsZero() {
+		to.Started = now
+	}
+	if err := q.save(ctx, r, to); err != nil {
+		return nil, time.Time{}, err
+	}
+	r.until = now.Add(q.opts.LeaseTime)
+	return &Claim{Run: to, Discard: q.ended[to.ThreadID].Status == Interrupted}, time.Time{}, nil
+}
+
+// giveUp ends a run that was claimed as often as it may be.
+func (q *Local) giveUp(ctx context.Context, id string) error {
+	r, unlock := q.lock(id)
+	defer unlock()
+	if r == nil || r.Attempt < r.Attempts || r.Cancel != "" || r.Status == Running && r.until.After(q.now()) {
+		return nil
+	}
+	to := r.Run
+	to.Status, to.Ended = Error, q.now()
+	if to.Error == "" {
+		to.Error = GivenUp(to)
+	}
+	return q.save(ctx, r, to)
+}
+
+// blocked reports whether a run must wait for another one of its thread: one that was
+// begun, and, of those that are due, one that was submitted earlier. A run that was begun
+// has the thread until it ends, so that there is one at most.
+func (q *Local) blocked(r *localRun, now time.Time) bool {
+	if !r.Started.IsZero() {
+		return false
+	}
+	for _, other := range q.threads[r.ThreadID] {
+		if other == r {
+			continue
+		}
+		if !other.Started.IsZero() || other.ID < r.ID && !other.After.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// before is the order in which runs of different threads are begun.
+func before(a, b *localRun) bool {
+	switch {
+	case a.Priority != b.Priority:
+		return a.Priority > b.Priority
+	case !a.After.Equal(b.After):
+		return a.After.Before(b.After)
+	}
+	return a.ID < b.ID
+}
+
+// held is the run of a claim that still holds. A void claim that nobody took yet holds
+// until somebody does.
+func (q *Local) held(c Claim) (*localRun, error) {
+	r := q.open[c.ID]
+	if r == nil || r.Status != Running || r.Epoch != c.Epoch {
+		return nil, fmt.Errorf("run %s, epoch %d: %w", c.ID, c.Epoch, ErrFenced)
+	}
+	return r, nil
+}
+
+// Renew implements Queue.
+func (q *Local) Renew(_ context.Context, claims []Claim) ([]Run, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []Run
+	for _, c := range claims {
+		if r, err := q.held(c); err == nil {
+			r.until = q.now().Add(q.opts.LeaseTime)
+			out = append(out, r.Run)
+		}
+	}
+	return out, nil
+}
+
+// Mark implements Queue.
+func (q *Local) Mark(ctx context.Context, c Claim, mark string) error {
+	if err := CheckText("mark", mark); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r, err := q.held(c)
+	if err != nil {
+		return err
+	}
+	to := r.Run
+	to.Mark = mark
+	return q.save(ctx, r, to)
+}
+
+// Finish implements Queue.
+func (q *Local) Finish(ctx context.Context, c Claim, o Outcome) error {
+	if err := CheckOutcome(o); err != nil {
+		return err
+	}
+	_, unlock := q.lock(c.ID)
+	defer unlock()
+	r, err := q.held(c)
+	if err != nil {
+		return err
+	}
+	to := r.Run
+	to.Status, to.Waiting, to.Error = o.Status, o.Waiting, Text(o.Error)
+	if o.Uncounted && to.Attempt > 0 {
+		to.Attempt--
+	}
+	if to.Status == Pending {
+		if to.Cancel == Interrupt { // it was asked for, and no worker has the run now
+			to.Status = Interrupted
+		}
+		if to.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() {
+			to.After = q.now()
+		}
+	}
+	if to.Status.Ended() {
+		to.Ended = q.now()
+	}
+	return q.save(ctx, r, to)
+}
