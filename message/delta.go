@@ -49,40 +49,5 @@ func withIDs(write any, newID func() string) any {
 
 // fold is the reducer of DeltaChannel.
 func fold(state List, writes []any) (List, error) {
-	at := make(map[string]int, len(state))
-	for i, m := range state {
-		if m.ID != "" {
-			at[m.ID] = i
-		}
-	}
-	merged := slices.Clone(state)
-	removed := map[int]bool{}
-	for _, w := range writes {
-		list, err := FromList(w)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range list {
-			i, known := at[m.ID]
-			switch {
-			case m.ID == "":
-				merged = append(merged, m)
-			case known && m.Type == TypeRemove:
-				removed[i] = true
-				delete(at, m.ID)
-			case known:
-				merged[i] = m
-			case m.Type != TypeRemove:
-				at[m.ID] = len(merged)
-				merged = append(merged, m)
-			}
-		}
-	}
-	kept := make(List, 0, len(merged))
-	for i, m := range merged {
-		if !removed[i] {
-			kept = append(kept, m)
-		}
-	}
-	return kept, nil
+	return channel.FoldByID(state, writes, FromList, func(m Message) (string, bool) { return m.ID, m.Type == TypeRemove })
 }

@@ -31,36 +31,46 @@ func DeltaMessages(frequency int, newID func() string) Channel {
 
 // foldMessages is the reducer of DeltaMessages.
 func foldMessages(state []Message, writes []any) ([]Message, error) {
+	return FoldByID(state, writes, messageList, func(m Message) (string, bool) { return m.ID, m.Role == RoleRemove })
+}
+
+// FoldByID is LangGraph's reducer of a delta channel of messages, for messages of any type. It
+// appends the messages of writes to those of state. One with the id of another takes its
+// place, or removes it; one without an id is always appended, and the removal of an id that is
+// not there does nothing. list reads a write, and key tells the id of a message, and whether
+// it is a removal. state is not changed. An error is one of list's.
+func FoldByID[M any](state []M, writes []any, list func(write any) ([]M, error), key func(M) (id string, removes bool)) ([]M, error) {
 	at := make(map[string]int, len(state))
 	for i, m := range state {
-		if m.ID != "" {
-			at[m.ID] = i
+		if id, _ := key(m); id != "" {
+			at[id] = i
 		}
 	}
 	merged := slices.Clone(state)
 	removed := map[int]bool{}
 	for _, w := range writes {
-		list, err := messageList(w)
+		written, err := list(w)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range list {
-			i, known := at[m.ID]
+		for _, m := range written {
+			id, removes := key(m)
+			i, known := at[id]
 			switch {
-			case m.ID == "":
+			case id == "":
 				merged = append(merged, m)
-			case known && m.Role == RoleRemove:
+			case known && removes:
 				removed[i] = true
-				delete(at, m.ID)
+				delete(at, id)
 			case known:
 				merged[i] = m
-			case m.Role != RoleRemove:
-				at[m.ID] = len(merged)
+			case !removes:
+				at[id] = len(merged)
 				merged = append(merged, m)
 			}
 		}
 	}
-	kept := merged[:0]
+	kept := make([]M, 0, len(merged))
 	for i, m := range merged {
 		if !removed[i] {
 			kept = append(kept, m)
