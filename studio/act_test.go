@@ -1,0 +1,331 @@
+package studio
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// What a person can do, from a new thread to its end: each step's effect is looked up in the
+// server, not on the page alone.
+func TestAct(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		p := open(t, base)
+		p.click("New thread")
+		p.submit("Make")
+		p.says("This thread has no checkpoint yet.")
+		var hash string
+		p.eval(`location.hash`, &hash)
+		thread := strings.TrimPrefix(hash, "#/threads/")
+
+		p.click("Send input")
+		p.fill("textarea[name=input]", `{"messages": [{"role": "user", "content": "hello ann"}]}`)
+		p.submit("Run")
+		p.says("A question waits")
+		p.says("Send this mail?")
+		if s := b.state(t, thread); len(s.Next) != 1 || s.Next[0] != "send" || len(s.Values.Messages) != 2 {
+			t.Fatalf("after the input the thread has %+v", s)
+		}
+
+		p.fill("textarea[name=a0]", "certainly")
+		p.click("Answer")
+		p.see("the end of the run", `document.querySelector(".live")?.innerText.includes("The run ended")`)
+		p.see("five checkpoints", `document.querySelectorAll(".history .row").length === 5`)
+		s := b.state(t, thread)
+		if len(s.Next) != 0 || !slices.Equal(s.Values.Sent, []string{"ann"}) || s.Values.Messages[2]["content"] != "answer: certainly" {
+			t.Fatalf("after the answer the thread has %+v", s)
+		}
+
+		// Fork: edit the checkpoint at which the question was asked, and go on from there.
+		p.do(chromedp.Click(chromedp.CSS(`.history .row:nth-child(3)`)))
+		p.click("Fork with an edit")
+		p.fill("textarea[name=values]", `{"note": "edited by a person"}`)
+		p.submit("Store")
+		p.see("a second branch", `document.querySelectorAll(".history .row").length === 6 && document.querySelectorAll(".lanes path").length === 1`)
+		if s := b.state(t, thread); s.Values.Note != "edited by a person" || len(s.Values.Sent) != 0 {
+			t.Fatalf("after the edit the thread has %+v", s)
+		}
+		p.do(js(`document.querySelectorAll(".history .row")[1].dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true, shiftKey: true}))`))
+		p.says("Compared with")
+		p.see("the differences", `[...document.querySelectorAll(".difference > h3")].map(e => e.innerText.split(" ")[0]).join() === "messages,note,sent"`)
+		p.do(chromedp.Reload())
+		p.says("Compared with") // a link shows what was on the screen
+
+		p.show("#/threads/" + thread)
+		p.click("Go on")
+		p.submit("Run")
+		p.says("A question waits")
+
+		p.click("Copy")
+		p.submit("Copy")
+		p.see("another thread", `location.hash.startsWith("#/threads/") && location.hash !== `+quote("#/threads/"+thread))
+		p.see("its history", `document.querySelectorAll(".history .row").length >= 6`)
+		p.eval(`location.hash`, &hash)
+		dup := strings.TrimPrefix(hash, "#/threads/")
+		if s := b.state(t, dup); s.Values.Note == "" {
+			t.Errorf("the copy has %+v", s)
+		}
+
+		p.click("Delete")
+		p.see("a question", `document.querySelector("dialog[open]")`)
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.see("no dialog", `!document.querySelector("dialog")`)
+		b.state(t, dup)
+		p.click("Delete")
+		p.submit("Delete")
+		p.see("the list", `location.hash === "#/threads"`)
+		resp, err := http.Get(b.url + "/threads/" + dup)
+		if err != nil || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("the deleted thread: %v %v", resp.StatusCode, err)
+		}
+		resp.Body.Close()
+	})
+}
+
+// A node that fails says so: the thread in the list, the run, and the task.
+func TestFailure(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		var made struct {
+			ID string `json:"thread_id"`
+		}
+		b.call(t, "POST", "/threads", map[string]any{}, &made)
+		p := open(t, base)
+		p.show("#/threads/" + made.ID)
+		p.says("no checkpoint yet")
+		p.click("Send input")
+		p.fill("textarea[name=input]", `{"messages": [`)
+		p.submit("Run")
+		p.says("This is not JSON")
+		p.fill("textarea[name=input]", `{"messages": [{"role": "user", "content": "fail"}]}`)
+		p.submit("Run")
+		p.says("The run failed")
+		p.says("the model is not there")
+		p.see("the failed task", `document.querySelector(".task.failed[open]")?.innerText.includes("the model is not there")`)
+		p.show("#/threads?status=error")
+		p.see("the thread among those that failed", `document.querySelector(".threads .row")?.href.endsWith(`+quote(made.ID)+`)`)
+	})
+}
+
+func TestSearch(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		waiting := b.thread(t, "search me")
+		for range 130 {
+			b.call(t, "POST", "/threads", map[string]any{"metadata": map[string]any{"kind": "filler"}}, nil)
+		}
+		p := open(t, base)
+		p.see("rows", `document.querySelectorAll(".threads .row").length > 5`)
+		var rows int
+		p.eval(`document.querySelectorAll(".threads .row").length`, &rows)
+		if rows > 60 {
+			t.Errorf("%d rows are in the page, though few can be seen", rows)
+		}
+		p.fill(`input[type=search]`, "kind=filler")
+		p.see("the first of the fillers", `location.hash.includes("q=kind") && document.querySelectorAll(".threads .row").length > 5`)
+		p.see("the second page", `(document.querySelector(".threads .scroll").scrollTop = 1e6) && document.querySelector(".threads .scroll").scrollHeight >= 130 * 44`)
+		p.fill(`input[type=search]`, waiting)
+		p.see("one thread", `document.querySelectorAll(".threads .row").length === 1`)
+		p.fill(`input[type=search]`, "user=ann")
+		p.see("the thread by its metadata", `[...document.querySelectorAll(".threads .row")].some(a => a.href.endsWith(`+quote(waiting)+`))`)
+		p.fill(`input[type=search]`, "user=nobody")
+		p.says("No thread is like that.")
+		p.show("#/threads?status=interrupted")
+		p.see("waiting threads alone", `document.querySelectorAll(".threads .row").length > 0 && [...document.querySelectorAll(".threads .row .status")].every(s => s.innerText === "waiting")`)
+
+		// The keyboard alone: down to a thread, and into it.
+		p.do(chromedp.Focus(chromedp.CSS(`.threads .scroll`)), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
+		p.says("A question waits")
+	})
+}
+
+func TestStore(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		p := open(t, base)
+		p.show("#/store")
+		p.click("New item")
+		p.fill("input[name=namespace]", "users / ann")
+		p.fill("input[name=key]", "food")
+		p.fill("textarea[name=value]", `{"likes": "soup"}`)
+		p.submit("Store")
+		p.says("soup")
+		item := func() (v struct{ Value map[string]any }) {
+			b.call(t, "GET", "/store/items?namespace=users.ann&key=food", nil, &v)
+			return v
+		}
+		if got := item(); got.Value["likes"] != "soup" {
+			t.Fatalf("the item is %v", got)
+		}
+		p.click("edit")
+		p.fill("textarea[name=value]", `{"likes": "bread"}`)
+		p.submit("Store")
+		p.says("bread")
+		if got := item(); got.Value["likes"] != "bread" {
+			t.Fatalf("the item is %v", got)
+		}
+		p.says("users / ann")
+		p.click("delete")
+		p.submit("Delete")
+		p.see("no items", `!document.querySelector("article.item")`)
+	})
+}
+
+// hostile is what a page must show as text.
+var hostile = []string{
+	`<script>window.harmed = true</script>`,
+	`<img src=x onerror="window.harmed = true">`,
+	`"><svg onload="window.harmed = true">`,
+	`javascript:window.harmed=true`,
+	"\u202egnp.exe\u202c \u0000 \u0007 \u200b",
+	`[a link](javascript:window.harmed=true) ![](http://127.0.0.1:1/x.png) <b onclick="window.harmed=true">bold</b> **strong**`,
+	strings.Repeat("🙂 long ", 200_000),
+}
+
+func TestHostile(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		metadata, keys := map[string]any{"graph_id": "mail"}, map[string]any{}
+		for i, text := range hostile[:4] {
+			metadata[text] = hostile[(i+1)%4]
+		}
+		for i := range 10_000 {
+			keys[strings.Repeat("k", i%20)+"<b>"+string(rune('a'+i%26))+strings.Repeat("x", i/26)] = i
+		}
+		deep := any("bottom")
+		for range 100 {
+			deep = map[string]any{"down": []any{deep}}
+		}
+		var made struct {
+			ID string `json:"thread_id"`
+		}
+		b.call(t, "POST", "/threads", map[string]any{"metadata": metadata}, &made)
+		messages := []any{map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": hostile[0]}, map[string]any{"type": "image_url", "image_url": "http://127.0.0.1:1/y.png"}}}}
+		for _, text := range hostile {
+			messages = append(messages, map[string]any{"role": "user", "content": text, "name": "<i>n</i>"})
+		}
+		messages = append(messages, map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
+			"id": "c", "name": hostile[0], "args": map[string]any{"keys": keys, "deep": deep, hostile[1]: hostile[2]}}}})
+		b.call(t, "POST", "/threads/"+made.ID+"/state", map[string]any{"values": map[string]any{"messages": messages, "note": hostile[3]}, "as_node": "model"}, nil)
+
+		p := open(t, base)
+		p.see("the list", `document.querySelectorAll(".threads .row").length > 0`)
+		p.show("#/threads/" + made.ID)
+		p.see("the conversation", `document.querySelectorAll(".bubble").length === 9`)
+		// Everything that can be opened is opened.
+		p.do(js(`document.querySelectorAll("details").forEach(d => d.open = true)`))
+		for range 6 {
+			p.do(js(`document.querySelectorAll('.toggle[aria-expanded="false"]').forEach(b => b.click())`))
+		}
+		p.do(js(`[...document.querySelectorAll("button")].filter(b => b.innerText === "as Markdown").forEach(b => b.click())`))
+		p.see("Markdown, cleaned", `document.querySelector(".markdown strong")?.innerText === "strong"`)
+		p.says(`\u202e`)
+		var bad []string
+		p.eval(`[...document.querySelectorAll("#app script, #app img, #app iframe, #app a[href^='javascript'], .markdown a, .markdown [onclick], #app [onerror]")].map(e => e.outerHTML.slice(0, 200))`, &bad)
+		if len(bad) > 0 {
+			t.Errorf("markup of the thread is in the page: %q", bad)
+		}
+		var nodes int
+		p.eval(`document.querySelectorAll("*").length`, &nodes)
+		if nodes > 5000 {
+			t.Errorf("the page has %d elements", nodes)
+		}
+		var harmed bool
+		p.eval(`!!window.harmed`, &harmed)
+		if harmed {
+			t.Error("a script of the thread ran")
+		}
+	})
+}
+
+// A page of another site can neither read nor change anything, though the browser can reach
+// the studio.
+func TestOtherSite(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		id := b.thread(t, "leave me alone")
+		evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(`<body>evil</body>`))
+		}))
+		defer evil.Close()
+		target := base + "/api/threads/" + id
+		p := open(t, strings.Replace(evil.URL, "127.0.0.1", "localhost", 1))
+		var got []string
+		p.eval(`(async () => {
+			const tries = [
+				[{}, "read"], [{mode: "no-cors"}, "opaque read"], [{method: "DELETE"}, "delete"],
+				[{method: "POST", mode: "no-cors", body: "{}"}, "simple post"],
+				[{method: "POST", mode: "no-cors", headers: {"Content-Type": "text/plain"}, body: "{}"}, "plain post"],
+			];
+			const said = [];
+			for (const [init, name] of tries) {
+				try { const r = await fetch(`+quote(target)+`, init); if (r.type !== "opaque") said.push(name + " " + r.status); } catch {}
+			}
+			const f = document.createElement("form"); f.method = "POST"; f.action = `+quote(target+"/copy")+`; f.target = "x";
+			const frame = document.createElement("iframe"); frame.name = "x"; document.body.append(frame, f); f.submit();
+			await new Promise(r => setTimeout(r, 500));
+			return said;
+		})()`, &got)
+		if len(got) > 0 {
+			t.Errorf("another site's page was answered: %q", got)
+		}
+		b.state(t, id)
+		var threads []map[string]any
+		b.call(t, "POST", "/threads/search", map[string]any{"limit": 1000, "metadata": map[string]any{"user": "ann"}}, &threads)
+		copies := 0
+		for _, th := range threads {
+			if v, ok := th["values"].(map[string]any); ok && strings.Contains(quote(v), "leave me alone") {
+				copies++
+			}
+		}
+		if copies != 1 {
+			t.Errorf("there are %d threads of one", copies)
+		}
+		p.mu.Lock()
+		p.reports = nil // what the browser refused to that page
+		p.mu.Unlock()
+	})
+}
+
+// axe finds nothing on any screen, in light and in dark.
+func TestAccessible(t *testing.T) {
+	axe, err := os.ReadFile("web/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		missing(t, "NOT TESTED: accessibility. Run npm ci in studio/web for axe-core")
+	}
+	onEach(t, func(t *testing.T, b backend, base string) {
+		thread := b.thread(t, "# a title\n\n- a list")
+		b.call(t, "PUT", "/store/items", map[string]any{"namespace": []string{"a"}, "key": "k", "value": map[string]any{"v": 1}}, nil)
+		p := open(t, base)
+		for _, scheme := range []string{"light", "dark"} {
+			p.do(emulate(scheme))
+			for _, hash := range []string{"#/threads", "#/threads/" + thread, "#/store"} {
+				p.show(hash)
+				p.see("the screen", `document.querySelector(".row, .item") && !document.body.innerText.includes("Loading")`)
+				if strings.Contains(hash, thread) {
+					p.says("A question waits")
+				}
+				p.check(string(axe), scheme+" "+hash)
+			}
+			p.show("#/threads/" + thread)
+			p.says("A question waits")
+			p.click("Send input")
+			p.see("the dialog", `document.querySelector("dialog[open]")`)
+			p.check(string(axe), scheme+" dialog")
+			p.do(chromedp.KeyEvent(kb.Escape))
+			p.see("no dialog", `!document.querySelector("dialog")`)
+		}
+	})
+}
+
+func (p *tab) check(axe, where string) {
+	p.t.Helper()
+	p.do(js(axe))
+	var found []string
+	p.eval(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target + " " + n.failureSummary).join("; ")))`, &found)
+	for _, f := range found {
+		p.t.Errorf("%s: %s", where, f)
+	}
+}

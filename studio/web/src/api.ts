@@ -1,0 +1,182 @@
+// The client of LangGraph's server API. Every call is one request to the origin that served
+// the page: Studio's own server passes them on where the API is elsewhere.
+
+import type { Assistant, CheckpointRef, Drawing, Fields, Info, Item, Json, Run, State, Thread } from "./types";
+
+// Problem is an answer that is no success. `detail` is the server's own text.
+export class Problem extends Error {
+  constructor(readonly status: number, readonly detail: string) {
+    super(detail);
+  }
+  // A conflict means that somebody else was first, and that nothing was overwritten.
+  get conflict() {
+    return this.status === 409;
+  }
+}
+
+const base = new URL("api/", document.baseURI).href.replace(/\/$/, "");
+
+async function ask(method: string, path: string, body?: Json, signal?: AbortSignal): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(base + path, {
+      method,
+      signal,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, "The server does not answer. Is it still running?");
+  }
+  if (!answer.ok) throw new Problem(answer.status, await detailOf(answer));
+  return answer;
+}
+
+async function detailOf(answer: Response): Promise<string> {
+  const text = await answer.text().catch(() => "");
+  try {
+    const body = JSON.parse(text);
+    const detail = body?.detail ?? body?.message;
+    if (typeof detail === "string") return detail;
+    if (detail !== undefined) return JSON.stringify(detail);
+  } catch {
+    // not JSON: the text itself, below
+  }
+  return text.slice(0, 500) || `status ${answer.status}`;
+}
+
+async function json<T>(method: string, path: string, body?: Json, signal?: AbortSignal): Promise<T> {
+  const answer = await ask(method, path, body, signal);
+  if (answer.status === 204) return undefined as T;
+  return (await answer.json()) as T;
+}
+
+const at = encodeURIComponent;
+
+export interface ThreadSearch {
+  limit: number;
+  offset: number;
+  status?: string;
+  metadata?: Fields;
+  ids?: string[];
+  sort_by?: string;
+  sort_order?: "asc" | "desc";
+  select?: string[];
+}
+
+export const api = {
+  info: () => json<Info>("GET", "/info"),
+  assistants: () => json<Assistant[]>("POST", "/assistants/search", { limit: 100 }),
+  drawing: (assistant: string, xray: boolean) =>
+    json<Drawing>("GET", `/assistants/${at(assistant)}/graph${xray ? "?xray=true" : ""}`),
+  schemas: (assistant: string) => json<{ input_schema?: Fields }>("GET", `/assistants/${at(assistant)}/schemas`),
+
+  threads: (q: ThreadSearch, signal?: AbortSignal) =>
+    json<Thread[]>("POST", "/threads/search", q as unknown as Json, signal),
+  thread: (id: string) => json<Thread>("GET", `/threads/${at(id)}`),
+  createThread: (metadata: Fields) => json<Thread>("POST", "/threads", { metadata }),
+  deleteThread: (id: string) => ask("DELETE", `/threads/${at(id)}`).then(() => undefined),
+  copyThread: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),
+
+  state: (id: string, checkpoint?: string, subgraphs = false) =>
+    json<State>(
+      "GET",
+      `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${subgraphs ? "?subgraphs=true" : ""}`,
+    ),
+  stateAt: (id: string, checkpoint: CheckpointRef) =>
+    json<State>("POST", `/threads/${at(id)}/state/checkpoint`, { checkpoint: checkpoint as unknown as Json }),
+  history: (id: string, limit: number, before?: CheckpointRef, signal?: AbortSignal) =>
+    json<State[]>("POST", `/threads/${at(id)}/history`, before ? ({ limit, before } as unknown as Json) : { limit }, signal),
+  update: (id: string, values: Json, asNode: string | undefined, checkpoint?: CheckpointRef) =>
+    json<{ checkpoint: CheckpointRef }>("POST", `/threads/${at(id)}/state`, {
+      values,
+      ...(asNode ? { as_node: asNode } : {}),
+      ...(checkpoint ? { checkpoint: checkpoint as unknown as Json } : {}),
+    }),
+
+  runs: (id: string) => json<Run[]>("GET", `/threads/${at(id)}/runs?limit=50`),
+  cancel: (id: string, run: string) =>
+    ask("POST", `/threads/${at(id)}/runs/${at(run)}/cancel?wait=false&action=interrupt`, {}).then(() => undefined),
+  stream: (id: string, body: Fields, signal: AbortSignal) => events(`/threads/${at(id)}/runs/stream`, body, signal),
+
+  namespaces: (limit: number) => json<{ namespaces: string[][] }>("POST", "/store/namespaces", { limit }),
+  items: (prefix: string[], query: string, limit: number, offset: number) =>
+    json<{ items: Item[] }>("POST", "/store/items/search", {
+      namespace_prefix: prefix,
+      limit,
+      offset,
+      ...(query ? { query } : {}),
+    }),
+  putItem: (namespace: string[], key: string, value: Fields) =>
+    ask("PUT", "/store/items", { namespace, key, value }).then(() => undefined),
+  deleteItem: (namespace: string[], key: string) =>
+    ask("DELETE", "/store/items", { namespace, key }).then(() => undefined),
+};
+
+export interface StreamEvent {
+  event: string;
+  data: Json;
+  id?: string;
+}
+
+// events runs a request whose answer is a stream of server-sent events.
+async function* events(path: string, body: Fields, signal: AbortSignal): AsyncGenerator<StreamEvent> {
+  const answer = await ask("POST", path, body, signal);
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const parser = new EventParser();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield* parser.push(value);
+    }
+  } finally {
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+// EventParser splits a stream into events, as the HTML standard's "server-sent events" says:
+// lines end with LF, CRLF or CR, an empty line ends an event, a line that begins with a colon
+// is a comment.
+export class EventParser {
+  #rest = "";
+  #name = "";
+  #data: string[] = [];
+  #id: string | undefined;
+
+  *push(text: string): Generator<StreamEvent> {
+    this.#rest += text;
+    for (;;) {
+      const end = this.#rest.search(/\r\n|\n|\r/);
+      // A CR at the very end may be the first half of a CRLF.
+      if (end < 0 || (this.#rest[end] === "\r" && end === this.#rest.length - 1)) return;
+      const line = this.#rest.slice(0, end);
+      this.#rest = this.#rest.slice(end + (this.#rest.startsWith("\r\n", end) ? 2 : 1));
+      if (line === "") {
+        if (this.#data.length > 0) yield this.#event();
+        this.#name = "";
+        this.#data = [];
+        continue;
+      }
+      const colon = line.indexOf(":");
+      if (colon === 0) continue;
+      const field = colon < 0 ? line : line.slice(0, colon);
+      const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+      if (field === "event") this.#name = value;
+      else if (field === "data") this.#data.push(value);
+      else if (field === "id") this.#id = value;
+    }
+  }
+
+  #event(): StreamEvent {
+    const text = this.#data.join("\n");
+    let data: Json = text;
+    try {
+      data = JSON.parse(text) as Json;
+    } catch {
+      // an event of plain text
+    }
+    return { event: this.#name || "message", data, id: this.#id };
+  }
+}

@@ -1,0 +1,85 @@
+// The frame of every screen.
+
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { api } from "./api";
+import { say } from "./load";
+import { link, route } from "./route";
+import { Store } from "./store";
+import { ThreadScreen } from "./thread";
+import { Threads } from "./threads";
+import type { Assistant, Info } from "./types";
+
+export const info = signal<Info | undefined>();
+export const graphs = signal<Assistant[] | undefined>();
+export const readonly = signal(false);
+const trouble = signal<string | undefined>();
+
+async function begin() {
+  try {
+    const told = await api.info();
+    info.value = told;
+    readonly.value = told.stele?.readonly ?? false;
+    graphs.value = await api.assistants();
+    trouble.value = undefined;
+  } catch (error) {
+    trouble.value = say(error);
+  }
+}
+
+export function App() {
+  useEffect(() => void begin(), []);
+  const { path } = route.value;
+  const screen = path[0];
+  useEffect(() => {
+    document.title = (screen === "threads" && path[1] ? path[1].slice(0, 40) + " · " : "") + "stele studio";
+  }, [screen, path[1]]);
+  useEffect(() => {
+    // The slash goes to the search, as it does on many pages.
+    const onKey = (e: KeyboardEvent) => {
+      const typing = e.target instanceof HTMLElement && e.target.closest("input, textarea, select, dialog");
+      if (e.key !== "/" || typing || e.ctrlKey || e.metaKey || e.altKey) return;
+      const search = document.querySelector<HTMLInputElement>('input[type="search"]');
+      if (search) {
+        e.preventDefault();
+        search.focus();
+      }
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  return (
+    <>
+      <header class="top">
+        <a class="brand" href={link(["threads"])}>
+          stele
+        </a>
+        <nav aria-label="Screens">
+          <a href={link(["threads"])} aria-current={screen === "threads" ? "page" : undefined}>
+            Threads
+          </a>
+          <a href={link(["store"])} aria-current={screen === "store" ? "page" : undefined}>
+            Store
+          </a>
+        </nav>
+        {readonly.value && <span class="status readonly">read-only</span>}
+      </header>
+      {trouble.value && (
+        <p class="error" role="alert">
+          {trouble.value} <button onClick={begin}>Try again</button>
+        </p>
+      )}
+      {screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : <Nowhere />}
+    </>
+  );
+}
+
+function Nowhere() {
+  return (
+    <main>
+      <p class="empty">
+        There is no such page. <a href={link(["threads"])}>Threads</a>
+      </p>
+    </main>
+  );
+}

@@ -1,0 +1,107 @@
+// The drawing of a graph: dagre places the boxes, this draws them.
+
+import dagre from "@dagrejs/dagre";
+import { useMemo } from "preact/hooks";
+import { visible } from "./text";
+import type { Drawing } from "./types";
+
+export type Mark = "ran" | "next" | "waiting" | "failed";
+
+interface Box {
+  id: string;
+  label: string;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+interface Line {
+  path: string;
+  conditional: boolean;
+  label?: string;
+}
+
+export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[]; width: number; height: number } {
+  const graph = new dagre.graphlib.Graph({ multigraph: true });
+  graph.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 34, marginx: 8, marginy: 8 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const node of drawing.nodes) {
+    const label = labelOf(String(node.id));
+    graph.setNode(String(node.id), { label, width: Math.min(220, 24 + 7.4 * label.length), height: 30 });
+  }
+  drawing.edges.forEach((edge, i) => {
+    if (!graph.hasNode(String(edge.source)) || !graph.hasNode(String(edge.target))) return;
+    graph.setEdge(String(edge.source), String(edge.target), { conditional: !!edge.conditional, text: edge.data }, String(i));
+  });
+  dagre.layout(graph);
+  const boxes = graph.nodes().map((id) => {
+    const n = graph.node(id) as { label: string; x: number; y: number; width: number; height: number };
+    return { id, label: n.label, x: n.x, y: n.y, width: n.width, height: n.height };
+  });
+  const lines = graph.edges().map((e) => {
+    const edge = graph.edge(e) as { points: { x: number; y: number }[]; conditional: boolean; text?: string };
+    return { path: curve(edge.points), conditional: edge.conditional, label: edge.text };
+  });
+  const size = graph.graph() as { width?: number; height?: number };
+  return { boxes, lines, width: size.width ?? 0, height: size.height ?? 0 };
+}
+
+function labelOf(id: string): string {
+  if (id === "__start__") return "start";
+  if (id === "__end__") return "end";
+  const text = visible(id);
+  return text.length > 26 ? text.slice(0, 25) + "…" : text;
+}
+
+// curve is a smooth line through dagre's points.
+function curve(points: { x: number; y: number }[]): string {
+  const [from, ...rest] = points;
+  if (!from) return "";
+  let d = `M${r(from.x)},${r(from.y)}`;
+  rest.forEach((p, i) => {
+    const next = rest[i + 1];
+    if (next) d += `Q${r(p.x)},${r(p.y)} ${r((p.x + next.x) / 2)},${r((p.y + next.y) / 2)}`;
+    else d += `L${r(p.x)},${r(p.y)}`;
+  });
+  return d;
+}
+
+const r = (n: number) => Math.round(n * 10) / 10;
+
+const words: Record<Mark, string> = { ran: "ran", next: "runs next", waiting: "waits", failed: "failed" };
+
+export function Graph({ drawing, marks }: { drawing: Drawing; marks: Map<string, Mark> }) {
+  const { boxes, lines, width, height } = useMemo(() => layout(drawing), [drawing]);
+  return (
+    <svg class="graph" viewBox={`0 0 ${width} ${height}`} style={{ maxWidth: `${width}px` }} role="img" aria-label={describe(boxes, marks)}>
+      <defs>
+        <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
+          <path d="M0,0L8,4L0,8z" class="arrow" />
+        </marker>
+      </defs>
+      {lines.map((l, i) => (
+        <path key={i} d={l.path} class={l.conditional ? "edge conditional" : "edge"} marker-end="url(#arrow)">
+          {l.label && <title>{visible(l.label)}</title>}
+        </path>
+      ))}
+      {boxes.map((b) => {
+        const mark = marks.get(b.id) ?? marks.get(b.id.split(":")[0]!);
+        return (
+          <g key={b.id} class={"node " + (mark ?? "")} transform={`translate(${r(b.x - b.width / 2)},${r(b.y - b.height / 2)})`}>
+            <rect width={b.width} height={b.height} rx={b.id.startsWith("__") ? 15 : 5} />
+            <text x={b.width / 2} y={b.height / 2} dominant-baseline="central" text-anchor="middle">
+              {b.label}
+            </text>
+            <title>{visible(b.id) + (mark ? ": " + words[mark] : "")}</title>
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+function describe(boxes: Box[], marks: Map<string, Mark>): string {
+  const said = boxes.flatMap((b) => (marks.has(b.id) ? [`${b.label} ${words[marks.get(b.id)!]}`] : []));
+  return `Graph of ${boxes.length} nodes${said.length ? ": " + said.join(", ") : ""}`;
+}

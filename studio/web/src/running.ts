@@ -1,0 +1,86 @@
+// A run that this page began, while it streams.
+
+import { signal } from "@preact/signals";
+import { api } from "./api";
+import { say } from "./load";
+import type { Fields, Json } from "./types";
+
+export interface Live {
+  thread: string;
+  nodes: string[]; // that have ended, in order
+  texts: [string, string][]; // of messages by id, as their tokens arrive
+  ended: boolean;
+  error?: string;
+  cancel: () => void;
+}
+
+export const live = signal<Live | undefined>();
+
+// run begins a run and follows it to its end. The page is drawn at most once a frame, however
+// many tokens arrive.
+export async function run(thread: string, body: Fields): Promise<void> {
+  const abort = new AbortController();
+  const texts = new Map<string, string>();
+  const nodes: string[] = [];
+  let runID: string | undefined;
+  let drawn = false;
+  const state: Live = {
+    thread,
+    nodes,
+    texts: [],
+    ended: false,
+    cancel: () => {
+      if (runID) api.cancel(thread, runID).catch((e) => show({ error: say(e) }));
+      else abort.abort();
+    },
+  };
+  const show = (more: Partial<Live>) => {
+    Object.assign(state, more);
+    if (drawn) return;
+    drawn = true;
+    requestAnimationFrame(() => {
+      drawn = false;
+      live.value = { ...state, texts: [...texts], nodes: [...nodes] };
+    });
+  };
+  show({});
+  try {
+    for await (const e of api.stream(thread, { ...body, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue" }, abort.signal)) {
+      if (e.event === "metadata" && fields(e.data)) runID = String((e.data as Fields).run_id ?? "");
+      else if (e.event === "error") show({ error: errorOf(e.data) });
+      else if (e.event === "updates" && fields(e.data)) nodes.push(...Object.keys(e.data as Fields).filter((k) => k !== "__interrupt__"));
+      else if (e.event === "messages" && Array.isArray(e.data)) add(texts, e.data[0]);
+      show({});
+    }
+  } catch (error) {
+    if (!abort.signal.aborted) show({ error: say(error) });
+  }
+  show({ ended: true });
+}
+
+function fields(v: Json): v is Fields {
+  return v !== null && typeof v === "object" && !Array.isArray(v);
+}
+
+function errorOf(data: Json): string {
+  if (fields(data)) return [data.error, data.message].filter((x) => typeof x === "string").join(": ");
+  return String(data);
+}
+
+// add appends the text of a chunk to its message.
+function add(texts: Map<string, string>, chunk: Json | undefined) {
+  if (chunk === undefined || !fields(chunk)) return;
+  const type = String(chunk.type);
+  if (!type.toLowerCase().startsWith("ai")) return;
+  const id = String(chunk.id ?? "");
+  const text = textOf(chunk.content ?? "");
+  const before = texts.get(id) ?? "";
+  // A message that is whole replaces its chunks.
+  texts.set(id, type === "AIMessageChunk" ? before + text : text);
+}
+
+function textOf(content: Json): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content.map((b) => (typeof b === "string" ? b : fields(b) && typeof b.text === "string" ? b.text : "")).join("");
+}

@@ -1,0 +1,79 @@
+// How text that came from a model, a person or a program is shown. It is text, never markup,
+// and what cannot be seen is made visible: control characters, and those that turn the
+// direction of writing, which could make one id look like another.
+
+import { useState } from "preact/hooks";
+
+const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function visible(text: string): string {
+  return text.replace(hidden, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+const first = 2000;
+
+// Text shows a text up to a bound, and more of it when asked: a value of megabytes would stop
+// the page.
+export function Text({ text, class: name }: { text: string; class?: string }) {
+  const [shown, show] = useState(first);
+  const cut = text.length > shown;
+  return (
+    <span class={name} dir="auto">
+      {visible(cut ? text.slice(0, shown) : text)}
+      {cut && (
+        <>
+          {"… "}
+          <button class="quiet" onClick={() => show(Math.max(shown * 10, 20_000))}>
+            {count(text.length - shown)} more characters
+          </button>
+        </>
+      )}
+    </span>
+  );
+}
+
+export function Id({ id, short }: { id: string; short?: boolean }) {
+  const text = visible(id);
+  const cut = short && text.length > 13 ? text.slice(0, 8) + "…" + text.slice(-4) : text;
+  return (
+    <code class="id" title={text} dir="ltr">
+      {cut}
+    </code>
+  );
+}
+
+export function count(n: number): string {
+  return n.toLocaleString("en");
+}
+
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let unit = -1;
+  do {
+    n /= 1000;
+    unit++;
+  } while (n >= 999.5 && unit < units.length - 1);
+  return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${units[unit]}`;
+}
+
+// Time shows how long ago something was, and when, on hover.
+export function Time({ at }: { at: string | null | undefined }) {
+  if (!at) return null;
+  const then = new Date(at);
+  if (Number.isNaN(then.getTime())) return <span>{visible(at)}</span>;
+  return (
+    <time dateTime={at} title={then.toLocaleString()}>
+      {ago(Date.now() - then.getTime())}
+    </time>
+  );
+}
+
+export function ago(ms: number): string {
+  const s = Math.round(ms / 1000);
+  if (s < 5) return "now";
+  if (s < 60) return `${s} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ago`;
+  return `${Math.floor(s / 86_400)} d ago`;
+}

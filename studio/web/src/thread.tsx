@@ -1,0 +1,471 @@
+// One thread: its history as a tree, the graph, and the chosen checkpoint.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Actions, Answer } from "./actions";
+import { api } from "./api";
+import { graphs, readonly } from "./app";
+import { Compare } from "./compare";
+import { exportHTML, exportLines, save } from "./export";
+import { Graph, type Mark } from "./graph";
+import { say, useEvery, useLoad } from "./load";
+import { asMessages, Conversation } from "./messages";
+import { change, link, route } from "./route";
+import { live } from "./running";
+import { count, Id, Text, Time, visible } from "./text";
+import { Status } from "./threads";
+import { ancestryOf, idOf, madeBy, parentOf, type Row, rowsOf, standOf, stepOf } from "./tree";
+import type { Assistant, CheckpointRef, Json, State, Thread } from "./types";
+import { Value } from "./value";
+import { useVirtual } from "./virtual";
+
+const pageSize = 100;
+
+// useHistory is the history of a thread, newest first, loaded page by page, and read again at
+// its top when the thread has changed.
+function useHistory(id: string) {
+  const [states, set] = useState<State[]>([]);
+  const [status, setStatus] = useState<{ more: boolean; busy: boolean; error?: string }>({ more: true, busy: true });
+  const turn = useRef(0);
+  const busy = useRef(false);
+  const known = useRef<State[]>([]);
+  known.current = states;
+
+  const first = async () => {
+    const mine = ++turn.current;
+    busy.current = true;
+    try {
+      const page = await api.history(id, pageSize);
+      if (mine !== turn.current) return;
+      // What is older than this page stays, if the two touch.
+      const ids = new Set(page.map(idOf));
+      const oldest = page.at(-1);
+      const at = oldest ? known.current.findIndex((s) => idOf(s) === idOf(oldest)) : -1;
+      const older = at >= 0 ? known.current.slice(at + 1).filter((s) => !ids.has(idOf(s))) : [];
+      set([...page, ...older]);
+      setStatus((s) => ({ more: older.length > 0 ? s.more : page.length === pageSize, busy: false }));
+    } catch (error) {
+      if (mine === turn.current) setStatus({ more: false, busy: false, error: say(error) });
+    } finally {
+      busy.current = false;
+    }
+  };
+  const next = async () => {
+    const last = known.current.at(-1);
+    if (busy.current || !last) return;
+    busy.current = true;
+    const mine = turn.current;
+    setStatus((s) => ({ ...s, busy: true }));
+    try {
+      const page = await api.history(id, pageSize, last.checkpoint);
+      if (mine !== turn.current) return;
+      set((all) => [...all, ...page]);
+      setStatus({ more: page.length === pageSize, busy: false });
+    } catch (error) {
+      if (mine === turn.current) setStatus({ more: false, busy: false, error: say(error) });
+    } finally {
+      busy.current = false;
+    }
+  };
+  useEffect(() => {
+    set([]);
+    setStatus({ more: true, busy: true });
+    first();
+    return () => void turn.current++;
+  }, [id]);
+  return { states, ...status, first, next };
+}
+
+export function ThreadScreen({ id }: { id: string }) {
+  const query = route.value.query;
+  const thread = useLoad(() => api.thread(id), [id]);
+  const history = useHistory(id);
+  const rows = useMemo(() => rowsOf(history.states), [history.states]);
+  const chosen = rows.find((r) => r.id === query.at) ?? (query.at ? undefined : rows[0]);
+  // A link may lead to a checkpoint that is not loaded yet.
+  const other = useLoad(async () => (query.at && !chosen && !history.busy ? await api.state(id, query.at) : undefined), [id, query.at, !!chosen, history.busy]);
+  const state = chosen?.state ?? (other.value && idOf(other.value) === query.at ? other.value : undefined);
+  const withState = useLoad(
+    async () => (query.with ? (rows.find((r) => r.id === query.with)?.state ?? (await api.state(id, query.with))) : undefined),
+    [id, query.with, history.states.length],
+  );
+  const seen = useRef("");
+  useEvery(2500, () => {
+    thread.again();
+  });
+  // The history is read again when the thread has changed, by this page or by another.
+  const mark = thread.value ? thread.value.updated_at + thread.value.status : "";
+  useEffect(() => {
+    if (seen.current && mark && seen.current !== mark) history.first();
+    if (mark) seen.current = mark;
+  }, [mark]);
+
+  const refresh = () => {
+    thread.again();
+    history.first();
+  };
+  if (thread.error && !thread.value) {
+    return (
+      <main>
+        <p class="error" role="alert">
+          {thread.error}
+        </p>
+        <p>
+          <a href={link(["threads"])}>All threads</a>
+        </p>
+      </main>
+    );
+  }
+  return (
+    <main class="thread">
+      <div class="bar">
+        <h1>
+          <Id id={id} />
+        </h1>
+        {thread.value && <Status status={thread.value.status} />}
+        <Actions id={id} thread={thread.value} state={state} head={rows[0]?.state} refresh={refresh} />
+        <Exports id={id} rows={rows} all={!history.more} />
+      </div>
+      <div class="columns">
+        <History rows={rows} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} />
+        <section class="middle" aria-label="Graph">
+          <GraphOf thread={thread.value} state={state} rows={rows} />
+          <Runs id={id} mark={mark} refresh={refresh} />
+        </section>
+        <section class="detail" aria-label="Checkpoint">
+          {live.value && live.value.thread === id && <Live />}
+          {state && query.with && withState.value ? (
+            <>
+              <h2>
+                Compared with <Id id={query.with} short />{" "}
+                <button class="quiet" onClick={() => change({ with: undefined })}>
+                  end
+                </button>
+              </h2>
+              <Compare before={withState.value.values} after={state.values} />
+            </>
+          ) : state ? (
+            <Checkpoint id={id} state={state} before={rows.find((r) => r.id === parentOf(state))?.state} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+          ) : history.busy || other.loading ? (
+            <p class="note">Loading…</p>
+          ) : (
+            <p class="empty">{query.at ? (other.error ?? "This checkpoint is not there.") : "This thread has no checkpoint yet."}</p>
+          )}
+        </section>
+      </div>
+    </main>
+  );
+}
+
+const rowHeight = 40;
+const laneWidth = 14;
+
+function History(props: { rows: Row[]; chosen: string | undefined; more: boolean; busy: boolean; error?: string; load: () => void }) {
+  const { rows, chosen } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtual(rows.length, rowHeight, () => scroller.current);
+  const items = virtual.getVirtualItems();
+  const last = items[items.length - 1]?.index ?? 0;
+  useEffect(() => {
+    if (props.more && !props.busy && rows.length > 0 && last >= rows.length - 20) props.load();
+  }, [last, rows.length, props.more, props.busy]);
+  const line = useMemo(() => (chosen ? ancestryOf(rows, chosen) : new Set<string>()), [rows, chosen]);
+  const lanes = useMemo(() => rows.reduce((most, r) => Math.max(most, r.lane + 1, ...r.through.map((l) => l + 1)), 1), [rows]);
+  const width = Math.min(lanes, 8) * laneWidth + 8;
+  const onKey = (e: KeyboardEvent) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 10, PageUp: -10 }[e.key];
+    if (step === undefined || rows.length === 0) return;
+    e.preventDefault();
+    const from = Math.max(0, rows.findIndex((r) => r.id === chosen));
+    const to = Math.min(rows.length - 1, Math.max(0, from + step));
+    change({ at: rows[to]!.id }, true);
+    virtual.scrollToIndex(to);
+  };
+  const index = rows.findIndex((r) => r.id === chosen);
+  return (
+    <section class="history" aria-label="History">
+      <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Checkpoints, newest first" aria-activedescendant={index >= 0 ? "cp-" + index : undefined} onKeyDown={onKey}>
+        <div style={{ height: `${virtual.getTotalSize()}px`, position: "relative" }}>
+          {items.map((item) => {
+            const row = rows[item.index];
+            if (!row) return null;
+            return (
+              <a
+                key={row.id}
+                id={"cp-" + item.index}
+                role="option"
+                tabIndex={-1}
+                aria-selected={row.id === chosen}
+                class={"row" + (line.has(row.id) ? " line" : "")}
+                style={{ transform: `translateY(${item.start}px)`, height: `${rowHeight}px` }}
+                href={link(route.value.path, { ...route.value.query, at: row.id })}
+                onClick={(e) => {
+                  if (e.shiftKey && chosen) {
+                    e.preventDefault();
+                    change({ with: row.id });
+                  }
+                }}
+              >
+                <Lanes row={row} next={rows[item.index + 1]} width={width} />
+                <span class={"stand " + standOf(row.state)} title={standOf(row.state)} />
+                <span class="what">{whatOf(row)}</span>
+                <Time at={row.state.created_at} />
+              </a>
+            );
+          })}
+        </div>
+        {props.error && <p class="error">{props.error}</p>}
+      </div>
+      <p class="note foot">
+        {count(rows.length)}
+        {props.more ? " loaded" : ""} checkpoints. Shift and click compares two.
+      </p>
+    </section>
+  );
+}
+
+// whatOf says in a few words what a checkpoint is: who made it, and what ran.
+function whatOf(row: Row): string {
+  const made = madeBy(row.state);
+  const next = row.state.next.map((n) => (n === "__start__" ? "start" : visible(n)));
+  const then = next.length ? "next: " + [...new Set(next)].slice(0, 3).join(", ") + (next.length > 3 ? "…" : "") : "end";
+  const step = stepOf(row.state);
+  return `${made}${step !== "" ? " " + step : ""} · ${then}`;
+}
+
+function Lanes({ row, next, width }: { row: Row; next: Row | undefined; width: number }) {
+  const x = (lane: number) => Math.min(lane, 7) * laneWidth + 8;
+  const mid = rowHeight / 2;
+  return (
+    <svg class="lanes" width={width} height={rowHeight} aria-hidden="true">
+      {row.through.map((l) => (
+        <line key={l} x1={x(l)} x2={x(l)} y1={0} y2={rowHeight} />
+      ))}
+      {row.joins.map((l) => (
+        <path key={"j" + l} d={`M${x(l)},0 C${x(l)},${mid} ${x(row.lane)},${mid / 3} ${x(row.lane)},${mid}`} />
+      ))}
+      {row.children.length > 0 && <line x1={x(row.lane)} x2={x(row.lane)} y1={0} y2={mid} />}
+      {row.parent !== undefined && next && <line x1={x(row.lane)} x2={x(row.lane)} y1={mid} y2={rowHeight} />}
+      <circle cx={x(row.lane)} cy={mid} r={4} />
+    </svg>
+  );
+}
+
+// assistantOf finds the assistant whose graph the thread was run by.
+export function assistantOf(list: Assistant[] | undefined, thread: Thread | undefined): Assistant | undefined {
+  if (!list || !thread) return undefined;
+  const { assistant_id, graph_id } = thread.metadata ?? {};
+  return list.find((a) => a.assistant_id === assistant_id) ?? list.find((a) => a.graph_id === graph_id) ?? (list.length === 1 ? list[0] : undefined);
+}
+
+function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: State | undefined; rows: Row[] }) {
+  const assistant = assistantOf(graphs.value, thread);
+  const drawing = useLoad(async () => (assistant ? await api.drawing(assistant.assistant_id, false) : undefined), [assistant?.assistant_id]);
+  if (!assistant) return <p class="note">No program is mounted that has this thread's graph, so it cannot be drawn.</p>;
+  if (drawing.error) return <p class="note">{drawing.error}</p>;
+  if (!drawing.value) return null;
+  return <Graph drawing={drawing.value} marks={marksOf(state, rows)} />;
+}
+
+// Runs are those that the server knows of the thread, newest first.
+function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => void }) {
+  const runs = useLoad(() => api.runs(id), [id, mark, live.value?.ended]);
+  const [error, setError] = useState<string>();
+  if (!runs.value?.length) return null;
+  return (
+    <section aria-label="Runs">
+      <h2>Runs</h2>
+      <ul class="runs">
+        {runs.value.map((r) => (
+          <li key={r.run_id}>
+            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[r.status as string] ?? "idle")}>{r.status}</span> <Id id={r.run_id} short /> <Time at={r.created_at} />
+            {!readonly.value && (r.status === "running" || r.status === "pending") && (
+              <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
+                cancel
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {error && (
+        <p class="error" role="alert">
+          {error}
+        </p>
+      )}
+    </section>
+  );
+}
+
+// marksOf says which nodes ran to make the checkpoint, and which run, wait or failed at it.
+export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark> {
+  const marks = new Map<string, Mark>();
+  if (!state) return marks;
+  const parent = rows.find((r) => r.id === parentOf(state))?.state;
+  for (const t of parent?.tasks ?? []) marks.set(t.name, "ran");
+  for (const n of state.next) marks.set(n, "next");
+  for (const t of state.tasks) {
+    if (t.interrupts.length > 0) marks.set(t.name, "waiting");
+    if (t.error) marks.set(t.name, "failed");
+  }
+  return marks;
+}
+
+// tookOf is the time between two checkpoints, for people.
+function tookOf(state: State, before: State | undefined): string | undefined {
+  if (!state.created_at || !before?.created_at) return undefined;
+  const ms = new Date(state.created_at).getTime() - new Date(before.created_at).getTime();
+  if (!(ms >= 0)) return undefined;
+  return ms < 1000 ? `${ms} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+function Checkpoint(props: { id: string; state: State; before: State | undefined; head: boolean; refresh: () => void }) {
+  const { id, state, before, head, refresh } = props;
+  const parent = parentOf(state);
+  const took = tookOf(state, before);
+  const entries = state.values !== null && typeof state.values === "object" && !Array.isArray(state.values) ? Object.entries(state.values) : undefined;
+  return (
+    <>
+      <h2>
+        {madeBy(state)} {stepOf(state)} <Id id={idOf(state)} short />
+        {parent && (
+          <a class="quiet" href={link(route.value.path, { ...route.value.query, at: idOf(state), with: parent })}>
+            what changed
+          </a>
+        )}
+      </h2>
+      {head && <Answer id={id} state={state} refresh={refresh} />}
+      {state.tasks.length > 0 && (
+        <section aria-label="Tasks">
+          <h3>Tasks</h3>
+          {state.tasks.map((t) => (
+            <details key={t.id} class={"task" + (t.error ? " failed" : "")} open={!!t.error}>
+              <summary>
+                <b>{visible(t.name)}</b> {t.error ? "failed" : t.interrupts.length ? "waits for an answer" : t.result !== undefined && t.result !== null ? "ended" : "is to run"}
+              </summary>
+              {t.error && (
+                <pre class="error">
+                  <Text text={t.error} />
+                </pre>
+              )}
+              <Value name="id" value={t.id} />
+              {t.path !== undefined && <Value name="path" value={t.path} />}
+              {t.interrupts.length > 0 && <Value name="interrupts" value={t.interrupts as unknown as Json} />}
+              {t.result !== undefined && t.result !== null && <Value name="writes" value={t.result} open />}
+              {t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
+            </details>
+          ))}
+        </section>
+      )}
+      <section aria-label="Values">
+        <h3>Values</h3>
+        {entries ? (
+          entries.length ? (
+            entries.map(([name, value]) => {
+              const messages = asMessages(value);
+              return messages ? (
+                <div key={name}>
+                  <h4>{visible(name)}</h4>
+                  <Conversation messages={messages} />
+                </div>
+              ) : (
+                <Value key={name} name={name} value={value} open={small(value)} />
+              );
+            })
+          ) : (
+            <p class="empty">No channel has a value.</p>
+          )
+        ) : (
+          <Value value={state.values} open />
+        )}
+      </section>
+      <section aria-label="About this checkpoint">
+        <h3>About</h3>
+        <Value name="checkpoint" value={state.checkpoint as unknown as Json} />
+        <Value name="metadata" value={state.metadata} />
+        <Value name="created" value={state.created_at} />
+        {took && <p class="note">Made {took} after its parent.</p>}
+      </section>
+    </>
+  );
+}
+
+// Subgraph is the state of the graph that a task runs, read when it is opened.
+function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
+  const [open, set] = useState(false);
+  const state = useLoad(async () => (open ? await api.stateAt(id, at) : undefined), [open, id, JSON.stringify(at)]);
+  return (
+    <div>
+      <button class="toggle" aria-expanded={open} onClick={() => set(!open)}>
+        subgraph <span class="preview">{visible(at.checkpoint_ns ?? "")}</span>
+      </button>
+      {open && (
+        <div class="inner">
+          {state.error && <p class="error">{state.error}</p>}
+          {state.value && (
+            <>
+              <p class="note">next: {state.value.next.map(visible).join(", ") || "end"}</p>
+              <Value name="values" value={state.value.values} open />
+              <Value name="tasks" value={state.value.tasks as unknown as Json} />
+            </>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function small(value: Json): boolean {
+  if (value === null || typeof value !== "object") return true;
+  return (Array.isArray(value) ? value.length : Object.keys(value).length) <= 12;
+}
+
+function Live() {
+  const l = live.value!;
+  return (
+    <section class="live" aria-label="Running" aria-live="polite">
+      <h3>
+        {l.ended ? (l.error ? "The run failed" : "The run ended") : "Running"}{" "}
+        {l.ended ? (
+          <button class="quiet" onClick={() => (live.value = undefined)}>
+            close
+          </button>
+        ) : (
+          <button class="quiet" onClick={() => l.cancel()}>
+            cancel
+          </button>
+        )}
+      </h3>
+      {l.error && (
+        <p class="error" role="alert">
+          <Text text={l.error} />
+        </p>
+      )}
+      {l.nodes.length > 0 && <p class="note">{l.nodes.slice(-8).map(visible).join(" → ")}</p>}
+      {l.texts.map(([id, text]) => (
+        <div class="bubble ai" key={id}>
+          <Text text={text} />
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function Exports({ id, rows, all }: { id: string; rows: Row[]; all: boolean }) {
+  const [open, set] = useState(false);
+  const ref = useRef<HTMLDivElement>(null);
+  if (rows.length === 0) return null;
+  const states = rows.map((r) => r.state);
+  return (
+    <div class="menu" ref={ref}>
+      <button aria-expanded={open} onClick={() => set(!open)}>
+        Export
+      </button>
+      {open && (
+        <div class="items">
+          <button onClick={() => (save(`${id}.ndjson`, "application/x-ndjson", exportLines(states)), set(false))}>NDJSON</button>
+          <button onClick={() => (save(`${id}.html`, "text/html", exportHTML(id, states)), set(false))}>A page to hand on</button>
+          {!all && <p class="note">of the {count(rows.length)} checkpoints that are loaded</p>}
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,219 @@
+// The list of threads: searched, filtered, sorted, loaded page by page while it is scrolled.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, type ThreadSearch } from "./api";
+import { Form } from "./dialog";
+import { say, useEvery } from "./load";
+import { change, go, link, route } from "./route";
+import { Id, Text, Time } from "./text";
+import type { Fields, Thread } from "./types";
+import { useVirtual } from "./virtual";
+import { asMessages } from "./messages";
+import { readonly } from "./app";
+
+const pageSize = 100;
+const rowHeight = 44;
+
+const statuses = [
+  ["", "all"],
+  ["interrupted", "waiting"],
+  ["error", "failed"],
+  ["busy", "running"],
+  ["idle", "idle"],
+] as const;
+
+// searchOf reads what was typed: `key=value` pairs select by metadata, anything else is a
+// thread's id.
+export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "limit" | "offset"> {
+  const metadata: Fields = {};
+  const ids: string[] = [];
+  for (const word of (query.q ?? "").split(/\s+/).filter(Boolean)) {
+    const equals = word.indexOf("=");
+    if (equals > 0) {
+      const text = word.slice(equals + 1);
+      try {
+        metadata[word.slice(0, equals)] = JSON.parse(text);
+      } catch {
+        metadata[word.slice(0, equals)] = text;
+      }
+    } else ids.push(word);
+  }
+  return {
+    ...(query.status ? { status: query.status } : {}),
+    ...(Object.keys(metadata).length ? { metadata } : {}),
+    ...(ids.length ? { ids } : {}),
+    sort_by: query.sort || "updated_at",
+    sort_order: query.order === "asc" ? "asc" : "desc",
+  };
+}
+
+export function Threads() {
+  const query = route.value.query;
+  const search = searchOf(query);
+  const key = JSON.stringify(search);
+  const [threads, set] = useState<Thread[]>([]);
+  const [state, setState] = useState<{ more: boolean; busy: boolean; error?: string }>({ more: true, busy: false });
+  const [making, make] = useState(false);
+  const current = useRef(key);
+  current.current = key;
+  const busy = useRef(false);
+
+  const load = async (offset: number, limit: number) => {
+    if (busy.current && offset > 0) return;
+    busy.current = true;
+    setState((s) => ({ ...s, busy: true }));
+    try {
+      const page = await api.threads({ ...search, limit, offset });
+      if (current.current !== key) return;
+      set((all) => (offset === 0 ? page : [...all, ...page.filter((t) => !all.some((o) => o.thread_id === t.thread_id))]));
+      setState({ more: page.length === limit, busy: false });
+    } catch (error) {
+      if (current.current === key) setState({ more: false, busy: false, error: say(error) });
+    } finally {
+      busy.current = false;
+    }
+  };
+  useEffect(() => {
+    set([]);
+    load(0, pageSize);
+  }, [key]);
+  // What is on the screen is read again every few seconds: others work on the same store.
+  useEvery(4000, () => {
+    if (!busy.current && !state.error && threads.length <= 3 * pageSize) load(0, Math.max(pageSize, threads.length));
+  });
+
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtual(threads.length, rowHeight, () => scroller.current);
+  const items = virtual.getVirtualItems();
+  const last = items[items.length - 1]?.index ?? 0;
+  useEffect(() => {
+    if (state.more && !state.busy && threads.length > 0 && last >= threads.length - 20) load(threads.length, pageSize);
+  }, [last, threads.length, state.more, state.busy]);
+
+  const chosen = Math.max(0, threads.findIndex((t) => t.thread_id === query.row));
+  const onKey = (e: KeyboardEvent) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 10, PageUp: -10 }[e.key];
+    if (step !== undefined) {
+      const to = Math.min(threads.length - 1, Math.max(0, query.row ? chosen + step : 0));
+      const thread = threads[to];
+      if (thread) {
+        change({ row: thread.thread_id }, true);
+        virtual.scrollToIndex(to);
+      }
+    } else if (e.key === "Enter" && threads[chosen]) go(["threads", threads[chosen].thread_id]);
+    else return;
+    e.preventDefault();
+  };
+
+  return (
+    <main class="threads">
+      <h1 class="unseen">Threads</h1>
+      <div class="bar">
+        <input
+          type="search"
+          aria-label="Search by id or metadata"
+          placeholder="id, or key=value of metadata"
+          value={query.q ?? ""}
+          onChange={(e) => change({ q: e.currentTarget.value.trim(), row: undefined })}
+        />
+        <label>
+          Status{" "}
+          <select value={query.status ?? ""} onChange={(e) => change({ status: e.currentTarget.value })}>
+            {statuses.map(([value, name]) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Sort{" "}
+          <select
+            value={`${query.sort || "updated_at"} ${query.order || "desc"}`}
+            onChange={(e) => {
+              const [sort, order] = e.currentTarget.value.split(" ");
+              change({ sort, order });
+            }}
+          >
+            <option value="updated_at desc">newest change</option>
+            <option value="updated_at asc">oldest change</option>
+            <option value="created_at desc">newest</option>
+            <option value="created_at asc">oldest</option>
+            <option value="thread_id asc">id</option>
+          </select>
+        </label>
+        {!readonly.value && (
+          <button class="primary" onClick={() => make(true)}>
+            New thread
+          </button>
+        )}
+      </div>
+      {state.error && (
+        <p class="error" role="alert">
+          {state.error} <button onClick={() => load(0, pageSize)}>Try again</button>
+        </p>
+      )}
+      <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Threads" aria-activedescendant={query.row ? "row-" + chosen : undefined} onKeyDown={onKey}>
+        <div style={{ height: `${virtual.getTotalSize()}px`, position: "relative" }}>
+          {items.map((item) => {
+            const t = threads[item.index];
+            if (!t) return null;
+            return (
+              <a
+                key={t.thread_id}
+                id={"row-" + item.index}
+                role="option"
+                aria-selected={t.thread_id === query.row}
+                tabIndex={-1}
+                class="row"
+                style={{ transform: `translateY(${item.start}px)`, height: `${rowHeight}px` }}
+                href={link(["threads", t.thread_id])}
+              >
+                <Status status={t.status} />
+                <Id id={t.thread_id} />
+                <span class="about">
+                  <About thread={t} />
+                </span>
+                <Time at={t.updated_at} />
+              </a>
+            );
+          })}
+        </div>
+        {threads.length === 0 && !state.busy && !state.error && (
+          <p class="empty">{key === JSON.stringify(searchOf({})) ? "There are no threads yet." : "No thread is like that."}</p>
+        )}
+      </div>
+      {making && (
+        <Form
+          title="New thread"
+          act="Make"
+          close={() => make(false)}
+          submit={async () => {
+            const t = await api.createThread({});
+            go(["threads", t.thread_id]);
+          }}
+        >
+          <p>A new thread is empty until a run begins on it.</p>
+        </Form>
+      )}
+    </main>
+  );
+}
+
+const statusNames: Record<string, string> = { idle: "idle", busy: "running", interrupted: "waiting", error: "failed" };
+
+export function Status({ status }: { status: string }) {
+  return <span class={"status " + status}>{statusNames[status] ?? status}</span>;
+}
+
+// About is one line that tells a thread from others: what was said last, or its first texts.
+function About({ thread }: { thread: Thread }) {
+  const values = thread.values ?? {};
+  for (const value of Object.values(values)) {
+    const last = asMessages(value)?.at(-1);
+    if (last && typeof last.content === "string" && last.content) return <Text text={last.content.slice(0, 160)} />;
+  }
+  const graph = thread.metadata?.graph_id;
+  const texts = Object.entries(values).flatMap(([k, v]) => (typeof v === "string" && v ? [`${k}: ${v.slice(0, 60)}`] : []));
+  return <Text text={[typeof graph === "string" ? graph : "", ...texts].filter(Boolean).join(" · ").slice(0, 160)} />;
+}

@@ -1,0 +1,85 @@
+// The history of a thread as rows of a tree: one row for a checkpoint, newest first, and one
+// lane for a branch.
+
+import type { State } from "./types";
+
+export interface Row {
+  state: State;
+  id: string;
+  parent: string | undefined;
+  lane: number;
+  // children lie in the rows above. More than one child means that the thread was forked here.
+  children: string[];
+  // through are the lanes of other branches that pass this row.
+  through: number[];
+  // joins are the lanes of children that begin at this row: their lines end here.
+  joins: number[];
+}
+
+export const idOf = (s: State) => s.checkpoint.checkpoint_id ?? "";
+export const parentOf = (s: State) => s.parent_checkpoint?.checkpoint_id ?? undefined;
+
+// rowsOf lays out checkpoints that are ordered newest first, so that a child is always above
+// its parent. A branch keeps its lane from its newest checkpoint down to the fork. The lane of
+// the newest checkpoint of all is 0: the branch that a new run goes on with.
+export function rowsOf(states: State[]): Row[] {
+  const children = new Map<string, string[]>();
+  for (const s of states) {
+    const parent = parentOf(s);
+    if (parent === undefined) continue;
+    const list = children.get(parent);
+    if (list) list.push(idOf(s));
+    else children.set(parent, [idOf(s)]);
+  }
+  const rows: Row[] = [];
+  // lanes[i] is the checkpoint that lane i leads down to, or undefined if the lane is free.
+  const lanes: (string | undefined)[] = [];
+  for (const state of states) {
+    const id = idOf(state);
+    const waiting = lanes.flatMap((to, lane) => (to === id ? [lane] : []));
+    let lane = waiting[0];
+    if (lane === undefined) {
+      lane = lanes.indexOf(undefined);
+      if (lane < 0) lane = lanes.length;
+    }
+    for (const l of waiting) lanes[l] = undefined;
+    const parent = parentOf(state);
+    const through = lanes.flatMap((to, l) => (to === undefined ? [] : [l]));
+    rows.push({ state, id, parent, lane, children: children.get(id) ?? [], through, joins: waiting.slice(1) });
+    lanes[lane] = parent;
+  }
+  return rows;
+}
+
+// What made a checkpoint, in a word for people.
+export function madeBy(state: State): string {
+  const source = state.metadata?.source;
+  if (source === "input") return "input";
+  if (source === "update") return "edited";
+  if (source === "fork") return "forked";
+  return "step";
+}
+
+export type Stand = "done" | "waiting" | "failed" | "unfinished";
+
+// standOf says how far the thread was at a checkpoint.
+export function standOf(state: State): Stand {
+  if (state.tasks.some((t) => t.error)) return "failed";
+  if (state.tasks.some((t) => t.interrupts.length > 0) || (state.interrupts?.length ?? 0) > 0) return "waiting";
+  return state.next.length > 0 ? "unfinished" : "done";
+}
+
+// ancestryOf lists the ids on the way from a checkpoint down to the first, the checkpoint
+// itself included.
+export function ancestryOf(rows: Row[], id: string): Set<string> {
+  const parents = new Map(rows.map((r) => [r.id, r.parent]));
+  const found = new Set<string>();
+  for (let at: string | undefined = id; at !== undefined && !found.has(at); at = parents.get(at)) found.add(at);
+  return found;
+}
+
+// stepOf is the number of the superstep; an input that was not run yet has -1.
+export function stepOf(state: State): string {
+  const step = state.metadata?.step;
+  return typeof step === "number" ? String(step) : "";
+}

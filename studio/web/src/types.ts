@@ -1,0 +1,89 @@
+// The parts of LangGraph's server API that Studio reads. Servers add fields; none is required
+// here that one of the known servers leaves out.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type Fields = { [key: string]: Json };
+
+export type ThreadStatus = "idle" | "busy" | "interrupted" | "error";
+
+export interface Thread {
+  thread_id: string;
+  created_at: string;
+  updated_at: string;
+  metadata: Fields;
+  status: ThreadStatus;
+  values?: Fields | null;
+  interrupts?: { [task: string]: Interrupt[] };
+}
+
+export interface Interrupt {
+  id?: string | null;
+  value: Json;
+  response_schema?: Fields;
+}
+
+export interface CheckpointRef {
+  thread_id?: string;
+  checkpoint_ns?: string;
+  checkpoint_id?: string;
+}
+
+export interface Task {
+  id: string;
+  name: string;
+  path?: Json;
+  error?: string | null;
+  interrupts: Interrupt[];
+  checkpoint?: CheckpointRef | null;
+  state?: State | null;
+  result?: Json;
+}
+
+export interface State {
+  values: Json;
+  next: string[];
+  tasks: Task[];
+  metadata: Fields;
+  created_at: string | null;
+  checkpoint: CheckpointRef;
+  parent_checkpoint?: CheckpointRef | null;
+  interrupts?: Interrupt[];
+}
+
+export interface Assistant {
+  assistant_id: string;
+  graph_id: string;
+  name: string;
+  metadata: Fields;
+}
+
+export interface Drawing {
+  nodes: { id: string | number; type?: string; data?: Json; metadata?: Fields }[];
+  edges: { source: string | number; target: string | number; conditional?: boolean; data?: string }[];
+}
+
+export interface Run {
+  run_id: string;
+  thread_id: string;
+  assistant_id: string;
+  status: "pending" | "running" | "error" | "success" | "timeout" | "interrupted";
+  created_at: string;
+  updated_at: string;
+  metadata: Fields;
+  multitask_strategy?: string;
+}
+
+export interface Item {
+  namespace: string[];
+  key: string;
+  value: Fields;
+  created_at: string;
+  updated_at: string;
+}
+
+// Info is what /info announces. `stele` is there where the server is stele's; it names what
+// Studio may show beyond LangGraph's API.
+export interface Info {
+  version?: string;
+  stele?: { readonly?: boolean; graphs?: boolean; health?: boolean };
+}

@@ -1,0 +1,69 @@
+// A value as a tree: maps and lists open when asked, with a hundred entries at a time.
+
+import { useState } from "preact/hooks";
+import { count, Text, visible } from "./text";
+import type { Json } from "./types";
+
+const page = 100;
+
+export function Value({ value, name, open = false }: { value: Json | undefined; name?: string; open?: boolean }) {
+  const [opened, setOpened] = useState(open);
+  const [shown, show] = useState(page);
+  const label = name !== undefined && <span class="key">{visible(name)}</span>;
+  if (value === undefined) {
+    return (
+      <div class="leaf">
+        {label} <em>not there</em>
+      </div>
+    );
+  }
+  if (value === null || typeof value !== "object") {
+    return (
+      <div class="leaf">
+        {label} <Scalar value={value} />
+      </div>
+    );
+  }
+  const entries: [string, Json][] = Array.isArray(value)
+    ? value.slice(0, shown).map((v, i) => [String(i), v])
+    : Object.entries(value).slice(0, shown);
+  const size = Array.isArray(value) ? value.length : Object.keys(value).length;
+  if (size === 0) {
+    return (
+      <div class="leaf">
+        {label} <span class="scalar">{Array.isArray(value) ? "[]" : "{}"}</span>
+      </div>
+    );
+  }
+  return (
+    <div class="branch">
+      <button class="toggle" aria-expanded={opened} onClick={() => setOpened(!opened)}>
+        {label} <span class="preview">{preview(value, size)}</span>
+      </button>
+      {opened && (
+        <div class="inner">
+          {entries.map(([key, v]) => (
+            <Value key={key} name={key} value={v} />
+          ))}
+          {size > shown && (
+            <button class="quiet" onClick={() => show(shown + 10 * page)}>
+              {count(size - shown)} more
+            </button>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Scalar({ value }: { value: null | boolean | number | string }) {
+  if (typeof value === "string") return <Text class="scalar string" text={value} />;
+  return <span class="scalar">{String(value)}</span>;
+}
+
+// preview says what a closed value is, in one line.
+function preview(value: Json[] | { [key: string]: Json }, size: number): string {
+  if (Array.isArray(value)) return `list of ${count(size)}`;
+  const keys = Object.keys(value).slice(0, 4).map(visible).map((k) => (k.length > 24 ? k.slice(0, 24) + "…" : k));
+  return `{ ${keys.join(", ")}${size > 4 ? `, ${count(size - 4)} more` : ""} }`;
+}
