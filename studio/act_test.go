@@ -329,3 +329,40 @@ func (p *tab) check(axe, where string) {
 		p.t.Errorf("%s: %s", where, f)
 	}
 }
+
+// Two people on one thread: each sees what the other did; who was late is told so, and changes
+// nothing.
+func TestTwoPeople(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		thread := b.thread(t, "two people")
+		ann, bob := open(t, base), open(t, base)
+		for _, p := range []*tab{ann, bob} {
+			p.show("#/threads/" + thread)
+			p.says("A question waits")
+		}
+		// Bob's page is behind another window: it does not refresh itself.
+		bob.do(js(`Object.defineProperty(document, "visibilityState", {value: "hidden"})`))
+		ann.fill("textarea[name=a0]", "ann's answer")
+		ann.click("Answer")
+		ann.see("the end", `document.querySelectorAll(".history .row").length === 5`)
+
+		bob.fill("textarea[name=a0]", "bob's answer")
+		bob.click("Answer")
+		bob.says("Somebody else was first")
+		if s := b.state(t, thread); s.Values.Messages[2]["content"] != "answer: ann's answer" || len(s.Values.Sent) != 1 {
+			t.Fatalf("after both answers the thread has %+v", s)
+		}
+		bob.see("what ann did", `document.querySelectorAll(".history .row").length === 5`)
+
+		// The other way round, with an edit.
+		bob.click("Edit state")
+		bob.fill("textarea[name=values]", `{"note": "bob's"}`)
+		b.call(t, "POST", "/threads/"+thread+"/state", map[string]any{"values": map[string]any{"note": "ann's"}, "as_node": "model"}, nil)
+		bob.submit("Store")
+		bob.says("Somebody else was first")
+		if s := b.state(t, thread); s.Values.Note != "ann's" {
+			t.Errorf("after both edits the note is %q", s.Values.Note)
+		}
+		ann.see("the edit", `document.querySelectorAll(".history .row").length === 6`)
+	})
+}

@@ -29,7 +29,7 @@ import (
 var dist embed.FS
 
 // policy allows what the page is made of. Styles of elements are set where lists are scrolled.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; font-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Options configures New. The zero value serves this machine alone.

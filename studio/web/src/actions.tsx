@@ -2,9 +2,10 @@
 // there when the server only reads.
 
 import { useState } from "preact/hooks";
-import { api } from "./api";
-import { graphs, readonly } from "./app";
+import { api, Problem } from "./api";
+import { graphs, notice, readonly } from "./app";
 import { Form, JsonField, jsonOf } from "./dialog";
+import { say } from "./load";
 import { change, go } from "./route";
 import { run } from "./running";
 import { Text, visible } from "./text";
@@ -43,6 +44,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           close={close}
           submit={async (form) => {
             const input = jsonOf(form, "input");
+            if (!past) await api.unmoved(id, head && idOf(head));
             const pause = form.get("pause");
             begin({
               assistant_id: String(form.get("assistant")),
@@ -65,9 +67,10 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           title={past ? "Run again from this checkpoint" : "Go on from the newest checkpoint"}
           act="Run"
           close={close}
-          submit={async (form) =>
-            begin({ assistant_id: String(form.get("assistant")), input: null, ...(past ? { checkpoint: ref(state) } : {}), ...(form.get("pause") ? { interrupt_before: "*" } : {}) })
-          }
+          submit={async (form) => {
+            if (!past) await api.unmoved(id, head && idOf(head));
+            begin({ assistant_id: String(form.get("assistant")), input: null, ...(past ? { checkpoint: ref(state) } : {}), ...(form.get("pause") ? { interrupt_before: "*" } : {}) });
+          }}
         >
           <AssistantField chosen={assistant?.assistant_id} />
           <p>
@@ -92,6 +95,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           close={close}
           submit={async (form) => {
             const values = jsonOf(form, "values");
+            if (!past) await api.unmoved(id, head && idOf(head));
             await api.update(id, values, String(form.get("node") ?? "").trim() || undefined, ref(state));
             change({ at: undefined });
             refresh();
@@ -182,7 +186,7 @@ export function Answer({ id, state, refresh }: { id: string; state: State; refre
   const questions = state.tasks.flatMap((t) => t.interrupts.map((i) => ({ task: t.name, interrupt: i })));
   const [error, setError] = useState<string>();
   if (questions.length === 0) return null;
-  const submit = (e: Event) => {
+  const submit = async (e: Event) => {
     e.preventDefault();
     setError(undefined);
     const form = new FormData(e.target as HTMLFormElement);
@@ -190,9 +194,14 @@ export function Answer({ id, state, refresh }: { id: string; state: State; refre
       const answers = questions.map(({ interrupt }, i) => [interrupt.id, answerOf(form, interrupt, i)] as const);
       const resume: Json = answers.every(([key]) => key) ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
       const assistant = String(form.get("assistant"));
+      await api.unmoved(id, idOf(state));
       void run(id, { assistant_id: assistant, command: { resume } }).then(refresh);
     } catch (err) {
-      setError((err as Error).message);
+      if (err instanceof Problem && err.conflict) {
+        // The question may be gone with the refresh.
+        notice.value = say(err);
+        refresh();
+      } else setError(say(err));
     }
   };
   return (

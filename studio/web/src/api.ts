@@ -95,6 +95,15 @@ export const api = {
       ...(checkpoint ? { checkpoint: checkpoint as unknown as Json } : {}),
     }),
 
+  // unmoved fails as a conflict if the newest checkpoint is not head any more: somebody else has
+  // gone on with the thread since the page read it.
+  unmoved: async (id: string, head: string | undefined) => {
+    const now = await json<State>("GET", `/threads/${at(id)}/state`);
+    if ((now.checkpoint?.checkpoint_id ?? undefined) !== head) {
+      throw new Problem(409, "The thread has gone on since this page read it. Look at it again, then decide.");
+    }
+  },
+
   runs: (id: string) => json<Run[]>("GET", `/threads/${at(id)}/runs?limit=50`),
   cancel: (id: string, run: string) =>
     ask("POST", `/threads/${at(id)}/runs/${at(run)}/cancel?wait=false&action=interrupt`, {}).then(() => undefined),

@@ -13,6 +13,8 @@ import type { Assistant, Info } from "./types";
 export const info = signal<Info | undefined>();
 export const graphs = signal<Assistant[] | undefined>();
 export const readonly = signal(false);
+// notice is what a person must learn although what it was about has left the screen.
+export const notice = signal<string | undefined>();
 const trouble = signal<string | undefined>();
 
 async function begin() {
@@ -67,6 +69,14 @@ export function App() {
       {trouble.value && (
         <p class="error" role="alert">
           {trouble.value} <button onClick={begin}>Try again</button>
+        </p>
+      )}
+      {notice.value && (
+        <p class="error" role="alert">
+          {notice.value}{" "}
+          <button class="quiet" onClick={() => (notice.value = undefined)}>
+            close
+          </button>
         </p>
       )}
       {screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : <Nowhere />}

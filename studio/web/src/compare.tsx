@@ -54,7 +54,7 @@ export function Compare({ before, after }: { before: Json; after: Json }) {
       ))}
       {all.length > different.length && (
         <button class="quiet" onClick={() => showSame(!same)}>
-          {count(all.length - different.length)} channels are the same
+          {all.length - different.length === 1 ? "one channel is" : `${count(all.length - different.length)} channels are`} the same
         </button>
       )}
       {same && <p class="note">{all.filter((d) => d.kind === "same").map((d) => visible(d.channel)).join(", ")}</p>}

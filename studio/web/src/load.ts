@@ -31,7 +31,7 @@ export function useLoad<T>(fetch: (signal: AbortSignal) => Promise<T>, deps: unk
 
 export function say(error: unknown): string {
   if (error instanceof Problem) {
-    if (error.conflict) return `Somebody else was first; nothing was overwritten. ${error.detail}`;
+    if (error.conflict) return `Somebody else was first, and nothing was overwritten. ${error.detail}`;
     return error.status ? `${error.detail} (${error.status})` : error.detail;
   }
   return error instanceof Error ? error.message : String(error);

@@ -16,7 +16,8 @@ export interface Live {
 
 export const live = signal<Live | undefined>();
 
-// run begins a run and follows it to its end. The page is drawn at most once a frame, however
+// run begins a run and follows it to its end. While another run is on the thread, the server
+// refuses it. The page is drawn at most once a frame, however
 // many tokens arrive.
 export async function run(thread: string, body: Fields): Promise<void> {
   const abort = new AbortController();
@@ -45,7 +46,7 @@ export async function run(thread: string, body: Fields): Promise<void> {
   };
   show({});
   try {
-    for await (const e of api.stream(thread, { ...body, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue" }, abort.signal)) {
+    for await (const e of api.stream(thread, { ...body, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue", multitask_strategy: "reject" }, abort.signal)) {
       if (e.event === "metadata" && fields(e.data)) runID = String((e.data as Fields).run_id ?? "");
       else if (e.event === "error") show({ error: errorOf(e.data) });
       else if (e.event === "updates" && fields(e.data)) nodes.push(...Object.keys(e.data as Fields).filter((k) => k !== "__interrupt__"));

@@ -1,0 +1,195 @@
+package studio
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"image"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdpage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+var update = flag.Bool("update", false, "write the screenshots of testdata/screens anew; look at each before you commit it")
+
+// Screens are what they were. The page has its own fonts, the answers are fixed, and so is the
+// time; what differs between machines is the edges of letters.
+func TestScreens(t *testing.T) {
+	chromium(t)
+	s := httptest.NewServer(New(fixture(), Options{}))
+	defer s.Close()
+	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
+	for _, c := range []struct {
+		name, scheme, hash, ready string
+		width                     int64
+	}{
+		{"threads", "light", "#/threads", `document.querySelectorAll(".row").length === 6`, 1280},
+		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280},
+		{"compare", "light", thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference") && document.querySelector(".node")`, 1280},
+		{"store", "light", "#/store", `document.querySelector(".item")`, 1280},
+		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280},
+		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 390},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := open(t, s.URL)
+			p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+				_, err := cdp.Call(ctx, t, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{
+					Source: `Date.now = () => Date.parse("2026-03-01T12:00:00Z")`})
+				if err == nil {
+					_, err = cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+						Width: c.width, Height: 800, DeviceScaleFactor: 1})
+				}
+				return chromedp.Void{}, err
+			}, emulate(c.scheme), chromedp.Navigate(s.URL+"/"+c.hash), chromedp.Reload())
+			p.see("the screen", c.ready)
+			p.see("its fonts", `document.fonts.status === "loaded"`)
+			got, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", "screens", c.name+".png")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if part := different(t, want, got); part > 0.004 {
+				out := filepath.Join(t.TempDir(), c.name+".png")
+				if dir := os.Getenv("STELE_SCREENSHOTS"); dir != "" {
+					out = filepath.Join(dir, c.name+".png")
+				}
+				if err := os.WriteFile(out, got, 0o644); err != nil {
+					t.Error(err)
+				}
+				t.Errorf("%.2f %% of the screen differs from %s; what was seen is in %s (set STELE_SCREENSHOTS to keep it)", 100*part, file, out)
+			}
+		})
+	}
+}
+
+// different is the part of the pixels that clearly differ.
+func different(t *testing.T, a, b []byte) float64 {
+	t.Helper()
+	x, y := decode(t, a), decode(t, b)
+	if x.Bounds() != y.Bounds() {
+		return 1
+	}
+	count := 0
+	for j := range x.Bounds().Dy() {
+		for i := range x.Bounds().Dx() {
+			r1, g1, b1, _ := x.At(i, j).RGBA()
+			r2, g2, b2, _ := y.At(i, j).RGBA()
+			if far(r1, r2) || far(g1, g2) || far(b1, b2) {
+				count++
+			}
+		}
+	}
+	return float64(count) / float64(x.Bounds().Dx()*x.Bounds().Dy())
+}
+
+func far(a, b uint32) bool {
+	if a < b {
+		a, b = b, a
+	}
+	return a-b > 0x3000
+}
+
+func decode(t *testing.T, data []byte) image.Image {
+	t.Helper()
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// fixture is a server whose answers are always the same: six threads, and one with a fork and
+// a question that waits.
+func fixture() http.Handler {
+	type m = map[string]any
+	id := func(i int) string { return fmt.Sprintf("0192f7c0-1111-7000-8000-%012d", i) }
+	message := func(kind, content string, more m) m {
+		out := m{"type": kind, "content": content, "id": kind + content}
+		for k, v := range more {
+			out[k] = v
+		}
+		return out
+	}
+	call := m{"id": "call-1", "name": "send_mail", "args": m{"to": "ann@example.org", "text": "See you on **Monday**."}}
+	talk := []any{
+		message("human", "Write to Ann that we meet on Monday.", nil),
+		message("ai", "I will send her a mail.", m{"tool_calls": []any{call}, "usage_metadata": m{"total_tokens": 148}}),
+	}
+	done := append(talk[:2:2],
+		message("tool", "sent", m{"tool_call_id": "call-1"}),
+		message("ai", "Done: the mail is on its way.", m{"usage_metadata": m{"total_tokens": 212}}))
+	statuses := []string{"idle", "busy", "interrupted", "error", "idle", "idle"}
+	var threads []any
+	for i, s := range statuses {
+		threads = append(threads, m{"thread_id": id(i + 1), "status": s, "created_at": "2026-02-28T09:00:00Z",
+			"updated_at": fmt.Sprintf("2026-03-01T1%d:%d5:00Z", max(0, 1-i/3), 5-i%3), "metadata": m{"graph_id": "mail"}, "values": m{"messages": done[:2+i%3]}})
+	}
+	checkpoint := func(i int) m {
+		return m{"thread_id": id(3), "checkpoint_ns": "", "checkpoint_id": fmt.Sprintf("1f0a0000-0000-6000-8%03d-000000000000", i)}
+	}
+	question := m{"id": "q1", "value": m{"question": "Send this mail?", "to": "ann@example.org"},
+		"response_schema": m{"type": "object", "properties": m{"send": m{"type": "boolean", "title": "Send it"}, "note": m{"type": "string", "title": "A note for the agent"}}}}
+	state := func(i, parent, step int, source string, messages []any, next []string, tasks ...any) m {
+		out := m{"checkpoint": checkpoint(i), "metadata": m{"source": source, "step": step}, "created_at": fmt.Sprintf("2026-03-01T11:5%d:0%d.250Z", i, i),
+			"values": m{"messages": messages, "to": "ann@example.org", "budget": 3 - step}, "next": next, "tasks": append([]any{}, tasks...)}
+		if parent >= 0 {
+			out["parent_checkpoint"] = checkpoint(parent)
+		}
+		return out
+	}
+	task := func(name string, interrupts ...any) m {
+		return m{"id": name, "name": name, "interrupts": append([]any{}, interrupts...)}
+	}
+	history := []any{
+		state(6, 2, 2, "fork", talk, []string{"send"}, task("send", question)),
+		state(5, 4, 4, "loop", done, []string{}),
+		state(4, 3, 3, "loop", done[:3], []string{"model"}, task("model")),
+		state(3, 2, 2, "update", talk, []string{"send"}, task("send")),
+		state(2, 1, 1, "loop", talk, []string{"send"}, task("send", question)),
+		state(1, 0, 0, "loop", talk[:1], []string{"model"}, task("model")),
+		state(0, -1, -1, "input", nil, []string{"__start__"}, task("__start__")),
+	}
+	answers := map[string]any{
+		"GET /info":               m{"version": "test"},
+		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "mail", "name": "mail", "metadata": m{}}},
+		"GET /assistants/a1/graph": m{
+			"nodes": []any{m{"id": "__start__"}, m{"id": "model"}, m{"id": "send"}, m{"id": "__end__"}},
+			"edges": []any{m{"source": "__start__", "target": "model"}, m{"source": "model", "target": "send", "conditional": true},
+				m{"source": "model", "target": "__end__", "conditional": true}, m{"source": "send", "target": "model"}}},
+		"POST /threads/search":                threads,
+		"GET /threads/" + id(3):               threads[2],
+		"GET /threads/" + id(3) + "/runs":     []any{m{"run_id": "0192f7c0-2222-7000-8000-000000000001", "status": "interrupted", "created_at": "2026-03-01T11:51:00Z"}},
+		"POST /threads/" + id(3) + "/history": history,
+		"GET /threads/" + id(3) + "/state":    history[0],
+		"POST /store/namespaces":              m{"namespaces": []any{[]string{"users", "ann"}, []string{"users", "bob", "facts"}}},
+		"POST /store/items/search":            m{"items": []any{m{"namespace": []string{"users", "ann"}, "key": "food", "value": m{"likes": "soup", "since": 2019}, "updated_at": "2026-03-01T08:00:00Z"}}},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, ok := answers[r.Method+" "+r.URL.Path]
+		if !ok {
+			http.Error(w, `{"detail":"not in the fixture"}`, http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(quote(a)))
+	})
+}
