@@ -28,7 +28,7 @@ import (
 // STELE_REQUIRE_BROWSER makes a missing browser, or a missing reference server, a failure.
 var required = os.Getenv("STELE_REQUIRE_BROWSER") != ""
 
-func missing(t *testing.T, what string) {
+func missing(t testing.TB, what string) {
 	t.Helper()
 	if required {
 		t.Fatal(what)
@@ -36,7 +36,7 @@ func missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-func chromium(t *testing.T) string {
+func chromium(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("STELE_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
@@ -50,7 +50,7 @@ func chromium(t *testing.T) string {
 // A tab shows the studio of a server. Whatever its console reports is a failure:
 // exceptions, and what the Content-Security-Policy refused.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 	url string
 
@@ -58,7 +58,7 @@ type tab struct {
 	reports []string
 }
 
-func open(t *testing.T, base string) *tab {
+func open(t testing.TB, base string) *tab {
 	t.Helper()
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium(t)), chromedp.Flag("no-sandbox", true), chromedp.Flag("disable-gpu", true), chromedp.WindowSize(1280, 800),

@@ -10,11 +10,11 @@ export function visible(text: string): string {
   return text.replace(hidden, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
-const first = 2000;
+const few = 2000;
 
 // Text shows a text up to a bound, and more of it when asked: a value of megabytes would stop
 // the page.
-export function Text({ text, class: name }: { text: string; class?: string }) {
+export function Text({ text, class: name, first = few }: { text: string; class?: string; first?: number }) {
   const [shown, show] = useState(first);
   const cut = text.length > shown;
   return (

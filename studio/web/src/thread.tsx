@@ -442,7 +442,7 @@ function Live() {
       {l.nodes.length > 0 && <p class="note">{l.nodes.slice(-8).map(visible).join(" → ")}</p>}
       {l.texts.map(([id, text]) => (
         <div class="bubble ai" key={id}>
-          <Text text={text} />
+          <Text text={text} first={100_000} />
         </div>
       ))}
     </section>

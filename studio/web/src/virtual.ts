@@ -9,7 +9,7 @@ export function useVirtual(count: number, height: number, scroller: () => HTMLEl
     count,
     estimateSize: () => height,
     getScrollElement: scroller,
-    overscan: 12,
+    overscan: 5,
     scrollToFn: elementScroll,
     observeElementRect,
     observeElementOffset,
