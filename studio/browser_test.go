@@ -47,7 +47,7 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// A tab shows the studio of a server. Whatever its console reports is a failure:
+// tab shows the studio of a server. Whatever its console reports is a failure:
 // exceptions, and what the Content-Security-Policy refused.
 type tab struct {
 	t   testing.TB
@@ -196,7 +196,7 @@ func js(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](script)
 }
 
-// A backend is a server of LangGraph's API with the graph `mail`.
+// backend is a server of LangGraph's API with the graph `mail`.
 type backend struct{ url string }
 
 // call asks the server itself, behind the page's back.

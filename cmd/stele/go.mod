@@ -7,6 +7,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/stele-go/stele v0.1.0
 	github.com/stele-go/stele/postgres v0.1.0
+	github.com/stele-go/stele/studio v0.1.0
 	github.com/stele-go/stele/transfer v0.1.0
 	golang.org/x/term v0.43.0
 )
@@ -46,5 +47,7 @@ replace github.com/stele-go/stele => ../..
 replace github.com/stele-go/stele/postgres => ../../postgres
 
 replace github.com/stele-go/stele/runs => ../../runs
+
+replace github.com/stele-go/stele/studio => ../../studio
 
 replace github.com/stele-go/stele/transfer => ../../transfer

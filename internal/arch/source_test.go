@@ -200,6 +200,9 @@ var (
 
 func TestWords(t *testing.T) {
 	sources(t, func(name string, text []byte) {
+		if strings.HasSuffix(name, ".png") || strings.HasSuffix(name, ".woff2") {
+			return // no text
+		}
 		recorded := strings.Contains(name, "/fixtures/")
 		if strings.HasSuffix(name, ".gz") {
 			text = unzip(t, name, text)

@@ -57,13 +57,16 @@ export function bytes(n: number): string {
   return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${units[unit]}`;
 }
 
+// One formatter for all: making one takes longer than drawing a row.
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
 // Time shows how long ago something was, and when, on hover.
 export function Time({ at }: { at: string | null | undefined }) {
   if (!at) return null;
   const then = new Date(at);
   if (Number.isNaN(then.getTime())) return <span>{visible(at)}</span>;
   return (
-    <time dateTime={at} title={then.toLocaleString()}>
+    <time dateTime={at} title={exact.format(then)}>
       {ago(Date.now() - then.getTime())}
     </time>
   );

@@ -1,5 +1,6 @@
 // One thread: its history as a tree, the graph, and the chosen checkpoint.
 
+import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Actions, Answer } from "./actions";
 import { api } from "./api";
@@ -188,29 +189,7 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
           {items.map((item) => {
             const row = rows[item.index];
             if (!row) return null;
-            return (
-              <a
-                key={row.id}
-                id={"cp-" + item.index}
-                role="option"
-                tabIndex={-1}
-                aria-selected={row.id === chosen}
-                class={"row" + (line.has(row.id) ? " line" : "")}
-                style={{ transform: `translateY(${item.start}px)`, height: `${rowHeight}px` }}
-                href={link(route.value.path, { ...route.value.query, at: row.id })}
-                onClick={(e) => {
-                  if (e.shiftKey && chosen) {
-                    e.preventDefault();
-                    change({ with: row.id });
-                  }
-                }}
-              >
-                <Lanes row={row} next={rows[item.index + 1]} width={width} />
-                <span class={"stand " + standOf(row.state)} title={standOf(row.state)} />
-                <span class="what">{whatOf(row)}</span>
-                <Time at={row.state.created_at} />
-              </a>
-            );
+            return <HistoryRow key={row.id} row={row} index={item.index} top={item.start} width={width} down={item.index + 1 < rows.length} chosen={row.id === chosen} line={line.has(row.id)} />;
           })}
         </div>
         {props.error && <p class="error">{props.error}</p>}
@@ -223,6 +202,34 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
   );
 }
 
+// HistoryRow is drawn again only when something about it changes: a frame of scrolling draws the
+// rows that come in, and no others.
+const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; top: number; width: number; down: boolean; chosen: boolean; line: boolean }) {
+  const { row } = props;
+  const stand = standOf(row.state);
+  return (
+    <a
+      id={"cp-" + props.index}
+      role="option"
+      tabIndex={-1}
+      aria-selected={props.chosen}
+      class={props.line ? "row line" : "row"}
+      style={`transform: translateY(${props.top}px); height: ${rowHeight}px`}
+      href={link(route.peek().path, { ...route.peek().query, at: row.id })}
+      onClick={(e) => {
+        if (e.ctrlKey || e.metaKey) return; // a new tab
+        e.preventDefault();
+        change(e.shiftKey ? { with: row.id } : { at: row.id });
+      }}
+    >
+      <Lanes row={row} down={props.down} width={props.width} />
+      <span class={"stand " + stand} title={stand} />
+      <span class="what">{whatOf(row)}</span>
+      <Time at={row.state.created_at} />
+    </a>
+  );
+});
+
 // whatOf says in a few words what a checkpoint is: who made it, and what ran.
 function whatOf(row: Row): string {
   const made = madeBy(row.state);
@@ -232,7 +239,7 @@ function whatOf(row: Row): string {
   return `${made}${step !== "" ? " " + step : ""} · ${then}`;
 }
 
-function Lanes({ row, next, width }: { row: Row; next: Row | undefined; width: number }) {
+function Lanes({ row, down, width }: { row: Row; down: boolean; width: number }) {
   const x = (lane: number) => Math.min(lane, 7) * laneWidth + 8;
   const mid = rowHeight / 2;
   return (
@@ -244,7 +251,7 @@ function Lanes({ row, next, width }: { row: Row; next: Row | undefined; width: n
         <path key={"j" + l} d={`M${x(l)},0 C${x(l)},${mid} ${x(row.lane)},${mid / 3} ${x(row.lane)},${mid}`} />
       ))}
       {row.children.length > 0 && <line x1={x(row.lane)} x2={x(row.lane)} y1={0} y2={mid} />}
-      {row.parent !== undefined && next && <line x1={x(row.lane)} x2={x(row.lane)} y1={mid} y2={rowHeight} />}
+      {row.parent !== undefined && down && <line x1={x(row.lane)} x2={x(row.lane)} y1={mid} y2={rowHeight} />}
       <circle cx={x(row.lane)} cy={mid} r={4} />
     </svg>
   );
