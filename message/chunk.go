@@ -459,6 +459,38 @@ func (c Chunk) Whole() (Message, error) {
 	return m, nil
 }
 
+// Complete returns the message that c makes when no part comes after it. It is Whole but for the
+// arguments of a tool call that end too early: of those Whole reads what is there, and here the
+// call is an invalid one, since a tool must not run on half of what a model meant. LangChain
+// reads an answer that came at once in this way.
+func (c Chunk) Complete() (Message, error) {
+	if err := c.settle(); err != nil {
+		return Message{}, err
+	}
+	m, err := c.Whole()
+	if err != nil || len(c.ToolCallChunks) == 0 || c.Type != TypeAI {
+		return m, err
+	}
+	m.ToolCalls = nil
+	for i := range c.ToolCallChunks {
+		part := &c.ToolCallChunks[i]
+		call := ToolCall{Name: part.Name, Args: map[string]any{}, ID: part.ID}
+		if part.Args != "" {
+			v, ok := parsePartial(part.Args)
+			if _, isObject := v.(map[string]any); !ok || !isObject {
+				continue // an invalid call already
+			}
+			if v, err = parseJSON(part.Args, false); err != nil {
+				m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: part.Name, Args: part.Args, ID: part.ID, Error: "the arguments are cut off: " + err.Error()})
+				continue
+			}
+			call.Args, _ = v.(map[string]any)
+		}
+		m.ToolCalls = append(m.ToolCalls, call)
+	}
+	return m, nil
+}
+
 // readKwargs sets the tool calls from AdditionalKwargs, where providers put them once, if there
 // are no others.
 func (m *Message) readKwargs() (err error) {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -224,6 +225,21 @@ type ToolCall struct {
 	Args map[string]any `json:"args"`
 	// ID links the call to its result, Message.ToolCallID.
 	ID string `json:"id"`
+}
+
+// ArgsJSON is the arguments as a JSON object, with keys sorted, so that the same call has the same
+// text each time. The error is that of encoding/json: of a NaN, say.
+func (c ToolCall) ArgsJSON() (string, error) {
+	if c.Args == nil {
+		return "{}", nil
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(c.Args); err != nil {
+		return "", fmt.Errorf("the arguments of tool call %q: %w", c.ID, err)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
 // EncodeValue implements serde.ValueEncoder: what is stored is LangChain's tool call.

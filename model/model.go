@@ -35,8 +35,8 @@ type Request struct {
 	ToolChoice string
 	// Format is the form of the answer, if the model has a way of its own to keep to one.
 	Format *Format
-	// Settings are settings of the provider for this call, such as "temperature". A model
-	// ignores what it does not know.
+	// Settings are settings of the provider for this call, such as "temperature", under the
+	// names that the provider has for them. What it does not know it ignores or refuses.
 	Settings map[string]any
 }
 
@@ -79,7 +79,8 @@ var ErrNoAnswer = errors.New("the model gave no answer")
 // Call asks a model and returns its answer whole. Each chunk is shown to whoever streams the run
 // in mode messages; the answer has their id, so that it is not shown again when the node returns
 // it. If the model gives no id, the message gets a random UUID. Outside of a node nothing is
-// shown.
+// shown. A tool call with arguments that are cut off is an invalid one; see
+// message.Chunk.Complete.
 //
 // The errors are those of the model, message.ErrMerge if its chunks do not fit together, and
 // ErrNoAnswer. An answer that failed midway is none, although its beginning was shown.
@@ -127,7 +128,7 @@ func collect(ctx context.Context, m Model, r Request, show func(message.Chunk) e
 	if err != nil {
 		return message.Message{}, err
 	}
-	answer, err := sum.Whole()
+	answer, err := sum.Complete() // no part is to come: half of a tool call is no call
 	if err != nil {
 		return message.Message{}, err
 	}

@@ -109,7 +109,7 @@ func (s *Scripted) Stream(ctx context.Context, r Request) iter.Seq2[message.Chun
 			return
 		}
 		for _, c := range a.Chunks {
-			if err := wait(ctx, a.Delay); err != nil {
+			if err := pause(ctx, a.Delay); err != nil {
 				yield(message.Chunk{}, err)
 				return
 			}
@@ -123,8 +123,8 @@ func (s *Scripted) Stream(ctx context.Context, r Request) iter.Seq2[message.Chun
 	}
 }
 
-// wait returns after d, or when ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
+// pause returns after d, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()

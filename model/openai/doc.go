@@ -1,0 +1,24 @@
+// Package openai is a model.Model of OpenAI's chat completions, and of every server that speaks
+// them: Ollama, vLLM, llama.cpp and others, by Options.BaseURL.
+//
+//	m, err := openai.New(openai.Options{Model: "gpt-5"})                       // key in OPENAI_API_KEY
+//	m, err := openai.New(openai.Options{Model: "qwen3", BaseURL: "http://localhost:11434/v1"})
+//
+// It is a module of its own, because it stands on github.com/openai/openai-go.
+//
+// # Messages
+//
+// Messages go out as langchain-openai sends them, which the tests compare. Of the messages of
+// another provider, reasoning and calls of its own tools are left out, and of a text only the
+// text goes out. A file at a URL is model.ErrRequest, since chat completions have no form for it.
+//
+// Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with
+// cache_read, reasoning and audio tokens, and in response_metadata finish_reason, model_name,
+// system_fingerprint and service_tier. A refusal is in additional_kwargs, under "refusal", and the
+// reasoning of servers that stream it under "reasoning_content".
+//
+// # Errors
+//
+// A call that fails is a *model.ProviderError. It is tried again as model.Retry says; the library
+// itself does not. An answer without a finish_reason broke off.
+package openai
