@@ -1,0 +1,24 @@
+// Package anthropic is a model.Model of Anthropic's messages.
+//
+//	m, err := anthropic.New(anthropic.Options{Model: "claude-sonnet-4-5"}) // key in ANTHROPIC_API_KEY
+//
+// It is a module of its own, because it stands on github.com/anthropics/anthropic-sdk-go.
+//
+// # Messages
+//
+// Messages go out as langchain-anthropic sends them, which the tests compare: results of tools are
+// part of the person's turn, turns of one side are joined, and ids of calls that Anthropic refuses
+// are replaced by hashes of them. Calls of tools, thoughts and code of other providers are left
+// out; LangChain sends the thoughts, which Anthropic refuses. System messages must stand together.
+//
+// Answers come as langchain-anthropic stores them: a text if the request has neither tools, nor
+// thinking, nor documents, and else a list of blocks, which also has thoughts with their
+// signatures, citations, and what tools of Anthropic's own did. usage_metadata has cache_read,
+// cache_creation and reasoning tokens, and response_metadata stop_reason, stop_sequence and
+// model_name.
+//
+// # Errors
+//
+// A call that fails is a *model.ProviderError. It is tried again as model.Retry says; the library
+// itself does not. An answer without a stop_reason broke off.
+package anthropic
