@@ -98,20 +98,24 @@ func retryAfter(header http.Header) time.Duration {
 
 // Broken is the error of a call without an answer, or with one that broke off: the connection
 // failed, or the answer cannot be read, or it has no end, for which err is io.ErrUnexpectedEOF. It
-// is temporary unless the answer cannot be read.
+// is temporary unless there is something in the answer that cannot be read.
 func Broken(provider string, err error) *ProviderError {
+	e := &ProviderError{Provider: provider, Temporary: true, Err: err}
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
-	garbled := errors.As(err, &syntax) || errors.As(err, &typ) || errors.Is(err, bufio.ErrTooLong)
-	e := &ProviderError{Provider: provider, Temporary: !garbled, Err: err}
-	switch {
-	case garbled:
-		e.Message = fmt.Sprintf("the answer cannot be read: %v", err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	switch isSyntax := errors.As(err, &syntax); {
+	case errors.Is(err, io.ErrUnexpectedEOF), isSyntax && syntax.Error() == endOfJSON:
 		e.Message = "the answer broke off"
+	case isSyntax, errors.As(err, &typ), errors.Is(err, bufio.ErrTooLong):
+		e.Temporary = false
+		e.Message = fmt.Sprintf("the answer cannot be read: %v", err)
 	}
 	return e
 }
+
+// endOfJSON is what encoding/json says of a text that ends too early. It has no error of its own for
+// that.
+var endOfJSON = json.Unmarshal([]byte("{"), new(any)).Error()
 
 // temporary reports whether a call that failed with err may succeed later.
 func temporary(ctx context.Context, err error) bool {

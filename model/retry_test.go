@@ -60,8 +60,9 @@ func TestRefused(t *testing.T) {
 
 // TestBroken: an answer that cannot be read is not asked for again.
 func TestBroken(t *testing.T) {
-	syntax := json.Unmarshal([]byte("{"), new(any))
-	for err, temporary := range map[error]bool{io.ErrUnexpectedEOF: true, errors.New("reset"): true, syntax: false, bufio.ErrTooLong: false, fmt.Errorf("in: %w", syntax): false} {
+	syntax := json.Unmarshal([]byte("{nope"), new(any))
+	cut := json.Unmarshal([]byte(`{"a`), new(any))
+	for err, temporary := range map[error]bool{cut: true, io.ErrUnexpectedEOF: true, errors.New("reset"): true, syntax: false, bufio.ErrTooLong: false, fmt.Errorf("in: %w", syntax): false} {
 		if e := model.Broken("p", err); e.Temporary != temporary || !errors.Is(e, err) {
 			t.Errorf("%v: %+v", err, e)
 		}

@@ -83,7 +83,7 @@ func TestWire(t *testing.T) {
 		},
 		Refused: `{"type":"error","error":{"type":"rate_limit_error","message":"too much"}}`,
 		Failed:  "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}` + "\n\n",
-		Garbled: "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{` + "\n\n",
+		Garbled: "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":nope}` + "\n\n",
 	})
 }
 

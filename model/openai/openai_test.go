@@ -75,7 +75,7 @@ func TestWire(t *testing.T) {
 		},
 		Refused: `{"error":{"message":"too much","type":"requests","param":null,"code":"rate_limit_exceeded"}}`,
 		Failed:  `data: {"error":{"message":"overloaded","type":"server_error"}}` + "\n\n",
-		Garbled: `data: {"id":"chatcmpl-1","choices":[{"delta":` + "\n\n",
+		Garbled: `data: {"id":"chatcmpl-1","choices":[{"delta":nope}]}` + "\n\n",
 	})
 }
 
