@@ -6,6 +6,10 @@
 //
 //	answer, err := model.Call(ctx, m, model.Request{Messages: state.Messages})
 //
+// Models of providers are in modules beside this one: model/openai, model/anthropic, model/genai. What
+// they do alike is here: a *ProviderError says what a provider refused or broke off, and Retry makes
+// a call again.
+//
 // Scripted is a model for tests and examples, which needs no provider:
 //
 //	m := model.NewScripted(

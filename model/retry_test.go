@@ -101,3 +101,49 @@ func TestCutOff(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 }
+
+// TestRetry: a call is tried again before its first chunk, as often as allowed, and not if the
+// provider asks for too long a pause.
+func TestRetry(t *testing.T) {
+	busy := model.Refused("p", 503, nil, "", "", nil)
+	long := model.Refused("p", 429, http.Header{"Retry-After": {"7200"}}, "", "", nil)
+	soon := model.Refused("p", 429, http.Header{"Retry-After": {"0.000001"}}, "", "", nil)
+	refused := model.Refused("p", 400, nil, "", "", nil)
+	part := message.Chunk{Message: message.AI("a")}
+	for _, c := range []struct {
+		name  string
+		retry model.Retry
+		first []error // of the calls, in order; nil is a chunk and the end
+		shown bool    // a chunk comes before the first error
+		calls int
+		err   error
+	}{
+		{"at once", model.Retry{}, []error{nil}, false, 1, nil},
+		{"again", model.Retry{Delay: 1}, []error{busy, busy, nil}, false, 3, nil},
+		{"bounded", model.Retry{Delay: 1}, []error{busy, busy, busy, nil}, false, 3, busy},
+		{"once more", model.Retry{Delay: 1, Retries: 1}, []error{busy, busy, nil}, false, 2, busy},
+		{"never", model.Retry{Retries: -1}, []error{busy, nil}, false, 1, busy},
+		{"refused", model.Retry{}, []error{refused, nil}, false, 1, refused},
+		{"shown", model.Retry{Delay: 1}, []error{busy, nil}, true, 1, busy},
+		{"too long", model.Retry{Delay: 1}, []error{long, nil}, false, 1, long},
+		{"soon", model.Retry{Delay: time.Hour, MaxDelay: time.Hour}, []error{soon, nil}, false, 2, nil},
+	} {
+		calls := 0
+		var last error
+		for _, err := range c.retry.Stream(t.Context(), func(yield func(message.Chunk, error) bool) {
+			err := c.first[calls]
+			calls++
+			if (err == nil || c.shown) && !yield(part, nil) {
+				return
+			}
+			if err != nil {
+				yield(message.Chunk{}, err)
+			}
+		}) {
+			last = err
+		}
+		if calls != c.calls || !errors.Is(last, c.err) || c.err == nil && last != nil {
+			t.Fatalf("%s: %d calls, error %v", c.name, calls, last) // the next may wait for an hour
+		}
+	}
+}

@@ -95,7 +95,7 @@ var snippetStd = []string{"context", "errors", "fmt", "log", "log/slog", "net/ht
 func newCompiler(t *testing.T) *compiler {
 	t.Helper()
 	paths, exports := map[string]string{}, map[string]string{}
-	roots := append([]string{"./...", "./otel", "./metrics/prometheus", "./postgres", "./tool/schema"}, snippetStd...)
+	roots := append([]string{"./...", "./otel", "./metrics/prometheus", "./postgres", "./tool/schema", "./tool/mcp", "./model/openai", "./model/anthropic", "./model/genai"}, snippetStd...)
 	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}"}, roots...)...)
 	cmd.Dir = root
 	var stderr bytes.Buffer

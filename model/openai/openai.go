@@ -151,6 +151,7 @@ func (m *Model) whole(ctx context.Context, body openai.ChatCompletionNewParams) 
 	for i, call := range said.ToolCalls {
 		c.ToolCallChunks = append(c.ToolCallChunks, message.ToolCallChunk{Name: call.Function.Name, Args: call.Function.Arguments, ID: call.ID, Index: &i})
 	}
+	//lint:ignore SA1019 as in a stream
 	e := ending{id: res.ID, model: res.Model, fingerprint: res.SystemFingerprint, tier: string(res.ServiceTier), reason: res.Choices[0].FinishReason}
 	if res.JSON.Usage.Valid() {
 		e.usage = &res.Usage
@@ -234,7 +235,8 @@ func (e *ending) read(event *openai.ChatCompletionChunk) {
 	}
 	set(&e.id, event.ID)
 	set(&e.model, event.Model)
-	set(&e.fingerprint, event.SystemFingerprint) //nolint:staticcheck // deprecated by OpenAI, but sent by others and stored by LangChain
+	//lint:ignore SA1019 OpenAI sends it less and less; others do, and LangChain stores it
+	set(&e.fingerprint, event.SystemFingerprint)
 	set(&e.tier, string(event.ServiceTier))
 	if len(event.Choices) > 0 {
 		set(&e.reason, event.Choices[0].FinishReason)
