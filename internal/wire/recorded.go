@@ -83,6 +83,78 @@ func Recorded(t *testing.T, file, name string, fields []string, differ map[strin
 	t.Logf("requests: %d of %d, %d differ as they are meant to", n-len(differ), n, len(differ))
 }
 
+// recordedAnswer is a case of answers.json.
+type recordedAnswer struct {
+	Provider, Name string
+	Bound          map[string]any
+	Events         []string
+	Message        message.Message
+}
+
+// Answers compares what a model makes of the streams of answers.json with what LangChain was recorded
+// to make of them. Left out are ids, and an older form of tool calls in additional_kwargs. differ are
+// the cases that differ, each with its reason.
+func Answers(t *testing.T, file, provider string, differ map[string]string, make func(t *testing.T, url string) model.Model) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []recordedAnswer
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range cases {
+		if c.Provider != provider {
+			continue
+		}
+		n++
+		r := Ask()
+		if c.Bound["tools"] == nil {
+			r.Tools, r.Settings = nil, c.Bound
+		}
+		s := Serve(Reply{Events: c.Events})
+		got, err := model.Call(t.Context(), make(t, s.URL), r)
+		s.Close()
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			continue
+		}
+		want := c.Message
+		got.ID, want.ID = "", ""
+		delete(got.ResponseMetadata, "id")
+		delete(want.AdditionalKwargs, "function_call")
+		for _, e := range want.Blocks {
+			dropNil(e)
+		}
+		_, known := differ[c.Name]
+		if equal := message.Equal(got, want); equal == known {
+			t.Errorf("%s: equal is %v\ngot  %s\nwant %s", c.Name, equal, dump(got), dump(want))
+		}
+	}
+	t.Logf("answers: %d of %d, %d differ as they are meant to", n-len(differ), n, len(differ))
+	if n == 0 {
+		t.Error("no answers")
+	}
+}
+
+// dropNil removes what is None in the blocks of Python's libraries, and missing on the wire.
+func dropNil(v any) {
+	switch x := v.(type) {
+	case []any:
+		for _, e := range x {
+			dropNil(e)
+		}
+	case map[string]any:
+		for k, e := range x {
+			if e == nil {
+				delete(x, k)
+			}
+			dropNil(e)
+		}
+	}
+}
+
 // at is what is in v under a path of names, such as "a.b".
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {

@@ -3,8 +3,11 @@ package anthropic_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strconv"
 	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/stele-go/stele/internal/wire"
 	"github.com/stele-go/stele/message"
@@ -87,6 +90,11 @@ func TestWire(t *testing.T) {
 	})
 }
 
+// TestAnswers: answers are those of langchain-anthropic.
+func TestAnswers(t *testing.T) {
+	wire.Answers(t, "../testdata/answers.json", "anthropic", nil, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
+}
+
 // TestRecorded: requests are those of langchain-anthropic.
 func TestRecorded(t *testing.T) {
 	wire.Recorded(t, "../testdata/requests.json", "anthropic", []string{"system", "messages", "tools", "tool_choice", "output_config", "max_tokens"}, map[string]string{
@@ -157,4 +165,12 @@ func TestOptions(t *testing.T) {
 	if _, err := model.Call(t.Context(), m, r); !errors.Is(err, model.ErrRequest) {
 		t.Errorf("system messages apart: %v", err)
 	}
+}
+
+// FuzzStream: an answer of any bytes is an answer or a typed error.
+func FuzzStream(f *testing.F) {
+	wire.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+		never := model.Retry{Retries: -1}
+		return newModel(t, anthropic.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
+	}, start+begin(0, `{"type":"text","text":""}`)+delta(0, `{"type":"text_delta","text":"Hel"}`)+end(0)+stop("end_turn")+done, start+begin(1, `{"type":"tool_use","id":"t","name":"f","input":{}}`)+delta(1, `{"type":"input_json_delta","partial_json":"{}"}`)+stop("tool_use"), `{`+head+`,"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn",`+count+`}`)
 }

@@ -1,6 +1,7 @@
 package genai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -19,7 +20,7 @@ const signatures = "__gemini_function_call_thought_signatures__"
 // answer is what was read of an answer so far.
 type answer struct {
 	model    string
-	asBlocks bool   // the text is in blocks
+	asBlocks bool   // all text is in blocks
 	index    int    // that of the next block
 	open     string // the type of the block that goes on, if the next is of the same type
 	ended    bool
@@ -31,7 +32,11 @@ type answer struct {
 func (a *answer) read(res *genai.GenerateContentResponse) (c message.Chunk, said bool, err error) {
 	c = message.Chunk{Message: message.AI("")}
 	if a.metadata == nil {
+		a.asBlocks = isGemini3(cmp.Or(res.ModelVersion, a.model))
 		a.metadata = map[string]any{"model_provider": provider, "safety_ratings": []any{}}
+	}
+	if a.asBlocks {
+		c.Blocks = []any{}
 	}
 	if res.UsageMetadata != nil {
 		a.usage = res.UsageMetadata // it counts from the beginning
@@ -76,7 +81,7 @@ func (a *answer) read(res *genai.GenerateContentResponse) (c message.Chunk, said
 			return c, false, err
 		}
 	}
-	return c, c.Content != "" || c.Blocks != nil || c.ToolCallChunks != nil, nil
+	return c, c.Content != "" || len(c.Blocks) > 0 || c.ToolCallChunks != nil, nil
 }
 
 // note puts a part of the library's answer into the metadata, as JSON has it.
@@ -98,7 +103,9 @@ func plain(v any) (any, error) {
 func (a *answer) part(c *message.Chunk, p *genai.Part) error {
 	signature := base64.StdEncoding.EncodeToString(p.ThoughtSignature)
 	block := func(b message.Block) {
-		a.asBlocks = true
+		if c.Content != "" {
+			c.Blocks, c.Content = []any{c.Content}, ""
+		}
 		kind := b["type"].(string) //nolint:errcheck // made below
 		if kind != a.open || kind != "text" && kind != "thinking" {
 			a.open = kind
@@ -134,14 +141,10 @@ func (a *answer) part(c *message.Chunk, p *genai.Part) error {
 		block(signed(message.ImageURL("data:" + p.InlineData.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.InlineData.Data))))
 	case p.InlineData != nil && strings.HasPrefix(p.InlineData.MIMEType, "audio/"):
 		block(signed(message.Block{"type": "audio", "base64": base64.StdEncoding.EncodeToString(p.InlineData.Data), "mime_type": p.InlineData.MIMEType}))
-	case p.Text != "" && signature == "" && !a.asBlocks:
+	case p.Text != "" && signature == "" && !a.asBlocks && c.Blocks == nil:
 		c.Content += p.Text
+		a.open = ""
 	case p.Text != "" || signature != "":
-		if c.Content != "" { // a text that came before the first block of this chunk
-			text := c.Content
-			c.Content = ""
-			block(message.TextBlock(text))
-		}
 		block(signed(message.TextBlock(p.Text)))
 	default:
 		v, err := plain(p)
@@ -151,9 +154,6 @@ func (a *answer) part(c *message.Chunk, p *genai.Part) error {
 		if m, ok := v.(map[string]any); ok && len(m) > 0 {
 			block(message.Block{"type": "non_standard", "value": m})
 		}
-	}
-	if c.Blocks != nil && c.Content != "" {
-		c.Blocks, c.Content = append([]any{c.Content}, c.Blocks...), ""
 	}
 	return nil
 }

@@ -20,7 +20,8 @@
 // usage_metadata with cache_read and reasoning tokens; in response_metadata finish_reason,
 // model_name, safety_ratings, grounding_metadata and prompt_feedback. Images are blocks of type
 // image_url, and sound of type audio. What has no block of its own comes as one of type
-// non_standard, and goes back as it came. The function_call of additional_kwargs, an older form of
+// non_standard, and goes back as it came. Without Gemini 3, a text behind thoughts is a text among the
+// blocks. The function_call of additional_kwargs, an older form of
 // the first tool call, is left out.
 //
 // # Errors

@@ -141,8 +141,14 @@ func (m *Model) config(r model.Request) (*genai.GenerateContentConfig, error) {
 func (m *Model) stream(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig, yield func(message.Chunk, error) bool) {
 	var seen sight
 	ctx = context.WithValue(ctx, sightKey{}, &seen)
-	a := answer{model: m.opts.Model, asBlocks: isGemini3(m.opts.Model)}
-	for res, err := range m.responses(ctx, contents, config) {
+	a := answer{model: m.opts.Model}
+	next, stop := iter.Pull2(m.responses(ctx, contents, config))
+	defer stop()
+	for {
+		res, ok, err := pull(next)
+		if !ok && err == nil {
+			break
+		}
 		var c message.Chunk
 		said := false
 		if err == nil {
@@ -171,6 +177,23 @@ func (m *Model) responses(ctx context.Context, contents []*genai.Content, config
 	return func(yield func(*genai.GenerateContentResponse, error) bool) {
 		yield(m.client.Models.GenerateContent(ctx, m.opts.Model, contents, config))
 	}
+}
+
+// pull is the next part of an answer; ok is false if there is none. The library panics on JSON of
+// the wrong shape; here that is an error. Nothing but the library runs within, so that no panic of
+// whoever reads the stream is lost.
+func pull(next func() (*genai.GenerateContentResponse, error, bool)) (res *genai.GenerateContentResponse, ok bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res, ok = nil, false
+			err = &model.ProviderError{Provider: provider, Message: fmt.Sprintf("the answer cannot be read: %v", p)}
+		}
+	}()
+	res, err, ok = next()
+	if ok && err == nil && res == nil {
+		err = model.Broken(provider, io.ErrUnexpectedEOF)
+	}
+	return res, ok, err
 }
 
 // watcher is the transport of a client. The library tells neither whether it sent a request, nor the
@@ -210,6 +233,8 @@ func failure(err error, seen *sight) error {
 	var refused genai.APIError
 	switch {
 	case errors.As(err, &refused):
+	case errors.As(err, new(*model.ProviderError)):
+		return err
 	case !seen.sent:
 		return fmt.Errorf("%w: %w", model.ErrRequest, err) // the library found something wrong with it
 	default:

@@ -3,8 +3,12 @@ package genai_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	vendor "google.golang.org/genai"
 
 	"github.com/stele-go/stele/internal/wire"
 	"github.com/stele-go/stele/message"
@@ -26,6 +30,11 @@ func body(parts, finish string) string {
 }
 
 func event(parts, finish string) string { return "data: " + body(parts, finish) + "\n\n" }
+
+// unnamed is a part of an answer without the name of the model.
+func unnamed(event string) string {
+	return strings.Replace(event, `"modelVersion":"gemini-2.5-x",`, "", 1)
+}
 
 func newModel(t *testing.T, o genai.Options) *genai.Model {
 	t.Helper()
@@ -62,6 +71,11 @@ func TestWire(t *testing.T) {
 		Failed:  `data: {"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}` + "\n\n",
 		Garbled: `data: {"candidates":nope}` + "\n\n",
 	})
+}
+
+// TestAnswers: answers are those of langchain-google-genai.
+func TestAnswers(t *testing.T) {
+	wire.Answers(t, "../testdata/answers.json", "google_genai", nil, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-google-genai.
@@ -116,7 +130,7 @@ func TestBlocks(t *testing.T) {
 
 // TestGemini3: the text is in blocks, and the first call of a turn that nobody has signed says so.
 func TestGemini3(t *testing.T) {
-	s := wire.Serve(wire.Reply{Events: []string{event(`{"text":"Hel"}`, ""), event(`{"text":"lo"}`, "STOP")}})
+	s := wire.Serve(wire.Reply{Events: []string{unnamed(event(`{"text":"Hel"}`, "")), unnamed(event(`{"text":"lo"}`, "STOP"))}})
 	defer s.Close()
 	m := newModel(t, genai.Options{BaseURL: s.URL, Model: "gemini-3-pro"})
 	got, err := model.Call(t.Context(), m, wire.Ask())
@@ -207,4 +221,12 @@ func TestOptions(t *testing.T) {
 	if _, err := model.Call(t.Context(), newModel(t, genai.Options{}), lost); !errors.Is(err, model.ErrRequest) {
 		t.Errorf("a result without its call: %v", err)
 	}
+}
+
+// FuzzStream: an answer of any bytes is an answer or a typed error.
+func FuzzStream(f *testing.F) {
+	wire.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+		never := model.Retry{Retries: -1}
+		return newModel(t, genai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: vendor.ClientConfig{HTTPClient: client}})
+	}, event(`{"text":"Hel"}`, "")+event(`{"text":"lo","thought":true,"thoughtSignature":"c2ln"}`, "STOP"), event(`{"functionCall":{"id":"f1","name":"weather","args":{"city":"Oslo"}}}`, "STOP"), body(`{"text":"Hello"}`, "STOP"))
 }

@@ -15,7 +15,8 @@
 // Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with
 // cache_read, reasoning and audio tokens, and in response_metadata finish_reason, model_name,
 // system_fingerprint and service_tier. A refusal is in additional_kwargs, under "refusal", and the
-// reasoning of servers that stream it under "reasoning_content".
+// reasoning of servers that stream it under "reasoning_content". A call whose arguments cannot be read
+// is an invalid one; LangChain, of a stream, makes a call without arguments of it.
 //
 // # Errors
 //

@@ -3,7 +3,10 @@ package openai_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"testing"
+
+	"github.com/openai/openai-go/v3/option"
 
 	"github.com/stele-go/stele/internal/wire"
 	"github.com/stele-go/stele/message"
@@ -79,6 +82,13 @@ func TestWire(t *testing.T) {
 	})
 }
 
+// TestAnswers: answers are those of langchain-openai.
+func TestAnswers(t *testing.T) {
+	wire.Answers(t, "../testdata/answers.json", "openai", map[string]string{
+		"text and a broken call": "LangChain makes a call without arguments of what it cannot read",
+	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
+}
+
 // TestRecorded: requests are those of langchain-openai.
 func TestRecorded(t *testing.T) {
 	wire.Recorded(t, "../testdata/requests.json", "openai", []string{"messages", "tools", "tool_choice", "response_format"}, map[string]string{
@@ -137,4 +147,12 @@ func TestOptions(t *testing.T) {
 	if !model.ProfileOf(m).StructuredOutput {
 		t.Error("no profile")
 	}
+}
+
+// FuzzStream: an answer of any bytes is an answer or a typed error.
+func FuzzStream(f *testing.F) {
+	wire.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+		never := model.Retry{Retries: -1}
+		return newModel(t, openai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
+	}, delta(`{"content":"Hel"}`)+finish("stop")+event("", `,"usage":`+tokens)+done, delta(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`)+finish("stop"), whole+`"message":{"content":"Hello"},"finish_reason":"stop"}]}`)
 }

@@ -1,15 +1,17 @@
-"""Records what LangChain sends to providers for lists of messages.
+"""Records what LangChain sends to providers for lists of messages, and what it makes of answers.
 
 It runs the real langchain-openai, langchain-anthropic and langchain-google-genai against a local
-server, which keeps the body of each request and refuses it:
+server. That keeps the body of each request and refuses it, or answers with the events of a stream:
 
     pip install langchain-openai==1.7.3 langchain-anthropic==1.7.7 langchain-google-genai==4.4.2
-    python model/testdata/record.py > model/testdata/requests.json
+    python model/testdata/record.py
+
+It writes requests.json and answers.json beside itself.
 """
 
 import http.server
 import json
-import sys
+import os
 import threading
 import warnings
 
@@ -19,6 +21,7 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
     ToolMessage,
+    message_chunk_to_message,
 )
 from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
@@ -172,11 +175,18 @@ BOUND = {
 }
 
 got = []
+answer = []  # events to answer with
 
 
 class Keeper(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         got.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        if answer:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write("".join(answer).encode())
+            return
         self.send_response(400)
         self.send_header("content-type", "application/json")
         self.end_headers()
@@ -215,6 +225,13 @@ def ask(provider, messages, bound):
     return got[0]
 
 
+def write(name, value):
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, name), "w") as f:
+        json.dump(value, f, indent=1, sort_keys=True)
+        f.write("\n")
+
+
 out = []
 for name, messages in CASES.items():
     out.append((name, list(models), messages, {}))
@@ -222,7 +239,8 @@ for name, (providers, messages) in ONLY.items():
     out.append((name, providers, messages, {}))
 for name, bound in BOUND.items():
     out.append((name, list(models), [HumanMessage("Hi")], bound))
-json.dump(
+write(
+    "requests.json",
     [
         {
             "name": name,
@@ -232,8 +250,142 @@ json.dump(
         }
         for name, providers, messages, bound in out
     ],
-    sys.stdout,
-    indent=1,
-    sort_keys=True,
 )
-print()
+
+
+def data(value, event=None):
+    head = f"event: {event}\n" if event else ""
+    return head + "data: " + json.dumps(value) + "\n\n"
+
+
+def chat(*deltas, finish="stop", **last):
+    """A stream of OpenAI's chat completions."""
+    base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m-1", "system_fingerprint": "fp"}
+    out = [data({**base, "choices": [{"index": 0, "delta": d, "finish_reason": None}]}) for d in deltas]
+    out.append(data({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}))
+    if last:
+        out.append(data({**base, "choices": [], **last}))
+    return out + ["data: [DONE]\n\n"]
+
+
+def tool_delta(index, args, **more):
+    call = {"index": index, "function": {"arguments": args}}
+    if more:
+        call = {"index": index, "id": more["id"], "type": "function", "function": {"name": more["name"], "arguments": args}}
+    return {"tool_calls": [call]}
+
+
+def claude(*blocks, stop="end_turn", sequence=None):
+    """A stream of Anthropic's messages; a block is its beginning and its deltas."""
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3, "output_tokens": 1}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1", "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    out = [data({"type": "message_start", "message": head}, "message_start")]
+    for i, (start, *deltas) in enumerate(blocks):
+        out.append(data({"type": "content_block_start", "index": i, "content_block": start}, "content_block_start"))
+        out += [data({"type": "content_block_delta", "index": i, "delta": d}, "content_block_delta") for d in deltas]
+        out.append(data({"type": "content_block_stop", "index": i}, "content_block_stop"))
+    end = {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": sequence}, "usage": {**usage, "output_tokens": 7, "output_tokens_details": {"thinking_tokens": 2}}}
+    return out + [data(end, "message_delta"), data({"type": "message_stop"}, "message_stop")]
+
+
+def gemini(*parts, finish="STOP", version="gemini-2.5-flash"):
+    """A stream of Gemini; each of parts is a list."""
+    out = []
+    for i, p in enumerate(parts):
+        candidate = {"content": {"parts": p, "role": "model"}, "index": 0}
+        if i == len(parts) - 1:
+            candidate["finishReason"] = finish
+        usage = {"promptTokenCount": 10, "candidatesTokenCount": i + 1, "totalTokenCount": 13 + i, "thoughtsTokenCount": 2, "cachedContentTokenCount": 4}
+        out.append(data({"candidates": [candidate], "usageMetadata": usage, "modelVersion": version, "responseId": "r1"}))
+    return out
+
+
+def block(kind, **more):
+    return {"type": kind, **more}
+
+
+USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 2, "audio_tokens": 0}}
+THINKING = {"thinking": {"type": "adaptive"}}
+ANSWERS = [
+    ("openai", "text", {}, chat({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"}, usage=USAGE)),
+    ("openai", "no usage", {}, chat({"content": "Hello"}, finish="length")),
+    (
+        "openai",
+        "calls",
+        {},
+        chat(
+            tool_delta(0, "", id="c1", name="weather"),
+            tool_delta(0, '{"city": "Os'),
+            tool_delta(0, 'lo", "days": 2, "part": 0.5}'),
+            tool_delta(1, "{}", id="c2", name="now"),
+            finish="tool_calls",
+            usage=USAGE,
+        ),
+    ),
+    ("openai", "text and a broken call", {}, chat({"content": "I look."}, tool_delta(0, "{city: Oslo", id="c1", name="weather"), finish="tool_calls")),
+    ("anthropic", "text", {}, claude([block("text", text=""), block("text_delta", text="Hel"), block("text_delta", text="lo")])),
+    ("anthropic", "a stop sequence", {}, claude([block("text", text="Hello")], stop="stop_sequence", sequence="END")),
+    (
+        "anthropic",
+        "calls",
+        {"tools": [WEATHER]},
+        claude(
+            [block("text", text=""), block("text_delta", text="I look.")],
+            [block("tool_use", id="c1", name="weather", input={}), block("input_json_delta", partial_json='{"city": "Os'), block("input_json_delta", partial_json='lo", "days": 2}')],
+            [block("tool_use", id="c2", name="now", input={})],
+            stop="tool_use",
+        ),
+    ),
+    ("anthropic", "text beside tools", {"tools": [WEATHER]}, claude([block("text", text=""), block("text_delta", text="Hel"), block("text_delta", text="lo")])),
+    (
+        "anthropic",
+        "thoughts",
+        THINKING,
+        claude(
+            [block("thinking", thinking="", signature=""), block("thinking_delta", thinking="H"), block("thinking_delta", thinking="m."), block("signature_delta", signature="c2ln")],
+            [block("redacted_thinking", data="xyz")],
+            [block("text", text=""), block("text_delta", text="Yes.")],
+        ),
+    ),
+    (
+        "anthropic",
+        "a search",
+        {"tools": [WEATHER]},
+        claude(
+            [block("server_tool_use", id="s1", name="web_search", input={}), block("input_json_delta", partial_json='{"query": "rain"}')],
+            [block("web_search_tool_result", tool_use_id="s1", content=[])],
+            [
+                block("text", text=""),
+                block("text_delta", text="Rain."),
+                block("citations_delta", citation={"type": "char_location", "cited_text": "rain", "document_index": 0, "document_title": "d", "start_char_index": 0, "end_char_index": 4}),
+            ],
+        ),
+    ),
+    ("google_genai", "text", {}, gemini([{"text": "Hel"}], [{"text": "lo"}], [{"text": ""}])),
+    ("google_genai", "calls", {}, gemini([{"functionCall": {"id": "f1", "name": "weather", "args": {"city": "Oslo", "days": 2}}}, {"functionCall": {"id": "f2", "name": "now", "args": {}}}])),
+    ("google_genai", "thoughts", {}, gemini([{"text": "H", "thought": True}], [{"text": "m.", "thought": True, "thoughtSignature": "c2ln"}], [{"text": "Yes."}])),
+    ("google_genai", "a signed call", {}, gemini([{"functionCall": {"id": "f1", "name": "weather", "args": {"city": "Oslo"}}, "thoughtSignature": "c2ln"}])),
+    ("google_genai", "Gemini 3", {}, gemini([{"text": "Hel"}], [{"text": "lo", "thoughtSignature": "c2ln"}], version="gemini-3-pro")),
+    ("google_genai", "an image", {}, gemini([{"text": "Look."}], [{"inlineData": {"mimeType": "image/png", "data": PNG}}])),
+    ("google_genai", "cut short", {}, gemini([{"text": "Hello"}], finish="MAX_TOKENS")),
+]
+
+
+def stream(provider, bound):
+    llm = models[provider]
+    if "tools" in bound:
+        llm = llm.bind_tools(bound["tools"])
+    elif bound:
+        llm = llm.bind(**bound)
+    chunks = list(llm.stream([HumanMessage("Hi")]))
+    total = chunks[0]
+    for c in chunks[1:]:
+        total = total + c
+    return message_chunk_to_message(total).model_dump()
+
+
+recorded = []
+for provider, name, bound, events in ANSWERS:
+    answer[:] = events
+    recorded.append({"provider": provider, "name": name, "bound": bound, "events": events, "message": stream(provider, bound)})
+write("answers.json", recorded)
