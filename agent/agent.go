@@ -30,6 +30,9 @@ type Options struct {
 	State []graph.Field
 	// Middleware are called in this order; the first is the outermost.
 	Middleware []Middleware
+	// Defaults are options of all nodes, as those of graph.Builder.Defaults: Timeout bounds each
+	// call of the model and of a tool, Retry tries it again.
+	Defaults graph.NodeOptions
 	// Graph are the options of the graph. Its Name is Options.Name, unless that is empty.
 	Graph graph.Options
 }
@@ -64,9 +67,24 @@ func Say(text string) map[string]any {
 	return map[string]any{KeyMessages: message.Human(text)}
 }
 
-// Messages are the messages in a state: that which a hook gets, or the result of a run.
+// Messages are the messages in a state: that which a hook gets, that of a snapshot, or the result
+// of a run. A state without them has none.
 func Messages(state map[string]any) ([]message.Message, error) {
+	if state[KeyMessages] == nil {
+		return nil, nil
+	}
 	return message.FromList(state[KeyMessages])
+}
+
+// Words is the text that a model says in an event of mode messages. It is empty for any other
+// event, and for messages that no model streams, such as answers of tools.
+func Words(e pregel.Event) string {
+	if m, ok := e.Data.(pregel.MessageEvent); ok {
+		if part, ok := m.Message.(message.Chunk); ok {
+			return part.Text()
+		}
+	}
+	return ""
 }
 
 // ReturnDirect marks a tool whose answer is the answer of the agent: if the model calls no other
@@ -74,6 +92,20 @@ func Messages(state map[string]any) ([]message.Message, error) {
 func ReturnDirect(t tool.Tool) tool.Tool { return direct{t} }
 
 type direct struct{ tool.Tool }
+
+// isDirect reports whether ReturnDirect marks a tool, or one that it wraps.
+func isDirect(t tool.Tool) bool {
+	for {
+		if _, ok := t.(direct); ok {
+			return true
+		}
+		wrapper, ok := t.(interface{ Unwrap() tool.Tool })
+		if !ok {
+			return false
+		}
+		t = wrapper.Unwrap()
+	}
+}
 
 // agent is what the nodes and edges of a graph know.
 type agent struct {
@@ -106,7 +138,7 @@ func New(m model.Model, o Options) (*pregel.Graph, error) {
 		}
 		a.byName[a.defs[i].Name] = t
 	}
-	b := graph.New(a.fields()...)
+	b := graph.New(a.fields()...).Defaults(o.Defaults)
 	b.Input(a.shown(false)...).Output(a.shown(true)...)
 	b.Node(NodeModel, a.ask)
 	if a.hasTools() {

@@ -269,8 +269,7 @@ func (a *agent) afterTools(to destinations) graph.Path {
 				name = c.Name
 			}
 			if t := a.byName[name]; t != nil {
-				_, isDirect := t.(direct)
-				some, all = true, all && isDirect
+				some, all = true, all && isDirect(t)
 			}
 		}
 		if some && all {

@@ -82,6 +82,20 @@ type ReviewAnswer struct {
 	Decisions []Decision `json:"decisions"`
 }
 
+// Decide makes the Command that answers a question of AskPerson: decide is called for each call
+// that the question is about. The error is a *channel.TypeError if it is another question.
+func Decide(question pregel.Interrupt, decide func(ActionRequest) Decision) (pregel.Command, error) {
+	request, err := channel.Convert[ReviewRequest](question.Value)
+	if err != nil {
+		return pregel.Command{}, err
+	}
+	answer := ReviewAnswer{Decisions: make([]Decision, len(request.Actions))}
+	for i, a := range request.Actions {
+		answer.Decisions[i] = decide(a)
+	}
+	return pregel.Command{Resume: map[string]any{question.ID: answer}}, nil
+}
+
 // Decision is what a person decided about a call.
 type Decision struct {
 	Type DecisionType `json:"type"`

@@ -73,6 +73,22 @@ type ModelResponse struct {
 // ModelHandler makes a call of the model.
 type ModelHandler func(ctx context.Context, r ModelRequest) (ModelResponse, error)
 
+// DynamicPrompt is a Middleware that makes the system prompt of each call of the model, in place of
+// Options.System: LangChain's dynamic_prompt.
+func DynamicPrompt(prompt func(ctx context.Context, r ModelRequest) (string, error)) Middleware {
+	return Middleware{
+		Name: "DynamicPrompt",
+		WrapModel: func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error) {
+			text, err := prompt(ctx, r)
+			if err != nil {
+				return ModelResponse{}, err
+			}
+			r.System = message.System(text)
+			return next(ctx, r)
+		},
+	}
+}
+
 // wrapModel is the call of the model in all its middleware.
 func (a *agent) wrapModel() ModelHandler {
 	handler := ModelHandler(a.call)

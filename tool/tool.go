@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/internal/pyrepr"
 	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 )
 
@@ -87,6 +88,16 @@ func New[In, Out any](name, description string, s Schema, f func(ctx context.Con
 	return &function[In, Out]{Definition{name, description, text}, s, f}, nil
 }
 
+// Must returns t, and panics if err is not nil. It is for tools that are variables of a package:
+//
+//	var weather = tool.Must(tool.New("weather", "The weather here.", schema, look))
+func Must(t Tool, err error) Tool {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
 var errSchema = errors.New("it is not JSON")
 
 type function[In, Out any] struct {
@@ -151,6 +162,17 @@ func CallOf(ctx context.Context) (call Call, ok bool) {
 
 // ErrOutsideCall: the context does not belong to a tool that is being run.
 var ErrOutsideCall = errors.New("called outside of a tool")
+
+// IdempotencyKey is pregel.IdempotencyKey for the call that is being run: a key for its side
+// effect, the same each time it runs, and another than that of a call beside it. The error is
+// ErrOutsideCall, or that of pregel.IdempotencyKey.
+func IdempotencyKey(ctx context.Context) (string, error) {
+	call, ok := CallOf(ctx)
+	if !ok {
+		return "", ErrOutsideCall
+	}
+	return pregel.IdempotencyKey(ctx, call.ID)
+}
 
 // State returns the state of the graph that runs a tool, as an S. Of a state that is a map, an S
 // that is a struct gets the keys it has. The error is ErrOutsideCall, or a *channel.TypeError if

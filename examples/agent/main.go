@@ -1,112 +1,72 @@
-// Command agent is a chat with an agent that looks up the weather and sends mails, each after a
-// person has approved it. It shows its words as they come, remembers what was said, and survives
-// kill -9: the process kills itself at random, again and again, also right after a mail went out.
-// The next one goes on, and each mail goes out once.
+// Command agent is a chat with an agent that notes facts, and mails people after a person has
+// approved it. It streams its words, remembers across threads, tries again, and survives kill -9
+// at any point: the command kills it again and again, also right after a mail went out. Nothing
+// is lost, and each mail goes out once. The agent is in agent.go, its world in world.go.
 //
 //	go run ./examples/agent
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"path/filepath"
 
-	"github.com/stele-go/stele/agent"
-	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/pregel/killtest"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/tool"
+	"github.com/stele-go/stele/store"
 )
 
-var turns = []string{"Mail Ada the weather.", "Bob wants it too.", "And Eve."}
-
 func main() {
-	childMain()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	killtest.Main(life) // a process that is going to be killed ends here
+	kills := flag.Int("kills", 10, "how often to kill")
+	seed := flag.Uint64("seed", 0, "repeats the choices of a run")
+	flag.Parse()
+	if err := run(*kills, *seed, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
 }
 
-// build makes the agent. It may die at each step, and when a mail was sent.
-func build(s saver.Saver, dir string, step func(sent bool)) (*pregel.Graph, error) {
-	type mailArgs struct{ To, Text string }
-	weather, err := tool.New("weather", "The weather here.", tool.Unchecked(`{"type":"object"}`),
-		func(context.Context, struct{}) (string, error) { return "rain", nil })
-	if err != nil {
-		return nil, err
-	}
-	mail, err := tool.New("mail", "Sends a mail.", tool.Unchecked(`{"type":"object","properties":{"to":{"type":"string"},"text":{"type":"string"}}}`),
-		func(ctx context.Context, in mailArgs) (string, error) {
-			call, _ := tool.CallOf(ctx)
-			key, err := pregel.IdempotencyKey(ctx, call.ID) // the same after a crash
-			if err != nil {
-				return "", err
-			}
-			step(false)
-			err = send(dir, key, in.To+": "+in.Text)
-			step(true)
-			return "sent to " + in.To, err
-		})
-	if err != nil {
-		return nil, err
-	}
-	return agent.New(model.NewScriptedFunc(script), agent.Options{
-		System:     "You send mails.",
-		Tools:      []tool.Tool{weather, mail},
-		Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"mail": {}}})},
-		Graph:      graph.Options{Saver: s},
-	})
-}
-
-// chat takes the turns that are left, from wherever the process before was killed.
-func chat(ctx context.Context, dir string, step func(sent bool), out io.Writer) error {
-	s, err := disk.Open(filepath.Join(dir, "state"), disk.Options{})
+// life is one life of the chats, in a directory.
+func life(ctx context.Context, dir string) error {
+	outbox = filepath.Join(dir, "sent")
+	d, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	g, err := build(s, dir, step)
+	defer d.Close()
+	memories, err := store.On(d, store.Options{})
 	if err != nil {
 		return err
 	}
-	at := pregel.Thread("chat")
-	for {
-		state, err := g.GetState(ctx, at)
-		if err != nil {
-			return err
-		}
-		said := 0 // by the person
-		if values := state.Map(); values["messages"] != nil {
-			list, err := agent.Messages(values)
-			if err != nil {
-				return err
-			}
-			said = len(message.Filter(list, message.FilterOptions{IncludeTypes: []message.Type{message.TypeHuman}}))
-		}
-		var input any // nil goes on with what a crash left
-		switch {
-		case len(state.Interrupts) > 0:
-			fmt.Fprint(out, "\n[approved] ")
-			input = pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{{Type: agent.Approve}}}}
-		case state.Status == saver.StatusUnfinished:
-			fmt.Fprint(out, "\n[going on] ")
-		case said == len(turns):
-			return nil
-		default:
-			fmt.Fprintf(out, "\n> %s\n", turns[said])
-			input = agent.Say(turns[said])
-		}
-		for e, err := range g.Stream(ctx, at, input, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
-			if err != nil {
-				return err
-			}
-			if part, ok := e.Data.(pregel.MessageEvent).Message.(message.Chunk); ok {
-				fmt.Fprint(out, part.Text())
-			}
-			step(false)
-		}
+	defer memories.Close()
+	g, err := newAgent(model.NewScriptedFunc(script), graph.Options{Saver: d, Store: memories, AtomicStore: true, Hooks: killtest.Hooks(pregel.Hooks{})})
+	if err != nil {
+		return err
 	}
+	if err := chat(ctx, g, "monday", []string{"Ada: is a friend", "Ada: Lunch?", "Bob: is a colleague"}, os.Stdout); err != nil {
+		return err
+	}
+	return chat(ctx, g, "tuesday", []string{"Ada and Bob: I am ill"}, os.Stdout)
+}
+
+// run kills processes in their chats.
+func run(kills int, seed uint64, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "stele-agent-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r, err := killtest.Run(context.Background(), killtest.Options{Kills: kills, Seed: seed, Dir: dir, Check: check, Out: out,
+		Killed: func() { fmt.Fprint(out, " [kill -9]") }})
+	if err == nil {
+		fmt.Fprintf(out, "\n\n%d kills, %d chats (-seed %d): nothing was lost, and each mail went out once\n", r.Kills, r.Rounds, r.Seed)
+	}
+	return err
 }
