@@ -6,7 +6,16 @@
 // Spans are nested like the work. A run contains supersteps, loads and saves. A superstep
 // contains tasks. If a node runs another graph, or begins spans with its context, they are in
 // the span of its task. Saves belong to the run and not to the superstep, because they go on
-// while the next one runs.
+// while the next one runs. A task that may be tried again contains a span for each attempt.
+//
+// Tracer.Model and Tracer.Tool trace the calls of a chat model and of a tool by the semantic
+// conventions for generative AI: spans "chat <model>" with the tokens that a call took, and
+// "execute_tool <tool>". What is said is not recorded.
+//
+//	g, err := agent.New(tracer.Model(m, otel.ModelInfo{Name: "gpt-5", Provider: "openai"}), agent.Options{
+//		Tools: []tool.Tool{tracer.Tool(weather)},
+//		Graph: graph.Options{Hooks: tracer.Hooks(pregel.Hooks{})},
+//	})
 //
 // An error is recorded on the span that it ended. An interrupt, a command for the parent
 // graph and a drained run are not errors; the attribute "stele.outcome" records them. Ids of

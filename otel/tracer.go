@@ -40,7 +40,8 @@ func New(o Options) *Tracer {
 	return &Tracer{t: p.Tracer(scope), attrs: append([]attribute.KeyValue(nil), o.Attributes...)}
 }
 
-// Hooks returns h with spans for runs, supersteps and tasks. If h has a Span, it is called with
+// Hooks returns h with spans for runs, supersteps and tasks, and for the attempts of tasks that
+// may be tried again. If h has a Span, it is called with
 // the context of the span made here.
 func (t *Tracer) Hooks(h pregel.Hooks) pregel.Hooks {
 	own := h.Span
@@ -73,7 +74,7 @@ func (t *Tracer) begin(ctx context.Context, name string, attrs ...attribute.KeyV
 func spanName(s pregel.Span) string {
 	switch {
 	case s.Task != nil:
-		return "task " + s.Task.Node
+		return string(s.Kind) + " " + s.Task.Node
 	case s.Run.Graph != "":
 		return string(s.Kind) + " " + s.Run.Graph
 	}
@@ -94,6 +95,9 @@ func attributes(s pregel.Span) []attribute.KeyValue {
 	if t := s.Task; t != nil {
 		out = text(out, "stele.node", t.Node)
 		out = text(out, "stele.task_id", t.TaskID)
+		if s.Kind == pregel.SpanAttempt {
+			out = append(out, attribute.Int("stele.attempt", t.Attempt))
+		}
 	}
 	return out
 }

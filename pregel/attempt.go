@@ -101,8 +101,10 @@ func (a *attempt) note() {
 func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 	for n := 1; ; n++ {
 		t.pad.reset()
+		end := s.spanAttempt(t, n, begin)
 		run := s.newRun(t, n, begin)
 		err := s.attempt(run)
+		end(err)
 		writes := run.att.close()
 		if err == nil {
 			t.returned = run.att.returned

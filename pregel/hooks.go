@@ -52,8 +52,8 @@ type RunInfo struct {
 // SpanKind says what a Span is about.
 type SpanKind string
 
-// The kinds of spans. Tasks are inside of supersteps, supersteps inside of runs, and
-// the run of a graph that a node calls inside of that node's task.
+// The kinds of spans. Attempts are inside of tasks, tasks inside of supersteps, supersteps
+// inside of runs, and the run of a graph that a node calls inside of that node's task.
 const (
 	// SpanRun is a run, from loading its checkpoint to its last save. After a conflict each
 	// attempt has its own.
@@ -62,6 +62,9 @@ const (
 	SpanSuperstep SpanKind = "superstep"
 	// SpanTask is a task with all its attempts.
 	SpanTask SpanKind = "task"
+	// SpanAttempt is one attempt of a task that has a RetryPolicy; others have none.
+	// Span.Task.Attempt counts them from 1.
+	SpanAttempt SpanKind = "attempt"
 )
 
 // Span is what Hooks.Span is told of something that begins.
@@ -71,7 +74,7 @@ type Span struct {
 	Run RunInfo
 	// Tasks are the names of a superstep's tasks.
 	Tasks []string
-	// Task is set for SpanTask only.
+	// Task is set for SpanTask and SpanAttempt only.
 	Task *TaskInfo
 }
 
@@ -109,13 +112,31 @@ func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
 	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: l.tasks.namePerTask()})
 }
 
-// spanTask begins the span of a task. It may run concurrently with the loop, so it reads
-// nothing from it that changes during a superstep.
+// spanTask begins the span of a task.
 func (s *superstep) spanTask(ctx context.Context, info TaskInfo) (context.Context, func(error)) {
-	l := s.l
-	if l.g.opts.Hooks.Span == nil {
+	if s.l.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	run := RunInfo{Graph: l.g.opts.Name, ThreadID: info.ThreadID, Namespace: l.ns, RunID: info.RunID, Step: info.Step, CheckpointID: info.CheckpointID}
-	return l.span(ctx, Span{Kind: SpanTask, Run: run, Task: &info})
+	return s.spanOf(ctx, SpanTask, info)
+}
+
+// spanAttempt begins the span of an attempt. The task has its context until the span ends.
+func (s *superstep) spanAttempt(t *task, n int, begin time.Time) (end func(error)) {
+	if s.l.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
+		return noSpan
+	}
+	outer := t.ctx
+	inside, done := s.spanOf(outer, SpanAttempt, s.taskInfo(t, n, begin))
+	t.ctx = inside
+	return func(err error) {
+		t.ctx = outer
+		done(err)
+	}
+}
+
+// spanOf begins a span about a task. It may run concurrently with the loop, so it reads
+// nothing from it that changes during a superstep.
+func (s *superstep) spanOf(ctx context.Context, kind SpanKind, info TaskInfo) (context.Context, func(error)) {
+	run := RunInfo{Graph: s.l.g.opts.Name, ThreadID: info.ThreadID, Namespace: s.l.ns, RunID: info.RunID, Step: info.Step, CheckpointID: info.CheckpointID}
+	return s.l.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// handler serves the metrics and the health of d.
-func handler(d *disk.Saver) http.Handler {
+// handler serves the metrics of d and of graphs, and the health of d.
+func handler(d *disk.Saver, graphs *steleprom.GraphCollector) http.Handler {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(steleprom.NewCollector(d),
+	reg.MustRegister(steleprom.NewCollector(d), graphs,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

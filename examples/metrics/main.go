@@ -1,5 +1,5 @@
-// Command metrics runs a small graph repeatedly on a durable saver, and serves its metrics and
-// its health:
+// Command metrics runs a small agent repeatedly on a durable saver, and serves the metrics of both,
+// and the health of the saver:
 //
 //	go run ./examples/metrics -listen localhost:9464
 //	curl localhost:9464/metrics
@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"time"
 
+	steleprom "github.com/stele-go/stele/metrics/prometheus"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -56,10 +57,11 @@ func run(ctx context.Context, listen, dir string, every time.Duration, out io.Wr
 		return err
 	}
 	fmt.Fprintf(out, "serving http://%s/metrics and /healthz of %s\n", l.Addr(), dir)
-	srv := &http.Server{Handler: handler(d), ReadHeaderTimeout: 5 * time.Second}
+	graphs := steleprom.NewGraphCollector()
+	srv := &http.Server{Handler: handler(d, graphs), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	err = work(ctx, d, every)
+	err = work(ctx, d, graphs, every)
 	if serr := <-closed(srv, served); !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
 	}

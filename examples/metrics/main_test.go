@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/fault"
+	steleprom "github.com/stele-go/stele/metrics/prometheus"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -39,12 +40,13 @@ func TestServes(t *testing.T) {
 		t.Fatalf("it does not serve: %v", <-ended)
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()
-	saved := regexp.MustCompile(`(?m)^stele_save_duration_seconds_count [1-9]`)
+	saved := regexp.MustCompile(`(?m)^stele_runs_total\{graph="chat",outcome="ok"\} [1-9]`)
 	for ctx.Err() == nil && !saved.MatchString(get(ctx, t, url+"/metrics", http.StatusOK)) {
 		time.Sleep(time.Millisecond)
 	}
 	text := get(ctx, t, url+"/metrics", http.StatusOK)
-	for _, want := range []string{"stele_threads ", "stele_log_records_total ", "process_resident_memory_bytes ", "go_goroutines ", `stele_health{status="failed"} 0`} {
+	for _, want := range []string{"stele_threads ", "stele_log_records_total ", "process_resident_memory_bytes ", "go_goroutines ", `stele_health{status="failed"} 0`,
+		"stele_save_duration_seconds_count ", `stele_node_runs_total{graph="chat",node="model",outcome="ok"} `, `stele_model_tokens_total{kind="output",model="scripted"} `} {
 		if !strings.Contains(text, "\n"+want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
@@ -92,7 +94,7 @@ func TestUnhealthy(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	handler(d).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	handler(d, steleprom.NewGraphCollector()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"closed"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -1,8 +1,10 @@
-// Package prometheus shows what a stele store does to Prometheus.
+// Package prometheus shows what a stele store, and graphs on it, do to Prometheus.
 //
 //	reg := prometheus.NewRegistry()
 //	reg.MustRegister(steleprom.NewCollector(disk), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 //	http.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+//
+// A GraphCollector counts runs, supersteps, nodes, and calls and tokens of models.
 //
 // A scrape reads counters in memory and the free space of the device. No metric has a
 // label whose values grow with the data: none by thread, run, or namespace.

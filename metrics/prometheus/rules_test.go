@@ -25,7 +25,7 @@ const (
 func names(t *testing.T) map[string]bool {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(steleprom.NewCollector(open(t, disk.Options{})), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(steleprom.NewCollector(open(t, disk.Options{})), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), worked(t))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
