@@ -1,0 +1,429 @@
+package guide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/pregel/killtest"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/tool"
+)
+
+// pages are those whose code is here.
+var pages = []string{"testing", "memory", "concurrency", "langgraph", "production"}
+
+// flat is code without the indentation that its place gives it.
+func flat(code string) string {
+	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
+}
+
+// TestSnippetsAreHere: each block of Go in a page stands in this file, so that it runs.
+func TestSnippetsAreHere(t *testing.T) {
+	own, err := os.ReadFile("guide_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```")
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", page+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := blocks.FindAllSubmatch(text, -1)
+		if len(found) == 0 {
+			t.Errorf("%s.md has no code", page)
+		}
+		for _, m := range found {
+			if !strings.Contains(flat(string(own)), flat(string(m[1]))) {
+				t.Errorf("%s.md has code that does not run here:\n%s", page, m[1])
+			}
+		}
+	}
+}
+
+var weather = tool.Must(tool.New("weather", "", tool.Unchecked(`{"type":"object"}`), func(context.Context, struct{ City string }) (string, error) { return "rain", nil }))
+
+func scripted(ctx context.Context) error {
+	m := model.NewScripted(
+		model.Calls(message.ToolCall{Name: "weather", ID: "1", Args: map[string]any{"city": "Oslo"}}),
+		model.Fail(errors.New("busy")), // the third request gets the next answer
+		model.Text("It rains."),
+	)
+	g, err := agent.New(m, agent.Options{
+		Tools:    []tool.Tool{weather},
+		Defaults: graph.NodeOptions{Retry: []pregel.RetryPolicy{{InitialInterval: time.Nanosecond, NoJitter: true}}},
+		Graph:    graph.Options{Saver: memory.New(memory.Options{}), RoundTrip: true},
+	})
+	if err != nil {
+		return err
+	}
+	res, err := g.Invoke(ctx, pregel.Thread("t"), agent.Say("Oslo?"))
+	if err != nil {
+		return err
+	}
+	list, err := agent.Messages(res.Map())
+	if err != nil {
+		return err
+	}
+	if last := list[len(list)-1]; last.Text() != "It rains." || len(m.Requests()) != 3 {
+		return fmt.Errorf("%q after %d requests", last.Text(), len(m.Requests()))
+	}
+	return nil
+}
+
+type Order struct {
+	Item string `json:"item"`
+	Sent bool   `json:"sent"`
+}
+
+func confirm(ctx context.Context, o *Order) (graph.Update, error) {
+	ok, err := pregel.AskFor[bool](ctx, "send "+o.Item+"?")
+	if err != nil {
+		return nil, err
+	}
+	return graph.Write(&o.Sent, ok), nil
+}
+
+func question(ctx context.Context, orders *graph.Graph[Order]) error {
+	res, err := orders.Run(ctx, pregel.Thread("o-1"), Order{Item: "tea"})
+	if err != nil {
+		return err
+	}
+	if q := res.Waiting[0].Value; q != "send tea?" {
+		return fmt.Errorf("it asks %q", q)
+	}
+	if res, err = orders.Resume(ctx, pregel.Thread("o-1"), true); err != nil {
+		return err
+	}
+	if !res.State.Sent {
+		return errors.New("it was not sent")
+	}
+	return nil
+}
+
+// TestTesting runs the page about tests.
+func TestTesting(t *testing.T) {
+	if err := scripted(t.Context()); err != nil {
+		t.Error(err)
+	}
+	orders, err := graph.For[Order]().Node("confirm", confirm).Sequence(graph.Start, "confirm", graph.End).Compile(graph.Options{Saver: memory.New(memory.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := question(t.Context(), orders); err != nil {
+		t.Error(err)
+	}
+}
+
+// Shipment is the state of the program that is killed.
+type Shipment struct {
+	Item string `json:"item"`
+	Done bool   `json:"done"`
+}
+
+// compile makes a graph that ships once: a file named by the key.
+func compile(s saver.Saver, hooks pregel.Hooks, dir string) (*graph.Graph[Shipment], error) {
+	return graph.For[Shipment]().Node("ship", func(ctx context.Context, s *Shipment) (graph.Update, error) {
+		key, err := pregel.IdempotencyKey(ctx, "ship")
+		if err != nil {
+			return nil, err
+		}
+		return graph.Write(&s.Done, true), os.WriteFile(filepath.Join(filepath.Dir(dir), filepath.Base(dir)+".shipped."+key), nil, 0o600)
+	}).Sequence(graph.Start, "ship", graph.End).Compile(graph.Options{Saver: s, Hooks: hooks})
+}
+
+func shippedOnce(dir string) error {
+	files, err := filepath.Glob(dir + ".shipped.*")
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("shipped %d times", len(files))
+	}
+	return err
+}
+
+func life(ctx context.Context, dir string) error {
+	s, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	g, err := compile(s, killtest.Hooks(pregel.Hooks{}), dir)
+	if err != nil {
+		return err
+	}
+	state, err := g.State(ctx, pregel.Thread("o-1"))
+	switch {
+	case err != nil:
+		return err
+	case state.Status == "": // nothing is stored yet
+		_, err = g.Run(ctx, pregel.Thread("o-1"), Shipment{Item: "tea"})
+	default:
+		_, err = g.Continue(ctx, pregel.Thread("o-1"))
+	}
+	return err
+}
+
+func TestMain(m *testing.M) {
+	killtest.Main(life) // a child process ends here
+	os.Exit(m.Run())
+}
+
+func TestShippedOnce(t *testing.T) {
+	_, err := killtest.Run(t.Context(), killtest.Options{Kills: 12, Dir: t.TempDir(), Check: shippedOnce})
+	if err != nil {
+		t.Fatal(err) // says which seed repeats it
+	}
+}
+
+// Chat is the state of the pages about memory and concurrency.
+type Chat struct {
+	Text  string   `json:"text"`
+	Reply string   `json:"reply"`
+	Said  []string `json:"said" state:"append"`
+}
+
+func remember(ctx context.Context, dir string) error {
+	d, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	memories, err := store.On(d, store.Options{}) // in the same directory
+	if err != nil {
+		return err
+	}
+	defer memories.Close()
+	g, err := graph.For[Chat]().
+		Node("answer", func(ctx context.Context, c *Chat) (graph.Update, error) {
+			task, _ := pregel.Task(ctx)
+			facts := store.Namespace{"users", fmt.Sprint(task.Configurable["user"]), "facts"}
+			if err := task.Store.Put(ctx, facts, "last", map[string]any{"text": c.Text}, store.TTL(30*24*time.Hour)); err != nil {
+				return nil, err
+			}
+			return graph.Write(&c.Reply, "noted"), nil
+		}).
+		Sequence(graph.Start, "answer", graph.End).
+		Compile(graph.Options{Saver: d, Store: memories, AtomicStore: true})
+	if err != nil {
+		return err
+	}
+	ada := pregel.RunOptions{Configurable: map[string]any{"user": "ada"}}
+	if _, err := g.Run(ctx, pregel.Thread("chat-1"), Chat{Text: "I like soup."}, ada); err != nil {
+		return err
+	}
+	return nil
+}
+
+func forget(ctx context.Context, d *disk.Saver) error {
+	request := disk.EraseRequest{Items: [][]string{{"users", "ada"}}}
+	for thread, err := range d.Threads(ctx, saver.ThreadQuery{Metadata: map[string]any{"user": "ada"}}) {
+		if err != nil {
+			return err
+		}
+		request.Threads = append(request.Threads, thread.ThreadID)
+	}
+	if err := d.EraseRequest(ctx, request); err != nil {
+		return err
+	}
+	return nil
+}
+
+// TestMemory runs the page about memory. Nothing of the user is left in the end.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	if err := remember(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	d, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memories, err := store.On(d, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := store.Namespace{"users", "ada", "facts"}
+	if _, err := memories.Get(t.Context(), facts, "last"); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	if err := forget(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := memories.Get(t.Context(), facts, "last"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("after: %v", err)
+	}
+	if _, err := d.GetTuple(t.Context(), saver.Config{ThreadID: "chat-1"}); !errors.Is(err, saver.ErrNotFound) {
+		t.Errorf("the thread: %v", err)
+	}
+	if err := errors.Join(memories.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func inTurn(ctx context.Context, g *graph.Graph[Chat]) error {
+	wait := pregel.RunOptions{ConflictRetries: 100}
+	errs := make(chan error)
+	for _, text := range []string{"one", "two", "three"} {
+		go func() {
+			_, err := g.Run(ctx, pregel.Thread("ada"), Chat{Said: []string{text}}, wait)
+			errs <- err
+		}()
+	}
+	for range 3 {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ifUnchanged(ctx context.Context, s saver.Saver, read saver.Config, next saver.Checkpoint) error {
+	read.ExpectHead = saver.Head(read.CheckpointID)
+	if _, err := s.Put(ctx, read, next, nil, nil); errors.Is(err, saver.ErrConflict) {
+		fmt.Println("somebody was quicker: read again")
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// TestConcurrency runs the page about concurrency: each of three runs has its turn, and a write
+// from an old head changes nothing.
+func TestConcurrency(t *testing.T) {
+	s := memory.New(memory.Options{})
+	g, err := graph.For[Chat]().Node("answer", func(context.Context, *Chat) (graph.Update, error) { return nil, nil }).
+		Sequence(graph.Start, "answer", graph.End).Compile(graph.Options{Saver: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inTurn(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	state, err := g.State(t.Context(), pregel.Thread("ada"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := slices.Sorted(slices.Values(state.State.Said)); !slices.Equal(said, []string{"one", "three", "two"}) {
+		t.Errorf("said: %v", said)
+	}
+	first := saver.Config{ThreadID: "other"}
+	if _, err := s.Put(t.Context(), first, saver.Checkpoint{V: 4, ID: "c1"}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, parent := range []string{"", "c1"} { // the head is c1
+		if err := ifUnchanged(t.Context(), s, first.At(parent), saver.Checkpoint{V: 4, ID: "c2" + parent}); err != nil {
+			t.Error(err)
+		}
+	}
+	if head, err := s.GetTuple(t.Context(), first); err != nil || head.Checkpoint.ID != "c2c1" {
+		t.Errorf("the head is %v, %v", head, err)
+	}
+}
+
+// Jokes is the state of the page for people who come from LangGraph.
+type Jokes struct {
+	Topic string   `json:"topic"`
+	Jokes []string `json:"jokes" state:"append"`
+}
+
+func joke(ctx context.Context, s saver.Saver) error {
+	tell := func(_ context.Context, j *Jokes) (graph.Update, error) {
+		return graph.Write(&j.Jokes, []string{"About " + j.Topic}), nil
+	}
+	g, err := graph.For[Jokes]().Node("tell", tell).
+		Sequence(graph.Start, "tell", graph.End).
+		Compile(graph.Options{Saver: s})
+	if err != nil {
+		return err
+	}
+	res, err := g.Run(ctx, pregel.Thread("1"), Jokes{Topic: "tea"})
+	if err != nil {
+		return err
+	}
+	fmt.Println(res.State.Jokes)
+	if !slices.Equal(res.State.Jokes, []string{"About tea"}) {
+		return fmt.Errorf("the jokes are %q", res.State.Jokes)
+	}
+	return nil
+}
+
+func TestLangGraph(t *testing.T) {
+	if err := joke(t.Context(), memory.New(memory.Options{})); err != nil {
+		t.Error(err)
+	}
+}
+
+func produce(ctx context.Context, d *disk.Saver, build func(saver.Saver) (*pregel.Graph, error), serve func(context.Context, *pregel.Graph, *pregel.Control) error) error {
+	g, err := build(d)
+	if err != nil {
+		return err
+	}
+	report, err := g.Recover(ctx, pregel.RecoverOptions{})
+	if err != nil {
+		return err
+	}
+	for _, r := range report.Threads {
+		slog.Info("recovered", "thread", r.ThreadID, "outcome", r.Outcome, "err", r.Err)
+	}
+	var control pregel.Control // goes into the RunOptions of each run
+	defer context.AfterFunc(ctx, func() { control.RequestDrain("shutdown") })()
+	if err := serve(ctx, g, &control); err != nil {
+		return err
+	}
+	return nil
+}
+
+// TestProduction runs the checklist's code: what a crash left is finished at start, and a shutdown
+// reaches the runs.
+func TestProduction(t *testing.T) {
+	d, err := disk.Open(t.TempDir(), disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	build := func(s saver.Saver) (*pregel.Graph, error) {
+		return graph.New(graph.Key("n", channel.Reduce(channel.Add[int]))).
+			Node("add", func(ctx context.Context, _ any) (any, error) { return map[string]any{"n": 1}, ctx.Err() }).
+			Sequence(graph.Start, "add", graph.End).Compile(graph.Options{Name: "adder", Saver: s})
+	}
+	g, err := build(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop pregel.Control
+	stop.RequestDrain("deploy")
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"n": 1}, pregel.RunOptions{Control: &stop}); !errors.Is(err, pregel.ErrDrained) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = produce(ctx, d, build, func(ctx context.Context, g *pregel.Graph, control *pregel.Control) error {
+		state, err := g.GetState(ctx, pregel.Thread("t"))
+		if err != nil || state.Status != saver.StatusDone || state.Map()["n"] != 2 {
+			return fmt.Errorf("after the start: %v, %w", state, err)
+		}
+		cancel()
+		for asked := false; !asked; _, asked = control.DrainRequested() {
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
