@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ import (
 )
 
 // pages are those whose code is here.
-var pages = []string{"testing", "memory", "concurrency", "langgraph", "production"}
+var pages = []string{"testing", "memory", "concurrency", "langgraph", "production", "crash"}
 
 // flat is code without the indentation that its place gives it.
 func flat(code string) string {
@@ -425,5 +426,79 @@ func TestProduction(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func recoverAll(ctx context.Context, b *graph.Builder, s saver.Saver) error {
+	g, err := b.Compile(graph.Options{Name: "orders", Saver: s})
+	if err != nil {
+		return err
+	}
+	report, err := g.Recover(ctx, pregel.RecoverOptions{})
+	if err != nil {
+		return err
+	}
+	for _, r := range report.Threads {
+		log.Print(r.ThreadID, " ", r.Outcome, " ", r.Err)
+	}
+	return nil
+}
+
+// service is a mail service that knows what it has sent under a key.
+type service map[string]string
+
+// Send sends a mail.
+func (s service) Send(_ context.Context, to, key string) error {
+	s[key] = to
+	return nil
+}
+
+var mailer = service{}
+
+func recipients(any) []string { return []string{"ada", "bob"} }
+
+func notify(ctx context.Context, in any) (any, error) {
+	for _, to := range recipients(in) {
+		key, err := pregel.IdempotencyKey(ctx, "mail/"+to)
+		if err != nil {
+			return nil, err // there is no key: do nothing
+		}
+		if err := mailer.Send(ctx, to, key); err != nil { // the mailer knows what it has sent under a key
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// TestCrash runs the page about crashes: what a run left is finished at start, and two mails have
+// two keys, which a node that runs again has too.
+func TestCrash(t *testing.T) {
+	s := memory.New(memory.Options{})
+	fails := true
+	b := graph.New(graph.Key("n", channel.LastValue[int]())).
+		Node("notify", notify).
+		Node("late", func(ctx context.Context, in any) (any, error) {
+			if _, err := notify(ctx, in); err != nil || !fails {
+				return nil, err
+			}
+			return nil, errors.New("busy")
+		}).Sequence(graph.Start, "notify", "late", graph.End)
+	g, err := b.Compile(graph.Options{Name: "orders", Saver: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop pregel.Control
+	stop.RequestDrain("deploy")
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"n": 1}, pregel.RunOptions{Control: &stop}); !errors.Is(err, pregel.ErrDrained) {
+		t.Fatal(err)
+	}
+	if err := recoverAll(t.Context(), b, s); err != nil {
+		t.Fatal(err)
+	}
+	if fails = false; len(mailer) != 4 {
+		t.Errorf("%d mails of two nodes to two people", len(mailer))
+	}
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), nil); err != nil || len(mailer) != 4 {
+		t.Errorf("after the node ran again: %v, %d mails", err, len(mailer))
 	}
 }
