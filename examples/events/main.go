@@ -1,9 +1,9 @@
-// Command server serves an agent over HTTP, with net/http and nothing else. A request is a run on
+// Command events serves an agent over HTTP, with net/http and nothing else. A request is a run on
 // a thread, and its answer a stream of server-sent events: the words of the model as they come,
 // questions, and the end. A client that goes away cancels its run; an empty request goes on with
 // it. A shutdown drains the runs: each stops after its superstep, and the next process goes on.
 //
-//	go run ./examples/server
+//	go run ./examples/events
 //	curl -N localhost:8080/threads/ada -d 'Buy apples'
 //	curl -N localhost:8080/threads/ada/answer -d yes
 package main
