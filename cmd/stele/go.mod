@@ -9,6 +9,7 @@ require (
 	github.com/stele-go/stele/postgres v0.1.0
 	github.com/stele-go/stele/studio v0.1.0
 	github.com/stele-go/stele/transfer v0.1.0
+	github.com/stele-go/stele/wire v0.1.0
 	golang.org/x/term v0.43.0
 )
 
@@ -27,11 +28,13 @@ require (
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stele-go/stele/runs v0.1.0 // indirect
+	github.com/tinylib/msgp v1.6.5 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
@@ -51,3 +54,5 @@ replace github.com/stele-go/stele/runs => ../../runs
 replace github.com/stele-go/stele/studio => ../../studio
 
 replace github.com/stele-go/stele/transfer => ../../transfer
+
+replace github.com/stele-go/stele/wire => ../../wire

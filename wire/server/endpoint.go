@@ -1,0 +1,195 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/stele-go/stele/wire"
+)
+
+const (
+	// InfoName is the file by which clients find the server of a directory.
+	InfoName   = "serve.json"
+	socketName = "serve.sock"
+	tokenName  = "serve.token"
+
+	// maxSocketPath is the longest path of a socket that all systems take, with room.
+	maxSocketPath = 100
+)
+
+// Info is what the file InfoName says.
+type Info struct {
+	Protocol  int    `json:"protocol"`
+	Address   string `json:"address"`
+	PID       int    `json:"pid"`
+	TokenFile string `json:"token_file"`
+}
+
+// Endpoint is where the server of a directory listens. Whoever makes one must hold the lock
+// of the store there, and give it up only after Close: the lock says who serves, and files of
+// a server that was killed are replaced.
+type Endpoint struct {
+	Listener
+	// Address is what clients connect to, as in InfoName, but with whole paths.
+	Address string
+	// Token is what clients must send; "" if none is asked for.
+	Token string
+
+	dir    string
+	remove []string
+}
+
+// ListenDir listens for clients that find the server by its directory: on a unix socket in
+// it, in a private directory where the path would be too long, or, on Windows, on TCP of the
+// loopback device, with a token in a file. The files that it makes have mode 0600.
+func ListenDir(dir string) (*Endpoint, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{dir: abs}
+	info := Info{Protocol: wire.Protocol, PID: os.Getpid()}
+	if runtime.GOOS == "windows" {
+		err = e.listenLoopback(&info)
+	} else {
+		err = e.listenUnix(&info)
+	}
+	if err == nil {
+		err = e.publish(info)
+	}
+	if err != nil {
+		_ = e.Close() // what was made of it
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Endpoint) listenUnix(info *Info) error {
+	path := filepath.Join(e.dir, socketName)
+	info.Address = "unix:" + socketName
+	if len(path) > maxSocketPath {
+		private, err := os.MkdirTemp(runtimeDir(), "stele-") // of mode 0700
+		if err != nil {
+			return fmt.Errorf("directory for the socket: %w", err)
+		}
+		e.remove = append(e.remove, private)
+		path = filepath.Join(private, "sock")
+		info.Address = "unix:" + path
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("socket of a server that is gone: %w", err)
+	}
+	l, err := listenPrivate(path)
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false) // Close does it in the right order
+	e.remove = append([]string{path}, e.remove...)
+	e.Listener, e.Address = Listener{Listener: l}, "unix:"+path
+	return nil
+}
+
+// runtimeDir is where directories with a short path are made.
+func runtimeDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && len(dir) < maxSocketPath/2 {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			return dir
+		}
+	}
+	if dir := os.TempDir(); len(dir) < maxSocketPath/2 {
+		return dir
+	}
+	return "/tmp"
+}
+
+func (e *Endpoint) listenLoopback(info *Info) error {
+	var random [32]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return err
+	}
+	e.Token, info.TokenFile = hex.EncodeToString(random[:]), tokenName
+	if err := e.write(tokenName, []byte(e.Token+"\n")); err != nil {
+		return err
+	}
+	e.remove = append(e.remove, filepath.Join(e.dir, tokenName))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	e.Listener, e.Address = Listener{Listener: l, AskToken: true}, "tcp:"+l.Addr().String()
+	info.Address = e.Address
+	return nil
+}
+
+// publish writes the file by which clients find the server.
+func (e *Endpoint) publish(info Info) error {
+	b, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	if err := e.write(InfoName, append(b, '\n')); err != nil {
+		return err
+	}
+	e.remove = append([]string{filepath.Join(e.dir, InfoName)}, e.remove...)
+	return nil
+}
+
+// write replaces a file of the directory, so that it is read whole or not at all. It need not
+// survive a power failure, which no server does either.
+func (e *Endpoint) write(name string, b []byte) error {
+	tmp := filepath.Join(e.dir, name+".tmp")
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(e.dir, name))
+}
+
+// Announce writes InfoName for a server that listens elsewhere, at an address such as
+// "tcp:host:port". The token is the operator's.
+func Announce(dir, address string, l Listener) (*Endpoint, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{dir: abs, Listener: l, Address: address}
+	for _, stale := range []string{socketName, tokenName} {
+		if err := os.Remove(filepath.Join(abs, stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return e, e.publish(Info{Protocol: wire.Protocol, Address: address, PID: os.Getpid()})
+}
+
+// Close removes what clients find the server by. Connections stay.
+func (e *Endpoint) Close() error {
+	var errs []error
+	for _, path := range e.remove {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	e.remove = nil
+	if e.Listener.Listener != nil {
+		if err := e.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// IsFile reports whether a file of this name in the directory of a store is a server's.
+func IsFile(name string) bool {
+	return name == socketName || strings.TrimSuffix(name, ".tmp") == InfoName || strings.TrimSuffix(name, ".tmp") == tokenName
+}

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/wire"
+)
+
+// LevelAccess is the level at which every call is logged: below slog.LevelDebug.
+const LevelAccess = slog.LevelDebug - 4
+
+// powers are what a saver implements.
+type powers struct {
+	saver.Saver
+	coordinator saver.Coordinator
+	manager     saver.ThreadManager
+	retainer    saver.Retainer
+	eraser      saver.Eraser
+}
+
+func powersOf(s saver.Saver) powers {
+	p := powers{Saver: s}
+	p.coordinator, _ = s.(saver.Coordinator)
+	p.manager, _ = s.(saver.ThreadManager)
+	p.retainer, _ = s.(saver.Retainer)
+	p.eraser, _ = s.(saver.Eraser)
+	return p
+}
+
+// method is how a method is served.
+type method struct {
+	run func(*call) ([]byte, error)
+	// whole: it ends soon and is not to be cut off, by a cancel or the end of a connection.
+	whole bool
+	// waits: for what may not come.
+	waits bool
+	// there reports whether a server has it; nil: always.
+	there func(*Server) bool
+}
+
+func coordinates(s *Server) bool { return s.powers.coordinator != nil }
+func manages(s *Server) bool     { return s.powers.manager != nil }
+func retains(s *Server) bool     { return s.powers.retainer != nil }
+func erases(s *Server) bool      { return s.powers.eraser != nil }
+
+// allMethods are the methods of the protocol but hello.
+var allMethods = map[string]method{
+	"put":           {run: put, whole: true},
+	"put_writes":    {run: putWrites, whole: true},
+	"get":           {run: get},
+	"list":          {run: list, waits: true},
+	"delete_thread": {run: deleteThread, whole: true},
+	"ping":          {run: ping},
+}
+
+// available are the methods of this server, and their names.
+func (s *Server) available() (map[string]method, []string) {
+	out, names := map[string]method{}, []string{"hello"}
+	for name, m := range allMethods {
+		if m.there == nil || m.there(s) {
+			out[name], names = m, append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return out, names
+}
+
+// decoded is what a decoder of parameters returned, with its error as one of the protocol.
+func decoded[T any](v T, err error) (T, error) {
+	if err != nil {
+		return v, &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
+	}
+	return v, nil
+}
+
+func ping(*call) ([]byte, error) { return nil, nil }
+
+func put(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodePut(c.body))
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, func(ctx context.Context) (any, error) {
+		if p.DeferSync {
+			ctx = saver.DeferSync(ctx)
+		}
+		pw := &c.c.s.powers
+		if pw.coordinator != nil {
+			return pw.coordinator.PutRequest(ctx, p.PutRequest)
+		}
+		if len(p.Writes) > 0 || p.ValuesFrom != nil {
+			return nil, wire.Errorf(wire.CodeUnsupported, "the store puts no writes with a checkpoint")
+		}
+		return pw.Put(ctx, p.Config, p.Checkpoint, p.Metadata, p.NewVersions)
+	}, func(any) []byte { return wire.AppendConfig(nil, p.Config.At(p.Checkpoint.ID)) })
+}
+
+func putWrites(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodePutWrites(c.body))
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, func(ctx context.Context) (any, error) {
+		if p.DeferSync {
+			ctx = saver.DeferSync(ctx)
+		}
+		return nil, c.c.s.powers.PutWrites(ctx, p.Config, p.Writes, p.Task, p.Path)
+	}, nothing)
+}
+
+// nothing is the answer of a method that answers nothing.
+func nothing(any) []byte { return nil }
+
+// moved is how often a checkpoint may be replaced while it is read.
+const moved = 16
+
+func get(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeAt(c.method, c.body))
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		t, err := c.c.s.powers.GetTuple(c.ctx, p.Config)
+		if errors.Is(err, saver.ErrNotFound) {
+			return wire.AppendGot(nil, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := wire.AppendGot(nil, t)
+		if errors.Is(err, saver.ErrNotFound) && try < moved {
+			continue // it was removed or replaced before its values were read
+		}
+		return b, err
+	}
+}
+
+func deleteThread(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeThreads(c.method, c.body))
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, func(ctx context.Context) (any, error) {
+		return nil, c.c.s.powers.DeleteThread(ctx, p.Thread)
+	}, nothing)
+}
+
+func list(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeList(c.body))
+	if err != nil {
+		return nil, err
+	}
+	return stream(c, c.c.s.powers.List(c.ctx, p.Query), func(t *saver.Tuple) ([]byte, error) {
+		b, err := wire.AppendTuple(nil, t)
+		if errors.Is(err, saver.ErrNotFound) {
+			return nil, nil // it was removed since the listing began
+		}
+		return b, err
+	})
+}
+
+const (
+	batchItems = 64       // items of a batch
+	batchBytes = 64 << 10 // after which a batch is sent
+)
+
+// stream sends what seq yields in batches, as far as the client has asked for them.
+func stream[T any](c *call, seq iter.Seq2[T, error], encode func(T) ([]byte, error)) ([]byte, error) {
+	n, size := 0, 0
+	batch := wire.Items{Call: c.id}
+	flush := func() error {
+		if len(batch.Items) == 0 {
+			return nil
+		}
+		if err := c.spend(); err != nil {
+			return err
+		}
+		err := c.c.notify("items", batch.AppendTo(nil))
+		batch.Items, size = batch.Items[:0], 0
+		return err
+	}
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		b, err := encode(v)
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			continue
+		}
+		if size+len(b) > c.c.s.opts.MaxFrame/2 {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+		batch.Items, size, n = append(batch.Items, b), size+len(b), n+1
+		if len(batch.Items) >= batchItems || size >= batchBytes {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return nil, err
+	}
+	return wire.AppendCount(nil, "count", n), nil
+}

@@ -1,0 +1,255 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/wire"
+)
+
+// Options say what a Server serves, and to whom. The zero value of a field is its default.
+type Options struct {
+	// Saver is what is served. Required. The optional interfaces that it implements are
+	// served too. A *disk.Saver stores which calls were done in the transactions of their
+	// effects; with others the server remembers it, as long as it runs.
+	Saver saver.Saver
+	// Items is the long-term store beside it; nil: there is none.
+	Items store.Store
+	// Store says which store it is: "disk", "memory" or "postgres".
+	Store string
+	// Version is the version of the server, for clients to show.
+	Version string
+	// Token is what clients must send on connections of listeners that ask for it.
+	Token string
+	// Stats returns the figures of the store, for the method stats; nil: it is not served.
+	Stats func() map[string]int64
+
+	MaxFrame       int           // bytes; default wire.DefaultMaxFrame
+	MaxCalls       int           // of a connection at once; default 256
+	MaxConnections int           // default 1,024
+	Idle           time.Duration // after which an unused connection is closed; default an hour
+	IdleExit       time.Duration // without connections, after which Serve returns; 0: never
+	Grace          time.Duration // for calls in progress when Serve is told to end; default 10 s
+	Stall          time.Duration // for a peer that takes or sends nothing in the middle of a frame; default 30 s
+	Greeting       time.Duration // for the first request; default 10 s
+	Logger         *slog.Logger  // default: none
+}
+
+// maxValue is the largest value that stores take, for clients to know.
+const maxValue = 64 << 20
+
+// ErrIdle is returned by Serve when no connection has been open for Options.IdleExit.
+var ErrIdle = errors.New("no connection for as long as the server waits")
+
+// ErrUnavailable is returned by Serve when the store takes no more writes.
+var ErrUnavailable = errors.New("the store takes no more writes")
+
+// Listener is where a Server takes connections.
+type Listener struct {
+	net.Listener
+	// AskToken makes the first request of a connection carry Options.Token.
+	AskToken bool
+}
+
+// Server serves one store to clients. It is made by New and used for one Serve.
+type Server struct {
+	opts    Options
+	powers  powers
+	methods map[string]method
+	names   []string
+	calls   *callTable
+	log     *slog.Logger
+	token   [sha256.Size]byte
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	lastOne time.Time // when the last connection ended
+	closing bool
+	running sync.WaitGroup // calls that have begun
+	serving sync.WaitGroup // connections
+	broken  chan struct{}  // closed when the store is found to take no more writes
+	once    sync.Once
+
+	accepted, served, refused atomic.Int64
+}
+
+// New returns a Server. It panics without Options.Saver.
+func New(o Options) *Server {
+	if o.Saver == nil {
+		panic("server: no Saver")
+	}
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&o.Idle, time.Hour)
+	set(&o.Grace, 10*time.Second)
+	set(&o.Stall, 30*time.Second)
+	set(&o.Greeting, 10*time.Second)
+	if o.MaxFrame == 0 {
+		o.MaxFrame = wire.DefaultMaxFrame
+	}
+	if o.MaxCalls == 0 {
+		o.MaxCalls = 256
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1024
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{opts: o, powers: powersOf(o.Saver), log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan struct{}), lastOne: time.Now()}
+	s.calls = newCallTable(o.Saver)
+	s.methods, s.names = s.available()
+	return s
+}
+
+// Serve takes connections of the listeners until ctx ends, or as ErrIdle and ErrUnavailable
+// say. It then takes no new calls, finishes those that have begun, for at most
+// Options.Grace, and closes listeners and connections. It does not close the store. It
+// returns nil after ctx has ended, or the error of a listener.
+func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- s.accept(l) }()
+	}
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close() // nothing is lost with it
+		}
+		s.end()
+	}()
+	stop := make(chan struct{})
+	defer close(stop)
+	go s.calls.expireEvery(stop, s.log)
+	for {
+		var idle <-chan time.Time
+		if s.opts.IdleExit > 0 {
+			idle = time.After(max(s.opts.IdleExit/8, time.Millisecond))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.broken:
+			return ErrUnavailable
+		case err := <-failed:
+			return err
+		case <-idle:
+			if s.idleFor() >= s.opts.IdleExit {
+				return ErrIdle
+			}
+		}
+	}
+}
+
+// idleFor is for how long there has been no connection.
+func (s *Server) idleFor() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) > 0 {
+		return 0
+	}
+	return time.Since(s.lastOne)
+}
+
+func (s *Server) accept(l Listener) error {
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			var temporary interface{ Temporary() bool }
+			if errors.As(err, &temporary) && temporary.Temporary() { // such as too many open files
+				s.log.Warn("accept", "error", err)
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+			return err
+		}
+		c := newConn(s, nc, l.AskToken)
+		if !s.admit(c) {
+			s.log.Warn("connection refused", "peer", c.peer, "limit", s.opts.MaxConnections)
+			s.refused.Add(1)
+			_ = nc.Close() // it was not used
+			continue
+		}
+		s.accepted.Add(1)
+		go c.serve()
+	}
+}
+
+func (s *Server) admit(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || len(s.conns) >= s.opts.MaxConnections {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.serving.Add(1)
+	return true
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.lastOne = time.Now()
+	s.mu.Unlock()
+	s.serving.Done()
+}
+
+// begin counts a call in, unless the server ends.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// end ends everything that Serve began.
+func (s *Server) end() {
+	s.mu.Lock()
+	s.closing = true
+	for c := range s.conns {
+		c.cancelWaits()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	late := time.NewTimer(s.opts.Grace)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+		s.log.Warn("calls are cut off", "grace", s.opts.Grace)
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		c.cut()
+	}
+	s.mu.Unlock()
+	<-done
+	s.serving.Wait()
+}
+
+// breakDown makes Serve return ErrUnavailable.
+func (s *Server) breakDown() { s.once.Do(func() { close(s.broken) }) }
+
+// trusted compares a token in a time that does not depend on what it is.
+func (s *Server) trusted(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+}
