@@ -244,7 +244,7 @@ func (d *durable) renew(ctx context.Context, entries []entry) error {
 	for i := range entries {
 		ids = append(ids, partitionOf(entries[i].ns))
 	}
-	return d.e.Commit(ctx, sortedSet(ids), func(tx *engine.Tx) error {
+	return d.e.Commit(engine.WithoutRider(ctx), sortedSet(ids), func(tx *engine.Tx) error {
 		for i := range entries {
 			en := &entries[i]
 			t, it := tx.Partition(partitionOf(en.ns)), en.item

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Code says what an Error means.
@@ -38,7 +39,16 @@ const (
 	CodeVersion         Code = "version"
 	CodeStale           Code = "stale"
 	CodeCancelled       Code = "cancelled"
+	CodeAncestorCycle   Code = "ancestor_cycle"
 	CodeInternal        Code = "internal"
+)
+
+// Fields of invalid that stand for errors of package store: store.ErrNamespace,
+// store.ErrVector and store.ErrNoIndex.
+const (
+	FieldNamespace = "namespace"
+	FieldVector    = "vector"
+	FieldIndex     = "index"
 )
 
 // Error is the error of a response. Details has what the type of the error has, and only
@@ -86,7 +96,7 @@ var sentinels = map[Code]error{
 	CodeThreadDeleted: saver.ErrThreadDeleted, CodeThreadExists: saver.ErrThreadExists, CodeTooLarge: saver.ErrTooLarge, CodeBudget: saver.ErrBudget,
 	CodeDiskFull: fault.ErrDiskFull, CodeReadOnly: saver.ErrReadOnly, CodeUnknownOutcome: saver.ErrOutcomeUnknown, CodeCorrupt: saver.ErrCorrupt,
 	CodeUnavailable: ErrUnavailable, CodeClosing: ErrClosing, CodeEraseUnfinished: saver.ErrEraseUnfinished, CodeUnsupported: ErrUnsupported,
-	CodeAuth: ErrAuth, CodeVersion: ErrVersion, CodeStale: ErrStale, CodeCancelled: ErrCancelled,
+	CodeAuth: ErrAuth, CodeVersion: ErrVersion, CodeStale: ErrStale, CodeCancelled: ErrCancelled, CodeAncestorCycle: saver.ErrAncestorCycle,
 }
 
 // Error is the message, with the code where there is none.
@@ -141,6 +151,8 @@ func ErrorOf(err error) *Error {
 		fenced   *saver.FencedError
 		budget   *saver.BudgetError
 		corrupt  *fault.CorruptionError
+		space    *store.NamespaceError
+		vector   *store.VectorError
 	)
 	switch {
 	case errors.Is(err, saver.ErrOutcomeUnknown):
@@ -151,6 +163,12 @@ func ErrorOf(err error) *Error {
 		out.Code = CodeClosing
 	case errors.As(err, &invalid):
 		out.Code, d.Field, d.Reason = CodeInvalid, invalid.Field, invalid.Reason
+	case errors.As(err, &space):
+		out.Code, d.Field, d.Reason = CodeInvalid, FieldNamespace, space.Reason
+	case errors.As(err, &vector):
+		out.Code, d.Field, d.Reason = CodeInvalid, FieldVector, vector.Reason
+	case errors.Is(err, store.ErrNoIndex):
+		out.Code, d.Field, d.Reason = CodeInvalid, FieldIndex, err.Error()
 	case errors.As(err, &conflict):
 		out.Code, d.Thread, d.NS, d.Expected, d.Head = CodeConflict, conflict.ThreadID, conflict.Namespace, conflict.Expected, conflict.Head
 	case errors.As(err, &owned):
@@ -164,7 +182,7 @@ func ErrorOf(err error) *Error {
 	case errors.As(err, &corrupt):
 		out.Code, d.File, d.Kind, d.Offset, d.Detail = CodeCorrupt, corrupt.File, corrupt.Kind, corrupt.Offset, corrupt.Detail
 	default:
-		for _, code := range []Code{CodeDiskFull, CodeReadOnly, CodeThreadDeleted, CodeThreadExists, CodeTooLarge, CodeNotFound, CodeInvalid, CodeCorrupt, CodeStale, CodeUnsupported} {
+		for _, code := range []Code{CodeAncestorCycle, CodeDiskFull, CodeReadOnly, CodeThreadDeleted, CodeThreadExists, CodeTooLarge, CodeNotFound, CodeInvalid, CodeCorrupt, CodeStale, CodeUnsupported} {
 			if errors.Is(err, sentinels[code]) {
 				out.Code = code
 				break

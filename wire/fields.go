@@ -262,11 +262,7 @@ func (r *reader) time() time.Time {
 
 func (r *reader) typed() serde.Typed {
 	r.arrayOf(2)
-	t := serde.Typed{Kind: r.name(), Data: r.bin()}
-	if r.err == nil && t.Kind == "" {
-		r.fail(malformed("a value without a type"))
-	}
-	return t
+	return serde.Typed{Kind: r.name(), Data: r.bin()}
 }
 
 func (r *reader) value() saver.Value {

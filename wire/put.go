@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/stele-go/stele/saver"
@@ -73,7 +75,7 @@ func (f *fieldsOf) plain(name string, m map[string]any) error {
 	}
 	t, err := serde.Default().Encode(m)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	f.typed(name, t)
 	return nil
@@ -86,7 +88,7 @@ func (f *fieldsOf) writes(writes []saver.Write, codec serde.Serializer) error {
 	for i := range writes {
 		t, err := writes[i].Value.Encode(codec)
 		if err != nil {
-			return err
+			return fmt.Errorf("channel %q: %w", writes[i].Channel, err)
 		}
 		f.b = msgp.AppendArrayHeader(f.b, 2)
 		f.b = appendTyped(appendName(f.b, writes[i].Channel), t)
@@ -130,7 +132,7 @@ func appendValues(b []byte, values map[string]saver.Value, codec serde.Serialize
 	for _, channel := range sorted(values) {
 		t, err := values[channel].Encode(codec)
 		if err != nil {
-			return b, err
+			return b, fmt.Errorf("channel %q: %w", channel, err)
 		}
 		b = appendTyped(appendName(b, channel), t)
 	}

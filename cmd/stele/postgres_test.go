@@ -31,9 +31,9 @@ func need(t *testing.T, err error) {
 	t.Skip(err)
 }
 
-// server starts PostgreSQL for a test: a cluster of its own on a unix socket, as a user
+// postgresServer starts PostgreSQL for a test: a cluster of its own on a unix socket, as a user
 // without privileges. It returns the connection strings of two empty databases.
-func server(t *testing.T) (one, two string) {
+func postgresServer(t *testing.T) (one, two string) {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
@@ -116,7 +116,7 @@ func langgraph(t *testing.T) string {
 // another store and into PostgreSQL, where LangGraph reads the same tuples as in SQLite (and a snapshot that stays); and
 // back into a store, which is equal to the first.
 func TestThereAndBack(t *testing.T) {
-	url, pythons := server(t)
+	url, pythons := postgresServer(t)
 	python := langgraph(t)
 	tmp := t.TempDir()
 	in := func(name string) string { return filepath.Join(tmp, name) }

@@ -2,19 +2,22 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wire/server"
@@ -23,11 +26,14 @@ import (
 // tokenVariable is the environment variable that has the token, unless --token-file is given.
 const tokenVariable = "STELE_TOKEN"
 
+// itemSweep is how often expired items of the long-term store are removed.
+const itemSweep = 5 * time.Minute
+
 // serveFlags say how to serve, as they are typed.
 type serveFlags struct {
-	listen, tokenFile, cert, key, log, sync, metrics, postgres string
-	idle, idleExit, grace                                      time.Duration
-	ttl                                                        time.Duration
+	listen, tokenFile, cert, key, log, sync string
+	idle, idleExit, grace, ttl              time.Duration
+	beyond                                  serveBeyond
 }
 
 func (a *app) serveCmd() *cobra.Command {
@@ -37,92 +43,42 @@ func (a *app) serveCmd() *cobra.Command {
 		Long: `Serve the store in DIR, which is made if it is missing, to other processes: to LangGraph in
 Python and JavaScript, and to Go programs. It opens the store for writing, so there is one
 server for a directory. Clients on this machine find it by DIR, and connect by a unix socket
-there; who may not read DIR may not connect.
+there: who may not read DIR may not connect.
 
 When it is ready it prints one line, "ready ADDRESS". SIGTERM or SIGINT ends it: calls that
 have begun are finished and answered. Killed, it loses nothing that it acknowledged.`,
 		Example: `  stele serve store
-  STELE_TOKEN=… stele serve store --listen tls::7171 --tls-cert cert.pem --tls-key key.pem`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd.Context(), args[0], &f) },
+  stele serve store --listen tls::7171 --token-file token --tls-cert cert.pem --tls-key key.pem`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := ""
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return a.serve(cmd.Context(), dir, &f)
+		},
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.listen, "listen", "", `address to listen at instead of the directory: unix:PATH, tcp:HOST:PORT or tls:HOST:PORT`)
-	p.StringVar(&f.tokenFile, "token-file", "", "file with the token that clients send (default: the variable "+tokenVariable+"); for tcp and tls")
-	p.StringVar(&f.cert, "tls-cert", "", "file with the certificate, PEM; for tls")
-	p.StringVar(&f.key, "tls-key", "", "file with the key of the certificate, PEM; for tls")
+	p.StringVar(&f.listen, "listen", "", "where to listen instead of in DIR: unix:PATH, tcp:HOST:PORT or tls:HOST:PORT")
+	p.StringVar(&f.tokenFile, "token-file", "", "file with the token that clients send (default: the variable "+tokenVariable+"); tcp and tls need one")
+	p.StringVar(&f.cert, "tls-cert", "", "file with the certificate for tls, PEM")
+	p.StringVar(&f.key, "tls-key", "", "file with the key of the certificate, PEM")
 	p.DurationVar(&f.idle, "idle", time.Hour, "close connections that were not used for this long")
-	p.DurationVar(&f.idleExit, "idle-exit", 0, "end when no connection has been open for this long (default: never)")
-	p.DurationVar(&f.grace, "grace", 10*time.Second, "time for calls in progress when the server is told to end")
-	p.StringVar(&f.log, "log", "warn", "what to log to stderr: error, warn, info, debug, access (every call)")
-	p.StringVar(&f.sync, "sync", "always", "when calls are durable: always, interval (within a second), never (when the system writes it)")
+	p.DurationVar(&f.idleExit, "idle-exit", 0, "end when no connection was open for this long (default: never)")
+	p.DurationVar(&f.grace, "grace", 10*time.Second, "time for calls that have begun when the server is told to end")
+	p.StringVar(&f.log, "log", "warn", "what to log to stderr: error, warn, info, debug, or access, which is every call")
+	p.StringVar(&f.sync, "sync", "always", "when a call is durable: always, interval (within a second), or never (when the system writes it)")
 	p.DurationVar(&f.ttl, "ttl", 0, "delete threads that were not written to for this long (default: never)")
+	f.beyond.register(p)
 	return cmd
 }
 
-var logLevels = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug, "access": server.LevelAccess}
+var (
+	logLevels = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug, "access": server.LevelAccess}
+	syncModes = map[string]disk.SyncMode{"always": disk.SyncAlways, "interval": disk.SyncInterval, "never": disk.SyncNever}
+)
 
-var syncModes = map[string]disk.SyncMode{"always": disk.SyncAlways, "interval": disk.SyncInterval, "never": disk.SyncNever}
-
-// serve is the whole life of a server: it has the lock of the store before it touches a file
-// by which clients find it, and until it has removed them.
-func (a *app) serve(ctx context.Context, dir string, f *serveFlags) (err error) {
-	level, ok := logLevels[f.log]
-	if !ok {
-		return fmt.Errorf("--log %q: use error, warn, info, debug or access", f.log)
-	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
-	o, err := a.serveOptions(f, log)
-	if err != nil {
-		return err
-	}
-	d, err := disk.Open(dir, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	items, err := store.On(d, store.Options{SweepEvery: 5 * time.Minute, Logger: log})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, items.Close()) }()
-	at, err := f.endpoint(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, at.Close()) }()
-	s := server.New(server.Options{Saver: d, Items: items, Store: "disk", Version: moduleVersion(), Token: at.Token, Idle: f.idle, IdleExit: f.idleExit, Grace: f.grace, Logger: log})
-	if _, err := fmt.Fprintf(a.out, "ready %s\n", at.Address); err != nil {
-		return err
-	}
-	return serveResult(s.Serve(ctx, at.Listener), log)
-}
-
-// serveResult is nil for the ends that are as they should be.
-func serveResult(err error, log *slog.Logger) error {
-	if errors.Is(err, server.ErrIdle) {
-		log.Info("end", "reason", err)
-		return nil
-	}
-	return err
-}
-
-func moduleVersion() string {
-	info, _ := debug.ReadBuildInfo() // nil without
-	return buildOf(info).Version
-}
-
-func (a *app) serveOptions(f *serveFlags, log *slog.Logger) (disk.Options, error) {
-	access, err := a.flags.access()
-	if err != nil {
-		return disk.Options{}, err
-	}
-	o := access.Options
-	o.CacheBytes, o.Logger, o.DefaultTTL = 0, log, f.ttl
-	o.Sync, err = choose("sync", f.sync, syncModes)
-	return o, err
-}
-
+// choose is the meaning of a flag that has one of a few values.
 func choose[T any](flag, value string, of map[string]T) (T, error) {
 	v, ok := of[value]
 	if !ok {
@@ -130,17 +86,167 @@ func choose[T any](flag, value string, of map[string]T) (T, error) {
 		for name := range of {
 			names = append(names, name)
 		}
-		return v, fmt.Errorf("--%s %q: use one of %s", flag, value, strings.Join(names, ", "))
+		slices.Sort(names)
+		return v, fmt.Errorf("--%s %q: use %s", flag, value, strings.Join(names, ", "))
 	}
 	return v, nil
 }
 
-// endpoint listens where the flags say.
-func (f *serveFlags) endpoint(dir string) (*server.Endpoint, error) {
-	if f.listen == "" {
-		return server.ListenDir(dir)
-	}
-	return nil, errors.New("--listen is not there yet")
+// servedStore is a store that is open to be served.
+type servedStore struct {
+	saver saver.Saver
+	disk  *disk.Saver // nil if it is another one
+	items store.Store
+	kind  string
+	alive func() error
+	close func() error
 }
 
-var _ = []any{io.EOF, net.ErrClosed, os.Args, filepath.Join}
+// serve is the life of a server. It has the lock of the store before it touches a file by
+// which clients find it, and until these files are gone.
+func (a *app) serve(ctx context.Context, dir string, f *serveFlags) (err error) {
+	signal.Ignore(syscall.SIGPIPE) // whoever started it, and read its output, may be gone
+	level, err := choose("log", f.log, logLevels)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	token, err := f.token()
+	if err != nil {
+		return err
+	}
+	st, err := a.openServed(ctx, dir, f, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	at, err := f.endpoint(dir, token)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.Close()) }()
+	stop, err := f.beyond.observe(st, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	info, _ := debug.ReadBuildInfo() // nil without
+	s := server.New(server.Options{
+		Saver: st.saver, Items: st.items, Store: st.kind, Version: buildOf(info).Version, Token: at.Token, Alive: st.alive, Stats: st.figures(),
+		Idle: f.idle, IdleExit: f.idleExit, Grace: f.grace, Logger: log,
+	})
+	if _, err := fmt.Fprintf(a.out, "ready %s\n", at.Address); err != nil {
+		return err
+	}
+	if err := s.Serve(ctx, at.Listener); !errors.Is(err, server.ErrIdle) {
+		return err
+	}
+	log.Info("end", "reason", server.ErrIdle)
+	return nil
+}
+
+// token is what clients must send; "" if there is none.
+func (f *serveFlags) token() (string, error) {
+	if f.tokenFile == "" {
+		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
+	}
+	b, err := os.ReadFile(f.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("--token-file %s: it is empty", f.tokenFile)
+	}
+	return token, nil
+}
+
+func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *slog.Logger) (*servedStore, error) {
+	if st, err := f.beyond.open(ctx, dir, f, log); st != nil || err != nil {
+		return st, err
+	}
+	if dir == "" {
+		return nil, errors.New("no directory is given")
+	}
+	access, err := a.flags.access()
+	if err != nil {
+		return nil, err
+	}
+	o := access.Options
+	o.CacheBytes, o.Logger, o.DefaultTTL = 0, log, f.ttl // the cache is the store's own
+	if o.Sync, err = choose("sync", f.sync, syncModes); err != nil {
+		return nil, err
+	}
+	d, err := disk.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	items, err := store.On(d, store.Options{SweepEvery: itemSweep, Logger: log})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	alive, err := inPlace(dir)
+	if err != nil {
+		return nil, errors.Join(err, items.Close(), d.Close())
+	}
+	return &servedStore{saver: d, disk: d, items: items, kind: "disk", alive: alive, close: func() error { return errors.Join(items.Close(), d.Close()) }}, nil
+}
+
+// inPlace returns a function that fails when the store is no longer in its directory.
+func inPlace(dir string) (func() error, error) {
+	lock := filepath.Join(dir, lockName)
+	was, err := os.Stat(lock)
+	return func() error {
+		is, err := os.Stat(lock)
+		if err == nil && !os.SameFile(is, was) {
+			err = errors.New("it is another file")
+		}
+		if err != nil {
+			return fmt.Errorf("the store is no longer in %s: %w", dir, err)
+		}
+		return nil
+	}, err
+}
+
+// lockName is the file that whoever has a store open for writing holds.
+const lockName = "LOCK"
+
+// figures are what the method stats answers.
+func (st *servedStore) figures() func() map[string]int64 {
+	if st.disk == nil {
+		return nil
+	}
+	return func() map[string]int64 {
+		s, m := st.disk.Stats(), st.disk.Metrics()
+		return map[string]int64{
+			"partitions": int64(s.Threads), "commits": m.Log.Records, "batches": m.Log.Batches, "syncs": m.Log.Syncs,
+			"log_bytes": s.LogBytes, "segments": int64(s.Segments), "bytes": s.SegmentBytes, "dead_bytes": s.DeadBytes,
+		}
+	}
+}
+
+// endpoint listens where the flags say.
+func (f *serveFlags) endpoint(dir, token string) (*server.Endpoint, error) {
+	if f.listen == "" {
+		if dir == "" {
+			return nil, errors.New("--listen is missing: there is no directory to listen in")
+		}
+		return server.ListenDir(dir)
+	}
+	var config *tls.Config
+	if strings.HasPrefix(f.listen, "tls:") {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	at, err := server.ListenAt(f.listen, token, config)
+	if err != nil || dir == "" {
+		return at, err
+	}
+	if err := at.Announce(dir); err != nil {
+		return nil, errors.Join(err, at.Close())
+	}
+	return at, nil
+}

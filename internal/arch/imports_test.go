@@ -57,6 +57,7 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, index} ← internal/layout    {saver, internal/engine} ← internal/diskhook
 //	{internal/engine, internal/rules, internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
+//	saver/disk ← internal/calls
 //	{serde, pregel/channel} ← message    {message, pregel} ← tool ← model ← agent
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
@@ -96,6 +97,7 @@ var rules = []rule{
 	{"internal/rules", []string{"saver", "serde", "internal/base"}, []string{}},
 	{"internal/layout", []string{"saver", "serde", "index", "internal/base"}, []string{}},
 	{"internal/diskhook", append([]string{"saver", "internal/engine", "internal/storage"}, below...), []string{}},
+	{"internal/calls", []string{"saver/disk", "index", "internal/layout", "internal/diskhook", "internal/engine", "internal/base"}, []string{}},
 	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage"}, below...), []string{}},
 	{"internal/backup", append([]string{"internal/export", "internal/verify", "internal/pin", "internal/storage"}, below...), []string{"github.com/cespare/xxhash/v2"}},
 	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/diskhook", "internal/engine", "internal/export", "internal/verify", "internal/pin", "internal/lost", "internal/storage"}, below...), []string{}},

@@ -45,6 +45,7 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 	if h.Began == 0 {
 		h.Began = metric.Now()
 	}
+	ids, fn = ride(ctx, &h, ids, fn)
 	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ type Tx struct {
 	patches    int   // of values
 	err        error // of loading a partition
 	begun      int   // families begun
+	answer     any   // for the Rider
 
 	fn  func(*Tx) error
 	log wal.Record

@@ -21,6 +21,7 @@ import (
 //	partition "o"                 items: the stores this one was salvaged from
 //	partition "l"                 items: the TTLs of threads that have their own
 //	partition "e"                 items: erasures that files may still contradict
+//	partition "q" + client        items: the last calls of a client of a server
 //
 //	item "c" + ns + id         a checkpoint
 //	item "w" + ns + id + LSN   what one call wrote against a checkpoint
@@ -35,6 +36,7 @@ const (
 	SpaceItems   = "s" // a namespace of package store
 	SpaceResults = "n" // a group of package cache
 	SpaceErased  = "x" // the memory of an erased thread
+	SpaceCalls   = "q" // a client of a server
 	// OriginPartition has an item for each store that this one was salvaged from; the key
 	// is its number. Threads erased there are remembered by hashes with that number.
 	OriginPartition = "o"

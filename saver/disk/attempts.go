@@ -43,6 +43,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 			}
 			count += int(n)
 		}
+		tx.Answer(count)
 		return tx.Put(id, key, 0, []engine.SlotIn{{Tag: string(binary.AppendUvarint(nil, uint64(count)))}})
 	})
 	if err != nil {

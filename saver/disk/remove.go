@@ -141,6 +141,7 @@ func (s *Saver) deleteThreads(ctx context.Context, threadIDs []string) (saver.Re
 				return err
 			}
 		}
+		tx.Answer(done)
 		return nil
 	})
 	return removedUnless(&done, err)
@@ -204,6 +205,7 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 				return err
 			}
 		}
+		tx.Answer(done)
 		return nil
 	})
 	return removedUnless(&done, err)
@@ -350,6 +352,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 				return err
 			}
 		}
+		tx.Answer(done)
 		return nil
 	})
 	return removedUnless(&done, err)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -156,20 +157,79 @@ func (e *Endpoint) write(name string, b []byte) error {
 	return os.Rename(tmp, filepath.Join(e.dir, name))
 }
 
-// Announce writes InfoName for a server that listens elsewhere, at an address such as
-// "tcp:host:port". The token is the operator's.
-func Announce(dir, address string, l Listener) (*Endpoint, error) {
-	abs, err := filepath.Abs(dir)
+// ListenAt listens at an address: unix:PATH, tcp:HOST:PORT or tls:HOST:PORT. config is for
+// tls. Clients must send the token; "" asks for none, and is refused for tcp and tls. A socket
+// of a server that is gone is replaced.
+func ListenAt(address, token string, config *tls.Config) (*Endpoint, error) {
+	kind, at, _ := strings.Cut(address, ":")
+	if kind != "unix" && kind != "tcp" && kind != "tls" || at == "" {
+		return nil, fmt.Errorf("address %q: use unix:PATH, tcp:HOST:PORT or tls:HOST:PORT", address)
+	}
+	if kind != "unix" && token == "" {
+		return nil, fmt.Errorf("address %q: without a token anybody could connect", address)
+	}
+	e := &Endpoint{Token: token}
+	if kind == "unix" {
+		path, err := filepath.Abs(at)
+		if err != nil {
+			return nil, err
+		}
+		if err := removeDead(path); err != nil {
+			return nil, err
+		}
+		l, err := listenPrivate(path)
+		if err != nil {
+			return nil, err
+		}
+		l.SetUnlinkOnClose(false) // Close does it in the right order
+		e.Listener, e.Address, e.remove = Listener{Listener: l, AskToken: token != ""}, "unix:"+path, []string{path}
+		return e, nil
+	}
+	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{dir: abs, Listener: l, Address: address}
+	e.Address = kind + ":" + l.Addr().String()
+	if kind == "tls" {
+		l = tls.NewListener(l, config)
+	}
+	e.Listener = Listener{Listener: l, AskToken: true}
+	return e, nil
+}
+
+// removeDead removes a socket that nobody listens at.
+func removeDead(path string) error {
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s is there, and is no socket", path)
+	}
+	if nc, err := net.Dial("unix", path); err == nil {
+		_ = nc.Close() // it was not used
+		return fmt.Errorf("%s: another server listens there", path)
+	}
+	return os.Remove(path)
+}
+
+// Announce writes InfoName into the directory of the store, so that clients find a server
+// that listens elsewhere. What it says of a token is nothing: that is the operator's.
+func (e *Endpoint) Announce(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	e.dir = abs
 	for _, stale := range []string{socketName, tokenName} {
 		if err := os.Remove(filepath.Join(abs, stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return err
 		}
 	}
-	return e, e.publish(Info{Protocol: wire.Protocol, Address: address, PID: os.Getpid()})
+	return e.publish(Info{Protocol: wire.Protocol, Address: e.Address, PID: os.Getpid()})
 }
 
 // Close removes what clients find the server by. Connections stay.

@@ -50,12 +50,29 @@ func erases(s *Server) bool      { return s.powers.eraser != nil }
 
 // allMethods are the methods of the protocol but hello.
 var allMethods = map[string]method{
-	"put":           {run: put, whole: true},
-	"put_writes":    {run: putWrites, whole: true},
-	"get":           {run: get},
-	"list":          {run: list, waits: true},
-	"delete_thread": {run: deleteThread, whole: true},
-	"ping":          {run: ping},
+	"put":             {run: put, whole: true},
+	"put_writes":      {run: putWrites, whole: true},
+	"get":             {run: get},
+	"list":            {run: listTuples, waits: true},
+	"delete_thread":   {run: deleteThread, whole: true},
+	"copy_thread":     {run: copyThread, whole: true, there: manages},
+	"delete_for_runs": {run: deleteForRuns, whole: true, there: manages},
+	"prune":           {run: prune, whole: true, there: manages},
+	"threads":         {run: threads, waits: true, there: manages},
+	"delta_history":   {run: deltaHistory, there: coordinates},
+	"retain":          {run: retain, waits: true, there: retains},
+	"set_ttl":         {run: setTTL, whole: true, there: retains},
+	"sweep":           {run: sweep, waits: true, there: retains},
+	"erase":           {run: erase, waits: true, there: erases},
+	"sync":            {run: syncStore, there: coordinates},
+	"own":             {run: own, waits: true, there: coordinates},
+	"release":         {run: release, whole: true, there: coordinates},
+	"count_attempt":   {run: countAttempt, whole: true, there: coordinates},
+	"store_batch":     {run: storeBatch, whole: true, there: hasItems},
+	"store_scan":      {run: storeScan, waits: true, there: scansItems},
+	"store_sweep":     {run: storeSweep, waits: true, there: sweepsItems},
+	"stats":           {run: stats, there: func(s *Server) bool { return s.opts.Stats != nil }},
+	"ping":            {run: ping},
 }
 
 // available are the methods of this server, and their names.
@@ -85,7 +102,7 @@ func put(c *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.once(p.Call, func(ctx context.Context) (any, error) {
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
 		}
@@ -97,7 +114,7 @@ func put(c *call) ([]byte, error) {
 			return nil, wire.Errorf(wire.CodeUnsupported, "the store puts no writes with a checkpoint")
 		}
 		return pw.Put(ctx, p.Config, p.Checkpoint, p.Metadata, p.NewVersions)
-	}, func(any) []byte { return wire.AppendConfig(nil, p.Config.At(p.Checkpoint.ID)) })
+	}, answer: func(any) ([]byte, error) { return wire.AppendConfig(nil, p.Config.At(p.Checkpoint.ID)), nil }})
 }
 
 func putWrites(c *call) ([]byte, error) {
@@ -105,16 +122,16 @@ func putWrites(c *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.once(p.Call, func(ctx context.Context) (any, error) {
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
 		}
 		return nil, c.c.s.powers.PutWrites(ctx, p.Config, p.Writes, p.Task, p.Path)
-	}, nothing)
+	}, answer: nothing})
 }
 
 // nothing is the answer of a method that answers nothing.
-func nothing(any) []byte { return nil }
+func nothing(any) ([]byte, error) { return nil, nil }
 
 // moved is how often a checkpoint may be replaced while it is read.
 const moved = 16
@@ -140,17 +157,7 @@ func get(c *call) ([]byte, error) {
 	}
 }
 
-func deleteThread(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeThreads(c.method, c.body))
-	if err != nil {
-		return nil, err
-	}
-	return c.once(p.Call, func(ctx context.Context) (any, error) {
-		return nil, c.c.s.powers.DeleteThread(ctx, p.Thread)
-	}, nothing)
-}
-
-func list(c *call) ([]byte, error) {
+func listTuples(c *call) ([]byte, error) {
 	p, err := decoded(wire.DecodeList(c.body))
 	if err != nil {
 		return nil, err

@@ -30,6 +30,9 @@ type Options struct {
 	Version string
 	// Token is what clients must send on connections of listeners that ask for it.
 	Token string
+	// Alive is asked every second. Its error, such as that the directory of the store was
+	// moved away, ends Serve. nil: not asked.
+	Alive func() error
 	// Stats returns the figures of the store, for the method stats; nil: it is not served.
 	Stats func() map[string]int64
 
@@ -114,8 +117,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve takes connections of the listeners until ctx ends, or as ErrIdle and ErrUnavailable
-// say. It then takes no new calls, finishes those that have begun, for at most
+// Serve takes connections of the listeners until ctx ends, Options.Alive returns an error, or
+// ErrIdle or ErrUnavailable says why it ended. It then takes no new calls, finishes those that have begun, for at most
 // Options.Grace, and closes listeners and connections. It does not close the store. It
 // returns nil after ctx has ended, or the error of a listener.
 func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
@@ -132,11 +135,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	go s.calls.expireEvery(stop, s.log)
+	tick := time.NewTicker(min(time.Second, max(s.opts.IdleExit/8, time.Millisecond)))
+	if s.opts.IdleExit == 0 {
+		tick.Reset(time.Second)
+	}
+	defer tick.Stop()
 	for {
-		var idle <-chan time.Time
-		if s.opts.IdleExit > 0 {
-			idle = time.After(max(s.opts.IdleExit/8, time.Millisecond))
-		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -144,9 +148,15 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 			return ErrUnavailable
 		case err := <-failed:
 			return err
-		case <-idle:
-			if s.idleFor() >= s.opts.IdleExit {
+		case <-tick.C:
+			if s.opts.IdleExit > 0 && s.idleFor() >= s.opts.IdleExit {
 				return ErrIdle
+			}
+			if s.opts.Alive == nil {
+				continue
+			}
+			if err := s.opts.Alive(); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+
+	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/store"
+)
+
+// serveBeyond are the flags of serve for what is beyond a directory and its clients.
+type serveBeyond struct{ metrics, postgres, schema string }
+
+func (f *serveBeyond) register(p *pflag.FlagSet) {
+	p.StringVar(&f.metrics, "metrics", "", "HOST:PORT for Prometheus (/metrics) and health checks (/healthz)")
+	p.StringVar(&f.postgres, "postgres", "", "serve the saver and the store of this database, a connection string, instead of a directory; --listen is needed")
+	p.StringVar(&f.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
+}
+
+// open opens the database of --postgres; nil without.
+func (f *serveBeyond) open(ctx context.Context, dir string, sf *serveFlags, log *slog.Logger) (*servedStore, error) {
+	if f.postgres == "" {
+		return nil, nil
+	}
+	if dir != "" {
+		return nil, errors.New("--postgres: a directory is given, too")
+	}
+	o := postgres.Options{Schema: f.schema, DefaultTTL: sf.ttl}
+	s, err := postgres.Open(ctx, f.postgres, o)
+	if err != nil {
+		return nil, err
+	}
+	st := &servedStore{saver: s, kind: "postgres", close: s.Close}
+	items, err := postgres.OpenStore(ctx, f.postgres, o, store.Options{SweepEvery: itemSweep, Logger: log})
+	switch {
+	case errors.Is(err, postgres.ErrNotSetUp):
+		log.Warn("the database has no long-term store", "error", err)
+		return st, nil
+	case err != nil:
+		return nil, errors.Join(err, s.Close())
+	}
+	st.items, st.close = items, func() error { return errors.Join(items.Close(), s.Close()) }
+	return st, nil
+}
+
+// observe serves metrics and health, if they are asked for, until the function that it
+// returns is called.
+func (f *serveBeyond) observe(st *servedStore, log *slog.Logger) (func(), error) {
+	if f.metrics == "" {
+		return func() {}, nil
+	}
+	if st.disk == nil {
+		return nil, fmt.Errorf("--metrics: there are none of a %s store", st.kind)
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(steleprom.NewCollector(st.disk), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		h := st.disk.Health()
+		if h.Status == monitor.StatusFailed {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = fmt.Fprintln(w, h.Status) // whoever asked is gone
+	})
+	l, err := net.Listen("tcp", f.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics: %w", err)
+	}
+	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics", "error", err)
+		}
+	}()
+	return func() { _ = hs.Close() }, nil // nothing is lost with it
+}

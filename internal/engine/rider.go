@@ -1,0 +1,56 @@
+package engine
+
+import "context"
+
+// Rider is stored in the transaction of a call that knows nothing of it: the commit that is
+// made with a context of WithRider. A context with a Rider is for one call that makes one
+// commit.
+type Rider interface {
+	// Partition is what the Rider reads and changes.
+	Partition() string
+	// Before runs before what the call does. Its error refuses the commit and is returned
+	// as it is.
+	Before(tx *Tx) error
+	// After runs behind what the call does, with what that told Tx.Answer. Its error
+	// refuses the commit.
+	After(tx *Tx, answer any) error
+	// Size is about how many bytes it adds to the record.
+	Size() int64
+}
+
+type riderKey struct{}
+
+// WithRider returns a context with which Commit and CommitWith store r, too.
+func WithRider(ctx context.Context, r Rider) context.Context {
+	return context.WithValue(ctx, riderKey{}, r)
+}
+
+// WithoutRider returns a context for a commit beside the one that has the Rider.
+func WithoutRider(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(riderKey{}).(Rider); !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, riderKey{}, nil)
+}
+
+// Answer tells the Rider of the commit what the caller will be told, if the caller's call
+// succeeds. It may be called again, and the last counts.
+func (tx *Tx) Answer(answer any) { tx.answer = answer }
+
+// ride returns what a commit does with the Rider of ctx, if there is one.
+func ride(ctx context.Context, h *CommitOptions, ids []string, fn func(*Tx) error) ([]string, func(*Tx) error) {
+	r, ok := ctx.Value(riderKey{}).(Rider)
+	if !ok {
+		return ids, fn
+	}
+	h.Size += r.Size()
+	return append(ids[:len(ids):len(ids)], r.Partition()), func(tx *Tx) error {
+		if err := r.Before(tx); err != nil {
+			return err
+		}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return r.After(tx, tx.answer)
+	}
+}

@@ -1,0 +1,316 @@
+// Package client is a saver and a long-term store at the other end of a wire: a server of
+// package wire/server, or the command "stele serve", has the store.
+//
+//	c, err := client.Dir("store", client.Options{})
+//	g, err := graph.Compile(…, pregel.Options{Saver: c})
+//
+// A Client keeps one connection and makes a new one when it is lost. A call that had no
+// answer by then is asked again, and has the effect of one call: docs/wire.md says how.
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/wire"
+)
+
+// Options configure a Client. The zero value is the documented default.
+type Options struct {
+	// Token is what the server asks for; of a server found by its directory it is read there.
+	Token string
+	// TLS is the configuration for addresses that begin with tls:. Nil is the default one.
+	TLS *tls.Config
+	// Serializer encodes and decodes values; default serde.Default().
+	Serializer serde.Serializer
+	// Retry is for how long a call is asked again when the connection is lost, or the server
+	// ends; default 30 s, negative for not at all.
+	Retry time.Duration
+	// Name says who calls, for the server's log.
+	Name string
+}
+
+// retryPause is how long a client waits before it connects again.
+const retryPause = 20 * time.Millisecond
+
+// Client implements saver.Saver with its optional interfaces, as far as the server's store
+// has them; a method that it does not have fails with wire.ErrUnsupported. It is safe for
+// concurrent use.
+//
+// After a cancelled call that was sent, the error of one that writes matches
+// saver.ErrOutcomeUnknown. If no answer comes for Options.Retry, it does too.
+//
+// A lease lasts as long as the connection by which it was taken. PutRequest takes no Changes.
+type Client struct {
+	opts    Options
+	locate  func() (network, address, token string, secure bool, err error)
+	id      [wire.ClientSize]byte
+	closed  chan struct{}
+	closing sync.Once
+
+	mu      sync.Mutex
+	current *connection
+	dialing chan struct{} // has the turn of the one that connects
+	slots   chan uint16
+	numbers []uint64 // of each slot, the last that was used; whoever has the slot may touch it
+}
+
+var (
+	_ saver.Saver         = (*Client)(nil)
+	_ saver.Coordinator   = (*Client)(nil)
+	_ saver.ThreadManager = (*Client)(nil)
+	_ saver.Retainer      = (*Client)(nil)
+	_ saver.Eraser        = (*Client)(nil)
+)
+
+// Dir returns a client of the server of a directory. It connects when it is first used, and
+// finds the server anew whenever it connects.
+func Dir(dir string, o Options) *Client {
+	return newClient(o, func() (network, address, token string, secure bool, err error) {
+		b, err := os.ReadFile(filepath.Join(dir, "serve.json"))
+		if err != nil {
+			return "", "", "", false, fmt.Errorf("no server of %s: %w", dir, err)
+		}
+		var info struct {
+			Protocol  int    `json:"protocol"`
+			Address   string `json:"address"`
+			TokenFile string `json:"token_file"`
+		}
+		if err := json.Unmarshal(b, &info); err != nil {
+			return "", "", "", false, fmt.Errorf("serve.json of %s: %w", dir, err)
+		}
+		token = o.Token
+		if info.TokenFile != "" {
+			b, err := os.ReadFile(filepath.Join(dir, filepath.Base(info.TokenFile)))
+			if err != nil {
+				return "", "", "", false, err
+			}
+			token = strings.TrimSpace(string(b))
+		}
+		network, address, secure, err = parse(info.Address)
+		if network == "unix" && !filepath.IsAbs(address) {
+			address = filepath.Join(dir, address)
+		}
+		return network, address, token, secure, err
+	})
+}
+
+// Address returns a client of the server at an address: unix:PATH, tcp:HOST:PORT or
+// tls:HOST:PORT. It connects when it is first used.
+func Address(address string, o Options) (*Client, error) {
+	network, at, secure, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(o, func() (string, string, string, bool, error) { return network, at, o.Token, secure, nil }), nil
+}
+
+func parse(address string) (network, at string, secure bool, err error) {
+	kind, at, _ := strings.Cut(address, ":")
+	switch kind {
+	case "unix":
+		return "unix", at, false, nil
+	case "tcp":
+		return "tcp", at, false, nil
+	case "tls":
+		return "tcp", at, true, nil
+	}
+	return "", "", false, fmt.Errorf("address %q: use unix:PATH, tcp:HOST:PORT or tls:HOST:PORT", address)
+}
+
+func newClient(o Options, locate func() (string, string, string, bool, error)) *Client {
+	if o.Serializer == nil {
+		o.Serializer = serde.Default()
+	}
+	if o.Retry == 0 {
+		o.Retry = 30 * time.Second
+	}
+	if o.Name == "" {
+		o.Name = "stele/go"
+	}
+	c := &Client{opts: o, locate: locate, closed: make(chan struct{}), dialing: make(chan struct{}, 1)}
+	if _, err := rand.Read(c.id[:]); err != nil {
+		panic(err) // the system has no randomness: crypto/rand never returns one
+	}
+	return c
+}
+
+// Close ends the connection. Calls under way fail with saver.ErrClosed, or, if they write,
+// with saver.ErrOutcomeUnknown. A second Close does nothing. The store stays open.
+func (c *Client) Close() error {
+	c.closing.Do(func() { close(c.closed) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil {
+		c.current.fail(saver.ErrClosed)
+	}
+	return nil
+}
+
+// connect returns the connection, or makes one.
+func (c *Client) connect(ctx context.Context) (*connection, error) {
+	if cn := c.live(); cn != nil {
+		return cn, nil
+	}
+	select {
+	case c.dialing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.closed:
+		return nil, saver.ErrClosed
+	}
+	defer func() { <-c.dialing }()
+	select {
+	case <-c.closed:
+		return nil, saver.ErrClosed
+	default:
+	}
+	if cn := c.live(); cn != nil {
+		return cn, nil
+	}
+	cn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = cn
+	if c.slots == nil {
+		c.slots = make(chan uint16, cn.welcome.CallSlots)
+		for i := range cn.welcome.CallSlots {
+			c.slots <- uint16(i)
+		}
+		c.numbers = make([]uint64, cn.welcome.CallSlots)
+	}
+	return cn, nil
+}
+
+func (c *Client) live() *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil || c.current.broken() {
+		return nil
+	}
+	return c.current
+}
+
+func (c *Client) dial(ctx context.Context) (*connection, error) {
+	network, address, token, secure, err := c.locate()
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{Timeout: 10 * time.Second}
+	var nc net.Conn
+	if secure {
+		nc, err = (&tls.Dialer{NetDialer: &d, Config: c.opts.TLS}).DialContext(ctx, network, address)
+	} else {
+		nc, err = d.DialContext(ctx, network, address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cn, err := newConnection(nc, wire.Hello{Protocol: wire.Protocol, Client: c.opts.Name, Token: token})
+	if err != nil {
+		_ = nc.Close() // it said nothing of use
+	}
+	return cn, err
+}
+
+// final reports whether an error of connecting will be the same next time.
+func final(err error) bool {
+	return errors.Is(err, wire.ErrAuth) || errors.Is(err, wire.ErrVersion) || errors.Is(err, saver.ErrClosed)
+}
+
+// request is one call.
+type request struct {
+	method string
+	// params appends the parameters; its error ends the call before anything is sent.
+	params func(b []byte, call *wire.Call) ([]byte, error)
+	writes bool // it has the field call
+	batch  func([]byte) error
+}
+
+// call asks until there is an answer. It returns the connection that the answer came by.
+func (c *Client) call(ctx context.Context, r request) (body []byte, cn *connection, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	var name *wire.Call
+	sent, began := false, time.Now()
+	defer func() {
+		if err != nil && sent && r.writes && unanswered(err) {
+			err = errors.Join(saver.ErrOutcomeUnknown, err)
+		}
+	}()
+	for {
+		cn, err = c.connect(ctx)
+		retry := err != nil && !final(err)
+		if err == nil {
+			if r.writes && name == nil {
+				slot, err := c.takeSlot(ctx)
+				if err != nil {
+					return nil, nil, err
+				}
+				defer func() { c.slots <- slot }()
+				c.numbers[slot]++
+				name = &wire.Call{Client: c.id, Slot: slot, Number: c.numbers[slot]}
+			}
+			var params []byte
+			if params, err = r.params(nil, name); err != nil {
+				return nil, nil, err
+			}
+			var went bool
+			if body, went, err = cn.do(ctx, r.method, params, r.batch); err == nil {
+				return body, cn, nil
+			}
+			if sent = sent || went; went && name != nil {
+				name.Again = true
+			}
+			retry = again(err)
+		}
+		if !retry || ctx.Err() != nil || time.Since(began) > c.opts.Retry {
+			return nil, nil, err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-c.closed:
+			return nil, nil, saver.ErrClosed
+		}
+	}
+}
+
+// again reports whether a call that was sent, and had this error, may be asked again.
+func again(err error) bool {
+	return errors.Is(err, errLost) || errors.Is(err, wire.ErrClosing)
+}
+
+// unanswered reports whether the error of a call is not the server's answer to it.
+func unanswered(err error) bool {
+	var answer *wire.Error
+	return !errors.As(err, &answer) || answer.Code == wire.CodeClosing
+}
+
+func (c *Client) takeSlot(ctx context.Context) (uint16, error) {
+	select {
+	case slot := <-c.slots:
+		return slot, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-c.closed:
+		return 0, saver.ErrClosed
+	}
+}

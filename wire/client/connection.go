@@ -1,0 +1,262 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/wire"
+)
+
+// errMidway: a listing was interrupted behind its first items. It cannot be continued, as
+// the store may be another state now.
+var errMidway = errors.New("the connection was lost in the middle of a listing")
+
+// errLost is what calls of a connection that is lost have.
+var errLost = errors.New("the connection to the server is lost")
+
+// connection is one connection to a server. A goroutine reads it.
+type connection struct {
+	nc      net.Conn
+	welcome wire.Welcome
+	ended   chan struct{} // closed when the connection is lost
+
+	sending sync.Mutex
+	frame   []byte
+
+	mu     sync.Mutex
+	err    error // why it is lost
+	last   uint32
+	calls  map[uint32]chan event
+	leases map[int64]chan struct{}
+}
+
+// event is what comes for a call: batches, and at the end an answer.
+type event struct {
+	items [][]byte
+	batch bool
+	body  []byte
+	err   error
+}
+
+// firstBatches is how many batches a server sends unasked.
+const firstBatches = 4
+
+func newConnection(nc net.Conn, h wire.Hello) (*connection, error) {
+	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return nil, err
+	}
+	cn := &connection{nc: nc, ended: make(chan struct{}), calls: map[uint32]chan event{}, leases: map[int64]chan struct{}{}, welcome: wire.Welcome{MaxFrame: wire.DefaultMaxFrame}}
+	if err := cn.send(&wire.Message{Kind: wire.Request, Method: "hello", Body: h.AppendTo(nil)}); err != nil {
+		return nil, err
+	}
+	br := bufio.NewReaderSize(nc, 32<<10)
+	body, err := wire.ReadFrame(br, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("hello: %w", err)
+	}
+	m, err := wire.DecodeMessage(body)
+	if err != nil {
+		return nil, err
+	}
+	if m.Err != nil {
+		return nil, m.Err
+	}
+	if cn.welcome, err = wire.DecodeWelcome(m.Body); err != nil {
+		return nil, err
+	}
+	if w := &cn.welcome; w.Protocol != wire.Protocol || w.CallSlots < 1 || w.CallSlots > 1<<16 || w.MaxFrame < 1 {
+		return nil, fmt.Errorf("%w: %d", wire.ErrVersion, w.Protocol)
+	}
+	if err := nc.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	go cn.read(br)
+	return cn, nil
+}
+
+func (cn *connection) broken() bool {
+	select {
+	case <-cn.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// fail ends the connection, and the calls and leases that it has.
+func (cn *connection) fail(err error) {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.err != nil {
+		return
+	}
+	if !errors.Is(err, saver.ErrClosed) {
+		err = fmt.Errorf("%w: %w", errLost, err)
+	}
+	cn.err = err
+	close(cn.ended)
+	_ = cn.nc.Close() // it is lost
+	for id, lost := range cn.leases {
+		close(lost)
+		delete(cn.leases, id)
+	}
+}
+
+func (cn *connection) read(br *bufio.Reader) {
+	for {
+		body, err := wire.ReadFrame(br, max(cn.welcome.MaxFrame, 1<<20))
+		if err == nil {
+			err = cn.take(body)
+		}
+		if err != nil {
+			cn.fail(err)
+			return
+		}
+	}
+}
+
+// take gives a message to the call that it is for.
+func (cn *connection) take(body []byte) error {
+	m, err := wire.DecodeMessage(body)
+	if err != nil {
+		return err
+	}
+	ev, id := event{body: m.Body}, m.ID
+	switch {
+	case m.Kind == wire.Response:
+		if m.Err != nil {
+			ev.err = m.Err
+		}
+	case m.Method == "items":
+		n, err := wire.DecodeItems(m.Body)
+		if err != nil {
+			return err
+		}
+		ev, id = event{items: n.Items, batch: true}, n.Call
+	case m.Method == "lost":
+		n, err := wire.DecodeControl(m.Body)
+		cn.forget(n.Lease)
+		return err
+	default:
+		return nil // of a later protocol
+	}
+	cn.mu.Lock()
+	ch := cn.calls[id]
+	if !ev.batch {
+		delete(cn.calls, id)
+	}
+	cn.mu.Unlock()
+	if ch != nil {
+		select {
+		case ch <- ev: // it has room for what the call has asked for
+		default:
+			return errors.New("the server sends more than it was asked for")
+		}
+	}
+	return nil
+}
+
+// forget closes the lost channel of a lease.
+func (cn *connection) forget(lease int64) {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if lost := cn.leases[lease]; lost != nil {
+		close(lost)
+		delete(cn.leases, lease)
+	}
+}
+
+func (cn *connection) send(m *wire.Message) error {
+	cn.sending.Lock()
+	defer cn.sending.Unlock()
+	frame, err := wire.AppendFrame(cn.frame[:0], cn.welcome.MaxFrame, m.AppendTo)
+	if err != nil {
+		return errors.Join(saver.ErrTooLarge, err)
+	}
+	if cn.frame = frame; cap(frame) > 256<<10 {
+		cn.frame = nil
+	}
+	if _, err := cn.nc.Write(frame); err != nil {
+		cn.fail(err)
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return nil
+}
+
+// do asks once. went reports whether the server may have got it.
+func (cn *connection) do(ctx context.Context, method string, params []byte, batch func([]byte) error) (body []byte, went bool, err error) {
+	ch := make(chan event, firstBatches+1)
+	cn.mu.Lock()
+	if cn.err != nil {
+		cn.mu.Unlock()
+		return nil, false, cn.err
+	}
+	cn.last++
+	for cn.last == 0 || cn.calls[cn.last] != nil {
+		cn.last++
+	}
+	id := cn.last
+	cn.calls[id] = ch
+	cn.mu.Unlock()
+	if err := cn.send(&wire.Message{Kind: wire.Request, ID: id, Method: method, Body: params}); err != nil {
+		cn.mu.Lock()
+		delete(cn.calls, id)
+		cn.mu.Unlock()
+		return nil, !errors.Is(err, wire.ErrFrame), err
+	}
+	midway := false
+	lost := func() error {
+		if midway {
+			return errMidway
+		}
+		return cn.err
+	}
+	for {
+		select {
+		case ev := <-ch:
+			if !ev.batch {
+				return ev.body, true, ev.err
+			}
+			midway = true
+			for _, item := range ev.items {
+				if err := batch(item); err != nil {
+					cn.abandon(id)
+					return nil, true, err
+				}
+			}
+			n := wire.Control{Call: id, Batches: 1}
+			if err := cn.send(&wire.Message{Kind: wire.Notification, Method: "more", Body: n.AppendTo(nil)}); err != nil {
+				return nil, true, lost()
+			}
+		case <-ctx.Done():
+			cn.abandon(id)
+			return nil, true, ctx.Err()
+		case <-cn.ended:
+			select {
+			case ev := <-ch: // the answer came before the end
+				if !ev.batch {
+					return ev.body, true, ev.err
+				}
+			default:
+			}
+			return nil, true, lost()
+		}
+	}
+}
+
+// abandon cancels a call whose answer nobody waits for any more.
+func (cn *connection) abandon(id uint32) {
+	cn.mu.Lock()
+	if cn.calls[id] != nil {
+		cn.calls[id] = make(chan event, 1<<10) // what is on its way is dropped
+	}
+	cn.mu.Unlock()
+	n := wire.Control{Call: id}
+	_ = cn.send(&wire.Message{Kind: wire.Notification, Method: "cancel", Body: n.AppendTo(nil)}) // a lost connection cancels, too
+}

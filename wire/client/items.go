@@ -1,0 +1,155 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/storehook"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/wire"
+)
+
+// Items is the long-term store of a server. It implements store.Store, store.Scanner and
+// store.Sweeper, and is safe for concurrent use.
+type Items struct{ c *Client }
+
+var (
+	_ store.Store   = (*Items)(nil)
+	_ store.Scanner = (*Items)(nil)
+	_ store.Sweeper = (*Items)(nil)
+)
+
+// Items returns the long-term store beside the saver.
+func (c *Client) Items() *Items { return &Items{c} }
+
+// Batch implements store.Store. If the call had to be asked again, its reads may see its own
+// puts.
+func (s *Items) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
+	writes := false
+	for i, op := range ops {
+		switch op := op.(type) {
+		case store.PutOp:
+			writes = true
+		case store.Query:
+			if _, err := storehook.CompileFilter(op.Filter); err != nil {
+				return nil, err
+			}
+		case store.GetOp, store.NamespaceQuery:
+		default:
+			return nil, rules.Invalidf("ops", "operation %d is a %T", i, op)
+		}
+	}
+	p := wire.Batch{Ops: ops}
+	body, _, err := s.c.call(ctx, request{method: "store_batch", writes: writes, params: func(b []byte, call *wire.Call) ([]byte, error) {
+		p.Call = call
+		return p.AppendTo(b)
+	}})
+	if err != nil {
+		return nil, ofItems(err)
+	}
+	return wire.DecodeResults(body, ops)
+}
+
+// ofItems is an error of package store, where the server's is one.
+func ofItems(err error) error {
+	var invalid *saver.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	switch {
+	case invalid.Field == wire.FieldNamespace:
+		return &store.NamespaceError{Reason: invalid.Reason}
+	case invalid.Field == wire.FieldVector:
+		return &store.VectorError{Reason: invalid.Reason}
+	case invalid.Field == wire.FieldIndex:
+		return fmt.Errorf("%w: %w", store.ErrNoIndex, err)
+	}
+	return err
+}
+
+// Get implements store.Store.
+func (s *Items) Get(ctx context.Context, ns store.Namespace, key string, opts ...store.GetOption) (*store.Item, error) {
+	op := store.GetOp{Namespace: ns, Key: key}
+	for _, o := range opts {
+		o(&op)
+	}
+	results, err := s.Batch(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if results[0].Item == nil {
+		return nil, fmt.Errorf("key %q in namespace %q: %w", key, []string(ns), store.ErrNotFound)
+	}
+	return results[0].Item, nil
+}
+
+// Put implements store.Store.
+func (s *Items) Put(ctx context.Context, ns store.Namespace, key string, value map[string]any, opts ...store.PutOption) error {
+	if err := store.CheckNamespace(ns); err != nil {
+		return err
+	}
+	if value == nil {
+		return rules.Invalidf("value", "nil; Delete removes an item")
+	}
+	op := store.PutOp{Namespace: ns, Key: key, Value: value}
+	for _, o := range opts {
+		o(&op)
+	}
+	_, err := s.Batch(ctx, op)
+	return err
+}
+
+// Delete implements store.Store.
+func (s *Items) Delete(ctx context.Context, ns store.Namespace, key string) error {
+	_, err := s.Batch(ctx, store.PutOp{Namespace: ns, Key: key})
+	return err
+}
+
+// Search implements store.Store.
+func (s *Items) Search(ctx context.Context, q store.Query) ([]store.Found, error) {
+	results, err := s.Batch(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return results[0].Found, nil
+}
+
+// ListNamespaces implements store.Store.
+func (s *Items) ListNamespaces(ctx context.Context, q store.NamespaceQuery) ([]store.Namespace, error) {
+	results, err := s.Batch(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return results[0].Namespaces, nil
+}
+
+// Scan implements store.Scanner.
+func (s *Items) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, error] {
+	p := wire.Batch{Ops: []store.Op{q}}
+	if _, err := storehook.CompileFilter(q.Filter); err != nil {
+		return func(yield func(store.Found, error) bool) { yield(store.Found{}, err) }
+	}
+	return func(yield func(store.Found, error) bool) {
+		for f, err := range listing(ctx, s.c, "store_scan", p.AppendTo, wire.DecodeFound) {
+			if err != nil {
+				err = ofItems(err)
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// Sweep implements store.Sweeper.
+func (s *Items) Sweep(ctx context.Context) (int, error) {
+	body, err := s.c.write(ctx, "store_sweep", wire.Threads{})
+	if err != nil {
+		return 0, err
+	}
+	return wire.DecodeCount(body, "expired")
+}

@@ -1,0 +1,95 @@
+package client_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stele-go/stele/internal/diskhook"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/savertest"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/storetest"
+	"github.com/stele-go/stele/wire/client"
+	"github.com/stele-go/stele/wire/server"
+)
+
+// served serves a store in a fresh directory for as long as the test runs, and returns a
+// client of it.
+func served(t *testing.T, o server.Options) *client.Client {
+	t.Helper()
+	dir := t.TempDir()
+	at, err := server.ListenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s, ended := server.New(o), make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, at.Listener) }()
+	c := client.Dir(dir, client.Options{})
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := at.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	return c
+}
+
+// inMemory opens a store on disk in a simulated file system.
+func inMemory(t *testing.T, o disk.Options) *disk.Saver {
+	t.Helper()
+	d, err := disk.Open("store", diskhook.Simulate(o, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// TestDisk: a store on disk at the other end of a wire has every behaviour of savers.
+func TestDisk(t *testing.T) {
+	savertest.Run(t, func(t *testing.T) saver.Saver {
+		return served(t, server.Options{Saver: inMemory(t, disk.Options{}), Store: "disk"})
+	})
+}
+
+// TestMemory is TestDisk for a store that remembers no calls itself.
+func TestMemory(t *testing.T) {
+	savertest.Run(t, func(t *testing.T) saver.Saver {
+		return served(t, server.Options{Saver: memory.New(memory.Options{}), Store: "memory"})
+	})
+}
+
+// TestItems: a long-term store at the other end of a wire has every behaviour of stores.
+func TestItems(t *testing.T) {
+	storetest.RunWith(t, func(t *testing.T, o store.Options) store.Store {
+		d := inMemory(t, disk.Options{Clock: o.Clock})
+		items, err := store.On(d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := items.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return served(t, server.Options{Saver: d, Items: items, Store: "disk"}).Items()
+	}, storetest.Options{Except: map[string]string{"vectors/unusable vectors are refused": "the embedder's own error stays with the server"}})
+}

@@ -1,0 +1,316 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/wire"
+)
+
+// NextVersion implements saver.Saver. It asks nobody.
+func (c *Client) NextVersion(current saver.Version, _ string) (saver.Version, error) {
+	return saver.NextVersion(current, nil)
+}
+
+// Serializer implements saver.Coordinator.
+func (c *Client) Serializer() serde.Serializer { return c.opts.Serializer }
+
+// Put implements saver.Saver.
+func (c *Client) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
+	return c.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
+}
+
+// PutRequest implements saver.Coordinator. Changes are refused: they belong to a store of
+// this process.
+func (c *Client) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
+	if err := rules.ValidateRequest(req); err != nil {
+		return saver.Config{}, err
+	}
+	if len(req.Changes) > 0 {
+		return saver.Config{}, rules.Invalidf("changes[0]", "belongs to another store")
+	}
+	p := wire.Put{PutRequest: req, DeferSync: saver.SyncDeferred(ctx)}
+	body, _, err := c.call(ctx, request{method: "put", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
+		p.Call = call
+		return p.AppendTo(b, c.opts.Serializer)
+	}})
+	if err != nil {
+		return saver.Config{}, err
+	}
+	return wire.DecodeConfig(body)
+}
+
+// PutWrites implements saver.Saver.
+func (c *Client) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+	if err := rules.ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
+		return err
+	}
+	p := wire.PutWrites{Config: cfg, Task: taskID, Path: taskPath, Writes: writes, DeferSync: saver.SyncDeferred(ctx)}
+	_, _, err := c.call(ctx, request{method: "put_writes", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
+		p.Call = call
+		return p.AppendTo(b, c.opts.Serializer)
+	}})
+	return err
+}
+
+// owned gives values that were received the client's serializer, and keeps callers from
+// changing what others read.
+func (c *Client) owned(v saver.Value) saver.Value {
+	t, err := v.Typed()
+	if err != nil {
+		return v // no value
+	}
+	return saver.ValueShared(t, c.opts.Serializer)
+}
+
+func (c *Client) tuple(t *saver.Tuple) *saver.Tuple {
+	for channel, v := range t.Checkpoint.Values {
+		t.Checkpoint.Values[channel] = c.owned(v)
+	}
+	c.writes(t.PendingWrites)
+	return t
+}
+
+func (c *Client) writes(writes []saver.PendingWrite) {
+	for i := range writes {
+		writes[i].Value = c.owned(writes[i].Value)
+	}
+}
+
+// GetTuple implements saver.Saver. All values come with it.
+func (c *Client) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
+	p := wire.At{Config: cfg.At(cfg.CheckpointID)}
+	body, _, err := c.call(ctx, request{method: "get", params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }})
+	if err != nil {
+		return nil, err
+	}
+	t, err := wire.DecodeGot(body)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, saver.ErrNotFound
+	}
+	return c.tuple(t), nil
+}
+
+// errStopped ends a listing that nobody reads any more.
+var errStopped = errors.New("the listing was stopped")
+
+// listing yields what a streamed method lists.
+func listing[T any](ctx context.Context, c *Client, method string, params func([]byte) ([]byte, error), decode func([]byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		_, _, err := c.call(ctx, request{method: method, params: func(b []byte, _ *wire.Call) ([]byte, error) { return params(b) }, batch: func(item []byte) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			v, err := decode(item)
+			if err != nil {
+				return err
+			}
+			if !yield(v, nil) {
+				return errStopped
+			}
+			return nil
+		}})
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// List implements saver.Saver. The listing is one state of the store.
+func (c *Client) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
+	if err := rules.ValidateQuery(q); err != nil {
+		return func(yield func(*saver.Tuple, error) bool) { yield(nil, err) }
+	}
+	p := wire.List{Query: q}
+	return listing(ctx, c, "list", p.AppendTo, func(b []byte) (*saver.Tuple, error) {
+		t, err := wire.DecodeTuple(b)
+		if err != nil {
+			return nil, err
+		}
+		return c.tuple(t), nil
+	})
+}
+
+// write makes a call of wire.Threads that writes.
+func (c *Client) write(ctx context.Context, method string, p wire.Threads) ([]byte, error) {
+	body, _, err := c.call(ctx, request{method: method, writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
+		p.Call = call
+		return p.AppendTo(b), nil
+	}})
+	return body, err
+}
+
+// DeleteThread implements saver.Saver.
+func (c *Client) DeleteThread(ctx context.Context, threadID string) error {
+	_, err := c.write(ctx, "delete_thread", wire.Threads{Thread: threadID})
+	return err
+}
+
+// Threads implements saver.ThreadManager.
+func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	if err := rules.ValidateThreadQuery(q); err != nil {
+		return func(yield func(saver.ThreadInfo, error) bool) { yield(saver.ThreadInfo{}, err) }
+	}
+	p := wire.FindThreads{ThreadQuery: q}
+	return listing(ctx, c, "threads", p.AppendTo, wire.DecodeThread)
+}
+
+// CopyThread implements saver.ThreadManager.
+func (c *Client) CopyThread(ctx context.Context, src, dst string) error {
+	_, err := c.write(ctx, "copy_thread", wire.Threads{Thread: src, To: dst})
+	return err
+}
+
+// DeleteForRuns implements saver.ThreadManager. If the call had to be asked again, the
+// Removal may have no list of what was kept.
+func (c *Client) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+	body, err := c.write(ctx, "delete_for_runs", wire.Threads{Runs: runIDs})
+	if err != nil {
+		return saver.Removal{}, err
+	}
+	return wire.DecodeRemoval(body)
+}
+
+// Prune implements saver.ThreadManager. If the call had to be asked again, the Removal may
+// have no list of what was kept.
+func (c *Client) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
+	body, err := c.write(ctx, "prune", wire.Threads{Threads: threadIDs, Strategy: strategy})
+	if err != nil {
+		return saver.Removal{}, err
+	}
+	return wire.DecodeRemoval(body)
+}
+
+// Retain implements saver.Retainer.
+func (c *Client) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
+	if err := rules.ValidateRetention(policy); err != nil {
+		return saver.RetentionReport{}, err
+	}
+	p := wire.Retain{Policy: policy, DryRun: dryRun}
+	body, _, err := c.call(ctx, request{method: "retain", writes: !dryRun, params: func(b []byte, call *wire.Call) ([]byte, error) {
+		p.Call = call
+		return p.AppendTo(b), nil
+	}})
+	if err != nil {
+		return saver.RetentionReport{}, err
+	}
+	return wire.DecodeRetained(body)
+}
+
+// SetTTL implements saver.Retainer.
+func (c *Client) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
+	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+		return err
+	}
+	_, err := c.write(ctx, "set_ttl", wire.Threads{Thread: threadID, TTL: ttl})
+	return err
+}
+
+// Sweep implements saver.Retainer.
+func (c *Client) Sweep(ctx context.Context) (saver.SweepReport, error) {
+	body, err := c.write(ctx, "sweep", wire.Threads{})
+	if err != nil {
+		return saver.SweepReport{}, err
+	}
+	n, err := wire.DecodeCount(body, "expired")
+	return saver.SweepReport{Expired: n}, err
+}
+
+// Erase implements saver.Eraser.
+func (c *Client) Erase(ctx context.Context, threadIDs ...string) error {
+	_, err := c.write(ctx, "erase", wire.Threads{Threads: threadIDs})
+	return err
+}
+
+// Sync implements saver.Coordinator.
+func (c *Client) Sync(ctx context.Context) error {
+	_, _, err := c.call(ctx, plainRequest("sync", wire.Threads{}))
+	return err
+}
+
+func plainRequest(method string, p wire.Threads) request {
+	return request{method: method, params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }}
+}
+
+// Stats returns the figures of the store.
+func (c *Client) Stats(ctx context.Context) (map[string]int64, error) {
+	body, _, err := c.call(ctx, plainRequest("stats", wire.Threads{}))
+	if err != nil {
+		return nil, err
+	}
+	return wire.DecodeFigures(body)
+}
+
+// Own implements saver.Coordinator. The lease lasts as long as the connection.
+func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
+	if err := rules.ValidateThreadID(threadID); err != nil {
+		return nil, err
+	}
+	body, cn, err := c.call(ctx, plainRequest("own", wire.Threads{Thread: threadID, Wait: wait}))
+	if err != nil {
+		return nil, err
+	}
+	o, err := wire.DecodeOwned(body)
+	if err != nil {
+		return nil, err
+	}
+	lost := make(chan struct{})
+	cn.mu.Lock()
+	if cn.err != nil {
+		close(lost)
+	} else {
+		cn.leases[o.Lease] = lost
+	}
+	cn.mu.Unlock()
+	return saver.NewLease(threadID, o.Epoch, lost, nil, func() {
+		cn.mu.Lock()
+		delete(cn.leases, o.Lease)
+		cn.mu.Unlock()
+		p := wire.Threads{Lease: o.Lease}
+		_, _, _ = cn.do(context.Background(), "release", p.AppendTo(nil), nil) // a lost connection releases, too
+	}), nil
+}
+
+// CountAttempt implements saver.Coordinator.
+func (c *Client) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
+	p := wire.At{Config: cfg.At(cfg.CheckpointID)}
+	p.Config.Epoch = cfg.Epoch
+	body, _, err := c.call(ctx, request{method: "count_attempt", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
+		p.Call = call
+		return p.AppendTo(b), nil
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return wire.DecodeCount(body, "attempts")
+}
+
+// DeltaChannelHistory implements saver.Coordinator.
+func (c *Client) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	p := wire.At{Config: cfg.At(cfg.CheckpointID), Channels: channels}
+	body, _, err := c.call(ctx, request{method: "delta_history", params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }})
+	if err != nil {
+		return nil, err
+	}
+	h, err := wire.DecodeHistory(body)
+	for channel, d := range h {
+		c.writes(d.Writes)
+		if !d.Seed.IsZero() {
+			d.Seed = c.owned(d.Seed)
+		}
+		h[channel] = d
+	}
+	return h, err
+}

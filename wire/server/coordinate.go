@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/wire"
+)
+
+func syncStore(c *call) ([]byte, error) {
+	if _, err := threadsOf(c); err != nil {
+		return nil, err
+	}
+	return nil, c.c.s.powers.coordinator.Sync(c.ctx)
+}
+
+func stats(c *call) ([]byte, error) {
+	if _, err := threadsOf(c); err != nil {
+		return nil, err
+	}
+	return wire.AppendFigures(nil, c.c.s.opts.Stats()), nil
+}
+
+// own takes a lease for as long as the connection lasts.
+func own(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	l, err := c.c.s.powers.coordinator.Own(c.ctx, p.Thread, p.Wait)
+	if err != nil {
+		return nil, err
+	}
+	cn := c.c
+	cn.mu.Lock()
+	cn.last++
+	o := wire.Owned{Lease: cn.last, Epoch: l.Epoch()}
+	cn.leases[o.Lease] = l
+	cn.mu.Unlock()
+	if l.Lost() != nil {
+		go cn.watch(o.Lease, l)
+	}
+	return o.AppendTo(nil), nil
+}
+
+// watch tells the client when a lease is lost.
+func (c *conn) watch(id int64, l *saver.Lease) {
+	select {
+	case <-c.ctx.Done():
+	case <-l.Lost():
+		n := wire.Control{Lease: id}
+		_ = c.notify("lost", n.AppendTo(nil)) // a hint
+	}
+}
+
+func release(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	c.c.mu.Lock()
+	l := c.c.leases[p.Lease]
+	delete(c.c.leases, p.Lease)
+	c.c.mu.Unlock()
+	if l != nil {
+		l.Release()
+	}
+	return nil, nil
+}
+
+func countAttempt(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeAt(c.method, c.body))
+	if err != nil {
+		return nil, err
+	}
+	attempts := func(v any) []byte { return wire.AppendCount(nil, "attempts", v.(int)) }
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
+		return c.c.s.powers.coordinator.CountAttempt(ctx, p.Config)
+	}, answer: func(v any) ([]byte, error) { return attempts(v), nil }, keep: attempts})
+}
+
+func deltaHistory(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeAt(c.method, c.body))
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		h, err := c.c.s.powers.coordinator.DeltaChannelHistory(c.ctx, p.Config, p.Channels)
+		if err != nil {
+			return nil, err
+		}
+		b, err := wire.AppendHistory(nil, h)
+		if errors.Is(err, saver.ErrNotFound) && try < moved {
+			continue
+		}
+		return b, err
+	}
+}

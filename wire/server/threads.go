@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/wire"
+)
+
+// threadsOf decodes the parameters of a method that is about threads alone.
+func threadsOf(c *call) (wire.Threads, error) { return decoded(wire.DecodeThreads(c.method, c.body)) }
+
+func deleteThread(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
+		return nil, c.c.s.powers.DeleteThread(ctx, p.Thread)
+	}, answer: nothing})
+}
+
+func copyThread(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
+		return nil, c.c.s.powers.manager.CopyThread(ctx, p.Thread, p.To)
+	}, answer: nothing})
+}
+
+// removal is the answer of a removal. What a call done before removed is known; which
+// checkpoints it kept is not, as names are not stored with calls.
+func removal(v any) ([]byte, error) {
+	rem, _ := v.(saver.Removal)
+	return wire.AppendRemoval(nil, &rem), nil
+}
+
+func keepRemoval(v any) []byte {
+	rem, _ := v.(saver.Removal)
+	rem.Kept = nil
+	return wire.AppendRemoval(nil, &rem)
+}
+
+func deleteForRuns(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
+		return c.c.s.powers.manager.DeleteForRuns(ctx, p.Runs)
+	}, answer: removal, keep: keepRemoval})
+}
+
+func prune(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
+		return c.c.s.powers.manager.Prune(ctx, p.Threads, p.Strategy)
+	}, answer: removal, keep: keepRemoval})
+}
+
+func threads(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeFindThreads(c.body))
+	if err != nil {
+		return nil, err
+	}
+	q := p.ThreadQuery
+	if q.Limit == saver.NoResults {
+		return wire.AppendCount(nil, "count", 0), nil
+	}
+	return stream(c, c.c.s.powers.manager.Threads(c.ctx, q), func(t saver.ThreadInfo) ([]byte, error) {
+		return wire.AppendThread(nil, &t), nil
+	})
+}
+
+func retain(c *call) ([]byte, error) {
+	p, err := decoded(wire.DecodeRetain(c.body))
+	if err != nil {
+		return nil, err
+	}
+	if p.DryRun {
+		p.Call = nil // it changes nothing
+	}
+	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
+		return c.c.s.powers.retainer.Retain(ctx, p.Policy, p.DryRun)
+	}, answer: func(v any) ([]byte, error) {
+		rep := v.(saver.RetentionReport)
+		return wire.AppendRetained(nil, &rep), nil
+	}, keep: func(v any) []byte {
+		rep := v.(saver.RetentionReport)
+		rep.Over, rep.Kept = nil, nil
+		return wire.AppendRetained(nil, &rep)
+	}})
+}
+
+func setTTL(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
+		return nil, c.c.s.powers.retainer.SetTTL(ctx, p.Thread, p.TTL)
+	}, answer: nothing})
+}
+
+func sweep(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	expired := func(v any) []byte { return wire.AppendCount(nil, "expired", v.(saver.SweepReport).Expired) }
+	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
+		return c.c.s.powers.retainer.Sweep(ctx)
+	}, answer: func(v any) ([]byte, error) { return expired(v), nil }, keep: expired})
+}
+
+func erase(c *call) ([]byte, error) {
+	p, err := threadsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
+		return nil, c.c.s.powers.eraser.Erase(ctx, p.Threads...)
+	}, answer: nothing})
+}
