@@ -192,7 +192,7 @@ func (e *Engine) refuseStrangers() error {
 		switch {
 		case complete:
 			return nil
-		case n == LockName, snapshot.IsManifestName(n):
+		case n == LockName, snapshot.IsManifestName(n), files.IsServers(n):
 		case isOwnName(n), n == wal.MarkName:
 			own = n
 		default:

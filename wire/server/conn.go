@@ -321,7 +321,6 @@ func (c *call) run(m method) {
 		err = wire.Errorf(wire.CodeCancelled, "the call was cancelled")
 	}
 	c.cancel()
-	c.c.s.served.Add(1)
 	var fail *wire.Error
 	if err != nil {
 		if fail = wire.ErrorOf(err); fail.Code == wire.CodeUnavailable {

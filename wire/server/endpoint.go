@@ -14,14 +14,15 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/stele-go/stele/internal/files"
 	"github.com/stele-go/stele/wire"
 )
 
 const (
 	// InfoName is the file by which clients find the server of a directory.
-	InfoName   = "serve.json"
-	socketName = "serve.sock"
-	tokenName  = "serve.token"
+	InfoName   = files.ServerInfo
+	socketName = files.ServerSocket
+	tokenName  = files.ServerToken
 
 	// maxSocketPath is the longest path of a socket that all systems take, with room.
 	maxSocketPath = 100
@@ -147,7 +148,7 @@ func (e *Endpoint) publish(info Info) error {
 // write replaces a file of the directory, so that it is read whole or not at all. It need not
 // survive a power failure, which no server does either.
 func (e *Endpoint) write(name string, b []byte) error {
-	tmp := filepath.Join(e.dir, name+".tmp")
+	tmp := filepath.Join(e.dir, name+files.TempSuffix)
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -247,9 +248,4 @@ func (e *Endpoint) Close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// IsFile reports whether a file of this name in the directory of a store is a server's.
-func IsFile(name string) bool {
-	return name == socketName || strings.TrimSuffix(name, ".tmp") == InfoName || strings.TrimSuffix(name, ".tmp") == tokenName
 }

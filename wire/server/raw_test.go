@@ -23,6 +23,7 @@ type node struct {
 	t    *testing.T
 	dir  string
 	d    *disk.Saver
+	s    *server.Server
 	stop func() // ends the server, then the store
 }
 
@@ -55,7 +56,7 @@ func startAt(t *testing.T, dir string, clock func() time.Time, change func(*serv
 	ended := make(chan error, 1)
 	s := server.New(o)
 	go func() { ended <- s.Serve(ctx, at.Listener) }()
-	n := &node{t: t, dir: dir, d: d}
+	n := &node{t: t, dir: dir, d: d, s: s}
 	n.stop = func() {
 		t.Helper()
 		n.stop = func() {}
@@ -183,10 +184,10 @@ func (c *raw) ends() {
 	}
 }
 
-var client = [wire.ClientSize]byte{1, 2, 3}
+var clientID = [wire.ClientSize]byte{1, 2, 3}
 
 func call(slot uint16, number uint64) *wire.Call {
-	return &wire.Call{Client: client, Slot: slot, Number: number}
+	return &wire.Call{Client: clientID, Slot: slot, Number: number}
 }
 
 func again(c *wire.Call) *wire.Call {

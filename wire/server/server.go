@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/saver"
@@ -81,8 +80,6 @@ type Server struct {
 	serving sync.WaitGroup // connections
 	broken  chan struct{}  // closed when the store is found to take no more writes
 	once    sync.Once
-
-	accepted, served, refused atomic.Int64
 }
 
 // New returns a Server. It panics without Options.Saver.
@@ -162,6 +159,13 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	}
 }
 
+// Connections is how many connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
 // idleFor is for how long there has been no connection.
 func (s *Server) idleFor() time.Duration {
 	s.mu.Lock()
@@ -187,11 +191,9 @@ func (s *Server) accept(l Listener) error {
 		c := newConn(s, nc, l.AskToken)
 		if !s.admit(c) {
 			s.log.Warn("connection refused", "peer", c.peer, "limit", s.opts.MaxConnections)
-			s.refused.Add(1)
 			_ = nc.Close() // it was not used
 			continue
 		}
-		s.accepted.Add(1)
 		go c.serve()
 	}
 }
