@@ -13,9 +13,9 @@ import (
 	"github.com/stele-go/stele/wire"
 )
 
-// errMidway: a listing was interrupted behind its first items. It cannot be continued, as
+// ErrInterrupted is returned by a listing that was interrupted behind its first items. It cannot be continued, as
 // the store may be another state now.
-var errMidway = errors.New("the connection was lost in the middle of a listing")
+var ErrInterrupted = errors.New("the connection was lost in the middle of a listing")
 
 // errLost is what calls of a connection that is lost have.
 var errLost = errors.New("the connection to the server is lost")
@@ -213,7 +213,7 @@ func (cn *connection) do(ctx context.Context, method string, params []byte, batc
 	midway := false
 	lost := func() error {
 		if midway {
-			return errMidway
+			return ErrInterrupted
 		}
 		return cn.err
 	}
