@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +17,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/wire"
 )
 
 // need skips the test aloud where what it needs is not installed, or fails it where CI or
@@ -228,5 +234,45 @@ func TestThereAndBack(t *testing.T) {
 		if there, back := exported(t, in(name)), exported(t, in(name+".back")); there != back {
 			t.Errorf("%s: the store\n%s\nwhat came back\n%s", name, there, back)
 		}
+	}
+}
+
+// TestServePostgres: the saver and the store of a database are served as those of a
+// directory are.
+func TestServePostgres(t *testing.T) {
+	url, _ := postgresServer(t)
+	ctx := context.Background()
+	s := serve(t, "--postgres", url, "--setup", "--listen", "unix:"+filepath.Join(t.TempDir(), "sock"))
+	c := dial(t, s.address, "")
+	cfg, err := c.Put(ctx, saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: "1"}, saver.Metadata{"step": 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CopyThread(ctx, "t", "copy"); err != nil {
+		t.Error(err)
+	}
+	if got, err := c.GetTuple(ctx, saver.Config{ThreadID: "copy"}); err != nil || got.Config.CheckpointID != cfg.CheckpointID {
+		t.Errorf("got %v, %v", got, err)
+	}
+	lease, err := c.Own(ctx, "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Own(ctx, "t", false); !errors.Is(err, saver.ErrConflict) {
+		t.Errorf("a thread that is owned: %v", err)
+	}
+	lease.Release()
+	ns := store.Namespace{"n"}
+	if err := c.Items().Put(ctx, ns, "k", map[string]any{"v": "x"}); err != nil {
+		t.Error(err)
+	}
+	if it, err := c.Items().Get(ctx, ns, "k"); err != nil || it.Value["v"] != "x" {
+		t.Errorf("got %v, %v", it, err)
+	}
+	if err := c.Erase(ctx, "t"); !errors.Is(err, wire.ErrUnsupported) {
+		t.Errorf("what the store does not have: %v", err)
+	}
+	if errs, code := s.end(); code != 0 || errs != "" {
+		t.Errorf("exit code %d, %q", code, errs)
 	}
 }

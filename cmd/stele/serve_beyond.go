@@ -21,12 +21,16 @@ import (
 )
 
 // serveBeyond are the flags of serve for what is beyond a directory and its clients.
-type serveBeyond struct{ metrics, postgres, schema string }
+type serveBeyond struct {
+	metrics, postgres, schema string
+	setup                     bool
+}
 
 func (f *serveBeyond) register(p *pflag.FlagSet) {
 	p.StringVar(&f.metrics, "metrics", "", "HOST:PORT for Prometheus (/metrics) and health checks (/healthz)")
 	p.StringVar(&f.postgres, "postgres", "", "serve the saver and the store of this database, a connection string, instead of a directory; --listen is needed")
 	p.StringVar(&f.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
+	p.BoolVar(&f.setup, "setup", false, "make the tables of the saver and the store first; for --postgres")
 }
 
 // open opens the database of --postgres; nil without.
@@ -38,6 +42,11 @@ func (f *serveBeyond) open(ctx context.Context, dir string, sf *serveFlags, log 
 		return nil, errors.New("--postgres: a directory is given, too")
 	}
 	o := postgres.Options{Schema: f.schema, DefaultTTL: sf.ttl}
+	if f.setup {
+		if err := errors.Join(postgres.Setup(ctx, f.postgres, o), postgres.SetupStore(ctx, f.postgres, o, nil)); err != nil {
+			return nil, err
+		}
+	}
 	s, err := postgres.Open(ctx, f.postgres, o)
 	if err != nil {
 		return nil, err
@@ -79,6 +88,7 @@ func (f *serveBeyond) observe(st *servedStore, log *slog.Logger) (func(), error)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics: %w", err)
 	}
+	log.Info("metrics", "address", l.Addr().String())
 	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
