@@ -38,7 +38,7 @@ func put(t *testing.T, s saver.Saver, thread, id string) {
 
 var ctx = context.Background()
 
-// calls that change what is there: each would do harm, or say something else, if it were done
+// repeatedCalls are calls that change what is there: each would do harm, or say something else, if it were done
 // again.
 func repeatedCalls() []repeated {
 	anew := func(t *testing.T, n *node) { put(t, n.d, "t", "9") }
