@@ -125,7 +125,7 @@ func (c *raw) receive() wire.Message {
 }
 
 // patience is how long a test waits for what must come.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 func (c *raw) next() (wire.Message, error) {
 	if err := c.nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
