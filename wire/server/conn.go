@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/saver"
@@ -18,13 +19,16 @@ import (
 // greetingSize is the largest frame before hello.
 const greetingSize = 64 << 10
 
-// conn is one connection. A goroutine reads its frames, and each call has a goroutine.
+// conn is one connection. A goroutine reads its frames, and each call has one while it runs.
+// A few of these stay for the next calls, since their stacks have grown.
 type conn struct {
 	s        *Server
 	nc       net.Conn
 	peer     string
 	askToken bool
 	slots    chan struct{} // calls at once
+	next     chan *call    // for a goroutine that stays
+	idle     atomic.Int32  // goroutines that stay, or are about to
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
@@ -39,7 +43,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn, askToken bool) *conn {
-	c := &conn{s: s, nc: nc, peer: nc.RemoteAddr().String(), askToken: askToken, slots: make(chan struct{}, s.opts.MaxCalls), calls: map[uint32]*call{}, leases: map[int64]*saver.Lease{}}
+	c := &conn{s: s, nc: nc, peer: nc.RemoteAddr().String(), askToken: askToken, slots: make(chan struct{}, s.opts.MaxCalls), next: make(chan *call), calls: map[uint32]*call{}, leases: map[int64]*saver.Lease{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -55,7 +59,7 @@ func (c *conn) cancelWaits() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, call := range c.calls {
-		if call.waits {
+		if call.method.waits {
 			call.cancel()
 		}
 	}
@@ -220,9 +224,9 @@ func (c *conn) take(m wire.Message) error {
 type call struct {
 	c      *conn
 	id     uint32
-	method string
+	name   string // of the method
+	method method
 	body   []byte
-	waits  bool // for what may not come: it ends when the server does
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -286,7 +290,7 @@ func (c *conn) request(m wire.Message) error {
 		<-c.slots
 		return c.answer(m.ID, nil, wire.Errorf(wire.CodeClosing, "the server ends"))
 	}
-	cl := &call{c: c, id: m.ID, method: m.Method, body: m.Body, waits: method.waits, credit: firstCredit, more: make(chan struct{}, 1)}
+	cl := &call{c: c, id: m.ID, name: m.Method, method: method, body: m.Body, credit: firstCredit, more: make(chan struct{}, 1)}
 	cl.ctx, cl.cancel = context.Background(), func() {}
 	if !method.whole {
 		cl.ctx, cl.cancel = context.WithCancel(c.ctx)
@@ -304,16 +308,40 @@ func (c *conn) request(m wire.Message) error {
 		c.complain(m.ID, wire.CodeBadRequest, err)
 		return err
 	}
-	go cl.run(method)
+	select {
+	case c.next <- cl:
+	default:
+		go c.work(cl)
+	}
 	return nil
 }
 
+// staying is how many goroutines of a connection wait for calls.
+const staying = 2
+
+// work does a call, and then those that come while it is one of the goroutines that stay.
+func (c *conn) work(cl *call) {
+	for {
+		cl.run()
+		if c.idle.Add(1) > staying {
+			c.idle.Add(-1)
+			return
+		}
+		select {
+		case cl = <-c.next:
+			c.idle.Add(-1)
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
 // run does the call and answers it.
-func (c *call) run(m method) {
+func (c *call) run() {
 	began := time.Now()
 	defer func() { <-c.c.slots }()
 	defer c.c.s.running.Done()
-	result, err := c.guard(m)
+	result, err := c.guard()
 	c.c.mu.Lock()
 	delete(c.c.calls, c.id)
 	c.c.mu.Unlock()
@@ -340,26 +368,26 @@ func (c *call) run(m method) {
 }
 
 // guard turns a panic of one call into its error.
-func (c *call) guard(m method) (result []byte, err error) {
+func (c *call) guard() (result []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.c.s.log.Error("call panics", "method", c.method, "panic", p, "stack", string(debug.Stack()))
+			c.c.s.log.Error("call panics", "method", c.name, "panic", p, "stack", string(debug.Stack()))
 			result, err = nil, wire.Errorf(wire.CodeInternal, "%v", p)
 		}
 	}()
-	return m.run(c)
+	return c.method.run(c)
 }
 
 func (c *call) log(began time.Time, fail *wire.Error) {
 	log := c.c.s.log
 	switch {
 	case fail != nil && (fail.Code == wire.CodeInternal || fail.Code == wire.CodeUnavailable || fail.Code == wire.CodeCorrupt):
-		log.Error("call", "method", c.method, "peer", c.c.peer, "took", time.Since(began), "code", fail.Code, "error", fail.Message)
+		log.Error("call", "method", c.name, "peer", c.c.peer, "took", time.Since(began), "code", fail.Code, "error", fail.Message)
 	case !log.Enabled(c.ctx, LevelAccess):
 	case fail != nil:
-		log.Log(c.ctx, LevelAccess, "call", "method", c.method, "peer", c.c.peer, "took", time.Since(began), "code", fail.Code)
+		log.Log(c.ctx, LevelAccess, "call", "method", c.name, "peer", c.c.peer, "took", time.Since(began), "code", fail.Code)
 	default:
-		log.Log(c.ctx, LevelAccess, "call", "method", c.method, "peer", c.c.peer, "took", time.Since(began))
+		log.Log(c.ctx, LevelAccess, "call", "method", c.name, "peer", c.c.peer, "took", time.Since(began))
 	}
 }
 

@@ -70,7 +70,7 @@ func release(c *call) ([]byte, error) {
 }
 
 func countAttempt(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeAt(c.method, c.body))
+	p, err := decoded(wire.DecodeAt(c.name, c.body))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func countAttempt(c *call) ([]byte, error) {
 }
 
 func deltaHistory(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeAt(c.method, c.body))
+	p, err := decoded(wire.DecodeAt(c.name, c.body))
 	if err != nil {
 		return nil, err
 	}

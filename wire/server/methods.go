@@ -137,7 +137,7 @@ func nothing(any) ([]byte, error) { return nil, nil }
 const moved = 16
 
 func get(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeAt(c.method, c.body))
+	p, err := decoded(wire.DecodeAt(c.name, c.body))
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ func (t *callTable) effect(c *call, id calls.ID, e effect) (any, error) {
 		}
 		if err := calls.Store(context.WithoutCancel(c.ctx), t.disk, id, e.kept(v)); err != nil {
 			// The call is done. One that is asked again does what is left to do.
-			c.c.s.log.Warn("call is not remembered", "method", c.method, "error", err)
+			c.c.s.log.Warn("call is not remembered", "method", c.name, "error", err)
 		}
 		return v, nil
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // threadsOf decodes the parameters of a method that is about threads alone.
-func threadsOf(c *call) (wire.Threads, error) { return decoded(wire.DecodeThreads(c.method, c.body)) }
+func threadsOf(c *call) (wire.Threads, error) { return decoded(wire.DecodeThreads(c.name, c.body)) }
 
 func deleteThread(c *call) ([]byte, error) {
 	p, err := threadsOf(c)
