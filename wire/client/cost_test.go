@@ -87,9 +87,8 @@ func BenchmarkPut(b *testing.B) {
 		return d
 	}
 	run := func(b *testing.B, put func(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, v map[string]saver.Version) error, ctx func(n int) context.Context) {
-		versions := map[string]saver.Version{}
 		for n := 0; b.Loop(); n++ {
-			versions = map[string]saver.Version{"messages": saver.IntVersion(int64(n + 1))}
+			versions := map[string]saver.Version{"messages": saver.IntVersion(int64(n + 1))}
 			cp := saver.Checkpoint{V: 4, ID: fmt.Sprintf("%08d", n%1000), Values: map[string]saver.Value{"messages": saver.ValueOf(value)}, Versions: versions}
 			if err := put(ctx(n), saver.Config{ThreadID: fmt.Sprint(n / 1000)}, cp, versions); err != nil {
 				b.Fatal(err)

@@ -76,7 +76,7 @@ func (c *conn) serve() {
 	for _, l := range c.leases {
 		l.Release()
 	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		c.s.log.Warn("connection ended", "peer", c.peer, "error", err)
 		return
 	}
@@ -100,6 +100,7 @@ func (r *steady) Read(p []byte) (int, error) {
 	return r.nc.Read(p)
 }
 
+// read takes what the peer sends, until it ends or is wrong; the error says why.
 func (c *conn) read() error {
 	in := &steady{nc: c.nc}
 	br := bufio.NewReaderSize(in, 32<<10)
