@@ -33,10 +33,11 @@ func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return nil, err
 	}
-	n := int(binary.BigEndian.Uint32(header[:]))
-	if n > limit || n == 0 {
-		return nil, fmt.Errorf("%w: %d bytes, %d are allowed", ErrFrame, n, limit)
+	length := binary.BigEndian.Uint32(header[:])
+	if int64(length) > int64(limit) || length == 0 {
+		return nil, fmt.Errorf("%w: %d bytes, %d are allowed", ErrFrame, length, limit)
 	}
+	n := int(length)
 	body := make([]byte, min(n, readStep))
 	for got := 0; ; {
 		if _, err := io.ReadFull(r, body[got:]); err != nil {

@@ -37,7 +37,8 @@ type CommitOptions struct {
 	Began metric.Time
 }
 
-// CommitWith is Commit with options.
+// CommitWith is Commit with options. A Rider that ctx carries is stored with it; see
+// WithRider.
 func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, fn func(*Tx) error) error {
 	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly

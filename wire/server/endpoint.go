@@ -79,12 +79,13 @@ func (e *Endpoint) listenUnix(info *Info) error {
 	path := filepath.Join(e.dir, socketName)
 	info.Address = "unix:" + socketName
 	if len(path) > maxSocketPath {
-		private, err := os.MkdirTemp(runtimeDir(), "stele-") // of mode 0700
+		e.removePrivate()
+		private, err := os.MkdirTemp(runtimeDir(), privatePrefix) // of mode 0700
 		if err != nil {
 			return fmt.Errorf("directory for the socket: %w", err)
 		}
 		e.remove = append(e.remove, private)
-		path = filepath.Join(private, "sock")
+		path = filepath.Join(private, privateSocket)
 		info.Address = "unix:" + path
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -98,6 +99,34 @@ func (e *Endpoint) listenUnix(info *Info) error {
 	e.remove = append([]string{path}, e.remove...)
 	e.Listener, e.Address = Listener{Listener: l}, "unix:"+path
 	return nil
+}
+
+// Names of a private directory, and of the socket in it.
+const (
+	privatePrefix = "stele-"
+	privateSocket = "sock"
+)
+
+// removePrivate removes the private directory of a server that was killed, which InfoName
+// still names. It removes nothing but a socket, and the directory that is empty then.
+func (e *Endpoint) removePrivate() {
+	b, err := os.ReadFile(filepath.Join(e.dir, InfoName))
+	if err != nil {
+		return
+	}
+	var info Info
+	if json.Unmarshal(b, &info) != nil {
+		return
+	}
+	path, ok := strings.CutPrefix(info.Address, "unix:")
+	private := filepath.Dir(path)
+	if !ok || !filepath.IsAbs(path) || filepath.Base(path) != privateSocket || !strings.HasPrefix(filepath.Base(private), privatePrefix) {
+		return
+	}
+	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == fs.ModeSocket {
+		_ = os.Remove(path) // what cannot be removed stays, and harms nobody
+	}
+	_ = os.Remove(private) // the same
 }
 
 // runtimeDir is where directories with a short path are made.

@@ -354,6 +354,22 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
+// TestPrivateOfKilled: the private directory of a server that was killed goes when the next
+// one starts.
+func TestPrivateOfKilled(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	must(t, os.Mkdir(dir, 0o700))
+	killed, err := server.ListenDir(dir)
+	must(t, err)
+	private := filepath.Dir(strings.TrimPrefix(killed.Address, "unix:"))
+	next, err := server.ListenDir(dir)
+	must(t, err)
+	if _, err := os.Stat(private); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left behind: %v", private, err)
+	}
+	must(t, errors.Join(killed.Listener.Close(), next.Close()))
+}
+
 // TestTokenAndTLS: over TCP nothing is done without the token, and TLS works.
 func TestTokenAndTLS(t *testing.T) {
 	cert, pool := certificate(t)
