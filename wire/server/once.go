@@ -65,21 +65,21 @@ func newCallTable(s saver.Saver) *callTable {
 	return &callTable{disk: d, running: map[calls.ID]*running{}, done: map[slot]*list.Element{}, byAge: list.New(), now: time.Now}
 }
 
-// expireEvery forgets clients of a store on disk, until stop is closed.
-func (t *callTable) expireEvery(stop <-chan struct{}, log *slog.Logger) {
+// expireEvery forgets clients of a store on disk, until ctx ends.
+func (t *callTable) expireEvery(ctx context.Context, log *slog.Logger) {
 	if t.disk == nil {
 		return
 	}
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
-		if n, err := calls.Expire(context.Background(), t.disk); err != nil {
+		if n, err := calls.Expire(ctx, t.disk); err != nil && ctx.Err() == nil {
 			log.Warn("forget the calls of clients", "error", err)
 		} else if n > 0 {
 			log.Debug("clients forgotten", "clients", n)
 		}
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}

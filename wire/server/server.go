@@ -129,9 +129,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 		}
 		s.end()
 	}()
-	stop := make(chan struct{})
-	defer close(stop)
-	go s.calls.expireEvery(stop, s.log)
+	var beside sync.WaitGroup
+	defer beside.Wait() // the store may be closed when Serve has returned
+	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	beside.Go(func() { s.calls.expireEvery(serving, s.log) })
 	tick := time.NewTicker(min(time.Second, max(s.opts.IdleExit/8, time.Millisecond)))
 	if s.opts.IdleExit == 0 {
 		tick.Reset(time.Second)
