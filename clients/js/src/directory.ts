@@ -1,0 +1,176 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import * as fs from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseURL, reason } from "./address.js";
+import type { Address, Endpoint } from "./address.js";
+import { findBinary } from "./binary.js";
+import { DirectoryError, DirectoryLockedError, ServerStartError, SteleConnectionError } from "./errors.js";
+
+/** LOCKED is the exit code of `stele serve` if somebody else has the directory open. */
+const LOCKED = 3;
+
+/** POLL is how long to wait, in milliseconds, before looking at serve.json again. */
+const POLL = 5;
+
+/** DirectoryOptions say how the server of a directory is started. */
+export interface DirectoryOptions {
+  /** create makes the directory if it is not there and its parent is. Default: true. */
+  create?: boolean;
+  /** idleExit is how long a server stays without a connection, in milliseconds. Default: 60,000. */
+  idleExit?: number;
+  /** serveArgs are further arguments of `stele serve`. They matter to a server that this client starts. */
+  serveArgs?: readonly string[];
+  /** binary is the program `stele`. Default: $STELE_BINARY, the installed package's, or the one on PATH. */
+  binary?: string;
+}
+
+/**
+ * Directory is the server of a directory.
+ *
+ * Whoever finds no server starts one, and the directory's lock lets one of them live.
+ * Clients never talk to each other. A server is a process of its own, in a session of
+ * its own: it survives the process that started it, and ends when nobody has been
+ * connected for a while. A client that loses its server looks for one again, and else
+ * starts one.
+ */
+export class Directory implements Endpoint {
+  private readonly path: string;
+  private locked = false;
+
+  /** A DirectoryError says at once that no server could be started there. */
+  constructor(
+    directory: string,
+    private readonly options: DirectoryOptions,
+  ) {
+    this.path = path.resolve(directory); // the working directory may change between calls
+    this.check();
+  }
+
+  async address(): Promise<Address | undefined> {
+    const said = this.said();
+    if (typeof said?.["address"] !== "string") return undefined;
+    let token;
+    const file = said["token_file"];
+    if (typeof file === "string" && file !== "") {
+      try {
+        token = fs.readFileSync(path.resolve(this.path, file), "ascii").trim();
+      } catch {
+        return undefined; // not written yet, or removed since
+      }
+    }
+    const address = parseURL(said["address"], token);
+    if (address.kind === "unix") address.path = this.socketPath(address.path);
+    return address;
+  }
+
+  async start(deadline: number): Promise<void> {
+    this.check();
+    this.locked = false;
+    const log = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "stele-start-")), "log");
+    const fd = fs.openSync(log, "w+");
+    const server = this.spawn(fd);
+    try {
+      await this.ready(server, fd, deadline);
+    } finally {
+      fs.closeSync(fd);
+      try {
+        fs.rmSync(path.dirname(log), { recursive: true });
+      } catch {
+        // Windows removes no file that somebody has open, and the server has.
+      }
+    }
+  }
+
+  unreachable(cause: unknown): Error {
+    if (this.locked) {
+      return new DirectoryLockedError(`another program has ${this.path} open, and no server answers there`, { cause });
+    }
+    return new SteleConnectionError(`the server of ${this.path} does not answer: ${reason(cause)}`, { cause });
+  }
+
+  private check(): void {
+    const found = fs.statSync(this.path, { throwIfNoEntry: false });
+    if (found?.isDirectory()) return;
+    if (found) throw new DirectoryError(`${this.path} is a file; name a directory for the store`);
+    if (this.options.create === false) {
+      throw new DirectoryError(`${this.path} does not exist; create it, or leave out create: false`);
+    }
+    const parent = path.dirname(this.path);
+    if (!fs.statSync(parent, { throwIfNoEntry: false })?.isDirectory()) {
+      throw new DirectoryError(`${parent} does not exist; create it, or check the path ${this.path}`);
+    }
+  }
+
+  /** said is what serve.json says; undefined if it is not there, or not whole yet. */
+  private said(): Record<string, unknown> | undefined {
+    try {
+      const said: unknown = JSON.parse(fs.readFileSync(path.join(this.path, "serve.json"), "utf8"));
+      return typeof said === "object" && said !== null ? (said as Record<string, unknown>) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * socketPath is the path to connect to. A socket's path has at most about 100 bytes, so
+   * one from the working directory is taken if it is the shorter one.
+   */
+  private socketPath(socket: string): string {
+    const whole = path.resolve(this.path, socket);
+    const short = path.relative(process.cwd(), whole);
+    return Buffer.byteLength(whole) > 100 && short.length < whole.length ? short : whole;
+  }
+
+  private spawn(log: number): ChildProcess & { failed?: Error } {
+    const idle = this.options.idleExit ?? 60_000;
+    const args = ["serve", this.path, `--idle-exit=${idle}ms`, ...(this.options.serveArgs ?? [])];
+    const server: ChildProcess & { failed?: Error } = spawn(findBinary(this.options.binary), args, {
+      cwd: path.dirname(this.path),
+      detached: true,
+      stdio: ["ignore", "ignore", log],
+      windowsHide: true,
+    });
+    server.on("error", (error) => (server.failed = error));
+    server.unref();
+    return server;
+  }
+
+  /** ready returns when the server serves, or when another one has the lock. */
+  private async ready(server: ChildProcess & { failed?: Error }, log: number, deadline: number): Promise<void> {
+    for (;;) {
+      if (server.failed) {
+        throw new ServerStartError(`${server.spawnfile} cannot be started: ${server.failed.message}`, {
+          cause: server.failed,
+        });
+      }
+      if (server.exitCode === LOCKED) {
+        this.locked = true; // by a server that starts, or by something else
+        return;
+      }
+      // One that was told to end, or killed, says nothing about the directory.
+      if (server.exitCode === 0 || server.signalCode !== null) return;
+      if (server.exitCode !== null) {
+        throw new DirectoryError(`stele serve ${this.path} ended with code ${server.exitCode}: ${tail(log)}`);
+      }
+      if (this.said()?.["pid"] === server.pid) return;
+      if (performance.now() > deadline) {
+        server.kill();
+        throw new ServerStartError(
+          `stele serve ${this.path} was not ready in time; raise the option connectTimeout: ${tail(log)}`,
+        );
+      }
+      await sleep(POLL);
+    }
+  }
+}
+
+/** tail is the end of what a server wrote to its log. */
+function tail(log: number): string {
+  const size = fs.fstatSync(log).size;
+  const bytes = Buffer.alloc(Math.min(size, 2000));
+  fs.readSync(log, bytes, 0, bytes.length, size - bytes.length);
+  return bytes.toString().trim() || "it said nothing";
+}

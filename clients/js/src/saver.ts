@@ -1,0 +1,414 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import {
+  BaseCheckpointSaver,
+  TASKS,
+  getCheckpointId,
+  maxChannelVersion,
+} from "@langchain/langgraph-checkpoint";
+import type {
+  ChannelVersions,
+  Checkpoint,
+  CheckpointListOptions,
+  CheckpointMetadata,
+  CheckpointPendingWrite,
+  CheckpointTuple,
+  PendingWrite,
+  SerializerProtocol,
+} from "@langchain/langgraph-checkpoint";
+import { clientOfDirectory, clientOfURL } from "./client.js";
+import type { Client, LocalOptions, RemoteOptions } from "./client.js";
+import { InvalidArgumentError, NotFoundError, ProtocolError } from "./errors.js";
+import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain } from "./serializer.js";
+import type { Typed } from "./serializer.js";
+import { isFields } from "./wire.js";
+import type { Fields } from "./wire.js";
+
+/** SaverOptions are those of any SteleSaver. */
+export interface SaverOptions {
+  /** serde serializes the values of channels. Default: a SteleSerializer. */
+  serde?: SerializerProtocol;
+}
+
+/** Removal says what a call has removed. */
+export interface Removal {
+  checkpoints: number;
+  writes: number;
+  /** kept are checkpoints that had to stay, at most a hundred; keptTotal is their number. */
+  kept: { thread: string; ns: string; id: string; for: string; channel: string; reason: string }[];
+  keptTotal: number;
+}
+
+/** ThreadInfo describes a thread. */
+export interface ThreadInfo {
+  threadId: string;
+  /** head is the newest checkpoint of the root graph; "" if there is none. */
+  head: string;
+  updatedAt: Date;
+  /** status, graph and next are what the engine told, if it is one that tells. */
+  status: string;
+  graph: string;
+  next: string[];
+}
+
+/** ThreadQuery selects threads. */
+export interface ThreadQuery {
+  prefix?: string;
+  updatedSince?: Date;
+  status?: string;
+  metadata?: Record<string, unknown>;
+  limit?: number;
+}
+
+/**
+ * SteleSaver keeps checkpoints in a stele store.
+ *
+ * All methods may be called at any time and at the same time. A call that writes returns
+ * when what it wrote is on disk. A call whose connection is lost is asked again, and has
+ * the effect of one. Errors are SteleErrors.
+ *
+ * An open saver does not keep the process alive.
+ */
+export class SteleSaver extends BaseCheckpointSaver {
+  private constructor(
+    private readonly client: Client,
+    options: SaverOptions,
+  ) {
+    super(options.serde ?? new SteleSerializer());
+  }
+
+  /**
+   * fromDir is a saver of the store in a directory. The first call starts a server for
+   * it, or finds the one that another process has started. A DirectoryError says that the
+   * directory cannot have a store.
+   */
+  static fromDir(directory: string, options: SaverOptions & LocalOptions = {}): SteleSaver {
+    return new SteleSaver(clientOfDirectory(directory, options), options);
+  }
+
+  /** fromUrl is a saver of a server that runs elsewhere: `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`. */
+  static fromUrl(url: string, options: SaverOptions & RemoteOptions = {}): SteleSaver {
+    return new SteleSaver(clientOfURL(url, options), options);
+  }
+
+  /** setup connects now, and starts a server if there is none. Without it, the first call does. */
+  async setup(): Promise<void> {
+    await this.client.hello();
+  }
+
+  /** close ends the connection. The server ends by itself when nobody uses it. */
+  async close(): Promise<void> {
+    this.client.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    const thread = threadOf(config);
+    if (thread === undefined) return undefined;
+    const id = getCheckpointId(config);
+    const found = await this.read(thread, namespaceOf(config), id);
+    return found && this.load(found);
+  }
+
+  override async *list(config: RunnableConfig, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
+    const thread = threadOf(config);
+    const ns: unknown = config?.configurable?.["checkpoint_ns"] ?? undefined;
+    const before: unknown = options.before?.configurable?.["checkpoint_id"] || undefined;
+    const filter = options.filter && Object.keys(options.filter).length > 0 ? withNulls(options.filter) : undefined;
+    let left = options.limit ?? undefined;
+    if (left !== undefined && left <= 0) return;
+    let last: Fields | undefined;
+    const items = this.client.stream("list", () => ({
+      thread,
+      ns,
+      id: getCheckpointId(config ?? {}) || undefined,
+      filter: filter && dumpPlain(filter),
+      // A listing that was cut goes on below its last id. If it covers several namespaces
+      // or threads, that id may be in others, so the listing begins again.
+      ...(last && thread !== undefined && ns !== undefined
+        ? { before: last["id"], limit: left }
+        : { before, limit: last ? undefined : left }),
+    }));
+    for await (const item of items) {
+      const found = tupleOf(item);
+      if (last && !follows(found, last)) continue;
+      last = found;
+      yield this.load(found);
+      if (left !== undefined && --left <= 0) return;
+    }
+  }
+
+  override async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const thread = needThread(config, "put a checkpoint");
+    const ns = namespaceOf(config);
+    const names = Object.keys(newVersions).filter((name) => Object.hasOwn(checkpoint.channel_values, name));
+    const [values, meta] = await Promise.all([
+      Promise.all(names.map(async (name) => [name, await this.dump(checkpoint.channel_values[name])] as const)),
+      dumpMetadata(metadata),
+    ]);
+    await this.client.write("put", {
+      thread,
+      ns,
+      parent: getCheckpointId(config) || undefined,
+      checkpoint: {
+        v: checkpoint.v,
+        id: checkpoint.id,
+        ts: checkpoint.ts,
+        values: Object.fromEntries(values),
+        versions: checkpoint.channel_versions,
+        seen: checkpoint.versions_seen,
+      },
+      metadata: meta,
+      new_versions: newVersions,
+    });
+    return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+  }
+
+  override async putWrites(
+    config: RunnableConfig,
+    writes: PendingWrite[],
+    taskId: string,
+    taskPath = "",
+  ): Promise<void> {
+    const thread = needThread(config, "put writes");
+    const id = getCheckpointId(config);
+    if (!id) throw new InvalidArgumentError("the config has no checkpoint_id; put writes with the config that put returned");
+    await this.client.write("put_writes", {
+      thread,
+      ns: namespaceOf(config),
+      id,
+      task: taskId,
+      path: taskPath,
+      writes: await Promise.all(writes.map(async ([channel, value]) => [channel, await this.dump(value)])),
+    });
+  }
+
+  override async deleteThread(threadId: string): Promise<void> {
+    await this.client.write("delete_thread", { thread: String(threadId) });
+  }
+
+  override async getDeltaChannelHistory(options: {
+    config: RunnableConfig;
+    channels: string[];
+  }): Promise<Record<string, { writes: CheckpointPendingWrite[]; seed?: unknown }>> {
+    const { config, channels } = options;
+    const thread = threadOf(config);
+    let answer: unknown = {};
+    if (thread !== undefined && channels.length > 0) {
+      try {
+        const id = getCheckpointId(config) || undefined;
+        answer = await this.client.read("delta_history", { thread, ns: namespaceOf(config), id, channels });
+      } catch (error) {
+        if (!(error instanceof NotFoundError)) throw error; // nothing is the history of nothing
+      }
+    }
+    if (!isFields(answer)) throw new ProtocolError("the server sent a history of another form");
+    const found = answer;
+    return Object.fromEntries(
+      await Promise.all(
+        channels.map(async (channel) => {
+          const { writes, seed } = (Object.hasOwn(found, channel) ? found[channel] : {}) as Fields;
+          return [
+            channel,
+            {
+              writes: await this.loadWrites(writes),
+              ...(seed === undefined || seed === null ? {} : { seed: await this.loadTyped(seed) }),
+            },
+          ] as const;
+        }),
+      ),
+    );
+  }
+
+  /**
+   * getNextVersion counts in integers, as LangGraph does in JavaScript. In a thread that
+   * Python began, versions are strings, and it goes on with versions as Python makes them.
+   */
+  override getNextVersion(current: number | undefined): number {
+    const version: unknown = current; // LangGraph's type says number, and its threads may have strings
+    if (typeof version !== "string") return (current ?? 0) + 1;
+    const next = Number.parseInt(version, 10) + 1;
+    if (!Number.isSafeInteger(next)) throw new InvalidArgumentError(`${version} is no version of a channel`);
+    return `${String(next).padStart(32, "0")}.${Math.random().toFixed(16)}` as unknown as number;
+  }
+
+  /** copyThread copies a thread with all its namespaces. A ThreadExistsError says that the target is in use. */
+  async copyThread(sourceThreadId: string, targetThreadId: string): Promise<void> {
+    await this.client.write("copy_thread", { thread: sourceThreadId, to: targetThreadId });
+  }
+
+  /** deleteForRuns deletes the checkpoints and writes of runs, and keeps what others need to be read. */
+  async deleteForRuns(runIds: string[]): Promise<Removal> {
+    return removalOf(await this.client.write("delete_for_runs", { runs: runIds }));
+  }
+
+  /** prune keeps the newest checkpoint of each namespace of the threads, or deletes the threads. */
+  async prune(threadIds: string[], options: { strategy?: "keep_latest" | "delete" } = {}): Promise<Removal> {
+    const strategy = options.strategy ?? "keep_latest";
+    return removalOf(await this.client.write("prune", { threads: threadIds, strategy }));
+  }
+
+  /** erase deletes threads. When it returns, no file of the store holds a byte that only they had. */
+  async erase(threadIds: string[]): Promise<void> {
+    await this.client.write("erase", { threads: threadIds });
+  }
+
+  /** sync settles the calls before it: what can be read when it returns is there for good. */
+  async sync(): Promise<void> {
+    await this.client.read("sync", {});
+  }
+
+  /** threads lists threads in the order of their ids. */
+  async *threads(query: ThreadQuery = {}): AsyncGenerator<ThreadInfo> {
+    let left = query.limit;
+    if (left !== undefined && left <= 0) return;
+    const told = new Set<string>(); // a listing that was cut begins again
+    const items = this.client.stream("threads", () => ({
+      prefix: query.prefix,
+      updated_since: query.updatedSince && query.updatedSince.getTime() * 1000,
+      status: query.status,
+      metadata: query.metadata && dumpPlain(withNulls(query.metadata)),
+      limit: query.limit,
+    }));
+    for await (const item of items) {
+      if (!isFields(item)) throw new ProtocolError("the server sent a thread of another form");
+      const threadId = String(item["thread"]);
+      if (told.has(threadId)) continue;
+      told.add(threadId);
+      yield {
+        threadId,
+        head: String(item["head"] ?? ""),
+        updatedAt: new Date(Number(item["updated_at"]) / 1000),
+        status: String(item["status"] ?? ""),
+        graph: String(item["graph"] ?? ""),
+        next: Array.isArray(item["next"]) ? item["next"].map(String) : [],
+      };
+      if (left !== undefined && --left <= 0) return;
+    }
+  }
+
+  private async read(thread: string, ns: string, id: string): Promise<Fields | undefined> {
+    const answer = await this.client.read("get", { thread, ns, id: id || undefined });
+    const tuple = isFields(answer) ? answer["tuple"] : undefined;
+    return tuple === undefined || tuple === null ? undefined : tupleOf(tuple);
+  }
+
+  private async load(found: Fields): Promise<CheckpointTuple> {
+    const thread = String(found["thread"]);
+    const ns = String(found["ns"]);
+    const at = (id: unknown): RunnableConfig => ({
+      configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: String(id) },
+    });
+    const stored = Object.entries((found["values"] ?? {}) as Fields);
+    const [values, metadata, pendingWrites] = await Promise.all([
+      Promise.all(stored.map(async ([name, value]) => [name, await this.loadTyped(value)] as const)),
+      loadPlain(found["metadata"]),
+      this.loadWrites(found["writes"]),
+    ]);
+    const checkpoint: Checkpoint = {
+      v: Number(found["v"]),
+      id: String(found["id"]),
+      ts: String(found["ts"]),
+      channel_values: Object.fromEntries(values),
+      channel_versions: (found["versions"] ?? {}) as ChannelVersions,
+      versions_seen: (found["seen"] ?? {}) as Checkpoint["versions_seen"],
+    };
+    const parent = found["parent"];
+    const hasParent = typeof parent === "string" && parent !== "";
+    if (checkpoint.v < 4 && hasParent) await this.migrateSends(checkpoint, thread, ns, parent);
+    return {
+      config: at(found["id"]),
+      checkpoint,
+      metadata: metadata as CheckpointMetadata,
+      ...(hasParent ? { parentConfig: at(parent) } : {}),
+      pendingWrites,
+    };
+  }
+
+  /** migrateSends brings packets, which older releases kept as writes of the parent, into the checkpoint. */
+  private async migrateSends(checkpoint: Checkpoint, thread: string, ns: string, parent: string): Promise<void> {
+    const found = await this.read(thread, ns, parent);
+    const sends = (await this.loadWrites(found?.["writes"])).filter(([, channel]) => channel === TASKS);
+    checkpoint.channel_values[TASKS] = sends.map(([, , value]) => value);
+    const versions = Object.values(checkpoint.channel_versions);
+    checkpoint.channel_versions[TASKS] =
+      versions.length > 0 ? maxChannelVersion(...versions) : this.getNextVersion(undefined);
+  }
+
+  private async loadWrites(writes: unknown): Promise<CheckpointPendingWrite[]> {
+    if (writes === undefined || writes === null) return [];
+    if (!Array.isArray(writes)) throw new ProtocolError("the server sent writes of another form");
+    return Promise.all(
+      writes.map(async (write: unknown) => {
+        const [task, channel, value] = write as unknown[];
+        return [String(task), String(channel), await this.loadTyped(value)] as CheckpointPendingWrite;
+      }),
+    );
+  }
+
+  private async dump(value: unknown): Promise<Typed> {
+    const [type, data] = await this.serde.dumpsTyped(value);
+    return [type, data];
+  }
+
+  private loadTyped(value: unknown): Promise<unknown> {
+    const [type, data] = asTyped(value);
+    return this.serde.loadsTyped(type, data);
+  }
+}
+
+function threadOf(config: RunnableConfig | undefined): string | undefined {
+  const thread: unknown = config?.configurable?.["thread_id"];
+  return thread === undefined || thread === null || thread === "" ? undefined : String(thread);
+}
+
+function needThread(config: RunnableConfig, what: string): string {
+  const thread = threadOf(config);
+  if (thread !== undefined) return thread;
+  throw new InvalidArgumentError(
+    `cannot ${what} without a thread: pass { configurable: { thread_id: "..." } } to the graph`,
+  );
+}
+
+function namespaceOf(config: RunnableConfig): string {
+  return String(config.configurable?.["checkpoint_ns"] ?? "");
+}
+
+/** withNulls asks for what is missing where a filter has undefined. */
+function withNulls(filter: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, value === undefined ? null : value]));
+}
+
+function tupleOf(item: unknown): Fields {
+  if (isFields(item) && typeof item["id"] === "string") return item;
+  throw new ProtocolError("the server sent a tuple of another form");
+}
+
+/** follows reports whether a tuple comes after another in a listing: by id descending, then thread, then namespace. */
+function follows(tuple: Fields, last: Fields): boolean {
+  return (
+    order(last["id"], tuple["id"]) || order(tuple["thread"], last["thread"]) || order(tuple["ns"], last["ns"])
+  ) > 0;
+}
+
+/** order compares names by their bytes, as the store does. */
+function order(a: unknown, b: unknown): number {
+  return Buffer.compare(Buffer.from(String(a)), Buffer.from(String(b)));
+}
+
+function removalOf(answer: unknown): Removal {
+  if (!isFields(answer)) throw new ProtocolError("the server sent a removal of another form");
+  return {
+    checkpoints: Number(answer["checkpoints"] ?? 0),
+    writes: Number(answer["writes"] ?? 0),
+    kept: (answer["kept"] ?? []) as Removal["kept"],
+    keptTotal: Number(answer["kept_total"] ?? 0),
+  };
+}

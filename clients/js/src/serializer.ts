@@ -1,0 +1,227 @@
+/**
+ * Values as LangGraph's serializers make them.
+ *
+ * JavaScript's JsonPlusSerializer writes `json`, and Python's writes `msgpack` with
+ * extension types for what MessagePack does not have. A thread may have values of both.
+ */
+import {
+  AIMessage,
+  AIMessageChunk,
+  ChatMessage,
+  FunctionMessage,
+  HumanMessage,
+  RemoveMessage,
+  SystemMessage,
+  ToolMessage,
+} from "@langchain/core/messages";
+import { DeltaSnapshot, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
+import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { Decoder, ExtensionCodec } from "@msgpack/msgpack";
+import { reason } from "./address.js";
+import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./errors.js";
+
+/**
+ * SteleSerializer writes what LangGraph's JsonPlusSerializer writes, and reads that and
+ * what Python's serializer writes.
+ *
+ * Of Python's values, messages of LangChain become messages, a set becomes a Set, a
+ * datetime a Date (to the millisecond), a compiled pattern without flags a RegExp, a UUID,
+ * a Decimal, an address, a date, or a path a string, an integer beyond 2^53 a bigint, and
+ * an enum its value. Other objects become plain objects of their fields, or arrays of
+ * the arguments that make them. A NumPy array, a pickled value and a map with the key
+ * `__proto__` are an UnreadableValueError.
+ */
+export class SteleSerializer implements SerializerProtocol {
+  private readonly json = new JsonPlusSerializer();
+
+  dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
+    return this.json.dumpsTyped(value);
+  }
+
+  async loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> {
+    switch (type) {
+      case "null":
+        return null;
+      case "bytearray":
+        return data;
+      case "msgpack":
+        return unpack(typeof data === "string" ? new TextEncoder().encode(data) : data);
+      case "json":
+      case "bytes":
+        return this.json.loadsTyped(type, data);
+      default:
+        throw new UnreadableValueError(`a stored value is of the kind ${type}`);
+    }
+  }
+}
+
+/** Typed is a serialized value as it is on the wire. */
+export type Typed = [type: string, data: Uint8Array];
+
+const plain = new SteleSerializer();
+const text = new TextEncoder();
+
+/**
+ * dumpPlain serializes data that the server has to read: a filter, or the value of an
+ * item. What is undefined is left out.
+ */
+export function dumpPlain(value: unknown): Typed {
+  try {
+    return ["json", text.encode(JSON.stringify(value))];
+  } catch (cause) {
+    throw new InvalidArgumentError(`a value is no JSON: ${reason(cause)}`, { cause });
+  }
+}
+
+/** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. */
+export function dumpMetadata(metadata: object): Promise<Typed> {
+  return plain.dumpsTyped(metadata);
+}
+
+/** loadPlain reads what the server has read and answered: metadata, or an item's value. */
+export async function loadPlain(typed: unknown): Promise<unknown> {
+  const [type, data] = asTyped(typed);
+  const value = await plain.loadsTyped(type, data);
+  // JavaScript's serializer has objects for what JSON lacks. They went through the
+  // server as they were.
+  return type === "msgpack" && marked(value) ? plain.loadsTyped("json", JSON.stringify(value)) : value;
+}
+
+/** asTyped is a typed value of an answer. */
+export function asTyped(value: unknown): Typed {
+  if (Array.isArray(value) && typeof value[0] === "string" && value[1] instanceof Uint8Array) return value as Typed;
+  throw new ProtocolError("the server sent a value of another form");
+}
+
+function marked(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return ("lc" in value && "type" in value) || Object.values(value).some(marked);
+}
+
+const extensions = new ExtensionCodec();
+for (const [type, read] of [
+  [0, (module, name, argument) => ofOne(module, name, argument)],
+  [1, (module, name, args) => ofMany(module, name, args)],
+  [2, (_, __, fields) => fields],
+  [3, (_, name, argument, method) => (name === "datetime" && method === "fromisoformat" ? date(argument) : argument)],
+  [4, (module, name, fields) => ofModel(module, name, fields)],
+  [5, (module, name, fields) => ofModel(module, name, fields)],
+] as [number, (module: unknown, name: unknown, argument: unknown, method: unknown) => unknown][]) {
+  extensions.register({
+    type,
+    encode: () => null,
+    decode: (data) => {
+      const made = decode(data);
+      if (!Array.isArray(made) || made.length < 3) throw new UnreadableValueError("an extension of a value is damaged");
+      return read(made[0], made[1], made[2], made[3]);
+    },
+  });
+}
+extensions.register({
+  type: 6,
+  encode: () => null,
+  decode: () => {
+    throw new UnreadableValueError("a stored value is an array of NumPy");
+  },
+});
+extensions.register({ type: 7, encode: () => null, decode: (data) => new DeltaSnapshot(decode(data)) });
+
+function unpack(data: Uint8Array): unknown {
+  try {
+    return decode(data);
+  } catch (cause) {
+    if (cause instanceof UnreadableValueError) throw cause;
+    throw new UnreadableValueError(`a stored value cannot be read: ${reason(cause)}`, { cause });
+  }
+}
+
+const decoder = new Decoder({
+  extensionCodec: extensions,
+  useBigInt64: true,
+  mapKeyConverter: (key) => (typeof key === "string" || typeof key === "number" ? key : String(key)),
+});
+
+/** decode is called again by the extensions of what it decodes. */
+function decode(data: Uint8Array): unknown {
+  return narrow(decoder.decode(data));
+}
+
+/** narrow makes numbers of the integers that a number can hold. */
+function narrow(value: unknown): unknown {
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) value[i] = narrow(value[i]);
+  } else if (typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype) {
+    const fields = value as Record<string, unknown>;
+    for (const name of Object.keys(fields)) fields[name] = narrow(fields[name]);
+  }
+  return value;
+}
+
+/** ofOne is an object that Python makes of one argument. */
+function ofOne(module: unknown, name: unknown, argument: unknown): unknown {
+  if (module === "builtins" && (name === "set" || name === "frozenset") && Array.isArray(argument)) {
+    return new Set(argument);
+  }
+  if (module === "uuid" && name === "UUID") {
+    return String(argument).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+  }
+  return argument;
+}
+
+/** ofMany is an object that Python makes of several arguments. */
+function ofMany(module: unknown, name: unknown, args: unknown): unknown {
+  if (!Array.isArray(args)) return args;
+  if (module === "langgraph.types" && name === "Send") return { lg_name: "Send", node: args[0], args: args[1] };
+  if (module === "datetime" && name === "date") {
+    const [year, month, day] = args.map((part) => String(part).padStart(2, "0"));
+    return `${String(year).padStart(4, "0")}-${month}-${day}`;
+  }
+  // 32 says that the pattern is text, as every one of JavaScript is.
+  if (module === "re" && name === "compile" && args[1] === 32) return pattern(String(args[0])) ?? args;
+  if (String(module).startsWith("pathlib")) return args.join("/").replace(/^\/\//, "/");
+  return args;
+}
+
+function pattern(source: string): RegExp | undefined {
+  try {
+    return new RegExp(source, "u");
+  } catch {
+    return undefined; // the languages differ in what a pattern is
+  }
+}
+
+function date(iso: unknown): unknown {
+  // A time without a zone is read as UTC, so that it is the same one on every machine.
+  const zoned = /(Z|[+-]\d\d:?\d\d(:?\d\d(\.\d+)?)?)$/.test(String(iso)) ? String(iso) : `${String(iso)}Z`;
+  const made = new Date(zoned);
+  return Number.isNaN(made.getTime()) ? iso : made;
+}
+
+/** ofModel is a Pydantic object: a message of LangChain, or else its fields. */
+function ofModel(module: unknown, name: unknown, fields: unknown): unknown {
+  if (!String(module).startsWith("langchain_core.messages") || typeof fields !== "object" || fields === null) {
+    return fields;
+  }
+  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as never;
+  switch (name) {
+    case "HumanMessage":
+      return new HumanMessage(given);
+    case "AIMessage":
+      return new AIMessage(given);
+    case "AIMessageChunk":
+      return new AIMessageChunk(given);
+    case "SystemMessage":
+      return new SystemMessage(given);
+    case "ToolMessage":
+      return new ToolMessage(given);
+    case "FunctionMessage":
+      return new FunctionMessage(given);
+    case "ChatMessage":
+      return new ChatMessage(given);
+    case "RemoveMessage":
+      return new RemoveMessage(given);
+    default:
+      return fields;
+  }
+}

@@ -1,0 +1,126 @@
+import { BaseStore, InvalidNamespaceError } from "@langchain/langgraph-checkpoint";
+import type { Item, Operation, OperationResults, SearchItem } from "@langchain/langgraph-checkpoint";
+import { clientOfDirectory, clientOfURL } from "./client.js";
+import type { Client, LocalOptions, RemoteOptions } from "./client.js";
+import { ProtocolError } from "./errors.js";
+import { dumpPlain, loadPlain } from "./serializer.js";
+import { isFields } from "./wire.js";
+import type { Fields } from "./wire.js";
+
+/**
+ * SteleStore keeps LangGraph's long-term memory in a stele store. It may be the store that
+ * a SteleSaver has its checkpoints in.
+ *
+ * A batch is one transaction: its reads see one state of the store, and its writes are
+ * all there or none. A batch that writes returns when that is on disk. Values are what
+ * JSON can hold. The server has no embeddings, so a search with a query is an
+ * InvalidArgumentError.
+ */
+export class SteleStore extends BaseStore {
+  private constructor(private readonly client: Client) {
+    super();
+  }
+
+  /** fromDir is the store in a directory; see SteleSaver.fromDir. */
+  static fromDir(directory: string, options: LocalOptions = {}): SteleStore {
+    return new SteleStore(clientOfDirectory(directory, options));
+  }
+
+  /** fromUrl is the store of a server that runs elsewhere; see SteleSaver.fromUrl. */
+  static fromUrl(url: string, options: RemoteOptions = {}): SteleStore {
+    return new SteleStore(clientOfURL(url, options));
+  }
+
+  override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
+    if (operations.length === 0) return [] as unknown as OperationResults<Op>;
+    const asked = operations.map(operationOf);
+    const writes = asked.some(({ op }) => op === "put");
+    const answer = writes
+      ? await this.client.write("store_batch", { ops: asked })
+      : await this.client.read("store_batch", { ops: asked });
+    if (!Array.isArray(answer) || answer.length !== asked.length) {
+      throw new ProtocolError("the server answered a batch with another number of answers");
+    }
+    return (await Promise.all(
+      asked.map(({ op }, i) => answerOf(op, answer[i])),
+    )) as unknown as OperationResults<Op>;
+  }
+
+  /** setup connects now, and starts a server if there is none. Without it, the first call does. */
+  async setup(): Promise<void> {
+    await this.client.hello();
+  }
+
+  /** stop ends the connection; so does close. */
+  override stop(): void {
+    this.client.close();
+  }
+
+  /** close ends the connection. The server ends by itself when nobody uses it. */
+  async close(): Promise<void> {
+    this.client.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** toJSON keeps a config that has a store from being written with the store's inside. */
+  toJSON(): string {
+    return "[SteleStore]";
+  }
+}
+
+function operationOf(operation: Operation): Fields {
+  if ("namespacePrefix" in operation) {
+    const { namespacePrefix, filter, limit, offset, query } = operation;
+    return {
+      op: "search",
+      prefix: namespacePrefix,
+      filter: filter && Object.keys(filter).length > 0 ? dumpPlain(filter) : undefined,
+      limit: limit ?? 10,
+      offset: offset ?? 0,
+      query,
+    };
+  }
+  if ("value" in operation) {
+    const { namespace, key, value, index } = operation;
+    if (namespace.length === 0) throw new InvalidNamespaceError("Namespace cannot be empty.");
+    return { op: "put", namespace, key, value: value === null ? null : dumpPlain(value), index };
+  }
+  if ("key" in operation) return { op: "get", namespace: operation.namespace, key: operation.key };
+  const { matchConditions, maxDepth, limit, offset } = operation;
+  return {
+    op: "namespaces",
+    match: matchConditions?.map(({ matchType, path }) => [matchType, path]),
+    max_depth: maxDepth,
+    limit,
+    offset,
+  };
+}
+
+async function answerOf(op: unknown, answer: unknown): Promise<unknown> {
+  switch (op) {
+    case "get":
+      return answer === null || answer === undefined ? null : itemOf(answer);
+    case "search":
+      return Promise.all(((answer ?? []) as unknown[]).map(itemOf));
+    case "namespaces":
+      return answer ?? [];
+    default:
+      return undefined;
+  }
+}
+
+async function itemOf(answer: unknown): Promise<Item | SearchItem> {
+  if (!isFields(answer)) throw new ProtocolError("the server sent an item of another form");
+  const { namespace, key, value, created_at, updated_at, score } = answer;
+  return {
+    namespace: namespace as string[],
+    key: String(key),
+    value: (await loadPlain(value)) as Record<string, unknown>,
+    createdAt: new Date(Number(created_at) / 1000),
+    updatedAt: new Date(Number(updated_at) / 1000),
+    ...(typeof score === "number" ? { score } : {}),
+  };
+}
