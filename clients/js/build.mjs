@@ -65,7 +65,7 @@ function packBinary(platform) {
   const stage = fs.mkdtempSync(path.join(out, "stage-"));
   const name = os === "win32" ? "stele.exe" : "stele";
   const command = path.join(here, "..", "..", "cmd", "stele");
-  run("go", ["build", "-trimpath", "-tags", "slim", "-ldflags", "-s -w", "-o", path.join(stage, "bin", name), "."], {
+  run("go", ["build", "-trimpath", "-ldflags", "-s -w", "-o", path.join(stage, "bin", name), "."], {
     cwd: command,
     env: { ...process.env, GOOS: goos, GOARCH: goarch, CGO_ENABLED: "0" },
   });

@@ -68,7 +68,6 @@ export class Directory implements Endpoint {
 
   async start(deadline: number): Promise<void> {
     this.check();
-    this.locked = false;
     const log = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "stele-start-")), "log");
     const fd = fs.openSync(log, "w+");
     const server = this.spawn(fd);
@@ -155,9 +154,13 @@ export class Directory implements Endpoint {
       if (server.exitCode !== null) {
         throw new DirectoryError(`stele serve ${this.path} ended with code ${server.exitCode}: ${tail(log)}`);
       }
-      if (this.said()?.["pid"] === server.pid) return;
+      if (this.said()?.["pid"] === server.pid) {
+        this.locked = false;
+        return;
+      }
       if (performance.now() > deadline) {
         server.kill();
+        if (this.locked) return; // the attempts before this one have said why
         throw new ServerStartError(
           `stele serve ${this.path} was not ready in time; raise the option connectTimeout: ${tail(log)}`,
         );

@@ -7,12 +7,17 @@ import { directory, kill } from "./servers.js";
 
 const project = path.resolve(import.meta.dirname, "../..");
 const readme = fs.readFileSync(path.join(project, "README.md"), "utf8");
+const modules = path.join(project, "node_modules");
+// In a checkout, the package under test is the project itself.
+if (!fs.existsSync(path.join(modules, "langgraph-checkpoint-stele"))) {
+  fs.symlinkSync(project, path.join(modules, "langgraph-checkpoint-stele"), "junction");
+}
 const program = /```js\n(.*?)```/s.exec(readme)?.[1] as string;
 
 test.each(["module", "commonjs"])("an interrupt is answered by another process, also of %s", (type) => {
   const dir = directory();
   fs.mkdirSync(dir);
-  fs.symlinkSync(path.join(project, "node_modules"), path.join(dir, "node_modules"));
+  fs.symlinkSync(modules, path.join(dir, "node_modules"), "junction");
   const asModule = type === "module";
   const text = asModule ? program : commonJS(program);
   fs.writeFileSync(path.join(dir, `program.${asModule ? "mjs" : "cjs"}`), text);

@@ -1,4 +1,5 @@
 import * as fs from "node:fs";
+import { createRequire } from "node:module";
 import * as os from "node:os";
 import * as path from "node:path";
 import { expect } from "vitest";
@@ -58,3 +59,27 @@ export function killer(n: number): { wrap<T extends object>(saver: T, dir: strin
 }
 
 const methods = new Set(["getTuple", "list", "put", "putWrites", "deleteThread", "getDeltaChannelHistory"]);
+
+/** binary is the program that the tests run: that of the package, or $STELE_BINARY. */
+export function binary(): string {
+  const given = process.env["STELE_BINARY"];
+  if (given !== undefined && given !== "") return given;
+  const pack = `langgraph-checkpoint-stele-${process.platform}-${process.arch}/package.json`;
+  return path.join(path.dirname(createRequire(import.meta.url).resolve(pack)), "bin", "stele");
+}
+
+/** until waits for something that will happen; the time limit of the test ends it. */
+export async function until(what: () => boolean): Promise<void> {
+  while (!what()) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+/** ended reports whether a process has ended. */
+export function ended(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    // One that this process has started stays a zombie until its end is taken notice of.
+    return fs.readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+  } catch {
+    return true;
+  }
+}

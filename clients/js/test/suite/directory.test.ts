@@ -1,0 +1,241 @@
+/** The life of a directory's server, and input that is wrong. */
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { spawn, spawnSync } from "node:child_process";
+import * as fs from "node:fs";
+import * as path from "node:path";
+import {
+  AuthError,
+  BinaryNotFoundError,
+  DirectoryError,
+  DirectoryLockedError,
+  InvalidArgumentError,
+  SteleConnectionError,
+  SteleSaver,
+  SteleStore,
+  ThreadDeletedError,
+  ThreadExistsError,
+  TooLargeError,
+} from "langgraph-checkpoint-stele";
+import { expect, test } from "vitest";
+import { binary, directory, ended, kill, serverOf, until } from "./servers.js";
+
+const meta = { source: "loop", step: 0, parents: {} } as const;
+const at = (thread_id: string, more: object = {}): { configurable: Record<string, unknown> } => ({
+  configurable: { thread_id, checkpoint_ns: "", ...more },
+});
+
+function checkpoint(id: string, values: Record<string, unknown> = {}): ReturnType<typeof emptyCheckpoint> {
+  const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));
+  return { ...emptyCheckpoint(), id, channel_values: values, channel_versions: versions };
+}
+
+test("savers and stores of a directory share a server, which ends when nobody uses it", async () => {
+  const dir = directory();
+  const savers = [1, 2, 3].map(() => SteleSaver.fromDir(dir, { idleExit: 200 }));
+  const store = SteleStore.fromDir(dir, { idleExit: 200 });
+  await Promise.all(savers.map((saver, n) => saver.put(at(`t${n}`), checkpoint("c"), meta, {})));
+  await store.put(["a"], "k", { v: 1 });
+  const server = serverOf(dir) as number;
+  for (const saver of savers) expect(await saver.getTuple(at("t2"))).toBeDefined();
+  expect(serverOf(dir)).toBe(server);
+  await Promise.all(savers.map((saver) => saver.close()));
+  expect((await store.get(["a"], "k"))?.value).toEqual({ v: 1 });
+  store.stop();
+  await until(() => ended(server));
+  expect(fs.existsSync(path.join(dir, "serve.json"))).toBe(false);
+  const again = SteleSaver.fromDir(dir, { idleExit: 200 });
+  expect(await again.getTuple(at("t1"))).toBeDefined();
+  await again.close();
+});
+
+test("a server survives the program that started it, and the program ends without close", async () => {
+  const dir = directory();
+  const program = `
+    import { SteleSaver } from "langgraph-checkpoint-stele";
+    await SteleSaver.fromDir(${JSON.stringify(dir)}, { idleExit: 20_000 }).setup();
+  `;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", program], { timeout: 60_000, encoding: "utf8" });
+  expect(run, run.stderr).toMatchObject({ status: 0, signal: null });
+  const server = serverOf(dir) as number;
+  expect(ended(server)).toBe(false);
+  await using saver = SteleSaver.fromDir(dir);
+  await saver.setup();
+  expect(serverOf(dir)).toBe(server);
+  kill(dir);
+});
+
+test("a server that is told to end finishes, and the next call has another one", async () => {
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  await saver.setup();
+  let stopped = 0;
+  for (let n = 0; n < 40; n++) {
+    const put = Promise.all([1, 2, 3].map((k) => saver.put(at(`t${n}.${k}`), checkpoint("c", { x: n }), meta, { x: 1 })));
+    if (n % 10 === 5) {
+      const server = serverOf(dir);
+      if (server !== undefined) process.kill(server, "SIGTERM");
+      stopped++;
+    }
+    await put;
+  }
+  expect(stopped).toBe(4);
+  const found = [];
+  for await (const { threadId } of saver.threads()) found.push(threadId);
+  expect(found).toHaveLength(120);
+});
+
+test("what servers that were killed leave behind keeps nobody out", async () => {
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  await saver.put(at("t"), checkpoint("c"), meta, {});
+  for (let n = 0; n < 3; n++) {
+    expect(kill(dir)).toBe(true);
+    expect(fs.existsSync(path.join(dir, "serve.json"))).toBe(true);
+    await using other = SteleSaver.fromDir(dir, { idleExit: 500 });
+    expect(await other.getTuple(at("t"))).toBeDefined();
+  }
+  kill(dir);
+  fs.writeFileSync(path.join(dir, "serve.json"), "{");
+  expect(await saver.getTuple(at("t"))).toBeDefined();
+});
+
+test("a path that is too long for a socket", async () => {
+  const dir = path.join(directory(), "x".repeat(80), "y".repeat(80));
+  fs.mkdirSync(dir, { recursive: true });
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  await saver.put(at("t"), checkpoint("c"), meta, {});
+  expect(await saver.getTuple(at("t"))).toBeDefined();
+});
+
+test("a directory that cannot be one is refused, and nothing in it is changed", async () => {
+  const dir = directory();
+  expect(() => SteleSaver.fromDir(path.join(dir, "a", "b"))).toThrow(DirectoryError);
+  expect(() => SteleSaver.fromDir(dir, { create: false })).toThrow(/does not exist; create it, or leave out create: false/);
+  fs.mkdirSync(dir);
+  fs.writeFileSync(path.join(dir, "letter.txt"), "dear");
+  expect(() => SteleSaver.fromDir(path.join(dir, "letter.txt"))).toThrow(/is a file; name a directory/);
+  await using saver = SteleSaver.fromDir(dir);
+  await expect(saver.setup()).rejects.toThrow(DirectoryError);
+  await expect(saver.getTuple(at("t"))).rejects.toThrow(/letter\.txt/);
+  expect(fs.readdirSync(dir)).toEqual(["letter.txt"]);
+});
+
+test("a directory that somebody has open who does not serve it", async () => {
+  const dir = directory();
+  const server = spawn(binary(), ["serve", dir], { stdio: ["ignore", "pipe", "ignore"] });
+  await new Promise((resolve) => server.stdout.once("data", resolve));
+  fs.rmSync(path.join(dir, "serve.json"));
+  await using saver = SteleSaver.fromDir(dir, { connectTimeout: 300 });
+  await expect(saver.setup()).rejects.toThrow(DirectoryLockedError);
+  server.kill("SIGKILL");
+  await until(() => server.signalCode !== null);
+  await saver.setup();
+  kill(dir);
+});
+
+test("a program that is missing, or is another one", async () => {
+  await using missing = SteleSaver.fromDir(directory(), { binary: "no-such-stele" });
+  await expect(missing.setup()).rejects.toThrow(BinaryNotFoundError);
+  await using other = SteleSaver.fromDir(directory(), { binary: process.execPath });
+  await expect(other.setup()).rejects.toThrow(DirectoryError);
+});
+
+test("a server elsewhere, and its token", async () => {
+  const dir = directory();
+  fs.mkdirSync(dir);
+  fs.writeFileSync(path.join(dir, "token"), "right\n");
+  const store = path.join(dir, "store");
+  const server = spawn(binary(), ["serve", store, "--listen", "tcp:127.0.0.1:0", "--token-file", path.join(dir, "token")], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const line = await new Promise<string>((resolve) => server.stdout.once("data", (data) => resolve(String(data))));
+  const url = line.replace(/^ready /, "").trim();
+  for (const options of [{}, { token: "wrong" }]) {
+    await using wrong = SteleSaver.fromUrl(url, options);
+    await expect(wrong.setup()).rejects.toThrow(AuthError);
+  }
+  await using saver = SteleSaver.fromUrl(url, { token: "right", connectTimeout: 300 });
+  await saver.put(at("t"), checkpoint("c"), meta, {});
+  expect(await saver.getTuple(at("t"))).toBeDefined();
+  server.kill("SIGKILL");
+  await until(() => server.signalCode !== null);
+  await expect(saver.getTuple(at("t"))).rejects.toThrow(SteleConnectionError);
+});
+
+test("arguments that are wrong, and values that are too large", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  await expect(saver.put({ configurable: {} }, checkpoint("c"), meta, {})).rejects.toThrow(InvalidArgumentError);
+  await expect(saver.putWrites(at("t"), [["x", 1]], "task")).rejects.toThrow(/checkpoint_id/);
+  await expect(saver.put(at("t"), checkpoint(""), meta, {})).rejects.toMatchObject({ details: { field: expect.anything() as string } });
+  const large = checkpoint("c", { x: new Uint8Array(65 << 20) });
+  await expect(saver.put(at("t"), large, meta, { x: 1 })).rejects.toThrow(TooLargeError);
+  const larger = checkpoint("c", { x: new Uint8Array(130 << 20) });
+  await expect(saver.put(at("t"), larger, meta, { x: 1 })).rejects.toThrow(TooLargeError);
+  expect(await saver.getTuple(at("t"))).toBeUndefined();
+  await saver.put(at("t"), checkpoint("c", { x: new Uint8Array(1 << 20) }), meta, { x: 1 });
+  expect((await saver.getTuple(at("t")))?.checkpoint.channel_values["x"]).toHaveLength(1 << 20);
+});
+
+test("copies, removals and threads", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  let config = at("a");
+  for (let n = 0; n < 3; n++) {
+    config = (await saver.put(config, checkpoint(`c${n}`, { x: n }), { ...meta, run_id: `r${n}` } as never, { x: 1 })) as typeof config;
+  }
+  await saver.putWrites(config, [["x", 9]], "task", "path");
+  await saver.copyThread("a", "b");
+  await expect(saver.copyThread("a", "b")).rejects.toThrow(ThreadExistsError);
+  const ids = async (thread: string): Promise<unknown[]> => {
+    const found = [];
+    for await (const tuple of saver.list(at(thread))) found.push(tuple.checkpoint.id);
+    return found;
+  };
+  expect(await ids("b")).toEqual(["c2", "c1", "c0"]);
+  expect((await saver.getTuple(at("b")))?.pendingWrites).toEqual([["task", "x", 9]]);
+  expect(await saver.prune(["b"])).toMatchObject({ checkpoints: 2 });
+  expect(await ids("b")).toEqual(["c2"]);
+  expect(await saver.deleteForRuns(["r2"])).toMatchObject({ checkpoints: expect.any(Number) as number });
+  expect(await ids("a")).not.toContain("c2");
+  const threads = [];
+  for await (const thread of saver.threads({ prefix: "a" })) threads.push(thread);
+  expect(threads).toMatchObject([{ threadId: "a", head: "c1", updatedAt: expect.any(Date) as Date }]);
+  expect(Math.abs(Number(threads[0]?.updatedAt) - Date.now())).toBeLessThan(600_000);
+  await saver.deleteThread("a");
+  expect(await ids("a")).toEqual([]);
+  await expect(saver.putWrites(at("a", { checkpoint_id: "c1" }), [["x", 1]], "task")).rejects.toThrow(ThreadDeletedError);
+  await saver.erase(["b"]);
+  await saver.sync();
+  for await (const thread of saver.threads()) expect.fail(thread.threadId);
+});
+
+test("a listing over several namespaces and threads goes on when its server is killed", async () => {
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  const want: string[] = [];
+  const big = "x".repeat(20_000);
+  for (let n = 0; n < 20; n++) {
+    for (const thread of ["a", "b"]) {
+      for (const checkpoint_ns of ["", "sub:1"]) {
+        await saver.put(at(thread, { checkpoint_ns }), checkpoint(`c${String(n).padStart(3, "0")}`, { big }), meta, { big: 1 });
+      }
+    }
+  }
+  for (let n = 19; n >= 0; n--) {
+    for (const thread of ["a", "b"]) for (const ns of ["", "sub:1"]) want.push(`c${String(n).padStart(3, "0")} ${thread} ${ns}`);
+  }
+  const list = async (config: object, limit?: number): Promise<string[]> => {
+    const got: string[] = [];
+    let killed = 0;
+    for await (const tuple of saver.list(config, limit === undefined ? {} : { limit })) {
+      const { thread_id, checkpoint_ns } = tuple.config.configurable ?? {};
+      got.push(`${tuple.checkpoint.id} ${String(thread_id)} ${String(checkpoint_ns)}`);
+      if (got.length % 15 === 0 && kill(dir)) killed++;
+    }
+    expect(killed).toBeGreaterThan(0);
+    return got;
+  };
+  expect(await list({})).toEqual(want);
+  expect(await list({}, 50)).toEqual(want.slice(0, 50));
+  expect(await list({ configurable: { thread_id: "b" } })).toEqual(want.filter((line) => line.includes(" b ")));
+  expect(await list(at("b"), 17)).toEqual(want.filter((line) => line.endsWith(" b ")).slice(0, 17));
+});

@@ -1,0 +1,84 @@
+/** The long-term store, beside LangGraph's own in memory. */
+import { InMemoryStore } from "@langchain/langgraph-checkpoint";
+import type { BaseStore } from "@langchain/langgraph-checkpoint";
+import { InvalidArgumentError, SteleStore } from "langgraph-checkpoint-stele";
+import { expect, test } from "vitest";
+import { random } from "../unit/random.js";
+import { directory, kill } from "./servers.js";
+
+const labels = ["a", "b", "c"];
+const keys = ["k1", "k2", "k3", "k4"];
+
+test("a store answers as LangGraph's in memory does, also when its server is killed", async () => {
+  const { next, seed } = random();
+  const pick = <T>(from: T[]): T => from[Math.floor(next() * from.length)] as T;
+  const namespace = (): string[] => Array.from({ length: 1 + Math.floor(next() * 3) }, () => pick(labels));
+  const dir = directory();
+  await using store = SteleStore.fromDir(dir, { idleExit: 500 });
+  const model = new InMemoryStore();
+  let kills = 0;
+  for (let n = 0; n < 400; n++) {
+    if (n % 10 === 9 && kill(dir)) kills++;
+    const kind = next();
+    const [ns, key, value] = [namespace(), pick(keys), { n, color: pick(["red", "blue"]), deep: { list: [1, "x", null, true] } }];
+    if (kind < 0.4) await both(store, model, (each) => each.put(ns, key, value), seed);
+    else if (kind < 0.5) {
+      await both(store, model, (each) => each.delete(ns, key), seed);
+      // The one in memory goes on listing namespaces without items; no store on disk does.
+      const { data } = model as unknown as { data: Map<string, Map<string, unknown>> };
+      for (const [name, items] of data) if (items.size === 0) data.delete(name);
+    }
+    else if (kind < 0.7) await both(store, model, (each) => each.get(ns, key), seed);
+    else if (kind < 0.85) {
+      const filter = pick([undefined, { color: "red" }, { n: { $gt: n / 2 } }, { color: { $ne: "red" } }]);
+      await both(store, model, (each) => each.search(ns.slice(0, 2), { ...(filter && { filter }), limit: 1000 }), seed);
+    } else {
+      const options = pick([{}, { prefix: [pick(labels)] }, { suffix: [pick(labels)] }, { maxDepth: 2 }, { prefix: ["*", pick(labels)] }]);
+      await both(store, model, (each) => each.listNamespaces(options), seed);
+    }
+  }
+  expect(kills, seed).toBeGreaterThan(20);
+});
+
+/** both asks both stores and compares: items without their times, and listings in any order. */
+async function both(store: BaseStore, model: BaseStore, ask: (each: BaseStore) => Promise<unknown>, seed: string): Promise<void> {
+  const [got, want] = [simple(await ask(store)), simple(await ask(model))];
+  expect(got, seed).toEqual(want);
+}
+
+function simple(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map((one) => JSON.stringify(Array.isArray(one) ? one : simple(one))).sort();
+  if (typeof answer === "object" && answer !== null && "createdAt" in answer) {
+    const { createdAt, updatedAt, ...rest } = answer as Record<string, unknown>;
+    expect(createdAt).toBeInstanceOf(Date);
+    expect(Number(updatedAt)).toBeGreaterThanOrEqual(Number(createdAt));
+    return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined).sort());
+  }
+  return answer;
+}
+
+test("a batch is answered in order, from one state", async () => {
+  await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
+  await store.put(["a"], "k", { v: 1 });
+  const answers = await store.batch([
+    { namespace: ["a"], key: "k", value: { v: 2 } },
+    { namespace: ["a"], key: "k" },
+    { namespacePrefix: ["a"] },
+    { limit: 10, offset: 0 },
+    { namespace: ["b"], key: "k", value: { v: 3 } },
+  ] as const as never);
+  expect(answers).toMatchObject([undefined, { value: { v: 1 } }, [{ key: "k", value: { v: 1 } }], [["a"]], undefined]);
+  expect((await store.get(["a"], "k"))?.value).toEqual({ v: 2 });
+  expect((await store.get(["b"], "k"))?.value).toEqual({ v: 3 });
+  expect(await store.batch([])).toEqual([]);
+});
+
+test("what a store cannot do is an error that says so", async () => {
+  await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
+  await expect(store.search(["a"], { query: "cats" })).rejects.toThrow(InvalidArgumentError);
+  await expect(store.put(["a.b"], "k", {})).rejects.toThrow(/period/);
+  const cycle: Record<string, unknown> = {};
+  cycle["self"] = cycle;
+  await expect(store.put(["a"], "k", cycle)).rejects.toThrow(InvalidArgumentError);
+  expect(JSON.stringify({ store })).toBe('{"store":"[SteleStore]"}');
+});
