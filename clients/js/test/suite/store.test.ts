@@ -47,7 +47,13 @@ async function both(store: BaseStore, model: BaseStore, ask: (each: BaseStore) =
 }
 
 function simple(answer: unknown): unknown {
-  if (Array.isArray(answer)) return answer.map((one) => JSON.stringify(Array.isArray(one) ? one : simple(one))).sort();
+  if (Array.isArray(answer)) {
+    const named = answer.map((one: unknown): [string, unknown] => {
+      const { namespace, key } = one as Record<string, unknown>;
+      return [JSON.stringify(Array.isArray(one) ? one : [namespace, key]), Array.isArray(one) ? one : simple(one)];
+    });
+    return Object.fromEntries(named);
+  }
   if (typeof answer === "object" && answer !== null && "createdAt" in answer) {
     const { createdAt, updatedAt, ...rest } = answer as Record<string, unknown>;
     expect(createdAt).toBeInstanceOf(Date);
