@@ -360,7 +360,8 @@ export class SteleSaver extends BaseCheckpointSaver {
 
   private loadTyped(value: unknown): Promise<unknown> {
     const [type, data] = asTyped(value);
-    return this.serde.loadsTyped(type, data);
+    // A serializer may return what it is given, which is a part of a whole answer.
+    return this.serde.loadsTyped(type, type === "bytes" || type === "bytearray" ? data.slice() : data);
   }
 }
 

@@ -108,9 +108,9 @@ export class FrameReader {
         if (this.want > this.maxFrame) throw new ProtocolError(`the server sent a frame of ${this.want} bytes`);
       }
       if (this.held < this.want) return;
-      const body = this.take(this.want);
+      const { buffer, byteOffset, byteLength } = this.take(this.want);
       this.want = -1;
-      yield body;
+      yield new Uint8Array(buffer, byteOffset, byteLength); // bytes in a message are no Buffer of Node
     }
   }
 
