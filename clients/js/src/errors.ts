@@ -63,6 +63,12 @@ export class ThreadExistsError extends SteleError {
   static override readonly advice = "Copy to a new thread id, or delete that thread first";
 }
 
+/** A checkpoint is its own ancestor. */
+export class AncestorCycleError extends SteleError {
+  static override readonly code = "ancestor_cycle";
+  static override readonly advice = "Put the checkpoint again with its true parent";
+}
+
 /** A value, or a call, is over a limit. Nothing was written. */
 export class TooLargeError extends SteleError {
   static override readonly code = "too_large";
