@@ -1,0 +1,75 @@
+/** What LangGraph's suite does not ask of a saver, beside LangGraph's own in memory. */
+import { AIMessage } from "@langchain/core/messages";
+import { DeltaSnapshot, JsonPlusSerializer, MemorySaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import type { BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { SteleSaver } from "langgraph-checkpoint-stele";
+import { expect, test } from "vitest";
+import { directory } from "./servers.js";
+
+const at = (thread_id: string): { configurable: Record<string, unknown> } => ({ configurable: { thread_id, checkpoint_ns: "" } });
+const meta = (more: object): CheckpointMetadata => ({ source: "loop", step: 0, parents: {}, ...more });
+
+async function all(saver: BaseCheckpointSaver, config: object, options: object): Promise<CheckpointTuple[]> {
+  const found = [];
+  for await (const tuple of saver.list(config, options)) found.push(tuple);
+  return found;
+}
+
+test("values, metadata and filters are those of the saver in memory", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const model = new MemorySaver();
+  const values = {
+    nothing: null,
+    undef: undefined,
+    text: "é😀\u0000",
+    bytes: new Uint8Array([0, 255]),
+    list: [1, 2.5, -7, 2 ** 53 - 1, true],
+    nested: { set: new Set([1]), map: new Map([["a", 1]]), pattern: /a+/g, error: new Error("bad"), bytes: new Uint8Array([1]), none: undefined },
+    message: new AIMessage({ content: "hi", id: "1" }),
+    snapshot: new DeltaSnapshot([1]),
+    date: new Date(0),
+  };
+  const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 3]));
+  const seen = { "": { text: 1 }, "node é": { list: 2 } };
+  for (const each of [saver, model]) {
+    for (const [n, more] of [{ user: "ada", deep: { a: [1, { b: null }] } }, { user: undefined, set: new Set([1]) }, { half: 0.5, big: 2 ** 53 - 1 }].entries()) {
+      const checkpoint = { ...emptyCheckpoint(), id: `c${n}`, ts: "2026-01-01T00:00:00Z", channel_values: values, channel_versions: versions, versions_seen: seen };
+      const config = await each.put(at("t"), checkpoint, meta(more), versions);
+      await each.putWrites(config, [["x", values.nested], ["y", undefined], ["__error__", "bad"]], `task${n}`, "~b");
+      await each.putWrites(config, [["x", "again"], ["__error__", "worse"]], `task${n}`, "~b");
+      await each.putWrites(config, [["x", 1]], "zzz", "~a");
+    }
+  }
+  for (const options of [{}, { limit: 2 }, { limit: 0 }, { before: { configurable: { checkpoint_id: "c2" } } }, { filter: { user: "ada" } }, { filter: { half: 0.5 } }, { filter: { step: 1 } }]) {
+    expect(await all(saver, at("t"), options), JSON.stringify(options)).toEqual(await all(model, at("t"), options));
+  }
+  for (const config of [at("t"), { configurable: { thread_id: "t", checkpoint_id: "c1" } }, { configurable: { thread_id: "t", thread_ts: "c0" } }]) {
+    const [got, want] = [await saver.getTuple(config), await model.getTuple(config)];
+    expect({ ...got, config: 0 }).toEqual({ ...want, config: 0 });
+  }
+  expect((await all(saver, at("t"), { filter: { user: undefined, half: 0.5 } })).map((tuple) => tuple.checkpoint.id)).toEqual(["c2"]);
+  expect(await saver.getTuple({ configurable: { thread_id: 7 } })).toBeUndefined();
+  expect(await saver.getDeltaChannelHistory({ config: at("none"), channels: ["x"] })).toEqual({ x: { writes: [] } });
+  expect(await saver.getDeltaChannelHistory({ config: {}, channels: ["x"] })).toEqual({ x: { writes: [] } });
+});
+
+test("a serializer of one's own has all values, and the store reads the metadata", async () => {
+  class Reversed extends JsonPlusSerializer {
+    override async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
+      const [type, data] = await super.dumpsTyped(value);
+      return [`${type}+reversed`, data.toReversed()];
+    }
+    override async loadsTyped(type: string, data: Uint8Array): Promise<unknown> {
+      return super.loadsTyped(type.replace("+reversed", ""), data.toReversed());
+    }
+  }
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500, serde: new Reversed() });
+  const checkpoint = { ...emptyCheckpoint(), id: "c", channel_values: { x: { secret: 1 } }, channel_versions: { x: 1 } };
+  const config = await saver.put(at("t"), checkpoint, meta({ user: "ada" }), { x: 1 });
+  await saver.putWrites(config, [["x", "later"]], "task");
+  const [tuple] = await all(saver, at("t"), { filter: { user: "ada" } });
+  expect([tuple?.checkpoint.channel_values, tuple?.pendingWrites]).toEqual([{ x: { secret: 1 } }, [["task", "x", "later"]]]);
+  await using other = SteleSaver.fromDir(dir, { idleExit: 500 });
+  await expect(other.getTuple(at("t"))).rejects.toThrow(/json\+reversed/);
+});
