@@ -39,6 +39,7 @@ export interface DirectoryOptions {
 export class Directory implements Endpoint {
   private readonly path: string;
   private locked = false;
+  private seen = false; // there has been a directory
 
   /** A DirectoryError says at once that no server could be started there. */
   constructor(
@@ -70,9 +71,8 @@ export class Directory implements Endpoint {
     this.check();
     const log = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "stele-start-")), "log");
     const fd = fs.openSync(log, "w+");
-    const server = this.spawn(fd);
     try {
-      await this.ready(server, fd, deadline);
+      await this.ready(this.spawn(fd), fd, deadline);
     } finally {
       fs.closeSync(fd);
       try {
@@ -92,8 +92,13 @@ export class Directory implements Endpoint {
 
   private check(): void {
     const found = fs.statSync(this.path, { throwIfNoEntry: false });
-    if (found?.isDirectory()) return;
+    if (found?.isDirectory()) {
+      this.seen = true;
+      return;
+    }
     if (found) throw new DirectoryError(`${this.path} is a file; name a directory for the store`);
+    // A store that was moved away is not replaced by an empty one.
+    if (this.seen) throw new DirectoryError(`${this.path} is gone; put it back, or make a new saver or store`);
     if (this.options.create === false) {
       throw new DirectoryError(`${this.path} does not exist; create it, or leave out create: false`);
     }
@@ -156,6 +161,7 @@ export class Directory implements Endpoint {
       }
       if (this.said()?.["pid"] === server.pid) {
         this.locked = false;
+        this.seen = true;
         return;
       }
       if (performance.now() > deadline) {

@@ -120,12 +120,26 @@ test("a directory that cannot be one is refused, and nothing in it is changed", 
   expect(fs.readdirSync(dir)).toEqual(["letter.txt"]);
 });
 
+test("a store that was moved away is not replaced by an empty one", async () => {
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  await saver.put(at("t"), checkpoint("c"), meta, {});
+  const server = serverOf(dir) as number;
+  kill(dir);
+  await until(() => ended(server));
+  fs.renameSync(dir, `${dir}.moved`);
+  await expect(saver.getTuple(at("t"))).rejects.toThrow(/is gone; put it back/);
+  expect(fs.existsSync(dir)).toBe(false);
+  fs.renameSync(`${dir}.moved`, dir);
+  expect(await saver.getTuple(at("t"))).toBeDefined();
+});
+
 test("a directory that somebody has open who does not serve it", async () => {
   const dir = directory();
   const server = spawn(binary(), ["serve", dir], { stdio: ["ignore", "pipe", "ignore"] });
   await new Promise((resolve) => server.stdout.once("data", resolve));
   fs.rmSync(path.join(dir, "serve.json"));
-  await using saver = SteleSaver.fromDir(dir, { connectTimeout: 300 });
+  await using saver = SteleSaver.fromDir(dir, { connectTimeout: 2000 });
   await expect(saver.setup()).rejects.toThrow(DirectoryLockedError);
   server.kill("SIGKILL");
   await until(() => server.signalCode !== null);
@@ -154,7 +168,7 @@ test("a server elsewhere, and its token", async () => {
     await using wrong = SteleSaver.fromUrl(url, options);
     await expect(wrong.setup()).rejects.toThrow(AuthError);
   }
-  await using saver = SteleSaver.fromUrl(url, { token: "right", connectTimeout: 300 });
+  await using saver = SteleSaver.fromUrl(url, { token: "right", connectTimeout: 2000 });
   await saver.put(at("t"), checkpoint("c"), meta, {});
   expect(await saver.getTuple(at("t"))).toBeDefined();
   server.kill("SIGKILL");
