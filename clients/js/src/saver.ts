@@ -29,7 +29,7 @@ export interface SaverOptions {
   serde?: SerializerProtocol;
 }
 
-/** Removal says what a call has removed. */
+/** Removal says what a call has removed. Of a call that had to be asked again, it may have the numbers alone. */
 export interface Removal {
   checkpoints: number;
   writes: number;
