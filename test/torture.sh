@@ -4,7 +4,7 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet adapters fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
@@ -65,11 +65,19 @@ part_runs() { (cd runs && run . TestKills STELE_TORTURE_RUNS="${RUNS:-300}"); }
 
 part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:-125}" STELE_REQUIRE_POSTGRES=1); }
 
+# What .ci/run does not race: the adapters of providers.
+part_adapters() {
+	local dir
+	for dir in model/openai model/anthropic model/genai; do
+		(cd -- "$dir" && go test -race -count=1 ./...) || return 1
+	done
+}
+
 part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash .ci/run fuzz; }
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet adapters fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2
