@@ -427,6 +427,34 @@ func (q *Queue) change(ctx context.Context, id string, queue func(b *pgx.Batch, 
 	return r, changed, nil
 }
 
+// Delete implements runs.Queue.
+func (q *Queue) Delete(ctx context.Context, id string) error {
+	r, err := q.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := runs.CheckDelete(r); err != nil {
+		return err
+	}
+	n := 0
+	err = q.send(ctx, func(b *pgx.Batch) {
+		b.Queue(q.sql.remove, id).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+	})
+	if err != nil || n > 0 {
+		return err
+	}
+	// It was tried again meanwhile, or is gone: by another call, or by this one, whose answer
+	// was lost.
+	r, err = q.Get(ctx, id)
+	if errors.Is(err, runs.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = runs.CheckDelete(r)
+	}
+	return err
+}
+
 // sweepPage is how many runs one transaction of Sweep removes.
 const sweepPage = 500
 

@@ -8,7 +8,7 @@ type runStatements struct {
 	busy, submit, submitted                    string
 	cancel, cancelOthers, retry                string
 	claim, giveUp, renew, mark, finish, append string
-	events, sweep, notify                      string
+	events, sweep, remove, notify              string
 	putSchedule, schedules, advance            string
 	deleteSchedule                             string
 }
@@ -200,6 +200,15 @@ WITH gone AS (
 	DELETE FROM @.stele_runs WHERE id = ANY(ARRAY(
 		SELECT id FROM @.stele_runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))
 	RETURNING id
+), events AS (
+	DELETE FROM @.stele_run_events e USING gone WHERE e.run_id = gone.id
+)
+SELECT count(*) FROM gone`)
+
+	// $1 id.
+	st.remove = q(`
+WITH gone AS (
+	DELETE FROM @.stele_runs WHERE id = $1 AND ended_at IS NOT NULL RETURNING id
 ), events AS (
 	DELETE FROM @.stele_run_events e USING gone WHERE e.run_id = gone.id
 )

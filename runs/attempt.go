@@ -21,13 +21,13 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	events := newRecorder(ctx, w.Queue, c, j.cancel)
 	defer func() {
 		if err != nil {
-			events.add(Event{Kind: KindError, Data: text(w.Queue, err.Error())})
+			events.add(Event{Kind: KindError, Data: failureData(w.Queue.Serializer(), err)})
 		}
 		if closed := events.close(); err == nil {
 			err = closed
 		}
 	}()
-	events.add(Event{Kind: KindAttempt, Data: text(w.Queue, c.Worker)})
+	events.add(Event{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)})
 	b, err := w.beginning(ctx, c)
 	if err != nil {
 		return false, err
@@ -36,7 +36,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		return b.waiting, nil
 	}
 	o := pregel.RunOptions{
-		RunID: c.ID, Metadata: c.Metadata, Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
+		RunID: c.ID, Metadata: withRun(c), Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
 		Durability: c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
 		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control,
 	}
@@ -68,6 +68,17 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	}
 	_, info, err := w.thread(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
+}
+
+// withRun is the metadata of a run with its id, so that events tell it as well.
+func withRun(c Claim) map[string]any {
+	out := map[string]any{"run_id": c.ID}
+	for k, v := range c.Metadata {
+		if k != "run_id" {
+			out[k] = v
+		}
+	}
+	return out
 }
 
 // beginning is how an attempt begins.

@@ -17,8 +17,9 @@ type Event struct {
 	Kind Kind `json:"kind"`
 	// Namespace is the graph inside that the event is about; none for the root.
 	Namespace []string `json:"namespace,omitempty"`
-	// Data is that of pregel.Event, encoded: the values, what was emitted, a map of the
-	// fields of the others. Of KindError it is the text of the error.
+	// Data is a text, encoded by the queue's serializer; JSON reads it. For a mode of the
+	// graph the text is the JSON of package pregeljson, for KindError that of a pregeljson.Failure, and
+	// for the other kinds it is the text itself.
 	Data serde.Typed `json:"data"`
 	Time time.Time   `json:"time"`
 }

@@ -38,6 +38,7 @@ type Local struct {
 	open      map[string]*localRun            // by id: those that have not ended
 	threads   map[string]map[string]*localRun // the same by thread and id
 	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
+	byThread  map[string][]string             // ids of all runs by thread, oldest first
 	keys      map[string]string               // key to id
 	schedules map[string]Schedule
 }
@@ -76,7 +77,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
 	for r, err := range scan[storedRun](ctx, items, runsSpace) {
 		if err != nil {
 			return nil, err
@@ -84,6 +85,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		if r.Key != "" {
 			q.keys[r.Key] = r.ID
 		}
+		q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
 		if !r.Status.Ended() {
 			if r.Seq, err = q.lastSeq(ctx, r); err != nil {
 				return nil, err
@@ -126,13 +128,15 @@ func (q *Local) noteEnd(r Run) {
 	}
 }
 
-// forgetEnd undoes noteEnd for a run that goes on: what ended before it counts again.
+// forgetEnd undoes noteEnd for a run that goes on or is gone: what ended before it counts
+// again. The caller holds mu.
 func (q *Local) forgetEnd(ctx context.Context, r Run) error {
 	if q.ended[r.ThreadID].ID != r.ID {
 		return nil
 	}
 	delete(q.ended, r.ThreadID)
-	for other, err := range q.List(ctx, Query{ThreadID: r.ThreadID}) {
+	for _, id := range q.byThread[r.ThreadID] {
+		other, err := q.get(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -185,6 +189,7 @@ func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
 		return Run{}, err
 	}
 	q.add(l)
+	q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
 	if r.Key != "" {
 		q.keys[r.Key] = r.ID
 	}
@@ -315,7 +320,7 @@ func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
-		for r, err := range scan[Run](ctx, q.items, runsSpace) {
+		for r, err := range q.candidates(ctx, sel) {
 			if err != nil {
 				yield(Run{}, err)
 				return
@@ -324,6 +329,27 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 				continue
 			}
 			if n++; !yield(r, nil) || n == sel.Limit {
+				return
+			}
+		}
+	}
+}
+
+// candidates are the runs of a thread, or all. Those of a thread are read one by one.
+func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
+	if sel.ThreadID == "" {
+		return scan[Run](ctx, q.items, runsSpace)
+	}
+	return func(yield func(Run, error) bool) {
+		q.mu.Lock()
+		ids := slices.Clone(q.byThread[sel.ThreadID])
+		q.mu.Unlock()
+		for _, id := range ids {
+			r, err := q.Get(ctx, id)
+			if errors.Is(err, ErrNotFound) { // removed meanwhile
+				continue
+			}
+			if !yield(r, err) || err != nil {
 				return
 			}
 		}
@@ -406,8 +432,25 @@ func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 // removed bounds what one write of remove deletes.
 const removed = 1000
 
-// remove removes the events of a run, last ones first, and then the run: what a crash
-// leaves is found again. It looks at the run once more, as it may have been tried again.
+// Delete implements Queue.
+func (q *Local) Delete(ctx context.Context, id string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r, err := q.stored(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := CheckDelete(r.Run); err != nil {
+		return err
+	}
+	if err := q.erase(ctx, r); err != nil {
+		return err
+	}
+	return q.forgetEnd(ctx, r.Run)
+}
+
+// remove removes a run that Sweep has found. It looks at the run once more, as it may have
+// been tried again.
 func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -418,20 +461,32 @@ func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, 
 	if err != nil {
 		return false, err
 	}
+	return true, q.erase(ctx, r)
+}
+
+// erase removes the events of a run, last ones first, and then the run: what a crash leaves
+// is found again. The caller holds mu.
+func (q *Local) erase(ctx context.Context, r storedRun) error {
+	id := r.ID
 	var ops []store.Op
 	for seq := r.Seq; seq > 0; seq-- {
 		if ops = append(ops, store.PutOp{Namespace: eventsOf(id), Key: seqKey(seq)}); len(ops) == removed {
 			if err := q.write(ctx, ops...); err != nil {
-				return false, err
+				return err
 			}
 			ops = nil
 		}
 	}
 	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id})...); err != nil {
-		return false, err
+		return err
 	}
 	if q.keys[r.Key] == r.ID {
 		delete(q.keys, r.Key)
 	}
-	return true, nil
+	if left := q.byThread[r.ThreadID]; len(left) > 1 {
+		q.byThread[r.ThreadID] = slices.DeleteFunc(left, func(other string) bool { return other == id })
+	} else {
+		delete(q.byThread, r.ThreadID)
+	}
+	return nil
 }

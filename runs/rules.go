@@ -80,7 +80,7 @@ func checkSpec(s *Spec) error {
 	case !slices.Contains([]pregel.Durability{"", pregel.Sync, pregel.Async, pregel.Exit}, s.Durability):
 		return &InvalidError{"durability", fmt.Sprintf("%q is none; there are sync, async, exit", s.Durability)}
 	}
-	for field, m := range map[string]map[string]any{"metadata": s.Metadata, "configurable": s.Configurable, "context": s.Context} {
+	for field, m := range map[string]map[string]any{"metadata": s.Metadata, "configurable": s.Configurable, "context": s.Context, "labels": s.Labels} {
 		if _, err := json.Marshal(m); err != nil {
 			return &InvalidError{field, "is not plain JSON: " + err.Error()}
 		}
@@ -115,6 +115,14 @@ func CheckOutcome(o Outcome) error {
 func CheckRetry(r Run) error {
 	if r.Status != Error && r.Status != Interrupted || r.Cancel == Rollback {
 		return &InvalidError{"run", fmt.Sprintf("%s is %s; only one that failed or was interrupted, and was not rolled back, can be tried again", r.ID, r.Status)}
+	}
+	return nil
+}
+
+// CheckDelete refuses a run that has not ended.
+func CheckDelete(r Run) error {
+	if !r.Status.Ended() {
+		return &InvalidError{"run", fmt.Sprintf("%s is %s; cancel it, and delete it when it has ended", r.ID, r.Status)}
 	}
 	return nil
 }

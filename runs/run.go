@@ -44,8 +44,8 @@ const (
 	Rollback Strategy = "rollback"
 )
 
-// Spec is what a run is to do. It is stored. Metadata, Configurable and Context are plain
-// JSON: numbers in them are read back as float64.
+// Spec is what a run is to do. It is stored. Metadata, Configurable, Context and Labels
+// are plain JSON: numbers in them are read back as float64.
 type Spec struct {
 	// ThreadID is the thread; "" makes Submit choose a new one.
 	ThreadID string `json:"thread_id,omitempty"`
@@ -75,6 +75,9 @@ type Spec struct {
 	Priority int `json:"priority,omitempty"`
 	// Attempts bounds how often the run is begun; 0 is 3. See Worker.
 	Attempts int `json:"attempts,omitempty"`
+	// Labels are for whoever submits and lists runs. Queues keep them, and workers do not
+	// look at them.
+	Labels map[string]any `json:"labels,omitempty"`
 }
 
 // Request is a run to submit.

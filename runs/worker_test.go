@@ -162,8 +162,8 @@ func TestRunsOfAThread(t *testing.T) {
 	if want := []runs.Kind{runs.KindAttempt, "updates", "updates", runs.KindEnd}; !slices.Equal(kinds, want) {
 		t.Errorf("events %v, want %v", kinds, want)
 	}
-	if v := must(h.queue.Serializer().Decode(events[2].Data)); fmt.Sprint(v) != "map[n1:map[log:[b]]]" {
-		t.Errorf("update %v", v)
+	if text := must(events[2].JSON(h.queue.Serializer())); string(text) != `{"n1":{"log":["b"]}}` {
+		t.Errorf("update %s", text)
 	}
 }
 

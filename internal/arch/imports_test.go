@@ -59,6 +59,7 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //	{internal/engine, internal/rules, internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
 //	saver/disk ← internal/calls
 //	{serde, pregel/channel} ← message    {message, pregel} ← tool ← model ← agent
+//	{message, pregel} ← pregel/pregeljson
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
 //
@@ -107,6 +108,7 @@ var rules = []rule{
 	{"store", []string{"saver", "saver/disk", "serde", "index", "internal/storehook", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage", "internal/metric", "internal/base"}, []string{"github.com/google/btree"}},
 	{"store/storetest", []string{"store", "saver"}, []string{}},
 	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage", "internal/metric", "internal/base"}, []string{}},
+	{"pregel/pregeljson", []string{"message", "pregel/...", "serde"}, []string{}},
 	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
 	{"message", []string{"internal/pyrepr", "pregel/channel", "serde"}, []string{}},
 	{"tool", []string{"internal/pyrepr", "message", "pregel/..."}, []string{}},

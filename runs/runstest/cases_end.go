@@ -349,6 +349,43 @@ var sweepCases = []testCase{
 	}},
 }
 
+var deleteCases = []testCase{
+	{"delete", "a run that has ended", func(e *env) {
+		r := e.submit(with("t", func(r *runs.Request) { r.Key = "k"; r.Labels = map[string]any{"a": "b"} }))
+		if got := e.get(r.ID).Labels["a"]; got != "b" {
+			e.Errorf("labels %v", e.get(r.ID).Labels)
+		}
+		e.refused("pending", e.q.Delete(e.ctx, r.ID), runs.ErrInvalid)
+		c := e.claim(r)
+		e.emit(c, "a")
+		e.refused("running", e.q.Delete(e.ctx, r.ID), runs.ErrInvalid)
+		e.end(c)
+		other := e.submit(on("t"))
+		if err := e.q.Delete(e.ctx, r.ID); err != nil {
+			e.Fatalf("delete: %v", err)
+		}
+		_, err := e.q.Get(e.ctx, r.ID)
+		e.refused("get", err, runs.ErrNotFound)
+		e.kinds(r.ID)
+		e.lists(runs.Query{ThreadID: "t"}, other)
+		e.refused("again", e.q.Delete(e.ctx, r.ID), runs.ErrNotFound)
+		e.refused("no text", e.q.Delete(e.ctx, "\xff"), runs.ErrNotFound)
+		if again := e.submit(with("t", func(r *runs.Request) { r.Key = "k" })); again.ID == r.ID {
+			e.Errorf("the key of what was deleted is still taken")
+		}
+	}},
+	{"delete", "a run that was interrupted leaves nothing to discard", func(e *env) {
+		r := e.submit(on("t"))
+		e.finish(e.claim(r), runs.Outcome{Status: runs.Interrupted})
+		if err := e.q.Delete(e.ctx, r.ID); err != nil {
+			e.Fatalf("delete: %v", err)
+		}
+		if c := e.claim(e.submit(on("t"))); c.Discard {
+			e.Errorf("claimed: %+v", c)
+		}
+	}},
+}
+
 var badCases = []testCase{
 	{"bad input", "is refused, and nothing is stored", func(e *env) {
 		long := string(make([]byte, 2000))

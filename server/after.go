@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+)
+
+// after is something to do when a run has ended, or when a thread has lived long enough. It
+// is stored before the answer to the request that asks for it, and removed when it is done.
+// So it is done after a crash as well, and at least once: a webhook may come twice. Servers
+// that share a store may all do it; what they do has the same effect.
+type after struct {
+	Kind   string    `json:"kind"`
+	Thread string    `json:"thread"`
+	Run    string    `json:"run,omitempty"`
+	URL    string    `json:"url,omitempty"`
+	Due    time.Time `json:"due"`
+	Tries  int       `json:"tries,omitempty"`
+}
+
+// Kinds of after.
+const (
+	afterWebhook   = "webhook"
+	afterTemporary = "temporary"
+	afterTTL       = "ttl"
+)
+
+// key names an after: there is one of a kind for a thread and run.
+func (a after) key() string { return a.Kind + "/" + a.Thread + "/" + a.Run }
+
+const (
+	// rescanEvery is how often a server looks for what other servers have stored.
+	rescanEvery = 30 * time.Second
+	// runPoll is how often it looks whether a run has ended.
+	runPoll = 500 * time.Millisecond
+	// grace is how long a temporary thread stays after its run, for clients that were cut off.
+	grace = time.Minute
+)
+
+// later stores something to do.
+func (s *Server) later(ctx context.Context, a after) error {
+	if err := s.after.put(ctx, a.key(), a); err != nil {
+		return err
+	}
+	s.pending.Store(a.key(), a)
+	s.awake()
+	return nil
+}
+
+// settle does what is due until ctx ends.
+func (s *Server) settle(ctx context.Context) {
+	var scanned time.Time
+	for ctx.Err() == nil {
+		at := now()
+		if at.Sub(scanned) >= rescanEvery {
+			for a, err := range s.after.all(ctx) {
+				if err != nil {
+					s.logLater(ctx, "look for what is due", err)
+					break
+				}
+				s.pending.LoadOrStore(a.key(), a) // not what is being done
+			}
+			scanned = at
+		}
+		next := scanned.Add(rescanEvery)
+		due := map[string]after{}
+		s.pending.Range(func(k, v any) bool {
+			if a := v.(after); !a.Due.After(at) {
+				due[k.(string)] = a
+			} else if a.Due.Before(next) {
+				next = a.Due
+			}
+			return true
+		})
+		for key, a := range due {
+			a.Due = at.Add(24 * time.Hour) // until it is done
+			s.pending.Store(key, a)
+			select {
+			case s.settling <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			s.stopped.Go(func() {
+				defer func() { <-s.settling }()
+				s.settleOne(ctx, key, due[key])
+			})
+		}
+		t := time.NewTimer(max(time.Until(next), time.Millisecond))
+		select {
+		case <-t.C:
+		case <-s.wake:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// settleOne does what is due, and notes when to look at it again.
+func (s *Server) settleOne(ctx context.Context, key string, a after) {
+	again, err := s.do(ctx, a)
+	if err != nil {
+		s.logLater(ctx, "do what is due", err)
+		again = now().Add(10 * time.Second)
+	}
+	if again.IsZero() {
+		s.pending.Delete(key)
+		return
+	}
+	if v, ok := s.pending.Load(key); ok { // it counts its tries
+		a = v.(after)
+	}
+	a.Due = again
+	s.pending.Store(key, a)
+	s.awake()
+}
+
+// awake makes settle look again.
+func (s *Server) awake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Server) logLater(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		s.cfg.Logger.Error(what, "error", err)
+	}
+}
+
+// do does one thing, or says when to look at it again.
+func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
+	if a.Kind == afterTTL {
+		return s.expire(ctx, a)
+	}
+	r, err := s.cfg.Queue.Get(ctx, a.Run)
+	switch {
+	case errors.Is(err, runs.ErrNotFound): // removed with its thread
+		return time.Time{}, s.after.delete(ctx, a.key())
+	case err != nil:
+		return time.Time{}, err
+	case !r.Status.Ended():
+		return now().Add(runPoll), nil
+	case a.Kind == afterWebhook:
+		return s.callHook(ctx, a, r)
+	case now().Before(r.Ended.Add(grace)):
+		return r.Ended.Add(grace), nil
+	}
+	if err := s.removeThread(ctx, a.Thread); err != nil {
+		return time.Time{}, err
+	}
+	return time.Time{}, s.after.delete(ctx, a.key())
+}
+
+// expire removes a thread, or its history, when it has not been changed for its time to live.
+func (s *Server) expire(ctx context.Context, a after) (again time.Time, err error) {
+	t, ok, err := s.threads.get(ctx, a.Thread)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !ok || t.TTL == nil {
+		return time.Time{}, s.after.delete(ctx, a.key())
+	}
+	at, err := s.standing(ctx, t)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if due := at.at.Add(t.TTL.duration()); due.After(now()) {
+		return due, nil
+	}
+	if at.status == busy {
+		return now().Add(t.TTL.duration()), nil
+	}
+	if t.TTL.Strategy == "keep_latest" {
+		_, err = s.manager.Prune(ctx, []string{t.ID}, saver.KeepLatest)
+		return now().Add(t.TTL.duration()), err
+	}
+	if err := s.removeThread(ctx, t.ID); err != nil {
+		return time.Time{}, err
+	}
+	return time.Time{}, s.after.delete(ctx, a.key())
+}

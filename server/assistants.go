@@ -1,0 +1,334 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// assistant is a graph with a configuration. Each graph has one that the server makes.
+type assistant struct {
+	ID string `json:"id"`
+	version
+	Updated time.Time `json:"updated"`
+	First   time.Time `json:"first"` // when it was made
+	// System: the server made it. Everybody may use it.
+	System   bool      `json:"system,omitempty"`
+	Versions []version `json:"versions"`
+}
+
+// version is what of an assistant its versions differ in.
+type version struct {
+	Number      int            `json:"number"`
+	GraphID     string         `json:"graph_id"`
+	Name        string         `json:"name"`
+	Description *string        `json:"description,omitempty"`
+	Config      map[string]any `json:"config"`
+	Context     map[string]any `json:"context"`
+	Metadata    map[string]any `json:"metadata"`
+	Created     time.Time      `json:"created"`
+}
+
+// shownAssistant is an assistant as clients see it.
+type shownAssistant struct {
+	AssistantID string         `json:"assistant_id"`
+	GraphID     string         `json:"graph_id"`
+	Config      map[string]any `json:"config"`
+	Context     map[string]any `json:"context"`
+	Metadata    map[string]any `json:"metadata"`
+	Name        string         `json:"name"`
+	CreatedAt   string         `json:"created_at"`
+	UpdatedAt   string         `json:"updated_at,omitempty"`
+	Version     int            `json:"version"`
+	Description *string        `json:"description"`
+}
+
+func (a assistant) shown() shownAssistant {
+	v := a.version.shown(a.ID)
+	v.CreatedAt, v.UpdatedAt = stamped(a.First), stamped(a.Updated)
+	return v
+}
+
+func (v version) shown(id string) shownAssistant {
+	return shownAssistant{AssistantID: id, GraphID: v.GraphID, Config: merged(v.Config, nil), Context: merged(v.Context, nil), Metadata: merged(v.Metadata, nil),
+		Name: v.Name, CreatedAt: stamped(v.Created), Version: v.Number, Description: v.Description}
+}
+
+// namespaceGraph is the namespace of the UUIDs of graphs' assistants: LangGraph's.
+var namespaceGraph = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+// assistantOf is the id of a graph's own assistant.
+func assistantOf(graph string) string { return uuid.NewSHA1(namespaceGraph, []byte(graph)).String() }
+
+// makeAssistants makes the assistants of graphs that have none.
+func (s *Server) makeAssistants(ctx context.Context) error {
+	for _, name := range s.names {
+		id := assistantOf(name)
+		if _, ok, err := s.assistants.get(ctx, id); ok || err != nil {
+			if err != nil {
+				return fmt.Errorf("server: %w", err)
+			}
+			continue
+		}
+		at := now()
+		v := version{Number: 1, GraphID: name, Name: name, Config: map[string]any{}, Context: map[string]any{}, Metadata: map[string]any{"created_by": "system"}, Created: at}
+		a := assistant{ID: id, version: v, First: at, Updated: at, System: true, Versions: []version{v}}
+		if err := s.assistants.put(ctx, id, a); err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+	}
+	return nil
+}
+
+// reads reports whether a grant lets its user see an assistant.
+func (a assistant) reads(g Grant) bool { return a.System || g.admits(a.Metadata) }
+
+// assistant is the assistant of a path, if the grant shows it.
+func (c *call) assistant(missing error) (assistant, error) {
+	id := c.path("assistant_id")
+	a, ok, err := c.assistants.get(c.ctx, id)
+	change := c.route.action == "update" || c.route.action == "delete"
+	if err == nil && (!ok || !a.reads(c.grant) || change && !c.grant.admits(a.Metadata)) {
+		err = missing
+	}
+	return a, err
+}
+
+// named is the assistant that a request names by id, or by the name of its graph.
+func (c *call) named(name string) (assistant, error) {
+	g, err := c.access("assistants", "read")
+	if err != nil {
+		return assistant{}, err
+	}
+	id := name
+	if _, ok := c.cfg.Graphs[name]; ok {
+		id = assistantOf(name)
+	} else if !isUUID(name) {
+		return assistant{}, fail(422, "Invalid assistant: '%s'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: %s", name, strings.Join(c.names, ", "))
+	}
+	a, ok, err := c.assistants.get(c.ctx, id)
+	if err == nil && (!ok || !a.reads(g)) {
+		err = fail(404, "Assistant '%s' not found", name)
+	}
+	return a, err
+}
+
+// checkGraph refuses a graph that the server does not have.
+func (s *Server) checkGraph(name string) error {
+	if _, ok := s.cfg.Graphs[name]; ok {
+		return nil
+	}
+	quoted := make([]string, len(s.names))
+	for i, n := range s.names {
+		quoted[i] = "'" + n + "'"
+	}
+	return fail(404, "Graph '%s' not found. Expected one of: [%s]", name, strings.Join(quoted, ", "))
+}
+
+// configured are config and context of a request: LangGraph's configurable and context are
+// one thing under two names.
+func configured(in body) (config, context map[string]any, err error) {
+	config, context = merged(in.object("config"), nil), merged(in.object("context"), nil)
+	configurable, _ := config["configurable"].(map[string]any)
+	switch {
+	case len(configurable) > 0 && len(context) > 0 && !same(configurable, context):
+		return nil, nil, fail(400, "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph 0.6.0 and is the long term planned replacement for configurable.")
+	case len(configurable) > 0:
+		context = merged(configurable, nil)
+	case len(context) > 0:
+		config["configurable"] = merged(context, nil)
+	}
+	return config, context, nil
+}
+
+func createAssistant(c *call) error {
+	config, context, err := configured(c.body)
+	if err != nil {
+		return err
+	}
+	if err := c.checkGraph(c.body.text("graph_id")); err != nil {
+		return err
+	}
+	id := c.body.text("assistant_id")
+	if id == "" {
+		id = uuid.NewString()
+	}
+	defer c.locks.lock("assistant " + id)()
+	if old, ok, err := c.assistants.get(c.ctx, id); ok || err != nil {
+		if err == nil && (c.body.text("if_exists") != "do_nothing" || !old.reads(c.grant)) {
+			err = fail(409, "Assistant %s already exists", id)
+		}
+		if err != nil {
+			return err
+		}
+		return c.json(old.shown())
+	}
+	at := now()
+	v := version{Number: 1, GraphID: c.body.text("graph_id"), Name: cmp.Or(c.body.text("name"), "Untitled"), Description: description(c.body),
+		Config: config, Context: context, Metadata: c.grant.stamp(c.body.object("metadata")), Created: at}
+	a := assistant{ID: id, version: v, First: at, Updated: at, Versions: []version{v}}
+	if err := c.assistants.put(c.ctx, id, a); err != nil {
+		return err
+	}
+	return c.json(a.shown())
+}
+
+func description(in body) *string {
+	if s, ok := in["description"].(string); ok {
+		return &s
+	}
+	return nil
+}
+
+func getAssistant(c *call) error {
+	a, err := c.assistant(errNotFound)
+	if err != nil {
+		return err
+	}
+	return c.json(a.shown())
+}
+
+// patchAssistant makes a new version.
+func patchAssistant(c *call) error {
+	id := c.path("assistant_id")
+	defer c.locks.lock("assistant " + id)()
+	if g := c.body.text("graph_id"); g != "" {
+		if err := c.checkGraph(g); err != nil {
+			return err
+		}
+	}
+	config, context, err := configured(c.body)
+	if err != nil {
+		return err
+	}
+	a, err := c.assistant(fail(404, "Assistant %s not found", id))
+	if err != nil {
+		return err
+	}
+	v := a.version
+	v.Number, v.Created = 1, now()
+	for _, old := range a.Versions {
+		v.Number = max(v.Number, old.Number+1)
+	}
+	v.GraphID = cmp.Or(c.body.text("graph_id"), v.GraphID)
+	v.Name = cmp.Or(c.body.text("name"), v.Name)
+	if d := description(c.body); d != nil {
+		v.Description = d
+	}
+	if c.body["config"] != nil || c.body["context"] != nil {
+		v.Config, v.Context = config, context
+	}
+	v.Metadata = c.grant.stamp(merged(v.Metadata, c.body.object("metadata")))
+	a.version, a.Updated, a.Versions = v, v.Created, append(a.Versions, v)
+	if err := c.assistants.put(c.ctx, id, a); err != nil {
+		return err
+	}
+	return c.json(a.shown())
+}
+
+func deleteAssistant(c *call) error {
+	id := c.path("assistant_id")
+	defer c.locks.lock("assistant " + id)()
+	a, err := c.assistant(fail(404, "Assistant with ID %s not found", id))
+	if err != nil {
+		return err
+	}
+	if err := c.assistants.delete(c.ctx, id); err != nil {
+		return err
+	}
+	if c.query("delete_threads") == "true" {
+		if err := c.deleteThreadsOf(a.ID); err != nil {
+			return err
+		}
+	}
+	return c.none()
+}
+
+func assistantVersions(c *call) error {
+	a, err := c.assistant(errNotFound)
+	if err != nil {
+		return err
+	}
+	shown := []shownAssistant{}
+	for _, v := range slices.Backward(a.Versions) {
+		if contains(v.Metadata, c.body.object("metadata")) || c.body.object("metadata") == nil {
+			shown = append(shown, v.shown(a.ID))
+		}
+	}
+	return c.json(cut(c, shown, 10))
+}
+
+func latestAssistant(c *call) error {
+	id := c.path("assistant_id")
+	defer c.locks.lock("assistant " + id)()
+	a, err := c.assistant(fail(404, "Assistant %s not found", id))
+	if err != nil {
+		return err
+	}
+	n := c.body.whole("version", 0)
+	i := slices.IndexFunc(a.Versions, func(v version) bool { return v.Number == n })
+	if i < 0 {
+		return fail(404, "Version %d not found for assistant %s", n, id)
+	}
+	a.version, a.Updated = a.Versions[i], now()
+	if err := c.assistants.put(c.ctx, id, a); err != nil {
+		return err
+	}
+	return c.json(a.shown())
+}
+
+var assistantOrder = sorting[assistant]{
+	by: map[string]func(a, b assistant) int{
+		"assistant_id": func(a, b assistant) int { return strings.Compare(a.ID, b.ID) },
+		"graph_id":     func(a, b assistant) int { return strings.Compare(a.GraphID, b.GraphID) },
+		"name":         func(a, b assistant) int { return strings.Compare(a.Name, b.Name) },
+		"created_at":   func(a, b assistant) int { return a.First.Compare(b.First) },
+		"updated_at":   func(a, b assistant) int { return a.Updated.Compare(b.Updated) },
+	},
+	then: func(a, b assistant) int { return b.First.Compare(a.First) },
+}
+
+// findAssistants are the assistants that a search asks for, in its order.
+func (c *call) findAssistants() ([]assistant, error) {
+	var found []assistant
+	graph, name, metadata := c.body.text("graph_id"), strings.ToLower(c.body.text("name")), c.body.object("metadata")
+	for a, err := range c.assistants.all(c.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if a.reads(c.grant) && (graph == "" || a.GraphID == graph) && strings.Contains(strings.ToLower(a.Name), name) && (metadata == nil || contains(a.Metadata, metadata)) {
+			found = append(found, a)
+		}
+	}
+	assistantOrder.sort(c.body, found)
+	return found, nil
+}
+
+func searchAssistants(c *call) error {
+	found, err := c.findAssistants()
+	if err != nil {
+		return err
+	}
+	shown := []any{}
+	for _, a := range cut(c, found, 10) {
+		s, err := selected(c, a.shown())
+		if err != nil {
+			return err
+		}
+		shown = append(shown, s)
+	}
+	return c.json(shown)
+}
+
+func countAssistants(c *call) error {
+	found, err := c.findAssistants()
+	if err != nil {
+		return err
+	}
+	return c.json(len(found))
+}

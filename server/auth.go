@@ -1,0 +1,301 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/store"
+)
+
+// Auth says who may do what. Make one with Bearer, APIKeys or NoAuth, or fill one in.
+//
+// Each request is authenticated first: Authenticate says who sends it. Then Authorize is
+// asked about what it is about to do, once for each thing that it touches, and answers with
+// a Grant. A handler sees only threads, assistants, runs and crons whose metadata matches
+// the grant's filter. What it creates gets the filter's values in its metadata, whatever the
+// request says, so that the creator can see it and nobody can give things to others. What
+// the filter hides is not found: a client cannot tell it from what does not exist.
+type Auth struct {
+	// Authenticate says who sends a request. Any error refuses it with 401, and with the
+	// error's text if it is an AuthError. Required.
+	Authenticate func(r *http.Request) (*User, error)
+	// Authorize says what a user may do. Any error refuses the request with 403, and with
+	// the error's text if it is an AuthError. Nil is OwnThings.
+	Authorize func(ctx context.Context, u *User, a Access) (Grant, error)
+
+	open bool
+}
+
+// User is who sends a request.
+type User struct {
+	// Identity names the user. Required.
+	Identity    string
+	DisplayName string
+	Permissions []string
+	// Claims are for the program's own use, such as those of a token.
+	Claims map[string]any
+}
+
+// Access is what a user is about to do.
+type Access struct {
+	// Resource is "threads", "runs", "assistants", "crons", "store", or "system" for
+	// metrics and documentation.
+	Resource string
+	// Action is "create", "read", "update", "delete", "search" or "create_run"; for the
+	// store "put", "get", "search", "list_namespaces" or "delete".
+	Action string
+	// Value is the request: its JSON, if that is an object, and what its path names.
+	Value map[string]any
+}
+
+// Grant is what a user may see.
+type Grant struct {
+	// Filter selects by metadata. A value must be equal, or fulfil {"$eq": v} or
+	// {"$contains": v}, which asks for an element, or elements, of a list. Nil selects all.
+	Filter map[string]any
+	// Namespace is put before the namespace of every item of the store, and is not shown.
+	Namespace store.Namespace
+}
+
+// AuthError is an error whose text clients may see.
+type AuthError struct{ Detail string }
+
+// Error is the detail.
+func (e *AuthError) Error() string { return e.Detail }
+
+// OwnThings is the Authorize by which all users see their own things alone: those whose
+// metadata has the user's identity as owner, and the items of the store below a namespace
+// that the identity names.
+func OwnThings(_ context.Context, u *User, _ Access) (Grant, error) {
+	return Grant{Filter: map[string]any{"owner": u.Identity}, Namespace: store.Namespace{label(u.Identity)}}, nil
+}
+
+// label is a name as a label of a namespace, which has no dots.
+func label(name string) string {
+	return strings.NewReplacer("%", "%25", ".", "%2E").Replace(name)
+}
+
+// NoAuth lets everybody do everything. The server then answers only requests that came to a
+// loopback address, under the name of one.
+func NoAuth() *Auth { return &Auth{open: true} }
+
+// Bearer authenticates by the token of the header Authorization. lookup says whose a token
+// is; an error, or a nil user, refuses it.
+func Bearer(lookup func(ctx context.Context, token string) (*User, error)) *Auth {
+	return &Auth{Authenticate: func(r *http.Request) (*User, error) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "bearer") || token == "" {
+			return nil, &AuthError{"Authorization header missing"}
+		}
+		return lookup(r.Context(), strings.TrimSpace(token))
+	}}
+}
+
+// APIKeys authenticates by the header X-Api-Key, which LangGraph's SDKs send.
+func APIKeys(users map[string]*User) *Auth {
+	type known struct {
+		sum  [32]byte
+		user *User
+	}
+	var all []known
+	for key, u := range users {
+		all = append(all, known{sha256.Sum256([]byte(key)), u})
+	}
+	return &Auth{Authenticate: func(r *http.Request) (*User, error) {
+		given := r.Header.Get("X-Api-Key")
+		if given == "" {
+			return nil, &AuthError{"X-Api-Key header missing"}
+		}
+		sum := sha256.Sum256([]byte(given))
+		var found *User
+		for _, k := range all { // all of them: the time tells nothing about the keys
+			if subtle.ConstantTimeCompare(sum[:], k.sum[:]) == 1 {
+				found = k.user
+			}
+		}
+		return found, nil
+	}}
+}
+
+// authenticate is who sends the request. Under NoAuth it is a user without a name.
+func (s *Server) authenticate(r *http.Request) (*User, error) {
+	if s.cfg.Auth.open {
+		return &User{}, nil
+	}
+	u, err := s.cfg.Auth.Authenticate(r)
+	if err == nil && u != nil && u.Identity != "" {
+		return u, nil
+	}
+	return nil, refusal(http.StatusUnauthorized, "Invalid credentials", err)
+}
+
+// grant is what a user may see when doing something.
+func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
+	if s.cfg.Auth.open {
+		return Grant{}, nil
+	}
+	authorize := s.cfg.Auth.Authorize
+	if authorize == nil {
+		authorize = OwnThings
+	}
+	g, err := authorize(ctx, u, a)
+	if err != nil {
+		return g, refusal(http.StatusForbidden, "Forbidden", err)
+	}
+	for key, want := range g.Filter {
+		if m, ok := want.(map[string]any); ok {
+			for op := range m {
+				if op != "$eq" && op != "$contains" {
+					return g, fmt.Errorf("auth: filter of %q: there are $eq and $contains, not %q", key, op)
+				}
+			}
+		}
+	}
+	for _, l := range g.Namespace {
+		if l == "" || strings.Contains(l, ".") {
+			return g, fmt.Errorf("auth: %q is no label of a namespace", l)
+		}
+	}
+	return g, nil
+}
+
+func refusal(status int, detail string, err error) error {
+	if a, ok := err.(*AuthError); ok {
+		detail = a.Detail
+	}
+	return &failure{status, detail}
+}
+
+// admits reports whether metadata matches a filter.
+func (g Grant) admits(metadata map[string]any) bool {
+	for key, want := range g.Filter {
+		have, ok := metadata[key]
+		if !ok || !fits(have, want) {
+			return false
+		}
+	}
+	return true
+}
+
+func fits(have, want any) bool {
+	m, ok := want.(map[string]any)
+	if !ok {
+		return same(have, want)
+	}
+	for op, v := range m {
+		switch op {
+		case "$eq":
+			if !same(have, v) {
+				return false
+			}
+		case "$contains":
+			elements, _ := have.([]any)
+			asked, many := v.([]any)
+			if !many {
+				asked = []any{v}
+			}
+			for _, a := range asked {
+				if !slices.ContainsFunc(elements, func(e any) bool { return same(e, a) }) {
+					return false
+				}
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// stamp is metadata with the values that a filter asks for.
+func (g Grant) stamp(metadata map[string]any) map[string]any {
+	out := merged(metadata, nil)
+	for key, want := range g.Filter {
+		if m, ok := want.(map[string]any); ok {
+			if v, ok := m["$eq"]; ok {
+				out[key] = v
+			} else if v, ok := m["$contains"]; ok {
+				if _, many := v.([]any); !many {
+					v = []any{v}
+				}
+				out[key] = v
+			}
+			continue
+		}
+		out[key] = want
+	}
+	return out
+}
+
+// same reports whether two values of JSON are equal, numbers by value.
+func same(a, b any) bool {
+	if x, ok := asNumber(a); ok {
+		y, ok := asNumber(b)
+		return ok && x == y
+	}
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for k, v := range x {
+			if w, ok := y[k]; !ok || !same(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, same)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func asNumber(v any) (float64, bool) {
+	if n, ok := v.(json.Number); ok {
+		f, err := n.Float64()
+		return f, err == nil
+	}
+	switch x := reflect.ValueOf(v); x.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return float64(x.Int()), true
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return float64(x.Uint()), true
+	case reflect.Float32, reflect.Float64:
+		return x.Float(), true
+	}
+	return 0, false
+}
+
+// contains reports whether a value has at least what want has: objects their keys, the rest
+// by equality. It is how a search compares metadata and values.
+func contains(have, want any) bool {
+	w, ok := want.(map[string]any)
+	if !ok {
+		if wl, ok := want.([]any); ok {
+			hl, ok := have.([]any)
+			return ok && !slices.ContainsFunc(wl, func(e any) bool {
+				return !slices.ContainsFunc(hl, func(h any) bool { return contains(h, e) })
+			})
+		}
+		return same(have, want)
+	}
+	h, ok := have.(map[string]any)
+	if !ok {
+		return false
+	}
+	for k, v := range w {
+		e, ok := h[k]
+		if !ok || !contains(e, v) {
+			return false
+		}
+	}
+	return true
+}

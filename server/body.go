@@ -1,0 +1,73 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// body is the JSON of a request that has the shape of its route.
+type body map[string]any
+
+func (b body) text(name string) string {
+	s, _ := b[name].(string)
+	return s
+}
+
+func (b body) flag(name string) bool {
+	f, _ := b[name].(bool)
+	return f
+}
+
+// whole is a number, or what stands for one that is missing.
+func (b body) whole(name string, missing int) int {
+	if n, ok := b[name].(int64); ok {
+		return int(n)
+	}
+	return missing
+}
+
+// object is an object; nil if it is missing.
+func (b body) object(name string) map[string]any {
+	m, _ := b[name].(map[string]any)
+	return m
+}
+
+// texts is a list of strings, or a single one.
+func (b body) texts(name string) []string {
+	switch x := b[name].(type) {
+	case string:
+		return []string{x}
+	case []any:
+		out := make([]string, 0, len(x))
+		for _, e := range x {
+			if s, ok := e.(string); ok {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// encode is v as compact JSON.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// merged is a with the entries of b over it.
+func merged(a, b map[string]any) map[string]any {
+	out := make(map[string]any, len(a)+len(b))
+	for k, v := range a {
+		out[k] = v
+	}
+	for k, v := range b {
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+)
+
+// assistantGraph answers with the drawing of an assistant's graph.
+func assistantGraph(c *call) error {
+	a, err := c.assistant(errNotFound)
+	if err != nil {
+		return err
+	}
+	g, err := c.graph(a.GraphID)
+	if err != nil {
+		return err
+	}
+	levels := 0
+	if x := c.query("xray"); x != "" {
+		if n, err := strconv.Atoi(x); err == nil && n >= 0 {
+			levels = n
+		} else if strings.EqualFold(x, "true") {
+			levels = -1
+		} else if !strings.EqualFold(x, "false") {
+			return fail(422, "Invalid xray value: %s", x)
+		}
+	}
+	d := g.DrawInside(levels)
+	type data struct {
+		Name string `json:"name"`
+	}
+	type node struct {
+		ID   string `json:"id"`
+		Type string `json:"type,omitempty"`
+		Data *data  `json:"data,omitempty"`
+	}
+	type edge struct {
+		Source      string `json:"source"`
+		Target      string `json:"target"`
+		Data        string `json:"data,omitempty"`
+		Conditional bool   `json:"conditional,omitempty"`
+	}
+	var shown struct {
+		Nodes []node `json:"nodes"`
+		Edges []edge `json:"edges"`
+	}
+	shown.Edges = []edge{}
+	for _, n := range d.Nodes {
+		if n == pregel.End {
+			shown.Nodes = append(shown.Nodes, node{ID: n})
+			continue
+		}
+		shown.Nodes = append(shown.Nodes, node{ID: n, Type: "runnable", Data: &data{n}})
+	}
+	for _, e := range d.Edges {
+		shown.Edges = append(shown.Edges, edge{e.From, e.To, e.Label, e.Conditional})
+	}
+	return c.json(shown)
+}
+
+// graph is a graph by name. An assistant may name one that the server no longer has.
+func (s *Server) graph(name string) (*pregel.Graph, error) {
+	if g, ok := s.cfg.Graphs[name]; ok {
+		return g, nil
+	}
+	return nil, s.checkGraph(name)
+}
+
+// schemas are the JSON Schemas of a graph.
+type schemas struct {
+	GraphID string `json:"graph_id,omitempty"`
+	Input   any    `json:"input_schema"`
+	Output  any    `json:"output_schema"`
+	State   any    `json:"state_schema"`
+	Config  any    `json:"config_schema"`
+	Context any    `json:"context_schema"`
+}
+
+// schemasOf are the schemas of a graph under a name.
+func (s *Server) schemasOf(name string, g *pregel.Graph) schemas {
+	context := s.cfg.Contexts[name]
+	config := context
+	if config == nil {
+		config = map[string]any{}
+	}
+	return schemas{Input: schemaOf(name+"_input", g.StateKeys()), Output: schemaOf(name+"_output", g.OutputKeys()),
+		State: schemaOf(name+"_state", g.StateKeys()), Config: config, Context: context}
+}
+
+func assistantSchemas(c *call) error {
+	a, err := c.assistant(errNotFound)
+	if err != nil {
+		return err
+	}
+	g, err := c.graph(a.GraphID)
+	if err != nil {
+		return err
+	}
+	found := c.schemasOf(a.GraphID, g)
+	found.GraphID = a.GraphID
+	return c.json(found)
+}
+
+// assistantSubgraphs answers with the schemas of the graphs inside an assistant's graph, by
+// the path of nodes that leads there.
+func assistantSubgraphs(c *call) error {
+	a, err := c.assistant(errNotFound)
+	if err != nil {
+		return err
+	}
+	g, err := c.graph(a.GraphID)
+	if err != nil {
+		return err
+	}
+	only, recurse := c.path("namespace"), strings.EqualFold(c.query("recurse"), "true")
+	shown := map[string]schemas{}
+	for _, inside := range g.GetSubgraphs() {
+		deep := strings.Contains(inside.Namespace, "|")
+		if only != "" && inside.Namespace != only && !(recurse && strings.HasPrefix(inside.Namespace, only+"|")) || only == "" && deep && !recurse {
+			continue
+		}
+		shown[inside.Namespace] = c.schemasOf(inside.Graph.Name(), inside.Graph)
+	}
+	return c.json(shown)
+}
+
+// aMessage is the schema of a message. Clients look for it to offer a chat.
+var aMessage = &jsonschema.Schema{
+	Type: "object", Title: "Message", Required: []string{"type", "content"},
+	Properties: map[string]*jsonschema.Schema{
+		"type":    {Type: "string", Enum: []any{"human", "ai", "system", "tool", "function", "remove"}},
+		"content": {Types: []string{"string", "array"}},
+		"id":      {Types: []string{"string", "null"}},
+		"name":    {Types: []string{"string", "null"}},
+	},
+}
+
+var schemaOptions = jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[message.Message](): aMessage,
+	reflect.TypeFor[channel.Message](): aMessage,
+}}
+
+// schemaOf is the schema of an object with keys. What Go says nothing about may be anything.
+func schemaOf(title string, keys []pregel.StateKey) any {
+	properties := map[string]any{}
+	for _, k := range keys {
+		if k.Name == pregel.RootKey && len(keys) == 1 {
+			return valueSchema(k.Type)
+		}
+		properties[k.Name] = valueSchema(k.Type)
+	}
+	return map[string]any{"title": title, "type": "object", "properties": properties}
+}
+
+func valueSchema(t reflect.Type) any {
+	if t != nil && t.Kind() != reflect.Interface {
+		if s, err := jsonschema.ForType(t, &schemaOptions); err == nil && s != nil {
+			return s
+		}
+	}
+	return map[string]any{}
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// failure is an answer that says why a request was not done.
+type failure struct {
+	status int
+	detail string
+}
+
+// Error is the detail.
+func (f *failure) Error() string { return f.detail }
+
+func fail(status int, format string, args ...any) error {
+	return &failure{status, fmt.Sprintf(format, args...)}
+}
+
+var errNotFound = &failure{http.StatusNotFound, "Not Found"}
+
+// failureOf is the answer to a request that failed with err. Errors that are nobody's
+// business but the operator's are told as such, and logged is true.
+func failureOf(err error) (f *failure, logged bool) {
+	if errors.As(err, &f) {
+		return f, false
+	}
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case is(fault.ErrDiskFull):
+		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
+	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
+		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case is(pregel.ErrConflict):
+		return &failure{http.StatusConflict, "The thread is in use by a run. Try again when it has ended."}, false
+	case is(saver.ErrTooLarge):
+		return &failure{http.StatusRequestEntityTooLarge, err.Error()}, false
+	case is(pregel.ErrInvalidUpdate, channel.ErrInvalidUpdate, pregel.ErrInvalidArgument, pregel.ErrEmptyInput, pregel.ErrInvalidGraph, store.ErrNamespace, store.ErrNoIndex):
+		return &failure{http.StatusBadRequest, err.Error()}, false
+	case is(saver.ErrInvalid, runs.ErrInvalid):
+		return &failure{http.StatusUnprocessableEntity, err.Error()}, false
+	case is(runs.ErrNotFound, saver.ErrNotFound):
+		return errNotFound, false
+	case is(context.Canceled, context.DeadlineExceeded):
+		return &failure{http.StatusServiceUnavailable, "The request was given up."}, false
+	}
+	return &failure{http.StatusInternalServerError, "Internal Server Error"}, true
+}
+
+// writeJSON answers with a value that encoding/json can write.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the client may be gone
+	return nil
+}
+
+func writeFailure(w http.ResponseWriter, f *failure) {
+	text, err := json.Marshal(map[string]string{"detail": f.detail})
+	if err != nil { // a text can always be written
+		text = []byte(`{"detail":"Internal Server Error"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.status)
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/serde"
+)
+
+// frame is an event as a client of the streaming protocol's first version gets it.
+type frame struct {
+	name string
+	data []byte
+}
+
+// metadata names the frame that says which attempt of a run begins. noMetadata, among the
+// modes of a renderer, leaves it out: a client that names the modes it wants gets no others.
+const (
+	metadata   = "metadata"
+	noMetadata = "-metadata"
+)
+
+// renderer turns the events of a run into frames. It must see all events of a run, as some
+// depend on earlier ones: what a message is so far, and whether an error was the last word.
+type renderer struct {
+	codec     serde.Serializer
+	run       string
+	modes     []string // stream modes that the client asks for
+	subgraphs bool
+	messages  map[string]message.Chunk // by id: what came so far
+	failure   []byte                   // of an attempt, until another begins
+}
+
+func newRenderer(codec serde.Serializer, r runs.Run, modes []string) *renderer {
+	return &renderer{codec: codec, run: r.ID, modes: modes, subgraphs: r.Subgraphs, messages: map[string]message.Chunk{}}
+}
+
+// modesOfRun are the stream modes that a run was made with.
+func modesOfRun(r runs.Run) []string {
+	switch x := kwarg(r, "stream_mode").(type) {
+	case []string:
+		return x
+	case []any:
+		return body{"m": x}.texts("m")
+	}
+	return []string{"values"}
+}
+
+// frames are what a client gets of an event.
+func (f *renderer) frames(ev runs.Event) ([]frame, error) {
+	data, err := ev.JSON(f.codec)
+	if err != nil {
+		return nil, err
+	}
+	switch ev.Kind {
+	case runs.KindAttempt:
+		f.failure = nil
+		if slices.Contains(f.modes, noMetadata) {
+			return nil, nil
+		}
+		meta, err := encode(struct {
+			RunID   string `json:"run_id"`
+			Attempt int    `json:"attempt"`
+		}{f.run, ev.Attempt})
+		return []frame{{metadata, meta}}, err
+	case runs.KindError:
+		f.failure = data
+		return nil, nil
+	case runs.KindEnd:
+		return f.end(data)
+	}
+	if len(ev.Namespace) > 0 && !f.subgraphs {
+		return nil, nil
+	}
+	suffix := ""
+	if len(ev.Namespace) > 0 {
+		suffix = "|" + strings.Join(ev.Namespace, "|")
+	}
+	if ev.Kind != modeMessages {
+		if !slices.Contains(f.modes, string(ev.Kind)) {
+			return nil, nil
+		}
+		return []frame{{string(ev.Kind) + suffix, data}}, nil
+	}
+	var out []frame
+	if slices.Contains(f.modes, modeMessages) {
+		if out, err = f.message(data, suffix); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(f.modes, modeTuple) {
+		out = append(out, frame{"messages" + suffix, data})
+	}
+	return out, nil
+}
+
+// end is what a client gets when the run has ended: nothing, unless it failed or was
+// cancelled.
+func (f *renderer) end(status []byte) ([]frame, error) {
+	var word runs.Status
+	if err := json.Unmarshal(status, &word); err != nil {
+		return nil, err
+	}
+	failure := f.failure
+	switch {
+	case word == runs.Success:
+		return nil, nil
+	case word == runs.Interrupted:
+		var err error
+		if failure, err = encode(cancelled); err != nil {
+			return nil, err
+		}
+	case failure == nil:
+		var err error
+		if failure, err = encode(pregeljson.Failure{Error: "RunFailed", Message: "the run was given up"}); err != nil {
+			return nil, err
+		}
+	}
+	return []frame{{"error", failure}}, nil
+}
+
+// message is a message, or a part of one, as what it is so far.
+func (f *renderer) message(data []byte, suffix string) ([]frame, error) {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
+		return nil, fmt.Errorf("an event of messages is no pair: %w", err)
+	}
+	var head struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}
+	if err := json.Unmarshal(pair[0], &head); err != nil {
+		return nil, err
+	}
+	so := func(name string, text []byte) frame {
+		return frame{modeMessages + "/" + name + suffix, slices.Concat([]byte("["), text, []byte("]"))}
+	}
+	var out []frame
+	sofar, known := f.messages[head.ID]
+	if !known {
+		meta, err := encode(map[string]any{head.ID: map[string]any{"metadata": pair[1]}})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, frame{modeMessages + "/metadata" + suffix, meta})
+	}
+	if !strings.HasSuffix(head.Type, "MessageChunk") {
+		f.messages[head.ID] = message.Chunk{}
+		return append(out, so("complete", pair[0])), nil
+	}
+	var part message.Chunk
+	if err := json.Unmarshal(pair[0], &part); err != nil {
+		return nil, err
+	}
+	if known && !sofar.IsZero() {
+		var err error
+		if part, err = sofar.Add(part); err != nil {
+			return nil, err
+		}
+	}
+	f.messages[head.ID] = part
+	whole, err := part.Whole()
+	if err != nil {
+		return nil, err
+	}
+	text, err := pregeljson.Marshal(whole)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, so("partial", text)), nil
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/store"
+)
+
+// shownItem is an item of the store as clients see it.
+type shownItem struct {
+	Namespace store.Namespace `json:"namespace"`
+	Key       string          `json:"key"`
+	Value     map[string]any  `json:"value"`
+	CreatedAt string          `json:"created_at"`
+	UpdatedAt string          `json:"updated_at"`
+}
+
+func (c *call) item(it *store.Item) shownItem {
+	return shownItem{c.outside(it.Namespace), it.Key, it.Value, stamped(it.CreatedAt), stamped(it.UpdatedAt)}
+}
+
+// inside is the namespace of the store that a client's namespace stands for. A label with a
+// dot is refused: such are those of the server and of the queue.
+func (c *call) inside(labels []string) (store.Namespace, error) {
+	for _, l := range labels {
+		if l == "" || strings.Contains(l, ".") {
+			return nil, fail(422, "Namespace label '%s' must be a non-empty string without periods", l)
+		}
+	}
+	return slices.Concat(c.grant.Namespace, store.Namespace(labels)), nil
+}
+
+// outside is a namespace as a client sees it.
+func (c *call) outside(ns store.Namespace) store.Namespace { return ns[len(c.grant.Namespace):] }
+
+func putItem(c *call) error {
+	ns, err := c.inside(c.body.texts("namespace"))
+	if err != nil {
+		return err
+	}
+	if len(c.body.texts("namespace")) == 0 {
+		return fail(400, "Namespace cannot be empty.")
+	}
+	var opts []store.PutOption
+	switch index := c.body["index"].(type) {
+	case bool:
+		if !index {
+			opts = append(opts, store.NoIndex())
+		}
+	case []any:
+		opts = append(opts, store.IndexFields(c.body.texts("index")...))
+	}
+	if minutes, ok := asNumber(c.body["ttl"]); ok && minutes > 0 {
+		opts = append(opts, store.TTL(time.Duration(minutes*float64(time.Minute))))
+	}
+	if err := c.cfg.Store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value"), nil), opts...); err != nil {
+		return err
+	}
+	return c.none()
+}
+
+func getItem(c *call) error {
+	if !c.r.URL.Query().Has("key") {
+		return fail(400, "Key is required")
+	}
+	ns, err := c.inside(strings.Split(c.query("namespace"), "."))
+	if err != nil {
+		return err
+	}
+	var opts []store.GetOption
+	if c.query("refresh_ttl") == "false" {
+		opts = append(opts, store.NoRefresh())
+	}
+	item, err := c.cfg.Store.Get(c.ctx, ns, c.query("key"), opts...)
+	if errors.Is(err, store.ErrNotFound) {
+		return c.json(nil)
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(c.item(item))
+}
+
+func deleteItem(c *call) error {
+	ns, err := c.inside(c.body.texts("namespace"))
+	if err != nil {
+		return err
+	}
+	if len(ns) == 0 {
+		return fail(400, "Namespace cannot be empty.")
+	}
+	if err := c.cfg.Store.Delete(c.ctx, ns, c.body.text("key")); err != nil {
+		return err
+	}
+	return c.none()
+}
+
+// roots are the prefixes that a search for all items covers: those of clients.
+func (c *call) roots(prefix store.Namespace) ([]store.Namespace, error) {
+	if len(prefix) > 0 {
+		return []store.Namespace{prefix}, nil
+	}
+	all, err := c.cfg.Store.ListNamespaces(c.ctx, store.NamespaceQuery{MaxDepth: 1, Limit: store.NoLimit})
+	return slices.DeleteFunc(all, func(ns store.Namespace) bool { return strings.Contains(ns[0], ".") }), err
+}
+
+func searchItems(c *call) error {
+	prefix, err := c.inside(c.body.texts("namespace_prefix"))
+	if err != nil {
+		return err
+	}
+	roots, err := c.roots(prefix)
+	if err != nil {
+		return err
+	}
+	limit, offset := c.body.whole("limit", 10), c.body.whole("offset", 0)
+	refresh, given := c.body["refresh_ttl"].(bool)
+	var found []store.Found
+	for _, root := range roots {
+		some, err := c.cfg.Store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, Text: c.body.text("query"), NoRefresh: given && !refresh})
+		if errors.Is(err, store.ErrNoIndex) { // as in LangGraph: without an index a query finds everything
+			some, err = c.cfg.Store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, NoRefresh: given && !refresh})
+		}
+		if err != nil {
+			return err
+		}
+		found = append(found, some...)
+	}
+	if len(roots) > 1 {
+		slices.SortStableFunc(found, func(a, b store.Found) int {
+			switch {
+			case a.Scored != b.Scored && a.Scored, a.Scored && a.Score > b.Score:
+				return -1
+			case a.Scored != b.Scored, a.Scored && a.Score < b.Score:
+				return 1
+			}
+			return b.UpdatedAt.Compare(a.UpdatedAt)
+		})
+	}
+	type scored struct {
+		shownItem
+		Score *float64 `json:"score"`
+	}
+	items := []scored{}
+	found = found[min(offset, len(found)):]
+	for _, f := range found[:min(limit, len(found))] {
+		s := scored{shownItem: c.item(&f.Item)}
+		if f.Scored {
+			s.Score = &f.Score
+		}
+		items = append(items, s)
+	}
+	return c.json(map[string]any{"items": items})
+}
+
+func listNamespaces(c *call) error {
+	prefix, err := c.inside(c.body.texts("prefix"))
+	if err != nil {
+		return err
+	}
+	q := store.NamespaceQuery{Limit: store.NoLimit, MaxDepth: c.body.whole("max_depth", 0)}
+	if q.MaxDepth > 0 {
+		q.MaxDepth += len(c.grant.Namespace)
+	}
+	if len(prefix) > 0 {
+		q.Match = append(q.Match, store.Match{Kind: store.MatchPrefix, Path: prefix})
+	}
+	if suffix := c.body.texts("suffix"); len(suffix) > 0 {
+		q.Match = append(q.Match, store.Match{Kind: store.MatchSuffix, Path: suffix})
+	}
+	all, err := c.cfg.Store.ListNamespaces(c.ctx, q)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(ns store.Namespace) bool {
+		return len(ns) <= len(c.grant.Namespace) || len(prefix) == 0 && strings.Contains(ns[0], ".")
+	})
+	limit, offset := c.body.whole("limit", 100), c.body.whole("offset", 0)
+	all = all[min(offset, len(all)):]
+	shown := []store.Namespace{}
+	for _, ns := range all[:min(limit, len(all))] {
+		shown = append(shown, c.outside(ns))
+	}
+	return c.json(map[string]any{"namespaces": shown})
+}

@@ -1,0 +1,221 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/store"
+)
+
+// space is the namespace of the server's own items. Its label has a dot, so that no client
+// can name it.
+const space = "stele.server"
+
+// records are items of one type, as JSON, by key.
+type records[T any] struct {
+	items store.Store
+	ns    store.Namespace
+}
+
+func newRecords[T any](items store.Store, kind string) records[T] {
+	return records[T]{items, store.Namespace{space, kind}}
+}
+
+// get returns a record; ok is false if there is none.
+func (r records[T]) get(ctx context.Context, key string) (v T, ok bool, err error) {
+	item, err := r.items.Get(ctx, r.ns, key, store.NoRefresh())
+	if errors.Is(err, store.ErrNotFound) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, err
+	}
+	v, err = r.of(item)
+	return v, err == nil, err
+}
+
+func (r records[T]) of(item *store.Item) (v T, err error) {
+	text, err := json.Marshal(item.Value)
+	if err == nil {
+		dec := json.NewDecoder(strings.NewReader(string(text)))
+		dec.UseNumber()
+		err = dec.Decode(&v)
+	}
+	if err != nil {
+		err = fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
+	}
+	return v, err
+}
+
+// put stores a record for ever.
+func (r records[T]) put(ctx context.Context, key string, v T) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	m, err := decode(text)
+	if err != nil {
+		return err
+	}
+	_, err = r.items.Batch(ctx, store.PutOp{Namespace: r.ns, Key: key, Value: m.(map[string]any), TTL: -1, NoIndex: true})
+	return err
+}
+
+func (r records[T]) delete(ctx context.Context, key string) error {
+	return r.items.Delete(ctx, r.ns, key)
+}
+
+// page is how many records a listing reads at a time where the store cannot iterate.
+const page = 500
+
+// all yields the records, by key.
+func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] {
+	q := store.Query{Prefix: r.ns, ByKey: true, NoRefresh: true}
+	if s, ok := r.items.(store.Scanner); ok {
+		return func(yield func(T, error) bool) {
+			for found, err := range s.Scan(ctx, q) {
+				var v T
+				if err == nil {
+					v, err = r.of(&found.Item)
+				}
+				if !yield(v, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func(T, error) bool) {
+		var none T
+		for q.Limit = page; ; q.Offset += page {
+			found, err := r.items.Search(ctx, q)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, f := range found {
+				v, err := r.of(&f.Item)
+				if !yield(v, err) || err != nil {
+					return
+				}
+			}
+			if len(found) < page {
+				return
+			}
+		}
+	}
+}
+
+// locks are locks by name, for changes of a record that read it first. They hold in this
+// process: of two servers that change a record at once the later one counts.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+type lock struct {
+	sync.Mutex
+	users int
+}
+
+// lock waits for the lock of a name and returns the function that releases it.
+func (l *locks) lock(name string) (unlock func()) {
+	l.mu.Lock()
+	if l.held == nil {
+		l.held = map[string]*lock{}
+	}
+	k := l.held[name]
+	if k == nil {
+		k = &lock{}
+		l.held[name] = k
+	}
+	k.users++
+	l.mu.Unlock()
+	k.Lock()
+	return func() {
+		k.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if k.users--; k.users == 0 {
+			delete(l.held, name)
+		}
+	}
+}
+
+// now is the time as records have it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// stamped is a time as clients see it.
+func stamped(t time.Time) string { return pregeljson.Time(t) }
+
+// sorting says how a search is ordered.
+type sorting[T any] struct {
+	by   map[string]func(a, b T) int
+	then func(a, b T) int // newest first: the order if none is asked for, and of equal ones
+}
+
+// sort orders what a search has found. A field that is asked for is ascending unless sort_order says desc.
+func (o sorting[T]) sort(in body, found []T) {
+	less := o.by[in.text("sort_by")]
+	sign := 1
+	if order := in.text("sort_order"); strings.EqualFold(order, "desc") || order == "" && less != nil {
+		sign = -1
+	}
+	slices.SortStableFunc(found, func(a, b T) int {
+		if less != nil {
+			if d := less(a, b); d != 0 {
+				return sign * d
+			}
+			return o.then(a, b)
+		}
+		return o.then(a, b)
+	})
+}
+
+// cut is the page of a search that limit and offset ask for. Like LangGraph's server it
+// tells in headers that there is more.
+func cut[T any](c *call, found []T, limit int) []T {
+	offset := c.body.whole("offset", 0)
+	limit = c.body.whole("limit", limit)
+	found = found[min(offset, len(found)):]
+	h := c.w.Header()
+	if len(found) > limit {
+		found = found[:limit]
+		h.Set("X-Pagination-Next", strconv.Itoa(offset+limit))
+		h.Set("X-Pagination-Total", strconv.Itoa(offset+limit+1))
+	} else {
+		h.Set("X-Pagination-Total", strconv.Itoa(offset+len(found)))
+	}
+	return found
+}
+
+// selected is a thing as clients see it, with the fields that select asks for.
+func selected(c *call, shown any) (any, error) {
+	names := c.body.texts("select")
+	if len(names) == 0 {
+		return shown, nil
+	}
+	text, err := encode(shown)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	out := map[string]json.RawMessage{}
+	for _, n := range names {
+		if v, ok := all[n]; ok {
+			out[n] = v
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// route is an operation of the API. Every request goes through one, and prepare
+// authenticates, reads and authorizes it before handle runs.
+type route struct {
+	method, path     string
+	resource, action string // what Authorize is asked about
+	// open: anybody may ask, without authentication.
+	open bool
+	// in is the JSON that the request must have; nil reads no body. If it is optional the
+	// body may be empty.
+	in       *shape
+	optional bool
+	handle   func(*call) error
+}
+
+// searchPage are the fields of a search that all searches have.
+func searchPage(most int, fields ...field) *shape {
+	return record(append(fields, may("limit", upTo(1, most)), may("offset", offset), may("sort_order", oneOf("asc", "desc", "ASC", "DESC")))...)
+}
+
+var (
+	assistantFields = oneOf("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at", "metadata", "version")
+	threadFields    = oneOf("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values", "interrupts", "error", "state_updated_at")
+
+	assistantSearch = searchPage(1000, may("metadata", object), may("graph_id", text), may("name", text), may("select", list(assistantFields)),
+		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))
+	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus),
+		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
+	aTTL = either(object, number)
+)
+
+// addRoutes makes the table of operations, and the mux of it.
+func (s *Server) addRoutes() error {
+	s.routes = []route{
+		{method: "GET", path: "/{$}", open: true, handle: getOK},
+		{method: "GET", path: "/ok", open: true, handle: getOK},
+		{method: "GET", path: "/info", open: true, handle: getInfo},
+		{method: "GET", path: "/metrics", resource: "system", action: "read", handle: getMetrics},
+
+		{method: "POST", path: "/assistants", resource: "assistants", action: "create", handle: createAssistant, in: record(need("graph_id", text),
+			may("assistant_id", identifier("assistant")), may("config", object), may("context", object), may("metadata", object),
+			may("if_exists", oneOf("raise", "do_nothing")), may("name", text), may("description", orNull(text)))},
+		{method: "POST", path: "/assistants/search", resource: "assistants", action: "search", in: assistantSearch, handle: searchAssistants},
+		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: assistantSearch, handle: countAssistants},
+		{method: "GET", path: "/assistants/{assistant_id}", resource: "assistants", action: "read", handle: getAssistant},
+		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: patchAssistant, in: record(may("graph_id", text),
+			may("config", object), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text)))},
+		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: deleteAssistant},
+		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", handle: assistantGraph},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: assistantSubgraphs},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: assistantSubgraphs},
+		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", handle: assistantSchemas},
+		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: assistantVersions, in: searchPage(1000, may("metadata", object))},
+		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: latestAssistant, in: record(need("version", whole))},
+
+		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: createThread, in: record(may("thread_id", identifier("thread")),
+			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(object)), may("graph_id", text))},
+		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: searchThreads},
+		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: threadSearch, handle: countThreads},
+		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: pruneThreads,
+			in: record(need("thread_ids", list(identifier("thread"))), may("strategy", oneOf("delete", "keep_latest")))},
+		{method: "GET", path: "/threads/{thread_id}", resource: "threads", action: "read", handle: getThread},
+		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", handle: patchThread, in: record(may("metadata", object), may("ttl", aTTL))},
+		{method: "DELETE", path: "/threads/{thread_id}", resource: "threads", action: "delete", handle: deleteThread},
+		{method: "GET", path: "/threads/{thread_id}/storage", resource: "threads", action: "read", handle: storage},
+		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", handle: copyThread, in: anything, optional: true},
+		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read", handle: getState},
+		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: updateState,
+			in: record(may("values", either(list(anything), object, &shape{types: []string{"null"}})), may("checkpoint", aCheckpoint), may("checkpoint_id", text), may("as_node", text))},
+		{method: "GET", path: "/threads/{thread_id}/state/{checkpoint_id}", resource: "threads", action: "read", handle: getStateAt},
+		{method: "POST", path: "/threads/{thread_id}/state/checkpoint", resource: "threads", action: "read", handle: postStateAt,
+			in: record(need("checkpoint", aCheckpoint), may("subgraphs", flag))},
+		{method: "GET", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: getHistory},
+		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: postHistory,
+			in: record(may("limit", upTo(1, 1000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint))},
+
+		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: listRuns},
+		{method: "POST", path: "/threads/{thread_id}/runs", resource: "threads", action: "create_run", in: runShape, handle: createRun},
+		{method: "POST", path: "/threads/{thread_id}/runs/stream", resource: "threads", action: "create_run", in: runShape, handle: streamRun},
+		{method: "POST", path: "/threads/{thread_id}/runs/wait", resource: "threads", action: "create_run", in: runShape, handle: waitRun},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "read", handle: getRun},
+		{method: "DELETE", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "delete", handle: deleteRun},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", handle: joinRun},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", handle: joinStream},
+		{method: "POST", path: "/threads/{thread_id}/runs/{run_id}/cancel", resource: "threads", action: "update", in: anything, optional: true, handle: cancelRun},
+		{method: "POST", path: "/runs", resource: "threads", action: "create_run", in: runShape, handle: createStatelessRun},
+		{method: "POST", path: "/runs/stream", resource: "threads", action: "create_run", in: runShape, handle: streamStatelessRun},
+		{method: "POST", path: "/runs/wait", resource: "threads", action: "create_run", in: runShape, handle: waitStatelessRun},
+		{method: "POST", path: "/runs/batch", resource: "threads", action: "create_run", in: list(runShape), handle: batchRuns},
+		{method: "POST", path: "/runs/cancel", resource: "threads", action: "update", handle: cancelRuns,
+			in: record(may("status", oneOf("pending", "running", "all")), may("thread_id", identifier("thread")), may("run_ids", list(identifier("run"))))},
+
+		{method: "PUT", path: "/store/items", resource: "store", action: "put", handle: putItem,
+			in: record(need("namespace", texts), need("key", text), need("value", object), may("index", either(flag, texts, &shape{types: []string{"null"}})), may("ttl", orNull(number)))},
+		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: getItem},
+		{method: "DELETE", path: "/store/items", resource: "store", action: "delete", handle: deleteItem, in: record(may("namespace", texts), need("key", text))},
+		{method: "POST", path: "/store/items/search", resource: "store", action: "search", handle: searchItems,
+			in: record(may("namespace_prefix", orNull(texts)), may("filter", orNull(object)), may("limit", upTo(1, 1000)), may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
+		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: listNamespaces,
+			in: record(may("prefix", orNull(texts)), may("suffix", orNull(texts)), may("max_depth", orNull(upTo(1, 64))), may("limit", upTo(1, 1000)), may("offset", offset))},
+	}
+	s.mux = http.NewServeMux()
+	for i := range s.routes {
+		rt := &s.routes[i]
+		if !rt.open && (rt.resource == "" || rt.action == "") {
+			return fmt.Errorf("server: %s %s says neither what it is about nor that it is open", rt.method, rt.path)
+		}
+		s.mux.HandleFunc(rt.method+" "+rt.path, s.serve(rt))
+	}
+	return nil
+}

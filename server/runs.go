@@ -1,0 +1,332 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/runs"
+)
+
+// shownRun is a run as clients see it.
+func (s *Server) shownRun(r runs.Run) (map[string]any, error) {
+	kwargs, _ := r.Labels[labelKwargs].(map[string]any)
+	kwargs = merged(kwargs, nil)
+	kwargs["input"] = nil
+	input, err := s.cfg.Queue.Serializer().Decode(r.Input)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := input.(pregel.Command); !ok {
+		if kwargs["input"], err = pregeljson.Value(input); err != nil {
+			return nil, err
+		}
+	}
+	updated := r.Created
+	for _, at := range []time.Time{r.Started, r.Ended} {
+		if at.After(updated) {
+			updated = at
+		}
+	}
+	return map[string]any{"run_id": r.ID, "thread_id": r.ThreadID, "assistant_id": r.Labels[labelAssistant], "metadata": merged(r.Metadata, nil),
+		"status": r.Status, "kwargs": kwargs, "multitask_strategy": r.Multitask, "created_at": stamped(r.Created), "updated_at": stamped(updated),
+		"langsmith_session_name": nil}, nil
+}
+
+// showRun answers with a run.
+func (c *call) showRun(r runs.Run) error {
+	m, err := c.shownRun(r)
+	if err != nil {
+		return err
+	}
+	return c.json(m)
+}
+
+// run is the run of a path, if its thread is the user's.
+func (c *call) run() (runs.Run, error) {
+	if _, err := c.thread(c.grant); err != nil {
+		return runs.Run{}, err
+	}
+	r, err := c.cfg.Queue.Get(c.ctx, c.path("run_id"))
+	if err == nil && r.ThreadID != c.path("thread_id") {
+		err = runs.ErrNotFound
+	}
+	return r, err
+}
+
+// kwarg is a field of what a client asked for when it made a run.
+func kwarg(r runs.Run, name string) any {
+	kwargs, _ := r.Labels[labelKwargs].(map[string]any)
+	return kwargs[name]
+}
+
+// place is the address of a run, for headers.
+func place(r runs.Run, stateless bool) string {
+	if stateless {
+		return "/runs/" + r.ID
+	}
+	return "/threads/" + r.ThreadID + "/runs/" + r.ID
+}
+
+// createRun makes a run that a worker executes.
+func createRun(c *call) error {
+	r, err := c.runOn(c.path("thread_id"), c.body)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Location", place(r, false))
+	return c.showRun(r)
+}
+
+func createStatelessRun(c *call) error {
+	r, err := c.statelessRun(c.body)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Location", place(r, true))
+	return c.showRun(r)
+}
+
+// batchRuns makes several runs. One that is refused ends it; those before it stay.
+func batchRuns(c *call) error {
+	list, _ := c.in.([]any)
+	shown := make([]any, 0, len(list))
+	for _, in := range list {
+		r, err := c.statelessRun(in.(map[string]any))
+		if err != nil {
+			return err
+		}
+		m, err := c.shownRun(r)
+		if err != nil {
+			return err
+		}
+		shown = append(shown, m)
+	}
+	return c.json(shown)
+}
+
+func streamRun(c *call) error {
+	r, err := c.runOn(c.path("thread_id"), c.body)
+	if err != nil {
+		return err
+	}
+	return c.streamNew(r, false)
+}
+
+func streamStatelessRun(c *call) error {
+	r, err := c.statelessRun(c.body)
+	if err != nil {
+		return err
+	}
+	return c.streamNew(r, true)
+}
+
+func waitRun(c *call) error {
+	r, err := c.runOn(c.path("thread_id"), c.body)
+	if err != nil {
+		return err
+	}
+	return c.wait(r, c.body.text("on_disconnect") == "cancel")
+}
+
+func waitStatelessRun(c *call) error {
+	r, err := c.statelessRun(c.body)
+	if err != nil {
+		return err
+	}
+	return c.wait(r, c.body.text("on_disconnect") == "cancel")
+}
+
+// numeric is a number of the request's address.
+func (c *call) numeric(name string, missing, low, high int) (int, error) {
+	given := c.query(name)
+	if given == "" {
+		return missing, nil
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < low || n > high {
+		return 0, fail(422, "Invalid %s %s", name, given)
+	}
+	return n, nil
+}
+
+// listRuns answers with runs of a thread, newest first.
+func listRuns(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	limit, err := c.numeric("limit", 10, 1, 1000)
+	if err != nil {
+		return err
+	}
+	offset, err := c.numeric("offset", 0, 0, 1<<40)
+	if err != nil {
+		return err
+	}
+	var all []runs.Run
+	for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status"))}) {
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	slices.Reverse(all)
+	all = all[min(offset, len(all)):]
+	c.body = body{}
+	if names := c.r.URL.Query()["select"]; len(names) > 0 {
+		asked := make([]any, len(names))
+		for i, n := range names {
+			asked[i] = n
+		}
+		c.body["select"] = asked
+	}
+	shown := []any{}
+	for _, r := range all[:min(limit, len(all))] {
+		m, err := c.shownRun(r)
+		if err != nil {
+			return err
+		}
+		s, err := selected(c, m)
+		if err != nil {
+			return err
+		}
+		shown = append(shown, s)
+	}
+	return c.json(shown)
+}
+
+func getRun(c *call) error {
+	r, err := c.run()
+	if err != nil {
+		return err
+	}
+	return c.showRun(r)
+}
+
+func deleteRun(c *call) error {
+	r, err := c.run()
+	if errors.Is(err, runs.ErrNotFound) {
+		return fail(404, "Run not found")
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.endRun(c.ctx, r, runs.Interrupt); err != nil {
+		return err
+	}
+	if err := c.removeRun(c.ctx, r); err != nil {
+		return err
+	}
+	return c.none()
+}
+
+// removeRun removes a run that has ended, with its events.
+func (s *Server) removeRun(ctx context.Context, r runs.Run) error {
+	if err := s.cfg.Queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// noMatch says that there is nothing to cancel.
+var noMatch = fail(404, "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted or completed.")
+
+// action is how a request cancels.
+func (c *call) action() (runs.Strategy, error) {
+	switch a := c.query("action"); a {
+	case "", "interrupt":
+		return runs.Interrupt, nil
+	case "rollback":
+		return runs.Rollback, nil
+	default:
+		return "", fail(422, "Invalid action %q: there are interrupt and rollback", a)
+	}
+}
+
+func cancelRun(c *call) error {
+	how, err := c.action()
+	if err != nil {
+		return err
+	}
+	r, err := c.run()
+	if errors.Is(err, runs.ErrNotFound) {
+		return fail(404, "No runs found to cancel.")
+	}
+	if err != nil {
+		return err
+	}
+	if r.Status.Ended() {
+		return noMatch
+	}
+	if r, err = c.cfg.Queue.Cancel(c.ctx, r.ID, how); err != nil {
+		return err
+	}
+	if c.query("wait") == "true" || c.query("wait") == "1" {
+		return c.wait(r, false)
+	}
+	c.w.WriteHeader(202)
+	return nil
+}
+
+// cancelRuns cancels runs by status, or by their ids on a thread.
+func cancelRuns(c *call) error {
+	how, err := c.action()
+	if err != nil {
+		return err
+	}
+	ids, status := c.body.texts("run_ids"), c.body.text("status")
+	q := runs.Query{ThreadID: c.body.text("thread_id")}
+	switch status {
+	case "pending":
+		q.Status = runs.Pending
+	case "running":
+		q.Status = runs.Running
+	case "":
+		if q.ThreadID == "" || len(ids) == 0 {
+			return fail(422, "%s is not valid under any of the schemas listed in the 'oneOf' keyword\n\nFailed validating \"oneOf\" in schema\n\nOn instance:\n    %s", shown(c.in), shown(c.in))
+		}
+	}
+	n, mine := 0, map[string]bool{}
+	for r, err := range c.cfg.Queue.List(c.ctx, q) {
+		if err != nil {
+			return err
+		}
+		if r.Status.Ended() || status == "" && !slices.Contains(ids, r.ID) {
+			continue
+		}
+		ok, known := mine[r.ThreadID]
+		if !known {
+			t, found, err := c.threads.get(c.ctx, r.ThreadID)
+			if err != nil {
+				return err
+			}
+			ok = found && c.grant.admits(t.Metadata)
+			mine[r.ThreadID] = ok
+		}
+		if !ok {
+			continue
+		}
+		if _, err := c.cfg.Queue.Cancel(c.ctx, r.ID, how); err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return err
+		}
+		n++
+	}
+	if n == 0 && status == "" {
+		return noMatch
+	}
+	return c.none()
+}
+
+// joinRun waits for a run and answers with what came of it.
+func joinRun(c *call) error {
+	r, err := c.run()
+	if err != nil {
+		return err
+	}
+	return c.wait(r, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1")
+}

@@ -1,0 +1,238 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+)
+
+// Stream modes of clients. messages and messages-tuple show the messages of one mode of the
+// graph, as what they are so far and as they come.
+const (
+	modeMessages = "messages"
+	modeTuple    = "messages-tuple"
+)
+
+var (
+	streamModes = oneOf("values", modeMessages, modeTuple, "tasks", "checkpoints", "updates", "events", "debug", "custom")
+	nodeNames   = either(oneOf(pregel.AllNodes), texts)
+	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
+)
+
+// runShape is the JSON of a run to make.
+var runShape = record(
+	need("assistant_id", text),
+	may("checkpoint", aCheckpoint), may("checkpoint_id", text),
+	may("input", anything), may("command", orNull(object)),
+	may("metadata", object), may("config", object), may("context", object),
+	may("webhook", text),
+	may("interrupt_before", nodeNames), may("interrupt_after", nodeNames),
+	may("stream_mode", either(list(streamModes), streamModes)),
+	may("stream_subgraphs", flag), may("stream_resumable", flag), may("feedback_keys", texts),
+	may("multitask_strategy", oneOf("reject", "rollback", "interrupt", "enqueue")),
+	may("if_not_exists", oneOf("create", "reject")),
+	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")),
+	may("after_seconds", number),
+	may("checkpoint_during", flag), may("durability", oneOf("sync", "async", "exit")),
+)
+
+// Labels of runs: what clients see of a run beside its Spec.
+const (
+	labelAssistant = "assistant_id"
+	labelKwargs    = "kwargs"
+)
+
+// modesOf are the modes of the graph that stream modes of clients need.
+func modesOf(names []string) (modes []pregel.Mode, err error) {
+	for _, n := range names {
+		m := pregel.Mode(n)
+		switch n {
+		case modeTuple:
+			m = pregel.ModeMessages
+		case "events":
+			return nil, fail(422, "stream_mode events is not supported: there are no LangChain callbacks in a graph of Go. Use tasks, updates or messages-tuple.")
+		}
+		if !slices.Contains(modes, m) {
+			modes = append(modes, m)
+		}
+	}
+	return modes, nil
+}
+
+// request is the run that a client asks for on a thread.
+func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Request, error) {
+	var req runs.Request
+	if _, err := c.graph(a.GraphID); err != nil {
+		return req, err
+	}
+	if hook := in.text("webhook"); hook != "" {
+		if u, err := url.Parse(hook); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return req, fail(422, "Invalid webhook: %q is no URL of http or https", hook)
+		}
+	}
+	config, context, err := configured(in)
+	if err != nil {
+		return req, err
+	}
+	configurable, _ := config["configurable"].(map[string]any)
+	context = merged(a.Context, context)
+	config = merged(a.Config, config)
+	configurable = merged(merged(a.Context, configurable), map[string]any{
+		"thread_id": t.ID, "graph_id": a.GraphID, "assistant_id": a.ID,
+		"langgraph_auth_user_id": c.user.Identity, "langgraph_auth_permissions": orEmpty(c.user.Permissions),
+	})
+	metadata := merged(merged(a.Metadata, t.Metadata), map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
+	metadata = merged(metadata, in.object("metadata"))
+	names := in.texts("stream_mode")
+	if len(names) == 0 {
+		names = []string{"values"}
+	}
+	at := address(t.ID, in)
+	if id, ok := configurable["checkpoint_id"].(string); ok && at.CheckpointID == "" {
+		at.CheckpointID = id
+	}
+	delete(configurable, "checkpoint_id")
+	durability := cmp.Or(in.text("durability"), "async")
+	if during, ok := in["checkpoint_during"].(bool); ok && in["durability"] == nil && !during {
+		durability = "exit"
+	}
+	req = runs.Request{Spec: runs.Spec{
+		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: at.CheckpointID,
+		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
+		RecursionLimit: body(config).whole("recursion_limit", 0), Durability: pregel.Durability(durability),
+		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
+		Subgraphs: in.flag("stream_subgraphs"), Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
+	}, Input: in["input"]}
+	if req.Modes, err = modesOf(names); err != nil {
+		return req, err
+	}
+	if cmd := in.object("command"); cmd != nil {
+		req.Input = commandOf(cmd)
+	}
+	if s, ok := asNumber(in["after_seconds"]); ok && s > 0 {
+		req.After = time.Now().Add(time.Duration(min(s, 1e9) * float64(time.Second)))
+	}
+	config["configurable"], config["metadata"] = configurable, metadata
+	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: map[string]any{
+		"command": in["command"], "config": config, "context": context, "stream_mode": names,
+		"interrupt_before": in["interrupt_before"], "interrupt_after": in["interrupt_after"], "webhook": in["webhook"],
+		"feedback_keys": in["feedback_keys"], "temporary": temporary, "subgraphs": req.Subgraphs, "resumable": in.flag("stream_resumable"),
+		"checkpoint_during": durability != "exit", "durability": durability,
+	}}
+	return req, nil
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// commandOf is a Command of a request.
+func commandOf(m map[string]any) pregel.Command {
+	cmd := pregel.Command{Update: m["update"], Resume: m["resume"]}
+	target := func(to any) any {
+		if x, ok := to.(map[string]any); ok {
+			return pregel.Send{Node: body(x).text("node"), Arg: x["input"]}
+		}
+		return to
+	}
+	switch x := m["goto"].(type) {
+	case nil:
+	case []any:
+		list := make([]any, len(x))
+		for i, to := range x {
+			list[i] = target(to)
+		}
+		cmd.Goto = list
+	default:
+		cmd.Goto = target(x)
+	}
+	return cmd
+}
+
+// submit makes the run that a client asks for on a thread of its own, and what follows from
+// it when it has ended. The caller holds the lock of the thread.
+func (c *call) submit(in body, t thread, a assistant, temporary bool) (runs.Run, error) {
+	req, err := c.request(in, a, t, temporary)
+	if err != nil {
+		return runs.Run{}, err
+	}
+	if t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID {
+		t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
+		if err := c.keep(t); err != nil {
+			return runs.Run{}, err
+		}
+	}
+	r, err := c.cfg.Queue.Submit(c.ctx, req)
+	if errors.Is(err, runs.ErrBusy) {
+		return r, fail(409, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
+	}
+	if err != nil {
+		return r, err
+	}
+	t.Run, t.Updated = r.ID, now()
+	t.Config, _ = r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
+	t.Config = merged(t.Config, nil)
+	delete(t.Config, "metadata")
+	given, _ := in.object("config")["configurable"].(map[string]any)
+	t.Config["configurable"] = merged(given, nil)
+	if err := c.threads.put(c.ctx, t.ID, t); err != nil {
+		return r, err
+	}
+	if hook := in.text("webhook"); hook != "" {
+		if err := c.later(c.ctx, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()}); err != nil {
+			return r, err
+		}
+	}
+	if temporary {
+		err = c.later(c.ctx, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()})
+	}
+	return r, err
+}
+
+// runOn makes the run that a request asks for on a thread.
+func (c *call) runOn(id string, in body) (runs.Run, error) {
+	a, err := c.named(in.text("assistant_id"))
+	if f, ok := err.(*failure); ok && f.status == 404 {
+		err = fail(404, "Thread or assistant not found.")
+	}
+	if err != nil {
+		return runs.Run{}, err
+	}
+	defer c.locks.lock("thread " + id)()
+	t, ok, err := c.threads.get(c.ctx, id)
+	if err != nil {
+		return runs.Run{}, err
+	}
+	if !ok && in.text("if_not_exists") == "create" {
+		g, err := c.access("threads", "create")
+		if err != nil {
+			return runs.Run{}, err
+		}
+		t, ok = newThread(id, g.stamp(nil)), true
+	}
+	if !ok || !c.grant.admits(t.Metadata) {
+		return runs.Run{}, fail(404, "Thread or assistant not found.")
+	}
+	return c.submit(in, t, a, false)
+}
+
+// statelessRun makes a run on a thread of its own, which goes with it unless the client
+// keeps it.
+func (c *call) statelessRun(in body) (runs.Run, error) {
+	a, err := c.named(in.text("assistant_id"))
+	if err != nil {
+		return runs.Run{}, err
+	}
+	keep := in.text("on_completion") == "keep"
+	t := newThread("", c.grant.stamp(nil))
+	t.Temporary = !keep
+	return c.submit(in, t, a, !keep)
+}

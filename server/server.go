@@ -1,0 +1,331 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// Config is what New makes a server of.
+type Config struct {
+	// Graphs are those that the server runs, by the names that clients use. Each must have
+	// been compiled with Saver, and with Store if its nodes use one. Required.
+	Graphs map[string]*pregel.Graph
+	// Saver has the threads. It must be a saver.ThreadManager, as those of stele are.
+	// Required.
+	Saver saver.Saver
+	// Store has the items that clients see, and below the namespace "stele.server" the
+	// server's own: assistants, threads, crons, webhooks. Required.
+	Store store.Store
+	// Queue has the runs. Required. Servers that share a Queue share Saver and Store.
+	Queue runs.Queue
+	// Auth says who may do what. Required: without one it must be NoAuth.
+	Auth *Auth
+
+	// Workers is how many runs this server executes at a time; 0 is 16, and a negative
+	// number none: then other processes execute them.
+	Workers int
+	// Context makes what nodes get as their context; see runs.Worker.
+	Context func(runs.Run) (any, error)
+	// Contexts are the JSON Schemas of what the graphs take as context, for assistants'
+	// forms. A graph without one takes anything.
+	Contexts map[string]any
+
+	// Origins are the origins whose pages may use the server, such as
+	// "https://chat.example.com". A page of the server's own origin always may.
+	Origins []string
+	// AllowPrivateWebhooks lets webhooks go to loopback, link-local and private addresses.
+	AllowPrivateWebhooks bool
+	// MaxBody bounds the body of a request in bytes; 0 is 16 MiB.
+	MaxBody int64
+	// MaxStreams bounds the streams, and waits, that a user has open at a time; 0 is 1000.
+	MaxStreams int
+	// Heartbeat is how often a stream without events says that it lives; 0 is 5 seconds.
+	Heartbeat time.Duration
+	// WriteTimeout is how long a client may take to read what was sent, before it is cut
+	// off; 0 is 30 seconds. A stream that was resumable goes on from where it was.
+	WriteTimeout time.Duration
+	// Logger reports what went wrong. Nil is slog.Default().
+	Logger *slog.Logger
+}
+
+// Server is LangGraph's server API, as an http.Handler. It is safe for concurrent use.
+type Server struct {
+	cfg         Config
+	manager     saver.ThreadManager
+	names       []string // of the graphs, sorted
+	mux         *http.ServeMux
+	routes      []route
+	assistants  records[assistant]
+	threads     records[thread]
+	after       records[after]
+	locks       locks
+	streams     streamCount
+	hooks       *http.Client
+	metrics     metrics
+	credentials bool
+
+	pending  sync.Map      // of after, by key: those that this server knows
+	wake     chan struct{} // wakes settle
+	settling chan struct{} // bounds what settle does at a time
+	done     <-chan struct{}
+	stop     context.CancelFunc
+	stopped  sync.WaitGroup
+}
+
+// New makes a server and begins to execute runs, also those that an earlier process left.
+// Close ends it. It returns an error if the Config is not complete, or the store cannot be
+// read.
+func New(cfg Config) (*Server, error) {
+	switch {
+	case len(cfg.Graphs) == 0:
+		return nil, errors.New("server: no Graphs")
+	case cfg.Saver == nil || cfg.Store == nil || cfg.Queue == nil:
+		return nil, errors.New("server: Saver, Store and Queue are required")
+	case cfg.Auth == nil || cfg.Auth.Authenticate == nil && !cfg.Auth.open:
+		return nil, errors.New("server: no Auth; use NoAuth to serve everybody on this machine")
+	}
+	manager, ok := cfg.Saver.(saver.ThreadManager)
+	if !ok {
+		return nil, fmt.Errorf("server: a %T is no saver.ThreadManager", cfg.Saver)
+	}
+	for _, o := range cfg.Origins {
+		if o == "*" && !cfg.Auth.open {
+			return nil, errors.New(`server: Origins: list origins; "*" would let every page use a visitor's rights`)
+		}
+	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 16<<20)
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 5*time.Second)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
+		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
+		after: newRecords[after](cfg.Store, "after"),
+		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+	if err := s.addRoutes(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.done = stop, ctx.Done()
+	if err := s.makeAssistants(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	s.begin(ctx)
+	return s, nil
+}
+
+// begin starts what goes on beside requests.
+func (s *Server) begin(ctx context.Context) {
+	if s.cfg.Workers >= 0 {
+		w := &runs.Worker{Queue: s.cfg.Queue, Saver: s.cfg.Saver, Graphs: s.cfg.Graphs, Concurrency: s.cfg.Workers, Context: s.cfg.Context,
+			Final: final, Logger: s.cfg.Logger}
+		s.stopped.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				s.cfg.Logger.Error("the worker ended", "error", err)
+			}
+		})
+	}
+	s.stopped.Go(func() { s.settle(ctx) })
+}
+
+// final reports whether a run ends with the error of an attempt. As in LangGraph, what a
+// node returns ends it; a store that cannot be reached does not.
+func final(err error) bool { return !errors.Is(err, pregel.ErrPersist) || runs.Final(err) }
+
+// Close stops the worker, which gives its runs back to the queue after their superstep, and
+// returns when it has. Requests under way are not waited for: shut the http.Server down first.
+func (s *Server) Close() error {
+	s.stop()
+	s.stopped.Wait()
+	return nil
+}
+
+// call is a request on its way through a handler.
+type call struct {
+	*Server
+	w     http.ResponseWriter
+	r     *http.Request
+	ctx   context.Context
+	route *route
+	user  *User
+	grant Grant
+	in    any  // the JSON of the request
+	body  body // the same, if it is an object
+}
+
+// path is a part of the request's path.
+func (c *call) path(name string) string { return c.r.PathValue(name) }
+
+// query is a parameter of the request's address.
+func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+
+// json answers with a value.
+func (c *call) json(v any) error { return writeJSON(c.w, http.StatusOK, v) }
+
+// none answers with nothing.
+func (c *call) none() error {
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// access is the grant for something else than what the route is about.
+func (c *call) access(resource, action string) (Grant, error) {
+	if resource == c.route.resource && action == c.route.action {
+		return c.grant, nil
+	}
+	return c.Server.grant(c.ctx, c.user, Access{resource, action, c.value()})
+}
+
+// value is the request as Authorize sees it.
+func (c *call) value() map[string]any {
+	v := merged(c.body, nil)
+	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
+		if p := c.r.PathValue(name); p != "" {
+			v[name] = p
+		}
+	}
+	return v
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	counted := &counter{ResponseWriter: w}
+	begin := time.Now()
+	defer func() { s.metrics.request(r, counted.status, time.Since(begin)) }()
+	if !s.guard(counted, r) {
+		return
+	}
+	h, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		missing(counted, r, h)
+		return
+	}
+	s.mux.ServeHTTP(counted, r)
+}
+
+// missing answers a request that no route is for. h is the mux's own answer.
+func missing(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	own := &discarded{header: http.Header{}}
+	h.ServeHTTP(own, r)
+	if own.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", own.header.Get("Allow"))
+		writeFailure(w, &failure{http.StatusMethodNotAllowed, "Method Not Allowed"})
+		return
+	}
+	writeFailure(w, errNotFound)
+}
+
+// serve makes a handler of a route.
+func (s *Server) serve(rt *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Server: s, w: w, r: r, ctx: r.Context(), route: rt}
+		err := c.prepare()
+		if err == nil {
+			err = rt.handle(c)
+		}
+		if err == nil {
+			return
+		}
+		f, logged := failureOf(err)
+		if logged {
+			s.cfg.Logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		}
+		writeFailure(w, f)
+	}
+}
+
+// prepare authenticates a request, reads it and authorizes it, in this order.
+func (c *call) prepare() (err error) {
+	if c.route.open {
+		return nil
+	}
+	if c.user, err = c.authenticate(c.r); err != nil {
+		return err
+	}
+	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
+		if id := c.r.PathValue(name); id != "" && !isUUID(id) {
+			return fail(422, "Invalid %s ID: must be a UUID", name[:len(name)-3])
+		}
+	}
+	if c.route.in != nil {
+		if err := c.read(); err != nil {
+			return err
+		}
+	}
+	c.grant, err = c.Server.grant(c.ctx, c.user, Access{c.route.resource, c.route.action, c.value()})
+	return err
+}
+
+// read reads the body of a request.
+func (c *call) read() error {
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", large.Limit)
+	}
+	if err != nil {
+		return fail(http.StatusBadRequest, "The body could not be read")
+	}
+	if len(text) == 0 && c.route.optional {
+		return nil
+	}
+	if c.in, err = decode(text); err != nil {
+		return err
+	}
+	if err := c.route.in.check(c.in); err != nil {
+		return err
+	}
+	if m, ok := c.in.(map[string]any); ok {
+		c.body = m
+	}
+	return nil
+}
+
+// counter notes the status of an answer.
+type counter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (c *counter) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// discarded takes an answer and keeps its head alone.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+// Header implements http.ResponseWriter.
+func (d *discarded) Header() http.Header { return d.header }
+
+// Write implements http.ResponseWriter.
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (d *discarded) WriteHeader(status int) { d.status = status }

@@ -1,0 +1,221 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// shape says what JSON a request may have: the part of JSON Schema that the API uses. A
+// refusal has the words of LangGraph's server. Fields that a shape does not name are left
+// alone.
+type shape struct {
+	types    []string // "object", "array", "string", "integer", "number", "boolean", "null"; none is anything
+	enum     []string
+	min, max int // of an integer, if max > 0
+	items    *shape
+	fields   []field
+	anyOf    []*shape
+	id       string // "thread": a UUID, and what it names
+}
+
+type field struct {
+	name     string
+	shape    *shape
+	required bool
+}
+
+var (
+	anything = &shape{}
+	text     = &shape{types: []string{"string"}}
+	flag     = &shape{types: []string{"boolean"}}
+	number   = &shape{types: []string{"number"}}
+	whole    = &shape{types: []string{"integer"}}
+	object   = &shape{types: []string{"object"}}
+	texts    = list(text)
+	offset   = &shape{types: []string{"integer"}, min: 0, max: 1 << 40}
+)
+
+func list(of *shape) *shape            { return &shape{types: []string{"array"}, items: of} }
+func oneOf(words ...string) *shape     { return &shape{enum: words} }
+func upTo(low, high int) *shape        { return &shape{types: []string{"integer"}, min: low, max: high} }
+func either(of ...*shape) *shape       { return &shape{anyOf: of} }
+func orNull(s *shape) *shape           { c := *s; c.types = append(slices.Clone(s.types), "null"); return &c }
+func identifier(of string) *shape      { return &shape{types: []string{"string"}, id: of} }
+func need(name string, s *shape) field { return field{name, s, true} }
+func may(name string, s *shape) field  { return field{name, s, false} }
+func record(fields ...field) *shape    { return &shape{types: []string{"object"}, fields: fields} }
+
+// check refuses what does not have the shape.
+func (s *shape) check(v any) error { return s.at(v, "", "") }
+
+// at checks the value at a path of the request against the shape at a path of the schema.
+func (s *shape) at(v any, schema, path string) error {
+	refuse := func(keyword, format string, args ...any) error {
+		return fail(422, "%s\n\nFailed validating %q in schema%s\n\nOn instance%s:\n    %s", fmt.Sprintf(format, args...), keyword, schema, path, shown(v))
+	}
+	if len(s.anyOf) > 0 {
+		for _, alternative := range s.anyOf {
+			if alternative.at(v, schema, path) == nil {
+				return nil
+			}
+		}
+		return refuse("anyOf", "%s is not valid under any of the schemas listed in the 'anyOf' keyword", shown(v))
+	}
+	if len(s.enum) > 0 {
+		if word, ok := v.(string); !ok || !slices.Contains(s.enum, word) {
+			return refuse("enum", "%s is not one of %s", shown(v), words(s.enum))
+		}
+		return nil
+	}
+	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(t string) bool { return isType(v, t) }) {
+		if len(s.types) == 1 {
+			return refuse("type", "%s is not of type %q", shown(v), s.types[0])
+		}
+		return refuse("type", "%s is not of types %s", shown(v), words(s.types))
+	}
+	switch x := v.(type) {
+	case string:
+		if s.id != "" && !isUUID(x) {
+			return fail(422, "Invalid %s ID: must be a UUID", s.id)
+		}
+	case int64:
+		if s.max > 0 && x < int64(s.min) {
+			return refuse("minimum", "%d is less than the minimum of %d", x, s.min)
+		}
+		if s.max > 0 && x > int64(s.max) {
+			return refuse("maximum", "%d is greater than the maximum of %d", x, s.max)
+		}
+	case []any:
+		if s.items != nil {
+			for i, e := range x {
+				if err := s.items.at(e, schema+`["items"]`, path+"["+strconv.Itoa(i)+"]"); err != nil {
+					return err
+				}
+			}
+		}
+	case map[string]any:
+		for _, f := range s.fields {
+			e, ok := x[f.name]
+			if !ok {
+				if f.required {
+					return refuse("required", "%q is a required property", f.name)
+				}
+				continue
+			}
+			if err := f.shape.at(e, fmt.Sprintf(`%s["properties"][%q]`, schema, f.name), fmt.Sprintf("%s[%q]", path, f.name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// words are names as a refusal lists them.
+func words(list []string) string {
+	quoted := make([]string, len(list))
+	for i, w := range list {
+		quoted[i] = strconv.Quote(w)
+	}
+	switch {
+	case len(list) == 2:
+		return quoted[0] + " or " + quoted[1]
+	case len(list) > 3:
+		return fmt.Sprintf("%s, %s or %d other candidates", quoted[0], quoted[1], len(list)-2)
+	}
+	return strings.Join(quoted[:len(list)-1], ", ") + " or " + quoted[len(list)-1]
+}
+
+func isType(v any, t string) bool {
+	switch v.(type) {
+	case nil:
+		return t == "null"
+	case bool:
+		return t == "boolean"
+	case string:
+		return t == "string"
+	case int64:
+		return t == "integer" || t == "number"
+	case float64:
+		return t == "number"
+	case []any:
+		return t == "array"
+	case map[string]any:
+		return t == "object"
+	}
+	return false
+}
+
+// isUUID reports whether s is a UUID in its usual form.
+func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
+
+// shown is a value of a request in a refusal.
+func shown(v any) string {
+	text, err := encode(v)
+	if err != nil {
+		return "?"
+	}
+	if len(text) > 1000 {
+		return string(bytes.ToValidUTF8(text[:1000], nil)) + "…"
+	}
+	return string(text)
+}
+
+// maxDepth bounds how deep the JSON of a request may nest.
+const maxDepth = 128
+
+// decode reads JSON. Whole numbers that fit are int64, others float64. The error is a failure.
+func decode(body []byte) (any, error) {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return nil, fail(422, "JSON nests deeper than %d levels", maxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil || dec.More() {
+		return nil, fail(422, "Invalid JSON in request body")
+	}
+	return numbers(v), nil
+}
+
+// numbers replaces each json.Number by an int64, or else a float64.
+func numbers(v any) any {
+	switch x := v.(type) {
+	case json.Number:
+		if n, err := strconv.ParseInt(string(x), 10, 64); err == nil {
+			return n
+		}
+		f, err := x.Float64()
+		if err != nil { // beyond the largest: as JSON of other languages reads it
+			return nil
+		}
+		return f
+	case map[string]any:
+		for k, e := range x {
+			x[k] = numbers(e)
+		}
+	case []any:
+		for i, e := range x {
+			x[i] = numbers(e)
+		}
+	}
+	return v
+}

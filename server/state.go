@@ -1,0 +1,229 @@
+package server
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/saver"
+)
+
+// address is the checkpoint of a thread that a request names: as an object, or by its id.
+func address(threadID string, in body) pregel.Address {
+	at := pregel.Thread(threadID)
+	at.CheckpointID = in.text("checkpoint_id")
+	if c := body(in.object("checkpoint")); c != nil {
+		at.CheckpointID, at.Namespace = c.text("checkpoint_id"), c.text("checkpoint_ns")
+		for ns, id := range c.object("checkpoint_map") {
+			if id, ok := id.(string); ok {
+				if at.CheckpointMap == nil {
+					at.CheckpointMap = map[string]string{}
+				}
+				at.CheckpointMap[ns] = id
+			}
+		}
+	}
+	return at
+}
+
+// stateAt answers with the state of the path's thread at an address.
+func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	snapshot := &pregel.StateSnapshot{}
+	if g, ok := c.cfg.Graphs[t.graph()]; ok {
+		snapshot, err = g.GetState(c.ctx, at, pregel.StateOptions{Subgraphs: subgraphs})
+		var missing *pregel.SubgraphError
+		if errors.As(err, &missing) {
+			return fail(404, "%v", err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	st, err := pregeljson.State(snapshot)
+	if err != nil {
+		return err
+	}
+	return c.json(st)
+}
+
+func getState(c *call) error {
+	return c.stateAt(pregel.Thread(c.path("thread_id")), c.query("subgraphs") == "true")
+}
+
+func getStateAt(c *call) error {
+	return c.stateAt(pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.query("subgraphs") == "true")
+}
+
+func postStateAt(c *call) error {
+	return c.stateAt(address(c.path("thread_id"), c.body), c.body.flag("subgraphs"))
+}
+
+func updateState(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	g, err := c.graphOf(t)
+	if err != nil {
+		return err
+	}
+	update := pregel.StateUpdate{Values: c.body["values"], AsNode: c.body.text("as_node")}
+	at, err := g.UpdateState(c.ctx, address(t.ID, c.body), update, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}})
+	if errors.Is(err, saver.ErrNotFound) {
+		return fail(404, "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.touch(t.ID); err != nil {
+		return err
+	}
+	configurable := map[string]any{"thread_id": at.ThreadID, "checkpoint_ns": at.Namespace, "checkpoint_id": at.CheckpointID}
+	return c.json(map[string]any{"checkpoint": configurable, "configurable": configurable, "checkpoint_id": at.CheckpointID})
+}
+
+// touch notes that a thread was changed.
+func (c *call) touch(id string) error {
+	defer c.locks.lock("thread " + id)()
+	t, ok, err := c.threads.get(c.ctx, id)
+	if err != nil || !ok {
+		return err
+	}
+	t.Updated = now()
+	return c.threads.put(c.ctx, id, t)
+}
+
+// history answers with states of a thread, newest first.
+func (c *call) history(at pregel.Address, q pregel.HistoryQuery) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	states := []*pregeljson.ThreadState{}
+	if g, ok := c.cfg.Graphs[t.graph()]; ok {
+		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {
+			if err != nil {
+				return err
+			}
+			st, err := pregeljson.State(snapshot)
+			if err != nil {
+				return err
+			}
+			states = append(states, st)
+		}
+	}
+	return c.json(states)
+}
+
+func getHistory(c *call) error {
+	q := pregel.HistoryQuery{Limit: 10, Before: c.query("before")}
+	if l := c.query("limit"); l != "" {
+		n, err := strconv.Atoi(l)
+		if err != nil || n < 1 || n > 1000 {
+			return fail(422, "Invalid limit %s", l)
+		}
+		q.Limit = n
+	}
+	return c.history(pregel.Thread(c.path("thread_id")), q)
+}
+
+func postHistory(c *call) error {
+	q := pregel.HistoryQuery{Limit: c.body.whole("limit", 1), Filter: c.body.object("metadata"), Before: body(c.body.object("before")).text("checkpoint_id")}
+	return c.history(address(c.path("thread_id"), c.body), q)
+}
+
+// extracted are the values at paths of a thread: names with dots, and numbers in brackets.
+func extracted(shown map[string]any, paths map[string]any) (map[string]any, error) {
+	plain, err := pregeljson.Value(shown)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	for name, path := range paths {
+		p, _ := path.(string)
+		out[name] = follow(plain, p)
+	}
+	return out, nil
+}
+
+// follow is the value at a path; nil if there is none.
+func follow(v any, path string) any {
+	for _, part := range strings.Split(path, ".") {
+		name, rest, _ := strings.Cut(part, "[")
+		if name != "" {
+			m, _ := v.(map[string]any)
+			v = m[name]
+		}
+		for rest != "" {
+			var index string
+			index, rest, _ = strings.Cut(rest, "]")
+			rest = strings.TrimPrefix(rest, "[")
+			list, _ := v.([]any)
+			i, err := strconv.Atoi(index)
+			if i < 0 {
+				i += len(list)
+			}
+			if err != nil || i < 0 || i >= len(list) {
+				return nil
+			}
+			v = list[i]
+		}
+	}
+	return v
+}
+
+// storage answers with how much a thread takes, as its values are serialized. Values that
+// several checkpoints share count once.
+func storage(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	type channel struct {
+		Versions int `json:"versions"`
+		Bytes    int `json:"bytes"`
+	}
+	byChannel, seen := map[string]*channel{}, map[string]bool{}
+	checkpoints, values, valueBytes, writes, writeBytes := 0, 0, 0, 0, 0
+	for tuple, err := range c.cfg.Saver.List(c.ctx, saver.Query{ThreadID: t.ID}) {
+		if err != nil {
+			return err
+		}
+		checkpoints++
+		for name, v := range tuple.Checkpoint.Values {
+			key := tuple.Config.Namespace + "\x00" + name + "\x00" + tuple.Checkpoint.Versions[name].String()
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			typed, err := v.Typed()
+			if err != nil {
+				return err
+			}
+			if byChannel[name] == nil {
+				byChannel[name] = &channel{}
+			}
+			byChannel[name].Versions++
+			byChannel[name].Bytes += len(typed.Data)
+			values++
+			valueBytes += len(typed.Data)
+		}
+		for _, w := range tuple.PendingWrites {
+			typed, err := w.Value.Typed()
+			if err != nil {
+				return err
+			}
+			writes++
+			writeBytes += len(typed.Data)
+		}
+	}
+	return c.json(map[string]any{"thread_id": t.ID, "total_bytes": valueBytes + writeBytes,
+		"checkpoints": map[string]any{"count": checkpoints}, "channel_values": map[string]any{"count": values, "bytes": valueBytes, "by_channel": byChannel},
+		"pending_writes": map[string]any{"count": writes, "bytes": writeBytes}})
+}

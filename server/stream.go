@@ -1,0 +1,399 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/runs"
+)
+
+// watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
+const watchPoll = 500 * time.Millisecond
+
+// eventsAtOnce is how many events are read at a time.
+const eventsAtOnce = 256
+
+// follow calls each with the events of a run behind after, those that are stored and those
+// to come, until the run has ended or each fails. In between it calls beat. It ends early,
+// with an error, when the client is gone or the server closes.
+func (c *call) follow(id string, after int64, each func([]runs.Event) error, beat func() error) (runs.Run, error) {
+	changed, stop := c.cfg.Queue.Watch(id)
+	defer stop()
+	heart := time.NewTicker(c.cfg.Heartbeat)
+	defer heart.Stop()
+	poll := time.NewTicker(watchPoll)
+	defer poll.Stop()
+	for {
+		r, err := c.cfg.Queue.Get(c.ctx, id) // before its events: what has ended has no more of them
+		if err != nil {
+			return r, err
+		}
+		n := 0
+		for {
+			events, err := c.cfg.Queue.Events(c.ctx, id, after, eventsAtOnce)
+			if err == nil && len(events) > 0 {
+				after = events[len(events)-1].Seq
+				err = each(events)
+			}
+			if err != nil {
+				return r, err
+			}
+			if n += len(events); len(events) < eventsAtOnce {
+				break
+			}
+		}
+		if r.Status.Ended() {
+			return r, nil
+		}
+		if n > 0 {
+			heart.Reset(c.cfg.Heartbeat)
+			continue
+		}
+		select {
+		case <-changed:
+		case <-poll.C:
+		case <-heart.C:
+			if err := beat(); err != nil {
+				return r, err
+			}
+		case <-c.ctx.Done():
+			return r, context.Cause(c.ctx)
+		case <-c.done:
+			return r, http.ErrServerClosed
+		}
+	}
+}
+
+// output writes an answer in pieces, each within a time, so that a client that does not
+// read is cut off instead of kept.
+type output struct {
+	c  *call
+	rc *http.ResponseController
+}
+
+func (c *call) output() *output { return &output{c, http.NewResponseController(c.w)} }
+
+func (o *output) write(b []byte) error {
+	// A ResponseWriter of a test, or of a wrapper, may know neither deadlines nor flushes.
+	_ = o.rc.SetWriteDeadline(time.Now().Add(o.c.cfg.WriteTimeout))
+	if _, err := o.c.w.Write(b); err != nil {
+		return err
+	}
+	_ = o.rc.Flush()
+	return nil
+}
+
+// appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
+func appendFrame(b []byte, f frame, id string) []byte {
+	b = append(append(append(b, "event: "...), f.name...), "\r\ndata: "...)
+	b = append(append(b, f.data...), "\r\n"...)
+	if id != "" {
+		b = append(append(append(b, "id: "...), id...), "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// heartbeat is a comment: it says that the stream lives.
+var heartbeat = []byte(": heartbeat\r\n\r\n")
+
+// streamHeaders begin an answer of server-sent events.
+func (c *call) streamHeaders() {
+	h := c.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+}
+
+// stream answers with the events of a run behind after, in the modes that the client asks
+// for. If live is true, it begins with what comes now. If the run is resumable, each frame
+// has the number of its event; of several frames of one event the last has it.
+func (c *call) stream(r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
+	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+	if err != nil {
+		return r, err
+	}
+	defer leave()
+	c.streamHeaders()
+	c.w.WriteHeader(http.StatusOK)
+	out := c.output()
+	if err := out.write(nil); err != nil {
+		return r, err
+	}
+	resumable := kwarg(r, "resumable") == true
+	f := newRenderer(c.cfg.Queue.Serializer(), r, modes)
+	// Frames depend on earlier events, so all are read, and those that the client has are
+	// not sent.
+	first := true
+	seen := int64(0)
+	if live {
+		seen, err = c.lastEvent(r.ID)
+		if err != nil {
+			return r, err
+		}
+		after = seen
+	}
+	each := func(events []runs.Event) error {
+		var b []byte
+		for _, ev := range events {
+			frames, err := f.frames(ev)
+			if err != nil {
+				return err
+			}
+			if ev.Seq <= after {
+				continue
+			}
+			for i, fr := range frames {
+				id := ""
+				if resumable && i == len(frames)-1 {
+					id = strconv.FormatInt(ev.Seq, 10)
+				}
+				b = appendFrame(b, fr, id)
+			}
+		}
+		if len(b) == 0 && !first {
+			return nil
+		}
+		first = false
+		return out.write(b)
+	}
+	r, err = c.follow(r.ID, 0, each, func() error { return out.write(heartbeat) })
+	if err != nil && c.ctx.Err() == nil && err != http.ErrServerClosed {
+		c.cfg.Logger.Warn("a stream was cut off", "run", r.ID, "error", err)
+	}
+	return r, err
+}
+
+// lastEvent is the number of the last stored event of a run.
+func (c *call) lastEvent(id string) (int64, error) {
+	last := int64(0)
+	for {
+		events, err := c.cfg.Queue.Events(c.ctx, id, last, eventsAtOnce)
+		if err != nil || len(events) == 0 {
+			return last, err
+		}
+		last = events[len(events)-1].Seq
+	}
+}
+
+// streamNew streams a run that this request made.
+func (c *call) streamNew(r runs.Run, stateless bool) error {
+	h := c.w.Header()
+	h.Set("Location", place(r, false)+"/stream")
+	h.Set("Content-Location", place(r, stateless))
+	return c.streamed(r, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
+}
+
+// streamed streams a run, and cancels it if the client leaves and asked for that.
+func (c *call) streamed(r runs.Run, modes []string, after int64, live, cancel bool) error {
+	end, err := c.stream(r, modes, after, live)
+	if err != nil && cancel && !end.Status.Ended() && c.ctx.Err() != nil {
+		if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), r.ID, runs.Interrupt); err != nil {
+			c.cfg.Logger.Error("cancel the run of a client that left", "run", r.ID, "error", err)
+		}
+	}
+	if f, ok := err.(*failure); ok && c.w.Header().Get("Content-Type") == "" { // nothing was sent
+		return f
+	}
+	return nil // the answer has begun
+}
+
+// joinStream streams a run that another request made: from the event behind Last-Event-ID,
+// or from now on.
+func joinStream(c *call) error {
+	r, err := c.run()
+	if err != nil {
+		return err
+	}
+	modes := modesOfRun(r)
+	if asked := c.r.URL.Query()["stream_mode"]; len(asked) > 0 {
+		var only []string
+		for _, list := range asked {
+			only = append(only, strings.Split(strings.Trim(list, "[]"), ",")...)
+		}
+		for i, o := range only {
+			only[i] = strings.Trim(o, `" `)
+		}
+		modes = slices.DeleteFunc(slices.Clone(modes), func(m string) bool { return !slices.Contains(only, m) })
+		if !slices.Contains(only, metadata) {
+			modes = append(modes, noMetadata)
+		}
+	}
+	after, live := lastEventID(c.r)
+	h := c.w.Header()
+	h.Set("Location", place(r, false)+"/stream")
+	h.Set("Content-Location", place(r, false))
+	return c.streamed(r, modes, after, live, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1")
+}
+
+// lastEventID is the number of the last event that a client has; live is true if it names none.
+func lastEventID(r *http.Request) (after int64, live bool) {
+	given := strings.TrimSpace(r.Header.Get("Last-Event-ID"))
+	if given == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseInt(given, 10, 64)
+	if err != nil || n < 0 {
+		return 0, false
+	}
+	return n, false
+}
+
+// wait answers with what came of a run when it has ended. The head of the answer goes out at
+// once, and line breaks after it keep the connection: JSON allows them.
+func (c *call) wait(r runs.Run, cancel bool) error {
+	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	h := c.w.Header()
+	h.Set("Location", place(r, false)+"/join")
+	h.Set("Content-Location", place(r, false))
+	h.Set("Content-Type", "application/json")
+	c.w.WriteHeader(http.StatusOK)
+	out := c.output()
+	if err := out.write(nil); err != nil {
+		return nil
+	}
+	end, err := c.follow(r.ID, 1<<62, func([]runs.Event) error { return nil }, func() error { return out.write([]byte("\n")) })
+	if err != nil {
+		if cancel && !end.Status.Ended() && c.ctx.Err() != nil {
+			if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), r.ID, runs.Interrupt); err != nil {
+				c.cfg.Logger.Error("cancel the run of a client that left", "run", r.ID, "error", err)
+			}
+		}
+		return nil
+	}
+	result, err := c.outcome(c.ctx, end)
+	if err != nil {
+		c.cfg.Logger.Error("read what came of a run", "run", r.ID, "error", err)
+		result = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
+	}
+	text, err := encode(result)
+	if err == nil {
+		_ = out.write(text) // the client may be gone
+	}
+	return nil
+}
+
+// pregelError is where an answer has the error of a run.
+const pregelError = "__error__"
+
+// outcome is what came of a run that has ended: the values that it streamed last, or else
+// those of its thread; or its error.
+func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
+	if r.Status == runs.Error {
+		f, err := s.failureOfRun(ctx, r)
+		return map[string]any{pregelError: f}, err
+	}
+	var last json.RawMessage
+	if r.Status == runs.Success && slices.Contains(r.Modes, pregel.ModeValues) {
+		err := s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
+			if ev.Kind == runs.Kind(pregel.ModeValues) && len(ev.Namespace) == 0 {
+				data, err := ev.JSON(s.cfg.Queue.Serializer())
+				last = data
+				return err
+			}
+			return nil
+		})
+		if err != nil || last != nil {
+			return last, err
+		}
+	}
+	g, err := s.graph(r.Graph)
+	if err != nil {
+		return map[string]any{}, nil
+	}
+	st, err := g.GetState(ctx, pregel.Thread(r.ThreadID))
+	if err != nil {
+		return nil, err
+	}
+	shown, err := pregeljson.State(st)
+	if err != nil {
+		return nil, err
+	}
+	values, ok := shown.Values.(map[string]any)
+	if !ok || st.Address.CheckpointID == "" {
+		return shown.Values, nil
+	}
+	if r.Waiting && len(shown.Interrupts) > 0 {
+		values[pregel.KeyInterrupt] = shown.Interrupts
+	}
+	return values, nil
+}
+
+// eachEvent calls f with the stored events of a run.
+func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
+	for after := int64(0); ; {
+		events, err := s.cfg.Queue.Events(ctx, id, after, eventsAtOnce)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		for _, ev := range events {
+			if err := f(ev); err != nil {
+				return err
+			}
+			after = ev.Seq
+		}
+	}
+}
+
+// failureOfRun is the error of a run that ended with one.
+func (s *Server) failureOfRun(ctx context.Context, r runs.Run) (pregeljson.Failure, error) {
+	f := pregeljson.Failure{Error: "RunFailed", Message: r.Error}
+	err := s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
+		if ev.Kind != runs.KindError {
+			return nil
+		}
+		data, err := ev.JSON(s.cfg.Queue.Serializer())
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, &f)
+	})
+	return f, err
+}
+
+// streamCount counts the streams of users.
+type streamCount struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+// enter counts a stream, or refuses it.
+func (s *streamCount) enter(user string, most int) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil {
+		s.by = map[string]int{}
+	}
+	if s.by[user] >= most {
+		return nil, fail(http.StatusTooManyRequests, "Too many open streams; the limit is %d", most)
+	}
+	s.by[user]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.by[user]--; s.by[user] == 0 {
+			delete(s.by, user)
+		}
+	}, nil
+}
+
+// open is how many streams there are.
+func (s *streamCount) open() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.by {
+		n += of
+	}
+	return n
+}

@@ -1,0 +1,558 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+)
+
+// thread is what the server keeps of a thread. What its graph stores is in the saver, and
+// its runs are in the queue: from these its status is computed whenever it is asked for, so
+// that a crash cannot leave a wrong one.
+type thread struct {
+	ID       string         `json:"id"`
+	Created  time.Time      `json:"created"`
+	Updated  time.Time      `json:"updated"`
+	Metadata map[string]any `json:"metadata"`
+	Config   map[string]any `json:"config"`
+	// Run is the last run that was submitted.
+	Run string `json:"run,omitempty"`
+	TTL *ttl   `json:"ttl,omitempty"`
+	// Temporary: the thread goes with its only run, and is in no search.
+	Temporary bool `json:"temporary,omitempty"`
+}
+
+// ttl is how long a thread lives after its last change.
+type ttl struct {
+	Minutes  float64 `json:"minutes"`
+	Strategy string  `json:"strategy"` // "delete" or "keep_latest"
+}
+
+func (t *ttl) duration() time.Duration { return time.Duration(t.Minutes * float64(time.Minute)) }
+
+// graph is the name of the graph that the thread is of; "" if no run was made.
+func (t thread) graph() string {
+	name, _ := t.Metadata["graph_id"].(string)
+	return name
+}
+
+// Statuses of threads.
+const (
+	idle        = "idle"
+	busy        = "busy"
+	interrupted = "interrupted"
+	failed      = "error"
+)
+
+var threadStatus = oneOf(idle, busy, interrupted, failed)
+
+// standing is how far a thread is.
+type standing struct {
+	status string
+	error  any
+	state  *pregel.StateSnapshot // nil if there is no graph
+	at     time.Time             // of the last change
+	saved  time.Time             // of the newest checkpoint; that of the thread if there is none
+	ran    bool                  // there is a checkpoint, or a run has ended
+}
+
+// isBusy reports whether a thread has a run that has not ended.
+func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
+	for _, status := range []runs.Status{runs.Running, runs.Pending} {
+		for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// standing computes how far a thread is.
+func (s *Server) standing(ctx context.Context, t thread) (at standing, err error) {
+	at = standing{status: idle, at: t.Updated, saved: t.Created}
+	isBusy, err := s.isBusy(ctx, t.ID)
+	if err != nil {
+		return at, err
+	}
+	if g, ok := s.cfg.Graphs[t.graph()]; ok {
+		if at.state, err = g.GetState(ctx, pregel.Thread(t.ID)); err != nil {
+			return at, err
+		}
+		if made, err := time.Parse(time.RFC3339Nano, at.state.CreatedAt); err == nil {
+			at.saved, at.ran = made, true
+		}
+		switch at.state.Status {
+		case saver.StatusWaiting, saver.StatusUnfinished:
+			at.status = interrupted
+		case saver.StatusFailed:
+			at.status = failed
+		}
+	}
+	if t.Run != "" {
+		r, err := s.cfg.Queue.Get(ctx, t.Run)
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return at, err
+		}
+		if err == nil && r.Status.Ended() {
+			at.ran = true
+			if r.Ended.After(at.at) {
+				at.at = r.Ended
+			}
+			switch current := !at.saved.After(r.Ended); {
+			case current && r.Status == runs.Error:
+				at.status = failed
+				if at.error, err = s.failureOfRun(ctx, r); err != nil {
+					return at, err
+				}
+			case current && r.Status == runs.Interrupted && at.status == interrupted:
+				at.error = cancelled
+			}
+		}
+	}
+	if at.saved.After(at.at) {
+		at.at = at.saved
+	}
+	if isBusy {
+		at.status = busy
+	}
+	return at, nil
+}
+
+// cancelled is what a run that was cancelled ends with.
+var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
+
+// shown is a thread as clients see it.
+func (s *Server) shown(t thread, at standing) (map[string]any, error) {
+	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
+		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(t.Config, nil), "values": nil}
+	if !at.ran {
+		return m, nil
+	}
+	asked := map[string][]any{}
+	if at.state != nil {
+		st, err := pregeljson.State(at.state)
+		if err != nil {
+			return nil, err
+		}
+		if st.Checkpoint != nil {
+			m["values"] = st.Values
+		}
+		for _, task := range st.Tasks {
+			if len(task.Interrupts) > 0 {
+				asked[task.ID] = task.Interrupts
+			}
+		}
+	}
+	m["error"], m["interrupts"] = at.error, asked
+	return m, nil
+}
+
+// show answers with a thread.
+func (c *call) show(t thread) error {
+	at, err := c.standing(c.ctx, t)
+	if err != nil {
+		return err
+	}
+	m, err := c.Server.shown(t, at)
+	if err != nil {
+		return err
+	}
+	if t.TTL != nil && strings.Contains(c.query("include"), "ttl") {
+		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
+	}
+	return c.json(m)
+}
+
+// missingThread says that a thread is not there, or not the user's.
+func missingThread(id string) error { return fail(404, "Thread with ID %s not found", id) }
+
+// thread is the thread of a path, if a grant shows it.
+func (c *call) thread(g Grant) (thread, error) {
+	id := c.path("thread_id")
+	t, ok, err := c.threads.get(c.ctx, id)
+	if err == nil && (!ok || !g.admits(t.Metadata)) {
+		err = missingThread(id)
+	}
+	return t, err
+}
+
+// newThread is a thread as it begins.
+func newThread(id string, metadata map[string]any) thread {
+	if id == "" {
+		id = uuid.Must(uuid.NewV7()).String()
+	}
+	at := now()
+	return thread{ID: id, Created: at, Updated: at, Metadata: merged(metadata, nil), Config: map[string]any{}}
+}
+
+// ttlOf is the time to live that a request asks for: minutes, or an object.
+func ttlOf(v any) *ttl {
+	t := &ttl{Strategy: "delete"}
+	switch x := v.(type) {
+	case map[string]any:
+		t.Minutes, _ = asNumber(x["ttl"])
+		if s, ok := x["strategy"].(string); ok {
+			t.Strategy = s
+		}
+	default:
+		t.Minutes, _ = asNumber(v)
+	}
+	if t.Minutes <= 0 {
+		return nil
+	}
+	return t
+}
+
+func createThread(c *call) error {
+	t := newThread(c.body.text("thread_id"), c.grant.stamp(c.body.object("metadata")))
+	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
+		t.Metadata["graph_id"] = g
+	}
+	unlock := c.locks.lock("thread " + t.ID)
+	defer unlock()
+	if old, ok, err := c.threads.get(c.ctx, t.ID); ok || err != nil {
+		if err == nil && (c.body.text("if_exists") != "do_nothing" || !c.grant.admits(old.Metadata)) {
+			err = fail(409, "Thread with ID %s already exists", t.ID)
+		}
+		if err != nil {
+			return err
+		}
+		return c.show(old)
+	}
+	t.TTL = ttlOf(c.body["ttl"])
+	if err := c.keep(t); err != nil {
+		return err
+	}
+	if steps, _ := c.in.(map[string]any)["supersteps"].([]any); len(steps) > 0 {
+		if err := c.fill(t, steps); err != nil {
+			return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, err)
+		}
+	}
+	return c.show(t)
+}
+
+// keep stores a thread, and when it expires.
+func (c *call) keep(t thread) error {
+	if err := c.threads.put(c.ctx, t.ID, t); err != nil || t.TTL == nil {
+		return err
+	}
+	return c.later(c.ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())})
+}
+
+// fill gives a new thread the state that supersteps of updates make.
+func (c *call) fill(t thread, steps []any) error {
+	g, err := c.graphOf(t)
+	if err != nil {
+		return err
+	}
+	var all [][]pregel.StateUpdate
+	for _, step := range steps {
+		m, _ := step.(map[string]any)
+		var superstep []pregel.StateUpdate
+		updates, _ := m["updates"].([]any)
+		for _, u := range updates {
+			in, _ := u.(map[string]any)
+			update := pregel.StateUpdate{Values: in["values"], AsNode: body(in).text("as_node")}
+			if cmd, ok := in["command"].(map[string]any); ok {
+				update.Values = commandOf(cmd)
+			}
+			superstep = append(superstep, update)
+		}
+		all = append(all, superstep)
+	}
+	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}})
+	return err
+}
+
+// graphOf is the graph of a thread.
+func (s *Server) graphOf(t thread) (*pregel.Graph, error) {
+	if t.graph() == "" {
+		return nil, fail(400, "Thread '%s' has no assigned graph ID. This usually occurs when no runs have been made on this particular thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update the thread metadata (by setting the 'graph_id' field) before running this operation.", t.ID)
+	}
+	return s.graph(t.graph())
+}
+
+func getThread(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	return c.show(t)
+}
+
+func patchThread(c *call) error {
+	defer c.locks.lock("thread " + c.path("thread_id"))()
+	t, err := c.thread(c.grant)
+	if f, ok := err.(*failure); ok && f.status == 404 {
+		err = errNotFound
+	}
+	if err != nil {
+		return err
+	}
+	t.Metadata = c.grant.stamp(merged(t.Metadata, c.body.object("metadata")))
+	if given, ok := c.body["ttl"]; ok {
+		t.TTL = ttlOf(given)
+	}
+	t.Updated = now()
+	if err := c.keep(t); err != nil {
+		return err
+	}
+	if c.r.Header.Get("Prefer") == "return=minimal" {
+		return c.none()
+	}
+	return c.show(t)
+}
+
+func deleteThread(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	if err := c.removeThread(c.ctx, t.ID); err != nil {
+		return err
+	}
+	return c.none()
+}
+
+// endWait bounds how long the removal of a thread waits for its runs to end.
+const endWait = 15 * time.Second
+
+// removeThread ends the runs of a thread and removes it with all that is kept of it. What a
+// crash leaves is removed when it is removed again.
+func (s *Server) removeThread(ctx context.Context, id string) error {
+	defer s.locks.lock("thread " + id)()
+	var all []runs.Run
+	for r, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id}) {
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	for _, r := range all {
+		if err := s.endRun(ctx, r, runs.Interrupt); err != nil {
+			return err
+		}
+	}
+	if err := s.cfg.Saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
+		return err
+	}
+	for _, r := range all {
+		if err := s.removeRun(ctx, r); err != nil {
+			return err
+		}
+	}
+	return s.threads.delete(ctx, id)
+}
+
+// endRun cancels a run and waits until it has ended.
+func (s *Server) endRun(ctx context.Context, r runs.Run, how runs.Strategy) error {
+	if r.Status.Ended() {
+		return nil
+	}
+	r, err := s.cfg.Queue.Cancel(ctx, r.ID, how)
+	if errors.Is(err, runs.ErrNotFound) {
+		return nil
+	}
+	if err != nil || r.Status.Ended() {
+		return err
+	}
+	waiting, done := context.WithTimeout(ctx, endWait)
+	defer done()
+	_, err = runs.Wait(waiting, s.cfg.Queue, r.ID)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fail(409, "Run %s does not end. Try again later.", r.ID)
+	}
+	if errors.Is(err, runs.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// deleteThreadsOf removes the threads that an assistant's runs made, as far as the user sees them.
+func (c *call) deleteThreadsOf(assistantID string) error {
+	g, err := c.access("threads", "delete")
+	if err != nil {
+		return err
+	}
+	for t, err := range c.threads.all(c.ctx) {
+		if err != nil {
+			return err
+		}
+		if t.Metadata["assistant_id"] == assistantID && g.admits(t.Metadata) {
+			if err := c.removeThread(c.ctx, t.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func copyThread(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		if f, ok := err.(*failure); ok && f.status == 404 {
+			err = fail(409, "Conflict")
+		}
+		return err
+	}
+	created, err := c.access("threads", "create")
+	if err != nil {
+		return err
+	}
+	dst := newThread("", created.stamp(t.Metadata))
+	dst.Config = t.Config
+	if err := c.manager.CopyThread(c.ctx, t.ID, dst.ID); err != nil {
+		return err
+	}
+	if err := c.threads.put(c.ctx, dst.ID, dst); err != nil {
+		return err
+	}
+	return c.show(dst)
+}
+
+func pruneThreads(c *call) error {
+	keep := c.body.text("strategy") == "keep_latest"
+	pruned := 0
+	for _, id := range c.body.texts("thread_ids") {
+		t, ok, err := c.threads.get(c.ctx, id)
+		if err != nil {
+			return err
+		}
+		if !ok || !c.grant.admits(t.Metadata) {
+			continue
+		}
+		if keep {
+			_, err = c.manager.Prune(c.ctx, []string{id}, saver.KeepLatest)
+		} else {
+			err = c.removeThread(c.ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		pruned++
+	}
+	return c.json(map[string]any{"pruned_count": pruned})
+}
+
+// foundThread is a thread that a search may select.
+type foundThread struct {
+	thread
+	at standing
+}
+
+var threadOrder = sorting[foundThread]{
+	by: map[string]func(a, b foundThread) int{
+		"thread_id":        func(a, b foundThread) int { return strings.Compare(a.ID, b.ID) },
+		"status":           func(a, b foundThread) int { return strings.Compare(a.at.status, b.at.status) },
+		"created_at":       func(a, b foundThread) int { return a.Created.Compare(b.Created) },
+		"updated_at":       func(a, b foundThread) int { return a.at.at.Compare(b.at.at) },
+		"state_updated_at": func(a, b foundThread) int { return a.at.saved.Compare(b.at.saved) },
+	},
+	then: func(a, b foundThread) int { return b.Created.Compare(a.Created) },
+}
+
+// findThreads are the threads that a search asks for, in its order. If complete is true
+// their standing is known; it is computed before the page is cut only where the search
+// depends on it.
+func (c *call) findThreads() (found []foundThread, complete bool, err error) {
+	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
+	complete = values != nil || status != "" || slices.Contains([]string{"status", "updated_at", "state_updated_at"}, c.body.text("sort_by"))
+	consider := func(t thread) error {
+		if t.Temporary || !c.grant.admits(t.Metadata) || metadata != nil && !contains(t.Metadata, metadata) {
+			return nil
+		}
+		f := foundThread{thread: t}
+		if complete {
+			if f.at, err = c.standing(c.ctx, t); err != nil {
+				return err
+			}
+			if status != "" && f.at.status != status {
+				return nil
+			}
+			if values != nil {
+				have, err := valuesOf(f.at.state)
+				if err != nil || !contains(have, values) {
+					return err
+				}
+			}
+		}
+		found = append(found, f)
+		return nil
+	}
+	if _, named := c.body["ids"]; named {
+		for _, id := range ids {
+			t, ok, err := c.threads.get(c.ctx, id)
+			if err == nil && ok {
+				err = consider(t)
+			}
+			if err != nil {
+				return nil, false, err
+			}
+		}
+	} else {
+		for t, err := range c.threads.all(c.ctx) {
+			if err == nil {
+				err = consider(t)
+			}
+			if err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	threadOrder.sort(c.body, found)
+	return found, complete, nil
+}
+
+// valuesOf are the values of a state as plain JSON.
+func valuesOf(st *pregel.StateSnapshot) (any, error) {
+	if st == nil {
+		return nil, nil
+	}
+	return pregeljson.Value(st.Values)
+}
+
+func searchThreads(c *call) error {
+	found, complete, err := c.findThreads()
+	if err != nil {
+		return err
+	}
+	shown := []any{}
+	for _, f := range cut(c, found, 10) {
+		if !complete {
+			if f.at, err = c.standing(c.ctx, f.thread); err != nil {
+				return err
+			}
+		}
+		m, err := c.Server.shown(f.thread, f.at)
+		if err != nil {
+			return err
+		}
+		if paths := c.body.object("extract"); len(paths) > 0 {
+			if m["extracted"], err = extracted(m, paths); err != nil {
+				return err
+			}
+		}
+		s, err := selected(c, m)
+		if err != nil {
+			return err
+		}
+		shown = append(shown, s)
+	}
+	return c.json(shown)
+}
+
+func countThreads(c *call) error {
+	found, _, err := c.findThreads()
+	if err != nil {
+		return err
+	}
+	return c.json(len(found))
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+)
+
+const (
+	// hookTries is how often a webhook is called before it is given up.
+	hookTries = 6
+	// hookTimeout bounds one call.
+	hookTimeout = 10 * time.Second
+)
+
+// callHook tells the address that a client gave that its run has ended.
+func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.Time, err error) {
+	err = s.post(ctx, a.URL, r)
+	if err == nil {
+		return time.Time{}, s.after.delete(ctx, a.key())
+	}
+	if ctx.Err() != nil {
+		return time.Time{}, ctx.Err()
+	}
+	a.Tries++
+	s.cfg.Logger.Warn("a webhook failed", "run", r.ID, "try", a.Tries, "error", err)
+	if a.Tries >= hookTries || errors.Is(err, errPrivate) {
+		return time.Time{}, s.after.delete(ctx, a.key())
+	}
+	a.Due = now().Add(time.Second << a.Tries)
+	if err := s.after.put(ctx, a.key(), a); err != nil {
+		return time.Time{}, err
+	}
+	s.pending.Store(a.key(), a)
+	return a.Due, nil
+}
+
+// post sends the run, what came of it, and when.
+func (s *Server) post(ctx context.Context, url string, r runs.Run) error {
+	ctx, done := context.WithTimeout(ctx, hookTimeout)
+	defer done()
+	m, err := s.shownRun(r)
+	if err != nil {
+		return err
+	}
+	m["run_started_at"], m["run_ended_at"], m["webhook_sent_at"] = stamped(r.Started), stamped(r.Ended), stamped(now())
+	m["error"] = nil
+	if r.Status == runs.Error {
+		if m["error"], err = s.failureOfRun(ctx, r); err != nil {
+			return err
+		}
+	}
+	if m["values"], err = s.outcome(ctx, r); err != nil {
+		return err
+	}
+	text, err := encode(m)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := s.hooks.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // so that the connection is used again
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("the answer is %s", res.Status)
+	}
+	return nil
+}
+
+// errPrivate: a webhook leads into a network that clients must not reach through the server.
+var errPrivate = errors.New("the address is not public; see Config.AllowPrivateWebhooks")
+
+// hookClient calls webhooks. It looks at the address that it is about to connect to, after
+// the name was resolved, and follows no redirect.
+func hookClient(private bool) *http.Client {
+	dialer := &net.Dialer{Timeout: hookTimeout}
+	if !private {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil || !isPublic(at.Addr().Unmap()) {
+				return fmt.Errorf("%s: %w", address, errPrivate)
+			}
+			return nil
+		}
+	}
+	return &http.Client{
+		Transport:     &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 1, IdleConnTimeout: hookTimeout, TLSHandshakeTimeout: hookTimeout},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// shared are networks that are not on the internet, beside those that package netip knows.
+var shared = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+}
+
+func isPublic(ip netip.Addr) bool {
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+		return false
+	}
+	for _, n := range shared {
+		if n.Contains(ip) {
+			return false
+		}
+	}
+	return true
+}
