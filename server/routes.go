@@ -19,6 +19,15 @@ type route struct {
 	handle   func(*call) error
 }
 
+// changes reports whether the operation changes something.
+func (rt *route) changes() bool {
+	switch rt.action {
+	case "read", "search", "get", "list_namespaces":
+		return rt.path == "/threads/{thread_id}/copy"
+	}
+	return true
+}
+
 // searchPage are the fields of a search that all searches have.
 func searchPage(most int, fields ...field) *shape {
 	return record(append(fields, may("limit", upTo(1, most)), may("offset", offset), may("sort_order", oneOf("asc", "desc", "ASC", "DESC")))...)
@@ -78,7 +87,7 @@ func (s *Server) addRoutes() error {
 			in: record(need("checkpoint", aCheckpoint), may("subgraphs", flag))},
 		{method: "GET", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: getHistory},
 		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: postHistory,
-			in: record(may("limit", upTo(1, 1000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint))},
+			in: record(may("limit", upTo(1, 10000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint), may("values", flag))},
 
 		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: listRuns},
 		{method: "POST", path: "/threads/{thread_id}/runs", resource: "threads", action: "create_run", in: runShape, handle: createRun},

@@ -207,18 +207,24 @@ func (c *call) runOn(id string, in body) (runs.Run, error) {
 		return runs.Run{}, err
 	}
 	defer c.locks.lock("thread " + id)()
-	t, ok, err := c.threads.get(c.ctx, id)
+	t, ok, err := c.record(c.ctx, id, c.grant)
 	if err != nil {
 		return runs.Run{}, err
 	}
 	if !ok && in.text("if_not_exists") == "create" {
+		if _, taken, err := c.threads.get(c.ctx, id); taken || err != nil {
+			return runs.Run{}, cmp.Or(err, fail(404, "Thread or assistant not found."))
+		}
 		g, err := c.access("threads", "create")
 		if err != nil {
 			return runs.Run{}, err
 		}
+		if claimed, err := c.claimed(c.ctx, id, g); claimed || err != nil {
+			return runs.Run{}, cmp.Or(err, fail(404, "Thread or assistant not found."))
+		}
 		t, ok = newThread(id, g.stamp(nil)), true
 	}
-	if !ok || !c.grant.admits(t.Metadata) {
+	if !ok {
 		return runs.Run{}, fail(404, "Thread or assistant not found.")
 	}
 	return c.submit(in, t, a, false)

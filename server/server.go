@@ -22,7 +22,8 @@ import (
 // Config is what New makes a server of.
 type Config struct {
 	// Graphs are those that the server runs, by the names that clients use. Each must have
-	// been compiled with Saver, and with Store if its nodes use one. Required.
+	// been compiled with Saver, and with Store if its nodes use one. A server without graphs
+	// shows the threads of the saver as they are stored.
 	Graphs map[string]*pregel.Graph
 	// Saver has the threads. It must be a saver.ThreadManager, as those of stele are.
 	// Required.
@@ -35,9 +36,14 @@ type Config struct {
 	// Auth says who may do what. Required: without one it must be NoAuth.
 	Auth *Auth
 
+	// ReadOnly refuses all that changes something, with 403, and executes no runs.
+	ReadOnly bool
 	// Workers is how many runs this server executes at a time; 0 is 16, and a negative
 	// number none: then other processes execute them.
 	Workers int
+	// DrainTimeout is how long Close waits for supersteps to end; 0 is 10 seconds. See
+	// runs.Worker.
+	DrainTimeout time.Duration
 	// Context makes what nodes get as their context; see runs.Worker.
 	Context func(runs.Run) (any, error)
 	// Contexts are the JSON Schemas of what the graphs take as context, for assistants'
@@ -91,8 +97,6 @@ type Server struct {
 // read.
 func New(cfg Config) (*Server, error) {
 	switch {
-	case len(cfg.Graphs) == 0:
-		return nil, errors.New("server: no Graphs")
 	case cfg.Saver == nil || cfg.Store == nil || cfg.Queue == nil:
 		return nil, errors.New("server: Saver, Store and Queue are required")
 	case cfg.Auth == nil || cfg.Auth.Authenticate == nil && !cfg.Auth.open:
@@ -123,6 +127,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.done = stop, ctx.Done()
+	if cfg.ReadOnly {
+		return s, nil
+	}
 	if err := s.makeAssistants(ctx); err != nil {
 		stop()
 		return nil, err
@@ -133,9 +140,9 @@ func New(cfg Config) (*Server, error) {
 
 // begin starts what goes on beside requests.
 func (s *Server) begin(ctx context.Context) {
-	if s.cfg.Workers >= 0 {
+	if s.cfg.Workers >= 0 && len(s.cfg.Graphs) > 0 {
 		w := &runs.Worker{Queue: s.cfg.Queue, Saver: s.cfg.Saver, Graphs: s.cfg.Graphs, Concurrency: s.cfg.Workers, Context: s.cfg.Context,
-			Final: final, Logger: s.cfg.Logger}
+			Final: final, DrainTimeout: s.cfg.DrainTimeout, Logger: s.cfg.Logger}
 		s.stopped.Go(func() {
 			if err := w.Run(ctx); err != nil {
 				s.cfg.Logger.Error("the worker ended", "error", err)
@@ -259,8 +266,11 @@ func (c *call) prepare() (err error) {
 	if c.user, err = c.authenticate(c.r); err != nil {
 		return err
 	}
+	if c.cfg.ReadOnly && c.route.changes() {
+		return fail(http.StatusForbidden, "This server is read-only.")
+	}
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
-		if id := c.r.PathValue(name); id != "" && !isUUID(id) {
+		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !c.anyThread()) {
 			return fail(422, "Invalid %s ID: must be a UUID", name[:len(name)-3])
 		}
 	}

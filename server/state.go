@@ -35,8 +35,8 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 		return err
 	}
 	snapshot := &pregel.StateSnapshot{}
-	if g, ok := c.cfg.Graphs[t.graph()]; ok {
-		snapshot, err = g.GetState(c.ctx, at, pregel.StateOptions{Subgraphs: subgraphs})
+	if t.graph() != "" || t.Stored {
+		snapshot, err = c.snapshot(c.ctx, t, at, subgraphs)
 		var missing *pregel.SubgraphError
 		if errors.As(err, &missing) {
 			return fail(404, "%v", err)
@@ -99,14 +99,35 @@ func (c *call) touch(id string) error {
 	return c.threads.put(c.ctx, id, t)
 }
 
-// history answers with states of a thread, newest first.
-func (c *call) history(at pregel.Address, q pregel.HistoryQuery) error {
+// history answers with states of a thread, newest first. If values is false, they are as
+// they are stored, and have none: a long history is listed without reading its values.
+func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) error {
 	t, err := c.thread(c.grant)
 	if err != nil {
 		return err
 	}
 	states := []*pregeljson.ThreadState{}
-	if g, ok := c.cfg.Graphs[t.graph()]; ok {
+	g, ok := c.cfg.Graphs[t.graph()]
+	if !ok || !values {
+		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
+		for tuple, err := range c.cfg.Saver.List(c.ctx, query) {
+			if err != nil {
+				return err
+			}
+			snapshot, err := rawState(tuple, "", values)
+			if err != nil {
+				return err
+			}
+			st, err := pregeljson.State(snapshot)
+			if err != nil {
+				return err
+			}
+			if !values {
+				st.Values = nil
+			}
+			states = append(states, st)
+		}
+	} else {
 		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {
 			if err != nil {
 				return err
@@ -130,12 +151,13 @@ func getHistory(c *call) error {
 		}
 		q.Limit = n
 	}
-	return c.history(pregel.Thread(c.path("thread_id")), q)
+	return c.history(pregel.Thread(c.path("thread_id")), q, c.query("values") != "false")
 }
 
 func postHistory(c *call) error {
 	q := pregel.HistoryQuery{Limit: c.body.whole("limit", 1), Filter: c.body.object("metadata"), Before: body(c.body.object("before")).text("checkpoint_id")}
-	return c.history(address(c.path("thread_id"), c.body), q)
+	values, given := c.body["values"].(bool)
+	return c.history(address(c.path("thread_id"), c.body), q, values || !given)
 }
 
 // extracted are the values at paths of a thread: names with dots, and numbers in brackets.

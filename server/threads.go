@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,6 +30,8 @@ type thread struct {
 	TTL *ttl   `json:"ttl,omitempty"`
 	// Temporary: the thread goes with its only run, and is in no search.
 	Temporary bool `json:"temporary,omitempty"`
+	// Stored: the server has no record of it; a program beside it made it.
+	Stored bool `json:"-"`
 }
 
 // ttl is how long a thread lives after its last change.
@@ -82,8 +85,8 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 	if err != nil {
 		return at, err
 	}
-	if g, ok := s.cfg.Graphs[t.graph()]; ok {
-		if at.state, err = g.GetState(ctx, pregel.Thread(t.ID)); err != nil {
+	if t.graph() != "" || t.Stored {
+		if at.state, err = s.snapshot(ctx, t, pregel.Thread(t.ID), false); err != nil {
 			return at, err
 		}
 		if made, err := time.Parse(time.RFC3339Nano, at.state.CreatedAt); err == nil {
@@ -177,8 +180,8 @@ func missingThread(id string) error { return fail(404, "Thread with ID %s not fo
 // thread is the thread of a path, if a grant shows it.
 func (c *call) thread(g Grant) (thread, error) {
 	id := c.path("thread_id")
-	t, ok, err := c.threads.get(c.ctx, id)
-	if err == nil && (!ok || !g.admits(t.Metadata)) {
+	t, ok, err := c.record(c.ctx, id, g)
+	if err == nil && !ok {
 		err = missingThread(id)
 	}
 	return t, err
@@ -226,6 +229,9 @@ func createThread(c *call) error {
 			return err
 		}
 		return c.show(old)
+	}
+	if claimed, err := c.claimed(c.ctx, t.ID, c.grant); claimed || err != nil {
+		return cmp.Or(err, fail(409, "Thread with ID %s already exists", t.ID))
 	}
 	t.TTL = ttlOf(c.body["ttl"])
 	if err := c.keep(t); err != nil {
@@ -422,11 +428,11 @@ func pruneThreads(c *call) error {
 	keep := c.body.text("strategy") == "keep_latest"
 	pruned := 0
 	for _, id := range c.body.texts("thread_ids") {
-		t, ok, err := c.threads.get(c.ctx, id)
+		_, ok, err := c.record(c.ctx, id, c.grant)
 		if err != nil {
 			return err
 		}
-		if !ok || !c.grant.admits(t.Metadata) {
+		if !ok {
 			continue
 		}
 		if keep {
@@ -469,6 +475,9 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 		if t.Temporary || !c.grant.admits(t.Metadata) || metadata != nil && !contains(t.Metadata, metadata) {
 			return nil
 		}
+		if t, err = c.withGraph(c.ctx, t); err != nil {
+			return err
+		}
 		f := foundThread{thread: t}
 		if complete {
 			if f.at, err = c.standing(c.ctx, t); err != nil {
@@ -489,7 +498,7 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 	}
 	if _, named := c.body["ids"]; named {
 		for _, id := range ids {
-			t, ok, err := c.threads.get(c.ctx, id)
+			t, ok, err := c.record(c.ctx, id, c.grant)
 			if err == nil && ok {
 				err = consider(t)
 			}
@@ -498,12 +507,24 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 			}
 		}
 	} else {
+		known := map[string]bool{}
 		for t, err := range c.threads.all(c.ctx) {
 			if err == nil {
+				known[t.ID] = true
 				err = consider(t)
 			}
 			if err != nil {
 				return nil, false, err
+			}
+		}
+		if c.grant.Filter == nil {
+			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{}) {
+				if err == nil && !known[info.ThreadID] {
+					err = consider(c.storedThread(info))
+				}
+				if err != nil {
+					return nil, false, err
+				}
 			}
 		}
 	}

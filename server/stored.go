@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+)
+
+// What programs beside the server have stored is shown as well, to those whom no filter
+// keeps from it: threads without a record of the server's, and states of graphs that the
+// server does not have.
+
+// infoOf is what the saver knows of a thread; ok is false if it has none.
+func (s *Server) infoOf(ctx context.Context, id string) (info saver.ThreadInfo, ok bool, err error) {
+	// Of the ids that begin with the thread's its own is the first.
+	for info, err := range s.manager.Threads(ctx, saver.ThreadQuery{Prefix: id, Limit: 1}) {
+		return info, err == nil && info.ThreadID == id, err
+	}
+	return info, false, nil
+}
+
+// storedThread is a thread that has no record, as the saver knows it.
+func (s *Server) storedThread(info saver.ThreadInfo) thread {
+	t := thread{ID: info.ThreadID, Created: info.UpdatedAt, Updated: info.UpdatedAt, Metadata: map[string]any{}, Config: map[string]any{}, Stored: true}
+	if info.Graph != "" {
+		t.Metadata["graph_id"] = info.Graph
+	}
+	return t
+}
+
+// withGraph is a thread with the name of the graph that made its newest checkpoint.
+func (s *Server) withGraph(ctx context.Context, t thread) (thread, error) {
+	if !t.Stored || t.graph() != "" {
+		return t, nil
+	}
+	head, err := s.head(ctx, t.ID)
+	if err != nil || head == nil {
+		return t, err
+	}
+	name, _ := head.Metadata["graph_id"].(string)
+	if name == "" && head.Note != nil {
+		name = head.Note.Graph
+	}
+	if name == "" && len(s.names) == 1 {
+		name = s.names[0]
+	}
+	if name != "" {
+		t.Metadata["graph_id"] = name
+	}
+	return t, nil
+}
+
+// head is the newest checkpoint of a thread; nil if there is none.
+func (s *Server) head(ctx context.Context, id string) (*saver.Tuple, error) {
+	head, err := s.cfg.Saver.GetTuple(ctx, saver.Config{ThreadID: id})
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, nil
+	}
+	return head, err
+}
+
+// record is the record of a thread, or what stands for it; ok is false if there is no such
+// thread, or the grant does not show it.
+func (s *Server) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
+	t, ok, err = s.threads.get(ctx, id)
+	if err != nil || ok {
+		return t, ok && g.admits(t.Metadata), err
+	}
+	if g.Filter != nil {
+		return t, false, nil
+	}
+	info, ok, err := s.infoOf(ctx, id)
+	if err != nil || !ok {
+		return t, false, err
+	}
+	t, err = s.withGraph(ctx, s.storedThread(info))
+	return t, err == nil, err
+}
+
+// claimed reports whether a thread that has no record is somebody else's all the same: a
+// program beside the server has made it. Whom a filter binds must not take it by its id.
+func (s *Server) claimed(ctx context.Context, id string, g Grant) (bool, error) {
+	if g.Filter == nil {
+		return false, nil
+	}
+	if _, ok, err := s.infoOf(ctx, id); ok || err != nil {
+		return ok, err
+	}
+	for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// anyThread reports whether the path's thread, whose id is no UUID, is one that a program
+// beside the server has made.
+func (c *call) anyThread() bool {
+	if !c.cfg.Auth.open {
+		return false
+	}
+	_, ok, err := c.infoOf(c.ctx, c.path("thread_id"))
+	return ok && err == nil
+}
+
+// rawState is the state at a checkpoint as it is stored, without the graph that made it.
+// Channels of the engine are left out, and all values if values is false.
+func rawState(tuple *saver.Tuple, status saver.Status, values bool) (*pregel.StateSnapshot, error) {
+	st := &pregel.StateSnapshot{Status: status, Metadata: tuple.Metadata, CreatedAt: tuple.Checkpoint.TS, Address: addressOf(tuple.Config)}
+	if st.CreatedAt == "" {
+		st.CreatedAt = time.Time{}.Format(time.RFC3339)
+	}
+	if tuple.Parent != nil {
+		parent := addressOf(*tuple.Parent)
+		st.Parent = &parent
+	}
+	if tuple.Note != nil {
+		st.Next = tuple.Note.Next
+	}
+	for _, w := range tuple.PendingWrites {
+		if w.Channel != saver.ChannelInterrupt {
+			continue
+		}
+		var asked []pregel.Interrupt
+		if err := w.Value.Decode(&asked); err != nil {
+			return nil, err
+		}
+		st.Interrupts = append(st.Interrupts, asked...)
+	}
+	if !values {
+		return st, nil
+	}
+	all := map[string]any{}
+	for name, v := range tuple.Checkpoint.Values {
+		if strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") {
+			continue
+		}
+		decoded, err := v.Any()
+		if err != nil {
+			return nil, err
+		}
+		all[name] = decoded
+	}
+	st.Values = all
+	return st, nil
+}
+
+func addressOf(cfg saver.Config) pregel.Address {
+	return pregel.Address{ThreadID: cfg.ThreadID, Namespace: cfg.Namespace, CheckpointID: cfg.CheckpointID}
+}
+
+// snapshot is the state of a thread at an address, by its graph if the server has it.
+func (s *Server) snapshot(ctx context.Context, t thread, at pregel.Address, subgraphs bool) (*pregel.StateSnapshot, error) {
+	if g, ok := s.cfg.Graphs[t.graph()]; ok {
+		return g.GetState(ctx, at, pregel.StateOptions{Subgraphs: subgraphs})
+	}
+	tuple, err := s.cfg.Saver.GetTuple(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID})
+	if errors.Is(err, saver.ErrNotFound) {
+		return &pregel.StateSnapshot{Address: at}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, _, err := s.infoOf(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	return rawState(tuple, info.Status, true)
+}
