@@ -339,3 +339,13 @@ func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 
 // WriteHeader implements http.ResponseWriter.
 func (d *discarded) WriteHeader(status int) { d.status = status }
+
+// Routes lists the operations that the server has, as "GET /threads/{thread_id}", in the
+// patterns of net/http.
+func (s *Server) Routes() []string {
+	list := make([]string, len(s.routes))
+	for i, rt := range s.routes {
+		list[i] = rt.method + " " + rt.path
+	}
+	return list
+}
