@@ -40,7 +40,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		Durability: c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
 		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control,
 	}
-	if c.Discard {
+	if c.Discard || b.other != "" && b.other != g.Name() {
 		o.Unfinished = pregel.DiscardUnfinished
 	}
 	if len(o.Modes) == 0 {
@@ -85,6 +85,9 @@ func withRun(c Claim) map[string]any {
 type beginning struct {
 	at    pregel.Address
 	input any
+	// other is the graph that left something on the thread; "" if nothing is left, or the
+	// run goes on with it. A run of another graph cannot finish that.
+	other string
 	// over: an earlier attempt came to the end, and only that was not reported.
 	over, waiting bool
 }
@@ -112,8 +115,8 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 		}
 		took = c.Mark != now
 	}
-	if took {
-		b.at, b.input = pregel.Thread(c.ThreadID), nil
+	if b.other = info.Graph; took {
+		b.at, b.input, b.other = pregel.Thread(c.ThreadID), nil, ""
 		b.waiting = info.Status == saver.StatusWaiting
 		b.over = b.waiting || info.Status == saver.StatusDone
 	}

@@ -91,6 +91,9 @@ func (a assistant) reads(g Grant) bool { return a.System || g.admits(a.Metadata)
 // assistant is the assistant of a path, if the grant shows it.
 func (c *call) assistant(missing error) (assistant, error) {
 	id := c.path("assistant_id")
+	if c.cfg.Graphs[id] != nil {
+		id = assistantOf(id)
+	}
 	a, ok, err := c.assistants.get(c.ctx, id)
 	change := c.route.action == "update" || c.route.action == "delete"
 	if err == nil && (!ok || !a.reads(c.grant) || change && !c.grant.admits(a.Metadata)) {

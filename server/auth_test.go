@@ -71,7 +71,9 @@ func TestUsersApart(t *testing.T) {
 	if slices.Contains(h.api.Routes(), "POST /runs/crons") {
 		cron = h.ok("POST", "/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *", "input": object{"text": "secret"}}).text1("cron_id")
 	}
-	h.until("the run begins", func() bool { return strings.Contains(h.ok("GET", "/threads/"+thread+"/state", nil).text, `"next":["x"]`) })
+	h.until("the run begins", func() bool {
+		return strings.Contains(h.ok("GET", "/threads/"+thread+"/state", nil).text, `"next":["x"]`)
+	})
 	before := h.ok("GET", "/threads/"+thread+"/state", nil).text
 	checkpoint := h.ok("GET", "/threads/"+thread+"/state", nil).text1("checkpoint_id")
 
@@ -269,7 +271,9 @@ func TestLimits(t *testing.T) {
 	if err := frames(res.Body, func(frame) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	h.until("a stream is free", func() bool { return h.do("POST", "/runs/wait", object{"assistant_id": "simple", "input": object{}}).status == 200 })
+	h.until("a stream is free", func() bool {
+		return h.do("POST", "/runs/wait", object{"assistant_id": "simple", "input": object{}}).status == 200
+	})
 }
 
 // A server that is read-only shows everything and changes nothing; without graphs it shows

@@ -99,23 +99,17 @@ func (f *renderer) frames(ev runs.Event) ([]frame, error) {
 	return out, nil
 }
 
-// end is what a client gets when the run has ended: nothing, unless it failed or was
-// cancelled.
+// end is what a client gets when the run has ended: nothing, unless it failed.
 func (f *renderer) end(status []byte) ([]frame, error) {
 	var word runs.Status
 	if err := json.Unmarshal(status, &word); err != nil {
 		return nil, err
 	}
-	failure := f.failure
-	switch {
-	case word == runs.Success:
+	if word != runs.Error {
 		return nil, nil
-	case word == runs.Interrupted:
-		var err error
-		if failure, err = encode(cancelled); err != nil {
-			return nil, err
-		}
-	case failure == nil:
+	}
+	failure := f.failure
+	if failure == nil {
 		var err error
 		if failure, err = encode(pregeljson.Failure{Error: "RunFailed", Message: "the run was given up"}); err != nil {
 			return nil, err

@@ -16,7 +16,9 @@ type route struct {
 	// body may be empty.
 	in       *shape
 	optional bool
-	handle   func(*call) error
+	// byName: the path may name an assistant by its graph.
+	byName bool
+	handle func(*call) error
 }
 
 // changes reports whether the operation changes something.
@@ -61,10 +63,10 @@ func (s *Server) addRoutes() error {
 		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: patchAssistant, in: record(may("graph_id", text),
 			may("config", object), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text)))},
 		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: deleteAssistant},
-		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", handle: assistantGraph},
-		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: assistantSubgraphs},
-		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: assistantSubgraphs},
-		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", handle: assistantSchemas},
+		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true, handle: assistantGraph},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", byName: true, handle: assistantSubgraphs},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", byName: true, handle: assistantSubgraphs},
+		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true, handle: assistantSchemas},
 		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: assistantVersions, in: searchPage(1000, may("metadata", object))},
 		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: latestAssistant, in: record(need("version", whole))},
 

@@ -79,6 +79,10 @@ func TestWaitAndResume(t *testing.T) {
 	if n := len(h.ok("POST", "/threads/search", object{}).json.([]any)); n != 1 {
 		t.Errorf("%d threads: that of a stateless run is shown", n)
 	}
+	// What another graph asked is given up by new input.
+	id = h.thread()
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "asker", "input": object{"text": "hi"}})
+	h.equal(h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}}), `{"log":["a","a","b"],"text":"x"}`)
 	h.refused(404, "POST", "/threads/11111111-1111-4111-8111-111111111111/runs/wait", object{"assistant_id": "simple", "input": object{}})
 	h.equal(h.ok("POST", "/threads/11111111-1111-4111-8111-111111111111/runs/wait", object{"assistant_id": "simple", "input": object{}, "if_not_exists": "create"}), `{"log":["a","b"]}`)
 }

@@ -16,6 +16,9 @@ import (
 func (s *Server) shownRun(r runs.Run) (map[string]any, error) {
 	kwargs, _ := r.Labels[labelKwargs].(map[string]any)
 	kwargs = merged(kwargs, nil)
+	config, _ := kwargs["config"].(map[string]any)
+	configurable, _ := config["configurable"].(map[string]any)
+	kwargs["config"] = merged(config, map[string]any{"configurable": merged(configurable, map[string]any{"run_id": r.ID})})
 	kwargs["input"] = nil
 	input, err := s.cfg.Queue.Serializer().Decode(r.Input)
 	if err != nil {

@@ -270,7 +270,7 @@ func (c *call) prepare() (err error) {
 		return fail(http.StatusForbidden, "This server is read-only.")
 	}
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
-		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !c.anyThread()) {
+		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !c.anyThread()) && (!c.route.byName || c.cfg.Graphs[id] == nil) {
 			return fail(422, "Invalid %s ID: must be a UUID", name[:len(name)-3])
 		}
 	}

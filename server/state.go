@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -45,11 +46,33 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 			return err
 		}
 	}
-	st, err := pregeljson.State(snapshot)
+	st, err := shownState(snapshot)
 	if err != nil {
 		return err
 	}
 	return c.json(st)
+}
+
+// shownState is a state as clients see it. The metadata of a run's checkpoint names the
+// thread as well, which a saver does not store with it.
+func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error) {
+	st, err := pregeljson.State(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	for at := []*pregeljson.ThreadState{st}; len(at) > 0; {
+		s := at[0]
+		at = at[1:]
+		if s.Metadata["run_id"] != nil && s.Checkpoint != nil {
+			s.Metadata["thread_id"] = s.Checkpoint.ThreadID
+		}
+		for _, t := range s.Tasks {
+			if t.State != nil {
+				at = append(at, t.State)
+			}
+		}
+	}
+	return st, nil
 }
 
 func getState(c *call) error {
@@ -72,6 +95,9 @@ func updateState(c *call) error {
 	g, err := c.graphOf(t)
 	if err != nil {
 		return err
+	}
+	if isBusy, err := c.isBusy(c.ctx, t.ID); isBusy || err != nil {
+		return cmp.Or(err, fail(409, "Thread %s has in-flight runs. Update its state when they have ended.", t.ID))
 	}
 	update := pregel.StateUpdate{Values: c.body["values"], AsNode: c.body.text("as_node")}
 	at, err := g.UpdateState(c.ctx, address(t.ID, c.body), update, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}})
@@ -118,7 +144,7 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 			if err != nil {
 				return err
 			}
-			st, err := pregeljson.State(snapshot)
+			st, err := shownState(snapshot)
 			if err != nil {
 				return err
 			}
@@ -132,7 +158,7 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 			if err != nil {
 				return err
 			}
-			st, err := pregeljson.State(snapshot)
+			st, err := shownState(snapshot)
 			if err != nil {
 				return err
 			}

@@ -115,6 +115,8 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 				if at.error, err = s.failureOfRun(ctx, r); err != nil {
 					return at, err
 				}
+			case r.Cancel == runs.Rollback && r.Status == runs.Interrupted:
+				at.error = rolledBack
 			case current && r.Status == runs.Interrupted && at.status == interrupted:
 				at.error = cancelled
 			}
@@ -132,6 +134,9 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 // cancelled is what a run that was cancelled ends with.
 var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
+// rolledBack is what a run that was rolled back ends with.
+var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
+
 // shown is a thread as clients see it.
 func (s *Server) shown(t thread, at standing) (map[string]any, error) {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
@@ -139,22 +144,21 @@ func (s *Server) shown(t thread, at standing) (map[string]any, error) {
 	if !at.ran {
 		return m, nil
 	}
+	m["error"] = at.error
+	if at.state == nil || at.state.CreatedAt == "" {
+		return m, nil
+	}
+	st, err := pregeljson.State(at.state)
+	if err != nil {
+		return nil, err
+	}
 	asked := map[string][]any{}
-	if at.state != nil {
-		st, err := pregeljson.State(at.state)
-		if err != nil {
-			return nil, err
-		}
-		if st.Checkpoint != nil {
-			m["values"] = st.Values
-		}
-		for _, task := range st.Tasks {
-			if len(task.Interrupts) > 0 {
-				asked[task.ID] = task.Interrupts
-			}
+	for _, task := range st.Tasks {
+		if len(task.Interrupts) > 0 {
+			asked[task.ID] = task.Interrupts
 		}
 	}
-	m["error"], m["interrupts"] = at.error, asked
+	m["values"], m["interrupts"] = st.Values, asked
 	return m, nil
 }
 
