@@ -185,13 +185,14 @@ func NewSchedule(s Schedule, codec serde.Serializer, now time.Time) (Schedule, e
 		}
 		s.Spec.Input = typed
 	}
-	next, err := nextTime(s.Cron, now)
+	next, err := NextTime(s.Cron, now)
 	s.Next = next
 	return s, err
 }
 
-// nextTime is the first time after now that a cron expression names.
-func nextTime(expression string, now time.Time) (time.Time, error) {
+// NextTime is the first time after now that a cron expression names; see Schedule.Cron. An
+// expression that is none, or that names no time, is an InvalidError.
+func NextTime(expression string, now time.Time) (time.Time, error) {
 	if !strings.HasPrefix(expression, "CRON_TZ=") && !strings.HasPrefix(expression, "TZ=") {
 		now = now.UTC()
 	}

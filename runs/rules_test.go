@@ -13,7 +13,7 @@ func FuzzCron(f *testing.F) {
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	f.Fuzz(func(t *testing.T, cron string) {
-		next, err := nextTime(cron, now)
+		next, err := NextTime(cron, now)
 		if err == nil && !next.After(now) || err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v, %v", cron, next, err)
 		}

@@ -342,7 +342,7 @@ func (w *Worker) fire(ctx context.Context) {
 		if s.Next.After(now) {
 			continue
 		}
-		next, nextErr := nextTime(s.Cron, now)
+		next, nextErr := NextTime(s.Cron, now)
 		if nextErr == nil {
 			_, nextErr = w.Queue.Submit(ctx, Request{Spec: s.Spec, Key: "schedule/" + s.ID + "/" + s.Next.UTC().Format(time.RFC3339)})
 		}

@@ -27,6 +27,7 @@ const (
 	afterWebhook   = "webhook"
 	afterTemporary = "temporary"
 	afterTTL       = "ttl"
+	afterCron      = "cron" // Run is the cron
 )
 
 // key names an after: there is one of a kind for a thread and run.
@@ -134,8 +135,11 @@ func (s *Server) logLater(ctx context.Context, what string, err error) {
 
 // do does one thing, or says when to look at it again.
 func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
-	if a.Kind == afterTTL {
+	switch a.Kind {
+	case afterTTL:
 		return s.expire(ctx, a)
+	case afterCron:
+		return s.fire(ctx, a)
 	}
 	r, err := s.cfg.Queue.Get(ctx, a.Run)
 	switch {

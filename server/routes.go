@@ -107,6 +107,14 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/runs/cancel", resource: "threads", action: "update", handle: cancelRuns,
 			in: record(may("status", oneOf("pending", "running", "all")), may("thread_id", identifier("thread")), may("run_ids", list(identifier("run"))))},
 
+		{method: "POST", path: "/threads/{thread_id}/runs/crons", resource: "crons", action: "create", in: cronShape, handle: createCron},
+		{method: "POST", path: "/runs/crons", resource: "crons", action: "create", in: cronShape, handle: createCron},
+		{method: "POST", path: "/runs/crons/search", resource: "crons", action: "search", in: cronSearch, handle: searchCrons},
+		{method: "POST", path: "/runs/crons/count", resource: "crons", action: "search", in: cronSearch, handle: countCrons},
+		{method: "GET", path: "/runs/crons/{cron_id}", resource: "crons", action: "read", handle: getCron},
+		{method: "PATCH", path: "/runs/crons/{cron_id}", resource: "crons", action: "update", in: cronPatch, handle: patchCron},
+		{method: "DELETE", path: "/runs/crons/{cron_id}", resource: "crons", action: "delete", handle: deleteCron},
+
 		{method: "PUT", path: "/store/items", resource: "store", action: "put", handle: putItem,
 			in: record(need("namespace", texts), need("key", text), need("value", object), may("index", either(flag, texts, &shape{types: []string{"null"}})), may("ttl", orNull(number)))},
 		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: getItem},

@@ -159,11 +159,14 @@ func commandOf(m map[string]any) pregel.Command {
 
 // submit makes the run that a client asks for on a thread of its own, and what follows from
 // it when it has ended. The caller holds the lock of the thread.
-func (c *call) submit(in body, t thread, a assistant, temporary bool) (runs.Run, error) {
+//
+// key, if it is not "", makes one run of what is submitted twice.
+func (c *call) submit(in body, t thread, a assistant, temporary bool, key string) (runs.Run, error) {
 	req, err := c.request(in, a, t, temporary)
 	if err != nil {
 		return runs.Run{}, err
 	}
+	req.Key = key
 	if t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID {
 		t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
 		if err := c.keep(t); err != nil {
@@ -227,7 +230,7 @@ func (c *call) runOn(id string, in body) (runs.Run, error) {
 	if !ok {
 		return runs.Run{}, fail(404, "Thread or assistant not found.")
 	}
-	return c.submit(in, t, a, false)
+	return c.submit(in, t, a, false, "")
 }
 
 // statelessRun makes a run on a thread of its own, which goes with it unless the client
@@ -240,5 +243,5 @@ func (c *call) statelessRun(in body) (runs.Run, error) {
 	keep := in.text("on_completion") == "keep"
 	t := newThread("", c.grant.stamp(nil))
 	t.Temporary = !keep
-	return c.submit(in, t, a, !keep)
+	return c.submit(in, t, a, !keep, "")
 }

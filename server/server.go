@@ -77,6 +77,7 @@ type Server struct {
 	routes      []route
 	assistants  records[assistant]
 	threads     records[thread]
+	crons       records[cron]
 	after       records[after]
 	locks       locks
 	streams     streamCount
@@ -120,7 +121,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
-		after: newRecords[after](cfg.Store, "after"),
+		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
 	if err := s.addRoutes(); err != nil {
 		return nil, err

@@ -1,0 +1,349 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// cron submits a run again and again, on a thread of its own or each time on a new one. When
+// it is due, the run is submitted with a key made of the cron and the time. So of several
+// servers, and of one that was killed on the way, one run comes. Times that passed while no
+// server lived are made up for by one run.
+type cron struct {
+	ID          string         `json:"id"`
+	AssistantID string         `json:"assistant_id"`
+	ThreadID    string         `json:"thread_id,omitempty"`
+	Schedule    string         `json:"schedule"`
+	Timezone    string         `json:"timezone,omitempty"`
+	Payload     map[string]any `json:"payload"`
+	Metadata    map[string]any `json:"metadata"`
+	Stamp       map[string]any `json:"stamp,omitempty"` // metadata of the threads that it makes
+	User        User           `json:"user"`
+	Keep        bool           `json:"keep,omitempty"` // what its runs leave stays
+	Enabled     bool           `json:"enabled"`
+	Ends        *time.Time     `json:"ends,omitempty"`
+	Next        time.Time      `json:"next"`
+	Created     time.Time      `json:"created"`
+	Updated     time.Time      `json:"updated"`
+}
+
+// shownCron is a cron as clients see it.
+type shownCron struct {
+	CronID         string         `json:"cron_id"`
+	AssistantID    string         `json:"assistant_id"`
+	ThreadID       *string        `json:"thread_id"`
+	UserID         string         `json:"user_id"`
+	EndTime        *string        `json:"end_time"`
+	Schedule       string         `json:"schedule"`
+	Timezone       *string        `json:"timezone"`
+	Payload        map[string]any `json:"payload"`
+	NextRunDate    string         `json:"next_run_date"`
+	Metadata       map[string]any `json:"metadata"`
+	OnRunCompleted *string        `json:"on_run_completed"`
+	Enabled        bool           `json:"enabled"`
+	CreatedAt      string         `json:"created_at"`
+	UpdatedAt      string         `json:"updated_at"`
+}
+
+func (k cron) shown() shownCron {
+	v := shownCron{CronID: k.ID, AssistantID: k.AssistantID, UserID: k.User.Identity, Schedule: k.Schedule, NextRunDate: k.Next.UTC().Format("2006-01-02T15:04:05-07:00"),
+		Metadata: merged(k.Metadata, nil), Enabled: k.Enabled, CreatedAt: stamped(k.Created), UpdatedAt: stamped(k.Updated)}
+	v.Payload = merged(k.Payload, map[string]any{"config": map[string]any{"configurable": map[string]any{"cron_id": k.ID}}})
+	if given, ok := k.Payload["config"].(map[string]any); ok {
+		configurable, _ := given["configurable"].(map[string]any)
+		v.Payload["config"] = merged(given, map[string]any{"configurable": merged(configurable, map[string]any{"cron_id": k.ID})})
+	}
+	if k.ThreadID != "" {
+		v.ThreadID = &k.ThreadID
+	} else {
+		how := "delete"
+		if k.Keep {
+			how = "keep"
+		}
+		v.OnRunCompleted = &how
+	}
+	if k.Timezone != "" {
+		v.Timezone = &k.Timezone
+	}
+	if k.Ends != nil {
+		end := stamped(*k.Ends)
+		v.EndTime = &end
+	}
+	return v
+}
+
+// cronFields are the fields of a cron that its runs do not have, and those of its runs.
+var (
+	cronFields = append([]field{may("schedule", text), may("end_time", orNull(text)), may("timezone", orNull(text)), may("enabled", flag), may("on_run_completed", oneOf("delete", "keep"))},
+		runShape.fields[1:]...)
+	cronShape  = record(append([]field{need("assistant_id", text), need("schedule", text)}, cronFields[1:]...)...)
+	cronPatch  = record(cronFields...)
+	cronSearch = searchPage(1000, may("assistant_id", identifier("assistant")), may("thread_id", identifier("thread")), may("enabled", flag), may("metadata", object),
+		may("select", texts), may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date")))
+)
+
+// plan sets what a request says about when a cron is due.
+func (k *cron) plan(in body) error {
+	if s, ok := in["schedule"].(string); ok {
+		k.Schedule = s
+	}
+	if z, ok := in["timezone"]; ok {
+		k.Timezone, _ = z.(string)
+	}
+	if on, ok := in["enabled"].(bool); ok {
+		k.Enabled = on
+	}
+	if end, ok := in["end_time"]; ok {
+		k.Ends = nil
+		if s, ok := end.(string); ok {
+			at, err := time.Parse(time.RFC3339, s)
+			if err != nil {
+				return fail(422, "Invalid end_time: %q is no time in ISO 8601", s)
+			}
+			k.Ends = &at
+		}
+	}
+	return k.advance(now())
+}
+
+// advance sets when the cron is due next.
+func (k *cron) advance(at time.Time) error {
+	expression := k.Schedule
+	if k.Timezone != "" {
+		if _, err := time.LoadLocation(k.Timezone); err != nil || strings.ContainsAny(k.Timezone, " \t") {
+			return fail(422, "Invalid timezone: %q", k.Timezone)
+		}
+		expression = "CRON_TZ=" + k.Timezone + " " + k.Schedule
+	}
+	next, err := runs.NextTime(expression, at)
+	if err != nil || strings.Contains(k.Schedule, "TZ=") {
+		return fail(422, "Invalid cron schedule: '%s'. Reason: Invalid cron schedule. Ensure the schedule uses the standard cron format (minute hour day_of_month month day_of_week). Example: '*/5 * * * *' for every 5 minutes.", k.Schedule)
+	}
+	k.Next = next
+	return nil
+}
+
+// createCron makes a cron: on the thread of the path, or one that makes threads.
+func createCron(c *call) error {
+	a, err := c.named(c.body.text("assistant_id"))
+	if f, ok := err.(*failure); ok && f.status == 422 {
+		err = fail(404, "Assistant '%s' not found", c.body.text("assistant_id"))
+	}
+	if err != nil {
+		return err
+	}
+	created, err := c.access("threads", "create")
+	if err != nil {
+		return err
+	}
+	at := now()
+	k := cron{ID: uuid.Must(uuid.NewV7()).String(), AssistantID: a.ID, ThreadID: c.path("thread_id"), Metadata: c.grant.stamp(c.body.object("metadata")), Stamp: created.stamp(nil),
+		User: *c.user, Keep: c.body.text("on_run_completed") == "keep", Enabled: true, Created: at, Updated: at}
+	if k.ThreadID != "" {
+		g, err := c.access("threads", "create_run")
+		if err != nil {
+			return err
+		}
+		if _, ok, err := c.record(c.ctx, k.ThreadID, g); err != nil || !ok {
+			return cmp.Or(err, fail(404, "Thread with ID '%s' not found. Please verify the ID is correct and the thread hasn't been deleted or expired.", k.ThreadID))
+		}
+	}
+	k.Payload = merged(c.body, map[string]any{"assistant_id": a.ID})
+	if err := k.plan(c.body); err != nil {
+		return err
+	}
+	if _, err := c.request(k.Payload, a, newThread(k.ThreadID, nil), true); err != nil { // so that a run can be made of it
+		return err
+	}
+	if err := c.keepCron(c.ctx, k); err != nil {
+		return err
+	}
+	return c.json(k.shown())
+}
+
+// keepCron stores a cron, and when it is due.
+func (s *Server) keepCron(ctx context.Context, k cron) error {
+	if err := s.crons.put(ctx, k.ID, k); err != nil {
+		return err
+	}
+	return s.later(ctx, after{Kind: afterCron, Run: k.ID, Due: k.Next})
+}
+
+// cron is the cron of a path, if the grant shows it.
+func (c *call) cron() (cron, error) {
+	k, ok, err := c.crons.get(c.ctx, c.path("cron_id"))
+	if err == nil && (!ok || !c.grant.admits(k.Metadata)) {
+		err = errNotFound
+	}
+	return k, err
+}
+
+func getCron(c *call) error {
+	k, err := c.cron()
+	if err != nil {
+		return err
+	}
+	return c.json(k.shown())
+}
+
+func patchCron(c *call) error {
+	defer c.locks.lock("cron " + c.path("cron_id"))()
+	k, err := c.cron()
+	if err != nil {
+		return err
+	}
+	delete(c.body, "assistant_id")
+	k.Payload = merged(k.Payload, c.body)
+	if m := c.body.object("metadata"); m != nil {
+		k.Metadata = c.grant.stamp(merged(k.Metadata, m))
+	}
+	if how := c.body.text("on_run_completed"); how != "" {
+		k.Keep = how == "keep"
+	}
+	k.Updated = now()
+	if err := k.plan(c.body); err != nil {
+		return err
+	}
+	if err := c.keepCron(c.ctx, k); err != nil {
+		return err
+	}
+	return c.json(k.shown())
+}
+
+func deleteCron(c *call) error {
+	defer c.locks.lock("cron " + c.path("cron_id"))()
+	k, err := c.cron()
+	if err != nil {
+		return err
+	}
+	if err := c.crons.delete(c.ctx, k.ID); err != nil {
+		return err
+	}
+	return c.none()
+}
+
+var cronOrder = sorting[cron]{
+	by: map[string]func(a, b cron) int{
+		"cron_id":       func(a, b cron) int { return strings.Compare(a.ID, b.ID) },
+		"assistant_id":  func(a, b cron) int { return strings.Compare(a.AssistantID, b.AssistantID) },
+		"thread_id":     func(a, b cron) int { return strings.Compare(a.ThreadID, b.ThreadID) },
+		"created_at":    func(a, b cron) int { return a.Created.Compare(b.Created) },
+		"updated_at":    func(a, b cron) int { return a.Updated.Compare(b.Updated) },
+		"next_run_date": func(a, b cron) int { return a.Next.Compare(b.Next) },
+	},
+	then: func(a, b cron) int { return b.Created.Compare(a.Created) },
+}
+
+// findCrons are the crons that a search asks for, in its order.
+func (c *call) findCrons() ([]cron, error) {
+	var found []cron
+	on, only := c.body["enabled"].(bool)
+	for k, err := range c.crons.all(c.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		m := c.body.object("metadata")
+		if c.grant.admits(k.Metadata) && (c.body.text("assistant_id") == "" || k.AssistantID == c.body.text("assistant_id")) &&
+			(c.body.text("thread_id") == "" || k.ThreadID == c.body.text("thread_id")) && (!only || k.Enabled == on) && (m == nil || contains(k.Metadata, m)) {
+			found = append(found, k)
+		}
+	}
+	cronOrder.sort(c.body, found)
+	return found, nil
+}
+
+func searchCrons(c *call) error {
+	found, err := c.findCrons()
+	if err != nil {
+		return err
+	}
+	shown := []any{}
+	for _, k := range cut(c, found, 10) {
+		s, err := selected(c, k.shown())
+		if err != nil {
+			return err
+		}
+		shown = append(shown, s)
+	}
+	return c.json(shown)
+}
+
+func countCrons(c *call) error {
+	found, err := c.findCrons()
+	if err != nil {
+		return err
+	}
+	return c.json(len(found))
+}
+
+// fire submits the run of a cron that is due, and says when it is due again.
+func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error) {
+	defer s.locks.lock("cron " + a.Run)()
+	k, ok, err := s.crons.get(ctx, a.Run)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !ok {
+		return time.Time{}, s.after.delete(ctx, a.key())
+	}
+	if k.Next.After(now()) { // it was changed, or another server has fired it
+		return k.Next, nil
+	}
+	if k.Ends != nil && k.Ends.Before(now()) {
+		k.Enabled = false
+	}
+	if k.Enabled {
+		if err := s.submitCron(ctx, &k); err != nil {
+			return time.Time{}, fmt.Errorf("cron %s: %w", k.ID, err)
+		}
+	}
+	if err := k.advance(now()); err != nil {
+		return time.Time{}, err
+	}
+	return k.Next, s.crons.put(ctx, k.ID, k)
+}
+
+// submitCron submits the run of a cron for the time that it is due at. A cron whose thread or
+// assistant is gone is disabled.
+func (s *Server) submitCron(ctx context.Context, k *cron) error {
+	c := &call{Server: s, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
+	a, ok, err := s.assistants.get(ctx, k.AssistantID)
+	if err != nil || !ok {
+		k.Enabled = ok
+		return err
+	}
+	due := k.ID + "/" + k.Next.UTC().Format(time.RFC3339)
+	in := body(merged(k.shown().Payload, nil))
+	in["metadata"] = merged(in.object("metadata"), map[string]any{"cron_id": k.ID})
+	id := k.ThreadID
+	if id == "" {
+		id = uuid.NewSHA1(namespaceGraph, []byte(due)).String()
+	}
+	defer s.locks.lock("thread " + id)()
+	t, ok, err := s.threads.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if k.ThreadID != "" {
+			k.Enabled = false
+			return nil
+		}
+		t = newThread(id, k.Stamp)
+		t.Temporary = !k.Keep
+	}
+	_, err = c.submit(in, t, a, k.ThreadID == "" && !k.Keep, "cron/"+due)
+	var f *failure
+	if errors.As(err, &f) && f.status == 409 {
+		return nil // the thread is busy, and the cron is told to leave it alone
+	}
+	return err
+}
