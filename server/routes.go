@@ -52,6 +52,8 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/{$}", open: true, handle: getOK},
 		{method: "GET", path: "/ok", open: true, handle: getOK},
 		{method: "GET", path: "/info", open: true, handle: getInfo},
+		{method: "GET", path: "/docs", resource: "system", action: "read", handle: getDocs},
+		{method: "GET", path: "/openapi.json", resource: "system", action: "read", handle: getOpenAPI},
 		{method: "GET", path: "/metrics", resource: "system", action: "read", handle: getMetrics},
 
 		{method: "POST", path: "/assistants", resource: "assistants", action: "create", handle: createAssistant, in: record(need("graph_id", text),
@@ -91,6 +93,7 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: postHistory,
 			in: record(may("limit", upTo(1, 10000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint), may("values", flag))},
 
+		{method: "GET", path: "/threads/{thread_id}/stream", resource: "threads", action: "read", handle: joinThread},
 		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: listRuns},
 		{method: "POST", path: "/threads/{thread_id}/runs", resource: "threads", action: "create_run", in: runShape, handle: createRun},
 		{method: "POST", path: "/threads/{thread_id}/runs/stream", resource: "threads", action: "create_run", in: runShape, handle: streamRun},

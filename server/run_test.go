@@ -335,3 +335,54 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("a webhook was called at a private address")
 	}
 }
+
+// The stream of a thread shows its runs one after another, and goes on where it was cut off.
+func TestThreadStream(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	run := func() {
+		h.Helper()
+		h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}, "stream_mode": "updates"})
+	}
+	run() // nobody sees this one
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	res, err := h.request(ctx, "GET", "/threads/"+id+"/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run()
+	run()
+	var got []frame
+	_ = frames(res.Body, func(f frame) bool { got = append(got, f); return len(got) < 6 })
+	_ = res.Body.Close()
+	res, err = h.request(ctx, "GET", "/threads/"+id+"/stream", nil, "Last-Event-ID", got[5].id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = frames(res.Body, func(f frame) bool { got = append(got, f); return len(got) < 8 })
+	_ = res.Body.Close()
+	h.sees(got, "metadata", `updates {"a":{"log":["a"]}}`, `updates {"b":{"log":["b"]}}`, "metadata", "metadata", `updates {"a":{"log":["a"]}}`, `updates {"b":{"log":["b"]}}`, "metadata")
+	if !strings.Contains(got[3].data, `"status":"run_done"`) || got[0].data == got[4].data {
+		t.Errorf("%v", got)
+	}
+}
+
+// A client that does not read is cut off, and its run goes on.
+func TestSlowClient(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	id := h.thread()
+	res, err := h.request(t.Context(), "POST", "/threads/"+id+"/runs/stream", object{"assistant_id": "simple", "input": object{"text": strings.Repeat("x", 1<<22)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	run := res.Header.Get("Content-Location")
+	if s := h.ended(id, run[strings.LastIndex(run, "/")+1:]).text1("status"); s != "success" {
+		t.Errorf("status %s", s)
+	}
+	h.until("the stream is closed", func() bool { return strings.Contains(h.ok("GET", "/metrics", nil).text, "\nstele_server_streams 0\n") })
+	if _, err := io.Copy(io.Discard, res.Body); err == nil {
+		t.Error("the whole stream came")
+	}
+}

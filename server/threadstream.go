@@ -1,0 +1,129 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// joinThread streams the runs of a thread, one after another, until the client leaves: those
+// that have not ended, and those to come. Each frame's id names the run and the event, and
+// Last-Event-ID goes on behind it. stream_modes says what to show: run_modes, the default, is
+// what each run was made with; lifecycle is where runs begin and end.
+func joinThread(c *call) error {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return err
+	}
+	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
+	behind, _ := strconv.ParseInt(seq, 10, 64)
+	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
+		at, behind = "", 0
+		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID}) {
+			if err != nil {
+				return err
+			}
+			if r.Status.Ended() {
+				at, behind = r.ID, 1<<62
+			}
+		}
+	}
+	c.streamHeaders()
+	c.w.WriteHeader(http.StatusOK)
+	out := c.output()
+	if err := out.write(nil); err != nil {
+		return nil
+	}
+	// Watch is about one run, or about all workers: it tells of new runs as well.
+	changed, stop := c.cfg.Queue.Watch("")
+	defer stop()
+	heart := time.NewTicker(c.cfg.Heartbeat)
+	defer heart.Stop()
+	for {
+		if at != "" && behind < 1<<62 {
+			if err := c.streamOne(out, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) {
+				return nil
+			}
+			behind = 1 << 62
+		}
+		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, After: at, Limit: 1}) {
+			if err != nil {
+				return nil
+			}
+			at, behind = r.ID, 0
+		}
+		if behind == 0 && at != "" {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-heart.C: // a lost hint is found here as well
+			if err := out.write(heartbeat); err != nil {
+				return nil
+			}
+		case <-c.ctx.Done():
+			return nil
+		case <-c.done:
+			return nil
+		}
+	}
+}
+
+// streamOne streams a run within the stream of its thread.
+func (c *call) streamOne(out *output, id string, behind int64) error {
+	r, err := c.cfg.Queue.Get(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	modes := modesOfRun(r)
+	asked := c.r.URL.Query()["stream_modes"]
+	if len(asked) > 0 && !slices.Contains(asked, "run_modes") {
+		modes = nil
+		if !slices.Contains(asked, "lifecycle") {
+			return nil
+		}
+	}
+	f := newRenderer(c.cfg.Queue.Serializer(), r, modes)
+	_, err = c.follow(id, 0, func(events []runs.Event) error {
+		var b []byte
+		for _, ev := range events {
+			frames, err := f.frames(ev)
+			if err != nil {
+				return err
+			}
+			if ev.Kind == runs.KindEnd {
+				done, err := json.Marshal(map[string]string{"status": "run_done", "run_id": id})
+				if err != nil {
+					return err
+				}
+				frames = append(frames, frame{metadata, done})
+			}
+			if ev.Seq <= behind {
+				continue
+			}
+			for i, fr := range frames {
+				name := ""
+				if i == len(frames)-1 {
+					name = id + "/" + strconv.FormatInt(ev.Seq, 10)
+				}
+				b = appendFrame(b, fr, name)
+			}
+		}
+		if len(b) == 0 {
+			return nil
+		}
+		return out.write(b)
+	}, func() error { return out.write(heartbeat) })
+	return err
+}
