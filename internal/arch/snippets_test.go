@@ -88,14 +88,14 @@ type compiler struct {
 }
 
 // snippetStd are packages of the standard library that a snippet uses without saying so.
-var snippetStd = []string{"context", "errors", "fmt", "log", "log/slog", "net/http", "os", "testing", "time"}
+var snippetStd = []string{"slices", "context", "errors", "fmt", "log", "log/slog", "net/http", "os", "testing", "time"}
 
 // newCompiler lists the packages that snippets may use: those that programs import, and
 // a few of the standard library.
 func newCompiler(t *testing.T) *compiler {
 	t.Helper()
 	paths, exports := map[string]string{}, map[string]string{}
-	roots := append([]string{"./...", "./otel", "./metrics/prometheus", "./postgres", "./tool/schema", "./tool/mcp", "./model/openai", "./model/anthropic", "./model/genai"}, snippetStd...)
+	roots := append([]string{"./...", "./otel", "./metrics/prometheus", "./postgres", "./server", "./tool/schema", "./tool/mcp", "./model/openai", "./model/anthropic", "./model/genai"}, snippetStd...)
 	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}"}, roots...)...)
 	cmd.Dir = root
 	var stderr bytes.Buffer
